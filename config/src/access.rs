@@ -17,7 +17,7 @@ pub struct Network {
     pub prefix: u8,
 }
 
-/// Address lists of a rule. A list that is `None` inherits the Tuning's.
+/// Address lists of a rule. A list that is `None` inherits the GlobalSettings's.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Sources {
     /// Serves only clients in these networks (`allowlist-source-range`).

@@ -11,11 +11,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::certificate::{Certificate, CertificateId};
 use crate::endpoint::{EndpointSet, EndpointSetKey};
+use crate::global_settings::GlobalSettings;
 use crate::host::{Host, HostKey};
 use crate::listener::{GroupId, ListenerGroup};
 use crate::pool::{Pool, PoolKey};
 use crate::resource::{Resource, ResourceKey};
-use crate::tuning::Tuning;
 
 /// Number of a delta, from 1. The data plane acknowledges each in a [`Report`](crate::Report).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -46,7 +46,7 @@ impl<K, V> Change<K, V> {
     }
 }
 
-/// Changes since the previous generation, applied as one. The order is: tuning, certificates,
+/// Changes since the previous generation, applied as one. The order is: settings, certificates,
 /// resources, endpoint sets, pools, hosts, listener groups, then the removals. References are
 /// therefore never dangling.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -58,7 +58,7 @@ pub struct Delta {
     /// complete state on.
     pub complete: bool,
     /// New global settings.
-    pub tuning: Option<Arc<Tuning>>,
+    pub settings: Option<Arc<GlobalSettings>>,
     /// Certificates.
     pub certificates: Vec<Change<CertificateId, Arc<Certificate>>>,
     /// Resources.
@@ -76,7 +76,7 @@ pub struct Delta {
 impl Delta {
     /// Returns whether the delta changes nothing.
     pub fn is_empty(&self) -> bool {
-        self.tuning.is_none()
+        self.settings.is_none()
             && self.certificates.is_empty()
             && self.resources.is_empty()
             && self.endpoint_sets.is_empty()

@@ -11,9 +11,9 @@ use crate::pool::PoolKey;
 /// Error page settings of a rule.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct ErrorPages {
-    /// Statuses whose responses are replaced; `None` is the Tuning's list.
+    /// Statuses whose responses are replaced; `None` is the GlobalSettings's list.
     pub statuses: Option<Arc<[u16]>>,
-    /// Whether responses of endpoints are kept; `None` is the Tuning's value.
+    /// Whether responses of endpoints are kept; `None` is the GlobalSettings's value.
     pub keeps_responses: Option<bool>,
     /// Backend for error pages, and for all requests while the rule has no endpoint. `None` is the
     /// program's default backend, which serves error pages only.

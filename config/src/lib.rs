@@ -11,7 +11,7 @@
 //! - [`host`], [`rule`], [`policy`]: hosts, matches, and actions
 //! - [`pool`], [`endpoint`]: backends
 //! - [`certificate`], [`resource`]: certificates, and other data that rules refer to
-//! - [`tuning`]: global settings
+//! - [`global_settings`]: global settings
 //! - [`problem`]: problems of the input
 //! - [`by_key`]: the map that both planes use for this data
 //! - [`text`]: safe printing of untrusted text
@@ -30,6 +30,7 @@ pub mod endpoint;
 pub mod error_pages;
 pub mod external_auth;
 pub mod forwarded;
+pub mod global_settings;
 pub mod health_check;
 pub mod host;
 pub mod host_pattern;
@@ -54,7 +55,6 @@ pub mod simple_expression;
 pub mod snapshot;
 pub mod template;
 pub mod text;
-pub mod tuning;
 pub mod uid;
 pub mod upstream_tls;
 
@@ -71,6 +71,7 @@ pub use endpoint::{Endpoint, EndpointSet, EndpointSetKey};
 pub use error_pages::ErrorPages;
 pub use external_auth::{AuthCache, AuthKeepAlive, Authorisation, ExternalAuth};
 pub use forwarded::{Forwarded, TrustedPeers};
+pub use global_settings::{Compression, GlobalSettings, HeaderBuffers, Hsts};
 pub use health_check::{CheckKind, HealthCheck, StatusRange};
 pub use host::{Host, HostKey, HostTls};
 pub use host_pattern::HostPattern;
@@ -100,6 +101,5 @@ pub use server_field::ServerField;
 pub use simple_expression::{Places, SimpleExpression};
 pub use snapshot::Snapshot;
 pub use template::{Piece, Template, Variable};
-pub use tuning::{Compression, HeaderBuffers, Hsts, Tuning};
 pub use uid::Uid;
 pub use upstream_tls::{TlsVersions, UpstreamTls};

@@ -1,5 +1,5 @@
 //! Policies of a rule. A setting with a global default is optional and resolved against the current
-//! [`Tuning`](crate::Tuning) per request, so a change of the default changes no host.
+//! [`GlobalSettings`](crate::GlobalSettings) per request, so a change of the default changes no host.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -68,7 +68,7 @@ pub struct Policies {
     pub replacements: Option<Arc<Replacements>>,
     /// TLS to endpoints; `None` verifies nothing.
     pub upstream_tls: Option<Arc<UpstreamTls>>,
-    /// Whether endpoints that do not use HTTP/2 get HTTP/1.0; `None` is the Tuning's value
+    /// Whether endpoints that do not use HTTP/2 get HTTP/1.0; `None` is the GlobalSettings's value
     /// (`proxy-http-version`).
     pub http_1_0: Option<bool>,
     /// Uses plain HTTP to HTTPS endpoints if the client uses plain HTTP
@@ -108,13 +108,13 @@ pub struct DigestAuth {
 /// ingress-nginx `ssl-redirect` and `force-ssl-redirect`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct HttpsRedirect {
-    /// Redirects if the host has TLS; `None` is the Tuning's `ssl_redirect`.
+    /// Redirects if the host has TLS; `None` is the GlobalSettings's `ssl_redirect`.
     pub ssl: Option<bool>,
-    /// Redirects always; `None` is the Tuning's `force_ssl_redirect`.
+    /// Redirects always; `None` is the GlobalSettings's `force_ssl_redirect`.
     pub force: Option<bool>,
 }
 
-/// The form of redirect URLs. A field that is `None` inherits the Tuning's value.
+/// The form of redirect URLs. A field that is `None` inherits the GlobalSettings's value.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Locations {
     /// Omits scheme and host where nginx adds them to a path (`relative-redirects`).
@@ -128,7 +128,7 @@ pub struct Locations {
 /// A timeout: the global default, none, or a value.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Timeout {
-    /// The Tuning's value.
+    /// The GlobalSettings's value.
     #[default]
     Inherit,
     /// No limit.
@@ -151,10 +151,10 @@ pub struct Timeouts {
 /// ingress-nginx `proxy-next-upstream`, `-tries` and `-timeout`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Retry {
-    /// Conditions for a retry; `None` is the Tuning's.
+    /// Conditions for a retry; `None` is the GlobalSettings's.
     pub on: Option<NextUpstream>,
     /// Maximum number of attempts, including the first; 0 is one per endpoint. `None` is the
-    /// Tuning's.
+    /// GlobalSettings's.
     pub tries: Option<u32>,
     /// Time after the start of the first attempt in which new attempts may start.
     pub timeout: Timeout,
@@ -204,7 +204,7 @@ impl NextUpstream {
     };
 }
 
-/// Limits and buffering of bodies. A field that is `None` inherits the Tuning's value.
+/// Limits and buffering of bodies. A field that is `None` inherits the GlobalSettings's value.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Bodies {
     /// Maximum size of a request body in bytes; 0 is no limit (`proxy-body-size`).

@@ -72,7 +72,7 @@ impl UpstreamProtocol {
 /// A load balancing algorithm.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Balance {
-    /// The Tuning's algorithm (`load-balance`).
+    /// The GlobalSettings's algorithm (`load-balance`).
     #[default]
     Inherit,
     /// Round robin over the requests of all clients.

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::template::Template;
 
-/// Replacements of a rule or, in the [`Tuning`](crate::Tuning), of all rules.
+/// Replacements of a rule or, in the [`GlobalSettings`](crate::GlobalSettings), of all rules.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Replacements {
     /// The domain of cookies.

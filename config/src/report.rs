@@ -72,7 +72,7 @@ pub struct Refusal {
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Subject {
     /// Global settings.
-    Tuning,
+    GlobalSettings,
     /// A certificate.
     Certificate(CertificateId),
     /// The endpoints of a Service port.
@@ -90,7 +90,7 @@ pub enum Subject {
 impl fmt::Display for Subject {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Tuning => f.write_str("global settings"),
+            Self::GlobalSettings => f.write_str("global settings"),
             Self::Certificate(id) => write!(f, "certificate {id}"),
             Self::EndpointSet(key) => write!(f, "endpoints {key}"),
             Self::Resource(key) => write!(f, "resource {key}"),

@@ -118,7 +118,7 @@ pub enum Backend {
         /// Service of the pool, for logs and messages.
         service: ServiceRef,
     },
-    /// The program's default backend ([`Tuning::default_backend`](crate::Tuning::default_backend)),
+    /// The program's default backend ([`GlobalSettings::default_backend`](crate::GlobalSettings::default_backend)),
     /// or the built-in 404.
     Default,
     /// An invalid backend. It keeps its weight, and its requests get this status.

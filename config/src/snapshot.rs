@@ -8,11 +8,11 @@ use serde::{Deserialize, Serialize};
 use crate::certificate::{Certificate, CertificateId};
 use crate::delta::{Change, Delta, Generation};
 use crate::endpoint::{EndpointSet, EndpointSetKey};
+use crate::global_settings::GlobalSettings;
 use crate::host::{Host, HostKey};
 use crate::listener::{GroupId, ListenerGroup};
 use crate::pool::{Pool, PoolKey};
 use crate::resource::{Resource, ResourceKey};
-use crate::tuning::Tuning;
 
 /// The complete state of the data plane. Data planes with equal snapshots serve requests equally.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -20,7 +20,7 @@ pub struct Snapshot {
     /// Whether a complete state was reached.
     pub complete: bool,
     /// Global settings.
-    pub tuning: Arc<Tuning>,
+    pub settings: Arc<GlobalSettings>,
     /// Certificates by Secret.
     pub certificates: BTreeMap<CertificateId, Arc<Certificate>>,
     /// Resources.
@@ -39,8 +39,8 @@ impl Snapshot {
     /// Applies a delta.
     pub fn apply(&mut self, delta: &Delta) {
         self.complete |= delta.complete;
-        if let Some(tuning) = &delta.tuning {
-            self.tuning = tuning.clone();
+        if let Some(settings) = &delta.settings {
+            self.settings = settings.clone();
         }
         fold(&mut self.certificates, &delta.certificates);
         fold(&mut self.resources, &delta.resources);
@@ -55,7 +55,7 @@ impl Snapshot {
         Delta {
             generation,
             complete: self.complete,
-            tuning: Some(self.tuning.clone()),
+            settings: Some(self.settings.clone()),
             certificates: puts(&self.certificates),
             resources: puts(&self.resources),
             endpoint_sets: puts(&self.endpoint_sets),
@@ -97,7 +97,10 @@ mod tests {
         state.apply(&Delta {
             generation: Generation(1),
             complete: true,
-            tuning: Some(Arc::new(Tuning { keep_alive: Duration::from_secs(5), ..Tuning::default() })),
+            settings: Some(Arc::new(GlobalSettings {
+                keep_alive: Duration::from_secs(5),
+                ..GlobalSettings::default()
+            })),
             endpoint_sets: vec![Change::Put(key, set)],
             ..Delta::default()
         });

@@ -9,7 +9,7 @@ use sluice_config::{Change, Delta, Generation, Problem, Report, Snapshot, Subjec
 use crate::options::Options;
 use crate::problem::{Duty, Finder, ProblemChanges};
 use crate::refusals::{self, Refusals};
-use crate::stand_in::StandIn;
+use crate::startup_snapshot::StartupSnapshot;
 use crate::store::{Event, IngressChanges, Object, References, Resolved};
 use crate::translate::Translation;
 pub use crate::translate::{Stats, Verdict};
@@ -27,7 +27,7 @@ pub struct Controller {
     complete: bool,
     /// Whether the data plane has received its listeners.
     listening: bool,
-    stand_in: Option<StandIn>,
+    startup_snapshot: Option<StartupSnapshot>,
     refusals: Refusals,
 }
 
@@ -58,7 +58,7 @@ impl Controller {
             surveyed: false,
             complete: false,
             listening: false,
-            stand_in: None,
+            startup_snapshot: None,
             refusals: Refusals::default(),
         }
     }
@@ -69,7 +69,7 @@ impl Controller {
     /// addresses.
     pub fn startup_delta(&mut self) -> Delta {
         let flags = self.translation.flags();
-        let mut delta = Delta { tuning: Some(flags.tuning.clone()), ..Delta::default() };
+        let mut delta = Delta { settings: Some(flags.settings.clone()), ..Delta::default() };
         if !self.translation.may_move_listeners() {
             self.listening = true;
             delta.groups.push(Change::Put(flags.group.id.clone(), flags.group.clone()));
@@ -91,12 +91,12 @@ impl Controller {
 
     /// Returns the delta to an earlier state, to be served until the current one is known. Returns
     /// `None` if that is already known.
-    pub fn stand_in(&mut self, earlier: Snapshot) -> Option<Delta> {
-        if self.complete || self.stand_in.is_some() {
+    pub fn startup_snapshot(&mut self, earlier: Snapshot) -> Option<Delta> {
+        if self.complete || self.startup_snapshot.is_some() {
             return None;
         }
-        let (stand_in, delta) = StandIn::new(earlier, &self.translation.flags().group);
-        self.stand_in = Some(stand_in);
+        let (startup_snapshot, delta) = StartupSnapshot::new(earlier, &self.translation.flags().group);
+        self.startup_snapshot = Some(startup_snapshot);
         self.listening = true;
         self.generation.0 += 1;
         Some(Delta { generation: self.generation, ..delta })
@@ -114,16 +114,16 @@ impl Controller {
             return Update { problems: self.take_problem_changes(), ..Update::default() };
         }
         self.complete = true;
-        self.translation.book().count_nodes();
+        self.translation.problem_index().count_nodes();
         let start = (self.generation == Generation(0)).then(|| self.startup_delta());
         let (mut delta, stats) = self.translation.run();
         if let Some(start) = start {
-            delta.tuning = delta.tuning.or(start.tuning);
+            delta.settings = delta.settings.or(start.settings);
             delta.groups.splice(..0, start.groups);
         }
-        if let Some(stand_in) = self.stand_in.take() {
+        if let Some(startup_snapshot) = self.startup_snapshot.take() {
             let flags = self.translation.flags();
-            stand_in.leave(&mut delta, &flags.tuning, &flags.group);
+            startup_snapshot.leave(&mut delta, &flags.settings, &flags.group);
         }
         if !std::mem::replace(&mut self.listening, true) && delta.groups.is_empty() {
             let group = &self.translation.flags().group;
@@ -165,7 +165,7 @@ impl Controller {
     }
 
     fn translate_refusal(&mut self, subject: Subject) {
-        let problem = |refusal| refusals::problems(refusal, self.translation.concerned(refusal));
+        let problem = |refusal| refusals::problems(refusal, self.translation.affected_fields(refusal));
         let problems = self.refusals.get(&subject).map(problem).unwrap_or_default();
         self.translation.find(Finder::Plane(subject), problems);
     }
@@ -187,7 +187,7 @@ impl Controller {
     }
 
     fn take_problem_changes(&mut self) -> ProblemChanges {
-        self.translation.book().take_changes()
+        self.translation.problem_index().take_changes()
     }
 
     /// Returns the state that all deltas so far add up to.

@@ -26,7 +26,7 @@ pub(crate) enum Key {
     /// Which IngressClass is the default one.
     DefaultClass,
     /// What the ConfigMap says about annotations.
-    Gates,
+    AnnotationLimits,
     /// Whether every route is closed.
     Closed,
     /// Whether requests go to Services in place of endpoints where an Ingress does not say.
@@ -38,7 +38,7 @@ pub(crate) enum Key {
     /// The authorisation service for all rules, where it is another one for each host.
     AuthOfHosts,
     /// What an Ingress asks for.
-    Facts(NamespacedName),
+    IngressModel(NamespacedName),
     /// Which Ingresses claim a host.
     Claims(HostKey),
     /// What became of a certificate.
@@ -53,11 +53,11 @@ pub(crate) enum Key {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Node {
     /// Keys of the ConfigMap.
-    Global,
+    ConfigMap,
     /// What flags name: default backend, default certificate, listeners.
     Flags,
     /// What an Ingress asks for.
-    Facts(NamespacedName),
+    Ingress(NamespacedName),
     /// A certificate.
     Certificate(NamespacedName),
     /// A resource.
@@ -269,11 +269,11 @@ mod tests {
     use crate::store::Kind;
 
     fn node(name: &str) -> Node {
-        Node::Facts(NamespacedName::new("n", name))
+        Node::Ingress(NamespacedName::new("n", name))
     }
 
     fn key(name: &str) -> Key {
-        Key::Facts(NamespacedName::new("n", name))
+        Key::IngressModel(NamespacedName::new("n", name))
     }
 
     fn readers(graph: &Graph, name: &str) -> Vec<Node> {

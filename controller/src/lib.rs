@@ -27,11 +27,11 @@ pub mod run;
 mod shared;
 pub mod snapshot_file;
 pub mod source;
-mod stand_in;
+mod startup_snapshot;
 mod status;
 pub mod store;
+mod strict_decode;
 pub mod translate;
-mod understood;
 pub mod webhook_certificate;
 
 pub use check::{CheckReport, ClusterCheckError, check, check_cluster};

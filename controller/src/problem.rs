@@ -3,15 +3,15 @@
 //! Problems can contain untrusted text and are printed to logs, terminals and metrics. The
 //! constructors therefore limit each part to one line of bounded length.
 
-mod book;
+mod index;
 
 use std::sync::Arc;
 
 use sluice_config::text::one_line;
 use sluice_config::{Code, NamespacedName, ObjectRef, Problem, Severity};
 
-pub(crate) use book::{Book, Finder};
-pub use book::{Duty, ProblemChanges};
+pub use index::{Duty, ProblemChanges};
+pub(crate) use index::{Finder, ProblemIndex};
 
 /// Maximum length of a name or field in bytes.
 const NAME: usize = 320;

@@ -12,7 +12,7 @@ use crate::problem::error;
 pub(crate) struct Refusals(BTreeMap<Subject, Refusal>);
 
 /// An affected object and its field.
-pub(crate) type Concerned = (ObjectRef, String);
+pub(crate) type AffectedField = (ObjectRef, String);
 
 impl Refusals {
     /// Forgets the refusals of parts that `delta` sends or removes. Call it before the delta is
@@ -22,7 +22,7 @@ impl Refusals {
             return Vec::new();
         }
         let mut said: Vec<Subject> = Vec::new();
-        said.extend(delta.tuning.is_some().then_some(Subject::Tuning));
+        said.extend(delta.settings.is_some().then_some(Subject::GlobalSettings));
         said.extend(subjects(&delta.certificates, Subject::Certificate));
         said.extend(subjects(&delta.endpoint_sets, Subject::EndpointSet));
         said.extend(subjects(&delta.resources, Subject::Resource));
@@ -52,7 +52,7 @@ impl Refusals {
 }
 
 /// Returns the problems of the objects that `refusal` affects.
-pub(crate) fn problems(refusal: &Refusal, concerned: Vec<Concerned>) -> Vec<Problem> {
+pub(crate) fn problems(refusal: &Refusal, affected: Vec<AffectedField>) -> Vec<Problem> {
     let Refusal { subject, code, reason, .. } = refusal;
     let fate = match subject {
         Subject::Host(_) => "every path of the host answers 503",
@@ -68,8 +68,8 @@ pub(crate) fn problems(refusal: &Refusal, concerned: Vec<Concerned>) -> Vec<Prob
         }
         _ => "correct the object; it is tried again when it changes",
     };
-    let one = |(object, field): Concerned| error(*code, &object, field, message.as_str(), remedy);
-    concerned.into_iter().map(one).collect()
+    let one = |(object, field): AffectedField| error(*code, &object, field, message.as_str(), remedy);
+    affected.into_iter().map(one).collect()
 }
 
 fn subjects<'a, K: Clone, V>(

@@ -67,7 +67,7 @@ pub trait Observe {
 
     /// Called if the source is unreachable at the start. Returns the state to serve meanwhile, if
     /// any.
-    fn stand_in(&mut self) -> Option<Snapshot> {
+    fn startup_snapshot(&mut self) -> Option<Snapshot> {
         None
     }
 }
@@ -162,8 +162,8 @@ impl<A: FnMut(Delta) -> Report, O: Observe> Control<'_, A, O> {
             self.observe.skipped(skipped);
         }
         if batch.progress == Progress::Unreachable
-            && let Some(earlier) = self.observe.stand_in()
-            && let Some(delta) = self.controller.stand_in(earlier)
+            && let Some(earlier) = self.observe.startup_snapshot()
+            && let Some(delta) = self.controller.startup_snapshot(earlier)
         {
             self.apply(delta);
         }
@@ -327,7 +327,7 @@ mod tests {
         };
         run(Controller::new(Options::default()), inputs, apply, &mut seen);
         assert_eq!(deltas.len(), 2, "what has piled up is applied once");
-        assert!(!deltas[0].complete && deltas[0].tuning.is_some() && deltas[0].groups.len() == 1);
+        assert!(!deltas[0].complete && deltas[0].settings.is_some() && deltas[0].groups.len() == 1);
         assert!(deltas[1].complete);
         assert_eq!(deltas[1].generation.0, 2);
         assert_eq!(
@@ -368,7 +368,7 @@ mod tests {
         let (sender, inputs) = input::channel();
         let (second, answer) = review();
         let refused = vec![Refusal {
-            subject: Subject::Tuning,
+            subject: Subject::GlobalSettings,
             origin: None,
             code: Code::PartRefused,
             reason: "too odd".into(),

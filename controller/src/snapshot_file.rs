@@ -22,7 +22,7 @@ use serde::{Deserialize, Serialize};
 use sluice_config::{Delta, Generation, Snapshot};
 
 use crate::source::kube::Cluster;
-use crate::understood;
+use crate::strict_decode;
 
 /// Minimum interval between two writes.
 const INTERVAL: Duration = Duration::from_secs(5);
@@ -32,7 +32,7 @@ const REFRESH: Duration = Duration::from_secs(3600);
 /// Allowed clock difference between machines.
 const SKEW: Duration = Duration::from_secs(300);
 /// Format version, incremented when files of earlier versions become unreadable.
-const FORMAT: u32 = 3;
+const FORMAT: u32 = 4;
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// Writes the configuration to a file as it changes. When dropped, it writes a last time and ends.
@@ -82,7 +82,7 @@ pub enum SnapshotError {
          by itself when the API answers; to use it before that, start a version that knows it",
         writer(.program)
     )]
-    NotUnderstood {
+    Undecodable {
         /// Version that wrote the file.
         program: String,
         /// The unknown part.
@@ -164,11 +164,11 @@ pub fn read(path: &Path, wanted: &Wanted) -> Result<(Snapshot, Timestamp), Snaps
     let Ok(Head { format, program }) = Head::deserialize(&value) else {
         return Err(SnapshotError::Damaged("it does not say its format".to_owned()));
     };
-    let not_understood = |what| SnapshotError::NotUnderstood { program: program.clone(), what };
+    let undecodable = |what| SnapshotError::Undecodable { program: program.clone(), what };
     if format != FORMAT {
-        return Err(not_understood(format!("format {format} in place of {FORMAT}")));
+        return Err(undecodable(format!("format {format} in place of {FORMAT}")));
     }
-    let read: Contents = understood::read(value).map_err(not_understood)?;
+    let read: Contents = strict_decode::read(value).map_err(undecodable)?;
     if read.cluster != wanted.cluster {
         let (theirs, ours) = (read.cluster.into(), wanted.cluster.clone().into());
         return Err(SnapshotError::OtherCluster { theirs, ours });
@@ -378,28 +378,28 @@ mod tests {
     fn a_damaged_file_says_so_without_what_it_holds() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("snapshot.json");
-        for text in ["", "{\"format\":3,\"delta\":\"secret\"}", "{\"format\":3,", "[\"secret\"]"] {
+        for text in ["", "{\"format\":4,\"delta\":\"secret\"}", "{\"format\":4,", "[\"secret\"]"] {
             fs::write(&path, text).unwrap();
             let error = read(&path, &wanted()).unwrap_err();
-            let damaged = matches!(error, SnapshotError::Damaged(_) | SnapshotError::NotUnderstood { .. });
+            let damaged = matches!(error, SnapshotError::Damaged(_) | SnapshotError::Undecodable { .. });
             assert!(damaged && !error.to_string().contains("secret"), "{error}");
         }
     }
 
     #[test]
-    fn what_a_newer_version_wrote_is_refused_where_it_is_not_understood() {
+    fn what_a_newer_version_wrote_is_refused_where_it_cannot_be_decoded() {
         let refused = |change: fn(&mut serde_json::Value)| {
             let (_folder, path) = file(Timestamp::now(), change);
             read(&path, &wanted()).unwrap_err().to_string()
         };
         let field = refused(|value| {
             value["program"] = "9.8.7".into();
-            value["delta"]["tuning"]["allow_nobody"] = true.into();
+            value["delta"]["settings"]["allow_nobody"] = true.into();
         });
-        assert!(field.contains("Sluice 9.8.7") && field.contains("delta.tuning.allow_nobody"), "{field}");
+        assert!(field.contains("Sluice 9.8.7") && field.contains("delta.settings.allow_nobody"), "{field}");
         let deep = refused(|value| value["delta"]["endpoint_sets"][0]["Put"][1]["weight"] = 3.into());
         assert!(deep.contains("delta.endpoint_sets.0.Put.1.weight"), "{deep}");
-        assert!(refused(|value| value["format"] = 2.into()).contains("format 2 in place of 3"));
+        assert!(refused(|value| value["format"] = 3.into()).contains("format 3 in place of 4"));
         let variant = refused(|value| {
             value["delta"]["endpoint_sets"][0] = serde_json::json!({"Patch": ["secret"]});
         });

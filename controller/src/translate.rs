@@ -2,12 +2,12 @@
 //!
 //! | node | key | reads |
 //! |---|---|---|
-//! | global | one | the ConfigMap |
-//! | facts | Ingress | that Ingress, its class, its namespace, the gates for annotations |
+//! | config_map | one | the ConfigMap |
+//! | ingress model | Ingress | that Ingress, its class, its namespace, the limits of annotations |
 //! | certificate | Secret | that Secret |
 //! | resource | kind and object | that Secret or ConfigMap |
-//! | flags | one | global; the Service and Secret that flags name |
-//! | host | group, listener, host name | facts of all Ingresses that claim it, Services, certificates, whether resources can be used |
+//! | flags | one | config_map; the Service and Secret that flags name |
+//! | host | group, listener, host name | models of all Ingresses that claim it, Services, certificates, whether resources can be used |
 //! | endpoints | Service port | its EndpointSlices |
 //!
 //! Each node reads through a `View`, which records every key, misses included; the reverse of these
@@ -16,23 +16,24 @@
 //! endpoint sets while a pool does, certificates and resources are sent while a host (or the default) uses them. Problems
 //! are values of nodes too, so that an edit touches only its own.
 
+mod affected;
 pub mod annotations;
 mod app_protocol;
 mod backend;
 mod certificate;
 mod claim;
 mod class;
-mod concerned;
 mod endpoints;
 mod expression;
 mod external_auth;
 mod external_name;
-mod facts;
 mod flags;
+pub mod global_settings;
 mod host;
-mod ledger;
+mod ingress_model;
 mod mirror;
 mod nginx_text;
+mod ref_counts;
 mod remote;
 mod replacement;
 mod resource;
@@ -41,7 +42,6 @@ pub mod setting;
 mod stages;
 mod template;
 mod topology;
-pub mod tuning;
 pub mod value;
 mod view;
 
@@ -55,7 +55,7 @@ use sluice_config::{
 
 use crate::graph::{Graph, Key, Node, Reads};
 use crate::options::Options;
-use crate::problem::{Book, Finder, error};
+use crate::problem::{Finder, ProblemIndex, error};
 use crate::shared::Shared;
 use crate::store::{
     ClassAccess, Event, Ingress, IngressChange, Kind, Object, ObjectKey, References, Resolved, Store,
@@ -63,7 +63,7 @@ use crate::store::{
 use backend::Uses;
 use class::Selection;
 use expression::Expressions;
-use ledger::Ledger;
+use ref_counts::RefCounts;
 pub use review::Verdict;
 use view::{Values, View};
 
@@ -71,9 +71,9 @@ use view::{Values, View};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
     /// ConfigMap and flags.
-    pub tuning: usize,
+    pub settings: usize,
     /// Ingresses.
-    pub facts: usize,
+    pub ingresses: usize,
     /// Certificates.
     pub certificates: usize,
     /// Users, header sets and other resources.
@@ -90,8 +90,8 @@ impl Stats {
     /// The counts with a name for each, for metrics.
     pub fn by_kind(&self) -> [(&'static str, usize); 7] {
         [
-            ("tuning", self.tuning),
-            ("facts", self.facts),
+            ("settings", self.settings),
+            ("ingress", self.ingresses),
             ("certificate", self.certificates),
             ("resource", self.resources),
             ("host", self.hosts),
@@ -121,8 +121,8 @@ pub struct Translation {
     /// Endpoint sets that do, and which.
     named_sets: HashMap<EndpointSetKey, Arc<str>>,
     names_changed: bool,
-    ledger: Ledger,
-    book: Book,
+    ref_counts: RefCounts,
+    problem_index: ProblemIndex,
     /// What has become of Ingresses, for those who write to them.
     ingresses: Vec<IngressChange>,
 }
@@ -143,9 +143,9 @@ impl Keyed for HostNode {
 /// Nodes to recompute.
 #[derive(Default)]
 struct Dirty {
-    global: bool,
+    config_map: bool,
     flags: bool,
-    facts: HashSet<NamespacedName>,
+    ingresses: HashSet<NamespacedName>,
     certificates: HashSet<NamespacedName>,
     resources: HashSet<ResourceKey>,
     hosts: HashSet<HostKey>,
@@ -155,9 +155,9 @@ struct Dirty {
 impl Dirty {
     fn add(&mut self, node: &Node) {
         match node {
-            Node::Global => self.global = true,
+            Node::ConfigMap => self.config_map = true,
             Node::Flags => self.flags = true,
-            Node::Facts(name) => drop(self.facts.insert(name.clone())),
+            Node::Ingress(name) => drop(self.ingresses.insert(name.clone())),
             Node::Certificate(name) => drop(self.certificates.insert(name.clone())),
             Node::Resource(key) => drop(self.resources.insert(key.clone())),
             Node::Host(key) => drop(self.hosts.insert(key.clone())),
@@ -170,7 +170,7 @@ impl Dirty {
         let mut keys = Vec::new();
         for object in old.into_iter().chain(new) {
             match object {
-                Object::Ingress(ingress) => drop(self.facts.insert(ingress.name.clone())),
+                Object::Ingress(ingress) => drop(self.ingresses.insert(ingress.name.clone())),
                 Object::IngressClass(class) if class.is_default => keys.push(Key::DefaultClass),
                 Object::EndpointSlice(slice) => keys.push(Key::SlicesOf(slice.service.clone())),
                 _ => {}
@@ -184,10 +184,10 @@ impl Translation {
     /// Nothing known yet; everything to compute.
     pub fn new(options: Options) -> Self {
         let store = Store::default();
-        let (global, _) = tuning::read(None);
+        let (config_map, _) = global_settings::read(None);
         let values = Values {
-            global,
-            facts: ByKey::default(),
+            config_map,
+            models: ByKey::default(),
             claims: HashMap::new(),
             class_access: ClassAccess::Listed,
             certificates: HashMap::new(),
@@ -196,10 +196,10 @@ impl Translation {
             names: HashMap::new(),
         };
         let view = View::new(&store, &values, &options);
-        let flags = flags::compute(&view, &values.global);
+        let flags = flags::compute(&view, &values.config_map);
         let named_certificates =
             options.default_ssl_certificate.iter().map(|name| (name.clone(), 1)).collect();
-        let mut dirty = Dirty { global: true, flags: true, ..Dirty::default() };
+        let mut dirty = Dirty { config_map: true, flags: true, ..Dirty::default() };
         dirty.certificates.extend(options.default_ssl_certificate.clone());
         Self {
             flags,
@@ -216,8 +216,8 @@ impl Translation {
             names: BTreeMap::new(),
             named_sets: HashMap::new(),
             names_changed: false,
-            ledger: Ledger::default(),
-            book: Book::default(),
+            ref_counts: RefCounts::default(),
+            problem_index: ProblemIndex::default(),
             ingresses: Vec::new(),
         }
     }
@@ -274,24 +274,24 @@ impl Translation {
     pub fn run(&mut self) -> (Delta, Stats) {
         let mut delta = Delta::default();
         let mut stats = Stats::default();
-        self.run_global(&mut stats);
+        self.run_config_map(&mut stats);
         self.run_facts(&mut stats);
         self.run_certificates(&mut stats);
         self.run_resources(&mut stats);
         self.run_flags(&mut delta, &mut stats);
         self.run_hosts(&mut delta, &mut stats);
         self.run_endpoints(&mut stats);
-        let Self { ledger, values, endpoints, .. } = self;
+        let Self { ref_counts, values, endpoints, .. } = self;
         let certificate = |id: &_| values.certificates.get(id)?.good().cloned();
         let resource = |key: &_| values.resources.get(key)?.good().cloned();
-        stats.pools = ledger.settle(&mut delta, certificate, resource, endpoints);
+        stats.pools = ref_counts.settle(&mut delta, certificate, resource, endpoints);
         (delta, stats)
     }
 
     /// Computes what tells which Secrets and ConfigMaps are referred to, and nothing that the data plane is told.
     pub fn survey(&mut self) {
         let mut stats = Stats::default();
-        self.run_global(&mut stats);
+        self.run_config_map(&mut stats);
         self.run_facts(&mut stats);
         self.run_certificates(&mut stats);
         self.run_resources(&mut stats);
@@ -306,7 +306,7 @@ impl Translation {
             return None;
         }
         self.survey();
-        if access == ClassAccess::Withheld && !self.values.facts.is_empty() {
+        if access == ClassAccess::Withheld && !self.values.models.is_empty() {
             return None;
         }
         let view = View::new(&self.store, &self.values, &self.options);
@@ -347,17 +347,17 @@ impl Translation {
     /// What somebody besides the nodes finds wrong now.
     pub(crate) fn find(&mut self, finder: Finder, mut problems: Vec<Problem>) {
         self.identify(&mut problems);
-        self.book.put(finder, problems);
+        self.problem_index.put(finder, problems);
     }
 
-    /// The book of problems.
-    pub(crate) fn book(&mut self) -> &mut Book {
-        &mut self.book
+    /// The problem_index of problems.
+    pub(crate) fn problem_index(&mut self) -> &mut ProblemIndex {
+        &mut self.problem_index
     }
 
     /// All problems, sorted, each once.
     pub fn problems(&self) -> Vec<Problem> {
-        self.book.all().map(|problem| (**problem).clone()).collect()
+        self.problem_index.all().map(|problem| (**problem).clone()).collect()
     }
 
     /// What flags amount to now.
@@ -375,8 +375,8 @@ impl Translation {
         let mut changes = std::mem::take(&mut self.ingresses);
         for change in &mut changes {
             if let IngressChange::Seen { name, edited, .. } = change {
-                // Of one that belongs to another controller there are no facts.
-                *edited &= self.values.facts.get(name).is_some();
+                // Of one that belongs to another controller there is no model.
+                *edited &= self.values.models.get(name).is_some();
             }
         }
         changes
@@ -391,11 +391,11 @@ impl Translation {
     pub fn snapshot(&self) -> Snapshot {
         Snapshot {
             complete: false,
-            tuning: self.flags.tuning.clone(),
-            certificates: self.ledger.certificates(),
-            resources: self.ledger.resources(),
+            settings: self.flags.settings.clone(),
+            certificates: self.ref_counts.certificates(),
+            resources: self.ref_counts.resources(),
             endpoint_sets: self.endpoints.values().map(|set| (set.key.clone(), set.clone())).collect(),
-            pools: self.ledger.pools(),
+            pools: self.ref_counts.pools(),
             hosts: self.hosts.values().map(|node| (node.host.key.clone(), node.host.clone())).collect(),
             groups: [(self.flags.group.id.clone(), self.flags.group.clone())].into(),
         }
@@ -427,7 +427,7 @@ impl Translation {
 
     fn put_problems(&mut self, node: Node, mut problems: Vec<Problem>) {
         self.identify(&mut problems);
-        self.book.put(Finder::Node(node), problems);
+        self.problem_index.put(Finder::Node(node), problems);
     }
 
     /// Says which objects they are. A node names only objects that it has read itself or through other nodes: an

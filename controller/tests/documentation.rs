@@ -5,7 +5,7 @@
 use std::fs;
 use std::path::Path;
 
-use sluice_controller::translate::{annotations, tuning};
+use sluice_controller::translate::{annotations, global_settings};
 
 const ANNOTATIONS: &str = r#"# Annotations
 
@@ -38,7 +38,7 @@ catch-all serves what it covers.
 const CONFIGMAP: &str = r#"# ConfigMap keys
 
 This page lists the keys of the ConfigMap that `--configmap namespace/name` names. It is generated from the tables in
-`controller/src/translate/tuning/`. Changes apply live.
+`controller/src/translate/settings/`. Changes apply live.
 
 The column "unreadable value" states the effect of a value that cannot be parsed. The effect is the same in a running process and
 after a restart, and a problem reports it. A single entry applies to ingress-nginx too. *Refuses its whole configuration* means
@@ -112,7 +112,7 @@ fn the_list_of_annotations_is_that_of_the_table() {
 
 #[test]
 fn the_list_of_configmap_keys_is_that_of_the_table() {
-    compare("configmap.md", CONFIGMAP, &tuning::markdown_table());
+    compare("configmap.md", CONFIGMAP, &global_settings::markdown_table());
 }
 
 #[test]
@@ -120,7 +120,7 @@ fn what_is_served_is_counted_from_the_tables() {
     let table = format!(
         "## Annotations\n\n{}\n## ConfigMap keys\n\n{}",
         annotations::markdown_support("annotations.md"),
-        tuning::markdown_support("configmap.md")
+        global_settings::markdown_support("configmap.md")
     );
     compare("support.md", SUPPORT, &table);
 }
@@ -148,7 +148,7 @@ fn the_readme_has_the_counts() {
         "| of ingress-nginx's | served | served except for some values | ignored with a warning | refused: a route is closed, \
          a key is a problem | accepted, without effect |\n|---|---|---|---|---|---|\n{}{}",
         line(&annotations::markdown_support(""), "[annotations](docs/annotations.md)"),
-        line(&tuning::markdown_support(""), "[ConfigMap keys](docs/configmap.md)"),
+        line(&global_settings::markdown_support(""), "[ConfigMap keys](docs/configmap.md)"),
     );
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../README.md");
     let written = fs::read_to_string(&path).unwrap();

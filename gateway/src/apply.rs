@@ -12,13 +12,13 @@ use std::time::Instant;
 
 use serde::Serialize;
 use sluice_config::{
-    Action, Change, Delta, Deny, Host, Match, ObjectRef, Origin, PathMatch, Policies, PoolKey, Refusal,
-    Report, Rule, Subject, Tuning,
+    Action, Change, Delta, Deny, GlobalSettings, Host, Match, ObjectRef, Origin, PathMatch, Policies,
+    PoolKey, Refusal, Report, Rule, Subject,
 };
 
 use crate::bounds::bounded;
+use crate::compiled_settings::{CompiledSettings, GlobalAuth};
 use crate::configuration::Configuration;
-use crate::globals::{GlobalAuth, Globals};
 use crate::policy::ExternalAuth;
 use crate::route::{Compiler, Target};
 use crate::state::{Published, State};
@@ -32,7 +32,7 @@ pub fn apply(state: &State, delta: &Delta, certificates: &dyn Certificates) -> R
     refused.extend(state.registry.apply(delta));
     let mut configuration = Configuration::clone(&state.configuration.load());
     let mut published = Published::clone(&state.published.load());
-    apply_tuning(state, delta, &mut published, &mut configuration);
+    apply_settings(state, delta, &mut published, &mut configuration);
     apply_hosts(state, delta, &mut published, &mut configuration, &mut refused);
     state.put_in_force(published);
     apply_certificates(delta, &mut configuration, &refused);
@@ -44,7 +44,7 @@ pub fn apply(state: &State, delta: &Delta, certificates: &dyn Certificates) -> R
     state.resources.remove(delta);
     if changes_named_pools(state, delta, |change| matches!(change, Change::Remove(_))) {
         let mut published = Published::clone(&state.published.load());
-        published.globals = globals(state, published.globals.tuning.clone());
+        published.compiled_settings = compiled_settings(state, published.compiled_settings.settings.clone());
         state.put_in_force(published);
     }
     certificates.remove(delta);
@@ -57,22 +57,30 @@ pub fn apply(state: &State, delta: &Delta, certificates: &dyn Certificates) -> R
     Report::Applied { generation: delta.generation, took, refused, accepted }
 }
 
-fn apply_tuning(state: &State, delta: &Delta, published: &mut Published, configuration: &mut Configuration) {
-    if let Some(tuning) = &delta.tuning {
-        configuration.tuning_hash = digest(&"tuning", &**tuning);
-        state.set_room(tuning);
-        if published.globals.tuning.forwarded != tuning.forwarded {
+fn apply_settings(
+    state: &State,
+    delta: &Delta,
+    published: &mut Published,
+    configuration: &mut Configuration,
+) {
+    if let Some(settings) = &delta.settings {
+        configuration.settings_hash = digest(&"settings", &**settings);
+        state.set_room(settings);
+        if published.compiled_settings.settings.forwarded != settings.forwarded {
             state.distrusted.forget();
         }
-        let before = &published.globals.tuning.access_log.output;
-        if *before != tuning.access_log.output {
-            state.telemetry.access_log.turn_to(tuning.access_log.output.clone());
+        let before = &published.compiled_settings.settings.access_log.output;
+        if *before != settings.access_log.output {
+            state.telemetry.access_log.turn_to(settings.access_log.output.clone());
         }
     }
     let put = |change: &Change<PoolKey, _>| matches!(change, Change::Put(..));
-    let tuning = delta.tuning.as_ref().map(bounded);
-    if tuning.is_some() || changes_named_pools(state, delta, put) {
-        published.globals = globals(state, tuning.unwrap_or_else(|| published.globals.tuning.clone()));
+    let settings = delta.settings.as_ref().map(bounded);
+    if settings.is_some() || changes_named_pools(state, delta, put) {
+        published.compiled_settings = compiled_settings(
+            state,
+            settings.unwrap_or_else(|| published.compiled_settings.settings.clone()),
+        );
     }
 }
 
@@ -82,20 +90,20 @@ fn changes_named_pools(
     delta: &Delta,
     wanted: impl Fn(&Change<PoolKey, Arc<sluice_config::Pool>>) -> bool,
 ) -> bool {
-    let tuning = state.tuning();
+    let settings = state.settings();
     let named = [
-        tuning.default_backend.as_ref().map(|(key, _)| key),
-        tuning.global_auth.as_ref().map(|auth| &auth.pool),
+        settings.default_backend.as_ref().map(|(key, _)| key),
+        settings.global_auth.as_ref().map(|auth| &auth.pool),
     ];
     let is_named = |key: &PoolKey| named.iter().flatten().any(|named| *named == key);
     delta.pools.iter().any(|change| is_named(change.key()) && wanted(change))
 }
 
 /// Global settings with what is made of them.
-fn globals(state: &State, tuning: Arc<Tuning>) -> Arc<Globals> {
-    let pool = tuning.default_backend.as_ref().and_then(|(key, _)| state.registry.pool(key));
+fn compiled_settings(state: &State, settings: Arc<GlobalSettings>) -> Arc<CompiledSettings> {
+    let pool = settings.default_backend.as_ref().and_then(|(key, _)| state.registry.pool(key));
     let target = pool.map(|pool| Target::stand_in(pool, None));
-    let auth = match &tuning.global_auth {
+    let auth = match &settings.global_auth {
         None => GlobalAuth::None,
         Some(auth) => match ExternalAuth::compile(auth, &state.registry, &state.resources) {
             Ok(auth) => GlobalAuth::Asks(Arc::new(auth)),
@@ -105,7 +113,7 @@ fn globals(state: &State, tuning: Arc<Tuning>) -> Arc<Globals> {
             }
         },
     };
-    Arc::new(Globals::new(tuning, target, auth, &state.resources))
+    Arc::new(CompiledSettings::new(settings, target, auth, &state.resources))
 }
 
 fn apply_hosts(

@@ -7,14 +7,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use sluice_config::Tuning;
+use sluice_config::GlobalSettings;
 
 /// The longest time that anything is waited for.
 pub(crate) const LONGEST: Duration = Duration::from_secs(10 * 365 * 24 * 60 * 60);
 
 /// The settings with every time within bounds. Nearly always the same ones.
-pub(crate) fn bounded(tuning: &Arc<Tuning>) -> Arc<Tuning> {
-    let mut bounded = Tuning::clone(tuning);
+pub(crate) fn bounded(settings: &Arc<GlobalSettings>) -> Arc<GlobalSettings> {
+    let mut bounded = GlobalSettings::clone(settings);
     for time in [
         &mut bounded.client_header_timeout,
         &mut bounded.client_body_timeout,
@@ -32,8 +32,8 @@ pub(crate) fn bounded(tuning: &Arc<Tuning>) -> Arc<Tuning> {
     {
         *time = (*time).min(LONGEST);
     }
-    match bounded == **tuning {
-        true => tuning.clone(),
+    match bounded == **settings {
+        true => settings.clone(),
         false => Arc::new(bounded),
     }
 }

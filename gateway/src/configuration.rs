@@ -17,12 +17,12 @@ pub struct Configuration {
     /// Listener groups.
     pub groups: OrdMap<GroupId, Arc<ListenerGroup>>,
     pub(crate) hosts_hash: u64,
-    pub(crate) tuning_hash: u64,
+    pub(crate) settings_hash: u64,
 }
 
 impl Configuration {
-    /// A number that is equal where hosts and tuning are equal, in whatever order they came.
+    /// A number that is equal where hosts and settings are equal, in whatever order they came.
     pub fn hash(&self) -> u64 {
-        self.hosts_hash ^ self.tuning_hash
+        self.hosts_hash ^ self.settings_hash
     }
 }

@@ -115,7 +115,7 @@ impl DataPlane {
         tokio::time::sleep(grace).await;
         self.listeners.close();
         self.drain.close();
-        let patience = self.state.tuning().worker_shutdown_timeout;
+        let patience = self.state.settings().worker_shutdown_timeout;
         let whole = self.drain.ended(patience).await;
         // What still runs is dropped, and so gets its line in the access log.
         if let Some(workers) = self.workers.lock().unwrap_or_else(PoisonError::into_inner).take() {
@@ -137,7 +137,7 @@ mod tests {
         let telemetry = Telemetry::new(Options::default(), AccessLog::none()).unwrap();
         let (plane, _reports) = DataPlane::start(1, Driver::Direct, Arc::new(telemetry)).unwrap();
         let readiness = &plane.state().readiness;
-        plane.apply(&Delta { tuning: Some(Arc::default()), ..Delta::default() });
+        plane.apply(&Delta { settings: Some(Arc::default()), ..Delta::default() });
         // As far as a complete delta is when its sockets are not bound yet.
         apply(plane.state(), &Delta { complete: true, ..Delta::default() }, &*plane.certificates);
         assert!(readiness.is_complete() && !readiness.is_ready(), "clients would be refused");
@@ -161,7 +161,7 @@ mod tests {
         let (plane, _reports) = DataPlane::start(1, Driver::Direct, Arc::new(telemetry)).unwrap();
         plane.apply(&Delta { complete: true, ..Delta::default() });
         let before = plane.state().problems();
-        plane.apply(&Delta { tuning: Some(Arc::default()), ..Delta::default() });
+        plane.apply(&Delta { settings: Some(Arc::default()), ..Delta::default() });
         assert!(Arc::ptr_eq(&before, &plane.state().problems()), "all were sorted and copied at each delta");
         // Nobody listens at an address of another machine.
         let bind = Bind {

@@ -218,7 +218,7 @@ async fn forward_staged<D: Downstream + Send + Sync + 'static>(
     head: &mut Head,
     counts: &mut ForwardCounts,
 ) -> (Box<D>, Box<Exchange>, Forwarded) {
-    let patience = exchange.tuning().client_body_timeout;
+    let patience = exchange.settings().client_body_timeout;
     let collected = staged.collect(head, alarm, patience).await;
     let forwarded;
     match collected {

@@ -77,16 +77,16 @@ async fn open(
     worker: Arc<Worker>,
 ) -> Option<Opened> {
     let AcceptedStream { mut stream, peer, number, opened } = accepted;
-    let globals = Snapshot::take(&worker.state).globals.clone();
-    let settings = &globals.tuning.forwarded;
+    let compiled_settings = Snapshot::take(&worker.state).compiled_settings.clone();
+    let settings = &compiled_settings.settings.forwarded;
     let mut proxied = None;
     if settings.proxy_protocol {
-        let (rules, patience) = (&globals.forwarded, settings.proxy_protocol_timeout);
+        let (rules, patience) = (&compiled_settings.forwarded, settings.proxy_protocol_timeout);
         // In a box, because few gateways have it.
         proxied =
             Box::pin(proxy_protocol::receive(&mut stream, peer, rules, patience, &worker)).await.ok()?;
     }
-    drop(globals);
+    drop(compiled_settings);
     let (transport, tls, http2) = match entry.protocol {
         BindProtocol::Http => (Transport::Plain(stream), None, false),
         // In a box, because the future of a handshake is large and lives short.

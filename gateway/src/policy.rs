@@ -2,7 +2,7 @@
 //! what it does to a request or response **head**. It never sees a session, a socket or a body, so that every
 //! driver gets it for free.
 //!
-//! Settings with a global default stay as the rule has them and meet the [`Tuning`](sluice_config::Tuning) of
+//! Settings with a global default stay as the rule has them and meet the [`GlobalSettings`](sluice_config::GlobalSettings) of
 //! the moment when a request needs them.
 
 pub(crate) mod access_log;

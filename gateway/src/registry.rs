@@ -117,8 +117,8 @@ impl Registry {
     /// [`remove`](Self::remove), which the caller does last, when no host refers to it any more. A pool whose check cannot
     /// be made is refused, and serves unchecked; [`remove`](Self::remove) may make room for it.
     pub fn apply(&self, delta: &Delta) -> Vec<Refusal> {
-        if let Some(tuning) = &delta.tuning {
-            self.default_balance.set(tuning.balance);
+        if let Some(settings) = &delta.settings {
+            self.default_balance.set(settings.balance);
         }
         let mut state = self.lock();
         let now = Instant::now();

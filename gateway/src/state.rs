@@ -7,13 +7,13 @@ use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 
 use arc_swap::ArcSwap;
 use imbl::OrdSet;
-use sluice_config::{Code, ObjectRef, Problem, Severity, Tuning};
+use sluice_config::{Code, GlobalSettings, ObjectRef, Problem, Severity};
 use tokio::sync::watch;
 
 use crate::body::disk::Disk;
+use crate::compiled_settings::CompiledSettings;
 use crate::configuration::Configuration;
 use crate::distrusted_proxies::{DistrustedProxies, DistrustedProxy};
-use crate::globals::Globals;
 use crate::io::budget::Budget;
 use crate::policy::basic_auth::Verified;
 use crate::policy::digest_auth::Nonces;
@@ -99,17 +99,17 @@ pub struct Published {
     /// Compiled hosts.
     pub routes: RouteTable<Route>,
     /// Global settings with what is made of them.
-    pub(crate) globals: Arc<Globals>,
+    pub(crate) compiled_settings: Arc<CompiledSettings>,
 }
 
 impl State {
     /// The state before the first delta. The reporter hears of ejected endpoints; it must not block.
     pub fn new(telemetry: Arc<Telemetry>, reporter: Reporter) -> Arc<Self> {
-        let tuning = Tuning::default();
+        let settings = GlobalSettings::default();
         let disk = Arc::new(Disk::default());
-        disk.set_limit(tuning.body_disk);
+        disk.set_limit(settings.body_disk);
         Arc::new(Self {
-            budget: Budget::new(bytes(tuning.body_memory)),
+            budget: Budget::new(bytes(settings.body_memory)),
             disk,
             published: ArcSwap::default(),
             publications: watch::Sender::default(),
@@ -135,14 +135,14 @@ impl State {
     }
 
     /// Global settings as they are now, for whoever serves no request.
-    pub fn tuning(&self) -> Arc<Tuning> {
-        self.published.load().globals.tuning.clone()
+    pub fn settings(&self) -> Arc<GlobalSettings> {
+        self.published.load().compiled_settings.settings.clone()
     }
 
     /// Takes in how much memory and disk bodies may have.
-    pub(crate) fn set_room(&self, tuning: &Tuning) {
-        self.budget.set_limit(bytes(tuning.body_memory));
-        self.disk.set_limit(tuning.body_disk);
+    pub(crate) fn set_room(&self, settings: &GlobalSettings) {
+        self.budget.set_limit(bytes(settings.body_memory));
+        self.disk.set_limit(settings.body_disk);
     }
 
     /// How much of the memory for bodies and heads is in use.

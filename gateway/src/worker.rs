@@ -25,7 +25,7 @@ pub(crate) struct Worker {
 impl Worker {
     /// Client connections that all workers together may have; 0 is no limit.
     pub(crate) fn client_limit(&self) -> usize {
-        let configured = self.state.tuning().max_connections.saturating_mul(self.count);
+        let configured = self.state.settings().max_connections.saturating_mul(self.count);
         Shares::of_process().clients_within(configured)
     }
 }

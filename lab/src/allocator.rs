@@ -22,9 +22,9 @@ use crate::network;
 
 /// Who has which address.
 #[derive(Debug, Default)]
-struct Ledger(HashMap<String, Ipv4Addr>);
+struct Allocations(HashMap<String, Ipv4Addr>);
 
-impl Ledger {
+impl Allocations {
     /// The owner's address: what it has, else what its status claims and nobody has, else the lowest free one.
     fn assign(&mut self, owner: &str, claimed: Option<Ipv4Addr>) -> Option<Ipv4Addr> {
         if let Some(address) = self.0.get(owner) {
@@ -49,12 +49,12 @@ impl Ledger {
 /// When the lab's kubeconfig is missing.
 pub async fn run(layout: Layout) -> Result<()> {
     let client = connect(&layout.kubeconfig("admin")).await?;
-    let ledger = Mutex::new(Ledger::default());
+    let ledger = Mutex::new(Allocations::default());
     services(&layout, &client, &ledger).await;
     Ok(())
 }
 
-async fn services(layout: &Layout, client: &Client, ledger: &Mutex<Ledger>) {
+async fn services(layout: &Layout, client: &Client, ledger: &Mutex<Allocations>) {
     let all: Api<Service> = Api::all(client.clone());
     let mut events = pin!(watcher(all, watcher::Config::default()).backoff(Again));
     while let Some(event) = events.next().await {
@@ -96,7 +96,7 @@ async fn services(layout: &Layout, client: &Client, ledger: &Mutex<Ledger>) {
 
 async fn assign(
     layout: &Layout,
-    ledger: &Mutex<Ledger>,
+    ledger: &Mutex<Allocations>,
     owner: &str,
     claimed: Option<Ipv4Addr>,
 ) -> Option<Ipv4Addr> {
@@ -112,7 +112,7 @@ async fn assign(
     address
 }
 
-async fn release(layout: &Layout, ledger: &Mutex<Ledger>, owner: &str) {
+async fn release(layout: &Layout, ledger: &Mutex<Allocations>, owner: &str) {
     if let Some(address) = ledger.lock().await.give_back(owner)
         && let Err(error) = network::remove_loopback(layout, &address.to_string())
     {
@@ -139,7 +139,7 @@ mod tests {
 
     #[test]
     fn an_address_belongs_to_one_owner_until_it_is_given_back() {
-        let mut ledger = Ledger::default();
+        let mut ledger = Allocations::default();
         let last = |last| Some(Ipv4Addr::new(10, 97, 0, last));
         assert_eq!(ledger.assign("a", None), last(1));
         assert_eq!(ledger.assign("b", last(9)), last(9));
@@ -153,7 +153,7 @@ mod tests {
 
     #[test]
     fn the_pool_has_an_end() {
-        let mut ledger = Ledger::default();
+        let mut ledger = Allocations::default();
         for owner in 1..255 {
             assert!(ledger.assign(&owner.to_string(), None).is_some());
         }

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 
 use crate::flags;
-use crate::plugin::words::{COMMANDS, Words};
+use crate::plugin::arguments::{COMMANDS, PluginArguments};
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
@@ -68,7 +68,7 @@ fn commands(text: &str) -> Vec<String> {
     all
 }
 
-/// Words as a shell splits them, as far as documents use that.
+/// PluginArguments as a shell splits them, as far as documents use that.
 fn words(command: &str) -> Vec<String> {
     let (mut all, mut word, mut quote) = (Vec::new(), String::new(), None);
     for c in command.chars() {
@@ -138,7 +138,7 @@ fn asked(words: &[String]) -> Option<String> {
 
 /// Whether the plugin does.
 fn plugin(words: &[String]) -> Option<String> {
-    let read = match Words::read(words.iter().cloned()) {
+    let read = match PluginArguments::read(words.iter().cloned()) {
         Ok(read) => read,
         Err(error) => return Some(error.to_string()),
     };

@@ -4,10 +4,10 @@
 //! The cluster is reached through `kubectl`, which whoever uses a plugin has: so everything that logs people in, and every
 //! proxy in between, works as it does for them every day.
 
+pub(crate) mod arguments;
 mod ingresses;
 mod kubectl;
 mod pods;
-pub(crate) mod words;
 
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
@@ -19,8 +19,8 @@ use crate::check;
 use crate::flags::{self, Command};
 use crate::output::print;
 use crate::show::table;
+use arguments::{HELP, PluginArguments};
 use kubectl::Kubectl;
-use words::{HELP, Words};
 
 /// The name of the program as kubectl looks for it.
 const NAME: &str = "kubectl-sluice";
@@ -43,7 +43,7 @@ pub(crate) fn run(words: impl Iterator<Item = OsString>) -> Result<ExitCode> {
             word.into_string().map_err(|word| anyhow::anyhow!("argument {word:?} is not valid UTF-8"))
         })
         .collect::<Result<Vec<String>>>()?;
-    let Words { command, target, rest } = Words::read(words)?;
+    let PluginArguments { command, target, rest } = PluginArguments::read(words)?;
     let kubectl = Kubectl::new(&target);
     match command.as_str() {
         "" | "help" => Ok(print(HELP)),
@@ -80,13 +80,13 @@ pub(crate) fn run(words: impl Iterator<Item = OsString>) -> Result<ExitCode> {
             Ok(print(&table::render(&ingresses::lines(&kubectl, &target, &wanted)?)))
         }
         "check" => checked(&kubectl, &target, rest),
-        other => bail!("unknown subcommand {other:?}; there are {}", words::COMMANDS.join(", ")),
+        other => bail!("unknown subcommand {other:?}; there are {}", arguments::COMMANDS.join(", ")),
     }
 }
 
 /// Checks the cluster as the gateway that was named would serve it: with the flags of its Pod. It may be one of
 /// ingress-nginx.
-fn checked(kubectl: &Kubectl, target: &words::Target, rest: Vec<String>) -> Result<ExitCode> {
+fn checked(kubectl: &Kubectl, target: &arguments::Target, rest: Vec<String>) -> Result<ExitCode> {
     let pod = pods::find(kubectl, target)?;
     let kubeconfig = kubectl.kubeconfig()?;
     let mut all = vec!["check".to_owned()];

@@ -59,8 +59,8 @@ async fn run(flags: &ServeFlags, program_log: ProgramLog) -> Result<()> {
     let names_inputs = inputs.downgrade();
     let (duty_inputs, webhook_inputs) = (inputs.downgrade(), inputs.downgrade());
     let (source, options) = Source::start(flags, inputs).await?;
-    if let Some(contact) = source.contact() {
-        telemetry.watch_source(contact);
+    if let Some(api_health) = source.api_health() {
+        telemetry.watch_source(api_health);
     }
     limits::advise();
     let workers = cgroup::workers();
@@ -109,10 +109,10 @@ async fn run(flags: &ServeFlags, program_log: ProgramLog) -> Result<()> {
             if delta.generation.0 > 2 {
                 vital::inject_fault("control");
             }
-            if let Some(tuning) = &delta.tuning
-                && error_log != tuning.error_log
+            if let Some(settings) = &delta.settings
+                && error_log != settings.error_log
             {
-                error_log = tuning.error_log.clone();
+                error_log = settings.error_log.clone();
                 plane.state().set_log_fault("program", program_log.change(&error_log).err().as_ref());
                 log_changed.notify_one();
             }
@@ -322,8 +322,8 @@ impl Observe for Observer {
         self.feedback.references(changes);
     }
 
-    fn stand_in(&mut self) -> Option<Snapshot> {
-        self.feedback.stand_in()
+    fn startup_snapshot(&mut self) -> Option<Snapshot> {
+        self.feedback.startup_snapshot()
     }
 }
 

@@ -12,7 +12,7 @@ use sluice_controller::cluster::OwnPod;
 use sluice_controller::duties::DutyScope;
 use sluice_controller::snapshot_file::{self, SnapshotError, SnapshotSettings, SnapshotWriter, Wanted};
 use sluice_controller::source::files::FileSource;
-use sluice_controller::source::kube::{Access, ContactState, KubeSource};
+use sluice_controller::source::kube::{Access, ApiHealthState, KubeSource};
 use sluice_controller::store::References;
 use sluice_controller::{Duties, Input, Options};
 use sluice_gateway::telemetry::SourceContact;
@@ -97,8 +97,9 @@ impl Source {
             token.discard();
             return Ok(None);
         };
-        let (contact, complete) = (source.contact(), feedback.complete.clone());
-        let known = move || complete.load(Ordering::Relaxed).then(|| contact.borrow().last_answer).flatten();
+        let (api_health, complete) = (source.api_health(), feedback.complete.clone());
+        let known =
+            move || complete.load(Ordering::Relaxed).then(|| api_health.borrow().last_answer).flatten();
         let Wanted { cluster, max_age } = wanted.clone();
         SnapshotWriter::start(SnapshotSettings { path: path.clone(), cluster, known, max_age }, token)
             .map(Some)
@@ -128,14 +129,14 @@ impl Source {
     }
 
     /// Whether it is reached, for metrics; none where that is not a question.
-    pub(crate) fn contact(&self) -> Option<impl Fn() -> SourceContact + Send + Sync + use<>> {
+    pub(crate) fn api_health(&self) -> Option<impl Fn() -> SourceContact + Send + Sync + use<>> {
         let Self::Cluster(source, _) = self else { return None };
-        let state = source.contact();
-        Some(move || contact(&state))
+        let state = source.api_health();
+        Some(move || api_health(&state))
     }
 }
 
-fn contact(state: &watch::Receiver<ContactState>) -> SourceContact {
+fn api_health(state: &watch::Receiver<ApiHealthState>) -> SourceContact {
     let state = state.borrow();
     let since = |since: Timestamp| Timestamp::now().duration_since(since);
     SourceContact {
@@ -158,7 +159,7 @@ impl Feedback {
     }
 
     /// What may be served while the API is away.
-    pub(crate) fn stand_in(&self) -> Option<Snapshot> {
+    pub(crate) fn startup_snapshot(&self) -> Option<Snapshot> {
         let (path, wanted) = self.snapshot.as_ref()?;
         match snapshot_file::read(path, wanted) {
             Ok((snapshot, at)) => {

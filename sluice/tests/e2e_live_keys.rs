@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::thread::{self, JoinHandle};
 
+use sluice_controller::translate::global_settings::{SettingsBuilder, TABLE};
 use sluice_controller::translate::setting::{Setting, Support};
-use sluice_controller::translate::tuning::{Draft, TABLE};
 
 use crate::harness::manifest::service_with;
 use crate::harness::{
@@ -53,7 +53,7 @@ const ELSEWHERE: &[(&str, &str)] = &[
 ];
 
 /// Another value of a key than its default, by what it may be.
-fn other(key: &Setting<Draft>, logs: &Folder) -> Option<String> {
+fn other(key: &Setting<SettingsBuilder>, logs: &Folder) -> Option<String> {
     if let Some((_, value)) = VALUES.iter().find(|(name, _)| *name == key.name) {
         return Some((*value).to_owned());
     }

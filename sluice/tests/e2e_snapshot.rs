@@ -105,10 +105,11 @@ fn a_snapshot_of_a_newer_version_is_refused_with_what_is_not_understood() {
     let snapshot = Snapshot::confirmed(SignedDuration::ZERO);
     snapshot.edit(|value| {
         value["program"] = "99.0.0".into();
-        value["delta"]["tuning"]["only_for_friends"] = true.into();
+        value["delta"]["settings"]["only_for_friends"] = true.into();
     });
     let line = snapshot.outcome(&[]);
-    for part in [REFUSED, "Sluice 99.0.0", "delta.tuning.only_for_friends", "start a version that knows it"] {
+    for part in [REFUSED, "Sluice 99.0.0", "delta.settings.only_for_friends", "start a version that knows it"]
+    {
         assert!(line.contains(part), "{part}: {line}");
     }
 }

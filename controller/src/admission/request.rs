@@ -194,7 +194,7 @@ impl Reviewer {
             name,
             allowed: decision.refusal.is_none(),
             bytes,
-            looked_at: verdict.stats.facts + verdict.stats.hosts,
+            looked_at: verdict.stats.ingresses + verdict.stats.hosts,
             verdict: took,
             total: begun.elapsed(),
         });

@@ -49,7 +49,7 @@ pub(super) struct Note {
     pub(super) reason: &'static str,
     pub(super) action: &'static str,
     pub(super) message: String,
-    /// How often it was told, with this time.
+    /// How often it was reported, with this time.
     pub(super) count: u32,
     /// What it was made of, should it have to wait again.
     subject: Subject,
@@ -67,7 +67,7 @@ enum Subject {
 pub(super) struct Queue {
     waiting: VecDeque<Subject>,
     standing: BTreeSet<Arc<Problem>>,
-    told: HashMap<String, Told>,
+    reported: HashMap<String, Reported>,
     /// When the bucket of [`BURST`] Events would be full.
     full: Instant,
     /// Namespaces that took none last.
@@ -89,18 +89,18 @@ struct Closed {
 }
 
 #[derive(Debug)]
-struct Told {
+struct Reported {
     count: u32,
     at: Instant,
 }
 
 impl Queue {
     pub(super) fn new(now: Instant) -> Self {
-        let (waiting, standing, told, closed) = Default::default();
-        Self { waiting, standing, told, full: now, closed, failures: 0, not_before: None }
+        let (waiting, standing, reported, closed) = Default::default();
+        Self { waiting, standing, reported, full: now, closed, failures: 0, not_before: None }
     }
 
-    /// Problems have come or gone. Those of files, flags and the API itself have nobody to be told to.
+    /// Problems have come or gone. Those of files, flags and the API itself have nobody to be reported to.
     pub(super) fn problems(&mut self, changes: &ProblemChanges, leads: bool) {
         for problem in &changes.resolved {
             self.standing.remove(problem);
@@ -127,7 +127,7 @@ impl Queue {
         waiting.truncate(LONGEST);
     }
 
-    /// All problems that stand are told once more, after what is new.
+    /// All problems that stand are reported once more, after what is new.
     pub(super) fn renew(&mut self) {
         let closed = &self.closed;
         let all = self.standing.iter().filter(|problem| !closed.contains_key(&problem.object.name.namespace));
@@ -169,10 +169,10 @@ impl Queue {
     /// A note was refused for a reason that may pass, and that holds for its namespace.
     pub(super) fn put_back(&mut self, note: Note, now: Instant) {
         match note.count {
-            1 => drop(self.told.remove(&note.id)),
+            1 => drop(self.reported.remove(&note.id)),
             count => {
-                let told = Told { count: count - 1, at: now.checked_sub(SAME).unwrap_or(now) };
-                self.told.insert(note.id, told);
+                let reported = Reported { count: count - 1, at: now.checked_sub(SAME).unwrap_or(now) };
+                self.reported.insert(note.id, reported);
             }
         }
         let namespace = note.subject.namespace().clone();
@@ -198,16 +198,16 @@ impl Queue {
                 Subject::Problem(_) => continue,
                 Subject::Sync(name, uid) => of_sync(name, uid),
             };
-            let told = self.told.get(&note.id);
-            if told.is_some_and(|told| now < told.at + SAME) {
+            let reported = self.reported.get(&note.id);
+            if reported.is_some_and(|reported| now < reported.at + SAME) {
                 continue;
             }
-            let count = told.map_or(1, |told| told.count.saturating_add(1));
-            if self.told.len() >= COUNTED && !self.told.contains_key(&note.id) {
+            let count = reported.map_or(1, |reported| reported.count.saturating_add(1));
+            if self.reported.len() >= COUNTED && !self.reported.contains_key(&note.id) {
                 // Their next Event finds the earlier one by its name.
-                self.told.clear();
+                self.reported.clear();
             }
-            self.told.insert(note.id.clone(), Told { count, at: now });
+            self.reported.insert(note.id.clone(), Reported { count, at: now });
             self.full = self.full.max(now) + PACE;
             if let Some(closed) = self.closed.get_mut(note.subject.namespace()) {
                 closed.until = None;
@@ -334,7 +334,7 @@ mod tests {
         for _ in 0..3 {
             queue.problems(&resolved(std::slice::from_ref(&one)), true);
             queue.problems(&appeared(std::slice::from_ref(&one)), true);
-            assert_eq!(queue.pop(now), None, "it was told just now");
+            assert_eq!(queue.pop(now), None, "it was reported just now");
         }
         now += SAME;
         queue.renew();

@@ -3,7 +3,7 @@
 //! One watch for each kind, on a thread of its own: `watcher` (one watch at work) gives events, `reader` makes
 //! batches of them. No object is kept here, only names and versions (`known`); what is decoded of an object is
 //! what pruning looks at (`wire`). Every request passes a pacer that makes failures wait and keeps the record of
-//! whether the API answers (`contact`); `failure` is what can go wrong, with the problem for an operator.
+//! whether the API answers (`api_health`); `failure` is what can go wrong, with the problem for an operator.
 //!
 //! What was listed once stays, whatever becomes of a watch or of a right: only the API saying that an object is gone
 //! takes it away.
@@ -11,17 +11,17 @@
 //! While the API is away, nothing happens: what was sent stays in force for as long as that takes.
 
 mod access;
+mod api_health;
 pub(crate) mod client;
 mod cluster;
-mod contact;
 mod failure;
-mod interest;
 mod known;
 mod lines;
 mod pacer;
 mod plan;
 pub(crate) mod postponed;
 mod reader;
+mod referenced_objects;
 mod relist;
 mod watcher;
 mod wire;
@@ -36,9 +36,9 @@ use crate::options::Options;
 use crate::panic_guard::PanicGuard;
 use crate::store::{Needs, Prune, References};
 pub use access::{Access, AccessError};
+use api_health::ApiHealth;
+pub use api_health::{ApiHealthState, Away};
 pub use cluster::Cluster;
-use contact::Contact;
-pub use contact::{Away, ContactState};
 use reader::Reader;
 use watcher::Watcher;
 
@@ -49,7 +49,7 @@ const FETCHES: usize = 8;
 #[derive(Debug)]
 pub struct KubeSource {
     references: mpsc::UnboundedSender<References>,
-    contact: watch::Receiver<ContactState>,
+    api_health: watch::Receiver<ApiHealthState>,
     cluster: Cluster,
     /// The thread ends when this is dropped.
     _stop: watch::Sender<()>,
@@ -68,15 +68,15 @@ impl KubeSource {
         let (references, referred) = mpsc::unbounded_channel();
         let (stop, stopped) = watch::channel(());
         let (started, outcome) = oneshot::channel();
-        let contact = Contact::new();
-        let seen = contact.subscribe();
+        let api_health = ApiHealth::new();
+        let seen = api_health.subscribe();
         let (scopes, needs) = (plan::plan(options), Needs::nothing());
         let prune = Prune::with(options, needs.clone());
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let work = async move {
             let (sender, news) = mpsc::channel(reader::MANY);
             let made = access.config().await.and_then(|config| {
-                client::of_watches(&config, &contact).map(|client| (client, Cluster::of(&config)))
+                client::of_watches(&config, &api_health).map(|client| (client, Cluster::of(&config)))
             });
             let (client, cluster) = match made {
                 Ok(made) => made,
@@ -92,7 +92,7 @@ impl KubeSource {
             let watcher = |(number, scope)| Watcher {
                 fetches: fetches.clone(),
                 client: client.clone(),
-                contact: contact.clone(),
+                api_health: api_health.clone(),
                 prune: prune.clone(),
                 events: sender.clone(),
                 number,
@@ -100,7 +100,7 @@ impl KubeSource {
                 _guard: guard.clone(),
             };
             let watchers = scopes.into_iter().enumerate().map(watcher).collect();
-            let reader = Reader::new(watchers, needs, contact.subscribe());
+            let reader = Reader::new(watchers, needs, api_health.subscribe());
             tokio::select! {
                 () = reader.run(news, referred, inputs, stopped) => {}
                 () = guard.panicked() => tracing::error!("a watch of the Kubernetes API has panicked"),
@@ -111,7 +111,7 @@ impl KubeSource {
             Ok(outcome) => outcome?,
             Err(_) => return Err(std::io::Error::other("the thread of the Kubernetes API ended").into()),
         };
-        Ok(Self { references, contact: seen, cluster, _stop: stop })
+        Ok(Self { references, api_health: seen, cluster, _stop: stop })
     }
 
     /// Where the source gets to know which Secrets and ConfigMaps are referred to.
@@ -125,7 +125,7 @@ impl KubeSource {
     }
 
     /// Whether the API answers.
-    pub fn contact(&self) -> watch::Receiver<ContactState> {
-        self.contact.clone()
+    pub fn api_health(&self) -> watch::Receiver<ApiHealthState> {
+        self.api_health.clone()
     }
 }

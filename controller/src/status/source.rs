@@ -48,7 +48,7 @@ struct Found {
 }
 
 /// Why there are none.
-enum Lack {
+enum NoAddresses {
     Refused { object: String, refused: Refused },
     Problem(Problem),
 }
@@ -104,11 +104,11 @@ impl AddressSource {
                 self.findings.set(Duty::Addresses, none.into_iter().collect());
                 (wait, version)
             }
-            Err(Lack::Problem(problem)) => {
+            Err(NoAddresses::Problem(problem)) => {
                 self.findings.set(Duty::Addresses, vec![problem]);
                 (FAILED.wait(*failures), None)
             }
-            Err(Lack::Refused { object, refused }) => {
+            Err(NoAddresses::Refused { object, refused }) => {
                 tracing::debug!(object, error = %refused, "cannot look at the addresses for the status");
                 let effect = "the status of Ingresses stays as it is";
                 self.findings.refused(Duty::Addresses, &object, effect, &refused);
@@ -137,7 +137,7 @@ impl AddressSource {
         Some(error(Code::AddressUnknown, &object, "", what, remedy))
     }
 
-    async fn find(&self, nodes: &mut NodeAddresses) -> Result<Found, Lack> {
+    async fn find(&self, nodes: &mut NodeAddresses) -> Result<Found, NoAddresses> {
         let fixed = addresses::fixed(&self.options.publish_status_address);
         if !fixed.is_empty() {
             return Ok(Found { addresses: fixed, version: None, awaited: false });
@@ -151,7 +151,7 @@ impl AddressSource {
         }
     }
 
-    async fn of_service(&self, name: &NamespacedName) -> Result<Found, Lack> {
+    async fn of_service(&self, name: &NamespacedName) -> Result<Found, NoAddresses> {
         let api = Api::<Service>::namespaced(self.client.clone(), &name.namespace);
         match api::ask(api.get(&name.name)).await {
             Ok(service) => Ok(Found {
@@ -159,22 +159,22 @@ impl AddressSource {
                 version: service.metadata.resource_version,
                 awaited: false,
             }),
-            Err(Refused::NotFound) => Err(Lack::Problem(error(
+            Err(Refused::NotFound) => Err(NoAddresses::Problem(error(
                 Code::AddressUnknown,
                 &ObjectRef { kind: "Service".into(), name: name.clone() },
                 "",
                 "--publish-service names it, and it does not exist; the status of Ingresses stays as it is",
                 "make the Service, or correct the flag",
             ))),
-            Err(refused) => Err(Lack::Refused { object: format!("services {name}"), refused }),
+            Err(refused) => Err(NoAddresses::Refused { object: format!("services {name}"), refused }),
         }
     }
 
-    async fn of_nodes(&self) -> Result<Vec<Address>, Lack> {
-        let lack = |object: String| move |refused| Lack::Refused { object, refused };
+    async fn of_nodes(&self) -> Result<Vec<Address>, NoAddresses> {
+        let lack = |object: String| move |refused| NoAddresses::Refused { object, refused };
         let listed = self.replicas.list().await.map_err(lack("pods".to_owned()))?;
         let Some(pods) = listed else {
-            return Err(Lack::Problem(error(
+            return Err(NoAddresses::Problem(error(
                 Code::AddressUnknown,
                 &ObjectRef::new("Flag", "", "--publish-status-address"),
                 "",

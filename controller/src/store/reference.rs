@@ -29,10 +29,10 @@ pub enum Fields {
 pub enum Needs {
     /// Every field of every object: for a source that nobody tells what is referred to.
     Everything,
-    /// What was told.
-    Told {
+    /// What was recorded.
+    Recorded {
         /// By object.
-        told: Arc<RwLock<HashMap<ObjectKey, Fields>>>,
+        recorded: Arc<RwLock<HashMap<ObjectKey, Fields>>>,
         /// Of the others, that they are there: for a source that has to find them again.
         knows_rest: bool,
     },
@@ -73,12 +73,12 @@ impl Fields {
 impl Needs {
     /// Nothing, so far.
     pub fn nothing() -> Self {
-        Self::Told { told: Arc::default(), knows_rest: false }
+        Self::Recorded { recorded: Arc::default(), knows_rest: false }
     }
 
     /// Nothing so far but names.
     pub fn names() -> Self {
-        Self::Told { told: Arc::default(), knows_rest: true }
+        Self::Recorded { recorded: Arc::default(), knows_rest: true }
     }
 
     /// What is needed of an object; none where nothing refers to it.
@@ -86,20 +86,20 @@ impl Needs {
         match self {
             Self::Everything => Some(Fields::All),
             // Each change of the map is one step: a panic elsewhere leaves nothing half done.
-            Self::Told { told, knows_rest } => {
-                let told = told.read().unwrap_or_else(PoisonError::into_inner);
-                told.get(object).cloned().or_else(|| knows_rest.then_some(Fields::NONE))
+            Self::Recorded { recorded, knows_rest } => {
+                let recorded = recorded.read().unwrap_or_else(PoisonError::into_inner);
+                recorded.get(object).cloned().or_else(|| knows_rest.then_some(Fields::NONE))
             }
         }
     }
 
     /// This is needed of an object from now on; none is nothing.
     pub fn set(&self, object: &ObjectKey, fields: Option<Fields>) {
-        let Self::Told { told, .. } = self else { return };
-        let mut told = told.write().unwrap_or_else(PoisonError::into_inner);
+        let Self::Recorded { recorded, .. } = self else { return };
+        let mut recorded = recorded.write().unwrap_or_else(PoisonError::into_inner);
         match fields {
-            Some(fields) => drop(told.insert(object.clone(), fields)),
-            None => drop(told.remove(object)),
+            Some(fields) => drop(recorded.insert(object.clone(), fields)),
+            None => drop(recorded.remove(object)),
         }
     }
 }

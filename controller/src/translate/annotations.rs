@@ -10,6 +10,7 @@
 
 mod access;
 mod affinity;
+mod annotation_limits;
 mod authentication;
 mod backend_protocol;
 mod balancing;
@@ -18,7 +19,6 @@ mod canary;
 mod cors;
 pub(crate) mod errors;
 mod external_auth;
-mod gates;
 mod headers;
 mod health_check;
 mod hosts;
@@ -45,15 +45,15 @@ use super::nginx_text;
 use super::setting::{self, Family, Setting, Table};
 
 pub use affinity::Affinity;
+pub use annotation_limits::AnnotationLimits;
 pub use backend_protocol::BackendProtocol;
 pub(crate) use backend_protocol::{HTTP_VERSION, HTTP_VERSIONS};
 pub(crate) use balancing::BALANCES;
 pub use balancing::Balancing;
 pub use canary::Canary;
-pub use cors::Sharing;
+pub use cors::CorsSettings;
 pub use errors::Errors;
-pub use gates::Gates;
-pub use headers::Heads;
+pub use headers::HeaderSettings;
 pub use health_check::HealthChecking;
 pub use limits::Limiting;
 pub use password_auth::Auth;

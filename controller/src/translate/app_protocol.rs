@@ -15,10 +15,10 @@ impl Translation {
     /// A problem for each Service port in use where ingress-nginx would speak plain HTTP.
     pub(crate) fn obeyed_app_protocols(&self) -> Vec<Problem> {
         let mut ports = BTreeMap::new();
-        for facts in self.values.facts.values().filter(|facts| facts.protocol.is_none()) {
-            let ingress = &facts.ingress;
+        for model in self.values.models.values().filter(|model| model.protocol.is_none()) {
+            let ingress = &model.ingress;
             let paths = ingress.rules.iter().flat_map(|rule| rule.paths.iter().flatten());
-            let backends = paths.map(|path| &path.backend).chain(facts.default_backend());
+            let backends = paths.map(|path| &path.backend).chain(model.default_backend());
             for backend in backends {
                 let IngressBackend::Service { name, port } = backend else { continue };
                 let name = NamespacedName::new(&ingress.name.namespace, name);

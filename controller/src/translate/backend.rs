@@ -59,7 +59,7 @@ pub(crate) fn endpoints(service: &Service, port: &ServicePort) -> EndpointSetKey
 
 /// The first port of a Service, spoken to by HTTP: for what is served in place of others, whose port nobody names. Of a
 /// Service of type ExternalName it is the `targetPort` of that port, as in ingress-nginx.
-pub(crate) fn stand_in(
+pub(crate) fn replacement_service(
     view: &View<'_>,
     name: &NamespacedName,
     uses: &mut Uses,

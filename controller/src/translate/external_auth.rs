@@ -12,7 +12,7 @@ use sluice_config::{
 };
 
 use super::backend::Uses;
-use super::remote::{Place, Remote};
+use super::remote::{Remote, RemoteTarget};
 use super::template;
 use super::view::View;
 
@@ -87,7 +87,7 @@ impl AuthSettings {
         host: Option<&str>,
     ) -> Option<ExternalAuth> {
         let url = self.url.as_ref()?;
-        let Place { pool, server_name, host } = url.place(view, uses, host)?;
+        let RemoteTarget { pool, server_name, host } = url.resolve(view, uses, host)?;
         Some(ExternalAuth {
             pool,
             server_name,

@@ -5,14 +5,14 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use sluice_config::{
-    Bind, BindProtocol, Code, GroupId, HostPattern, Listener, ListenerGroup, ListenerId, NamespacedName,
-    ObjectRef, Problem, Tuning,
+    Bind, BindProtocol, Code, GlobalSettings, GroupId, HostPattern, Listener, ListenerGroup, ListenerId,
+    NamespacedName, ObjectRef, Problem,
 };
 
 use super::backend::{self, Uses};
 use super::certificate::CertificateState;
+use super::global_settings::ConfigMapSettings;
 use super::topology;
-use super::tuning::Global;
 use super::view::View;
 use crate::options::Options;
 use crate::problem::{error, warning};
@@ -21,7 +21,7 @@ use crate::problem::{error, warning};
 #[derive(Clone, Debug)]
 pub(crate) struct Output {
     /// Global settings, with what flags name.
-    pub(crate) tuning: Arc<Tuning>,
+    pub(crate) settings: Arc<GlobalSettings>,
     /// The sockets of all Ingresses.
     pub(crate) group: Arc<ListenerGroup>,
     /// Pool and certificate that flags name.
@@ -31,9 +31,9 @@ pub(crate) struct Output {
 }
 
 /// Computes the node.
-pub(crate) fn compute(view: &View<'_>, global: &Global) -> Output {
-    let mut tuning = global.tuning.clone();
-    tuning.https_port = view.options.https_port;
+pub(crate) fn compute(view: &View<'_>, config_map: &ConfigMapSettings) -> Output {
+    let mut settings = config_map.global.clone();
+    settings.https_port = view.options.https_port;
     let mut uses = Uses::default();
     let mut problems: Vec<Problem> = topology::problem(view).into_iter().collect();
     if let Some(name) = &view.options.configmap
@@ -48,10 +48,10 @@ pub(crate) fn compute(view: &View<'_>, global: &Global) -> Output {
         ));
     }
     if let Some(name) = &view.options.default_ssl_certificate {
-        default_certificate(view, name, &mut tuning, &mut uses, &mut problems);
+        default_certificate(view, name, &mut settings, &mut uses, &mut problems);
     }
     if let Some(name) = &view.options.default_backend_service {
-        match global.auth_of_hosts() {
+        match config_map.auth_of_hosts() {
             // Requests to hosts that no Ingress has would reach it unasked.
             Some(_) => problems.push(warning(
                 Code::KeyNotServed,
@@ -61,11 +61,11 @@ pub(crate) fn compute(view: &View<'_>, global: &Global) -> Output {
                  built-in 404 is served to them",
                 "name the host of the authorisation service in global-auth-url",
             )),
-            None => default_backend(view, name, &mut tuning, &mut uses, &mut problems),
+            None => default_backend(view, name, &mut settings, &mut uses, &mut problems),
         }
     }
-    tuning.global_auth = global.global_auth.policy(view, &mut uses, None).map(Arc::new);
-    for (key, resource) in global.resources() {
+    settings.global_auth = config_map.global_auth.policy(view, &mut uses, None).map(Arc::new);
+    for (key, resource) in config_map.resources() {
         let Some(fault) = view.resource(&resource).fault(&resource, view.options) else {
             uses.resource(&resource);
             continue;
@@ -75,14 +75,14 @@ pub(crate) fn compute(view: &View<'_>, global: &Global) -> Output {
         let message = format!("{}; heads are as they would be without it", fault.reason);
         problems.push(error(fault.code, &object, format!("data[{key}]"), message, fault.remedy));
     }
-    let group = Arc::new(group(view.options, &global.addresses));
-    Output { tuning: Arc::new(tuning), group, uses, problems }
+    let group = Arc::new(group(view.options, &config_map.addresses));
+    Output { settings: Arc::new(settings), group, uses, problems }
 }
 
 fn default_certificate(
     view: &View<'_>,
     name: &NamespacedName,
-    tuning: &mut Tuning,
+    settings: &mut GlobalSettings,
     uses: &mut Uses,
     problems: &mut Vec<Problem>,
 ) {
@@ -90,7 +90,7 @@ fn default_certificate(
     let remedy = "correct the Secret or the flag; it is taken up when it is good";
     match view.certificate(name) {
         CertificateState::Good(_) => {
-            tuning.default_certificate = Some(name.clone());
+            settings.default_certificate = Some(name.clone());
             uses.certificate = Some(name.clone());
         }
         CertificateState::Missing => {
@@ -107,12 +107,12 @@ fn default_certificate(
 fn default_backend(
     view: &View<'_>,
     name: &NamespacedName,
-    tuning: &mut Tuning,
+    settings: &mut GlobalSettings,
     uses: &mut Uses,
     problems: &mut Vec<Problem>,
 ) {
-    match backend::stand_in(view, name, uses) {
-        Ok(backend) => tuning.default_backend = Some(backend),
+    match backend::replacement_service(view, name, uses) {
+        Ok(backend) => settings.default_backend = Some(backend),
         Err(fault) => problems.push(warning(
             fault.code(),
             &flag("--default-backend-service"),

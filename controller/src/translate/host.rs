@@ -1,4 +1,4 @@
-//! Everything that is served for one host, from the facts of all Ingresses that claim it.
+//! Everything that is served for one host, from the models of all Ingresses that claim it.
 //!
 //! The oldest Ingress wins a path that two of them ask for, also when it is closed. The order of the rules is
 //! decided here and nowhere else: exact paths first, then the longest path, and of one path Exact before Prefix.
@@ -25,7 +25,7 @@ use sluice_config::{
 use super::annotations::{self, HostClosure, REJECTED};
 use super::backend::{BackendReference, UNSERVED, Uses};
 use super::claim::{Claim, ClaimKind};
-use super::facts::Facts;
+use super::ingress_model::IngressModel;
 use super::view::View;
 use crate::problem::{error, warning};
 use crate::store::IngressPath;
@@ -60,7 +60,7 @@ pub(crate) fn compute(view: &View<'_>, key: &HostKey) -> Output {
         let rules = builder.rules(pattern, &own);
         builder.report_foreign_tls(pattern, &rules);
         // The redirect holds for what is left, such as beside a challenge of a certificate authority.
-        let redirects = own.redirects.iter().filter(|facts| facts.closed().is_none());
+        let redirects = own.redirects.iter().filter(|model| model.closed().is_none());
         (rules, own.rules.iter().chain(redirects).copied().collect())
     } else if let Some(first) = own.aliases.first() {
         builder.of_alias(first)
@@ -78,7 +78,7 @@ pub(crate) fn compute(view: &View<'_>, key: &HostKey) -> Output {
     if let Some(reason) = view.closed() {
         close(rules.iter_mut(), reason);
     } else {
-        let closures = claimants.iter().filter_map(|facts| Some((facts, facts.closes_hosts.as_ref()?)));
+        let closures = claimants.iter().filter_map(|model| Some((model, model.closes_hosts.as_ref()?)));
         for (closer, closure) in closures {
             builder.closed_by(pattern, closer, closure, &claimants);
             let namespace = &closer.ingress.name.namespace;
@@ -94,18 +94,18 @@ pub(crate) fn compute(view: &View<'_>, key: &HostKey) -> Output {
 
 /// Who wants a host, by what for; who comes first wins.
 struct Claimants<'v> {
-    rules: Vec<&'v Arc<Facts>>,
-    aliases: Vec<&'v Arc<Facts>>,
-    redirects: Vec<&'v Arc<Facts>>,
-    canaries: Vec<&'v Arc<Facts>>,
+    rules: Vec<&'v Arc<IngressModel>>,
+    aliases: Vec<&'v Arc<IngressModel>>,
+    redirects: Vec<&'v Arc<IngressModel>>,
+    canaries: Vec<&'v Arc<IngressModel>>,
 }
 
 impl<'v> Claimants<'v> {
     fn of(view: &'v View<'_>, key: &HostKey) -> Self {
         let claims = view.claims(key);
-        let of = |kind| -> Vec<&'v Arc<Facts>> {
+        let of = |kind| -> Vec<&'v Arc<IngressModel>> {
             let claims = claims.iter().filter(|claim| claim.kind == kind);
-            claims.filter_map(|claim| view.facts(claim.ingress()?)).collect()
+            claims.filter_map(|claim| view.ingress_model(claim.ingress()?)).collect()
         };
         Self {
             rules: of(ClaimKind::Rule),
@@ -133,9 +133,9 @@ impl<'a> Builder<'a, '_> {
         if let Some(root) = Self::app_root(&claimants.rules, &rules) {
             rules.insert(0, root);
         }
-        let redirect = claimants.redirects.iter().find(|facts| facts.closed().is_none());
+        let redirect = claimants.redirects.iter().find(|model| model.closed().is_none());
         let rest = match redirect.filter(|_| !rules.iter().any(paths::takes_everything)) {
-            Some(facts) => to_sibling(pattern, facts),
+            Some(model) => to_sibling(pattern, model),
             None => self.rest(pattern, &claimants.rules, &rules),
         };
         // The default backend of another namespace is served before what cannot be read.
@@ -153,9 +153,9 @@ impl<'a> Builder<'a, '_> {
 
     /// The rules under a further name: those of the host that it is a name of, which says itself what is wrong with
     /// them. A name of an Ingress that is closed is closed.
-    fn of_alias(&mut self, facts: &'a Arc<Facts>) -> (Vec<Rule>, Vec<&'a Arc<Facts>>) {
-        let target = facts.host_of_alias().filter(|_| facts.closed().is_none());
-        let Some(target) = target else { return (self.closed_name(facts), vec![facts]) };
+    fn of_alias(&mut self, model: &'a Arc<IngressModel>) -> (Vec<Rule>, Vec<&'a Arc<IngressModel>>) {
+        let target = model.host_of_alias().filter(|_| model.closed().is_none());
+        let Some(target) = target else { return (self.closed_name(model), vec![model]) };
         let claimants = Claimants::of(self.view, &key(target));
         let known = self.problems.len();
         let rules = self.rules(target, &claimants);
@@ -164,15 +164,15 @@ impl<'a> Builder<'a, '_> {
     }
 
     /// The rule of a host that differs by its `www.` from another one.
-    fn of_sibling(&mut self, facts: &Arc<Facts>) -> Vec<Rule> {
-        match facts.closed() {
-            None => to_sibling(self.served, facts).into_iter().collect(),
-            Some(_) => self.closed_name(facts),
+    fn of_sibling(&mut self, model: &Arc<IngressModel>) -> Vec<Rule> {
+        match model.closed() {
+            None => to_sibling(self.served, model).into_iter().collect(),
+            Some(_) => self.closed_name(model),
         }
     }
 
-    fn closed_name(&mut self, facts: &Arc<Facts>) -> Vec<Rule> {
-        self.rest(self.served, &[facts], &[]).into_iter().collect()
+    fn closed_name(&mut self, model: &Arc<IngressModel>) -> Vec<Rule> {
+        self.rest(self.served, &[model], &[]).into_iter().collect()
     }
 
     /// Reports to the others on a host that one of them closes it, or would close it in
@@ -180,17 +180,17 @@ impl<'a> Builder<'a, '_> {
     fn closed_by(
         &mut self,
         pattern: &HostPattern,
-        closer: &Facts,
+        closer: &IngressModel,
         closure: &HostClosure,
-        claimants: &[&Arc<Facts>],
+        claimants: &[&Arc<IngressModel>],
     ) {
         let name = &closer.ingress.name;
-        for facts in claimants.iter().filter(|facts| facts.closes_hosts.is_none()) {
-            let is_served = closure.own_namespace_only && facts.ingress.name.namespace != name.namespace;
+        for model in claimants.iter().filter(|model| model.closes_hosts.is_none()) {
+            let is_served = closure.own_namespace_only && model.ingress.name.namespace != name.namespace;
             let problem = match is_served {
                 true => warning(
                     Code::HostClosed,
-                    &object_ref(facts),
+                    &object_ref(model),
                     "spec.rules",
                     format!(
                         "Ingress {name} has a server-snippet that restricts access to host {pattern}, which applies to \
@@ -201,7 +201,7 @@ impl<'a> Builder<'a, '_> {
                 ),
                 false => error(
                     Code::HostClosed,
-                    &object_ref(facts),
+                    &object_ref(model),
                     "spec.rules",
                     format!(
                         "all routes of {}host {pattern} answer 503, because Ingress {name} asks for what holds for the \
@@ -245,33 +245,33 @@ impl<'a> Builder<'a, '_> {
     }
 
     /// The rules that Ingresses spell out, in order.
-    fn paths(&mut self, pattern: &HostPattern, claimants: &[&Arc<Facts>]) -> OrderedRules {
+    fn paths(&mut self, pattern: &HostPattern, claimants: &[&Arc<IngressModel>]) -> OrderedRules {
         let mut table = PathTable::default();
         // One Ingress that asks for regular expressions makes all paths of the host such. One that is closed does so
         // for what is closed alone.
-        let expressions = claimants.iter().any(|facts| facts.makes_expressions(pattern));
-        let closed_too = claimants.iter().any(|facts| facts.regex);
-        let reading_of = |facts: &Facts| match expressions {
+        let expressions = claimants.iter().any(|model| model.makes_expressions(pattern));
+        let closed_too = claimants.iter().any(|model| model.regex);
+        let reading_of = |model: &IngressModel| match expressions {
             true => Reading::Expressions,
-            false if closed_too && facts.closed().is_some() => Reading::Both,
+            false if closed_too && model.closed().is_some() => Reading::Both,
             false => Reading::Plain,
         };
         // Copies that were served in the place of an older Ingress.
         let mut served = Vec::new();
         let all = (1..)
             .zip(claimants)
-            .flat_map(|(next, facts)| copies::paths_of(facts, pattern).map(move |placed| (next, placed)));
+            .flat_map(|(next, model)| copies::paths_of(model, pattern).map(move |placed| (next, placed)));
         for (next, placed) in all {
             let copy = placed
                 .0
                 .gives_way_to_copies
                 .then(|| self.copy(pattern, placed, &claimants[next..]))
                 .flatten();
-            let (facts, position, path) = copy.unwrap_or(placed);
+            let (model, position, path) = copy.unwrap_or(placed);
             if served.iter().any(|known: &*const IngressPath| std::ptr::eq(*known, path)) {
                 continue;
             }
-            self.path(&mut table, pattern, facts, position, path, reading_of(facts));
+            self.path(&mut table, pattern, model, position, path, reading_of(model));
             served.extend(copy.map(|(_, _, path)| std::ptr::from_ref(path)));
         }
         table.into_rules(expressions)
@@ -281,14 +281,14 @@ impl<'a> Builder<'a, '_> {
         &mut self,
         table: &mut PathTable,
         pattern: &HostPattern,
-        facts: &Facts,
+        model: &IngressModel,
         (rule, index): (u32, u32),
         path: &IngressPath,
         reading: Reading,
     ) {
-        let object = object_ref(facts);
+        let object = object_ref(model);
         let field = || format!("spec.rules[{rule}].http.paths[{index}]");
-        let asks = facts.regex || facts.makes_expressions(pattern);
+        let asks = model.regex || model.makes_expressions(pattern);
         let (text, fault) = meant_path(&path.path, asks);
         let mut closed = None;
         if let Some((reason, remedy)) = fault {
@@ -301,9 +301,9 @@ impl<'a> Builder<'a, '_> {
                 message,
                 remedy,
             ));
-            closed = Some(facts.policies_of_closed(&format!("{}.path", field()), reason, REJECTED));
+            closed = Some(model.policies_of_closed(&format!("{}.path", field()), reason, REJECTED));
         }
-        let (places, taken) = places(table, facts, path, &text, (asks, reading), self.view.expressions());
+        let (places, taken) = places(table, model, path, &text, (asks, reading), self.view.expressions());
         if let Some(winner) = taken {
             let origin = &winner.origin;
             let is_closed = if winner.policies.deny.is_some() { " and is closed" } else { "" };
@@ -324,43 +324,43 @@ impl<'a> Builder<'a, '_> {
         if places.is_empty() {
             return;
         }
-        let action = facts.redirect.as_deref().cloned().map(Action::Redirect).unwrap_or_else(|| {
+        let action = model.redirect.as_deref().cloned().map(Action::Redirect).unwrap_or_else(|| {
             let reference = BackendReference {
                 object: &object,
                 field: &|| format!("{}.backend", field()),
                 backend: &path.backend,
-                protocol: facts.protocol,
-                usage: facts.usage(),
-                by_address: facts.goes_by_address(self.view),
+                protocol: model.protocol,
+                usage: model.usage(),
+                by_address: model.goes_by_address(self.view),
                 otherwise: UNSERVED,
             };
             forward(reference.resolve(self.view, &mut self.uses, &mut self.problems))
         });
         let closed = match closed {
-            None if facts.is_misnamed(rule) => {
-                Some(facts.policies_of_closed(&format!("spec.rules[{rule}].host"), MISNAMED, REJECTED))
+            None if model.is_misnamed(rule) => {
+                Some(model.policies_of_closed(&format!("spec.rules[{rule}].host"), MISNAMED, REJECTED))
             }
-            None if facts.closed().is_some() => Some(facts.policies(&path.path)),
+            None if model.closed().is_some() => Some(model.policies(&path.path)),
             closed => closed,
         };
         // What is closed is looked at all the same, to tell what else is wrong.
-        let open = self.open_path(&object, &field(), facts, &path.path, asks);
-        let policies = self.guarded(facts, closed.unwrap_or(open), &action);
-        let is_read = fault.is_none() && !facts.is_misnamed(rule);
-        let origin = origin(facts, rule, index, text);
+        let open = self.open_path(&object, &field(), model, &path.path, asks);
+        let policies = self.guarded(model, closed.unwrap_or(open), &action);
+        let is_read = fault.is_none() && !model.is_misnamed(rule);
+        let origin = origin(model, rule, index, text);
         for (place, matches) in places {
             table.put(place, is_read, matches, action.clone(), policies.clone(), origin.clone());
         }
     }
 
     /// `app-root` of the first path in order whose Ingress has one, for the whole host, as in ingress-nginx.
-    fn app_root(claimants: &[&Arc<Facts>], rules: &[Rule]) -> Option<Rule> {
-        if claimants.iter().all(|facts| facts.app_root().is_none()) {
+    fn app_root(claimants: &[&Arc<IngressModel>], rules: &[Rule]) -> Option<Rule> {
+        if claimants.iter().all(|model| model.app_root().is_none()) {
             return None;
         }
-        let (facts, path) = rules.iter().find_map(|rule| {
-            let facts = claimants.iter().find(|facts| facts.ingress.name == rule.origin.object.name)?;
-            Some((facts, facts.app_root()?))
+        let (model, path) = rules.iter().find_map(|rule| {
+            let model = claimants.iter().find(|model| model.ingress.name == rule.origin.object.name)?;
+            Some((model, model.app_root()?))
         })?;
         let redirect = Redirect {
             status: 302,
@@ -376,7 +376,7 @@ impl<'a> Builder<'a, '_> {
             // It tells nothing, so that nothing protects it; ingress-nginx redirects before all checks too.
             policies: Arc::default(),
             filters: Vec::new(),
-            origin: origin(facts, 0, 0, root),
+            origin: origin(model, 0, 0, root),
         })
     }
 
@@ -389,21 +389,26 @@ impl<'a> Builder<'a, '_> {
 
     /// The rule for whatever no path takes: the default backend of the oldest Ingress that has one, else the
     /// program's. None where an Ingress has said what happens to `/`.
-    fn rest(&mut self, pattern: &HostPattern, claimants: &[&Arc<Facts>], rules: &[Rule]) -> Option<Rule> {
+    fn rest(
+        &mut self,
+        pattern: &HostPattern,
+        claimants: &[&Arc<IngressModel>],
+        rules: &[Rule],
+    ) -> Option<Rule> {
         if rules.iter().any(paths::takes_everything) {
             return None;
         }
-        let mut found: Option<(Rule, &Facts)> = None;
-        for facts in claimants {
-            let Some(backend) = facts.default_backend() else { continue };
-            let has_copy = |other: &&Arc<Facts>| copies::takes_over(other, facts);
+        let mut found: Option<(Rule, &IngressModel)> = None;
+        for model in claimants {
+            let Some(backend) = model.default_backend() else { continue };
+            let has_copy = |other: &&Arc<IngressModel>| copies::takes_over(other, model);
             if claimants.iter().any(|other| has_copy(other) && other.default_backend().is_some()) {
                 continue;
             }
-            let object = object_ref(facts);
+            let object = object_ref(model);
             if let Some((_, winner)) = &found {
-                if winner.default_backend() != facts.default_backend()
-                    || winner.ingress.name.namespace != facts.ingress.name.namespace
+                if winner.default_backend() != model.default_backend()
+                    || winner.ingress.name.namespace != model.ingress.name.namespace
                 {
                     let message = format!(
                         "the default backend of host {pattern} is already that of Ingress {}",
@@ -424,26 +429,26 @@ impl<'a> Builder<'a, '_> {
                 object: &object,
                 field: &|| "spec.defaultBackend".to_owned(),
                 backend,
-                protocol: facts.protocol,
-                usage: facts.usage(),
-                by_address: facts.goes_by_address(self.view),
+                protocol: model.protocol,
+                usage: model.usage(),
+                by_address: model.goes_by_address(self.view),
                 otherwise: UNSERVED,
             };
             let backend = reference.resolve(self.view, &mut self.uses, &mut self.problems);
-            let policies = match facts.ingress.rules.is_empty() {
-                true => facts.catch_all_policies(),
-                false => policies::of_rest(facts, pattern),
+            let policies = match model.ingress.rules.is_empty() {
+                true => model.catch_all_policies(),
+                false => policies::of_rest(model, pattern),
             };
-            let action = policies::rest_action(pattern, facts, backend);
-            let policies = self.guarded(facts, policies, &action);
-            found = Some((rest_rule(action, policies, facts), facts));
+            let action = policies::rest_action(pattern, model, backend);
+            let policies = self.guarded(model, policies, &action);
+            found = Some((rest_rule(action, policies, model), model));
         }
         if let Some((rule, _)) = found {
             return Some(rule);
         }
         // Nobody asks for what is left, so that it is closed only with the whole host. Claimants are never empty
         // here: a host without them is not built.
-        let first = claimants.iter().find(|facts| facts.closed().is_none()).or(claimants.first())?;
+        let first = claimants.iter().find(|model| model.closed().is_none()).or(claimants.first())?;
         let policies = match pattern {
             HostPattern::Any => first.catch_all_policies(),
             _ => policies::of_rest(first, pattern),
@@ -457,14 +462,14 @@ impl<'a> Builder<'a, '_> {
 const MISNAMED: &str = "is no host of an Ingress";
 
 /// What is left of a host redirects to the one that differs by its `www.`.
-fn to_sibling(pattern: &HostPattern, facts: &Facts) -> Option<Rule> {
-    let host = facts.host_of_sibling(pattern)?;
-    Some(rest_rule(Action::RedirectToHost(host.clone()), Arc::default(), facts))
+fn to_sibling(pattern: &HostPattern, model: &IngressModel) -> Option<Rule> {
+    let host = model.host_of_sibling(pattern)?;
+    Some(rest_rule(Action::RedirectToHost(host.clone()), Arc::default(), model))
 }
 
-fn rest_rule(action: Action, policies: Arc<Policies>, facts: &Facts) -> Rule {
+fn rest_rule(action: Action, policies: Arc<Policies>, model: &IngressModel) -> Rule {
     let path: Arc<str> = "/".into();
-    let origin = origin(facts, 0, 0, path.clone());
+    let origin = origin(model, 0, 0, path.clone());
     let matches = Match::path(PathMatch::Prefix(path));
     Rule { matches, action, policies, filters: Vec::new(), origin }
 }
@@ -473,14 +478,14 @@ fn forward(backend: Backend) -> Action {
     Action::Forward(vec![WeightedBackend { weight: 1, backend, filters: Vec::new() }])
 }
 
-fn origin(facts: &Facts, rule: u32, match_index: u32, path: Arc<str>) -> Arc<Origin> {
+fn origin(model: &IngressModel, rule: u32, match_index: u32, path: Arc<str>) -> Arc<Origin> {
     static KIND: LazyLock<Arc<str>> = LazyLock::new(|| "Ingress".into());
-    let object = ObjectRef { kind: KIND.clone(), name: facts.ingress.name.clone() };
+    let object = ObjectRef { kind: KIND.clone(), name: model.ingress.name.clone() };
     Arc::new(Origin { object, rule, match_index, rule_name: None, path })
 }
 
-fn object_ref(facts: &Facts) -> ObjectRef {
-    ObjectRef { kind: "Ingress".into(), name: facts.ingress.name.clone() }
+fn object_ref(model: &IngressModel) -> ObjectRef {
+    ObjectRef { kind: "Ingress".into(), name: model.ingress.name.clone() }
 }
 
 fn close<'r>(rules: impl Iterator<Item = &'r mut Rule>, reason: &Arc<str>) {

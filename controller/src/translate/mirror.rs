@@ -40,7 +40,7 @@ impl MirrorSettings {
     /// The policy, for requests to `host`; nothing without a target, or without the host that the target needs.
     pub(crate) fn policy(&self, view: &View<'_>, uses: &mut Uses, host: Option<&str>) -> Option<Mirror> {
         let target = self.target.as_ref()?;
-        let place = target.place(view, uses, host)?;
+        let place = target.resolve(view, uses, host)?;
         let of_target = || Template { pieces: vec![Piece::Text(bracketed(&place.host).into())] };
         Some(Mirror {
             host: self.host.clone().unwrap_or_else(of_target),

@@ -26,7 +26,7 @@ pub(crate) struct Remote {
 
 /// Where that is.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct RemoteTarget {
     pub(crate) pool: PoolKey,
     /// The name that is asked for in TLS.
     pub(crate) server_name: Option<Arc<str>>,
@@ -94,7 +94,12 @@ impl Remote {
     }
 
     /// Where it is, for requests to `host`; nothing without the host that the URL needs.
-    pub(crate) fn place(&self, view: &View<'_>, uses: &mut Uses, host: Option<&str>) -> Option<Place> {
+    pub(crate) fn resolve(
+        &self,
+        view: &View<'_>,
+        uses: &mut Uses,
+        host: Option<&str>,
+    ) -> Option<RemoteTarget> {
         let host: Arc<str> = match &self.host {
             Some(host) => host.clone(),
             None => host?.into(),
@@ -107,7 +112,7 @@ impl Remote {
             service: host.clone(),
             port: self.port.to_string().into(),
         });
-        Some(Place {
+        Some(RemoteTarget {
             pool: uses.pool(backend::pool(key, protocol, &Usage::default())),
             server_name: (self.https && !is_address).then(|| host.clone()),
             host,

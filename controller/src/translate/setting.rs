@@ -39,7 +39,7 @@ pub struct Setting<S> {
     /// Further values, beside the default, that ask for nothing.
     pub idle: &'static [&'static str],
     /// The ConfigMap key it falls back to.
-    pub fallback: Option<&'static str>,
+    pub fallback_key: Option<&'static str>,
     /// What one value is for.
     pub scope: Scope,
     /// Whose routes of a host it holds for.
@@ -71,7 +71,7 @@ pub struct Setting<S> {
     /// One line for people.
     pub doc: &'static str,
     /// What a value that cannot be used means, in words and in settings, where the default would be less safe.
-    pub instead: Option<Instead<S>>,
+    pub fallback: Option<Fallback<S>>,
     apply: Box<Apply<S>>,
     is_same: Box<IsSame>,
     is_readable: Box<IsReadable>,
@@ -87,7 +87,7 @@ type IsReadable = dyn Fn(&str, &Author<'_>) -> bool + Send + Sync;
 type IsSame = dyn Fn(&str, &str) -> bool + Send + Sync;
 
 /// What a value that cannot be used means: in words, and what it puts into the settings.
-pub type Instead<S> = (&'static str, fn(&mut S));
+pub type Fallback<S> = (&'static str, fn(&mut S));
 
 /// Reads a text and, where the setting is served, puts what it says into the settings.
 type Apply<S> = dyn Fn(&str, &Author<'_>, &mut S) -> Result<(), Wrong> + Send + Sync;
@@ -129,7 +129,7 @@ impl Risk {
 
 /// What settings lack that mean something together only.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Lack {
+pub struct MissingSetting {
     /// The one that cannot be carried out.
     pub name: &'static str,
     /// What kind of problem that is.
@@ -195,7 +195,7 @@ impl<S> Setting<S> {
             never: None,
             default,
             idle: &[],
-            fallback: None,
+            fallback_key: None,
             scope: Scope::Global,
             reach: Reach::Ingress,
             beside: None,
@@ -208,7 +208,7 @@ impl<S> Setting<S> {
             support,
             leniency: Leniency::DEFAULT,
             doc,
-            instead: None,
+            fallback: None,
             apply: Box::new(move |text, author, settings| {
                 set(settings, value.parse(text, author)?);
                 Ok(())
@@ -325,7 +325,7 @@ impl<S> Setting<S> {
 
     /// Falls back to this ConfigMap key.
     pub fn falls_back_to(mut self, key: &'static str) -> Self {
-        self.fallback = Some(key);
+        self.fallback_key = Some(key);
         self
     }
 
@@ -367,8 +367,8 @@ impl<S> Setting<S> {
     }
 
     /// A value that cannot be used means this, and not the default.
-    pub fn instead(mut self, words: &'static str, put: fn(&mut S)) -> Self {
-        self.instead = Some((words, put));
+    pub fn fallback(mut self, words: &'static str, put: fn(&mut S)) -> Self {
+        self.fallback = Some((words, put));
         self
     }
 

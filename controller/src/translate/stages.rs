@@ -7,102 +7,105 @@ use std::sync::Arc;
 use sluice_config::{Change, Delta, EndpointSetKey, HostKey, NamespacedName, ResourceKey};
 
 use super::claim::{self, Claim};
-use super::facts::Facts;
+use super::ingress_model::IngressModel;
 use super::view::View;
-use super::{HostNode, Stats, Translation, certificate, endpoints, facts, flags, host, resource, tuning};
+use super::{
+    HostNode, Stats, Translation, certificate, endpoints, flags, global_settings, host, ingress_model,
+    resource,
+};
 use crate::graph::{Key, Node};
 use crate::store::{IngressChange, Kind, ObjectKey};
 
 impl Translation {
-    pub(super) fn run_global(&mut self, stats: &mut Stats) {
-        if !take(&mut self.dirty.global) {
+    pub(super) fn run_config_map(&mut self, stats: &mut Stats) {
+        if !take(&mut self.dirty.config_map) {
             return;
         }
         let view = View::new(&self.store, &self.values, &self.options);
         let config_map = view.own_config_map();
-        let (new, problems) = tuning::read(config_map.map(|map| &**map));
+        let (new, problems) = global_settings::read(config_map.map(|map| &**map));
         let reads = view.into_reads();
-        self.record(Node::Global, reads, problems);
-        stats.tuning += 1;
-        let old = std::mem::replace(&mut self.values.global, new);
-        if old == self.values.global {
+        self.record(Node::ConfigMap, reads, problems);
+        stats.settings += 1;
+        let old = std::mem::replace(&mut self.values.config_map, new);
+        if old == self.values.config_map {
             return;
         }
         self.dirty.flags = true;
-        let named: Vec<ResourceKey> = self.values.global.resources().map(|(_, key)| key).collect();
+        let named: Vec<ResourceKey> = self.values.config_map.resources().map(|(_, key)| key).collect();
         named.iter().for_each(|key| self.name_resource(key));
         old.resources().for_each(|(_, key)| self.unname_resource(&key));
-        if old.gates != self.values.global.gates {
-            self.stale(&Key::Gates);
+        if old.annotation_limits != self.values.config_map.annotation_limits {
+            self.stale(&Key::AnnotationLimits);
         }
-        if old.closed != self.values.global.closed {
+        if old.closed != self.values.config_map.closed {
             self.stale(&Key::Closed);
         }
-        if old.service_upstream != self.values.global.service_upstream {
+        if old.service_upstream != self.values.config_map.service_upstream {
             self.stale(&Key::ServiceUpstream);
         }
-        if old.endpoint_tls_per_location != self.values.global.endpoint_tls_per_location {
+        if old.endpoint_tls_per_location != self.values.config_map.endpoint_tls_per_location {
             self.stale(&Key::EndpointTlsPerLocation);
         }
-        if old.ipv4_names != self.values.global.ipv4_names {
+        if old.ipv4_names != self.values.config_map.ipv4_names {
             self.stale(&Key::Ipv4Names);
         }
-        if old.auth_of_hosts() != self.values.global.auth_of_hosts() {
+        if old.auth_of_hosts() != self.values.config_map.auth_of_hosts() {
             self.stale(&Key::AuthOfHosts);
         }
     }
 
     pub(super) fn run_facts(&mut self, stats: &mut Stats) {
-        for name in take(&mut self.dirty.facts) {
+        for name in take(&mut self.dirty.ingresses) {
             let view = View::new(&self.store, &self.values, &self.options);
-            let (new, problems) = facts::compute(&view, &name);
+            let (new, problems) = ingress_model::compute(&view, &name);
             let reads = view.into_reads();
-            let new = new.map(|mut facts| {
-                facts.share(&mut self.policies);
-                Arc::new(facts)
+            let new = new.map(|mut model| {
+                model.share(&mut self.policies);
+                Arc::new(model)
             });
             if self.store.ingress(&name).is_some() {
-                self.record(Node::Facts(name.clone()), reads, problems);
+                self.record(Node::Ingress(name.clone()), reads, problems);
             } else {
-                self.forget(Node::Facts(name.clone()));
+                self.forget(Node::Ingress(name.clone()));
             }
-            stats.facts += 1;
-            if self.values.facts.get(&name) == new.as_ref() {
+            stats.ingresses += 1;
+            if self.values.models.get(&name) == new.as_ref() {
                 continue;
             }
-            self.stale(&Key::Facts(name.clone()));
-            let served = |facts: Option<&Arc<Facts>>| facts.is_some_and(|facts| facts.is_admitted());
-            let (before, now) = (served(self.values.facts.get(&name)), served(new.as_ref()));
+            self.stale(&Key::IngressModel(name.clone()));
+            let served = |model: Option<&Arc<IngressModel>>| model.is_some_and(|model| model.is_admitted());
+            let (before, now) = (served(self.values.models.get(&name)), served(new.as_ref()));
             if before != now {
                 self.ingresses.push(IngressChange::Served(name.clone(), now));
             }
             let old = match new.clone() {
-                Some(new) => self.values.facts.insert(new),
-                None => self.values.facts.remove(&name),
+                Some(new) => self.values.models.insert(new),
+                None => self.values.models.remove(&name),
             };
-            if let Some(facts) = &new {
-                for (host, kind) in facts.claims() {
-                    self.claim(host, Claim::new(kind, &facts.ingress));
+            if let Some(model) = &new {
+                for (host, kind) in model.claims() {
+                    self.claim(host, Claim::new(kind, &model.ingress));
                 }
             }
             let object = ObjectKey { kind: Kind::Ingress, name: name.clone() };
-            for (host, _) in old.iter().flat_map(|facts| facts.claims()) {
-                let kept = new.iter().flat_map(|facts| facts.claims()).any(|(other, _)| other == host);
+            for (host, _) in old.iter().flat_map(|model| model.claims()) {
+                let kept = new.iter().flat_map(|model| model.claims()).any(|(other, _)| other == host);
                 if !kept {
                     self.unclaim(host, &object);
                 }
             }
             // New names first, so that a certificate that stays named is not forgotten in between.
-            for secret in new.iter().flat_map(|facts| facts.secrets()) {
+            for secret in new.iter().flat_map(|model| model.secrets()) {
                 self.name_certificate(secret);
             }
-            for secret in old.iter().flat_map(|facts| facts.secrets()) {
+            for secret in old.iter().flat_map(|model| model.secrets()) {
                 self.unname_certificate(secret);
             }
-            for key in new.iter().flat_map(|facts| facts.resources()) {
+            for key in new.iter().flat_map(|model| model.resources()) {
                 self.name_resource(key);
             }
-            for key in old.iter().flat_map(|facts| facts.resources()) {
+            for key in old.iter().flat_map(|model| model.resources()) {
                 self.unname_resource(key);
             }
         }
@@ -168,7 +171,7 @@ impl Translation {
         for key in take(&mut self.dirty.resources) {
             let node = Node::Resource(key.clone());
             let old = self.values.resources.get(&key).cloned();
-            self.ledger.resource_changes(&key);
+            self.ref_counts.resource_changes(&key);
             if self.named_resources.contains_key(&key) {
                 let view = View::new(&self.store, &self.values, &self.options);
                 let (new, problems) = resource::compute(&view, &key);
@@ -195,7 +198,7 @@ impl Translation {
         for name in take(&mut self.dirty.certificates) {
             let node = Node::Certificate(name.clone());
             let old = self.values.certificates.get(&name).cloned();
-            self.ledger.certificate_changes(&name);
+            self.ref_counts.certificate_changes(&name);
             if self.named_certificates.contains_key(&name) {
                 let view = View::new(&self.store, &self.values, &self.options);
                 let (new, problems) = certificate::compute(&view, &name);
@@ -218,18 +221,18 @@ impl Translation {
             return;
         }
         let view = View::new(&self.store, &self.values, &self.options);
-        let mut new = flags::compute(&view, &self.values.global);
+        let mut new = flags::compute(&view, &self.values.config_map);
         let reads = view.into_reads();
         self.record(Node::Flags, reads, take(&mut new.problems));
-        stats.tuning += 1;
-        if *new.tuning != *self.flags.tuning {
-            delta.tuning = Some(new.tuning.clone());
+        stats.settings += 1;
+        if *new.settings != *self.flags.settings {
+            delta.settings = Some(new.settings.clone());
         }
         if *new.group != *self.flags.group {
             delta.groups.push(Change::Put(new.group.id.clone(), new.group.clone()));
         }
         let old = std::mem::replace(&mut self.flags, new);
-        self.ledger.exchange(&old.uses, &self.flags.uses);
+        self.ref_counts.exchange(&old.uses, &self.flags.uses);
     }
 
     pub(super) fn run_hosts(&mut self, delta: &mut Delta, stats: &mut Stats) {
@@ -262,17 +265,17 @@ impl Translation {
                 }
             };
             let uses = old.map(|old| old.uses).unwrap_or_default();
-            self.ledger.exchange(&uses, &new.uses);
+            self.ref_counts.exchange(&uses, &new.uses);
         }
         delta.hosts.append(&mut removals);
     }
 
     pub(super) fn run_endpoints(&mut self, stats: &mut Stats) {
-        let (fresh, idle) = self.ledger.sets();
+        let (fresh, idle) = self.ref_counts.sets();
         self.dirty.endpoints.extend(fresh);
         for key in idle {
             if let Some(old) = self.endpoints.remove(&key) {
-                self.ledger.set_changes(&key, Some(old));
+                self.ref_counts.set_changes(&key, Some(old));
                 self.forget(Node::Endpoints(key.clone()));
                 self.name(&key, None);
             }
@@ -286,7 +289,7 @@ impl Translation {
             stats.endpoints += 1;
             let old = self.endpoints.get(&key);
             if old.is_none_or(|old| **old != *new) {
-                self.ledger.set_changes(&key, old.cloned());
+                self.ref_counts.set_changes(&key, old.cloned());
                 self.endpoints.insert(new);
             }
             self.name(&key, name);

@@ -6,15 +6,15 @@ use std::sync::Arc;
 
 use sluice_config::{ByKey, HostKey, NamespacedName, ResourceKey};
 
-use super::annotations::Gates;
+use super::annotations::AnnotationLimits;
 use super::certificate::CertificateState;
 use super::claim::Claim;
 use super::expression::Expressions;
 use super::external_auth::AuthSettings;
-use super::facts::Facts;
+use super::global_settings::ConfigMapSettings;
+use super::ingress_model::IngressModel;
 use super::resource;
-use super::review::Supposed;
-use super::tuning::Global;
+use super::review::Overlay;
 use crate::graph::{Key, Reads};
 use crate::options::Options;
 use crate::store::{
@@ -25,9 +25,9 @@ use crate::store::{
 /// Values of nodes that other nodes read.
 pub(crate) struct Values {
     /// Keys of the ConfigMap.
-    pub(crate) global: Global,
+    pub(crate) config_map: ConfigMapSettings,
     /// Ingresses that are served.
-    pub(crate) facts: ByKey<Arc<Facts>>,
+    pub(crate) models: ByKey<Arc<IngressModel>>,
     /// Claims by host, sorted.
     pub(crate) claims: HashMap<HostKey, Vec<Claim>>,
     /// Whether IngressClasses could be listed.
@@ -48,14 +48,14 @@ pub(crate) struct View<'a> {
     values: &'a Values,
     /// Flags do not change while the program runs, so they are not recorded.
     pub(crate) options: &'a Options,
-    supposed: Option<&'a Supposed>,
+    overlay: Option<&'a Overlay>,
     reads: RefCell<Reads>,
 }
 
 impl<'a> View<'a> {
     /// Nothing read yet.
     pub(crate) fn new(store: &'a Store, values: &'a Values, options: &'a Options) -> Self {
-        Self { store, values, options, supposed: None, reads: RefCell::default() }
+        Self { store, values, options, overlay: None, reads: RefCell::default() }
     }
 
     /// The same with something other than it is.
@@ -63,9 +63,9 @@ impl<'a> View<'a> {
         store: &'a Store,
         values: &'a Values,
         options: &'a Options,
-        supposed: &'a Supposed,
+        overlay: &'a Overlay,
     ) -> Self {
-        Self { supposed: Some(supposed), ..Self::new(store, values, options) }
+        Self { overlay: Some(overlay), ..Self::new(store, values, options) }
     }
 
     /// What is known of regular expressions, which depends on nothing.
@@ -103,12 +103,12 @@ impl<'a> View<'a> {
     /// The IngressClass that is marked as default. Of several the newest counts, as in an API server.
     pub(crate) fn default_class(&self) -> Option<&'a Arc<IngressClass>> {
         self.read(Key::DefaultClass);
-        let supposed = match self.supposed.map(|supposed| &supposed.object) {
+        let overlay = match self.overlay.map(|overlay| &overlay.object) {
             Some(Object::IngressClass(class)) => Some(class),
             _ => None,
         };
-        let others = self.store.classes().filter(|class| supposed.is_none_or(|new| new.name != class.name));
-        let defaults = others.chain(supposed).filter(|class| class.is_default);
+        let others = self.store.classes().filter(|class| overlay.is_none_or(|new| new.name != class.name));
+        let defaults = others.chain(overlay).filter(|class| class.is_default);
         defaults.min_by(|a, b| b.created.cmp(&a.created).then_with(|| a.name.cmp(&b.name)))
     }
 
@@ -122,13 +122,13 @@ impl<'a> View<'a> {
 
     pub(crate) fn slices_of(&self, service: &NamespacedName) -> Vec<&'a Arc<EndpointSlice>> {
         self.read(Key::SlicesOf(service.clone()));
-        let supposed = match self.supposed.map(|supposed| &supposed.object) {
+        let overlay = match self.overlay.map(|overlay| &overlay.object) {
             Some(Object::EndpointSlice(slice)) => Some(slice),
             _ => None,
         };
         let others = self.store.slices_of(service);
-        let others = others.filter(|slice| supposed.is_none_or(|new| new.name != slice.name));
-        others.chain(supposed.filter(|new| new.service == *service)).collect()
+        let others = others.filter(|slice| overlay.is_none_or(|new| new.name != slice.name));
+        others.chain(overlay.filter(|new| new.service == *service)).collect()
     }
 
     /// A Secret, of which these fields are there.
@@ -176,77 +176,77 @@ impl<'a> View<'a> {
         }
     }
 
-    pub(crate) fn gates(&self) -> &'a Gates {
-        self.read(Key::Gates);
-        &self.global().gates
+    pub(crate) fn annotation_limits(&self) -> &'a AnnotationLimits {
+        self.read(Key::AnnotationLimits);
+        &self.config_map_settings().annotation_limits
     }
 
     /// Why every route is closed, if they are.
     pub(crate) fn closed(&self) -> Option<&'a Arc<str>> {
         self.read(Key::Closed);
-        self.global().closed.as_ref()
+        self.config_map_settings().closed.as_ref()
     }
 
     /// Whether requests go to Services in place of endpoints where an Ingress does not say.
     pub(crate) fn service_upstream(&self) -> bool {
         self.read(Key::ServiceUpstream);
-        self.global().service_upstream
+        self.config_map_settings().service_upstream
     }
 
     /// Whether the `proxy-ssl-*` annotations of an Ingress apply to its own paths only.
     pub(crate) fn endpoint_tls_per_location(&self) -> bool {
         self.read(Key::EndpointTlsPerLocation);
-        self.global().endpoint_tls_per_location
+        self.config_map_settings().endpoint_tls_per_location
     }
 
     /// Whether of the addresses that a name has those of version 4 alone count.
     pub(crate) fn ipv4_names(&self) -> bool {
         self.read(Key::Ipv4Names);
-        self.global().ipv4_names
+        self.config_map_settings().ipv4_names
     }
 
     /// The authorisation service for all rules, where it is another one for each host.
     pub(crate) fn auth_of_hosts(&self) -> Option<&'a AuthSettings> {
         self.read(Key::AuthOfHosts);
-        self.global().auth_of_hosts()
+        self.config_map_settings().auth_of_hosts()
     }
 
-    pub(crate) fn facts(&self, name: &NamespacedName) -> Option<&'a Arc<Facts>> {
-        self.read(Key::Facts(name.clone()));
-        match self.supposed.and_then(|supposed| supposed.facts.get(name)) {
-            Some(facts) => facts.as_ref(),
-            None => self.values.facts.get(name),
+    pub(crate) fn ingress_model(&self, name: &NamespacedName) -> Option<&'a Arc<IngressModel>> {
+        self.read(Key::IngressModel(name.clone()));
+        match self.overlay.and_then(|overlay| overlay.models.get(name)) {
+            Some(model) => model.as_ref(),
+            None => self.values.models.get(name),
         }
     }
 
     /// Who claims a host, those who come first first.
     pub(crate) fn claims(&self, host: &HostKey) -> &'a [Claim] {
         self.read(Key::Claims(host.clone()));
-        let supposed = self.supposed.and_then(|supposed| supposed.claims.get(host));
-        supposed.or_else(|| self.values.claims.get(host)).map_or(&[], Vec::as_slice)
+        let overlay = self.overlay.and_then(|overlay| overlay.claims.get(host));
+        overlay.or_else(|| self.values.claims.get(host)).map_or(&[], Vec::as_slice)
     }
 
     pub(crate) fn certificate(&self, name: &NamespacedName) -> &'a CertificateState {
         self.read(Key::Certificate(name.clone()));
-        let supposed = self.supposed.and_then(|supposed| supposed.certificates.get(name));
-        supposed.or_else(|| self.values.certificates.get(name)).unwrap_or(&CertificateState::Missing)
+        let overlay = self.overlay.and_then(|overlay| overlay.certificates.get(name));
+        overlay.or_else(|| self.values.certificates.get(name)).unwrap_or(&CertificateState::Missing)
     }
 
     /// What became of a resource. A new content of one that is good is no news for those who name it.
     pub(crate) fn resource(&self, key: &ResourceKey) -> &'a resource::ResourceState {
         self.read(Key::Resource(key.clone()));
-        let supposed = self.supposed.and_then(|supposed| supposed.resources.get(key));
-        supposed.or_else(|| self.values.resources.get(key)).unwrap_or(&resource::ResourceState::Missing)
+        let overlay = self.overlay.and_then(|overlay| overlay.resources.get(key));
+        overlay.or_else(|| self.values.resources.get(key)).unwrap_or(&resource::ResourceState::Missing)
     }
 
-    fn global(&self) -> &'a Global {
-        let supposed = self.supposed.and_then(|supposed| supposed.global.as_ref());
-        supposed.unwrap_or(&self.values.global)
+    fn config_map_settings(&self) -> &'a ConfigMapSettings {
+        let overlay = self.overlay.and_then(|overlay| overlay.config_map.as_ref());
+        overlay.unwrap_or(&self.values.config_map)
     }
 
     fn supposed_object(&self, kind: Kind, name: &NamespacedName) -> Option<&'a Object> {
-        let supposed = self.supposed?;
-        (supposed.key.kind == kind && supposed.key.name == *name).then_some(&supposed.object)
+        let overlay = self.overlay?;
+        (overlay.key.kind == kind && overlay.key.name == *name).then_some(&overlay.object)
     }
 
     fn refer(&self, kind: Kind, name: &NamespacedName, fields: Fields) {

@@ -129,7 +129,7 @@ pub(crate) fn words(state: &Snapshot) -> String {
     let endpoints = endpoints.map(|endpoint| endpoint.address.ip().to_string());
     let names = state.certificates.values().flat_map(|one| one.facts.names.iter());
     let names = names.map(|name| format!("cert:{name}"));
-    let code = format!("code:{}", state.tuning.http_redirect_code);
+    let code = format!("code:{}", state.settings.http_redirect_code);
     hosts.chain(endpoints).chain(names).chain([code]).collect::<Vec<_>>().join(" ")
 }
 

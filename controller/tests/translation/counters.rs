@@ -15,7 +15,7 @@ fn crowded() -> World {
     let others = (0..OTHERS).map(|n| ingress(&format!("other-{n}"), paths(&format!("h{n}.example"), &["/"])));
     let objects: Vec<Value> = others.chain([certificate, ingress("shop", shop)]).collect();
     let update = world.put(objects);
-    assert_eq!((update.stats.facts, update.stats.hosts), (OTHERS + 1, OTHERS + 1));
+    assert_eq!((update.stats.ingresses, update.stats.hosts), (OTHERS + 1, OTHERS + 1));
     assert_eq!((update.stats.endpoints, update.stats.pools, update.stats.certificates), (1, 1, 1));
     world
 }
@@ -36,7 +36,7 @@ fn one_edit_recomputes_only_its_own_nodes() {
     assert_eq!((update.stats, update.delta), (Stats::default(), None), "nothing is different");
 
     let update = world.put([ingress("other-7", paths("h7.example", &["/", "/more"]))]);
-    assert_eq!(update.stats, Stats { facts: 1, hosts: 1, ..Stats::default() });
+    assert_eq!(update.stats, Stats { ingresses: 1, hosts: 1, ..Stats::default() });
     assert_eq!(update.delta.unwrap().hosts.len(), 1);
 
     let update = world.put([tls_secret("shop-tls", &pair(&["shop.example"]))]);

@@ -170,11 +170,11 @@ fn the_program_s_default_backend_is_the_first_port_of_its_service() {
     let name = sluice_config::NamespacedName::new("default", "web");
     let mut world = World::new(Options { default_backend_service: Some(name), ..Options::default() });
     world.put([]);
-    assert_eq!(world.mirror.tuning.default_backend, None);
+    assert_eq!(world.mirror.settings.default_backend, None);
     assert_eq!(world.problems()[0].severity, Severity::Warning);
     assert!(world.texts()[0].contains("Flag --default-backend-service"));
     world.put([service("web", json!([{"name": "a", "port": 1}, {"name": "b", "port": 2}]))]);
-    let (pool, shown) = world.mirror.tuning.default_backend.clone().unwrap();
+    let (pool, shown) = world.mirror.settings.default_backend.clone().unwrap();
     assert_eq!(shown.to_string(), "default-web-1");
     assert!(world.mirror.pools.contains_key(&pool));
     assert_eq!(world.problems(), []);

@@ -1,12 +1,12 @@
 //! Objects in, configuration and problems out: the translation from its outside.
 
+mod annotation_limits;
 mod at_once;
 mod canaries;
 mod classes;
 mod closed;
 mod counters;
 mod endpoint_tls;
-mod gates;
 mod hosts;
 mod owners;
 mod properties;

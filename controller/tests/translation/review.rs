@@ -24,7 +24,7 @@ fn crowded() -> World {
 fn a_review_among_thousands_costs_the_nodes_of_its_object_and_changes_nothing() {
     let mut world = crowded();
     let (snapshot, problems) = (world.controller.snapshot(), world.problems());
-    let one = Stats { facts: 1, hosts: 1, ..Stats::default() };
+    let one = Stats { ingresses: 1, hosts: 1, ..Stats::default() };
     let mut bad = paths("h7.example", &["/"]);
     bad["rules"][0]["http"]["paths"][0]["backend"] = backend("absent", json!({"number": 80}));
 
@@ -55,9 +55,9 @@ fn a_review_says_what_would_become_of_others() {
     world.put([created(ingress("api", paths("shop.example", &["/api"])), 1)]);
     let guarded = json!({"nginx.ingress.kubernetes.io/auth-tls-secret": "default/ca"});
     let verdict = review(&world, annotated("guarded", guarded, paths("shop.example", &["/admin"])));
-    let concerned: Vec<(&str, Code)> =
+    let affected: Vec<(&str, Code)> =
         verdict.problems.iter().map(|problem| (&*problem.object.name.name, problem.code)).collect();
-    assert_eq!(concerned, [("api", Code::HostClosed), ("guarded", Code::AnnotationNotServed)]);
+    assert_eq!(affected, [("api", Code::HostClosed), ("guarded", Code::AnnotationNotServed)]);
 
     let Event::Put(service) = world.event(service("web", json!([{"name": "other", "port": 81}]))).unwrap()
     else {

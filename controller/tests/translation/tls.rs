@@ -102,10 +102,10 @@ fn the_default_certificate_is_taken_up_when_it_is_good() {
             .contains("Flag --default-ssl-certificate: default/fallback: this Secret does not exist")
     );
     world.put([tls_secret("fallback", &pair(&["any.example"]))]);
-    assert_eq!(world.mirror.tuning.default_certificate, Some(name.clone()));
+    assert_eq!(world.mirror.settings.default_certificate, Some(name.clone()));
     assert!(world.mirror.certificates.contains_key(&name));
     assert_eq!(world.problems(), []);
     world.delete(Kind::Secret, "fallback");
-    assert_eq!(world.mirror.tuning.default_certificate, None);
+    assert_eq!(world.mirror.settings.default_certificate, None);
     assert!(world.mirror.certificates.is_empty());
 }

@@ -112,6 +112,6 @@ fn without_the_flag_hints_and_nodes_mean_nothing() {
     world.put([web(&[endpoint(1, "a", ""), endpoint(2, "b", "")])]);
     assert_eq!(used(&world), "1 2");
     let update = world.put([node(Some("b"))]);
-    assert_eq!((update.stats.endpoints, update.stats.tuning), (0, 0));
+    assert_eq!((update.stats.endpoints, update.stats.settings), (0, 0));
     assert_eq!(world.problems(), []);
 }

@@ -15,8 +15,8 @@ use serde_json::{Map, Value, json};
 use sluice_config::{Action, Backend, GroupId, Host, Policies, PoolKey, Rule};
 
 use super::view;
+use crate::compiled_settings::CompiledSettings;
 use crate::configuration::Configuration;
-use crate::globals::Globals;
 use crate::policy::https_redirect;
 use crate::registry::PoolDescription;
 use crate::route::Route;
@@ -36,7 +36,7 @@ struct Query {
 
 /// The route that matches the request, with the data its checks need.
 struct MatchedRoute<'t> {
-    globals: &'t Globals,
+    compiled_settings: &'t CompiledSettings,
     route: &'t Route,
     rule: &'t Rule,
     /// The normalised path.
@@ -64,9 +64,9 @@ pub(super) fn explain(state: &State, query: &str) -> Result<Value, String> {
         let reasons = compiled.explain(&request);
         let rules: Vec<_> = reasons.iter().zip(&host.rules).map(shown).collect();
         hosts.push(json!({ "host": host.key.pattern.to_string(), "rules": rules }));
-        let Some(place) = reasons.iter().position(|reason| *reason == Reason::Taken) else { continue };
+        let Some(place) = reasons.iter().position(|reason| *reason == Reason::Matches) else { continue };
         if let (Some(route), Some(rule)) = (compiled.routes().nth(place), host.rules.get(place)) {
-            taken = outcome(state, &published.globals, &asked, &path, route, rule);
+            taken = outcome(state, &published.compiled_settings, &asked, &path, route, rule);
         }
         break;
     }
@@ -95,9 +95,16 @@ fn configured<'c>(
 }
 
 /// What becomes of a request that a rule takes.
-fn outcome(state: &State, globals: &Globals, asked: &Query, path: &str, route: &Route, rule: &Rule) -> Value {
-    let tuning = &globals.tuning;
-    let facts = https_redirect::RedirectInput {
+fn outcome(
+    state: &State,
+    compiled_settings: &CompiledSettings,
+    asked: &Query,
+    path: &str,
+    route: &Route,
+    rule: &Rule,
+) -> Value {
+    let settings = &compiled_settings.settings;
+    let input = https_redirect::RedirectInput {
         https: asked.https,
         access_scheme: if asked.https { b"https" } else { b"http" },
         host_has_tls: route.host_has_tls,
@@ -119,8 +126,8 @@ fn outcome(state: &State, globals: &Globals, asked: &Query, path: &str, route: &
         .filter(|pool| wanted.iter().any(|name| *name == *pool.pool))
         .map(view::pool)
         .collect();
-    let redirects_to_https = https_redirect::applies(&route.policies.https_redirect, tuning, &facts);
-    let taken = MatchedRoute { globals, route, rule, path, redirects_to_https, pools: &described };
+    let redirects_to_https = https_redirect::applies(&route.policies.https_redirect, settings, &input);
+    let taken = MatchedRoute { compiled_settings, route, rule, path, redirects_to_https, pools: &described };
     json!({
         "host": route.host(),
         "checks": checks::checks(asked, &taken),

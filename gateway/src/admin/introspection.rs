@@ -47,7 +47,7 @@ fn answer(state: &State, path: &str) -> Document {
     match path {
         "/routes" => json(&configuration.hosts.values().map(|host| view::host(host)).collect::<Vec<_>>()),
         "/backends" => json(&state.registry.describe().iter().map(view::pool).collect::<Vec<_>>()),
-        "/certs" => json(&view::certificates(&configuration, &state.tuning())),
+        "/certs" => json(&view::certificates(&configuration, &state.settings())),
         "/problems" => json(&state.problems().iter().map(|problem| problem.view()).collect::<Vec<_>>()),
         "/generation" => json(&view::Generation {
             generation: configuration.generation.0,

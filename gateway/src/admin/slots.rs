@@ -29,11 +29,11 @@ pub(super) struct Slots {
 struct Inner {
     next: u64,
     /// By age.
-    taken: BTreeMap<u64, Taken>,
+    taken: BTreeMap<u64, OpenSlot>,
 }
 
 #[derive(Debug)]
-struct Taken {
+struct OpenSlot {
     end: Arc<Notify>,
     /// When the connection may be evicted, if ever.
     may_go: Option<Instant>,
@@ -102,7 +102,7 @@ impl Slots {
     fn enter(self: &Arc<Self>, inner: &mut Inner, end: Arc<Notify>, may_go: Option<Instant>) -> Slot {
         let number = inner.next;
         inner.next += 1;
-        inner.taken.insert(number, Taken { end: end.clone(), may_go });
+        inner.taken.insert(number, OpenSlot { end: end.clone(), may_go });
         Slot { room: self.clone(), number, end }
     }
 
@@ -119,7 +119,7 @@ impl Inner {
         if self.taken.len() < size {
             return Ok(());
         }
-        let may_go = |taken: &Taken| taken.may_go.is_some_and(|at| at <= now);
+        let may_go = |taken: &OpenSlot| taken.may_go.is_some_and(|at| at <= now);
         let first = self.taken.iter().find(|(_, taken)| may_go(taken)).map(|(number, _)| *number);
         match first.and_then(|number| self.taken.remove(&number)) {
             Some(taken) => {

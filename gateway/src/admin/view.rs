@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 use sluice_config::{
-    Action, Backend, CertificateId, FieldMatch, Host, HostTls, ObjectRef, PathMatch, RedirectPath, Rule,
-    TextMatch, Tuning, UpstreamProtocol,
+    Action, Backend, CertificateId, FieldMatch, GlobalSettings, Host, HostTls, ObjectRef, PathMatch,
+    RedirectPath, Rule, TextMatch, UpstreamProtocol,
 };
 
 use crate::configuration::Configuration;
@@ -245,7 +245,7 @@ pub(super) fn pool(pool: &PoolDescription) -> PoolView<'_> {
 /// All certificates with the hosts that serve them. Keys are nowhere in it.
 pub(super) fn certificates<'a>(
     configuration: &'a Configuration,
-    tuning: &Tuning,
+    settings: &GlobalSettings,
 ) -> Vec<CertificateView<'a>> {
     let mut hosts: BTreeMap<&CertificateId, Vec<String>> = BTreeMap::new();
     for (key, host) in &configuration.hosts {
@@ -267,7 +267,7 @@ pub(super) fn certificates<'a>(
             serial_number: &facts.serial_number,
             public_key_algorithm: &facts.public_key_algorithm,
             not_after: facts.not_after,
-            is_default: tuning.default_certificate.as_ref() == Some(id),
+            is_default: settings.default_certificate.as_ref() == Some(id),
             hosts: hosts.remove(id).unwrap_or_default(),
         }
     };

@@ -9,7 +9,7 @@ use http::header::{
 };
 use http::{StatusCode, Version};
 use regex::bytes::{Regex, RegexBuilder};
-use sluice_config::{Compression, Tuning};
+use sluice_config::{Compression, GlobalSettings};
 
 use super::coding::{Accepted, Coding};
 use crate::message::fields::{Fields, FieldsMut};
@@ -55,10 +55,10 @@ pub(crate) enum Choice {
 
 impl CompressionRules {
     /// `None` where nothing is compressed.
-    pub(crate) fn compile(tuning: &Tuning) -> Option<Self> {
+    pub(crate) fn compile(settings: &GlobalSettings) -> Option<Self> {
         let rule = |settings: &Compression| settings.enabled.then(|| Rule::new(settings));
-        let codings = [rule(&tuning.zstd), rule(&tuning.brotli), rule(&tuning.gzip)];
-        let pattern = &*tuning.gzip_disable;
+        let codings = [rule(&settings.zstd), rule(&settings.brotli), rule(&settings.gzip)];
+        let pattern = &*settings.gzip_disable;
         // Translation has compiled it before; without it more clients get gzip than asked for.
         let no_gzip_for = match pattern {
             "" => None,
@@ -178,11 +178,11 @@ mod tests {
 
     use super::*;
 
-    fn rules(change: impl FnOnce(&mut Tuning)) -> CompressionRules {
-        let mut tuning = Tuning::default();
-        tuning.gzip.enabled = true;
-        change(&mut tuning);
-        CompressionRules::compile(&tuning).unwrap()
+    fn rules(change: impl FnOnce(&mut GlobalSettings)) -> CompressionRules {
+        let mut settings = GlobalSettings::default();
+        settings.gzip.enabled = true;
+        change(&mut settings);
+        CompressionRules::compile(&settings).unwrap()
     }
 
     fn wanted(rules: &CompressionRules, accepted: &'static str) -> ClientEncodings {
@@ -228,12 +228,12 @@ mod tests {
 
     #[test]
     fn each_coding_has_its_own_rules() {
-        let rules = rules(|tuning| {
-            tuning.brotli.enabled = true;
-            tuning.brotli.types = vec!["*".into()];
-            tuning.zstd.enabled = true;
-            tuning.zstd.min_length = 10_000;
-            tuning.gzip_disable = r"MSIE [4-6]\.".into();
+        let rules = rules(|settings| {
+            settings.brotli.enabled = true;
+            settings.brotli.types = vec!["*".into()];
+            settings.zstd.enabled = true;
+            settings.zstd.min_length = 10_000;
+            settings.gzip_disable = r"MSIE [4-6]\.".into();
         });
         let choose = |accepted, head: &str| rules.choose(wanted(&rules, accepted), &response(head));
         let short = "200 OK\r\nContent-Type: text/plain\r\nContent-Length: 300";
@@ -246,7 +246,7 @@ mod tests {
         assert_eq!(choose("zstd", picture), Choice::NotHere);
         assert_eq!(choose("gzip", long), Choice::NotHere, "the User-Agent gets none");
         assert_eq!(choose("br", "200 OK\r\nContent-Type: application/grpc+proto"), Choice::Never);
-        assert!(CompressionRules::compile(&Tuning::default()).is_none());
+        assert!(CompressionRules::compile(&GlobalSettings::default()).is_none());
     }
 
     #[test]

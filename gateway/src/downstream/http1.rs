@@ -103,7 +103,7 @@ impl<'c> Http1<'c> {
             if self.served == 0
                 && self.info.tls.is_none()
                 && wire.ahead.starts_with(b"P")
-                && Snapshot::take(&worker.state).globals.tuning.use_http2
+                && Snapshot::take(&worker.state).compiled_settings.settings.use_http2
             {
                 match Box::pin(speaks_http2(&mut wire, &worker, self.idle)).await {
                     Some(true) => {
@@ -152,8 +152,8 @@ impl<'c> Http1<'c> {
         waiter: &mut Pin<&mut Option<Notified<'w>>>,
     ) -> bool {
         let patience = {
-            let tuning = &Snapshot::take(&worker.state).globals.tuning;
-            if self.served == 0 { tuning.client_header_timeout } else { tuning.keep_alive }
+            let settings = &Snapshot::take(&worker.state).compiled_settings.settings;
+            if self.served == 0 { settings.client_header_timeout } else { settings.keep_alive }
         };
         let now = Instant::now();
         let mut deadline = now + patience;
@@ -181,8 +181,8 @@ impl<'c> Http1<'c> {
     async fn read_head(&mut self, wire: &mut Wire) -> Result<Head, NoHead> {
         // The request gets a newer one when its head is complete.
         let (limits, names, deadline) = {
-            let tuning = &Snapshot::take(&self.worker.state).globals.tuning;
-            (HeadLimits::of(tuning), FieldNames::of(tuning), tuning.client_header_timeout)
+            let settings = &Snapshot::take(&self.worker.state).compiled_settings.settings;
+            (HeadLimits::of(settings), FieldNames::of(settings), settings.client_header_timeout)
         };
         let mut scanner = Scanner::default();
         let mut skipped = 0;
@@ -230,8 +230,8 @@ impl<'c> Http1<'c> {
         let open = self.worker.drain.shared().request();
         self.served += 1;
         let snapshot = Snapshot::take(&self.worker.state);
-        let tuning = &snapshot.globals.tuning;
-        let last = self.served >= tuning.keep_alive_requests || tuning.keep_alive.is_zero();
+        let settings = &snapshot.compiled_settings.settings;
+        let last = self.served >= settings.keep_alive_requests || settings.keep_alive.is_zero();
         wire.ahead.advance(head.length);
         let keep = !last && request::keeps_alive(&head);
         let client = Box::new(Client::new(wire, self.worker.clone(), &head, keep));
@@ -261,7 +261,7 @@ impl<'c> Http1<'c> {
             return AfterRequest::Continue(wire);
         }
         let now = Instant::now();
-        let until = now + self.worker.state.tuning().client_body_timeout;
+        let until = now + self.worker.state.settings().client_body_timeout;
         self.idle.begin(now.into_std());
         let mut drained = 0;
         while !framing.is_done() {
@@ -309,7 +309,7 @@ fn request_line(bytes: &[u8]) -> Vec<u8> {
 /// Whether a client speaks HTTP/2 without having said so before (RFC 9113 §3.3). Reads as much as it takes to
 /// tell. `None` when it says nothing at all, or the end comes first.
 async fn speaks_http2(wire: &mut Wire, worker: &Worker, idle: &IdleSlot) -> Option<bool> {
-    let until = Instant::now() + worker.state.tuning().client_header_timeout;
+    let until = Instant::now() + worker.state.settings().client_header_timeout;
     loop {
         let seen = wire.ahead.len().min(PREFACE.len());
         if wire.ahead[..seen] != PREFACE[..seen] {

@@ -243,15 +243,15 @@ impl Http2 {
             slot.renew(Instant::now().into_std());
         }
         let snapshot = Snapshot::take(&self.worker.state);
-        let tuning = &snapshot.globals.tuning;
+        let settings = &snapshot.compiled_settings.settings;
         let patience = match self.worker.drain.shared().phase() {
             Phase::Closing => FAREWELL,
             _ if self.refuses_streams => FAREWELL,
             // Requests that were sent before the client heard the farewell are on their way.
-            _ if self.farewell.is_some() => tuning.keep_alive.max(FAREWELL),
+            _ if self.farewell.is_some() => settings.keep_alive.max(FAREWELL),
             // As with HTTP/1, nothing has been kept alive yet.
-            _ if self.served == 0 => tuning.client_header_timeout,
-            _ => tuning.keep_alive,
+            _ if self.served == 0 => settings.client_header_timeout,
+            _ => settings.keep_alive,
         };
         drop(snapshot);
         ready!(idle.alarm.poll(cx, since + patience));
@@ -264,17 +264,17 @@ impl Http2 {
     }
 
     fn options(&self) -> (Builder, Duration) {
-        let tuning = self.worker.state.tuning();
+        let settings = self.worker.state.settings();
         let mut options = Builder::new();
         options
-            .max_concurrent_streams(tuning.http2_max_concurrent_streams)
-            .max_header_list_size(head_list(&HeadLimits::of(&tuning)))
+            .max_concurrent_streams(settings.http2_max_concurrent_streams)
+            .max_header_list_size(head_list(&HeadLimits::of(&settings)))
             .initial_window_size(self.window.of_stream())
             .data_frame_budget(PIECES)
             .max_send_buffer_size(SEND_BUFFER)
             .max_pending_accept_reset_streams(RESETS)
             .max_local_error_reset_streams(Some(OWN_RESETS));
-        (options, tuning.client_header_timeout)
+        (options, settings.client_header_timeout)
     }
 
     fn stream(
@@ -285,9 +285,9 @@ impl Http2 {
     ) {
         self.served = self.served.saturating_add(1);
         let snapshot = Snapshot::take(&self.worker.state);
-        let tuning = &snapshot.globals.tuning;
-        let most = tuning.http2_max_concurrent_streams as usize;
-        let last = self.served >= tuning.keep_alive_requests;
+        let settings = &snapshot.compiled_settings.settings;
+        let most = settings.http2_max_concurrent_streams as usize;
+        let last = self.served >= settings.keep_alive_requests;
         if self.streams.are_cancelled_too_often() {
             self.refuse_streams(connection);
         }
@@ -315,8 +315,8 @@ impl Http2 {
         let (parts, body) = request.into_parts();
         let (open, worker, info) = (self.streams.open(), self.worker.clone(), self.info.clone());
         let running = worker.drain.shared().request();
-        let tuning = &snapshot.globals.tuning;
-        let (limits, names) = (HeadLimits::of(tuning), FieldNames::of(tuning));
+        let settings = &snapshot.compiled_settings.settings;
+        let (limits, names) = (HeadLimits::of(settings), FieldNames::of(settings));
         match Head::http2(&parts, body.is_end_stream(), &limits, names) {
             Ok(head) => {
                 drop(parts);

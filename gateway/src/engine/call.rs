@@ -51,7 +51,7 @@ pub(crate) async fn carry(
     call: &mut Call,
     mut feed: Option<Feed>,
 ) -> Result<call::Response, CallFailure> {
-    let size = call.subrequest.tuning.upstream_keepalive_connections.min(worker.idle);
+    let size = call.subrequest.settings.upstream_keepalive_connections.min(worker.idle);
     let mut waited_since = None;
     loop {
         let Some(upstream) = call.pick() else { return Err(CallFailure::NoEndpoint) };

@@ -44,7 +44,7 @@ pub(crate) async fn accept(listening: Listening, worker: Arc<Worker>, mut stop: 
         worker,
         socket: socket.clone(),
         arrivals: Arrivals::default(),
-        write_buffer: BACKLOG,
+        backlog: BACKLOG,
         complained: None,
     };
     // Needs a descriptor, of which there may be none now and some in a moment.
@@ -110,7 +110,7 @@ struct Acceptor {
     socket: Arc<TcpListener>,
     arrivals: Arrivals<Arrival>,
     /// Connections that the kernel keeps, as it was told last.
-    write_buffer: u16,
+    backlog: u16,
     /// When a lack of descriptors or a reached limit was last logged.
     complained: Option<Instant>,
 }
@@ -147,7 +147,7 @@ impl Acceptor {
         }
         // What cannot be accepted is no sign of too much work.
         self.arrivals.end(order, left > 0);
-        self.keep(self.arrivals.write_buffer());
+        self.keep(self.arrivals.backlog());
         result
     }
 
@@ -204,11 +204,11 @@ impl Acceptor {
 
     /// Tells the kernel how many connections to keep, when that has changed. One worker speaks for all: where one is
     /// late nobody keeps up, or the queue would have been empty.
-    fn keep(&mut self, write_buffer: u16) {
-        if std::mem::replace(&mut self.write_buffer, write_buffer) == write_buffer {
+    fn keep(&mut self, backlog: u16) {
+        if std::mem::replace(&mut self.backlog, backlog) == backlog {
             return;
         }
-        if let Err(error) = SockRef::from(&*self.socket).listen(write_buffer.into()) {
+        if let Err(error) = SockRef::from(&*self.socket).listen(backlog.into()) {
             tracing::warn!(%error, "cannot set the backlog of a listening socket");
         }
     }

@@ -86,7 +86,7 @@ impl<C> Arrivals<C> {
     }
 
     /// Connections that the kernel should keep after a turn.
-    pub(super) fn write_buffer(&self) -> u16 {
+    pub(super) fn backlog(&self) -> u16 {
         if self.late { QUEUE } else { BACKLOG }
     }
 
@@ -128,7 +128,7 @@ mod tests {
             let order = arrivals.begin(start + turns * LATE, || LATE / 2);
             assert!(!order.newest_first, "a row of clients that is always as long is no overload");
             arrivals.end(order, false);
-            assert_eq!(arrivals.write_buffer(), BACKLOG);
+            assert_eq!(arrivals.backlog(), BACKLOG);
         }
     }
 
@@ -166,7 +166,7 @@ mod tests {
         assert_eq!(arrivals.newest(), Some(3));
         arrivals.end(order, true);
         assert!(arrivals.is_behind(), "two wait");
-        assert_eq!(arrivals.write_buffer(), QUEUE);
+        assert_eq!(arrivals.backlog(), QUEUE);
         let order = arrivals.begin(start + 2 * LATE, || Duration::ZERO);
         assert!(order.newest_first);
         assert_eq!(
@@ -178,7 +178,7 @@ mod tests {
         assert_eq!([arrivals.newest(), arrivals.newest(), arrivals.newest()], [Some(4), Some(2), Some(1)]);
         arrivals.end(order, true);
         assert!(!arrivals.is_behind());
-        assert_eq!(arrivals.write_buffer(), BACKLOG);
+        assert_eq!(arrivals.backlog(), BACKLOG);
     }
 
     #[test]

@@ -24,7 +24,7 @@ pub(super) struct Secured {
 
 /// Does it within the time that a request head may take.
 pub(super) async fn secure(stream: TcpStream, group: &GroupId, worker: &Worker) -> io::Result<Secured> {
-    let patience = worker.state.tuning().client_header_timeout;
+    let patience = worker.state.settings().client_header_timeout;
     timeout(patience, handshake(stream, group, worker)).await?
 }
 

@@ -6,7 +6,7 @@
 //! them, unless `enable-underscores-in-headers` or `ignore-invalid-headers: "false"` let them pass. Names that are
 //! no token (RFC 9110 §5.1) are refused in any case, by those who read heads.
 
-use sluice_config::Tuning;
+use sluice_config::GlobalSettings;
 
 /// What a name may be made of besides letters, digits and hyphens.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -42,8 +42,8 @@ impl FieldNames {
     pub(crate) const PLAIN: Self = Self { dropped: UNDERSCORE | ODD };
 
     /// What the operator allows.
-    pub(crate) fn of(tuning: &Tuning) -> Self {
-        match (tuning.ignore_invalid_headers, tuning.underscores_in_headers) {
+    pub(crate) fn of(settings: &GlobalSettings) -> Self {
+        match (settings.ignore_invalid_headers, settings.underscores_in_headers) {
             (false, _) => Self::ANY,
             (true, true) => Self { dropped: ODD },
             (true, false) => Self { dropped: UNDERSCORE | ODD },
@@ -63,10 +63,10 @@ mod tests {
     use super::*;
 
     fn dropped(name: &str) -> [bool; 3] {
-        let strict = Tuning::default();
-        let underscores = Tuning { underscores_in_headers: true, ..Tuning::default() };
-        let all = Tuning { ignore_invalid_headers: false, ..Tuning::default() };
-        [strict, underscores, all].map(|tuning| FieldNames::of(&tuning).drops(name.as_bytes()))
+        let strict = GlobalSettings::default();
+        let underscores = GlobalSettings { underscores_in_headers: true, ..GlobalSettings::default() };
+        let all = GlobalSettings { ignore_invalid_headers: false, ..GlobalSettings::default() };
+        [strict, underscores, all].map(|settings| FieldNames::of(&settings).drops(name.as_bytes()))
     }
 
     #[test]

@@ -14,7 +14,7 @@ use std::ops::Range;
 use bytes::{BufMut, BytesMut};
 use http::{Method, StatusCode, Version};
 
-use sluice_config::Tuning;
+use sluice_config::GlobalSettings;
 
 use crate::message::authority::is_authority;
 use crate::message::edit::{EditableMethod, HeadMut, RequestMut, RequestTarget};
@@ -101,8 +101,8 @@ impl Fault {
 
 impl HeadLimits {
     /// What the operator allows.
-    pub(crate) fn of(tuning: &Tuning) -> Self {
-        let buffers = tuning.large_client_header_buffers;
+    pub(crate) fn of(settings: &GlobalSettings) -> Self {
+        let buffers = settings.large_client_header_buffers;
         Self { request_line: buffers.size, field_line: buffers.size, head: buffers.total() }
     }
 }

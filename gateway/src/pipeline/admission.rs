@@ -13,7 +13,7 @@ use sluice_config::Satisfy;
 use super::exchange::{Exchange, Verdict};
 use super::question::{Job, Question, Reply};
 use super::stages::{StageInput, Step};
-use crate::globals::Globals;
+use crate::compiled_settings::CompiledSettings;
 use crate::message::answer::Answer;
 use crate::message::fields::Fields;
 use crate::policy::basic_auth::Access;
@@ -85,7 +85,7 @@ impl Exchange {
     }
 
     /// All that might let the client in have been asked.
-    pub(super) fn check_standing(&mut self) -> Step {
+    pub(super) fn check_satisfy_any(&mut self) -> Step {
         let Some(extras) = &mut self.extras else { return Step::Continue(()) };
         match std::mem::take(&mut extras.satisfy_any) {
             SatisfyAny::Open | SatisfyAny::Admitted => Step::Continue(()),
@@ -95,7 +95,7 @@ impl Exchange {
 
     pub(super) fn check_source<F: Fields>(&self, route: &Route, input: &StageInput<'_, F>) -> CheckDecision {
         let own = route.compiled.as_ref().and_then(|compiled| compiled.sources.as_ref());
-        match sources::standpoint(own, input.globals.sources.as_ref(), self.client.address) {
+        match sources::standpoint(own, input.compiled_settings.sources.as_ref(), self.client.address) {
             Standpoint::Unlisted => CheckDecision::Nothing,
             Standpoint::Allowed => CheckDecision::Yes,
             Standpoint::Denied => {
@@ -109,7 +109,7 @@ impl Exchange {
         route: &Route,
         input: &StageInput<'_, F>,
     ) -> CheckDecision {
-        if is_exempt(route, input.globals) {
+        if is_exempt(route, input.compiled_settings) {
             return CheckDecision::Nothing;
         }
         if let Some(policy) = route.digest_auth() {
@@ -150,9 +150,9 @@ impl Exchange {
 
 /// Whether `no-auth-locations` switches authentication off for a rule: passwords, and authorisation
 /// by its own service or by that of all rules.
-pub(crate) fn is_exempt(route: &Route, globals: &Globals) -> bool {
+pub(crate) fn is_exempt(route: &Route, compiled_settings: &CompiledSettings) -> bool {
     let path = &*route.origin.path;
-    globals.tuning.no_auth_locations.iter().any(|prefix| path.starts_with(&**prefix))
+    compiled_settings.settings.no_auth_locations.iter().any(|prefix| path.starts_with(&**prefix))
 }
 
 impl Refusal {

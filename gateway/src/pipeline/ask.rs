@@ -59,7 +59,7 @@ impl Exchange {
     }
 
     /// What templates of the rule are filled in from.
-    pub(super) fn facts<'f, F: Fields>(
+    pub(super) fn template_context<'f, F: Fields>(
         &'f self,
         route: Option<&'f Route>,
         input: &'f StageInput<'f, F>,
@@ -70,7 +70,7 @@ impl Exchange {
             // credentials.
             route.digest_auth().is_some()
                 && route.policies.satisfy == Satisfy::All
-                && !is_exempt(route, input.globals)
+                && !is_exempt(route, input.compiled_settings)
         };
         TemplateContext {
             request: self.facts_of_line(&[]),

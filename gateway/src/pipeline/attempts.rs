@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use http::StatusCode;
-use sluice_config::{Retry, Timeouts, Tuning, UpstreamProtocol};
+use sluice_config::{GlobalSettings, Retry, Timeouts, UpstreamProtocol};
 use smallvec::SmallVec;
 
 use crate::failure::{Failure, FailureKind};
@@ -52,7 +52,7 @@ pub(super) struct Rules<'r> {
     pub(super) now: Instant,
     pub(super) policy: RetryPolicy,
     pub(super) timeouts: &'r Timeouts,
-    pub(super) tuning: &'r Tuning,
+    pub(super) settings: &'r GlobalSettings,
     pub(super) keep_alive: KeepAlive,
     /// The name that is asked for in TLS; without one, none is.
     pub(super) server_name: Option<&'r Arc<str>>,
@@ -72,11 +72,11 @@ pub(super) static DEFAULT_TIMEOUTS: Timeouts = Timeouts {
 
 impl KeepAlive {
     /// As `upstream-keepalive-*` have it.
-    pub(super) fn of(tuning: &Tuning) -> Self {
+    pub(super) fn of(settings: &GlobalSettings) -> Self {
         Self {
-            idle: tuning.upstream_keepalive_timeout,
-            age: tuning.upstream_keepalive_time,
-            requests: tuning.upstream_keepalive_requests,
+            idle: settings.upstream_keepalive_timeout,
+            age: settings.upstream_keepalive_time,
+            requests: settings.upstream_keepalive_requests,
         }
     }
 }
@@ -85,10 +85,10 @@ impl Attempts {
     /// Begins an attempt at this endpoint. `again` says that the one before it went over a stale connection, which was
     /// no attempt: its place is taken.
     pub(super) fn begin(&mut self, endpoint: &Arc<Endpoint>, again: bool, rules: &Rules<'_>) -> Upstream {
-        let Rules { now, policy, timeouts, tuning, keep_alive, server_name, protocol, tls } = rules;
+        let Rules { now, policy, timeouts, settings, keep_alive, server_name, protocol, tls } = rules;
         let now = *now;
         let first = *self.first.get_or_insert(now);
-        let connect = resolve(timeouts.connect, tuning.proxy_connect_timeout);
+        let connect = resolve(timeouts.connect, settings.proxy_connect_timeout);
         // The first attempt always has the whole time, also where the window is no longer: else no attempt would ever
         // find out that a machine is dead. A stale connection was no attempt. What is left must not be nothing.
         let is_first = self.all.len() == usize::from(again);
@@ -106,8 +106,8 @@ impl Attempts {
             // What goes nowhere a second time should not go over a connection that may be closed.
             repeatable: policy.may_repeat() && policy.after_stale(),
             connect_timeout,
-            read_timeout: resolve(timeouts.read, tuning.proxy_read_timeout),
-            send_timeout: resolve(timeouts.send, tuning.proxy_send_timeout),
+            read_timeout: resolve(timeouts.read, settings.proxy_read_timeout),
+            send_timeout: resolve(timeouts.send, settings.proxy_send_timeout),
             keep_alive: *keep_alive,
             in_flight: endpoint.in_flight(),
             began: now,

@@ -13,8 +13,8 @@ use super::call::{CallFailure, Subrequest};
 use super::exchange::{Exchange, Verdict};
 use super::question::{Question, Reply};
 use super::stages::StageInput;
+use crate::compiled_settings::{CompiledSettings, GlobalAuth};
 use crate::failure::FailureKind;
-use crate::globals::{GlobalAuth, Globals};
 use crate::message::answer::Answer;
 use crate::message::edit::{Edit, EditableName};
 use crate::message::fields::{Fields, FieldsMut};
@@ -40,7 +40,7 @@ const MOST_BODY: usize = 16 * 1024;
 impl Exchange {
     /// Asks, unless the answer is known, or the client is in already.
     pub(super) fn authorise<F: Fields>(&mut self, route: &Route, input: &StageInput<'_, F>) -> CheckDecision {
-        let auth = match service(route, input.globals) {
+        let auth = match service(route, input.compiled_settings) {
             Service::None => return CheckDecision::Nothing,
             Service::Closed => return CheckDecision::Stop(self.refused(StatusCode::SERVICE_UNAVAILABLE)),
             Service::Asks(auth) => auth.clone(),
@@ -68,7 +68,7 @@ impl Exchange {
         route: &Route,
         input: &StageInput<'_, F>,
     ) -> CheckDecision {
-        let Service::Asks(auth) = service(route, input.globals) else {
+        let Service::Asks(auth) = service(route, input.compiled_settings) else {
             // Nobody was to be asked: the snapshot is still the one that the request began with.
             return CheckDecision::Stop(self.refused(StatusCode::SERVICE_UNAVAILABLE));
         };
@@ -106,7 +106,8 @@ impl Exchange {
         let can_retry = word.status == StatusCode::UNAUTHORIZED;
         let answer = match auth.sign_in.as_ref().filter(|_| can_retry) {
             Some(sign_in) => {
-                let Ok(location) = HeaderValue::try_from(sign_in.fill(&self.facts(Some(route), input)))
+                let Ok(location) =
+                    HeaderValue::try_from(sign_in.fill(&self.template_context(Some(route), input)))
                 else {
                     return CheckDecision::Stop(self.refused(StatusCode::INTERNAL_SERVER_ERROR));
                 };
@@ -132,13 +133,13 @@ impl Exchange {
         route: &Route,
         input: &StageInput<'_, F>,
     ) -> Option<Subrequest> {
-        let StageInput { head, globals, .. } = input;
-        let facts = self.facts(Some(route), input);
-        let target = target(auth.target.fill(&facts))?;
+        let StageInput { head, compiled_settings, .. } = input;
+        let context = self.template_context(Some(route), input);
+        let target = target(auth.target.fill(&context))?;
         let mut fields = self.fields_of_question(head, Some(&auth.host));
         let url = [self.connection.scheme(), "://", head.authority, head.target].concat();
         let redirect = match &auth.request_redirect {
-            Some(template) => template.fill(&facts),
+            Some(template) => template.fill(&context),
             None => head.target.as_bytes().to_vec(),
         };
         FieldsMut::remove(&mut fields, &X_FORWARDED_PROTO);
@@ -155,7 +156,7 @@ impl Exchange {
         if let Some(slot) = &auth.set_headers {
             // While its ConfigMap cannot be used, the service would be asked something else than was meant.
             let headers = slot.load();
-            headers.as_ref()?.fill(&facts).apply(&mut Edit::new(&mut fields));
+            headers.as_ref()?.fill(&context).apply(&mut Edit::new(&mut fields));
         }
         Some(Subrequest {
             pool: auth.pool.clone(),
@@ -167,14 +168,14 @@ impl Exchange {
             keep_alive: auth.keep_alive.map(|own| KeepAlive {
                 idle: own.idle,
                 requests: own.requests,
-                ..KeepAlive::of(&globals.tuning)
+                ..KeepAlive::of(&compiled_settings.settings)
             }),
             most_body: MOST_BODY,
             wants_body: false,
             is_copy: false,
             is_single: true,
             route: self.route.clone(),
-            tuning: globals.tuning.clone(),
+            settings: compiled_settings.settings.clone(),
         })
     }
 
@@ -186,7 +187,7 @@ impl Exchange {
         input: &StageInput<'_, F>,
     ) -> Option<CacheKey> {
         let cache = auth.cache.as_ref()?;
-        let own = cache.key.fill(&self.facts(Some(route), input));
+        let own = cache.key.fill(&self.template_context(Some(route), input));
         let origin = &route.origin;
         Some(CacheKey::of(&[
             &auth.identity.to_le_bytes(),
@@ -220,15 +221,15 @@ pub(crate) enum Service<'r> {
 }
 
 /// Whom the requests of a rule are asked about.
-pub(crate) fn service<'r>(route: &'r Route, globals: &'r Globals) -> Service<'r> {
-    if is_exempt(route, globals) {
+pub(crate) fn service<'r>(route: &'r Route, compiled_settings: &'r CompiledSettings) -> Service<'r> {
+    if is_exempt(route, compiled_settings) {
         return Service::None;
     }
     let compiled = route.compiled.as_deref();
     if let Some(own) = compiled.and_then(|compiled| compiled.external_auth.as_ref()) {
         return Service::Asks(own);
     }
-    match &globals.auth {
+    match &compiled_settings.auth {
         GlobalAuth::None => Service::None,
         _ if route.policies.authorisation == Authorisation::Off => Service::None,
         GlobalAuth::Closed => Service::Closed,

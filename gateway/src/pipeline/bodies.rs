@@ -31,10 +31,10 @@ impl Exchange {
     /// # Errors
     /// The request body is larger than it may be: the answer is 413, and an endpoint never hears of the request.
     pub(crate) fn bodies(&self, head: &impl Fields, body: RequestBody) -> Result<Plan, Answer> {
-        let globals = self.globals();
-        let tuning = &globals.tuning;
+        let compiled_settings = self.compiled_settings();
+        let settings = &compiled_settings.settings;
         let bodies = self.route.as_ref().map(|route| &route.policies.bodies);
-        let limit = bodies.and_then(|bodies| bodies.limit).unwrap_or(tuning.body_limit);
+        let limit = bodies.and_then(|bodies| bodies.limit).unwrap_or(settings.body_limit);
         let limit = Some(limit).filter(|limit| *limit > 0);
         let length = body.framing.left();
         if limit.is_some_and(|limit| length.is_some_and(|length| length > limit)) {
@@ -43,7 +43,7 @@ impl Exchange {
             return Err(Answer { close: true, ..answer });
         }
         let buffering =
-            bodies.and_then(|bodies| bodies.request_buffering).unwrap_or(tuning.request_buffering);
+            bodies.and_then(|bodies| bodies.request_buffering).unwrap_or(settings.request_buffering);
         let waits = buffering
             && !body.is_whole
             && !body.upgrades
@@ -52,10 +52,10 @@ impl Exchange {
             && self.pool().is_some_and(|pool| !pool.is_empty() && !pool.protocol().is_http2());
         // An endpoint of HTTP/1.0 needs the length.
         let waits = waits || !body.framing.is_done() && self.speaks_http_1_0() && length.is_none();
-        let memory = bodies.and_then(|bodies| bodies.memory).unwrap_or(tuning.body_buffer);
-        let compression = globals.compression.as_ref().filter(|_| self.method != Method::HEAD);
-        let rate = bodies.and_then(|bodies| bodies.rate).unwrap_or(tuning.response_rate);
-        let after = bodies.and_then(|bodies| bodies.rate_after).unwrap_or(tuning.response_rate_after);
+        let memory = bodies.and_then(|bodies| bodies.memory).unwrap_or(settings.body_buffer);
+        let compression = compiled_settings.compression.as_ref().filter(|_| self.method != Method::HEAD);
+        let rate = bodies.and_then(|bodies| bodies.rate).unwrap_or(settings.response_rate);
+        let after = bodies.and_then(|bodies| bodies.rate_after).unwrap_or(settings.response_rate_after);
         Ok(Plan {
             limit: limit.filter(|_| length.is_none()),
             buffer: waits.then_some(memory),

@@ -11,7 +11,7 @@ use std::time::Instant;
 use bytes::Bytes;
 use http::header::{HeaderMap, HeaderName, HeaderValue};
 use http::{Method, StatusCode};
-use sluice_config::{Retry, Timeouts, Tuning};
+use sluice_config::{GlobalSettings, Retry, Timeouts};
 
 use super::attempts::{Attempts, DEFAULT_RETRY, DEFAULT_TIMEOUTS, Rules, pick};
 use crate::failure::{Failure, FailureKind};
@@ -51,7 +51,7 @@ pub struct Subrequest {
     /// The rule whose timeouts and retries hold; without one, the global ones do.
     pub route: Option<Held<Route>>,
     /// Global settings.
-    pub tuning: Arc<Tuning>,
+    pub settings: Arc<GlobalSettings>,
 }
 
 /// What came back.
@@ -112,7 +112,7 @@ impl Call {
 
     /// The endpoint for the next attempt; `None` where there is none.
     pub fn pick(&mut self) -> Option<Upstream> {
-        let Subrequest { pool, method, route, tuning, keep_alive, server_name, .. } = &self.subrequest;
+        let Subrequest { pool, method, route, settings, keep_alive, server_name, .. } = &self.subrequest;
         let retry_same_endpoint = self.attempts.retry_same_endpoint.take();
         let again = retry_same_endpoint.is_some();
         let now = Instant::now();
@@ -126,10 +126,10 @@ impl Call {
         };
         let rules = Rules {
             now,
-            policy: RetryPolicy::new(retry, tuning, method),
+            policy: RetryPolicy::new(retry, settings, method),
             timeouts,
-            tuning,
-            keep_alive: keep_alive.unwrap_or_else(|| KeepAlive::of(tuning)),
+            settings,
+            keep_alive: keep_alive.unwrap_or_else(|| KeepAlive::of(settings)),
             server_name: server_name.as_ref(),
             protocol: pool.protocol(),
             tls: None,

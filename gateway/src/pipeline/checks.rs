@@ -7,7 +7,7 @@ use sluice_config::HostName;
 use super::exchange::{Exchange, HashKey, Verdict};
 use super::session::BoundSession;
 use super::stages::{StageInput, Step};
-use crate::globals::{Blocking, Globals, LimitKey};
+use crate::compiled_settings::{Blocking, CompiledSettings, LimitKey};
 use crate::message::answer::Answer;
 use crate::message::fields::Fields;
 use crate::message::request_head::RequestHead;
@@ -18,8 +18,12 @@ use crate::policy::{Affinity, RedirectTo, Rewritten, forwarded, hops, https_redi
 use crate::route::{CompiledPolicies, Destination, Route, RouteAction};
 
 impl Exchange {
-    pub(super) fn check_blocked<F: Fields>(&self, head: &RequestHead<'_, F>, globals: &Globals) -> Step {
-        match &globals.blocks {
+    pub(super) fn check_blocked<F: Fields>(
+        &self,
+        head: &RequestHead<'_, F>,
+        compiled_settings: &CompiledSettings,
+    ) -> Step {
+        match &compiled_settings.blocks {
             Blocking::None => Step::Continue(()),
             Blocking::These(blocks) if !blocks.blocks(self.client.address, head.headers) => {
                 Step::Continue(())
@@ -60,7 +64,7 @@ impl Exchange {
     pub(super) fn rewrite<F: Fields>(&mut self, route: &Route, input: &StageInput<'_, F>) -> Step {
         let rewrite = route.compiled.as_ref().and_then(|compiled| compiled.rewrite.as_ref());
         let Some(rewrite) = rewrite else { return Step::Continue(()) };
-        let fill = |template: &Template| template.fill(&self.facts(Some(route), input));
+        let fill = |template: &Template| template.fill(&self.template_context(Some(route), input));
         match rewrite.apply(input.head.target, input.path, &fill) {
             Ok(None) => Step::Continue(()),
             Ok(Some(Rewritten::Outgoing(outgoing))) => {
@@ -79,23 +83,23 @@ impl Exchange {
     }
 
     pub(super) fn check_https<F: Fields>(&self, route: &Route, input: &StageInput<'_, F>) -> Step {
-        let StageInput { head, path, globals } = input;
-        let tuning = &globals.tuning;
-        let facts = https_redirect::RedirectInput {
+        let StageInput { head, path, compiled_settings } = input;
+        let settings = &compiled_settings.settings;
+        let redirect = https_redirect::RedirectInput {
             https: self.connection.is_https(),
             access_scheme: forwarded::access_scheme(&self.connection, head.headers, self.client),
             host_has_tls: route.host_has_tls,
             path,
         };
-        if !https_redirect::applies(&route.policies.https_redirect, tuning, &facts) {
+        if !https_redirect::applies(&route.policies.https_redirect, settings, &redirect) {
             return Step::Continue(());
         }
-        if globals.forwarded.distrusts_https(head.headers, self.client) {
+        if compiled_settings.forwarded.distrusts_https(head.headers, self.client) {
             self.state().distrusted.count(self.connection.nearest());
         }
         let host = host_of_url(forwarded::access_host(head.authority, head.headers, self.client));
-        let status = https_redirect::status(tuning);
-        let location = https_redirect::location(&route.policies.locations, tuning, host, head.target);
+        let status = https_redirect::status(settings);
+        let location = https_redirect::location(&route.policies.locations, settings, host, head.target);
         Step::Break(self.redirect_to(status, host, location))
     }
 
@@ -124,9 +128,10 @@ impl Exchange {
         match target.to {
             Destination::Pool(ref pool) => {
                 // Said before anybody is asked, as with nginx.
-                let globals = input.globals;
-                let is_plain =
-                    route.compiled.is_none() && globals.auth.is_none() && globals.sources.is_none();
+                let compiled_settings = input.compiled_settings;
+                let is_plain = route.compiled.is_none()
+                    && compiled_settings.auth.is_none()
+                    && compiled_settings.sources.is_none();
                 if !is_plain && pool.is_empty() && !self.fall_back(route, input) {
                     return Step::Break(self.refused(StatusCode::SERVICE_UNAVAILABLE));
                 }
@@ -156,7 +161,7 @@ impl Exchange {
         input: &StageInput<'_, F>,
     ) {
         if let Some(hash_by) = &compiled.hash_by
-            && let Some(bytes) = hash_by.key(&self.facts(Some(route), input))
+            && let Some(bytes) = hash_by.key(&self.template_context(Some(route), input))
         {
             let key = HashKey { bytes, subset: hash_by.subset };
             self.extras.get_or_insert_default().hash_key = Some(key);
@@ -174,10 +179,10 @@ impl Exchange {
         if limits.exempts(client) {
             return Step::Continue(());
         }
-        let tuning = &input.globals.tuning;
-        let admitted = match &input.globals.limit_key {
+        let settings = &input.compiled_settings.settings;
+        let admitted = match &input.compiled_settings.limit_key {
             LimitKey::Client => limits.admit(client, self.began),
-            LimitKey::Filled(template) => match template.fill(&self.facts(Some(route), input)) {
+            LimitKey::Filled(template) => match template.fill(&self.template_context(Some(route), input)) {
                 // As with nginx, who has no key is not counted.
                 key if key.is_empty() => return Step::Continue(()),
                 key => limits.admit(key, self.began),
@@ -190,8 +195,8 @@ impl Exchange {
                 }
                 return Step::Continue(());
             }
-            Err(Excess::Connections) => tuning.limit_connections_status,
-            Err(Excess::Rate) => tuning.limit_rate_status,
+            Err(Excess::Connections) => settings.limit_connections_status,
+            Err(Excess::Rate) => settings.limit_rate_status,
         };
         let status = StatusCode::from_u16(status).unwrap_or(StatusCode::SERVICE_UNAVAILABLE);
         Step::Break(self.refused(status))
@@ -211,8 +216,8 @@ impl Exchange {
         route: &Route,
         input: &StageInput<'_, F>,
     ) -> Verdict {
-        let StageInput { head, globals, .. } = input;
-        let (own, tuning) = (&route.policies.locations, &globals.tuning);
+        let StageInput { head, compiled_settings, .. } = input;
+        let (own, settings) = (&route.policies.locations, &compiled_settings.settings);
         let source = Source {
             scheme: self.connection.scheme(),
             host: host_of_url(head.authority),
@@ -220,22 +225,22 @@ impl Exchange {
             declared_port: self.connection.declared_port,
             port: self.connection.port,
             target: head.target,
-            relative: own.relative.unwrap_or(tuning.relative_redirects),
-            names_port: own.port.unwrap_or(tuning.port_in_redirects),
+            relative: own.relative.unwrap_or(settings.relative_redirects),
+            names_port: own.port.unwrap_or(settings.port_in_redirects),
         };
         let location = redirect.location(&source);
         self.redirect_to(redirect.status, redirect.host(&source), location)
     }
 
     fn redirect_to_host<F: Fields>(&self, host: &HostName, input: &StageInput<'_, F>) -> Verdict {
-        let StageInput { head, globals, .. } = input;
+        let StageInput { head, compiled_settings, .. } = input;
         let scheme = match forwarded::access_scheme(&self.connection, head.headers, self.client) {
             b"https" => "https",
             b"http" => "http",
             _ => self.connection.scheme(),
         };
         let location = redirect::to_host(scheme, host.as_str(), self.connection.port, head.target);
-        self.redirect_to(https_redirect::status(&globals.tuning), host.as_str(), location)
+        self.redirect_to(https_redirect::status(&compiled_settings.settings), host.as_str(), location)
     }
 
     /// A request of HTTP/1.0 may have no host. There is no URL to send its client to then, and what a redirect is to

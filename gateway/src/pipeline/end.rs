@@ -67,7 +67,7 @@ impl Exchange {
         let Some(line) = self.line.take() else { return };
         let Some(format) = self.log_format() else { return };
         let attempts = logged(&self.attempts.all, outcome.upstream_received);
-        let facts = LogRecord {
+        let record = LogRecord {
             status,
             body_sent: outcome.body_sent,
             bytes_sent: outcome.bytes_sent,
@@ -76,12 +76,12 @@ impl Exchange {
             is_whole: !outcome.aborted,
             ..self.facts_of_line(&attempts)
         };
-        self.state().telemetry.access_log.send(|out| format.write(&line, &facts, out));
+        self.state().telemetry.access_log.send(|out| format.write(&line, &record, out));
     }
 
     /// Whether questions to authorisation services have lines of their own (`enable-auth-access-log`).
     pub(crate) fn logs_questions(&self) -> bool {
-        self.line.is_some() && self.tuning().access_log.authorisation
+        self.line.is_some() && self.settings().access_log.authorisation
     }
 
     /// Writes the line of such a question: as nginx has it for a subrequest, the line of the client's request with what came
@@ -108,13 +108,13 @@ impl Exchange {
             Reply::Checked(_) | Reply::Overloaded | Reply::Lost => return,
         };
         let attempts = logged(&call.attempts.all, 0);
-        let facts = LogRecord {
+        let record = LogRecord {
             status: status.as_u16(),
             request_time: time,
             is_whole: matches!(reply, Reply::Response(_)),
             ..self.facts_of_line(&attempts)
         };
-        self.state().telemetry.access_log.send(|out| format.write(&line, &facts, out));
+        self.state().telemetry.access_log.send(|out| format.write(&line, &record, out));
     }
 
     /// What lines say of the request, however it ends.
@@ -154,7 +154,7 @@ impl Exchange {
     }
 
     fn log_response(&mut self, put: impl FnOnce(&LogFormat, &mut LogLine)) {
-        let format = self.snapshot.globals.log.format.as_ref();
+        let format = self.snapshot.compiled_settings.log.format.as_ref();
         if let Some(format) = format.filter(|format| format.wants_response())
             && let Some(line) = &mut self.line
         {

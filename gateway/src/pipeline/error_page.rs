@@ -38,11 +38,11 @@ impl Exchange {
             return None;
         }
         let own = pages(self.route.as_deref()?);
-        let tuning = &self.globals().tuning;
+        let settings = &self.compiled_settings().settings;
         // The error backend has the last word.
         if self.fallback.is_some()
-            || !error_pages::replaces(own, tuning, status)
-            || !error_pages::intercepts(own, tuning)
+            || !error_pages::replaces(own, settings, status)
+            || !error_pages::intercepts(own, settings)
         {
             return None;
         }
@@ -61,12 +61,14 @@ impl Exchange {
             return None;
         }
         let route = self.route.as_deref()?;
-        let globals = self.globals();
+        let compiled_settings = self.compiled_settings();
         let own = pages(route);
-        if !error_pages::replaces(own, &globals.tuning, answer.status) || self.goes_round().is_some() {
+        if !error_pages::replaces(own, &compiled_settings.settings, answer.status)
+            || self.goes_round().is_some()
+        {
             return None;
         }
-        let backend = error_pages::backend(own).or(globals.default_backend.as_ref())?;
+        let backend = error_pages::backend(own).or(compiled_settings.default_backend.as_ref())?;
         let Destination::Pool(pool) = &backend.to else { return None };
         let mut fields = self.fields_of_question(head, None);
         self.set_error_fields(answer.status, route, head, &mut fields);
@@ -83,7 +85,7 @@ impl Exchange {
             is_copy: false,
             is_single: false,
             route: self.route.clone(),
-            tuning: globals.tuning.clone(),
+            settings: compiled_settings.settings.clone(),
         })))
     }
 

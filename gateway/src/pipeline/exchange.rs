@@ -10,15 +10,15 @@ use std::time::Instant;
 
 use http::header::{HeaderName, HeaderValue, SET_COOKIE};
 use http::{Method, StatusCode, Version};
-use sluice_config::Tuning;
+use sluice_config::GlobalSettings;
 
 use super::admission::SatisfyAny;
 use super::attempts::Attempts;
 use super::header_sets::FilledSets;
 use super::question::Question;
 use super::session::BoundSession;
+use crate::compiled_settings::CompiledSettings;
 use crate::connection_info::ConnectionInfo;
-use crate::globals::Globals;
 use crate::message::answer::Answer;
 use crate::message::edit::Edit;
 use crate::policy::external_auth::AuthReply;
@@ -117,8 +117,8 @@ impl Exchange {
     }
 
     /// Global settings, without what is made of them.
-    pub(crate) fn tuning(&self) -> &Tuning {
-        &self.snapshot.globals.tuning
+    pub(crate) fn settings(&self) -> &GlobalSettings {
+        &self.snapshot.compiled_settings.settings
     }
 
     /// The client, as far as it is known behind proxies.
@@ -127,8 +127,8 @@ impl Exchange {
     }
 
     /// Global settings.
-    pub(super) fn globals(&self) -> &Globals {
-        &self.snapshot.globals
+    pub(super) fn compiled_settings(&self) -> &CompiledSettings {
+        &self.snapshot.compiled_settings
     }
 
     /// An answer with the standard page for a status.
@@ -153,7 +153,7 @@ impl Exchange {
 
     /// The HSTS value, where the client came over https.
     pub(super) fn hsts(&self) -> Option<&HeaderValue> {
-        self.globals().hsts.as_ref().filter(|_| self.connection.is_https())
+        self.compiled_settings().hsts.as_ref().filter(|_| self.connection.is_https())
     }
 }
 

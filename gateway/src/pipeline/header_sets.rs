@@ -55,7 +55,7 @@ impl FilledSets {
 impl Exchange {
     /// Fills in what depends on the request. To be called before the first stage.
     pub(super) fn fill_headers<F: Fields>(&mut self, route: Option<&Route>, input: &StageInput<'_, F>) {
-        let global = input.globals.headers.as_deref();
+        let global = input.compiled_settings.headers.as_deref();
         let own = route.and_then(backend_headers);
         let replaced = [route.and_then(replacements), global.and_then(|global| global.replacements.as_ref())];
         if global.is_none() && own.is_none() && replaced[0].is_none() {
@@ -63,13 +63,13 @@ impl Exchange {
         }
         let filled = {
             // Most rules have no variables.
-            let facts = LazyCell::new(|| self.facts(route, input));
+            let context = LazyCell::new(|| self.template_context(route, input));
             let fill = |slot: &Slot<HeaderSet>| {
                 let set = slot.load();
-                set.as_ref().filter(|set| set.has_variables()).map(|set| set.fill(&facts))
+                set.as_ref().filter(|set| set.has_variables()).map(|set| set.fill(&context))
             };
             let host = |template: &Template| {
-                HeaderValue::try_from(template.fill(&facts)).ok().filter(|host| !host.is_empty())
+                HeaderValue::try_from(template.fill(&context)).ok().filter(|host| !host.is_empty())
             };
             FilledSets {
                 original_uri: global
@@ -79,7 +79,7 @@ impl Exchange {
                 response: global.and_then(|global| global.response.as_deref()).and_then(fill),
                 own: own.and_then(|own| own.response.as_deref()).and_then(fill),
                 host: own.and_then(BackendHeaders::host_template).and_then(host),
-                replacements: replaced.map(|one| Some(one.filter(|one| one.has_variables())?.fill(&facts))),
+                replacements: replaced.map(|one| Some(one.filter(|one| one.has_variables())?.fill(&context))),
             }
         };
         if filled.is_needed() {
@@ -95,7 +95,7 @@ impl Exchange {
 
     /// Fields of requests to endpoints that the operator wants.
     pub(super) fn set_request_headers(&self, head: &mut Edit<'_, impl HeadMut>) {
-        let Some(global) = self.globals().headers.as_deref() else { return };
+        let Some(global) = self.compiled_settings().headers.as_deref() else { return };
         let filled = self.filled_sets();
         if let Some(target) = filled.and_then(|filled| filled.original_uri.as_ref()) {
             head.set(&X_ORIGINAL_URI, target);
@@ -113,7 +113,7 @@ impl Exchange {
 
     /// Takes out of an endpoint's response what no client is to see.
     pub(super) fn hide_headers(&self, head: &mut Edit<'_, impl HeadMut>) {
-        let Some(global) = self.globals().headers.as_deref() else { return };
+        let Some(global) = self.compiled_settings().headers.as_deref() else { return };
         for name in &global.hidden {
             head.remove(name);
         }
@@ -122,7 +122,7 @@ impl Exchange {
     /// Fields of responses, of endpoints and of our own, that the operator and the rule want.
     pub(super) fn set_response_headers(&self, head: &mut Edit<'_, impl HeadMut>) {
         let filled = self.filled_sets();
-        if let Some(global) = self.globals().headers.as_deref() {
+        if let Some(global) = self.compiled_settings().headers.as_deref() {
             apply(global.response.as_deref(), filled.and_then(|filled| filled.response.as_ref()), head);
         }
         if let Some(own) = self.route.as_deref().and_then(backend_headers) {
@@ -133,7 +133,8 @@ impl Exchange {
     /// Replaces what is to be replaced in cookies and redirects of an endpoint's response.
     pub(super) fn replace(&self, head: &mut Edit<'_, impl HeadMut>) {
         let own = self.route.as_deref().and_then(replacements);
-        let of_all = self.globals().headers.as_deref().and_then(|global| global.replacements.as_ref());
+        let of_all =
+            self.compiled_settings().headers.as_deref().and_then(|global| global.replacements.as_ref());
         if own.is_none() && of_all.is_none() {
             return;
         }
@@ -148,7 +149,7 @@ impl Exchange {
     /// A path of this host as a URL, where nginx would make it one.
     fn absolute(&self, path: &str) -> Option<String> {
         let authority = self.authority.to_str().ok().filter(|authority| !authority.is_empty())?;
-        let tuning = self.tuning();
+        let settings = self.settings();
         let own = self.route.as_deref().map(|route| &route.policies.locations);
         let source = Source {
             scheme: self.connection.scheme(),
@@ -157,8 +158,8 @@ impl Exchange {
             declared_port: self.connection.declared_port,
             port: self.connection.port,
             target: path,
-            relative: own.and_then(|own| own.relative).unwrap_or(tuning.relative_redirects),
-            names_port: own.and_then(|own| own.port).unwrap_or(tuning.port_in_redirects),
+            relative: own.and_then(|own| own.relative).unwrap_or(settings.relative_redirects),
+            names_port: own.and_then(|own| own.port).unwrap_or(settings.port_in_redirects),
         };
         Some(redirect::as_nginx(&source, &[path]))
     }

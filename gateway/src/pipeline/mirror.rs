@@ -74,13 +74,13 @@ impl Exchange {
     /// The copy of a request that is about to be forwarded; `None` where none can be made.
     pub fn mirrored<F: Fields>(&self, head: &RequestHead<'_, F>) -> Option<MirroredRequest> {
         let (mirror, route) = (self.mirror()?, self.route.as_ref()?);
-        let globals = self.globals();
+        let compiled_settings = self.compiled_settings();
         let path = head.target.split_once('?').map_or(head.target, |(path, _)| path);
         let path = normalise(path).ok()?;
-        let input = StageInput { head, path: &path, globals };
-        let facts = self.facts(Some(route), &input);
-        let target = target(mirror.target.fill(&facts))?;
-        let host = HeaderValue::try_from(mirror.host.fill(&facts)).ok()?;
+        let input = StageInput { head, path: &path, compiled_settings };
+        let context = self.template_context(Some(route), &input);
+        let target = target(mirror.target.fill(&context))?;
+        let host = HeaderValue::try_from(mirror.host.fill(&context)).ok()?;
         let mut copied = Head { method: head.method.clone(), fields: Vec::with_capacity(32) };
         head.headers.each(|name, value| {
             let parsed = (HeaderName::from_bytes(name), HeaderValue::from_bytes(value));
@@ -107,7 +107,7 @@ impl Exchange {
             is_copy: true,
             is_single: false,
             route: self.route.clone(),
-            tuning: globals.tuning.clone(),
+            settings: compiled_settings.settings.clone(),
         };
         Some(MirroredRequest { subrequest, body: mirror.body })
     }

@@ -44,9 +44,9 @@ impl Exchange {
         head: &RequestHead<'_, F>,
     ) -> (Box<Self>, Verdict) {
         snapshot.state().telemetry.request_began();
-        let tuning = &snapshot.globals.tuning;
-        let client = snapshot.globals.forwarded.client(connection, head.headers);
-        let request_id = forwarded::request_id(head.headers, tuning);
+        let settings = &snapshot.compiled_settings.settings;
+        let client = snapshot.compiled_settings.forwarded.client(connection, head.headers);
+        let request_id = forwarded::request_id(head.headers, settings);
         let mut exchange = Box::new(Self {
             snapshot,
             connection: connection.clone(),
@@ -84,7 +84,11 @@ impl Exchange {
             return self.refused(StatusCode::INTERNAL_SERVER_ERROR);
         };
         let snapshot = self.snapshot.clone();
-        self.run_on(reply, &route, &StageInput { head, path: &path, globals: &snapshot.globals })
+        self.run_on(
+            reply,
+            &route,
+            &StageInput { head, path: &path, compiled_settings: &snapshot.compiled_settings },
+        )
     }
 
     /// Takes a request in that could not be read: malformed (400), too slow (408), too long a request line
@@ -153,7 +157,7 @@ impl Exchange {
                 }
                 self.route = Some(route.clone());
                 let snapshot = self.snapshot.clone();
-                let input = StageInput { head, path: &path, globals: &snapshot.globals };
+                let input = StageInput { head, path: &path, compiled_settings: &snapshot.compiled_settings };
                 self.fill_headers(Some(&route), &input);
                 self.run(&route, &input)
             }
@@ -169,10 +173,10 @@ impl Exchange {
                 self.fill_without_rule(head, &path);
                 if path == HEALTH_PATH {
                     let health = self.with_response_headers(Answer::empty(StatusCode::OK, self.hsts()));
-                    let blocked = self.check_blocked(head, self.globals()).break_value();
+                    let blocked = self.check_blocked(head, self.compiled_settings()).break_value();
                     return blocked.unwrap_or(Verdict::Answer(health));
                 }
-                if self.globals().log.default_backend {
+                if self.compiled_settings().log.default_backend {
                     self.log(head, Some(&path));
                 }
                 self.forward_without_rule(head)
@@ -205,11 +209,11 @@ impl Exchange {
 
     fn fill_without_rule<F: Fields>(&mut self, head: &RequestHead<'_, F>, path: &str) {
         let snapshot = self.snapshot.clone();
-        self.fill_headers(None, &StageInput { head, path, globals: &snapshot.globals });
+        self.fill_headers(None, &StageInput { head, path, compiled_settings: &snapshot.compiled_settings });
     }
 
     fn forward_without_rule<F: Fields>(&mut self, head: &RequestHead<'_, F>) -> Verdict {
-        let blocked = self.check_blocked(head, self.globals()).break_value();
+        let blocked = self.check_blocked(head, self.compiled_settings()).break_value();
         blocked.unwrap_or_else(|| self.forward_to_default())
     }
 
@@ -225,7 +229,7 @@ impl Exchange {
     }
 
     pub(super) fn default_backend(&self) -> Option<Held<Target>> {
-        self.snapshot.hold(|published| published.globals.default_backend.as_ref().ok_or(())).ok()
+        self.snapshot.hold(|published| published.compiled_settings.default_backend.as_ref().ok_or(())).ok()
     }
 
     pub(super) fn refused(&self, status: StatusCode) -> Verdict {
@@ -234,13 +238,13 @@ impl Exchange {
 
     /// What the line of this request says; `None` where there is no log.
     pub(super) fn log_format(&self) -> Option<&LogFormat> {
-        let format = self.snapshot.globals.log.format.as_ref();
+        let format = self.snapshot.compiled_settings.log.format.as_ref();
         format.filter(|_| self.state().telemetry.access_log.is_on())
     }
 
     /// Begins the line of this request, unless it gets none.
     fn log<F: Fields>(&mut self, head: &RequestHead<'_, F>, path: Option<&str>) {
-        if self.globals().log.skips(head.target) {
+        if self.compiled_settings().log.skips(head.target) {
             return;
         }
         let access_scheme = forwarded::access_scheme(&self.connection, head.headers, self.client);

@@ -46,7 +46,7 @@ impl Exchange {
 
     /// `Server`, of the endpoint or of ours, as far as the operator wants either to be seen.
     pub(super) fn name_server(&self, head: &mut Edit<'_, impl HeadMut>) {
-        let ServerField { of_endpoints, own } = self.tuning().server_field;
+        let ServerField { of_endpoints, own } = self.settings().server_field;
         match head.fields().has(&SERVER) {
             true if of_endpoints => {}
             _ if own => head.set(&PRODUCT_FIELD, &PRODUCT),

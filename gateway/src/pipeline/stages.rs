@@ -19,7 +19,7 @@ use http::StatusCode;
 
 use super::exchange::{Exchange, Verdict};
 use super::question::Reply;
-use crate::globals::Globals;
+use crate::compiled_settings::CompiledSettings;
 use crate::message::fields::Fields;
 use crate::message::request_head::RequestHead;
 use crate::route::Route;
@@ -57,7 +57,7 @@ pub(crate) enum PipelineStage {
     /// Authorisation by another service: 401, 403, a redirect to where one signs in, or 500.
     Authorisation,
     /// Where any one of the last three is enough: the answer of those who have said no, if none has said yes.
-    Standing,
+    SatisfyAny,
     /// A request that has come through so many gateways that it must be going round: 508.
     Loop,
 }
@@ -75,7 +75,7 @@ pub(crate) const ORDER: [PipelineStage; 13] = [
     PipelineStage::Sources,
     PipelineStage::Credentials,
     PipelineStage::Authorisation,
-    PipelineStage::Standing,
+    PipelineStage::SatisfyAny,
     PipelineStage::Loop,
 ];
 
@@ -95,7 +95,7 @@ pub(super) struct StageInput<'l, F> {
     pub(super) head: &'l RequestHead<'l, F>,
     /// The normalised path.
     pub(super) path: &'l str,
-    pub(super) globals: &'l Globals,
+    pub(super) compiled_settings: &'l CompiledSettings,
 }
 
 impl Exchange {
@@ -123,7 +123,7 @@ impl Exchange {
     }
 
     fn run_from<F: Fields>(&mut self, from: usize, route: &Route, input: &StageInput<'_, F>) -> Verdict {
-        let is_plain = route.is_plain() && input.globals.ask_nothing();
+        let is_plain = route.is_plain() && input.compiled_settings.ask_nothing();
         for (at, stage) in ORDER.iter().enumerate().skip(from) {
             if is_plain && !stage.is_for_all_rules() {
                 continue;
@@ -151,7 +151,7 @@ impl Exchange {
         input: &StageInput<'_, F>,
     ) -> Step {
         match stage {
-            PipelineStage::Blocked => self.check_blocked(input.head, input.globals),
+            PipelineStage::Blocked => self.check_blocked(input.head, input.compiled_settings),
             PipelineStage::Denied => self.check_denied(route),
             PipelineStage::Cors => self.check_origin(route, input),
             PipelineStage::Redirect => self.check_redirect(route, input),
@@ -166,7 +166,7 @@ impl Exchange {
                 let word = self.authorise(route, input);
                 self.weigh(word, route)
             }
-            PipelineStage::Standing => self.check_standing(),
+            PipelineStage::SatisfyAny => self.check_satisfy_any(),
             PipelineStage::Loop => self.check_loop(),
         }
     }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Instant, SystemTime};
 
 use http::{StatusCode, Version};
-use sluice_config::{Tuning, UpstreamProtocol};
+use sluice_config::{GlobalSettings, UpstreamProtocol};
 
 use super::admission::is_exempt;
 use super::attempts::{DEFAULT_RETRY, DEFAULT_TIMEOUTS, Rules, pick};
@@ -58,15 +58,15 @@ impl Exchange {
         if !again && !self.attempts.all.is_empty() {
             self.state().telemetry.retried();
         }
-        let tuning = &*self.snapshot.globals.tuning;
+        let settings = &*self.snapshot.compiled_settings.settings;
         let route = self.route.as_deref();
         let retry = route.map_or(&DEFAULT_RETRY, |route| &route.policies.retry);
         let rules = Rules {
             now,
-            policy: RetryPolicy::new(retry, tuning, &self.method),
+            policy: RetryPolicy::new(retry, settings, &self.method),
             timeouts: route.map_or(&DEFAULT_TIMEOUTS, |route| &route.policies.timeouts),
-            tuning,
-            keep_alive: self.keep_alive(route, tuning),
+            settings,
+            keep_alive: self.keep_alive(route, settings),
             server_name: None,
             protocol,
             tls: tls.filter(|_| protocol.has_tls()),
@@ -74,10 +74,10 @@ impl Exchange {
         Ok(self.attempts.begin(&endpoint, again, &rules))
     }
 
-    fn keep_alive(&self, route: Option<&Route>, tuning: &Tuning) -> KeepAlive {
+    fn keep_alive(&self, route: Option<&Route>, settings: &GlobalSettings) -> KeepAlive {
         let closes = route.and_then(backend_headers).is_some_and(BackendHeaders::closes);
         let closes = closes && self.fallback.is_none() || self.speaks_http_1_0();
-        let usual = KeepAlive::of(tuning);
+        let usual = KeepAlive::of(settings);
         if closes { KeepAlive { requests: 1, ..usual } } else { usual }
     }
 
@@ -111,7 +111,7 @@ impl Exchange {
         self.set_request_headers(&mut edit);
         let asks = |route: &Route| {
             let has_users = route.basic_auth().is_some() || route.digest_auth().is_some();
-            has_users && !is_exempt(route, self.globals())
+            has_users && !is_exempt(route, self.compiled_settings())
         };
         if self.route.as_ref().is_some_and(|route| asks(route)) {
             // The password is ours, as in ingress-nginx; what an authorisation or a rule sets stays.
@@ -136,7 +136,7 @@ impl Exchange {
             client: self.client,
             authority: &self.authority,
             request_id: self.request_id.as_ref(),
-            rules: &self.globals().forwarded,
+            rules: &self.compiled_settings().forwarded,
         };
         forwarding.apply(fields);
         hops::apply(fields, self.hops);
@@ -219,7 +219,7 @@ impl Exchange {
     pub(crate) fn speaks_http_1_0(&self) -> bool {
         // What stands in for the rule's backend is not its backend.
         let own = self.route.as_deref().filter(|_| self.fallback.is_none());
-        let wanted = own.and_then(|route| route.policies.http_1_0).unwrap_or(self.tuning().http_1_0);
+        let wanted = own.and_then(|route| route.policies.http_1_0).unwrap_or(self.settings().http_1_0);
         wanted && self.pool().is_some_and(|pool| !pool.protocol().is_http2())
     }
 

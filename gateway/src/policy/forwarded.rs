@@ -20,7 +20,7 @@
 use std::net::{IpAddr, SocketAddr};
 
 use http::header::{HOST, HeaderName, HeaderValue};
-use sluice_config::{Forwarded, TrustedPeers, Tuning};
+use sluice_config::{Forwarded, GlobalSettings, TrustedPeers};
 
 use super::networks::Networks;
 use crate::connection_info::ConnectionInfo;
@@ -174,11 +174,11 @@ pub fn access_host<'h>(authority: &'h str, headers: &'h impl Fields, client: Cli
 }
 
 /// The client's own request id, or a new one: 32 hexadecimal digits.
-pub fn request_id(headers: &impl Fields, tuning: &Tuning) -> Option<HeaderValue> {
+pub fn request_id(headers: &impl Fields, settings: &GlobalSettings) -> Option<HeaderValue> {
     if let Some(value) = headers.first(&X_REQUEST_ID).filter(|value| !value.is_empty()) {
         return HeaderValue::from_bytes(value).ok();
     }
-    if !tuning.generate_request_id {
+    if !settings.generate_request_id {
         return None;
     }
     let mut digits = [0; 32];

@@ -28,7 +28,7 @@ impl HashBy {
     }
 
     /// The key of a request.
-    pub fn key<F: Fields>(&self, facts: &TemplateContext<'_, F>) -> Option<Vec<u8>> {
-        Some(self.key.fill(facts)).filter(|key| !key.is_empty())
+    pub fn key<F: Fields>(&self, context: &TemplateContext<'_, F>) -> Option<Vec<u8>> {
+        Some(self.key.fill(context)).filter(|key| !key.is_empty())
     }
 }

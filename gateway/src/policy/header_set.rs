@@ -59,9 +59,9 @@ impl HeaderSet {
 
     /// All fields, with the values that they have for a request. What no field can have counts as no value: a path may
     /// have a line break in it once it is decoded.
-    pub fn fill<F: Fields>(&self, facts: &TemplateContext<'_, F>) -> FilledHeaders {
+    pub fn fill<F: Fields>(&self, context: &TemplateContext<'_, F>) -> FilledHeaders {
         let filled = self.templates.iter().map(|(name, template)| {
-            let value = HeaderValue::try_from(template.fill(facts)).ok();
+            let value = HeaderValue::try_from(template.fill(context)).ok();
             (name.clone(), value.filter(|value| !value.is_empty()))
         });
         FilledHeaders(self.fixed.0.iter().cloned().chain(filled).collect())
@@ -86,7 +86,7 @@ mod tests {
     use sluice_config::{Piece, Variable};
 
     use super::*;
-    use crate::policy::template::tests::with_facts;
+    use crate::policy::template::tests::with_context;
 
     fn set(fields: &[(&str, sluice_config::Template)]) -> Result<HeaderSet, PolicyError> {
         let fields = fields.iter().map(|(name, value)| ((*name).into(), value.clone())).collect();
@@ -112,7 +112,7 @@ mod tests {
         for name in ["x-a", "x-a", "x-b", "x-c", "x-host", "x-d"] {
             head.append(name, HeaderValue::from_static("client"));
         }
-        with_facts(|facts| set.fill(facts).apply(&mut Edit::new(&mut head)));
+        with_context(|context| set.fill(context).apply(&mut Edit::new(&mut head)));
         let mut fields: Vec<_> = head.iter().map(|(name, value)| (name.as_str(), value.as_bytes())).collect();
         fields.sort_unstable();
         assert_eq!(fields, [("x-a", &b"1"[..]), ("x-d", b"client"), ("x-host", b"shop.example")]);
@@ -123,7 +123,7 @@ mod tests {
         let set = set(&[("X-Path", variable(Variable::Field("x-path".into())))]).unwrap();
         let mut head = HeaderMap::new();
         head.insert("x-path", HeaderValue::from_static("client"));
-        with_facts(|facts| set.fill(facts).apply(&mut Edit::new(&mut head)));
+        with_context(|context| set.fill(context).apply(&mut Edit::new(&mut head)));
         assert!(head.is_empty());
     }
 

@@ -4,7 +4,7 @@
 //! final slash, which is cut even of `/` and of a query, unless `preserve-trailing-slash` says otherwise.
 
 use http::StatusCode;
-use sluice_config::{HttpsRedirect, Locations, Tuning};
+use sluice_config::{GlobalSettings, HttpsRedirect, Locations};
 
 /// The properties of a request that decide whether it is redirected.
 #[derive(Clone, Copy, Debug)]
@@ -20,31 +20,31 @@ pub struct RedirectInput<'a> {
 }
 
 /// Whether the request is redirected.
-pub fn applies(policy: &HttpsRedirect, tuning: &Tuning, facts: &RedirectInput<'_>) -> bool {
-    let force = policy.force.unwrap_or(tuning.force_ssl_redirect);
-    let ssl = policy.ssl.unwrap_or(tuning.ssl_redirect);
-    let wanted = force || (ssl && facts.host_has_tls && !facts.https);
-    wanted && facts.access_scheme == b"http" && !exempt(tuning, facts.path)
+pub fn applies(policy: &HttpsRedirect, settings: &GlobalSettings, input: &RedirectInput<'_>) -> bool {
+    let force = policy.force.unwrap_or(settings.force_ssl_redirect);
+    let ssl = policy.ssl.unwrap_or(settings.ssl_redirect);
+    let wanted = force || (ssl && input.host_has_tls && !input.https);
+    wanted && input.access_scheme == b"http" && !exempt(settings, input.path)
 }
 
 /// `no-tls-redirect-locations`: what certificate authorities ask for over http.
-fn exempt(tuning: &Tuning, path: &str) -> bool {
-    tuning.no_tls_redirect_locations.iter().any(|prefix| !prefix.is_empty() && path.starts_with(&**prefix))
+fn exempt(settings: &GlobalSettings, path: &str) -> bool {
+    settings.no_tls_redirect_locations.iter().any(|prefix| !prefix.is_empty() && path.starts_with(&**prefix))
 }
 
 /// `http-redirect-code`.
-pub fn status(tuning: &Tuning) -> StatusCode {
-    StatusCode::from_u16(tuning.http_redirect_code).unwrap_or(StatusCode::PERMANENT_REDIRECT)
+pub fn status(settings: &GlobalSettings) -> StatusCode {
+    StatusCode::from_u16(settings.http_redirect_code).unwrap_or(StatusCode::PERMANENT_REDIRECT)
 }
 
 /// Where it is redirected to. `host` has no port; `target` is path and query as sent.
-pub fn location(own: &Locations, tuning: &Tuning, host: &str, target: &str) -> String {
-    let target = match own.trailing_slash.unwrap_or(tuning.preserve_trailing_slash) {
+pub fn location(own: &Locations, settings: &GlobalSettings, host: &str, target: &str) -> String {
+    let target = match own.trailing_slash.unwrap_or(settings.preserve_trailing_slash) {
         true => target,
         false => target.strip_suffix('/').unwrap_or(target),
     };
-    match own.port.unwrap_or(tuning.port_in_redirects) {
-        true => ["https://", host, ":", itoa::Buffer::new().format(tuning.https_port), target].concat(),
+    match own.port.unwrap_or(settings.port_in_redirects) {
+        true => ["https://", host, ":", itoa::Buffer::new().format(settings.https_port), target].concat(),
         false => ["https://", host, target].concat(),
     }
 }
@@ -58,35 +58,35 @@ mod tests {
 
     #[test]
     fn a_host_with_tls_redirects_unless_told_not_to() {
-        let tuning = Tuning::default();
+        let settings = GlobalSettings::default();
         let own = HttpsRedirect::default();
-        assert!(applies(&own, &tuning, &PLAIN));
-        assert!(!applies(&own, &tuning, &RedirectInput { host_has_tls: false, ..PLAIN }));
-        assert!(!applies(&own, &tuning, &RedirectInput { https: true, access_scheme: b"https", ..PLAIN }));
-        assert!(!applies(&own, &tuning, &RedirectInput { access_scheme: b"https", ..PLAIN }));
-        assert!(!applies(&HttpsRedirect { ssl: Some(false), force: None }, &tuning, &PLAIN));
-        let off = Tuning { ssl_redirect: false, ..Tuning::default() };
+        assert!(applies(&own, &settings, &PLAIN));
+        assert!(!applies(&own, &settings, &RedirectInput { host_has_tls: false, ..PLAIN }));
+        assert!(!applies(&own, &settings, &RedirectInput { https: true, access_scheme: b"https", ..PLAIN }));
+        assert!(!applies(&own, &settings, &RedirectInput { access_scheme: b"https", ..PLAIN }));
+        assert!(!applies(&HttpsRedirect { ssl: Some(false), force: None }, &settings, &PLAIN));
+        let off = GlobalSettings { ssl_redirect: false, ..GlobalSettings::default() };
         assert!(!applies(&own, &off, &PLAIN));
         assert!(applies(&HttpsRedirect { ssl: Some(true), force: None }, &off, &PLAIN));
     }
 
     #[test]
     fn force_needs_no_tls_on_the_host() {
-        let facts = RedirectInput { host_has_tls: false, ..PLAIN };
+        let input = RedirectInput { host_has_tls: false, ..PLAIN };
         let own = HttpsRedirect { ssl: Some(false), force: Some(true) };
-        assert!(applies(&own, &Tuning::default(), &facts));
-        let global = Tuning { force_ssl_redirect: true, ..Tuning::default() };
-        assert!(applies(&HttpsRedirect::default(), &global, &facts));
-        assert!(!applies(&HttpsRedirect { ssl: None, force: Some(false) }, &global, &facts));
+        assert!(applies(&own, &GlobalSettings::default(), &input));
+        let global = GlobalSettings { force_ssl_redirect: true, ..GlobalSettings::default() };
+        assert!(applies(&HttpsRedirect::default(), &global, &input));
+        assert!(!applies(&HttpsRedirect { ssl: None, force: Some(false) }, &global, &input));
     }
 
     #[test]
     fn challenges_of_certificate_authorities_pass() {
-        let facts = RedirectInput { path: "/.well-known/acme-challenge/token", ..PLAIN };
+        let input = RedirectInput { path: "/.well-known/acme-challenge/token", ..PLAIN };
         let own = HttpsRedirect { ssl: None, force: Some(true) };
-        assert!(!applies(&own, &Tuning::default(), &facts));
-        let none = Tuning { no_tls_redirect_locations: Vec::new(), ..Tuning::default() };
-        assert!(applies(&own, &none, &facts));
+        assert!(!applies(&own, &GlobalSettings::default(), &input));
+        let none = GlobalSettings { no_tls_redirect_locations: Vec::new(), ..GlobalSettings::default() };
+        assert!(applies(&own, &none, &input));
     }
 
     #[test]
@@ -98,16 +98,23 @@ mod tests {
             ("/x?y=1", "https://a.example/x?y=1"),
             ("/x?y=/", "https://a.example/x?y="),
         ] {
-            assert_eq!(location(&Locations::default(), &Tuning::default(), "a.example", target), expected);
+            assert_eq!(
+                location(&Locations::default(), &GlobalSettings::default(), "a.example", target),
+                expected
+            );
         }
     }
 
     #[test]
     fn the_slash_may_stay_and_the_port_may_be_named() {
-        let tuning = Tuning { https_port: 8443, ..Tuning::default() };
+        let settings = GlobalSettings { https_port: 8443, ..GlobalSettings::default() };
         let own = Locations { trailing_slash: Some(true), port: Some(true), relative: None };
-        assert_eq!(location(&own, &tuning, "a.example", "/x/"), "https://a.example:8443/x/");
-        let global = Tuning { preserve_trailing_slash: true, port_in_redirects: true, ..Tuning::default() };
+        assert_eq!(location(&own, &settings, "a.example", "/x/"), "https://a.example:8443/x/");
+        let global = GlobalSettings {
+            preserve_trailing_slash: true,
+            port_in_redirects: true,
+            ..GlobalSettings::default()
+        };
         assert_eq!(location(&Locations::default(), &global, "a.example", "/"), "https://a.example:443/");
         let own = Locations { trailing_slash: Some(false), port: Some(false), relative: None };
         assert_eq!(location(&own, &global, "a.example", "/x/"), "https://a.example/x");

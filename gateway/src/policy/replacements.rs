@@ -94,17 +94,17 @@ impl Replacements {
     }
 
     /// The same with the texts that they have for one request.
-    pub fn fill<F: Fields>(&self, facts: &TemplateContext<'_, F>) -> Self {
+    pub fn fill<F: Fields>(&self, context: &TemplateContext<'_, F>) -> Self {
         let replacement = |one: &Override<Replacement>| {
             let fill =
-                |one: &Replacement| Replacement { from: one.from.fill(facts), to: one.to.resolve(facts) };
+                |one: &Replacement| Replacement { from: one.from.fill(context), to: one.to.resolve(context) };
             map(one, fill)
         };
         Self {
             cookie_domain: replacement(&self.cookie_domain),
             cookie_path: replacement(&self.cookie_path),
-            redirect_from: map(&self.redirect_from, |from| from.fill(facts)),
-            redirect_to: map(&self.redirect_to, |to| to.resolve(facts)),
+            redirect_from: map(&self.redirect_from, |from| from.fill(context)),
+            redirect_to: map(&self.redirect_to, |to| to.resolve(context)),
         }
     }
 }
@@ -139,9 +139,9 @@ impl Pattern {
         matches!(self, Self::Text(text) if text.has_variables())
     }
 
-    fn fill<F: Fields>(&self, facts: &TemplateContext<'_, F>) -> Self {
+    fn fill<F: Fields>(&self, context: &TemplateContext<'_, F>) -> Self {
         match self {
-            Self::Text(text) => Self::Text(text.resolve(facts)),
+            Self::Text(text) => Self::Text(text.resolve(context)),
             Self::Regex(regex) => Self::Regex(regex.clone()),
         }
     }
@@ -278,7 +278,7 @@ mod tests {
     use sluice_config::{Piece, Variable};
 
     use super::*;
-    use crate::policy::template::tests::with_facts;
+    use crate::policy::template::tests::with_context;
 
     fn text(text: &str) -> sluice_config::Pattern {
         sluice_config::Pattern::Text(sluice_config::Template::plain(text))
@@ -403,8 +403,8 @@ mod tests {
         assert!(own.has_variables());
         let mut head = HeaderMap::new();
         head.insert(LOCATION, HeaderValue::from_static("http://shop.example/a"));
-        with_facts(|facts| {
-            let filled = own.fill(facts);
+        with_context(|context| {
+            let filled = own.fill(context);
             assert!(!filled.has_variables());
             InForce::new(&filled, &Replacements::NONE).response(&mut Edit::new(&mut head), |_| None);
         });

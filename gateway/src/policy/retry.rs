@@ -6,7 +6,7 @@
 use std::time::{Duration, Instant};
 
 use http::{Method, StatusCode};
-use sluice_config::{NextUpstream, Retry, Tuning};
+use sluice_config::{GlobalSettings, NextUpstream, Retry};
 
 use super::timeouts::resolve_optional;
 use crate::failure::{Failure, FailureKind};
@@ -40,16 +40,16 @@ pub struct Progress {
 
 impl RetryPolicy {
     /// Resolves the settings for a request of this method.
-    pub fn new(own: &Retry, tuning: &Tuning, method: &Method) -> Self {
-        let on = own.on.unwrap_or(tuning.next_upstream);
+    pub fn new(own: &Retry, settings: &GlobalSettings, method: &Method) -> Self {
+        let on = own.on.unwrap_or(settings.next_upstream);
         Self {
             // `retry-non-idempotent` holds for rules with conditions of their own as well.
             on: NextUpstream {
-                non_idempotent: on.non_idempotent || tuning.next_upstream.non_idempotent,
+                non_idempotent: on.non_idempotent || settings.next_upstream.non_idempotent,
                 ..on
             },
-            tries: own.tries.unwrap_or(tuning.next_upstream_tries),
-            window: resolve_optional(own.timeout, tuning.next_upstream_timeout).unwrap_or(LONGEST_WINDOW),
+            tries: own.tries.unwrap_or(settings.next_upstream_tries),
+            window: resolve_optional(own.timeout, settings.next_upstream_timeout).unwrap_or(LONGEST_WINDOW),
             idempotent: !matches!(method.as_str(), "POST" | "LOCK" | "PATCH"),
         }
     }
@@ -139,7 +139,7 @@ mod tests {
 
     #[test]
     fn the_default_is_errors_and_timeouts_three_times() {
-        let policy = RetryPolicy::new(&Retry::default(), &Tuning::default(), &GET);
+        let policy = RetryPolicy::new(&Retry::default(), &GlobalSettings::default(), &GET);
         use FailureKind::*;
         for (kind, again) in [
             (Connect, true),
@@ -164,12 +164,12 @@ mod tests {
         for method in ["POST", "LOCK", "PATCH"] {
             let method = Method::from_bytes(method.as_bytes()).unwrap();
             let mut own = Retry::default();
-            let policy = RetryPolicy::new(&own, &Tuning::default(), &method);
+            let policy = RetryPolicy::new(&own, &GlobalSettings::default(), &method);
             assert!(!policy.after_failure(&failure(FailureKind::Broken), &progress(1)));
             let unsent = Failure { sent: false, ..failure(FailureKind::Connect) };
             assert!(policy.after_failure(&unsent, &progress(1)), "nothing was sent yet");
             own.on = Some(NextUpstream { non_idempotent: true, http_500: true, ..NextUpstream::DEFAULT });
-            let policy = RetryPolicy::new(&own, &Tuning::default(), &method);
+            let policy = RetryPolicy::new(&own, &GlobalSettings::default(), &method);
             assert!(policy.after_failure(&failure(FailureKind::Broken), &progress(1)));
             assert!(policy.after_status(StatusCode::INTERNAL_SERVER_ERROR, true, &progress(1)));
         }
@@ -177,7 +177,7 @@ mod tests {
 
     #[test]
     fn what_cannot_be_sent_again_or_has_begun_to_be_answered_is_not_tried_again() {
-        let policy = RetryPolicy::new(&Retry::default(), &Tuning::default(), &GET);
+        let policy = RetryPolicy::new(&Retry::default(), &GlobalSettings::default(), &GET);
         let lost = Failure { replayable: false, ..failure(FailureKind::Broken) };
         let begun = Failure { response_started: true, ..failure(FailureKind::Broken) };
         assert!(!policy.after_failure(&lost, &progress(1)));
@@ -187,11 +187,11 @@ mod tests {
     #[test]
     fn zero_tries_means_one_per_endpoint_and_the_window_closes() {
         let own = Retry { tries: Some(0), ..Retry::default() };
-        let policy = RetryPolicy::new(&own, &Tuning::default(), &GET);
+        let policy = RetryPolicy::new(&own, &GlobalSettings::default(), &GET);
         assert!(policy.after_failure(&failure(FailureKind::Connect), &progress(4)));
         assert!(!policy.after_failure(&failure(FailureKind::Connect), &progress(5)));
         let own = Retry { timeout: Timeout::After(Duration::ZERO), ..Retry::default() };
-        let policy = RetryPolicy::new(&own, &Tuning::default(), &GET);
+        let policy = RetryPolicy::new(&own, &GlobalSettings::default(), &GET);
         assert!(!policy.after_failure(&failure(FailureKind::Connect), &progress(1)));
     }
 
@@ -199,7 +199,7 @@ mod tests {
     fn attempts_have_an_end_whatever_is_configured() {
         for tries in [0, u32::MAX] {
             let own = Retry { tries: Some(tries), ..Retry::default() };
-            let policy = RetryPolicy::new(&own, &Tuning::default(), &GET);
+            let policy = RetryPolicy::new(&own, &GlobalSettings::default(), &GET);
             let many = |tries| Progress { endpoints: usize::MAX, ..progress(tries) };
             assert!(policy.after_failure(&failure(FailureKind::Connect), &many(MOST_ATTEMPTS - 1)));
             assert!(!policy.after_failure(&failure(FailureKind::Connect), &many(MOST_ATTEMPTS)));
@@ -225,7 +225,7 @@ mod tests {
             let mut on = NextUpstream::default();
             switch(&mut on);
             let own = Retry { on: Some(on), ..Retry::default() };
-            let policy = RetryPolicy::new(&own, &Tuning::default(), &GET);
+            let policy = RetryPolicy::new(&own, &GlobalSettings::default(), &GET);
             for (other, _) in switches {
                 let code = StatusCode::from_u16(other).unwrap();
                 assert_eq!(policy.after_status(code, true, &progress(1)), other == status);

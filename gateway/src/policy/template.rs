@@ -79,10 +79,12 @@ impl Template {
     }
 
     /// The same with all variables filled in but groups.
-    pub fn resolve<F: Fields>(&self, facts: &TemplateContext<'_, F>) -> Self {
+    pub fn resolve<F: Fields>(&self, context: &TemplateContext<'_, F>) -> Self {
         let resolve = |part: &Part| match part {
             Part::Text(_) | Part::Variable(Variable::Group(_)) => part.clone(),
-            Part::Variable(_) | Part::Field(_) => Part::Text(Self([part.clone()].into()).fill(facts).into()),
+            Part::Variable(_) | Part::Field(_) => {
+                Part::Text(Self([part.clone()].into()).fill(context).into())
+            }
         };
         Self(self.0.iter().map(resolve).collect())
     }
@@ -110,20 +112,20 @@ impl Template {
     }
 
     /// What a request makes of it.
-    pub fn fill<F: Fields>(&self, facts: &TemplateContext<'_, F>) -> Vec<u8> {
+    pub fn fill<F: Fields>(&self, context: &TemplateContext<'_, F>) -> Vec<u8> {
         let mut out = Vec::with_capacity(128);
         for part in &self.0 {
             match part {
                 Part::Text(text) => out.extend_from_slice(text),
                 Part::Field(name) => {
-                    for (index, line) in facts.head.headers.lines(name).enumerate() {
+                    for (index, line) in context.head.headers.lines(name).enumerate() {
                         if index > 0 {
                             out.extend_from_slice(b", ");
                         }
                         out.extend_from_slice(line);
                     }
                 }
-                Part::Variable(variable) => facts.fill(variable, &mut out),
+                Part::Variable(variable) => context.fill(variable, &mut out),
             }
         }
         out
@@ -217,7 +219,7 @@ pub(super) mod tests {
     use crate::pipeline::tests::fixture::connection;
 
     /// What is known of a request.
-    pub(in crate::policy) fn with_facts(use_them: impl FnOnce(&TemplateContext<'_, HeaderMap>)) {
+    pub(in crate::policy) fn with_context(use_them: impl FnOnce(&TemplateContext<'_, HeaderMap>)) {
         let mut headers = HeaderMap::new();
         headers.insert("cookie", HeaderValue::from_static("a=1; session=x=y; session2=no"));
         headers.insert("x-tenant", HeaderValue::from_static("blue"));
@@ -239,7 +241,7 @@ pub(super) mod tests {
             path: "/a".into(),
         };
         let connection = connection(true);
-        let facts = TemplateContext {
+        let context = TemplateContext {
             request: telemetry::LogRecord {
                 client: "192.0.2.7".parse().unwrap(),
                 request_id: b"r1",
@@ -253,7 +255,7 @@ pub(super) mod tests {
             access_host: "public.example",
             checks_digest: false,
         };
-        use_them(&facts);
+        use_them(&context);
     }
 
     #[test]
@@ -292,8 +294,8 @@ pub(super) mod tests {
             let pieces =
                 vec![Piece::Text("<".into()), Piece::Variable(variable.clone()), Piece::Text(">".into())];
             let template = Template::compile(&sluice_config::Template { pieces }).unwrap();
-            with_facts(|facts| {
-                let filled = String::from_utf8(template.fill(facts)).unwrap();
+            with_context(|context| {
+                let filled = String::from_utf8(template.fill(context)).unwrap();
                 assert_eq!(filled, format!("<{text}>"), "{variable:?}");
             });
         }

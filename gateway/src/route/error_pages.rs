@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use http::StatusCode;
-use sluice_config::Tuning;
+use sluice_config::GlobalSettings;
 
 use super::Target;
 
@@ -20,8 +20,8 @@ pub struct ErrorPages {
 }
 
 /// Whether an answer with this status is replaced.
-pub fn replaces(own: Option<&ErrorPages>, tuning: &Tuning, status: StatusCode) -> bool {
-    let statuses = own.and_then(|own| own.statuses.as_deref()).unwrap_or(&tuning.custom_http_errors);
+pub fn replaces(own: Option<&ErrorPages>, settings: &GlobalSettings, status: StatusCode) -> bool {
+    let statuses = own.and_then(|own| own.statuses.as_deref()).unwrap_or(&settings.custom_http_errors);
     statuses.contains(&status.as_u16())
 }
 
@@ -32,6 +32,6 @@ pub fn backend(own: Option<&ErrorPages>) -> Option<&Target> {
 }
 
 /// Whether that holds for responses of endpoints too.
-pub fn intercepts(own: Option<&ErrorPages>, tuning: &Tuning) -> bool {
-    !own.and_then(|own| own.keeps_responses).unwrap_or(tuning.keeps_error_responses)
+pub fn intercepts(own: Option<&ErrorPages>, settings: &GlobalSettings) -> bool {
+    !own.and_then(|own| own.keeps_responses).unwrap_or(settings.keeps_error_responses)
 }

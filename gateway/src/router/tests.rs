@@ -537,7 +537,7 @@ proptest! {
             prop_assert_eq!(found, naive(&matches, &path, method, &headers, query), "{}", path);
             let reasons = host.explain(&request);
             prop_assert_eq!(reasons.len(), matches.len());
-            prop_assert_eq!(reasons.iter().position(|reason| *reason == Reason::Taken), found, "{:?}", reasons);
+            prop_assert_eq!(reasons.iter().position(|reason| *reason == Reason::Matches), found, "{:?}", reasons);
         }
     }
 }

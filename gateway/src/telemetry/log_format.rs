@@ -137,7 +137,7 @@ impl LogFormat {
     }
 
     /// Writes a line, its newline included.
-    pub fn write(&self, line: &LogLine, facts: &LogRecord<'_>, out: &mut Vec<u8>) {
+    pub fn write(&self, line: &LogLine, record: &LogRecord<'_>, out: &mut Vec<u8>) {
         let response = line.response.as_deref();
         let mut head = line.head.iter();
         let mut upstream = response.map(|values| values.upstream.iter()).into_iter().flatten();
@@ -146,7 +146,7 @@ impl LogFormat {
             before.write(&mut head, out);
             let put_away = match value {
                 Value::Fact(variable) => {
-                    self.or_nothing(facts.write(variable, self.escape, out), out);
+                    self.or_nothing(record.write(variable, self.escape, out), out);
                     continue;
                 }
                 Value::Upstream(_) => upstream.next(),

@@ -63,9 +63,9 @@ impl Certificates for CertificateStore {
     fn apply(&self, delta: &Delta) -> Vec<Refusal> {
         let mut refused = Vec::new();
         self.change(|table| {
-            if let Some(tuning) = &delta.tuning {
-                table.default = tuning.default_certificate.clone();
-                table.set_http2(tuning.use_http2);
+            if let Some(settings) = &delta.settings {
+                table.default = settings.default_certificate.clone();
+                table.set_http2(settings.use_http2);
             }
             for change in &delta.certificates {
                 if let Change::Put(id, certificate) = change

@@ -27,7 +27,7 @@ pub type Contents = BTreeMap<(Kind, String), BTreeMap<String, Vec<u8>>>;
 
 /// What is known of a Pod outside of its object.
 #[derive(Clone, Debug)]
-pub struct Facts<'a> {
+pub struct PodFields<'a> {
     /// The Pod.
     pub pod: &'a Pod,
     /// Its addresses.
@@ -51,14 +51,14 @@ pub fn sources(container: &Container) -> Names {
 /// # Errors
 /// When something that is not optional is missing.
 pub fn environment(
-    facts: &Facts<'_>,
+    fields: &PodFields<'_>,
     container: &Container,
     contents: &Contents,
 ) -> Result<Vec<(String, String)>> {
     let mut all = Environment::default();
     all.set("PATH", "/image:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin".into());
     all.set("HOME", "/root".into());
-    all.set("HOSTNAME", facts.pod.name_any());
+    all.set("HOSTNAME", fields.pod.name_any());
     all.set("KUBERNETES_SERVICE_HOST", GATEWAY.to_string());
     all.set("KUBERNETES_SERVICE_PORT", API_PORT.to_string());
     all.set("KUBERNETES_SERVICE_PORT_HTTPS", API_PORT.to_string());
@@ -67,7 +67,7 @@ pub fn environment(
             let value = all.expand(value);
             all.set(&variable.name, value);
         } else if let Some(from) = &variable.value_from {
-            if let Some(value) = taken_from(facts, from, contents).with_context(|| variable.name.clone())? {
+            if let Some(value) = taken_from(fields, from, contents).with_context(|| variable.name.clone())? {
                 all.set(&variable.name, value);
             }
         } else {
@@ -104,8 +104,8 @@ pub fn expand(text: &str, environment: &[(String, String)]) -> String {
 ///
 /// # Errors
 /// When the lab does not know the field.
-pub fn field(facts: &Facts<'_>, selector: &ObjectFieldSelector) -> Result<String> {
-    let pod = facts.pod;
+pub fn field(fields: &PodFields<'_>, selector: &ObjectFieldSelector) -> Result<String> {
+    let pod = fields.pod;
     let spec = pod.spec.as_ref();
     let path = selector.field_path.as_str();
     if let Some((map, key)) = path.strip_suffix("']").and_then(|path| path.split_once("['")) {
@@ -129,9 +129,9 @@ pub fn field(facts: &Facts<'_>, selector: &ObjectFieldSelector) -> Result<String
         "spec.serviceAccountName" => {
             spec.and_then(|spec| spec.service_account_name.clone()).unwrap_or_default()
         }
-        "status.podIP" => facts.addresses.first().map(ToString::to_string).unwrap_or_default(),
-        "status.podIPs" => facts.addresses.iter().map(ToString::to_string).collect::<Vec<_>>().join(","),
-        "status.hostIP" | "status.hostIPs" => facts.node_address.to_string(),
+        "status.podIP" => fields.addresses.first().map(ToString::to_string).unwrap_or_default(),
+        "status.podIPs" => fields.addresses.iter().map(ToString::to_string).collect::<Vec<_>>().join(","),
+        "status.hostIP" | "status.hostIPs" => fields.node_address.to_string(),
         _ => bail!("the lab does not know the field {path}"),
     })
 }
@@ -153,9 +153,9 @@ impl Environment {
 }
 
 /// The value that a reference names; none for an optional reference to something that is not there.
-fn taken_from(facts: &Facts<'_>, from: &EnvVarSource, contents: &Contents) -> Result<Option<String>> {
+fn taken_from(fields: &PodFields<'_>, from: &EnvVarSource, contents: &Contents) -> Result<Option<String>> {
     if let Some(selector) = &from.field_ref {
-        return field(facts, selector).map(Some);
+        return field(fields, selector).map(Some);
     }
     let (kind, name, key, optional) = match (&from.config_map_key_ref, &from.secret_key_ref) {
         (Some(r), _) => (Kind::ConfigMap, &r.name, &r.key, r.optional),
@@ -186,8 +186,9 @@ mod tests {
     fn build(container: serde_json::Value, contents: &Contents) -> Result<BTreeMap<String, String>> {
         let (pod, container) = (pod(), serde_json::from_value(container).unwrap());
         let addresses = ["10.244.16.1".parse().unwrap()];
-        let facts = Facts { pod: &pod, addresses: &addresses, node_address: "10.244.0.11".parse().unwrap() };
-        Ok(environment(&facts, &container, contents)?.into_iter().collect())
+        let fields =
+            PodFields { pod: &pod, addresses: &addresses, node_address: "10.244.0.11".parse().unwrap() };
+        Ok(environment(&fields, &container, contents)?.into_iter().collect())
     }
 
     #[test]

@@ -16,7 +16,7 @@ use tokio::process::{Child, Command};
 use tokio::time::sleep;
 
 use super::NodeContext;
-use super::environment::{Facts, environment, expand, sources};
+use super::environment::{PodFields, environment, expand, sources};
 use super::log_files::{LogFile, copy};
 use super::probe::Target;
 use super::volumes::fetch;
@@ -86,9 +86,12 @@ async fn start(
 ) -> Result<Running> {
     let namespace = sandbox.pod.namespace().unwrap_or_default();
     let contents = fetch(node, &namespace, sources(container)).await?;
-    let facts =
-        Facts { pod: &sandbox.pod, addresses: &sandbox.addresses, node_address: node.index.address().into() };
-    let environment = environment(&facts, container, &contents)?;
+    let fields = PodFields {
+        pod: &sandbox.pod,
+        addresses: &sandbox.addresses,
+        node_address: node.index.address().into(),
+    };
+    let environment = environment(&fields, container, &contents)?;
     let plan = plan(sandbox, container, image, environment.clone())?;
     for folder in ["plans", "processes"] {
         fs::create_dir_all(sandbox.dir.join(folder))?;
@@ -118,7 +121,7 @@ async fn start(
         tokio::spawn(copy(log, output, errors));
     }
     let process = recorded(&mut child, &plan.record).await?;
-    Ok(Running { target: Target { address: facts_address(&facts), process, environment }, child })
+    Ok(Running { target: Target { address: pod_address(&fields), process, environment }, child })
 }
 
 /// Waits until the container's process has recorded itself.
@@ -266,6 +269,6 @@ fn privileges(pod: &Pod, container: &Container) -> Result<Privileges> {
 }
 
 /// The first address; a Pod has one before its first container starts.
-fn facts_address(facts: &Facts<'_>) -> IpAddr {
-    facts.addresses.first().copied().unwrap_or(facts.node_address)
+fn pod_address(fields: &PodFields<'_>) -> IpAddr {
+    fields.addresses.first().copied().unwrap_or(fields.node_address)
 }

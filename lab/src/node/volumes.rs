@@ -17,7 +17,7 @@ use kube::api::PostParams;
 use kube::{Api, ResourceExt};
 
 use super::NodeContext;
-use super::environment::{Contents, Facts, Kind, Names, field};
+use super::environment::{Contents, Kind, Names, PodFields, field};
 use super::volume_files::{self, File, Files};
 use crate::container_root::give_group;
 
@@ -185,11 +185,11 @@ impl Volumes {
 
     fn downward(&self, items: Option<&[DownwardAPIVolumeFile]>, mode: u32, files: &mut Files) -> Result<()> {
         let node_address = self.node.index.address().into();
-        let facts = Facts { pod: &self.pod, addresses: &self.addresses, node_address };
+        let fields = PodFields { pod: &self.pod, addresses: &self.addresses, node_address };
         for item in items.unwrap_or_default() {
             let selector =
                 item.field_ref.as_ref().with_context(|| format!("{:?} has no fieldRef", item.path))?;
-            let text = field(&facts, selector)?;
+            let text = field(&fields, selector)?;
             let mode = item.mode.map_or(mode, |mode| mode.unsigned_abs());
             files.insert(item.path.clone(), File { content: text.into_bytes(), mode });
         }

@@ -104,7 +104,7 @@ pub(crate) enum FlagError {
     /// `check` without a source.
     #[error("check needs --manifests DIR, a folder of Kubernetes manifests, or --kubeconfig FILE, a cluster")]
     NoSource,
-    /// Words that are not Unicode.
+    /// PluginArguments that are not Unicode.
     #[error("argument {word:?} is not valid UTF-8; write it in UTF-8")]
     Encoding {
         /// The word, with replacement characters.

@@ -65,7 +65,7 @@ impl WebhookFlags {
     }
 }
 
-/// Flags of the data plane that are not part of `Tuning`: they hold for the life of the process.
+/// Flags of the data plane that are not part of `GlobalSettings`: they hold for the life of the process.
 #[derive(Clone, Debug)]
 pub(crate) struct GatewayFlags {
     /// `--healthz-port`: `/healthz`, `/livez` and `/metrics`.

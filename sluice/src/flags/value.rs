@@ -11,7 +11,7 @@ use sluice_gateway::driver::Driver;
 use super::settings::ServeFlags;
 
 /// Where the value of a flag goes.
-pub(super) enum Place<T> {
+pub(super) enum Destination<T> {
     /// Into this field.
     To(fn(&mut ServeFlags) -> &mut T),
     /// Into this field, although it has hardly any effect. Says why, and what to do about it.
@@ -21,101 +21,101 @@ pub(super) enum Place<T> {
 }
 
 // Derived, these would ask the same of `T`, which is only named here.
-impl<T> Copy for Place<T> {}
-impl<T> Clone for Place<T> {
+impl<T> Copy for Destination<T> {}
+impl<T> Clone for Destination<T> {
     fn clone(&self) -> Self {
         *self
     }
 }
 
-/// The type of a flag together with its place.
+/// The type of a flag together with its destination.
 #[derive(Clone, Copy)]
 pub(super) enum Value {
     /// `--name`, `--name=true|false` and Go's other spellings.
-    Bool(Place<bool>),
+    Bool(Destination<bool>),
     /// An integer.
-    Int(Place<i64>),
+    Int(Destination<i64>),
     /// A TCP port; 0 asks the system for a free one.
-    Port(Place<u16>),
+    Port(Destination<u16>),
     /// A duration in seconds.
-    Seconds(Place<Duration>),
+    Seconds(Destination<Duration>),
     /// Go's form of a duration: `30s`, `1h30m`.
-    Duration(Place<Duration>),
+    Duration(Destination<Duration>),
     /// A decimal number.
-    Float(Place<f64>),
+    Float(Destination<f64>),
     /// Decimal numbers in rising order: a comma-separated list, or the flag several times.
-    Buckets(Place<Vec<f64>>),
+    Buckets(Destination<Vec<f64>>),
     /// Any string.
-    Text(Place<String>),
+    Text(Destination<String>),
     /// Any string; empty is none.
-    OptionalText(Place<Option<String>>),
+    OptionalText(Destination<Option<String>>),
     /// Strings: a comma-separated list, or the flag several times.
-    List(Place<Vec<String>>),
+    List(Destination<Vec<String>>),
     /// `namespace/name`; empty is none.
-    Object(Place<Option<NamespacedName>>),
+    Object(Destination<Option<NamespacedName>>),
     /// An absolute URL path.
-    UrlPath(Place<String>),
+    UrlPath(Destination<String>),
     /// A label selector as Kubernetes writes it; empty is none.
-    Selector(Place<Option<Selector>>),
+    Selector(Destination<Option<Selector>>),
     /// A path of this machine; empty is none.
-    File(Place<Option<PathBuf>>),
+    File(Destination<Option<PathBuf>>),
     /// An IP address; empty is all.
-    Ip(Place<Option<IpAddr>>),
+    Ip(Destination<Option<IpAddr>>),
     /// `IP:PORT`.
-    Address(Place<SocketAddr>),
+    Address(Destination<SocketAddr>),
     /// `IP:PORT`, or `:PORT` for all addresses; empty is none.
-    Listen(Place<Option<SocketAddr>>),
+    Listen(Destination<Option<SocketAddr>>),
     /// `auto`, `proxy` or `direct`.
-    Driver(Place<Driver>),
+    Driver(Destination<Driver>),
 }
 
 /// What a value should have looked like. Completes the sentence "needs ...".
 pub(super) type Expected = &'static str;
 
 impl Value {
-    /// Reads `text` and puts it in place; a list is added to what is there.
+    /// Reads `text` and stores it; a list is added to what is there.
     pub(super) fn put(self, text: &str, flags: &mut ServeFlags) -> Result<(), Expected> {
         match self {
-            Self::Bool(place) => store(place, bool(text)?, flags),
-            Self::Int(place) => store(place, int(text)?, flags),
-            Self::Port(place) => {
-                store(place, text.parse().map_err(|_| "a port number from 0 to 65535")?, flags)
+            Self::Bool(destination) => store(destination, bool(text)?, flags),
+            Self::Int(destination) => store(destination, int(text)?, flags),
+            Self::Port(destination) => {
+                store(destination, text.parse().map_err(|_| "a port number from 0 to 65535")?, flags)
             }
-            Self::Seconds(place) => store(place, seconds(text)?, flags),
-            Self::Duration(place) => store(place, duration(text)?, flags),
-            Self::Float(place) => store(place, float(text)?, flags),
-            Self::Buckets(place) => {
+            Self::Seconds(destination) => store(destination, seconds(text)?, flags),
+            Self::Duration(destination) => store(destination, duration(text)?, flags),
+            Self::Float(destination) => store(destination, float(text)?, flags),
+            Self::Buckets(destination) => {
                 let numbers = text.split(',').map(float).collect::<Result<Vec<_>, _>>()?;
-                extend(place, numbers, flags, |all| all.windows(2).all(|two| two[0] < two[1]))
+                extend(destination, numbers, flags, |all| all.windows(2).all(|two| two[0] < two[1]))
                     .ok_or("numbers in rising order, such as 0.1,1,10")
             }
-            Self::Text(place) => store(place, text.to_owned(), flags),
-            Self::OptionalText(place) => store(place, filled(text).map(str::to_owned), flags),
-            Self::List(place) => {
+            Self::Text(destination) => store(destination, text.to_owned(), flags),
+            Self::OptionalText(destination) => store(destination, filled(text).map(str::to_owned), flags),
+            Self::List(destination) => {
                 let items = text.split(',').map(str::trim).filter(|item| !item.is_empty());
-                extend(place, items.map(str::to_owned).collect(), flags, |_| true).ok_or("a list")
+                extend(destination, items.map(str::to_owned).collect(), flags, |_| true).ok_or("a list")
             }
-            Self::Object(place) => store(place, filled(text).map(object).transpose()?, flags),
-            Self::UrlPath(place) => {
+            Self::Object(destination) => store(destination, filled(text).map(object).transpose()?, flags),
+            Self::UrlPath(destination) => {
                 if !text.starts_with('/') {
                     return Err("a path that begins with /");
                 }
-                store(place, text.to_owned(), flags)
+                store(destination, text.to_owned(), flags)
             }
-            Self::Selector(place) => {
+            Self::Selector(destination) => {
                 let selector = filled(text).map(str::parse).transpose();
                 let expected = "a label selector such as env=prod,tier!=db,team in (a,b),!legacy";
-                store(place, selector.map_err(|_| expected)?, flags)
+                store(destination, selector.map_err(|_| expected)?, flags)
             }
-            Self::File(place) => store(place, filled(text).map(PathBuf::from), flags),
-            Self::Ip(place) => {
+            Self::File(destination) => store(destination, filled(text).map(PathBuf::from), flags),
+            Self::Ip(destination) => {
                 let ip = filled(text).map(|text| text.trim_matches(['[', ']']).parse()).transpose();
-                store(place, ip.map_err(|_| "an IP address, or nothing for all addresses")?, flags)
+                store(destination, ip.map_err(|_| "an IP address, or nothing for all addresses")?, flags)
             }
-            Self::Driver(place) => store(place, driver(text)?, flags),
-            Self::Listen(place) => store(place, filled(text).map(listen).transpose()?, flags),
-            Self::Address(place) => {
-                store(place, text.parse().map_err(|_| "an address such as 127.0.0.1:10246")?, flags)
+            Self::Driver(destination) => store(destination, driver(text)?, flags),
+            Self::Listen(destination) => store(destination, filled(text).map(listen).transpose()?, flags),
+            Self::Address(destination) => {
+                store(destination, text.parse().map_err(|_| "an address such as 127.0.0.1:10246")?, flags)
             }
         }
     }
@@ -123,37 +123,37 @@ impl Value {
     /// Forgets what is in a list, so that the first given value replaces the default.
     pub(super) fn clear(self, flags: &mut ServeFlags) {
         match self {
-            Self::Buckets(Place::To(field)) => field(flags).clear(),
-            Self::List(Place::To(field)) => field(flags).clear(),
+            Self::Buckets(Destination::To(field)) => field(flags).clear(),
+            Self::List(Destination::To(field)) => field(flags).clear(),
             _ => {}
         }
     }
 
     /// Why the value has no effect, if so.
     pub(super) fn without_effect(self) -> Option<&'static str> {
-        fn reason<T>(place: Place<T>) -> Option<&'static str> {
-            match place {
-                Place::To(_) => None,
-                Place::Noted(_, reason) | Place::Nowhere(reason) => Some(reason),
+        fn reason<T>(destination: Destination<T>) -> Option<&'static str> {
+            match destination {
+                Destination::To(_) => None,
+                Destination::Noted(_, reason) | Destination::Nowhere(reason) => Some(reason),
             }
         }
         match self {
-            Self::Bool(place) => reason(place),
-            Self::Int(place) => reason(place),
-            Self::Port(place) => reason(place),
-            Self::Seconds(place) | Self::Duration(place) => reason(place),
-            Self::Float(place) => reason(place),
-            Self::Buckets(place) => reason(place),
-            Self::Text(place) | Self::UrlPath(place) => reason(place),
-            Self::OptionalText(place) => reason(place),
-            Self::List(place) => reason(place),
-            Self::Object(place) => reason(place),
-            Self::Selector(place) => reason(place),
-            Self::File(place) => reason(place),
-            Self::Ip(place) => reason(place),
-            Self::Address(place) => reason(place),
-            Self::Listen(place) => reason(place),
-            Self::Driver(place) => reason(place),
+            Self::Bool(destination) => reason(destination),
+            Self::Int(destination) => reason(destination),
+            Self::Port(destination) => reason(destination),
+            Self::Seconds(destination) | Self::Duration(destination) => reason(destination),
+            Self::Float(destination) => reason(destination),
+            Self::Buckets(destination) => reason(destination),
+            Self::Text(destination) | Self::UrlPath(destination) => reason(destination),
+            Self::OptionalText(destination) => reason(destination),
+            Self::List(destination) => reason(destination),
+            Self::Object(destination) => reason(destination),
+            Self::Selector(destination) => reason(destination),
+            Self::File(destination) => reason(destination),
+            Self::Ip(destination) => reason(destination),
+            Self::Address(destination) => reason(destination),
+            Self::Listen(destination) => reason(destination),
+            Self::Driver(destination) => reason(destination),
         }
     }
 
@@ -185,8 +185,8 @@ impl Value {
     }
 }
 
-fn store<T>(place: Place<T>, value: T, flags: &mut ServeFlags) -> Result<(), Expected> {
-    if let Place::To(field) | Place::Noted(field, _) = place {
+fn store<T>(destination: Destination<T>, value: T, flags: &mut ServeFlags) -> Result<(), Expected> {
+    if let Destination::To(field) | Destination::Noted(field, _) = destination {
         *field(flags) = value;
     }
     Ok(())
@@ -194,12 +194,12 @@ fn store<T>(place: Place<T>, value: T, flags: &mut ServeFlags) -> Result<(), Exp
 
 /// Adds to a list; `None` when the whole list is then not as it should be.
 fn extend<T>(
-    place: Place<Vec<T>>,
+    destination: Destination<Vec<T>>,
     items: Vec<T>,
     flags: &mut ServeFlags,
     valid: fn(&[T]) -> bool,
 ) -> Option<()> {
-    let Place::To(field) = place else { return valid(&items).then_some(()) };
+    let Destination::To(field) = destination else { return valid(&items).then_some(()) };
     let all = field(flags);
     all.extend(items);
     valid(all).then_some(())

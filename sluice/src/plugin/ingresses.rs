@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
+use super::arguments::Target;
 use super::kubectl::Kubectl;
-use super::words::Target;
 
 /// Which of them.
 #[derive(Debug, Default, PartialEq, Eq)]

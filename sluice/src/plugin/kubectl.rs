@@ -6,7 +6,7 @@ use std::process::{Command, ExitCode, Output, Stdio};
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
-use super::words::Target;
+use super::arguments::Target;
 
 /// How kubectl is called.
 pub(super) struct Kubectl {

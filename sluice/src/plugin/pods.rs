@@ -3,8 +3,8 @@
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
+use super::arguments::Target;
 use super::kubectl::Kubectl;
-use super::words::Target;
 
 /// The labels that the chart gives a gateway's Pods.
 const LABELS: &str = "app.kubernetes.io/name=sluice,app.kubernetes.io/component=controller";

@@ -3,11 +3,11 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
-use super::words::Target;
+use super::arguments::Target;
 use super::*;
 
-fn read(line: &str) -> Words {
-    Words::read(line.split_whitespace().map(str::to_owned)).unwrap()
+fn read(line: &str) -> PluginArguments {
+    PluginArguments::read(line.split_whitespace().map(str::to_owned)).unwrap()
 }
 
 #[test]
@@ -41,14 +41,15 @@ fn flags_of_the_gateway_may_stand_anywhere_and_all_others_are_the_subcommands() 
         ("routes --pod a --deployment b", "exclude each other"),
         ("--nonsense routes", "unknown flag --nonsense"),
     ] {
-        let error = Words::read(line.split_whitespace().map(str::to_owned)).unwrap_err().to_string();
+        let error =
+            PluginArguments::read(line.split_whitespace().map(str::to_owned)).unwrap_err().to_string();
         assert!(error.contains(part), "{error}");
     }
 }
 
 #[test]
 fn the_help_names_every_subcommand() {
-    for command in words::COMMANDS {
+    for command in arguments::COMMANDS {
         assert!(HELP.contains(&format!("\n  {command} ")), "{command}");
     }
 }

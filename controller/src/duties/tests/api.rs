@@ -42,13 +42,13 @@ struct State {
     objects: BTreeMap<String, Value>,
     log: Vec<Change>,
     faults: Vec<Fault>,
-    asked: Vec<Asked>,
+    asked: Vec<RecordedRequest>,
     latency: Duration,
 }
 
 /// A request that was received.
 #[derive(Clone, Debug)]
-pub(super) struct Asked {
+pub(super) struct RecordedRequest {
     pub(super) at: Instant,
     pub(super) client: String,
     /// Method, path and query, as `GET /api/v1/pods?limit=1`.
@@ -138,9 +138,9 @@ impl SimulatedApi {
     }
 
     /// The requests since a time with this part in their text, of one client or of all.
-    pub(super) fn asked(&self, client: Option<&str>, part: &str, since: Instant) -> Vec<Asked> {
+    pub(super) fn asked(&self, client: Option<&str>, part: &str, since: Instant) -> Vec<RecordedRequest> {
         let state = self.lock();
-        let is_it = |asked: &&Asked| {
+        let is_it = |asked: &&RecordedRequest| {
             asked.at >= since && asked.text.contains(part) && client.is_none_or(|name| asked.client == name)
         };
         state.asked.iter().filter(is_it).cloned().collect()
@@ -179,7 +179,7 @@ impl SimulatedApi {
                 text.contains(&fault.part) && fault.client.as_ref().is_none_or(|name| *name == client)
             });
             let fault = fault.map(|fault| fault.failure.clone());
-            state.asked.push(Asked { at: Instant::now(), client, text });
+            state.asked.push(RecordedRequest { at: Instant::now(), client, text });
             (fault, state.latency)
         };
         match fault {

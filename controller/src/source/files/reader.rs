@@ -34,8 +34,8 @@ const MANY: usize = 64;
 /// Tests write both on a machine that may stand still for a while in between.
 const ASIDE: Duration = Duration::from_millis(if cfg!(test) { 4000 } else { 500 });
 
-/// What wakes came to.
-struct Taken {
+/// The outcome of the wakes received so far.
+struct Wakes {
     /// When the first was noticed.
     received_at: Instant,
     /// Whether files have other objects than before.
@@ -164,7 +164,7 @@ impl FolderReader {
     }
 
     /// Takes one wake and all that have piled up behind it; `None` ends.
-    fn take(&mut self, first: Option<Wake>, woken: &mpsc::Receiver<Wake>) -> Option<Taken> {
+    fn take(&mut self, first: Option<Wake>, woken: &mpsc::Receiver<Wake>) -> Option<Wakes> {
         let mut referred = BTreeSet::new();
         let mut is_answered = false;
         let mut files = BTreeSet::new();
@@ -219,7 +219,7 @@ impl FolderReader {
         for name in referred {
             self.read(&name);
         }
-        Some(Taken { received_at: received_at.unwrap_or(now), has_changes, is_answered })
+        Some(Wakes { received_at: received_at.unwrap_or(now), has_changes, is_answered })
     }
 
     /// The names of these files in the folder.

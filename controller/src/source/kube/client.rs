@@ -12,7 +12,7 @@ use tower::{BoxError, ServiceBuilder, ServiceExt};
 use tower_http::timeout::ResponseBodyTimeoutLayer;
 
 use super::access::AccessError;
-use super::contact::Contact;
+use super::api_health::ApiHealth;
 use super::pacer::PacerLayer;
 use super::postponed;
 
@@ -35,11 +35,11 @@ pub(crate) fn of_duties(config: &Config) -> Result<Client, AccessError> {
 }
 
 /// A client of watches; to be called within a runtime.
-pub(super) fn of_watches(config: &Config, contact: &Contact) -> Result<Client, AccessError> {
-    client(config, Some(contact))
+pub(super) fn of_watches(config: &Config, api_health: &ApiHealth) -> Result<Client, AccessError> {
+    client(config, Some(api_health))
 }
 
-fn client(config: &Config, contact: Option<&Contact>) -> Result<Client, AccessError> {
+fn client(config: &Config, api_health: Option<&ApiHealth>) -> Result<Client, AccessError> {
     // Without one, rustls would have to choose between those that are linked. Another may have been first.
     let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
     let refused = |error| AccessError::Client(Box::new(error));
@@ -65,9 +65,9 @@ fn client(config: &Config, contact: Option<&Contact>) -> Result<Client, AccessEr
         .layer(ResponseBodyTimeoutLayer::new(SILENCE));
     let http = http.map_err(BoxError::from);
     let namespace = config.default_namespace.clone();
-    Ok(match contact {
-        Some(contact) => {
-            Client::new(service.layer(PacerLayer::new(contact.clone())).service(http), namespace)
+    Ok(match api_health {
+        Some(api_health) => {
+            Client::new(service.layer(PacerLayer::new(api_health.clone())).service(http), namespace)
         }
         None => {
             let postponed = |result: Result<_, BoxError>| result.and_then(postponed::refuse);

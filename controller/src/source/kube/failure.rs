@@ -1,5 +1,5 @@
 //! What can go wrong with one watch, with the problem for an operator. That the API is away is not among it: see
-//! [`contact`](super::contact).
+//! [`api_health`](super::api_health).
 
 use sluice_config::{Code, NamespacedName, ObjectRef, Problem};
 
@@ -23,7 +23,7 @@ pub(super) enum WatchFailure {
     NoKind,
     /// Another refusal.
     Refused(String),
-    /// The connection, or the server, failed. The record of contact has the problem.
+    /// The connection, or the server, failed. The API health record has the problem.
     Away,
     /// Nothing is wrong: the version is too old (410), and a relist follows.
     Expired,

@@ -1,5 +1,5 @@
 //! Every request to the API passes here: it waits where earlier ones like it failed, has a time limit for
-//! the head of its answer, and its outcome goes into the record of contact.
+//! the head of its answer, and its outcome goes into the API health record.
 //!
 //! A watch that was closed is renewed at once, so that a server (or a proxy in front of one) that closes each at once
 //! would make it spin. It cannot pass here: a watch that follows closely
@@ -15,7 +15,7 @@ use http::{Request, Response, StatusCode, Uri};
 use tokio::time::Instant;
 use tower::{BoxError, Layer, Service, ServiceExt};
 
-use super::contact::Contact;
+use super::api_health::ApiHealth;
 use super::postponed::retry_after;
 use crate::backoff::Backoff;
 
@@ -38,7 +38,7 @@ const THROTTLED: &str = "it answers 429, too many requests: it limits how much w
 /// Puts the pacer in front of a client.
 #[derive(Clone)]
 pub(super) struct PacerLayer {
-    contact: Contact,
+    api_health: ApiHealth,
     paces: Arc<Mutex<Paces>>,
 }
 
@@ -77,8 +77,8 @@ pub(super) struct Pacer<S> {
 }
 
 impl PacerLayer {
-    pub(super) fn new(contact: Contact) -> Self {
-        Self { contact, paces: Arc::default() }
+    pub(super) fn new(api_health: ApiHealth) -> Self {
+        Self { api_health, paces: Arc::default() }
     }
 
     fn with_pace<T>(&self, key: &str, change: impl FnOnce(&mut Pace) -> T) -> T {
@@ -167,13 +167,17 @@ where
                     let status = answer.status();
                     if status == StatusCode::TOO_MANY_REQUESTS {
                         // A limit is no outage, but the operator must see why there is no answer.
-                        pacer.contact.failed(&path, begun, THROTTLED);
+                        pacer.api_health.failed(&path, begun, THROTTLED);
                     } else if status.is_server_error() {
-                        pacer.contact.failed(&path, begun, &format!("it answers {status}"));
+                        pacer.api_health.failed(&path, begun, &format!("it answers {status}"));
                     } else if matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) {
-                        pacer.contact.refused(&path, begun, &format!("it refuses every request ({status})"));
+                        pacer.api_health.refused(
+                            &path,
+                            begun,
+                            &format!("it refuses every request ({status})"),
+                        );
                     } else {
-                        pacer.contact.answered(&path);
+                        pacer.api_health.answered(&path);
                     }
                     let after = retry_after(status, answer.headers());
                     pacer.with_pace(&key, |pace| match status.is_success() {
@@ -182,7 +186,7 @@ where
                     });
                 }
                 Err(error) => {
-                    pacer.contact.failed(&path, begun, &innermost(&**error));
+                    pacer.api_health.failed(&path, begun, &innermost(&**error));
                     pacer.with_pace(&key, |pace| pace.failed(sort, None, Instant::now()));
                 }
             }
@@ -287,7 +291,7 @@ mod tests {
                 async { Ok::<_, BoxError>(busy) }
             }
         });
-        let mut pacer = PacerLayer::new(Contact::new()).layer(inner);
+        let mut pacer = PacerLayer::new(ApiHealth::new()).layer(inner);
         let rounds = async {
             loop {
                 pacer.call(Request::get("/api/v1/services").body(()).unwrap()).await.unwrap();
@@ -299,12 +303,12 @@ mod tests {
 
     #[tokio::test]
     async fn an_api_server_that_only_puts_off_is_told_as_one_that_does_not_answer() {
-        let contact = Contact::new();
-        let mut seen = contact.subscribe();
+        let api_health = ApiHealth::new();
+        let mut seen = api_health.subscribe();
         let inner = tower::service_fn(async |_: Request<()>| {
             Ok::<_, BoxError>(Response::builder().status(StatusCode::TOO_MANY_REQUESTS).body(()).unwrap())
         });
-        let mut pacer = PacerLayer::new(contact).layer(inner);
+        let mut pacer = PacerLayer::new(api_health).layer(inner);
         let limit = Instant::now() + Duration::from_secs(60);
         while seen.borrow_and_update().away.is_none() {
             assert!(Instant::now() < limit, "no subscriber was woken");

@@ -11,10 +11,10 @@ use sluice_config::{Code, ObjectRef, Problem};
 use tokio::sync::{mpsc, watch};
 use tokio::task::AbortHandle;
 
-use super::contact::ContactState;
+use super::api_health::ApiHealthState;
 use super::failure::{self, Of, WatchFailure};
-use super::interest::{Interest, Number, Want};
 use super::known::Known;
+use super::referenced_objects::{Number, ReferencedObjects, Want};
 use super::relist::Relist;
 use super::watcher::{WatchEvent, Watcher, What};
 use super::wire::Item;
@@ -33,12 +33,12 @@ const REFUSALS: u32 = 10;
 /// The reader of all watches.
 pub(super) struct Reader {
     watches: Vec<Watch>,
-    interest: Interest,
+    referenced: ReferencedObjects,
     /// The same for those who decode.
     needs: Needs,
     /// Questions under way.
     fetches: HashMap<Number, AbortHandle>,
-    contact: watch::Receiver<ContactState>,
+    api_health: watch::Receiver<ApiHealthState>,
     progress: Progress,
     /// Whether there is a problem that the API cannot be reached.
     unreachable: bool,
@@ -65,7 +65,11 @@ struct Watch {
 }
 
 impl Reader {
-    pub(super) fn new(watchers: Vec<Watcher>, needs: Needs, contact: watch::Receiver<ContactState>) -> Self {
+    pub(super) fn new(
+        watchers: Vec<Watcher>,
+        needs: Needs,
+        api_health: watch::Receiver<ApiHealthState>,
+    ) -> Self {
         let watch = |watcher| Watch {
             watcher,
             known: Known::default(),
@@ -78,10 +82,10 @@ impl Reader {
         };
         Self {
             watches: watchers.into_iter().map(watch).collect(),
-            interest: Interest::default(),
+            referenced: ReferencedObjects::default(),
             needs,
             fetches: HashMap::new(),
-            contact,
+            api_health,
             progress: Progress::Reading,
             unreachable: false,
             told: false,
@@ -99,7 +103,7 @@ impl Reader {
         mut stop: watch::Receiver<()>,
     ) {
         self.watches.iter_mut().filter(|watch| !watch.watcher.scope.referred).for_each(Watch::start);
-        let mut contact = self.contact.clone();
+        let mut api_health = self.api_health.clone();
         let mut buffer = Vec::with_capacity(MANY);
         loop {
             let mut received_at = Instant::now();
@@ -114,7 +118,7 @@ impl Reader {
                 }
                 () = until(self.relist_due()) => self.relist(Instant::now()),
                 // Its sender lives in every watch.
-                _ = contact.changed() => self.problems_changed = true,
+                _ = api_health.changed() => self.problems_changed = true,
             }
             if let Some(batch) = self.batch(received_at)
                 && inputs.send(Input::Batch(batch)).await.is_err()
@@ -180,7 +184,7 @@ impl Reader {
             What::Fetched(name, number, item) => {
                 self.fetches.remove(&number);
                 let key = ObjectKey { kind, name };
-                if self.interest.answer(&key, number) {
+                if self.referenced.answer(&key, number) {
                     self.problems_changed = true;
                     match item {
                         Some(item) => self.put(event.scope, item),
@@ -193,7 +197,7 @@ impl Reader {
                 }
             }
             What::Unfetched(name, number, failure) => {
-                self.problems_changed |= self.interest.fail(&ObjectKey { kind, name }, number, failure);
+                self.problems_changed |= self.referenced.fail(&ObjectKey { kind, name }, number, failure);
             }
         }
     }
@@ -221,7 +225,7 @@ impl Reader {
     fn is_wanted(&mut self, scope: usize, item: &Item) -> bool {
         let Some(name) = item.name() else { return true };
         let key = ObjectKey { kind: self.watches[scope].watcher.scope.kind, name: name.clone() };
-        let Some(needed) = self.interest.fields(&key) else { return false };
+        let Some(needed) = self.referenced.fields(&key) else { return false };
         if item.fields().is_some_and(|fields| fields != needed) {
             self.watches[scope].known.seen(name);
             return false;
@@ -231,7 +235,7 @@ impl Reader {
 
     /// A watch says something about an object. True when somebody wants to know.
     fn tell(&mut self, key: &ObjectKey) -> bool {
-        let Some(question) = self.interest.tell(key) else { return false };
+        let Some(question) = self.referenced.tell(key) else { return false };
         self.drop_question(question);
         true
     }
@@ -249,7 +253,7 @@ impl Reader {
     fn refer(&mut self, changes: References) {
         for key in changes.released {
             self.needs.set(&key, None);
-            let question = self.interest.release(&key);
+            let question = self.referenced.release(&key);
             self.drop_question(question);
             for watch in self.watches.iter_mut().filter(|watch| watch.has(&key)) {
                 self.problems_changed |= watch.known.has_faults();
@@ -263,7 +267,7 @@ impl Reader {
             let watch = self.watches.iter_mut().find(|watch| watch.has(&key));
             let seen =
                 watch.is_some_and(|watch| watch.is_started() && !watch.comes_with_list(Instant::now()));
-            let Want { question, dropped } = self.interest.want(&key, fields, seen);
+            let Want { question, dropped } = self.referenced.want(&key, fields, seen);
             self.drop_question(dropped);
             for watch in self.watches.iter_mut().filter(|watch| watch.has(&key)) {
                 watch.known.renew(&key.name);
@@ -343,7 +347,7 @@ impl Reader {
             self.progress = reached;
             return reached;
         }
-        let away = reached < Progress::Complete && self.contact.borrow().away.is_some();
+        let away = reached < Progress::Complete && self.api_health.borrow().away.is_some();
         if away && !std::mem::replace(&mut self.unreachable, true) {
             return Progress::Unreachable;
         }
@@ -351,8 +355,8 @@ impl Reader {
     }
 
     fn problems(&self) -> Vec<Problem> {
-        let contact = self.contact.borrow();
-        let failing = contact.failing.iter().map(|(path, away)| {
+        let api_health = self.api_health.borrow();
+        let failing = api_health.failing.iter().map(|(path, away)| {
             error(
                 Code::ApiRefused,
                 &ObjectRef::new("KubernetesApi", "", path),
@@ -361,7 +365,7 @@ impl Reader {
                 "see the log of the API server; it is tried again all the time",
             )
         });
-        let away = contact.away.as_ref().map(|away| {
+        let away = api_health.away.as_ref().map(|away| {
             warning(
                 Code::ApiAway,
                 &ObjectRef::new("KubernetesApi", "", "server"),
@@ -373,7 +377,7 @@ impl Reader {
                 "look after the API server and the network to it; it is tried again all the time",
             )
         });
-        let asked = self.interest.faults().filter_map(|(key, failure)| {
+        let asked = self.referenced.faults().filter_map(|(key, failure)| {
             failure.problem(&self.watch_of(key)?.watcher.scope, Of::Object(key))
         });
         self.watches.iter().flat_map(Watch::problems).chain(asked).chain(failing).chain(away).collect()

@@ -16,13 +16,13 @@ use sluice_config::NamespacedName;
 use tokio::sync::Semaphore;
 use tokio::sync::mpsc::Sender;
 
-use super::contact::Contact;
+use super::api_health::ApiHealth;
 use super::failure::WatchFailure;
-use super::interest::Number;
 use super::known::Version;
 use super::lines::{LineRead, Lines};
 use super::pacer::REFUSED;
 use super::plan::Scope;
+use super::referenced_objects::Number;
 use super::wire::{self, Item, Line, Page, Watched};
 use crate::panic_guard::PanicGuard;
 use crate::store::{Kind, Need, Prune, for_each_kind};
@@ -84,7 +84,7 @@ pub(super) enum What {
 #[derive(Clone)]
 pub(super) struct Watcher {
     pub(super) client: Client,
-    pub(super) contact: Contact,
+    pub(super) api_health: ApiHealth,
     pub(super) prune: Prune,
     pub(super) events: Sender<WatchEvent>,
     /// Bounds how many objects are asked for at a time: each takes a connection.
@@ -227,7 +227,7 @@ impl Watcher {
                 }
             };
             silent = false;
-            self.contact.heard();
+            self.api_health.heard();
             let text = match wire::line(text)? {
                 Line::Put(text) => {
                     self.say(What::Item(wire::read::<K>(text, &self.prune))).await?;
@@ -273,7 +273,7 @@ impl Watcher {
             let text = self.page::<K>(&how).await?;
             let page = Page::read(&text)?;
             self.answered(state).await?;
-            self.contact.heard();
+            self.api_health.heard();
             if std::mem::take(&mut first) {
                 self.say(What::Begin).await?;
             }
@@ -312,7 +312,7 @@ impl Watcher {
             Err(stop) => return Err(stop),
         };
         let page = Page::read(&text)?;
-        self.contact.heard();
+        self.api_health.heard();
         state.doubtful = false;
         match page.version() {
             Some(now) if Version::of(now).is_before(Version::of(position)) => {
@@ -335,7 +335,7 @@ impl Watcher {
         let namespace = self.scope.namespace.as_ref().unwrap_or(&name.namespace);
         let path = K::url_path(&(), Some(namespace));
         // Whatever ends this, there are no more of these requests.
-        let _record = Record { contact: &self.contact, path: &path };
+        let _record = Record { api_health: &self.api_health, path: &path };
         let request = Request::new(path.clone());
         let how = ListParams::default().fields(&self.scope.fields_of_one(&name.name));
         let mut failures = 0;
@@ -406,15 +406,15 @@ impl WatchState {
     }
 }
 
-/// The record of contact of a question that ends with it.
+/// The API health record of a question that ends with it.
 struct Record<'a> {
-    contact: &'a Contact,
+    api_health: &'a ApiHealth,
     path: &'a str,
 }
 
 impl Drop for Record<'_> {
     fn drop(&mut self) {
-        self.contact.forget(self.path);
+        self.api_health.forget(self.path);
     }
 }
 

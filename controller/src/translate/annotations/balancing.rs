@@ -24,7 +24,7 @@ pub(crate) const BALANCES: &[(&str, Balance)] = &[
 /// What the annotations of this family say.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Balancing {
-    /// `load-balance`; the Tuning's without it.
+    /// `load-balance`; the GlobalSettings's without it.
     pub balance: Balance,
     hash_by: Option<Template>,
     subset: bool,

@@ -89,7 +89,7 @@ pub(super) fn settings() -> Vec<Annotation> {
             |settings, value| settings.canary.header_pattern = Some(value),
         )
         .ingress(Risk::Medium)
-        .instead("requests with the header go to the main Ingress", |settings| {
+        .fallback("requests with the header go to the main Ingress", |settings| {
             settings.canary.header_pattern = Some(CanaryValue::Unreadable);
         })
         .except("look-behind, back-references and other look-ahead send requests with the header to the main Ingress")

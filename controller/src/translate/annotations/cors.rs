@@ -15,7 +15,7 @@ const HEADERS: &str = "DNT,Keep-Alive,User-Agent,X-Requested-With,If-Modified-Si
 
 /// What the annotations of this family say.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Sharing {
+pub struct CorsSettings {
     enabled: bool,
     origins: Option<Origins>,
     credentials: Option<bool>,
@@ -33,7 +33,7 @@ struct Origins {
     unreadable: Vec<Box<str>>,
 }
 
-impl Sharing {
+impl CorsSettings {
     /// The policy, where there is one.
     pub(crate) fn policy(self) -> Option<Arc<Cors>> {
         let Self { enabled, origins, credentials, methods, headers, expose, max_age } = self;

@@ -116,7 +116,7 @@ pub(super) fn settings() -> Vec<Annotation> {
         )
         .unreadable(Unreadable::Default, Reference::Close, "the service is then asked for each request")
         .beside("auth-url")
-        .instead("no answer is kept", |settings| settings.external_auth.cache_valid.clear())
+        .fallback("no answer is kept", |settings| settings.external_auth.cache_valid.clear())
         .location(Risk::Medium),
         Annotation::served(
             "auth-keepalive",

@@ -15,14 +15,14 @@ const CONNECTIONS: &[(&str, ConnectionHeader)] =
 
 /// What the annotations of this family say.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Heads {
+pub struct HeaderSettings {
     host: Option<Template>,
     connection: Option<ConnectionHeader>,
     /// A ConfigMap.
     response: Option<NamespacedName>,
 }
 
-impl Heads {
+impl HeaderSettings {
     /// The policy, if there is one.
     pub(crate) fn policy(&self) -> Option<Arc<BackendHeaders>> {
         let headers = BackendHeaders {

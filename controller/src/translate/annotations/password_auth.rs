@@ -8,7 +8,7 @@ use std::sync::Arc;
 use sluice_config::{BasicAuth, Code, DigestAuth, NamespacedName, ResourceKey, ResourceKind};
 
 use super::Annotation;
-use crate::translate::setting::{Lack, Reference, Risk, Unreadable};
+use crate::translate::setting::{MissingSetting, Reference, Risk, Unreadable};
 use crate::translate::value;
 
 /// What the annotations of this family say.
@@ -65,8 +65,8 @@ impl Auth {
     }
 
     /// `auth-type` without `auth-secret`, and what is missing beside it.
-    pub fn lacks(&self) -> Option<(Lack, &'static str)> {
-        let lack = Lack {
+    pub fn missing(&self) -> Option<(MissingSetting, &'static str)> {
+        let lack = MissingSetting {
             name: TYPE,
             code: Code::AnnotationInvalid,
             reason: "needs auth-secret, which is not there",

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use sluice_config::{Code, Deny, ObjectRef, Problem};
 
-use super::{Annotation, Gates, Settings, TABLE};
+use super::{Annotation, AnnotationLimits, Settings, TABLE};
 use crate::options::Options;
 use crate::problem::{because, error, warning};
 use crate::store::{Ingress, OWN_PREFIX};
@@ -57,14 +57,14 @@ pub struct HostClosure {
 }
 
 /// Reads the annotations of one Ingress.
-pub fn parse(ingress: &Ingress, options: &Options, gates: &Gates) -> Parsed {
+pub fn parse(ingress: &Ingress, options: &Options, annotation_limits: &AnnotationLimits) -> Parsed {
     let object = ObjectRef { kind: "Ingress".into(), name: ingress.name.clone() };
     let mut reader = AnnotationReader {
         object: &object,
         ingress,
         options,
         prefix: &options.annotations_prefix,
-        gates,
+        annotation_limits,
         other_cause: false,
         parsed: Parsed {
             settings: Settings::default(),
@@ -103,7 +103,7 @@ pub fn parse(ingress: &Ingress, options: &Options, gates: &Gates) -> Parsed {
             reader.ignored(name, reason, entry);
         }
     }
-    for (lack, missing) in reader.parsed.settings.lacks().collect::<Vec<_>>() {
+    for (lack, missing) in reader.parsed.settings.missing().collect::<Vec<_>>() {
         // One with a value that cannot be used has been told.
         let is_given = given(ingress).any(|(name, _)| name == missing);
         if let Some(entry) = TABLE.get(lack.name).filter(|_| !is_given) {
@@ -168,7 +168,7 @@ struct AnnotationReader<'a> {
     ingress: &'a Ingress,
     options: &'a Options,
     prefix: &'a str,
-    gates: &'a Gates,
+    annotation_limits: &'a AnnotationLimits,
     /// Something other than a snippet closes the Ingress.
     other_cause: bool,
     parsed: Parsed,
@@ -238,7 +238,7 @@ impl AnnotationReader<'_> {
 
     /// Whether the ConfigMap forbids it, which closes.
     fn is_forbidden(&mut self, name: &str, text: &str, entry: &Annotation) -> bool {
-        if let Some(word) = self.gates.blocked_words.iter().find(|word| text.contains(&***word)) {
+        if let Some(word) = self.annotation_limits.blocked_words.iter().find(|word| text.contains(&***word)) {
             self.close(
                 entry,
                 name,
@@ -250,8 +250,10 @@ impl AnnotationReader<'_> {
             return true;
         }
         // What is not served closes the routes in its own way below, whoever may use it.
-        if entry.risk > self.gates.risk && (entry.support == Support::Served || entry.is_harmless()) {
-            let (risk, level) = (entry.risk.as_str(), self.gates.risk.as_str());
+        if entry.risk > self.annotation_limits.risk
+            && (entry.support == Support::Served || entry.is_harmless())
+        {
+            let (risk, level) = (entry.risk.as_str(), self.annotation_limits.risk.as_str());
             self.close(
                 entry,
                 name,
@@ -271,7 +273,7 @@ impl AnnotationReader<'_> {
     fn allowed(&mut self, name: &str, text: &str, entry: &Annotation) {
         let author = Author {
             namespace: &self.object.name.namespace,
-            crosses: self.gates.cross_namespace,
+            crosses: self.annotation_limits.cross_namespace,
             is_validated: self.options.enable_annotation_validation,
         };
         let alone = entry.beside.filter(|main| !self.is_given(main));
@@ -408,7 +410,7 @@ impl AnnotationReader<'_> {
                 self.ignored(name, outcome, entry);
             }
             Unreadable::Default => {
-                let instead = match entry.instead {
+                let instead = match entry.fallback {
                     Some((words, put)) => {
                         put(&mut self.parsed.settings);
                         words

@@ -5,12 +5,12 @@ use sluice_config::{
 };
 
 use super::{
-    Affinity, Auth, BackendProtocol, Balancing, Canary, EndpointTls, Errors, Heads, HealthChecking, Limiting,
-    Redirection, Rewriting, Sharing, external_auth, hosts::Aliases,
+    Affinity, Auth, BackendProtocol, Balancing, Canary, CorsSettings, EndpointTls, Errors, HeaderSettings,
+    HealthChecking, Limiting, Redirection, Rewriting, external_auth, hosts::Aliases,
 };
 use crate::translate::external_auth::AuthSettings;
 use crate::translate::mirror::MirrorSettings;
-use crate::translate::setting::Lack;
+use crate::translate::setting::MissingSetting;
 
 /// What the annotations of an Ingress say, typed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,14 +32,14 @@ pub struct Settings {
     /// How much one client may ask for.
     pub limiting: Limiting,
     /// Which pages of other origins may read responses.
-    pub cors: Sharing,
+    pub cors: CorsSettings,
     /// Limits on the upstream side.
     pub timeouts: Timeouts,
     /// When another endpoint is tried.
     pub retry: Retry,
     /// What is spoken to endpoints.
     pub protocol: BackendProtocol,
-    /// `proxy-http-version`: whether it is 1.0; the Tuning's without it.
+    /// `proxy-http-version`: whether it is 1.0; the GlobalSettings's without it.
     pub http_1_0: Option<bool>,
     /// Sticky sessions.
     pub affinity: Affinity,
@@ -64,7 +64,7 @@ pub struct Settings {
     /// Where requests are copied to.
     pub mirror: MirrorSettings,
     /// Fields of heads for its endpoints and its clients.
-    pub heads: Heads,
+    pub heads: HeaderSettings,
     /// What is replaced in cookies and redirects of its endpoints.
     pub replacements: Replacements,
     /// TLS towards its endpoints.
@@ -87,8 +87,8 @@ impl Settings {
     }
 
     /// What annotations lack that mean something together only, and which one is missing.
-    pub(super) fn lacks(&self) -> impl Iterator<Item = (Lack, &'static str)> {
-        self.auth.lacks().into_iter()
+    pub(super) fn missing(&self) -> impl Iterator<Item = (MissingSetting, &'static str)> {
+        self.auth.missing().into_iter()
     }
 }
 
@@ -103,7 +103,7 @@ impl Default for Settings {
             sources: Sources::default(),
             satisfy: Satisfy::All,
             limiting: Limiting::default(),
-            cors: Sharing::default(),
+            cors: CorsSettings::default(),
             timeouts: Timeouts::default(),
             retry: Retry::default(),
             protocol: BackendProtocol::default(),
@@ -119,7 +119,7 @@ impl Default for Settings {
             global_auth: true,
             errors: Errors::default(),
             mirror: MirrorSettings::default(),
-            heads: Heads::default(),
+            heads: HeaderSettings::default(),
             replacements: Replacements::default(),
             upstream_tls: EndpointTls::default(),
         }

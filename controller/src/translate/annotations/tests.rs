@@ -9,8 +9,8 @@ use super::*;
 use crate::options::Options;
 use crate::store::Ingress;
 use crate::store::OWN_PREFIX;
+use crate::translate::global_settings;
 use crate::translate::setting::{self, Risk};
-use crate::translate::tuning;
 
 fn ingress(annotations: &[(&str, &str)]) -> Ingress {
     let mut sorted: Vec<(Arc<str>, Box<str>)> =
@@ -31,12 +31,12 @@ fn ingress(annotations: &[(&str, &str)]) -> Ingress {
 }
 
 fn read(annotations: &[(&str, &str)]) -> Parsed {
-    parse(&ingress(annotations), &Options::default(), &Gates::default())
+    parse(&ingress(annotations), &Options::default(), &AnnotationLimits::default())
 }
 
 fn read_unvalidated(annotations: &[(&str, &str)]) -> Parsed {
     let options = Options { enable_annotation_validation: false, ..Options::default() };
-    parse(&ingress(annotations), &options, &Gates::default())
+    parse(&ingress(annotations), &options, &AnnotationLimits::default())
 }
 
 fn status(parsed: &Parsed) -> Option<u16> {
@@ -64,8 +64,12 @@ fn all_annotations_are_there_once_with_words_for_people() {
     );
     for entry in TABLE.entries() {
         assert!(entry.scope != setting::Scope::Global, "{}", entry.name);
-        if let Some(key) = entry.fallback {
-            assert!(tuning::TABLE.get(key).is_some(), "{} falls back to {key}, which is no key", entry.name);
+        if let Some(key) = entry.fallback_key {
+            assert!(
+                global_settings::TABLE.get(key).is_some(),
+                "{} falls back to {key}, which is no key",
+                entry.name
+            );
         }
     }
 }
@@ -315,7 +319,7 @@ fn settings_that_ingress_nginx_does_not_enforce_only_warn() {
         assert_eq!(status(&tls(verify)), Some(503), "{verify}");
     }
     let passthrough = Options { enable_ssl_passthrough: true, ..Options::default() };
-    let parsed = parse(&ingress(&[("ssl-passthrough", "true")]), &passthrough, &Gates::default());
+    let parsed = parse(&ingress(&[("ssl-passthrough", "true")]), &passthrough, &AnnotationLimits::default());
     assert_eq!(status(&parsed), Some(503));
     let firewall = read(&[("enable-modsecurity", "true"), ("modsecurity-snippet", "SecRuleEngine On")]);
     assert_eq!(status(&firewall), Some(503));
@@ -363,8 +367,13 @@ fn known_annotations_that_are_not_implemented_fail_closed() {
 fn gates_reject_what_they_forbid() {
     // docs/annotations.md says so: what is never carried out answers 503, whoever may use it.
     assert_eq!(status(&read(&[("configuration-snippet", "return 200;")])), Some(503));
-    let gates = Gates { risk: Risk::Low, blocked_words: vec!["evil".into()], ..Gates::default() };
-    let gated = |name, value| status(&parse(&ingress(&[(name, value)]), &Options::default(), &gates));
+    let annotation_limits = AnnotationLimits {
+        risk: Risk::Low,
+        blocked_words: vec!["evil".into()],
+        ..AnnotationLimits::default()
+    };
+    let gated =
+        |name, value| status(&parse(&ingress(&[(name, value)]), &Options::default(), &annotation_limits));
     assert_eq!(gated("affinity-mode", "balanced"), Some(404));
     assert_eq!(gated("affinity", "cookie"), None);
     assert_eq!(gated("session-cookie-samesite", "evil"), Some(404));
@@ -397,18 +406,22 @@ fn how_to_fix_a_protection_that_is_not_served_never_opens_the_route() {
             "{name}: {remedy}"
         );
     }
-    let strict = Gates { risk: Risk::Low, ..Gates::default() };
+    let strict = AnnotationLimits { risk: Risk::Low, ..AnnotationLimits::default() };
     let parsed = parse(&ingress(&[("auth-tls-secret", "ca")]), &Options::default(), &strict);
     assert!(parsed.problems[0].remedy.starts_with("leave it until"), "{}", parsed.problems[0]);
 }
 
 #[test]
 fn every_problem_that_rejects_the_ingress_says_so() {
-    let gates = Gates { risk: Risk::Low, blocked_words: vec!["evil".into()], ..Gates::default() };
+    let annotation_limits = AnnotationLimits {
+        risk: Risk::Low,
+        blocked_words: vec!["evil".into()],
+        ..AnnotationLimits::default()
+    };
     for (name, value) in
         [("affinity-mode", "balanced"), ("session-cookie-samesite", "evil"), ("limit-rps", "banana")]
     {
-        let parsed = parse(&ingress(&[(name, value)]), &Options::default(), &gates);
+        let parsed = parse(&ingress(&[(name, value)]), &Options::default(), &annotation_limits);
         assert_eq!(status(&parsed), Some(404), "{name}");
         let message = &parsed.problems[0].message;
         assert!(

@@ -8,7 +8,7 @@ use super::{Builder, object_ref};
 use crate::problem::{error, warning};
 use crate::store::{IngressBackend, PathType};
 use crate::translate::backend::{BackendReference, Uses};
-use crate::translate::facts::Facts;
+use crate::translate::ingress_model::IngressModel;
 
 /// A path of a canary, or its default backend.
 struct CanaryPath<'f> {
@@ -23,8 +23,8 @@ impl Builder<'_, '_> {
     pub(super) fn canaries(
         &mut self,
         pattern: &HostPattern,
-        canaries: &[&Arc<Facts>],
-        claimants: &[&Arc<Facts>],
+        canaries: &[&Arc<IngressModel>],
+        claimants: &[&Arc<IngressModel>],
         rules: &mut [Rule],
     ) {
         for canary in canaries {
@@ -37,16 +37,16 @@ impl Builder<'_, '_> {
     fn canary(
         &mut self,
         pattern: &HostPattern,
-        canary: &Facts,
+        canary: &IngressModel,
         part: &CanaryPath<'_>,
-        claimants: &[&Arc<Facts>],
+        claimants: &[&Arc<IngressModel>],
         rules: &mut [Rule],
     ) {
         let object = object_ref(canary);
         let what = part.path.map_or("a default backend".to_owned(), |(path, _)| format!("{path:?}"));
         let main = rules.iter_mut().find_map(|rule| {
-            let facts = claimants.iter().find(|facts| facts.ingress.name == rule.origin.object.name)?;
-            fits(rule, facts, part).then_some((rule, facts))
+            let model = claimants.iter().find(|model| model.ingress.name == rule.origin.object.name)?;
+            fits(rule, model, part).then_some((rule, model))
         });
         let Some((rule, main)) = main else {
             let message = format!(
@@ -127,7 +127,7 @@ fn more_than_all<'c>(canaries: impl Iterator<Item = &'c Canary>) -> bool {
 }
 
 /// What a canary asks for on a host.
-fn parts<'f>(canary: &'f Facts, pattern: &HostPattern) -> Vec<CanaryPath<'f>> {
+fn parts<'f>(canary: &'f IngressModel, pattern: &HostPattern) -> Vec<CanaryPath<'f>> {
     let mut parts = Vec::new();
     for rule in canary.rules_of(pattern) {
         let paths = canary.ingress.rules[*rule as usize].paths.as_deref().unwrap_or_default();
@@ -145,7 +145,7 @@ fn parts<'f>(canary: &'f Facts, pattern: &HostPattern) -> Vec<CanaryPath<'f>> {
 
 /// Whether a rule is what a canary asks for: the same path of the same type, as they are written, or the default
 /// backend of an Ingress without rules.
-fn fits(rule: &Rule, main: &Facts, part: &CanaryPath<'_>) -> bool {
+fn fits(rule: &Rule, main: &IngressModel, part: &CanaryPath<'_>) -> bool {
     if !matches!(rule.action, Action::Forward(_)) {
         return false;
     }

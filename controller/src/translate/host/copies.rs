@@ -12,27 +12,27 @@ use sluice_config::{Code, HostPattern};
 use super::{Builder, object_ref};
 use crate::problem::warning;
 use crate::store::{IngressPath, PathType};
-use crate::translate::facts::Facts;
+use crate::translate::ingress_model::IngressModel;
 
 /// A path of an Ingress, with the numbers of its rule and of the path.
-pub(super) type PlacedPath<'f> = (&'f Arc<Facts>, (u32, u32), &'f IngressPath);
+pub(super) type PlacedPath<'f> = (&'f Arc<IngressModel>, (u32, u32), &'f IngressPath);
 
 /// All paths of an Ingress on a host.
 pub(super) fn paths_of<'f>(
-    facts: &'f Arc<Facts>,
+    model: &'f Arc<IngressModel>,
     pattern: &HostPattern,
 ) -> impl Iterator<Item = PlacedPath<'f>> {
-    facts.rules_of(pattern).iter().flat_map(move |&rule| {
-        let paths = facts.ingress.rules[rule as usize].paths.as_deref().unwrap_or_default();
-        (0u32..).zip(paths).map(move |(index, path)| (facts, (rule, index), path))
+    model.rules_of(pattern).iter().flat_map(move |&rule| {
+        let paths = model.ingress.rules[rule as usize].paths.as_deref().unwrap_or_default();
+        (0u32..).zip(paths).map(move |(index, path)| (model, (rule, index), path))
     })
 }
 
-/// Whether `other` may be served in the place of `facts`.
-pub(super) fn takes_over(other: &Facts, facts: &Facts) -> bool {
-    facts.gives_way_to_copies
+/// Whether `other` may be served in the place of `model`.
+pub(super) fn takes_over(other: &IngressModel, model: &IngressModel) -> bool {
+    model.gives_way_to_copies
         && other.closed().is_none()
-        && other.ingress.name.namespace == facts.ingress.name.namespace
+        && other.ingress.name.namespace == model.ingress.name.namespace
 }
 
 impl Builder<'_, '_> {
@@ -40,17 +40,17 @@ impl Builder<'_, '_> {
     pub(super) fn copy<'f>(
         &mut self,
         pattern: &HostPattern,
-        (facts, (rule, index), path): PlacedPath<'f>,
-        newer: &[&'f Arc<Facts>],
+        (model, (rule, index), path): PlacedPath<'f>,
+        newer: &[&'f Arc<IngressModel>],
     ) -> Option<PlacedPath<'f>> {
-        let others = newer.iter().filter(|other| takes_over(other, facts));
+        let others = newer.iter().filter(|other| takes_over(other, model));
         let is_exact = |path: &IngressPath| path.path_type == PathType::Exact;
         let copy = others
             .flat_map(|other| paths_of(other, pattern))
             .find(|(_, _, copy)| copy.path == path.path && is_exact(copy) == is_exact(path))?;
         self.problems.push(warning(
             Code::PathConflict,
-            &object_ref(facts),
+            &object_ref(model),
             format!("spec.rules[{rule}].http.paths[{index}].path"),
             format!(
                 "host {pattern} and path {:?} are served by Ingress {}, which has no snippet",

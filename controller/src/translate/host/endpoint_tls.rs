@@ -15,7 +15,7 @@ use sluice_config::{
 use super::Builder;
 use crate::problem::warning;
 use crate::translate::annotations;
-use crate::translate::facts::Facts;
+use crate::translate::ingress_model::IngressModel;
 use crate::translate::view::View;
 
 /// An Ingress whose `proxy-ssl-*` annotations apply to its whole host.
@@ -36,27 +36,32 @@ pub(super) struct InheritedTls {
 }
 
 /// The owner of each namespace on a host.
-pub(super) fn owners(view: &View<'_>, pattern: &HostPattern, claimants: &[&Arc<Facts>]) -> Vec<TlsOwner> {
-    let has_secret = |facts: &&Arc<Facts>| facts.endpoint_tls().is_some_and(|tls| tls.identity.is_some());
+pub(super) fn owners(
+    view: &View<'_>,
+    pattern: &HostPattern,
+    claimants: &[&Arc<IngressModel>],
+) -> Vec<TlsOwner> {
+    let has_secret =
+        |model: &&Arc<IngressModel>| model.endpoint_tls().is_some_and(|tls| tls.identity.is_some());
     if claimants.len() < 2 || !claimants.iter().any(has_secret) || view.endpoint_tls_per_location() {
         return Vec::new();
     }
     let mut namespaces: Vec<&str> = Vec::new();
-    for facts in claimants {
-        let namespace = &*facts.ingress.name.namespace;
+    for model in claimants {
+        let namespace = &*model.ingress.name.namespace;
         if !namespaces.contains(&namespace) {
             namespaces.push(namespace);
         }
     }
     let owner = |namespace: &str| {
         // ingress-nginx does not take over an Ingress with a snippet.
-        let counts = |facts: &&&Arc<Facts>| {
-            *facts.ingress.name.namespace == *namespace
-                && !facts.gives_way_to_copies
-                && facts.has_paths(pattern)
+        let counts = |model: &&&Arc<IngressModel>| {
+            *model.ingress.name.namespace == *namespace
+                && !model.gives_way_to_copies
+                && model.has_paths(pattern)
         };
         let mut all = claimants.iter().filter(counts);
-        let first = all.clone().filter_map(|facts| TlsOwner::of(view, facts));
+        let first = all.clone().filter_map(|model| TlsOwner::of(view, model));
         let first = first.into_iter().find(|owner| owner.has_authorities);
         first.or_else(|| TlsOwner::of(view, all.next_back()?))
     };
@@ -64,12 +69,12 @@ pub(super) fn owners(view: &View<'_>, pattern: &HostPattern, claimants: &[&Arc<F
 }
 
 impl TlsOwner {
-    fn of(view: &View<'_>, facts: &Facts) -> Option<Self> {
-        let tls = facts.endpoint_tls()?;
+    fn of(view: &View<'_>, model: &IngressModel) -> Option<Self> {
+        let tls = model.endpoint_tls()?;
         let secret = tls.identity.clone()?;
         let content = content(view, &secret);
         Some(Self {
-            ingress: facts.ingress.name.clone(),
+            ingress: model.ingress.name.clone(),
             has_authorities: content.is_none_or(|content| !content.authorities.certificates.is_empty()),
             has_certificate: content.is_some_and(|content| content.certificate.is_some()),
             secret,
@@ -106,13 +111,13 @@ impl TlsOwner {
 
 impl Builder<'_, '_> {
     /// The settings of an Ingress where it inherits some.
-    pub(super) fn inherited_tls(&self, facts: &Facts) -> Option<InheritedTls> {
-        let name = &facts.ingress.name;
+    pub(super) fn inherited_tls(&self, model: &IngressModel) -> Option<InheritedTls> {
+        let name = &model.ingress.name;
         let owner = self.tls_owners.iter().find(|owner| owner.ingress.namespace == name.namespace)?;
         if owner.ingress == *name {
             return None;
         }
-        let own = facts.endpoint_tls().cloned().unwrap_or_default();
+        let own = model.endpoint_tls().cloned().unwrap_or_default();
         let own_secret = match &own.identity {
             // One that cannot be used closes the routes by itself.
             Some(key) => Some(content(self.view, key)?),

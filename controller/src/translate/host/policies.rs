@@ -12,7 +12,7 @@ use super::{Builder, MISNAMED, forward, object_ref, paths};
 use crate::problem::{because, error, warning};
 use crate::translate::annotations::{self, REJECTED, UNABLE};
 use crate::translate::backend;
-use crate::translate::facts::Facts;
+use crate::translate::ingress_model::IngressModel;
 
 const REMEDY_FOR_GROUPS: &str =
     "put the group into the path, such as /app(/|$)(.*) for $2, or take it out of the target";
@@ -23,23 +23,23 @@ impl Builder<'_, '_> {
         &mut self,
         object: &ObjectRef,
         field: &str,
-        facts: &Facts,
+        model: &IngressModel,
         path: &str,
         asks: bool,
     ) -> Arc<Policies> {
         let field = format!("{field}.path");
         if let Some(reason) = asks.then(|| paths::unreadable(path, self.view.expressions())).flatten() {
             let reason = format!("{path:?} is a regular expression that cannot be read ({reason})");
-            let message = match facts.closed() {
+            let message = match model.closed() {
                 None => format!("{reason}; what it can mean answers {UNABLE} until it is corrected"),
                 Some(_) => format!("{reason}; what it can mean stays closed until it is corrected"),
             };
             let remedy = "write it without look-behind and back-references, with look-ahead only behind text of one length, or as several paths";
             self.problems.push(error(Code::ExpressionInvalid, object, field.clone(), message, remedy));
-            return facts.policies_of_closed(&field, &reason, UNABLE);
+            return model.policies_of_closed(&field, &reason, UNABLE);
         }
-        match facts.rewrite(path, self.view.expressions()) {
-            Ok(None) => facts.policies(path),
+        match model.rewrite(path, self.view.expressions()) {
+            Ok(None) => model.policies(path),
             Ok(Some((rewrite, lacking))) => {
                 if let Some(number) = lacking {
                     self.problems.push(warning(
@@ -53,10 +53,10 @@ impl Builder<'_, '_> {
                         REMEDY_FOR_GROUPS,
                     ));
                 }
-                Arc::new(Policies { rewrite: Some(rewrite), ..(*facts.policies(path)).clone() })
+                Arc::new(Policies { rewrite: Some(rewrite), ..(*model.policies(path)).clone() })
             }
             Err(fault) => {
-                let message = match facts.closed() {
+                let message = match model.closed() {
                     None => format!("{fault}; it answers {UNABLE} until one of the two is corrected"),
                     Some(_) => format!("{fault}; it stays closed until one of the two is corrected"),
                 };
@@ -67,7 +67,7 @@ impl Builder<'_, '_> {
                     message,
                     REMEDY_FOR_GROUPS,
                 ));
-                facts.policies_of_closed(&field, &fault.to_string(), UNABLE)
+                model.policies_of_closed(&field, &fault.to_string(), UNABLE)
             }
         }
     }
@@ -76,24 +76,29 @@ impl Builder<'_, '_> {
     /// closed until it can. For one that is closed already they are looked at too, so that all is told at once.
     pub(super) fn guarded(
         &mut self,
-        facts: &Facts,
+        model: &IngressModel,
         policies: Arc<Policies>,
         action: &Action,
     ) -> Arc<Policies> {
         if policies.deny.is_none() {
-            return self.resolved(facts, policies, action);
+            return self.resolved(model, policies, action);
         }
         // What is closed uses nothing.
         let uses = self.uses.clone();
-        self.resolved(facts, policies.clone(), action);
+        self.resolved(model, policies.clone(), action);
         self.uses = uses;
         policies
     }
 
-    fn resolved(&mut self, facts: &Facts, mut policies: Arc<Policies>, action: &Action) -> Arc<Policies> {
-        let object = object_ref(facts);
+    fn resolved(
+        &mut self,
+        model: &IngressModel,
+        mut policies: Arc<Policies>,
+        action: &Action,
+    ) -> Arc<Policies> {
+        let object = object_ref(model);
         let mut deny = None;
-        for (key, field) in facts.needs() {
+        for (key, field) in model.needs() {
             let digest = policies.digest_auth.as_ref().filter(|digest| digest.credentials == *key);
             let resource = self.view.resource(key);
             let fault = resource.fault(key, self.view.options);
@@ -104,15 +109,15 @@ impl Builder<'_, '_> {
             };
             let reason = because(&object, field, &fault.reason);
             deny.get_or_insert(Deny { status: 503, reason });
-            let message = format!("{}; {}", fault.reason, fate(facts));
+            let message = format!("{}; {}", fault.reason, fate(model));
             let problem = error(fault.code, &object, &**field, message, fault.remedy);
             if !self.problems.contains(&problem) {
                 self.problems.push(problem);
             }
         }
-        if let Some(InheritedTls { tls, secret, owner }) = self.inherited_tls(facts) {
+        if let Some(InheritedTls { tls, secret, owner }) = self.inherited_tls(model) {
             if let Some(key) = secret {
-                let fault = self.inherited_secret(facts, &key, &owner, self.speaks_tls(action, &policies));
+                let fault = self.inherited_secret(model, &key, &owner, self.speaks_tls(action, &policies));
                 deny = deny.or(fault);
             }
             policies = Arc::new(Policies { upstream_tls: Some(tls), ..(*policies).clone() });
@@ -122,7 +127,7 @@ impl Builder<'_, '_> {
             _ => None,
         };
         let has_own =
-            facts.external_auth.is_some() || facts.error_backend.is_some() || facts.mirror.is_some();
+            model.external_auth.is_some() || model.error_backend.is_some() || model.mirror.is_some();
         if !has_own && global_auth.is_none() {
             return match deny {
                 Some(deny) => Arc::new(Policies { deny: Some(deny), ..(*policies).clone() }),
@@ -134,19 +139,19 @@ impl Builder<'_, '_> {
             HostPattern::Exact(name) => Some(name.as_str()),
             _ => None,
         };
-        if let Some(auth) = facts.external_auth.as_deref().or(global_auth) {
+        if let Some(auth) = model.external_auth.as_deref().or(global_auth) {
             match auth.policy(self.view, &mut self.uses, host) {
                 Some(auth) => policies.authorisation = Authorisation::Own(Arc::new(auth)),
-                None => policies.deny = policies.deny.or(Some(self.without_host(facts, self.served))),
+                None => policies.deny = policies.deny.or(Some(self.without_host(model, self.served))),
             }
         }
-        if let Some(mirror) = &facts.mirror {
+        if let Some(mirror) = &model.mirror {
             policies.mirror = mirror.policy(self.view, &mut self.uses, host).map(Arc::new);
             if policies.mirror.is_none() {
-                self.without_mirror(facts, self.served);
+                self.without_mirror(model, self.served);
             }
         }
-        policies.error_pages.backend = self.error_backend(facts);
+        policies.error_pages.backend = self.error_backend(model);
         Arc::new(policies)
     }
 
@@ -154,7 +159,7 @@ impl Builder<'_, '_> {
     /// endpoints by TLS.
     fn inherited_secret(
         &mut self,
-        facts: &Facts,
+        model: &IngressModel,
         key: &ResourceKey,
         owner: &NamespacedName,
         speaks_tls: bool,
@@ -166,18 +171,18 @@ impl Builder<'_, '_> {
         if !speaks_tls {
             return None;
         }
-        let object = object_ref(facts);
+        let object = object_ref(model);
         let field = annotations::field(&self.view.options.annotations_prefix, "proxy-ssl-secret");
         let reason = format!("{}, and Ingress {owner} names it for host {}", fault.reason, self.served);
-        let message = format!("{reason}; {}", fate(facts));
+        let message = format!("{reason}; {}", fate(model));
         self.add(error(fault.code, &object, field.as_str(), message, fault.remedy));
         Some(Deny { status: 503, reason: because(&object, &field, &reason) })
     }
 
     /// A service that is asked where the request was meant to go has no address on a host that stands for many.
-    fn without_host(&mut self, facts: &Facts, pattern: &HostPattern) -> Deny {
-        let object = object_ref(facts);
-        let field = match facts.external_auth {
+    fn without_host(&mut self, model: &IngressModel, pattern: &HostPattern) -> Deny {
+        let object = object_ref(model);
+        let field = match model.external_auth {
             Some(_) => annotations::field(&self.view.options.annotations_prefix, "auth-url"),
             None => "global-auth-url".to_owned(),
         };
@@ -186,18 +191,18 @@ impl Builder<'_, '_> {
             Code::AnnotationInvalid,
             &object,
             field.clone(),
-            format!("{reason}; on that host {}", fate(facts)),
+            format!("{reason}; on that host {}", fate(model)),
             "name the host of the authorisation service",
         ));
         Deny { status: 503, reason: because(&object, &field, &reason) }
     }
 
     /// Nor has a mirror there.
-    fn without_mirror(&mut self, facts: &Facts, pattern: &HostPattern) {
+    fn without_mirror(&mut self, model: &IngressModel, pattern: &HostPattern) {
         let field = annotations::field(&self.view.options.annotations_prefix, "mirror-target");
         self.add(warning(
             Code::AnnotationInvalid,
-            &object_ref(facts),
+            &object_ref(model),
             field,
             format!(
                 "has $host as its host, which is not one name on host {pattern}; requests to that host are not copied"
@@ -207,15 +212,15 @@ impl Builder<'_, '_> {
     }
 
     /// The pool of `default-backend`. Without it the program's default backend stands in, as in ingress-nginx.
-    fn error_backend(&mut self, facts: &Facts) -> Option<(PoolKey, ServiceRef)> {
-        let name = facts.in_namespace(facts.error_backend.as_deref()?);
-        match backend::stand_in(self.view, &name, &mut self.uses) {
+    fn error_backend(&mut self, model: &IngressModel) -> Option<(PoolKey, ServiceRef)> {
+        let name = model.in_namespace(model.error_backend.as_deref()?);
+        match backend::replacement_service(self.view, &name, &mut self.uses) {
             Ok(backend) => Some(backend),
             Err(fault) => {
                 let field = annotations::field(&self.view.options.annotations_prefix, "default-backend");
                 self.add(warning(
                     fault.code(),
-                    &object_ref(facts),
+                    &object_ref(model),
                     field,
                     format!("{fault}; the program's default backend is used in its place"),
                     "create the Service with a TCP port, or name another one of the same namespace",
@@ -227,30 +232,30 @@ impl Builder<'_, '_> {
 }
 
 /// What a fault means for the routes, which another one may have closed.
-fn fate(facts: &Facts) -> &'static str {
-    match facts.closed() {
+fn fate(model: &IngressModel) -> &'static str {
+    match model.closed() {
         None => "the routes of this Ingress answer 503",
         Some(_) => "this alone would close the routes of this Ingress with 503",
     }
 }
 
 /// The policies for what no path of a host takes.
-pub(super) fn of_rest(facts: &Facts, pattern: &HostPattern) -> Arc<Policies> {
-    match facts.rules_of(pattern) {
+pub(super) fn of_rest(model: &IngressModel, pattern: &HostPattern) -> Arc<Policies> {
+    match model.rules_of(pattern) {
         // The host is none that an Ingress may have: it is closed whole.
         [first, others @ ..]
-            if facts.is_misnamed(*first) && others.iter().all(|rule| facts.is_misnamed(*rule)) =>
+            if model.is_misnamed(*first) && others.iter().all(|rule| model.is_misnamed(*rule)) =>
         {
-            facts.policies_of_closed(&format!("spec.rules[{first}].host"), MISNAMED, REJECTED)
+            model.policies_of_closed(&format!("spec.rules[{first}].host"), MISNAMED, REJECTED)
         }
-        _ => facts.policies("/"),
+        _ => model.policies("/"),
     }
 }
 
 /// As in ingress-nginx, what is left of a host has the annotations of the Ingress that it is left by, and the catch-all
 /// redirects nobody.
-pub(super) fn rest_action(pattern: &HostPattern, facts: &Facts, backend: Backend) -> Action {
-    match &facts.redirect {
+pub(super) fn rest_action(pattern: &HostPattern, model: &IngressModel, backend: Backend) -> Action {
+    match &model.redirect {
         Some(redirect) if *pattern != HostPattern::Any => Action::Redirect((**redirect).clone()),
         _ => forward(backend),
     }

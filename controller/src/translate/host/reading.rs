@@ -7,7 +7,7 @@ use sluice_config::{PathMatch, Rule};
 use super::paths::{self, PathRank, PathTable};
 use crate::store::{IngressPath, PathType};
 use crate::translate::expression::Expressions;
-use crate::translate::facts::Facts;
+use crate::translate::ingress_model::IngressModel;
 
 /// How the paths of an Ingress are read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,7 +23,7 @@ pub(super) enum Reading {
 /// Where a path stands, and what it matches there; and who has a part of that already.
 pub(super) fn places<'t>(
     table: &'t PathTable,
-    facts: &Facts,
+    model: &IngressModel,
     path: &IngressPath,
     text: &Arc<str>,
     (asks, reading): (bool, Reading),
@@ -34,8 +34,8 @@ pub(super) fn places<'t>(
         let matches = place.to_match();
         (place, matches)
     };
-    let is_closed = facts.closed().is_some();
-    let taken_by = |place: &PathRank| table.taken(place, &facts.ingress.name.namespace);
+    let is_closed = model.closed().is_some();
+    let taken_by = |place: &PathRank| table.taken(place, &model.ingress.name.namespace);
     if reading == Reading::Expressions {
         let expression = paths::on_host_of_expressions(text, asks || is_closed, expressions);
         if let Some(winner) = taken_by(&expression.0) {

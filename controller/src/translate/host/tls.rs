@@ -7,7 +7,7 @@ use sluice_config::{Code, HostPattern, HostTls, ObjectRef, Problem};
 use crate::problem::{error, warning};
 use crate::store::IngressTls;
 use crate::translate::certificate::{self, CertificateState};
-use crate::translate::facts::Facts;
+use crate::translate::ingress_model::IngressModel;
 use crate::translate::view::View;
 
 /// The TLS section of the oldest Ingress that has an entry for the host. Within it, the entry that names the host
@@ -18,13 +18,13 @@ use crate::translate::view::View;
 pub(super) fn choose(
     view: &View<'_>,
     pattern: &HostPattern,
-    claimants: &[&Arc<Facts>],
+    claimants: &[&Arc<IngressModel>],
     problems: &mut Vec<Problem>,
 ) -> Option<HostTls> {
-    let found = claimants.iter().find_map(|facts| Section { view, pattern, facts }.choose(problems));
+    let found = claimants.iter().find_map(|model| Section { view, pattern, model }.choose(problems));
     found.or_else(|| {
-        let facts = claimants.iter().find(|facts| !facts.ingress.tls.is_empty())?;
-        let object = ObjectRef { kind: "Ingress".into(), name: facts.ingress.name.clone() };
+        let model = claimants.iter().find(|model| !model.ingress.tls.is_empty())?;
+        let object = ObjectRef { kind: "Ingress".into(), name: model.ingress.name.clone() };
         if *pattern != HostPattern::Any {
             problems.push(warning(
                 Code::HostWithoutCertificate,
@@ -41,19 +41,19 @@ pub(super) fn choose(
 struct Section<'a, 'v> {
     view: &'a View<'v>,
     pattern: &'a HostPattern,
-    facts: &'a Facts,
+    model: &'a IngressModel,
 }
 
 impl Section<'_, '_> {
     fn choose(&self, problems: &mut Vec<Problem>) -> Option<HostTls> {
-        let entries = &self.facts.ingress.tls;
+        let entries = &self.model.ingress.tls;
         let name = self.pattern.to_string();
         let named = entries.iter().position(|tls| tls.hosts.iter().any(|host| **host == *name));
         if let Some(index) = named {
             return Some(self.entry(index, &entries[index], problems));
         }
         let valid = entries.iter().filter_map(|tls| tls.secret.as_deref()).find_map(|secret| {
-            let secret = self.facts.in_namespace(secret);
+            let secret = self.model.in_namespace(secret);
             let certificate = self.view.certificate(&secret).good()?;
             certificate::covers(&certificate.facts, self.pattern).then_some(secret)
         });
@@ -70,7 +70,7 @@ impl Section<'_, '_> {
         let Some(secret) = tls.secret.as_deref().filter(|_| *self.pattern != HostPattern::Any) else {
             return none;
         };
-        let secret = self.facts.in_namespace(secret);
+        let secret = self.model.in_namespace(secret);
         let (code, fault, remedy) = match self.view.certificate(&secret) {
             CertificateState::Good(certificate) if certificate::covers(&certificate.facts, self.pattern) => {
                 return HostTls { certificate: Some(secret) };
@@ -92,7 +92,7 @@ impl Section<'_, '_> {
                 (Code::SecretInvalid, format!("Secret {secret} {reason}"), "correct the Secret")
             }
         };
-        let object = ObjectRef { kind: "Ingress".into(), name: self.facts.ingress.name.clone() };
+        let object = ObjectRef { kind: "Ingress".into(), name: self.model.ingress.name.clone() };
         let message = format!("{fault}; host {} gets the default certificate", self.pattern);
         problems.push(error(code, &object, format!("spec.tls[{index}].secretName"), message, remedy));
         none

@@ -6,7 +6,7 @@ use super::{NotYet, Reach, Reference, Scope, Setting, Support, Table, Unreadable
 
 /// How far a setting is served. What is served comes first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Standing {
+enum SupportLevel {
     Full,
     Partial,
     Ignored,
@@ -14,7 +14,7 @@ enum Standing {
     NoEffect,
 }
 
-impl Standing {
+impl SupportLevel {
     const ALL: [Self; 5] = [Self::Full, Self::Partial, Self::Ignored, Self::Refused, Self::NoEffect];
 
     fn of<S>(entry: &Setting<S>) -> Self {
@@ -56,7 +56,7 @@ pub fn markdown<S>(table: &Table<S>) -> String {
         text.push_str("| name | type | default | unreadable value | scope | risk | support | meaning |\n");
         text.push_str("|---|---|---|---|---|---|---|---|\n");
         let mut entries: Vec<_> = entries.iter().collect();
-        entries.sort_by_key(|entry| Standing::of(entry));
+        entries.sort_by_key(|entry| SupportLevel::of(entry));
         for entry in entries {
             row(&mut text, entry);
         }
@@ -67,12 +67,12 @@ pub fn markdown<S>(table: &Table<S>) -> String {
 /// How much of a table is served, and what is not, with links into its documentation.
 pub fn support<S>(table: &Table<S>, file: &str) -> String {
     let mut text = counts(table);
-    for standing in &Standing::ALL[1..] {
-        let entries = table.entries().filter(|entry| Standing::of(entry) == *standing);
+    for level in &SupportLevel::ALL[1..] {
+        let entries = table.entries().filter(|entry| SupportLevel::of(entry) == *level);
         let links: Vec<String> =
             entries.map(|entry| format!("[{name}]({file}#{name})", name = entry.name)).collect();
         if !links.is_empty() {
-            line(&mut text, format_args!("\n{}: {}", upper_first(standing.name()), links.join(", ")));
+            line(&mut text, format_args!("\n{}: {}", upper_first(level.name()), links.join(", ")));
         }
     }
     text
@@ -80,9 +80,9 @@ pub fn support<S>(table: &Table<S>, file: &str) -> String {
 
 fn counts<S>(table: &Table<S>) -> String {
     let mut text = String::from("| support | number | meaning |\n|---|---|---|\n");
-    for standing in Standing::ALL {
-        let count = table.entries().filter(|entry| Standing::of(entry) == standing).count();
-        line(&mut text, format_args!("| {} | {count} | {} |", standing.name(), standing.meaning()));
+    for level in SupportLevel::ALL {
+        let count = table.entries().filter(|entry| SupportLevel::of(entry) == level).count();
+        line(&mut text, format_args!("| {} | {count} | {} |", level.name(), level.meaning()));
     }
     line(&mut text, format_args!("| all | {} | |", table.entries().count()));
     text
@@ -113,7 +113,7 @@ fn row<S>(text: &mut String, entry: &Setting<S>) {
         Scope::Location => "path",
         Scope::Global => "all",
     };
-    let default = match (entry.fallback, entry.default) {
+    let default = match (entry.fallback_key, entry.default) {
         (Some(key), "") => format!("ConfigMap `{key}`"),
         (Some(key), default) => format!("ConfigMap `{key}` (`{default}`)"),
         (None, "") => String::new(),
@@ -140,7 +140,7 @@ fn row<S>(text: &mut String, entry: &Setting<S>) {
 /// What is done with a value that cannot be read. Where ingress-nginx does something else, both,
 /// and why.
 fn unreadable<S>(entry: &Setting<S>) -> String {
-    let here = match (entry.leniency.here, entry.instead) {
+    let here = match (entry.leniency.here, entry.fallback) {
         _ if entry.is_harmless() => "ignored",
         (Unreadable::Default, Some((words, _))) => words,
         (Unreadable::Default, None) => "the default",
@@ -151,7 +151,7 @@ fn unreadable<S>(entry: &Setting<S>) -> String {
     };
     let reference = entry.leniency.reference;
     let is_ignored = entry.is_harmless() && reference == Reference::Default;
-    let mut text = match entry.leniency.is_same() && entry.instead.is_none() && !entry.is_harmless() {
+    let mut text = match entry.leniency.is_same() && entry.fallback.is_none() && !entry.is_harmless() {
         true => here.to_owned(),
         false if is_ignored => here.to_owned(),
         false if reference == Reference::Absent => format!("{here} (ingress-nginx does not have it)"),

@@ -1,7 +1,7 @@
 //! Of all entries of both tables: what is written about an entry holds.
 
 use super::*;
-use crate::translate::{annotations, tuning};
+use crate::translate::{annotations, global_settings};
 
 fn hold<S: Default>(table: &Table<S>) {
     for entry in table.entries() {
@@ -35,7 +35,7 @@ fn hold<S: Default>(table: &Table<S>) {
 #[test]
 fn every_entry_has_words_for_people_and_takes_its_own_default() {
     hold(&annotations::TABLE);
-    hold(&tuning::TABLE);
+    hold(&global_settings::TABLE);
 }
 
 #[test]

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use sluice_config::{Action, Backend, Limits, Policies, ResourceKey, Satisfy};
 
 use super::{MatchedRoute, Query};
-use crate::globals::Blocking;
+use crate::compiled_settings::Blocking;
 use crate::message::fields::Fields;
 use crate::pipeline::{ORDER, PipelineStage, Service, is_exempt, service};
 use crate::policy::canary::Canary;
@@ -57,7 +57,7 @@ pub(super) fn checks(asked: &Query, taken: &MatchedRoute<'_>) -> Vec<Value> {
     let check = |stage: &PipelineStage| {
         let (mut outcome, mut words) = match stage {
             _ if stopped => (Outcome::NotReached, String::new()),
-            PipelineStage::Standing => standing(any, &admission),
+            PipelineStage::SatisfyAny => standing(any, &admission),
             PipelineStage::Credentials | PipelineStage::Authorisation
                 if any && admission.contains(&Outcome::Passes) =>
             {
@@ -95,7 +95,7 @@ fn name(stage: PipelineStage) -> &'static str {
         PipelineStage::Sources => "address lists",
         PipelineStage::Credentials => "password",
         PipelineStage::Authorisation => "authorisation",
-        PipelineStage::Standing => "satisfy",
+        PipelineStage::SatisfyAny => "satisfy",
         PipelineStage::Loop => "loop",
     }
 }
@@ -125,9 +125,9 @@ fn said(stage: PipelineStage, asked: &Query, taken: &MatchedRoute<'_>) -> Check 
             None => nothing(),
         },
         PipelineStage::Sources => sources(asked, taken),
-        PipelineStage::Credentials if is_exempt(taken.route, taken.globals) => nothing(),
+        PipelineStage::Credentials if is_exempt(taken.route, taken.compiled_settings) => nothing(),
         PipelineStage::Credentials => password(asked, &taken.rule.policies),
-        PipelineStage::Authorisation => match service(taken.route, taken.globals) {
+        PipelineStage::Authorisation => match service(taken.route, taken.compiled_settings) {
             Service::None => nothing(),
             Service::Closed => (Outcome::Stops, "503: global-auth-url cannot be used".to_owned()),
             Service::Asks(auth) => {
@@ -140,7 +140,7 @@ fn said(stage: PipelineStage, asked: &Query, taken: &MatchedRoute<'_>) -> Check 
             }
         },
         // It comes from what the others have said.
-        PipelineStage::Standing => nothing(),
+        PipelineStage::SatisfyAny => nothing(),
         PipelineStage::Loop => match hops::count(&asked.headers) >= hops::MAX {
             true => (Outcome::Stops, "508: it has come through too many gateways".to_owned()),
             false => nothing(),
@@ -150,7 +150,7 @@ fn said(stage: PipelineStage, asked: &Query, taken: &MatchedRoute<'_>) -> Check 
 
 fn blocked(asked: &Query, taken: &MatchedRoute<'_>) -> Check {
     let client = asked.client.unwrap_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED));
-    match &taken.globals.blocks {
+    match &taken.compiled_settings.blocks {
         Blocking::None => (Outcome::Nothing, String::new()),
         Blocking::Closed => (Outcome::Stops, "503: a key that blocks clients cannot be used".to_owned()),
         Blocking::These(blocks) if blocks.blocks(client, &asked.headers) => {
@@ -191,7 +191,7 @@ fn rewrite(asked: &Query, taken: &MatchedRoute<'_>) -> Check {
 }
 
 fn https(asked: &Query, taken: &MatchedRoute<'_>) -> Check {
-    let tuning = &taken.globals.tuning;
+    let settings = &taken.compiled_settings.settings;
     if !taken.redirects_to_https {
         return match asked.https {
             true => (Outcome::Passes, "it is https".to_owned()),
@@ -200,8 +200,8 @@ fn https(asked: &Query, taken: &MatchedRoute<'_>) -> Check {
     }
     let host = host_of(&asked.host);
     let own = &taken.rule.policies.locations;
-    let location = https_redirect::location(own, tuning, &host, &asked.target);
-    (Outcome::Stops, format!("{} to {location}; ask with --https", https_redirect::status(tuning).as_u16()))
+    let location = https_redirect::location(own, settings, &host, &asked.target);
+    (Outcome::Stops, format!("{} to {location}; ask with --https", https_redirect::status(settings).as_u16()))
 }
 
 fn backend(asked: &Query, taken: &MatchedRoute<'_>) -> Check {
@@ -264,7 +264,7 @@ fn limited(limits: &Limits, client: Option<IpAddr>) -> Check {
 
 fn sources(asked: &Query, taken: &MatchedRoute<'_>) -> Check {
     let own = taken.route.compiled.as_ref().and_then(|compiled| compiled.sources.as_ref());
-    let global = taken.globals.sources.as_ref();
+    let global = taken.compiled_settings.sources.as_ref();
     if own.is_none() && global.is_none() {
         return (Outcome::Nothing, String::new());
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::task::Waker;
 
 use http::{HeaderMap, Method, Version};
-use sluice_config::Tuning;
+use sluice_config::GlobalSettings;
 
 use super::super::compression::CompressionRules;
 use super::super::encoder::tests::decoded;
@@ -14,12 +14,12 @@ use super::*;
 use crate::body::coding::Coding;
 
 fn compressing(accepted: &'static str) -> Plan {
-    let mut tuning = Tuning::default();
-    tuning.gzip.enabled = true;
-    tuning.brotli.enabled = true;
-    tuning.zstd.enabled = true;
-    tuning.gzip.types = vec!["text/event-stream".into(), "text/plain".into()];
-    let rules = Arc::new(CompressionRules::compile(&tuning).unwrap());
+    let mut settings = GlobalSettings::default();
+    settings.gzip.enabled = true;
+    settings.brotli.enabled = true;
+    settings.zstd.enabled = true;
+    settings.gzip.types = vec!["text/event-stream".into(), "text/plain".into()];
+    let rules = Arc::new(CompressionRules::compile(&settings).unwrap());
     let mut head = HeaderMap::new();
     head.insert("accept-encoding", HeaderValue::from_static(accepted));
     let wanted = rules.wanted(Version::HTTP_11, &head);

@@ -55,7 +55,7 @@ fn subrequest(plane: &Plane, pool: &Arc<crate::registry::Pool>) -> Subrequest {
         is_copy: false,
         is_single: false,
         route: None,
-        tuning: plane.state.tuning(),
+        settings: plane.state.settings(),
     }
 }
 
@@ -170,7 +170,7 @@ async fn what_is_no_response_is_a_failure() {
         ("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nab", FailureKind::Broken),
     ] {
         let mut plane = Plane::new();
-        plane.tune(|tuning| tuning.next_upstream_tries = 1);
+        plane.tune(|settings| settings.next_upstream_tries = 1);
         let (address, endpoint) = serve(vec![vec![response]]);
         let pool = pool(&mut plane, &[address]);
         let failed = ask(&plane, subrequest(&plane, &pool)).await;
@@ -197,9 +197,9 @@ async fn no_more_of_a_body_is_read_than_is_wanted() {
 #[tokio::test]
 async fn silence_has_an_end() {
     let mut plane = Plane::new();
-    plane.tune(|tuning| {
-        tuning.next_upstream_tries = 1;
-        tuning.proxy_read_timeout = Duration::from_millis(50);
+    plane.tune(|settings| {
+        settings.next_upstream_tries = 1;
+        settings.proxy_read_timeout = Duration::from_millis(50);
     });
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let pool = pool(&mut plane, &[listener.local_addr().unwrap()]);

@@ -100,7 +100,7 @@ impl<D: Downstream> ForwardContext<'_, D> {
 
     /// How many connections to endpoints may be idle.
     pub(super) fn pool_size(&self) -> usize {
-        self.exchange.tuning().upstream_keepalive_connections.min(self.worker.idle)
+        self.exchange.settings().upstream_keepalive_connections.min(self.worker.idle)
     }
 
     /// No connection came about. `None` is another attempt.

@@ -70,7 +70,7 @@ impl Http1 {
             version,
             last: size == 0 || connection.served + 1 >= upstream.keep_alive.requests,
             upgrade: self.asks_for_upgrade && request::asks_for_upgrade(head),
-            client: attempt_io.exchange.tuning().client_body_timeout,
+            client: attempt_io.exchange.settings().client_body_timeout,
             endpoint: upstream.send_timeout,
         };
         let mut relay =

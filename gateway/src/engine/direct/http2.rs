@@ -82,7 +82,7 @@ impl Http2 {
         };
         let (attempt_io, head) = run.attempt_io(upstream);
         let patience = Patience {
-            client: attempt_io.exchange.tuning().client_body_timeout,
+            client: attempt_io.exchange.settings().client_body_timeout,
             endpoint: upstream.send_timeout,
         };
         let mut relay = Relay {

@@ -57,7 +57,7 @@ pub(super) fn engine(worker: &Worker) -> Arc<Engine> {
 /// Idle connections of a worker's proxy. Pingora reserves room for them all at once, so there is a bound.
 fn pool_size(state: &State, idle: usize) -> usize {
     const MOST: usize = 4096;
-    state.published.load().globals.tuning.upstream_keepalive_connections.min(idle).min(MOST)
+    state.published.load().compiled_settings.settings.upstream_keepalive_connections.min(idle).min(MOST)
 }
 
 /// A proxy that keeps `pool` idle connections.

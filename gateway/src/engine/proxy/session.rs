@@ -86,7 +86,7 @@ impl<D: Downstream> Session<D> {
             whole: head.framing,
             rewinds: false,
             empty: head.framing.is_done(),
-            patience: worker.state.published.load().globals.tuning.client_body_timeout,
+            patience: worker.state.published.load().compiled_settings.settings.client_body_timeout,
             deadlines: Deadlines::default(),
             alarm: Alarm::default(),
             replay: Vec::new(),

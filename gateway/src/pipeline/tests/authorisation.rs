@@ -271,18 +271,18 @@ fn the_global_service_is_asked_unless_a_rule_says_otherwise() {
     let request = Request::get("a.example", "/");
     plane.forward(&request);
     let global = ExternalAuth { host: "global.example".into(), ..auth() };
-    plane.tune(|tuning| tuning.global_auth = Some(Arc::new(global)));
+    plane.tune(|settings| settings.global_auth = Some(Arc::new(global)));
     assert_eq!(of(&asks(plane.begin(&request).1), "host"), Some("global.example"));
     serve(&mut plane, own(auth()));
     assert_eq!(of(&asks(plane.begin(&request).1), "host"), Some("auth.example"));
     serve(&mut plane, Authorisation::Off);
     plane.forward(&request);
     serve(&mut plane, Authorisation::Global);
-    plane.tune(|tuning| tuning.no_auth_locations = vec!["/".into()]);
+    plane.tune(|settings| settings.no_auth_locations = vec!["/".into()]);
     plane.forward(&request);
-    plane.tune(|tuning| {
-        tuning.no_auth_locations = Vec::new();
-        tuning.global_auth = Some(Arc::new(ExternalAuth { pool: pool_key("late"), ..auth() }));
+    plane.tune(|settings| {
+        settings.no_auth_locations = Vec::new();
+        settings.global_auth = Some(Arc::new(ExternalAuth { pool: pool_key("late"), ..auth() }));
     });
     assert_eq!(plane.answer(&request).status, StatusCode::SERVICE_UNAVAILABLE, "it cannot be asked");
     plane.pool("late", Balance::RoundRobin, &[9]);
@@ -343,6 +343,6 @@ fn no_auth_locations_exempt_from_a_rules_own_authentication() {
     let mut plane = plane(own(auth()));
     let request = Request::get("a.example", "/");
     asks(plane.begin(&request).1);
-    plane.tune(|tuning| tuning.no_auth_locations = vec!["/".into()]);
+    plane.tune(|settings| settings.no_auth_locations = vec!["/".into()]);
     plane.forward(&request);
 }

@@ -115,7 +115,7 @@ fn redirects_and_missing_backends_come_before_the_password() {
 #[test]
 fn no_auth_locations_exempt_from_passwords_and_keep_the_clients() {
     let mut plane = guarded();
-    plane.tune(|tuning| tuning.no_auth_locations = vec!["/".into()]);
+    plane.tune(|settings| settings.no_auth_locations = vec!["/".into()]);
     let request = get().with("authorization", "Bearer token");
     let exchange = plane.forward(&request);
     let mut head = http::Request::new(());

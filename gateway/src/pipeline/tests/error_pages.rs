@@ -16,7 +16,7 @@ fn plane(error_pages: ErrorPages) -> Plane {
     plane.pool("web", Balance::RoundRobin, &[1]);
     plane.pool("errors", Balance::RoundRobin, &[9]);
     plane.pool("program", Balance::RoundRobin, &[8]);
-    plane.tune(|tuning| tuning.default_backend = Some((pool_key("program"), service("program"))));
+    plane.tune(|settings| settings.default_backend = Some((pool_key("program"), service("program"))));
     let policies = Policies { error_pages, ..Policies::default() };
     let rule = Rule { policies: Arc::new(policies), ..rule("/", forward("web")) };
     assert_eq!(plane.host(exact("a.example"), false, vec![rule]), []);
@@ -88,9 +88,9 @@ fn the_annotation_is_in_place_of_the_key_and_interception_can_be_off() {
     ] {
         let pages = ErrorPages { statuses: own.map(Into::into), keeps_responses: own_off, backend: None };
         let mut plane = plane(pages);
-        plane.tune(|tuning| {
-            tuning.custom_http_errors = global.into();
-            tuning.keeps_error_responses = off;
+        plane.tune(|settings| {
+            settings.custom_http_errors = global.into();
+            settings.keeps_error_responses = off;
         });
         let request = Request::get("a.example", "/");
         let mut exchange = plane.forward(&request);
@@ -162,7 +162,7 @@ fn the_rules_own_backend_is_asked_and_takes_requests_for_which_there_is_no_endpo
 #[test]
 fn without_anybody_to_ask_the_answer_is_the_plain_page() {
     let mut plane = plane(listed(&[404]));
-    plane.tune(|tuning| tuning.default_backend = None);
+    plane.tune(|settings| settings.default_backend = None);
     let request = Request::get("a.example", "/");
     let mut exchange = plane.forward(&request);
     exchange.pick().unwrap();

@@ -9,9 +9,9 @@ use http::header::{HeaderMap, HeaderName, HeaderValue};
 use http::{Method, StatusCode, Version};
 use sluice_config::{
     Action, Backend, Balance, Bind, BindProtocol, Change, Delta, Endpoint, EndpointSet, EndpointSetKey,
-    Generation, GroupId, Host, HostKey, HostName, HostPattern, HostTls, Listener, ListenerGroup, ListenerId,
-    Match, ObjectRef, Origin, PathMatch, Policies, Pool, PoolKey, Refusal, Report, Rule, ServiceRef, Tuning,
-    UpstreamProtocol, WeightedBackend,
+    Generation, GlobalSettings, GroupId, Host, HostKey, HostName, HostPattern, HostTls, Listener,
+    ListenerGroup, ListenerId, Match, ObjectRef, Origin, PathMatch, Policies, Pool, PoolKey, Refusal, Report,
+    Rule, ServiceRef, UpstreamProtocol, WeightedBackend,
 };
 
 use crate::apply::apply;
@@ -101,10 +101,10 @@ impl Plane {
         }
     }
 
-    pub(crate) fn tune(&mut self, change: impl FnOnce(&mut Tuning)) {
-        let mut tuning = Tuning::clone(&self.state.tuning());
-        change(&mut tuning);
-        self.apply(Delta { tuning: Some(Arc::new(tuning)), ..Delta::default() });
+    pub(crate) fn tune(&mut self, change: impl FnOnce(&mut GlobalSettings)) {
+        let mut settings = GlobalSettings::clone(&self.state.settings());
+        change(&mut settings);
+        self.apply(Delta { settings: Some(Arc::new(settings)), ..Delta::default() });
     }
 
     /// A pool of the Service `shop/<service>:80` with endpoints `10.0.0.<last>:8080`.

@@ -120,7 +120,7 @@ fn the_operator_decides_whose_server_field_is_seen() {
         (false, true, [Some("sluice"); 3]),
         (false, false, [None; 3]),
     ] {
-        plane.tune(|tuning| tuning.server_field = ServerField { of_endpoints, own });
+        plane.tune(|settings| settings.server_field = ServerField { of_endpoints, own });
         let request = Request::get("a.example", "/");
         let named = relayed(&mut plane.forward(&request), 200, &[("server", "apache")]);
         let unnamed = relayed(&mut plane.forward(&request), 200, &[]);
@@ -142,11 +142,11 @@ fn https_answers_carry_our_hsts() {
     assert_eq!(plain["strict-transport-security"], "max-age=1");
     let unknown = Request::get("b.example", "/").https();
     assert!(field(&plane.answer(&unknown), "strict-transport-security").is_some(), "own answers too");
-    plane.tune(|tuning| {
-        tuning.hsts = Some(Hsts { max_age: 7, include_subdomains: false, preload: true });
+    plane.tune(|settings| {
+        settings.hsts = Some(Hsts { max_age: 7, include_subdomains: false, preload: true });
     });
     assert_eq!(field(&plane.answer(&unknown), "strict-transport-security"), Some("max-age=7; preload"));
-    plane.tune(|tuning| tuning.hsts = None);
+    plane.tune(|settings| settings.hsts = None);
     assert!(field(&plane.answer(&unknown), "strict-transport-security").is_none());
 }
 

@@ -110,7 +110,7 @@ fn the_default_backend_of_unknown_hosts_is_not_logged_and_the_log_can_be_off() {
     plane.answer(&Request::get("c.example", "/c"));
     plane.answer(&Request::get("c.example", "/elsewhere"));
     assert_eq!(plane.lines().len(), 2);
-    plane.tune(|tuning| tuning.access_log.enabled = false);
+    plane.tune(|settings| settings.access_log.enabled = false);
     plane.answer(&Request::get("c.example", "/c"));
     assert_eq!(plane.lines().len(), 2);
 }

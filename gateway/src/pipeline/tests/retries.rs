@@ -216,7 +216,7 @@ fn a_dead_machine_was_never_ejected_where_the_window_is_no_longer_than_the_conne
     let connect = Duration::from_secs(5);
     for window in [connect, Duration::from_secs(1), Duration::from_secs(60)] {
         let mut plane = with_retry(&[1, 2], Retry { timeout: Timeout::After(window), ..Retry::default() });
-        plane.tune(|tuning| tuning.proxy_connect_timeout = connect);
+        plane.tune(|settings| settings.proxy_connect_timeout = connect);
         let mut exchange = plane.forward(&get());
         assert_eq!(exchange.pick().unwrap().connect_timeout, Some(connect), "{window:?}");
         exchange.failed(failure(FailureKind::ConnectTimeout));
@@ -228,7 +228,7 @@ fn a_dead_machine_was_never_ejected_where_the_window_is_no_longer_than_the_conne
 fn a_connect_timeout_that_earlier_attempts_have_cut_short_blames_no_endpoint() {
     for (window, ejected) in [(Timeout::After(Duration::from_secs(60)), 0), (Timeout::Inherit, 1)] {
         let mut plane = with_retry(&[1, 2, 3], Retry { timeout: window, ..Retry::default() });
-        plane.tune(|tuning| tuning.proxy_connect_timeout = Duration::from_secs(60));
+        plane.tune(|settings| settings.proxy_connect_timeout = Duration::from_secs(60));
         let mut exchange = plane.forward(&get());
         exchange.pick().unwrap();
         assert!(matches!(exchange.failed(failure(FailureKind::ReadTimeout)), Next::Retry));
@@ -244,7 +244,7 @@ fn a_connect_timeout_that_earlier_attempts_have_cut_short_blames_no_endpoint() {
 fn the_connection_that_replaces_a_stale_one_has_the_time_of_a_first_attempt() {
     let window = Timeout::After(Duration::from_secs(1));
     let mut plane = with_retry(&[1, 2], Retry { timeout: window, ..Retry::default() });
-    plane.tune(|tuning| tuning.proxy_connect_timeout = Duration::from_secs(5));
+    plane.tune(|settings| settings.proxy_connect_timeout = Duration::from_secs(5));
     let mut exchange = plane.forward(&get());
     exchange.pick().unwrap();
     let stale = Failure { stale: true, sent: false, ..failure(FailureKind::Broken) };
@@ -312,7 +312,7 @@ fn timeouts_are_the_rules_else_the_global_ones() {
             ..Policies::default()
         },
     );
-    plane.tune(|tuning| tuning.proxy_connect_timeout = Duration::from_secs(7));
+    plane.tune(|settings| settings.proxy_connect_timeout = Duration::from_secs(7));
     let upstream = plane.forward(&get()).pick().unwrap();
     assert_eq!(upstream.connect_timeout, Some(Duration::from_secs(7)), "the first attempt has it whole");
     assert_eq!(upstream.read_timeout, Some(Duration::from_secs(9)));

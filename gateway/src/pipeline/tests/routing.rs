@@ -37,8 +37,9 @@ fn what_does_not_look_at_a_plain_rule_has_nothing_to_say_of_it() {
     let (plane, request) = (Plane::simple(&[1]), Request::get("a.example", "/"));
     let mut exchange = plane.forward(&request);
     let (route, snapshot) = (exchange.route.clone().unwrap(), exchange.snapshot.clone());
-    assert!(route.is_plain() && snapshot.globals.ask_nothing());
-    let input = StageInput { head: &request.head(), path: "/", globals: &snapshot.globals };
+    assert!(route.is_plain() && snapshot.compiled_settings.ask_nothing());
+    let input =
+        StageInput { head: &request.head(), path: "/", compiled_settings: &snapshot.compiled_settings };
     for stage in ORDER.into_iter().filter(|stage| !stage.is_for_all_rules()) {
         assert!(exchange.look(stage, &route, &input).is_continue(), "{stage:?}");
     }
@@ -67,7 +68,7 @@ fn the_default_backend_takes_what_no_rule_takes() {
     let to_default = Action::Forward(vec![weighted(1, Backend::Default)]);
     plane.host(exact("a.example"), false, vec![rule("/app", forward("web")), rule("/other", to_default)]);
     assert_eq!(plane.answer(&Request::get("a.example", "/other")).status, StatusCode::NOT_FOUND);
-    plane.tune(|tuning| tuning.default_backend = Some((pool_key("fallback"), service("fallback"))));
+    plane.tune(|settings| settings.default_backend = Some((pool_key("fallback"), service("fallback"))));
     for (authority, target) in [("a.example", "/"), ("a.example", "/other"), ("b.example", "/x")] {
         let mut exchange = plane.forward(&Request::get(authority, target));
         assert_eq!(last(&exchange.pick().unwrap()), 9, "{authority}{target}");
@@ -80,7 +81,7 @@ fn the_default_backend_takes_what_no_rule_takes() {
 #[test]
 fn a_default_backend_whose_pool_comes_later_is_taken_up() {
     let mut plane = Plane::new();
-    plane.tune(|tuning| tuning.default_backend = Some((pool_key("late"), service("late"))));
+    plane.tune(|settings| settings.default_backend = Some((pool_key("late"), service("late"))));
     assert_eq!(plane.answer(&Request::get("b.example", "/")).status, StatusCode::NOT_FOUND);
     plane.pool("late", Balance::RoundRobin, &[3]);
     let mut exchange = plane.forward(&Request::get("b.example", "/"));
@@ -198,16 +199,16 @@ fn a_host_with_tls_redirects_http() {
 
     let claimed = Request::get("a.example", "/").with("x-forwarded-proto", "https");
     assert_eq!(plane.answer(&claimed).status, StatusCode::PERMANENT_REDIRECT, "an untrusted claim");
-    plane.tune(|tuning| {
-        tuning.forwarded.use_headers = true;
-        tuning.http_redirect_code = 301;
+    plane.tune(|settings| {
+        settings.forwarded.use_headers = true;
+        settings.http_redirect_code = 301;
     });
     plane.forward(&claimed);
     let elsewhere = Request::get("a.example", "/x").with("x-forwarded-host", "www.example:99");
     let answer = plane.answer(&elsewhere);
     assert_eq!(answer.status, StatusCode::MOVED_PERMANENTLY);
     assert_eq!(field(&answer, "location"), Some("https://www.example/x"));
-    plane.tune(|tuning| tuning.ssl_redirect = false);
+    plane.tune(|settings| settings.ssl_redirect = false);
     plane.forward(&elsewhere);
 }
 
@@ -229,7 +230,7 @@ fn a_request_without_host_was_redirected_to_a_url_without_host() {
         assert!(field(&plane.answer(&Request::get("b.example", target)), "location").is_some(), "{target}");
     }
     // A trusted proxy may say what is no host.
-    plane.tune(|tuning| tuning.forwarded.use_headers = true);
+    plane.tune(|settings| settings.forwarded.use_headers = true);
     for (named, location) in [("c.example", "https://c.example/secure"), ("c/d", "https://b.example/secure")]
     {
         let request = Request::get("b.example", "/secure").with("x-forwarded-host", named);

@@ -37,7 +37,7 @@ fn told(
 ) -> HeaderMap {
     let mut head = headers(fields);
     let rules = ForwardedRules::compile(settings);
-    let id = request_id(&head, &Tuning::default());
+    let id = request_id(&head, &GlobalSettings::default());
     let authority = HeaderValue::from_static("a.example:8080");
     let forwarding = Forwarding {
         connection,
@@ -240,11 +240,11 @@ fn fields_count_on_a_proxied_connection_where_its_source_is_trusted() {
 
 #[test]
 fn a_request_id_is_made_unless_that_is_off() {
-    let made = request_id(&headers(&[("x-request-id", "")]), &Tuning::default()).unwrap();
+    let made = request_id(&headers(&[("x-request-id", "")]), &GlobalSettings::default()).unwrap();
     let made = made.to_str().unwrap();
     assert_eq!(made.len(), 32);
     assert!(made.bytes().all(|digit| matches!(digit, b'0'..=b'9' | b'a'..=b'f')), "{made}");
-    let off = Tuning { generate_request_id: false, ..Tuning::default() };
+    let off = GlobalSettings { generate_request_id: false, ..GlobalSettings::default() };
     assert_eq!(request_id(&headers(&[]), &off), None);
     assert_eq!(request_id(&headers(&CLAIMS), &off).unwrap(), "mine");
 }

@@ -92,16 +92,16 @@ fn the_endpoint_with_the_fewest_requests_gets_the_next_and_equals_have_turns() {
 }
 
 #[test]
-fn what_a_pool_leaves_open_is_as_the_tuning_has_it_now() {
+fn settings_that_a_pool_omits_are_the_current_global_ones() {
     let (fixture, pool) = Fixture::with_pool(Balance::Inherit, &[1, 2]);
     let own = fixture.put_pool(Balance::RoundRobin, "own");
     let _busy = endpoint(&pool, 1).enter();
     assert_eq!(count((0..10).map(|_| pick(&pool))), HashMap::from([(1, 5), (2, 5)]));
-    let tuning = sluice_config::Tuning { balance: Balance::LeastConnections, ..Default::default() };
-    fixture.registry.apply(&Delta { tuning: Some(Arc::new(tuning)), ..Delta::default() });
+    let settings = sluice_config::GlobalSettings { balance: Balance::LeastConnections, ..Default::default() };
+    fixture.registry.apply(&Delta { settings: Some(Arc::new(settings)), ..Delta::default() });
     assert_eq!(count((0..10).map(|_| pick(&pool))), HashMap::from([(2, 10)]));
     assert_eq!(count((0..10).map(|_| pick(&own))), HashMap::from([(1, 5), (2, 5)]));
-    fixture.registry.apply(&Delta { tuning: Some(Arc::default()), ..Delta::default() });
+    fixture.registry.apply(&Delta { settings: Some(Arc::default()), ..Delta::default() });
     assert_eq!(pool.balance(), Balance::RoundRobin);
 }
 

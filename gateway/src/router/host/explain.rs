@@ -11,7 +11,7 @@ use crate::router::predicate::Missing;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reason {
     /// It takes the request.
-    Taken,
+    Matches,
     /// It would take it, but a rule before it does.
     TakenBefore,
     /// It is for other paths.
@@ -27,7 +27,7 @@ pub enum Reason {
 impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Taken => f.write_str("takes it"),
+            Self::Matches => f.write_str("takes it"),
             Self::TakenBefore => f.write_str("a rule before it takes it"),
             Self::Path => f.write_str("for other paths"),
             Self::Method => f.write_str("for another method"),
@@ -54,7 +54,7 @@ impl<T, H> CompiledHost<T, H> {
                 Some(Missing::Header(name)) => Reason::Header(name.to_string()),
                 Some(Missing::Query(name)) => Reason::Query(name.to_owned()),
                 None if std::mem::replace(&mut taken, true) => Reason::TakenBefore,
-                None => Reason::Taken,
+                None => Reason::Matches,
             }
         };
         (0..).zip(&self.rules).map(reason).collect()

@@ -98,7 +98,7 @@ fn a_proxied_request_has_the_line_of_nginx() {
     let format = LogFormat::default();
     let line = format.request(&LoggedHead { head: &head, path: Some("/a"), access_scheme: b"http" });
     let (connection, attempts) = (connection(false), attempts());
-    let facts = LogRecord {
+    let record = LogRecord {
         client: "192.0.2.7".parse().unwrap(),
         method: Some(&Method::GET),
         status: 200,
@@ -111,7 +111,7 @@ fn a_proxied_request_has_the_line_of_nginx() {
         ..refused(&connection)
     };
     let mut out = Vec::new();
-    format.write(&line, &facts, &mut out);
+    format.write(&line, &record, &mut out);
     assert!(line.response.is_none() && !format.wants_response());
     assert_eq!(
         without_time(&out),
@@ -170,7 +170,7 @@ fn every_variable_is_written() {
     };
     let service = ServiceRef { namespace: "shop".into(), name: "web".into(), port: "80".into() };
     let attempts = attempts();
-    let facts = LogRecord {
+    let record = LogRecord {
         method: Some(&Method::POST),
         version: Version::HTTP_2,
         authority: head.authority,
@@ -260,7 +260,7 @@ fn every_variable_is_written() {
                 format.sent(&mut line, &self::headers(&[("x-from", "gateway")]));
             }
             let mut out = Vec::new();
-            format.write(&line, &facts, &mut out);
+            format.write(&line, &record, &mut out);
             assert_eq!(str::from_utf8(&out).unwrap(), format!("<{text}>\n"), "${name}");
         }
     }
@@ -274,7 +274,7 @@ fn every_variable_is_written() {
     ] {
         let format = of(LogVariable::named(name).unwrap(), LogEscape::Hex);
         let mut out = Vec::new();
-        format.write(&format.refused(b""), &facts, &mut out);
+        format.write(&format.refused(b""), &record, &mut out);
         let text = str::from_utf8(&out).unwrap().trim_end().trim_matches(['<', '>']);
         assert!(regex::Regex::new(pattern).unwrap().is_match(text), "${name}: {text}");
     }

@@ -1,7 +1,7 @@
 //! Which certificate a name gets, without a handshake.
 
 use sluice_config::certificate::CertificateFacts;
-use sluice_config::{Generation, Host, HostName, HostPattern, ListenerId, PrivateKey, Tuning};
+use sluice_config::{Generation, GlobalSettings, Host, HostName, HostPattern, ListenerId, PrivateKey};
 use sluice_testing::certificate::TestCertificate;
 
 use super::*;
@@ -38,8 +38,9 @@ fn host(group: &str, pattern: HostPattern, tls: Option<Option<&str>>) -> Delta {
 }
 
 fn default(name: Option<&str>, use_http2: bool) -> Delta {
-    let tuning = Tuning { default_certificate: name.map(id), use_http2, ..Tuning::default() };
-    Delta { tuning: Some(Arc::new(tuning)), ..Delta::default() }
+    let settings =
+        GlobalSettings { default_certificate: name.map(id), use_http2, ..GlobalSettings::default() };
+    Delta { settings: Some(Arc::new(settings)), ..Delta::default() }
 }
 
 fn name(name: &str) -> HostName {

@@ -49,7 +49,7 @@ pub(super) struct Connection {
     /// Sends nothing itself: each request has a clone. A handle that has sent a request with a body
     /// remembers its stream, and `poll_ready` replaces the waker of that stream's upload.
     requests: Mutex<SendRequest<Bytes>>,
-    pub(super) facts: Arc<ConnectionState>,
+    pub(super) state: Arc<ConnectionState>,
     socket: RawFd,
     pub(super) made: Instant,
     /// Requests that are on it.
@@ -95,7 +95,7 @@ impl Connection {
         coming: Coming,
     ) -> Result<Arc<Self>, FailureKind> {
         let Made { stream: transport, place, .. } = made;
-        let (facts, socket) = (Arc::<ConnectionState>::default(), transport.descriptor());
+        let (state, socket) = (Arc::<ConnectionState>::default(), transport.descriptor());
         let mut options = Builder::new();
         options
             .enable_push(false)
@@ -107,12 +107,12 @@ impl Connection {
             .max_header_list_size(MAX_HEAD as u32)
             .max_concurrent_reset_streams(RESETS)
             .max_local_error_reset_streams(Some(OWN_RESETS));
-        let begun = options.handshake::<_, Bytes>(Stream::new(transport, facts.clone())).await;
+        let begun = options.handshake::<_, Bytes>(Stream::new(transport, state.clone())).await;
         let (requests, connection) = begun.map_err(|_| FailureKind::Handshake)?;
-        tokio::spawn(run(connection, facts.clone(), coming, place));
+        tokio::spawn(run(connection, state.clone(), coming, place));
         Ok(Arc::new(Self {
             requests: Mutex::new(requests),
-            facts,
+            state,
             socket,
             made: Instant::now(),
             streams: AtomicUsize::new(0),
@@ -147,13 +147,13 @@ impl Connection {
         self.streams.store(streams + 1, Relaxed);
         self.served.fetch_add(1, Relaxed);
         self.idle_for.store(millis(upstream.keep_alive.idle), Relaxed);
-        let (written, heard) = (self.facts.written.load(Relaxed), self.facts.heard.load(Relaxed));
+        let (written, heard) = (self.state.written.load(Relaxed), self.state.heard.load(Relaxed));
         Some(StreamPermit { connection: self.clone(), reused, written, heard })
     }
 
     /// Whether it gets no more requests: it has ended or is going to, or has served as long or as many as it may.
     pub(super) fn is_over(&self, keep: &KeepAlive, now: Instant) -> bool {
-        self.facts.ended.load(Relaxed)
+        self.state.ended.load(Relaxed)
             || self.served.load(Relaxed) >= keep.requests
             || now.saturating_duration_since(self.made) >= keep.age
     }
@@ -180,14 +180,14 @@ impl Connection {
 /// Moves a connection until it ends.
 async fn run(
     mut connection: h2::client::Connection<Stream, Bytes>,
-    facts: Arc<ConnectionState>,
+    state: Arc<ConnectionState>,
     coming: Coming,
     _place: DescriptorPermit,
 ) {
     let mut coming = Some(coming);
     let mut window = STREAM_WINDOW;
     let ended = poll_fn(|cx| {
-        facts.turn.store(0, Relaxed);
+        state.turn.store(0, Relaxed);
         let wanted = u32::try_from(budget::window(STREAM_WINDOW as usize)).unwrap_or(STREAM_WINDOW);
         // It fails until the endpoint has confirmed the one before.
         if wanted != window && connection.set_initial_window_size(wanted).is_ok() {
@@ -200,7 +200,7 @@ async fn run(
         polled
     })
     .await;
-    facts.ended.store(true, Relaxed);
+    state.ended.store(true, Relaxed);
     if let Err(error) = ended {
         tracing::debug!(%error, "a connection to an endpoint has ended");
     }
@@ -222,16 +222,16 @@ impl StreamPermit {
 
     /// Whether nothing of the request can have come to the endpoint. To be asked when the connection has ended.
     pub(crate) fn is_untouched(&self) -> bool {
-        let facts = &self.connection.facts;
-        let since = facts.written.load(Relaxed).saturating_sub(self.written);
-        since == 0 || facts.undelivered.load(Relaxed) >= since
+        let state = &self.connection.state;
+        let since = state.written.load(Relaxed).saturating_sub(self.written);
+        since == 0 || state.undelivered.load(Relaxed) >= since
     }
 
     /// Lets nobody else have the connection, if nothing has come over it since: the endpoint may be gone without a word.
     pub(crate) fn distrust(&self) {
-        let facts = &self.connection.facts;
-        if facts.heard.load(Relaxed) == self.heard {
-            facts.ended.store(true, Relaxed);
+        let state = &self.connection.state;
+        if state.heard.load(Relaxed) == self.heard {
+            state.ended.store(true, Relaxed);
         }
     }
 }

@@ -23,37 +23,37 @@ const TURN: usize = 256 * 1024;
 pub(super) struct Stream {
     transport: Transport,
     out: Joined,
-    facts: Arc<ConnectionState>,
+    state: Arc<ConnectionState>,
 }
 
 impl Stream {
-    pub(super) fn new(transport: Transport, facts: Arc<ConnectionState>) -> Self {
-        Self { transport, out: Joined::default(), facts }
+    pub(super) fn new(transport: Transport, state: Arc<ConnectionState>) -> Self {
+        Self { transport, out: Joined::default(), state }
     }
 }
 
 impl AsyncRead for Stream {
     fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        let Self { transport, out, facts } = self.get_mut();
+        let Self { transport, out, state } = self.get_mut();
         // Somebody who reads has nothing more to write for now.
         if !out.is_empty() {
             let sent = out.poll_send(cx, transport);
-            facts.written.store(out.sent(), Relaxed);
+            state.written.store(out.sent(), Relaxed);
             if let Poll::Ready(Err(error)) = sent {
                 return Poll::Ready(Err(error));
             }
         }
-        if facts.turn.load(Relaxed) >= TURN {
+        if state.turn.load(Relaxed) >= TURN {
             cx.waker().wake_by_ref();
             return Poll::Pending;
         }
         let before = buf.filled().len();
         let read = std::task::ready!(Pin::new(&mut *transport).poll_read(cx, buf));
         let came = buf.filled().len() - before;
-        facts.turn.fetch_add(came, Relaxed);
-        facts.heard.fetch_add(came as u64, Relaxed);
+        state.turn.fetch_add(came, Relaxed);
+        state.heard.fetch_add(came as u64, Relaxed);
         if read.is_ok() && came == 0 {
-            facts.undelivered.store(undelivered(transport.descriptor()), Relaxed);
+            state.undelivered.store(undelivered(transport.descriptor()), Relaxed);
         }
         Poll::Ready(read)
     }
@@ -69,9 +69,9 @@ impl AsyncWrite for Stream {
         cx: &mut Context<'_>,
         bufs: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        let Self { transport, out, facts } = self.get_mut();
+        let Self { transport, out, state } = self.get_mut();
         let written = out.poll_write(cx, transport, bufs);
-        facts.written.store(out.sent(), Relaxed);
+        state.written.store(out.sent(), Relaxed);
         written
     }
 
@@ -82,9 +82,9 @@ impl AsyncWrite for Stream {
     }
 
     fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let Self { transport, out, facts } = self.get_mut();
+        let Self { transport, out, state } = self.get_mut();
         let flushed = out.poll_flush(cx, transport);
-        facts.written.store(out.sent(), Relaxed);
+        state.written.store(out.sent(), Relaxed);
         flushed
     }
 

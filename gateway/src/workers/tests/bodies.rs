@@ -190,8 +190,8 @@ async fn a_broken_chunk_is_400_ends_the_connection_and_never_becomes_a_request()
 #[tokio::test]
 async fn a_body_that_stops_coming_is_408() {
     let backend = Backend::new().await;
-    let gateway = Gateway::tuned(&[backend.address], |tuning| {
-        tuning.client_body_timeout = std::time::Duration::from_millis(50);
+    let gateway = Gateway::tuned(&[backend.address], |settings| {
+        settings.client_body_timeout = std::time::Duration::from_millis(50);
     })
     .await;
     let mut client = gateway.client().await;

@@ -4,7 +4,7 @@
 use std::sync::atomic::Ordering::SeqCst;
 use std::time::Duration;
 
-use sluice_config::{Tuning, UpstreamProtocol};
+use sluice_config::{GlobalSettings, UpstreamProtocol};
 use sluice_testing::wait::until;
 
 use super::backend::{Backend, request};
@@ -12,7 +12,7 @@ use super::client::{Client, PATIENCE};
 use super::gateway::Gateway;
 use crate::driver::Driver;
 
-async fn direct(backend: &Backend, tune: impl FnOnce(&mut Tuning)) -> Gateway {
+async fn direct(backend: &Backend, tune: impl FnOnce(&mut GlobalSettings)) -> Gateway {
     Gateway::driven(Driver::Direct, &[backend.address], UpstreamProtocol::Http, tune).await
 }
 
@@ -103,7 +103,7 @@ async fn a_trailer_that_belongs_in_a_head_is_left_out_and_the_others_pass() {
         client.read().await;
     })
     .await;
-    let gateway = direct(&backend, |tuning| tuning.upstream_keepalive_connections = 0).await;
+    let gateway = direct(&backend, |settings| settings.upstream_keepalive_connections = 0).await;
     for cut in [1000, 1, 2, 11] {
         let mut client = gateway.client().await;
         for piece in sent.as_bytes().chunks(cut) {
@@ -156,7 +156,7 @@ async fn http_1_0_is_served_without_chunks_and_without_interim_responses() {
 #[tokio::test]
 async fn upstream_connections_serve_so_many_requests_and_say_when_it_is_the_last() {
     let backend = Backend::new().await;
-    let gateway = direct(&backend, |tuning| tuning.upstream_keepalive_requests = 3).await;
+    let gateway = direct(&backend, |settings| settings.upstream_keepalive_requests = 3).await;
     let mut client = gateway.client().await;
     for count in 1..=6 {
         let response = client.get("/x").await;
@@ -167,10 +167,10 @@ async fn upstream_connections_serve_so_many_requests_and_say_when_it_is_the_last
 
 #[tokio::test]
 async fn upstream_connections_have_an_age_and_an_idle_time() {
-    type Tune = fn(&mut Tuning);
+    type Tune = fn(&mut GlobalSettings);
     let tunes: [Tune; 2] = [
-        |tuning| tuning.upstream_keepalive_time = Duration::from_millis(40),
-        |tuning| tuning.upstream_keepalive_timeout = Duration::from_millis(40),
+        |settings| settings.upstream_keepalive_time = Duration::from_millis(40),
+        |settings| settings.upstream_keepalive_timeout = Duration::from_millis(40),
     ];
     for tune in tunes {
         let backend = Backend::new().await;
@@ -192,8 +192,8 @@ async fn no_more_than_so_many_upstream_connections_are_kept() {
     let addresses = [backends[0].address, backends[1].address];
     for (size, connections) in [(2, 1), (1, 4), (0, 4)] {
         let before = [backends[0].connections(), backends[1].connections()];
-        let gateway = Gateway::driven(Driver::Direct, &addresses, UpstreamProtocol::Http, |tuning| {
-            tuning.upstream_keepalive_connections = size;
+        let gateway = Gateway::driven(Driver::Direct, &addresses, UpstreamProtocol::Http, |settings| {
+            settings.upstream_keepalive_connections = size;
         })
         .await;
         let mut client = gateway.client().await;

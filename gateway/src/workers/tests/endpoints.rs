@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use http::Method;
-use sluice_config::{HeaderBuffers, Tuning};
+use sluice_config::{GlobalSettings, HeaderBuffers};
 use sluice_testing::wait::until;
 use tokio::io::AsyncWriteExt;
 
@@ -100,7 +100,8 @@ async fn an_endpoint_that_does_not_speak_tls_is_not_ejected_for_those_who_do_not
 #[tokio::test]
 async fn attempts_without_end_were_never_answered() {
     for tries in [u32::MAX, 0] {
-        let gateway = Gateway::tuned(&[refusing().await], |tuning| tuning.next_upstream_tries = tries).await;
+        let gateway =
+            Gateway::tuned(&[refusing().await], |settings| settings.next_upstream_tries = tries).await;
         let mut client = gateway.client().await;
         assert_eq!(client.get("/x").await.status, 502, "{tries}");
         let (mut client, _) = plain(&gateway).await;
@@ -114,11 +115,11 @@ async fn attempts_without_end_were_never_answered() {
 #[tokio::test]
 async fn no_size_of_a_pool_and_no_time_ends_a_worker() {
     let backend = Backend::new().await;
-    type Tune = fn(&mut Tuning);
+    type Tune = fn(&mut GlobalSettings);
     let tunes: [Tune; 2] = [
-        |tuning| tuning.upstream_keepalive_connections = usize::MAX,
-        |tuning| {
-            *tuning = Tuning {
+        |settings| settings.upstream_keepalive_connections = usize::MAX,
+        |settings| {
+            *settings = GlobalSettings {
                 client_header_timeout: Duration::MAX,
                 client_body_timeout: Duration::MAX,
                 keep_alive: Duration::MAX,
@@ -136,7 +137,7 @@ async fn no_size_of_a_pool_and_no_time_ends_a_worker() {
                 next_upstream_tries: u32::MAX,
                 upstream_keepalive_connections: usize::MAX,
                 upstream_keepalive_requests: u32::MAX,
-                ..Tuning::default()
+                ..GlobalSettings::default()
             };
         },
     ];
@@ -211,8 +212,8 @@ async fn a_first_chunk_that_could_not_be_read_closed_the_connection_without_a_wo
 }
 
 /// Far longer than the test may take.
-fn patient(tuning: &mut Tuning) {
-    tuning.proxy_connect_timeout = 4 * PATIENCE;
+fn patient(settings: &mut GlobalSettings) {
+    settings.proxy_connect_timeout = 4 * PATIENCE;
 }
 
 #[tokio::test]

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use sluice_config::Tuning;
+use sluice_config::GlobalSettings;
 use sluice_testing::wait::until;
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::time::timeout;
@@ -159,7 +159,7 @@ async fn a_head_without_end() {
 async fn a_head_that_is_too_large() {
     let backend = Backend::new().await;
     let gateway =
-        Gateway::tuned(&[backend.address], |tuning| tuning.large_client_header_buffers.count = 1).await;
+        Gateway::tuned(&[backend.address], |settings| settings.large_client_header_buffers.count = 1).await;
     let mut client = Frames::connect(&gateway, &[]).await;
     let long = "a".repeat(120);
     let fields: Vec<(&str, &str)> = (0..110).map(|_| ("x-a", &long[..])).collect();
@@ -280,7 +280,7 @@ async fn stall_uploads(piece: i64) {
     const STALLED: u32 = 8;
     let backend = Backend::new().await;
     let (deaf, _queue) = deaf().await;
-    let patient = |tuning: &mut Tuning| tuning.proxy_connect_timeout = 2 * PATIENCE;
+    let patient = |settings: &mut GlobalSettings| settings.proxy_connect_timeout = 2 * PATIENCE;
     let mut gateway = Gateway::tuned(&[deaf.local_addr().unwrap()], patient).await;
     let mut client = Frames::connect(&gateway, &[]).await;
     let id = |index: u32| 2 * index + 1;
@@ -330,7 +330,8 @@ async fn answers_that_nobody_reads_are_not_collected() {
 #[tokio::test]
 async fn more_streams_than_are_allowed_are_refused() {
     let backend = Backend::new().await;
-    let gateway = Gateway::tuned(&[backend.address], |tuning| tuning.http2_max_concurrent_streams = 4).await;
+    let gateway =
+        Gateway::tuned(&[backend.address], |settings| settings.http2_max_concurrent_streams = 4).await;
     let mut client = Frames::connect(&gateway, &[]).await;
     let streams: Vec<u8> = (0..5).flat_map(|n| get(2 * n + 1, "/wait")).collect();
     client.send(&streams).await;
@@ -416,7 +417,8 @@ async fn malformed_requests_are_answered_but_not_for_ever() {
 async fn a_body_that_does_not_come_is_408() {
     let backend = Backend::new().await;
     let patience = Duration::from_millis(50);
-    let gateway = Gateway::tuned(&[backend.address], |tuning| tuning.client_body_timeout = patience).await;
+    let gateway =
+        Gateway::tuned(&[backend.address], |settings| settings.client_body_timeout = patience).await;
     let (mut client, _) = plain(&gateway).await;
     let request = http::Request::post("http://a.example/x").body(()).unwrap();
     let (response, mut body) = client.send_request(request, false).unwrap();

@@ -4,9 +4,9 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use sluice_config::{
-    Balance, Bind, BindProtocol, Certificate, CertificateId, Change, Delta, Endpoint, EndpointSet, GroupId,
-    Host, HostPattern, HostTls, Listener, ListenerGroup, ListenerId, Pool, PrivateKey, Report, Tuning,
-    UpstreamProtocol,
+    Balance, Bind, BindProtocol, Certificate, CertificateId, Change, Delta, Endpoint, EndpointSet,
+    GlobalSettings, GroupId, Host, HostPattern, HostTls, Listener, ListenerGroup, ListenerId, Pool,
+    PrivateKey, Report, UpstreamProtocol,
 };
 use sluice_testing::certificate::TestCertificate;
 
@@ -35,14 +35,14 @@ impl Gateway {
         Self::with(endpoints, UpstreamProtocol::Http, |_| ()).await
     }
 
-    pub(super) async fn tuned(endpoints: &[SocketAddr], tune: impl FnOnce(&mut Tuning)) -> Self {
+    pub(super) async fn tuned(endpoints: &[SocketAddr], tune: impl FnOnce(&mut GlobalSettings)) -> Self {
         Self::with(endpoints, UpstreamProtocol::Http, tune).await
     }
 
     pub(super) async fn with(
         endpoints: &[SocketAddr],
         protocol: UpstreamProtocol,
-        tune: impl FnOnce(&mut Tuning),
+        tune: impl FnOnce(&mut GlobalSettings),
     ) -> Self {
         Self::driven(driver(), endpoints, protocol, tune).await
     }
@@ -52,14 +52,14 @@ impl Gateway {
         driver: Driver,
         endpoints: &[SocketAddr],
         protocol: UpstreamProtocol,
-        tune: impl FnOnce(&mut Tuning),
+        tune: impl FnOnce(&mut GlobalSettings),
     ) -> Self {
         let mut plane = Plane::new();
-        plane.tune(|tuning| {
+        plane.tune(|settings| {
             // Most of these tests are about bodies that pass as they come.
-            tuning.request_buffering = false;
-            tuning.body_limit = 0;
-            tune(tuning);
+            settings.request_buffering = false;
+            settings.body_limit = 0;
+            tune(settings);
         });
         let (certificates, listeners, drain) =
             (CertificateStore::new().unwrap(), Listeners::new(), Drain::new());

@@ -5,7 +5,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use h2::client::{SendRequest, handshake};
 use http::{Method, Request};
-use sluice_config::Tuning;
+use sluice_config::GlobalSettings;
 use sluice_testing::wait::until;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpSocket, TcpStream};
@@ -174,7 +174,7 @@ async fn a_response_was_cut_off_because_its_client_read_slowly() {
         }
     })
     .await;
-    let gateway = Gateway::tuned(&[backend.address], |tuning| tuning.keep_alive = Duration::ZERO).await;
+    let gateway = Gateway::tuned(&[backend.address], |settings| settings.keep_alive = Duration::ZERO).await;
     let socket = TcpSocket::new_v4().unwrap();
     socket.set_recv_buffer_size(4096).unwrap();
     let mut slow = Frames::over(socket.connect(gateway.http).await.unwrap(), &[(4, 1 << 24)]).await;
@@ -200,9 +200,9 @@ async fn a_response_was_cut_off_because_its_client_read_slowly() {
 }
 
 /// Times that a test can wait for.
-fn hasty(tuning: &mut Tuning) {
-    tuning.keep_alive = Duration::from_millis(50);
-    tuning.client_header_timeout = Duration::from_secs(1);
+fn hasty(settings: &mut GlobalSettings) {
+    settings.keep_alive = Duration::from_millis(50);
+    settings.client_header_timeout = Duration::from_secs(1);
 }
 
 #[tokio::test]
@@ -227,7 +227,7 @@ async fn idle_connections_end() {
 #[tokio::test]
 async fn a_connection_that_is_not_kept_alive_gets_its_first_request_served() {
     let backend = Backend::new().await;
-    let gateway = Gateway::tuned(&[backend.address], |tuning| tuning.keep_alive = Duration::ZERO).await;
+    let gateway = Gateway::tuned(&[backend.address], |settings| settings.keep_alive = Duration::ZERO).await;
     // It has more than enough time to end before the request.
     let mut client = Frames::connect(&gateway, &[]).await;
     let began = std::time::Instant::now();
@@ -253,7 +253,7 @@ async fn a_connection_that_is_not_kept_alive_gets_its_first_request_served() {
 #[tokio::test]
 async fn so_many_requests_and_then_goaway() {
     let backend = Backend::new().await;
-    let gateway = Gateway::tuned(&[backend.address], |tuning| tuning.keep_alive_requests = 5).await;
+    let gateway = Gateway::tuned(&[backend.address], |settings| settings.keep_alive_requests = 5).await;
     let (mut client, ended) = plain(&gateway).await;
     for _ in 0..5 {
         assert_eq!(get(&mut client, "http://a.example/x").await.0, 200);
@@ -272,7 +272,7 @@ async fn so_many_requests_and_then_goaway() {
 
 #[tokio::test]
 async fn prior_knowledge_is_no_use_where_http2_is_off() {
-    let gateway = Gateway::tuned(&[], |tuning| tuning.use_http2 = false).await;
+    let gateway = Gateway::tuned(&[], |settings| settings.use_http2 = false).await;
     let mut client = gateway.client().await;
     client.send("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0").await;
     let response = client.response().await;
@@ -349,7 +349,7 @@ async fn names_that_http1_cannot_have_reach_no_endpoint() {
     for ignored in [true, false] {
         let backend = Backend::new().await;
         let gateway =
-            Gateway::tuned(&[backend.address], |tuning| tuning.ignore_invalid_headers = ignored).await;
+            Gateway::tuned(&[backend.address], |settings| settings.ignore_invalid_headers = ignored).await;
         let mut client = Frames::connect(&gateway, &[]).await;
         let fields = request("GET", "/x", &[("x-\"a\"", "1"), ("x-b", "2")]);
         client.send(&frame(HEADERS, END_HEADERS | END_STREAM, 1, &fields)).await;

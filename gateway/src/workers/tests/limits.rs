@@ -13,7 +13,7 @@ use crate::driver::Driver;
 async fn idle_connections_end_after_a_while() {
     let backend = Backend::new().await;
     let gateway =
-        Gateway::tuned(&[backend.address], |tuning| tuning.keep_alive = Duration::from_millis(50)).await;
+        Gateway::tuned(&[backend.address], |settings| settings.keep_alive = Duration::from_millis(50)).await;
     let mut client = gateway.client().await;
     assert!(client.get("/x").await.keeps_alive());
     client.ends().await;
@@ -22,7 +22,7 @@ async fn idle_connections_end_after_a_while() {
 #[tokio::test]
 async fn without_keep_alive_every_answer_is_the_last() {
     let backend = Backend::new().await;
-    let gateway = Gateway::tuned(&[backend.address], |tuning| tuning.keep_alive = Duration::ZERO).await;
+    let gateway = Gateway::tuned(&[backend.address], |settings| settings.keep_alive = Duration::ZERO).await;
     let mut client = gateway.client().await;
     assert!(!client.get("/x").await.keeps_alive());
     client.ends().await;
@@ -31,7 +31,7 @@ async fn without_keep_alive_every_answer_is_the_last() {
 #[tokio::test]
 async fn connections_serve_so_many_requests() {
     let backend = Backend::new().await;
-    let gateway = Gateway::tuned(&[backend.address], |tuning| tuning.keep_alive_requests = 3).await;
+    let gateway = Gateway::tuned(&[backend.address], |settings| settings.keep_alive_requests = 3).await;
     let mut client = gateway.client().await;
     assert!(client.get("/1").await.keeps_alive());
     assert!(client.get("/2").await.keeps_alive());
@@ -43,7 +43,7 @@ async fn connections_serve_so_many_requests() {
 async fn at_the_limit_the_oldest_idle_connection_makes_room() {
     let backend = Backend::new().await;
     // For each of two workers.
-    let gateway = Gateway::tuned(&[backend.address], |tuning| tuning.max_connections = 1).await;
+    let gateway = Gateway::tuned(&[backend.address], |settings| settings.max_connections = 1).await;
     let mut first = gateway.client().await;
     until("it is admitted", || gateway.drain.connections() == 1).await;
     let mut second = gateway.client().await;
@@ -60,7 +60,7 @@ async fn at_the_limit_the_oldest_idle_connection_makes_room() {
 #[tokio::test]
 async fn an_idle_connection_of_another_worker_makes_room_too() {
     let backend = Backend::new().await;
-    let gateway = Gateway::tuned(&[backend.address], |tuning| tuning.max_connections = 4).await;
+    let gateway = Gateway::tuned(&[backend.address], |settings| settings.max_connections = 4).await;
     // Silent ones, on whichever worker has accepted them.
     let mut silent = Vec::new();
     for count in 1..=8 {
@@ -89,7 +89,7 @@ async fn a_new_pool_size_takes_effect_for_new_connections() {
     let mut gateway =
         Gateway::driven(Driver::Proxy, &[backend.address], UpstreamProtocol::Http, |_| ()).await;
     assert_eq!(gateway.client().await.get("/x").await.status, 200);
-    gateway.plane.tune(|tuning| tuning.upstream_keepalive_connections = 7);
+    gateway.plane.tune(|settings| settings.upstream_keepalive_connections = 7);
     assert_eq!(gateway.client().await.get("/x").await.status, 200);
     assert_eq!(backend.connections(), 2, "the new pool is empty");
 }

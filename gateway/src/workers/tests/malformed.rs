@@ -68,7 +68,7 @@ async fn a_client_that_still_sends_can_read_its_answer() {
 #[tokio::test]
 async fn a_slow_head_is_408_and_silence_is_silence() {
     let gateway =
-        Gateway::tuned(&[], |tuning| tuning.client_header_timeout = Duration::from_millis(80)).await;
+        Gateway::tuned(&[], |settings| settings.client_header_timeout = Duration::from_millis(80)).await;
     let mut silent = gateway.client().await;
     let mut slow = gateway.client().await;
     slow.send("GET / HTTP/1.1\r\n").await;

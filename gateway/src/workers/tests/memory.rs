@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use sluice_config::{
-    Authorisation, Balance, ErrorPages, ExternalAuth, Piece, Policies, Rule, Template, Tuning,
+    Authorisation, Balance, ErrorPages, ExternalAuth, GlobalSettings, Piece, Policies, Rule, Template,
     UpstreamProtocol,
 };
 use sluice_testing::wait::until;
@@ -53,7 +53,7 @@ async fn generous() -> Backend {
 #[tokio::test]
 async fn forty_clients_with_shut_windows_held_two_hundred_mebibytes() {
     let backend = generous().await;
-    let gateway = Gateway::tuned(&[backend.address], |tuning| tuning.body_memory = BUDGET).await;
+    let gateway = Gateway::tuned(&[backend.address], |settings| settings.body_memory = BUDGET).await;
     let budget = &gateway.plane.state.budget;
     let mut clients = Vec::new();
     let mut most = 0;
@@ -90,7 +90,7 @@ async fn forty_clients_with_shut_windows_held_two_hundred_mebibytes() {
 #[tokio::test]
 async fn heads_made_of_references_held_a_hundred_mebibytes() {
     let backend = Backend::new().await;
-    let gateway = Gateway::tuned(&[backend.address], |tuning| tuning.body_memory = 1 << 20).await;
+    let gateway = Gateway::tuned(&[backend.address], |settings| settings.body_memory = 1 << 20).await;
     let large = "x".repeat(7000);
     let mut clients = Vec::new();
     let mut refused = 0;
@@ -136,7 +136,7 @@ async fn worded(gate: &Arc<Semaphore>) -> (Backend, Backend, Gateway) {
         }
     })
     .await;
-    let mut gateway = Gateway::tuned(&[web.address], |tuning| tuning.body_memory = BUDGET).await;
+    let mut gateway = Gateway::tuned(&[web.address], |settings| settings.body_memory = BUDGET).await;
     gateway.plane.pool("pages", Balance::RoundRobin, &[]);
     gateway.endpoints_of("pages", &[pages.address]);
     let backend = Some((pool_key("pages"), service("pages")));
@@ -184,7 +184,7 @@ async fn error_pages_took_as_much_as_they_liked() {
 #[tokio::test]
 async fn pipelined_requests_and_slow_heads_count() {
     let backend = Backend::new().await;
-    let gateway = Gateway::tuned(&[backend.address], |tuning| tuning.body_memory = 1 << 20).await;
+    let gateway = Gateway::tuned(&[backend.address], |settings| settings.body_memory = 1 << 20).await;
     let budget = &gateway.plane.state.budget;
     let next = format!("GET /next HTTP/1.1\r\nHost: a.example\r\nX-Large: {}\r\n\r\n", "x".repeat(4000));
     let mut clients = Vec::new();
@@ -247,7 +247,7 @@ async fn what_endpoints_of_http2_had_sent_ahead_was_not_counted() {
         return;
     }
     const STREAMS: usize = 32;
-    let tune = |tuning: &mut Tuning| tuning.body_memory = 64 << 20;
+    let tune = |settings: &mut GlobalSettings| settings.body_memory = 64 << 20;
     let gateway = Gateway::with(&[boundless().await], UpstreamProtocol::Grpc, tune).await;
     let budget = &gateway.plane.state.budget;
     let mut client = Frames::connect(&gateway, &[(INITIAL_WINDOW, 0)]).await;
@@ -289,10 +289,10 @@ async fn forty_clients_with_shut_windows_starved_all_others() {
         }
     })
     .await;
-    let tune = |tuning: &mut Tuning| {
-        tuning.body_memory = SMALL;
+    let tune = |settings: &mut GlobalSettings| {
+        settings.body_memory = SMALL;
         // As it is without a word from anybody.
-        tuning.request_buffering = true;
+        settings.request_buffering = true;
     };
     let gateway = Gateway::tuned(&[generous.address], tune).await;
     let budget = &gateway.plane.state.budget;
@@ -339,7 +339,7 @@ async fn request_bodies_that_wait_for_authorisation_were_outside_the_budget() {
         std::future::pending::<()>().await;
     })
     .await;
-    let mut gateway = Gateway::tuned(&[web.address], |tuning| tuning.body_memory = 2 * BUDGET).await;
+    let mut gateway = Gateway::tuned(&[web.address], |settings| settings.body_memory = 2 * BUDGET).await;
     gateway.plane.pool("auth", Balance::RoundRobin, &[]);
     gateway.endpoints_of("auth", &[silent.address]);
     let authorisation = Authorisation::Own(Arc::new(ExternalAuth {
@@ -393,7 +393,7 @@ async fn request_bodies_that_wait_for_authorisation_were_outside_the_budget() {
 async fn what_pingora_reads_ahead_was_not_counted() {
     const STREAMS: u32 = 8;
     let backend = generous().await;
-    let tune = |tuning: &mut Tuning| tuning.body_memory = 8 * BUDGET;
+    let tune = |settings: &mut GlobalSettings| settings.body_memory = 8 * BUDGET;
     let gateway = Gateway::driven(Driver::Proxy, &[backend.address], UpstreamProtocol::Http, tune).await;
     let budget = &gateway.plane.state.budget;
     let mut client = Frames::connect(&gateway, &[(INITIAL_WINDOW, 0)]).await;

@@ -280,9 +280,10 @@ async fn an_endpoint_that_takes_nothing_ends_it_after_the_send_timeout() {
         std::future::pending::<()>().await;
     })
     .await;
-    let gateway =
-        Gateway::tuned(&[backend.address], |tuning| tuning.proxy_send_timeout = Duration::from_millis(300))
-            .await;
+    let gateway = Gateway::tuned(&[backend.address], |settings| {
+        settings.proxy_send_timeout = Duration::from_millis(300)
+    })
+    .await;
     let mut client = upgraded(&gateway).await;
     let piece = vec![b'x'; 64 * 1024];
     let broken = async { while client.stream.write(&piece).await.is_ok() {} };
@@ -358,7 +359,7 @@ async fn an_upgrade_is_asked_for_where_no_connection_is_kept_too() {
     })
     .await;
     let gateway =
-        Gateway::tuned(&[backend.address], |tuning| tuning.upstream_keepalive_connections = 0).await;
+        Gateway::tuned(&[backend.address], |settings| settings.upstream_keepalive_connections = 0).await;
     let mut client = gateway.client().await;
     client.send(UPGRADE).await;
     let body = client.response().await.body;
@@ -369,7 +370,7 @@ async fn an_upgrade_is_asked_for_where_no_connection_is_kept_too() {
 async fn silence_of_both_sides_ends_after_the_read_timeout() {
     let backend = shouting().await;
     let limit = Duration::from_millis(100);
-    let gateway = Gateway::tuned(&[backend.address], |tuning| tuning.proxy_read_timeout = limit).await;
+    let gateway = Gateway::tuned(&[backend.address], |settings| settings.proxy_read_timeout = limit).await;
     let mut client = gateway.client().await;
     let began = Instant::now();
     client.send(UPGRADE).await;
@@ -383,7 +384,7 @@ async fn silence_of_both_sides_ends_after_the_read_timeout() {
 async fn the_time_for_a_body_is_none_for_an_upgraded_connection() {
     let backend = shouting().await;
     let limit = Duration::from_millis(10);
-    let gateway = Gateway::tuned(&[backend.address], |tuning| tuning.client_body_timeout = limit).await;
+    let gateway = Gateway::tuned(&[backend.address], |settings| settings.client_body_timeout = limit).await;
     let mut client = upgraded(&gateway).await;
     assert_eq!(client.until(";").await, "ready;");
     for _ in 0..3 {

@@ -164,9 +164,9 @@ async fn nonsense_from_an_endpoint_is_502() {
 #[tokio::test]
 async fn an_endpoint_that_does_not_answer_is_504() {
     let backend = Backend::new().await;
-    let gateway = Gateway::tuned(&[backend.address], |tuning| {
-        tuning.proxy_read_timeout = Duration::from_millis(50);
-        tuning.next_upstream_tries = 1;
+    let gateway = Gateway::tuned(&[backend.address], |settings| {
+        settings.proxy_read_timeout = Duration::from_millis(50);
+        settings.next_upstream_tries = 1;
     })
     .await;
     let mut client = gateway.client().await;
@@ -272,8 +272,8 @@ async fn an_answer_that_is_retried_elsewhere_leaves_its_connection_in_the_pool()
     let backend = Backend::new().await;
     let endpoints = [unavailable.address, backend.address];
     // Pingora closes a connection whose response is not relayed.
-    let gateway = Gateway::driven(Driver::Direct, &endpoints, UpstreamProtocol::Http, |tuning| {
-        tuning.next_upstream.http_503 = true;
+    let gateway = Gateway::driven(Driver::Direct, &endpoints, UpstreamProtocol::Http, |settings| {
+        settings.next_upstream.http_503 = true;
     })
     .await;
     // One connection, which is one worker's.

@@ -1,6 +1,6 @@
 //! The admission webhook, and checks of what objects say.
 
-use super::super::value::Place::{Nowhere, To};
+use super::super::value::Destination::{Nowhere, To};
 use super::super::value::Value::{Bool, File, Listen};
 use super::{Flag, flag};
 

@@ -1,6 +1,6 @@
 //! Which Ingress objects are served.
 
-use super::super::value::Place::To;
+use super::super::value::Destination::To;
 use super::super::value::Value::{Bool, OptionalText, Selector, Text};
 use super::{Flag, flag};
 

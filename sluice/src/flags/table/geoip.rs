@@ -1,6 +1,6 @@
 //! GeoIP databases.
 
-use super::super::value::Place::Nowhere;
+use super::super::value::Destination::Nowhere;
 use super::super::value::Value::{Duration, Int, List, Text};
 use super::{Flag, flag};
 

@@ -1,6 +1,6 @@
 //! Ports, and what of TLS is not certificates.
 
-use super::super::value::Place::{Noted, Nowhere, To};
+use super::super::value::Destination::{Noted, Nowhere, To};
 use super::super::value::Value::{Bool, Int, Ip, Port, Text, UrlPath};
 use super::{Flag, flag};
 

@@ -1,7 +1,7 @@
 //! The flags of klog, which ingress-nginx's users have in their manifests. Verbosity counts; the rest decides
 //! about log files that Sluice does not write.
 
-use super::super::value::Place::{Nowhere, To};
+use super::super::value::Destination::{Nowhere, To};
 use super::super::value::Value::{Bool, Int, Text};
 use super::{Flag, flag};
 

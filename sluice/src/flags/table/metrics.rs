@@ -1,6 +1,6 @@
 //! Request metrics.
 
-use super::super::value::Place::{Nowhere, To};
+use super::super::value::Destination::{Nowhere, To};
 use super::super::value::Value::{Bool, Buckets, Float, Int, List};
 use super::{Flag, flag};
 

@@ -1,6 +1,6 @@
 //! Sluice's own flags, and those about the life of the process.
 
-use super::super::value::Place::To;
+use super::super::value::Destination::To;
 use super::super::value::Value::{Address, Bool, Driver, Duration, File, Seconds};
 use super::{Flag, flag};
 

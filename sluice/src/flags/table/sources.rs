@@ -1,6 +1,6 @@
 //! Where the configuration comes from.
 
-use super::super::value::Place::{Nowhere, To};
+use super::super::value::Destination::{Nowhere, To};
 use super::super::value::Value::{Bool, Duration, File, Float, Int, Object, OptionalText};
 use super::{Flag, flag};
 

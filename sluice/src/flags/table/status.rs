@@ -1,6 +1,6 @@
 //! What is written back to a cluster, and by whom. From a folder of manifests there is nowhere to write to.
 
-use super::super::value::Place::To;
+use super::super::value::Destination::To;
 use super::super::value::Value::{Bool, Duration, List, Object, Seconds, Text};
 use super::{Flag, flag};
 

@@ -7,7 +7,7 @@ use tokio::sync::Semaphore;
 
 use sluice_config::NamespacedName;
 
-use super::super::contact::Contact;
+use super::super::api_health::ApiHealth;
 use super::super::known::Version;
 use super::super::{client, plan};
 use super::*;
@@ -16,15 +16,15 @@ use crate::panic_guard::PanicGuard;
 use crate::store::{Object, Prune};
 
 fn reader() -> Reader {
-    let contact = Contact::new();
+    let api_health = ApiHealth::new();
     let config = kube::Config::new("http://127.0.0.1:1".parse().unwrap());
-    let client = client::of_watches(&config, &contact).unwrap();
+    let client = client::of_watches(&config, &api_health).unwrap();
     let (events, _) = mpsc::channel(1);
     let options = Options::default();
     let watcher = |(number, scope)| Watcher {
         fetches: Arc::new(Semaphore::new(1)),
         client: client.clone(),
-        contact: contact.clone(),
+        api_health: api_health.clone(),
         prune: Prune::new(&options),
         events: events.clone(),
         number,
@@ -32,7 +32,7 @@ fn reader() -> Reader {
         _guard: PanicGuard::default(),
     };
     let watchers = plan::plan(&options).into_iter().enumerate().map(watcher).collect();
-    Reader::new(watchers, Needs::nothing(), contact.subscribe())
+    Reader::new(watchers, Needs::nothing(), api_health.subscribe())
 }
 
 fn say(reader: &mut Reader, kind: Kind, what: What) -> Option<Batch> {

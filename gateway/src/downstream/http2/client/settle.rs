@@ -17,7 +17,7 @@ impl Client {
         if self.awaits_continue || self.body.is_end_stream() {
             return;
         }
-        let most = worker.state.tuning().client_body_timeout;
+        let most = worker.state.settings().client_body_timeout;
         self.open.reads(self.framing.left());
         let drop_rest = async {
             let mut dropped = 0;

@@ -13,7 +13,7 @@ pub(super) fn settings() -> Vec<Key> {
             "",
             "Responses with these statuses, of endpoints and of the gateway, are replaced by the default \
              backend's response.",
-            |settings, value| settings.tuning.custom_http_errors = value,
+            |settings, value| settings.global.custom_http_errors = value,
         )
         .unreadable(Unreadable::SkipEntries, Reference::SkipEntries, ""),
         Key::served(
@@ -21,7 +21,7 @@ pub(super) fn settings() -> Vec<Key> {
             value::bool(),
             "false",
             "Keep responses of endpoints unchanged even if custom-http-errors lists their status.",
-            |settings, value| settings.tuning.keeps_error_responses = value,
+            |settings, value| settings.global.keeps_error_responses = value,
         ),
     ]
 }

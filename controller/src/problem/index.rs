@@ -58,18 +58,18 @@ impl ProblemChanges {
 
 /// All problems.
 #[derive(Debug, Default)]
-pub(crate) struct Book {
+pub(crate) struct ProblemIndex {
     found: HashMap<Finder, Box<[Arc<Problem>]>>,
     /// Each problem once, with the number of its finders.
     standing: BTreeMap<Arc<Problem>, u32>,
-    /// For each problem touched since the last call of [`Book::take_changes`]: whether it stood
+    /// For each problem touched since the last call of [`ProblemIndex::take_changes`]: whether it stood
     /// then.
     touched: BTreeMap<Arc<Problem>, bool>,
     /// Whether problems of nodes are reported.
     nodes_count: bool,
 }
 
-impl Book {
+impl ProblemIndex {
     /// Replaces the problems of `finder`.
     pub(crate) fn put(&mut self, finder: Finder, problems: Vec<Problem>) {
         let old = self.found.get(&finder).map(|old| &**old).unwrap_or_default();
@@ -160,28 +160,28 @@ mod tests {
 
     #[test]
     fn a_problem_stands_while_anybody_finds_it_and_comes_and_goes_once() {
-        let mut book = Book::default();
-        book.put(Finder::Source, vec![problem("a"), problem("b")]);
-        book.put(Finder::Start, vec![problem("b")]);
-        assert_eq!(fields(&book.take_changes().appeared), ["a", "b"]);
-        book.put(Finder::Source, vec![problem("c")]);
-        let changes = book.take_changes();
+        let mut index = ProblemIndex::default();
+        index.put(Finder::Source, vec![problem("a"), problem("b")]);
+        index.put(Finder::Start, vec![problem("b")]);
+        assert_eq!(fields(&index.take_changes().appeared), ["a", "b"]);
+        index.put(Finder::Source, vec![problem("c")]);
+        let changes = index.take_changes();
         assert_eq!((fields(&changes.appeared), fields(&changes.resolved)), (vec!["c"], vec!["a"]));
-        book.put(Finder::Start, vec![]);
-        book.put(Finder::Source, vec![problem("b"), problem("c")]);
-        assert!(book.take_changes().is_empty(), "what goes and comes back in between has not changed");
-        assert_eq!(book.all().count(), 2);
+        index.put(Finder::Start, vec![]);
+        index.put(Finder::Source, vec![problem("b"), problem("c")]);
+        assert!(index.take_changes().is_empty(), "what goes and comes back in between has not changed");
+        assert_eq!(index.all().count(), 2);
     }
 
     #[test]
     fn what_nodes_find_counts_when_everything_is_known() {
-        let mut book = Book::default();
-        book.put(Finder::Node(Node::Global), vec![problem("a")]);
-        assert!(book.take_changes().is_empty());
-        assert_eq!(book.all().count(), 0);
-        book.count_nodes();
-        assert_eq!(fields(&book.take_changes().appeared), ["a"]);
-        book.put(Finder::Node(Node::Global), vec![]);
-        assert_eq!(fields(&book.take_changes().resolved), ["a"]);
+        let mut index = ProblemIndex::default();
+        index.put(Finder::Node(Node::ConfigMap), vec![problem("a")]);
+        assert!(index.take_changes().is_empty());
+        assert_eq!(index.all().count(), 0);
+        index.count_nodes();
+        assert_eq!(fields(&index.take_changes().appeared), ["a"]);
+        index.put(Finder::Node(Node::ConfigMap), vec![]);
+        assert_eq!(fields(&index.take_changes().resolved), ["a"]);
     }
 }

@@ -10,7 +10,7 @@ pub(super) fn settings() -> Vec<Key> {
             value::size(),
             "1m",
             "Maximum bytes of a request body, 0 for no limit; larger bodies get 413.",
-            |settings, value| settings.tuning.body_limit = value,
+            |settings, value| settings.global.body_limit = value,
         )
         .unchecked_by_reference(),
         Key::no_effect(
@@ -27,7 +27,7 @@ pub(super) fn settings() -> Vec<Key> {
             "4 8k",
             "Number and size of buffers: a request line above one buffer is 414; a field above one buffer, \
              or a head above all, is 400.",
-            |settings, value| settings.tuning.large_client_header_buffers = value,
+            |settings, value| settings.global.large_client_header_buffers = value,
         )
         .unchecked_by_reference(),
         Key::served(
@@ -36,7 +36,7 @@ pub(super) fn settings() -> Vec<Key> {
             "8k",
             "Bytes of a buffered request body kept in memory, at least 64k while memory is available; the \
              rest goes to disk.",
-            |settings, value| settings.tuning.body_buffer = value,
+            |settings, value| settings.global.body_buffer = value,
         )
         .unchecked_by_reference(),
         Key::served(
@@ -46,7 +46,7 @@ pub(super) fn settings() -> Vec<Key> {
             "Memory for bodies and heads in progress, over all connections, at least 1m. When it is used \
              up, request bodies go to disk, responses are not compressed, and requests wait for 10 s and \
              then get 503.",
-            |settings, value| settings.tuning.body_memory = value.max(1 << 20),
+            |settings, value| settings.global.body_memory = value.max(1 << 20),
         )
         .absent_in_reference(),
         Key::served(
@@ -54,7 +54,7 @@ pub(super) fn settings() -> Vec<Key> {
             value::size(),
             "4g",
             "Maximum bytes of all request bodies in --body-temp-path; further requests get 507.",
-            |settings, value| settings.tuning.body_disk = value,
+            |settings, value| settings.global.body_disk = value,
         )
         .absent_in_reference(),
         Key::no_effect(
@@ -94,7 +94,7 @@ pub(super) fn settings() -> Vec<Key> {
             "on",
             "Read the whole request body before contacting an endpoint, which then receives it with its \
              length. Never applies to gRPC and upgrades.",
-            |settings, value| settings.tuning.request_buffering = value,
+            |settings, value| settings.global.request_buffering = value,
         )
         .unchecked_by_reference(),
         Key::no_effect(
@@ -117,7 +117,7 @@ pub(super) fn settings() -> Vec<Key> {
             value::within(1, 65_535),
             "128",
             "Concurrent streams of one HTTP/2 connection.",
-            |settings, value| settings.tuning.http2_max_concurrent_streams = value,
+            |settings, value| settings.global.http2_max_concurrent_streams = value,
         ),
         Key::no_effect(
             "http2-max-field-size",
@@ -148,7 +148,7 @@ pub(super) fn settings() -> Vec<Key> {
             "16384",
             "Maximum client connections per worker; all workers share the sum. Beyond it, the oldest idle \
              connection is closed for a new one. 0: limited by open files only.",
-            |settings, value| settings.tuning.max_connections = value as usize,
+            |settings, value| settings.global.max_connections = value as usize,
         ),
         Key::no_effect(
             "max-worker-open-files",
@@ -162,14 +162,14 @@ pub(super) fn settings() -> Vec<Key> {
             value::kibibytes(),
             "0",
             "KiB per second of one response of an endpoint; 0: no limit.",
-            |settings, value| settings.tuning.response_rate = value,
+            |settings, value| settings.global.response_rate = value,
         ),
         Key::served(
             "limit-rate-after",
             value::kibibytes(),
             "0",
             "KiB of a response that are sent before limit-rate applies.",
-            |settings, value| settings.tuning.response_rate_after = value,
+            |settings, value| settings.global.response_rate_after = value,
         ),
     ]
 }

@@ -89,7 +89,7 @@ pub(super) fn settings() -> Vec<Key> {
             "/.well-known/acme-challenge",
             "Rules whose path begins with one of these have no authentication: no global-auth-url, \
              auth-url or passwords.",
-            |settings, value| settings.tuning.no_auth_locations = value,
+            |settings, value| settings.global.no_auth_locations = value,
         ),
     ]
 }

@@ -60,7 +60,7 @@ pub(crate) struct Target {
 
 /// A command line that was read.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Words {
+pub(crate) struct PluginArguments {
     /// The subcommand; empty where help is wanted.
     pub(crate) command: String,
     /// Which gateway.
@@ -69,7 +69,7 @@ pub(crate) struct Words {
     pub(crate) rest: Vec<String>,
 }
 
-impl Words {
+impl PluginArguments {
     /// Reads the words after the program's name.
     ///
     /// # Errors

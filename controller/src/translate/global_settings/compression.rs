@@ -18,14 +18,14 @@ pub(super) fn settings() -> Vec<Key> {
             value::bool(),
             "false",
             "Compress responses with gzip for clients that accept it.",
-            |settings, value| settings.tuning.gzip.enabled = value,
+            |settings, value| settings.global.gzip.enabled = value,
         ),
         Key::served(
             "gzip-level",
             value::within(1, 9),
             "1",
             "Compression level of gzip.",
-            |settings, value| settings.tuning.gzip.level = value as u8,
+            |settings, value| settings.global.gzip.level = value as u8,
         ),
         Key::served(
             "gzip-min-length",
@@ -33,14 +33,14 @@ pub(super) fn settings() -> Vec<Key> {
             "256",
             "Minimum bytes of a response to compress with gzip; a response of unknown length is always \
              compressed.",
-            |settings, value| settings.tuning.gzip.min_length = value.into(),
+            |settings, value| settings.global.gzip.min_length = value.into(),
         ),
         Key::served(
             "gzip-types",
             types(),
             Compression::TYPES,
             "Space-separated media types to compress with gzip, in addition to text/html; * for all.",
-            |settings, value| settings.tuning.gzip.types = value,
+            |settings, value| settings.global.gzip.types = value,
         )
         .unchecked_by_reference(),
         Key::served(
@@ -49,7 +49,7 @@ pub(super) fn settings() -> Vec<Key> {
             "",
             "Regular expression for User-Agents that get no gzip; msie6 matches old versions of that \
              browser.",
-            |settings, value| settings.tuning.gzip_disable = value,
+            |settings, value| settings.global.gzip_disable = value,
         )
         .unchecked_by_reference(),
         Key::served(
@@ -57,7 +57,7 @@ pub(super) fn settings() -> Vec<Key> {
             value::bool(),
             "false",
             "Compress responses with brotli for clients that accept it.",
-            |settings, value| settings.tuning.brotli.enabled = value,
+            |settings, value| settings.global.brotli.enabled = value,
         ),
         Key::served(
             "brotli-level",
@@ -67,7 +67,7 @@ pub(super) fn settings() -> Vec<Key> {
              response, to save less than 3 % of a page of 64 KiB. From 10 on, one response can delay \
              others of its worker and reserves up to 9 MiB of body-memory-budget; long texts become \
              smaller than at 9.",
-            |settings, value| settings.tuning.brotli.level = value as u8,
+            |settings, value| settings.global.brotli.level = value as u8,
         ),
         Key::served(
             "brotli-min-length",
@@ -75,14 +75,14 @@ pub(super) fn settings() -> Vec<Key> {
             "20",
             "Minimum bytes of a response to compress with brotli; a response of unknown length is always \
              compressed.",
-            |settings, value| settings.tuning.brotli.min_length = value.into(),
+            |settings, value| settings.global.brotli.min_length = value.into(),
         ),
         Key::served(
             "brotli-types",
             types(),
             Compression::TYPES,
             "Space-separated media types to compress with brotli, in addition to text/html; * for all.",
-            |settings, value| settings.tuning.brotli.types = value,
+            |settings, value| settings.global.brotli.types = value,
         )
         .unchecked_by_reference(),
         Key::served(
@@ -90,7 +90,7 @@ pub(super) fn settings() -> Vec<Key> {
             value::bool(),
             "false",
             "Compress responses with zstd for clients that accept it.",
-            |settings, value| settings.tuning.zstd.enabled = value,
+            |settings, value| settings.global.zstd.enabled = value,
         )
         .absent_in_reference(),
         Key::served(
@@ -98,7 +98,7 @@ pub(super) fn settings() -> Vec<Key> {
             value::within(1, 19),
             "3",
             "Compression level of zstd. From 10 on, one response can delay others of its worker.",
-            |settings, value| settings.tuning.zstd.level = value as u8,
+            |settings, value| settings.global.zstd.level = value as u8,
         )
         .absent_in_reference(),
         Key::served(
@@ -107,7 +107,7 @@ pub(super) fn settings() -> Vec<Key> {
             "256",
             "Minimum bytes of a response to compress with zstd; a response of unknown length is always \
              compressed.",
-            |settings, value| settings.tuning.zstd.min_length = value.into(),
+            |settings, value| settings.global.zstd.min_length = value.into(),
         )
         .absent_in_reference(),
         Key::served(
@@ -115,7 +115,7 @@ pub(super) fn settings() -> Vec<Key> {
             types(),
             Compression::TYPES,
             "Space-separated media types to compress with zstd, in addition to text/html; * for all.",
-            |settings, value| settings.tuning.zstd.types = value,
+            |settings, value| settings.global.zstd.types = value,
         )
         .absent_in_reference(),
     ]

@@ -6,14 +6,14 @@ use std::collections::BTreeSet;
 use sluice_config::{Action, Backend, EndpointSetKey, ObjectRef, Origin, PoolKey, Refusal, Rule, Subject};
 
 use super::Translation;
-use crate::refusals::Concerned;
+use crate::refusals::AffectedField;
 
 /// What asks for the check of a pool.
 const CHECKS: &str = "metadata.annotations[sluice.dev/health-check-*]";
 
 impl Translation {
     /// The objects that a refusal of the data plane concerns, with the field of each.
-    pub(crate) fn concerned(&self, refusal: &Refusal) -> Vec<Concerned> {
+    pub(crate) fn affected_fields(&self, refusal: &Refusal) -> Vec<AffectedField> {
         if let Some(origin) = &refusal.origin {
             return vec![(origin.object.clone(), field_of(origin))];
         }
@@ -41,7 +41,7 @@ impl Translation {
                 }
                 objects.into_iter().map(|object| (object.clone(), "spec.rules".to_owned())).collect()
             }
-            Subject::Tuning => match &self.options.configmap {
+            Subject::GlobalSettings => match &self.options.configmap {
                 Some(name) => one(ObjectRef { kind: "ConfigMap".into(), name: name.clone() }),
                 None => one(ObjectRef::new("Flag", "", "--configmap")),
             },

@@ -19,9 +19,9 @@ use crate::resource::ResourceKey;
 use crate::server_field::ServerField;
 use crate::template::{Piece, Template, Variable};
 
-/// All global settings, resolved. [`Tuning::default`] has the defaults of ingress-nginx.
+/// All global settings, resolved. [`GlobalSettings::default`] has the defaults of ingress-nginx.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Tuning {
+pub struct GlobalSettings {
     /// Time limit for a request head and for a TLS handshake, then 408 (`client-header-timeout`).
     pub client_header_timeout: Duration,
     /// Time limit between two reads of a request body, then 408 (`client-body-timeout`).
@@ -220,7 +220,7 @@ pub struct Hsts {
     pub preload: bool,
 }
 
-impl Default for Tuning {
+impl Default for GlobalSettings {
     fn default() -> Self {
         Self {
             client_header_timeout: Duration::from_secs(60),

@@ -1,5 +1,5 @@
 //! What one Ingress asks for: the hosts it claims and the policies of its rules. Reads the Ingress, its class
-//! and the gates for annotations, and nothing of other Ingresses, so that one cannot break another here.
+//! and the limits of annotations, and nothing of other Ingresses, so that one cannot break another here.
 
 mod names;
 
@@ -15,7 +15,8 @@ use sluice_config::{
 pub(crate) use names::alias;
 
 use super::annotations::{
-    self, Affinity, BackendProtocol, Canary, Gates, HostClosure, REJECTED, RewriteError, Rewriting, Treatment,
+    self, Affinity, AnnotationLimits, BackendProtocol, Canary, HostClosure, REJECTED, RewriteError,
+    Rewriting, Treatment,
 };
 use super::backend::Usage;
 use super::claim::ClaimKind;
@@ -33,7 +34,7 @@ use crate::translate::value;
 /// An Ingress that is ours. One that is rejected, or asks for what cannot be done, keeps its claims: its
 /// policies deny every request, so that nothing it covers is served by a broader rule.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Facts {
+pub(crate) struct IngressModel {
     /// The object.
     pub(crate) ingress: Arc<Ingress>,
     /// The hosts it claims, each with its rules by index.
@@ -78,7 +79,7 @@ pub(crate) struct Facts {
 }
 
 /// What the node gives: nothing when the Ingress is not ours, or claims nothing.
-pub(crate) type Output = (Option<Facts>, Vec<Problem>);
+pub(crate) type Output = (Option<IngressModel>, Vec<Problem>);
 
 /// Computes the node.
 pub(crate) fn compute(view: &View<'_>, name: &NamespacedName) -> Output {
@@ -89,9 +90,9 @@ pub(crate) fn compute(view: &View<'_>, name: &NamespacedName) -> Output {
         Selection::Ours => {}
     }
     let object = ObjectRef { kind: "Ingress".into(), name: name.clone() };
-    let gates = view.gates();
+    let annotation_limits = view.annotation_limits();
     let prefix = &view.options.annotations_prefix;
-    let parsed = annotations::parse(ingress, view.options, gates);
+    let parsed = annotations::parse(ingress, view.options, annotation_limits);
     let mut problems = parsed.problems;
     let takes_requests = parsed.treatment == Treatment::Canary { rejected: false };
     let (kind, mut deny) = match parsed.treatment {
@@ -112,7 +113,7 @@ pub(crate) fn compute(view: &View<'_>, name: &NamespacedName) -> Output {
         let reason = because(&object, "spec.defaultBackend", reason);
         deny = Some(Deny { status: REJECTED, reason });
     }
-    let mut claims = Claims::read(ingress, kind, &object, gates, &mut problems);
+    let mut claims = Claims::read(ingress, kind, &object, annotation_limits, &mut problems);
     if ingress.rules.is_empty() && has_default_backend {
         claims.hosts.push((HostPattern::Any, Vec::new()));
     }
@@ -177,7 +178,7 @@ pub(crate) fn compute(view: &View<'_>, name: &NamespacedName) -> Output {
     let mirror = settings.mirror.target.is_some().then(|| Box::new(settings.mirror));
     let affinity = settings.affinity.depends_on_path().then(|| Box::new(settings.affinity));
     let redirect = settings.redirection.everywhere().filter(|_| policies.deny.is_none());
-    let facts = Facts {
+    let model = IngressModel {
         ingress: ingress.clone(),
         redirect: redirect.map(Box::new),
         hosts: claims.hosts.into_iter().map(|(host, rules)| (host, rules.into())).collect(),
@@ -207,11 +208,11 @@ pub(crate) fn compute(view: &View<'_>, name: &NamespacedName) -> Output {
         error_backend: settings.errors.backend,
         needs,
     };
-    problems.extend(facts.without_session_path(&object, prefix));
-    (Some(facts), problems)
+    problems.extend(model.without_session_path(&object, prefix));
+    (Some(model), problems)
 }
 
-impl Keyed for Facts {
+impl Keyed for IngressModel {
     type Key = NamespacedName;
 
     fn key(&self) -> &NamespacedName {
@@ -219,7 +220,7 @@ impl Keyed for Facts {
     }
 }
 
-impl Facts {
+impl IngressModel {
     /// Most Ingresses ask for the same few things, or for nothing: they hold one copy of it.
     pub(crate) fn share(&mut self, policies: &mut Shared<Policies>) {
         self.policies = policies.keep(self.policies.clone());
@@ -406,7 +407,7 @@ impl Claims {
         ingress: &Ingress,
         kind: ClaimKind,
         object: &ObjectRef,
-        gates: &Gates,
+        annotation_limits: &AnnotationLimits,
         problems: &mut Vec<Problem>,
     ) -> Self {
         let mut claims = Self::default();
@@ -437,7 +438,7 @@ impl Claims {
                     meant
                 }
             };
-            if gates.strict_paths {
+            if annotation_limits.strict_paths {
                 let unusual = rule.paths.iter().flatten().enumerate().filter(|(_, path)| {
                     path.path_type != PathType::ImplementationSpecific && !is_plain(&path.path)
                 });

@@ -3,17 +3,17 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
-use sluice_config::{Code, Hsts, ResourceKey, ServerField, Tuning};
+use sluice_config::{Code, GlobalSettings, Hsts, ResourceKey, ServerField};
 
 use super::logging::Logs;
-use crate::translate::annotations::Gates;
+use crate::translate::annotations::AnnotationLimits;
 use crate::translate::external_auth::AuthSettings;
-use crate::translate::setting::Lack;
+use crate::translate::setting::MissingSetting;
 
 /// What keys fill in.
 #[derive(Clone, Debug)]
-pub struct Draft {
-    pub(super) tuning: Tuning,
+pub struct SettingsBuilder {
+    pub(super) global: GlobalSettings,
     pub(super) hsts_enabled: bool,
     pub(super) hsts: Hsts,
     pub(super) retry_non_idempotent: bool,
@@ -22,31 +22,31 @@ pub struct Draft {
     pub(super) logs: Logs,
     pub(super) bind_addresses: Vec<IpAddr>,
     pub(super) disable_ipv6: bool,
-    pub(super) gates: Gates,
+    pub(super) annotation_limits: AnnotationLimits,
     pub(super) service_upstream: bool,
     pub(super) endpoint_tls_per_location: bool,
     pub(super) ipv4_names: bool,
     pub(super) global_auth: AuthSettings,
 }
 
-impl Default for Draft {
+impl Default for SettingsBuilder {
     fn default() -> Self {
-        let tuning = Tuning::default();
+        let global = GlobalSettings::default();
         Self {
-            hsts_enabled: tuning.hsts.is_some(),
-            hsts: tuning.hsts.clone().unwrap_or(Hsts {
+            hsts_enabled: global.hsts.is_some(),
+            hsts: global.hsts.clone().unwrap_or(Hsts {
                 max_age: 31_536_000,
                 include_subdomains: true,
                 preload: false,
             }),
-            tuning,
+            global,
             retry_non_idempotent: false,
             server_tokens: None,
             server_of_endpoints: None,
             logs: Logs::default(),
             bind_addresses: Vec::new(),
             disable_ipv6: false,
-            gates: Gates::default(),
+            annotation_limits: AnnotationLimits::default(),
             service_upstream: false,
             endpoint_tls_per_location: false,
             ipv4_names: false,
@@ -57,13 +57,13 @@ impl Default for Draft {
 
 /// What the keys of a ConfigMap amount to.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Global {
+pub struct ConfigMapSettings {
     /// Everything but what flags say.
-    pub tuning: Tuning,
+    pub global: GlobalSettings,
     /// Where to listen.
     pub addresses: Vec<IpAddr>,
     /// What annotations may do.
-    pub gates: Gates,
+    pub annotation_limits: AnnotationLimits,
     /// Requests go to Services in place of endpoints.
     pub service_upstream: bool,
     /// The `proxy-ssl-*` annotations of an Ingress apply to its own paths only.
@@ -76,7 +76,7 @@ pub struct Global {
     pub closed: Option<Arc<str>>,
 }
 
-impl Global {
+impl ConfigMapSettings {
     /// The authorisation service, where it is another one for each host.
     pub(crate) fn auth_of_hosts(&self) -> Option<&AuthSettings> {
         Some(&*self.global_auth).filter(|auth| auth.needs_host())
@@ -84,16 +84,16 @@ impl Global {
 
     /// The resources that keys name, each with its key.
     pub(crate) fn resources(&self) -> impl Iterator<Item = (&'static str, ResourceKey)> {
-        let Tuning { request_headers, response_headers, .. } = &self.tuning;
+        let GlobalSettings { request_headers, response_headers, .. } = &self.global;
         let named = [("proxy-set-headers", request_headers), ("add-headers", response_headers)];
         named.into_iter().filter_map(|(key, resource)| Some((key, resource.clone()?)))
     }
 }
 
-impl Draft {
+impl SettingsBuilder {
     /// What keys lack that mean something together only, and what no value of a single key tells.
-    pub(super) fn lacks(&self) -> Option<Lack> {
-        self.logs.lacks_host().then_some(Lack {
+    pub(super) fn missing(&self) -> Option<MissingSetting> {
+        self.logs.lacks_host().then_some(MissingSetting {
             name: "enable-syslog",
             code: Code::KeyInvalid,
             reason: "has no syslog-host to send lines to; the access log stays where it is",
@@ -101,14 +101,14 @@ impl Draft {
         })
     }
 
-    pub(super) fn resolved(mut self, closed: Option<Arc<str>>) -> Global {
-        self.tuning.hsts = self.hsts_enabled.then_some(self.hsts);
-        self.tuning.next_upstream.non_idempotent |= self.retry_non_idempotent;
+    pub(super) fn resolved(mut self, closed: Option<Arc<str>>) -> ConfigMapSettings {
+        self.global.hsts = self.hsts_enabled.then_some(self.hsts);
+        self.global.next_upstream.non_idempotent |= self.retry_non_idempotent;
         let names_servers = self.server_tokens.unwrap_or(true);
-        self.tuning.server_field =
+        self.global.server_field =
             ServerField { of_endpoints: self.server_of_endpoints.unwrap_or(false), own: names_servers };
-        self.tuning.access_log.enabled = self.logs.is_enabled();
-        self.tuning.access_log.output = self.logs.output();
+        self.global.access_log.enabled = self.logs.is_enabled();
+        self.global.access_log.output = self.logs.output();
         let mut addresses = self.bind_addresses;
         if addresses.is_empty() {
             addresses = vec![Ipv6Addr::UNSPECIFIED.into(), Ipv4Addr::UNSPECIFIED.into()];
@@ -117,10 +117,10 @@ impl Draft {
         if self.disable_ipv6 && addresses.iter().any(IpAddr::is_ipv4) {
             addresses.retain(IpAddr::is_ipv4);
         }
-        Global {
-            tuning: self.tuning,
+        ConfigMapSettings {
+            global: self.global,
             addresses,
-            gates: self.gates,
+            annotation_limits: self.annotation_limits,
             service_upstream: self.service_upstream,
             endpoint_tls_per_location: self.endpoint_tls_per_location,
             ipv4_names: self.ipv4_names,

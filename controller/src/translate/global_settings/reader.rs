@@ -4,14 +4,14 @@ use std::sync::Arc;
 
 use sluice_config::{Code, ObjectRef, Problem};
 
-use super::{Draft, Global, Key, TABLE};
+use super::{ConfigMapSettings, Key, SettingsBuilder, TABLE};
 use crate::problem::{error, warning};
 use crate::store::ConfigMap;
 use crate::translate::setting::{NotYet, Support, Unreadable};
 use crate::translate::value::{Author, Wrong};
 
 /// Reads the ConfigMap, or its absence.
-pub fn read(config_map: Option<&ConfigMap>) -> (Global, Vec<Problem>) {
+pub fn read(config_map: Option<&ConfigMap>) -> (ConfigMapSettings, Vec<Problem>) {
     let mut reader = KeyReader::default();
     if let Some(config_map) = config_map {
         reader.object = ObjectRef { kind: "ConfigMap".into(), name: config_map.name.clone() };
@@ -29,15 +29,15 @@ pub fn read(config_map: Option<&ConfigMap>) -> (Global, Vec<Problem>) {
             }
         }
     }
-    if let Some(lack) = reader.draft.lacks() {
+    if let Some(lack) = reader.settings.missing() {
         reader.error(lack.code, lack.name, lack.reason.to_owned(), lack.remedy);
     }
-    (reader.draft.resolved(reader.closed), reader.problems)
+    (reader.settings.resolved(reader.closed), reader.problems)
 }
 
 struct KeyReader {
     object: ObjectRef,
-    draft: Draft,
+    settings: SettingsBuilder,
     closed: Option<Arc<str>>,
     problems: Vec<Problem>,
 }
@@ -46,7 +46,7 @@ impl Default for KeyReader {
     fn default() -> Self {
         Self {
             object: ObjectRef::new("ConfigMap", "", ""),
-            draft: Draft::default(),
+            settings: SettingsBuilder::default(),
             closed: None,
             problems: Vec::new(),
         }
@@ -57,7 +57,7 @@ impl KeyReader {
     fn known(&mut self, text: &str, entry: &'static Key) {
         let namespace = self.object.name.namespace.clone();
         let author = Author { namespace: &namespace, ..Author::OPERATOR };
-        match entry.apply(text, &author, &mut self.draft) {
+        match entry.apply(text, &author, &mut self.settings) {
             Ok(()) => self.unserved(text, entry),
             Err(Wrong::Invalid(reason) | Wrong::Forbidden(reason)) => {
                 self.unreadable(text, &reason, entry, &author);
@@ -121,7 +121,7 @@ impl KeyReader {
         let effect = match entry.leniency.here {
             Unreadable::SkipEntries => {
                 let (good, bad) = entry.readable_entries(text, author);
-                match !good.is_empty() && entry.apply(&good, author, &mut self.draft).is_ok() {
+                match !good.is_empty() && entry.apply(&good, author, &mut self.settings).is_ok() {
                     true => format!("{bad:?} skipped, {good:?} in force"),
                     false if entry.protects => self.close(entry),
                     false => self.by_default(entry),
@@ -135,9 +135,9 @@ impl KeyReader {
     }
 
     fn by_default(&mut self, entry: &'static Key) -> String {
-        match entry.instead {
+        match entry.fallback {
             Some((words, put)) => {
-                put(&mut self.draft);
+                put(&mut self.settings);
                 words.to_owned()
             }
             None if entry.default.is_empty() => "the key is ignored".to_owned(),

@@ -17,14 +17,14 @@ pub(super) fn settings() -> Vec<Key> {
             value::within(400, 599).map(status),
             "503",
             "Status of requests refused by limit-rps and limit-rpm.",
-            |draft, value| draft.tuning.limit_rate_status = value,
+            |settings, value| settings.global.limit_rate_status = value,
         ),
         Key::served(
             "limit-conn-status-code",
             value::within(400, 599).map(status),
             "503",
             "Status of requests refused by limit-connections.",
-            |draft, value| draft.tuning.limit_connections_status = value,
+            |settings, value| settings.global.limit_connections_status = value,
         ),
         Key::served(
             "limit-conn-zone-variable",
@@ -32,7 +32,7 @@ pub(super) fn settings() -> Vec<Key> {
             "$binary_remote_addr",
             "Requests with the same value of this text count as one client for limit-connections, \
              limit-rps and limit-rpm; requests with an empty value are not limited.",
-            |draft, value| draft.tuning.limit_key = value,
+            |settings, value| settings.global.limit_key = value,
         )
         .unchecked_by_reference(),
         Key::served(
@@ -40,7 +40,7 @@ pub(super) fn settings() -> Vec<Key> {
             value::networks(),
             "",
             "Clients from these networks get 403, on routes without their own list.",
-            |draft, value| draft.tuning.sources.deny = Some(value),
+            |settings, value| settings.global.sources.deny = Some(value),
         )
         .unreadable(Unreadable::Close, Reference::RefuseAll, "")
         .protects(),
@@ -49,7 +49,7 @@ pub(super) fn settings() -> Vec<Key> {
             value::networks(),
             "",
             "Only clients from these networks are served, on routes without their own list; others get 403.",
-            |draft, value| draft.tuning.sources.allow = Some(value),
+            |settings, value| settings.global.sources.allow = Some(value),
         )
         .unreadable(Unreadable::SkipEntries, Reference::RefuseAll, "")
         .protects(),
@@ -58,7 +58,7 @@ pub(super) fn settings() -> Vec<Key> {
             value::networks(),
             "",
             "Clients from these networks get 403 from every host, before all other checks.",
-            |draft, value| draft.tuning.blocks.networks = value,
+            |settings, value| settings.global.blocks.networks = value,
         )
         .unreadable(Unreadable::Close, Reference::RefuseAll, "")
         .protects(),
@@ -68,7 +68,7 @@ pub(super) fn settings() -> Vec<Key> {
             "",
             "User-Agents that get 403 from every host: complete values in any case, or regular expressions \
              after ~ (~* for any case).",
-            |draft, value| draft.tuning.blocks.user_agents = value,
+            |settings, value| settings.global.blocks.user_agents = value,
         )
         .unreadable(Unreadable::Close, Reference::RefuseAll, "")
         .except(
@@ -81,7 +81,7 @@ pub(super) fn settings() -> Vec<Key> {
             blocked(),
             "",
             "Referers that get 403 from every host; see block-user-agents.",
-            |draft, value| draft.tuning.blocks.referers = value,
+            |settings, value| settings.global.blocks.referers = value,
         )
         .unreadable(Unreadable::Close, Reference::RefuseAll, "")
         .except(

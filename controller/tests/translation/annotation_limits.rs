@@ -18,12 +18,12 @@ fn a_configmap_that_is_not_there_is_missed_and_taken_up() {
     assert!(world.texts()[0].contains("Flag --configmap: default/controller"), "{:?}", world.texts());
     let update = world.put([config_map(json!({"proxy-read-timeout": "7", "hsts": "false"}))]);
     let delta = update.delta.unwrap();
-    assert_eq!(world.mirror.tuning.proxy_read_timeout.as_secs(), 7);
-    assert_eq!(world.mirror.tuning.hsts, None);
+    assert_eq!(world.mirror.settings.proxy_read_timeout.as_secs(), 7);
+    assert_eq!(world.mirror.settings.hsts, None);
     assert!(delta.hosts.is_empty() && delta.groups.is_empty());
     assert_eq!(world.problems(), []);
     world.delete(Kind::ConfigMap, "controller");
-    assert_eq!(world.mirror.tuning.proxy_read_timeout.as_secs(), 60);
+    assert_eq!(world.mirror.settings.proxy_read_timeout.as_secs(), 60);
 }
 
 #[test]
@@ -31,7 +31,7 @@ fn addresses_change_the_listeners_alone() {
     let mut world = world();
     let update = world.put([config_map(json!({"bind-address": "127.0.0.1"}))]);
     let delta = update.delta.unwrap();
-    assert_eq!((delta.groups.len(), delta.tuning), (1, None));
+    assert_eq!((delta.groups.len(), delta.settings), (1, None));
     let group = world.mirror.groups.values().next().unwrap();
     assert_eq!(group.binds[0].addresses, [std::net::IpAddr::from([127, 0, 0, 1])]);
     assert_eq!((group.binds[0].port, group.binds[1].port, group.binds[1].declared_port), (80, 443, 443));

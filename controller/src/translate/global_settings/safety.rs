@@ -18,7 +18,7 @@ pub(super) fn settings() -> Vec<Key> {
             value::one_of(Risk::ALL),
             "High",
             "Highest risk of accepted annotations.",
-            |settings, value| settings.gates.risk = value,
+            |settings, value| settings.annotation_limits.risk = value,
         )
         .unreadable(Unreadable::Default, Reference::Default, ""),
         Key::served(
@@ -26,21 +26,21 @@ pub(super) fn settings() -> Vec<Key> {
             value::list(),
             "",
             "Words that no annotation value may contain.",
-            |settings, value| settings.gates.blocked_words = value,
+            |settings, value| settings.annotation_limits.blocked_words = value,
         ),
         Key::served(
             "allow-cross-namespace-resources",
             value::bool(),
             "false",
             "Annotations may name Secrets and ConfigMaps of other namespaces.",
-            |settings, value| settings.gates.cross_namespace = value,
+            |settings, value| settings.annotation_limits.cross_namespace = value,
         ),
         Key::served(
             "strict-validate-path-type",
             value::bool(),
             "true",
             "Report Exact and Prefix paths with unusual characters.",
-            |settings, value| settings.gates.strict_paths = value,
+            |settings, value| settings.annotation_limits.strict_paths = value,
         ),
     ]
 }

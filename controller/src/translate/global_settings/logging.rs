@@ -18,14 +18,14 @@ pub(super) fn settings() -> Vec<Key> {
             value::bool(),
             "false",
             "Disable the access log.",
-            |draft, value| draft.logs.disabled |= value,
+            |settings, value| settings.logs.disabled |= value,
         ),
         Key::served(
             "disable-http-access-log",
             value::bool(),
             "false",
             "Disable the access log of HTTP.",
-            |draft, value| draft.logs.disabled |= value,
+            |settings, value| settings.logs.disabled |= value,
         ),
         Key::served(
             "access-log-path",
@@ -33,14 +33,14 @@ pub(super) fn settings() -> Vec<Key> {
             "/var/log/nginx/access.log",
             "File of the access log; the default and /dev/stdout are standard output, as in ingress-nginx's image. \
              Reopened on SIGUSR1. While it cannot be opened, lines go to standard output.",
-            |draft, value| draft.logs.path = Some(value),
+            |settings, value| settings.logs.path = Some(value),
         ).unchecked_by_reference(),
         Key::served(
             "http-access-log-path",
             log_format::path(["/var/log/nginx/access.log", "/dev/stdout"], "/dev/stderr"),
             "",
             "The same for HTTP only; takes precedence.",
-            |draft, value| draft.logs.http_path = Some(value),
+            |settings, value| settings.logs.http_path = Some(value),
         ).unchecked_by_reference(),
         Key::no_effect("access-log-params", value::text(), "", GATHERED, "Buffering of the access log.").unchecked_by_reference(),
         Key::served(
@@ -48,7 +48,7 @@ pub(super) fn settings() -> Vec<Key> {
             value::bool(),
             "false",
             "Log requests for hosts that no Ingress names.",
-            |draft, value| draft.tuning.access_log.default_backend = value,
+            |settings, value| settings.global.access_log.default_backend = value,
         ),
         Key::served(
             "enable-auth-access-log",
@@ -56,7 +56,7 @@ pub(super) fn settings() -> Vec<Key> {
             "false",
             "Write a separate line for each call of an authorisation service for a logged request: that \
              request, with the status and endpoint of the service, and the called path in $uri.",
-            |draft, value| draft.tuning.access_log.authorisation = value,
+            |settings, value| settings.global.access_log.authorisation = value,
         ),
         Key::served(
             "skip-access-log-urls",
@@ -64,7 +64,7 @@ pub(super) fn settings() -> Vec<Key> {
             "",
             "Paths with queries that are not logged: complete values in any case, or regular expressions \
              after ~ (~* for any case).",
-            |draft, value| draft.tuning.access_log.skip = value,
+            |settings, value| settings.global.access_log.skip = value,
         )
         .except("with look-behind, a back-reference or a look-ahead that is not anchored the key is ignored"),
         Key::served(
@@ -72,15 +72,15 @@ pub(super) fn settings() -> Vec<Key> {
             log_format::format(),
             sluice_config::LogFormat::DEFAULT,
             "Format of an access log line: text and variables (log-format.md lists them).",
-            |draft, value| draft.tuning.access_log.format.pieces = value,
+            |settings, value| settings.global.access_log.format.pieces = value,
         ).unchecked_by_reference(),
         Key::served(
             "log-format-escape-json",
             value::bool(),
             "false",
             "Escape values as in JSON strings.",
-            |draft, value| {
-                let escape = &mut draft.tuning.access_log.format.escape;
+            |settings, value| {
+                let escape = &mut settings.global.access_log.format.escape;
                 if value && *escape == LogEscape::Hex {
                     *escape = LogEscape::Json;
                 }
@@ -92,9 +92,9 @@ pub(super) fn settings() -> Vec<Key> {
             "false",
             "Write values unchanged; takes precedence over log-format-escape-json. Clients can then forge \
              lines.",
-            |draft, value| {
+            |settings, value| {
                 if value {
-                    draft.tuning.access_log.format.escape = LogEscape::None;
+                    settings.global.access_log.format.escape = LogEscape::None;
                 }
             },
         ),
@@ -104,7 +104,7 @@ pub(super) fn settings() -> Vec<Key> {
             "/var/log/nginx/error.log",
             "File of the program's own log; the default and /dev/stderr are standard error. Reopened on \
              SIGUSR1. While it cannot be written, lines go to standard error.",
-            |draft, value| draft.tuning.error_log.output = value,
+            |settings, value| settings.global.error_log.output = value,
         ).unchecked_by_reference(),
         Key::served(
             "error-log-level",
@@ -112,8 +112,8 @@ pub(super) fn settings() -> Vec<Key> {
             "notice",
             "Level of the program's own log: error and above log only failures, debug equals --v=3, notice \
              follows --v. The environment variable RUST_LOG takes precedence.",
-            |draft, value| {
-                draft.tuning.error_log.level = match value {
+            |settings, value| {
+                settings.global.error_log.level = match value {
                     "debug" => Some(LogLevel::Debug),
                     "info" => Some(LogLevel::Info),
                     "warn" => Some(LogLevel::Warn),
@@ -128,20 +128,20 @@ pub(super) fn settings() -> Vec<Key> {
             "false",
             "Send the access log to the syslog server syslog-host (RFC 3164 over UDP, like nginx) instead \
              of a file. The program's own log is unaffected.",
-            |draft, value| draft.logs.syslog = value,
+            |settings, value| settings.logs.syslog = value,
         ),
         Key::served(
             "syslog-host",
             value::text(),
             "",
             "Name or address of the syslog server.",
-            |draft, value| {
-                draft.logs.syslog_host = value;
+            |settings, value| {
+                settings.logs.syslog_host = value;
             },
         ).unchecked_by_reference(),
-        Key::served("syslog-port", value::within(1, 65535), "514", "Its port.", |draft, value| {
+        Key::served("syslog-port", value::within(1, 65535), "514", "Its port.", |settings, value| {
             // It is in its range.
-            draft.logs.syslog_port = u16::try_from(value).unwrap_or(514);
+            settings.logs.syslog_port = u16::try_from(value).unwrap_or(514);
         }),
         Key::no_effect(
             "debug-connections",

@@ -6,7 +6,7 @@ use crate::translate::setting::Risk;
 
 /// What the ConfigMap says about annotations as such.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Gates {
+pub struct AnnotationLimits {
     /// `annotations-risk-level`: the highest risk that is accepted.
     pub risk: Risk,
     /// `annotation-value-word-blocklist`: no value may contain one of these.
@@ -19,7 +19,7 @@ pub struct Gates {
     pub response_headers: Vec<Arc<str>>,
 }
 
-impl Default for Gates {
+impl Default for AnnotationLimits {
     fn default() -> Self {
         Self {
             risk: Risk::High,

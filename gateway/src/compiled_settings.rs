@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use http::HeaderValue;
-use sluice_config::{Piece, ResourceKey, Tuning, Variable};
+use sluice_config::{GlobalSettings, Piece, ResourceKey, Variable};
 
 use crate::body::compression::CompressionRules;
 use crate::message::edit::EditableName;
@@ -17,10 +17,10 @@ use crate::policy::template::Template;
 use crate::policy::{ExternalAuth, Sources, hsts};
 use crate::route::Target;
 
-/// The tuning and what every request would otherwise make of it anew.
+/// The settings and what every request would otherwise make of it anew.
 #[derive(Debug)]
-pub(crate) struct Globals {
-    pub(crate) tuning: Arc<Tuning>,
+pub(crate) struct CompiledSettings {
+    pub(crate) settings: Arc<GlobalSettings>,
     pub(crate) hsts: Option<HeaderValue>,
     pub(crate) compression: Option<Arc<CompressionRules>>,
     pub(crate) default_backend: Option<Target>,
@@ -88,15 +88,15 @@ impl GlobalAuth {
     }
 }
 
-impl Globals {
+impl CompiledSettings {
     pub(crate) fn new(
-        tuning: Arc<Tuning>,
+        settings: Arc<GlobalSettings>,
         default_backend: Option<Target>,
         auth: GlobalAuth,
         resources: &Resources,
     ) -> Self {
-        let compression = CompressionRules::compile(&tuning).map(Arc::new);
-        let blocks = match Blocks::compile(&tuning.blocks) {
+        let compression = CompressionRules::compile(&settings).map(Arc::new);
+        let blocks = match Blocks::compile(&settings.blocks) {
             Ok(None) => Blocking::None,
             Ok(Some(blocks)) => Blocking::These(Box::new(blocks)),
             Err(error) => {
@@ -105,15 +105,15 @@ impl Globals {
             }
         };
         Self {
-            hsts: tuning.hsts.as_ref().map(hsts::value),
+            hsts: settings.hsts.as_ref().map(hsts::value),
             compression,
-            sources: Sources::compile(&tuning.sources),
-            headers: GlobalHeaders::compile(&tuning, resources).map(Box::new),
-            forwarded: ForwardedRules::compile(&tuning.forwarded),
-            limit_key: LimitKey::compile(&tuning.limit_key),
-            log: LogRules::compile(&tuning.access_log),
+            sources: Sources::compile(&settings.sources),
+            headers: GlobalHeaders::compile(&settings, resources).map(Box::new),
+            forwarded: ForwardedRules::compile(&settings.forwarded),
+            limit_key: LimitKey::compile(&settings.limit_key),
+            log: LogRules::compile(&settings.access_log),
             blocks,
-            tuning,
+            settings,
             default_backend,
             auth,
         }
@@ -126,7 +126,7 @@ impl Globals {
             auth,
             blocks,
             sources,
-            tuning: _,
+            settings: _,
             hsts: _,
             compression: _,
             default_backend: _,
@@ -158,20 +158,20 @@ impl LimitKey {
 impl GlobalHeaders {
     /// `None` where nobody wants any. A name that cannot be hidden and a key of another kind, which the control plane
     /// sends of neither, are left out.
-    fn compile(tuning: &Tuning, resources: &Resources) -> Option<Self> {
+    fn compile(settings: &GlobalSettings, resources: &Resources) -> Option<Self> {
         let slot = |key: &Option<ResourceKey>| key.as_ref().and_then(|key| resources.headers(key).ok());
-        let hidden = tuning.hidden_headers.iter().filter_map(|name| EditableName::new(name).ok()).collect();
-        let replacements = match tuning.replacements == sluice_config::Replacements::OFF {
+        let hidden = settings.hidden_headers.iter().filter_map(|name| EditableName::new(name).ok()).collect();
+        let replacements = match settings.replacements == sluice_config::Replacements::OFF {
             true => None,
-            false => Replacements::compile(&tuning.replacements).unwrap_or_else(|error| {
+            false => Replacements::compile(&settings.replacements).unwrap_or_else(|error| {
                 tracing::error!(%error, "cookies and redirects of endpoints stay as they are");
                 None
             }),
         };
         let headers = Self {
-            adds_original_uri: tuning.adds_original_uri,
-            request: slot(&tuning.request_headers),
-            response: slot(&tuning.response_headers),
+            adds_original_uri: settings.adds_original_uri,
+            request: slot(&settings.request_headers),
+            response: slot(&settings.response_headers),
             hidden,
             replacements,
         };
@@ -185,7 +185,7 @@ impl GlobalHeaders {
     }
 }
 
-impl Default for Globals {
+impl Default for CompiledSettings {
     fn default() -> Self {
         Self::new(Arc::default(), None, GlobalAuth::None, &Resources::default())
     }

@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use sluice_config::{Change, Delta, ListenerGroup, Snapshot, Tuning};
+use sluice_config::{Change, Delta, GlobalSettings, ListenerGroup, Snapshot};
 
 /// The earlier state that the data plane serves.
-pub(crate) struct StandIn(Snapshot);
+pub(crate) struct StartupSnapshot(Snapshot);
 
-impl StandIn {
+impl StartupSnapshot {
     /// Prepares `earlier` for service with the listener group `group` of the flags. Addresses are
     /// those of `earlier`, because a ConfigMap that is unreadable now may have set them. Ports are
     /// those of the flags.
@@ -26,12 +26,12 @@ impl StandIn {
 
     /// Converts the first delta of the current state to one relative to the earlier state: equal
     /// values are omitted, absent ones removed.
-    pub(crate) fn leave(self, delta: &mut Delta, tuning: &Arc<Tuning>, group: &Arc<ListenerGroup>) {
+    pub(crate) fn leave(self, delta: &mut Delta, settings: &Arc<GlobalSettings>, group: &Arc<ListenerGroup>) {
         let Self(earlier) = self;
-        if earlier.tuning != *tuning {
-            delta.tuning.get_or_insert_with(|| tuning.clone());
+        if earlier.settings != *settings {
+            delta.settings.get_or_insert_with(|| settings.clone());
         } else {
-            delta.tuning = None;
+            delta.settings = None;
         }
         delta.groups = Vec::new();
         if earlier.groups.get(&group.id) != Some(group) {
@@ -84,9 +84,9 @@ mod tests {
             ..Snapshot::default()
         };
         let now = group(bind([0, 0, 0, 0], 8080));
-        let (_, delta) = StandIn::new(earlier, &now);
+        let (_, delta) = StartupSnapshot::new(earlier, &now);
         assert_eq!(delta.groups, [Change::Put(GroupId::ingress(), group(bind([127, 0, 0, 1], 8080)))]);
-        let (_, delta) = StandIn::new(Snapshot::default(), &now);
+        let (_, delta) = StartupSnapshot::new(Snapshot::default(), &now);
         assert_eq!(delta.groups, [Change::Put(GroupId::ingress(), now)]);
     }
 
@@ -97,7 +97,7 @@ mod tests {
             groups: [(GroupId::ingress(), group())].into(),
             ..Snapshot::default()
         };
-        let (stand_in, delta) = StandIn::new(earlier.clone(), &group());
+        let (startup_snapshot, delta) = StartupSnapshot::new(earlier.clone(), &group());
         assert!(delta.complete);
         assert_eq!(delta.endpoint_sets.len(), 3);
         let puts = [set("same", 1), set("other", 2), set("new", 1)];
@@ -105,12 +105,12 @@ mod tests {
             endpoint_sets: puts.into_iter().map(|(key, set)| Change::Put(key, set)).collect(),
             ..Delta::default()
         };
-        stand_in.leave(&mut next, &earlier.tuning, &group());
+        startup_snapshot.leave(&mut next, &earlier.settings, &group());
         let put = |(key, set)| Change::Put(key, set);
         assert_eq!(
             next.endpoint_sets,
             [put(set("other", 2)), put(set("new", 1)), Change::Remove(set("gone", 1).0)]
         );
-        assert!(next.tuning.is_none() && next.groups.is_empty());
+        assert!(next.settings.is_none() && next.groups.is_empty());
     }
 }

@@ -13,7 +13,7 @@ use crate::store::{Fields, ObjectKey};
 
 /// The referenced objects.
 #[derive(Debug, Default)]
-pub(super) struct Interest {
+pub(super) struct ReferencedObjects {
     objects: HashMap<ObjectKey, (Fields, State)>,
     /// Number of the last request by name.
     asked: u64,
@@ -38,10 +38,10 @@ enum State {
     /// The watch delivers it.
     Watched,
     /// Requested by name, without a usable response so far.
-    Asked { number: Number, failure: Option<WatchFailure> },
+    Requested { number: Number, failure: Option<WatchFailure> },
 }
 
-impl Interest {
+impl ReferencedObjects {
     /// Records that an object is referenced and which fields are needed. `seen` means that the
     /// watch may have delivered the object before.
     pub(super) fn want(&mut self, key: &ObjectKey, fields: Fields, seen: bool) -> Want {
@@ -52,7 +52,7 @@ impl Interest {
             self.asked += 1;
             Number(self.asked)
         });
-        let state = question.map_or(State::Watched, |number| State::Asked { number, failure: None });
+        let state = question.map_or(State::Watched, |number| State::Requested { number, failure: None });
         let old = self.objects.insert(key.clone(), (fields, state));
         Want { question, dropped: old.and_then(|(_, state)| state.number()) }
     }
@@ -78,7 +78,7 @@ impl Interest {
     /// Records the response to a request by name. Returns whether the response is still relevant.
     pub(super) fn answer(&mut self, key: &ObjectKey, number: Number) -> bool {
         match self.objects.get_mut(key) {
-            Some((_, state @ State::Asked { .. })) if state.is(number) => {
+            Some((_, state @ State::Requested { .. })) if state.is(number) => {
                 *state = State::Watched;
                 true
             }
@@ -89,7 +89,7 @@ impl Interest {
     /// Records a failed request, which is sent again. Returns whether it is still relevant.
     pub(super) fn fail(&mut self, key: &ObjectKey, of: Number, new: WatchFailure) -> bool {
         match self.objects.get_mut(key) {
-            Some((_, State::Asked { number, failure })) if *number == of => {
+            Some((_, State::Requested { number, failure })) if *number == of => {
                 *failure = Some(new);
                 true
             }
@@ -100,7 +100,7 @@ impl Interest {
     /// Returns the failures of pending requests.
     pub(super) fn faults(&self) -> impl Iterator<Item = (&ObjectKey, &WatchFailure)> {
         self.objects.iter().filter_map(|(key, (_, state))| match state {
-            State::Asked { failure: Some(failure), .. } => Some((key, failure)),
+            State::Requested { failure: Some(failure), .. } => Some((key, failure)),
             _ => None,
         })
     }
@@ -110,12 +110,12 @@ impl State {
     fn number(self) -> Option<Number> {
         match self {
             Self::Watched => None,
-            Self::Asked { number, .. } => Some(number),
+            Self::Requested { number, .. } => Some(number),
         }
     }
 
     fn is(&self, of: Number) -> bool {
-        matches!(self, Self::Asked { number, .. } if *number == of)
+        matches!(self, Self::Requested { number, .. } if *number == of)
     }
 }
 
@@ -130,69 +130,69 @@ mod tests {
         ObjectKey { kind: Kind::Secret, name: NamespacedName::new("n", "tls") }
     }
 
-    fn want(interest: &mut Interest, seen: bool) -> Option<Number> {
-        interest.want(&name(), Fields::All, seen).question
+    fn want(referenced: &mut ReferencedObjects, seen: bool) -> Option<Number> {
+        referenced.want(&name(), Fields::All, seen).question
     }
 
     #[test]
     fn what_is_wanted_before_the_watch_began_comes_with_it() {
-        let mut interest = Interest::default();
-        assert_eq!(interest.tell(&name()), None, "nothing refers to it");
-        assert_eq!(want(&mut interest, false), None);
-        assert_eq!(interest.tell(&name()), Some(None));
-        assert_eq!(interest.release(&name()), None);
-        assert_eq!(interest.tell(&name()), None);
+        let mut referenced = ReferencedObjects::default();
+        assert_eq!(referenced.tell(&name()), None, "nothing refers to it");
+        assert_eq!(want(&mut referenced, false), None);
+        assert_eq!(referenced.tell(&name()), Some(None));
+        assert_eq!(referenced.release(&name()), None);
+        assert_eq!(referenced.tell(&name()), None);
     }
 
     #[test]
     fn what_is_wanted_later_is_asked_for_once_and_the_watch_knows_better() {
-        let mut interest = Interest::default();
-        let number = want(&mut interest, true).unwrap();
-        assert_eq!(want(&mut interest, true), None);
-        assert!(interest.answer(&name(), number));
-        assert!(!interest.answer(&name(), number), "answered already");
-        assert_eq!(interest.release(&name()), None);
-        assert!(!interest.answer(&name(), number), "released meanwhile");
-        let number = want(&mut interest, true).unwrap();
-        assert_eq!(interest.tell(&name()), Some(Some(number)));
-        assert!(!interest.answer(&name(), number), "the watch was faster");
+        let mut referenced = ReferencedObjects::default();
+        let number = want(&mut referenced, true).unwrap();
+        assert_eq!(want(&mut referenced, true), None);
+        assert!(referenced.answer(&name(), number));
+        assert!(!referenced.answer(&name(), number), "answered already");
+        assert_eq!(referenced.release(&name()), None);
+        assert!(!referenced.answer(&name(), number), "released meanwhile");
+        let number = want(&mut referenced, true).unwrap();
+        assert_eq!(referenced.tell(&name()), Some(Some(number)));
+        assert!(!referenced.answer(&name(), number), "the watch was faster");
     }
 
     #[test]
     fn the_answer_to_a_question_from_before_a_release_does_not_count() {
-        let mut interest = Interest::default();
-        let first = want(&mut interest, true).unwrap();
-        assert_eq!(interest.release(&name()), Some(first));
-        let second = want(&mut interest, true).unwrap();
-        assert!(!interest.answer(&name(), first));
-        assert!(!interest.fail(&name(), first, WatchFailure::Unauthorized));
-        assert!(interest.answer(&name(), second));
+        let mut referenced = ReferencedObjects::default();
+        let first = want(&mut referenced, true).unwrap();
+        assert_eq!(referenced.release(&name()), Some(first));
+        let second = want(&mut referenced, true).unwrap();
+        assert!(!referenced.answer(&name(), first));
+        assert!(!referenced.fail(&name(), first, WatchFailure::Unauthorized));
+        assert!(referenced.answer(&name(), second));
     }
 
     #[test]
     fn a_failed_question_is_a_fault_until_it_is_answered_released_or_told_by_the_watch() {
-        let mut interest = Interest::default();
-        let fail = |interest: &mut Interest| {
-            interest.release(&name());
-            let number = want(interest, true).unwrap();
-            assert!(interest.fail(&name(), number, WatchFailure::Unauthorized));
-            assert_eq!(interest.faults().count(), 1);
+        let mut referenced = ReferencedObjects::default();
+        let fail = |referenced: &mut ReferencedObjects| {
+            referenced.release(&name());
+            let number = want(referenced, true).unwrap();
+            assert!(referenced.fail(&name(), number, WatchFailure::Unauthorized));
+            assert_eq!(referenced.faults().count(), 1);
             number
         };
-        let number = fail(&mut interest);
-        assert!(interest.answer(&name(), number));
-        assert_eq!(interest.faults().count(), 0);
-        fail(&mut interest);
-        interest.tell(&name());
-        assert_eq!(interest.faults().count(), 0);
-        fail(&mut interest);
-        interest.release(&name());
-        assert_eq!(interest.faults().count(), 0);
+        let number = fail(&mut referenced);
+        assert!(referenced.answer(&name(), number));
+        assert_eq!(referenced.faults().count(), 0);
+        fail(&mut referenced);
+        referenced.tell(&name());
+        assert_eq!(referenced.faults().count(), 0);
+        fail(&mut referenced);
+        referenced.release(&name());
+        assert_eq!(referenced.faults().count(), 0);
     }
     #[test]
     fn other_fields_are_asked_for_anew() {
-        let mut interest = Interest::default();
-        let mut want = |fields: &[&'static str], seen| interest.want(&name(), Fields::named(fields), seen);
+        let mut referenced = ReferencedObjects::default();
+        let mut want = |fields: &[&'static str], seen| referenced.want(&name(), Fields::named(fields), seen);
         assert_eq!(want(&["a"], false), Want::default(), "comes with the first list");
         let first = want(&["a", "b"], true);
         assert_eq!(want(&["b", "a"], true), Want::default());
@@ -200,7 +200,7 @@ mod tests {
         assert_eq!(second.dropped, first.question);
         let number = |want: Want| want.question.unwrap();
         let (first, second) = (number(first), number(second));
-        assert!(!interest.answer(&name(), first) && interest.answer(&name(), second));
-        assert_eq!(interest.fields(&name()), Some(&Fields::named(&["b"])));
+        assert!(!referenced.answer(&name(), first) && referenced.answer(&name(), second));
+        assert_eq!(referenced.fields(&name()), Some(&Fields::named(&["b"])));
     }
 }

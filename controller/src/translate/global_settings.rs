@@ -6,8 +6,8 @@
 
 mod authentication;
 mod blocking;
+mod builder;
 mod compression;
-mod draft;
 mod errors;
 mod headers;
 mod leftovers;
@@ -30,14 +30,14 @@ use std::sync::LazyLock;
 use super::nginx_text;
 use super::setting::{self, Family, Setting, Table};
 
-pub use draft::{Draft, Global};
+pub use builder::{ConfigMapSettings, SettingsBuilder};
 pub use reader::read;
 
 /// An entry of the table.
-type Key = Setting<Draft>;
+type Key = Setting<SettingsBuilder>;
 
 /// The table, family by family.
-pub static TABLE: LazyLock<Table<Draft>> = LazyLock::new(|| {
+pub static TABLE: LazyLock<Table<SettingsBuilder>> = LazyLock::new(|| {
     Table::new([
         Family { title: "Authorisation by another service", settings: authentication::settings() },
         Family { title: "Access", settings: blocking::settings() },

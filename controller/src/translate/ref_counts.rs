@@ -1,6 +1,6 @@
 //! What is in use, and what the data plane has been told of it.
 //!
-//! Pools, endpoint sets, certificates and resources exist for the sake of others. The ledger counts their users and
+//! Pools, endpoint sets, certificates and resources exist for the sake of others. This counts their users and
 //! remembers, within one update, what was there before it, so that what comes and goes in between costs
 //! nothing.
 
@@ -17,7 +17,7 @@ use super::backend::Uses;
 
 /// Users of pools, endpoint sets, certificates and resources.
 #[derive(Default)]
-pub(crate) struct Ledger {
+pub(crate) struct RefCounts {
     pools: ByKey<UsedPool>,
     sets: ByKey<UsedSet>,
     certificates: Sent<CertificateId, Certificate>,
@@ -52,7 +52,7 @@ struct Before {
     turned: Vec<EndpointSetKey>,
 }
 
-impl Ledger {
+impl RefCounts {
     /// A node uses `new` in place of `old`.
     pub(crate) fn exchange(&mut self, old: &Uses, new: &Uses) {
         if old == new {
@@ -142,7 +142,7 @@ impl Ledger {
     }
 }
 
-impl Ledger {
+impl RefCounts {
     fn use_pool(&mut self, pool: &Arc<Pool>) {
         if let Some(used) = self.pools.get_mut(&pool.key) {
             used.users += 1;

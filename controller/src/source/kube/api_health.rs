@@ -16,7 +16,7 @@ const LONG_PATIENCE: Duration = Duration::from_secs(10);
 
 /// The reachability of the API.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ContactState {
+pub struct ApiHealthState {
     /// Set while the API does not respond.
     pub away: Option<Away>,
     /// Time of the last response; `None` before the first one.
@@ -46,21 +46,21 @@ pub struct Away {
 /// The shared record. Clones refer to the same one. Subscribers wake on outages and failing
 /// requests, not on every response.
 #[derive(Clone, Debug)]
-pub(super) struct Contact(watch::Sender<ContactState>);
+pub(super) struct ApiHealth(watch::Sender<ApiHealthState>);
 
-impl Contact {
+impl ApiHealth {
     pub(super) fn new() -> Self {
         Self(watch::Sender::default())
     }
 
     /// Returns a subscription.
-    pub(super) fn subscribe(&self) -> watch::Receiver<ContactState> {
+    pub(super) fn subscribe(&self) -> watch::Receiver<ApiHealthState> {
         self.0.subscribe()
     }
 
     /// Records that requested data arrived.
     pub(super) fn heard(&self) {
-        self.0.send_if_modified(ContactState::heard);
+        self.0.send_if_modified(ApiHealthState::heard);
     }
 
     /// Records a response to a request of this path.
@@ -139,7 +139,7 @@ impl Away {
     }
 }
 
-impl ContactState {
+impl ApiHealthState {
     /// Returns whether subscribers must be woken.
     fn heard(&mut self) -> bool {
         self.first = None;
@@ -164,68 +164,68 @@ mod tests {
 
     #[test]
     fn a_failure_counts_once_it_lasts_and_ends_with_any_answer() {
-        let contact = Contact::new();
-        let mut seen = contact.subscribe();
-        contact.failed("/a", Instant::now(), "cut");
+        let api_health = ApiHealth::new();
+        let mut seen = api_health.subscribe();
+        api_health.failed("/a", Instant::now(), "cut");
         assert!(!seen.has_changed().unwrap(), "a blip is nothing");
-        contact.answered("/a");
-        contact.failed("/a", ago(9), "refused");
-        contact.failed("/b", Instant::now(), "refused again");
+        api_health.answered("/a");
+        api_health.failed("/a", ago(9), "refused");
+        api_health.failed("/b", Instant::now(), "refused again");
         let state = seen.borrow_and_update().clone();
         let away = state.away.unwrap();
         assert_eq!(&*away.reason, "refused");
         let since = Timestamp::now().duration_since(away.since);
         assert!((9..60).contains(&since.as_secs()), "{since:?}");
         assert!(state.last_answer.is_some());
-        contact.failed("/a", Instant::now(), "refused");
+        api_health.failed("/a", Instant::now(), "refused");
         assert!(!seen.has_changed().unwrap(), "reported once");
-        contact.heard();
+        api_health.heard();
         assert!(seen.has_changed().unwrap());
         assert_eq!(seen.borrow_and_update().away, None);
     }
 
     #[tokio::test(start_paused = true)]
     async fn an_outage_of_authorisation_counts_as_no_answer_and_one_missing_right_does_not() {
-        let contact = Contact::new();
-        let mut seen = contact.subscribe();
-        contact.answered("/a");
+        let api_health = ApiHealth::new();
+        let mut seen = api_health.subscribe();
+        api_health.answered("/a");
         let known = seen.borrow_and_update().last_answer;
         for _ in 0..10 {
-            contact.refused("/b", Instant::now(), "403");
+            api_health.refused("/b", Instant::now(), "403");
             tokio::time::advance(LONG_PATIENCE).await;
         }
         assert_eq!(seen.borrow_and_update().away, None, "others are answered");
         // The token has expired: the open watch ends and cannot be renewed.
-        contact.refused("/a", Instant::now(), "401");
+        api_health.refused("/a", Instant::now(), "401");
         assert_eq!(seen.borrow_and_update().away, None, "it may be back in a moment");
         tokio::time::advance(LONG_PATIENCE).await;
-        contact.refused("/b", Instant::now(), "401");
+        api_health.refused("/b", Instant::now(), "401");
         let state = seen.borrow_and_update().clone();
         assert_eq!(state.away.as_ref().map(|away| &*away.reason), Some("401"));
         assert_eq!(state.last_answer, known, "a refusal says nothing about the state of the cluster");
-        contact.answered("/a");
+        api_health.answered("/a");
         assert_eq!(seen.borrow_and_update().away, None);
     }
 
     #[test]
     fn what_alone_fails_is_told_after_a_while_and_by_its_path() {
-        let contact = Contact::new();
-        let mut seen = contact.subscribe();
-        contact.answered("/a");
-        contact.failed("/b", ago(0), "it answers 500");
-        contact.answered("/a");
-        contact.0.send_if_modified(|state| {
+        let api_health = ApiHealth::new();
+        let mut seen = api_health.subscribe();
+        api_health.answered("/a");
+        api_health.failed("/b", ago(0), "it answers 500");
+        api_health.answered("/a");
+        api_health.0.send_if_modified(|state| {
             state.unanswered.get_mut("/b").unwrap().begun = ago(11);
             false
         });
         assert!(!seen.has_changed().unwrap());
-        contact.failed("/b", ago(0), "it answers 500");
+        api_health.failed("/b", ago(0), "it answers 500");
         let state = seen.borrow_and_update().clone();
         assert_eq!(state.away, None);
         assert_eq!(state.failing.keys().map(|path| &**path).collect::<Vec<_>>(), ["/b"]);
-        contact.heard();
+        api_health.heard();
         assert!(!seen.has_changed().unwrap(), "that others are answered changes nothing");
-        contact.answered("/b");
+        api_health.answered("/b");
         assert!(seen.borrow_and_update().failing.is_empty());
     }
 }

@@ -15,21 +15,21 @@ pub(super) fn settings() -> Vec<Key> {
             value::bool(),
             "false",
             "Accept the X-Forwarded-* fields of peers in proxy-real-ip-cidr.",
-            |draft, value| draft.tuning.forwarded.use_headers = value,
+            |settings, value| settings.global.forwarded.use_headers = value,
         ),
         Key::served(
             "enable-real-ip",
             value::bool(),
             "false",
             "Accept only the client's address from peers in proxy-real-ip-cidr.",
-            |draft, value| draft.tuning.forwarded.real_ip = value,
+            |settings, value| settings.global.forwarded.real_ip = value,
         ),
         Key::served(
             "forwarded-for-header",
             value::field_name(),
             "X-Forwarded-For",
             "The field that holds the client's address.",
-            |draft, value| draft.tuning.forwarded.for_header = value,
+            |settings, value| settings.global.forwarded.for_header = value,
         )
         .unchecked_by_reference(),
         Key::served(
@@ -38,7 +38,7 @@ pub(super) fn settings() -> Vec<Key> {
             "X-Forwarded-For-Proxy-Protocol",
             "Field that passes the original value of the client's address to endpoints, if \
              use-proxy-protocol and use-forwarded-headers are both on.",
-            |draft, value| draft.tuning.forwarded.for_proxy_protocol_header = value,
+            |settings, value| settings.global.forwarded.for_proxy_protocol_header = value,
         )
         .unchecked_by_reference(),
         Key::served(
@@ -46,7 +46,7 @@ pub(super) fn settings() -> Vec<Key> {
             value::field_name(),
             "X-Forwarded-Host",
             "Field whose value endpoints receive as X-Original-Forwarded-Host.",
-            |draft, value| draft.tuning.forwarded.host_header = value,
+            |settings, value| settings.global.forwarded.host_header = value,
         )
         .unchecked_by_reference(),
         Key::served(
@@ -55,7 +55,7 @@ pub(super) fn settings() -> Vec<Key> {
             "false",
             "With use-forwarded-headers, append the peer's address to X-Forwarded-For instead of replacing \
              it.",
-            |draft, value| draft.tuning.forwarded.compute_full = value,
+            |settings, value| settings.global.forwarded.compute_full = value,
         ),
         Key::served(
             "proxy-real-ip-cidr",
@@ -63,11 +63,11 @@ pub(super) fn settings() -> Vec<Key> {
             "0.0.0.0/0",
             "Trusted peers: their X-Forwarded-* fields and PROXY protocol headers are accepted. 0.0.0.0/0 \
              trusts every address of IPv4 and IPv6; while the value is invalid, no peer is trusted.",
-            |draft, value| draft.tuning.forwarded.peers = value,
+            |settings, value| settings.global.forwarded.peers = value,
         )
         .unchecked_by_reference()
-        .instead("nobody is trusted", |draft| {
-            draft.tuning.forwarded.peers = TrustedPeers::These(Arc::default());
+        .fallback("nobody is trusted", |settings| {
+            settings.global.forwarded.peers = TrustedPeers::These(Arc::default());
         }),
         Key::served(
             "use-proxy-protocol",
@@ -76,21 +76,21 @@ pub(super) fn settings() -> Vec<Key> {
             "Connections to the http and https ports begin with a PROXY protocol header, version 1 or 2; a \
              connection without it, or from a peer outside proxy-real-ip-cidr, is closed. Applies to new \
              connections.",
-            |draft, value| draft.tuning.forwarded.proxy_protocol = value,
+            |settings, value| settings.global.forwarded.proxy_protocol = value,
         ),
         Key::served(
             "proxy-add-original-uri-header",
             value::bool(),
             "false",
             "Send the client's original path and query to endpoints in X-Original-URI.",
-            |settings, value| settings.tuning.adds_original_uri = value,
+            |settings, value| settings.global.adds_original_uri = value,
         ),
         Key::served(
             "generate-request-id",
             value::bool(),
             "true",
             "Generate an X-Request-ID if the client sent none.",
-            |settings, value| settings.tuning.generate_request_id = value,
+            |settings, value| settings.global.generate_request_id = value,
         ),
         Key::served(
             "proxy-set-headers",
@@ -99,21 +99,21 @@ pub(super) fn settings() -> Vec<Key> {
             "ConfigMap with fields for every request to an endpoint, in place of the client's; an empty \
              value removes the field. Values may contain variables. A field with an unusable value is \
              removed from the request. While the ConfigMap is missing, no field is set.",
-            |settings, value| settings.tuning.request_headers = Some(global_headers(value)),
+            |settings, value| settings.global.request_headers = Some(global_headers(value)),
         ),
         Key::served(
             "add-headers",
             value::config_map(),
             "",
             "The same for every response, including errors and redirects.",
-            |settings, value| settings.tuning.response_headers = Some(global_headers(value)),
+            |settings, value| settings.global.response_headers = Some(global_headers(value)),
         ),
         Key::served(
             "hide-headers",
             value::list_of("comma-separated list of header names", hidden),
             "",
             "Fields removed from endpoints' responses.",
-            |settings, value| settings.tuning.hidden_headers = value.into(),
+            |settings, value| settings.global.hidden_headers = value.into(),
         )
         .unchecked_by_reference(),
         Key::served(
@@ -136,7 +136,7 @@ pub(super) fn settings() -> Vec<Key> {
             value::list(),
             "",
             "Fields that ConfigMaps of the annotation custom-headers may have.",
-            |settings, value| settings.gates.response_headers = value,
+            |settings, value| settings.annotation_limits.response_headers = value,
         )
         .unreadable(Unreadable::SkipEntries, Reference::SkipEntries, ""),
         Key::served(
@@ -144,21 +144,21 @@ pub(super) fn settings() -> Vec<Key> {
             value::bool(),
             "false",
             "Accept request fields with _ in their names; otherwise they count as invalid.",
-            |settings, value| settings.tuning.underscores_in_headers = value,
+            |settings, value| settings.global.underscores_in_headers = value,
         ),
         Key::served(
             "ignore-invalid-headers",
             value::bool(),
             "true",
             "Drop request fields whose names contain characters other than letters, digits and -.",
-            |settings, value| settings.tuning.ignore_invalid_headers = value,
+            |settings, value| settings.global.ignore_invalid_headers = value,
         ),
         Key::served(
             "proxy-cookie-path",
             replacement::cookie_path(),
             "off",
             "Prefix of the path of endpoints' cookies to replace, and its replacement.",
-            |settings, value| settings.tuning.replacements.cookie_path = value,
+            |settings, value| settings.global.replacements.cookie_path = value,
         )
         .unchecked_by_reference(),
         Key::served(
@@ -166,7 +166,7 @@ pub(super) fn settings() -> Vec<Key> {
             replacement::cookie_domain(),
             "off",
             "Domain of endpoints' cookies to replace, and its replacement.",
-            |settings, value| settings.tuning.replacements.cookie_domain = value,
+            |settings, value| settings.global.replacements.cookie_domain = value,
         )
         .unchecked_by_reference(),
         Key::served(
@@ -174,7 +174,7 @@ pub(super) fn settings() -> Vec<Key> {
             replacement::redirect_from(),
             "off",
             "Prefix of endpoints' Location and Refresh to replace.",
-            |settings, value| settings.tuning.replacements.redirect_from = value,
+            |settings, value| settings.global.replacements.redirect_from = value,
         )
         .unchecked_by_reference(),
         Key::served(
@@ -182,7 +182,7 @@ pub(super) fn settings() -> Vec<Key> {
             replacement::redirect_to(),
             "off",
             "What replaces it.",
-            |settings, value| settings.tuning.replacements.redirect_to = value,
+            |settings, value| settings.global.replacements.redirect_to = value,
         )
         .unchecked_by_reference(),
         Key::served(
@@ -190,8 +190,8 @@ pub(super) fn settings() -> Vec<Key> {
             value::bool(),
             "false",
             "Redirects without scheme and host.",
-            |draft, value| {
-                draft.tuning.relative_redirects = value;
+            |settings, value| {
+                settings.global.relative_redirects = value;
             },
         ),
         Key::served(
@@ -199,8 +199,8 @@ pub(super) fn settings() -> Vec<Key> {
             value::bool(),
             "false",
             "Include the port in redirects.",
-            |draft, value| {
-                draft.tuning.port_in_redirects = value;
+            |settings, value| {
+                settings.global.port_in_redirects = value;
             },
         ),
         Key::served(
@@ -208,8 +208,8 @@ pub(super) fn settings() -> Vec<Key> {
             value::bool(),
             "false",
             "Keep the trailing slash in the redirect to https.",
-            |draft, value| {
-                draft.tuning.preserve_trailing_slash = value;
+            |settings, value| {
+                settings.global.preserve_trailing_slash = value;
             },
         ),
         Key::no_effect(

@@ -6,7 +6,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use proptest::prelude::*;
-use sluice_config::{HeaderBuffers, NamespacedName, Network, Problem, Severity, TrustedPeers, Tuning};
+use sluice_config::{
+    GlobalSettings, HeaderBuffers, NamespacedName, Network, Problem, Severity, TrustedPeers,
+};
 
 use super::*;
 use crate::store::{ConfigMap, Fields};
@@ -23,7 +25,7 @@ fn map(data: &[(&str, &str)]) -> ConfigMap {
     }
 }
 
-fn read(data: &[(&str, &str)]) -> (Global, Vec<Problem>) {
+fn read(data: &[(&str, &str)]) -> (ConfigMapSettings, Vec<Problem>) {
     super::read(Some(&map(data)))
 }
 
@@ -40,15 +42,15 @@ fn the_defaults_in_the_table_are_those_of_the_program() {
         .filter(|entry| !entry.default.is_empty())
         .map(|entry| (entry.name, entry.default))
         .collect();
-    let (global, problems) = read(&defaults);
+    let (settings, problems) = read(&defaults);
     assert_eq!(problems, []);
-    assert_eq!(global, read(&[]).0);
-    assert_eq!(global.tuning, Tuning::default());
+    assert_eq!(settings, read(&[]).0);
+    assert_eq!(settings.global, GlobalSettings::default());
 }
 
 #[test]
 fn served_keys_are_typed() {
-    let (global, problems) = read(&[
+    let (settings, problems) = read(&[
         ("keep-alive", "0"),
         ("hsts-preload", "true"),
         ("worker-shutdown-timeout", "10s"),
@@ -63,26 +65,26 @@ fn served_keys_are_typed() {
         ("disable-ipv6", "true"),
     ]);
     assert_eq!(problems, []);
-    let tuning = global.tuning;
-    assert_eq!(tuning.keep_alive, Duration::ZERO);
-    assert!(tuning.hsts.unwrap().preload);
-    assert_eq!(tuning.worker_shutdown_timeout, Duration::from_secs(10));
-    assert_eq!(tuning.large_client_header_buffers, HeaderBuffers { count: 2, size: 16 << 10 });
-    assert!(tuning.underscores_in_headers && !tuning.ignore_invalid_headers);
-    assert!(tuning.next_upstream.non_idempotent && tuning.next_upstream.error);
-    assert!(!tuning.access_log.enabled);
-    assert_eq!(tuning.http_redirect_code, 301);
-    assert_eq!(tuning.no_tls_redirect_locations.len(), 2);
-    assert_eq!(global.addresses, [IpAddr::from([127, 0, 0, 1])]);
+    let global = settings.global;
+    assert_eq!(global.keep_alive, Duration::ZERO);
+    assert!(global.hsts.unwrap().preload);
+    assert_eq!(global.worker_shutdown_timeout, Duration::from_secs(10));
+    assert_eq!(global.large_client_header_buffers, HeaderBuffers { count: 2, size: 16 << 10 });
+    assert!(global.underscores_in_headers && !global.ignore_invalid_headers);
+    assert!(global.next_upstream.non_idempotent && global.next_upstream.error);
+    assert!(!global.access_log.enabled);
+    assert_eq!(global.http_redirect_code, 301);
+    assert_eq!(global.no_tls_redirect_locations.len(), 2);
+    assert_eq!(settings.addresses, [IpAddr::from([127, 0, 0, 1])]);
     let alone = read(&[("bind-address", "[::1]"), ("disable-ipv6", "true")]).0;
     assert_eq!(alone.addresses.len(), 1, "a gateway that listens nowhere is of no use to anybody");
-    assert_eq!(read(&[("hsts", "false")]).0.tuning.hsts, None);
+    assert_eq!(read(&[("hsts", "false")]).0.global.hsts, None);
 }
 
 #[test]
 fn an_unreadable_value_means_the_default_whatever_was_read_before() {
-    let (global, problems) = read(&[("proxy-read-timeout", "7s")]);
-    assert_eq!(global.tuning.proxy_read_timeout.as_secs(), 60);
+    let (settings, problems) = read(&[("proxy-read-timeout", "7s")]);
+    assert_eq!(settings.global.proxy_read_timeout.as_secs(), 60);
     assert_eq!(
         problems[0].to_string(),
         "error: ConfigMap ingress-nginx/controller: data[proxy-read-timeout]: the value \"7s\" must be whole \
@@ -101,8 +103,8 @@ fn a_key_that_protects_everything_closes_everything() {
         ("block-referers", "~(?<!x)y"),
         ("global-auth-url", "auth.example"),
     ] {
-        let (global, problems) = read(&[(key, value)]);
-        assert!(global.closed.is_some(), "{key}");
+        let (settings, problems) = read(&[(key, value)]);
+        assert!(settings.closed.is_some(), "{key}");
         assert_eq!(problems[0].severity, Severity::Error);
         assert!(
             problems[0].message.ends_with("all routes answer 503 until it is corrected"),
@@ -110,18 +112,18 @@ fn a_key_that_protects_everything_closes_everything() {
             problems[0]
         );
     }
-    let (global, problems) = read(&[("whitelist-source-range", "10.0.0.0/8")]);
-    assert_eq!((global.closed, problems.len()), (None, 0));
+    let (settings, problems) = read(&[("whitelist-source-range", "10.0.0.0/8")]);
+    assert_eq!((settings.closed, problems.len()), (None, 0));
     assert_eq!(read(&[("use-gzip", "true")]).0.closed, None);
 }
 
 #[test]
 fn unreadable_entries_of_an_allow_list_allow_nobody() {
-    let (global, problems) = read(&[("whitelist-source-range", "10.0.0.0/8, lb.example 192.0.2.1")]);
-    assert_eq!((global.closed, global.tuning.sources.allow.map(|allow| allow.len())), (None, Some(2)));
+    let (settings, problems) = read(&[("whitelist-source-range", "10.0.0.0/8, lb.example 192.0.2.1")]);
+    assert_eq!((settings.closed, settings.global.sources.allow.map(|allow| allow.len())), (None, Some(2)));
     assert!(problems[0].message.contains("[\"lb.example\"] skipped"), "{}", problems[0]);
-    let (global, problems) = read(&[("custom-http-errors", "404, 299,x")]);
-    assert_eq!((&*global.tuning.custom_http_errors, problems.len()), (&[404][..], 1));
+    let (settings, problems) = read(&[("custom-http-errors", "404, 299,x")]);
+    assert_eq!((&*settings.global.custom_http_errors, problems.len()), (&[404][..], 1));
 }
 
 #[test]
@@ -132,8 +134,8 @@ fn a_snippet_that_restricts_access_closes_everything() {
         ("http-snippet", "limit_req zone=one;"),
         ("server-snippet", "if ($http_user_agent ~ bot) { return 403; }"),
     ] {
-        let (global, problems) = read(&[(key, value)]);
-        assert!(global.closed.is_some(), "{key}");
+        let (settings, problems) = read(&[(key, value)]);
+        assert!(settings.closed.is_some(), "{key}");
         assert!(problems[0].message.contains("all routes answer 503"), "{}", problems[0]);
     }
     for (key, value) in [
@@ -141,8 +143,8 @@ fn a_snippet_that_restricts_access_closes_everything() {
         ("server-snippet", "proxy_buffering off;"),
         ("location-snippet", "more_set_headers \"X-A: deny all;\";"),
     ] {
-        let (global, problems) = read(&[(key, value)]);
-        assert_eq!((global.closed, problems.len()), (None, 1), "{key}");
+        let (settings, problems) = read(&[(key, value)]);
+        assert_eq!((settings.closed, problems.len()), (None, 1), "{key}");
     }
 }
 
@@ -155,8 +157,8 @@ fn a_firewall_that_only_detects_closes_nothing() {
         &[enabled, ("modsecurity-snippet", "SecRuleEngine DetectionOnly")],
         &[("modsecurity-snippet", "SecRuleEngine On")],
     ] {
-        let (global, problems) = read(data);
-        assert_eq!(global.closed, None, "{data:?}");
+        let (settings, problems) = read(data);
+        assert_eq!(settings.closed, None, "{data:?}");
         assert!(problems.iter().all(|problem| problem.severity == Severity::Warning), "{data:?}");
     }
     assert!(read(&[enabled, ("modsecurity-snippet", "SecRuleEngine On")]).0.closed.is_some());
@@ -165,8 +167,8 @@ fn a_firewall_that_only_detects_closes_nothing() {
 #[test]
 fn peers_that_cannot_be_read_are_not_everybody() {
     let peers = |text: &str| {
-        let (global, problems) = read(&[("use-forwarded-headers", "true"), ("proxy-real-ip-cidr", text)]);
-        (global.tuning.forwarded.peers, problems)
+        let (settings, problems) = read(&[("use-forwarded-headers", "true"), ("proxy-real-ip-cidr", text)]);
+        (settings.global.forwarded.peers, problems)
     };
     let lan = Network { address: "10.0.0.0".parse().unwrap(), prefix: 8 };
     assert_eq!(peers("10.0.0.0/8").0, TrustedPeers::These([lan].into()));
@@ -198,8 +200,8 @@ fn a_number_out_of_range_keeps_the_default_and_the_problem_names_the_range() {
         ("gzip-level", "10", "from 1 to 9"),
         ("limit-req-status-code", "200", "from 400 to 599"),
     ] {
-        let (global, problems) = read(&[(key, value)]);
-        assert_eq!(global.tuning, Tuning::default(), "{key}");
+        let (settings, problems) = read(&[(key, value)]);
+        assert_eq!(settings.global, GlobalSettings::default(), "{key}");
         assert!(problems[0].message.contains(range), "{}", problems[0]);
     }
 }
@@ -212,18 +214,18 @@ proptest! {
         text in prop_oneof!["-?[0-9]{1,20}[a-z]?", "[0-9]{1,4} [0-9]{1,20}[bkmg]?", "\\PC{0,12}"],
     ) {
         let entry = TABLE.entries().nth(at).unwrap();
-        let (global, problems) = read(&[(entry.name, &text)]);
-        let tuning = global.tuning;
+        let (settings, problems) = read(&[(entry.name, &text)]);
+        let global = settings.global;
         let times = [
-            tuning.client_header_timeout, tuning.client_body_timeout, tuning.keep_alive,
-            tuning.proxy_connect_timeout, tuning.proxy_read_timeout, tuning.proxy_send_timeout,
-            tuning.next_upstream_timeout.unwrap_or_default(), tuning.upstream_keepalive_timeout,
-            tuning.upstream_keepalive_time, tuning.worker_shutdown_timeout,
+            global.client_header_timeout, global.client_body_timeout, global.keep_alive,
+            global.proxy_connect_timeout, global.proxy_read_timeout, global.proxy_send_timeout,
+            global.next_upstream_timeout.unwrap_or_default(), global.upstream_keepalive_timeout,
+            global.upstream_keepalive_time, global.worker_shutdown_timeout,
         ];
         for time in times {
             prop_assert!(time <= Duration::from_secs(i32::MAX as u64), "{}: {}", entry.name, text);
         }
-        prop_assert!(tuning.large_client_header_buffers.total() <= 16 << 20);
+        prop_assert!(global.large_client_header_buffers.total() <= 16 << 20);
         prop_assert!(problems.len() <= 1);
     }
 }

@@ -12,14 +12,14 @@ pub(super) fn settings() -> Vec<Key> {
             value::one_of(BALANCES),
             "round_robin",
             "How an endpoint is chosen without a session or upstream-hash-by.",
-            |settings, value| settings.tuning.balance = value,
+            |settings, value| settings.global.balance = value,
         ),
         Key::served(
             "proxy-next-upstream",
             value::next_upstream(),
             "error timeout",
             "Conditions under which another endpoint is tried.",
-            |settings, value| settings.tuning.next_upstream = value,
+            |settings, value| settings.global.next_upstream = value,
         )
         .unchecked_by_reference(),
         Key::served(
@@ -27,14 +27,14 @@ pub(super) fn settings() -> Vec<Key> {
             value::count(),
             "3",
             "Maximum attempts, including the first; 0: one per endpoint; never more than 16.",
-            |settings, value| settings.tuning.next_upstream_tries = value,
+            |settings, value| settings.global.next_upstream_tries = value,
         ),
         Key::served(
             "proxy-next-upstream-timeout",
             value::seconds_or_zero(),
             "0",
             "Seconds after which no further attempt begins; 0: no limit.",
-            |settings, limit| settings.tuning.next_upstream_timeout = (!limit.is_zero()).then_some(limit),
+            |settings, limit| settings.global.next_upstream_timeout = (!limit.is_zero()).then_some(limit),
         ),
         Key::served(
             "retry-non-idempotent",
@@ -78,14 +78,14 @@ pub(super) fn settings() -> Vec<Key> {
             "320",
             "Idle connections to endpoints kept by each worker, or as many as were recently in use at \
              once, whichever is more.",
-            |settings, value| settings.tuning.upstream_keepalive_connections = value as usize,
+            |settings, value| settings.global.upstream_keepalive_connections = value as usize,
         ),
         Key::served(
             "upstream-keepalive-time",
             value::time(),
             "1h",
             "Maximum age of a connection to an endpoint.",
-            |settings, value| settings.tuning.upstream_keepalive_time = value,
+            |settings, value| settings.global.upstream_keepalive_time = value,
         )
         .unchecked_by_reference(),
         Key::served(
@@ -93,21 +93,21 @@ pub(super) fn settings() -> Vec<Key> {
             value::seconds(),
             "60",
             "Idle seconds of a connection to an endpoint.",
-            |settings, value| settings.tuning.upstream_keepalive_timeout = value,
+            |settings, value| settings.global.upstream_keepalive_timeout = value,
         ),
         Key::served(
             "upstream-keepalive-requests",
             value::positive(),
             "10000",
             "Requests on one connection to an endpoint.",
-            |settings, value| settings.tuning.upstream_keepalive_requests = value,
+            |settings, value| settings.global.upstream_keepalive_requests = value,
         ),
         Key::served(
             "keep-alive-requests",
             value::positive(),
             "1000",
             "Requests on one client connection.",
-            |settings, value| settings.tuning.keep_alive_requests = value,
+            |settings, value| settings.global.keep_alive_requests = value,
         ),
         Key::served(
             "service-upstream",
@@ -121,7 +121,7 @@ pub(super) fn settings() -> Vec<Key> {
             value::one_of(HTTP_VERSIONS),
             "1.1",
             HTTP_VERSION,
-            |settings, value| settings.tuning.http_1_0 = value,
+            |settings, value| settings.global.http_1_0 = value,
         )
         .unchecked_by_reference(),
         Key::no_effect(
