@@ -63,6 +63,7 @@ pub use redirect::Redirection;
 pub use rewrite::{RewriteError, Rewriting};
 pub use settings::Settings;
 pub use upstream_tls::EndpointTls;
+pub(crate) use upstream_tls::name_of;
 
 /// An entry of the table.
 type Annotation = Setting<Settings>;

@@ -201,3 +201,42 @@ fn an_alias_of_the_host_inherits_too() {
         rules.map(|rule| rule.policies.upstream_tls.clone().unwrap().identity.clone()).collect();
     assert_eq!(identities, [Some(trust("upstream")), Some(trust("upstream"))]);
 }
+
+#[test]
+fn a_name_for_tls_may_be_the_host_of_the_rule() {
+    let mut world = World::ready(Options::default());
+    let named = |name| {
+        https(
+            "shop",
+            "/a",
+            &[("proxy-ssl-secret", "upstream"), ("proxy-ssl-verify", "on"), ("proxy-ssl-name", name)],
+        )
+    };
+    world.put([secret("upstream", true, false)]);
+    for (name, read) in [
+        ("$host", "shop.example"),
+        ("inner.${server_name}", "inner.shop.example"),
+        ("$service_name.$namespace.svc.cluster.local", "web.default.svc.cluster.local"),
+    ] {
+        world.put([named(name)]);
+        assert_eq!(tls(&world, "/a").name.as_deref(), Some(read), "{name}");
+        assert_eq!(world.problems(), Vec::<sluice_config::Problem>::new(), "{name}");
+    }
+    world.put([named("$http_x_name")]);
+    assert_eq!((tls(&world, "/a").name, world.problems().len()), (None, 1));
+}
+
+#[test]
+fn a_wildcard_host_is_no_name_for_tls() {
+    let mut world = World::ready(Options::default());
+    let annotations =
+        [("proxy-ssl-secret", "upstream"), ("proxy-ssl-verify", "on"), ("proxy-ssl-name", "$host")];
+    let mut object = https("shop", "/a", &annotations);
+    object["spec"]["rules"][0]["host"] = json!("*.shop.example");
+    world.put([secret("upstream", true, false), object]);
+    let host = world.host("*.shop.example").unwrap();
+    let tls = host.rules[0].policies.upstream_tls.as_deref().unwrap();
+    assert_eq!((tls.name.as_deref(), tls.verify_depth), (None, Some(1)), "still verified");
+    let problems = world.problems();
+    assert!(problems.iter().any(|problem| problem.message.contains("wildcard host")), "{problems:?}");
+}

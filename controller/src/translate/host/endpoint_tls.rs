@@ -12,7 +12,7 @@ use sluice_config::{
     Rule, UpstreamProtocol, UpstreamTls,
 };
 
-use super::Builder;
+use super::{Builder, object_ref};
 use crate::problem::warning;
 use crate::translate::annotations;
 use crate::translate::ingress_model::IngressModel;
@@ -132,6 +132,37 @@ impl Builder<'_, '_> {
         Some(InheritedTls { tls: Arc::new(tls), secret, owner: owner.ingress.clone() })
     }
 
+    /// Returns the settings with the variables of `proxy-ssl-name` replaced, if it has some. A name
+    /// that this host does not determine is replaced by that of the Service, with a warning.
+    pub(super) fn named_tls(
+        &mut self,
+        model: &IngressModel,
+        policies: &Policies,
+        action: &Action,
+    ) -> Option<Arc<UpstreamTls>> {
+        let tls = policies.upstream_tls.as_ref()?;
+        let text = tls.name.clone().filter(|name| name.contains('$'))?;
+        let host = match self.served {
+            HostPattern::Exact(host) => Some(host.as_str()),
+            _ => None,
+        };
+        let name = match service(action) {
+            Some(service) => annotations::name_of(&text, host, service, &model.ingress.name),
+            None => Ok(String::new()),
+        };
+        if let Err(reason) = &name {
+            self.add(warning(
+                Code::AnnotationInvalid,
+                &object_ref(model),
+                annotations::field(&self.view.options.annotations_prefix, "proxy-ssl-name"),
+                format!("{text:?} {reason}; on host {} the name of the Service is used", self.served),
+                "name the endpoints' certificate without this variable",
+            ));
+        }
+        let name = name.ok().filter(|name| !name.is_empty()).map(Into::into);
+        Some(Arc::new(UpstreamTls { name, ..(**tls).clone() }))
+    }
+
     /// Whether requests can go to an endpoint by TLS.
     pub(super) fn speaks_tls(&self, action: &Action, policies: &Policies) -> bool {
         let Action::Forward(backends) = action else { return false };
@@ -181,4 +212,13 @@ fn content<'v>(view: &View<'v>, key: &ResourceKey) -> Option<&'v EndpointIdentit
         Resource::EndpointIdentity(identity) => Some(identity),
         _ => None,
     }
+}
+
+/// Returns the name of the first Service that an action forwards to.
+fn service(action: &Action) -> Option<&str> {
+    let Action::Forward(backends) = action else { return None };
+    backends.iter().find_map(|backend| match &backend.backend {
+        Backend::Pool { pool, .. } => Some(&*pool.endpoints.service),
+        Backend::Default | Backend::Invalid { .. } => None,
+    })
 }

@@ -122,6 +122,9 @@ impl Builder<'_, '_> {
             }
             policies = Arc::new(Policies { upstream_tls: Some(tls), ..(*policies).clone() });
         }
+        if let Some(tls) = self.named_tls(model, &policies, action) {
+            policies = Arc::new(Policies { upstream_tls: Some(tls), ..(*policies).clone() });
+        }
         let global_auth = match policies.authorisation {
             Authorisation::Global => self.view.auth_of_hosts(),
             _ => None,
