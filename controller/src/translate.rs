@@ -23,6 +23,7 @@ mod backend;
 mod certificate;
 mod claim;
 mod class;
+mod driver;
 mod endpoints;
 mod expression;
 mod external_auth;
@@ -39,67 +40,37 @@ mod replacement;
 mod resource;
 mod review;
 pub mod setting;
-mod stages;
 mod template;
 mod topology;
+mod update;
+mod users;
 pub mod value;
 mod view;
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use sluice_config::{
-    ByKey, Code, Delta, EndpointSet, EndpointSetKey, Host, HostKey, Keyed, NamespacedName, ObjectRef,
-    Policies, Problem, ResourceKey, Snapshot,
+    ByKey, Code, EndpointSet, EndpointSetKey, NamespacedName, ObjectRef, Policies, Problem, ResourceKey,
+    Snapshot,
 };
 
-use crate::graph::{Graph, Key, Node, Reads};
+use crate::graph::{Graph, Key, Node};
 use crate::options::Options;
 use crate::problem::{Finder, ProblemIndex, error};
 use crate::shared::Shared;
 use crate::store::{
     ClassAccess, Event, Ingress, IngressChange, Kind, Object, ObjectKey, References, Resolved, Store,
 };
-use backend::Uses;
 use class::Selection;
+use driver::Dirty;
+pub use driver::Stats;
 use expression::Expressions;
 use ref_counts::RefCounts;
 pub use review::Verdict;
+use update::ServedHost;
+use users::Users;
 use view::{Values, View};
-
-/// How many nodes of each kind were recomputed.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Stats {
-    /// ConfigMap and flags.
-    pub settings: usize,
-    /// Ingresses.
-    pub ingresses: usize,
-    /// Certificates.
-    pub certificates: usize,
-    /// Users, header sets and other resources.
-    pub resources: usize,
-    /// Hosts.
-    pub hosts: usize,
-    /// Pools that came or went.
-    pub pools: usize,
-    /// Endpoint sets.
-    pub endpoints: usize,
-}
-
-impl Stats {
-    /// The counts with a name for each, for metrics.
-    pub fn by_kind(&self) -> [(&'static str, usize); 7] {
-        [
-            ("settings", self.settings),
-            ("ingress", self.ingresses),
-            ("certificate", self.certificates),
-            ("resource", self.resources),
-            ("host", self.hosts),
-            ("pool", self.pools),
-            ("endpoints", self.endpoints),
-        ]
-    }
-}
 
 /// All nodes with their values.
 pub struct Translation {
@@ -110,14 +81,14 @@ pub struct Translation {
     values: Values,
     policies: Shared<Policies>,
     /// How many Ingresses and flags name a certificate; its node exists while there is one.
-    named_certificates: HashMap<NamespacedName, u32>,
+    named_certificates: Users<NamespacedName>,
     /// How many Ingresses name a resource; its node exists while there is one.
-    named_resources: HashMap<ResourceKey, u32>,
+    named_resources: Users<ResourceKey>,
     flags: flags::Output,
-    hosts: ByKey<HostNode>,
+    hosts: ByKey<ServedHost>,
     endpoints: ByKey<Arc<EndpointSet>>,
     /// How many endpoint sets need a name to be looked up.
-    names: BTreeMap<Arc<str>, u32>,
+    names: Users<Arc<str>>,
     /// Endpoint sets that do, and which.
     named_sets: HashMap<EndpointSetKey, Arc<str>>,
     names_changed: bool,
@@ -125,59 +96,6 @@ pub struct Translation {
     problem_index: ProblemIndex,
     /// What has become of Ingresses, for those who write to them.
     ingresses: Vec<IngressChange>,
-}
-
-struct HostNode {
-    host: Arc<Host>,
-    uses: Box<Uses>,
-}
-
-impl Keyed for HostNode {
-    type Key = HostKey;
-
-    fn key(&self) -> &HostKey {
-        &self.host.key
-    }
-}
-
-/// Nodes to recompute.
-#[derive(Default)]
-struct Dirty {
-    config_map: bool,
-    flags: bool,
-    ingresses: HashSet<NamespacedName>,
-    certificates: HashSet<NamespacedName>,
-    resources: HashSet<ResourceKey>,
-    hosts: HashSet<HostKey>,
-    endpoints: HashSet<EndpointSetKey>,
-}
-
-impl Dirty {
-    fn add(&mut self, node: &Node) {
-        match node {
-            Node::ConfigMap => self.config_map = true,
-            Node::Flags => self.flags = true,
-            Node::Ingress(name) => drop(self.ingresses.insert(name.clone())),
-            Node::Certificate(name) => drop(self.certificates.insert(name.clone())),
-            Node::Resource(key) => drop(self.resources.insert(key.clone())),
-            Node::Host(key) => drop(self.hosts.insert(key.clone())),
-            Node::Endpoints(key) => drop(self.endpoints.insert(key.clone())),
-        }
-    }
-
-    /// An object has become another, or has come or gone. Gives what besides itself that changes.
-    fn object(&mut self, old: Option<&Object>, new: Option<&Object>) -> Vec<Key> {
-        let mut keys = Vec::new();
-        for object in old.into_iter().chain(new) {
-            match object {
-                Object::Ingress(ingress) => drop(self.ingresses.insert(ingress.name.clone())),
-                Object::IngressClass(class) if class.is_default => keys.push(Key::DefaultClass),
-                Object::EndpointSlice(slice) => keys.push(Key::SlicesOf(slice.service.clone())),
-                _ => {}
-            }
-        }
-        keys
-    }
 }
 
 impl Translation {
@@ -196,9 +114,11 @@ impl Translation {
             names: HashMap::new(),
         };
         let view = View::new(&store, &values, &options);
-        let flags = flags::compute(&view, &values.config_map);
-        let named_certificates =
-            options.default_ssl_certificate.iter().map(|name| (name.clone(), 1)).collect();
+        let (flags, _) = flags::compute(&view);
+        let mut named_certificates = Users::default();
+        if let Some(name) = &options.default_ssl_certificate {
+            named_certificates.add(name);
+        }
         let mut dirty = Dirty { config_map: true, flags: true, ..Dirty::default() };
         dirty.certificates.extend(options.default_ssl_certificate.clone());
         Self {
@@ -210,10 +130,10 @@ impl Translation {
             values,
             policies: Shared::default(),
             named_certificates,
-            named_resources: HashMap::new(),
+            named_resources: Users::default(),
             hosts: ByKey::default(),
             endpoints: ByKey::default(),
-            names: BTreeMap::new(),
+            names: Users::default(),
             named_sets: HashMap::new(),
             names_changed: false,
             ref_counts: RefCounts::default(),
@@ -264,37 +184,10 @@ impl Translation {
 
     /// Takes in what a name was resolved to, if somebody still asks for it.
     pub(crate) fn take_name(&mut self, name: Arc<str>, resolved: Resolved) {
-        if self.names.contains_key(&name) && self.values.names.get(&name) != Some(&resolved) {
+        if self.names.contains(&name) && self.values.names.get(&name) != Some(&resolved) {
             self.stale(&Key::Name(name.clone()));
             self.values.names.insert(name, resolved);
         }
-    }
-
-    /// Recomputes what is stale. The delta has everything but its generation and completeness.
-    pub fn run(&mut self) -> (Delta, Stats) {
-        let mut delta = Delta::default();
-        let mut stats = Stats::default();
-        self.run_config_map(&mut stats);
-        self.run_facts(&mut stats);
-        self.run_certificates(&mut stats);
-        self.run_resources(&mut stats);
-        self.run_flags(&mut delta, &mut stats);
-        self.run_hosts(&mut delta, &mut stats);
-        self.run_endpoints(&mut stats);
-        let Self { ref_counts, values, endpoints, .. } = self;
-        let certificate = |id: &_| values.certificates.get(id)?.good().cloned();
-        let resource = |key: &_| values.resources.get(key)?.good().cloned();
-        stats.pools = ref_counts.settle(&mut delta, certificate, resource, endpoints);
-        (delta, stats)
-    }
-
-    /// Computes what tells which Secrets and ConfigMaps are referred to, and nothing that the data plane is told.
-    pub fn survey(&mut self) {
-        let mut stats = Stats::default();
-        self.run_config_map(&mut stats);
-        self.run_facts(&mut stats);
-        self.run_certificates(&mut stats);
-        self.run_resources(&mut stats);
     }
 
     /// Why the first state cannot be served yet: Ingresses of which only their IngressClass could tell whether they are
@@ -309,7 +202,7 @@ impl Translation {
         if access == ClassAccess::Withheld && !self.values.models.is_empty() {
             return None;
         }
-        let view = View::new(&self.store, &self.values, &self.options);
+        let view = self.view();
         let undecided =
             |ingress: &&Arc<Ingress>| matches!(class::select(&view, ingress), Selection::Undecided);
         let undecided: Vec<_> = self.store.ingresses().filter(undecided).collect();
@@ -401,6 +294,10 @@ impl Translation {
         }
     }
 
+    fn view(&self) -> View<'_> {
+        View::new(&self.store, &self.values, &self.options)
+    }
+
     fn stale(&mut self, key: &Key) {
         for node in self.graph.readers(key) {
             self.dirty.add(node);
@@ -412,17 +309,6 @@ impl Translation {
         for node in self.graph.readers(key) {
             dirty.add(node);
         }
-    }
-
-    /// Keeps what a node has read and found wrong.
-    fn record(&mut self, node: Node, reads: Reads, problems: Vec<Problem>) {
-        self.graph.record(&node, reads);
-        self.put_problems(node, problems);
-    }
-
-    fn forget(&mut self, node: Node) {
-        self.graph.forget(&node);
-        self.put_problems(node, Vec::new());
     }
 
     fn put_problems(&mut self, node: Node, mut problems: Vec<Problem>) {

@@ -11,7 +11,6 @@ use sluice_config::{
 
 use super::backend::{self, Uses};
 use super::certificate::CertificateState;
-use super::global_settings::ConfigMapSettings;
 use super::topology;
 use super::view::View;
 use crate::options::Options;
@@ -26,12 +25,11 @@ pub(crate) struct Output {
     pub(crate) group: Arc<ListenerGroup>,
     /// Pool and certificate that flags name.
     pub(crate) uses: Uses,
-    /// What is wrong.
-    pub(crate) problems: Vec<Problem>,
 }
 
 /// Computes the node.
-pub(crate) fn compute(view: &View<'_>, config_map: &ConfigMapSettings) -> Output {
+pub(crate) fn compute(view: &View<'_>) -> (Output, Vec<Problem>) {
+    let config_map = view.config_map_settings();
     let mut settings = config_map.global.clone();
     settings.https_port = view.options.https_port;
     let mut uses = Uses::default();
@@ -76,7 +74,7 @@ pub(crate) fn compute(view: &View<'_>, config_map: &ConfigMapSettings) -> Output
         problems.push(error(fault.code, &object, format!("data[{key}]"), message, fault.remedy));
     }
     let group = Arc::new(group(view.options, &config_map.addresses));
-    Output { settings: Arc::new(settings), group, uses, problems }
+    (Output { settings: Arc::new(settings), group, uses }, problems)
 }
 
 fn default_certificate(

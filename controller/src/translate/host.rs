@@ -39,8 +39,6 @@ pub(crate) struct Output {
     pub(crate) host: Option<Arc<Host>>,
     /// What it refers to.
     pub(crate) uses: Uses,
-    /// What is wrong with the Ingresses where they meet here.
-    pub(crate) problems: Vec<Problem>,
 }
 
 /// Identity of an Ingress host.
@@ -51,7 +49,7 @@ pub(crate) fn key(pattern: &HostPattern) -> HostKey {
 }
 
 /// Computes the node.
-pub(crate) fn compute(view: &View<'_>, key: &HostKey) -> Output {
+pub(crate) fn compute(view: &View<'_>, key: &HostKey) -> (Output, Vec<Problem>) {
     let pattern = &key.pattern;
     let own = Claimants::of(view, key);
     let (uses, problems, tls_owners) = Default::default();
@@ -68,7 +66,7 @@ pub(crate) fn compute(view: &View<'_>, key: &HostKey) -> Output {
         (builder.of_sibling(first), vec![*first])
     } else {
         builder.canaries(pattern, &own.canaries, &[], &mut []);
-        return Output { host: None, uses: Uses::default(), problems: builder.problems };
+        return (Output::default(), builder.problems);
     };
     builder.lost_names(pattern, view.claims(key));
     // Most hosts have one rule, and room for three more would cost as much as all the rest of it.
@@ -89,7 +87,7 @@ pub(crate) fn compute(view: &View<'_>, key: &HostKey) -> Output {
         }
     }
     let host = Host { key: key.clone(), tls, rules, fall_through: false };
-    Output { host: Some(Arc::new(host)), uses: builder.uses, problems: builder.problems }
+    (Output { host: Some(Arc::new(host)), uses: builder.uses }, builder.problems)
 }
 
 /// Who wants a host, by what for; who comes first wins.

@@ -1,11 +1,11 @@
-//! What is in use, and what the data plane has been told of it.
+//! Users of pools, endpoint sets, certificates and resources, and what the data plane has of them.
 //!
-//! Pools, endpoint sets, certificates and resources exist for the sake of others. This counts their users and
-//! remembers, within one update, what was there before it, so that what comes and goes in between costs
-//! nothing.
+//! These exist only while something uses them. Within an update, their state before it is kept, so
+//! that what is added and removed in between costs nothing.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::hash::Hash;
+use std::mem::take;
 use std::sync::Arc;
 
 use sluice_config::{
@@ -14,6 +14,7 @@ use sluice_config::{
 };
 
 use super::backend::Uses;
+use super::users::Users;
 
 /// Users of pools, endpoint sets, certificates and resources.
 #[derive(Default)]
@@ -25,88 +26,72 @@ pub(crate) struct RefCounts {
     before: Before,
 }
 
-/// How many nodes use something, and what the data plane has of it.
-type Sent<K, V> = HashMap<K, (u32, Option<Arc<V>>)>;
-
-/// A pool and how many nodes use it.
+/// A pool and the number of nodes that use it.
 struct UsedPool {
     users: u32,
     pool: Arc<Pool>,
 }
 
-/// An endpoint set and how many pools use it. It is known by the first of them, used or not by now: that holds a
-/// pointer in place of a key.
+/// An endpoint set and the number of pools that use it. Its key is that of the first of these
+/// pools, still in use or not: this takes a pointer, not a key.
 struct UsedSet {
     users: u32,
     pool: Arc<Pool>,
 }
 
-/// What the data plane has of everything that this update touched.
+/// What the data plane has of the pools and endpoint sets that this update touched.
 #[derive(Default)]
 struct Before {
     pools: HashMap<PoolKey, Option<Arc<Pool>>>,
     sets: HashMap<EndpointSetKey, Option<Arc<EndpointSet>>>,
-    certificates: HashMap<CertificateId, Option<Arc<Certificate>>>,
-    resources: HashMap<ResourceKey, Option<Arc<Resource>>>,
-    /// Sets whose number of users went from or to zero.
+    /// Sets whose number of users rose from zero or fell to it.
     turned: Vec<EndpointSetKey>,
 }
 
+/// Values that nodes name and the data plane has by themselves.
+struct Sent<K, V> {
+    users: Users<K>,
+    /// What the data plane has.
+    values: HashMap<K, Arc<V>>,
+    /// Keys that this update touched.
+    touched: HashSet<K>,
+}
+
 impl RefCounts {
-    /// A node uses `new` in place of `old`.
+    /// Replaces what a node uses.
     pub(crate) fn exchange(&mut self, old: &Uses, new: &Uses) {
         if old == new {
             return;
         }
-        for pool in &new.pools {
-            self.use_pool(pool);
-        }
-        if let Some(id) = &new.certificate {
-            self.certificate_changes(id);
-            self.certificates.entry(id.clone()).or_default().0 += 1;
-        }
-        for key in &new.resources {
-            self.resource_changes(key);
-            self.resources.entry(key.clone()).or_default().0 += 1;
-        }
-        for pool in &old.pools {
-            self.release_pool(&pool.key);
-        }
-        if let Some(id) = &old.certificate {
-            self.certificate_changes(id);
-            if let Some((users, _)) = self.certificates.get_mut(id) {
-                *users -= 1;
-            }
-        }
-        for key in &old.resources {
-            self.resource_changes(key);
-            if let Some((users, _)) = self.resources.get_mut(key) {
-                *users -= 1;
-            }
-        }
+        new.pools.iter().for_each(|pool| self.use_pool(pool));
+        self.certificates.exchange(&old.certificate, &new.certificate);
+        self.resources.exchange(&old.resources, &new.resources);
+        old.pools.iter().for_each(|pool| self.release_pool(&pool.key));
     }
 
-    /// A resource may become another.
+    /// Records that a resource may have changed.
     pub(crate) fn resource_changes(&mut self, key: &ResourceKey) {
-        let sent = self.resources.get(key).and_then(|(_, sent)| sent.clone());
-        self.before.resources.entry(key.clone()).or_insert(sent);
+        self.resources.touched.insert(key.clone());
     }
 
-    /// A certificate may become another.
+    /// Records that a certificate may have changed.
     pub(crate) fn certificate_changes(&mut self, id: &CertificateId) {
-        let sent = self.certificates.get(id).and_then(|(_, sent)| sent.clone());
-        self.before.certificates.entry(id.clone()).or_insert(sent);
+        self.certificates.touched.insert(id.clone());
     }
 
-    /// An endpoint set becomes another; `sent` is what the data plane has.
+    /// Records that an endpoint set changes; `sent` is what the data plane has.
     pub(crate) fn set_changes(&mut self, key: &EndpointSetKey, sent: Option<Arc<EndpointSet>>) {
         self.before.sets.entry(key.clone()).or_insert(sent);
     }
 
-    /// Endpoint sets that are used now and were not, and that were used and are not.
-    pub(crate) fn sets(&mut self) -> (Vec<EndpointSetKey>, Vec<EndpointSetKey>) {
-        let turned = std::mem::take(&mut self.before.turned);
-        turned.into_iter().partition(|key| self.sets.get(key).is_some())
+    /// Takes the endpoint sets that have begun or ceased to be in use.
+    pub(crate) fn take_turned_sets(&mut self) -> Vec<EndpointSetKey> {
+        take(&mut self.before.turned)
+    }
+
+    /// Returns whether a pool uses an endpoint set.
+    pub(crate) fn uses_set(&self, key: &EndpointSetKey) -> bool {
+        self.sets.get(key).is_some()
     }
 
     /// Writes down what is different from before, and starts anew. Returns how many pools came or went.
@@ -117,10 +102,9 @@ impl RefCounts {
         resource: impl Fn(&ResourceKey) -> Option<Arc<Resource>>,
         sets: &ByKey<Arc<EndpointSet>>,
     ) -> usize {
-        let before = std::mem::take(&mut self.before);
-        delta.certificates =
-            changes(before.certificates, |id| settle(&mut self.certificates, id, &certificate));
-        delta.resources = changes(before.resources, |key| settle(&mut self.resources, key, &resource));
+        let before = take(&mut self.before);
+        delta.certificates = self.certificates.settle(certificate);
+        delta.resources = self.resources.settle(resource);
         delta.endpoint_sets = changes(before.sets, |key| sets.get(key).cloned());
         delta.pools = changes(before.pools, |key| self.pools.get(key).map(|used| used.pool.clone()));
         delta.pools.len()
@@ -128,12 +112,12 @@ impl RefCounts {
 
     /// All certificates that the data plane has.
     pub(crate) fn certificates(&self) -> BTreeMap<CertificateId, Arc<Certificate>> {
-        all(&self.certificates)
+        self.certificates.all()
     }
 
     /// All resources that the data plane has.
     pub(crate) fn resources(&self) -> BTreeMap<ResourceKey, Arc<Resource>> {
-        all(&self.resources)
+        self.resources.all()
     }
 
     /// All pools.
@@ -192,28 +176,57 @@ impl Keyed for UsedSet {
     }
 }
 
-/// What the data plane is to have of something: nothing where nobody uses it.
-fn settle<K: Eq + Hash, V>(
-    known: &mut Sent<K, V>,
-    key: &K,
-    now: impl Fn(&K) -> Option<Arc<V>>,
-) -> Option<Arc<V>> {
-    let (users, sent) = known.get_mut(key)?;
-    if *users == 0 {
-        known.remove(key);
-        return None;
+impl<K, V> Default for Sent<K, V> {
+    fn default() -> Self {
+        Self { users: Users::default(), values: HashMap::new(), touched: HashSet::new() }
     }
-    sent.clone_from(&now(key));
-    sent.clone()
 }
 
-fn all<K: Clone + Ord, V>(known: &Sent<K, V>) -> BTreeMap<K, Arc<V>> {
-    known.iter().filter_map(|(key, (_, sent))| Some((key.clone(), sent.clone()?))).collect()
+impl<K: Clone + Eq + Hash + Ord, V: PartialEq> Sent<K, V> {
+    /// Replaces what a node names.
+    fn exchange<'k>(&mut self, old: impl IntoIterator<Item = &'k K>, new: impl IntoIterator<Item = &'k K>)
+    where
+        K: 'k,
+    {
+        for key in new {
+            if self.users.add(key) {
+                self.touched.insert(key.clone());
+            }
+        }
+        for key in old {
+            if self.users.remove(key) {
+                self.touched.insert(key.clone());
+            }
+        }
+    }
+
+    /// Returns the changes of this update; `now` gives the current values.
+    fn settle(&mut self, now: impl Fn(&K) -> Option<Arc<V>>) -> Vec<Change<K, Arc<V>>> {
+        let before = take(&mut self.touched).into_iter().map(|key| {
+            let sent = self.values.get(&key).cloned();
+            (key, sent)
+        });
+        let before: Vec<_> = before.collect();
+        changes(before, |key| match self.users.contains(key).then(|| now(key)).flatten() {
+            Some(value) => {
+                self.values.insert(key.clone(), value.clone());
+                Some(value)
+            }
+            None => {
+                self.values.remove(key);
+                None
+            }
+        })
+    }
+
+    fn all(&self) -> BTreeMap<K, Arc<V>> {
+        self.values.iter().map(|(key, value)| (key.clone(), value.clone())).collect()
+    }
 }
 
 /// Puts before removals, each key once.
-fn changes<K: Eq + Hash, V: PartialEq>(
-    before: HashMap<K, Option<Arc<V>>>,
+fn changes<K, V: PartialEq>(
+    before: impl IntoIterator<Item = (K, Option<Arc<V>>)>,
     mut now: impl FnMut(&K) -> Option<Arc<V>>,
 ) -> Vec<Change<K, Arc<V>>> {
     let mut puts = Vec::new();

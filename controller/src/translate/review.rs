@@ -7,18 +7,25 @@
 //! that nobody has asked for it yet. So a missing reference is no reason to turn an object away.
 
 use std::collections::{BTreeSet, HashMap};
-use std::mem::take;
 use std::sync::Arc;
 
-use sluice_config::{HostKey, NamespacedName, ObjectRef, Problem, ResourceKey, Uid};
+use sluice_config::{
+    EndpointSet, EndpointSetKey, HostKey, NamespacedName, ObjectRef, Problem, ResourceKey, Uid,
+};
 
 use super::backend::Uses;
+use super::certificate::CertificateState;
 use super::claim::{self, Claim};
-use super::global_settings::{self, ConfigMapSettings};
+use super::driver::{
+    self, CertificateNode, ConfigMapNode, Dirty, Driver, EndpointsNode, FlagsNode, HostNode, IngressNode,
+    ResourceNode, Sink, Stats,
+};
+use super::global_settings::ConfigMapSettings;
 use super::ingress_model::IngressModel;
+use super::resource::ResourceState;
 use super::view::View;
-use super::{Dirty, Stats, Translation, certificate, endpoints, flags, host, ingress_model, resource};
-use crate::graph::Key;
+use super::{Translation, flags, host};
+use crate::graph::{Key, Node, Reads};
 use crate::store::{Kind, Object, ObjectKey};
 
 /// The verdict on an object.
@@ -40,8 +47,8 @@ pub(crate) struct Overlay {
     pub(crate) config_map: Option<ConfigMapSettings>,
     pub(crate) models: HashMap<NamespacedName, Option<Arc<IngressModel>>>,
     pub(crate) claims: HashMap<HostKey, Vec<Claim>>,
-    pub(crate) certificates: HashMap<NamespacedName, certificate::CertificateState>,
-    pub(crate) resources: HashMap<ResourceKey, resource::ResourceState>,
+    pub(crate) certificates: HashMap<NamespacedName, CertificateState>,
+    pub(crate) resources: HashMap<ResourceKey, ResourceState>,
 }
 
 /// A review at work.
@@ -78,33 +85,48 @@ impl Translation {
             self.add_readers(&key, &mut review.dirty);
         }
         self.add_readers(&Key::Object(review.overlay.key.clone()), &mut review.dirty);
-        review.run()
+        driver::run(&mut review);
+        let is_ours = review.overlay.models.get(&review.overlay.key.name).is_some_and(Option::is_some);
+        Verdict { problems: review.found.into_iter().collect(), is_ours, stats: review.stats }
     }
 }
 
 impl Review<'_> {
-    fn run(mut self) -> Verdict {
-        self.config_map();
-        self.ingresses();
-        self.certificates();
-        self.resources();
-        self.flags();
-        self.hosts();
-        self.endpoints();
-        let is_ours = self.overlay.models.get(&self.overlay.key.name).is_some_and(Option::is_some);
-        Verdict { problems: self.found.into_iter().collect(), is_ours, stats: self.stats }
+    fn claims_of(&mut self, host: &HostKey) -> &mut Vec<Claim> {
+        let claims = &self.base.values.claims;
+        let known = || claims.get(host).cloned().unwrap_or_default();
+        self.overlay.claims.entry(host.clone()).or_insert_with(known)
     }
 
+    /// Reviews the endpoints of pools that are not in use yet.
+    fn look_at_endpoints(&mut self, uses: &Uses) {
+        let sets = uses.pools.iter().map(|pool| &pool.key.endpoints);
+        let new = sets.filter(|set| self.base.endpoints.get(*set).is_none()).cloned();
+        self.dirty.endpoints.extend(new);
+    }
+
+    /// Reviews the resources that are not in use yet.
+    fn look_at_resources(&mut self, keys: impl Iterator<Item = ResourceKey>) {
+        let known = &self.base.values.resources;
+        self.dirty.resources.extend(keys.filter(|key| !known.contains_key(key)));
+    }
+}
+
+impl Driver for Review<'_> {
     fn view(&self) -> View<'_> {
         View::supposing(&self.base.store, &self.base.values, &self.base.options, &self.overlay)
     }
 
-    fn stale(&mut self, key: &Key) {
-        self.base.add_readers(key, &mut self.dirty);
+    fn dirty(&mut self) -> &mut Dirty {
+        &mut self.dirty
     }
 
-    /// What a node would find. What stands today already is no news, unless it is about the object.
-    fn find(&mut self, mut problems: Vec<Problem>) {
+    fn stats(&mut self) -> &mut Stats {
+        &mut self.stats
+    }
+
+    /// Keeps the problems that do not exist yet, and those of the object.
+    fn record(&mut self, _: Node, _: Reads, mut problems: Vec<Problem>) {
         let object = self.overlay.key.object_ref();
         let uid = |of: &ObjectRef| -> Option<&Uid> {
             match *of == object {
@@ -117,147 +139,92 @@ impl Review<'_> {
         self.found.extend(problems);
     }
 
-    fn config_map(&mut self) {
-        if !take(&mut self.dirty.config_map) {
-            return;
-        }
-        let (new, problems) = global_settings::read(self.view().own_config_map().map(|map| &**map));
-        self.stats.settings += 1;
-        self.find(problems);
-        let old = &self.base.values.config_map;
-        let (annotation_limits, closed) =
-            (old.annotation_limits != new.annotation_limits, old.closed != new.closed);
-        let service_upstream = old.service_upstream != new.service_upstream;
-        let tls_per_location = old.endpoint_tls_per_location != new.endpoint_tls_per_location;
-        let ipv4_names = old.ipv4_names != new.ipv4_names;
-        let auth_of_hosts = old.auth_of_hosts() != new.auth_of_hosts();
-        self.dirty.flags |= *old != new;
-        let resources = &self.base.values.resources;
-        let named = new.resources().map(|(_, key)| key).filter(|key| !resources.contains_key(key));
-        self.dirty.resources.extend(named);
-        self.overlay.config_map = Some(new);
-        if annotation_limits {
-            self.stale(&Key::AnnotationLimits);
-        }
-        if closed {
-            self.stale(&Key::Closed);
-        }
-        if service_upstream {
-            self.stale(&Key::ServiceUpstream);
-        }
-        if tls_per_location {
-            self.stale(&Key::EndpointTlsPerLocation);
-        }
-        if ipv4_names {
-            self.stale(&Key::Ipv4Names);
-        }
-        if auth_of_hosts {
-            self.stale(&Key::AuthOfHosts);
-        }
-    }
+    fn forget(&mut self, _: Node) {}
 
-    fn ingresses(&mut self) {
-        for name in take(&mut self.dirty.ingresses) {
-            let (new, problems) = ingress_model::compute(&self.view(), &name);
-            let new = new.map(Arc::new);
-            self.stats.ingresses += 1;
-            self.find(problems);
-            let old = self.base.values.models.get(&name);
-            let mut touched = BTreeSet::new();
-            // What it wants is looked at in any case: that is what the review is about.
-            if new.as_ref() != old {
-                self.stale(&Key::IngressModel(name.clone()));
-            }
-            let object = ObjectKey { kind: Kind::Ingress, name: name.clone() };
-            for (host, _) in old.iter().flat_map(|model| model.claims()) {
-                claim::withdraw(self.claims_of(&host), &object);
+    fn stale(&mut self, key: &Key) {
+        self.base.add_readers(key, &mut self.dirty);
+    }
+}
+
+impl Sink<ConfigMapNode> for Review<'_> {
+    fn put(&mut self, (): (), value: Option<ConfigMapSettings>) {
+        let Some(new) = value else { return };
+        let old = &self.base.values.config_map;
+        let changes = new.changes(old);
+        self.dirty.flags |= *old != new;
+        self.look_at_resources(new.resources().map(|(_, key)| key));
+        self.overlay.config_map = Some(new);
+        changes.for_each(|key| self.stale(&key));
+    }
+}
+
+impl Sink<IngressNode> for Review<'_> {
+    fn put(&mut self, name: NamespacedName, value: Option<Option<IngressModel>>) {
+        let new = value.flatten().map(Arc::new);
+        let old = self.base.values.models.get(&name);
+        let mut touched = BTreeSet::new();
+        if new.as_ref() != old {
+            self.stale(&Key::IngressModel(name.clone()));
+        }
+        let object = ObjectKey { kind: Kind::Ingress, name: name.clone() };
+        for (host, _) in old.iter().flat_map(|model| model.claims()) {
+            claim::withdraw(self.claims_of(&host), &object);
+            touched.insert(host);
+        }
+        // Even without a change: the review is about what the Ingress refers to.
+        for model in new.as_slice() {
+            for (host, kind) in model.claims() {
+                let claim = Claim::new(kind, &model.ingress);
+                claim::add(self.claims_of(&host), claim);
                 touched.insert(host);
             }
-            for model in new.as_slice() {
-                for (host, kind) in model.claims() {
-                    let claim = Claim::new(kind, &model.ingress);
-                    claim::add(self.claims_of(&host), claim);
-                    touched.insert(host);
-                }
-                let certificates = &self.base.values.certificates;
-                let secrets = model.secrets().into_iter();
-                self.dirty.certificates.extend(secrets.filter(|secret| !certificates.contains_key(secret)));
-                let resources = &self.base.values.resources;
-                let named = model.resources().filter(|key| !resources.contains_key(key)).cloned();
-                self.dirty.resources.extend(named);
+            let certificates = &self.base.values.certificates;
+            let secrets = model.secrets().into_iter();
+            self.dirty.certificates.extend(secrets.filter(|secret| !certificates.contains_key(secret)));
+            self.look_at_resources(model.resources().cloned());
+        }
+        self.overlay.models.insert(name, new);
+        for host in touched {
+            // Other hosts, which are aliases of this one, read its claims.
+            if self.overlay.claims.get(&host) != self.base.values.claims.get(&host) {
+                self.stale(&Key::Claims(host.clone()));
             }
-            self.overlay.models.insert(name, new);
-            for host in touched {
-                // Other hosts look at who claims this one: those that are names for it.
-                if self.overlay.claims.get(&host) != self.base.values.claims.get(&host) {
-                    self.stale(&Key::Claims(host.clone()));
-                }
-                self.dirty.hosts.insert(host);
-            }
+            self.dirty.hosts.insert(host);
         }
     }
+}
 
-    fn claims_of(&mut self, host: &HostKey) -> &mut Vec<Claim> {
-        let claims = &self.base.values.claims;
-        let known = || claims.get(host).cloned().unwrap_or_default();
-        self.overlay.claims.entry(host.clone()).or_insert_with(known)
-    }
-
-    fn certificates(&mut self) {
-        for name in take(&mut self.dirty.certificates) {
-            let (new, problems) = certificate::compute(&self.view(), &name);
-            self.stats.certificates += 1;
-            self.find(problems);
-            if self.base.values.certificates.get(&name) != Some(&new) {
-                self.stale(&Key::Certificate(name.clone()));
-            }
-            self.overlay.certificates.insert(name, new);
+impl Sink<CertificateNode> for Review<'_> {
+    fn put(&mut self, secret: NamespacedName, value: Option<CertificateState>) {
+        if self.base.values.certificates.get(&secret) != value.as_ref() {
+            self.stale(&Key::Certificate(secret.clone()));
         }
+        self.overlay.certificates.extend(value.map(|value| (secret, value)));
     }
+}
 
-    fn resources(&mut self) {
-        for key in take(&mut self.dirty.resources) {
-            let (new, problems) = resource::compute(&self.view(), &key);
-            self.stats.resources += 1;
-            self.find(problems);
-            if self.base.values.resources.get(&key).is_none_or(|old| !old.is_told_as(&new)) {
-                self.stale(&Key::Resource(key.clone()));
-            }
-            self.overlay.resources.insert(key, new);
+impl Sink<ResourceNode> for Review<'_> {
+    fn put(&mut self, key: ResourceKey, value: Option<ResourceState>) {
+        let Some(new) = value else { return };
+        if self.base.values.resources.get(&key).is_none_or(|old| !old.is_told_as(&new)) {
+            self.stale(&Key::Resource(key.clone()));
         }
+        self.overlay.resources.insert(key, new);
     }
+}
 
-    fn flags(&mut self) {
-        if take(&mut self.dirty.flags) {
-            let config_map = self.overlay.config_map.as_ref().unwrap_or(&self.base.values.config_map);
-            let output = flags::compute(&self.view(), config_map);
-            self.stats.settings += 1;
-            self.find(output.problems);
-            self.look_at_endpoints(&output.uses);
-        }
+impl Sink<FlagsNode> for Review<'_> {
+    fn put(&mut self, (): (), value: Option<flags::Output>) {
+        self.look_at_endpoints(&value.map(|output| output.uses).unwrap_or_default());
     }
+}
 
-    fn hosts(&mut self) {
-        for key in take(&mut self.dirty.hosts) {
-            let output = host::compute(&self.view(), &key);
-            self.stats.hosts += 1;
-            self.find(output.problems);
-            self.look_at_endpoints(&output.uses);
-        }
+impl Sink<HostNode> for Review<'_> {
+    fn put(&mut self, _: HostKey, value: Option<host::Output>) {
+        self.look_at_endpoints(&value.unwrap_or_default().uses);
     }
+}
 
-    /// Looks at the endpoints of pools that nobody has used yet.
-    fn look_at_endpoints(&mut self, uses: &Uses) {
-        let sets = uses.pools.iter().map(|pool| &pool.key.endpoints);
-        let new = sets.filter(|set| self.base.endpoints.get(*set).is_none()).cloned();
-        self.dirty.endpoints.extend(new);
-    }
-
-    fn endpoints(&mut self) {
-        for key in take(&mut self.dirty.endpoints) {
-            let (_, problems, _) = endpoints::compute(&self.view(), &key);
-            self.stats.endpoints += 1;
-            self.find(problems);
-        }
-    }
+impl Sink<EndpointsNode> for Review<'_> {
+    fn put(&mut self, _: EndpointSetKey, _: Option<(Arc<EndpointSet>, Option<Arc<str>>)>) {}
 }

@@ -239,7 +239,8 @@ impl<'a> View<'a> {
         overlay.or_else(|| self.values.resources.get(key)).unwrap_or(&resource::ResourceState::Missing)
     }
 
-    fn config_map_settings(&self) -> &'a ConfigMapSettings {
+    /// The keys of the ConfigMap. Only the node of flags reads all of them, and depends on all.
+    pub(crate) fn config_map_settings(&self) -> &'a ConfigMapSettings {
         let overlay = self.overlay.and_then(|overlay| overlay.config_map.as_ref());
         overlay.unwrap_or(&self.values.config_map)
     }

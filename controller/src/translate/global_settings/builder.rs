@@ -6,6 +6,7 @@ use std::sync::Arc;
 use sluice_config::{Code, GlobalSettings, Hsts, ResourceKey, ServerField};
 
 use super::logging::Logs;
+use crate::graph::Key;
 use crate::translate::annotations::AnnotationLimits;
 use crate::translate::external_auth::AuthSettings;
 use crate::translate::setting::MissingSetting;
@@ -80,6 +81,19 @@ impl ConfigMapSettings {
     /// The authorisation service, where it is another one for each host.
     pub(crate) fn auth_of_hosts(&self) -> Option<&AuthSettings> {
         Some(&*self.global_auth).filter(|auth| auth.needs_host())
+    }
+
+    /// Returns the keys of what differs from `other`, for the nodes that read them.
+    pub(crate) fn changes(&self, other: &Self) -> impl Iterator<Item = Key> + use<> {
+        let differs = [
+            (Key::AnnotationLimits, self.annotation_limits != other.annotation_limits),
+            (Key::Closed, self.closed != other.closed),
+            (Key::ServiceUpstream, self.service_upstream != other.service_upstream),
+            (Key::EndpointTlsPerLocation, self.endpoint_tls_per_location != other.endpoint_tls_per_location),
+            (Key::Ipv4Names, self.ipv4_names != other.ipv4_names),
+            (Key::AuthOfHosts, self.auth_of_hosts() != other.auth_of_hosts()),
+        ];
+        differs.into_iter().filter_map(|(key, differs)| differs.then_some(key))
     }
 
     /// The resources that keys name, each with its key.

@@ -1,0 +1,371 @@
+//! The driver of the translation: which nodes are recomputed, and in which order.
+//!
+//! The order is written once, for updates and for reviews. A [`NodeKind`] knows how a value is
+//! computed; a [`Sink`] knows what follows from it.
+
+use std::collections::HashSet;
+use std::hash::Hash;
+use std::mem::take;
+use std::sync::Arc;
+
+use sluice_config::{EndpointSet, EndpointSetKey, HostKey, NamespacedName, Problem, ResourceKey};
+
+use super::certificate::CertificateState;
+use super::global_settings::ConfigMapSettings;
+use super::ingress_model::IngressModel;
+use super::resource::ResourceState;
+use super::view::View;
+use super::{certificate, endpoints, flags, global_settings, host, ingress_model, resource};
+use crate::graph::{Key, Node, Reads};
+use crate::store::Object;
+
+/// Nodes to recompute.
+#[derive(Default)]
+pub(super) struct Dirty {
+    pub(super) config_map: bool,
+    pub(super) flags: bool,
+    pub(super) ingresses: HashSet<NamespacedName>,
+    pub(super) certificates: HashSet<NamespacedName>,
+    pub(super) resources: HashSet<ResourceKey>,
+    pub(super) hosts: HashSet<HostKey>,
+    pub(super) endpoints: HashSet<EndpointSetKey>,
+}
+
+impl Dirty {
+    pub(super) fn add(&mut self, node: &Node) {
+        match node {
+            Node::ConfigMap => self.config_map = true,
+            Node::Flags => self.flags = true,
+            Node::Ingress(name) => drop(self.ingresses.insert(name.clone())),
+            Node::Certificate(name) => drop(self.certificates.insert(name.clone())),
+            Node::Resource(key) => drop(self.resources.insert(key.clone())),
+            Node::Host(key) => drop(self.hosts.insert(key.clone())),
+            Node::Endpoints(key) => drop(self.endpoints.insert(key.clone())),
+        }
+    }
+
+    /// Marks the nodes of an object that was added, changed or removed. Returns the keys that change
+    /// with it, besides its own.
+    pub(super) fn object(&mut self, old: Option<&Object>, new: Option<&Object>) -> Vec<Key> {
+        let mut keys = Vec::new();
+        for object in old.into_iter().chain(new) {
+            match object {
+                Object::Ingress(ingress) => drop(self.ingresses.insert(ingress.name.clone())),
+                Object::IngressClass(class) if class.is_default => keys.push(Key::DefaultClass),
+                Object::EndpointSlice(slice) => keys.push(Key::SlicesOf(slice.service.clone())),
+                _ => {}
+            }
+        }
+        keys
+    }
+}
+
+/// How many nodes of each kind were recomputed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Stats {
+    /// ConfigMap and flags.
+    pub settings: usize,
+    /// Ingresses.
+    pub ingresses: usize,
+    /// Certificates.
+    pub certificates: usize,
+    /// Users, header sets and other resources.
+    pub resources: usize,
+    /// Hosts.
+    pub hosts: usize,
+    /// Pools that were added or removed.
+    pub pools: usize,
+    /// Endpoint sets.
+    pub endpoints: usize,
+}
+
+impl Stats {
+    /// Returns the counts with a name for each, for metrics.
+    pub fn by_kind(&self) -> [(&'static str, usize); 7] {
+        [
+            ("settings", self.settings),
+            ("ingress", self.ingresses),
+            ("certificate", self.certificates),
+            ("resource", self.resources),
+            ("host", self.hosts),
+            ("pool", self.pools),
+            ("endpoints", self.endpoints),
+        ]
+    }
+}
+
+/// A kind of node.
+pub(super) trait NodeKind {
+    /// Identity of a node among those of its kind.
+    type Key: Clone;
+    type Value;
+
+    fn node(key: &Self::Key) -> Node;
+
+    /// Takes the nodes of this kind that must be recomputed.
+    fn take(dirty: &mut Dirty) -> impl Iterator<Item = Self::Key> + use<Self>;
+
+    fn count(stats: &mut Stats) -> &mut usize;
+
+    fn compute(view: &View<'_>, key: &Self::Key) -> (Self::Value, Vec<Problem>);
+
+    /// Returns whether a node with this value is kept. It is recomputed only while it is.
+    fn is_kept(_value: &Self::Value, _problems: &[Problem]) -> bool {
+        true
+    }
+}
+
+/// The target of recomputed nodes: the state in force, or a review.
+pub(super) trait Driver {
+    fn view(&self) -> View<'_>;
+
+    fn dirty(&mut self) -> &mut Dirty;
+
+    fn stats(&mut self) -> &mut Stats;
+
+    /// Records what a node has read and its problems.
+    fn record(&mut self, node: Node, reads: Reads, problems: Vec<Problem>);
+
+    /// Removes what was recorded of a node.
+    fn forget(&mut self, node: Node);
+
+    /// Marks the nodes that have read `key`.
+    fn stale(&mut self, key: &Key);
+}
+
+/// The consequences of the values of one kind of node.
+pub(super) trait Sink<N: NodeKind>: Driver {
+    /// Marks nodes of this kind that other nodes have begun or ceased to use.
+    fn prepare(&mut self) {}
+
+    /// Returns whether the node exists. The value of one that does not is `None`.
+    fn exists(&self, _key: &N::Key) -> bool {
+        true
+    }
+
+    /// Replaces the value of a node, and marks what must be recomputed because of that.
+    fn put(&mut self, key: N::Key, value: Option<N::Value>);
+}
+
+/// Recomputes the nodes of one kind.
+fn run_kind<N: NodeKind>(driver: &mut impl Sink<N>) {
+    driver.prepare();
+    for key in N::take(driver.dirty()) {
+        if !driver.exists(&key) {
+            driver.forget(N::node(&key));
+            driver.put(key, None);
+            continue;
+        }
+        let view = driver.view();
+        let (value, problems) = N::compute(&view, &key);
+        let reads = view.into_reads();
+        *N::count(driver.stats()) += 1;
+        match N::is_kept(&value, &problems) {
+            true => driver.record(N::node(&key), reads, problems),
+            false => driver.forget(N::node(&key)),
+        }
+        driver.put(key, Some(value));
+    }
+}
+
+/// Recomputes what determines the Secrets and ConfigMaps that are referred to.
+pub(super) fn survey<D>(driver: &mut D)
+where
+    D: Sink<ConfigMapNode> + Sink<IngressNode> + Sink<CertificateNode> + Sink<ResourceNode>,
+{
+    run_kind::<ConfigMapNode>(driver);
+    run_kind::<IngressNode>(driver);
+    run_kind::<CertificateNode>(driver);
+    run_kind::<ResourceNode>(driver);
+}
+
+/// Recomputes all nodes that are dirty, in the order in which they read each other.
+pub(super) fn run<D>(driver: &mut D)
+where
+    D: Sink<ConfigMapNode> + Sink<IngressNode> + Sink<CertificateNode> + Sink<ResourceNode>,
+    D: Sink<FlagsNode> + Sink<HostNode> + Sink<EndpointsNode>,
+{
+    survey(driver);
+    run_kind::<FlagsNode>(driver);
+    run_kind::<HostNode>(driver);
+    run_kind::<EndpointsNode>(driver);
+}
+
+/// The keys of the ConfigMap.
+pub(super) struct ConfigMapNode;
+
+impl NodeKind for ConfigMapNode {
+    type Key = ();
+    type Value = ConfigMapSettings;
+
+    fn node((): &()) -> Node {
+        Node::ConfigMap
+    }
+
+    fn take(dirty: &mut Dirty) -> impl Iterator<Item = ()> + use<> {
+        take(&mut dirty.config_map).then_some(()).into_iter()
+    }
+
+    fn count(stats: &mut Stats) -> &mut usize {
+        &mut stats.settings
+    }
+
+    fn compute(view: &View<'_>, (): &()) -> (ConfigMapSettings, Vec<Problem>) {
+        global_settings::read(view.own_config_map().map(|map| &**map))
+    }
+}
+
+/// The model of an Ingress; no value if it is not served by this controller.
+pub(super) struct IngressNode;
+
+impl NodeKind for IngressNode {
+    type Key = NamespacedName;
+    type Value = Option<IngressModel>;
+
+    fn node(name: &NamespacedName) -> Node {
+        Node::Ingress(name.clone())
+    }
+
+    fn take(dirty: &mut Dirty) -> impl Iterator<Item = NamespacedName> + use<> {
+        all(&mut dirty.ingresses)
+    }
+
+    fn count(stats: &mut Stats) -> &mut usize {
+        &mut stats.ingresses
+    }
+
+    fn compute(view: &View<'_>, name: &NamespacedName) -> (Option<IngressModel>, Vec<Problem>) {
+        ingress_model::compute(view, name)
+    }
+}
+
+/// A certificate that something names.
+pub(super) struct CertificateNode;
+
+impl NodeKind for CertificateNode {
+    type Key = NamespacedName;
+    type Value = CertificateState;
+
+    fn node(secret: &NamespacedName) -> Node {
+        Node::Certificate(secret.clone())
+    }
+
+    fn take(dirty: &mut Dirty) -> impl Iterator<Item = NamespacedName> + use<> {
+        all(&mut dirty.certificates)
+    }
+
+    fn count(stats: &mut Stats) -> &mut usize {
+        &mut stats.certificates
+    }
+
+    fn compute(view: &View<'_>, secret: &NamespacedName) -> (CertificateState, Vec<Problem>) {
+        certificate::compute(view, secret)
+    }
+}
+
+/// A resource that something names.
+pub(super) struct ResourceNode;
+
+impl NodeKind for ResourceNode {
+    type Key = ResourceKey;
+    type Value = ResourceState;
+
+    fn node(key: &ResourceKey) -> Node {
+        Node::Resource(key.clone())
+    }
+
+    fn take(dirty: &mut Dirty) -> impl Iterator<Item = ResourceKey> + use<> {
+        all(&mut dirty.resources)
+    }
+
+    fn count(stats: &mut Stats) -> &mut usize {
+        &mut stats.resources
+    }
+
+    fn compute(view: &View<'_>, key: &ResourceKey) -> (ResourceState, Vec<Problem>) {
+        resource::compute(view, key)
+    }
+}
+
+/// What flags name.
+pub(super) struct FlagsNode;
+
+impl NodeKind for FlagsNode {
+    type Key = ();
+    type Value = flags::Output;
+
+    fn node((): &()) -> Node {
+        Node::Flags
+    }
+
+    fn take(dirty: &mut Dirty) -> impl Iterator<Item = ()> + use<> {
+        take(&mut dirty.flags).then_some(()).into_iter()
+    }
+
+    fn count(stats: &mut Stats) -> &mut usize {
+        &mut stats.settings
+    }
+
+    fn compute(view: &View<'_>, (): &()) -> (flags::Output, Vec<Problem>) {
+        flags::compute(view)
+    }
+}
+
+/// A host that an Ingress claims.
+pub(super) struct HostNode;
+
+impl NodeKind for HostNode {
+    type Key = HostKey;
+    type Value = host::Output;
+
+    fn node(key: &HostKey) -> Node {
+        Node::Host(key.clone())
+    }
+
+    fn take(dirty: &mut Dirty) -> impl Iterator<Item = HostKey> + use<> {
+        all(&mut dirty.hosts)
+    }
+
+    fn count(stats: &mut Stats) -> &mut usize {
+        &mut stats.hosts
+    }
+
+    fn compute(view: &View<'_>, key: &HostKey) -> (host::Output, Vec<Problem>) {
+        host::compute(view, key)
+    }
+
+    /// A canary without a main Ingress makes no host, but has a problem.
+    fn is_kept(output: &host::Output, problems: &[Problem]) -> bool {
+        output.host.is_some() || !problems.is_empty()
+    }
+}
+
+/// The endpoints of a Service port that a pool uses.
+pub(super) struct EndpointsNode;
+
+impl NodeKind for EndpointsNode {
+    type Key = EndpointSetKey;
+    /// With the name to look up, if the set consists of its addresses.
+    type Value = (Arc<EndpointSet>, Option<Arc<str>>);
+
+    fn node(key: &EndpointSetKey) -> Node {
+        Node::Endpoints(key.clone())
+    }
+
+    fn take(dirty: &mut Dirty) -> impl Iterator<Item = EndpointSetKey> + use<> {
+        all(&mut dirty.endpoints)
+    }
+
+    fn count(stats: &mut Stats) -> &mut usize {
+        &mut stats.endpoints
+    }
+
+    fn compute(view: &View<'_>, key: &EndpointSetKey) -> (Self::Value, Vec<Problem>) {
+        let (set, problems, name) = endpoints::compute(view, key);
+        ((set, name), problems)
+    }
+}
+
+fn all<K: Eq + Hash>(dirty: &mut HashSet<K>) -> impl Iterator<Item = K> + use<K> {
+    take(dirty).into_iter()
+}
