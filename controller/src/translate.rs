@@ -17,12 +17,8 @@
 //! are values of nodes too, so that an edit touches only its own.
 
 mod affected;
-pub mod annotations;
 mod app_protocol;
-mod backend;
 mod certificate;
-mod claim;
-mod class;
 mod driver;
 mod endpoints;
 mod expression;
@@ -30,8 +26,7 @@ mod external_auth;
 mod external_name;
 mod flags;
 pub mod global_settings;
-mod host;
-mod ingress_model;
+pub mod ingress;
 mod mirror;
 mod nginx_text;
 mod ref_counts;
@@ -39,6 +34,7 @@ mod remote;
 mod replacement;
 mod resource;
 mod review;
+mod routes;
 pub mod setting;
 mod template;
 mod topology;
@@ -62,10 +58,10 @@ use crate::shared::Shared;
 use crate::store::{
     ClassAccess, Event, Ingress, IngressChange, Kind, Object, ObjectKey, References, Resolved, Store,
 };
-use class::Selection;
 use driver::Dirty;
 pub use driver::Stats;
 use expression::Expressions;
+use ingress::class::{self, Selection};
 use ref_counts::RefCounts;
 pub use review::Verdict;
 use update::ServedHost;

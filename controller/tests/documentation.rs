@@ -5,12 +5,13 @@
 use std::fs;
 use std::path::Path;
 
-use sluice_controller::translate::{annotations, global_settings};
+use sluice_controller::translate::global_settings;
+use sluice_controller::translate::ingress::annotations;
 
 const ANNOTATIONS: &str = r#"# Annotations
 
 This page lists the annotations of ingress-nginx and of Sluice. It is generated from the tables in
-`controller/src/translate/annotations/`. The prefix is `nginx.ingress.kubernetes.io/`, or the value of `--annotations-prefix`;
+`controller/src/translate/ingress/annotations/`. The prefix is `nginx.ingress.kubernetes.io/`, or the value of `--annotations-prefix`;
 names that begin with `sluice.dev/` are complete names of Sluice's own annotations.
 
 An annotation that is not served yet closes its routes with 503 if it protects them or changes responses, whatever
@@ -38,7 +39,7 @@ catch-all serves what it covers.
 const CONFIGMAP: &str = r#"# ConfigMap keys
 
 This page lists the keys of the ConfigMap that `--configmap namespace/name` names. It is generated from the tables in
-`controller/src/translate/settings/`. Changes apply live.
+`controller/src/translate/global_settings/`. Changes apply live.
 
 The column "unreadable value" states the effect of a value that cannot be parsed. The effect is the same in a running process and
 after a restart, and a problem reports it. A single entry applies to ingress-nginx too. *Refuses its whole configuration* means

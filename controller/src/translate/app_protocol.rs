@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use sluice_config::{Code, NamespacedName, ObjectRef, Problem, UpstreamProtocol};
 
 use super::Translation;
-use super::backend;
+use super::routes::backend;
 use crate::problem::warning;
 use crate::store::IngressBackend;
 

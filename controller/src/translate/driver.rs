@@ -12,10 +12,11 @@ use sluice_config::{EndpointSet, EndpointSetKey, HostKey, NamespacedName, Proble
 
 use super::certificate::CertificateState;
 use super::global_settings::ConfigMapSettings;
-use super::ingress_model::IngressModel;
+use super::ingress::IngressModel;
 use super::resource::ResourceState;
+use super::routes::host;
 use super::view::View;
-use super::{certificate, endpoints, flags, global_settings, host, ingress_model, resource};
+use super::{certificate, endpoints, flags, global_settings, ingress, resource};
 use crate::graph::{Key, Node, Reads};
 use crate::store::Object;
 
@@ -235,7 +236,7 @@ impl NodeKind for IngressNode {
     }
 
     fn compute(view: &View<'_>, name: &NamespacedName) -> (Option<IngressModel>, Vec<Problem>) {
-        ingress_model::compute(view, name)
+        ingress::model::compute(view, name)
     }
 }
 

@@ -9,8 +9,8 @@ use sluice_config::{
     NamespacedName, ObjectRef, Problem,
 };
 
-use super::backend::{self, Uses};
 use super::certificate::CertificateState;
+use super::routes::backend::{self, Uses};
 use super::topology;
 use super::view::View;
 use crate::options::Options;

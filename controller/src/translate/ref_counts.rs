@@ -13,7 +13,7 @@ use sluice_config::{
     Resource, ResourceKey,
 };
 
-use super::backend::Uses;
+use super::routes::backend::Uses;
 use super::users::Users;
 
 /// Users of pools, endpoint sets, certificates and resources.

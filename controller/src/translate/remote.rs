@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use sluice_config::{EndpointSetKey, NamespacedName, PoolKey, Template, UpstreamProtocol};
 
-use super::backend::{self, Usage, Uses};
+use super::routes::backend::{self, Usage, Uses};
 use super::template;
 use super::value::Type;
 use super::view::View;

@@ -13,18 +13,19 @@ use sluice_config::{
     EndpointSet, EndpointSetKey, HostKey, NamespacedName, ObjectRef, Problem, ResourceKey, Uid,
 };
 
-use super::backend::Uses;
 use super::certificate::CertificateState;
-use super::claim::{self, Claim};
 use super::driver::{
     self, CertificateNode, ConfigMapNode, Dirty, Driver, EndpointsNode, FlagsNode, HostNode, IngressNode,
     ResourceNode, Sink, Stats,
 };
 use super::global_settings::ConfigMapSettings;
-use super::ingress_model::IngressModel;
+use super::ingress::IngressModel;
 use super::resource::ResourceState;
+use super::routes::backend::Uses;
+use super::routes::claim::{self, Claim};
+use super::routes::host;
 use super::view::View;
-use super::{Translation, flags, host};
+use super::{Translation, flags};
 use crate::graph::{Key, Node, Reads};
 use crate::store::{Kind, Object, ObjectKey};
 

@@ -6,15 +6,15 @@ use std::sync::Arc;
 
 use sluice_config::{ByKey, HostKey, NamespacedName, ResourceKey};
 
-use super::annotations::AnnotationLimits;
 use super::certificate::CertificateState;
-use super::claim::Claim;
 use super::expression::Expressions;
 use super::external_auth::AuthSettings;
 use super::global_settings::ConfigMapSettings;
-use super::ingress_model::IngressModel;
+use super::ingress::IngressModel;
+use super::ingress::annotations::AnnotationLimits;
 use super::resource;
 use super::review::Overlay;
+use super::routes::claim::Claim;
 use crate::graph::{Key, Reads};
 use crate::options::Options;
 use crate::store::{

@@ -7,8 +7,8 @@ use sluice_config::{Code, GlobalSettings, Hsts, ResourceKey, ServerField};
 
 use super::logging::Logs;
 use crate::graph::Key;
-use crate::translate::annotations::AnnotationLimits;
 use crate::translate::external_auth::AuthSettings;
+use crate::translate::ingress::annotations::AnnotationLimits;
 use crate::translate::setting::MissingSetting;
 
 /// What keys fill in.

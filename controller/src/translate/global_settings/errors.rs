@@ -1,7 +1,7 @@
 //! Answers in place of the backend's own.
 
 use super::Key;
-use crate::translate::annotations::errors::statuses;
+use crate::translate::ingress::annotations::errors::statuses;
 use crate::translate::setting::{Reference, Unreadable};
 use crate::translate::value;
 

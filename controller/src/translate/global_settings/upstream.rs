@@ -1,7 +1,7 @@
 //! Choice of endpoints, further tries, and connections that are kept.
 
 use super::Key;
-use crate::translate::annotations::{BALANCES, HTTP_VERSION, HTTP_VERSIONS};
+use crate::translate::ingress::annotations::{BALANCES, HTTP_VERSION, HTTP_VERSIONS};
 use crate::translate::setting::NotYet;
 use crate::translate::value;
 

@@ -1,7 +1,8 @@
 //! Of all entries of both tables: what is written about an entry holds.
 
 use super::*;
-use crate::translate::{annotations, global_settings};
+use crate::translate::global_settings;
+use crate::translate::ingress::annotations;
 
 fn hold<S: Default>(table: &Table<S>) {
     for entry in table.entries() {

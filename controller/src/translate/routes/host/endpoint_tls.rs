@@ -14,8 +14,8 @@ use sluice_config::{
 
 use super::{Builder, object_ref};
 use crate::problem::warning;
-use crate::translate::annotations;
-use crate::translate::ingress_model::IngressModel;
+use crate::translate::ingress::IngressModel;
+use crate::translate::ingress::annotations;
 use crate::translate::view::View;
 
 /// An Ingress whose `proxy-ssl-*` annotations apply to its whole host.

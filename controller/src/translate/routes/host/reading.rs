@@ -7,7 +7,7 @@ use sluice_config::{PathMatch, Rule};
 use super::paths::{self, PathRank, PathTable};
 use crate::store::{IngressPath, PathType};
 use crate::translate::expression::Expressions;
-use crate::translate::ingress_model::IngressModel;
+use crate::translate::ingress::IngressModel;
 
 /// How the paths of an Ingress are read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,10 +2,10 @@
 
 use sluice_config::{Code, NamespacedName, ObjectRef, Problem};
 
-use super::view::View;
 use crate::options::Options;
 use crate::problem::warning;
 use crate::store::{ClassAccess, Ingress};
+use crate::translate::view::View;
 
 /// Whether an Ingress is ours.
 pub(crate) enum Selection {

@@ -7,8 +7,8 @@ use sluice_config::{Action, Backend, Canary, Code, HostPattern, PathMatch, Rule}
 use super::{Builder, object_ref};
 use crate::problem::{error, warning};
 use crate::store::{IngressBackend, PathType};
-use crate::translate::backend::{BackendReference, Uses};
-use crate::translate::ingress_model::IngressModel;
+use crate::translate::ingress::IngressModel;
+use crate::translate::routes::backend::{BackendReference, Uses};
 
 /// A path of a canary, or its default backend.
 struct CanaryPath<'f> {

@@ -12,7 +12,7 @@ use sluice_config::{Code, HostPattern};
 use super::{Builder, object_ref};
 use crate::problem::warning;
 use crate::store::{IngressPath, PathType};
-use crate::translate::ingress_model::IngressModel;
+use crate::translate::ingress::IngressModel;
 
 /// A path of an Ingress, with the numbers of its rule and of the path.
 pub(super) type PlacedPath<'f> = (&'f Arc<IngressModel>, (u32, u32), &'f IngressPath);

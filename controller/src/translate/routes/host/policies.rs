@@ -10,9 +10,9 @@ use sluice_config::{
 use super::endpoint_tls::InheritedTls;
 use super::{Builder, MISNAMED, forward, object_ref, paths};
 use crate::problem::{because, error, warning};
-use crate::translate::annotations::{self, REJECTED, UNABLE};
-use crate::translate::backend;
-use crate::translate::ingress_model::IngressModel;
+use crate::translate::ingress::IngressModel;
+use crate::translate::ingress::annotations::{self, REJECTED, UNABLE};
+use crate::translate::routes::backend;
 
 const REMEDY_FOR_GROUPS: &str =
     "put the group into the path, such as /app(/|$)(.*) for $2, or take it out of the target";

@@ -1,8 +1,6 @@
 //! What one Ingress asks for: the hosts it claims and the policies of its rules. Reads the Ingress, its class
 //! and the limits of annotations, and nothing of other Ingresses, so that one cannot break another here.
 
-mod names;
-
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -12,24 +10,23 @@ use sluice_config::{
     UpstreamProtocol, UpstreamTls,
 };
 
-pub(crate) use names::alias;
-
 use super::annotations::{
     self, Affinity, AnnotationLimits, BackendProtocol, Canary, HostClosure, REJECTED, RewriteError,
     Rewriting, Treatment,
 };
-use super::backend::Usage;
-use super::claim::ClaimKind;
 use super::class::{self, Selection};
-use super::expression::Expressions;
-use super::external_auth::AuthSettings;
-use super::host;
-use super::mirror::MirrorSettings;
-use super::view::View;
+use super::names;
 use crate::problem::{because, error, warning};
 use crate::shared::Shared;
 use crate::store::{Ingress, IngressBackend, PathType};
+use crate::translate::expression::Expressions;
+use crate::translate::external_auth::AuthSettings;
+use crate::translate::mirror::MirrorSettings;
+use crate::translate::routes::backend::Usage;
+use crate::translate::routes::claim::ClaimKind;
+use crate::translate::routes::host;
 use crate::translate::value;
+use crate::translate::view::View;
 
 /// An Ingress that is ours. One that is rejected, or asks for what cannot be done, keeps its claims: its
 /// policies deny every request, so that nothing it covers is served by a broader rule.

@@ -7,7 +7,7 @@ use sluice_config::{Code, HostPattern, HostTls, ObjectRef, Problem};
 use crate::problem::{error, warning};
 use crate::store::IngressTls;
 use crate::translate::certificate::{self, CertificateState};
-use crate::translate::ingress_model::IngressModel;
+use crate::translate::ingress::IngressModel;
 use crate::translate::view::View;
 
 /// The TLS section of the oldest Ingress that has an entry for the host. Within it, the entry that names the host

@@ -3,7 +3,7 @@
 use sluice_config::{HostName, HostPattern};
 
 use crate::store::Ingress;
-use crate::translate::claim::ClaimKind;
+use crate::translate::routes::claim::ClaimKind;
 use crate::translate::value;
 
 /// Reads `spec.rules[].host`.

@@ -41,8 +41,8 @@ mod upstream_tls;
 
 use std::sync::LazyLock;
 
-use super::nginx_text;
-use super::setting::{self, Family, Setting, Table};
+use crate::translate::nginx_text;
+use crate::translate::setting::{self, Family, Setting, Table};
 
 pub use affinity::Affinity;
 pub use annotation_limits::AnnotationLimits;

@@ -22,13 +22,13 @@ use sluice_config::{
     PathMatch, Policies, Problem, Redirect, RedirectPath, Rule, Severity, WeightedBackend,
 };
 
-use super::annotations::{self, HostClosure, REJECTED};
 use super::backend::{BackendReference, UNSERVED, Uses};
 use super::claim::{Claim, ClaimKind};
-use super::ingress_model::IngressModel;
-use super::view::View;
 use crate::problem::{error, warning};
 use crate::store::IngressPath;
+use crate::translate::ingress::IngressModel;
+use crate::translate::ingress::annotations::{self, HostClosure, REJECTED};
+use crate::translate::view::View;
 use paths::{OrderedRules, PathTable};
 use reading::{Reading, meant_path, places};
 

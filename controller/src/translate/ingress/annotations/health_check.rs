@@ -263,7 +263,7 @@ fn status_range(text: &str) -> Option<StatusRange> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::translate::annotations::{Settings, TABLE};
+    use crate::translate::ingress::annotations::{Settings, TABLE};
 
     fn read_all(annotations: &[(&str, &str)]) -> HealthChecking {
         let mut settings = Settings::default();

@@ -10,11 +10,11 @@ use sluice_config::{
     Problem, ResourceKey, ServiceRef, UpstreamProtocol,
 };
 
-use super::external_name;
-use super::view::View;
 use crate::options::Options;
 use crate::problem::{error, warning};
 use crate::store::{IngressBackend, PortRef, Service, ServicePort, TargetPort};
+use crate::translate::external_name;
+use crate::translate::view::View;
 use sluice_config::ObjectRef;
 
 /// What a node needs to exist because it refers to it.
@@ -295,7 +295,7 @@ impl Unresolved {
 }
 
 /// The number of a port of a Service, and what its Service says is spoken there.
-pub(super) fn protocol_of(
+pub(crate) fn protocol_of(
     service: Option<&Service>,
     name: &NamespacedName,
     port: &PortRef,

@@ -3,7 +3,7 @@
 use sluice_config::HostPattern;
 
 use super::Annotation;
-use crate::translate::ingress_model::alias;
+use crate::translate::ingress::names::alias;
 use crate::translate::setting::{NotYet, Reference, Risk, Unreadable};
 use crate::translate::value::{self, Type};
 

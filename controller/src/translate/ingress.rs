@@ -1,0 +1,9 @@
+//! Ingresses as a source of routes: which of them are served, what their annotations ask for, and the hosts that
+//! they claim.
+
+pub mod annotations;
+pub(crate) mod class;
+pub(crate) mod model;
+pub(crate) mod names;
+
+pub(crate) use model::IngressModel;
