@@ -140,7 +140,7 @@ impl Encoder {
 impl State {
     fn new(coding: Coding, level: u8) -> io::Result<Self> {
         Ok(match coding {
-            Coding::Gzip => Self::Gzip(Compress::new_gzip(Compression::new(level.into()), 15)),
+            Coding::Gzip => Self::Gzip(Compress::new_gzip(Compression::new(zlib_ng_level(level)), 15)),
             Coding::Brotli => {
                 let params = BrotliEncoderParams {
                     quality: match level {
@@ -221,6 +221,17 @@ impl State {
     }
 }
 
+/// Returns the cheapest level of zlib-ng that sends at most 3 % more bytes than zlib, which nginx
+/// uses, sends at `level`. The levels differ: the first of zlib-ng sends 1.2 to 1.4 times as much.
+const fn zlib_ng_level(level: u8) -> u32 {
+    match level {
+        ..=3 => 2,
+        4 => 3,
+        5 => 4,
+        _ => 6,
+    }
+}
+
 /// Runs zlib until it has taken all of `bytes` and has nothing more to say.
 fn deflate(gzip: &mut Compress, bytes: &[u8], flush: FlushCompress, out: &mut Vec<u8>) -> io::Result<()> {
     let mut taken = 0;
@@ -290,6 +301,20 @@ pub(crate) mod tests {
     fn words() -> Vec<u8> {
         let word = |n: u32| format!("{} of {} routes\n", n.wrapping_mul(2_654_435_761) >> 12, n % 97);
         (0..10_000).flat_map(|n| word(n).into_bytes()).collect()
+    }
+
+    #[test]
+    fn gzip_sends_at_most_3_percent_more_than_zlib_at_its_level() {
+        // Bytes that zlib 1.2.13 sends for `words` at the levels 1 to 9.
+        const ZLIB: [usize; 9] = [64_609, 63_095, 62_537, 59_415, 58_314, 55_382, 55_202, 54_625, 54_560];
+        let body = words();
+        for (level, zlib) in (1..).zip(ZLIB) {
+            let mut encoder = Encoder::new(Coding::Gzip, level).unwrap();
+            encoder.write(&body).unwrap();
+            encoder.finish().unwrap();
+            let sent = encoder.out().len();
+            assert!(sent * 100 <= zlib * 103, "level {level}: {sent} bytes, zlib {zlib}");
+        }
     }
 
     #[test]
