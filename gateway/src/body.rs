@@ -1,18 +1,19 @@
-//! Stages on bodies: what looks at the bytes of a request or response, holds them or changes them.
+//! Stages on bodies: code that inspects, holds or changes the bytes of a request or response body.
 //!
-//! A stage wraps the client's side of a request and is one itself ([`staged`]), so that it is written once, for every
-//! protocol of clients and for both engines. What a request needs is decided from its head when it is about to be
-//! forwarded; most need nothing, and nothing is wrapped then.
+//! A stage wraps the client side of a request and implements the same interface ([`staged`]). It is
+//! therefore written once for every client protocol and for both engines. The stages of a request
+//! are chosen from its head, just before it is forwarded. Most requests need none, and then nothing
+//! is wrapped.
 //!
-//! | file | what |
+//! | file | contents |
 //! |---|---|
-//! | `downstream`, `pieces` | the client's side of a request, and bodies free of their coding |
-//! | `plan`, `staged` | what one request needs; the wrapping |
-//! | `buffer`, `spill`, `disk` | a request body that waits until it is whole: in memory, then on disk |
-//! | `whole` | a small request body that has arrived already |
-//! | `rate` | how fast a response goes out |
-//! | `tee` | a copy of a request body for somebody else |
-//! | `compression`, `coding`, `compressor`, `encoder` | which responses are compressed, how, and the work |
+//! | `downstream`, `pieces` | the client side of a request; bodies without the coding of HTTP/1 |
+//! | `plan`, `staged` | the stages that a request needs; the wrapper around the client side |
+//! | `buffer`, `spill`, `disk` | buffering of a whole request body, first in memory, then on disk |
+//! | `whole` | a small request body that has already arrived |
+//! | `rate` | the rate limit of a response |
+//! | `tee` | a copy of a request body for a mirror |
+//! | `compression`, `coding`, `compressor`, `encoder` | which responses are compressed, and how |
 
 mod buffer;
 mod coding;

@@ -1,10 +1,13 @@
-//! A request body that is there whole before an endpoint is asked (`proxy-request-buffering`, nginx's default).
+//! Buffering of a whole request body before an endpoint is chosen (`proxy-request-buffering`,
+//! nginx's default).
 //!
-//! So a slow client keeps no endpoint busy, an endpoint learns the length of every body, and any attempt can have all
-//! of it. Memory first, then disk: up to `client-body-buffer-size`, but at least as much as is kept for another attempt
-//! anyway, so that the usual body sees no disk. While memory is short, bodies go to disk sooner.
+//! A slow client then occupies no endpoint, every body has a known length, and each attempt can
+//! send all of it. Bodies are held in memory up to `client-body-buffer-size`, but at least up to
+//! the size that is kept for a retry anyway, so typical bodies never touch the disk. The rest goes
+//! to disk, and does so earlier while memory is short.
 //!
-//! Trailers have no place behind a body with a length: with them it goes on in chunks.
+//! A body with trailers is forwarded in chunks: a body with a `Content-Length` cannot carry
+//! trailers.
 
 use std::mem;
 use std::sync::Arc;
@@ -20,37 +23,38 @@ use crate::io::deadlines::Deadlines;
 use crate::message::framing::Framing;
 use crate::message::response::Response;
 
-/// Bytes that wait in memory however small `client-body-buffer-size` is.
+/// Minimum number of bytes held in memory, whatever `client-body-buffer-size` is.
 const LEAST: usize = 64 * 1024;
-/// Bytes that are written to disk, read from it or given out at a time.
+/// Bytes that are written to disk, read from disk or passed on at a time.
 const PIECE: usize = 64 * 1024;
 
-/// A request body.
+/// A buffered request body.
 #[derive(Debug)]
 pub(crate) struct RequestBuffer {
-    /// How it comes.
+    /// Framing of the body as the client sends it.
     framing: Framing,
-    /// How many bytes it may have.
+    /// Maximum length of the body in bytes.
     limit: Option<u64>,
-    /// How many may wait in memory.
+    /// Maximum number of bytes in memory.
     most: usize,
-    /// Before there is anything on disk, all that came; afterwards what is not there yet, or was read from it.
+    /// Before the first write to disk: the whole content so far. Afterwards: content that is not
+    /// yet on disk, or that was read back from it.
     memory: Vec<u8>,
     share: Reservation,
     ticket: WaitTicket,
     disk: Arc<Disk>,
     spill: Option<Spill>,
-    /// Bytes of content that came.
+    /// Bytes of content received.
     length: u64,
-    /// The trailer section with its end, if it holds any.
+    /// The encoded trailer section with its final empty line. Empty without trailers.
     trailers: Vec<u8>,
-    /// What was given out: of the content, and what stands before and behind it.
+    /// Bytes of content that were passed on since the last rewind.
     given: u64,
-    /// The most that was ever given out: what comes after it counts.
+    /// Maximum that `given` has reached. Only bytes beyond it count as new.
     counted: u64,
     begun: bool,
     ended: bool,
-    /// Bytes of content before what is in memory.
+    /// Offset in the content of the first byte in `memory`.
     before: u64,
 }
 
@@ -75,12 +79,12 @@ impl RequestBuffer {
         }
     }
 
-    /// Bytes of content that came.
+    /// Returns the bytes of content received.
     pub(crate) fn length(&self) -> u64 {
         self.length
     }
 
-    /// How it goes on.
+    /// Returns the framing in which the body is passed on.
     pub(crate) fn coding(&self) -> Framing {
         match self.trailers.is_empty() {
             true => Framing::Length(self.length),
@@ -88,7 +92,10 @@ impl RequestBuffer {
         }
     }
 
-    /// Takes the whole body from the client.
+    /// Reads the whole body from the client. `patience` limits the wait for each piece.
+    ///
+    /// # Errors
+    /// The client fails, exceeds `patience` or the size limit, or the body cannot be stored.
     pub(crate) fn poll_collect(
         &mut self,
         cx: &mut Context<'_>,
@@ -98,7 +105,7 @@ impl RequestBuffer {
     ) -> Poll<Result<(), FailureKind>> {
         ready!(invite(cx, from, deadlines))?;
         loop {
-            // What is complete and fits needs no more room.
+            // A complete body that fits in memory needs no more room.
             if !from.is_spent() || self.memory.len() > self.most {
                 ready!(self.poll_make_room(cx, deadlines))?;
             }
@@ -116,7 +123,7 @@ impl RequestBuffer {
         }
     }
 
-    /// Takes a piece in.
+    /// Appends a piece of the body to the memory buffer.
     fn take(&mut self, bytes: &[u8]) -> Result<(), FailureKind> {
         let Self { framing, memory, trailers, .. } = self;
         if memory.capacity() == 0 {
@@ -138,7 +145,7 @@ impl RequestBuffer {
         }
     }
 
-    /// Ready when more may be read. What is too much for memory goes to disk.
+    /// Ready when more may be read. Moves the buffer to disk when it is full or memory is short.
     fn poll_make_room(
         &mut self,
         cx: &mut Context<'_>,
@@ -158,7 +165,7 @@ impl RequestBuffer {
                 }
                 self.memory = Vec::new();
                 self.count();
-                // Nobody's memory but that of others is short.
+                // The memory is held by other requests, so this one has to wait.
                 ready!(deadlines.poll_room(cx, &mut self.ticket));
                 continue;
             }
@@ -166,7 +173,7 @@ impl RequestBuffer {
         }
     }
 
-    /// Sends what is in memory to disk, once what went before is there.
+    /// Starts to write the memory buffer to disk once the previous write is complete.
     fn poll_spill(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), FailureKind>> {
         let disk = &self.disk;
         let spill = self.spill.get_or_insert_with(|| Spill::new(disk.clone()));
@@ -177,7 +184,7 @@ impl RequestBuffer {
         Poll::Ready(Ok(()))
     }
 
-    /// The client has sent all.
+    /// Completes the buffer after the client has sent the whole body.
     fn poll_finish(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), FailureKind>> {
         if self.spill.is_some() && !self.memory.is_empty() {
             ready!(self.poll_spill(cx))?;
@@ -190,13 +197,14 @@ impl RequestBuffer {
         Poll::Ready(Ok(()))
     }
 
-    /// Takes the share for what there is, on its way to disk too: a disk may take as long as it likes.
+    /// Updates the reservation, including memory that waits for the disk: a write may take any
+    /// time.
     fn count(&mut self) {
         let disk = self.spill.as_ref().map_or(0, Spill::memory);
         self.share.hold(self.memory.capacity() + self.trailers.capacity() + disk);
     }
 
-    /// Whether all was given out.
+    /// Returns whether the whole body was passed on.
     pub(crate) fn is_given(&self) -> bool {
         match self.trailers.is_empty() {
             true => self.given == self.length,
@@ -204,13 +212,14 @@ impl RequestBuffer {
         }
     }
 
-    /// Goes back to the start.
+    /// Restarts the body from its beginning.
     pub(crate) fn rewind(&mut self) {
         self.given = 0;
         (self.begun, self.ended) = (false, false);
     }
 
-    /// Gives out the next piece. What is given again does not count.
+    /// Passes the next piece to `pass`. Bytes that were passed before the last rewind do not count
+    /// again.
     pub(crate) fn poll_give(
         &mut self,
         cx: &mut Context<'_>,
@@ -231,7 +240,7 @@ impl RequestBuffer {
             self.counted = self.counted.max(self.given);
             pass(cx, piece, usize::try_from(fresh).unwrap_or(usize::MAX));
             if self.spill.is_some() && at + length == self.memory.len() {
-                // It would keep its own connection from reading on.
+                // Memory that stays reserved could keep this connection itself from reading.
                 self.memory = Vec::new();
                 self.count();
             }
@@ -244,7 +253,7 @@ impl RequestBuffer {
         Poll::Ready(Ok(()))
     }
 
-    /// Has the next bytes in memory.
+    /// Ensures that the next bytes are in memory.
     fn poll_load(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), FailureKind>> {
         let Some(spill) = &mut self.spill else { return Poll::Ready(Ok(())) };
         let (before, behind) = (self.before, self.before + self.memory.len() as u64);
@@ -258,7 +267,7 @@ impl RequestBuffer {
     }
 }
 
-/// Tells a client that waits for it to send its body.
+/// Sends `100 Continue` to a client that waits for it.
 fn invite(
     cx: &mut Context<'_>,
     client: &mut impl Downstream,

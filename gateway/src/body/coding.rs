@@ -1,9 +1,9 @@
-//! Which coding a response may get: what the client takes (RFC 9110 §12.5.3), and what we can make.
+//! Content codings: those that a client accepts (RFC 9110 §12.5.3) and those that Sluice produces.
 
 use crate::message::fields::Fields;
 use http::header::ACCEPT_ENCODING;
 
-/// A content coding that we make, in the order in which we prefer them where the client does not mind.
+/// A content coding that Sluice produces. The order decides between codings of equal weight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Coding {
     Zstd,
@@ -14,7 +14,7 @@ pub(crate) enum Coding {
 impl Coding {
     pub(crate) const ALL: [Self; 3] = [Self::Zstd, Self::Brotli, Self::Gzip];
 
-    /// Its name in a head.
+    /// Returns the name of the coding in `Content-Encoding` and `Accept-Encoding`.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Zstd => "zstd",
@@ -25,17 +25,19 @@ impl Coding {
 
     fn is_named(self, name: &[u8]) -> bool {
         name.eq_ignore_ascii_case(self.name().as_bytes())
-            // RFC 9110 §8.4.1.3.
+            // `x-gzip` is an alias (RFC 9110 §8.4.1.3).
             || self == Self::Gzip && name.eq_ignore_ascii_case(b"x-gzip")
     }
 }
 
-/// How much a client wants each coding, in thousandths; 0 is not at all.
+/// The client's weight for each coding in thousandths, in the order of [`Coding::ALL`]. 0 means not
+/// acceptable.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Accepted([u16; 3]);
 
 impl Accepted {
-    /// What `Accept-Encoding` says. A client that does not send it gets no coding: it may not know any.
+    /// Parses `Accept-Encoding`. Without this field no coding is used, because the client may
+    /// support none.
     pub(crate) fn read(head: &impl Fields) -> Self {
         let mut named = [None; 3];
         let mut any = 0;
@@ -55,8 +57,8 @@ impl Accepted {
         Self(named.map(|weight| weight.unwrap_or(any)))
     }
 
-    /// The one of `codings` that the client wants most; of those that it wants equally, the first of
-    /// [`Coding::ALL`].
+    /// Returns the coding with the highest weight among those that `can` allows. Equal weights are
+    /// decided by the order of [`Coding::ALL`].
     pub(crate) fn best(self, can: impl Fn(Coding) -> bool) -> Option<Coding> {
         let mut best: Option<(u16, Coding)> = None;
         for (weight, coding) in self.0.into_iter().zip(Coding::ALL) {
@@ -68,7 +70,7 @@ impl Accepted {
     }
 }
 
-/// The weight among parameters, 1 without one; nothing where it cannot be read.
+/// Returns the weight from the parameters, 1000 without a `q` parameter, `None` if it is malformed.
 fn weight<'p>(parameters: impl Iterator<Item = &'p [u8]>) -> Option<u16> {
     for parameter in parameters {
         let parameter = parameter.trim_ascii();
@@ -79,7 +81,7 @@ fn weight<'p>(parameters: impl Iterator<Item = &'p [u8]>) -> Option<u16> {
     Some(1000)
 }
 
-/// `0.5` as 500 (RFC 9110 §12.4.2).
+/// Parses a weight such as `0.5` into thousandths (RFC 9110 §12.4.2).
 fn thousandths(value: &[u8]) -> Option<u16> {
     let (whole, fraction) = match value {
         [whole @ (b'0' | b'1')] | [whole @ (b'0' | b'1'), b'.'] => (*whole, &[][..]),

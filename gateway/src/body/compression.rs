@@ -1,5 +1,5 @@
-//! Which responses are compressed, and what that makes of their heads. As nginx decides it, but for responses that ask
-//! not to be transformed (RFC 9111 §5.2.2.6) and for the client's weights.
+//! Which responses are compressed, and how their heads change. The rules are nginx's, except that
+//! `no-transform` (RFC 9111 §5.2.2.6) and the client's weights are respected.
 
 use std::fmt;
 
@@ -16,17 +16,17 @@ use crate::message::fields::{Fields, FieldsMut};
 use crate::message::framing::Framing;
 use crate::message::response::Response;
 
-/// Bytes that the pattern of `gzip-disable` may have when compiled.
+/// Maximum size of the compiled pattern of `gzip-disable`, in bytes.
 const SIZE_LIMIT: usize = 1 << 20;
 
-/// What the global settings say, compiled.
+/// The compiled global settings for compression.
 pub(crate) struct CompressionRules {
-    /// In the order of [`Coding::ALL`].
+    /// One per coding, in the order of [`Coding::ALL`]. `None` if the coding is switched off.
     codings: [Option<Rule>; 3],
     no_gzip_for: Option<Regex>,
 }
 
-/// When a coding is used.
+/// The conditions for the use of one coding.
 #[derive(Debug)]
 struct Rule {
     level: u8,
@@ -42,24 +42,25 @@ pub(crate) struct ClientEncodings {
     no_gzip: bool,
 }
 
-/// The decision about one response.
+/// The decision for one response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Choice {
-    /// It passes as it is, whoever asks.
+    /// Sent unchanged to every client.
     Never,
-    /// It passes as it is, and another client could get it in another form.
+    /// Sent unchanged, but another client could receive it compressed.
     NotHere,
     /// It gets this coding, with this level.
     Compress(Coding, u8),
 }
 
 impl CompressionRules {
-    /// `None` where nothing is compressed.
+    /// Returns `None` if no coding is enabled.
     pub(crate) fn compile(settings: &GlobalSettings) -> Option<Self> {
         let rule = |settings: &Compression| settings.enabled.then(|| Rule::new(settings));
         let codings = [rule(&settings.zstd), rule(&settings.brotli), rule(&settings.gzip)];
         let pattern = &*settings.gzip_disable;
-        // Translation has compiled it before; without it more clients get gzip than asked for.
+        // Translation has already validated the pattern. If it does not compile here, `gzip` is
+        // used for more clients than configured.
         let no_gzip_for = match pattern {
             "" => None,
             pattern => RegexBuilder::new(pattern).size_limit(SIZE_LIMIT).build().ok(),
@@ -67,8 +68,8 @@ impl CompressionRules {
         codings.iter().any(Option::is_some).then_some(Self { codings, no_gzip_for })
     }
 
-    /// What the client of this request takes. HTTP/1.0 has neither codings nor a body of unknown length that can be
-    /// told from a broken one.
+    /// Returns the codings that the client of this request accepts. HTTP/1.0 gets none: it could
+    /// not distinguish the end of a body of unknown length from a broken connection.
     pub(crate) fn wanted(&self, version: Version, head: &impl Fields) -> ClientEncodings {
         let accepted = match version {
             Version::HTTP_09 | Version::HTTP_10 => Accepted::default(),
@@ -81,7 +82,7 @@ impl CompressionRules {
         }
     }
 
-    /// What becomes of a response with this head.
+    /// Decides whether a response with this head is compressed.
     pub(crate) fn choose(&self, wanted: ClientEncodings, response: &Response) -> Choice {
         let fields = &response.fields;
         let status =
@@ -128,20 +129,21 @@ impl Rule {
     }
 }
 
-/// Says that other clients get another form (RFC 9110 §12.5.5).
+/// Adds `Accept-Encoding` to `Vary` (RFC 9110 §12.5.5).
 pub(crate) fn vary(fields: &mut impl FieldsMut) {
     if !has_token(fields, &VARY, b"accept-encoding") && !has_token(fields, &VARY, b"*") {
         fields.append(&VARY, &HeaderValue::from_static("Accept-Encoding"));
     }
 }
 
-/// Makes it the head of a compressed body, whose length nobody knows and of which there are no ranges.
+/// Changes the head to that of a compressed body: its length is unknown and it has no ranges.
 pub(crate) fn dress(fields: &mut impl FieldsMut, coding: Coding) {
     for name in [&CONTENT_LENGTH, &TRANSFER_ENCODING, &ACCEPT_RANGES] {
         fields.remove(name);
     }
     fields.set(&CONTENT_ENCODING, &HeaderValue::from_static(coding.name()));
-    // Two forms of one content are equal, but not byte for byte (RFC 9110 §8.8.3).
+    // The compressed form is semantically equal but not byte for byte, so a strong ETag becomes a
+    // weak one (RFC 9110 §8.8.3).
     let strong = fields.first(&ETAG).filter(|tag| tag.starts_with(b"\""));
     let weak = strong.and_then(|tag| HeaderValue::from_bytes(&[b"W/", tag].concat()).ok());
     if let Some(weak) = weak {
@@ -154,7 +156,7 @@ fn media_type(value: &[u8]) -> Vec<u8> {
     value[..end].trim_ascii().to_ascii_lowercase()
 }
 
-/// Whether a media type is that of gRPC, whose messages are compressed one by one if at all.
+/// Returns whether a media type is that of gRPC, which compresses single messages itself.
 pub(crate) fn is_grpc(media_type: &[u8]) -> bool {
     media_type.len() >= 16 && media_type[..16].eq_ignore_ascii_case(b"application/grpc")
 }

@@ -1,4 +1,4 @@
-//! A response on its way through a compressor.
+//! The compression stage of one response.
 
 use std::sync::Arc;
 use std::task::Context;
@@ -14,9 +14,9 @@ use crate::io::budget::Reservation;
 use crate::message::framing::Framing;
 use crate::message::response::Response;
 
-/// Bytes that one response may compress before others have their turn: one read.
+/// Bytes that one response may compress before other tasks of the worker run: one read.
 const TURN: usize = 64 * 1024;
-/// Memory for output that is kept between pieces.
+/// Bytes of output buffer that are kept between pieces.
 const KEPT: usize = 16 * 1024;
 
 /// The compression of one response.
@@ -25,13 +25,13 @@ pub(crate) struct Compressor {
     rules: Arc<CompressionRules>,
     wanted: ClientEncodings,
     running: Option<Running>,
-    /// Bytes compressed since others had their turn.
+    /// Bytes compressed since the task last yielded.
     worked: usize,
 }
 
 struct Running {
     encoder: Encoder,
-    /// Something was taken that has not come out.
+    /// The encoder holds input for which no output was produced yet.
     held_back: bool,
     _share: Reservation,
 }
@@ -41,12 +41,12 @@ impl Compressor {
         Self { rules, wanted, running: None, worked: 0 }
     }
 
-    /// Whether a body passes through it.
+    /// Returns whether a response is being compressed.
     pub(crate) fn is_running(&self) -> bool {
         self.running.is_some()
     }
 
-    /// Whether others should have their turn. Says so once.
+    /// Returns whether the task should yield to others, and resets the count.
     pub(crate) fn has_had_its_turn(&mut self) -> bool {
         let over = self.worked >= TURN;
         if over {
@@ -55,7 +55,7 @@ impl Compressor {
         over
     }
 
-    /// Begins a response, compressed or not.
+    /// Starts a response and decides whether to compress it.
     pub(crate) fn respond(
         &mut self,
         cx: &mut Context<'_>,
@@ -104,7 +104,7 @@ impl Compressor {
         Ok(passed)
     }
 
-    /// The body ends with its connection.
+    /// Completes a body whose end is the end of its connection or stream.
     pub(crate) fn end(
         &mut self,
         cx: &mut Context<'_>,
@@ -120,7 +120,8 @@ impl Compressor {
         to.end(cx, response, trailers)
     }
 
-    /// The endpoint has nothing more for the moment: what is held back goes out. Says whether something did.
+    /// Flushes the encoder because the endpoint has sent nothing more for now. Returns whether
+    /// output was sent.
     pub(crate) fn pause(
         &mut self,
         cx: &mut Context<'_>,
@@ -136,7 +137,7 @@ impl Compressor {
         Ok(true)
     }
 
-    /// Takes in what came, free of its coding.
+    /// Removes the body's framing and feeds the content to the encoder.
     fn read(&mut self, response: &mut Response, bytes: &[u8]) -> Result<Passed, FailureKind> {
         let Some(running) = &mut self.running else { return Ok(Passed { taken: 0, data: 0 }) };
         let (mut data, mut result) = (0, Ok(()));
@@ -156,7 +157,7 @@ impl Compressor {
         Ok(Passed { taken, data })
     }
 
-    /// Passes on what came out, which may be the last.
+    /// Sends the encoder's output. `is_last` marks the last piece of the body.
     fn send(
         &mut self,
         cx: &mut Context<'_>,
@@ -177,7 +178,7 @@ impl Compressor {
 }
 
 impl Running {
-    /// Nothing where there is no memory for it: a response need not be compressed.
+    /// Returns `None` if memory is short: the response is then sent uncompressed.
     fn new(coding: Coding, level: u8, length: Option<u64>) -> Option<Self> {
         let mut share = Reservation::default();
         if !share.try_hold(Encoder::memory(coding, level, length)) {
@@ -188,7 +189,8 @@ impl Running {
     }
 }
 
-/// For whom it is passed on to, the response has a body that ends when it is told so.
+/// Calls `with` with the framing that the compressed body has for the inner side: it ends with an
+/// explicit end.
 fn plain<T>(response: &mut Response, is_last: bool, with: impl FnOnce(&mut Response) -> T) -> T {
     let framing = std::mem::replace(&mut response.framing, Framing::Opaque);
     response.is_last = is_last;

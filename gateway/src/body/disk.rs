@@ -1,4 +1,4 @@
-//! Disk for request bodies that are too large for memory: where, and how much in all.
+//! Disk space for request bodies that are too large for memory: its location and total limit.
 
 use std::fs::{File, Permissions};
 use std::io;
@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 
-/// What all workers share. Touched only by bodies that go to disk.
+/// State shared by all workers. Used only by bodies that go to disk.
 #[derive(Debug, Default)]
 pub(crate) struct Disk {
     /// `--body-temp-path`.
@@ -17,7 +17,7 @@ pub(crate) struct Disk {
     used: AtomicU64,
 }
 
-/// Bytes of disk that somebody has. They go back when it is dropped.
+/// A reservation of disk space in bytes. Dropping it returns them.
 #[derive(Debug)]
 pub(crate) struct DiskShare {
     disk: Arc<Disk>,
@@ -25,29 +25,29 @@ pub(crate) struct DiskShare {
 }
 
 impl Disk {
-    /// Says where. Once: bodies are there.
+    /// Sets the folder. Only the first call has an effect.
     pub(crate) fn set_path(&self, path: PathBuf) {
-        // A second caller would be a second program in this process.
+        // Two calls would mean two programs in one process.
         let _ = self.path.set(path);
     }
 
-    /// Says how much. What is there stays.
+    /// Sets the total limit. Bodies that are already on disk stay.
     pub(crate) fn set_limit(&self, bytes: u64) {
         self.limit.store(bytes, Relaxed);
     }
 
-    /// A file without a name that nobody else can open. Blocks.
+    /// Creates a file without a name, readable by this process only. Blocks.
     pub(crate) fn file(&self) -> io::Result<File> {
         let file = match self.path.get() {
             Some(path) => tempfile::tempfile_in(path),
             None => tempfile::tempfile(),
         }?;
-        // Nobody can name it; who finds it among our open files is to have no right to it either.
+        // The file is reachable through `/proc/<pid>/fd`, so its mode matters even without a name.
         file.set_permissions(Permissions::from_mode(0o600))?;
         Ok(file)
     }
 
-    /// Bytes that bodies have now.
+    /// Returns the bytes that bodies occupy now.
     #[cfg(test)]
     pub(crate) fn used(&self) -> u64 {
         self.used.load(Relaxed)
@@ -55,7 +55,7 @@ impl Disk {
 }
 
 impl DiskShare {
-    /// Of no bytes yet.
+    /// Creates a reservation of 0 bytes.
     pub(crate) fn of(disk: Arc<Disk>) -> Self {
         Self { disk, bytes: 0 }
     }
@@ -64,7 +64,7 @@ impl DiskShare {
         &self.disk
     }
 
-    /// Takes more, if there is as much.
+    /// Adds `bytes` to the reservation. Returns false if that exceeds the limit.
     #[must_use]
     pub(crate) fn grow(&mut self, bytes: u64) -> bool {
         let limit = self.disk.limit.load(Relaxed);

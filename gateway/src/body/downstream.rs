@@ -1,26 +1,29 @@
-//! The client's side of one request, as engines and body stages see it.
+//! The client side of one request, as engines and body stages use it.
 //!
-//! HTTP/1 and HTTP/2 ([`downstream`](crate::downstream)) differ in how heads and bodies travel, and in nothing that
-//! concerns endpoints: each fills this interface, and what is known about endpoints is written once, in the engines.
-//! A stage that looks at bodies or changes them wraps a client side and is one itself; where no stage is in use,
-//! nothing is wrapped.
+//! HTTP/1 and HTTP/2 ([`downstream`](crate::downstream)) differ in how heads and bodies are sent,
+//! but not in anything that concerns endpoints. Each implements this interface, so the code for
+//! endpoints is written once, in the engines. A stage on bodies wraps a client side and implements
+//! the same interface. Without stages nothing is wrapped.
 //!
 //! # Bodies
 //!
-//! Bodies pass in the coding in which they came, so that between two sides of the same framing bytes need not be
-//! decoded. [`Head::framing`](crate::message::head::Head) says how the request body is coded: with a length it is plain
-//! content, else it comes in chunks, the last of them and trailers included. Of a response body it is
-//! [`Response::framing`]; a body of [`Framing::Opaque`](crate::message::framing::Framing::Opaque) is plain content
-//! that ends with [`end`](Downstream::end). Whoever needs content reads it with a `Framing` of its own.
+//! Bodies pass in the coding in which they arrived, so bytes between two sides with the same
+//! framing are not decoded. [`Head::framing`](crate::message::head::Head) describes the request
+//! body: plain content with a length, or chunks including the last one and the trailers.
+//! [`Response::framing`] describes the response body. A body of
+//! [`Framing::Opaque`](crate::message::framing::Framing::Opaque) is plain content that ends with
+//! [`end`](Downstream::end). Code that needs the content decodes it with its own `Framing`.
 //!
-//! HTTP/2 has no such codings: between two sides that speak it, bodies pass as pieces of content
-//! ([`poll_piece`](Downstream::poll_piece), [`pass_piece`](Downstream::pass_piece)), without a copy.
+//! HTTP/2 has no such codings. Between two HTTP/2 sides bodies pass as pieces of content
+//! ([`poll_piece`](Downstream::poll_piece), [`pass_piece`](Downstream::pass_piece)), without a
+//! copy.
 //!
 //! # Waiting
 //!
-//! Everything is a poll, because the directions of a request wait for one another in ways that no sequence of awaits
-//! can say. Nothing may be read from an endpoint before [`poll_flush`](Downstream::poll_flush) is ready, which is all
-//! that bounds what a client makes us hold.
+//! Every operation is a poll function, because the two directions of a request depend on each other
+//! in ways that a sequence of awaits cannot express. Nothing may be read from an endpoint before
+//! [`poll_flush`](Downstream::poll_flush) is ready: this alone bounds the memory that a slow client
+//! can occupy.
 
 use std::task::{Context, Poll};
 
@@ -34,25 +37,26 @@ use crate::io::deadlines::Deadlines;
 use crate::message::answer::Answer;
 use crate::message::response::Response;
 
-/// The client of a request.
+/// The client side of a request.
 pub(crate) trait Downstream {
-    /// Whether the whole request body was given out.
+    /// Returns whether the whole request body was passed on.
     fn is_spent(&self) -> bool;
 
-    /// Whether the client waits for `100 Continue` before it sends its body.
+    /// Returns whether the client waits for `100 Continue` before it sends its body.
     fn awaits_continue(&self) -> bool;
 
-    /// Gives the next piece of the request body to `pass`, in its coding, with the number of bytes in it that are
-    /// content. The piece before it has been sent by then. Calls `pass` once where it is ready without an error. To be
-    /// called while the body is not spent.
+    /// Passes the next piece of the request body to `pass`: the encoded bytes and the number of
+    /// content bytes in them. The previous piece has been sent by then. `pass` is called exactly
+    /// once if the result is ready without an error. Must not be called once
+    /// [`is_spent`](Self::is_spent) is true.
     fn poll_body(
         &mut self,
         cx: &mut Context<'_>,
         pass: impl FnOnce(&mut Context<'_>, &[u8], usize),
     ) -> Poll<Result<(), FailureKind>>;
 
-    /// [`poll_body`](Self::poll_body) free of any coding: content, then its end, which comes once. `decoder` is for a
-    /// client side that has nothing but its coding to give.
+    /// Like [`poll_body`](Self::poll_body), but without the coding: pieces of content, then the
+    /// end, exactly once. `decoder` is used by client sides that hold only the coded body.
     fn poll_piece(&mut self, cx: &mut Context<'_>, decoder: &mut Decoder) -> Poll<Result<Piece, FailureKind>>
     where
         Self: Sized,
@@ -60,36 +64,36 @@ pub(crate) trait Downstream {
         decoder.poll(cx, self)
     }
 
-    /// Whether the rest of the request body is here, so that nobody has to wait for it.
+    /// Returns whether the rest of the request body has arrived, so that reading it never waits.
     fn has_whole_body(&self) -> bool {
         self.is_spent()
     }
 
-    /// Holds the whole request body from now on, if it has a length, is small and has arrived, so that no stage needs
-    /// to wait for it. Returns whether it does; then the body can be [rewound](Self::rewind). To be called before any
-    /// of the body was given out.
+    /// Holds the whole request body in memory if it has a length, is small and has arrived, so that
+    /// no stage has to wait for it. Returns whether it does; the body can then be
+    /// [rewound](Self::rewind). Must be called before any of the body was passed on.
     fn gather(&mut self, _: &mut Context<'_>) -> bool {
         false
     }
 
-    /// Goes back to the start of the request body, which is then given out again. False where nobody has kept it.
+    /// Restarts the request body from its beginning. Returns false if it was not kept.
     fn rewind(&mut self) -> bool {
         false
     }
 
-    /// Ready when the client has gone away. `uploading` says that its body is still being read.
+    /// Ready when the client has disconnected. `uploading`: its body is still being read.
     fn poll_client_closed(&mut self, cx: &mut Context<'_>, uploading: bool) -> Poll<()>;
 
-    /// Whether the client has left, as far as the kernel knows, whatever has not been read of what it sent. For when
-    /// nothing more is read from it.
+    /// Returns whether the kernel has reported that the client disconnected, even if received bytes
+    /// are still unread. For connections from which nothing more is read.
     fn has_left(&self) -> bool;
 
-    /// Passes on an interim response. `100 Continue` goes to a client that waits for it, once; others to every client
-    /// whose protocol has them.
+    /// Sends an interim response. `100 Continue` is sent once, and only to a client that waits for
+    /// it; others are sent to every client whose protocol supports them.
     fn interim(&mut self, cx: &mut Context<'_>, response: &mut Response) -> Result<(), FailureKind>;
 
-    /// Begins the final response with its head and with what is there of the body. If that cannot be read, the client
-    /// gets nothing.
+    /// Starts the final response with its head and the first bytes of its body. If these are
+    /// malformed, nothing is sent to the client.
     fn respond(
         &mut self,
         cx: &mut Context<'_>,
@@ -97,7 +101,7 @@ pub(crate) trait Downstream {
         bytes: &[u8],
     ) -> Result<Passed, FailureKind>;
 
-    /// Passes on more of the body.
+    /// Sends more of the body.
     fn pass(
         &mut self,
         cx: &mut Context<'_>,
@@ -105,7 +109,7 @@ pub(crate) trait Downstream {
         bytes: &[u8],
     ) -> Result<Passed, FailureKind>;
 
-    /// [`pass`](Self::pass) for content that need not be copied.
+    /// Like [`pass`](Self::pass), for content that need not be copied.
     fn pass_piece(
         &mut self,
         cx: &mut Context<'_>,
@@ -115,18 +119,18 @@ pub(crate) trait Downstream {
         self.pass(cx, response, &content)
     }
 
-    /// Of so many bytes of a response, how many are to be read or passed on at a time.
+    /// Returns how many of at most `most` response bytes to read or send at a time.
     fn portion(&self, most: usize) -> usize {
         most
     }
 
-    /// The endpoint has nothing more for the moment, so that nothing may be held back. Says whether something was, and
-    /// now goes out.
+    /// Called when the endpoint has sent nothing more for now, so that no output is held back.
+    /// Returns whether held-back output was sent.
     fn pause(&mut self, _: &mut Context<'_>, _: &mut Response) -> Result<bool, FailureKind> {
         Ok(false)
     }
 
-    /// A body without a framing of its own is complete, with these trailers behind it.
+    /// Ends a body without a framing of its own, with optional trailers.
     fn end(
         &mut self,
         cx: &mut Context<'_>,
@@ -134,35 +138,37 @@ pub(crate) trait Downstream {
         trailers: Option<&HeaderMap>,
     ) -> Result<(), FailureKind>;
 
-    /// The response was a switch to another protocol: from now on what comes is no request body, and its end is that of
-    /// the connection.
+    /// The response switched protocols: bytes that follow are not a request body, and end with the
+    /// connection.
     fn switched(&mut self) {}
 
-    /// The endpoint has taken its response back for this reason: a client whose protocol has such a thing is told.
+    /// The endpoint reset its response for this reason. Clients whose protocol has resets receive
+    /// it.
     fn taken_back(&mut self, _: Reason) {}
 
-    /// The endpoint takes nothing of the request body, or takes some again.
+    /// The endpoint has stopped (true) or resumed (false) reading the request body.
     fn set_stalled(&mut self, _: bool) {}
 
-    /// Begins an answer of our own; `bare` is one without its body.
+    /// Starts a response that Sluice generates. `bare` omits its body, as for `HEAD`.
     fn answer(&mut self, cx: &mut Context<'_>, answer: &Answer, bare: bool) -> Result<(), FailureKind>;
 
-    /// Ready when there is nothing left that the client has not taken. Lets the client's limit run while there is.
+    /// Ready when the client has received all output so far. The write deadline runs while it has
+    /// not.
     fn poll_flush(
         &mut self,
         cx: &mut Context<'_>,
         deadlines: &mut Deadlines,
     ) -> Poll<Result<(), FailureKind>>;
 
-    /// Bytes of head and body that went out, and those of the body, free of its coding, among them.
+    /// Returns the bytes of head and body that were sent, and the content bytes among them.
     fn sent(&self) -> (u64, u64);
 }
 
-/// What was passed on.
+/// The result of passing on a piece of a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Passed {
-    /// Bytes that belong to the body.
+    /// Encoded bytes consumed, all of which belong to the body.
     pub(crate) taken: usize,
-    /// Bytes of content in them.
+    /// Content bytes among them.
     pub(crate) data: usize,
 }

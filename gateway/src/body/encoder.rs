@@ -1,8 +1,8 @@
-//! One body on its way through a compressor, whichever coding it gets.
+//! Compression of one body, in any coding.
 //!
-//! Windows are small: what is compressed here are pages and documents, and each stream under way holds a window and
-//! tables of several times its size. Compressors of gzip and zstd are used again by the next response of the worker,
-//! because to make one costs more than to compress a small document.
+//! Windows are small, because the typical body is a page or document and each open stream holds a
+//! window and tables several times as large. Compressors of gzip and zstd are reused by later
+//! responses of the worker: creating one costs more than compressing a small document.
 
 use std::cell::RefCell;
 use std::io::{self, Write};
@@ -14,34 +14,34 @@ use zstd::stream::raw::{self, CParameter, InBuffer, Operation, OutBuffer};
 
 use super::coding::Coding;
 
-/// Bytes of compressors that a worker keeps for the next response.
+/// Bytes of idle compressors that a worker keeps.
 const KEPT: usize = 4 << 20;
-/// What compressors write at a time.
+/// Bytes of output that a compressor may produce per step.
 const ROOM: usize = 16 * 1024;
-/// Bytes that brotli and zstd look back, as a power of two. gzip has 15.
+/// Window of brotli and zstd as a power of two. gzip's is 15.
 const WINDOW: u32 = 18;
-/// Brotli compresses blocks of so many bytes at once, as a power of two. Larger ones hold up other requests for
+/// Bytes that brotli compresses per block, as a power of two. Larger blocks delay other requests
 /// longer.
 const BLOCK: u32 = 16;
 /// Levels of brotli above this and below 10 have tables of 8 to 32 MiB, zeroed for each response,
 /// and find little more in pages.
 const BROTLI_TABLES: u8 = 6;
-/// From this level on, zstd would have tables for more than the window: 10 MiB, and 80 at level 19.
+/// From this level on, zstd's default tables exceed the window: 10 MiB, and 80 MiB at level 19.
 const ZSTD_TABLES: u8 = 7;
-/// From this level on, it has two entries for each byte of the window.
+/// From this level on, zstd uses two table entries per byte of the window.
 const ZSTD_TREES: u8 = 13;
 
 thread_local! {
     static SPARE: RefCell<Vec<(Coding, u8, State)>> = const { RefCell::new(Vec::new()) };
 }
 
-/// A compressor with a body in it.
+/// A compressor together with the body in progress.
 pub(crate) struct Encoder {
     coding: Coding,
     level: u8,
-    /// There until the body is complete.
+    /// `None` once the body is complete.
     state: Option<State>,
-    /// What came out and was not taken.
+    /// Output that was not yet taken.
     out: Vec<u8>,
 }
 
@@ -68,7 +68,7 @@ impl Encoder {
         self.coding
     }
 
-    /// Bytes that a compressor holds for a body of this length, about.
+    /// Returns the approximate memory in bytes of a compressor for a body of this length.
     pub(crate) fn memory(coding: Coding, level: u8, length: Option<u64>) -> usize {
         const KIB: usize = 1 << 10;
         match coding {
@@ -98,7 +98,7 @@ impl Encoder {
         }
     }
 
-    /// Takes more of the body.
+    /// Compresses more of the body.
     pub(crate) fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
         match &mut self.state {
             Some(state) => state.write(bytes, &mut self.out),
@@ -106,7 +106,7 @@ impl Encoder {
         }
     }
 
-    /// All that was taken comes out, so that the client can read it.
+    /// Produces output for all input so far, so that the client can decode it.
     pub(crate) fn flush(&mut self) -> io::Result<()> {
         match &mut self.state {
             Some(state) => state.flush(&mut self.out),
@@ -114,15 +114,16 @@ impl Encoder {
         }
     }
 
-    /// The body is complete.
+    /// Completes the body.
     pub(crate) fn finish(&mut self) -> io::Result<()> {
         let Some(state) = self.state.take() else { return Ok(()) };
         if let Some(state) = state.finish(&mut self.out)? {
-            // At the end of a thread there is nothing left to keep it in.
+            // The access fails only while the thread ends; the compressor is then dropped.
             let _ = SPARE.try_with(|spare| {
                 let mut spare = spare.borrow_mut();
                 spare.push((self.coding, self.level, state));
-                // The oldest go first: their level may be one of before.
+                // The oldest compressors go first: they may belong to a level that is no longer
+                // configured.
                 while spare.iter().map(|(of, at, _)| Self::memory(*of, *at, None)).sum::<usize>() > KEPT {
                     spare.remove(0);
                 }
@@ -131,7 +132,7 @@ impl Encoder {
         Ok(())
     }
 
-    /// What has come out, to be passed on and cleared.
+    /// Returns the output. The caller sends and clears it.
     pub(crate) fn out(&mut self) -> &mut Vec<u8> {
         &mut self.out
     }
@@ -200,7 +201,7 @@ impl State {
         }
     }
 
-    /// Gives the compressor back, ready for another body, where that can be.
+    /// Ends the body and returns the compressor, reset for another one, if its type supports that.
     fn finish(self, out: &mut Vec<u8>) -> io::Result<Option<Self>> {
         match self {
             Self::Gzip(mut gzip) => {
@@ -221,8 +222,9 @@ impl State {
     }
 }
 
-/// Returns the cheapest level of zlib-ng that sends at most 3 % more bytes than zlib, which nginx
-/// uses, sends at `level`. The levels differ: the first of zlib-ng sends 1.2 to 1.4 times as much.
+/// Returns the cheapest level of zlib-ng whose output is at most 3 % larger than that of zlib,
+/// which nginx uses, at `level`. The levels differ: the output of zlib-ng at level 1 is 1.2 to 1.4
+/// times as large.
 const fn zlib_ng_level(level: u8) -> u32 {
     match level {
         ..=3 => 2,
@@ -232,7 +234,7 @@ const fn zlib_ng_level(level: u8) -> u32 {
     }
 }
 
-/// Runs zlib until it has taken all of `bytes` and has nothing more to say.
+/// Runs zlib until it has consumed all of `bytes` and has no more output.
 fn deflate(gzip: &mut Compress, bytes: &[u8], flush: FlushCompress, out: &mut Vec<u8>) -> io::Result<()> {
     let mut taken = 0;
     loop {
@@ -240,7 +242,7 @@ fn deflate(gzip: &mut Compress, bytes: &[u8], flush: FlushCompress, out: &mut Ve
         let before = gzip.total_in();
         let status = gzip.compress_vec(&bytes[taken..], out, flush).map_err(io::Error::other)?;
         taken += usize::try_from(gzip.total_in() - before).unwrap_or(usize::MAX);
-        // It stops where it has room left only when it is done.
+        // Spare output space remains only when the compressor is done.
         let done = taken >= bytes.len() && out.len() < out.capacity();
         if done || status == Status::StreamEnd {
             return Ok(());
@@ -248,7 +250,7 @@ fn deflate(gzip: &mut Compress, bytes: &[u8], flush: FlushCompress, out: &mut Ve
     }
 }
 
-/// One step of zstd, which writes behind what is in `out`.
+/// Runs one step of zstd and appends its output to `out`.
 fn step(
     out: &mut Vec<u8>,
     run: impl FnOnce(&mut OutBuffer<'_, [u8; ROOM]>) -> io::Result<usize>,
@@ -270,10 +272,10 @@ pub(crate) mod tests {
 
     use super::*;
 
-    /// What a client makes of it, as far as it has come.
+    /// Decodes `bytes` as a client would, as far as the stream goes.
     pub(crate) fn decoded(coding: Coding, bytes: &[u8]) -> Vec<u8> {
         let mut out = Vec::new();
-        // What is cut short is an error behind what could be read.
+        // A truncated stream is an error, but the decoded bytes before it are in `out`.
         let _ = match coding {
             Coding::Gzip => MultiGzDecoder::new(bytes).read_to_end(&mut out),
             Coding::Brotli => brotli::Decompressor::new(bytes, 4096).read_to_end(&mut out),
@@ -297,7 +299,7 @@ pub(crate) mod tests {
         }
     }
 
-    /// About 200 KB of words, not one like the other.
+    /// Returns about 200 KB of distinct words.
     fn words() -> Vec<u8> {
         let word = |n: u32| format!("{} of {} routes\n", n.wrapping_mul(2_654_435_761) >> 12, n % 97);
         (0..10_000).flat_map(|n| word(n).into_bytes()).collect()
@@ -339,7 +341,7 @@ pub(crate) mod tests {
     #[test]
     fn compressors_take_no_more_than_is_counted_for_them() {
         const COUNT: usize = 10;
-        // Code that is used for the first time, and the allocator.
+        // Allowance for code pages that are touched for the first time, and for the allocator.
         const OTHERS: usize = 16 << 20;
         if !memory::runs_alone("compressors_take_no_more_than_is_counted_for_them") {
             return;
@@ -398,7 +400,7 @@ pub(crate) mod tests {
             level in 1_u8..=9,
         ) {
             for coding in Coding::ALL {
-                // Twice: the second one may use the compressor of the first.
+                // Two rounds: the second one may reuse the compressor of the first.
                 for _ in 0..2 {
                     let mut encoder = Encoder::new(coding, level).unwrap();
                     let mut body = Vec::new();

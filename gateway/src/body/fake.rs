@@ -1,4 +1,4 @@
-//! A client side for tests of stages: it gives what it is told to give, and keeps what it gets.
+//! A client side for tests of stages: sends configured pieces and records what it receives.
 
 use std::collections::VecDeque;
 use std::task::{Context, Poll};
@@ -12,22 +12,22 @@ use crate::message::answer::Answer;
 use crate::message::framing::Framing;
 use crate::message::response::Response;
 
-/// A client.
+/// A client side with a fixed request body.
 #[derive(Debug)]
 pub(crate) struct Fake {
     framing: Framing,
-    /// Pieces of its body, in their coding; an empty one is a pause.
+    /// Pieces of its body, in their coding. An empty piece makes one poll pending.
     pieces: VecDeque<Vec<u8>>,
     pub(crate) waits: bool,
     pub(crate) interims: Vec<StatusCode>,
-    /// The head that it got.
+    /// The response head received.
     pub(crate) head: String,
-    /// The body that it got.
+    /// The response body received.
     pub(crate) body: Vec<u8>,
-    /// It was told with the last piece that nothing more comes.
+    /// The last piece was marked as the last.
     pub(crate) has_last: bool,
     pub(crate) ended: bool,
-    /// Whatever it got, with a mark between two turns.
+    /// Number of `poll_flush` calls.
     pub(crate) flushes: usize,
 }
 
@@ -46,7 +46,7 @@ impl Fake {
         }
     }
 
-    /// Without a body.
+    /// Returns a client without a request body.
     pub(crate) fn silent() -> Self {
         Self::new(Framing::NONE, &[])
     }

@@ -1,4 +1,4 @@
-//! Bodies as pieces of content: what HTTP/2 carries, free of the coding of HTTP/1.
+//! Bodies as pieces of content, as HTTP/2 carries them: without the coding of HTTP/1.
 
 use std::task::{Context, Poll, ready};
 
@@ -14,21 +14,21 @@ use crate::message::head::Head;
 use crate::message::http2::map;
 use crate::message::trailers::Section;
 
-/// Bytes that small pieces are joined up to.
+/// Size in bytes up to which small pieces are joined.
 const JOIN: usize = 16 * 1024;
 
-/// What is next of a body.
+/// The next part of a body.
 #[derive(Debug)]
 pub(crate) enum Piece {
-    /// Content, never empty, and whether nothing more comes.
+    /// Non-empty content. `ends` is true if the body ends with it.
     Data { content: Bytes, ends: bool },
-    /// Nothing more, but for these.
+    /// The end of the body, with trailers.
     Trailers(HeaderMap),
-    /// Nothing more.
+    /// The end of the body, without trailers.
     End,
 }
 
-/// Takes the coding of HTTP/1 off a request body.
+/// Removes the coding of HTTP/1 from a request body.
 #[derive(Debug)]
 pub(crate) struct Decoder {
     framing: Framing,
@@ -37,12 +37,12 @@ pub(crate) struct Decoder {
 }
 
 impl Decoder {
-    /// For the body of this request, from its start.
+    /// Returns a decoder for the body of the request with this head, from its start.
     pub(crate) fn new(head: &Head) -> Self {
         Self { framing: head.framing, names: head.names, section: Section::default() }
     }
 
-    /// The next piece of what `from` gives in its coding.
+    /// Decodes the next piece that `from` returns.
     pub(crate) fn poll(
         &mut self,
         cx: &mut Context<'_>,
@@ -77,8 +77,8 @@ impl Decoder {
     }
 }
 
-/// What is there of the content of a body of HTTP/2, in one piece: small ones are joined, because each costs more than
-/// the bytes in it. Nothing at its end.
+/// Returns the available content of an HTTP/2 body in one piece, or `None` at its end. Small pieces
+/// are joined, because a piece costs more than the bytes in it.
 pub(crate) fn poll_joined(
     cx: &mut Context<'_>,
     body: &mut RecvStream,
@@ -111,7 +111,7 @@ mod tests {
         Head::read(text.as_bytes(), FieldNames::PLAIN).unwrap()
     }
 
-    /// The content of a body in so many pieces, whether the last one says so, and its trailers.
+    /// Decodes a body: its content, whether the last piece was marked as such, and its trailers.
     fn decode(framing: &str, pieces: &[&[u8]]) -> (Vec<u8>, bool, Option<HeaderMap>) {
         let head = head(framing);
         let (mut from, mut decoder) = (Fake::new(head.framing, pieces), Decoder::new(&head));

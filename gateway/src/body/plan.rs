@@ -1,21 +1,21 @@
-//! Which stages one request gets.
+//! The choice of stages for one request.
 
 use std::sync::Arc;
 
 use super::compression::{ClientEncodings, CompressionRules};
 
-/// What is done to the bodies of one request. The default is nothing.
+/// The stages for the bodies of one request. The default is none.
 #[derive(Debug, Default)]
 pub(crate) struct Plan {
-    /// Bytes that the request body may have, where its head does not tell how many it has.
+    /// Maximum number of bytes in the request body, if its head does not announce the length.
     pub(crate) limit: Option<u64>,
-    /// The request body waits until it is whole, with so many bytes of it in memory.
+    /// Buffers the whole request body; the value is the number of bytes held in memory.
     pub(crate) buffer: Option<u64>,
-    /// The response may be compressed.
+    /// Compresses the response if the rules allow it.
     pub(crate) compression: Option<(Arc<CompressionRules>, ClientEncodings)>,
-    /// Bytes of the response that go out in a second, and those that are free before.
+    /// Bytes per second of the response, and the number of bytes sent before the limit applies.
     pub(crate) rate: Option<(u64, u64)>,
-    /// The request is copied to another place.
+    /// Copies the request body to a mirror.
     pub(crate) mirror: bool,
 }
 

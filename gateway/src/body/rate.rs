@@ -1,7 +1,8 @@
-//! How fast a response goes out (`limit-rate`, `limit-rate-after`): so many bytes a second, after so many that are free.
+//! The rate limit of a response (`limit-rate`, `limit-rate-after`): bytes per second, after an
+//! initial number of bytes without a limit.
 //!
-//! As in nginx, the first second's bytes may go at once, and the head counts. Nothing is held here: what is beyond the
-//! rate is not read from the endpoint, a share of a second at a time.
+//! As in nginx, the bytes of the first second may be sent at once, and the head counts. This stage
+//! holds no bytes: it limits how many are read from the endpoint, in fractions of a second.
 
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -10,9 +11,9 @@ use tokio::time::Instant;
 
 use crate::io::alarm::Alarm;
 
-/// Bytes that are waited for at most before some go out.
+/// Maximum number of bytes that are accumulated before some are sent.
 const MOST_WAITED_FOR: u64 = 16 * 1024;
-/// Parts of a second's bytes that are waited for.
+/// Fraction of one second's bytes that is accumulated, as a divisor.
 const PARTS: u64 = 8;
 const SECOND: u64 = 1000;
 
@@ -21,38 +22,38 @@ const SECOND: u64 = 1000;
 pub(crate) struct Rate {
     /// Bytes a second.
     bytes: u64,
-    /// Bytes that are free.
+    /// Bytes sent without a limit.
     after: u64,
-    /// When its head came.
+    /// When the response head arrived.
     began: Option<Instant>,
-    /// All of it has come.
+    /// The whole response has arrived.
     is_over: bool,
     alarm: Alarm,
 }
 
 impl Rate {
-    /// `bytes` is not 0.
+    /// Creates the limit. A rate of 0 bytes per second is raised to 1.
     pub(crate) fn new(bytes: u64, after: u64) -> Self {
         Self { bytes: bytes.max(1), after, began: None, is_over: false, alarm: Alarm::default() }
     }
 
-    /// The response begins.
+    /// Starts the clock with the response head.
     pub(crate) fn begin(&mut self) {
         self.began.get_or_insert_with(Instant::now);
     }
 
-    /// Nothing more is to come.
+    /// Ends the limit: the response is complete.
     pub(crate) fn end(&mut self) {
         self.is_over = true;
     }
 
-    /// Of `most` bytes, how many may come now, where so many have gone out. At least one.
+    /// Returns how many of `most` bytes may be read now that `sent` bytes were sent. At least 1.
     pub(crate) fn portion(&self, sent: u64, most: usize) -> usize {
         let left = self.allowed().saturating_sub(sent).max(1);
         usize::try_from(left).map_or(most, |left| left.min(most))
     }
 
-    /// Ready when some bytes may go out, where so many have.
+    /// Ready when more bytes may be sent, given that `sent` bytes were sent.
     pub(crate) fn poll(&mut self, cx: &mut Context<'_>, sent: u64) -> Poll<()> {
         let Some(began) = self.began.filter(|_| !self.is_over) else { return Poll::Ready(()) };
         let some = (self.bytes / PARTS).clamp(1, MOST_WAITED_FOR);
@@ -64,7 +65,7 @@ impl Rate {
         }
     }
 
-    /// Bytes that may have gone out by now.
+    /// Returns the total number of bytes that may have been sent by now.
     fn allowed(&self) -> u64 {
         let millis = self.began.map_or(0, |began| began.elapsed().as_millis());
         let millis = u64::try_from(millis).unwrap_or(u64::MAX).saturating_add(SECOND);
@@ -78,7 +79,7 @@ mod tests {
 
     use super::*;
 
-    /// How long it takes to send so many bytes, in milliseconds, and the largest piece.
+    /// Returns the milliseconds that sending `left` bytes takes, and the size of the largest piece.
     async fn send(mut rate: Rate, mut left: u64) -> (u128, usize) {
         let (mut sent, mut largest) = (0, 0);
         let began = Instant::now();

@@ -1,8 +1,8 @@
 //! The part of one request body that is on disk.
 //!
-//! Everything that touches the file runs on the runtime's threads for what blocks, one piece at a time, because a disk
-//! may take as long as it likes and an event loop may not. Also to close it: the file has no name, so that closing frees
-//! its blocks.
+//! All file operations run on the blocking pool of the runtime, one piece at a time, because a disk
+//! may block for any time and an event loop must not. This includes closing: the file has no name,
+//! so closing it frees its blocks.
 
 use std::fs::File;
 use std::io;
@@ -16,7 +16,7 @@ use tokio::task::{JoinHandle, spawn_blocking};
 
 use super::disk::{Disk, DiskShare};
 
-/// Bytes on disk.
+/// The bytes of one body on disk.
 #[derive(Debug)]
 pub(crate) struct Spill {
     file: Option<Arc<File>>,
@@ -28,22 +28,22 @@ pub(crate) struct Spill {
 #[derive(Debug)]
 struct Job {
     work: JoinHandle<io::Result<(Arc<File>, Vec<u8>)>>,
-    /// Where what it reads begins; `None` when it writes.
+    /// Offset of the bytes that the job reads. `None` for a write.
     reads: Option<u64>,
-    /// Bytes of memory that it writes.
+    /// Bytes of memory that the job writes.
     memory: usize,
 }
 
 impl Spill {
-    /// With nothing in it. There is a file once there is.
+    /// Creates an empty spill. Its file is created by the first write.
     pub(crate) fn new(disk: Arc<Disk>) -> Self {
         Self { file: None, length: 0, share: DiskShare::of(disk), job: None }
     }
 
-    /// Begins to write these behind what is there. Nothing may be under way.
+    /// Starts to append `bytes`. No other job may be running.
     ///
     /// # Errors
-    /// All bodies together have as much as they may.
+    /// The total limit for all bodies is reached.
     pub(crate) fn write(&mut self, bytes: Vec<u8>) -> io::Result<()> {
         debug_assert!(self.job.is_none(), "one piece at a time");
         let (count, memory) = (bytes.len() as u64, bytes.capacity());
@@ -64,12 +64,12 @@ impl Spill {
         Ok(())
     }
 
-    /// Bytes of memory that wait for the disk.
+    /// Returns the bytes of memory that wait for the disk.
     pub(crate) fn memory(&self) -> usize {
         self.job.as_ref().map_or(0, |job| job.memory)
     }
 
-    /// Ready when nothing is being written. Gives the memory of what was back, empty.
+    /// Ready when no write is running. Returns the emptied buffer of the last write for reuse.
     pub(crate) fn poll_written(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Option<Vec<u8>>>> {
         if self.job.as_ref().is_none_or(|job| job.reads.is_some()) {
             return Poll::Ready(Ok(None));
@@ -79,7 +79,7 @@ impl Spill {
         Poll::Ready(Ok(Some(bytes)))
     }
 
-    /// Reads up to so many bytes from here on. Something must be there.
+    /// Reads up to `most` bytes from offset `at`, which must be below the length.
     pub(crate) fn poll_read(
         &mut self,
         cx: &mut Context<'_>,
@@ -113,7 +113,8 @@ impl Spill {
 
 impl Drop for Spill {
     fn drop(&mut self) {
-        // What no thread has begun with would keep its memory until one does, counted by nobody.
+        // A job that no thread has started would hold its memory, without a reservation, until one
+        // does.
         if let Some(job) = &self.job {
             job.work.abort();
         }

@@ -1,7 +1,7 @@
 //! A client side with stages around it.
 //!
-//! One type holds them all, each optional: so there are two kinds of client side for an engine, with stages and
-//! without, and not one for each combination.
+//! One type holds all stages, each optional. Engines are therefore compiled for two kinds of client
+//! side, with and without stages, instead of one per combination.
 
 use std::future::poll_fn;
 use std::sync::Arc;
@@ -34,7 +34,7 @@ use crate::message::response::Response;
 #[derive(Debug)]
 pub(crate) struct Staged<D> {
     inner: Box<D>,
-    /// Bytes that the request body may still have.
+    /// Bytes that may still follow in the request body.
     left: Option<u64>,
     buffer: Option<RequestBuffer>,
     tee: Option<Tee>,
@@ -43,7 +43,7 @@ pub(crate) struct Staged<D> {
 }
 
 impl<D: Downstream> Staged<D> {
-    /// `framing` is that of the request body.
+    /// Creates the stages of `plan`. `framing` is that of the request body.
     pub(crate) fn new(inner: Box<D>, plan: Plan, framing: Framing, disk: &Arc<Disk>) -> Self {
         let Plan { limit, buffer, compression, rate, mirror: _ } = plan;
         Self {
@@ -56,11 +56,11 @@ impl<D: Downstream> Staged<D> {
         }
     }
 
-    /// Takes the whole request body, if it is to wait for that, and tells its length in the head. The client has
-    /// `patience` for each piece.
+    /// Reads the whole request body, if it is to be buffered, and sets its length in the head. The
+    /// client has `patience` for each piece.
     ///
     /// # Errors
-    /// The body does not come, or cannot be kept.
+    /// The body does not arrive, is too large, or cannot be stored.
     pub(crate) async fn collect(
         &mut self,
         head: &mut Head,
@@ -83,12 +83,13 @@ impl<D: Downstream> Staged<D> {
         Ok(())
     }
 
-    /// Copies the request body from now on, as engines get it.
+    /// Starts to copy the request body, as engines receive it.
     pub(crate) fn copy_to(&mut self, tee: Tee) {
         self.tee = Some(tee);
     }
 
-    /// The engine is done. Copies what it did not want of a body that is here, without a wait.
+    /// Copies the rest of the request body after the engine is done, as far as that needs no
+    /// waiting.
     pub(crate) fn finish_copy(&mut self) {
         if self.tee.is_none() || !self.has_whole_body() {
             return;
@@ -97,30 +98,32 @@ impl<D: Downstream> Staged<D> {
         while !self.is_spent() {
             match self.poll_body(&mut cx, |_, _, _| {}) {
                 Poll::Ready(Ok(())) => {}
-                // What is on disk would be waited for. The client has its response and is not to wait.
+                // The body is on disk. The client already has its response and must not wait for
+                // the copy.
                 Poll::Ready(Err(_)) | Poll::Pending => return,
             }
         }
     }
 
-    /// The client side without them.
+    /// Returns the client side without its stages.
     pub(crate) fn into_inner(self) -> Box<D> {
         self.inner
     }
 
-    /// Bytes of the request body that came before an engine asked for any.
+    /// Returns the bytes of the request body that arrived before an engine read any.
     pub(crate) fn collected(&self) -> u64 {
         self.buffer.as_ref().map_or(0, RequestBuffer::length)
     }
 
-    /// A response that is complete is not held up.
+    /// Ends the rate limit once the response is complete, so that its end is not delayed.
     fn end_rate(&mut self, response: &Response) {
         if let Some(rate) = self.rate.as_mut().filter(|_| response.framing.is_done()) {
             rate.end();
         }
     }
 
-    /// The next piece of the request body.
+    /// Passes on the next piece of the request body from the buffer or the client, within the
+    /// limit.
     fn poll_piece(
         &mut self,
         cx: &mut Context<'_>,
@@ -170,7 +173,7 @@ impl<D: Downstream> Downstream for Staged<D> {
             pass(cx, bytes, data);
         });
         match read {
-            // What the endpoint does not get whole is no request to copy.
+            // A request that the endpoint does not receive in full is not mirrored.
             Poll::Ready(Err(_)) => {}
             _ if self.is_spent() => tee.end(),
             _ => self.tee = Some(tee),
@@ -178,7 +181,7 @@ impl<D: Downstream> Downstream for Staged<D> {
         read
     }
 
-    /// Without a coding in between where no stage looks at it.
+    /// Avoids the coding where no stage needs it.
     fn poll_piece(
         &mut self,
         cx: &mut Context<'_>,
@@ -299,7 +302,7 @@ impl<D: Downstream> Downstream for Staged<D> {
     }
 
     fn switched(&mut self) {
-        // What comes now is of another protocol.
+        // Bytes that follow belong to another protocol and are not copied.
         self.tee = None;
         self.inner.switched();
     }
@@ -323,7 +326,7 @@ impl<D: Downstream> Downstream for Staged<D> {
     ) -> Poll<Result<(), FailureKind>> {
         ready!(self.inner.poll_flush(cx, deadlines))?;
         if self.compressor.as_mut().is_some_and(Compressor::has_had_its_turn) {
-            // Others have theirs.
+            // Yields to the other tasks of the worker.
             cx.waker().wake_by_ref();
             return Poll::Pending;
         }

@@ -1,7 +1,7 @@
-//! A copy of a request body for somebody else, while it passes to the endpoint.
+//! A copy of a request body for a mirror, made while the body passes to the endpoint.
 //!
-//! Nobody waits for whoever takes the copy: pieces queue up for it, up to a bound and while memory is plenty. Beyond
-//! that the copy ends where it is, and is worth nothing; the request itself notices none of it.
+//! The request never waits for the reader of the copy: pieces queue up, up to a limit and while
+//! memory is plentiful. Beyond that the copy is abandoned, without any effect on the request.
 //!
 //! A copy has the coding of the original, byte for byte.
 
@@ -18,63 +18,64 @@ use crate::io::budget::{self, Reservation};
 use crate::io::counted::counted;
 use crate::message::framing::Framing;
 
-/// Bytes of one body that wait to be taken.
+/// Maximum number of queued bytes per copy.
 const MOST_QUEUED: usize = 1024 * 1024;
-/// Bytes that are kept to be sent again over another connection, as many as of any request.
+/// Bytes kept so that the copy can be sent again over another connection; the same as for requests.
 const REPLAY: usize = 64 * 1024;
-/// What each piece costs besides its bytes, about: whoever sends single bytes must not make much of them.
+/// Approximate cost in bytes of each piece besides its content, so that single-byte pieces count
+/// for what they use.
 const OVERHEAD: usize = 128;
 
-/// Where pieces come in.
+/// The writing end of a copy.
 #[derive(Debug)]
 pub(crate) struct Tee {
     to: UnboundedSender<Piece>,
     queued: Arc<AtomicUsize>,
     /// Bytes that have passed since the start of the body.
     passed: u64,
-    /// Of which so many were copied.
+    /// Bytes of the body that were copied.
     copied: u64,
-    /// Tells how it goes on, while that is open.
+    /// Reports the outcome to the reader. `None` once reported.
     fate: Option<oneshot::Sender<Fate>>,
 }
 
-/// What becomes of a copy. One whose request breaks off has none.
+/// The outcome of a copy. A request that breaks off drops the sender instead.
 #[derive(Debug)]
 enum Fate {
     Whole,
-    /// There was no room for some of it.
+    /// A piece did not fit into the queue or the memory budget.
     Lost,
 }
 
-/// Where they come out.
+/// The reading end of a copy.
 #[derive(Debug)]
 pub(crate) struct Feed {
-    /// How the body is coded.
+    /// The framing of the body.
     pub(crate) framing: Framing,
     from: UnboundedReceiver<Piece>,
     queued: Arc<AtomicUsize>,
-    /// All that came, as long as it is little.
+    /// All pieces so far, while they are within the replay limit.
     kept: VecDeque<Bytes>,
     kept_bytes: usize,
-    /// How many of those were given since the start.
+    /// Number of `kept` pieces that were returned since the last rewind.
     given: usize,
     whole: bool,
-    /// What was given cannot be given again.
+    /// The kept pieces were dropped, so the body cannot be replayed.
     forgotten: bool,
-    /// What becomes of it, while nobody knows.
+    /// Receives the outcome. `None` once the copy is known to be whole.
     fate: Option<oneshot::Receiver<Fate>>,
 }
 
-/// What is next of a body.
+/// The next part of a copied body.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum FeedItem {
     /// A piece, in its coding.
     Piece(Bytes),
-    /// It is complete.
+    /// The end of a complete body.
     End,
-    /// It ends here, because the request does, and is not complete.
+    /// The end of an incomplete body: the request broke off.
     Cut,
-    /// It ends here, because there was no room for more.
+    /// The end of an incomplete body: there was no room for more.
     Lost,
 }
 
@@ -84,7 +85,7 @@ enum Piece {
     End,
 }
 
-/// Both ends of the copy of a body that is coded like this.
+/// Returns both ends of the copy of a body with this framing.
 pub(crate) fn tee(framing: Framing) -> (Tee, Feed) {
     let (to, from) = unbounded_channel();
     let queued = Arc::new(AtomicUsize::new(0));
@@ -105,7 +106,7 @@ pub(crate) fn tee(framing: Framing) -> (Tee, Feed) {
 }
 
 impl Tee {
-    /// A piece passes. What has passed before a rewind is not copied again.
+    /// Copies a piece. Bytes that were already copied before a rewind are skipped.
     pub(crate) fn copy(&mut self, bytes: &[u8]) {
         let begin = self.passed;
         self.passed += bytes.len() as u64;
@@ -124,17 +125,17 @@ impl Tee {
         self.copied = self.passed;
         self.queued.fetch_add(size, Relaxed);
         if self.to.send(Piece::Content(counted(fresh.to_vec(), share))).is_err() {
-            // Nobody takes it any more.
+            // The reader is gone.
             self.fate = None;
         }
     }
 
-    /// The body begins again.
+    /// Restarts the body from its beginning.
     pub(crate) fn rewind(&mut self) {
         self.passed = 0;
     }
 
-    /// The body is complete.
+    /// Completes the copy.
     pub(crate) fn end(mut self) {
         if self.fate.is_some() && self.passed == self.copied {
             let _ = self.to.send(Piece::End);
@@ -144,14 +145,14 @@ impl Tee {
 
     fn tell(&mut self, fate: Fate) {
         if let Some(tells) = self.fate.take() {
-            // Without a listener it is nobody's trouble.
+            // An error means that the reader is gone and needs no outcome.
             let _ = tells.send(fate);
         }
     }
 }
 
 impl Feed {
-    /// What is next.
+    /// Waits for the next part.
     pub(crate) async fn next(&mut self) -> FeedItem {
         if let Some(bytes) = self.kept.get(self.given) {
             self.given += 1;
@@ -179,7 +180,7 @@ impl Feed {
         }
     }
 
-    /// Ready when there is no use in sending what is there, because the rest never comes; says why.
+    /// Ready with the reason when the copy was abandoned, so that sending the rest is pointless.
     pub(crate) async fn given_up(&mut self) -> FeedItem {
         given_up(&mut self.fate).await
     }
@@ -196,12 +197,12 @@ impl Feed {
         self.given += 1;
     }
 
-    /// Whether all that was given can be given again.
+    /// Returns whether everything returned so far can be returned again.
     pub(crate) fn is_replayable(&self) -> bool {
         !self.forgotten
     }
 
-    /// Goes back to the start.
+    /// Restarts the body from its beginning.
     pub(crate) fn rewind(&mut self) {
         self.given = 0;
     }

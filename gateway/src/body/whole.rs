@@ -1,42 +1,42 @@
-//! A small request body that has arrived in full before its endpoint is chosen.
+//! A small request body that has arrived in full before an endpoint is chosen.
 //!
-//! It needs no [stage](super::staged) that waits for it: the client side itself holds it in one piece and can give it
-//! again to another attempt.
+//! It needs no [stage](super::staged): the client side holds it in one piece and can send it again
+//! for another attempt.
 
 use bytes::Bytes;
 
 use super::pieces::Piece;
 use crate::io::budget::Reservation;
 
-/// The content of a request body, free of its coding.
+/// The content of a request body, without its coding.
 #[derive(Debug)]
 pub(crate) struct WholeBody {
     content: Bytes,
     is_given: bool,
     is_counted: bool,
-    /// Of the memory budget, for the content.
+    /// Reservation of the content in the memory budget.
     _share: Reservation,
 }
 
 impl WholeBody {
-    /// Bytes of the largest body that is held like this, as many as are kept for another attempt anyway.
+    /// Maximum length in bytes: as much as is kept for a retry in any case.
     pub(crate) const MOST: u64 = 64 * 1024;
 
-    /// A body that is not given yet.
+    /// Creates a body of which nothing was passed on yet.
     pub(crate) fn new(content: Bytes) -> Self {
         let mut share = Reservation::default();
         share.hold(content.len());
         Self { content, is_given: false, is_counted: false, _share: share }
     }
 
-    /// Gives all of it, with the number of bytes that were not given before.
+    /// Returns the whole content and the number of bytes that were not returned before.
     pub(crate) fn give(&mut self) -> (&[u8], usize) {
         let fresh = if self.is_counted { 0 } else { self.content.len() };
         (self.is_given, self.is_counted) = (true, true);
         (&self.content, fresh)
     }
 
-    /// Gives all of it without a copy, then its end.
+    /// Returns the content without a copy, then the end.
     pub(crate) fn piece(&mut self) -> Piece {
         match std::mem::replace(&mut self.is_given, true) {
             true => Piece::End,
@@ -44,12 +44,12 @@ impl WholeBody {
         }
     }
 
-    /// Whether it was given since it was last rewound.
+    /// Returns whether the content was returned since the last rewind.
     pub(crate) fn is_given(&self) -> bool {
         self.is_given
     }
 
-    /// Goes back to the start.
+    /// Restarts the body from its beginning.
     pub(crate) fn rewind(&mut self) {
         self.is_given = false;
     }

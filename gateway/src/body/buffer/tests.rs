@@ -1,4 +1,4 @@
-//! Bodies that wait: in memory, on disk, with and without a length, and what goes wrong.
+//! Buffered bodies in memory and on disk, with and without a length, and their failures.
 
 use std::future::poll_fn;
 use std::sync::Arc;
@@ -133,7 +133,7 @@ async fn the_usual_body_sees_no_disk() {
     assert_eq!(given(&mut buffer).await, piece);
 }
 
-/// On a thread with a budget of its own, with a runtime.
+/// Runs `test` on a thread with a runtime and a memory budget of its own.
 fn with_budget(bytes: usize, test: impl Future<Output = ()> + Send + 'static) -> usize {
     let budget = Budget::new(bytes);
     let run = {

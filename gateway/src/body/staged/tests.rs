@@ -1,4 +1,4 @@
-//! Stages as an engine sees them, around a client that is none.
+//! Stages as an engine uses them, around a fake client side.
 
 use std::future::poll_fn;
 use std::sync::Arc;
@@ -30,7 +30,7 @@ fn staged(client: Fake, plan: Plan, framing: Framing) -> Staged<Fake> {
     Staged::new(Box::new(client), plan, framing, &Arc::default())
 }
 
-/// The response, and how much of `text` is its head.
+/// Parses the response in `text` and returns it with the length of its head.
 fn head(text: &str) -> (Response, usize) {
     let mut response = Response::default();
     let length = response.read(text.as_bytes(), &Method::GET).unwrap().unwrap();
