@@ -49,7 +49,7 @@ pub(crate) enum Choice {
     Never,
     /// Sent unchanged, but another client could receive it compressed.
     NotHere,
-    /// It gets this coding, with this level.
+    /// Compressed with this coding at this level.
     Compress(Coding, u8),
 }
 

@@ -23,8 +23,8 @@ const WINDOW: u32 = 18;
 /// Bytes that brotli compresses per block, as a power of two. Larger blocks delay other requests
 /// longer.
 const BLOCK: u32 = 16;
-/// Levels of brotli above this and below 10 have tables of 8 to 32 MiB, zeroed for each response,
-/// and find little more in pages.
+/// Levels of brotli from here to 9 use tables of 8 to 32 MiB that are zeroed for each response and
+/// hardly improve the compression of pages. They are compressed at this level instead.
 const BROTLI_TABLES: u8 = 6;
 /// From this level on, zstd's default tables exceed the window: 10 MiB, and 80 MiB at level 19.
 const ZSTD_TABLES: u8 = 7;

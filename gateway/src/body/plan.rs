@@ -20,7 +20,7 @@ pub(crate) struct Plan {
 }
 
 impl Plan {
-    /// Whether nothing is done.
+    /// Returns whether no stage is needed.
     pub(crate) fn is_empty(&self) -> bool {
         let Self { limit, buffer, compression, rate, mirror } = self;
         limit.is_none() && buffer.is_none() && compression.is_none() && rate.is_none() && !mirror
