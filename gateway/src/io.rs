@@ -1,5 +1,5 @@
-//! Sockets and time, for whoever moves bytes: the stream of a client or an endpoint, what waits to be written, one
-//! buffer of the worker to read into, the memory that all of it may take, and one timer for all limits of a request.
+//! Sockets and time: the stream of a client or an endpoint, unsent output, the worker's shared read
+//! buffer, the memory budget, and one timer for all deadlines of a request.
 
 pub(crate) mod alarm;
 pub(crate) mod budget;

@@ -1,8 +1,10 @@
-//! One timer for all the limits of a connection.
+//! One timer for all deadlines of a connection.
 //!
-//! To register a timer and take it out again for every wait costs more than the wait itself. This one is set
-//! once and left alone while deadlines move on: it rings early, sees that there is time left, and is set again.
-//! A busy connection so touches it once in a timeout and not several times in a request. What lives for one request
+//! Registering and deregistering a timer for every wait costs more than the wait itself. This timer
+//! is set once and stays while deadlines move on: it fires early, finds that time is left, and is
+//! set again. A busy connection therefore touches it once per timeout and not several times per
+//! request. Objects that live for one request, such as HTTP/2 streams, reuse a registered timer of
+//! an ended one.
 //! only, a stream of HTTP/2, gets the timer of one that has ended, which still runs.
 
 use std::cell::RefCell;
@@ -13,14 +15,14 @@ use std::task::{Context, Poll, ready};
 use tokio::runtime::{Handle, Id};
 use tokio::time::{Instant, Sleep, sleep_until};
 
-/// Timers that a thread keeps.
+/// Number of idle timers that a thread keeps.
 const KEPT: usize = 256;
 
 thread_local! {
     static SPARE: RefCell<Vec<Timer>> = const { RefCell::new(Vec::new()) };
 }
 
-/// A timer that is had when it is first needed.
+/// A timer that is created or reused at its first use.
 #[derive(Debug, Default)]
 pub(crate) struct Alarm {
     timer: Option<Timer>,
@@ -29,7 +31,7 @@ pub(crate) struct Alarm {
 #[derive(Debug)]
 struct Timer {
     sleep: Pin<Box<Sleep>>,
-    /// Whose it is: it can be used nowhere else.
+    /// The runtime in which the timer is registered; no other can use it.
     runtime: Id,
 }
 
@@ -42,7 +44,7 @@ impl Timer {
 }
 
 impl Alarm {
-    /// Ready when the deadline has passed.
+    /// Ready when `deadline` has passed.
     pub(crate) fn poll(&mut self, cx: &mut Context<'_>, deadline: Instant) -> Poll<()> {
         let sleep = &mut self.timer.get_or_insert_with(|| Timer::get(deadline)).sleep;
         if sleep.deadline() > deadline {
@@ -61,7 +63,7 @@ impl Alarm {
 impl Drop for Alarm {
     fn drop(&mut self) {
         let Some(timer) = self.timer.take() else { return };
-        // At the end of a thread there is nothing left to keep it in.
+        // The access fails only while the thread ends; the timer is then dropped.
         let _ = SPARE.try_with(|spare| {
             let mut spare = spare.borrow_mut();
             if spare.len() < KEPT {

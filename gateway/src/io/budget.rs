@@ -1,27 +1,35 @@
-//! Memory for bodies and heads in flight, for the whole process (`body-memory-budget`).
+//! Memory budget of the process for bodies and heads in flight (`body-memory-budget`).
 //!
-//! Each stream of each connection is bounded by itself, but there are many of them, and clients that read nothing
-//! hold what each may hold for as long as they are let. So whoever keeps bytes beyond the moment takes a [`Reservation`]
-//! for them: what a slow side has not taken, what is kept for another attempt, request bodies in memory, the state of
-//! compressors, heads of requests under way. Where there is nothing left, what can be done without is not done
-//! (no replay, no compression, a request body goes to disk), reading waits, and after a while it is ended.
+//! Each stream of each connection has a limit of its own, but there are many streams, and a client
+//! that reads nothing holds its maximum for as long as it is allowed to. Code that holds bytes
+//! across polls therefore takes a [`Reservation`]: for unsent output, replay buffers, request
+//! bodies in memory, compressor state and request heads. When the budget is exhausted, optional
+//! work is dropped (no replay, no compression, request bodies go to disk), reading waits, and
+//! requests that wait too long are ended.
 //!
-//! Reading is asked about before and counted after, because nobody knows how much will come: so all workers together
-//! can be above the budget by one read each. A worker takes bytes from the process in large pieces and serves its
-//! connections from those (`stock`), so that requests of two workers write no common cache line.
+//! Room is checked before a read and counted after it, because the size of a read is not known in
+//! advance. All workers together can therefore exceed the budget by one read each. A worker takes
+//! bytes from the process in large pieces and serves its connections from these
+//! ([`thread_reserve`]), so requests of two workers do not write to the same cache line.
 //!
 //! # Fair shares
 //!
-//! How much a connection may hold shrinks with what is left, as switches share their memory among queues (Choudhury and
-//! Hahne, "Dynamic queue length thresholds for shared-memory packet switches"): with L of B bytes left it is L³/7B². So
-//! a single one gets a tenth of all, and N greedy ones, one after the other, that never give anything back, leave
-//! 1/√(1 + 2N/7): forty of them more than a quarter, and five hundred a twelfth. With the square of L in place of its cube it
-//! would be a sixth and a sixtieth. It needs no count of connections, and nobody notices it while memory is plenty.
-//! 8 KiB are for everybody while there are any, and a response may go on in small pieces as long as its client takes them. What a connection holds is counted on its own thread (`account`).
+//! The maximum that a connection may hold shrinks with what is left, as switches share memory among
+//! queues (Choudhury and Hahne, "Dynamic queue length thresholds for shared-memory packet
+//! switches"): with L of B bytes left, it is L³/7B². A single connection therefore gets a tenth of
+//! the budget. N greedy connections, one after the other, that never return anything leave 1/√(1 +
+//! 2N/7): forty leave more than a quarter, five hundred a twelfth. With the square of L instead of
+//! its cube this would be a sixth and a sixtieth. The rule needs no count of connections and has no
+//! effect while memory is plentiful.
 //!
-//! While memory is short, less is read at a time, so that many slow clients can be served from what is left; and a
-//! client that stalls has less time, because a few clients that read nothing could hold all there is for a minute. It must take some of what it has
-//! for that, and not just a byte.
+//! Every connection may hold 8 KiB while any memory is left, and a response continues in small
+//! pieces as long as its client takes them. The bytes that a connection holds are counted on its
+//! own thread ([`account`]).
+//!
+//! While memory is short, reads are smaller, so that many slow clients can be served with what is
+//! left. A stalled client also gets less time, because a few clients that read nothing could
+//! otherwise hold all memory for a minute. To extend that time it must take [`progress`] bytes and
+//! not just one.
 
 mod account;
 mod reservation;
@@ -45,22 +53,23 @@ pub(crate) use waiting::WaitTicket;
 use thread_reserve::RESERVE;
 use waiting::Waiting;
 
-/// What a worker takes at once, unless the budget is small.
+/// Maximum number of bytes that a worker takes from the process at once.
 const PIECE: usize = 256 * 1024;
-/// A small budget is divided so that what workers have in stock stays a small part of it.
+/// Divisor of the budget for the same, so that the reserves of workers stay a small part of a small
+/// budget.
 const PIECES: usize = 64;
-/// The same of what is left of it.
+/// Divisor of the bytes that are left for the same, while memory is short.
 const PIECES_OF_REST: usize = 16;
-/// Of what is left, and twice of the part that this is of all, a connection may hold one of so many.
+/// Divisor in the maximum of a connection, L³/7B² (see above).
 const CONNECTIONS: u128 = 7;
-/// What a connection may hold however little is left: a piece of a body beside a head.
+/// Bytes that a connection may hold however little is left: a piece of a body and a head.
 const LEAST_PART: usize = 8 * 1024;
-/// What may be read at a time however short memory is.
+/// Bytes that may be read at a time however short memory is.
 const LEAST_PORTION: usize = 4 * 1024;
-/// How long a request waits for memory before it is ended.
+/// Time that a request waits for memory before it is ended.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
 
-/// The budget of the process.
+/// The memory budget of the process.
 #[derive(Debug)]
 pub(crate) struct Budget {
     taken: Padded<AtomicUsize>,
@@ -70,7 +79,7 @@ pub(crate) struct Budget {
 }
 
 impl Budget {
-    /// A budget of so many bytes.
+    /// Creates a budget of `limit` bytes.
     pub(crate) fn new(limit: usize) -> Arc<Self> {
         Arc::new(Self {
             taken: Padded::default(),
@@ -80,45 +89,46 @@ impl Budget {
         })
     }
 
-    /// Changes it. What is held beyond a smaller one is waited for.
+    /// Changes the limit. If more is held, readers wait until it was returned.
     pub(crate) fn set_limit(&self, limit: usize) {
         self.limit.store(limit, SeqCst);
         self.waiting.wake(self.threshold(self.left()));
     }
 
-    /// Bytes that workers have taken.
+    /// Returns the bytes that workers have taken.
     pub(crate) fn taken(&self) -> usize {
         self.taken.load(SeqCst)
     }
 
-    /// Bytes that there are.
+    /// Returns the limit in bytes.
     pub(crate) fn limit(&self) -> usize {
         self.limit.load(Relaxed)
     }
 
-    /// How often somebody has begun to wait.
+    /// Returns how often a task started to wait for memory.
     pub(crate) fn waits(&self) -> u64 {
         self.waiting.count()
     }
 
-    /// How often there was not enough for somebody.
+    /// Returns how often a reservation found too little memory.
     pub(crate) fn refusals(&self) -> u64 {
         self.refusals.load(Relaxed)
     }
 
-    /// Bytes that nobody has taken.
+    /// Returns the bytes that no worker has taken.
     fn left(&self) -> usize {
         self.limit().saturating_sub(self.taken())
     }
 
-    /// How much a connection may hold when so much is left.
+    /// Returns the maximum in bytes that a connection may hold when `left` bytes are left.
     fn part(&self, left: usize) -> usize {
         let (left, all) = (left as u128, self.limit().max(1) as u128);
         let part = left * left / all * left / (CONNECTIONS * all);
         usize::try_from(part).unwrap_or(usize::MAX).max(LEAST_PART)
     }
 
-    /// Who holds less than this may read more when so much is left.
+    /// Returns the number of held bytes below which a connection may read more, with `left` bytes
+    /// left.
     fn threshold(&self, left: usize) -> usize {
         match left.checked_sub(LEAST_PORTION) {
             Some(rest) => self.part(rest),
@@ -126,19 +136,19 @@ impl Budget {
         }
     }
 
-    /// How many quarters of it are in use.
+    /// Returns how many quarters of the budget are in use.
     fn quarters(&self) -> usize {
         self.taken().saturating_mul(4) / self.limit().max(1)
     }
 
-    /// What a worker takes at once, and keeps. `short` says whether it is worth a look at what is left.
+    /// Returns the bytes that a worker takes at once and keeps. `short`: consult what is left.
     fn piece(&self, short: bool) -> usize {
         let piece = self.limit() / PIECES;
         let most = if short { self.left() / PIECES_OF_REST } else { PIECE };
         piece.min(most).clamp(1, PIECE)
     }
 
-    /// Takes so many bytes, if that many are left.
+    /// Takes `bytes` from the budget. Returns false if fewer are left.
     fn take(&self, bytes: usize) -> bool {
         let limit = self.limit();
         let fits = |taken: usize| taken.checked_add(bytes).filter(|sum| *sum <= limit);
@@ -151,28 +161,28 @@ impl Budget {
     }
 }
 
-/// Whether more may be read.
+/// Returns whether the current connection may read more of a request.
 pub(crate) fn has_room() -> bool {
     RESERVE.with_borrow(|stock| stock.has_room(stock.accounts.current()))
 }
 
-/// Whether at least half of all is left.
+/// Returns whether at least half of the budget is left.
 pub(crate) fn has_plenty() -> bool {
     RESERVE
         .with_borrow(|stock| stock.process.as_ref().is_none_or(|budget| budget.taken() <= budget.limit() / 2))
 }
 
-/// Whether more of a response may be read.
+/// Returns whether the current connection may read more of a response.
 pub(crate) fn has_room_to_respond() -> bool {
     RESERVE.with_borrow(|stock| stock.has_room_to_respond(stock.accounts.current()))
 }
 
-/// Ready when more may be read.
+/// Ready when the current connection may read more of a request.
 pub(crate) fn poll_room(cx: &mut Context<'_>, ticket: &mut WaitTicket) -> Poll<()> {
     poll_until(has_room, cx, ticket)
 }
 
-/// Ready when more of a response may be read.
+/// Ready when the current connection may read more of a response.
 pub(crate) fn poll_room_to_respond(cx: &mut Context<'_>, ticket: &mut WaitTicket) -> Poll<()> {
     poll_until(has_room_to_respond, cx, ticket)
 }
@@ -183,7 +193,7 @@ fn poll_until(has_room: fn() -> bool, cx: &mut Context<'_>, ticket: &mut WaitTic
         return Poll::Ready(());
     }
     RESERVE.with_borrow_mut(|stock| ticket.wait(stock, cx));
-    // Somebody may have given some back meanwhile, and not seen that it was wanted.
+    // Checked again: memory may have been returned before this waiter was registered.
     match has_room() {
         true => {
             ticket.leave();
@@ -193,7 +203,7 @@ fn poll_until(has_room: fn() -> bool, cx: &mut Context<'_>, ticket: &mut WaitTic
     }
 }
 
-/// How long a client may let what it is sent wait, if it could wait for `most` with memory to spare.
+/// Returns the time that a client may stall, where `most` applies with memory to spare.
 pub(crate) fn patience(most: Duration) -> Duration {
     match RESERVE.with_borrow(|stock| stock.used) {
         ..2 => most,
@@ -202,7 +212,7 @@ pub(crate) fn patience(most: Duration) -> Duration {
     }
 }
 
-/// How many bytes a client must take in that time to have more of it.
+/// Returns the bytes that a client must take within that time to extend it.
 pub(crate) fn progress() -> usize {
     match RESERVE.with_borrow(|stock| stock.used) {
         ..2 => 1,
@@ -210,7 +220,7 @@ pub(crate) fn progress() -> usize {
     }
 }
 
-/// How much may be read at a time by whoever could read `most` with memory to spare.
+/// Returns how many bytes to read at a time, where `most` applies with memory to spare.
 pub(crate) fn portion(most: usize) -> usize {
     RESERVE.with_borrow(|stock| match stock.portion(most) {
         some if some == most => most,
@@ -218,17 +228,19 @@ pub(crate) fn portion(most: usize) -> usize {
     })
 }
 
-/// How much an endpoint may send of a response before any of it was taken, if that could be `most` with memory to spare.
+/// Returns how many bytes of a response an endpoint may send before any were taken, where `most`
+/// applies with memory to spare.
 pub(crate) fn window(most: usize) -> usize {
     RESERVE.with_borrow(|stock| stock.portion(most))
 }
 
-/// How many bytes may be reserved before they come: a part of what is left beyond half of all.
+/// Returns how many bytes may be reserved before they arrive: a part of what is left beyond half of
+/// the budget.
 pub(crate) fn ahead() -> usize {
     RESERVE.with_borrow(|stock| stock.left_beyond(2)) / PIECES_OF_REST
 }
 
-/// How many bytes are left beyond a quarter of all.
+/// Returns how many bytes are left beyond a quarter of the budget.
 pub(crate) fn left_beyond_quarter() -> usize {
     RESERVE.with_borrow(|stock| stock.left_beyond(4))
 }

@@ -1,8 +1,8 @@
-//! Bytes that have their share of the memory for bodies with them.
+//! Bytes that own their reservation in the memory budget.
 //!
-//! A page, a piece of a response or of a copy goes from hand to hand, is cloned and cut, and may wait in places that
-//! know nothing of the budget, such as the send buffers of HTTP/2. So the share is not kept beside the bytes but goes
-//! back when the last of them is gone.
+//! A page or a piece of a body is passed on, cloned and split, and may wait in code without access
+//! to the budget, such as the send buffers of HTTP/2. The reservation is therefore stored with the
+//! bytes and returned when the last clone is dropped.
 
 use bytes::Bytes;
 
@@ -19,7 +19,7 @@ impl<B: AsRef<[u8]>> AsRef<[u8]> for Counted<B> {
     }
 }
 
-/// These bytes, for which `share` was taken. The last clone must be dropped on the thread that has taken it.
+/// Attaches `share` to `bytes`. The last clone must be dropped on the thread of the reservation.
 pub(crate) fn counted<B: AsRef<[u8]> + Send + 'static>(bytes: B, share: Reservation) -> Bytes {
     match bytes.as_ref().is_empty() {
         true => Bytes::new(),

@@ -1,5 +1,5 @@
-//! How long either side may keep a request waiting. A deadline is set when something must be waited for, and is gone
-//! with the next byte; the earliest one is what the connection's timer is set to.
+//! Deadlines for both sides of a request. A deadline is set when a side has to be waited for and
+//! ends with its next byte. The connection's timer is set to the earliest one.
 
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -10,10 +10,10 @@ use crate::failure::FailureKind;
 use crate::io::alarm::Alarm;
 use crate::io::budget::{self, WaitTicket};
 
-/// How long the client may let a part of the response wait (nginx's `send_timeout`).
+/// Time for which the client may leave output unread (nginx's `send_timeout`).
 pub(crate) const STALL: Duration = Duration::from_secs(60);
 
-/// The deadlines that are set.
+/// The deadlines of one request.
 #[derive(Debug, Default)]
 pub(crate) struct Deadlines {
     /// For the next bytes of the response.
@@ -24,23 +24,23 @@ pub(crate) struct Deadlines {
     pub(crate) body: Deadline,
     /// For the client to take more of the response.
     pub(crate) stall: Deadline,
-    /// For memory.
+    /// For memory of the budget.
     pub(crate) room: Deadline,
-    /// Bytes that the client has taken since the last ones that counted as progress.
+    /// Bytes that the client has taken since its last progress.
     taken: usize,
 }
 
-/// One deadline.
+/// One deadline. `None` while it does not run.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Deadline(Option<Instant>);
 
 impl Deadline {
-    /// Begins to run, unless it does; `None` is no limit.
+    /// Starts the deadline unless it already runs. `None` is no limit.
     pub(crate) fn begin(&mut self, limit: Option<Duration>) {
         self.begin_at(Instant::now, limit);
     }
 
-    /// [`begin`](Self::begin) at a time that need not be looked up.
+    /// Like [`begin`](Self::begin), with a clock that is read only if needed.
     pub(crate) fn begin_at(&mut self, now: impl FnOnce() -> Instant, limit: Option<Duration>) {
         if self.0.is_none()
             && let Some(limit) = limit
@@ -49,21 +49,22 @@ impl Deadline {
         }
     }
 
-    /// Whether it runs.
+    /// Returns whether the deadline runs.
     #[cfg(test)]
     pub(crate) fn runs(&self) -> bool {
         self.0.is_some()
     }
 
-    /// What was waited for has come.
+    /// Stops the deadline.
     pub(crate) fn end(&mut self) {
         self.0 = None;
     }
 }
 
 impl Deadlines {
-    /// Ready when there is memory for what is read next of the request. Its deadline is set
-    /// meanwhile, and the client's is not: what the client sends is not read.
+    /// Ready when there is memory to read more of the request. While there is none, the deadline
+    /// for memory runs and the one for the client's body does not, because its bytes are not being
+    /// read.
     pub(crate) fn poll_room(&mut self, cx: &mut Context<'_>, ticket: &mut WaitTicket) -> Poll<()> {
         let room = self.wait_for(budget::poll_room(cx, ticket));
         if room.is_pending() {
@@ -72,13 +73,14 @@ impl Deadlines {
         room
     }
 
-    /// The same for what is read of a response.
+    /// Ready when there is memory to read more of a response.
     pub(crate) fn poll_room_to_respond(&mut self, cx: &mut Context<'_>, ticket: &mut WaitTicket) -> Poll<()> {
         self.wait_for(budget::poll_room_to_respond(cx, ticket))
     }
 
-    /// The client has taken so many bytes, and there are more. That is progress, if it is not too little of it for the
-    /// memory that the rest keeps others from: a byte now and then would be enough to keep it for ever.
+    /// Records that the client has taken `bytes` while more are waiting. They extend its deadline
+    /// only if they amount to [`budget::progress`]: one byte now and then must not hold memory
+    /// forever.
     pub(crate) fn taken(&mut self, bytes: usize) {
         self.taken += bytes;
         if bytes > 0 && self.taken >= budget::progress() {
@@ -95,7 +97,7 @@ impl Deadlines {
         room
     }
 
-    /// Ready when one is over.
+    /// Ready with the failure of the earliest deadline that has passed.
     pub(crate) fn poll(&self, cx: &mut Context<'_>, alarm: &mut Alarm) -> Poll<FailureKind> {
         let all = [
             (self.read, FailureKind::ReadTimeout),

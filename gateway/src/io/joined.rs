@@ -1,7 +1,7 @@
-//! The writing side of an HTTP/2 connection: what `h2` writes in several parts leaves together.
+//! The writing side of an HTTP/2 connection, which joins small writes of `h2`.
 //!
-//! `h2` writes a head and the first piece of a body one after the other; here they become one segment and one TLS
-//! record. The other side may refuse to take it for so long and no longer.
+//! `h2` writes a head and the first piece of a body separately. Joined, they need one segment and
+//! one TLS record. A write that the peer does not take within [`WRITE_TIMEOUT`] fails.
 
 use std::future::Future;
 use std::io::{self, IoSlice};
@@ -16,33 +16,33 @@ use tokio::time::{Sleep, sleep};
 
 use crate::io::transport::Transport;
 
-/// Writes up to this size are joined. `h2` has joined frames as far as they are small.
+/// Bytes up to which writes are joined. `h2` itself joins only small frames.
 const JOIN: usize = 4 * 1024;
-/// How long a write may wait for the other side (nginx's `send_timeout`).
+/// Time that a write may wait for the peer (nginx's `send_timeout`).
 pub(crate) const WRITE_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// What was written and not sent.
+/// Bytes written by `h2` but not yet sent.
 #[derive(Debug, Default)]
 pub(crate) struct Joined {
     out: BytesMut,
-    /// Runs while the other side does not take what is written.
+    /// Runs while the peer takes nothing.
     stalled: Option<Pin<Box<Sleep>>>,
     /// Bytes that the transport has taken.
     sent: u64,
 }
 
 impl Joined {
-    /// Whether nothing waits.
+    /// Returns whether all bytes were sent.
     pub(crate) fn is_empty(&self) -> bool {
         self.out.is_empty()
     }
 
-    /// Bytes that the transport has taken.
+    /// Returns the bytes that the transport has taken.
     pub(crate) fn sent(&self) -> u64 {
         self.sent
     }
 
-    /// Writes `bufs` behind what waits. Gives how many of their bytes were taken.
+    /// Writes `bufs` behind the waiting bytes. Returns how many of their bytes were taken.
     pub(crate) fn poll_write(
         &mut self,
         cx: &mut Context<'_>,
@@ -57,7 +57,7 @@ impl Joined {
         Poll::Ready(Ok(bytes))
     }
 
-    /// Sends what waits. Ready when nothing does.
+    /// Sends the waiting bytes. Ready when all are sent.
     pub(crate) fn poll_send(&mut self, cx: &mut Context<'_>, to: &mut Transport) -> Poll<io::Result<()>> {
         while !self.out.is_empty() {
             match Pin::new(&mut *to).poll_write(cx, &self.out) {
@@ -73,7 +73,7 @@ impl Joined {
         Poll::Ready(Ok(()))
     }
 
-    /// Sends what waits, and has the transport do the same.
+    /// Sends the waiting bytes and flushes the transport.
     pub(crate) fn poll_flush(&mut self, cx: &mut Context<'_>, to: &mut Transport) -> Poll<io::Result<()>> {
         ready!(self.poll_send(cx, to))?;
         match Pin::new(to).poll_flush(cx) {
@@ -122,7 +122,7 @@ impl Joined {
         self.stalled = None;
     }
 
-    /// Waits with the other side, but not for ever.
+    /// Waits for the peer, at most [`WRITE_TIMEOUT`].
     fn poll_stalled<T>(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<T>> {
         let sleep = self.stalled.get_or_insert_with(|| Box::pin(sleep(WRITE_TIMEOUT)));
         ready!(sleep.as_mut().poll(cx));

@@ -1,19 +1,19 @@
-//! Buffers that a worker's connections use in turn.
+//! Buffers shared by all connections of a worker.
 //!
-//! Nothing waits while it holds one: bytes are read, looked at and written on without a pause, and only what
-//! could not be written is copied to a place of its own. So one buffer serves all connections of a worker, and
-//! it is warm in the processor's cache whichever of them is next.
+//! No task holds one across an await: bytes are read, inspected and written at once, and only the
+//! unsent rest is copied to a buffer of its own. One buffer therefore serves all connections of a
+//! worker and stays in the processor's cache.
 
 use std::cell::Cell;
 
 /// Bytes per read of a body.
 pub(crate) const READ: usize = 64 * 1024;
-/// Where in a memory page reads begin. TLS copies from there to the beginning of a page, a few bytes in, and on AMD's
-/// Zen 3 and 4 a long copy (`rep movsb`, older glibc) to slightly behind its own place in the page takes fifteen
-/// times as long.
+/// Offset of reads within a memory page. TLS copies from here to the start of a page, a few bytes
+/// in. On AMD's Zen 3 and 4 a long copy (`rep movsb`, older glibc) to slightly behind the same
+/// offset in the page takes fifteen times as long.
 const PLACE: usize = PAGE / 2;
 const PAGE: usize = 4096;
-/// A buffer for heads that has grown beyond this is not kept.
+/// Maximum capacity in bytes of the write buffer that is kept.
 const KEPT: usize = 128 * 1024;
 
 thread_local! {
@@ -21,7 +21,7 @@ thread_local! {
     static WRITES: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
 }
 
-/// Lends the worker's buffer for reads.
+/// Lends the worker's read buffer.
 pub(crate) fn read<T>(with: impl FnOnce(&mut [u8]) -> T) -> T {
     READS.with(|cell| {
         let mut buffer = cell.take();
@@ -35,7 +35,7 @@ pub(crate) fn read<T>(with: impl FnOnce(&mut [u8]) -> T) -> T {
     })
 }
 
-/// Lends the worker's buffer for what is about to be written, empty.
+/// Lends the worker's write buffer, empty.
 pub(crate) fn write<T>(with: impl FnOnce(&mut Vec<u8>) -> T) -> T {
     WRITES.with(|cell| {
         let mut buffer = cell.take();

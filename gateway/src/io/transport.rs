@@ -1,4 +1,4 @@
-//! The byte stream of a connection to a client or an endpoint: TCP, or TLS on it.
+//! The byte stream of a connection to a client or an endpoint: TCP, or TLS over TCP.
 
 use std::io::{self, IoSlice};
 use std::os::fd::{AsRawFd, RawFd};
@@ -11,10 +11,10 @@ use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsStream;
 
-/// More follows: the end of the stream.
+/// `MORE`: the end of the stream follows and shares the last segment.
 const LAST: SendFlags = SendFlags::MORE.union(SendFlags::NOSIGNAL);
 
-/// TCP, or TLS on it. The latter in a box: rustls keeps over a kilobyte per connection.
+/// TCP, or TLS over TCP. The latter is boxed: rustls holds over a kilobyte per connection.
 #[derive(Debug)]
 pub(crate) enum Transport {
     /// TCP.
@@ -23,7 +23,7 @@ pub(crate) enum Transport {
     Tls(Box<TlsStream<TcpStream>>),
 }
 
-/// Calls one function on whichever stream it is.
+/// Calls the same function on either stream.
 macro_rules! either {
     ($transport:expr, $stream:ident => $call:expr) => {
         match $transport.get_mut() {
@@ -40,7 +40,7 @@ macro_rules! either {
 }
 
 impl Transport {
-    /// What carries the bytes.
+    /// Returns the TCP socket.
     pub(crate) fn tcp(&self) -> &TcpStream {
         match self {
             Self::Plain(stream) => stream,
@@ -48,20 +48,21 @@ impl Transport {
         }
     }
 
-    /// Number of the socket.
+    /// Returns the file descriptor of the socket.
     pub(crate) fn descriptor(&self) -> RawFd {
         self.tcp().as_raw_fd()
     }
 
-    /// Writes the last bytes before the connection is closed, at once: over TCP they wait for the end of the stream and
-    /// leave in one segment with it, which spares both kernels a packet. Behind TLS there is a goodbye to come.
+    /// Writes the last bytes before the connection is closed. Over TCP the kernel holds them until
+    /// the end of the stream and sends both in one segment, which saves a packet. TLS still has to
+    /// send its close_notify.
     pub(crate) fn poll_write_last(&mut self, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let Self::Plain(stream) = self else { return Pin::new(self).poll_write(cx, bytes) };
         loop {
             ready!(stream.poll_write_ready(cx))?;
             let sent = stream.try_io(Interest::WRITABLE, || Ok(send(&*stream, bytes, LAST)?));
             match sent {
-                // The runtime was wrong about it, and knows better now.
+                // The readiness was stale. `try_io` has cleared it.
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                 sent => return Poll::Ready(sent),
             }
@@ -69,22 +70,23 @@ impl Transport {
     }
 }
 
-/// Whether the other side of a TCP connection has closed it, as far as the kernel knows: whatever it has sent before and
-/// nobody has read yet.
+/// Returns whether the kernel has reported that the peer closed its side, even if received bytes
+/// are still unread.
 pub(crate) fn has_left(descriptor: RawFd) -> bool {
     const ESTABLISHED: u8 = 1;
     get_tcp_info(descriptor).is_ok_and(|info| info.tcpi_state != ESTABLISHED)
 }
 
-/// How many bytes the other side of a TCP connection has got, while there are more for it.
+/// Returns how many bytes the peer has acknowledged, or `None` if nothing is unacknowledged or
+/// unsent.
 pub(crate) fn on_its_way(descriptor: RawFd) -> Option<u64> {
     let info = get_tcp_info(descriptor).ok()?;
     (info.tcpi_unacked > 0 || info.tcpi_notsent_bytes > 0).then_some(info.tcpi_bytes_acked)
 }
 
-/// TLS that ends without a close_notify ends like TCP, as with nginx: many servers send none. Where
-/// a message ends is for HTTP to say, and what it leaves open (a body until the end of the
-/// connection) cannot be told from a whole one.
+/// A TLS stream that ends without close_notify ends like TCP, as in nginx: many servers send none.
+/// HTTP defines where a message ends. A body that ends with the connection cannot be distinguished
+/// from a truncated one.
 impl AsyncRead for Transport {
     fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         match either!(self, stream => stream.poll_read(cx, buf)) {
@@ -138,7 +140,7 @@ mod tests {
             let mut all = Vec::new();
             client.read_to_end(&mut all).await.map(|_| all)
         });
-        // More than the socket takes at once.
+        // More than the socket buffers hold.
         let bytes: Vec<u8> = (0..8 * 1024 * 1024).map(|number: u32| number.to_le_bytes()[1]).collect();
         let mut sent = 0;
         while sent < bytes.len() {

@@ -1,4 +1,4 @@
-//! A client's byte stream with what has been read of it ahead of time, and how it is left.
+//! A client's byte stream with the bytes read ahead, and the ways to close it.
 
 use std::cell::Cell;
 use std::future::poll_fn;
@@ -16,52 +16,54 @@ use crate::io::budget::{self, Reservation};
 use crate::io::scratch;
 use crate::io::transport::{Transport, on_its_way};
 
-/// Bytes per read while nobody offers a buffer: more than most heads have.
+/// Bytes per read while memory is short: more than most heads have.
 pub(crate) const READ_SIZE: usize = 4096;
-/// How long the end of TLS may take to write.
+/// Time limit for writing the end of TLS or TCP.
 const FAREWELL: Duration = Duration::from_secs(1);
-/// Between two looks whether a client has got all there is for it.
+/// Interval of checks whether the client has received everything.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// How long a client may go on sending before its connection is closed.
+/// Limits for a client that goes on sending before its connection is closed.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Patience {
-    /// Altogether.
+    /// Total time.
     pub(crate) total: Duration,
-    /// Between two reads.
+    /// Time between two reads.
     pub(crate) silence: Duration,
-    /// How much it may send.
+    /// Bytes that it may send.
     pub(crate) bytes: u64,
 }
 
-/// Bytes of a buffer that are worth keeping.
+/// Maximum capacity in bytes of a buffer that is kept.
 const KEPT: usize = 16 * 1024;
-/// Bytes per read while memory is plenty: most heads with their bodies fit, and the buffer is still kept.
+/// Bytes per read while memory is plentiful: most heads with their bodies fit, and the buffer is
+/// still kept.
 const READ_WITH_BODY: usize = KEPT;
 
 thread_local! {
     static SPARE: Cell<BytesMut> = Cell::new(BytesMut::new());
 }
 
-/// A transport and what was read from it but belongs to nobody yet.
+/// A transport with bytes that were read but not yet consumed.
 #[derive(Debug)]
 pub(crate) struct Wire {
     /// The stream.
     pub(crate) transport: Transport,
-    /// Read ahead.
+    /// Bytes read ahead.
     pub(crate) ahead: BytesMut,
-    /// Of the memory for that, where it is more than a usual head.
+    /// Reservation for them, if they exceed a usual head.
     share: Reservation,
 }
 
 impl Wire {
-    /// A wire with nothing read.
+    /// Wraps a transport. Nothing is read yet.
     pub(crate) fn new(transport: Transport) -> Box<Self> {
         Box::new(Self { transport, ahead: BytesMut::new(), share: Reservation::default() })
     }
 
-    /// Reads what there is. Gives the number of bytes, 0 at the end of the stream. Holds no buffer while it
-    /// waits: what was read is copied from one that all connections of the thread use.
+    /// Reads the available bytes and returns their number, 0 at the end of the stream. Holds no
+    /// buffer while it waits: it reads into the buffer shared by all connections of the thread and
+    /// copies from there.
     pub(crate) fn poll_fill(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
         let most = if budget::has_plenty() { READ_WITH_BODY } else { READ_SIZE };
         scratch::read(|buffer| {
@@ -79,8 +81,8 @@ impl Wire {
         })
     }
 
-    /// Takes the next `length` bytes, at most [`scratch::READ`], if they have arrived. If not, those that have stay
-    /// ahead.
+    /// Returns the next `length` bytes, at most [`scratch::READ`], if they have arrived. Otherwise
+    /// the arrived ones stay ahead.
     pub(crate) fn take_arrived(&mut self, cx: &mut Context<'_>, length: usize) -> Option<Bytes> {
         while self.ahead.len() < length {
             let missing = length - self.ahead.len();
@@ -110,7 +112,7 @@ impl Wire {
         poll_fn(|cx| self.poll_fill(cx)).await
     }
 
-    /// Gives memory back before a wait: to the next connection of this thread that needs some.
+    /// Releases an empty buffer before a wait, for use by other connections of this thread.
     pub(crate) fn rest(&mut self) {
         if self.ahead.is_empty() && self.ahead.capacity() > 0 {
             self.share.hold(0);
@@ -121,12 +123,12 @@ impl Wire {
         }
     }
 
-    /// Ends our side of the connection and waits until the client has received all that was
-    /// written, as far as the kernel knows, but no longer than it takes some within `patience`. A
-    /// container that ends takes what its kernel still holds along.
+    /// Ends the sending side and waits until the kernel reports that the client has received
+    /// everything, or that it took nothing for `patience`. A container that exits discards what its
+    /// kernel has not sent.
     pub(crate) async fn deliver(&mut self, patience: Duration) {
-        // First: the kernel holds the last bytes back until the end of the stream comes, or for 200
-        // ms ([`Transport::poll_write_last`]).
+        // The shutdown comes first: the kernel holds the last bytes until the end of the stream, or
+        // for 200 ms ([`Transport::poll_write_last`]).
         let _ = timeout(FAREWELL, self.transport.shutdown()).await;
         let (mut before, mut since) = (None, Instant::now());
         while let Some(arrived) = on_its_way(self.transport.descriptor()) {
@@ -139,19 +141,19 @@ impl Wire {
         }
     }
 
-    /// Closes the connection. TLS says so (RFC 8446 §6.1), or its client would have to suspect that somebody cut
-    /// the answer short.
+    /// Closes the connection. TLS sends close_notify (RFC 8446 §6.1), without which the client
+    /// would have to assume a truncation attack.
     pub(crate) async fn close(mut self: Box<Self>) {
         if matches!(self.transport, Transport::Tls(_)) {
-            // Late, or gone already: either way there is nobody to tell.
-            // In a box, because it is rare and every idle connection would carry it.
+            // The result does not matter: the connection closes in any case. Boxed, because it is
+            // rare and would enlarge the future of every idle connection.
             let _ = Box::pin(timeout(FAREWELL, self.transport.shutdown())).await;
         }
     }
 
-    /// Closes the connection so that the client can read what was written last: a socket that is
-    /// closed while the client still sends answers with a reset, which discards data on its way.
-    /// Reads and drops what comes until the client closes its side, or `patience` is over.
+    /// Closes the connection such that the client can read the last response: closing a socket
+    /// while the client still sends causes a reset, which discards data in flight. Reads and drops
+    /// input until the client closes its side or `patience` is exhausted.
     pub(crate) async fn linger(mut self: Box<Self>, patience: Patience) {
         self.ahead.clear();
         self.rest();
@@ -166,11 +168,11 @@ impl Wire {
             }
             io::Result::Ok(())
         };
-        // Late, or gone already: either way there is nobody to wait for.
+        // The result does not matter: the connection closes in any case.
         let _ = timeout(patience.total, close).await;
     }
 
-    /// Reads and drops what there is. Gives the number of bytes, 0 at the end of the stream.
+    /// Reads and drops the available bytes. Returns their number, 0 at the end of the stream.
     fn poll_discard(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
         scratch::read(|buffer| {
             let mut buf = ReadBuf::new(buffer);
@@ -180,7 +182,7 @@ impl Wire {
     }
 }
 
-/// Gives what was read ahead first.
+/// Returns the bytes read ahead first.
 impl AsyncRead for Wire {
     fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let wire = self.get_mut();
@@ -217,7 +219,7 @@ mod tests {
         (Wire::new(Transport::Plain(listener.accept().await.unwrap().0)), client)
     }
 
-    /// Takes `length` bytes, or reads so many ahead if they do not come.
+    /// Takes `length` bytes, or reads `ahead` bytes if they have not arrived.
     async fn take(wire: &mut Wire, length: usize, ahead: usize) -> Option<Bytes> {
         poll_fn(|cx| {
             let taken = wire.take_arrived(cx, length);
@@ -264,7 +266,7 @@ mod tests {
     async fn a_client_that_falls_silent_ends_the_lingering_close() {
         let (wire, mut client) = pair().await;
         let lingers = tokio::spawn(wire.linger(patience(HOUR, SHORT)));
-        // More than sockets hold, so that all of it is read.
+        // More than the socket buffers hold, so that all of it must be read.
         for _ in 0..64 {
             client.write_all(&[0; 1 << 20]).await.expect("no reset while it sends");
         }

@@ -1,5 +1,5 @@
-//! What one side has not taken yet. While there is something in it, nothing more is read for that side: so it
-//! never holds more than one read, and a slow reader slows its writer down.
+//! Output that one side has not taken yet. While it is not empty, nothing more is read for that
+//! side. It therefore holds at most one read, and a slow reader slows its sender down.
 
 use std::io;
 use std::pin::Pin;
@@ -10,7 +10,7 @@ use tokio::io::AsyncWrite;
 use crate::io::budget::Reservation;
 use crate::io::transport::Transport;
 
-/// A buffer that has grown beyond this is not kept.
+/// Maximum capacity in bytes of a buffer that is kept.
 const KEPT: usize = 16 * 1024;
 
 /// Bytes that wait to be written to a socket.
@@ -20,7 +20,7 @@ pub(crate) struct WriteBuffer {
     sent: usize,
     /// Bytes written since the last [`clear`](Self::clear).
     taken: u64,
-    /// Of the memory for what waits.
+    /// Reservation for the waiting bytes.
     share: Reservation,
 }
 
@@ -35,23 +35,23 @@ impl WriteBuffer {
         self.sent == self.bytes.len()
     }
 
-    /// How much there is.
+    /// Returns the number of waiting bytes.
     pub(crate) fn len(&self) -> usize {
         self.bytes.len() - self.sent
     }
 
-    /// Bytes that the socket has taken since it was cleared.
+    /// Returns the bytes that the socket has taken since the last [`clear`](Self::clear).
     pub(crate) fn taken(&self) -> u64 {
         self.taken
     }
 
-    /// Bytes that it has room for.
+    /// Returns the capacity in bytes.
     #[cfg(test)]
     pub(crate) fn capacity(&self) -> usize {
         self.bytes.capacity()
     }
 
-    /// Gives memory back before a long wait.
+    /// Releases the memory before a long wait.
     pub(crate) fn rest(&mut self) {
         if self.is_empty() {
             (self.bytes, self.sent) = (Vec::new(), 0);
@@ -59,7 +59,7 @@ impl WriteBuffer {
         }
     }
 
-    /// Adds to it.
+    /// Appends bytes.
     pub(crate) fn push(&mut self, bytes: &[u8]) {
         if bytes.is_empty() {
             return;
@@ -68,7 +68,7 @@ impl WriteBuffer {
         self.share.hold(self.bytes.len());
     }
 
-    /// Forgets it.
+    /// Discards the waiting bytes and resets the count.
     pub(crate) fn clear(&mut self) {
         self.bytes.clear();
         self.sent = 0;
@@ -76,7 +76,8 @@ impl WriteBuffer {
         self.share.hold(0);
     }
 
-    /// Sends these bytes, behind what waits. What is not taken at once waits, with whatever error there is.
+    /// Sends bytes behind the waiting ones. Bytes not taken at once wait; a later send reports
+    /// errors.
     pub(crate) fn send(&mut self, cx: &mut Context<'_>, to: &mut Transport, bytes: &[u8]) {
         let mut sent = 0;
         if self.is_empty()
@@ -88,7 +89,7 @@ impl WriteBuffer {
         self.push(&bytes[sent..]);
     }
 
-    /// Sends as much as the other side takes. Ready when all is gone.
+    /// Sends as much as the socket takes. Ready when all is sent.
     pub(crate) fn poll_send(&mut self, cx: &mut Context<'_>, to: &mut Transport) -> Poll<io::Result<()>> {
         while !self.is_empty() {
             match Pin::new(&mut *to).poll_write(cx, &self.bytes[self.sent..]) {
@@ -101,7 +102,7 @@ impl WriteBuffer {
                 Poll::Pending => return Poll::Pending,
             }
         }
-        // A large one is rare and not worth keeping.
+        // Large buffers are rare and not worth keeping.
         match self.bytes.len() > KEPT {
             true => self.bytes = Vec::new(),
             false => self.bytes.clear(),

@@ -1,4 +1,4 @@
-//! What each connection of a thread holds.
+//! The bytes that each connection of a thread holds.
 
 use std::collections::BTreeMap;
 use std::future::{Future, poll_fn};
@@ -8,24 +8,24 @@ use std::pin::Pin;
 use super::thread_reserve::RESERVE;
 use super::waiting::WaitKey;
 
-/// The account of whoever is no connection: there is always room for it while there is any.
+/// Account of work that belongs to no connection. Only the budget itself limits it.
 pub(super) const NOBODY: usize = 0;
 
-/// The account of a connection, on whose thread it must stay. What is still held when it is dropped stays counted until it
-/// is given back.
+/// The account of a connection, which must stay on its thread. Bytes still held when it is dropped
+/// stay counted until they are returned.
 #[derive(Debug)]
 pub(crate) struct Account {
     at: usize,
 }
 
-/// The accounts of a thread.
+/// All accounts of a thread.
 #[derive(Debug)]
 pub(super) struct Accounts {
-    /// By number. The first one is nobody's.
+    /// Entries by account number. The first one is [`NOBODY`].
     entries: Vec<Entry>,
-    /// Numbers that are free.
+    /// Free account numbers.
     free: Vec<usize>,
-    /// Who waits for memory, by connection: hardly ever anybody.
+    /// Tasks that wait for memory, by account. Usually empty.
     waiting: BTreeMap<usize, Vec<WaitKey>>,
     current: usize,
 }
@@ -33,12 +33,12 @@ pub(super) struct Accounts {
 #[derive(Debug, Default)]
 struct Entry {
     held: usize,
-    /// Of which so much waits for the other side to take it.
+    /// Part of `held` that waits to be sent to a possibly slow side.
     flowing: usize,
     is_open: bool,
 }
 
-/// While the connection is polled.
+/// Guard during which the account is the current one.
 pub(super) struct Entered {
     before: usize,
 }
@@ -65,7 +65,7 @@ impl Accounts {
         self.collect(at);
     }
 
-    /// Another connection may have the number when nothing is left of this one.
+    /// Frees the number of a closed account once it holds nothing.
     fn collect(&mut self, at: usize) {
         let entry = &self.entries[at];
         if !entry.is_open && entry.held == 0 && !self.waiting.contains_key(&at) {
@@ -73,12 +73,12 @@ impl Accounts {
         }
     }
 
-    /// Of the connection that is being polled.
+    /// Returns the account of the connection that is being polled.
     pub(super) fn current(&self) -> usize {
         self.current
     }
 
-    /// Bytes that a connection holds, as far as that bounds it.
+    /// Returns the bytes that count towards the maximum of the account.
     pub(super) fn held(&self, at: usize) -> usize {
         match at {
             NOBODY => 0,
@@ -86,7 +86,7 @@ impl Accounts {
         }
     }
 
-    /// Whether nothing waits for a slow side.
+    /// Returns whether the account holds no unsent output.
     pub(super) fn is_idle(&self, at: usize) -> bool {
         self.entries[at].flowing == 0
     }
@@ -118,19 +118,20 @@ impl Accounts {
         self.collect(at);
     }
 
-    /// Those of a connection who wait for memory.
+    /// Returns the waiting tasks of an account.
     pub(super) fn waiting(&self, at: usize) -> &[WaitKey] {
         self.waiting.get(&at).map_or(&[], Vec::as_slice)
     }
 }
 
 impl Account {
-    /// For a new connection of this thread.
+    /// Opens an account for a new connection of this thread.
     pub(crate) fn open() -> Self {
         Self { at: RESERVE.with_borrow_mut(|reserve| reserve.accounts.open()) }
     }
 
-    /// The future of the connection: what is taken while it is polled counts for this account.
+    /// Wraps the future of the connection: reservations made while it is polled count for this
+    /// account.
     pub(crate) fn of<'a, F: Future>(
         &'a self,
         mut connection: Pin<&'a mut F>,
@@ -141,7 +142,7 @@ impl Account {
         })
     }
 
-    /// From now on what is taken counts for it.
+    /// Makes this the current account until the guard is dropped.
     pub(super) fn enter(&self) -> Entered {
         Entered { before: swap(self.at) }
     }
@@ -149,7 +150,7 @@ impl Account {
 
 impl Drop for Account {
     fn drop(&mut self) {
-        // At the end of a thread there is nothing left to close.
+        // The access fails only while the thread ends.
         let _ = RESERVE.try_with(|reserve| reserve.borrow_mut().accounts.close(self.at));
     }
 }

@@ -1,4 +1,4 @@
-//! Bytes of the budget that somebody holds.
+//! Reserved bytes of the budget.
 
 use std::future::poll_fn;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use super::thread_reserve::RESERVE;
 use super::waiting::WaitTicket;
 use super::{PATIENCE, poll_room};
 
-/// Between two looks whether there is enough for a share.
+/// Interval of attempts while there is some memory, but not enough.
 const LOOK: Duration = Duration::from_millis(20);
 
 /// Reserved bytes of the memory budget, returned when dropped. Must be dropped on its own thread.
@@ -20,7 +20,7 @@ pub(crate) struct Reservation {
     /// Account of the connection that was being polled at the first reservation.
     account: usize,
     flows: bool,
-    /// It counts for no connection.
+    /// The reservation counts for no connection.
     is_of_nobody: bool,
 }
 
@@ -31,27 +31,28 @@ impl Default for Reservation {
 }
 
 impl Reservation {
-    /// For bytes on their way to a side that may be slow.
+    /// Creates a reservation for bytes on their way to a side that may be slow.
     pub(crate) fn of_flow() -> Self {
         Self { flows: true, ..Self::default() }
     }
 
-    /// For bytes that must not bound what the connection may read.
+    /// Creates a reservation that does not reduce what the connection may read.
     pub(crate) fn of_nobody() -> Self {
         Self { is_of_nobody: true, ..Self::default() }
     }
 
-    /// Whether it is for nothing.
+    /// Returns whether no bytes are reserved.
     pub(crate) fn is_empty(&self) -> bool {
         self.bytes == 0
     }
 
-    /// How many bytes it is for.
+    /// Returns the reserved bytes.
     pub(crate) fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// Makes it a share of so many bytes, if they are there; else it stays what it was.
+    /// Resizes the reservation to `bytes`. Returns false, without a change, if they are not
+    /// available.
     #[must_use]
     pub(crate) fn try_hold(&mut self, bytes: usize) -> bool {
         if bytes <= self.bytes {
@@ -61,8 +62,8 @@ impl Reservation {
         self.grow(bytes, false)
     }
 
-    /// Makes it a share of so many bytes, as soon as they are there, but no later than [`PATIENCE`]
-    /// from now. False when they are not; then it stays what it was.
+    /// Resizes the reservation to `bytes` as soon as they are available. Returns false, without a
+    /// change, if they are not available within [`PATIENCE`].
     pub(crate) async fn hold_in_time(&mut self, bytes: usize) -> bool {
         let (deadline, mut ticket) = (Instant::now() + PATIENCE, WaitTicket::default());
         while !self.try_hold(bytes) {
@@ -73,13 +74,13 @@ impl Reservation {
             if self.try_hold(bytes) {
                 return true;
             }
-            // There is some memory, but not enough for this.
+            // Some memory is available, but less than `bytes`.
             sleep(LOOK).await;
         }
         true
     }
 
-    /// Makes it a share of so many bytes, in any case: for what has been read already.
+    /// Resizes the reservation to `bytes` in any case, for bytes that were already read.
     #[inline]
     pub(crate) fn hold(&mut self, bytes: usize) {
         if bytes > self.bytes {
@@ -103,12 +104,12 @@ impl Reservation {
         true
     }
 
-    /// Gives back what it has beyond so many bytes.
+    /// Reduces the reservation to at most `bytes`.
     pub(crate) fn shrink(&mut self, bytes: usize) {
         let less = self.bytes.saturating_sub(bytes);
         if less > 0 {
             self.bytes = bytes;
-            // At the end of a thread there is nobody left to give it to.
+            // The access fails only while the thread ends.
             let _ = RESERVE.try_with(|reserve| reserve.borrow_mut().put(self.account, less, self.flows));
         }
     }

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use super::account::Entered;
 use super::*;
 
-/// On a thread of its own, which then has a budget.
+/// Runs `job` on a new thread that serves `budget`.
 fn with(budget: &Arc<Budget>, job: impl FnOnce() + Send + 'static) {
     let budget = budget.clone();
     let run = move || {
@@ -108,7 +108,7 @@ fn a_stalled_client_has_less_time_and_less_is_read_while_memory_is_short() {
     });
 }
 
-/// What `taker` gets of a share of one connection, in portions, until there is no more for it.
+/// Grows `share` in portions for `account` until no more is granted.
 fn fill(account: &Account, share: &mut Reservation) {
     let _entered = account.enter();
     while has_room() {
@@ -127,7 +127,7 @@ fn forty_greedy_connections_leave_a_quarter() {
         for (account, share) in &mut greedy {
             fill(account, share);
         }
-        // The first one has more than its part, and gets no more.
+        // The first connection already exceeds its maximum.
         let (first, share) = &mut greedy[0];
         let _entered = first.enter();
         assert!(!has_room() && !share.try_hold(share.bytes() + 1));

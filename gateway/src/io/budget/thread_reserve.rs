@@ -1,4 +1,4 @@
-//! What a thread has taken from the process, and to whom it gives that.
+//! The bytes that a thread has taken from the process budget, and their distribution.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ pub(super) struct ThreadReserve {
     pub(super) accounts: Accounts,
 }
 
-/// From now on this thread takes from `budget`. A thread without one has no bound.
+/// Serves this thread from `budget` from now on. A thread without a budget has no limit.
 pub(crate) fn serve(budget: Arc<Budget>) {
     RESERVE.with_borrow_mut(|reserve| {
         *reserve = ThreadReserve::default();
@@ -32,7 +32,7 @@ pub(crate) fn serve(budget: Arc<Budget>) {
 }
 
 impl ThreadReserve {
-    /// How much more an account may hold once it has `more`.
+    /// Returns how much more an account may hold once it holds `more` additional bytes.
     pub(super) fn room(&self, account: usize, more: usize) -> usize {
         let Some(budget) = &self.process else { return usize::MAX };
         let left = (self.bytes + budget.left()).saturating_sub(more);
@@ -42,13 +42,13 @@ impl ThreadReserve {
         }
     }
 
-    /// How many bytes are left beyond one of so many parts of all.
+    /// Returns how many bytes are left beyond the budget divided by `parts`.
     pub(super) fn left_beyond(&self, parts: usize) -> usize {
         let Some(budget) = &self.process else { return usize::MAX };
         (self.bytes + budget.left()).saturating_sub(budget.limit() / parts)
     }
 
-    /// How much may come at a time of what could be `most` with memory to spare.
+    /// Returns how many bytes to read at a time, where `most` applies with memory to spare.
     pub(super) fn portion(&self, most: usize) -> usize {
         match self.used {
             ..2 => most,
@@ -57,24 +57,25 @@ impl ThreadReserve {
         }
     }
 
-    /// Whether that is enough to read something.
+    /// Returns whether the account may read more of a request.
     pub(super) fn has_room(&self, account: usize) -> bool {
         let least = if account == NOBODY { 1 } else { LEAST_PORTION };
         self.is_plenty(account, least) || self.room(account, least - 1) > 0
     }
 
-    /// The same for reading a response. A connection of which nothing waits for its client gets a little in any case,
-    /// or what it holds for its requests would keep their responses out.
+    /// Returns whether the account may read more of a response. A connection without unsent output
+    /// may always read a little, or the bytes of its own requests could block their responses.
     pub(super) fn has_room_to_respond(&self, account: usize) -> bool {
         self.has_room(account) || self.accounts.is_idle(account) && self.room(NOBODY, LEAST_PORTION - 1) > 0
     }
 
-    /// Whether an account may have so many more bytes without a look at what all workers share, as nearly always.
+    /// Returns whether `more` bytes fit without consulting the shared budget, which is the usual
+    /// case.
     fn is_plenty(&self, account: usize, more: usize) -> bool {
         self.used < 2 && self.accounts.held(account) + more < self.bytes
     }
 
-    /// Gives so many bytes to an account: with `force` in any case, else if it may have them.
+    /// Assigns `bytes` to an account if it may hold them, or in any case with `force`.
     pub(super) fn take(&mut self, account: usize, bytes: usize, flows: bool, force: bool) -> bool {
         if self.process.is_none() {
             return true;
@@ -126,7 +127,7 @@ impl ThreadReserve {
         self.used = budget.quarters();
     }
 
-    /// Takes so many bytes back from an account.
+    /// Takes `bytes` back from an account.
     pub(super) fn put(&mut self, account: usize, bytes: usize, flows: bool) {
         let Some(budget) = &self.process else { return };
         self.bytes += bytes;
@@ -144,7 +145,8 @@ impl ThreadReserve {
             budget.give_back(surplus);
             self.used = budget.quarters();
         }
-        // Who holds less may have more, whether or not anything went back.
+        // The account holds less, so its own waiters may continue even if nothing went back to the
+        // process.
         let waiting = self.accounts.waiting(account);
         if !waiting.is_empty() && self.has_room_to_respond(account) {
             budget.waiting.wake_these(waiting);

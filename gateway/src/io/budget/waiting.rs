@@ -1,4 +1,4 @@
-//! Who waits for memory.
+//! The queue of tasks that wait for memory.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
@@ -15,9 +15,9 @@ pub(super) type WaitKey = (usize, u64);
 /// Tasks that wait for memory. Touched only while memory is short.
 #[derive(Debug)]
 pub(super) struct Waiting {
-    /// The key of the first waiter; larger than any key where nothing waits.
+    /// `held` of the first waiter; `usize::MAX` if there is none.
     least: AtomicUsize,
-    /// Who holds least comes first, and may go on first.
+    /// Ordered by the bytes held: connections that hold least continue first.
     wakers: Mutex<Wakers>,
 }
 
@@ -48,18 +48,18 @@ impl Default for Waiting {
 }
 
 impl Waiting {
-    /// How often somebody has begun to wait.
+    /// Returns how often a task started to wait.
     pub(super) fn count(&self) -> u64 {
         self.wakers().last
     }
 
-    /// Whether somebody could go on if connections might hold so much.
+    /// Returns whether a waiter could continue if connections may hold `part()` bytes.
     pub(super) fn is_anybody_helped(&self, part: impl FnOnce() -> usize) -> bool {
         let least = self.least.load(SeqCst);
         least < usize::MAX && least < part()
     }
 
-    /// Wakes all who hold less than this.
+    /// Wakes all waiters that hold less than `part` bytes.
     pub(super) fn wake(&self, part: usize) {
         if part <= self.least.load(SeqCst) {
             return;
@@ -74,7 +74,7 @@ impl Waiting {
         woken.into_values().for_each(Waker::wake);
     }
 
-    /// Wakes these. They keep their places until they say otherwise.
+    /// Wakes these waiters without removing them; they leave the queue themselves.
     pub(super) fn wake_these(&self, keys: &[WaitKey]) {
         let wakers = self.wakers();
         for key in keys {
@@ -96,24 +96,24 @@ impl Waiting {
         self.look(&wakers);
     }
 
-    /// To be called with every change.
+    /// Updates `least`. Must be called after every change.
     fn look(&self, wakers: &Wakers) {
         self.least.store(wakers.by_held.first_key_value().map_or(usize::MAX, |((held, _), _)| *held), SeqCst);
     }
 
     fn wakers(&self) -> MutexGuard<'_, Wakers> {
-        // A map of wakers is whole whatever panicked.
+        // No panic can leave a map of wakers half changed.
         self.wakers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl WaitTicket {
-    /// Waits with the connection that is being polled, with what it holds now.
+    /// Queues the current task with the bytes that its connection holds now.
     pub(super) fn wait(&mut self, reserve: &mut ThreadReserve, cx: &Context<'_>) {
         let Some(budget) = reserve.process.clone() else { return };
         let account = reserve.accounts.current();
         let held = match account {
-            // Who has nothing on its way waits for anything at all.
+            // A connection without unsent output can use any amount.
             account if account == NOBODY || reserve.accounts.is_idle(account) => 0,
             account => reserve.accounts.held(account) + LEAST_PORTION - 1,
         };
@@ -138,7 +138,7 @@ impl WaitTicket {
     pub(super) fn leave(&mut self) {
         if let Some(QueuedWait { budget, account, key }) = self.place.take() {
             budget.waiting.remove(key);
-            // At the end of a thread nobody counts any more.
+            // The access fails only while the thread ends.
             let _ = RESERVE.try_with(|reserve| reserve.borrow_mut().accounts.end_to_wait(account, key));
         }
     }
