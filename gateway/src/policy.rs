@@ -1,9 +1,9 @@
-//! Policies: one file each. A policy is a runtime type made from the contract when a host is compiled, and
-//! what it does to a request or response **head**. It never sees a session, a socket or a body, so that every
-//! driver gets it for free.
+//! Policies, one file each. A policy is compiled from the contract when its host is compiled, and
+//! acts on the **head** of a request or response. It has no access to sessions, sockets or bodies,
+//! so that both engines can use it.
 //!
-//! Settings with a global default stay as the rule has them and meet the [`GlobalSettings`](sluice_config::GlobalSettings) of
-//! the moment when a request needs them.
+//! Settings with a global default remain optional in the rule. They are resolved against the
+//! current [`GlobalSettings`](sluice_config::GlobalSettings) when a request needs them.
 
 pub(crate) mod access_log;
 pub mod affinity;

@@ -1,14 +1,14 @@
-//! Which requests get a line in the access log, and what it says.
+//! Selection of the requests that the access log records, and the format of their lines.
 
 use sluice_config::AccessLog;
 
 use super::blocks::Values;
 use crate::telemetry::LogFormat;
 
-/// What is written down about requests, compiled.
+/// Compiled settings of the access log.
 #[derive(Debug)]
 pub(crate) struct LogRules {
-    /// What a line says; `None` where nothing is logged.
+    /// Format of a line; `None` if the log is switched off.
     pub(crate) format: Option<LogFormat>,
     /// `enable-access-log-for-default-backend`.
     pub(crate) default_backend: bool,
@@ -22,7 +22,7 @@ impl LogRules {
         let skip = match Values::compile(&log.skip) {
             Ok(values) => Some(values).filter(|values| !values.is_empty()),
             Err(error) => {
-                // Translation has compiled each of them before.
+                // Cannot fail: translation has already compiled each expression.
                 tracing::error!(%error, "skip-access-log-urls cannot be used: all requests are logged");
                 None
             }
@@ -31,7 +31,7 @@ impl LogRules {
         Self { format, default_backend: log.default_backend, skip }
     }
 
-    /// Whether requests for this path and query are left out.
+    /// Returns whether `skip-access-log-urls` excludes this path and query from the log.
     pub(crate) fn skips(&self, target: &str) -> bool {
         self.skip.as_ref().is_some_and(|skip| skip.have(target.as_bytes()))
     }

@@ -1,11 +1,12 @@
-//! Sticky sessions by cookie: `affinity`, `affinity-mode` and `session-cookie-*`, byte for byte as
-//! ingress-nginx has them, so that sessions survive the move to Sluice.
+//! Sticky sessions by cookie: `affinity`, `affinity-mode` and `session-cookie-*`. The cookies are
+//! identical to those of ingress-nginx byte for byte, so that sessions survive the move to Sluice.
 //!
-//! The cookie's value is `<key>|<hex>`. The second half names the backend: hex = md5(md5(name) + name) over
-//! hexadecimal digits, name = `<namespace>-<service>-<port>`. The first half leads to an endpoint: in mode
-//! balanced any text does, through the ring; in mode persistent it is md5(name + address).
+//! The value of the cookie is `<key>|<hex>`. The second half identifies the backend: hex =
+//! md5(md5(name) + name) in hexadecimal digits, where name = `<namespace>-<service>-<port>`. The
+//! first half selects an endpoint. In mode balanced, any string selects one through the ring; in
+//! mode persistent the key is md5(name + address).
 //!
-//! Which endpoint that is, is the registry's to say; this file makes and reads cookies.
+//! This module writes and parses cookies. The registry maps a key to an endpoint.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -18,12 +19,12 @@ use super::cookie;
 use super::error::PolicyError;
 use crate::message::fields::Fields;
 
-/// A session cookie, with all that does not change from answer to answer written out.
+/// A session cookie, with all attributes that are the same in every response already formatted.
 #[derive(Clone, Debug)]
 pub struct Affinity {
-    /// What a key leads to.
+    /// How a key selects an endpoint.
     pub mode: AffinityMode,
-    /// Whether a failed try moves the session.
+    /// Whether a failed attempt moves the session to another endpoint.
     pub change_on_failure: bool,
     name: Box<str>,
     secure: bool,
@@ -33,12 +34,12 @@ pub struct Affinity {
     conditional_none: bool,
 }
 
-/// What a session cookie says.
+/// The parsed value of a session cookie.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Session<'h> {
-    /// Leads to the endpoint.
+    /// Selects the endpoint.
     pub key: &'h [u8],
-    /// Names the backend ([`backend_digits`]); empty in cookies of others.
+    /// Identifies the backend ([`backend_digits`]); empty if the value has no second half.
     pub backend: &'h [u8],
 }
 
@@ -46,7 +47,10 @@ pub struct Session<'h> {
 pub type Digits = [u8; 32];
 
 impl Affinity {
-    /// Writes the attributes out. Fails on a name, path or domain that would break the cookie.
+    /// Formats the attributes.
+    ///
+    /// # Errors
+    /// The name, path or domain contains bytes that would corrupt the cookie.
     pub fn compile(policy: &CookieAffinity) -> Result<Self, PolicyError> {
         let CookieAffinity {
             mode,
@@ -85,8 +89,8 @@ impl Affinity {
         })
     }
 
-    /// The session of a request, if it has one. A cookie that somebody else made counts: any key maps to an
-    /// endpoint.
+    /// Returns the session of a request. Cookies that another program set are accepted too: any key
+    /// selects an endpoint.
     pub fn session<'h>(&self, headers: &'h impl Fields) -> Option<Session<'h>> {
         let value = cookie::find(headers, &self.name)?;
         let mut parts = value.split(|byte| *byte == b'|');
@@ -94,12 +98,13 @@ impl Affinity {
         Some(Session { key, backend: parts.next().unwrap_or_default() })
     }
 
-    /// Whether the cookie depends on what the client calls itself.
+    /// Returns whether the cookie depends on the client's `User-Agent`.
     pub fn asks_for_client(&self) -> bool {
         self.conditional_none && self.same_site == Some(SameSite::None)
     }
 
-    /// The `Set-Cookie` value that begins a session. `misreads_none` says that `SameSite=None` would be misread.
+    /// Returns the `Set-Cookie` value that starts a session. `misreads_none` states that the client
+    /// misinterprets `SameSite=None`.
     pub fn set_cookie(
         &self,
         key: &str,
@@ -134,19 +139,20 @@ impl Affinity {
     }
 }
 
-/// A new key of mode balanced: `<now + attempt>.<process>.<random>`, `attempt` from 1.
+/// Returns a new key for mode balanced: `<now + attempt>.<process>.<random>`; `attempt` starts at
+/// 1.
 pub fn balanced_key(now: SystemTime, attempt: u32) -> String {
     let since = now.duration_since(UNIX_EPOCH).unwrap_or_default() + Duration::from_secs(attempt.into());
     let seconds = since.as_millis() as f64 / 1000.0;
     format!("{seconds}.{}.{}", std::process::id(), fastrand::u32(1..=999_999))
 }
 
-/// The half of a cookie that names the backend.
+/// Returns the half of the cookie that identifies the backend.
 pub fn backend_digits(backend: &str) -> Digits {
     md5(&[&md5(&[backend.as_bytes()]), backend.as_bytes()])
 }
 
-/// Writes bytes as lower-case hexadecimal digits; `digits` is twice as long.
+/// Writes `bytes` as lower-case hexadecimal digits. `digits` must be twice as long.
 pub fn write_hex(bytes: &[u8], digits: &mut [u8]) {
     const HEX: &[u8; 16] = b"0123456789abcdef";
     for (pair, byte) in digits.chunks_exact_mut(2).zip(bytes) {
@@ -163,7 +169,7 @@ fn md5(parts: &[&[u8]]) -> Digits {
     digits
 }
 
-/// A time as nginx writes it in cookies: `Sun, 12-Feb-17 14:11:12 GMT`.
+/// Formats a time as nginx does in cookies: `Sun, 12-Feb-17 14:11:12 GMT`.
 fn cookie_time(now: SystemTime, seconds: i64) -> String {
     let now = now.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs() as i64);
     let (earliest, latest) = (0, Timestamp::MAX.as_second());

@@ -1,4 +1,4 @@
-//! `upstream-vhost`, `connection-proxy-header` and `custom-headers`: fields of heads as one rule wants them.
+//! `upstream-vhost`, `connection-proxy-header` and `custom-headers`: header fields set by a rule.
 
 use std::sync::Arc;
 
@@ -11,12 +11,12 @@ use super::resources::{Resources, Slot};
 use super::template::Template;
 use crate::message::fields::FieldsMut;
 
-/// What a rule wants.
+/// Compiled header settings of a rule.
 #[derive(Debug)]
 pub struct BackendHeaders {
     host: Option<HostField>,
     connection: Option<ConnectionHeader>,
-    /// Fields of every response.
+    /// Fields that are added to every response.
     pub response: Option<Arc<Slot<HeaderSet>>>,
 }
 
@@ -30,7 +30,7 @@ impl BackendHeaders {
     /// Compiles the policy.
     ///
     /// # Errors
-    /// A host that no field can have, or a resource of another kind.
+    /// The host is not a valid field value, or the key refers to a resource of another kind.
     pub fn compile(
         headers: &sluice_config::BackendHeaders,
         resources: &Resources,
@@ -47,7 +47,7 @@ impl BackendHeaders {
         Ok(Self { host, connection: *connection, response })
     }
 
-    /// The `Host` that has to be filled in for each request.
+    /// Returns the template of `Host`, if its value differs per request.
     pub fn host_template(&self) -> Option<&Template> {
         match &self.host {
             Some(HostField::Template(template)) => Some(template),
@@ -55,13 +55,14 @@ impl BackendHeaders {
         }
     }
 
-    /// Whether a connection to the endpoint carries one request alone.
+    /// Returns whether a connection to the endpoint serves only one request.
     pub fn closes(&self) -> bool {
         self.connection == Some(ConnectionHeader::Close)
     }
 
-    /// Changes the head of a request on its way to an endpoint. `filled` is the host of this request, where it is a
-    /// template. As with nginx, an upgrade does not survive a `Connection` of one's own, which does not name it.
+    /// Edits the head of a request to an endpoint. `filled` is the evaluated host template, if
+    /// there is one. A custom `Connection` field ends upgrades, as in nginx, because it does not
+    /// contain `upgrade`.
     pub fn request(&self, head: &mut impl FieldsMut, filled: Option<&HeaderValue>) {
         let fixed = match &self.host {
             Some(HostField::Fixed(host)) => Some(host),
@@ -74,7 +75,8 @@ impl BackendHeaders {
         head.remove(&UPGRADE);
         match connection {
             ConnectionHeader::KeepAlive => head.set(&CONNECTION, &HeaderValue::from_static("keep-alive")),
-            // The engine says so, for it gives the connection no other request.
+            // The engine sends `Connection: close` itself, because it does not reuse the
+            // connection.
             ConnectionHeader::Close => head.remove(&CONNECTION),
         }
     }

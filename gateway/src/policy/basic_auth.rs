@@ -1,8 +1,9 @@
 //! HTTP basic authentication (RFC 7617).
 //!
-//! To check a password is meant to be slow, so it is work for the blocking pool, and what was found is remembered for
-//! a while. A client whose password is remembered costs one HMAC; one that sends wrong passwords costs one job each,
-//! and jobs are bounded. An unknown user is refused at once, as nginx does it.
+//! Password hashes are slow to verify by design, so the check runs on the blocking pool, and its
+//! result is remembered for a while. A client with a remembered password costs one HMAC. A client
+//! that sends wrong passwords costs one job each, and the number of jobs is bounded. An unknown
+//! user is rejected at once, as in nginx.
 
 mod password;
 mod verified;
@@ -18,29 +19,29 @@ use crate::message::fields::Fields;
 use crate::message::parts::basic_credentials;
 pub(crate) use verified::Verified;
 
-/// Bytes of a password. The time that some checks take grows with its square.
+/// Maximum length of a password in bytes. The time of some checks grows with its square.
 const LONGEST: usize = 1024;
 
-/// Who gets in, and what others are asked for.
+/// The users of a rule and the challenge for other clients.
 #[derive(Debug)]
 pub struct BasicAuth {
     users: Arc<Slot<Credentials>>,
     challenge: HeaderValue,
 }
 
-/// What a request may do.
+/// Result of the check of a request.
 pub(crate) enum Access {
-    /// Its user is known and the password is right.
+    /// The user exists and the password is right.
     Granted,
-    /// It must show a name and a password, or others.
+    /// The credentials are missing or wrong.
     Denied,
-    /// Nobody can tell, because there are no users.
+    /// No decision is possible because the users are not available.
     Closed,
-    /// The password has to be checked first.
+    /// The password must be verified first.
     Unknown(Verification),
 }
 
-/// The check of one password. Not for an event loop.
+/// The verification of one password. Too slow for an event loop.
 pub(crate) struct Verification {
     hash: PasswordHash,
     password: Box<[u8]>,
@@ -52,7 +53,7 @@ impl BasicAuth {
     /// Compiles the policy.
     ///
     /// # Errors
-    /// The realm cannot stand in a header field, or the key is none of users.
+    /// The realm is not a valid field value, or the key does not refer to users.
     pub fn compile(policy: &sluice_config::BasicAuth, resources: &Resources) -> Result<Self, PolicyError> {
         let realm = policy.realm.replace('\\', "\\\\").replace('"', "\\\"");
         let challenge = HeaderValue::from_bytes(format!("Basic realm=\"{realm}\"").as_bytes());
@@ -60,12 +61,12 @@ impl BasicAuth {
         Ok(Self { users: resources.credentials(&policy.credentials)?, challenge })
     }
 
-    /// The value of `WWW-Authenticate`.
+    /// Returns the value of `WWW-Authenticate`.
     pub(crate) fn challenge(&self) -> &HeaderValue {
         &self.challenge
     }
 
-    /// What a request with these fields may do.
+    /// Checks the `Authorization` field of a request.
     pub(crate) fn access(&self, fields: &impl Fields, verified: &Arc<Verified>) -> Access {
         let users = self.users.load();
         let Some(users) = &*users else { return Access::Closed };
@@ -95,9 +96,10 @@ impl BasicAuth {
 }
 
 impl Verification {
-    /// Whether the password is right. Takes up to a second.
+    /// Returns whether the password is right. Takes up to one second.
     pub(crate) fn run(self) -> bool {
-        // Of many requests with one new password the first does the work, and the others waited for it.
+        // Of several requests with the same new password, the first one computes the hash; the
+        // others find its result here.
         if let Some(good) = self.verified.recall(&self.tag) {
             return good;
         }

@@ -1,4 +1,5 @@
-//! `block-cidrs`, `block-user-agents` and `block-referers`: who gets 403 everywhere, before anything else is looked at.
+//! `block-cidrs`, `block-user-agents` and `block-referers`: requests that are answered with 403 on
+//! every host, before any other check.
 
 use std::net::IpAddr;
 
@@ -11,7 +12,7 @@ use super::networks::Networks;
 use crate::message::fields::Fields;
 use crate::router::REGEX_SIZE_LIMIT;
 
-/// Who is blocked.
+/// Compiled lists of blocked clients.
 #[derive(Debug)]
 pub(crate) struct Blocks {
     networks: Networks,
@@ -19,7 +20,7 @@ pub(crate) struct Blocks {
     referers: Values,
 }
 
-/// Values of a field, or of whatever else nginx has a `map` of.
+/// A list of strings and regular expressions, with the semantics of nginx's `map`.
 #[derive(Debug)]
 pub(crate) struct Values {
     texts: Box<[Box<[u8]>]>,
@@ -28,10 +29,10 @@ pub(crate) struct Values {
 }
 
 impl Blocks {
-    /// `None` where nobody is.
+    /// Compiles the lists. Returns `None` if they are empty.
     ///
     /// # Errors
-    /// An expression cannot be compiled. Translation has compiled each of them before.
+    /// An expression does not compile. Translation has already compiled each of them.
     pub(crate) fn compile(blocks: &sluice_config::Blocks) -> Result<Option<Self>, regex::Error> {
         let sluice_config::Blocks { networks, user_agents, referers } = blocks;
         if networks.is_empty() && user_agents.is_empty() && referers.is_empty() {
@@ -44,7 +45,7 @@ impl Blocks {
         }))
     }
 
-    /// Whether this request is.
+    /// Returns whether the request is blocked.
     pub(crate) fn blocks(&self, client: IpAddr, fields: &impl Fields) -> bool {
         self.networks.contains(client)
             || self.user_agents.have_field(&USER_AGENT, fields)
@@ -53,8 +54,10 @@ impl Blocks {
 }
 
 impl Values {
+    /// Compiles the list.
+    ///
     /// # Errors
-    /// An expression cannot be compiled.
+    /// An expression does not compile.
     pub(crate) fn compile(values: &[Blocked]) -> Result<Self, regex::Error> {
         let texts = values.iter().filter_map(|value| match value {
             Blocked::Text(text) => Some(text.as_bytes().into()),
@@ -82,7 +85,7 @@ impl Values {
         })
     }
 
-    /// A field that is not there is empty, as in nginx: `~^$` blocks clients without a User-Agent.
+    /// Treats a missing field as empty, as nginx does: `~^$` blocks clients without a `User-Agent`.
     fn have_field(&self, name: &HeaderName, fields: &impl Fields) -> bool {
         !self.is_empty() && self.have(fields.first(name).unwrap_or_default())
     }
@@ -91,7 +94,7 @@ impl Values {
         self.texts.is_empty() && self.expressions.is_none() && self.look_ahead.is_empty()
     }
 
-    /// Whether this is one of them.
+    /// Returns whether the list contains or matches `value`.
     pub(crate) fn have(&self, value: &[u8]) -> bool {
         self.texts.iter().any(|text| text.eq_ignore_ascii_case(value))
             || self.expressions.as_ref().is_some_and(|set| set.is_match(value))

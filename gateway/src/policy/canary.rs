@@ -1,7 +1,9 @@
-//! Canaries: which requests of a rule go to another backend. The header decides first, then the cookie, then the share, as
-//! in ingress-nginx. A rule may have several canaries, of which ingress-nginx looks at one: then the headers of all of them
-//! come first, from the oldest canary to the youngest, then all cookies, then one draw for all, in which each has its share
-//! and the rule's own backend what is left.
+//! Canaries: selection of the requests of a rule that another backend serves. The header decides
+//! first, then the cookie, then the weight, as in ingress-nginx.
+//!
+//! ingress-nginx considers only one canary per rule; Sluice supports several. The headers of all
+//! canaries are evaluated first, from the oldest canary to the newest, then all cookies. A single
+//! draw follows, in which each canary has its weight and the rule's own backend the remainder.
 
 use std::sync::Arc;
 
@@ -17,14 +19,14 @@ use super::shares::Shares;
 use crate::message::fields::Fields;
 use crate::router::bounded_bytes_regex;
 
-/// The choice between a rule's own backend and its canaries, compiled.
+/// Compiled choice between a rule's own backend and its canaries.
 #[derive(Debug)]
 pub struct Canaries {
     all: Box<[Canary]>,
     shares: Shares,
 }
 
-/// Which requests one of them wants.
+/// Compiled conditions of one canary.
 #[derive(Debug)]
 pub(crate) struct Canary {
     header: Option<(HeaderName, Value)>,
@@ -37,20 +39,24 @@ enum Value {
     Exact(Arc<str>),
     Regex(Regex),
     LookAhead(LookAheadMatcher),
-    /// The rule's own backend, whatever the value is.
+    /// Always selects the rule's own backend, whatever the value is.
     Never,
 }
 
 impl Canaries {
-    /// Fails on a name that is none, and on an expression that is malformed or too large.
+    /// Compiles the canaries.
+    ///
+    /// # Errors
+    /// A header name is invalid, or an expression is malformed or too large.
     pub fn compile(canaries: &[sluice_config::Canary]) -> Result<Self, PolicyError> {
         let shares = Shares::new(canaries.iter().map(|canary| (canary.weight, canary.total)));
         let all = canaries.iter().map(Canary::compile).collect::<Result<_, _>>()?;
         Ok(Self { all, shares })
     }
 
-    /// The canary, by its place, that a request goes to. Those that are not open take nothing, and leave their share to the
-    /// rule's own backend.
+    /// Returns the index of the canary for a request; `None` selects the rule's own backend. A
+    /// canary for which `is_open` is false receives no requests; its share goes to the rule's own
+    /// backend.
     pub fn choose(&self, headers: &impl Fields, is_open: impl Fn(usize) -> bool) -> Option<usize> {
         let mut said: SmallVec<[Option<bool>; 4]> = SmallVec::with_capacity(self.all.len());
         for (place, canary) in self.all.iter().enumerate() {
@@ -68,7 +74,8 @@ impl Canaries {
                 }
             }
         }
-        // What is decided takes no part in the draw, so that the shares of the others stay exact.
+        // Canaries that a header or cookie decided do not take part in the draw, so that the shares
+        // of the others remain exact.
         if said.iter().all(Option::is_some) {
             return None;
         }
@@ -89,7 +96,7 @@ impl Canary {
         Ok(Self { header, cookie: canary.cookie.clone() })
     }
 
-    /// What its header or cookie says; nothing where it is left to a draw.
+    /// Returns the decision of the header or the cookie; `None` leaves it to the draw.
     pub(crate) fn decides(&self, headers: &impl Fields) -> Option<bool> {
         self.by_header(headers).or_else(|| self.by_cookie(headers))
     }
@@ -118,12 +125,12 @@ impl Value {
         })
     }
 
-    /// What the field says; nothing where it is not there or says something else.
+    /// Returns the decision of the field; `None` if it is absent or has another value.
     fn decides(&self, headers: &impl Fields, name: &HeaderName) -> Option<bool> {
         let mut lines = headers.lines(name);
         let first = lines.next()?;
         let joined;
-        // Several lines are one value (RFC 9110 §5.3).
+        // Combines several lines into one value (RFC 9110 §5.3).
         let value = match lines.next() {
             None => first,
             Some(_) => {
@@ -154,7 +161,7 @@ fn always_or_never(value: &[u8]) -> Option<bool> {
     }
 }
 
-/// The first cookie of a name, in any case: that is how nginx finds it for a canary.
+/// Returns the first cookie whose name matches case-insensitively, as nginx does for canaries.
 fn cookie<'h>(headers: &'h impl Fields, name: &str) -> Option<&'h [u8]> {
     let pairs = headers.lines(&COOKIE).flat_map(|line| line.split(|byte| *byte == b';'));
     pairs

@@ -1,11 +1,12 @@
-//! Reading one cookie out of a request (RFC 6265 §5.4), tolerantly: any spacing, any number of `Cookie`
-//! fields (HTTP/2 splits them, RFC 9113 §8.2.3), values in quotes, pieces that are no pair skipped.
+//! Lookup of one cookie of a request (RFC 6265 §5.4). It is lenient: it accepts any spacing, any
+//! number of `Cookie` fields (HTTP/2 splits them, RFC 9113 §8.2.3) and quoted values, and skips
+//! malformed pairs.
 
 use http::header::COOKIE;
 
 use crate::message::fields::Fields;
 
-/// The value of the first cookie of this name that has one.
+/// Returns the first non-empty value of the cookie `name`.
 pub fn find<'h>(headers: &'h impl Fields, name: &str) -> Option<&'h [u8]> {
     headers
         .lines(&COOKIE)

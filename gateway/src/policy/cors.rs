@@ -1,10 +1,12 @@
 //! Cross-origin resource sharing: `enable-cors` and `cors-*`.
 //!
-//! Every response to an accepted origin carries the fields, those of errors and those of a preflight alike, and ours
-//! replace the endpoint's. A response to any other origin stays as it is: the browser keeps it from the page.
+//! Every response to an accepted origin carries the fields, including errors and the response to a
+//! preflight request. They replace those of the endpoint. A response to another origin is not
+//! changed: the browser withholds it from the page.
 //!
-//! Where the response depends on the origin it says so (`Vary`), or a cache would give the response for one site to
-//! pages of another, whose browsers refuse it. ingress-nginx does not.
+//! A response that depends on the origin has `Vary: Origin`. Without it, a cache could serve a
+//! response for one site to pages of another, whose browsers would reject it. ingress-nginx omits
+//! `Vary`.
 
 use http::HeaderValue;
 use http::header::{ORIGIN, VARY};
@@ -23,11 +25,11 @@ const ALLOW_HEADERS: EditableName = EditableName::from_static("access-control-al
 const EXPOSE_HEADERS: EditableName = EditableName::from_static("access-control-expose-headers");
 const MAX_AGE: EditableName = EditableName::from_static("access-control-max-age");
 
-/// Who may read responses, and what they are told.
+/// The accepted origins and the fields for them.
 #[derive(Clone, Debug)]
 pub struct Cors {
     origins: AllowedOrigins,
-    /// All fields but the one with the origin.
+    /// All fields except `Access-Control-Allow-Origin`.
     fields: Box<[(EditableName, HeaderValue)]>,
 }
 
@@ -52,7 +54,8 @@ impl Cors {
         Ok(Self { origins: origins.clone(), fields: fields.into() })
     }
 
-    /// What `Access-Control-Allow-Origin` says to this request; `None` where its origin is not accepted.
+    /// Returns the value of `Access-Control-Allow-Origin` for a request; `None` if its origin is
+    /// not accepted.
     pub fn accepts(&self, request: &impl Fields) -> Option<HeaderValue> {
         match &self.origins {
             AllowedOrigins::Any => Some(HeaderValue::from_static("*")),
@@ -64,7 +67,8 @@ impl Cors {
         }
     }
 
-    /// Puts the fields on a response to a request, whose origin has been [accepted](Self::accepts) with this value.
+    /// Adds the fields to a response. `origin` is the result of [`accepts`](Self::accepts) for its
+    /// request.
     pub fn response(&self, origin: Option<&HeaderValue>, head: &mut Edit<'_, impl HeadMut>) {
         if let Some(origin) = origin {
             head.set(&ALLOW_ORIGIN, origin);

@@ -1,12 +1,13 @@
 //! HTTP digest authentication (RFC 7616), with `qop=auth` and MD5 or SHA-256.
 //!
-//! A client shows that it knows a password by a digest of the password, of a nonce of ours and of its request, so that
-//! nobody on the way learns the password or can send another request in its place. What is stored of a password decides
-//! what is offered: MD5 is what htdigest writes. The check costs a few digests of short texts, which is less than it
-//! would cost to ask another thread.
+//! A client proves that it has a password by a digest of the password, a nonce of the gateway and
+//! the request. Eavesdroppers thus learn no password and cannot send a different request. The
+//! stored hashes determine which algorithms are offered: htdigest writes MD5. A check costs a few
+//! digests of short strings, which is less than handing it to another thread.
 //!
-//! A right digest under a nonce that cannot be used (any more) is answered with a new nonce and `stale=true`: the
-//! client repeats its request without asking a person. That is all that a copied request ever gets.
+//! A right digest with an unusable or expired nonce is answered with a new nonce and `stale=true`,
+//! and the client repeats its request without prompting the user. A replayed request never gets
+//! more than this answer.
 
 mod nonces;
 mod response;
@@ -26,26 +27,26 @@ use crate::message::fields::Fields;
 pub(crate) use nonces::Nonces;
 use response::{Algorithm, Response};
 
-/// Who gets in, and what others are asked for.
+/// The users of a rule and the challenge for other clients.
 #[derive(Debug)]
 pub struct DigestAuth {
     users: Arc<Slot<DigestCredentials>>,
     realm: Arc<str>,
-    /// The beginning of a challenge.
+    /// Start of each challenge, up to the algorithm.
     challenge: Box<str>,
 }
 
-/// What a request may do.
+/// Result of the check of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum DigestAccess {
-    /// Its digest is right.
+    /// The digest is right.
     Granted,
-    /// It must show one.
+    /// The digest is missing or wrong, or its nonce cannot be used.
     Denied {
-        /// It has shown a right one, under a nonce that cannot be used.
+        /// The digest is right, but its nonce cannot be used.
         stale: bool,
     },
-    /// Nobody can tell, because there are no users.
+    /// No decision is possible because the users are not available.
     Closed,
 }
 
@@ -53,7 +54,7 @@ impl DigestAuth {
     /// Compiles the policy.
     ///
     /// # Errors
-    /// The realm cannot stand in a header field, or the key is none of users.
+    /// The realm is not a valid field value, or the key does not refer to users.
     pub fn compile(policy: &sluice_config::DigestAuth, resources: &Resources) -> Result<Self, PolicyError> {
         let realm = policy.realm.replace('\\', "\\\\").replace('"', "\\\"");
         let challenge = format!("Digest realm=\"{realm}\", qop=\"auth\"");
@@ -66,7 +67,8 @@ impl DigestAuth {
         })
     }
 
-    /// The values of `WWW-Authenticate`: one for each algorithm that there are users for, the best first.
+    /// Returns the values of `WWW-Authenticate`: one for each algorithm that has users, the
+    /// strongest first.
     pub(crate) fn challenges(&self, nonces: &Nonces, stale: bool) -> Vec<HeaderValue> {
         let users = self.users.load();
         let Some(realm) = users.as_ref().and_then(|users| users.realm(&self.realm)) else {
@@ -84,7 +86,7 @@ impl DigestAuth {
         challenges.collect()
     }
 
-    /// What a request with these fields may do. `target` is as the client sent it.
+    /// Checks the `Authorization` field of a request. `target` is the request target as received.
     pub(crate) fn access(
         &self,
         method: &str,
@@ -107,7 +109,7 @@ impl DigestAuth {
         }
     }
 
-    /// Whether the digest is the one of this request and of a user's password.
+    /// Returns whether the digest matches this request and the password of a user.
     fn is_right(&self, response: &Response, realm: &DigestRealm, method: &str, target: &str) -> bool {
         if response.realm != self.realm.as_bytes() || !response.is_for(target) {
             return false;
@@ -135,7 +137,7 @@ impl DigestAuth {
     }
 }
 
-/// The user that digest credentials name, whether or not they were checked.
+/// Returns the user in digest credentials, whether or not they were verified.
 pub(super) fn user(fields: &impl Fields) -> Option<Vec<u8>> {
     fields.first(&AUTHORIZATION).and_then(Response::read).map(|response| response.user)
 }
@@ -146,7 +148,7 @@ fn find<'u, T>(users: &'u [(Arc<str>, T)], user: &[u8]) -> Option<&'u T> {
 }
 
 impl Algorithm {
-    /// The digest of these parts in hexadecimal.
+    /// Returns the digest of the concatenated parts in hexadecimal.
     fn hex(self, parts: &[&[u8]]) -> String {
         match self {
             Self::Md5 => {

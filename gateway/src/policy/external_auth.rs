@@ -1,7 +1,8 @@
-//! Authorisation by a service of its own (`auth-url`): the question, and what its answer means.
+//! External authorisation (`auth-url`): the subrequest and the meaning of its response.
 //!
-//! nginx's `auth_request` has the rules: 2xx lets the request pass, 401 and 403 are passed on, and everything else,
-//! silence included, is 500. It never opens.
+//! The rules are those of nginx's `auth_request`: 2xx admits the request, 401 and 403 are passed
+//! on, and any other result, including no response, is answered with 500. No failure admits a
+//! request.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,45 +23,47 @@ mod cache;
 
 pub use cache::{CacheKey, keep, kept};
 
-/// An authorisation service, compiled.
+/// Compiled settings of an authorisation service.
 #[derive(Debug)]
 pub struct ExternalAuth {
-    /// Whom to ask.
+    /// The pool of the service.
     pub pool: Arc<Pool>,
-    /// The `Host` field of the question.
+    /// The `Host` field of the subrequest.
     pub host: HeaderValue,
-    /// The name that is asked for in TLS.
+    /// Server name for TLS (SNI).
     pub server_name: Option<Arc<str>>,
-    /// Path and query of the question.
+    /// Path and query of the subrequest.
     pub target: Template,
-    /// Its method.
+    /// Method of the subrequest.
     pub method: Method,
-    /// The method was asked for, so that the service is told more of the request.
+    /// Whether the rule sets the method. The service then receives more details of the original
+    /// request.
     pub has_method: bool,
-    /// Where a client goes that gets 401.
+    /// URL to which a client with a 401 is redirected.
     pub sign_in: Option<Template>,
-    /// Fields of the answer that go to the endpoint.
+    /// Response fields of the service that are passed to the endpoint.
     response_headers: Box<[EditableName]>,
     /// `X-Auth-Request-Redirect`.
     pub request_redirect: Option<Template>,
-    /// Fields of the question.
+    /// Fields that are added to the subrequest.
     pub set_headers: Option<Arc<Slot<HeaderSet>>>,
-    /// Its cookies go to the client with every response.
+    /// Whether the cookies of the service are added to every response, whatever its status.
     pub always_set_cookie: bool,
-    /// How long its word is kept.
+    /// Caching of replies.
     pub cache: Option<Cache>,
-    /// How long connections to it are kept.
+    /// Keep-alive of connections to the service.
     pub keep_alive: Option<AuthKeepAlive>,
-    /// The word that lets a client in who need not be asked about: what the service says to endpoints nobody says then.
+    /// Reply for a client that is admitted without a subrequest. It removes the fields that the
+    /// service would set, so that a client cannot forge them.
     pub unasked: Arc<AuthReply>,
-    /// Differs wherever anything of the policy does.
+    /// Hash of the whole policy; policies that differ have different values.
     pub identity: u64,
 }
 
-/// How long the word of the service is kept.
+/// Caching of the service's replies.
 #[derive(Debug)]
 pub struct Cache {
-    /// Requests with the same key are the same.
+    /// Requests with the same key share a reply.
     pub key: Template,
     valid: Vec<(Vec<u16>, Duration)>,
 }
@@ -76,9 +79,9 @@ pub struct AuthReply {
     pub cookies: Vec<HeaderValue>,
     /// `WWW-Authenticate` of a 401.
     pub challenges: Vec<HeaderValue>,
-    /// How long it holds, if it is kept.
+    /// How long the reply may be cached; `None` if not at all.
     pub holds: Option<Duration>,
-    /// Cookies go with every response.
+    /// Whether the cookies are added to every response, whatever its status.
     pub always_set_cookie: bool,
 }
 
@@ -86,7 +89,7 @@ impl ExternalAuth {
     /// Compiles the policy.
     ///
     /// # Errors
-    /// It cannot be carried out.
+    /// A name, value or method is invalid, or a pool or resource is missing.
     pub fn compile(
         auth: &sluice_config::ExternalAuth,
         registry: &Registry,
@@ -141,7 +144,7 @@ impl ExternalAuth {
         })
     }
 
-    /// What the answer says; `None` where it is none that means anything.
+    /// Returns the reply that a response stands for; `None` if its status is not 2xx, 401 or 403.
     pub fn word(&self, status: StatusCode, fields: &HeaderMap) -> Option<AuthReply> {
         let means = status.is_success() || matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN);
         if !means {
@@ -165,12 +168,13 @@ impl ExternalAuth {
     }
 }
 
-/// The pool of this key. Translation sends pools before what names them.
+/// Returns the pool of `key`. Translation sends pools before the rules that refer to them.
 pub fn pool(key: &PoolKey, registry: &Registry) -> Result<Arc<Pool>, PolicyError> {
     registry.pool(key).ok_or_else(|| PolicyError::Pool(key.to_string()))
 }
 
-/// A method of a question that has an answer like any other.
+/// Parses the method of a subrequest. Rejects `CONNECT` and `TRACE`, whose responses have a special
+/// meaning.
 fn method(text: &str) -> Result<Method, PolicyError> {
     let method = Method::from_bytes(text.as_bytes()).ok();
     method
@@ -178,7 +182,7 @@ fn method(text: &str) -> Result<Method, PolicyError> {
         .ok_or_else(|| PolicyError::Method(text.to_owned()))
 }
 
-/// All values of a field as one (RFC 9110 §5.3); nothing where it is empty, as with nginx.
+/// Returns all lines of a field as one value (RFC 9110 §5.3); `None` if it is empty, as in nginx.
 fn joined(fields: &HeaderMap, name: &EditableName) -> Option<HeaderValue> {
     let mut lines = fields.lines(name.get());
     let mut joined = lines.next()?.to_vec();
@@ -190,7 +194,8 @@ fn joined(fields: &HeaderMap, name: &EditableName) -> Option<HeaderValue> {
 }
 
 impl AuthReply {
-    /// The cookies for the client with a response of this status, as nginx's `add_header` has it.
+    /// Returns the cookies to add to a response of this status, following the rules of nginx's
+    /// `add_header`.
     pub fn cookies(&self, status: StatusCode) -> &[HeaderValue] {
         let usual = matches!(status.as_u16(), 200 | 201 | 204 | 206 | 301..=304 | 307 | 308);
         if usual || self.always_set_cookie { &self.cookies } else { &[] }
@@ -198,8 +203,8 @@ impl AuthReply {
 }
 
 impl Cache {
-    /// How long an answer holds. One that sets a cookie or depends on fields of the request is for one client alone, and
-    /// the service may forbid it, as with nginx; it may also ask for less than the rule.
+    /// Returns how long a reply may be cached. Like nginx, excludes replies that set a cookie, vary
+    /// by request fields, or forbid caching. The service can shorten the time of the rule.
     fn holds(&self, status: StatusCode, fields: &HeaderMap) -> Option<Duration> {
         let (_, most) = self.valid.iter().find(|(statuses, _)| statuses.contains(&status.as_u16()))?;
         if fields.contains_key(SET_COOKIE) || fields.contains_key(VARY) {

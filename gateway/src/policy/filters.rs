@@ -1,6 +1,8 @@
-//! Header changes of Gateway API (`RequestHeaderModifier`, `ResponseHeaderModifier`), compiled to header types.
+//! Header changes of Gateway API (`RequestHeaderModifier`, `ResponseHeaderModifier`), compiled to
+//! header types.
 //!
-//! They come last and win. What no rule may name is [`EditableName`]'s to say; `Host` has a setting of its own.
+//! They are applied last and override other policies. [`EditableName`] rejects names that rules may
+//! not change; `Host` has a setting of its own.
 
 use http::HeaderValue;
 use sluice_config::Filter;
@@ -9,7 +11,7 @@ use sluice_config::rule::HeaderChanges;
 use super::error::PolicyError;
 use crate::message::edit::{Edit as HeadEdit, EditableName, HeadMut, NameError};
 
-/// The filters of a rule or backend, by side, in list order.
+/// The filters of a rule or backend, by direction, in list order.
 #[derive(Clone, Debug, Default)]
 pub struct HeaderEdits {
     request: Box<[Edit]>,
@@ -24,7 +26,10 @@ struct Edit {
 }
 
 impl HeaderEdits {
-    /// Compiles all filters. Fails on one that is not known here: a filter is never skipped.
+    /// Compiles the filters.
+    ///
+    /// # Errors
+    /// A name or value is invalid, or the kind of a filter is unknown: a filter is never skipped.
     pub fn compile(filters: &[Filter]) -> Result<Self, PolicyError> {
         let mut request = Vec::new();
         let mut response = Vec::new();
@@ -38,12 +43,12 @@ impl HeaderEdits {
         Ok(Self { request: request.into(), response: response.into() })
     }
 
-    /// Changes the head that goes to the endpoint.
+    /// Edits the head of a request to the endpoint.
     pub fn request(&self, head: &mut HeadEdit<'_, impl HeadMut>) {
         self.request.iter().for_each(|edit| edit.apply(head));
     }
 
-    /// Changes the head that goes to the client.
+    /// Edits the head of a response to the client.
     pub fn response(&self, head: &mut HeadEdit<'_, impl HeadMut>) {
         self.response.iter().for_each(|edit| edit.apply(head));
     }
@@ -77,7 +82,7 @@ impl Edit {
     }
 }
 
-/// Reads a name, with the reason for people.
+/// Parses a name. The error states the reason.
 pub(super) fn name(text: &str) -> Result<EditableName, PolicyError> {
     EditableName::new(text).map_err(|error| match error {
         NameError::Malformed => PolicyError::HeaderName(text.to_owned()),

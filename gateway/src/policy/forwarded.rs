@@ -1,21 +1,24 @@
-//! Who a client is, and what an endpoint is told about it: `X-Real-IP`, `X-Forwarded-*` and their relatives.
+//! The client's address, and the fields that describe the client to an endpoint: `X-Real-IP`,
+//! `X-Forwarded-*` and related ones.
 //!
-//! One function, [`ForwardedRules::client`], decides the client's address, for the log, limits, lists of networks,
-//! hashing and fields alike. It walks from who is nearest to us towards the client, as far as each is trusted to
-//! name the next (nginx's `real_ip_recursive`):
+//! One function, [`ForwardedRules::client`], determines the client's address for all uses: the log,
+//! limits, network lists, hashing and header fields. It starts at the nearest address and proceeds
+//! towards the client for as long as each address is trusted to name the next one (nginx's
+//! `real_ip_recursive`):
 //!
-//! | | nearest | fields |
+//! | | nearest address | header fields |
 //! |---|---|---|
-//! | nothing set | the peer | mean nothing |
+//! | default | the peer | ignored |
 //! | `use-forwarded-headers`, `enable-real-ip` | the peer | `forwarded-for-header`, from its end |
-//! | `use-proxy-protocol` | what the header of the connection says; its peer is trusted, or the connection would have been closed | mean nothing |
-//! | `use-proxy-protocol`, `use-forwarded-headers` | the same | `forwarded-for-header`, from its end |
+//! | `use-proxy-protocol`, `use-forwarded-headers` | as above | `forwarded-for-header`, from its end |
+//! | `use-proxy-protocol`, `use-forwarded-headers` | same | `forwarded-for-header`, from its end |
 //!
-//! By default nothing that a client says about itself is passed on as fact: our own values replace
-//! the incoming ones, which stay readable as `X-Original-Forwarded-*`. With `use-forwarded-headers`
-//! the fields of the nearest peer are kept where it is trusted, and its `X-Forwarded-Host` is the
-//! `Host` that endpoints get. ingress-nginx believes anybody's `X-Forwarded-Proto`, `-Host` and
-//! `-Port` then; so a client that comes past the proxies could skip the redirect to https.
+//! By default, claims of a client about itself are not passed on as facts: the gateway's values
+//! replace the received ones, which remain available as `X-Original-Forwarded-*`. With
+//! `use-forwarded-headers`, the fields of the nearest peer are kept if that peer is trusted, and
+//! its `X-Forwarded-Host` becomes the `Host` for endpoints. ingress-nginx accepts
+//! `X-Forwarded-Proto`, `-Host` and `-Port` from any peer in that mode, so a client that bypasses
+//! the proxies can avoid the redirect to https.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -41,7 +44,7 @@ static X_REAL_IP: HeaderName = HeaderName::from_static("x-real-ip");
 static X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 static X_SCHEME: HeaderName = HeaderName::from_static("x-scheme");
 
-/// What is believed, compiled. Made once for each change of the settings.
+/// Compiled trust settings. They are compiled once per change of the settings.
 #[derive(Debug)]
 pub struct ForwardedRules {
     /// `use-forwarded-headers`.
@@ -62,34 +65,34 @@ enum Peers {
     These(Networks),
 }
 
-/// Who has sent a request.
+/// The client of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Client {
-    /// Its address, in its canonical form.
+    /// The address in canonical form.
     pub address: IpAddr,
-    /// Whether the `X-Forwarded-*` fields of the request are believed.
+    /// Whether the `X-Forwarded-*` fields of the request are trusted.
     pub believed: bool,
 }
 
-/// What the fields of one request are made from.
+/// Inputs for the forwarding fields of one request.
 #[derive(Clone, Copy, Debug)]
 pub struct Forwarding<'a> {
-    /// The connection the request came on.
+    /// The connection on which the request arrived.
     pub connection: &'a ConnectionInfo,
-    /// Who has sent it.
+    /// The client of the request.
     pub client: Client,
-    /// Host and port the request is for.
+    /// Host and port of the request.
     pub authority: &'a HeaderValue,
-    /// The request's id, if it has one.
+    /// The request ID, if there is one.
     pub request_id: Option<&'a HeaderValue>,
-    /// What is believed.
+    /// The trust settings.
     pub rules: &'a ForwardedRules,
 }
 
 impl ForwardedRules {
     /// Compiles the settings.
     pub fn compile(settings: &Forwarded) -> Self {
-        // Translation passes on names of fields only.
+        // Translation sends only valid field names.
         let name = |text: &str, otherwise: &HeaderName| text.parse().unwrap_or_else(|_| otherwise.clone());
         Self {
             uses_headers: settings.use_headers,
@@ -108,7 +111,7 @@ impl ForwardedRules {
         }
     }
 
-    /// Whether this address, in its canonical form, may say for whom it speaks.
+    /// Returns whether `address`, in canonical form, is trusted to name the address before it.
     pub fn trusts(&self, address: IpAddr) -> bool {
         match &self.peers {
             Peers::Everybody => true,
@@ -116,22 +119,22 @@ impl ForwardedRules {
         }
     }
 
-    /// Whether the request says that its client used https, and this counts for nothing because of
-    /// its peer.
+    /// Returns whether the request claims that its client used https, but its peer is not trusted
+    /// to claim it.
     pub fn distrusts_https(&self, headers: &impl Fields, client: Client) -> bool {
         self.uses_headers
             && !client.believed
             && headers.first(&X_FORWARDED_PROTO).is_some_and(|proto| proto.eq_ignore_ascii_case(b"https"))
     }
 
-    /// Who has sent a request with these fields.
+    /// Determines the client of a request with these fields.
     pub fn client(&self, connection: &ConnectionInfo, headers: &impl Fields) -> Client {
         let mut client = connection.nearest();
         let reads_address = self.uses_headers || (self.real_ip && connection.proxied.is_none());
         if !reads_address || !self.trusts(client) {
             return Client { address: client, believed: false };
         }
-        // From the nearest proxy to the farthest, as far as there are addresses.
+        // From the nearest proxy to the farthest; stops at the first entry that is not an address.
         let lines = headers.lines(&self.for_header).rev();
         let entries = lines.flat_map(|line| line.rsplit(|byte| *byte == b','));
         for address in entries.map_while(entry_address) {
@@ -157,7 +160,7 @@ fn entry_address(entry: &[u8]) -> Option<IpAddr> {
     text.parse().ok().or_else(with_port).or_else(bracketed).map(|ip: IpAddr| ip.to_canonical())
 }
 
-/// The scheme that the client used, as far as we may believe it.
+/// Returns the scheme that the client used, from trusted fields or the connection.
 pub fn access_scheme<'h>(connection: &ConnectionInfo, headers: &'h impl Fields, client: Client) -> &'h [u8] {
     if connection.was_https() {
         return b"https";
@@ -165,7 +168,8 @@ pub fn access_scheme<'h>(connection: &ConnectionInfo, headers: &'h impl Fields, 
     believed(headers, &X_FORWARDED_PROTO, client).unwrap_or(connection.scheme().as_bytes())
 }
 
-/// The host that the client used, for redirects: a trusted `X-Forwarded-Host` that is one, else the authority.
+/// Returns the host that the client used, for redirects: a valid, trusted `X-Forwarded-Host`, else
+/// the authority.
 pub fn access_host<'h>(authority: &'h str, headers: &'h impl Fields, client: Client) -> &'h str {
     believed_host(headers, client)
         .filter(|value| is_authority(value))
@@ -173,7 +177,7 @@ pub fn access_host<'h>(authority: &'h str, headers: &'h impl Fields, client: Cli
         .unwrap_or(authority)
 }
 
-/// The client's own request id, or a new one: 32 hexadecimal digits.
+/// Returns the client's request ID, or a new one of 32 hexadecimal digits.
 pub fn request_id(headers: &impl Fields, settings: &GlobalSettings) -> Option<HeaderValue> {
     if let Some(value) = headers.first(&X_REQUEST_ID).filter(|value| !value.is_empty()) {
         return HeaderValue::from_bytes(value).ok();
@@ -186,7 +190,7 @@ pub fn request_id(headers: &impl Fields, settings: &GlobalSettings) -> Option<He
     HeaderValue::from_bytes(&digits).ok()
 }
 
-/// A non-empty field of the request, if there is a trusted proxy to have set it.
+/// Returns the value of a non-empty field, if the request came through a trusted proxy.
 fn believed<'h>(headers: &'h impl Fields, name: &HeaderName, client: Client) -> Option<&'h [u8]> {
     if !client.believed {
         return None;
@@ -194,7 +198,7 @@ fn believed<'h>(headers: &'h impl Fields, name: &HeaderName, client: Client) -> 
     headers.first(name).filter(|value| !value.is_empty())
 }
 
-/// Of several hosts, the one that the client named.
+/// Returns the first host of a trusted `X-Forwarded-Host`: the one that the client used.
 fn believed_host(headers: &impl Fields, client: Client) -> Option<&[u8]> {
     let value = believed(headers, &X_FORWARDED_HOST, client)?;
     let first = value.split(|byte| *byte == b',').next()?.trim_ascii();
@@ -202,7 +206,7 @@ fn believed_host(headers: &impl Fields, client: Client) -> Option<&[u8]> {
 }
 
 impl Forwarding<'_> {
-    /// Sets all fields on the head as the client sent it.
+    /// Sets all fields on the head as received from the client.
     pub fn apply(&self, head: &mut impl FieldsMut) {
         let Self { connection, client, authority, request_id, rules } = self;
         let map = &*head;
@@ -263,7 +267,7 @@ fn keep(head: &mut impl FieldsMut, name: &HeaderName, value: Option<HeaderValue>
     }
 }
 
-/// All values of a field as one (RFC 9110 §5.3).
+/// Returns all lines of a field as one value (RFC 9110 §5.3).
 fn join(head: &impl Fields, name: &HeaderName) -> Option<HeaderValue> {
     let mut lines = head.lines(name);
     let mut joined = lines.next()?.to_vec();
@@ -278,7 +282,7 @@ fn appended(before: &HeaderValue, address: &HeaderValue) -> HeaderValue {
     let mut list = before.as_bytes().to_vec();
     list.extend_from_slice(b", ");
     list.extend_from_slice(address.as_bytes());
-    // A value with an address behind it is a value.
+    // Cannot fail: a valid value followed by an address is valid.
     HeaderValue::try_from(list).unwrap_or_else(|_| address.clone())
 }
 

@@ -1,8 +1,9 @@
-//! Which requests go to the same endpoint: ingress-nginx `upstream-hash-by`. The key is made here; where it leads is the
-//! registry's to say.
+//! Hash keys of requests: ingress-nginx's `upstream-hash-by`. Requests with the same key go to the
+//! same endpoint. This module computes the key; the registry maps it to an endpoint.
 //!
-//! A request of which nothing fills the key in has none, and is balanced as any other, as with nginx's own `hash`.
-//! ingress-nginx hashes the empty text and sends all of them to one endpoint, which that has to carry alone.
+//! A request whose key is empty has no key and is balanced like any other request, as with nginx's
+//! own `hash`. ingress-nginx hashes the empty string instead, which sends all such requests to one
+//! endpoint.
 
 use std::num::NonZeroU32;
 
@@ -10,11 +11,11 @@ use super::error::PolicyError;
 use super::template::{Template, TemplateContext};
 use crate::message::fields::Fields;
 
-/// How keys are made, compiled.
+/// Compiled template of the key.
 #[derive(Debug)]
 pub struct HashBy {
     key: Template,
-    /// Endpoints of the group that a key chooses; without it, it chooses one endpoint.
+    /// Size of the endpoint group that a key selects; `None` selects a single endpoint.
     pub subset: Option<NonZeroU32>,
 }
 
@@ -22,12 +23,12 @@ impl HashBy {
     /// Compiles the template.
     ///
     /// # Errors
-    /// A field has a name that is none.
+    /// The name of a field is invalid.
     pub fn compile(policy: &sluice_config::HashBy) -> Result<Self, PolicyError> {
         Ok(Self { key: Template::compile(&policy.key)?, subset: policy.subset })
     }
 
-    /// The key of a request.
+    /// Returns the key of a request; `None` if it is empty.
     pub fn key<F: Fields>(&self, context: &TemplateContext<'_, F>) -> Option<Vec<u8>> {
         Some(self.key.fill(context)).filter(|key| !key.is_empty())
     }

@@ -1,5 +1,6 @@
-//! A set of fields from a ConfigMap (`proxy-set-headers`, `add-headers`, `custom-headers`, `auth-proxy-set-headers`),
-//! compiled. Each replaces whatever the head has of its name; one without a value takes it out, as nginx does.
+//! A compiled set of header fields from a ConfigMap (`proxy-set-headers`, `add-headers`,
+//! `custom-headers`, `auth-proxy-set-headers`). Each field replaces all fields of its name; an
+//! empty value removes them, as in nginx.
 
 use http::HeaderValue;
 
@@ -9,15 +10,15 @@ use super::template::{Template, TemplateContext};
 use crate::message::edit::{Edit, EditableName, HeadMut};
 use crate::message::fields::Fields;
 
-/// The fields.
+/// A set of header fields.
 #[derive(Debug, Default)]
 pub struct HeaderSet {
     fixed: FilledHeaders,
-    /// Those whose values depend on the request.
+    /// Fields whose values depend on the request.
     templates: Box<[(EditableName, Template)]>,
 }
 
-/// Fields with the values that they have for one request; without one, the field is taken out.
+/// Fields with their values for one request; `None` removes the field.
 #[derive(Clone, Debug, Default)]
 pub struct FilledHeaders(Box<[(EditableName, Option<HeaderValue>)]>);
 
@@ -25,7 +26,7 @@ impl HeaderSet {
     /// Compiles a set.
     ///
     /// # Errors
-    /// A field cannot be set.
+    /// A name or value is invalid, or a field must not be changed.
     pub fn compile(set: &sluice_config::HeaderSet) -> Result<Self, PolicyError> {
         let (mut fixed, mut templates) = (Vec::new(), Vec::new());
         for (text, template) in &set.fields {
@@ -37,8 +38,8 @@ impl HeaderSet {
                     fixed.push((name, (!value.is_empty()).then_some(value)));
                 }
                 template => {
-                    // Removed until it is filled: the client's own field never takes the place of
-                    // the operator's.
+                    // Removed until the template is evaluated, so that the client's field never
+                    // replaces the operator's.
                     fixed.push((name.clone(), None));
                     templates.push((name, template));
                 }
@@ -47,18 +48,19 @@ impl HeaderSet {
         Ok(Self { fixed: FilledHeaders(fixed.into()), templates: templates.into() })
     }
 
-    /// Whether a value depends on the request, so that the set must be [filled](Self::fill) for it.
+    /// Returns whether a value depends on the request. The set must then be [filled](Self::fill)
+    /// for each request.
     pub fn has_variables(&self) -> bool {
         !self.templates.is_empty()
     }
 
-    /// The fields whose values are the same for all requests, and the removal of all others.
+    /// Returns the constant fields, and removals of all others.
     pub fn fixed(&self) -> &FilledHeaders {
         &self.fixed
     }
 
-    /// All fields, with the values that they have for a request. What no field can have counts as no value: a path may
-    /// have a line break in it once it is decoded.
+    /// Returns all fields with their values for a request. An invalid value counts as empty: a
+    /// decoded path can contain a line break.
     pub fn fill<F: Fields>(&self, context: &TemplateContext<'_, F>) -> FilledHeaders {
         let filled = self.templates.iter().map(|(name, template)| {
             let value = HeaderValue::try_from(template.fill(context)).ok();
@@ -69,7 +71,7 @@ impl HeaderSet {
 }
 
 impl FilledHeaders {
-    /// Changes a head.
+    /// Edits a head.
     pub fn apply(&self, head: &mut Edit<'_, impl HeadMut>) {
         for (name, value) in &self.0 {
             match value {

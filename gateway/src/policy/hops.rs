@@ -1,39 +1,40 @@
-//! How many gateways a request has come through, so that one that leads back to this gateway comes to an end.
+//! Hop counter of requests, which ends forwarding loops.
 //!
-//! A Service whose endpoints are a gateway's own address, or another proxy in front of it, sends each request round
-//! until connections or descriptors run out. So every request that goes to an endpoint carries a count in a field of
-//! its own, and one that has been through too many gateways is answered with 508. The count is read before the
-//! fields that `Connection` names are dropped and set after it, so that no client can have it removed on the way.
+//! A Service whose endpoints are the gateway's own address, or another proxy in front of it, would
+//! forward each request in a circle until connections or descriptors run out. Therefore every
+//! request to an endpoint carries a hop count in a field of its own, and a request with too many
+//! hops is answered with 508. The count is read before the fields named by `Connection` are
+//! removed, and set after that, so a client cannot have it removed on the way.
 //!
-//! `Via` is the field that RFC 9110 §7.6.3 has for this, but endpoints behave differently when they see one (nginx,
-//! for one, stops compressing), and ingress-nginx sends none. A client that sends our field itself can only shorten
-//! its own way.
+//! RFC 9110 §7.6.3 defines `Via` for this purpose, but `Via` changes the behaviour of endpoints
+//! (nginx, for example, stops compressing), and ingress-nginx does not send it. A client that sends
+//! the field itself can only reduce its own number of hops.
 
 use http::header::{HeaderName, HeaderValue};
 
 use crate::message::fields::Fields;
 use crate::message::fields::FieldsMut;
 
-/// The field.
+/// The field that carries the count.
 pub(super) static X_SLUICE_HOPS: HeaderName = HeaderName::from_static("x-sluice-hops");
 
-/// Gateways that a request may come through. Programs that call one another through the gateway and pass on all
-/// fields that they got make chains too; those are not as long.
+/// Maximum number of gateways on the path of a request. Services that call each other through the
+/// gateway and pass on all received fields also form chains, but shorter ones.
 pub const MAX: u8 = 16;
 
-/// The counts, as texts: nothing is formatted for a request.
+/// The counts as strings, so that no number is formatted per request.
 const TEXTS: [&str; MAX as usize] =
     ["1", "2", "3", "4", "5", "6", "7", "8", "9", "10", "11", "12", "13", "14", "15", "16"];
 
-/// How many gateways a request says it has come through; what is no number counts as none.
+/// Returns the hop count of a request; 0 if the field is not a number.
 pub fn count(head: &impl Fields) -> u8 {
     let text = head.first(&X_SLUICE_HOPS).and_then(|value| str::from_utf8(value).ok());
-    // More digits than a count of ours has are too many hops, not none.
+    // A number that is too large counts as too many hops, not as none.
     text.filter(|text| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()))
         .map_or(0, |text| text.parse().unwrap_or(u8::MAX))
 }
 
-/// Counts this gateway in, on a request that came through `before` others.
+/// Sets the count of a request that passed `before` other gateways.
 pub fn apply(head: &mut impl FieldsMut, before: u8) {
     let text = TEXTS[usize::from(before.min(MAX - 1))];
     head.set(&X_SLUICE_HOPS, &HeaderValue::from_static(text));

@@ -1,10 +1,10 @@
 //! HTTP Strict Transport Security (RFC 6797): `hsts`, `hsts-max-age`, `hsts-include-subdomains` and
-//! `hsts-preload`. On every answer over https, in place of what the endpoint says.
+//! `hsts-preload`. Set on every response over https; replaces the endpoint's field.
 
 use http::HeaderValue;
 use sluice_config::Hsts;
 
-/// The value of `Strict-Transport-Security`.
+/// Returns the value of `Strict-Transport-Security`.
 pub fn value(hsts: &Hsts) -> HeaderValue {
     let mut text = format!("max-age={}", hsts.max_age);
     if hsts.include_subdomains {
@@ -13,7 +13,7 @@ pub fn value(hsts: &Hsts) -> HeaderValue {
     if hsts.preload {
         text.push_str("; preload");
     }
-    // Digits and fixed words are always a field value.
+    // Cannot fail: digits and fixed words form a valid value.
     HeaderValue::from_str(&text).unwrap_or(HeaderValue::from_static("max-age=31536000"))
 }
 

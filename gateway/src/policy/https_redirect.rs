@@ -1,7 +1,8 @@
-//! `ssl-redirect` and `force-ssl-redirect`: from http to https.
+//! `ssl-redirect` and `force-ssl-redirect`: redirects from http to https.
 //!
-//! As in ingress-nginx the Location is `https://`, the host without the client's port, and the target as sent but for a
-//! final slash, which is cut even of `/` and of a query, unless `preserve-trailing-slash` says otherwise.
+//! As in ingress-nginx, the Location consists of `https://`, the host without the client's port,
+//! and the target as received. A final slash is removed, even of `/` and of a query, unless
+//! `preserve-trailing-slash` is set.
 
 use http::StatusCode;
 use sluice_config::{GlobalSettings, HttpsRedirect, Locations};
@@ -11,7 +12,7 @@ use sluice_config::{GlobalSettings, HttpsRedirect, Locations};
 pub struct RedirectInput<'a> {
     /// Whether the connection has TLS.
     pub https: bool,
-    /// `http` or `https`; with `use-forwarded-headers` what the client's proxy says.
+    /// `http` or `https`; with `use-forwarded-headers`, the scheme that a trusted proxy reports.
     pub access_scheme: &'a [u8],
     /// Whether an object configures TLS for this host.
     pub host_has_tls: bool,
@@ -19,7 +20,7 @@ pub struct RedirectInput<'a> {
     pub path: &'a str,
 }
 
-/// Whether the request is redirected.
+/// Returns whether the request is redirected.
 pub fn applies(policy: &HttpsRedirect, settings: &GlobalSettings, input: &RedirectInput<'_>) -> bool {
     let force = policy.force.unwrap_or(settings.force_ssl_redirect);
     let ssl = policy.ssl.unwrap_or(settings.ssl_redirect);
@@ -27,17 +28,18 @@ pub fn applies(policy: &HttpsRedirect, settings: &GlobalSettings, input: &Redire
     wanted && input.access_scheme == b"http" && !exempt(settings, input.path)
 }
 
-/// `no-tls-redirect-locations`: what certificate authorities ask for over http.
+/// Returns whether `no-tls-redirect-locations` exempts the path, which certificate authorities
+/// fetch over http.
 fn exempt(settings: &GlobalSettings, path: &str) -> bool {
     settings.no_tls_redirect_locations.iter().any(|prefix| !prefix.is_empty() && path.starts_with(&**prefix))
 }
 
-/// `http-redirect-code`.
+/// Returns the status of `http-redirect-code`.
 pub fn status(settings: &GlobalSettings) -> StatusCode {
     StatusCode::from_u16(settings.http_redirect_code).unwrap_or(StatusCode::PERMANENT_REDIRECT)
 }
 
-/// Where it is redirected to. `host` has no port; `target` is path and query as sent.
+/// Returns the Location. `host` has no port; `target` is the path and query as received.
 pub fn location(own: &Locations, settings: &GlobalSettings, host: &str, target: &str) -> String {
     let target = match own.trailing_slash.unwrap_or(settings.preserve_trailing_slash) {
         true => target,

@@ -1,9 +1,11 @@
-//! `limit-rps`, `limit-rpm` and `limit-connections`: how much one client may ask for.
+//! `limit-rps`, `limit-rpm` and `limit-connections`: limits per client.
 //!
-//! Rates are leaky buckets as nginx has them, without delay: a client may be early by so many requests, and what comes
-//! earlier is refused and not counted. Connections are requests at a time, whatever connections they come on.
+//! Rates are leaky buckets as in nginx, without delay: a client may be early by a number of
+//! requests; earlier requests are refused and not counted. The limit of connections applies to
+//! concurrent requests, whatever connections they use.
 //!
-//! All rules of an Ingress share what a client has used, and so do all workers: limits are exact for the process.
+//! All rules of an Ingress and all workers share the usage of a client, so the limits are exact for
+//! the process.
 
 mod rates;
 mod requests;
@@ -20,38 +22,38 @@ use requests::Requests;
 
 pub(crate) use requests::Permit;
 
-/// The limits of a rule.
+/// The compiled limits of a rule.
 #[derive(Debug)]
 pub struct Limits {
     usage: Arc<Usage>,
-    /// Distinguishes the zone from others.
+    /// Hash of the zone, which separates its clients from those of other zones.
     zone: u64,
-    /// Requests at a time; 0 is any number.
+    /// Maximum number of concurrent requests; 0 stands for unlimited.
     connections: u32,
     per_second: Option<Rate>,
     per_minute: Option<Rate>,
     exempt: Networks,
 }
 
-/// So many requests in a time, in nanoseconds.
+/// A request rate, in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Rate {
-    /// From one request to the next.
+    /// Interval between two requests.
     interval: u64,
-    /// How much earlier one may come.
+    /// How much earlier than its due time a request may come.
     early: u64,
 }
 
-/// Why a request is refused.
+/// Reason for the refusal of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Excess {
-    /// Its client has too many under way (`limit-conn-status-code`).
+    /// Too many concurrent requests of the client (`limit-conn-status-code`).
     Connections,
-    /// It comes too early (`limit-req-status-code`).
+    /// The request comes too early (`limit-req-status-code`).
     Rate,
 }
 
-/// What clients have used, of all zones. Its size is fixed, however many clients come.
+/// Usage of all clients in all zones. Its size does not depend on the number of clients.
 #[derive(Debug)]
 struct Usage {
     began: Instant,
@@ -60,12 +62,13 @@ struct Usage {
     requests: Arc<Requests>,
 }
 
-/// Where limited rules find what clients have used. There is nothing while no rule is limited.
+/// Provides the usage tables to limited rules. They exist only while a rule is limited.
 #[derive(Debug, Default)]
 pub struct Limiter(Mutex<Weak<Usage>>);
 
 impl Limiter {
-    /// Not for requests: a rule keeps what it gets.
+    /// Returns the usage tables and creates them if needed. Takes a lock, so it is only called when
+    /// a rule is compiled.
     fn usage(&self) -> Arc<Usage> {
         let mut usage = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         usage.upgrade().unwrap_or_else(|| {
@@ -82,7 +85,7 @@ impl Limiter {
 }
 
 impl Limits {
-    /// `None` where nothing is limited.
+    /// Compiles the limits. Returns `None` if all are 0.
     pub fn compile(limits: &sluice_config::Limits, limiter: &Limiter) -> Option<Self> {
         let sluice_config::Limits { zone, connections, per_second, per_minute, burst, exempt } = limits;
         if [connections, per_second, per_minute].into_iter().all(|limit| *limit == 0) {
@@ -99,13 +102,13 @@ impl Limits {
         })
     }
 
-    /// Whether a client may ask for as much as it likes (`limit-allowlist`).
+    /// Returns whether `limit-allowlist` exempts the client from the limits.
     pub(crate) fn exempts(&self, client: IpAddr) -> bool {
         self.exempt.contains(client)
     }
 
-    /// Counts a request that came at this time, unless it is refused. The permit is held while it is under way. Requests
-    /// with the same `client` are those of one.
+    /// Counts a request that arrived at `now`, or refuses it. The permit must be held until the
+    /// request ends. Requests with an equal `client` belong to the same client.
     pub(crate) fn admit(&self, client: impl Hash, now: Instant) -> Result<Option<Permit>, Excess> {
         let key = |kind: u8| self.usage.hasher.hash_one((self.zone, kind, &client));
         let permit = match self.connections {
@@ -122,7 +125,7 @@ impl Limits {
         if let Some(rate) = self.per_minute
             && rates.charge(key(2), now, rate).is_none()
         {
-            // What is refused is not counted anywhere.
+            // A refused request is not counted by the other rate either.
             charge.into_iter().for_each(|charge| rates.refund(charge));
             return Err(Excess::Rate);
         }
@@ -131,13 +134,13 @@ impl Limits {
 }
 
 impl Rate {
-    /// `None` for no limit.
+    /// Returns `None` if there is no limit.
     fn new(requests: u32, per: Duration, burst: u32) -> Option<Self> {
         let per = u64::try_from(per.as_nanos()).unwrap_or(u64::MAX);
         let interval = per.checked_div(requests.into())?;
-        // nginx lets `rate * multiplier` requests be early.
+        // nginx accepts `rate * multiplier` early requests.
         let early = interval.saturating_mul(u64::from(requests).saturating_mul(burst.into()));
-        // Far enough from the end of the clock that nothing overflows: 97 years.
+        // Far enough below the maximum of the clock (97 years) that no sum overflows.
         Some(Self { interval, early: early.min(u64::MAX >> 2) })
     }
 }

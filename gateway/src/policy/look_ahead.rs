@@ -1,4 +1,4 @@
-//! Expressions with look-ahead, of which each part is searched in linear time.
+//! Regular expressions with look-ahead, each part of which is matched in linear time.
 
 use regex::bytes::Regex;
 use sluice_config::LookAheadRegex;
@@ -9,11 +9,13 @@ use crate::router::bounded_bytes_regex;
 #[derive(Debug)]
 pub(super) struct LookAheadMatcher {
     pattern: Regex,
-    /// Each with whether it must not be found.
+    /// Each condition, with a flag: true if it must not match.
     conditions: Box<[(Regex, bool)]>,
 }
 
 impl LookAheadMatcher {
+    /// Compiles the expression.
+    ///
     /// # Errors
     /// A part is malformed or too large.
     pub(super) fn compile(regex: &LookAheadRegex) -> Result<Self, regex::Error> {

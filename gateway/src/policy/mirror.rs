@@ -1,4 +1,4 @@
-//! Copies of requests to another place (`mirror-target` and its relatives), compiled.
+//! Compiled settings of mirrored requests (`mirror-target` and related annotations).
 
 use std::sync::Arc;
 
@@ -9,18 +9,18 @@ use super::external_auth::pool;
 use super::template::Template;
 use crate::registry::{Pool, Registry};
 
-/// Where requests of a rule are copied to.
+/// The destination of a rule's mirrored requests.
 #[derive(Debug)]
 pub struct Mirror {
-    /// Who gets the copies.
+    /// The pool that receives the copies.
     pub pool: Arc<Pool>,
-    /// The name that is asked for in TLS.
+    /// Server name for TLS (SNI).
     pub server_name: Option<Arc<str>>,
     /// The `Host` field of a copy.
     pub host: Template,
     /// Path and query of a copy.
     pub target: Template,
-    /// Whether bodies go along.
+    /// Whether copies include the body.
     pub body: bool,
 }
 
@@ -28,7 +28,7 @@ impl Mirror {
     /// Compiles the policy.
     ///
     /// # Errors
-    /// It cannot be carried out.
+    /// The pool is missing, or a template is invalid.
     pub fn compile(mirror: &config::Mirror, registry: &Registry) -> Result<Self, PolicyError> {
         Ok(Self {
             pool: pool(&mirror.pool, registry)?,

@@ -1,5 +1,5 @@
-//! Sets of networks, for a thousand entries as for one: sorted ranges of addresses that do not touch, so that a look-up is
-//! a binary search.
+//! Sets of networks: sorted, disjoint ranges of addresses. A lookup is a binary search, so it is
+//! fast for thousands of entries too.
 
 use std::net::IpAddr;
 
@@ -13,8 +13,8 @@ pub struct Networks {
 }
 
 impl Networks {
-    /// The union of these. Addresses of version 4 that are written as version 6 (RFC 4291 §2.5.5.2) are of version 4, as
-    /// those of clients are.
+    /// Returns the union of the networks. IPv4-mapped IPv6 networks (RFC 4291 §2.5.5.2) count as
+    /// IPv4, as client addresses do.
     pub fn compile(networks: &[Network]) -> Self {
         let (mut v4, mut v6) = (Vec::new(), Vec::new());
         for Network { address, prefix } in networks {
@@ -26,13 +26,13 @@ impl Networks {
                 (IpAddr::V6(address), _) => v6.push(range(address.into(), 128, *prefix)),
             }
         }
-        // A range of 32 bits has two ends of 32 bits.
+        // Cannot fail: both ends of a 32-bit range have 32 bits.
         let narrow =
             |(first, last): (u128, u128)| Some((u32::try_from(first).ok()?, u32::try_from(last).ok()?));
         Self { v4: merged(v4).into_iter().filter_map(narrow).collect(), v6: merged(v6).into() }
     }
 
-    /// Whether the address, in its canonical form, is in one of them.
+    /// Returns whether a network contains the address, which must be in canonical form.
     pub fn contains(&self, address: IpAddr) -> bool {
         match address {
             IpAddr::V4(address) => holds(&self.v4, u32::from(address)),
@@ -40,13 +40,13 @@ impl Networks {
         }
     }
 
-    /// Whether no address is.
+    /// Returns whether the set contains no address.
     pub fn is_empty(&self) -> bool {
         self.v4.is_empty() && self.v6.is_empty()
     }
 }
 
-/// The first and the last address of a network of so many bits.
+/// Returns the first and the last address of a network with addresses of `bits` bits.
 fn range(address: u128, bits: u8, prefix: u8) -> (u128, u128) {
     let free = u32::from(bits.saturating_sub(prefix));
     let hosts = 1_u128.checked_shl(free).map_or(u128::MAX, |count| count - 1);
@@ -112,7 +112,7 @@ mod tests {
             networks in prop::collection::vec((any::<u8>(), 20_u8..=32), 0..40),
             address in any::<u8>(),
         ) {
-            // Close together, so that they overlap and touch.
+            // Close to each other, so that they overlap and touch.
             let at = |low: u8| IpAddr::from([10, 0, low >> 4, low << 4]);
             let networks: Vec<Network> =
                 networks.into_iter().map(|(low, prefix)| Network { address: at(low), prefix }).collect();

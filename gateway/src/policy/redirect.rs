@@ -1,4 +1,4 @@
-//! Redirects that a rule asks for, of Ingress and Gateway API alike.
+//! Redirects of rules, for both Ingress and Gateway API.
 
 use std::sync::Arc;
 
@@ -7,10 +7,10 @@ use sluice_config::{Redirect, RedirectPath};
 
 use super::error::PolicyError;
 
-/// A redirect, checked.
+/// A validated redirect.
 #[derive(Clone, Debug)]
 pub struct RedirectTo {
-    /// The status of the answer.
+    /// The status of the response.
     pub status: StatusCode,
     scheme: Option<Arc<str>>,
     host: Option<Arc<str>>,
@@ -18,7 +18,7 @@ pub struct RedirectTo {
     path: RedirectPath,
 }
 
-/// What of the request goes into a Location.
+/// Inputs of a Location.
 #[derive(Clone, Copy, Debug)]
 pub struct Source<'a> {
     /// The scheme of the connection.
@@ -27,20 +27,23 @@ pub struct Source<'a> {
     pub host: &'a str,
     /// Host and port as the client wrote them.
     pub authority: &'a str,
-    /// The port that clients of the listener know.
+    /// The port of the listener as clients address it.
     pub declared_port: u16,
     /// The port of the socket.
     pub port: u16,
-    /// Path and query as sent.
+    /// Path and query as received.
     pub target: &'a str,
-    /// Without scheme and host, where nginx would add them (`relative-redirects`).
+    /// Omits scheme and host where nginx would add them (`relative-redirects`).
     pub relative: bool,
-    /// With the port of the socket there (`use-port-in-redirects`).
+    /// Includes the port of the socket there (`use-port-in-redirects`).
     pub names_port: bool,
 }
 
 impl RedirectTo {
-    /// Checks the status.
+    /// Validates the redirect.
+    ///
+    /// # Errors
+    /// The status is not 300 to 303, 307 or 308.
     pub fn compile(redirect: &Redirect) -> Result<Self, PolicyError> {
         let Redirect { status, scheme, host, port, path } = redirect;
         match status {
@@ -56,7 +59,7 @@ impl RedirectTo {
         })
     }
 
-    /// The host that the Location names; empty where neither the redirect nor the request has one.
+    /// Returns the host of the Location; empty if neither the redirect nor the request has one.
     pub fn host<'a>(&'a self, source: &Source<'a>) -> &'a str {
         if let RedirectPath::Url(url) = &self.path {
             return url;
@@ -64,7 +67,7 @@ impl RedirectTo {
         self.host.as_deref().unwrap_or(source.host)
     }
 
-    /// The Location.
+    /// Returns the Location.
     pub fn location(&self, source: &Source<'_>) -> String {
         let (path, query) = match source.target.split_once('?') {
             Some((path, query)) => (path, Some(query)),
@@ -81,8 +84,9 @@ impl RedirectTo {
         }
     }
 
-    /// Without a port of its own it names the well-known one of its own scheme, else the listener's; 80 of http and 443 of
-    /// https are left out (Gateway API, `HTTPRequestRedirectFilter`).
+    /// Builds an absolute URL. Without an explicit port, uses the well-known port of the redirect's
+    /// scheme, else the port of the listener. Omits port 80 for http and 443 for https (Gateway
+    /// API, `HTTPRequestRedirectFilter`).
     fn absolute(&self, source: &Source<'_>, rest: &[&str]) -> String {
         let scheme = self.scheme.as_deref().unwrap_or(source.scheme);
         let inherited = match &self.scheme {
@@ -94,7 +98,7 @@ impl RedirectTo {
     }
 }
 
-/// What nginx makes of a path: an absolute URL without a port, unless its settings say otherwise.
+/// Builds a Location as nginx does: an absolute URL without a port, unless settings change that.
 pub(crate) fn as_nginx(source: &Source<'_>, rest: &[&str]) -> String {
     if source.relative {
         return rest.concat();
@@ -103,7 +107,8 @@ pub(crate) fn as_nginx(source: &Source<'_>, rest: &[&str]) -> String {
     url(source.scheme, source.host, port.then_some(source.port), rest)
 }
 
-/// The same target on another host, as ingress-nginx writes it: always with a port, and less a final slash.
+/// Builds a URL for the same target on another host as ingress-nginx does: always with a port, and
+/// without a final slash.
 pub fn to_host(scheme: &str, host: &str, port: u16, target: &str) -> String {
     url(scheme, host, Some(port), &[target.strip_suffix('/').unwrap_or(target)])
 }

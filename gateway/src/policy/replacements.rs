@@ -1,8 +1,9 @@
-//! `proxy-cookie-domain`, `proxy-cookie-path`, `proxy-redirect-from` and `-to`: what is replaced in the cookies and
-//! redirects of endpoints, as nginx does it.
+//! `proxy-cookie-domain`, `proxy-cookie-path`, `proxy-redirect-from` and `-to`: replacements in the
+//! cookies and redirects of endpoints, as in nginx.
 //!
-//! Plain texts are compared with the whole domain in any case, and with the beginning of a path or URL. An expression is
-//! searched, and where it is found the whole text gives way.
+//! A plain string is compared with the whole domain, case-insensitively, or with the start of a
+//! path or URL. A regular expression is searched in the text; if it matches, the whole text is
+//! replaced.
 
 use http::header::{HeaderName, HeaderValue, LOCATION, REFRESH, SET_COOKIE};
 use regex::bytes::{Captures, Regex, RegexBuilder};
@@ -17,10 +18,10 @@ static SET_COOKIE_NAME: EditableName = EditableName::from_static("set-cookie");
 static LOCATION_NAME: EditableName = EditableName::from_static("location");
 static REFRESH_NAME: EditableName = EditableName::from_static("refresh");
 
-/// Bytes that an expression may have when compiled.
+/// Maximum size of a compiled expression in bytes.
 const SIZE_LIMIT: usize = 1 << 20;
 
-/// What a rule replaces, or all rules do.
+/// The replacements of a rule, or the global ones.
 #[derive(Clone, Debug, Default)]
 pub struct Replacements {
     cookie_domain: Override<Replacement>,
@@ -41,24 +42,24 @@ enum Pattern {
     Regex(Regex),
 }
 
-/// What is replaced in the responses to one request.
+/// The replacements for the responses to one request.
 #[derive(Clone, Copy, Debug)]
 pub struct InForce<'r> {
     own: &'r Replacements,
     of_all: &'r Replacements,
 }
 
-/// Which of two texts are compared how.
+/// How a plain string is compared.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Compared {
-    /// As a whole, in any case.
+    /// With the whole value, case-insensitively.
     Whole,
-    /// The one begins with the other.
+    /// With the start of the value.
     Beginning,
 }
 
 impl Replacements {
-    /// Nothing is replaced.
+    /// Replaces nothing.
     pub const NONE: Self = Self {
         cookie_domain: Override::Inherit,
         cookie_path: Override::Inherit,
@@ -66,10 +67,10 @@ impl Replacements {
         redirect_to: Override::Inherit,
     };
 
-    /// Compiles them; `None` where nothing is said.
+    /// Compiles the replacements. Returns `None` if there are none.
     ///
     /// # Errors
-    /// An expression or a template cannot be compiled.
+    /// An expression or a template is invalid.
     pub fn compile(replacements: &sluice_config::Replacements) -> Result<Option<Self>, PolicyError> {
         if *replacements == sluice_config::Replacements::default() {
             return Ok(None);
@@ -84,7 +85,7 @@ impl Replacements {
         }))
     }
 
-    /// Whether any text depends on the request.
+    /// Returns whether a replacement depends on the request.
     pub fn has_variables(&self) -> bool {
         let replacements = [&self.cookie_domain, &self.cookie_path];
         let mut replacements = replacements.into_iter().filter_map(Override::value);
@@ -93,7 +94,7 @@ impl Replacements {
             || self.redirect_to.value().is_some_and(Template::has_variables)
     }
 
-    /// The same with the texts that they have for one request.
+    /// Evaluates the variables for one request.
     pub fn fill<F: Fields>(&self, context: &TemplateContext<'_, F>) -> Self {
         let replacement = |one: &Override<Replacement>| {
             let fill =
@@ -146,7 +147,7 @@ impl Pattern {
         }
     }
 
-    /// What becomes of a text; `None` where it stays.
+    /// Returns the replaced text; `None` if `text` does not match.
     fn replace(&self, text: &[u8], to: &Template, compared: Compared) -> Option<Vec<u8>> {
         match self {
             Self::Text(from) => {
@@ -174,13 +175,14 @@ fn group_of<'t>(found: &Captures<'t>, group: &str) -> Option<&'t [u8]> {
 }
 
 impl<'r> InForce<'r> {
-    /// Those of a rule before those of all rules.
+    /// The replacements of the rule override those of all rules.
     pub fn new(own: &'r Replacements, of_all: &'r Replacements) -> Self {
         Self { own, of_all }
     }
 
-    /// Changes the head of an endpoint's response. `absolute` makes a URL of a path, where redirects are to have
-    /// one: as nginx does, only with a path that was put there.
+    /// Edits the head of an endpoint's response. `absolute` converts a path into a URL, if
+    /// redirects must be absolute. As in nginx, it is only applied to a path that a replacement
+    /// inserted.
     pub fn response(&self, head: &mut Edit<'_, impl HeadMut>, absolute: impl FnOnce(&str) -> Option<String>) {
         let Self { own, of_all } = self;
         let domain = own.cookie_domain.or(&of_all.cookie_domain);
@@ -211,7 +213,7 @@ impl<'r> InForce<'r> {
     }
 }
 
-/// What no field can have leaves the field as it was.
+/// Leaves the field unchanged if `value` is not a valid field value.
 fn set(head: &mut Edit<'_, impl HeadMut>, name: &EditableName, value: Vec<u8>) {
     if let Ok(value) = HeaderValue::try_from(value) {
         head.set(name, &value);
@@ -235,7 +237,7 @@ fn cookies(head: &mut Edit<'_, impl HeadMut>, domain: Option<&Replacement>, path
     }
 }
 
-/// A cookie with other attributes; `None` where it stays as it is.
+/// Returns the cookie with replaced attributes; `None` if nothing changes.
 fn rewritten(cookie: &[u8], domain: Option<&Replacement>, path: Option<&Replacement>) -> Option<Vec<u8>> {
     let mut parts = cookie.split(|byte| *byte == b';');
     let mut out = parts.next()?.to_vec();
@@ -250,7 +252,7 @@ fn rewritten(cookie: &[u8], domain: Option<&Replacement>, path: Option<&Replacem
     changed.then_some(out)
 }
 
-/// An attribute of this name with another value.
+/// Returns the attribute `name` with its value replaced; `None` if it is not this attribute.
 fn attribute(
     part: &[u8],
     name: &[u8],
@@ -264,7 +266,7 @@ fn attribute(
     }
     let mut value = part[equals + 1..].trim_ascii_end();
     let mut kept = equals + 1;
-    // A dot before a domain means nothing (RFC 6265 §5.2.3) and stays.
+    // A leading dot of a domain has no meaning (RFC 6265 §5.2.3) and is kept.
     if compared == Compared::Whole && value.first() == Some(&b'.') {
         (value, kept) = (&value[1..], kept + 1);
     }

@@ -1,8 +1,10 @@
-//! What rules name by a key and other objects hold: users, header sets, certificate authorities.
+//! Resources: the content of other objects that rules refer to by a key, such as users, header sets
+//! and certificate authorities.
 //!
-//! A compiled route holds the [`Slot`] of its resource and not the content, so that an edited Secret swaps the content
-//! of one slot and touches no route. A slot is there from the first route or delta that names it. While it is empty,
-//! what it is for cannot be done, and whoever reads it must close the route.
+//! A compiled route holds the [`Slot`] of a resource, not its content. An edit of a Secret replaces
+//! the content of one slot and leaves all routes untouched. A slot is created by the first route or
+//! delta that refers to it. While it is empty, its policy cannot work, and the code that reads it
+//! must close the route.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -18,13 +20,13 @@ use super::error::PolicyError;
 use super::header_set::HeaderSet;
 use crate::tls::Identity;
 
-/// The place of one resource.
+/// Holder of the current content of one resource.
 pub struct Slot<T> {
     content: ArcSwapOption<T>,
 }
 
-/// All resources that a delta has brought or a route names. Changed by [`apply`](crate::apply::apply) alone; requests
-/// look at slots and never here.
+/// All resources that a delta contains or a route refers to. Only [`apply`](crate::apply::apply)
+/// changes them; requests read slots and never this map.
 #[derive(Debug, Default)]
 pub struct Resources {
     slots: Mutex<HashMap<ResourceKey, AnySlot>>,
@@ -40,12 +42,12 @@ enum AnySlot {
 }
 
 impl<T> Slot<T> {
-    /// The content as it is now, without a lock.
+    /// Returns the current content, without taking a lock.
     pub fn load(&self) -> Guard<Option<Arc<T>>> {
         self.content.load()
     }
 
-    /// The same, to keep.
+    /// Returns the current content as an `Arc` that can be kept.
     pub fn load_full(&self) -> Option<Arc<T>> {
         self.content.load_full()
     }
@@ -61,7 +63,7 @@ impl<T> Default for Slot<T> {
     }
 }
 
-/// Contents may be secret.
+/// Omits the content, which may be secret.
 impl<T> fmt::Debug for Slot<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Slot").field("is_filled", &self.content.load().is_some()).finish()
@@ -69,10 +71,10 @@ impl<T> fmt::Debug for Slot<T> {
 }
 
 impl Resources {
-    /// The users of this key.
+    /// Returns the slot of the users with this key.
     ///
     /// # Errors
-    /// The key is not one of users.
+    /// The key does not refer to users.
     pub fn credentials(&self, key: &ResourceKey) -> Result<Arc<Slot<Credentials>>, PolicyError> {
         match self.slot(key) {
             AnySlot::Credentials(slot) => Ok(slot),
@@ -80,10 +82,10 @@ impl Resources {
         }
     }
 
-    /// The users of this key, with digests of their passwords.
+    /// Returns the slot of the users with digests of their passwords with this key.
     ///
     /// # Errors
-    /// The key is not one of such users.
+    /// The key does not refer to such users.
     pub fn digests(&self, key: &ResourceKey) -> Result<Arc<Slot<DigestCredentials>>, PolicyError> {
         match self.slot(key) {
             AnySlot::Digests(slot) => Ok(slot),
@@ -91,10 +93,10 @@ impl Resources {
         }
     }
 
-    /// The header set of this key.
+    /// Returns the slot of the header set with this key.
     ///
     /// # Errors
-    /// The key is not one of a header set.
+    /// The key does not refer to a header set.
     pub fn headers(&self, key: &ResourceKey) -> Result<Arc<Slot<HeaderSet>>, PolicyError> {
         match self.slot(key) {
             AnySlot::Headers(slot) => Ok(slot),
@@ -102,10 +104,10 @@ impl Resources {
         }
     }
 
-    /// The certificate authorities of this key.
+    /// Returns the slot of the certificate authorities with this key.
     ///
     /// # Errors
-    /// The key is not one of certificate authorities.
+    /// The key does not refer to certificate authorities.
     pub fn authorities(&self, key: &ResourceKey) -> Result<Arc<Slot<CaBundle>>, PolicyError> {
         match self.slot(key) {
             AnySlot::Authorities(slot) => Ok(slot),
@@ -113,10 +115,11 @@ impl Resources {
         }
     }
 
-    /// What endpoints are trusted by and shown, of this key.
+    /// Returns the slot of the identity with this key: the authorities that verify endpoints, and
+    /// the client certificate for them.
     ///
     /// # Errors
-    /// The key is not one of that.
+    /// The key does not refer to an identity.
     pub fn endpoint_identity(&self, key: &ResourceKey) -> Result<Arc<Slot<Identity>>, PolicyError> {
         match self.slot(key) {
             AnySlot::Identity(slot) => Ok(slot),
@@ -124,8 +127,8 @@ impl Resources {
         }
     }
 
-    /// Takes new contents in. One that cannot be used leaves its slot empty: the content before it may be what was
-    /// taken back.
+    /// Stores new contents. An unusable content leaves its slot empty, because the previous content
+    /// may be the one that was revoked.
     pub(crate) fn apply(&self, delta: &Delta) -> Vec<Refusal> {
         let mut refused = Vec::new();
         for change in &delta.resources {
@@ -143,7 +146,7 @@ impl Resources {
         refused
     }
 
-    /// Carries out the removals of the same delta.
+    /// Applies the removals of the delta.
     pub(crate) fn remove(&self, delta: &Delta) {
         let removed = delta.resources.iter().filter(|change| matches!(change, Change::Remove(_)));
         let mut slots = self.slots();
@@ -163,7 +166,8 @@ impl Resources {
     }
 
     fn slots(&self) -> MutexGuard<'_, HashMap<ResourceKey, AnySlot>> {
-        // Each change of the map is one step: a panic elsewhere leaves nothing half done.
+        // Poisoning can be ignored: each change of the map is a single step, so a panic leaves it
+        // consistent.
         self.slots.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -219,7 +223,7 @@ impl AnySlot {
         }
     }
 
-    /// Whether it has a content, or somebody besides this map knows it.
+    /// Returns whether the slot has content or is referred to outside of this map.
     fn is_needed(&self) -> bool {
         match self {
             Self::Credentials(slot) => slot.load().is_some() || Arc::strong_count(slot) > 1,

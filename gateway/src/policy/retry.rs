@@ -1,7 +1,8 @@
-//! `proxy-next-upstream`, `-tries` and `-timeout`: when a failed try is followed by another.
+//! `proxy-next-upstream`, `-tries` and `-timeout`: conditions for another attempt after a failed
+//! one.
 //!
-//! A request that may have reached an endpoint is sent again only if its method is idempotent or the operator
-//! allowed it (`non_idempotent`); nginx counts POST, LOCK and PATCH as not idempotent.
+//! A request that may have reached an endpoint is only repeated if its method is idempotent or the
+//! setting `non_idempotent` allows it. Like nginx, POST, LOCK and PATCH count as not idempotent.
 
 use std::time::{Duration, Instant};
 
@@ -11,14 +12,15 @@ use sluice_config::{GlobalSettings, NextUpstream, Retry};
 use super::timeouts::resolve_optional;
 use crate::failure::{Failure, FailureKind};
 
-/// Attempts of one request, whatever `proxy-next-upstream-tries` says. An endpoint that takes no connections is ejected,
-/// so that more of them would only ask again what has just been answered.
+/// Maximum number of attempts per request, whatever `proxy-next-upstream-tries` says. Endpoints
+/// that refuse connections are ejected, so more attempts would only repeat recent failures.
 pub const MOST_ATTEMPTS: u32 = 16;
 
-/// How long after the first attempt another may begin where nobody sets `proxy-next-upstream-timeout`.
+/// How long after the first attempt another one may start if `proxy-next-upstream-timeout` is not
+/// set.
 const LONGEST_WINDOW: Duration = Duration::from_secs(600);
 
-/// The rule's settings met with the global ones, for one request.
+/// Retry settings for one request, resolved from the rule and the global settings.
 #[derive(Clone, Copy, Debug)]
 pub struct RetryPolicy {
     on: NextUpstream,
@@ -27,23 +29,23 @@ pub struct RetryPolicy {
     idempotent: bool,
 }
 
-/// How far a request has come with its tries.
+/// The attempts of a request so far.
 #[derive(Clone, Copy, Debug)]
 pub struct Progress {
-    /// Tries that count, the failed one included.
+    /// Number of counted attempts, including the failed one.
     pub tries: u32,
-    /// When the first began.
+    /// Start of the first attempt.
     pub first: Instant,
-    /// How many endpoints there are.
+    /// Number of endpoints.
     pub endpoints: usize,
 }
 
 impl RetryPolicy {
-    /// Resolves the settings for a request of this method.
+    /// Resolves the settings for a request with this method.
     pub fn new(own: &Retry, settings: &GlobalSettings, method: &Method) -> Self {
         let on = own.on.unwrap_or(settings.next_upstream);
         Self {
-            // `retry-non-idempotent` holds for rules with conditions of their own as well.
+            // `retry-non-idempotent` also applies to rules with conditions of their own.
             on: NextUpstream {
                 non_idempotent: on.non_idempotent || settings.next_upstream.non_idempotent,
                 ..on
@@ -54,12 +56,12 @@ impl RetryPolicy {
         }
     }
 
-    /// What is left of the time in which attempts may begin.
+    /// Returns the remaining time in which an attempt may start.
     pub fn time_left(&self, first: Instant) -> Duration {
         self.window.saturating_sub(first.elapsed())
     }
 
-    /// Whether a try that brought no response head is followed by another.
+    /// Returns whether to retry after an attempt that failed before its response head.
     pub fn after_failure(&self, failure: &Failure, progress: &Progress) -> bool {
         let wanted = match failure.kind {
             FailureKind::Connect | FailureKind::Handshake | FailureKind::Broken | FailureKind::Shortage => {
@@ -71,7 +73,7 @@ impl RetryPolicy {
             | FailureKind::SendTimeout => self.on.timeout,
             FailureKind::InvalidHead => self.on.invalid_header,
             FailureKind::Client | FailureKind::ClientTimeout | FailureKind::ClientMalformed => false,
-            // Nor would another endpoint change these.
+            // Another endpoint would not help here either.
             FailureKind::BodyTooLarge | FailureKind::Storage | FailureKind::Memory => false,
         };
         wanted
@@ -81,12 +83,12 @@ impl RetryPolicy {
             && self.has_try_left(progress)
     }
 
-    /// Whether a response with this status is dropped for another try.
+    /// Returns whether to drop a response with this status and retry.
     pub fn after_status(&self, status: StatusCode, replayable: bool, progress: &Progress) -> bool {
         self.names_status(status) && replayable && self.may_repeat() && self.has_try_left(progress)
     }
 
-    /// Whether the conditions name this status.
+    /// Returns whether the conditions include this status.
     pub fn names_status(&self, status: StatusCode) -> bool {
         match status.as_u16() {
             403 => self.on.http_403,
@@ -100,14 +102,15 @@ impl RetryPolicy {
         }
     }
 
-    /// Whether a request may go again, to the same endpoint over a new connection, because the pooled one that it
-    /// was sent over had been closed. That is no attempt, but it is a retry after an error: where errors are no
-    /// condition (`off` above all), nginx answers 502, and so do we.
+    /// Returns whether a request may be sent again to the same endpoint over a new connection,
+    /// because the endpoint had closed the pooled connection. This does not count as an attempt,
+    /// but it is a retry after an error: if errors are not a condition (for example with `off`),
+    /// the answer is 502, as in nginx.
     pub fn after_stale(&self) -> bool {
         self.on.error
     }
 
-    /// Whether a request that may have reached an endpoint may be sent again.
+    /// Returns whether a request that may have reached an endpoint may be sent again.
     pub fn may_repeat(&self) -> bool {
         self.idempotent || self.on.non_idempotent
     }

@@ -1,9 +1,10 @@
-//! `rewrite-target`: another path and query for the endpoint, with parts of the client's path in it.
+//! `rewrite-target`: replaces the path and query for the endpoint; groups of the expression insert
+//! parts of the client's path.
 //!
-//! As in nginx, whose rules are visible to every backend behind a rewriting route: the expression is searched in the
-//! normalised path, which is decoded; the result replaces the whole path, and is escaped again on its way out. So
-//! `%20` arrives as `%20`, and `%2F` as the slash that it was matched as. The client's query stays, behind that of
-//! the template where it has one.
+//! The rules are those of nginx, because they are visible to each backend of a rewriting route. The
+//! expression is searched in the normalised, decoded path; the result replaces the whole path and
+//! is escaped again. `%20` thus arrives as `%20`, and `%2F` as the slash that the expression
+//! matched. The client's query is kept, and follows the query of the template, if there is one.
 
 use std::ops::Range;
 
@@ -18,7 +19,7 @@ use crate::router::{bounded_regex, normal_bytes};
 
 static X_FORWARDED_PREFIX: EditableName = EditableName::from_static("x-forwarded-prefix");
 
-/// A rewriting, compiled.
+/// A compiled rewrite.
 #[derive(Debug)]
 pub struct Rewrite {
     pattern: Option<PathExpression>,
@@ -28,11 +29,11 @@ pub struct Rewrite {
     forwarded_prefix: Option<Box<[Part]>>,
 }
 
-/// The query of a target.
+/// The query of a template.
 #[derive(Debug)]
 struct OwnQuery {
     parts: Box<[Part]>,
-    /// The client's query comes behind it.
+    /// Whether the client's query is appended.
     appends: bool,
 }
 
@@ -44,37 +45,37 @@ enum Part {
     Variable(Template),
 }
 
-/// How the path is searched.
+/// The expression that is searched in the path.
 #[derive(Debug)]
 enum PathExpression {
     Simple(SimpleExpression),
     Other(Regex),
 }
 
-/// What a request becomes.
+/// Result of a rewrite.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Rewritten {
-    /// It goes to its endpoint like this.
+    /// The request is forwarded with these changes.
     Outgoing(Outgoing),
-    /// Its client is sent here.
+    /// The client is redirected to this Location.
     Location(String),
 }
 
-/// What changes in a head that goes to an endpoint.
+/// Changes of the head of a request to an endpoint.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Outgoing {
     target: RequestTarget,
-    /// The field of that name; an empty value removes it.
+    /// Value of `X-Forwarded-Prefix`; an empty value removes the field.
     forwarded_prefix: Option<HeaderValue>,
 }
 
 impl Outgoing {
-    /// Path and query as the endpoint gets them.
+    /// Returns the path and query for the endpoint.
     pub(crate) fn target(&self) -> &str {
         self.target.as_str()
     }
 
-    /// Changes the head of an attempt.
+    /// Edits the head of an attempt.
     pub fn apply(&self, head: &mut Edit<'_, impl RequestMut>) {
         head.set_target(&self.target);
         match &self.forwarded_prefix {
@@ -95,7 +96,7 @@ impl PathExpression {
             .map_err(|error| PolicyError::Rewrite(format!("expression `{pattern}`: {error}")))
     }
 
-    /// How many groups it has, with the whole as the first.
+    /// Returns the number of groups, including the whole match.
     fn groups(&self) -> usize {
         match self {
             Self::Simple(expression) => expression.groups(),
@@ -105,8 +106,11 @@ impl PathExpression {
 }
 
 impl Rewrite {
-    /// Compiles the expression. Fails on one that is malformed or too large, and on a template that names a group
-    /// which it does not have.
+    /// Compiles a rewrite.
+    ///
+    /// # Errors
+    /// The expression is malformed or too large, a template refers to a group that it does not
+    /// have, or a query contains invalid characters.
     pub fn compile(rewrite: &sluice_config::Rewrite) -> Result<Self, PolicyError> {
         let sluice_config::Rewrite { pattern, path, query, redirects, forwarded_prefix } = rewrite;
         let pattern = pattern.as_deref().map(PathExpression::compile).transpose()?;
@@ -133,7 +137,7 @@ impl Rewrite {
         })
     }
 
-    /// `None` where the expression does not match.
+    /// Returns the match; `None` if the expression does not match.
     fn search<'p>(&self, path: &'p str) -> Option<Found<'p>> {
         match &self.pattern {
             None => Some(Found::Nowhere),
@@ -142,9 +146,12 @@ impl Rewrite {
         }
     }
 
-    /// What becomes of a request. `target` is what the client sent, `path` its path, normalised;
-    /// `fill` fills in a variable. `None` where the expression does not match: then nothing
-    /// changes. An error where the result is nothing that can be sent.
+    /// Rewrites a request. `target` is the target as received, `path` its normalised path, and
+    /// `fill` evaluates a variable. Returns `None` if the expression does not match; the request is
+    /// not changed then.
+    ///
+    /// # Errors
+    /// The result is not a valid request target.
     pub fn apply(
         &self,
         target: &str,
@@ -156,7 +163,8 @@ impl Rewrite {
             None => (target, None),
         };
         let Some(found) = self.search(path) else { return Ok(None) };
-        // A path that is no UTF-8 was matched with a stand-in for what cannot be read; what goes on is what came.
+        // If the path is not UTF-8, the expression searched a lossy copy. The result uses the
+        // original bytes.
         let bytes = match path.contains(char::REPLACEMENT_CHARACTER) {
             true => Some(normal_bytes(raw_path).map_err(|_| NoTarget)?),
             false => None,
@@ -165,7 +173,7 @@ impl Rewrite {
         let mut text = String::with_capacity(target.len() + 16);
         let coded = raw_path.contains(['%', '+']);
         match self.redirects {
-            // As nginx quotes a Location.
+            // Escaped like a Location in nginx.
             true => groups.expand(&self.path, &mut text, |part, out| match coded {
                 true => escape(part, out, is_plain_in_query),
                 false => escape(part, out, is_of_query),
@@ -213,13 +221,14 @@ impl Rewrite {
     }
 }
 
-/// A rewritten request that no head can carry. It gets 400, because only what the client sent can have made it so.
+/// The result of a rewrite is not a valid request target. The status is 400, because only the
+/// client's input can cause this.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NoTarget;
 
-/// The match of the expression in a path, with its groups.
+/// A match of the expression, with its groups.
 enum Found<'a> {
-    /// No match.
+    /// No expression, and therefore no groups.
     Nowhere,
     Captures(Captures<'a>),
     Places(Places),
@@ -235,13 +244,13 @@ impl Found<'_> {
     }
 }
 
-/// What the expression has found.
+/// The groups of a match and the variables of the request.
 struct Groups<'a> {
     found: Found<'a>,
     path: &'a str,
-    /// The path as bytes, where it is no UTF-8.
+    /// The path as bytes, if it is not UTF-8.
     bytes: Option<&'a [u8]>,
-    /// Fills in a variable.
+    /// Evaluates a variable.
     fill: &'a dyn Fn(&Template) -> Vec<u8>,
 }
 
@@ -264,8 +273,8 @@ impl Groups<'_> {
         }
     }
 
-    /// As nginx does it, groups are escaped by `escape_group`, and variables are taken as they are,
-    /// except for what no query can have.
+    /// Appends a template. As in nginx, groups are escaped by `escape_group`, and variables are
+    /// inserted unchanged, except for characters that a query cannot contain.
     fn expand(&self, template: &[Part], out: &mut String, escape_group: impl Fn(&[u8], &mut String)) {
         for part in template {
             match part {
@@ -293,7 +302,7 @@ impl Part {
     }
 }
 
-/// The bytes that two places in their lossy reading stand for.
+/// Returns the bytes for the range `start..end` of the lossy decoding of `bytes`.
 fn original(bytes: &[u8], start: usize, end: usize) -> &[u8] {
     let place = |wanted: usize| {
         let (mut lossy, mut real) = (0, 0);
@@ -328,17 +337,17 @@ fn escape(bytes: &[u8], out: &mut String, is_plain: impl Fn(u8) -> bool) {
     }
 }
 
-/// What nginx does not escape in a path that it has changed.
+/// Characters that nginx does not escape in a rewritten path.
 fn is_plain_in_path(byte: u8) -> bool {
     matches!(byte, b'!' | b'$' | b'&'..=b';' | b'=' | b'@'..=b'[' | b']' | b'_' | b'a'..=b'z' | b'~')
 }
 
-/// What nginx does not escape of a path that becomes part of a query.
+/// Characters that nginx does not escape if a part of a path is inserted into a query.
 fn is_plain_in_query(byte: u8) -> bool {
     is_plain_in_path(byte) && !matches!(byte, b'&' | b'+' | b';')
 }
 
-/// What can stand in a query at all.
+/// Characters that a query may contain.
 fn is_of_query(byte: u8) -> bool {
     is_plain_in_path(byte) || matches!(byte, b'%' | b'?')
 }

@@ -1,19 +1,21 @@
-//! Which clients misread `SameSite=None`: they drop such a cookie, or take it for `Strict`. Told by the User-Agent, as
-//! ingress-nginx does (after Chromium's list of incompatible clients).
+//! Detection of clients that misinterpret `SameSite=None`: they drop the cookie or treat it as
+//! `Strict`. Detected by `User-Agent` as in ingress-nginx (after Chromium's list of incompatible
+//! clients).
 
 use http::header::USER_AGENT;
 use memchr::memmem;
 
 use crate::message::fields::Fields;
 
-/// Whether the client that sent these fields is one of them.
+/// Returns whether the client that sent these fields is incompatible.
 pub fn misreads_none(headers: &impl Fields) -> bool {
     headers.first(&USER_AGENT).is_some_and(is_listed)
 }
 
 fn is_listed(agent: &[u8]) -> bool {
     let has = |text: &str| memmem::find(agent, text.as_bytes()).is_some();
-    // Chrome 51 to 66; the versions around them have no users left to get wrong.
+    // Chrome 51 to 66. The patterns match a few older and newer versions, which are no longer in
+    // use.
     has("Chrome/4")
         || has("Chrome/5")
         || has("Chrome/6")

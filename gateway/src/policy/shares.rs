@@ -1,14 +1,15 @@
-//! Shares of a stream of requests that are exact: of as many requests in a row as all shares together count (100, where they
-//! are percents), counted from the first, each share gets precisely its number.
+//! Exact distribution of requests by weight: in each round of requests (100 requests, if weights
+//! are percentages), each share receives precisely its number of requests.
 //!
-//! The requests of such a round are dealt in an order that steps through all places by nearly an irrational part of the
-//! round. So they mix evenly over a few requests already, and a draw costs one addition to a counter. Each round has a step
-//! and a beginning of its own, so that clients which come in a fixed order do not meet the same side each time.
+//! Consecutive requests of a round step through its places by a nearly irrational fraction of the
+//! round. Shares thus mix evenly over a few requests, and a draw costs one addition to a counter.
+//! Each round has a step and a start of its own, so that clients whose requests arrive in a fixed
+//! order do not always get the same share.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Parts of a round that the places of requests differ by: hard to meet by small fractions, also when they are rounded to a
-/// step of 100 or 1,000 places.
+/// Fractions of a round used as steps. They are badly approximated by small fractions, even after
+/// rounding to a round of 100 or 1,000 places.
 const STEPS: [f64; 6] = [
     0.414_213_562_37, // √2 - 1
     0.585_786_437_63,
@@ -18,26 +19,27 @@ const STEPS: [f64; 6] = [
     0.276_393_202_25,
 ];
 
-/// The longest round. Shares whose common round would be longer are rounded to it.
+/// Maximum length of a round. Shares with a longer common round are rounded to it.
 const LONGEST: u64 = 1 << 32;
 
-/// Shares of requests.
+/// A distribution of requests.
 #[derive(Debug)]
 pub struct Shares {
-    /// Where each share ends in a round, the first beginning at 0; behind the last is nobody's.
+    /// End of each share in a round; the first share starts at 0. Places after the last end belong
+    /// to no share.
     ends: Box<[u64]>,
-    /// Requests of a round.
+    /// Number of requests in a round.
     round: u64,
-    /// Coprime with the round, so that each place of it is met once.
+    /// Coprime with the round, so that a round visits each place once.
     steps: [u64; STEPS.len()],
-    /// Requests so far.
+    /// Number of requests so far.
     turn: AtomicU64,
     seed: u64,
 }
 
 impl Shares {
-    /// Each is a weight and what it is a share of; a total of 0 counts as 1. Where all are more than the whole, the later
-    /// ones get less.
+    /// Creates a distribution from pairs of weight and total; a total of 0 counts as 1. If the sum
+    /// exceeds the whole, the later shares are reduced.
     pub fn new(shares: impl ExactSizeIterator<Item = (u32, u32)> + Clone) -> Self {
         let whole = |total: u32| u64::from(total.max(1));
         let common = shares.clone().fold(1, |common, (_, total)| common_multiple(common, whole(total)));
@@ -58,11 +60,11 @@ impl Shares {
         }
     }
 
-    /// Whose turn it is; `None` for what is nobody's share.
+    /// Draws the share for the next request; `None` if no share receives it.
     pub fn draw(&self) -> Option<usize> {
         match self.ends.last().copied().unwrap_or(0) {
             0 => return None,
-            // Most canaries come to this in the end.
+            // The final state of most canaries.
             all if all == self.round && self.ends.len() == 1 => return Some(0),
             _ => {}
         }
@@ -72,7 +74,7 @@ impl Shares {
         (share < self.ends.len()).then_some(share)
     }
 
-    /// The place in its round of a request.
+    /// Returns the place of a request in its round.
     fn place(&self, round: u64, turn: u64) -> u64 {
         let bits = mix(self.seed.wrapping_add(round));
         let step = self.steps[bits as usize % self.steps.len()];
@@ -82,7 +84,7 @@ impl Shares {
     }
 }
 
-/// The step nearest to a part of a round that meets all of its places.
+/// Returns the step nearest to the fraction `part` of a round that visits all places.
 fn step(part: f64, round: u64) -> u64 {
     let wanted = ((part * round as f64) as u64).max(1);
     let mut near = (0..round).flat_map(|off| [wanted + off, wanted.saturating_sub(off)]);
@@ -93,7 +95,7 @@ fn common_multiple(one: u64, other: u64) -> u64 {
     (one / divisor(one, other)).saturating_mul(other)
 }
 
-/// The greatest common divisor.
+/// Returns the greatest common divisor.
 fn divisor(mut one: u64, mut other: u64) -> u64 {
     while other > 0 {
         (one, other) = (other, one % other);
@@ -101,7 +103,7 @@ fn divisor(mut one: u64, mut other: u64) -> u64 {
     one
 }
 
-/// Bits that have nothing to do with those of the next number (SplitMix64).
+/// Returns pseudo-random bits for a number (SplitMix64).
 fn mix(number: u64) -> u64 {
     let bits = number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
     let bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -156,7 +158,7 @@ mod tests {
         }
     }
 
-    /// However many requests have come, a share is never more than a few away from what it should be.
+    /// After any number of requests, a share deviates by only a few requests from its exact value.
     #[test]
     fn shares_mix_evenly_within_a_round() {
         for (weight, total) in [(20, 100), (50, 100), (1, 100), (300, 1000), (5000, 100_000)] {
@@ -182,14 +184,14 @@ mod tests {
         assert_eq!(taken, 3700);
     }
 
-    /// A client that asks for two things in turn is not sent to one side with each.
+    /// A client that alternates between two requests does not get one share for each of them.
     #[test]
     fn clients_that_come_in_turns_meet_both_sides() {
         let shares = Shares::new([(1, 100)].into_iter());
         let taken: Vec<usize> = (0..20_000).filter(|_| shares.draw().is_some()).collect();
         let odd = taken.iter().filter(|turn| **turn % 2 == 1).count();
         assert_eq!(taken.len(), 200);
-        // Six standard deviations of 200 draws with a chance of a half are 42.
+        // Six standard deviations of 200 draws with a probability of 1/2 are 42.
         assert!((58..=142).contains(&odd), "{odd}");
     }
 

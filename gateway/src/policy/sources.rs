@@ -1,10 +1,11 @@
-//! `allowlist-source-range` and `denylist-source-range`: which clients get in, by their addresses.
+//! `allowlist-source-range` and `denylist-source-range`: access control by client address.
 
 use std::net::IpAddr;
 
 use super::networks::Networks;
 
-/// Who gets in. A rule that says nothing of one of the two has the global one.
+/// The lists of a rule or the global ones. A list that a rule lacks is inherited from the global
+/// settings.
 #[derive(Clone, Debug, Default)]
 pub struct Sources {
     allow: Option<Networks>,
@@ -12,7 +13,7 @@ pub struct Sources {
 }
 
 impl Sources {
-    /// `None` where nothing is said.
+    /// Compiles the lists. Returns `None` if there are none.
     pub fn compile(sources: &sluice_config::Sources) -> Option<Self> {
         let sluice_config::Sources { allow, deny } = sources;
         let set = |networks: &Option<_>| networks.as_deref().map(Networks::compile);
@@ -21,18 +22,18 @@ impl Sources {
     }
 }
 
-/// How a client stands with the lists.
+/// Result of the check of an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Standpoint {
-    /// No list says anything of it.
+    /// No list applies.
     Unlisted,
-    /// It is on the list of those who get in.
+    /// The allow list contains the address.
     Allowed,
-    /// It is on the other list, or not on that of those who get in.
+    /// The deny list contains the address, or the allow list does not.
     Denied,
 }
 
-/// How a client stands where a rule and the global settings say this.
+/// Checks an address against the lists of the rule, or the global lists that it inherits.
 pub fn standpoint(own: Option<&Sources>, global: Option<&Sources>, client: IpAddr) -> Standpoint {
     let both = [own, global];
     let deny = both.iter().find_map(|sources| sources.as_ref()?.deny.as_ref());

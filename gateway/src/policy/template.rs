@@ -1,4 +1,4 @@
-//! Templates with variables of the request, compiled, and what a request makes of one.
+//! Compiled templates with variables, and their evaluation for a request.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -26,19 +26,19 @@ enum Part {
     Field(HeaderName),
 }
 
-/// The values that template variables are read from.
+/// The values of template variables.
 pub struct TemplateContext<'f, F> {
-    /// The connection, the client and the rule.
+    /// Data of the connection, the client and the rule.
     pub request: telemetry::LogRecord<'f>,
-    /// The head.
+    /// The head of the request.
     pub head: &'f RequestHead<'f, F>,
     /// The normalised path.
     pub path: &'f str,
-    /// The scheme that the client used, as far as we may believe it.
+    /// The scheme that the client used, from trusted fields or the connection.
     pub access_scheme: &'f [u8],
-    /// The host that the client used, as far as we may believe it.
+    /// The host that the client used, from trusted fields or the authority.
     pub access_host: &'f str,
-    /// Whether the rule checks digest credentials, so that these name the user.
+    /// Whether the rule checks digest credentials, which then name the user.
     pub checks_digest: bool,
 }
 
@@ -46,7 +46,7 @@ impl Template {
     /// Compiles a template.
     ///
     /// # Errors
-    /// A field has a name that is none.
+    /// The name of a field is invalid.
     pub fn compile(template: &sluice_config::Template) -> Result<Self, PolicyError> {
         let part = |piece: &Piece| match piece {
             Piece::Text(text) => Ok(Part::Text(text.as_bytes().into())),
@@ -64,12 +64,12 @@ impl Template {
         template.pieces.iter().map(part).collect::<Result<_, _>>().map(Self)
     }
 
-    /// Whether it is the same for all requests.
+    /// Returns whether the template has no variables and no groups.
     pub fn is_plain(&self) -> bool {
         self.0.iter().all(|part| matches!(part, Part::Text(_)))
     }
 
-    /// Whether it has variables of a request, groups of an expression aside.
+    /// Returns whether the template has variables of a request; groups do not count.
     pub fn has_variables(&self) -> bool {
         let is_variable = |part: &Part| match part {
             Part::Text(_) | Part::Variable(Variable::Group(_)) => false,
@@ -78,7 +78,7 @@ impl Template {
         self.0.iter().any(is_variable)
     }
 
-    /// The same with all variables filled in but groups.
+    /// Evaluates all variables except groups.
     pub fn resolve<F: Fields>(&self, context: &TemplateContext<'_, F>) -> Self {
         let resolve = |part: &Part| match part {
             Part::Text(_) | Part::Variable(Variable::Group(_)) => part.clone(),
@@ -89,7 +89,7 @@ impl Template {
         Self(self.0.iter().map(resolve).collect())
     }
 
-    /// What is the same for all requests, with these groups in it.
+    /// Returns the constant text with groups inserted; other variables are omitted.
     pub fn with_groups<'g>(&self, group_of: impl Fn(&str) -> &'g [u8]) -> Vec<u8> {
         let mut out = Vec::new();
         for part in &self.0 {
@@ -102,7 +102,7 @@ impl Template {
         out
     }
 
-    /// What is the same for all requests.
+    /// Returns the constant text without variables.
     pub fn text(&self) -> Vec<u8> {
         let texts = self.0.iter().filter_map(|part| match part {
             Part::Text(text) => Some(&**text),
@@ -111,7 +111,7 @@ impl Template {
         texts.flatten().copied().collect()
     }
 
-    /// What a request makes of it.
+    /// Evaluates the template for a request.
     pub fn fill<F: Fields>(&self, context: &TemplateContext<'_, F>) -> Vec<u8> {
         let mut out = Vec::with_capacity(128);
         for part in &self.0 {
@@ -133,8 +133,8 @@ impl Template {
 }
 
 impl<F: Fields> TemplateContext<'_, F> {
-    /// The user that credentials name: digest credentials only where the rule checks them, others
-    /// always, as in nginx.
+    /// Returns the user named by the credentials. As in nginx, digest credentials count only if the
+    /// rule checks them; basic credentials always count.
     fn user(&self) -> Option<Vec<u8>> {
         match self.checks_digest {
             true => digest_auth::user(self.head.headers),
@@ -185,7 +185,8 @@ impl<F: Fields> TemplateContext<'_, F> {
             Variable::ServicePort => put(request.service.map_or("", |service| &service.port).as_bytes()),
             Variable::LocationPath => put(origin.map_or("", |of| &of.path).as_bytes()),
             Variable::Logged(variable) => request.fill(variable, LogEscape::None, out),
-            // A field is compiled to a name, and a group is known to the code that searches.
+            // Fields are compiled to `Part::Field`, and groups are only available in
+            // [`with_groups`](Template::with_groups).
             Variable::Unset | Variable::Field(_) | Variable::Group(_) => {}
             Variable::Cookie(name) => {
                 put(cookie(head.headers, name).unwrap_or_default());
@@ -197,7 +198,7 @@ impl<F: Fields> TemplateContext<'_, F> {
     }
 }
 
-/// Escapes what may not stand in a component of a URL (RFC 3986 §2.3), as nginx does.
+/// Escapes all characters that are not unreserved (RFC 3986 §2.3), as nginx does.
 fn escape(text: &[u8], out: &mut Vec<u8>) {
     const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
     for byte in text {
@@ -218,7 +219,7 @@ pub(super) mod tests {
     use super::*;
     use crate::pipeline::tests::fixture::connection;
 
-    /// What is known of a request.
+    /// Calls `use_them` with the context of a sample request.
     pub(in crate::policy) fn with_context(use_them: impl FnOnce(&TemplateContext<'_, HeaderMap>)) {
         let mut headers = HeaderMap::new();
         headers.insert("cookie", HeaderValue::from_static("a=1; session=x=y; session2=no"));

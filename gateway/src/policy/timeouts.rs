@@ -6,12 +6,12 @@ use sluice_config::Timeout;
 
 use crate::bounds::LONGEST;
 
-/// The limit in force: the rule's, or the global one where it has none. `None` is no limit.
+/// Returns the rule's limit, or the global one if the rule has none. `None` is no limit.
 pub fn resolve(own: Timeout, global: Duration) -> Option<Duration> {
     resolve_optional(own, Some(global))
 }
 
-/// [`resolve`] for a limit that is off where nobody sets it.
+/// Like [`resolve`], for a limit that is off by default.
 pub fn resolve_optional(own: Timeout, global: Option<Duration>) -> Option<Duration> {
     match own {
         Timeout::Inherit => global,

@@ -1,4 +1,5 @@
-//! Whether a password is the one of a hash. Every comparison takes the same time wherever the two differ.
+//! Verification of a password against a hash. All comparisons run in constant time, wherever the
+//! values differ.
 
 use aws_lc_rs::constant_time::verify_slices_are_equal;
 use aws_lc_rs::digest;
@@ -6,16 +7,16 @@ use md5::{Digest, Md5};
 use sha_crypt::{Params, sha256_crypt, sha512_crypt};
 use sluice_config::PasswordHash;
 
-/// Whether the check takes no longer than to look for what is remembered of it.
+/// Returns whether the check is as fast as the lookup of a remembered result.
 pub(super) fn is_quick(hash: &PasswordHash) -> bool {
     matches!(hash, PasswordHash::Sha1 { .. } | PasswordHash::Plain(_))
 }
 
-/// Whether this is the password.
+/// Returns whether `password` matches `hash`.
 pub(super) fn matches(hash: &PasswordHash, password: &[u8]) -> bool {
     match hash {
         PasswordHash::Bcrypt { cost, salt, digest } => {
-            // What crypt(3) looks at: up to 72 bytes, the zero at the end among them.
+            // The bytes that crypt(3) uses: at most 72, including the terminating zero.
             let mut key = password[..password.len().min(72)].to_vec();
             if key.len() < 72 {
                 key.push(0);
@@ -41,7 +42,7 @@ pub(super) fn matches(hash: &PasswordHash, password: &[u8]) -> bool {
             are_equal(context.finish().as_ref(), digest)
         }
         PasswordHash::Plain(known) => {
-            // Their lengths would tell otherwise.
+            // Compares digests, because a comparison of the texts would disclose the length.
             let of = |text: &[u8]| digest::digest(&digest::SHA256, text);
             are_equal(of(password).as_ref(), of(known.as_bytes()).as_ref())
         }
@@ -52,7 +53,8 @@ fn are_equal(a: &[u8], b: &[u8]) -> bool {
     verify_slices_are_equal(a, b).is_ok()
 }
 
-/// crypt(3) with MD5, which no maintained crate has. The steps are odd, and every implementation has them so.
+/// Computes crypt(3) with MD5, which no maintained crate provides. The unusual steps are part of
+/// the algorithm.
 fn md5_crypt(password: &[u8], salt: &[u8], magic: &[u8]) -> [u8; 16] {
     let of = |parts: &[&[u8]]| -> [u8; 16] {
         let mut hasher = Md5::new();

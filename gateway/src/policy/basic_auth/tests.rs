@@ -168,7 +168,7 @@ fn who_waited_for_the_same_check_does_not_repeat_it() {
         panic!()
     };
     assert!(first.run());
-    // Were it done again, it would find another hash.
+    // A second computation would use this other hash.
     second.hash = PasswordHash::Plain("other".into());
     assert!(second.run());
 }

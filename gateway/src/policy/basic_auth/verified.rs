@@ -1,11 +1,13 @@
-//! What was found of passwords lately.
+//! Cache of password verification results.
 //!
-//! An entry is known by a tag: a keyed hash of the stored hash and the password together. So whatever becomes of a
-//! Secret, an entry never lets anybody in whom the present Secret would not, and users whose line did not change are
-//! still remembered. The key is of this process alone, and nothing else of a password is kept.
+//! An entry is identified by a tag: a keyed hash of the stored hash together with the password.
+//! After a Secret changes, an entry therefore never admits a client that the current Secret would
+//! reject, and users whose line did not change stay cached. The key is private to this process, and
+//! no other part of a password is stored.
 //!
-//! The table has a fixed size and no lock. Each tag has a few places, of which the one that would end first is given
-//! away. What is wrong has places of its own, so that guesses push nobody out.
+//! The table has a fixed size and no lock. Each tag maps to a few slots; the slot that would expire
+//! first is overwritten. Wrong passwords have slots of their own, so guesses never evict right
+//! ones.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -16,20 +18,22 @@ use aws_lc_rs::constant_time::verify_slices_are_equal;
 use aws_lc_rs::hmac;
 use sluice_config::PasswordHash;
 
-/// How long a right password is remembered after its last use.
+/// How long a right password is cached after its last use.
 const GOOD: Duration = Duration::from_secs(600);
-/// How long a wrong one is: a client that repeats it costs nothing, and a hash that changes is looked at soon.
+/// How long a wrong password is cached: its repetition costs nothing, and a corrected hash takes
+/// effect soon.
 const WRONG: Duration = Duration::from_secs(10);
-/// A use is noted when the last note is older: a busy password writes rarely.
+/// Minimum time between two updates of an entry's expiry, so that a frequently used password causes
+/// few writes.
 const NOTE: Duration = Duration::from_secs(30);
-/// Places of one tag.
+/// Slots per tag.
 const WAYS: usize = 4;
 
-/// A tag.
+/// Identifies a pair of hash and password.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) struct Tag([u8; 32]);
 
-/// What was found of passwords lately.
+/// Cache of password verification results.
 pub(crate) struct Verified {
     key: hmac::Key,
     began: Instant,
@@ -44,22 +48,22 @@ struct Table {
 
 struct Entry {
     tag: Tag,
-    /// Milliseconds after the table began.
+    /// Expiry, in milliseconds since the creation of the table.
     ends: AtomicU64,
 }
 
 impl Verified {
-    /// Nothing, under a new key.
+    /// Returns an empty cache with a new key.
     ///
     /// # Panics
-    /// The system has no random numbers. Nobody can serve TLS then either.
+    /// The system has no source of random numbers. TLS is impossible then, too.
     pub(crate) fn new() -> Self {
         let rng = aws_lc_rs::rand::SystemRandom::new();
         let key = hmac::Key::generate(hmac::HMAC_SHA256, &rng).expect("the system has random numbers");
         Self { key, began: Instant::now(), good: Table::new(1024, GOOD), wrong: Table::new(256, WRONG) }
     }
 
-    /// The tag of a password that is held against a hash.
+    /// Returns the tag of `password`, checked against `hash`.
     pub(super) fn tag(&self, hash: &PasswordHash, password: &[u8]) -> Tag {
         let mut context = hmac::Context::with_key(&self.key);
         let mut part = |kind: u8, bytes: &[u8]| {
@@ -95,12 +99,12 @@ impl Verified {
         Tag(tag)
     }
 
-    /// What was found, if it was lately.
+    /// Returns the cached result, if there is one that has not expired.
     pub(super) fn recall(&self, tag: &Tag) -> Option<bool> {
         self.recall_at(tag, self.now())
     }
 
-    /// Remembers what was found.
+    /// Caches a result.
     pub(super) fn remember(&self, tag: &Tag, good: bool) {
         self.remember_at(tag, good, self.now());
     }
@@ -157,7 +161,7 @@ impl Table {
     }
 }
 
-/// A process does not live for as long as these last.
+/// Cannot overflow: no process runs that long.
 fn millis(time: Duration) -> u64 {
     time.as_millis() as u64
 }

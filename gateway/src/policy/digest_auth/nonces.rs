@@ -1,12 +1,12 @@
-//! Nonces: values that are given out once, each for a few minutes, with a count of their uses that never repeats.
+//! Nonces: unique values that are valid for a few minutes, with a use count that never repeats.
 //!
-//! A nonce is its own record: when it was given out, and a keyed hash that shows that it is ours. So a client that asks
-//! and never comes back leaves nothing here. What has to be remembered is which counts of a nonce were used, and only
-//! of nonces under which somebody has logged in, in a table of fixed size without a lock. A nonce that has to make
-//! room for another one ends with all of its set that are as old, because their counts may have been forgotten: their
-//! clients get a new one.
+//! A nonce is its own record: it holds its time of issue and a keyed hash that proves its origin. A
+//! client that requests one and never returns therefore occupies no memory. Only the used counts of
+//! nonces with a successful login are stored, in a table of fixed size without a lock. When a nonce
+//! is evicted from its set, all nonces of that set that are as old become invalid, because their
+//! counts may have been forgotten; their clients receive a new nonce.
 //!
-//! The key is of this process alone: what another replica has given out is stale here.
+//! The key is private to this process: a nonce from another replica is stale here.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -18,21 +18,23 @@ use aws_lc_rs::hmac;
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 
-/// How long a nonce can be used.
+/// Lifetime of a nonce.
 const LIFE: Duration = Duration::from_secs(300);
-/// Sets of nonces in use.
+/// Number of sets of used nonces.
 const SETS: usize = 2048;
-/// Nonces of one set.
+/// Nonces per set.
 const WAYS: usize = 8;
-/// Counts that may come later than a higher one: requests of one client overtake each other.
+/// How far a count may lag behind the highest one: concurrent requests of a client can overtake
+/// each other.
 const WINDOW: u32 = 32;
 
-/// Milliseconds since the table began, then a random number.
+/// Bytes of a stamp: the time of issue in milliseconds since the creation of the table, then a
+/// random number.
 const STAMP: usize = 8 + 8;
 /// Bytes of the keyed hash.
 const MAC: usize = 16;
 
-/// All nonces.
+/// Issues nonces and records their use.
 pub(crate) struct Nonces {
     key: hmac::Key,
     began: Instant,
@@ -42,38 +44,40 @@ pub(crate) struct Nonces {
 #[derive(Default)]
 struct Set {
     ways: [ArcSwapOption<Used>; WAYS],
-    /// What was given out at this time or before, and is not in the set, may have been forgotten. One more than the
-    /// milliseconds, 0 for none.
+    /// Nonces issued at or before this time that are not in the set may have been forgotten. The
+    /// value is the time in milliseconds plus one; 0 stands for none.
     floor: AtomicU64,
 }
 
-/// Which counts of a nonce were used.
+/// The used counts of one nonce.
 struct Used {
     stamp: [u8; STAMP],
     issued: u64,
-    /// When it came into the table, by which the oldest makes room.
+    /// Time of insertion; the oldest entry is evicted first.
     entered: u64,
-    /// The highest count in the upper half; below it a bit for each of the last ones, the lowest for the highest.
+    /// Upper half: the highest count. Lower half: a bit for each of the last 32 counts, the lowest
+    /// bit for the highest count.
     counts: AtomicU64,
 }
 
 impl Nonces {
-    /// None, under a new key.
+    /// Returns an empty table with a new key.
     ///
     /// # Panics
-    /// The system has no random numbers. Nobody can serve TLS then either.
+    /// The system has no source of random numbers. TLS is impossible then, too.
     pub(crate) fn new() -> Self {
         let rng = aws_lc_rs::rand::SystemRandom::new();
         let key = hmac::Key::generate(hmac::HMAC_SHA256, &rng).expect("the system has random numbers");
         Self { key, began: Instant::now(), sets: (0..SETS).map(|_| Set::default()).collect() }
     }
 
-    /// A new one.
+    /// Issues a new nonce.
     pub(super) fn issue(&self) -> String {
         self.issue_at(self.now())
     }
 
-    /// Uses one for the `count`th time. Not twice, and not one that is not ours or has ended.
+    /// Records use number `count` of a nonce. Returns false if this count was used before, or if
+    /// the nonce is forged or expired.
     pub(super) fn take(&self, nonce: &[u8], count: u32) -> bool {
         self.take_at(nonce, count, self.now())
     }
@@ -81,7 +85,7 @@ impl Nonces {
     fn issue_at(&self, now: u64) -> String {
         let mut nonce = [0; STAMP + MAC];
         nonce[..8].copy_from_slice(&now.to_be_bytes());
-        // It makes them differ. That nobody can guess one is the keyed hash's part.
+        // The random number makes nonces differ; the keyed hash makes them unforgeable.
         nonce[8..STAMP].copy_from_slice(&fastrand::u64(..).to_be_bytes());
         let mac = self.mac(&nonce[..STAMP]);
         nonce[STAMP..].copy_from_slice(&mac);
@@ -91,7 +95,7 @@ impl Nonces {
     fn take_at(&self, nonce: &[u8], count: u32, now: u64) -> bool {
         let Some(stamp) = self.stamp(nonce) else { return false };
         let issued = issued(&stamp);
-        // Zero is no count: the first use is 1.
+        // Counts start at 1.
         if count == 0 || !is_alive(issued, now) {
             return false;
         }
@@ -106,12 +110,14 @@ impl Nonces {
             if issued < set.floor.load(Relaxed) {
                 return false;
             }
-            // Two first uses of one nonce choose the same way, because times of entry only rise in each, and one fails.
+            // Two concurrent first uses of a nonce choose the same way, because entry times in a
+            // set only increase. One of the two then fails the comparison below.
             let entered = |way: &usize| ways[*way].as_ref().map_or(0, |used| used.entered);
             let Some(oldest) = (0..WAYS).min_by_key(entered) else { return false };
             if let Some(used) = ways[oldest].as_ref().filter(|used| is_alive(used.issued, now)) {
                 if issued <= used.issued {
-                    // It is as old as what would be forgotten, and would end with it.
+                    // The nonce is as old as the one to be evicted, and would become invalid with
+                    // it.
                     return false;
                 }
                 set.floor.fetch_max(used.issued + 1, Relaxed);
@@ -126,7 +132,7 @@ impl Nonces {
         }
     }
 
-    /// What a nonce of ours says.
+    /// Returns the stamp of a nonce that this process issued.
     fn stamp(&self, nonce: &[u8]) -> Option<[u8; STAMP]> {
         let mut bytes = [0; STAMP + MAC];
         if URL_SAFE_NO_PAD.decode_slice(nonce, &mut bytes).ok()? != bytes.len() {
@@ -143,13 +149,13 @@ impl Nonces {
     }
 
     fn now(&self) -> u64 {
-        // A process does not live for as long as these last.
+        // Cannot overflow: no process runs that long.
         self.began.elapsed().as_millis() as u64
     }
 }
 
 impl Used {
-    /// Notes a count; not one that was noted, or is so old that nobody knows.
+    /// Records a count. Returns false if it was used before, or is too old to decide.
     fn take(&self, count: u32) -> bool {
         let noted = self.counts.fetch_update(Relaxed, Relaxed, |counts| {
             let (highest, seen) = ((counts >> 32) as u32, counts as u32);

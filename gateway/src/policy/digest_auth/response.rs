@@ -1,6 +1,6 @@
-//! `Authorization: Digest ...` as a client sends it (RFC 7616 §3.4).
+//! Parser of `Authorization: Digest ...` (RFC 7616 §3.4).
 
-/// What a digest is computed with.
+/// Digest algorithm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Algorithm {
     Md5,
@@ -8,7 +8,7 @@ pub(super) enum Algorithm {
 }
 
 impl Algorithm {
-    /// As it is spelled in a challenge.
+    /// Returns the name used in challenges.
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Md5 => "MD5",
@@ -17,7 +17,7 @@ impl Algorithm {
     }
 }
 
-/// The parameters, quoted ones without their quotes.
+/// The parameters of the field, without their quotes.
 #[derive(Debug)]
 pub(super) struct Response {
     pub(super) user: Vec<u8>,
@@ -27,15 +27,15 @@ pub(super) struct Response {
     pub(super) client_nonce: Vec<u8>,
     pub(super) digest: Vec<u8>,
     pub(super) algorithm: Algorithm,
-    /// How often the client has used the nonce, this request included.
+    /// `nc`: number of uses of the nonce, including this request.
     pub(super) count: u32,
-    /// The same as it was sent.
+    /// `nc` as received.
     pub(super) count_text: Vec<u8>,
 }
 
 impl Response {
-    /// Reads it. `None` where it is another scheme, lacks what it must have, has it twice, or asks for what was not
-    /// offered, such as `auth-int` or session digests.
+    /// Parses the value of the field. Returns `None` for another scheme, a missing or repeated
+    /// parameter, and features that were not offered, such as `auth-int` or session digests.
     pub(super) fn read(value: &[u8]) -> Option<Self> {
         let (scheme, rest) = value.split_at_checked(7)?;
         if !scheme.eq_ignore_ascii_case(b"digest ") {
@@ -58,7 +58,7 @@ impl Response {
                 b"algorithm" => &mut algorithm,
                 b"qop" => &mut quality,
                 b"nc" => &mut count,
-                // Of user names that are hashed or encoded none was asked for.
+                // Hashed user names were not offered.
                 b"userhash" if value.eq_ignore_ascii_case(b"true") => return None,
                 _ => continue,
             };
@@ -72,7 +72,7 @@ impl Response {
             Some(name) if name.eq_ignore_ascii_case(b"SHA-256") => Algorithm::Sha256,
             Some(_) => return None,
         };
-        // Without qop there is no count, and a copy of the request could not be told from it.
+        // Without `qop` there is no count, and a replayed request would be indistinguishable.
         quality.filter(|quality| quality == b"auth")?;
         let count_text = count.filter(|count| count.len() == 8 && count.iter().all(u8::is_ascii_hexdigit))?;
         let count = u32::from_str_radix(str::from_utf8(&count_text).ok()?, 16).ok()?;
@@ -89,7 +89,8 @@ impl Response {
         })
     }
 
-    /// Whether it was made for this target: the same bytes, or a URL of which they are the end.
+    /// Returns whether `uri` equals the request target, or is an absolute URL with this path and
+    /// query.
     pub(super) fn is_for(&self, target: &str) -> bool {
         let uri = &self.uri[..];
         if uri == target.as_bytes() {
@@ -102,7 +103,7 @@ impl Response {
     }
 }
 
-/// The first of these parameters: its name, its value, and the others.
+/// Splits off the first parameter: returns its name, its value and the remaining parameters.
 fn parameter(text: &[u8]) -> Option<(&[u8], Vec<u8>, &[u8])> {
     let equals = text.iter().position(|b| *b == b'=')?;
     let (name, after) = (text[..equals].trim_ascii(), text[equals + 1..].trim_ascii_start());
@@ -124,7 +125,7 @@ fn parameter(text: &[u8]) -> Option<(&[u8], Vec<u8>, &[u8])> {
     }
 }
 
-/// What stands before the closing quote, without its escapes, and what stands behind it.
+/// Returns the text before the closing quote without its escapes, and the text after it.
 fn unquoted(text: &[u8]) -> Option<(Vec<u8>, &[u8])> {
     let mut value = Vec::new();
     let mut bytes = text.iter().enumerate();

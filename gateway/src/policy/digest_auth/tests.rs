@@ -50,7 +50,7 @@ impl Door {
     }
 }
 
-/// What a client that knows the password sends.
+/// Returns the `Authorization` value of a client that has the password.
 fn authorization(algorithm: Algorithm, password: &str, nonce: &str, count: u32) -> String {
     let known = algorithm.hex(&[format!("{USER}:{REALM}:{password}").as_bytes()]);
     let request = algorithm.hex(&[b"GET:/dir/index.html"]);

@@ -1,8 +1,8 @@
-//! What authorisation services have said, for as long as it holds (`auth-cache-key`).
+//! Cache of authorisation replies (`auth-cache-key`).
 //!
-//! Each worker keeps its own, so that there is nothing to lock. A key holds what clients sent, passwords among it, so
-//! only a hash of it is kept, of 128 bits and with secrets of the process: nobody can look for two requests that have
-//! the same one.
+//! Each worker has a cache of its own, so no lock is needed. A key contains client data, including
+//! passwords; only its 128-bit hash with secrets of the process is stored. An attacker therefore
+//! cannot search for two requests with the same hash.
 
 use std::cell::RefCell;
 use std::collections::{HashMap, VecDeque};
@@ -12,17 +12,17 @@ use std::time::Instant;
 
 use super::AuthReply;
 
-/// Bytes that a worker keeps, as far as they can be told.
+/// Approximate maximum number of bytes per worker.
 const MOST_BYTES: usize = 4 * 1024 * 1024;
-/// Bytes of an entry besides the values of its fields.
+/// Estimated bytes of an entry, without the values of its fields.
 const ENTRY: usize = 256;
 
-/// The hash of a key.
+/// Hash of a cache key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct CacheKey(u64, u64);
 
 impl CacheKey {
-    /// Of these parts, in order.
+    /// Hashes the parts in order.
     pub fn of(parts: &[&[u8]]) -> Self {
         static SECRETS: LazyLock<[RandomState; 2]> = LazyLock::new(Default::default);
         let [first, second] = &*SECRETS;
@@ -42,7 +42,7 @@ thread_local! {
     static WORDS: RefCell<CacheShard> = RefCell::default();
 }
 
-/// What was said, if it holds.
+/// Returns the cached reply, if it has not expired.
 pub fn kept(key: CacheKey) -> Option<Arc<AuthReply>> {
     WORDS.with_borrow(|words| {
         let (word, until) = words.by_key.get(&key)?;
@@ -50,7 +50,7 @@ pub fn kept(key: CacheKey) -> Option<Arc<AuthReply>> {
     })
 }
 
-/// Keeps what was said for as long as it holds.
+/// Caches a reply for as long as it is valid.
 pub fn keep(key: CacheKey, word: &Arc<AuthReply>) {
     let Some(holds) = word.holds else { return };
     let Some(until) = Instant::now().checked_add(holds) else { return };
@@ -66,7 +66,7 @@ impl CacheShard {
         self.order.push_back((key, until, size));
         self.bytes += size;
         let now = Instant::now();
-        // The oldest go while there are too many, or while their time is over.
+        // Evicts the oldest entries while the cache is too large or they have expired.
         while let Some((key, until, size)) = self.order.front().copied()
             && (self.bytes > MOST_BYTES || until <= now)
         {

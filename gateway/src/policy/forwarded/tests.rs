@@ -9,7 +9,7 @@ fn connection(https: bool) -> ConnectionInfo {
     connection_from("[::ffff:192.0.2.7]:5000", https)
 }
 
-/// One that a load balancer has taken from 198.51.100.7 on this port.
+/// Returns a connection that a load balancer relays for 198.51.100.7 on this port.
 fn proxied(port: u16) -> ConnectionInfo {
     let source: SocketAddr = "198.51.100.7:7777".parse().unwrap();
     ConnectionInfo {
@@ -204,7 +204,7 @@ fn a_proxied_connection_is_from_whom_its_header_says() {
     );
     assert!(!head.contains_key("x-forwarded-for-proxy-protocol"));
     assert_eq!(told(&proxied(80), &CLAIMS, &settings)["x-forwarded-proto"], "http");
-    // The header of the connection is what is asked for then.
+    // With `enable-real-ip`, the PROXY header determines the address.
     let real_ip = Forwarded { real_ip: true, ..settings };
     assert_eq!(told(&proxied(80), &CLAIMS, &real_ip)["x-real-ip"], "198.51.100.7");
 }

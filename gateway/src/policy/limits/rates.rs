@@ -1,11 +1,12 @@
-//! When the next request of each client is due: one number is all of a leaky bucket (the generic cell rate algorithm).
+//! Due time of the next request of each client. A single number represents a leaky bucket (the
+//! generic cell rate algorithm).
 //!
-//! A client that has not asked for a while is one that never has, so its place can go to another at no loss. Where all
-//! eight places of a set are of clients that lately asked, the one that comes nearest to that gives way. A table holds
-//! 262,144 clients in 4 MiB.
+//! A client that was idle for long enough is equivalent to a new one, so its slot can be reused
+//! without loss. If all eight slots of a set belong to recently active clients, the slot whose
+//! client is closest to that state is reused. A table holds 262,144 clients in 4 MiB.
 //!
-//! Tag and time are two words, and no lock holds them together: a request that meets the change of a place counts for the
-//! client before or after it. That is one request more or less, once.
+//! Tag and time are two words without a common lock. A request that coincides with the reuse of a
+//! slot is counted for the client before or after it: an error of one request, once.
 
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
@@ -13,24 +14,24 @@ use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use super::Rate;
 use super::set::{self, ROUNDS, SETS, WAYS};
 
-/// Nanoseconds on the clock of the table.
+/// Nanoseconds since the creation of the table.
 type Time = u64;
 
-/// The clients of a table.
+/// A table of clients.
 #[derive(Debug)]
 pub(super) struct Rates(Box<[Set]>);
 
-/// Eight clients, in two lines of the cache.
+/// Eight clients in two cache lines.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 struct Set {
-    /// Whose place it is; 0 is nobody's.
+    /// Tags of the clients; 0 marks an unused slot.
     tags: [AtomicU64; WAYS],
-    /// When the next request is due.
+    /// Due times of the next requests.
     due: [AtomicU64; WAYS],
 }
 
-/// What a request has been charged.
+/// A counted request, which can be refunded.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Charge {
     set: usize,
@@ -45,7 +46,7 @@ impl Default for Rates {
 }
 
 impl Rates {
-    /// Counts a request; `None` where it comes too early, which is not counted.
+    /// Counts a request. Returns `None` if it comes too early; it is not counted then.
     pub(super) fn charge(&self, key: u64, now: Time, rate: Rate) -> Option<Charge> {
         let (at, tag) = (set::of(key), key | 1);
         let set = &self.0[at];
@@ -62,19 +63,19 @@ impl Rates {
                 return Some(Charge { set: at, way, interval: rate.interval });
             }
         }
-        // Never seen; but what cannot be counted does not pass.
+        // Not observed in practice. Fails closed: a request that cannot be counted is refused.
         None
     }
 
-    /// Takes it back.
+    /// Reverts a charge.
     pub(super) fn refund(&self, Charge { set, way, interval }: Charge) {
         let earlier = |due: Time| Some(due.saturating_sub(interval));
-        // It always gives a value.
+        // Cannot fail: the closure always returns a value.
         let _ = self.0[set].due[way].fetch_update(AcqRel, Acquire, earlier);
     }
 }
 
-/// When the next request is due after this one; `None` where this one comes too early.
+/// Returns the due time after this request; `None` if the request comes too early.
 fn next(due: Time, now: Time, rate: Rate) -> Option<Time> {
     (due <= now.saturating_add(rate.early)).then(|| due.max(now).saturating_add(rate.interval))
 }
@@ -88,7 +89,7 @@ mod tests {
     #[test]
     fn a_crowd_takes_no_more_room_and_who_owes_most_keeps_owing() {
         let rates = Rates::default();
-        // All in one set.
+        // All keys map to the same set.
         let key = |client: u64| client << 16;
         let (greedy, now) = (key(1), 1000);
         assert_eq!((0..9).filter(|_| rates.charge(greedy, now, RATE).is_some()).count(), 3);
@@ -107,7 +108,8 @@ mod tests {
             let threads: Vec<_> = (0..4).map(|_| scope.spawn(run)).collect();
             threads.into_iter().map(|thread| thread.join().unwrap()).sum()
         });
-        // The first of a client may be counted twice, once.
+        // Concurrent first requests of a client can claim two slots, so up to twice as many are
+        // admitted, once.
         assert!((3..=6).contains(&admitted), "{admitted}");
     }
 }

@@ -1,7 +1,9 @@
-//! How many requests each client has under way. Tag and count are one word, so that the two never disagree.
+//! Number of concurrent requests of each client. Tag and count share one word, so they are always
+//! consistent.
 //!
-//! Clients with requests under way are as many as there are requests at most, and the table holds 262,144 in 2 MiB. Should
-//! all eight places of a set be taken, another client is refused: nobody's count may be forgotten.
+//! A table holds 262,144 clients in 2 MiB, and only clients with a current request occupy a slot.
+//! If all eight slots of a set are occupied, a further client is refused, because no count may be
+//! forgotten.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -9,19 +11,19 @@ use std::sync::atomic::Ordering::SeqCst;
 
 use super::set::{self, ROUNDS, SETS, WAYS};
 
-/// The bits of a word that count.
+/// Bits of a word that hold the count.
 const COUNT: u64 = 0xffff;
 
-/// The clients of a table.
+/// A table of clients.
 #[derive(Debug)]
 pub(crate) struct Requests(Box<[Set]>);
 
-/// Eight clients, in a line of the cache.
+/// Eight clients in one cache line.
 #[derive(Debug, Default)]
 #[repr(align(64))]
 struct Set([AtomicU64; WAYS]);
 
-/// A request that is under way.
+/// Permit of a request; its drop ends the request.
 #[derive(Debug)]
 pub(crate) struct Permit {
     requests: Arc<Requests>,
@@ -44,7 +46,7 @@ impl Default for Requests {
 }
 
 impl Requests {
-    /// Counts a request of a client, unless `most` of its are under way.
+    /// Counts a request of a client, unless `most` of its requests are already running.
     pub(crate) fn admit(table: &Arc<Self>, key: u64, most: u32) -> Option<Permit> {
         let at = set::of(key);
         let most = u64::from(most).min(COUNT);
@@ -58,7 +60,7 @@ impl Requests {
                 Found::Again => std::hint::spin_loop(),
             }
         }
-        // Never seen; but what cannot be counted does not pass.
+        // Not observed in practice. Fails closed: a request that cannot be counted is refused.
         None
     }
 }
@@ -76,8 +78,9 @@ impl Set {
         if self.0[way].compare_exchange(words[way], counted, SeqCst, SeqCst).is_err() {
             return Found::Again;
         }
-        // Another request of the client may have been counted at the same moment, perhaps in another place. Of all that
-        // stay, the one that was counted last has seen the others here.
+        // Another thread may have counted a request of this client at the same time, possibly in
+        // another slot. Of the requests that are kept, the one counted last has seen all others
+        // here.
         if under_way(&self.words(), tag) > most {
             self.0[way].fetch_sub(1, SeqCst);
             return Found::Again;
@@ -135,7 +138,7 @@ mod tests {
                 let (table, under_way) = (&table, &under_way);
                 scope.spawn(move || {
                     for round in 0..5000 {
-                        // Clients of one set, so that their places change hands.
+                        // The clients share a set, so that slots are reused.
                         let client = usize::try_from((round + thread) % 4).unwrap();
                         let Some(permit) = Requests::admit(table, (client as u64 + 1) << 16, 2) else {
                             continue;

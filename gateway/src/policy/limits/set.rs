@@ -1,18 +1,19 @@
-//! Where a client is in a table: a key says in which set of eight it may be, and which of the eight is its own.
+//! Slots of the limit tables: a key selects a set of eight slots, and its tag marks the client's
+//! slot in the set.
 //!
-//! The hash has a key of its own in each process, so that nobody can choose addresses that meet.
+//! The hash is keyed per process, so that an attacker cannot choose addresses that collide.
 
-/// Sets of a table.
+/// Number of sets in a table.
 pub(super) const SETS: usize = 1 << 15;
 
-/// Places in a set.
+/// Slots per set.
 pub(super) const WAYS: usize = 8;
 
-/// How often a request looks again when others change the set meanwhile.
+/// Maximum number of attempts when other threads change the set concurrently.
 pub(super) const ROUNDS: usize = 64;
 
-/// The set of a key.
+/// Returns the set of a key.
 pub(super) fn of(key: u64) -> usize {
-    // The low bits are as good as any, and 15 of them fit everywhere.
+    // Uses the low bits of the hash; 15 bits fit a `u16` and a `usize` everywhere.
     usize::from(key as u16) % SETS
 }

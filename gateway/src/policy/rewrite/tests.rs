@@ -15,7 +15,7 @@ fn plain(pattern: &str, path: &[RewritePart]) -> sluice_config::Rewrite {
     }
 }
 
-/// Fills in no variable.
+/// Evaluates every variable to the empty string.
 const NOTHING: fn(&Template) -> Vec<u8> = |_| Vec::new();
 
 fn rewritten(rewrite: &sluice_config::Rewrite, target: &str) -> Option<String> {
@@ -52,7 +52,7 @@ fn what_was_decoded_is_escaped_again_as_nginx_does_it() {
         ("/a/x%252Fy", "/b/x%252Fy"),
         ("/a/%3Fq=1", "/b/%3Fq=1"),
         ("/a/%23", "/b/%23"),
-        // A dot is no line end, in nginx neither.
+        // A dot does not match a line end, as in nginx.
         ("/a/x%0d%0aHost:%20h", "/b/x%0D"),
         ("/a/caf%C3%A9", "/b/caf%C3%A9"),
         ("/a/%ff%fe/%c3%a9", "/b/%FF%FE/%C3%A9"),
@@ -153,7 +153,7 @@ proptest! {
         {
             let text = outgoing.target.as_str();
             prop_assert!(text.is_ascii() && !text.contains(['?', '#', ' ']));
-            // What the endpoint reads is what was matched.
+            // The endpoint decodes the same bytes that the expression matched.
             let read: Vec<u8> = normal_bytes(text).map(|bytes| bytes.into_owned()).unwrap();
             let matched = normal_bytes(&target).unwrap().into_owned();
             if let Some(rest) = matched.strip_prefix(b"/a/").filter(|rest| !rest.contains(&b'\n')) {
