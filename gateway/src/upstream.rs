@@ -1,6 +1,7 @@
-//! Connections to endpoints: made (`connect`), kept (`pool`), what can be told about them
-//! (`connection`), what an attempt needs to know (`attempt`), which of them are exchangeable (`trust`), and TLS as rules want it (`tls`, `verifier`). Those of
-//! HTTP/2, which many requests share, are in `http2`.
+//! Connections to endpoints: establishing them (`connect`), keeping them (`pool`), their state
+//! (`connection`), the parameters of an attempt (`attempt`), which of them are interchangeable
+//! (`trust`), and TLS as rules specify it (`tls`, `verifier`). HTTP/2 connections, which many
+//! requests share, are in `http2`.
 
 pub(crate) mod attempt;
 pub(crate) mod connect;

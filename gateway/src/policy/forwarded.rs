@@ -10,8 +10,8 @@
 //! |---|---|---|
 //! | default | the peer | ignored |
 //! | `use-forwarded-headers`, `enable-real-ip` | the peer | `forwarded-for-header`, from its end |
-//! | `use-proxy-protocol`, `use-forwarded-headers` | as above | `forwarded-for-header`, from its end |
-//! | `use-proxy-protocol`, `use-forwarded-headers` | same | `forwarded-for-header`, from its end |
+//! | `use-proxy-protocol` | the source in the PROXY header; an untrusted peer is disconnected | ignored |
+//! | the last two together | the source in the PROXY header | `forwarded-for-header`, from its end |
 //!
 //! By default, claims of a client about itself are not passed on as facts: the gateway's values
 //! replace the received ones, which remain available as `X-Original-Forwarded-*`. With

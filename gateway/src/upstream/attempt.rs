@@ -1,4 +1,4 @@
-//! What an attempt needs to know of its endpoint, and how long it may take.
+//! Parameters of an attempt: its endpoint, protocol and time limits.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -9,48 +9,49 @@ use sluice_config::UpstreamProtocol;
 use super::tls::Session;
 use crate::registry::Endpoint;
 
-/// Where an attempt goes, and how.
+/// Destination and parameters of an attempt.
 #[derive(Clone, Debug)]
 pub struct Upstream {
     /// The endpoint.
     pub endpoint: Arc<Endpoint>,
-    /// Its address.
+    /// The address of the endpoint.
     pub address: SocketAddr,
-    /// Its membership of its set when the attempt began ([`Endpoint::membership`]).
+    /// The endpoint's membership of its set when the attempt started ([`Endpoint::membership`]).
     pub membership: u64,
-    /// What to speak.
+    /// The protocol of the endpoint.
     pub protocol: UpstreamProtocol,
-    /// The name that is asked for in TLS; without one, none is (an address is never sent, RFC 6066 §3).
+    /// Server name for SNI; without it no SNI is sent (addresses never are, RFC 6066 §3).
     pub server_name: Option<Arc<str>>,
-    /// TLS as the rule wants it; without it no certificate is verified.
+    /// TLS settings of the rule; without them certificates are not verified.
     pub tls: Option<Arc<Session>>,
-    /// No pooled connection will do: the one before was stale, and there may be more of them.
+    /// Excludes pooled connections: the previous one was stale, and others may be stale too.
     pub fresh: bool,
-    /// Whether the request may be sent a second time after the endpoint may have begun with it: its method is
-    /// idempotent, or the operator said so (`non_idempotent`; RFC 9110 §9.2.2).
+    /// Whether the request may be sent again after the endpoint may have started to process it: its
+    /// method is idempotent, or the operator allows it (`non_idempotent`; RFC 9110 §9.2.2).
     pub repeatable: bool,
-    /// For the connection and TLS; `None` is no limit. Already cut to what is left of the retry window.
+    /// Time limit for the connection and TLS, already reduced to the rest of the retry window;
+    /// `None` is no limit.
     pub connect_timeout: Option<Duration>,
-    /// Between two reads; `None` is no limit.
+    /// Time limit between two reads; `None` is no limit.
     pub read_timeout: Option<Duration>,
-    /// Between two writes; `None` is no limit.
+    /// Time limit between two writes; `None` is no limit.
     pub send_timeout: Option<Duration>,
-    /// How long the connection may be used for other requests.
+    /// Limits for the reuse of the connection by other requests.
     pub keep_alive: KeepAlive,
-    /// Requests that were on their way to the endpoint when this one came.
+    /// Number of requests in flight to the endpoint when this one arrived.
     pub in_flight: u32,
-    /// When the attempt began.
+    /// Start of the attempt.
     pub began: Instant,
 }
 
 impl Upstream {
-    /// Whether a connection of this attempt may serve another request: its endpoint has been a
-    /// member of its set all the time.
+    /// Returns whether a connection of this attempt may serve another request: its endpoint has
+    /// remained a member of its set since the start of the attempt.
     pub(crate) fn is_member(&self) -> bool {
         self.membership != 0 && self.endpoint.membership() == self.membership
     }
 
-    /// An attempt at this address, which is a member of a set of its own.
+    /// Returns an attempt at this address, as the member of a set of its own.
     #[cfg(test)]
     pub(crate) fn to(address: SocketAddr, protocol: UpstreamProtocol) -> Self {
         let endpoint = Arc::new(Endpoint::new(address, None));
@@ -78,13 +79,13 @@ impl Upstream {
     }
 }
 
-/// The life of upstream connections.
+/// Limits for the reuse of upstream connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KeepAlive {
-    /// Idle time (`upstream-keepalive-timeout`).
+    /// Maximum idle time (`upstream-keepalive-timeout`).
     pub idle: Duration,
-    /// Age (`upstream-keepalive-time`).
+    /// Maximum age (`upstream-keepalive-time`).
     pub age: Duration,
-    /// Requests (`upstream-keepalive-requests`).
+    /// Maximum number of requests (`upstream-keepalive-requests`).
     pub requests: u32,
 }

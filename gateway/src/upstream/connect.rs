@@ -1,4 +1,5 @@
-//! A new connection for an attempt, where there is room for it, or one that comes back to the pool meanwhile.
+//! Opens a connection for an attempt. If no slot is free, waits for one or for a connection that
+//! returns to the pool.
 
 use std::io;
 use std::time::Duration;
@@ -36,21 +37,21 @@ pub(crate) trait ConnectionGate {
     fn may_wait(&self) -> bool {
         true
     }
-    /// No room is needed any more.
+    /// Reports that the slot is no longer needed.
     fn go(&mut self);
 }
 
-/// How a request comes to its connection.
+/// Origin of the connection of a request.
 #[derive(Debug)]
 pub(crate) enum Obtained<P> {
-    /// From the pool, while it waited for room.
+    /// From the pool, while the request waited for a slot.
     Pooled(P),
-    /// It was made.
+    /// Newly opened.
     New(Connection),
 }
 
-/// A connection of HTTP/1.1 to the endpoint. `waited_since` is when the request first had to wait for room, in any
-/// attempt.
+/// Returns an HTTP/1.1 connection to the endpoint. `waited_since` is the time at which the request
+/// first had to wait for a slot, in any attempt.
 pub(crate) async fn obtain(
     upstream: &Upstream,
     room: &mut impl ConnectionGate,
@@ -61,7 +62,8 @@ pub(crate) async fn obtain(
     }
 }
 
-/// A new connection to the endpoint within `limit`, or what `take` finds in a pool while there is no room for one.
+/// Opens a connection to the endpoint within `limit`. While no slot is free, takes a pooled one
+/// from `take` instead, if there is one.
 pub(super) async fn obtain_or<P>(
     upstream: &Upstream,
     limit: Option<Duration>,
@@ -75,7 +77,7 @@ pub(super) async fn obtain_or<P>(
         let place = match admission {
             Admission::Refused => return Err(FailureKind::Shortage),
             Admission::Waits => None,
-            // What is idle gives way to what is needed.
+            // Idle connections are closed if descriptors are needed.
             Admission::Given => DescriptorPermit::take(room.clients()).or_else(|| {
                 let_go();
                 DescriptorPermit::take(room.clients())
@@ -106,13 +108,13 @@ pub(super) async fn obtain_or<P>(
     }
 }
 
-/// Ends connections that nobody uses: there is no room for one that is needed.
+/// Closes idle connections to make room for a new one.
 fn let_go() {
     pool::let_go();
     http2::let_go();
 }
 
-/// Why a connection was not established.
+/// Reason why a connection was not established.
 enum ConnectError {
     Shortage(Shortage),
     Failed(FailureKind),
@@ -158,12 +160,12 @@ async fn open(upstream: &Upstream, stage: &mut ConnectStage) -> io::Result<Trans
         UpstreamProtocol::HttpsUnverified => &UNVERIFIED,
         UpstreamProtocol::GrpcsUnverified => &UNVERIFIED_HTTP2,
     };
-    // An address is never sent as SNI (RFC 6066 §3), as with ingress-nginx.
+    // Addresses are never sent as SNI (RFC 6066 §3), as in ingress-nginx.
     let name = upstream.server_name.as_deref();
     let name = name.and_then(|name| ServerName::try_from(name.to_owned()).ok());
     let name = name.unwrap_or_else(|| ServerName::IpAddress(upstream.address.ip().into()));
     let stream = TlsConnector::from((*config).clone()).connect(name, stream).await?;
-    // An endpoint without ALPN is spoken to as the rule says, as with nginx.
+    // For an endpoint without ALPN, the protocol of the rule applies, as in nginx.
     if upstream.protocol.is_http2()
         && stream.get_ref().1.alpn_protocol().is_some_and(|chosen| chosen != HTTP2)
     {

@@ -1,4 +1,4 @@
-//! Connections to endpoints, and what can be told about them.
+//! Connections to endpoints, and checks of their state.
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -25,60 +25,63 @@ use crate::tls::provider;
 pub(crate) struct Connection {
     pub(crate) stream: Transport,
     pub(crate) made: Instant,
-    /// Requests that it has served.
+    /// Number of requests served.
     pub(crate) served: u32,
-    /// It came from the pool.
+    /// Whether the connection came from the pool.
     pub(crate) reused: bool,
-    /// Its place among the descriptors.
+    /// Its permit for a file descriptor.
     pub(crate) place: DescriptorPermit,
 }
 
 impl Connection {
-    /// Whether the endpoint has neither closed it nor said anything that nobody asked for. Asks the runtime,
-    /// not the kernel: it costs no system call where nothing has happened.
+    /// Returns whether the endpoint has neither closed the connection nor sent unsolicited bytes.
+    /// Asks the runtime instead of the kernel, so it costs no system call unless something
+    /// happened.
     pub(crate) fn is_quiet(&mut self) -> bool {
         let mut byte = [0];
         let mut cx = Context::from_waker(Waker::noop());
         Pin::new(&mut self.stream).poll_read(&mut cx, &mut ReadBuf::new(&mut byte)).is_pending()
     }
 
-    /// The same, asked of the kernel: what came since the runtime last looked counts.
+    /// Same as [`is_quiet`](Self::is_quiet), but asks the kernel, which also reports events that
+    /// the runtime has not seen yet.
     pub(crate) fn is_quiet_now(&mut self) -> bool {
         let mut byte = [MaybeUninit::uninit()];
         let peeked = SockRef::from(self.stream.tcp()).peek(&mut byte);
         matches!(peeked, Err(error) if error.kind() == io::ErrorKind::WouldBlock)
     }
 
-    /// Whether the endpoint's side has certainly received none of the last bytes that were sent. To be asked
-    /// once the endpoint has ended the connection in order: its end carries an acknowledgement of all that had
-    /// come before (RFC 9293 §3.10.7.4), so what that leaves out came too late to be read by anybody.
+    /// Returns whether the endpoint has certainly received none of the last `bytes` bytes. Only
+    /// valid after the endpoint has closed the connection in order: its FIN acknowledges all data
+    /// received before (RFC 9293 §3.10.7.4), so the endpoint cannot have read unacknowledged data.
     pub(crate) fn has_delivered_none_of(&self, bytes: u64) -> bool {
         undelivered(self.stream.descriptor()) >= bytes
     }
 }
 
-/// How many of the last bytes that were sent over a TCP connection the other side has not acknowledged.
+/// Returns how many of the bytes sent over a TCP connection the peer has not acknowledged.
 pub(super) fn undelivered(descriptor: RawFd) -> u64 {
     let Ok(info) = get_tcp_info(descriptor) else { return 0 };
     let sent = info.tcpi_bytes_sent.saturating_sub(info.tcpi_bytes_retrans);
-    // The kernel counts the acknowledgement of our SYN as one byte.
+    // The kernel counts the acknowledgement of the gateway's SYN as one byte.
     let acknowledged = info.tcpi_bytes_acked.saturating_sub(1);
     sent.saturating_sub(acknowledged)
 }
 
-/// Takes any certificate. Sessions are not resumed, because they would be kept by address alone.
+/// Accepts any certificate. Session resumption is off, because sessions would be stored by address
+/// only.
 pub(crate) static UNVERIFIED: LazyLock<Arc<ClientConfig>> = LazyLock::new(|| unverified(&[]));
 
-/// The same for HTTP/2, which is asked for (RFC 9113 §3.2).
+/// The same for HTTP/2, negotiated by ALPN (RFC 9113 §3.2).
 pub(super) static UNVERIFIED_HTTP2: LazyLock<Arc<ClientConfig>> = LazyLock::new(|| unverified(&[HTTP2]));
 
-/// The name of HTTP/2 in TLS (ALPN).
+/// ALPN identifier of HTTP/2.
 pub(super) const HTTP2: &[u8] = b"h2";
 
 fn unverified(protocols: &[&[u8]]) -> Arc<ClientConfig> {
     let mut config = ClientConfig::builder_with_provider(provider())
         .with_protocol_versions(rustls::ALL_VERSIONS)
-        // Our provider has suites for both versions.
+        // Cannot fail: the provider has cipher suites for both versions.
         .unwrap_or_else(|error| unreachable!("{error}"))
         .dangerous()
         .with_custom_certificate_verifier(Arc::new(Unverified))
@@ -88,7 +91,7 @@ fn unverified(protocols: &[&[u8]]) -> Arc<ClientConfig> {
     Arc::new(config)
 }
 
-/// `proxy-ssl-verify: off`, which is ingress-nginx's default: whoever answers at the address is the endpoint.
+/// `proxy-ssl-verify: off`, the default of ingress-nginx: any peer at the address is accepted.
 #[derive(Debug)]
 pub(super) struct Unverified;
 
@@ -104,7 +107,8 @@ impl ServerCertVerifier for Unverified {
         Ok(ServerCertVerified::assertion())
     }
 
-    /// Not looked at either: certificates that no longer parse would fail here, and nobody asked who it is.
+    /// Signatures are not checked either: a certificate that does not parse would fail here,
+    /// although no identity is required.
     fn verify_tls12_signature(
         &self,
         _: &[u8],
@@ -140,7 +144,7 @@ pub(crate) mod tests {
 
     const REQUEST: &[u8] = b"POST / HTTP/1.1\r\nHost: a.example\r\nContent-Length: 0\r\n\r\n";
 
-    /// A connection that has served a request, and the endpoint's side of it.
+    /// Returns a connection that has served a request, and the endpoint's side of it.
     pub(crate) async fn used() -> (Connection, std::net::TcpStream) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let mut stream = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
@@ -152,7 +156,7 @@ pub(crate) mod tests {
         (Connection { stream, made: Instant::now(), served: 1, reused: true, place }, endpoint)
     }
 
-    /// Sends another, reads the end, and asks.
+    /// Sends another request, reads the end of the connection, and returns the result of the check.
     async fn has_delivered_none(mut connection: Connection) -> bool {
         connection.stream.write_all(REQUEST).await.unwrap();
         assert_eq!(connection.stream.read(&mut [0]).await.unwrap(), 0);
@@ -184,7 +188,7 @@ pub(crate) mod tests {
         let (mut connection, endpoint) = used().await;
         assert!(connection.is_quiet() && connection.is_quiet_now());
         drop(endpoint);
-        // The runtime has had no turn in between.
+        // The runtime has not run in between.
         assert!(!connection.is_quiet_now());
     }
 }

@@ -1,17 +1,18 @@
-//! Connections of HTTP/2 to endpoints, each shared by many requests of one worker.
+//! HTTP/2 connections to endpoints, each shared by many requests of one worker.
 //!
-//! | file | what |
+//! | file | content |
 //! |---|---|
-//! | `connection` | one connection: its settings, the task that moves it, what is known about it |
-//! | `stream` | its bytes |
-//! | `group` | the connections to one endpoint, and who waits for one |
-//! | `pool` | all groups of a worker: which connection a request gets, and when one ends |
-//! | `obtain` | a new connection where there is none with room |
-//! | `broke` | what an error of a stream means for its request |
+//! | `connection` | one connection: its settings, the task that drives it, its state |
+//! | `stream` | the bytes of a connection |
+//! | `group` | the connections to one endpoint and the requests that wait for one |
+//! | `pool` | all groups of a worker: assigns connections to requests and ends connections |
+//! | `obtain` | opens a new connection if no existing one has a free stream |
+//! | `stream_error` | the meaning of a stream error for its request |
 //!
-//! A connection carries up to [`STREAMS`](connection::STREAMS) requests, or as many as the endpoint allows; for more there are more
-//! connections. It ends when it is not used any more, and never while a request is on it: who takes it out of the pool
-//! lets go of it, and `h2` closes it behind the last stream.
+//! A connection carries up to [`STREAMS`](connection::STREAMS) concurrent requests, or as many as
+//! the endpoint allows; further requests open further connections. An unused connection is closed,
+//! but never while it carries a request: the pool only drops its handle, and `h2` closes the
+//! connection after the last stream.
 
 mod connection;
 mod group;

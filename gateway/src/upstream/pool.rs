@@ -1,17 +1,16 @@
-//! Connections to endpoints that wait for their next request. Each worker has its own and shares them with
-//! nobody, so there is nothing to lock.
+//! Idle HTTP/1.1 connections to endpoints. Each worker has a pool of its own, so no lock is needed.
 //!
-//! The last one put back is the first one taken: it is the warmest, and the others grow old and go.
-//! Nobody waits on an idle connection; whether the endpoint has closed it is looked up when it is
-//! taken, and by a sweep now and then, which also ends those whose time is over. A connection is
-//! only ever taken for the same address spoken to in the same way, trust included, and within one
-//! membership of its endpoint: when an address has left its set it may belong to another Pod, also
-//! if it returns.
+//! The most recently returned connection is taken first: it is the warmest, and the others age and
+//! are closed. No task waits on an idle connection. Whether the endpoint has closed it is checked
+//! when it is taken and by a periodic sweep, which also closes expired connections. A connection is
+//! only reused for the same address, protocol and trust settings, and within one membership of its
+//! endpoint: an address that has left its set may belong to another Pod, even if it returns.
 //!
-//! The pool may hold as many as its size says, or as many as were in use at a time lately, if these are more. With
-//! less room than that, a gateway that has more to do than it can would open and close a connection for every request
-//! for which there is no room, just when it has no time to spare. While requests wait for a descriptor it keeps no more than
-//! the share of its worker: what is idle here is what another worker cannot have.
+//! The pool holds as many connections as configured, or as many as were recently in use at the same
+//! time, if that is more. A smaller pool would make an overloaded gateway open and close a
+//! connection for each request in excess of the limit, just when it has no time to spare. While
+//! requests wait for a descriptor, the pool keeps at most the share of its worker: idle connections
+//! here occupy descriptors that other workers need.
 
 mod by_age;
 
@@ -28,7 +27,7 @@ use crate::descriptors::is_short;
 use crate::registry::Endpoint;
 use crate::upstream::attempt::Upstream;
 
-/// Between two looks at what is idle.
+/// Interval between two sweeps of idle connections.
 const SWEEP: Duration = Duration::from_secs(1);
 
 /// Connections with equal keys are interchangeable.
@@ -40,13 +39,13 @@ pub(crate) struct ConnectionKey {
 }
 
 impl Hash for ConnectionKey {
-    /// Memberships are numbered: nobody makes them collide on purpose.
+    /// Memberships are assigned by the gateway, so an attacker cannot provoke collisions.
     fn hash<H: Hasher>(&self, state: &mut H) {
         state.write_u64(self.membership ^ (self.trust.protocol as u64) << 60);
     }
 }
 
-/// One multiplication: enough for keys that nobody chooses.
+/// Hashes with one multiplication, which suffices for keys that attackers cannot choose.
 #[derive(Default)]
 pub(super) struct OneWord(u64);
 
@@ -67,11 +66,11 @@ impl Hasher for OneWord {
 
 #[derive(Default)]
 struct Pool {
-    /// In the order in which they were put back.
+    /// Idle connections in the order in which they were returned.
     idle: ByAge<Idle>,
-    /// Those of each key. Empty lists go with the next sweep.
+    /// Idle connections per key. The next sweep removes empty lists.
     lists: HashMap<ConnectionKey, List, BuildHasherDefault<OneWord>>,
-    /// The size that is configured.
+    /// The configured size.
     size: usize,
     /// The worker's share of all idle connections.
     share: usize,
@@ -79,28 +78,28 @@ struct Pool {
     used: Used,
 }
 
-/// How many connections are in use at a time.
+/// Number of connections in use at the same time.
 #[derive(Default)]
 struct Used {
     now: usize,
-    /// The most since the last sweep, and between the two before.
+    /// Maximum since the last sweep, and in the interval before it.
     most: [usize; 2],
 }
 
-/// A connection in use, or on its way to be.
+/// Counts a connection that is in use or being opened.
 pub(crate) struct InUse(());
 
-/// Idle connections that are exchangeable.
+/// Idle connections that are interchangeable.
 struct List {
     endpoint: Arc<Endpoint>,
-    /// Their slots, the oldest first.
+    /// Their slots in `Pool::idle`, the oldest first.
     slots: VecDeque<usize>,
 }
 
 struct Idle {
     connection: Connection,
     key: ConnectionKey,
-    /// When it must be gone.
+    /// Time at which the connection must be closed.
     until: Instant,
 }
 
@@ -113,7 +112,7 @@ impl ConnectionKey {
         Self { membership: upstream.membership, trust: TrustKey::of(upstream) }
     }
 
-    /// Whether the endpoint still is a member of its set as it was when its connections were
+    /// Returns whether the endpoint's membership is still the one under which the connections were
     /// opened.
     pub(crate) fn is_of_member(&self, endpoint: &Endpoint) -> bool {
         self.membership == endpoint.membership()
@@ -129,7 +128,7 @@ impl InUse {
 
 impl Drop for InUse {
     fn drop(&mut self) {
-        // With the thread goes the pool.
+        // The pool is destroyed with its thread.
         let _ = POOL.try_with(|pool| pool.borrow_mut().used.now -= 1);
     }
 }
@@ -149,7 +148,7 @@ impl Used {
     }
 }
 
-/// A connection for this try that is alive as far as can be told.
+/// Returns a pooled connection for this attempt that appears to be alive.
 pub(crate) fn take(upstream: &Upstream) -> Option<Connection> {
     if upstream.fresh {
         return None;
@@ -158,12 +157,12 @@ pub(crate) fn take(upstream: &Upstream) -> Option<Connection> {
     taken
 }
 
-/// Ends the connection that has been idle longest: there is no room for one that is needed.
+/// Closes the connection that has been idle longest, to make room for a new one.
 pub(crate) fn let_go() {
     let _gone = POOL.with_borrow_mut(Pool::let_go);
 }
 
-/// Puts a connection back after a request, if it may serve another.
+/// Returns a connection to the pool after a request, if it may serve another one.
 pub(crate) fn put(mut connection: Connection, upstream: &Upstream, size: usize, share: usize, now: Instant) {
     connection.served += 1;
     let keep = upstream.keep_alive;
@@ -182,7 +181,7 @@ pub(crate) fn put(mut connection: Connection, upstream: &Upstream, size: usize, 
     }
 }
 
-/// Looks at what is idle until there is nothing.
+/// Sweeps idle connections until the pool is empty.
 async fn sweeps() {
     loop {
         tokio::time::sleep(SWEEP).await;
@@ -197,7 +196,7 @@ async fn sweeps() {
     }
 }
 
-/// What is not kept is handed out, so that it is closed when nobody borrows the pool.
+/// Removed connections. The caller closes them after it has released its borrow of the pool.
 type Gone = Vec<Idle>;
 
 impl Pool {
@@ -207,7 +206,7 @@ impl Pool {
         let mut taken = None;
         while let Some(mut idle) = list.slots.pop_back().and_then(|slot| self.idle.remove(slot)) {
             let alive = idle.until > upstream.began && idle.connection.is_quiet();
-            // What cannot be sent twice is worth a system call.
+            // A request that cannot be sent twice justifies a system call.
             if alive && (upstream.repeatable || idle.connection.is_quiet_now()) {
                 idle.connection.reused = true;
                 taken = Some(idle.connection);
@@ -247,8 +246,8 @@ impl Pool {
         gone
     }
 
-    /// Lets those go that have been idle longest, until there are no more than there is room for. `is_short` says that
-    /// requests wait for a descriptor.
+    /// Closes the longest idle connections until the pool has its target size. `is_short` states
+    /// that requests wait for a descriptor.
     fn shrink(&mut self, gone: &mut Gone, is_short: bool) {
         let wanted = self.size.max(self.used.lately());
         let most = if is_short { wanted.min(self.share) } else { wanted };
@@ -258,11 +257,11 @@ impl Pool {
         }
     }
 
-    /// The one that has been idle longest.
+    /// Removes the connection that has been idle longest.
     fn let_go(&mut self) -> Option<Idle> {
         let oldest = self.idle.remove_oldest()?;
         if let Some(list) = self.lists.get_mut(&oldest.key) {
-            // The oldest of all is the oldest of its list.
+            // The oldest connection of all is also the oldest of its list.
             list.slots.pop_front();
         }
         Some(oldest)
@@ -279,7 +278,8 @@ mod tests {
     const ROOM: usize = 1;
     const SHARE: usize = 2;
 
-    /// A pool after so many requests at a time, and the endpoint's side of their connections.
+    /// Returns a pool after `requests` concurrent requests, and the endpoint's side of their
+    /// connections.
     async fn after(requests: usize) -> (Pool, Upstream, Vec<std::net::TcpStream>) {
         let upstream = Upstream::to(([127, 0, 0, 1], 80).into(), UpstreamProtocol::Http);
         let (mut pool, mut endpoints) = (Pool { size: ROOM, share: SHARE, ..Pool::default() }, Vec::new());
@@ -301,7 +301,7 @@ mod tests {
         }
     }
 
-    /// An address is not proof that the Pod is the same.
+    /// A known address does not prove that the Pod is the same.
     #[tokio::test]
     async fn connections_to_an_address_that_has_left_serve_no_more_requests() {
         let (mut pool, before, _endpoints) = after(4).await;
@@ -325,7 +325,8 @@ mod tests {
         assert_eq!((pool.idle.len(), gone.len()), (4, 0), "there may be as many again");
     }
 
-    /// What had been in use lately was kept, however little was left: one worker could keep what others waited for.
+    /// Regression: all recently used connections were kept, however few descriptors were left, so
+    /// one worker could hold descriptors that others waited for.
     #[tokio::test]
     async fn idle_connections_beyond_the_share_were_kept_while_requests_waited_for_a_descriptor() {
         let (mut pool, _upstream, _endpoints) = after(4).await;

@@ -1,8 +1,9 @@
-//! TLS towards endpoints as a rule wants it (`proxy-ssl-*`).
+//! TLS to endpoints as a rule specifies it (`proxy-ssl-*`).
 //!
-//! What a rule says is compiled with the rule. What its Secret says is a resource that changes by itself; from both a
-//! configuration of rustls is made when the first request comes after a change, and has a number that no other has. Pools
-//! are keyed by it, so that a connection that was made before a change, or under what another rule says, is used no more.
+//! The settings of a rule are compiled with the rule, whereas its Secret is a resource that changes
+//! independently. The first request after a change of either creates a rustls configuration with a
+//! unique ID. Pools use this ID in their keys, so connections made before the change, or for
+//! another rule, are not reused.
 
 use std::io;
 use std::sync::Arc;
@@ -26,7 +27,7 @@ use crate::policy::PolicyError;
 use crate::policy::resources::{Resources, Slot};
 use crate::tls::{Identity, provider};
 
-/// Seconds between two lines in the log about handshakes that fail under one rule.
+/// Minimum interval in seconds between two log lines about failed handshakes of one rule.
 const QUIET: u64 = 10;
 
 /// TLS to the endpoints of one backend.
@@ -35,26 +36,26 @@ pub struct EndpointTls {
     policy: UpstreamTls,
     name: ServerName<'static>,
     identity: Option<Arc<Slot<Identity>>>,
-    /// Holds the certificate in place of `identity`.
+    /// Secret of the client certificate; overrides the certificate of `identity`.
     certificate: Option<Arc<Slot<Identity>>>,
     current: ArcSwapOption<Session>,
-    /// When a failure was last told, in Unix seconds.
+    /// Time of the last log line about a failure, in Unix seconds.
     told: AtomicU64,
 }
 
-/// A configuration in force. The connections made by it trust the same, and are trusted for the same.
+/// A TLS configuration in use. All its connections have the same trust settings.
 #[derive(Debug)]
 pub struct Session {
-    /// Differs from that of every other.
+    /// Unique ID.
     pub(crate) id: u64,
     name: ServerName<'static>,
     http1: Arc<ClientConfig>,
     http2: Arc<ClientConfig>,
-    /// What it was made of.
+    /// The Secrets from which it was created.
     source: Secrets,
 }
 
-/// What the Secrets of a rule hold.
+/// Contents of the Secrets of a rule.
 #[derive(Clone, Debug, Default)]
 struct Secrets {
     identity: Option<Arc<Identity>>,
@@ -62,10 +63,10 @@ struct Secrets {
 }
 
 impl EndpointTls {
-    /// Compiles what a rule says for one of its backends.
+    /// Compiles the TLS settings of a rule for one of its backends.
     ///
     /// # Errors
-    /// No certificate can be for that name, or the resource is of another kind.
+    /// The name is not a valid server name, or the resource is of another kind.
     pub fn compile(
         policy: &UpstreamTls,
         service: Option<&ServiceRef>,
@@ -89,7 +90,7 @@ impl EndpointTls {
         })
     }
 
-    /// What is in force now; `None` while the Secret cannot be used.
+    /// Returns the current configuration; `None` while the Secret is missing or unusable.
     pub(crate) fn session(&self) -> Option<Arc<Session>> {
         let secrets = Secrets { identity: filled(&self.identity)?, certificate: filled(&self.certificate)? };
         let known = self.current.load();
@@ -110,7 +111,8 @@ impl EndpointTls {
         }
     }
 
-    /// Tells the operator now and then why there is no TLS with an endpoint: a client learns no more than 502.
+    /// Logs from time to time why TLS with an endpoint fails. The client receives a 502 without the
+    /// reason.
     pub(crate) fn tell(&self, error: &dyn std::fmt::Display) {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
         let told = self.told.load(Relaxed);
@@ -121,7 +123,7 @@ impl EndpointTls {
 }
 
 impl Secrets {
-    /// Whether both have the same contents.
+    /// Returns whether both contain the same objects.
     fn is(&self, other: &Self) -> bool {
         let same = |one: &Option<Arc<Identity>>, other: &Option<Arc<Identity>>| match (one, other) {
             (Some(one), Some(other)) => Arc::ptr_eq(one, other),
@@ -131,7 +133,8 @@ impl Secrets {
     }
 }
 
-/// The content of a slot, if the rule has one; the outer `None` is that of an empty one.
+/// Returns the content of a slot: `None` if the slot is empty, `Some(None)` if the rule has no
+/// slot.
 fn filled(slot: &Option<Arc<Slot<Identity>>>) -> Option<Option<Arc<Identity>>> {
     match slot {
         Some(slot) => Some(Some(slot.load_full()?)),
@@ -154,7 +157,7 @@ impl Session {
             .dangerous();
         let builder = match policy.verify_depth {
             Some(depth) => {
-                // Without an authority nobody is trusted.
+                // Without authorities, every certificate is rejected.
                 let anchors = source.identity.as_ref().map(|identity| identity.anchors.clone());
                 let anchors = anchors.unwrap_or_default();
                 builder.with_custom_certificate_verifier(Arc::new(Verifier::new(anchors, depth)))
@@ -164,7 +167,7 @@ impl Session {
         let presented = source.certificate.as_ref().or(source.identity.as_ref());
         let mut http1 = with_certificate(builder, presented.map(|identity| &**identity));
         http1.enable_sni = policy.sends_name;
-        // They would be kept by name alone.
+        // Sessions would be stored by name only.
         http1.resumption = Resumption::disabled();
         let mut http2 = http1.clone();
         http2.alpn_protocols = vec![HTTP2.to_vec()];
@@ -172,14 +175,14 @@ impl Session {
         Ok(Self { id, name, http1: Arc::new(http1), http2: Arc::new(http2), source })
     }
 
-    /// Speaks TLS with an endpoint.
+    /// Performs the TLS handshake with an endpoint.
     ///
     /// # Errors
-    /// It cannot, or is not to be trusted.
+    /// The handshake fails, or the certificate is not trusted.
     pub(crate) async fn connect(&self, stream: TcpStream, http2: bool) -> io::Result<TlsStream<TcpStream>> {
         let config = if http2 { &self.http2 } else { &self.http1 };
         let stream = TlsConnector::from(config.clone()).connect(self.name.clone(), stream).await?;
-        // An endpoint without ALPN is spoken to as the rule says, as with nginx.
+        // For an endpoint without ALPN, the protocol of the rule applies, as in nginx.
         if http2 && stream.get_ref().1.alpn_protocol().is_some_and(|chosen| chosen != HTTP2) {
             return Err(io::Error::other("it has chosen another protocol than HTTP/2"));
         }
@@ -197,7 +200,7 @@ fn with_certificate(
     }
 }
 
-/// Our cryptography, less the suites of TLS 1.2 that the rule does not want.
+/// Returns the crypto provider without the TLS 1.2 suites that the rule excludes.
 fn suites(policy: &UpstreamTls) -> Arc<CryptoProvider> {
     let Some(wanted) = &policy.ciphers else { return provider() };
     let mut own = CryptoProvider::clone(&provider());

@@ -1,6 +1,6 @@
-//! What makes two connections to an address exchangeable. Whatever concerns trust has to be part of it: with less, a
-//! connection that was verified under one policy would be used under another. The pools of both engines are keyed by
-//! this.
+//! The key that makes two connections to an address interchangeable. It must include everything
+//! that trust depends on; otherwise a connection that was verified under one policy would be used
+//! under another. The pools of both engines use this key.
 
 use std::sync::Arc;
 
@@ -8,14 +8,15 @@ use sluice_config::UpstreamProtocol;
 
 use crate::upstream::attempt::Upstream;
 
-/// How an endpoint is spoken to.
+/// The protocol and trust settings of a connection.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct TrustKey {
-    /// The protocol, and with it whether its certificate is verified.
+    /// The protocol. It determines whether certificates are verified.
     pub(crate) protocol: UpstreamProtocol,
-    /// The name that it is asked for, and that its certificate would have to be for.
+    /// Server name for SNI and for the verification of the certificate.
     pub(crate) server_name: Option<Arc<str>>,
-    /// The number of what its rule says about TLS, and its Secret: both are others under another number.
+    /// ID of the TLS configuration. It changes whenever the TLS settings of the rule or its Secret
+    /// change.
     pub(crate) session: Option<u64>,
 }
 

@@ -1,4 +1,4 @@
-//! One connection of HTTP/2 to an endpoint.
+//! A single HTTP/2 connection to an endpoint.
 
 use std::future::poll_fn;
 use std::os::fd::RawFd;
@@ -23,27 +23,29 @@ use crate::io::transport::has_left;
 use crate::message::response::MAX_HEAD;
 use crate::upstream::attempt::{KeepAlive, Upstream};
 
-/// Requests at a time on one connection, as far as the endpoint takes them.
+/// Maximum number of concurrent requests per connection, if the endpoint allows as many.
 pub(crate) const STREAMS: usize = 100;
-/// Bytes of a response that may wait for its client, with memory to spare.
+/// Bytes of a response that may be buffered for a slow client, unless memory is short.
 const STREAM_WINDOW: u32 = 128 * 1024;
-/// The same for all responses of a connection: as much as all of them may have, so that none waits because the clients
-/// of others are slow.
+/// The same for all responses of a connection: the sum of their windows, so that no response waits
+/// because the clients of others are slow.
 const CONNECTION_WINDOW: u32 = STREAMS as u32 * STREAM_WINDOW;
-/// What small pieces of bodies may cost while they wait, which `h2` counts as what each lacks to 256 bytes, about what
-/// it needs to keep one, and for whose excess it ends the connection. Messages of gRPC are small: with 15 bytes each,
-/// fifteen clients may be slow at a time.
+/// Budget for the overhead of small body pieces that wait. `h2` charges each piece the difference
+/// to 256 bytes, about the cost of storing it, and ends the connection if the budget is exceeded.
+/// gRPC messages are small: with messages of 15 bytes, fifteen clients may be slow at the same
+/// time.
 const PIECES: usize = 32 * 1024 * 1024;
 /// Bytes of a request that may wait for the socket, per stream.
 const SEND_BUFFER: usize = 64 * 1024;
-/// Streams that were reset and of which more may come. `h2` answers what comes for others with a reset, and has a bound
-/// for these.
+/// Maximum number of reset streams that are remembered, because frames for them may still arrive.
+/// `h2` answers frames for other streams with a reset, whose number is bounded too.
 const RESETS: usize = 1024;
 const OWN_RESETS: usize = 16 * 1024;
-/// For so many streams an endpoint gives no permission. It stands for the time before its SETTINGS.
+/// Number of streams that no endpoint allows. It marks a connection whose SETTINGS have not
+/// arrived.
 const UNSETTLED: usize = 0x7fff_fff1;
 
-/// A connection that takes requests.
+/// A connection that accepts requests.
 #[derive(Debug)]
 pub(super) struct Connection {
     /// Sends nothing itself: each request has a clone. A handle that has sent a request with a body
@@ -52,11 +54,12 @@ pub(super) struct Connection {
     pub(super) state: Arc<ConnectionState>,
     socket: RawFd,
     pub(super) made: Instant,
-    /// Requests that are on it.
+    /// Number of current requests.
     streams: AtomicUsize,
-    /// Requests that it has carried.
+    /// Number of requests so far.
     served: AtomicU32,
-    /// When the last request left it, and how long it may be idle from then on: milliseconds, the first since it was made.
+    /// When the last request left the connection, in milliseconds since `made`, and how long it may
+    /// be idle from then on, in milliseconds.
     idle_from: AtomicU64,
     idle_for: AtomicU64,
 }
@@ -69,10 +72,10 @@ pub(super) struct ConnectionState {
     /// Bytes written to the socket, and bytes received.
     pub(super) written: AtomicU64,
     pub(super) heard: AtomicU64,
-    /// Bytes at the end of what was written that the endpoint has certainly not got, once it has ended the connection in
-    /// order.
+    /// Number of final bytes that the endpoint has certainly not received. Valid once the endpoint
+    /// has closed the connection in order.
     pub(super) undelivered: AtomicU64,
-    /// Bytes that were read in this turn.
+    /// Bytes read in this turn of the task.
     pub(super) turn: AtomicUsize,
 }
 
@@ -88,7 +91,7 @@ pub(crate) struct StreamPermit {
 }
 
 impl Connection {
-    /// Begins to speak HTTP/2. The task of the connection says how many requests the endpoint allows.
+    /// Starts HTTP/2. The task of the connection reports how many requests the endpoint allows.
     pub(super) async fn begin(
         made: Made,
         upstream: &Upstream,
@@ -136,11 +139,12 @@ impl Connection {
             }
             requests.current_max_send_streams()
         };
-        // Before its SETTINGS come, an endpoint may allow no more than one.
+        // Before its SETTINGS arrive, an endpoint is only sure to accept one request.
         if streams >= if allowed == UNSETTLED { 1 } else { allowed } {
             return None;
         }
-        // What cannot be sent twice is worth a system call. A connection that is in use would be known to have ended.
+        // A request that cannot be sent twice justifies a system call. A connection in use would
+        // already be known to have ended.
         if streams == 0 && reused && !upstream.repeatable && has_left(self.socket) {
             return None;
         }
@@ -151,14 +155,16 @@ impl Connection {
         Some(StreamPermit { connection: self.clone(), reused, written, heard })
     }
 
-    /// Whether it gets no more requests: it has ended or is going to, or has served as long or as many as it may.
+    /// Returns whether the connection accepts no more requests: it has ended or is ending, or it
+    /// has reached its maximum age or number of requests.
     pub(super) fn is_over(&self, keep: &KeepAlive, now: Instant) -> bool {
         self.state.ended.load(Relaxed)
             || self.served.load(Relaxed) >= keep.requests
             || now.saturating_duration_since(self.made) >= keep.age
     }
 
-    /// Whether it will never take a request again, or has been idle for as long as it may.
+    /// Returns whether the connection will not accept requests again, or has exceeded its idle
+    /// time.
     pub(super) fn is_done(&self, now: Instant) -> bool {
         let idle = self
             .idle_since()
@@ -166,7 +172,7 @@ impl Connection {
         idle || has_failed(&mut self.requests())
     }
 
-    /// Since when no request has been on it.
+    /// Returns the time since which the connection has no requests; `None` if it has some.
     pub(super) fn idle_since(&self) -> Option<Instant> {
         let since = Duration::from_millis(self.idle_from.load(Relaxed));
         (self.streams.load(Relaxed) == 0).then(|| self.made + since)
@@ -177,7 +183,7 @@ impl Connection {
     }
 }
 
-/// Moves a connection until it ends.
+/// Drives a connection until it ends.
 async fn run(
     mut connection: h2::client::Connection<Stream, Bytes>,
     state: Arc<ConnectionState>,
@@ -189,7 +195,7 @@ async fn run(
     let ended = poll_fn(|cx| {
         state.turn.store(0, Relaxed);
         let wanted = u32::try_from(budget::window(STREAM_WINDOW as usize)).unwrap_or(STREAM_WINDOW);
-        // It fails until the endpoint has confirmed the one before.
+        // Fails until the endpoint has acknowledged the previous change.
         if wanted != window && connection.set_initial_window_size(wanted).is_ok() {
             window = wanted;
         }
@@ -207,10 +213,10 @@ async fn run(
 }
 
 impl StreamPermit {
-    /// Sends the head of the request. `ends` says that there is no body.
+    /// Sends the head of a request. `ends` states that the request has no body.
     ///
     /// # Errors
-    /// The connection is about to end, and nothing was sent.
+    /// The connection is ending, and nothing was sent.
     pub(crate) fn send(
         &self,
         request: Request<()>,
@@ -220,14 +226,16 @@ impl StreamPermit {
         requests.send_request(request, ends)
     }
 
-    /// Whether nothing of the request can have come to the endpoint. To be asked when the connection has ended.
+    /// Returns whether the endpoint cannot have received any part of the request. Only valid after
+    /// the connection has ended.
     pub(crate) fn is_untouched(&self) -> bool {
         let state = &self.connection.state;
         let since = state.written.load(Relaxed).saturating_sub(self.written);
         since == 0 || state.undelivered.load(Relaxed) >= since
     }
 
-    /// Lets nobody else have the connection, if nothing has come over it since: the endpoint may be gone without a word.
+    /// Excludes the connection from further use if nothing has arrived on it since the permit was
+    /// issued: the endpoint may have vanished without closing it.
     pub(crate) fn distrust(&self) {
         let state = &self.connection.state;
         if state.heard.load(Relaxed) == self.heard {
@@ -245,8 +253,8 @@ impl Drop for StreamPermit {
     }
 }
 
-/// Whether the connection takes no more requests. `requests` has sent none itself, so that no waker
-/// is registered.
+/// Returns whether the connection accepts no more requests. `requests` must not have sent a request
+/// itself, so that no waker is registered.
 fn has_failed(requests: &mut SendRequest<Bytes>) -> bool {
     let ready = requests.poll_ready(&mut Context::from_waker(Waker::noop()));
     !matches!(ready, Poll::Ready(Ok(())))

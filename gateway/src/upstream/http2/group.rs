@@ -1,7 +1,8 @@
 //! The connections of a worker to one endpoint, and the requests that wait for one.
 //!
-//! Many requests may come while there is no connection. The first of them makes one, and as many others wait for it as
-//! it is going to have room for. How many that are the endpoint says in its SETTINGS; before these have come, a
+//! Many requests may arrive while there is no connection. The first one opens a connection, and as
+//! many others wait for it as it will be able to carry. The endpoint declares that number in its
+//! SETTINGS; before these arrive, a connection carries one request.
 //! connection carries one.
 
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -12,20 +13,20 @@ use tokio::sync::Notify;
 use super::connection::STREAMS;
 use crate::failure::FailureKind;
 
-/// What is shared by those who wait.
+/// State shared by the waiting requests.
 #[derive(Debug)]
 pub(super) struct Group {
-    /// Connections on their way: being made, or without the endpoint's SETTINGS.
+    /// Number of connections that are being opened or still lack the endpoint's SETTINGS.
     coming: AtomicUsize,
     waiting: AtomicUsize,
-    /// Requests that a connection of this endpoint carries at a time, as far as is known.
+    /// Last known number of concurrent requests per connection to this endpoint.
     each: AtomicUsize,
-    /// How many connections could not be made, and why the last one.
+    /// Number of failed connections, and the reason of the last failure.
     failed: Mutex<(u64, FailureKind)>,
     changed: Notify,
 }
 
-/// A connection on its way.
+/// A connection that is being opened.
 #[derive(Debug)]
 pub(super) struct Coming(Arc<Group>);
 
@@ -46,43 +47,44 @@ impl Default for Group {
 }
 
 impl Group {
-    /// A connection is on its way.
+    /// Registers a connection that is being opened.
     pub(super) fn coming(self: &Arc<Self>) -> Coming {
         self.coming.fetch_add(1, Relaxed);
         Coming(self.clone())
     }
 
-    /// A request waits for a connection.
+    /// Registers a request that waits for a connection.
     pub(super) fn wait(self: &Arc<Self>) -> Waiting {
         self.waiting.fetch_add(1, Relaxed);
         Waiting(self.clone())
     }
 
-    /// Whether more requests wait than there will be room for.
+    /// Returns whether more requests wait than the pending connections will carry.
     pub(super) fn lacks_connections(&self) -> bool {
         let room = self.coming.load(Relaxed).saturating_mul(self.each.load(Relaxed));
         self.waiting.load(Relaxed) > room
     }
 
-    /// A connection could not be made, as no other one could for now.
+    /// Records the failure of a connection. It ends the wait of all waiting requests.
     pub(super) fn fail(&self, kind: FailureKind) {
         let mut failed = self.failed.lock().unwrap_or_else(PoisonError::into_inner);
         *failed = (failed.0 + 1, kind);
     }
 
-    /// How many could not be made, and why the last one.
+    /// Returns the number of failures and the reason of the last one.
     pub(super) fn failures(&self) -> (u64, FailureKind) {
         *self.failed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// To be had before what is waited for is looked at. Ready when that has changed.
+    /// Returns a future that completes at the next change. Must be called before the state is
+    /// checked.
     pub(super) fn changed(&self) -> impl Future<Output = ()> {
         self.changed.notified()
     }
 }
 
 impl Coming {
-    /// It has come: the endpoint allows so many requests on it.
+    /// Records that the connection is established and carries `streams` concurrent requests.
     pub(super) fn allows(self, streams: usize) {
         self.0.each.store(streams.max(1), Relaxed);
     }

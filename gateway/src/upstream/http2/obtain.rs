@@ -1,4 +1,5 @@
-//! A place on a connection where none has room: on one that is made, by this request or by another one.
+//! Opens a connection if no existing one has a free stream, or waits for one that another request
+//! opens.
 
 use std::time::Duration;
 
@@ -11,9 +12,10 @@ use super::pool;
 use crate::failure::FailureKind;
 use crate::upstream::attempt::Upstream;
 
-/// A place on a connection to the endpoint. So many of its connections may be idle (`size`), of which `share` while
-/// descriptors are short; with none, each request has a connection of its own. `waited_since` is when the request first
-/// had to wait for room, in any attempt.
+/// Returns a stream permit on a connection to the endpoint. `size` is the maximum number of idle
+/// connections, of which the worker keeps only `share` while descriptors are short; if `size` is 0,
+/// each request has a connection of its own. `waited_since` is the time at which the request first
+/// had to wait for a connection slot, in any attempt.
 pub(crate) async fn obtain(
     upstream: &Upstream,
     room: &mut impl ConnectionGate,
@@ -40,7 +42,8 @@ pub(crate) async fn obtain(
         Ok(Obtained::Pooled(stream_permit)) => return Ok(stream_permit),
         Ok(Obtained::New(made)) => made,
         Err(kind) => {
-            // The time of others is not over.
+            // A timeout of this request does not concern the waiting requests, whose deadlines are
+            // later.
             if !matches!(kind, FailureKind::ConnectTimeout | FailureKind::HandshakeTimeout) {
                 group.fail(kind);
             }
@@ -55,7 +58,8 @@ pub(crate) async fn obtain(
     Ok(stream_permit)
 }
 
-/// A place on a connection that others make. `None` where more are needed than are on their way.
+/// Waits for a stream on a connection that another request opens. Returns `None` if more
+/// connections are needed than are being opened.
 async fn wait(
     upstream: &Upstream,
     group: &Group,

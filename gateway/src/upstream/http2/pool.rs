@@ -1,8 +1,8 @@
-//! The connections of a worker that take requests. Each worker has its own and shares them with nobody.
+//! The HTTP/2 connections of a worker that accept requests. Workers do not share connections.
 //!
-//! A request gets a place on the first connection with room, so that no more of them are kept than are needed: the
-//! others become idle and go. A connection is only ever shared among requests to the same address spoken to in the same
-//! way, trust included.
+//! A request is assigned to the first connection with a free stream, so that no more connections
+//! are kept than necessary: the others become idle and are closed. Requests share a connection only
+//! if they have the same address, protocol and trust settings.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -16,13 +16,13 @@ use crate::descriptors::is_short;
 use crate::registry::Endpoint;
 use crate::upstream::attempt::Upstream;
 
-/// Between two looks at what is idle.
+/// Interval between two sweeps of idle connections.
 const SWEEP: Duration = Duration::from_secs(1);
 
 #[derive(Default)]
 struct Pool {
     entries: HashMap<ConnectionKey, EndpointConnections, std::hash::BuildHasherDefault<OneWord>>,
-    /// Idle connections that are configured, and the worker's share of all.
+    /// Configured maximum number of idle connections, and the worker's share of it.
     size: usize,
     share: usize,
     sweeping: bool,
@@ -38,17 +38,17 @@ thread_local! {
     static POOL: RefCell<Pool> = RefCell::default();
 }
 
-/// A place on a connection for this attempt.
+/// Returns a permit for a free stream on a pooled connection.
 pub(crate) fn take(upstream: &Upstream) -> Option<StreamPermit> {
     POOL.with_borrow_mut(|pool| pool.entries.get_mut(&ConnectionKey::of(upstream))?.take(upstream))
 }
 
-/// Ends the connection that has been idle longest: there is no room for one that is needed.
+/// Closes the connection that has been idle longest, to make room for a new one.
 pub(crate) fn let_go() {
     let _gone = POOL.with_borrow_mut(Pool::let_go);
 }
 
-/// Those who wait for a connection to this endpoint.
+/// Returns the group of requests that wait for a connection to this endpoint.
 pub(super) fn group(upstream: &Upstream) -> Arc<Group> {
     let (group, sweep) = POOL.with_borrow_mut(|pool| {
         let group = pool.entry(upstream).group.clone();
@@ -60,7 +60,8 @@ pub(super) fn group(upstream: &Upstream) -> Arc<Group> {
     group
 }
 
-/// Lets others use a connection too. So many may be idle, of which `share` while descriptors are short.
+/// Makes a connection available to other requests. `size` is the maximum number of idle
+/// connections, of which `share` are kept while descriptors are short.
 pub(super) fn put(connection: Arc<Connection>, upstream: &Upstream, size: usize, share: usize) {
     POOL.with_borrow_mut(|pool| {
         (pool.size, pool.share) = (size, share);
@@ -68,7 +69,7 @@ pub(super) fn put(connection: Arc<Connection>, upstream: &Upstream, size: usize,
     });
 }
 
-/// Looks at what is idle until there is nothing.
+/// Sweeps idle connections until the pool is empty.
 async fn sweeps() {
     loop {
         tokio::time::sleep(SWEEP).await;
@@ -83,14 +84,15 @@ async fn sweeps() {
     }
 }
 
-/// What is not kept is handed out, so that nothing is dropped while the pool is borrowed.
+/// Removed connections. The caller drops them after it has released its borrow of the pool.
 type Gone = Vec<Arc<Connection>>;
 
 impl EndpointConnections {
     fn take(&mut self, upstream: &Upstream) -> Option<StreamPermit> {
         let place = self.connections.iter().find_map(|connection| connection.take(upstream, true));
         if place.is_none() {
-            // There is room on none of them: a good time to forget those that never have any again.
+            // No connection has a free stream, so this is a good time to drop those that have
+            // ended.
             self.connections.retain(|connection| !connection.is_over(&upstream.keep_alive, upstream.began));
         }
         place
@@ -114,12 +116,12 @@ impl Pool {
         }
         let most = if is_short { self.size.min(self.share) } else { self.size };
         self.shrink(most, &mut gone);
-        // Somebody else who has the group waits for a connection, or makes one.
+        // A group with other owners is kept: a request waits for a connection or opens one.
         self.entries.retain(|_, entry| !entry.connections.is_empty() || Arc::strong_count(&entry.group) > 1);
         gone
     }
 
-    /// Lets those go that have been idle longest, until no more than `most` are idle.
+    /// Closes the longest idle connections until at most `most` are idle.
     fn shrink(&mut self, most: usize, gone: &mut Gone) {
         let all = self.entries.values().flat_map(|entry| &entry.connections);
         let mut idle: Vec<_> = all.filter_map(|connection| connection.idle_since()).collect();
@@ -132,7 +134,7 @@ impl Pool {
         }
     }
 
-    /// The one that has been idle longest.
+    /// Removes the connection that has been idle longest.
     fn let_go(&mut self) -> Option<Arc<Connection>> {
         let entries = self.entries.values_mut().filter_map(|entry| {
             let idle = entry.connections.iter().enumerate();

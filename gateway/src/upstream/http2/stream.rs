@@ -1,4 +1,4 @@
-//! The bytes of a connection to an endpoint, as `h2` gets them.
+//! The byte stream of a connection to an endpoint, as an I/O type for `h2`.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -13,12 +13,12 @@ use super::connection::ConnectionState;
 use crate::io::joined::Joined;
 use crate::io::transport::Transport;
 
-/// Bytes that are read before others have their turn. `h2` reads as long as there is something, and keeps what it reads
-/// for requests that had no chance to look at it: of interim heads and other frames that no window bounds there could
-/// be any number.
+/// Maximum number of bytes read per turn of the connection's task. `h2` reads until no data is left
+/// and buffers it for requests that have had no chance to process it; the number of interim heads
+/// and other frames without flow control would be unbounded.
 const TURN: usize = 256 * 1024;
 
-/// A transport for the time of a connection.
+/// The transport of a connection, for as long as it is open.
 #[derive(Debug)]
 pub(super) struct Stream {
     transport: Transport,
@@ -35,7 +35,7 @@ impl Stream {
 impl AsyncRead for Stream {
     fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let Self { transport, out, state } = self.get_mut();
-        // Somebody who reads has nothing more to write for now.
+        // Sends buffered output first: while `h2` reads, it has nothing more to add.
         if !out.is_empty() {
             let sent = out.poll_send(cx, transport);
             state.written.store(out.sent(), Relaxed);
@@ -75,8 +75,8 @@ impl AsyncWrite for Stream {
         written
     }
 
-    /// If so, `h2` would send every piece of a body of more than 256 bytes by itself; if not, it joins those of
-    /// up to 1024 with their neighbours.
+    /// If this returned true, `h2` would send each body piece of more than 256 bytes separately.
+    /// With false, it joins pieces of up to 1024 bytes with their neighbours.
     fn is_write_vectored(&self) -> bool {
         false
     }

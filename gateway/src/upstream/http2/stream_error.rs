@@ -1,11 +1,11 @@
-//! What the end of a stream before its time means for its request.
+//! The consequences of a failed stream for its request.
 
 use h2::{Error, Reason};
 
 use super::connection::StreamPermit;
 use crate::failure::{Failure, FailureKind};
 
-/// Why a stream failed.
+/// A failed stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct StreamError {
     pub(crate) kind: FailureKind,
@@ -16,33 +16,33 @@ pub(crate) struct StreamError {
     pub(crate) reset: Option<Reason>,
 }
 
-/// How far the attempt had come.
+/// Progress of the attempt when its stream failed.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Progress {
-    /// Something of the response had come, and something of it had gone to the client.
+    /// Whether a part of the response arrived, and whether a part of it was sent to the client.
     pub(crate) heard: bool,
     pub(crate) response_started: bool,
-    /// All that came of the request body can be sent again.
+    /// Whether all received parts of the request body can be sent again.
     pub(crate) replayable: bool,
 }
 
 impl StreamError {
-    /// What `h2` says.
+    /// Classifies an error of `h2`.
     pub(crate) fn of(error: &Error) -> Self {
         let reset = error.reason().filter(|_| error.is_remote() && error.is_reset());
-        // `h2` gives a GOAWAY only to those streams that the endpoint has not begun with.
+        // `h2` reports a GOAWAY only to streams that the endpoint has not processed.
         let unseen = reset == Some(Reason::REFUSED_STREAM) || error.is_remote() && error.is_go_away();
-        // What `h2` refuses is no HTTP/2, or no response.
+        // A library error means that the endpoint sent invalid HTTP/2 or an invalid response.
         let kind = if error.is_library() { FailureKind::InvalidHead } else { FailureKind::Broken };
         Self { kind, unseen, reset: reset.filter(|_| !unseen) }
     }
 
-    /// It was given up for this reason.
+    /// Returns the error of a stream that the gateway abandoned for this reason.
     pub(crate) fn given_up(kind: FailureKind) -> Self {
         Self { kind, unseen: false, reset: None }
     }
 
-    /// The failure of the attempt.
+    /// Returns the failure of the attempt.
     pub(crate) fn failure(self, stream_permit: &StreamPermit, progress: Progress) -> Failure {
         let Self { kind, unseen, reset } = self;
         let Progress { heard, response_started, replayable } = progress;

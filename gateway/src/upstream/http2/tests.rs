@@ -1,4 +1,4 @@
-//! Connections of HTTP/2 to endpoints on loopback.
+//! HTTP/2 connections to endpoints on loopback.
 
 use std::future::poll_fn;
 use std::net::SocketAddr;
@@ -21,7 +21,7 @@ use crate::registry::Admission;
 use crate::upstream::attempt::{KeepAlive, Upstream};
 use crate::upstream::connect::ConnectionGate;
 
-/// Room without end.
+/// A gate that always grants a slot.
 struct Free;
 
 impl ConnectionGate for Free {
@@ -36,15 +36,15 @@ impl ConnectionGate for Free {
     fn go(&mut self) {}
 }
 
-/// Connections of an endpoint.
+/// Counters of an endpoint's connections.
 #[derive(Default)]
 struct Count {
     taken: AtomicUsize,
     ended: AtomicUsize,
 }
 
-/// An endpoint that allows so many streams, with a count of its connections. `answer` gets each stream, and says
-/// whether the connection goes on.
+/// Starts an endpoint that allows `streams` concurrent streams and counts its connections. `answer`
+/// handles each stream and returns whether the connection continues.
 async fn endpoint(
     streams: u32,
     answer: impl Fn(Request<RecvStream>, SendResponse<Bytes>) -> bool + Send + Clone + 'static,
@@ -72,7 +72,7 @@ async fn endpoint(
     (address, connections)
 }
 
-/// Answers at once.
+/// Responds immediately.
 fn ok(_: Request<RecvStream>, mut reply: SendResponse<Bytes>) -> bool {
     reply.send_response(Response::new(()), true).is_ok()
 }
@@ -86,7 +86,7 @@ async fn stream_permit(upstream: &Upstream) -> StreamPermit {
     obtain(upstream, &mut Free, &mut None, 4, 4).await.unwrap()
 }
 
-/// A request from beginning to end.
+/// Performs one request and returns its response.
 async fn exchange(stream_permit: &StreamPermit) -> Result<Response<RecvStream>, h2::Error> {
     let request = Request::get("http://a.example/").body(()).unwrap();
     stream_permit.send(request, true)?.0.await
@@ -124,7 +124,7 @@ async fn uploads_do_not_stall_while_others_take_places() {
         let upstream = &upstream(address);
         drop(stream_permit(upstream).await);
         for round in 0..20 {
-            // All of them are polled for the first time in one turn, before the connection sends anything.
+            // All requests are polled first in the same turn, before the connection sends anything.
             let posts = (0..2 * streams).map(|_| async {
                 let stream_permit = stream_permit(upstream).await;
                 let request = Request::post("http://a.example/").body(()).unwrap();
@@ -185,7 +185,7 @@ async fn another_attempt_never_goes_over_a_connection_from_before() {
     drop(stream_permit(&first).await);
     let again = Upstream { fresh: true, began: Instant::now(), ..first };
     assert!(take(&again).is_none());
-    // Many that are left behind at a time share the new one.
+    // Many requests that fail together share the new connection.
     let places = futures::future::join_all((0..10).map(|_| stream_permit(&again))).await;
     for stream_permit in &places {
         assert!(exchange(stream_permit).await.is_ok());
@@ -204,7 +204,7 @@ async fn what_a_goaway_leaves_behind_was_not_looked_at() {
     assert!(exchange(&stream_permit(&upstream).await).await.is_ok());
     let began = Instant::now();
     while let Some(stream_permit) = take(&upstream) {
-        // On its way while the endpoint said so.
+        // The request was in transit when the endpoint sent GOAWAY.
         match exchange(&stream_permit).await {
             Ok(_) => {}
             Err(error) => {
@@ -245,7 +245,7 @@ async fn what_comes_to_a_closed_connection_was_read_by_nobody() {
     let stream = accepted.unwrap().0.into_std().unwrap();
     let request = Request::post("http://a.example/").body(()).unwrap();
     let (response, _body) = stream_permit.send(request, false).unwrap();
-    // The head has not left when the endpoint goes.
+    // The endpoint closes the connection before the head was sent.
     drop(stream);
     let stream_error = StreamError::of(&response.await.unwrap_err());
     let failure = stream_error
@@ -270,7 +270,8 @@ async fn an_endpoint_that_speaks_something_else_has_no_valid_response() {
 
 #[tokio::test]
 async fn nobody_waits_longer_for_the_connection_of_another_than_for_his_own() {
-    // It takes connections and says nothing, so that the first request has the only place for now.
+    // The endpoint accepts connections and sends nothing, so the first request has the only free
+    // stream.
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let mut upstream = upstream(listener.local_addr().unwrap());
     upstream.connect_timeout = Some(Duration::from_millis(50));
@@ -286,7 +287,7 @@ async fn endpoints_sent_as_much_as_ever_while_memory_was_short() {
     budget::serve(Budget::new(1 << 20));
     let sent: Arc<Mutex<Vec<usize>>> = Arc::default();
     let counts = sent.clone();
-    // Sends all that it may.
+    // Sends as many bytes as flow control allows.
     let (address, _) = endpoint(100, move |_, mut reply| {
         let mut body = reply.send_response(Response::new(()), false).unwrap();
         let counts = counts.clone();
@@ -313,7 +314,8 @@ async fn endpoints_sent_as_much_as_ever_while_memory_was_short() {
     let mut share = Reservation::default();
     for (held, window) in [(900, 4 * 1024), (600, 16 * 1024), (0, 128 * 1024)] {
         share.hold(held * 1024);
-        // The first one has the endpoint told, and the second one begins when it knows.
+        // The first request causes the SETTINGS update; the second one starts after the endpoint
+        // applied it.
         for _ in 0..2 {
             responses.push(exchange(&stream_permit).await.unwrap());
         }

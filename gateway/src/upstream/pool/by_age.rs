@@ -1,7 +1,7 @@
-//! Values in the order in which they were added, of which any can be removed. Every operation takes
+//! A list of values in order of insertion from which any value can be removed. All operations take
 //! constant time.
 
-/// A doubly linked list in a vector. A slot of it is reused once its value is removed.
+/// A doubly linked list in a vector. Slots of removed values are reused.
 #[derive(Debug)]
 pub(super) struct ByAge<T> {
     nodes: Vec<Node<T>>,
@@ -25,12 +25,12 @@ impl<T> Default for ByAge<T> {
 }
 
 impl<T> ByAge<T> {
-    /// How many values there are.
+    /// Returns the number of values.
     pub(super) fn len(&self) -> usize {
         self.nodes.len() - self.free.len()
     }
 
-    /// Adds a value, and returns the slot that it has until it is removed.
+    /// Adds a value and returns its slot, which identifies it until it is removed.
     pub(super) fn add(&mut self, value: T) -> usize {
         let node = Node { value: Some(value), older: self.newest, newer: None };
         let slot = match self.free.pop() {
@@ -50,7 +50,7 @@ impl<T> ByAge<T> {
         slot
     }
 
-    /// The value of a slot.
+    /// Returns the value in a slot.
     pub(super) fn get_mut(&mut self, slot: usize) -> Option<&mut T> {
         self.nodes.get_mut(slot)?.value.as_mut()
     }
@@ -72,7 +72,7 @@ impl<T> ByAge<T> {
         Some(value)
     }
 
-    /// Removes the value that was added first.
+    /// Removes the oldest value.
     pub(super) fn remove_oldest(&mut self) -> Option<T> {
         self.remove(self.oldest?)
     }
