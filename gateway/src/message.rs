@@ -1,7 +1,8 @@
-//! HTTP messages: heads, fields, framing. Bytes become checked values here, and values bytes.
+//! HTTP messages: heads, fields and framing. Converts bytes to validated values and back.
 //!
-//! A leaf: nothing in it knows a socket, a route or a driver. Whoever reads a message from outside reads it with
-//! this, so that two readers never understand the same bytes differently (RFC 9112, RFC 9113).
+//! A leaf module: it does not depend on sockets, routes or engines. All code that reads messages
+//! from outside uses it, so no two readers interpret the same bytes differently (RFC 9112, RFC
+//! 9113).
 
 pub mod answer;
 pub(crate) mod authority;

@@ -20,7 +20,7 @@ const SECOND: u64 = 1000;
 /// The rate of one response.
 #[derive(Debug)]
 pub(crate) struct Rate {
-    /// Bytes a second.
+    /// Bytes per second.
     bytes: u64,
     /// Bytes sent without a limit.
     after: u64,

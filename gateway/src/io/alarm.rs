@@ -5,7 +5,6 @@
 //! set again. A busy connection therefore touches it once per timeout and not several times per
 //! request. Objects that live for one request, such as HTTP/2 streams, reuse a registered timer of
 //! an ended one.
-//! only, a stream of HTTP/2, gets the timer of one that has ended, which still runs.
 
 use std::cell::RefCell;
 use std::future::Future;

@@ -1,4 +1,4 @@
-//! Answers that Sluice gives itself.
+//! Responses that Sluice generates.
 
 use bytes::Bytes;
 use http::StatusCode;
@@ -6,43 +6,43 @@ use http::header::{CONTENT_TYPE, HeaderName, HeaderValue, LOCATION, STRICT_TRANS
 
 use super::page::{page, page_of_large_head};
 
-/// A complete response. The driver adds `Date`, `Content-Length` and the connection fields of its protocol,
-/// and leaves the body out for HEAD.
+/// A complete response. The engine adds `Date`, `Content-Length` and the connection fields of its
+/// protocol, and omits the body for HEAD.
 #[derive(Clone, Debug)]
 pub struct Answer {
     /// The status.
     pub status: StatusCode,
-    /// Fields, `Content-Type` included.
+    /// The fields, including `Content-Type`.
     pub fields: Vec<(HeaderName, HeaderValue)>,
-    /// The page.
+    /// The content.
     pub body: Bytes,
-    /// Whether the connection must not be used again (malformed requests).
+    /// Closes the connection after the response (malformed requests).
     pub close: bool,
 }
 
 impl Answer {
-    /// Whether it tells its length: not where none is allowed (RFC 9110 §8.6), or where it would speak of
-    /// another representation.
+    /// Returns whether the response has a `Content-Length`. 204 must not have one (RFC 9110 §8.6),
+    /// and that of a 304 would describe another representation.
     pub(crate) fn has_length(&self) -> bool {
         !matches!(self.status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED)
     }
 
-    /// The standard page for a status. `hsts` is there on https.
+    /// Returns the standard page for a status. `hsts` is set for https.
     pub(crate) fn page(status: StatusCode, hsts: Option<&HeaderValue>) -> Self {
         Self::with_body(status, page(status), hsts)
     }
 
-    /// The answer to a head, or a line of it, that is longer than it may be.
+    /// Returns the response to a head, or a line in it, that exceeds its limit.
     pub(crate) fn head_too_large(hsts: Option<&HeaderValue>) -> Self {
         Self::with_body(StatusCode::BAD_REQUEST, page_of_large_head(), hsts)
     }
 
-    /// A status and nothing to read.
+    /// Returns a response without content.
     pub(crate) fn empty(status: StatusCode, hsts: Option<&HeaderValue>) -> Self {
         Self::with_body(status, Bytes::new(), hsts)
     }
 
-    /// A redirect, with the page for those that do not follow it.
+    /// Returns a redirect, with a page for clients that do not follow it.
     pub(crate) fn redirect(status: StatusCode, location: HeaderValue, hsts: Option<&HeaderValue>) -> Self {
         let mut answer = Self::page(status, hsts);
         answer.fields.push((LOCATION, location));

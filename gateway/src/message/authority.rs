@@ -1,9 +1,9 @@
-//! What a `Host` field or `:authority` may look like (RFC 9110 §7.2, RFC 3986 §3.2).
+//! Validation of `Host` and `:authority` (RFC 9110 §7.2, RFC 3986 §3.2).
 //!
-//! Stricter than the grammar where leniency only helps attackers: no userinfo, no empty host, and a port that
-//! is a number.
+//! Stricter than the grammar where leniency helps only attackers: no userinfo, no empty host, and a
+//! numeric port.
 
-/// Whether `text` is a host with an optional port.
+/// Returns whether `text` is a host with an optional port.
 pub(crate) fn is_authority(text: &[u8]) -> bool {
     let (host, port) = match text.first() {
         Some(b'[') => match text.iter().position(|byte| *byte == b']') {
@@ -31,7 +31,7 @@ fn is_host(host: &[u8]) -> bool {
     }
 }
 
-/// With its colon, or nothing.
+/// Accepts an empty string, a single colon, or a colon and a port number.
 fn is_port(port: &[u8]) -> bool {
     match port {
         [] | [b':'] => true,

@@ -1,23 +1,24 @@
-//! How policies change a head: its target, method, fields and status, and nothing else.
+//! The changes that policies may make to a head: target, method, fields and status.
 //!
-//! A rule is written by somebody who knows nothing of the connections it will be used on. Whoever could name a field
-//! of framing, or turn a GET into a HEAD, would make us and an endpoint read two different messages from there on. So
-//! policies change heads through [`Edit`] alone, whose arguments cannot be any of that: [`EditableName`] is no field
-//! of framing, connection or routing, [`RequestTarget`] is a path that a request line can carry, and neither
-//! [`EditableMethod`] nor [`EditableStatus`] changes whether a body follows. [`FieldsMut`] is for the engines' own
-//! needs: hop-by-hop fields, `Host`, what is told about the client.
+//! The author of a rule cannot know the connections on which it applies. A rule that sets a framing
+//! field, or turns a GET into a HEAD, would make Sluice and an endpoint read different messages
+//! from then on. Policies therefore change heads only through [`Edit`], whose argument types
+//! exclude this: an [`EditableName`] is not a field of framing, connection or routing, a
+//! [`RequestTarget`] is a path that fits a request line, and [`EditableMethod`] and
+//! [`EditableStatus`] do not change whether a body follows. [`FieldsMut`] is for the engines' own
+//! changes: hop-by-hop fields, `Host`, and the forwarding fields that describe the client.
 
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use sluice_config::OWN_FIELDS;
 
 use crate::message::fields::{Fields, FieldsMut};
 
-/// A head as an engine keeps it.
+/// A head in the representation of an engine.
 pub trait HeadMut {
-    /// The type of its fields.
+    /// The type of the fields.
     type Fields: FieldsMut;
 
-    /// Its fields.
+    /// Returns the fields.
     fn fields(&mut self) -> &mut Self::Fields;
 }
 
@@ -37,55 +38,56 @@ impl HeadMut for HeaderMap {
     }
 }
 
-/// The head of a request on its way to an endpoint.
+/// The head of a request to an endpoint.
 pub trait RequestMut: HeadMut {
-    /// The method as the client sent it.
+    /// Returns the method as the client sent it.
     fn method(&self) -> &Method;
     /// Replaces path and query.
     fn set_target(&mut self, target: &RequestTarget);
-    /// Replaces the method. Called only where the framing of neither message depends on it.
+    /// Replaces the method. Called only if the framing of request and response does not depend on
+    /// it.
     fn set_method(&mut self, method: &EditableMethod);
 }
 
-/// The head of a response on its way to the client.
+/// The head of a response to the client.
 pub trait ResponseMut: HeadMut {
-    /// The status.
+    /// Returns the status.
     fn status(&self) -> StatusCode;
-    /// Replaces the status. Called only where the framing does not depend on it.
+    /// Replaces the status. Called only if the framing does not depend on it.
     fn set_status(&mut self, status: EditableStatus);
 }
 
-/// What a policy may do to a head.
+/// Access of a policy to a head.
 #[derive(Debug)]
 pub struct Edit<'h, H>(&'h mut H);
 
-/// The name of a field that a rule may change.
+/// The name of a field that rules may change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EditableName(HeaderName);
 
-/// A method that a rule may give to a request.
+/// A method that rules may set.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EditableMethod(Method);
 
-/// A status that a rule may give to a response.
+/// A status that rules may set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EditableStatus(StatusCode);
 
-/// Path and query as a request line carries them (RFC 9112 §3.2.1).
+/// Path and query of a request line (RFC 9112 §3.2.1).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RequestTarget(String);
 
-/// Why a text is no name that a rule may change.
+/// Why rules may not change a field of this name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NameError {
-    /// It is no field name.
+    /// The text is not a field name.
     Malformed,
-    /// The field belongs to the gateway.
+    /// The field is managed by the gateway.
     Own,
 }
 
 impl EditableName {
-    /// Checks a name.
+    /// Validates a name.
     pub fn new(text: &str) -> Result<Self, NameError> {
         let name = HeaderName::from_bytes(text.as_bytes()).map_err(|_| NameError::Malformed)?;
         match OWN_FIELDS.contains(&name.as_str()) {
@@ -94,15 +96,15 @@ impl EditableName {
         }
     }
 
-    /// As `http` has it, to read.
+    /// Returns the name, for reading.
     pub fn get(&self) -> &HeaderName {
         &self.0
     }
 
-    /// A name in lower case that is known when the program is built.
+    /// Creates a name from a lowercase constant.
     ///
     /// # Panics
-    /// It is none that a rule may change; in a constant that is an error of the compiler.
+    /// If rules may not change this field. In a constant this is a compile-time error.
     pub const fn from_static(name: &'static str) -> Self {
         let mut at = 0;
         while at < OWN_FIELDS.len() {
@@ -122,25 +124,26 @@ const fn equal(a: &[u8], b: &[u8]) -> bool {
 }
 
 impl EditableMethod {
-    /// HEAD, CONNECT and TRACE have rules of their own for bodies (RFC 9110 §9.3).
+    /// Returns `None` for HEAD, CONNECT and TRACE, which have body rules of their own (RFC 9110
+    /// §9.3).
     pub fn new(method: Method) -> Option<Self> {
         let own = [Method::HEAD, Method::CONNECT, Method::TRACE].contains(&method);
         (!own).then_some(Self(method))
     }
 
-    /// As `http` has it.
+    /// Returns the method.
     pub fn get(&self) -> &Method {
         &self.0
     }
 }
 
 impl EditableStatus {
-    /// Statuses whose responses have no body have a framing of their own (RFC 9112 §6.3).
+    /// Returns `None` for statuses whose responses have no body (RFC 9112 §6.3).
     pub fn new(status: StatusCode) -> Option<Self> {
         has_body(status).then_some(Self(status))
     }
 
-    /// As `http` has it.
+    /// Returns the status.
     pub fn get(self) -> StatusCode {
         self.0
     }
@@ -152,26 +155,26 @@ fn has_body(status: StatusCode) -> bool {
 }
 
 impl RequestTarget {
-    /// Checks a target: a path without blanks, control characters or a fragment. As of clients, it may have more than
-    /// ASCII in it.
+    /// Validates a target: a path without spaces, control characters or a fragment. Characters
+    /// outside ASCII are allowed, as in targets from clients.
     pub fn new(text: String) -> Option<Self> {
         let fits = |byte: u8| byte > b' ' && byte != 0x7f && byte != b'#';
         (text.starts_with('/') && text.bytes().all(fits)).then_some(Self(text))
     }
 
-    /// The text.
+    /// Returns the target as text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 }
 
 impl<'h, H: HeadMut> Edit<'h, H> {
-    /// Lets a policy change this head.
+    /// Gives a policy access to this head.
     pub fn new(head: &'h mut H) -> Self {
         Self(head)
     }
 
-    /// Its fields, to read.
+    /// Returns the fields, for reading.
     pub fn fields(&mut self) -> &impl Fields {
         self.0.fields()
     }
@@ -198,7 +201,7 @@ impl<H: RequestMut> Edit<'_, H> {
         self.0.set_target(target);
     }
 
-    /// Replaces the method, but for that of a HEAD request, whose client waits for no body.
+    /// Replaces the method, except that of a HEAD request, whose client expects no body.
     pub fn set_method(&mut self, method: &EditableMethod) {
         if EditableMethod::new(self.0.method().clone()).is_some() {
             self.0.set_method(method);
@@ -207,7 +210,7 @@ impl<H: RequestMut> Edit<'_, H> {
 }
 
 impl<H: ResponseMut> Edit<'_, H> {
-    /// Replaces the status, but for one that says that there is no body.
+    /// Replaces the status, except one that excludes a body.
     pub fn set_status(&mut self, status: EditableStatus) {
         if has_body(self.0.status()) {
             self.0.set_status(status);

@@ -1,7 +1,7 @@
-//! The fields of a head, in order and with the case of their names, as places in its text.
+//! The fields of a head as offsets into its text, in order and with the case of their names.
 //!
-//! To build a map of them would cost more than everything else that is done to a small head. They are few, and
-//! the length of a name rules nearly all of them out at a glance.
+//! Building a map costs more than all other work on a small head. Heads have few fields, and
+//! comparing the length of a name excludes nearly all of them.
 
 use std::cell::RefCell;
 use std::mem;
@@ -12,33 +12,32 @@ use http::header::{HeaderName, HeaderValue};
 use crate::message::fields::Fields;
 use crate::message::fields::FieldsMut;
 
-/// A head's text and where its fields are. What is added stands behind the text. Its memory comes from a list that
-/// was dropped before on the same thread.
+/// The text of a head and the offsets of its fields. Added fields are appended to the text. The
+/// memory is reused from lists dropped on the same thread.
 #[derive(Debug)]
 pub(crate) struct FieldList {
     text: Vec<u8>,
     places: Vec<FieldOffsets>,
-    /// A bit for every length that a name has (modulo 64): most names that are asked for are not there, and this
-    /// says so without a look at any.
+    /// Bit set of name lengths (modulo 64). Most lookups are for absent names and end here.
     lengths: u64,
-    /// What was kept to go back to: places, and where the text ended.
+    /// State saved by [`keep`](Self::keep): the offsets, and the length of the text.
     kept: Vec<FieldOffsets>,
     kept_text: usize,
 }
 
-/// Bytes of text that a dropped list may leave to the next one.
+/// Maximum capacity in bytes of a text buffer that is kept for reuse.
 const KEPT_TEXT: usize = 16 * 1024;
-/// Lists whose memory is kept by a thread.
+/// Number of lists whose memory a thread keeps.
 const KEPT_LISTS: usize = 256;
 
-/// What a list gives back: text, places, and those that were kept.
+/// Reusable memory of a list: text, offsets, and saved offsets.
 type Memory = (Vec<u8>, Vec<FieldOffsets>, Vec<FieldOffsets>);
 
 thread_local! {
     static SPARE: RefCell<Vec<Memory>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Offsets of a field within its head, which is far shorter than 4 GiB.
+/// Offsets of a field within its head. `u32` suffices: heads are far shorter than 4 GiB.
 #[derive(Clone, Copy, Debug)]
 struct FieldOffsets {
     name: u32,
@@ -48,7 +47,7 @@ struct FieldOffsets {
 }
 
 impl FieldList {
-    /// Takes over a head that was read from `text`.
+    /// Takes over a head and its fields, which must be slices of `text`.
     pub(crate) fn read(&mut self, text: &[u8], fields: &[httparse::Header<'_>]) {
         self.text.clear();
         self.text.extend_from_slice(text);
@@ -63,19 +62,20 @@ impl FieldList {
         }));
     }
 
-    /// Makes room for so many bytes of names and values in so many fields, and for what the pipeline adds.
+    /// Reserves memory for `fields` fields with `bytes` bytes of names and values, and for those
+    /// that the pipeline adds.
     pub(crate) fn reserve(&mut self, bytes: usize, fields: usize) {
         const ADDED: usize = 16;
         self.text.reserve(bytes + (fields + ADDED) * 32);
         self.places.reserve(fields + ADDED);
     }
 
-    /// Adds a part of the head that is no field.
+    /// Appends a part of the head that is not a field.
     pub(crate) fn push_text(&mut self, text: &str) {
         self.text.extend_from_slice(text.as_bytes());
     }
 
-    /// Adds a field with its line.
+    /// Appends a field and its line.
     pub(crate) fn push_line(&mut self, name: &[u8], value: &[u8]) {
         let start = self.text.len();
         line(&mut self.text, name, value);
@@ -88,20 +88,20 @@ impl FieldList {
         });
     }
 
-    /// Remembers the fields as they are.
+    /// Saves the current fields.
     pub(crate) fn keep(&mut self) {
         self.kept.clone_from(&self.places);
         self.kept_text = self.text.len();
     }
 
-    /// Goes back to what was kept.
+    /// Restores the saved fields.
     pub(crate) fn restore(&mut self) {
         self.places.clone_from(&self.kept);
         self.text.truncate(self.kept_text);
         self.lengths = self.places.iter().fold(0, |all, place| all | bit(place.name_length as usize));
     }
 
-    /// Empties it.
+    /// Removes everything.
     pub(crate) fn clear(&mut self) {
         self.text.clear();
         self.places.clear();
@@ -109,17 +109,17 @@ impl FieldList {
         self.lengths = 0;
     }
 
-    /// The text, with what was added behind it.
+    /// Returns the text, including appended fields.
     pub(crate) fn text(&self) -> &[u8] {
         &self.text
     }
 
-    /// All fields.
+    /// Returns all fields.
     pub(crate) fn iter(&self) -> impl DoubleEndedIterator<Item = (&[u8], &[u8])> {
         self.places.iter().map(|place| (self.name(place), self.value(place)))
     }
 
-    /// Writes all fields as lines. What the text has of them one behind the other is copied at once.
+    /// Writes all fields as lines. Consecutive lines of the text are copied at once.
     pub(crate) fn write(&self, out: &mut Vec<u8>) {
         let mut run = 0..0;
         for place in &self.places {
@@ -137,7 +137,8 @@ impl FieldList {
         out.extend_from_slice(&self.text[run]);
     }
 
-    /// Where the text has a field just as it is written.
+    /// Returns the range of a field's line in the text, if it has exactly the form in which it is
+    /// written.
     fn whole_line(&self, place: &FieldOffsets) -> Option<Range<usize>> {
         let (start, colon) = (place.name as usize, (place.name + place.name_length) as usize);
         let (value, end) = (place.value as usize, (place.value + place.value_length) as usize);
@@ -155,7 +156,7 @@ impl FieldList {
         &self.text[place.value as usize..][..place.value_length as usize]
     }
 
-    /// The places of a name; none without a look where no name is as long.
+    /// Returns the offsets of the fields with this name.
     fn places(&self, name: &[u8]) -> impl DoubleEndedIterator<Item = &FieldOffsets> {
         let places = match self.lengths & bit(name.len()) {
             0 => &[],
@@ -166,7 +167,7 @@ impl FieldList {
 
     fn remove_from(&mut self, start: usize, name: &[u8]) {
         let (text, mut index) = (&self.text, 0);
-        // One pass, however many there are.
+        // One pass over all fields, however many match.
         self.places.retain(|place| {
             index += 1;
             index <= start || !place.is(text, name)
@@ -194,7 +195,7 @@ impl Drop for FieldList {
         }
         self.clear();
         let memory = (mem::take(&mut self.text), mem::take(&mut self.places), mem::take(&mut self.kept));
-        // At the end of a thread there is nothing left to keep it in.
+        // The access fails only while the thread ends; the memory is then freed.
         let _ = SPARE.try_with(|spare| {
             let mut spare = spare.borrow_mut();
             if spare.len() < KEPT_LISTS {
@@ -205,7 +206,7 @@ impl Drop for FieldList {
 }
 
 impl FieldOffsets {
-    /// Whether it has this name.
+    /// Returns whether the field has this name.
     fn is(&self, text: &[u8], name: &[u8]) -> bool {
         self.name_length as usize == name.len()
             && text[self.name as usize..][..name.len()].eq_ignore_ascii_case(name)
@@ -216,7 +217,7 @@ fn bit(length: usize) -> u64 {
     1 << (length % 64)
 }
 
-/// Writes one field.
+/// Writes one field line.
 pub(crate) fn line(out: &mut Vec<u8>, name: &[u8], value: &[u8]) {
     out.extend_from_slice(name);
     out.extend_from_slice(b": ");
@@ -239,7 +240,7 @@ impl Fields for FieldList {
 }
 
 impl FieldsMut for FieldList {
-    /// In the place of the first of this name, and in its case.
+    /// Replaces the value of the first field of this name and keeps its position and case.
     fn set(&mut self, name: &HeaderName, value: &HeaderValue) {
         let text = name.as_str().as_bytes();
         if self.lengths & bit(text.len()) == 0 {

@@ -1,14 +1,14 @@
-//! Which names of request fields are served: letters, digits and hyphens, as with nginx.
+//! The names of request fields that are served: letters, digits and hyphens, as in nginx.
 //!
-//! Many a program behind a gateway (everything that speaks CGI or WSGI, PHP, Ruby's Rack) takes `X_Forwarded_For`
-//! and `X-Forwarded-For` for one field. What a client says under an odd name would stand beside what the gateway
-//! says under the right one. So fields with odd names are dropped before routing, policies, logs and endpoints see
-//! them, unless `enable-underscores-in-headers` or `ignore-invalid-headers: "false"` let them pass. Names that are
-//! no token (RFC 9110 §5.1) are refused in any case, by those who read heads.
+//! Many applications (CGI, WSGI, PHP, Ruby's Rack) do not distinguish `X_Forwarded_For` from
+//! `X-Forwarded-For`. A client could use such a name to contradict a field that the gateway sets.
+//! Fields with such names are therefore dropped before routing, policies, logs and endpoints see
+//! them, unless `enable-underscores-in-headers` or `ignore-invalid-headers: "false"` allows them.
+//! Names that are not a token (RFC 9110 §5.1) are always rejected, by the parsers of heads.
 
 use sluice_config::GlobalSettings;
 
-/// What a name may be made of besides letters, digits and hyphens.
+/// The characters allowed in names besides letters, digits and hyphens.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct FieldNames {
     /// Bits of [`KINDS`] that no name may have.
@@ -18,7 +18,7 @@ pub(crate) struct FieldNames {
 const UNDERSCORE: u8 = 1;
 const ODD: u8 = 2;
 
-/// What a byte makes of a name; nothing where the byte is a letter, a digit or a hyphen.
+/// Kind of each byte in a name; 0 for letters, digits and hyphens.
 static KINDS: [u8; 256] = {
     let mut kinds = [ODD; 256];
     let mut byte = 0;
@@ -35,13 +35,13 @@ static KINDS: [u8; 256] = {
 };
 
 impl FieldNames {
-    /// Any name.
+    /// Allows every name.
     pub(crate) const ANY: Self = Self { dropped: 0 };
-    /// What the defaults allow.
+    /// The default settings.
     #[cfg(any(test, feature = "fuzzing"))]
     pub(crate) const PLAIN: Self = Self { dropped: UNDERSCORE | ODD };
 
-    /// What the operator allows.
+    /// Returns the rule that the settings configure.
     pub(crate) fn of(settings: &GlobalSettings) -> Self {
         match (settings.ignore_invalid_headers, settings.underscores_in_headers) {
             (false, _) => Self::ANY,
@@ -50,7 +50,7 @@ impl FieldNames {
         }
     }
 
-    /// Whether a field of this name is dropped.
+    /// Returns whether fields of this name are dropped.
     pub(crate) fn drops(self, name: &[u8]) -> bool {
         name.iter().fold(0, |kinds, byte| kinds | KINDS[usize::from(*byte)]) & self.dropped != 0
     }

@@ -1,28 +1,30 @@
-//! Header fields that policies read and change, whatever type the driver keeps them in.
+//! Header fields that policies read and change, independent of the representation that an engine
+//! uses.
 //!
-//! Values go in and out as bytes or by reference, so that a driver may keep the text of a head as it came and
-//! build no map of it.
+//! Values are passed as bytes or references, so an engine may keep the original text of a head and
+//! needs no map.
 
 use http::header::{HeaderMap, HeaderName, HeaderValue};
 
-/// The fields of a head, to read.
+/// Read access to the fields of a head.
 pub trait Fields {
-    /// The first value of `name`.
+    /// Returns the first value of `name`.
     fn first(&self, name: &HeaderName) -> Option<&[u8]>;
-    /// All values of `name`, in order.
+    /// Returns all values of `name`, in order.
     fn lines<'f>(&'f self, name: &'f HeaderName) -> impl DoubleEndedIterator<Item = &'f [u8]>;
 
-    /// Gives each field with its value to `visit`, in order.
+    /// Calls `visit` with each field's name and value, in order.
     fn each(&self, visit: impl FnMut(&[u8], &[u8]));
 
-    /// Whether there is a field of this name.
+    /// Returns whether there is a field of this name.
     fn has(&self, name: &HeaderName) -> bool {
         self.first(name).is_some()
     }
 }
 
-/// The fields of a head, to change: `http`'s map, or a type of the driver that also keeps the case of names. For what
-/// the gateway itself must do to every head; policies have [`Edit`](crate::message::edit::Edit).
+/// Write access to the fields of a head, for changes that the gateway makes to every head. Policies
+/// use [`Edit`](crate::message::edit::Edit). Implemented by `http`'s map and by types that keep the
+/// case of names.
 pub trait FieldsMut: Fields {
     /// Replaces all values of `name`.
     fn set(&mut self, name: &HeaderName, value: &HeaderValue);
@@ -46,7 +48,7 @@ impl Fields for HeaderMap {
     }
 }
 
-/// The fields of a message that we make ourselves.
+/// The fields of a message that Sluice generates.
 impl Fields for Vec<(HeaderName, HeaderValue)> {
     fn first(&self, name: &HeaderName) -> Option<&[u8]> {
         self.iter().find(|(field, _)| field == name).map(|(_, value)| value.as_bytes())

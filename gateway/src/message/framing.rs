@@ -1,71 +1,72 @@
 //! Where the body of an HTTP/1 request or response ends (RFC 9112 §6 and §7.1).
 //!
-//! The connection keeps this count itself, byte by byte, and hands on nothing beyond it: whatever follows a
-//! body is the next request and passes the checks of a head again. So nobody behind us can be of another
-//! opinion about where a request ends, which is all that request smuggling needs. Chunked coding is read more
-//! strictly than the RFC has it: no space around a size, no bare line ends, no endless extensions or trailers.
-//! Which trailers pass is decided in [`trailers`](super::trailers).
+//! The connection counts the bytes of a body itself and passes on nothing beyond its end: bytes
+//! after a body are the next request and pass all checks of a head again. No reader behind Sluice
+//! can therefore disagree about the end of a request, which prevents request smuggling. Chunked
+//! coding is read more strictly than the RFC requires: no spaces around a size, no bare line ends,
+//! bounded extensions and trailers. [`trailers`](super::trailers) decides which trailers pass.
 
-/// Bytes of extensions in one chunk's line.
+/// Maximum number of bytes of extensions in one chunk line.
 const MAX_EXTENSION: u16 = 1024;
-/// Bytes of all trailer fields.
+/// Maximum number of bytes of all trailer fields.
 const MAX_TRAILERS: u16 = 8 * 1024;
 
-/// What is still to come of a body.
+/// The rest of a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Framing {
-    /// So many bytes.
+    /// This many bytes.
     Length(u64),
-    /// Chunks.
+    /// Chunks, in this state.
     Chunked(Chunks),
-    /// Everything until the connection ends: another protocol than HTTP/1 requests is spoken.
+    /// All bytes until the connection ends, including those of another protocol after an upgrade.
     Opaque,
 }
 
-/// How far the chunked coding has been read.
+/// Parser state of the chunked coding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Chunks {
-    /// In a chunk's size, with so many digits read.
+    /// In the size of a chunk, after `digits` digits.
     Size { size: u64, digits: u8 },
-    /// In what follows the size, up to the line's end.
+    /// Between the size and the end of its line.
     Extension { size: u64, bytes: u16 },
-    /// Before the LF of a chunk's line.
+    /// Before the LF of a chunk line.
     SizeEnd { size: u64 },
-    /// In a chunk's data.
+    /// In the data of a chunk.
     Data { left: u64 },
-    /// Before the CR, then the LF after the data.
+    /// Before the CR after the data, then before its LF.
     DataEnd { carriage_return: bool },
-    /// In the trailer section, with so many bytes of it read.
+    /// In the trailer section, after `bytes` bytes.
     Trailers { bytes: u16, part: Trailer },
-    /// Behind it all.
+    /// After the end of the body.
     Done,
 }
 
-/// Where in a trailer line.
+/// Position in a trailer line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Trailer {
-    /// At its start: the empty line ends it all.
+    /// At the start of a line. An empty line ends the section.
     Start,
     /// In the name.
     Name,
-    /// Behind the colon.
+    /// After the colon.
     Value,
     /// Before the LF of a line.
     LineEnd,
-    /// Before the very last LF.
+    /// Before the LF of the empty line that ends the section.
     LastLineEnd,
 }
 
-/// How much of a buffer belongs to a body.
+/// The part of a buffer that belongs to a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct FramedBytes {
     /// Bytes that belong to the body.
     pub(crate) whole: usize,
-    /// Bytes before its trailer section: they may pass as they came. A section without trailers counts among them.
+    /// Bytes before its trailer section, which pass unchanged. An empty trailer section is
+    /// included.
     pub(crate) raw: usize,
 }
 
-/// The chunked coding is broken.
+/// The chunked coding is malformed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the body is not in chunked coding as RFC 9112 section 7.1 has it")]
 pub(crate) struct BadChunk;
@@ -82,12 +83,12 @@ impl Framing {
     /// A chunked body from its start.
     pub(crate) const CHUNKED: Self = Self::Chunked(Chunks::START);
 
-    /// Whether the body is complete.
+    /// Returns whether the body is complete.
     pub(crate) fn is_done(&self) -> bool {
         matches!(self, Self::Length(0) | Self::Chunked(Chunks::Done))
     }
 
-    /// How many bytes are still to come; `None` when nobody knows.
+    /// Returns the number of bytes still to come, or `None` if it is unknown.
     pub(crate) fn left(&self) -> Option<u64> {
         match self {
             Self::Length(left) => Some(*left),
@@ -96,18 +97,18 @@ impl Framing {
         }
     }
 
-    /// Reads on. Gives the number of bytes at the start of `bytes` that belong to the body.
+    /// Advances over `bytes` and returns how many of them belong to the body.
     pub(crate) fn take(&mut self, bytes: &[u8]) -> Result<usize, BadChunk> {
         self.read(bytes, |_| ())
     }
 
-    /// [`take`](Self::take), with what the body says free of its coding, piece by piece.
+    /// Like [`take`](Self::take), and passes the decoded content to `data`, piece by piece.
     pub(crate) fn read(&mut self, bytes: &[u8], data: impl FnMut(&[u8])) -> Result<usize, BadChunk> {
         self.read_all(bytes, data, |_| ()).map(|taken| taken.whole)
     }
 
-    /// [`read`](Self::read), with a trailer section that holds trailers, byte by byte and up to the end of its
-    /// empty line.
+    /// Like [`read`](Self::read), and passes a non-empty trailer section to `trailer`, byte by
+    /// byte, including the empty line at its end.
     pub(crate) fn read_all(
         &mut self,
         bytes: &[u8],
@@ -160,7 +161,7 @@ fn clamp(left: u64, available: usize) -> usize {
 impl Chunks {
     const START: Self = Self::Size { size: 0, digits: 0 };
 
-    /// Whether the next byte belongs to a trailer section that holds a trailer.
+    /// Returns whether the next byte belongs to a non-empty trailer section.
     fn is_in_trailers(self, byte: u8) -> bool {
         match self {
             Self::Trailers { bytes: 0, .. } => byte != b'\r',
@@ -170,7 +171,7 @@ impl Chunks {
         }
     }
 
-    /// The state after one byte that is not data.
+    /// Returns the state after one byte that is not data.
     fn next(self, byte: u8) -> Result<Self, BadChunk> {
         Ok(match (self, byte) {
             (Self::Size { size, digits }, _) if byte.is_ascii_hexdigit() && digits < 15 => {
@@ -214,7 +215,7 @@ fn is_text(byte: u8) -> bool {
     byte == b'\t' || (byte >= b' ' && byte != 0x7f)
 }
 
-/// Whether a name may hold it (RFC 9110 §5.6.2).
+/// Returns whether a field name may contain this byte (RFC 9110 §5.6.2).
 pub(crate) fn is_token(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
 }
@@ -314,7 +315,7 @@ mod tests {
             prop_assert_eq!(data, chunks.concat());
         }
 
-        /// Whatever comes: a verdict, where the end is, and the data are the same however it is cut.
+        /// For any input: the verdict, the end and the data do not depend on how it is split.
         #[test]
         fn any_bytes_mean_the_same_in_any_pieces(
             stream in "([0-3a]{0,2}(;x)?(\r\n|\n|\r)?[a-c:\r\n ]{0,4}){0,6}(0\r\n(a: b\r\n)?\r\n)?[a-z]{0,3}",

@@ -1,10 +1,10 @@
-//! The strict reading of an HTTP/1 request head (RFC 9112 §2 to §7), before anything else sees it.
+//! Strict parser of HTTP/1 request heads (RFC 9112 §2 to §7), run before any other code reads them.
 //!
-//! Everything that two readers could understand differently is refused: bare line ends, folded lines, spaces
-//! around field names, several hosts, several or doubtful lengths, transfer codings other than `chunked`. Fields
-//! whose names are not served are dropped here, so that nobody who comes later can forget to.
-//! What comes out is a head in origin form with exactly one authority, so that Pingora, the pipeline and the
-//! endpoint all read the same request.
+//! Everything that two readers could interpret differently is rejected: bare line ends, folded
+//! lines, spaces around field names, several hosts, several or invalid lengths, transfer codings
+//! other than `chunked`. Fields whose names are not served are dropped here, once for all later
+//! code. The result is a head in origin form with exactly one authority, so Pingora, the pipeline
+//! and the endpoint all read the same request.
 
 pub(crate) mod http2;
 
@@ -23,31 +23,32 @@ use crate::message::field_names::FieldNames;
 use crate::message::framing::Framing;
 use crate::message::hop_by_hop;
 
-/// Fields in a head. Pingora's own limit, met here so that our page is the answer.
+/// Maximum number of fields in a head. Pingora has the same limit; checking it here returns our
+/// error page.
 pub(crate) const MAX_FIELDS: usize = 256;
 
-/// Bytes that a head may have.
+/// Size limits of a request head in bytes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct HeadLimits {
-    /// The request line; more is 414.
+    /// The request line; 414 if exceeded.
     pub(crate) request_line: usize,
-    /// The line of one field; more is 400.
+    /// The line of one field; 400 if exceeded.
     pub(crate) field_line: usize,
-    /// All of it; more is 400.
+    /// The whole head; 400 if exceeded.
     pub(crate) head: usize,
 }
 
-/// Why a request is refused.
+/// Why a request is rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{status}: {reason}")]
 pub(crate) struct Fault {
-    /// The answer's status; 431 is answered with 400 and a page of its own, as with nginx.
+    /// The status of the response. 431 is sent as 400 with a page of its own, as in nginx.
     pub(crate) status: StatusCode,
     /// For the program log.
     pub(crate) reason: &'static str,
 }
 
-/// Finds the end of a head as bytes arrive, looking at each once.
+/// Finds the end of a head as bytes arrive, and reads each byte once.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Scanner {
     position: usize,
@@ -55,33 +56,33 @@ pub(crate) struct Scanner {
     lines: usize,
 }
 
-/// What the connection needs to know of a head.
+/// A parsed request head.
 #[derive(Debug)]
 pub(crate) struct Head {
-    /// The version of the protocol.
+    /// The protocol version.
     pub(crate) version: Version,
-    /// How the body is framed.
+    /// The framing of the body.
     pub(crate) framing: Framing,
     /// The client waits for `100 Continue` before it sends the body (RFC 9110 §10.1.1).
     pub(crate) expects_continue: bool,
     /// The method.
     pub(crate) method: Method,
-    /// Path and query, in the text of the fields.
+    /// Range of path and query in the text of the fields.
     target: Range<usize>,
-    /// What goes to the endpoint in their place, where a policy has changed it.
+    /// Replacements made by policies for the endpoint.
     edited: Edited,
-    /// The fields that are served, with the text of the head in origin form (RFC 9112 §3.2.1).
+    /// The served fields, with the text of the head in origin form (RFC 9112 §3.2.1).
     pub(crate) fields: FieldList,
-    /// Which names are served, for the trailers of the request.
+    /// The names that are served; they also apply to the trailers of the request.
     pub(crate) names: FieldNames,
-    /// Bytes of the head as it was sent.
+    /// Bytes of the head as received.
     pub(crate) length: usize,
 }
 
-/// What a policy has put in the place of what was received.
+/// Replacements made by policies.
 #[derive(Debug, Default)]
 struct Edited {
-    /// In the text of the fields.
+    /// Range in the text of the fields.
     target: Option<Range<usize>>,
     method: Option<Method>,
 }
@@ -100,7 +101,7 @@ impl Fault {
 }
 
 impl HeadLimits {
-    /// What the operator allows.
+    /// Returns the limits that the settings configure.
     pub(crate) fn of(settings: &GlobalSettings) -> Self {
         let buffers = settings.large_client_header_buffers;
         Self { request_line: buffers.size, field_line: buffers.size, head: buffers.total() }
@@ -108,14 +109,16 @@ impl HeadLimits {
 }
 
 impl Scanner {
-    /// Whether nothing has been looked at.
+    /// Returns whether no byte was read yet.
     pub(crate) fn is_new(&self) -> bool {
         self.position == 0
     }
 
-    /// Looks at what is new in `bytes`, which begin with the head. Gives its length once it is complete.
+    /// Reads the new bytes of `bytes`, which start with the head. Returns the head's length once it
+    /// is complete.
     pub(crate) fn scan(&mut self, bytes: &[u8], limits: &HeadLimits) -> Result<Option<usize>, Fault> {
-        // A client that speaks TLS or something else should learn so at once, not at the deadline.
+        // A client that speaks TLS or another protocol gets its error at once and not at the
+        // deadline.
         if bytes
             .first()
             .is_some_and(|byte| !byte.is_ascii_alphanumeric() && !b"!#$%&'*+-.^_`|~".contains(byte))
@@ -146,7 +149,7 @@ impl Scanner {
         }
     }
 
-    /// Checks the length of the line that goes on to `end`.
+    /// Checks the length of the current line up to `end`.
     fn check_line(&self, end: usize, limits: &HeadLimits) -> Result<(), Fault> {
         match (self.lines, end - self.line_start) {
             (0, length) if length > limits.request_line => Err(Fault::TOO_LONG_LINE),
@@ -157,7 +160,7 @@ impl Scanner {
 }
 
 impl Head {
-    /// Reads a complete head.
+    /// Parses a complete head.
     pub(crate) fn read(bytes: &[u8], names: FieldNames) -> Result<Self, Fault> {
         let mut fields = [const { MaybeUninit::uninit() }; MAX_FIELDS];
         let mut request = httparse::Request::new(&mut []);
@@ -205,12 +208,12 @@ impl Head {
         })
     }
 
-    /// Path and query.
+    /// Returns path and query as received.
     pub(crate) fn target(&self) -> &str {
         str::from_utf8(&self.fields.text()[self.target.clone()]).unwrap_or_default()
     }
 
-    /// Path and query for the endpoint.
+    /// Returns path and query for the endpoint.
     pub(crate) fn outgoing_target(&self) -> &str {
         match &self.edited.target {
             Some(edited) => str::from_utf8(&self.fields.text()[edited.clone()]).unwrap_or_default(),
@@ -218,23 +221,23 @@ impl Head {
         }
     }
 
-    /// The method for the endpoint.
+    /// Returns the method for the endpoint.
     pub(crate) fn outgoing_method(&self) -> &Method {
         self.edited.method.as_ref().unwrap_or(&self.method)
     }
 
-    /// Remembers the head as it is, which is as it was received.
+    /// Saves the head in its current state.
     pub(crate) fn keep(&mut self) {
         self.fields.keep();
     }
 
-    /// Goes back to what was kept.
+    /// Restores the saved head.
     pub(crate) fn restore(&mut self) {
         self.fields.restore();
         self.edited = Edited::default();
     }
 
-    /// The head in origin form, as long as nobody has changed it.
+    /// Returns the head in origin form. Valid until the head is changed.
     #[cfg(test)]
     pub(crate) fn text(&self) -> &[u8] {
         self.fields.text()
@@ -265,14 +268,14 @@ impl RequestMut for Head {
     }
 }
 
-/// The fields that the connection itself must understand.
+/// The fields that the connection itself interprets.
 #[derive(Default)]
 struct Fields<'a> {
     host: Option<&'a [u8]>,
     content_length: Option<&'a [u8]>,
     transfer_encoding: Option<&'a [u8]>,
     expects_continue: bool,
-    /// Options in `Connection`.
+    /// Number of options in `Connection`.
     options: usize,
 }
 
@@ -332,17 +335,17 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// The number in a `Content-Length`, if it is one (RFC 9110 §8.6).
+/// Parses a `Content-Length` (RFC 9110 §8.6).
 pub(crate) fn content_length(digits: &[u8]) -> Option<u64> {
     if digits.is_empty() || !digits.iter().all(u8::is_ascii_digit) {
         return None;
     }
-    // Sizes beyond a signed 64-bit number mean different things to different programs.
+    // Programs disagree about sizes beyond a signed 64-bit number.
     std::str::from_utf8(digits).ok()?.parse::<i64>().ok().map(i64::unsigned_abs)
 }
 
-/// Whether every line of a head that was read ends with CR and LF (RFC 9112 §2.2): `httparse` takes a bare LF
-/// too, and nothing else that is not a line's end. A mixture would be read in two ways.
+/// Returns whether every line of a parsed head ends with CR LF (RFC 9112 §2.2). `httparse` also
+/// accepts a bare LF, and no other line end. A mixture could be read in two ways.
 pub(crate) fn ends_lines_strictly(head: &[u8], fields: &[httparse::Header<'_>]) -> bool {
     let begins_line = |field: &httparse::Header<'_>| {
         let start = field.name.as_ptr().addr() - head.as_ptr().addr();
@@ -351,11 +354,11 @@ pub(crate) fn ends_lines_strictly(head: &[u8], fields: &[httparse::Header<'_>]) 
     head.ends_with(b"\r\n\r\n") && fields.iter().all(begins_line)
 }
 
-/// A request target that is not a tunnel's.
+/// The form of a request target (RFC 9112 §3.2), except that of CONNECT.
 enum Form<'a> {
     /// A path with an optional query, or `*`.
     Origin,
-    /// A whole URL.
+    /// A full URL.
     Absolute { authority: &'a str, rest: &'a str },
 }
 
@@ -377,11 +380,11 @@ impl<'a> Form<'a> {
     }
 }
 
-/// Whether a target is in origin or asterisk form and for a method that is served: a tunnel is not ours to open
-/// (CONNECT), and TRACE shows a script of a page what its browser adds to a request. Holds for `:path` of HTTP/2
-/// too.
+/// Checks that the target is in origin or asterisk form and the method is served. CONNECT would
+/// open a tunnel, and TRACE would expose to scripts the fields that their browser adds. Also
+/// applies to `:path` of HTTP/2.
 pub(crate) fn check_target(method: &str, target: &str) -> Result<(), Fault> {
-    // Methods are case-sensitive, but not to everybody behind us.
+    // Methods are case-sensitive, but some endpoints ignore their case.
     if ["CONNECT", "TRACE"].iter().any(|refused| method.eq_ignore_ascii_case(refused)) {
         return Err(Fault { status: StatusCode::METHOD_NOT_ALLOWED, reason: "CONNECT or TRACE" });
     }
@@ -391,7 +394,8 @@ pub(crate) fn check_target(method: &str, target: &str) -> Result<(), Fault> {
     }
 }
 
-/// No spaces, controls or fragment. Bytes outside ASCII are no URI, but clients send them and nginx takes them.
+/// Rejects spaces, control characters and fragments. Bytes outside ASCII are not valid in URIs, but
+/// clients send them and nginx accepts them.
 fn is_target_text(text: &str) -> bool {
     !text.bytes().any(|byte| byte <= b' ' || byte == 0x7f || byte == b'#')
 }
@@ -403,8 +407,8 @@ fn without_scheme(target: &str) -> Option<&str> {
     })
 }
 
-/// The same head without the fields that are not served, and in origin form: the target's authority, where there is
-/// one, becomes the Host field (RFC 9112 §3.2.2).
+/// Rewrites a head without the fields that are not served and in origin form: an authority in the
+/// target becomes the Host field (RFC 9112 §3.2.2).
 fn rewrite(
     method: &str,
     authority: Option<&str>,

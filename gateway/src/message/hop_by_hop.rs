@@ -1,11 +1,12 @@
-//! Fields that concern one connection only (RFC 9110 §7.6.1): they and what `Connection` names are dropped in
-//! both directions, and an upgrade is named anew.
+//! Fields that concern one connection only (RFC 9110 §7.6.1). They and the fields named in
+//! `Connection` are dropped in both directions; a permitted upgrade is added again.
 //!
-//! `Content-Length` and `Transfer-Encoding` are the drivers' business and cannot be dropped by naming them in
-//! `Connection`, nor can `Host`: otherwise a client could change the framing between us and an endpoint.
+//! The engines manage `Content-Length`, `Transfer-Encoding` and `Host`. Naming these in
+//! `Connection` has no effect: otherwise a client could change the framing between Sluice and an
+//! endpoint.
 //!
-//! Every option of `Connection` is looked up among the fields, for each attempt. Nobody has a use for more than a
-//! few, so whoever reads a head refuses one with more than [`MAX_OPTIONS`].
+//! Every option of `Connection` is looked up among the fields for each attempt. Clients need few of
+//! them, so parsers reject heads with more than [`MAX_OPTIONS`].
 
 use http::header::{
     CONNECTION, CONTENT_LENGTH, EXPECT, HOST, HeaderName, HeaderValue, TE, TRANSFER_ENCODING, UPGRADE,
@@ -20,23 +21,23 @@ static KEEP_ALIVE: HeaderName = HeaderName::from_static("keep-alive");
 static PROXY_CONNECTION: HeaderName = HeaderName::from_static("proxy-connection");
 static HTTP2_SETTINGS: HeaderName = HeaderName::from_static("http2-settings");
 
-/// Options that `Connection` may hold, over all its lines.
+/// Maximum number of options in all `Connection` lines together.
 pub const MAX_OPTIONS: usize = 64;
 
-/// Options in one line of `Connection`, empty ones included.
+/// Returns the number of options in one `Connection` line, including empty ones.
 pub fn count_options(line: &[u8]) -> usize {
     line.iter().filter(|byte| **byte == b',').count() + 1
 }
 
-/// Whether `Connection` holds more than it may.
+/// Returns whether `Connection` has more than [`MAX_OPTIONS`] options.
 pub fn has_too_many_options(head: &impl Fields) -> bool {
     head.lines(&CONNECTION).map(count_options).sum::<usize>() > MAX_OPTIONS
 }
 
-/// Clears a request head on its way to an endpoint. An upgrade that the client asks for is asked
-/// for again, but for HTTP/2 (RFC 7540's `h2c`, withdrawn by RFC 9113): it would hand the
-/// connection past every rule. `Expect` is answered by the gateway itself, as with nginx: an
-/// endpoint that never sends 100 would wait for the client, and the client for it.
+/// Removes hop-by-hop fields from a request to an endpoint. An upgrade that the client requests is
+/// requested again, except one to HTTP/2 (RFC 7540's `h2c`, withdrawn by RFC 9113), which would
+/// bypass every rule. The gateway answers `Expect` itself, as nginx does: with an endpoint that
+/// never sends 100, client and endpoint would wait for each other.
 pub fn request(head: &mut impl FieldsMut, version: Version) {
     let upgrade = match version {
         Version::HTTP_11 if asks_for_upgrade(head) => value(head, &UPGRADE),
@@ -52,7 +53,8 @@ pub fn request(head: &mut impl FieldsMut, version: Version) {
     }
 }
 
-/// Clears a response head on its way to the client. The upgrade stays where the endpoint switches protocols.
+/// Removes hop-by-hop fields from a response to the client. The upgrade stays if the endpoint
+/// switches protocols.
 pub fn response(head: &mut impl FieldsMut, status: StatusCode) {
     let upgrade = match status {
         StatusCode::SWITCHING_PROTOCOLS => value(head, &UPGRADE),
@@ -65,12 +67,13 @@ pub fn response(head: &mut impl FieldsMut, status: StatusCode) {
     }
 }
 
-/// Whether a request asks for an upgrade that is passed on.
+/// Returns whether a request asks for an upgrade that is passed on.
 pub fn asks_for_upgrade(head: &impl Fields) -> bool {
     head.first(&UPGRADE).is_some_and(is_allowed) && names(head, &UPGRADE)
 }
 
-/// Whether the client of a request takes trailers (RFC 9110 §10.1.4), which endpoints of gRPC want to be told.
+/// Returns whether the client accepts trailers (RFC 9110 §10.1.4). gRPC endpoints require this
+/// information.
 pub fn takes_trailers(head: &impl Fields) -> bool {
     let is_trailers = |coding: &[u8]| coding.trim_ascii().eq_ignore_ascii_case(b"trailers");
     head.lines(&TE).any(|line| line.split(|byte| *byte == b',').any(is_trailers))
@@ -101,16 +104,16 @@ fn clear(head: &mut impl FieldsMut) {
     }
 }
 
-/// Whether a field has no place in HTTP/2 (RFC 9113 §8.2.2).
+/// Returns whether HTTP/2 forbids this field (RFC 9113 §8.2.2).
 pub fn is_connection_field(name: &HeaderName) -> bool {
-    // Texts, because nearly all names differ from these in their length already.
+    // Comparing strings is fast here, because nearly all names differ in length.
     matches!(
         name.as_str(),
         "connection" | "keep-alive" | "proxy-connection" | "te" | "transfer-encoding" | "upgrade"
     )
 }
 
-/// Whether `Connection` names this field.
+/// Returns whether `Connection` names this field.
 pub fn names(head: &impl Fields, name: &HeaderName) -> bool {
     options(head).any(|option| option.eq_ignore_ascii_case(name.as_str().as_bytes()))
 }
@@ -206,8 +209,8 @@ mod tests {
     }
 
     proptest! {
-        /// However `Connection` is written: a head that is taken has no more options than it may, loses every field
-        /// that it names and no other, whichever way a driver keeps it.
+        /// For any `Connection` field: an accepted head has at most the allowed number of options,
+        /// and loses exactly the fields that it names, in every representation.
         #[test]
         fn what_connection_names_goes_and_nothing_else(
             lines in prop::collection::vec(

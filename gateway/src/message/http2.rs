@@ -1,5 +1,5 @@
-//! Messages in the form of HTTP/2: the request as an endpoint gets it, the response as one sends it, and fields for
-//! either side. How the request of a client is read is in [`head`](super::head).
+//! Messages in the form of HTTP/2: requests to endpoints, their responses, and fields for both
+//! sides. [`head`](super::head) parses the requests of clients.
 
 use std::net::SocketAddr;
 
@@ -18,7 +18,7 @@ use crate::message::hop_by_hop;
 use crate::message::response::{BadHead, Response};
 use crate::message::trailers::passes;
 
-/// What a request to an HTTP/2 endpoint needs besides its head.
+/// Properties of a request to an HTTP/2 endpoint that its head does not contain.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Http2Target {
     /// Whether the connection uses TLS.
@@ -29,13 +29,13 @@ pub(crate) struct Http2Target {
     pub(crate) trailers: bool,
 }
 
-/// Fields in the form of the protocol, with room for some more. Those of a connection have no place there
-/// (RFC 9113 §8.2.2), whoever has set them.
+/// Converts fields to the form of HTTP/2, with room for `more`. Omits connection fields, which
+/// HTTP/2 forbids (RFC 9113 §8.2.2).
 pub(crate) fn map<'f>(fields: impl Iterator<Item = (&'f [u8], &'f [u8])>, more: usize) -> HeaderMap {
     let mut map = HeaderMap::with_capacity(fields.size_hint().0 + more);
     for (name, value) in fields {
         let parsed = (HeaderName::from_bytes(name), HeaderValue::from_bytes(value));
-        // What was read as a head holds nothing that could not be a field.
+        // The fields of a parsed head are always valid.
         let (Ok(name), Ok(value)) = parsed else { continue };
         if !hop_by_hop::is_connection_field(&name) {
             map.append(name, value);
@@ -44,14 +44,14 @@ pub(crate) fn map<'f>(fields: impl Iterator<Item = (&'f [u8], &'f [u8])>, more: 
     map
 }
 
-/// The trailers that pass, if there are some.
+/// Returns the trailers that pass, or `None` if there are none.
 pub(crate) fn trailers(section: &HeaderMap, names: FieldNames) -> Option<HeaderMap> {
     let fields = section.iter().map(|(name, value)| (name.as_str().as_bytes(), value.as_bytes()));
     let passing = map(fields.filter(|(name, _)| passes(name, names)), 0);
     (!passing.is_empty()).then_some(passing)
 }
 
-/// The head of a request that the pipeline has made ready for an endpoint.
+/// Builds the request for an endpoint from a head that the pipeline has prepared.
 pub(crate) fn request(head: &Head, spoken: Http2Target) -> Request<()> {
     let mut fields = map(head.fields.iter(), 1);
     if spoken.trailers {
@@ -60,7 +60,7 @@ pub(crate) fn request(head: &Head, spoken: Http2Target) -> Request<()> {
     build(head.outgoing_method(), head.outgoing_target(), fields, spoken)
 }
 
-/// A request with these fields, of which `Host` is one.
+/// Builds a request with these fields, `Host` included.
 pub(crate) fn build(
     method: &Method,
     target: &str,
@@ -69,7 +69,8 @@ pub(crate) fn build(
 ) -> Request<()> {
     let host = fields.remove(HOST);
     let host = host.as_ref().and_then(|host| Authority::try_from(host.as_bytes()).ok());
-    // What one client is known by is not to be guessed by others from how well it compresses (RFC 7541 §7.1).
+    // Marks credentials so that HPACK does not index them: attackers could otherwise guess them
+    // from compressed sizes (RFC 7541 §7.1).
     for secret in [AUTHORIZATION, PROXY_AUTHORIZATION, COOKIE] {
         if let Some(value) = fields.get_mut(secret) {
             value.set_sensitive(true);
@@ -81,13 +82,13 @@ pub(crate) fn build(
     parts.path_and_query = Some(path_and_query(target));
     let mut request = Request::new(());
     *request.method_mut() = method.clone();
-    // All three are there, and an address is an authority.
+    // All three parts are set, and a socket address is a valid authority.
     *request.uri_mut() = Uri::from_parts(parts).unwrap_or_default();
     *request.headers_mut() = fields;
     request
 }
 
-/// A target with what cannot stand in a URI encoded: clients of HTTP/1.1 may send more than `http` takes.
+/// Percent-encodes characters that `http` does not accept but clients of HTTP/1.1 may send.
 fn path_and_query(target: &str) -> PathAndQuery {
     if let Ok(path) = PathAndQuery::try_from(target) {
         return path;
@@ -102,17 +103,17 @@ fn path_and_query(target: &str) -> PathAndQuery {
     PathAndQuery::try_from(encoded).unwrap_or_else(|_| PathAndQuery::from_static("/"))
 }
 
-/// An interim response.
+/// Converts an interim response.
 pub(crate) fn interim(head: &http::Response<()>) -> Result<Response, BadHead> {
-    // HTTP/2 knows no switch (RFC 9113 §8.6).
+    // HTTP/2 has no protocol switch (RFC 9113 §8.6).
     match head.status() == StatusCode::SWITCHING_PROTOCOLS {
         true => Err(BadHead),
         false => read(head.status(), head.headers(), Framing::NONE),
     }
 }
 
-/// A final response to a request of this method. `ends` says that nothing follows its head; `keeps_length` that its
-/// client learns from the length where the body ends, and not from the protocol.
+/// Converts a final response to a request with this method. `ends`: no body follows.
+/// `keeps_length`: the client finds the end of the body by its length, not by the protocol.
 pub(crate) fn response(
     parts: &response::Parts,
     method: &Method,
@@ -147,7 +148,7 @@ fn read(status: StatusCode, fields: &HeaderMap, framing: Framing) -> Result<Resp
     Ok(response)
 }
 
-/// Whether the request said so itself that its client takes trailers.
+/// Returns whether the request itself states that its client accepts trailers.
 pub(crate) fn takes_trailers(head: &Head) -> bool {
     head.fields.has(&TE) && hop_by_hop::takes_trailers(&head.fields)
 }

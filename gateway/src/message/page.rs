@@ -1,5 +1,5 @@
-//! The pages of answers that Sluice gives itself: small HTML with nginx's reason phrases, which probes and
-//! people look for, and no product name.
+//! The pages of generated responses: small HTML with nginx's reason phrases, which probes and
+//! people look for, and without a product name.
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
@@ -7,7 +7,7 @@ use std::sync::LazyLock;
 use bytes::Bytes;
 use http::StatusCode;
 
-/// Reason phrases where nginx's differ from those of RFC 9110.
+/// Reason phrases in which nginx differs from RFC 9110.
 const PHRASES: [(u16, &str); 9] = [
     (302, "Found"),
     (401, "Authorization Required"),
@@ -28,7 +28,7 @@ static PAGES: LazyLock<HashMap<StatusCode, Bytes>> = LazyLock::new(|| {
         .collect()
 });
 
-/// The page for a status; empty for those that have no content (RFC 9110 §15).
+/// Returns the page for a status. Empty for statuses without content (RFC 9110 §15).
 pub(super) fn page(status: StatusCode) -> Bytes {
     if status.is_informational() || matches!(status.as_u16(), 204 | 205 | 304) {
         return Bytes::new();
@@ -36,7 +36,7 @@ pub(super) fn page(status: StatusCode) -> Bytes {
     PAGES.get(&status).cloned().unwrap_or_else(|| render(status))
 }
 
-/// The page for a head that is too large: 400 to programs, and to people what to look for.
+/// Returns the page for a head that is too large: status 400, with a text that names the cause.
 pub(super) fn page_of_large_head() -> Bytes {
     Bytes::from_static(
         b"<html>\r\n<head><title>400 Request Header Or Cookie Too Large</title></head>\r\n<body>\r\n\

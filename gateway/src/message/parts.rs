@@ -1,4 +1,4 @@
-//! Named parts of a request head: parameters of its query, its cookies, its basic credentials.
+//! Named parts of a request head: query parameters, cookies, basic credentials.
 
 use base64::Engine;
 use base64::alphabet::STANDARD;
@@ -7,7 +7,7 @@ use http::header::AUTHORIZATION;
 
 use super::fields::Fields;
 
-/// As lenient as nginx: with or without padding, with any unused bits.
+/// As lenient as nginx: padding is optional, unused bits are ignored.
 pub(crate) const BASE64: GeneralPurpose = GeneralPurpose::new(
     &STANDARD,
     GeneralPurposeConfig::new()
@@ -15,7 +15,7 @@ pub(crate) const BASE64: GeneralPurpose = GeneralPurpose::new(
         .with_decode_padding_mode(DecodePaddingMode::Indifferent),
 );
 
-/// The user and the password of `Basic` credentials (RFC 7617 §2).
+/// Returns user and password of `Basic` credentials (RFC 7617 §2).
 pub(crate) fn basic_credentials(headers: &impl Fields) -> Option<(Vec<u8>, Vec<u8>)> {
     let (scheme, credentials) = headers.first(&AUTHORIZATION)?.split_at_checked(6)?;
     if !scheme.eq_ignore_ascii_case(b"basic ") {
@@ -28,7 +28,7 @@ pub(crate) fn basic_credentials(headers: &impl Fields) -> Option<(Vec<u8>, Vec<u
     Some((user, password))
 }
 
-/// The value of a parameter of the query.
+/// Returns the value of a query parameter.
 pub(crate) fn argument<'q>(query: &'q str, name: &str) -> Option<&'q str> {
     query
         .split('&')
@@ -37,7 +37,7 @@ pub(crate) fn argument<'q>(query: &'q str, name: &str) -> Option<&'q str> {
         .map(|(_, value)| value)
 }
 
-/// The value of a cookie.
+/// Returns the value of a cookie.
 pub(crate) fn cookie<'h>(headers: &'h impl Fields, name: &str) -> Option<&'h [u8]> {
     let crumbs = headers.lines(&http::header::COOKIE).flat_map(|line| line.split(|byte| *byte == b';'));
     crumbs.map(|crumb| crumb.trim_ascii()).find_map(|crumb| {

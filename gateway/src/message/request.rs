@@ -1,4 +1,4 @@
-//! The request head: as the pipeline sees it, and as an endpoint gets it.
+//! The request head as the pipeline reads it and as an endpoint receives it.
 
 use http::Version;
 use http::header::{HOST, HeaderName};
@@ -12,7 +12,7 @@ use crate::message::request_head::RequestHead;
 static CLOSE: HeaderName = HeaderName::from_static("close");
 static KEEP_ALIVE: HeaderName = HeaderName::from_static("keep-alive");
 
-/// What the pipeline sees. Hosts are checked to be ASCII.
+/// Returns the view for the pipeline. The host was already checked to be ASCII.
 pub(crate) fn view(head: &Head) -> RequestHead<'_, impl Fields> {
     RequestHead {
         method: &head.method,
@@ -24,18 +24,18 @@ pub(crate) fn view(head: &Head) -> RequestHead<'_, impl Fields> {
     }
 }
 
-/// Whether the client goes on with this connection (RFC 9112 §9.3).
+/// Returns whether the client continues to use the connection (RFC 9112 §9.3).
 pub(crate) fn keeps_alive(head: &Head) -> bool {
     let says = |option| hop_by_hop::names(&head.fields, option);
     !says(&CLOSE) && (head.version != Version::HTTP_10 || says(&KEEP_ALIVE))
 }
 
-/// Whether it asks for another protocol.
+/// Returns whether the client requests an upgrade.
 pub(crate) fn asks_for_upgrade(head: &Head) -> bool {
     head.version == Version::HTTP_11 && hop_by_hop::asks_for_upgrade(&head.fields)
 }
 
-/// Writes the head for an endpoint, in HTTP/1.0 or 1.1. `last` says that the connection to it is not kept.
+/// Writes the head for an endpoint in HTTP/1.0 or 1.1. `last`: the connection is closed afterwards.
 pub(crate) fn write(head: &Head, version: Version, out: &mut Vec<u8>, last: bool) {
     out.extend_from_slice(head.outgoing_method().as_str().as_bytes());
     out.push(b' ');

@@ -1,22 +1,22 @@
-//! A request head as the pipeline sees it.
+//! A request head as the pipeline reads it.
 
 use http::{HeaderMap, Method, Version};
 
-/// Borrowed view of a request head. The driver has already checked its framing (RFC 9112) and resolved the
-/// authority.
+/// Borrowed view of a request head. The engine has already checked its framing (RFC 9112) and
+/// resolved the authority.
 #[derive(Debug)]
 pub struct RequestHead<'a, F = HeaderMap> {
     /// The method.
     pub method: &'a Method,
-    /// Path and query as the client sent them; of an absolute-form target only that part (RFC 9112 §3.2.2);
-    /// `*` for `OPTIONS *`.
+    /// Path and query as the client sent them, without the authority of an absolute-form target
+    /// (RFC 9112 §3.2.2); `*` for `OPTIONS *`.
     pub target: &'a str,
-    /// Host and port the request is for: the authority of an absolute-form target or `:authority`, else the
-    /// Host field; empty for HTTP/1.0 without one.
+    /// Host and optional port: the authority of an absolute-form target, `:authority`, or else the
+    /// Host field. Empty for HTTP/1.0 requests without any.
     pub authority: &'a str,
     /// Protocol version.
     pub version: Version,
-    /// All fields, `Host` included.
+    /// All fields, including `Host`.
     pub headers: &'a F,
     /// Bytes of the head on the wire (HTTP/2: the sum of names and values), for `$request_length`.
     pub length: usize,

@@ -1,7 +1,8 @@
-//! The strict reading of a response head, and its writing for the client (RFC 9112 §4 to §7).
+//! Strict parser of response heads, and their serialisation for the client (RFC 9112 §4 to §7).
 //!
-//! An endpoint is trusted with its content, not with the framing of our connections: what two readers could
-//! understand differently is a bad gateway and never reaches the client.
+//! Endpoints are trusted with their content, but not with the framing of client connections. A
+//! response that two readers could interpret differently results in 502 and never reaches the
+//! client.
 
 use std::mem::MaybeUninit;
 use std::ops::Range;
@@ -21,7 +22,7 @@ use crate::message::head::content_length;
 use crate::message::head::ends_lines_strictly;
 use crate::message::hop_by_hop;
 
-/// Bytes of a response head.
+/// Maximum number of bytes of a response head.
 pub(crate) const MAX_HEAD: usize = 128 * 1024;
 
 /// A response head.
@@ -31,24 +32,25 @@ pub(crate) struct Response {
     reason: Range<usize>,
     pub(crate) fields: FieldList,
     pub(crate) framing: Framing,
-    /// Whether the endpoint goes on with its connection.
+    /// Whether the endpoint keeps its connection open.
     pub(crate) keeps_alive: bool,
-    /// How the client learns where the body ends.
+    /// How the client detects the end of the body.
     pub(crate) delivery: Delivery,
-    /// What is passed on now is the last of a body without a length, whose [end](crate::body::downstream::Downstream::end)
-    /// follows at once and without trailers: both can leave together.
+    /// The piece that is passed on now is the last of a body without a length. Its
+    /// [end](crate::body::downstream::Downstream::end) follows at once, without trailers, so both
+    /// can be sent together.
     pub(crate) is_last: bool,
 }
 
-/// How a body goes to the client.
+/// How a body is delivered to the client.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Delivery {
-    /// As it comes: with a length, in chunks, or none at all.
+    /// Unchanged: with a length, in chunks, or without a body.
     #[default]
     AsIs,
-    /// It ends with the endpoint's connection and is put into chunks.
+    /// In chunks. The endpoint ended it by closing its connection.
     Chunked,
-    /// It ends with the client's connection.
+    /// Ended by closing the client's connection.
     UntilClose,
 }
 
@@ -57,23 +59,23 @@ pub(crate) enum Delivery {
 pub(crate) struct BadHead;
 
 impl Response {
-    /// `100 Continue`, of our own.
+    /// Returns `100 Continue`.
     pub(crate) fn go_on() -> Self {
         let mut response = Self::default();
-        // It is complete and well formed.
+        // Cannot fail: the head is complete and well formed.
         let _ = response.read(b"HTTP/1.1 100 Continue\r\n\r\n", &Method::POST);
         response
     }
 
-    /// A head without fields, which was read elsewhere.
+    /// Returns a response without fields, for heads parsed elsewhere.
     pub(crate) fn of(status: StatusCode, reason: &str, framing: Framing) -> Self {
         let mut fields = FieldList::default();
         fields.push_text(reason);
         Self { status, reason: 0..reason.len(), fields, framing, keeps_alive: true, ..Self::default() }
     }
 
-    /// Reads a head at the start of `bytes`, which answers a request of this method. Gives its length, or
-    /// nothing while it is not complete.
+    /// Parses the head at the start of `bytes`, the response to a request with this method. Returns
+    /// its length, or `None` while it is incomplete.
     pub(crate) fn read(&mut self, bytes: &[u8], method: &Method) -> Result<Option<usize>, BadHead> {
         let mut fields = [const { MaybeUninit::uninit() }; MAX_FIELDS];
         let mut response = httparse::Response::new(&mut []);
@@ -88,8 +90,7 @@ impl Response {
             _ => return Err(BadHead),
         };
         let head = &bytes[..length];
-        // Endpoints that write lines with a bare LF are served as with nginx, if they do so
-        // throughout.
+        // Endpoints that end all lines with a bare LF are served, as in nginx.
         let has_line_ends =
             || ends_lines_strictly(head, response.headers) || memchr::memchr(b'\r', head).is_none();
         if length > MAX_HEAD || !head.starts_with(b"HTTP/") || !has_line_ends() {
@@ -112,7 +113,7 @@ impl Response {
         Ok(Some(length))
     }
 
-    /// RFC 9112 §6.3.
+    /// Determines the framing of the body (RFC 9112 §6.3).
     fn body(&self, minor: u8, method: &Method) -> Result<Framing, BadHead> {
         let mut lengths = self.fields.lines(&CONTENT_LENGTH);
         let mut codings = self.fields.lines(&TRANSFER_ENCODING);
@@ -135,17 +136,18 @@ impl Response {
         Ok(if bodiless { Framing::NONE } else { framing })
     }
 
-    /// Whether more heads follow (RFC 9110 §15.2).
+    /// Returns whether more heads follow (RFC 9110 §15.2).
     pub(crate) fn is_interim(&self) -> bool {
         self.status.is_informational() && !self.switches()
     }
 
-    /// Whether another protocol follows (RFC 9110 §15.2.2).
+    /// Returns whether the connection switches to another protocol (RFC 9110 §15.2.2).
     pub(crate) fn switches(&self) -> bool {
         self.status == StatusCode::SWITCHING_PROTOCOLS
     }
 
-    /// Decides how the body goes to a client of HTTP/1.1, or of HTTP/1.0, which knows no chunks.
+    /// Decides how the body is delivered to a client of HTTP/1.1, or of HTTP/1.0, which has no
+    /// chunks.
     pub(crate) fn deliver(&mut self, http_1_0: bool) {
         self.delivery = match self.framing {
             _ if self.switches() => Delivery::AsIs,
@@ -155,7 +157,7 @@ impl Response {
             _ => Delivery::AsIs,
         };
         if self.status == StatusCode::NO_CONTENT || self.switches() {
-            // Neither may stand there (RFC 9110 §8.6, RFC 9112 §6.1).
+            // Neither field is allowed here (RFC 9110 §8.6, RFC 9112 §6.1).
             self.fields.remove(&CONTENT_LENGTH);
             self.fields.remove(&TRANSFER_ENCODING);
         } else if http_1_0 {
@@ -166,7 +168,7 @@ impl Response {
     /// Writes a final head for the client.
     pub(crate) fn write(&mut self, out: &mut Vec<u8>, keep: bool) {
         self.write_line(out);
-        // When we relay it is the time that counts, as with nginx.
+        // As in nginx, `Date` is the time of relaying.
         self.fields.remove(&DATE);
         self.fields.write(out);
         write_date(out);
@@ -217,12 +219,12 @@ impl ResponseMut for Response {
     }
 }
 
-/// The `Date` of a response that goes out now.
+/// Writes a `Date` field with the current time.
 pub(crate) fn write_date(out: &mut Vec<u8>) {
     line(out, b"Date", get_cached_date().as_bytes());
 }
 
-/// Whether the client's connection goes on.
+/// Writes `Connection`, which states whether the connection stays open.
 pub(crate) fn write_connection(out: &mut Vec<u8>, keep: bool) {
     line(out, b"Connection", if keep { b"keep-alive" } else { b"close" });
 }

@@ -1,15 +1,15 @@
-//! The trailer section of a body (RFC 9110 §6.5): what passes of it.
+//! The trailers of a body that are passed on (RFC 9110 §6.5).
 //!
-//! Trailers come behind our checks, and some readers mix them with the head's fields. So one that means something
-//! only in a head, or that would tell an endpoint who its client is, is dropped; the message around it is as good
-//! as it was, and its other trailers pass. Trailers of a request are held to the same names as the fields of its
-//! head.
+//! Trailers arrive after all checks of the head, and some readers merge them into the head's
+//! fields. Trailers that have a meaning only in a head, or that would identify the client to an
+//! endpoint, are therefore dropped. The message and its other trailers pass. The names of request
+//! trailers follow the same rule as those of the head's fields.
 
 use crate::message::field_names::FieldNames;
 use crate::message::framing::is_token;
 
-/// Trailers that are about framing, routing, authentication, the form of the content or how a request is served
-/// (RFC 9110 §6.5.1), or that name a connection's own fields (§7.6.1). In lower case, in order.
+/// Trailers about framing, routing, authentication, content format or the handling of the request
+/// (RFC 9110 §6.5.1), and fields of connections (§7.6.1). Lowercase and sorted.
 const DROPPED: [&str; 44] = [
     "age",
     "authorization",
@@ -56,38 +56,38 @@ const DROPPED: [&str; 44] = [
     "x-scheme",
     "x-sluice-hops",
 ];
-/// Trailers that would tell an endpoint who its client is.
+/// Prefixes of trailers that would identify the client to an endpoint.
 const DROPPED_PREFIXES: [&str; 2] = ["x-forwarded-", "x-original-"];
 
-/// Whether a trailer passes.
+/// Returns whether a trailer passes.
 pub(crate) fn passes(name: &[u8], names: FieldNames) -> bool {
     if name.is_empty() || !name.iter().all(|byte| is_token(*byte)) || names.drops(name) {
         return false;
     }
-    // Whoever takes an underscore for a hyphen in a head does so in a trailer.
+    // Readers that treat underscores as hyphens in a head do so in trailers too.
     let plain = |byte: &u8| if *byte == b'_' { b'-' } else { byte.to_ascii_lowercase() };
     let name: Vec<u8> = name.iter().map(plain).collect();
     DROPPED.binary_search_by(|dropped| dropped.as_bytes().cmp(&name)).is_err()
         && !DROPPED_PREFIXES.iter().any(|prefix| name.starts_with(prefix.as_bytes()))
 }
 
-/// A trailer section of HTTP/1 while it is read: all of it is there before any of it is judged. How long it may be
-/// is the business of [`Framing`](super::framing::Framing), which also sees to its grammar.
+/// The trailer section of an HTTP/1 body. It is collected completely before it is filtered.
+/// [`Framing`](super::framing::Framing) limits its length and checks its grammar.
 #[derive(Debug, Default)]
 pub(crate) struct Section(Vec<u8>);
 
 impl Section {
-    /// Takes the next byte.
+    /// Appends the next byte.
     pub(crate) fn push(&mut self, byte: u8) {
         self.0.push(byte);
     }
 
-    /// Whether there is none: the body ends with its last chunk.
+    /// Returns whether there are no trailers: the body ends with its last chunk.
     pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// The trailers that pass.
+    /// Returns the trailers that pass.
     pub(crate) fn fields(&self, names: FieldNames) -> impl Iterator<Item = (&[u8], &[u8])> {
         let fields = self.0.split(|byte| *byte == b'\n').filter_map(|line| {
             let colon = memchr::memchr(b':', line)?;
@@ -96,7 +96,7 @@ impl Section {
         fields.filter(move |(name, _)| passes(name, names))
     }
 
-    /// Writes those that pass, and the empty line that ends the section.
+    /// Writes the trailers that pass and the empty line that ends the section.
     pub(crate) fn write(&self, names: FieldNames, out: &mut Vec<u8>) {
         for (name, value) in self.fields(names) {
             super::field_list::line(out, name, value);
@@ -136,8 +136,8 @@ mod tests {
     }
 
     proptest! {
-        /// However the section is cut: the body reads as before, and of the trailers exactly those that pass are
-        /// written, as a body that its next reader takes whole.
+        /// However the section is split: the body stays the same, exactly the passing trailers are
+        /// written, and the next reader finds a complete body.
         #[test]
         fn a_body_stays_one_and_loses_only_what_does_not_pass(
             trailers in prop::collection::vec(

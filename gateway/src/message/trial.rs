@@ -1,8 +1,9 @@
-//! What must hold for whatever either side sends: run by the fuzz target and by tests over its seeds.
+//! Invariants for all input from either side, checked by the fuzz target and by tests over its
+//! seeds.
 //!
-//! However bytes are cut, they mean the same; nothing is read beyond the end of a message; and what we write of
-//! a head is read again, by the same strict eyes, as a head with the same framing. The last one is what keeps
-//! anybody behind us from finding another message in it.
+//! The meaning of bytes does not depend on how they are split; nothing is read beyond the end of a
+//! message; and a head that Sluice writes parses, by the same strict rules, as a head with the same
+//! framing. The last invariant ensures that no reader behind Sluice finds another message in it.
 
 use http::{HeaderValue, Method, Version};
 
@@ -24,10 +25,11 @@ use crate::message::trailers::Section;
 
 const LIMITS: HeadLimits = HeadLimits { request_line: 8 * 1024, field_line: 8 * 1024, head: 32 * 1024 };
 
-/// Tries bytes as a message. The first byte says of which direction, the second how the rest is cut.
+/// Parses bytes as a message. The first byte selects the direction, the second how the rest is
+/// split.
 ///
 /// # Panics
-/// Something does not hold.
+/// If an invariant is violated.
 pub fn message(input: &[u8]) {
     let [side, cut, stream @ ..] = input else { return };
     let cut = usize::from(*cut).max(1);
@@ -126,7 +128,8 @@ fn body(start: Framing, stream: &[u8], cut: usize) {
     }
 }
 
-/// What goes on of a whole body is a whole body, with the same data and without a trailer that does not pass.
+/// A complete body is passed on as a complete body, with the same data and only the trailers that
+/// pass.
 fn passed_on(start: Framing, stream: &[u8], cut: usize, data: &[u8]) {
     let (mut framing, mut section, mut out) = (start, Section::default(), Vec::new());
     for piece in stream.chunks(cut) {

@@ -9,7 +9,8 @@ use super::account::NOBODY;
 use super::thread_reserve::{RESERVE, ThreadReserve};
 use super::{Budget, LEAST_PORTION};
 
-/// Order of waiters: the bytes that the connection would hold after its request, then the ticket number.
+/// Order of waiters: the bytes that the connection would hold after its request, then the ticket
+/// number.
 pub(super) type WaitKey = (usize, u64);
 
 /// Tasks that wait for memory. Touched only while memory is short.

@@ -1,8 +1,8 @@
-//! The strict reading of an HTTP/2 request head (RFC 9113 §8.2 and §8.3). It becomes the HTTP/1.1 head that an
-//! endpoint will get, so that both protocols are one from here on.
+//! Strict parser of HTTP/2 request heads (RFC 9113 §8.2 and §8.3). The result is the HTTP/1.1 head
+//! for an endpoint, so all later code is independent of the protocol.
 //!
-//! `h2` has seen to the order and the number of pseudo-header fields, to names in lower case, to the fields of
-//! connections and to the length of bodies. The rest are the rules of HTTP/1.
+//! `h2` has already checked the order and number of pseudo-header fields, lowercase names,
+//! connection fields and body lengths. The remaining rules are those of HTTP/1.
 
 use http::header::{CONTENT_LENGTH, COOKIE, EXPECT, HOST, HeaderName};
 use http::request::Parts;
@@ -21,7 +21,7 @@ use crate::message::head::check_target;
 use crate::message::head::content_length;
 
 impl Head {
-    /// Reads a head. `ends` says that there is no body.
+    /// Parses a head. `ends`: the request has no body.
     pub(crate) fn http2(
         parts: &Parts,
         ends: bool,
@@ -70,8 +70,8 @@ impl Head {
     }
 }
 
-/// Holds a head to the limits of HTTP/1, as nginx does since 1.19.7: lengths are those of the lines that an endpoint
-/// would get.
+/// Applies the limits of HTTP/1, as nginx does since 1.19.7. Lengths are those of the lines that an
+/// endpoint would receive.
 pub(crate) fn check_size(
     method: &Method,
     target: &str,
@@ -101,15 +101,16 @@ pub(crate) fn check_size(
     }
 }
 
-/// Whether a field that `h2` has passed is one for HTTP/1 as well, or is dropped for its name. The crate's names are
-/// tokens but for a quotation mark, its values may begin and end with blanks (RFC 9113 §8.2.1).
+/// Returns whether a field that `h2` accepted is valid in HTTP/1 too, or is dropped for its name.
+/// `h2`'s names are tokens except that they may contain quotation marks; its values may begin and
+/// end with whitespace (RFC 9113 §8.2.1).
 pub(crate) fn is_sound(name: &HeaderName, value: &HeaderValue, names: FieldNames) -> bool {
     let name = name.as_str().as_bytes();
     (!name.contains(&b'"') || names.drops(name))
         && !matches!(value.as_bytes(), [b' ' | b'\t', ..] | [.., b' ' | b'\t'])
 }
 
-/// Path and query, or where a tunnel should lead.
+/// Returns path and query, or the authority for CONNECT.
 pub(crate) fn target(parts: &Parts) -> &str {
     match parts.uri.path_and_query() {
         Some(target) if parts.method != Method::CONNECT => target.as_str(),
@@ -117,14 +118,15 @@ pub(crate) fn target(parts: &Parts) -> &str {
     }
 }
 
-/// Bytes of names and values, as HTTP/2 counts them.
+/// Returns the bytes of names and values, as HTTP/2 counts them.
 pub(crate) fn length(parts: &Parts) -> usize {
     let fields: usize = parts.headers.iter().map(|(name, value)| name.as_str().len() + value.len()).sum();
     let authority = parts.uri.authority().map_or(0, |authority| authority.as_str().len());
     target(parts).len() + authority + fields
 }
 
-/// `:authority`, or `Host` where there is none (RFC 9113 §8.3.1). Two that differ are two requests in one.
+/// Returns `:authority`, or `Host` without one (RFC 9113 §8.3.1). Rejects requests in which the two
+/// differ.
 fn authority(parts: &Parts) -> Result<&str, Fault> {
     let mut hosts = parts.headers.get_all(HOST).into_iter();
     let host = hosts.next().map(HeaderValue::as_bytes);
@@ -144,7 +146,7 @@ fn authority(parts: &Parts) -> Result<&str, Fault> {
     }
 }
 
-/// The body as an endpoint will get it: with its length where that is known.
+/// Returns the framing of the body for an endpoint: its length if it is known.
 fn framing(fields: &HeaderMap, ends: bool) -> Result<Framing, Fault> {
     let mut lengths = fields.get_all(CONTENT_LENGTH).into_iter();
     let length = lengths.next();
@@ -164,7 +166,7 @@ fn framing(fields: &HeaderMap, ends: bool) -> Result<Framing, Fault> {
     }
 }
 
-/// One field of what may have been split for the sake of compression (RFC 9113 §8.2.3).
+/// Joins cookies that were split for compression into one field (RFC 9113 §8.2.3).
 fn push_cookies(fields: &mut FieldList, map: &HeaderMap) {
     let mut crumbs = map.get_all(COOKIE).into_iter().map(HeaderValue::as_bytes);
     let Some(first) = crumbs.next() else { return };
@@ -208,7 +210,7 @@ mod tests {
                     cookie: a=1; b=2; c=3\r\ntransfer-encoding: chunked\r\n\r\n";
         assert_eq!(str::from_utf8(head.text()), Ok(text));
         assert_eq!((head.framing, head.expects_continue, head.target()), (Framing::CHUNKED, true, "/x?y"));
-        // The checks of HTTP/1 find it as good.
+        // The parser of HTTP/1 accepts the head as well.
         let again = Head::read(head.text(), FieldNames::PLAIN).unwrap();
         assert_eq!((again.framing, again.target()), (head.framing, head.target()));
     }
@@ -293,7 +295,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever a head says, it is one request for readers of HTTP/1 as well, and the same.
+        /// Every accepted head is the same single request for readers of HTTP/1.
         #[test]
         fn what_is_taken_is_one_head_of_http1(
             method in "GET|POST|OPTIONS|X-A",

@@ -1,4 +1,4 @@
-//! Shapes of heads that must pass and shapes that must not.
+//! Heads that must be accepted and heads that must be rejected.
 
 use proptest::prelude::*;
 
@@ -6,7 +6,7 @@ use super::*;
 
 const LIMITS: HeadLimits = HeadLimits { request_line: 8 * 1024, field_line: 8 * 1024, head: 32 * 1024 };
 
-/// Scans and reads as the connection does.
+/// Scans and parses as the connection does.
 fn read(bytes: &[u8]) -> Result<Head, Fault> {
     match Scanner::default().scan(bytes, &LIMITS)? {
         Some(length) => Head::read(&bytes[..length], FieldNames::PLAIN),
@@ -233,7 +233,7 @@ fn the_absolute_form_wins_over_the_host_field() {
     );
 }
 
-/// Heads with a grain of truth: mutations of a good one.
+/// Mutations of a valid head.
 fn mutated() -> impl Strategy<Value = Vec<u8>> {
     let seeds = prop::sample::select(vec![
         &b"GET /a/b?c=d HTTP/1.1\r\nHost: shop.example\r\nAccept: */*\r\n\r\n"[..],
@@ -286,8 +286,8 @@ fn edit() -> impl Strategy<Value = (Vec<u8>, usize)> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(2000))]
 
-    /// Pingora reads what we have read: nothing that we let through is refused behind us, and both agree on
-    /// how the body is framed and on whom the request is for.
+    /// Pingora agrees with this parser: it accepts every head that this one accepts, with the same
+    /// body framing and the same host.
     #[test]
     fn pingora_agrees(bytes in mutated()) {
         let Ok(Some(length)) = Scanner::default().scan(&bytes, &LIMITS) else { return Ok(()) };
@@ -312,7 +312,7 @@ proptest! {
         prop_assert!(session.req_header().raw_path().first().is_some_and(|byte| b"/*".contains(byte)));
     }
 
-    /// However a head is cut, the scanner finds the same end or the same fault.
+    /// The scanner finds the same end or the same fault however a head is split.
     #[test]
     fn cuts_do_not_matter(bytes in mutated(), cut in any::<prop::sample::Index>()) {
         let whole = Scanner::default().scan(&bytes, &LIMITS);
