@@ -1,7 +1,7 @@
-//! The client's side: the loops of connections (`http1`, `http2`), and what they make of each request: the client as
-//! an engine sees it ([`Downstream`](crate::body::downstream::Downstream)).
+//! The client side: connection loops (`http1`, `http2`), and the client of each request as engines
+//! use it ([`Downstream`](crate::body::downstream::Downstream)).
 //!
-//! Whoever reads from a connection goes through a `wire`, which keeps what was read ahead.
+//! All reads from a connection go through a `Wire`, which keeps the bytes read ahead.
 
 pub(crate) mod answer;
 pub(crate) mod http1;
@@ -14,36 +14,36 @@ use crate::io::deadlines::STALL;
 use crate::io::wire::{Patience, Wire};
 use crate::worker::Worker;
 
-/// Bytes of a request body that are read and dropped, so that the connection can go on after an answer that
-/// came before the body's end.
+/// Bytes of a request body that are read and dropped so that the connection can be kept after a
+/// response that preceded the end of the body.
 pub(crate) const MAX_DRAIN: u64 = 64 * 1024;
 
-/// How long the rest of a request body may keep silent, and take altogether, after the last
-/// response of a connection: as with nginx (`lingering_timeout`, `lingering_time`).
+/// Maximum silence and total time for the rest of a request body after the last response of a
+/// connection, as in nginx (`lingering_timeout`, `lingering_time`).
 pub(crate) const LINGER: Duration = Duration::from_secs(5);
 const LINGER_IN_TOTAL: Duration = Duration::from_secs(30);
-/// Connections of a worker that may take that long at a time; others take no longer than
+/// Connections of a worker that may linger for that long at a time; further ones may for
 /// [`CROWDED`].
 const MOST_LINGERING: usize = 1024;
 const CROWDED: Duration = Duration::from_secs(1);
-/// The same as [`MAX_DRAIN`] for a stream of HTTP/2, which holds up no other request meanwhile.
+/// Like [`MAX_DRAIN`], for a stream of HTTP/2, which delays no other request meanwhile.
 pub(crate) const MAX_SETTLED: u64 = 1024 * 1024;
 
-/// While the program ends: waits until a connection that is to be closed holds nothing any more that its client has not
-/// got. Before that the kernel has all the time it needs.
+/// During shutdown: waits until the client has received everything written to a connection that
+/// will be closed. At other times the kernel delivers it after the close.
 async fn deliver(wire: &mut Wire, worker: &Worker) {
     if worker.drain.is_draining() {
-        // In a box: once in the life of a connection.
+        // Boxed: it runs once per connection.
         Box::pin(wire.deliver(STALL)).await;
     }
 }
 
 thread_local! {
-    /// Connections of this worker that linger.
+    /// Number of connections of this worker that linger.
     static LINGERING: Cell<usize> = const { Cell::new(0) };
 }
 
-/// A connection that lingers, for as long as it lives.
+/// Counts a lingering connection while it exists.
 struct Lingering;
 
 impl Lingering {
@@ -59,8 +59,8 @@ impl Drop for Lingering {
     }
 }
 
-/// Closes a connection whose client may still be sending, so that it can read the last response:
-/// many clients read only when they have sent everything. The end of the program cuts that short.
+/// Closes a connection whose client may still be sending, such that it can read the last response:
+/// many clients read only after they have sent everything. Shutdown ends the wait early.
 async fn linger(wire: Box<Wire>, worker: &Worker) {
     let _lingering = Lingering::begin();
     let total = if LINGERING.get() > MOST_LINGERING { CROWDED } else { LINGER_IN_TOTAL };

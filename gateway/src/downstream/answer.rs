@@ -1,10 +1,10 @@
-//! An answer of our own as bytes of HTTP/1.
+//! Generated responses in the form of HTTP/1.
 
 use pingora_core::protocols::http::date::get_cached_date;
 
 use crate::pipeline::Answer;
 
-/// Writes the head of an answer; `keep` says whether the connection goes on.
+/// Writes the head of a generated response. `keep`: the connection stays open.
 pub(crate) fn write_head(answer: &Answer, keep: bool, out: &mut Vec<u8>) {
     let reason = answer.status.canonical_reason().unwrap_or_default();
     for part in ["HTTP/1.1 ", answer.status.as_str(), " ", reason, "\r\nDate: "] {

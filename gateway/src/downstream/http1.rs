@@ -1,9 +1,9 @@
-//! The keep-alive loop of an HTTP/1 connection: wait, read a head under one deadline, check it, have the
-//! request served, take the stream back.
+//! The keep-alive loop of an HTTP/1 connection: wait, read a head under one deadline, validate it,
+//! serve the request, and take the stream back.
 //!
-//! While it waits it holds no buffer. Pingora's own loop would park an idle connection inside the future of a
-//! whole proxied request, give a slow client a new deadline with every byte, and answer malformed requests in
-//! its own name without a log line.
+//! The loop holds no buffer while it waits. Pingora's own loop would keep an idle connection inside
+//! the future of a whole proxied request, give a slow client a new deadline with every byte, and
+//! answer malformed requests with its own page and without a log line.
 
 mod client;
 
@@ -40,15 +40,15 @@ use crate::snapshot::Snapshot;
 use crate::worker::Worker;
 use client::Client;
 
-/// What begins every HTTP/2 connection (RFC 9113 §3.4).
+/// The first bytes of every HTTP/2 connection (RFC 9113 §3.4).
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
-/// How long a connection may still send its first request when the program ends.
+/// Time that a new connection has for its first request once shutdown closes connections.
 const LAST_FIRST: Duration = Duration::from_secs(1);
-/// How long a connection that is idle then may send its next one.
+/// Time that an idle connection has for its next request then.
 const LAST_NEXT: Duration = Duration::from_millis(100);
 
-/// A connection that speaks HTTP/1.
+/// An HTTP/1 connection.
 pub(crate) struct Http1<'c> {
     worker: Arc<Worker>,
     info: Arc<ConnectionInfo>,
@@ -57,33 +57,33 @@ pub(crate) struct Http1<'c> {
     served: u32,
 }
 
-/// Bytes of a request line that are kept for the log.
+/// Maximum number of bytes of a request line in the log.
 const LOGGED_LINE: usize = 1024;
-/// How long a client may take to take the answer to what is no request.
+/// Time that a client has to read the response to a rejected request.
 const REFUSAL: Duration = Duration::from_secs(5);
 
-/// What the loop does next.
+/// What the loop does after a request.
 enum AfterRequest {
-    /// Goes on with the next request.
+    /// Serves the next request.
     Continue(Box<Wire>),
-    /// Goes on in another protocol. The request is under way until that ends.
+    /// Relays another protocol. The request stays open until that ends.
     Tunnel(Box<Wire>, Box<Tunnel>, OpenRequest),
-    /// Ends the connection so that the client can read what was written last.
+    /// Closes the connection such that the client can read the last response.
     Linger(Box<Wire>),
-    /// Ends the connection.
+    /// Closes the connection.
     Close(Box<Wire>),
-    /// Drops the connection: something broke off, and it must not look like a good end.
+    /// Drops the connection: a response was cut short, which must not look like its regular end.
     Drop,
 }
 
-/// What the loop waits for before that.
+/// The future that handles one head.
 type Answering<'a> = Pin<Box<dyn Future<Output = AfterRequest> + Send + 'a>>;
 
-/// Why there is no head.
+/// Why no head was read.
 enum NoHead {
-    /// The client has gone, or nothing came in time: nobody to answer.
+    /// The client disconnected or sent nothing in time. No response is sent.
     Silence,
-    /// It is refused.
+    /// The request is rejected.
     Fault(Fault),
 }
 
@@ -92,7 +92,7 @@ impl<'c> Http1<'c> {
         Self { worker, info, idle, alarm: Alarm::default(), served: 0 }
     }
 
-    /// Serves requests until the connection ends, or is closed in favour of a new one.
+    /// Serves requests until the connection ends or is closed in favour of a new one.
     pub(crate) async fn serve(mut self, mut wire: Box<Wire>) {
         let worker = self.worker.clone();
         let mut waiter = pin!(None);
@@ -119,7 +119,7 @@ impl<'c> Http1<'c> {
             wire = match next {
                 AfterRequest::Continue(wire) => wire,
                 AfterRequest::Tunnel(wire, tunnel, _open) => return tunnel.run(wire, &mut self.alarm).await,
-                // Rare and long: not part of what every idle connection keeps.
+                // Rare and long, so it is not part of the state of idle connections.
                 AfterRequest::Linger(mut wire) => {
                     deliver(&mut wire, &worker).await;
                     self.idle.begin(Instant::now().into_std());
@@ -135,7 +135,8 @@ impl<'c> Http1<'c> {
         }
     }
 
-    /// What is done about a head. In a box: an idle connection carries neither the state of a request nor a head.
+    /// Handles one head or its absence. Boxed, so that an idle connection holds neither the state
+    /// of a request nor a head.
     fn answering(&mut self, wire: Box<Wire>, head: Result<Head, NoHead>) -> Answering<'_> {
         match head {
             Ok(head) => Box::pin(self.request(wire, head)),
@@ -144,7 +145,7 @@ impl<'c> Http1<'c> {
         }
     }
 
-    /// Waits for the next request. False when the connection should end instead.
+    /// Waits for the next request. Returns false if the connection should end.
     async fn wait<'w>(
         &mut self,
         wire: &mut Wire,
@@ -167,8 +168,8 @@ impl<'c> Http1<'c> {
             if self.idle.is_chosen() {
                 return Poll::Ready(false);
             }
-            // The end of the program cuts the wait short: a request may be on its way, or in the kernel already
-            // without the runtime having noticed.
+            // Shutdown shortens the wait instead of ending it: a request may be in transit, or in
+            // the kernel without the runtime having noticed.
             if last_call.is_some() && worker.drain.poll_reached(cx, waiter, Phase::Closing).is_ready() {
                 deadline = last_call.take().map_or(deadline, |last| Instant::now() + last);
             }
@@ -177,9 +178,9 @@ impl<'c> Http1<'c> {
         .await
     }
 
-    /// Reads a head under one deadline, from its first byte on.
+    /// Reads a head. One deadline applies from its first byte.
     async fn read_head(&mut self, wire: &mut Wire) -> Result<Head, NoHead> {
-        // The request gets a newer one when its head is complete.
+        // Dropped before the wait: the request takes a newer snapshot when its head is complete.
         let (limits, names, deadline) = {
             let settings = &Snapshot::take(&self.worker.state).compiled_settings.settings;
             (HeadLimits::of(settings), FieldNames::of(settings), settings.client_header_timeout)
@@ -188,7 +189,7 @@ impl<'c> Http1<'c> {
         let mut skipped = 0;
         let mut until = None;
         loop {
-            // A client may send an empty line or two after a body (RFC 9112 §2.2).
+            // A client may send empty lines after a body (RFC 9112 §2.2).
             while scanner.is_new() && wire.ahead.starts_with(b"\r\n") && skipped < limits.head {
                 wire.ahead.advance(2);
                 skipped += 2;
@@ -225,7 +226,7 @@ impl<'c> Http1<'c> {
         }
     }
 
-    /// Has one request served.
+    /// Serves one request.
     async fn request(&mut self, mut wire: Box<Wire>, head: Head) -> AfterRequest {
         let open = self.worker.drain.shared().request();
         self.served += 1;
@@ -248,10 +249,11 @@ impl<'c> Http1<'c> {
         }
     }
 
-    /// After a request: on with the next one, or the end.
+    /// Decides after a request whether the connection continues, and reads the rest of its body if
+    /// so.
     async fn settle(&self, mut wire: Box<Wire>, mut framing: Framing, keep: bool) -> AfterRequest {
         if !keep {
-            // Only who may still be sending needs time to read first.
+            // A client that may still be sending needs time to read the response first.
             return match framing.is_done() && wire.ahead.is_empty() {
                 true => AfterRequest::Close(wire),
                 false => AfterRequest::Linger(wire),
@@ -280,7 +282,7 @@ impl<'c> Http1<'c> {
         AfterRequest::Continue(wire)
     }
 
-    /// Answers what cannot be served and ends the connection.
+    /// Answers a rejected request and ends the connection.
     async fn refuse(&self, wire: Box<Wire>, fault: Fault) -> AfterRequest {
         let line = request_line(&wire.ahead);
         let refusal = Refusal { request_line: &line, length: wire.ahead.len(), status: fault.status };
@@ -300,14 +302,14 @@ impl From<Fault> for NoHead {
     }
 }
 
-/// The first line of what a client sent, cut to what a log line should hold.
+/// Returns the first line that a client sent, cut to the length for the log.
 fn request_line(bytes: &[u8]) -> Vec<u8> {
     let line = bytes.split(|byte| matches!(byte, b'\r' | b'\n')).next().unwrap_or_default();
     line[..line.len().min(LOGGED_LINE)].to_vec()
 }
 
-/// Whether a client speaks HTTP/2 without having said so before (RFC 9113 §3.3). Reads as much as it takes to
-/// tell. `None` when it says nothing at all, or the end comes first.
+/// Returns whether a client starts HTTP/2 with prior knowledge (RFC 9113 §3.3). Reads as many bytes
+/// as that takes. `None` if the client sends none, or the connection ends first.
 async fn speaks_http2(wire: &mut Wire, worker: &Worker, idle: &IdleSlot) -> Option<bool> {
     let until = Instant::now() + worker.state.settings().client_header_timeout;
     loop {
@@ -320,25 +322,25 @@ async fn speaks_http2(wire: &mut Wire, worker: &Worker, idle: &IdleSlot) -> Opti
         }
         match hear(wire, until, LAST_FIRST, worker, idle).await {
             Heard::Something => {}
-            // Too slow for this is too slow for a head: the loop says so.
+            // Such a client is too slow for a head as well; the loop rejects it.
             Heard::Nothing if seen > 0 => return Some(false),
             Heard::Nothing | Heard::End => return None,
         }
     }
 }
 
-/// What came of listening to a client that owes us nothing.
+/// The result of waiting for bytes while no request is open.
 #[derive(PartialEq, Eq)]
 enum Heard {
     Something,
-    /// Not in time.
+    /// Nothing arrived in time.
     Nothing,
-    /// It has gone, or we are going.
+    /// The client has disconnected, or the connection is to be closed.
     End,
 }
 
-/// Waits for bytes while nothing is under way. The end of the program cuts the wait short to `last_call`: a
-/// request may be on its way, or in the kernel already without the runtime having noticed.
+/// Waits for bytes while no request is open. Shutdown shortens the wait to `last_call`: a request
+/// may be in transit, or in the kernel without the runtime having noticed.
 async fn hear(
     wire: &mut Wire,
     until: Instant,
@@ -368,7 +370,7 @@ mod tests {
         size_of::<F>()
     }
 
-    /// Thousands of connections are idle at any time, and each keeps this.
+    /// Thousands of connections are idle at any time, and each holds this future.
     #[test]
     fn an_idle_connection_is_small() {
         assert!(size(Http1::serve) <= 424, "{} bytes", size(Http1::serve));

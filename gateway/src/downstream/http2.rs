@@ -1,16 +1,19 @@
-//! An HTTP/2 connection: its limits, its streams, and its end.
+//! An HTTP/2 connection: its limits, streams and end.
 //!
-//! A stream is a request of its own, and is served as one, by the task of the connection (`serving`, `turn`). The connection is not Pingora's, because streams that are
-//! refused get a log line here, a connection that began while the program ends is told so with its first answer and
-//! not before, and what is idle at the end is closed.
+//! Each stream is one request. All streams are served by the task of the connection (`serving`,
+//! `turn`). Pingora's HTTP/2 connection is not used, for three reasons: rejected streams get a log
+//! line here, a connection that begins during shutdown gets GOAWAY with its first response and not
+//! before, and idle connections are closed at the end of shutdown.
 //!
 //! # Floods
 //!
-//! What a client can make us hold or do is bounded by the connection: streams at a time, bytes of heads and of
-//! bodies that wait, requests taken back, requests that are malformed. `h2` bounds the frames that cost nothing to
-//! send (CONTINUATION, small DATA, resets of either side before a stream was accepted). What may happen now and then
-//! is bounded as a rate (`rate`), so that a connection that lives for days does not end of it. What `h2`
-//! would end a connection for, although it concerns one stream at most, never reaches it (`frames`, `hpack`).
+//! The connection bounds the memory and work that a client can cause: concurrent streams, buffered
+//! bytes of heads and bodies, cancelled requests and malformed requests. `h2` bounds the frames
+//! that are cheap to send (CONTINUATION, small DATA, resets by either side before a stream was
+//! accepted). Events that are legitimate now and then are bounded as a rate (`rate`), so
+//! connections that live for days do not reach a limit. Input for which `h2` would end the
+//! connection, although it concerns one stream at most, is handled before it reaches `h2`
+//! (`frames`, `hpack`).
 
 mod client;
 mod frames;
@@ -61,63 +64,66 @@ use streams::{OpenStream, Streams};
 use turn::{Turn, Wakers, Woken};
 use window::Window;
 
-/// Bytes that small pieces of bodies may lack to 256 bytes each while they wait, which is about what `h2` needs to keep
-/// one; beyond it `h2` ends the connection. It allows 4,112 pieces of one byte, and a full window of pieces of 128.
+/// Overhead budget for small pieces of bodies: the sum by which waiting pieces are smaller than 256
+/// bytes, which is about what `h2` needs to keep one. Beyond it `h2` ends the connection. It allows
+/// 4,112 pieces of one byte, and a full window of pieces of 128 bytes.
 const PIECES: usize = 1024 * 1024;
-/// Streams that a client may reset at a time before anybody has looked at them (CVE-2023-44487).
+/// Streams that a client may reset at a time before they are accepted (CVE-2023-44487).
 const RESETS: usize = 20;
-/// Streams that a client may make `h2` reset (CVE-2025-8671), over the life of a connection, because `h2` counts no
-/// other way. What such a stream has cost, if an endpoint was asked, counts as taken back besides.
+/// Streams that a client may cause `h2` to reset (CVE-2025-8671), over the life of a connection:
+/// `h2` has no other way to count them. If such a stream reached an endpoint, it also counts as
+/// cancelled.
 const OWN_RESETS: usize = 1024;
-/// Requests that may be malformed at a time, and then one for each of these.
+/// Malformed requests allowed at a time, and then one per [`MALFORMED_LEAK`].
 const MALFORMED: u32 = 100;
 const MALFORMED_LEAK: Duration = Duration::from_millis(100);
-/// Streams that a client may open after it was told that they are refused, and then one for each of
-/// these.
+/// Streams that a client may open after GOAWAY told it that they are refused, and then one per
+/// [`REFUSED_LEAK`].
 const REFUSED: u32 = 1000;
 const REFUSED_LEAK: Duration = Duration::from_millis(10);
-/// How long streams are served that a client opens after GOAWAY. It has ignored that then: what was
-/// on its way has come.
+/// Time for which streams that a client opens after GOAWAY are served. Later ones ignore GOAWAY:
+/// those in transit have arrived by then.
 const GOAWAY_GRACE: Duration = Duration::from_secs(5);
 /// Bytes of a response that may wait for the socket, per stream.
 const SEND_BUFFER: usize = 64 * 1024;
-/// How long a client may take to answer the last PING of a connection that ends, and then to close its side.
+/// Time that a client has to answer the last PING of a connection, and then to close its side.
 const FAREWELL: Duration = Duration::from_secs(1);
-/// The connection may have ended because of a flood.
+/// Limits after the end of a connection, which may have ended because of a flood.
 const LAST_PATIENCE: Patience = Patience { total: FAREWELL, silence: FAREWELL, bytes: 1 << 20 };
 
 type Connection = h2::server::Connection<Stream, Bytes>;
 
-/// A connection that speaks HTTP/2.
+/// An HTTP/2 connection.
 pub(crate) struct Http2 {
     worker: Arc<Worker>,
     info: Arc<ConnectionInfo>,
     streams: Arc<Streams>,
     serving: Serving,
-    /// Requests that have come.
+    /// Number of requests received.
     served: u32,
-    /// When the client was told that the connection ends.
+    /// When GOAWAY was sent.
     farewell: Option<Instant>,
-    /// New streams are refused from now on; those that are open are served.
+    /// New streams are refused; open ones are served.
     refuses_streams: bool,
-    /// Whether it is being closed in favour of a new connection.
+    /// Whether the connection is closed in favour of a new one.
     dismissed: bool,
     window: Window,
     malformed: Rate,
     refused: Rate,
 }
 
-/// How long no stream has been open.
+/// How long the connection has been without open streams.
 #[derive(Default)]
 struct Idle {
     alarm: Alarm,
     since: Option<Instant>,
-    /// Bytes that had reached the client when that was looked at, and since when there were no more.
+    /// Bytes that had reached the client at the last check, and since when this number is
+    /// unchanged.
     arrived: Option<(u64, Instant)>,
 }
 
 impl Idle {
-    /// Whether the client has still to get something, and gets it.
+    /// Returns whether the client still has output to receive and makes progress.
     fn is_sending(&mut self, socket: RawFd, now: Instant) -> bool {
         let Some(arrived) = on_its_way(socket) else { return false };
         match self.arrived {
@@ -150,7 +156,7 @@ impl Http2 {
         }
     }
 
-    /// Serves streams until the connection ends, and gives the client time to say its own farewell.
+    /// Serves streams until the connection ends, and then waits for the client to close its side.
     /// An idle connection is closed at once in favour of a new one.
     pub(crate) async fn serve(self, wire: Box<Wire>, idle: &IdleSlot) {
         let (home, worker) = (Home::default(), self.worker.clone());
@@ -170,8 +176,8 @@ impl Http2 {
         tokio::join!(left.finish(), farewell);
     }
 
-    /// Gives the streams that the end of the connection has left behind. `socket` is the client's, for as long as the
-    /// connection lives.
+    /// Runs the connection and returns its unfinished streams. `socket` is the client's descriptor,
+    /// valid while the connection exists.
     async fn run(mut self, stream: Stream, socket: RawFd, slot: &IdleSlot) -> Serving {
         let (options, patience) = self.options();
         let made = slot.unless_chosen(Box::pin(timeout(patience, options.handshake(stream)))).await;
@@ -179,7 +185,7 @@ impl Http2 {
             return self.serving;
         };
         let worker = self.worker.clone();
-        // One that began while the program ends has had no chance to ask for anything yet.
+        // A connection that began during shutdown has had no chance to send a request yet.
         let last_word = match worker.drain.shared().phase() {
             Phase::Serving => Phase::Draining,
             _ => Phase::Closing,
@@ -202,14 +208,14 @@ impl Http2 {
                         Poll::Pending => goes_on = false,
                     }
                 }
-                // Once it is told, what comes next is that idle connections have less time.
+                // After GOAWAY, the next phase is the one in which idle connections get less time.
                 let phase = if self.farewell.is_some() { Phase::Closing } else { last_word };
                 let reached = worker.drain.poll_reached(cx, &mut waiter, phase).is_ready();
                 let is_idle = self.poll_idle(cx, socket, &mut idle, slot).is_ready();
                 if slot.is_chosen() && !self.dismissed {
                     self.dismissed = true;
-                    // GOAWAY says which requests were not served, so that the client can send them
-                    // again elsewhere.
+                    // GOAWAY states which requests were not served, so that the client can send
+                    // them elsewhere.
                     connection.abrupt_shutdown(Reason::NO_ERROR);
                     goes_on = true;
                     continue;
@@ -229,7 +235,7 @@ impl Http2 {
         self.serving
     }
 
-    /// Ready when no stream has been open for as long as a connection may be idle.
+    /// Ready when no stream was open for as long as a connection may be idle.
     fn poll_idle(&self, cx: &mut Context<'_>, socket: RawFd, idle: &mut Idle, slot: &IdleSlot) -> Poll<()> {
         if self.streams.under_way() > 0 {
             (idle.since, idle.arrived) = (None, None);
@@ -238,7 +244,7 @@ impl Http2 {
         }
         let since = *idle.since.get_or_insert_with(Instant::now);
         slot.begin(since.into_std());
-        // The end of a response is still on its way.
+        // The end of a response is still in transit.
         if slot.is_chosen() && on_its_way(socket).is_some() {
             slot.renew(Instant::now().into_std());
         }
@@ -247,15 +253,15 @@ impl Http2 {
         let patience = match self.worker.drain.shared().phase() {
             Phase::Closing => FAREWELL,
             _ if self.refuses_streams => FAREWELL,
-            // Requests that were sent before the client heard the farewell are on their way.
+            // Requests that the client sent before it received GOAWAY are still in transit.
             _ if self.farewell.is_some() => settings.keep_alive.max(FAREWELL),
-            // As with HTTP/1, nothing has been kept alive yet.
+            // As in HTTP/1: before the first request the timeout for heads applies.
             _ if self.served == 0 => settings.client_header_timeout,
             _ => settings.keep_alive,
         };
         drop(snapshot);
         ready!(idle.alarm.poll(cx, since + patience));
-        // A stream has ended when `h2` has its last piece, which a slow client gets a good deal later.
+        // A stream ends when `h2` has its last piece, which a slow client receives much later.
         if self.farewell.is_none() || !idle.is_sending(socket, Instant::now()) {
             return Poll::Ready(());
         }
@@ -292,7 +298,7 @@ impl Http2 {
             self.refuse_streams(connection);
         }
         self.refuses_streams |= self.has_ignored_farewell();
-        // Or it took back requests faster than they can be let go of.
+        // The second condition: the client cancels requests faster than they can be ended.
         if self.refuses_streams || self.streams.under_way() >= 2 * most {
             reply.send_reset(Reason::REFUSED_STREAM);
             self.count_refused(connection);
@@ -304,7 +310,7 @@ impl Http2 {
         }
     }
 
-    /// Begins to serve a stream.
+    /// Starts to serve a stream.
     fn serve_stream(
         &mut self,
         snapshot: Snapshot,
@@ -354,7 +360,7 @@ impl Http2 {
         }
     }
 
-    /// Ends the connection with all its streams if the client goes on opening streams that are
+    /// Ends the connection with all its streams if the client keeps opening streams that are
     /// refused.
     fn count_refused(&self, connection: &mut Connection) {
         self.refused.count();
@@ -363,7 +369,7 @@ impl Http2 {
         }
     }
 
-    /// GOAWAY, and no new streams: those that are open are served, then the connection ends.
+    /// Sends GOAWAY and refuses new streams. Open ones are served, then the connection ends.
     fn refuse_streams(&mut self, connection: &mut Connection) {
         self.refuses_streams = true;
         if self.farewell.is_none() {
@@ -371,7 +377,7 @@ impl Http2 {
         }
     }
 
-    /// Whether the client opens streams although it was told long ago that the connection ends.
+    /// Returns whether the client opens streams although GOAWAY was sent long ago.
     fn has_ignored_farewell(&self) -> bool {
         let grace = match self.worker.drain.shared().phase() {
             Phase::Closing => FAREWELL,
@@ -380,7 +386,7 @@ impl Http2 {
         self.farewell.is_some_and(|since| since.elapsed() >= grace)
     }
 
-    /// GOAWAY: streams that are open or on their way are served, then the connection ends.
+    /// Sends GOAWAY. Streams that are open or in transit are served, then the connection ends.
     fn say_farewell(&mut self, connection: &mut Connection) {
         self.farewell = Some(Instant::now());
         connection.graceful_shutdown();
@@ -406,7 +412,7 @@ async fn serve_stream(
             let by_client = client.reset();
             client.ended(by_client && asked);
         }
-        // No stream asks for another protocol.
+        // HTTP/2 streams do not switch protocols.
         RequestEnd::Switched(_) => {
             let by_client = client.reset();
             client.ended(by_client);
@@ -414,9 +420,9 @@ async fn serve_stream(
     }
 }
 
-/// Bytes of a head, as HTTP/2 counts them (RFC 9113 §6.5.2: 32 more for each field), that `h2` lets through. What is
-/// too large by the limits of HTTP/1 is to be answered by us, with our page and a log line; `h2` answers by itself
-/// (431) where a head is more than twice as large.
+/// Returns the maximum size of a head for `h2`, as HTTP/2 counts it (RFC 9113 §6.5.2: 32 bytes more
+/// per field). Heads that exceed the limits of HTTP/1 should get our page and a log line; `h2`
+/// itself answers 431 only if a head is more than twice as large.
 fn head_list(limits: &HeadLimits) -> u32 {
     let bytes = limits.head.saturating_mul(2).saturating_add(MAX_FIELDS * 32);
     u32::try_from(bytes).unwrap_or(u32::MAX)

@@ -1,4 +1,5 @@
-//! A client that speaks HTTP/1: its body comes from the wire as it goes to the endpoint, and so does the response.
+//! An HTTP/1 client during one request: its body is read from the wire as the endpoint takes it,
+//! and the response is written to the wire.
 
 use std::io::{self, IoSlice, Write};
 use std::mem;
@@ -33,38 +34,40 @@ use crate::message::trailers::{self, Section};
 use crate::pipeline::{Answer, FailureKind};
 use crate::worker::Worker;
 
-/// What leaves in one piece: one TLS record.
+/// Maximum size of output that is sent in one piece: one TLS record.
 const JOIN: usize = 16 * 1024;
-/// What stands before the trailers of a body in chunks (RFC 9112 §7.1).
+/// The last chunk, which precedes the trailers of a chunked body (RFC 9112 §7.1).
 const LAST_CHUNK: &[u8] = b"0\r\n";
-/// Bytes of the next requests that are read while this one is under way and memory is plenty; else one read.
+/// Bytes of the next requests that are read while this one is open and memory is plentiful.
+/// Otherwise one read.
 const AHEAD: usize = 64 * 1024;
 
-/// A client for the time of one request.
+/// The client of one request.
 pub(super) struct Client {
     wire: Box<Wire>,
     worker: Arc<Worker>,
     http_1_0: bool,
-    /// Whether the connection goes on after this response, if nothing else speaks against it.
+    /// Whether the connection stays open after this response, as far as is known.
     pub(super) keep: bool,
     awaits_continue: bool,
-    /// What the client has still to send.
+    /// The rest of the request body.
     pub(super) framing: Framing,
-    /// The body, where it was gathered; the framing is that of no body then.
+    /// The body, if it was gathered; `framing` is then [`Framing::NONE`].
     whole: Option<WholeBody>,
     /// The names of trailers that the client may send, and the trailers of its request.
     names: FieldNames,
     request_trailers: Section,
     /// The trailers of the response.
     trailers: Section,
-    /// The end of a body in chunks of ours has left with its last piece.
+    /// The end of a body that Sluice puts into chunks was sent with its last piece.
     ended: bool,
     /// Bytes written.
     sent: u64,
-    /// Bytes of the body written, free of their coding.
+    /// Bytes of the body written, without its coding.
     body_sent: u64,
     write_buffer: WriteBuffer,
-    /// What is left of an answer of our own, behind the backlog. It is not copied there: a page may be large.
+    /// The rest of a generated response, after `write_buffer`. Not copied there, because a page may
+    /// be large.
     rest: Bytes,
     flushed: bool,
 }
@@ -81,7 +84,7 @@ impl Client {
         }
     }
 
-    /// The client of what is no request. Its connection ends.
+    /// Returns the client of a rejected request. Its connection ends.
     pub(super) fn refused(wire: Box<Wire>, worker: Arc<Worker>) -> Self {
         Self {
             wire,
@@ -103,7 +106,7 @@ impl Client {
         }
     }
 
-    /// The connection once its endpoint has switched protocols.
+    /// Takes the connection apart after the endpoint has switched protocols.
     pub(super) fn into_tunnel(self, switched: Switched) -> (Box<Wire>, Box<Tunnel>) {
         let Self { mut wire, sent, body_sent, write_buffer, .. } = self;
         let heads = (sent + write_buffer.len() as u64).saturating_sub(body_sent);
@@ -113,26 +116,28 @@ impl Client {
         (wire, tunnel)
     }
 
-    /// The connection after the request.
+    /// Returns the connection after the request.
     pub(super) fn into_wire(self) -> Box<Wire> {
         self.wire
     }
 
-    /// Whether what the client has still to send can be read and dropped: it is little, and it will come.
+    /// Returns whether the rest of the request body can be read and dropped: it is short, and the
+    /// client does not wait for `100 Continue`.
     fn can_drain(&self) -> bool {
         let left = self.framing.left();
         left == Some(0) || left.is_some_and(|left| left <= MAX_DRAIN) && !self.awaits_continue
     }
 
-    /// Writes `head` and `body` behind it; what the client does not take at once waits. Joins what is small. `whole` says
-    /// that they end the response.
+    /// Writes `head` and `body`; bytes that the client does not take at once wait. Small ones are
+    /// joined. `whole`: they end the response.
     fn send(&mut self, cx: &mut Context<'_>, head: &mut Vec<u8>, body: &[u8], whole: bool) -> io::Result<()> {
         let left = self.write(cx, head, body, whole)?;
         self.write_buffer.push(&body[body.len() - left..]);
         Ok(())
     }
 
-    /// [`send`](Self::send) without what is left of the body: gives how many bytes these are.
+    /// Like [`send`](Self::send), but returns the number of unsent body bytes instead of keeping
+    /// them.
     fn write(
         &mut self,
         cx: &mut Context<'_>,
@@ -168,7 +173,7 @@ impl Client {
         Ok(body.len())
     }
 
-    /// Writes what is left of an answer of our own, which ends the response.
+    /// Writes the rest of a generated response, which ends it.
     fn poll_rest(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         while !self.rest.is_empty() {
             let to = &mut self.wire.transport;
@@ -187,7 +192,7 @@ impl Client {
         Poll::Ready(Ok(()))
     }
 
-    /// Passes bytes of the body on, behind what is in `out`.
+    /// Sends bytes of the body after those in `out`.
     fn pass_behind(
         &mut self,
         cx: &mut Context<'_>,
@@ -309,7 +314,7 @@ impl Downstream for Client {
             Poll::Ready(Ok(bytes.is_empty()))
         }))?;
         if ended {
-            // Of what has no end of its own.
+            // The end of the connection ends a body without an end of its own.
             *framing = Framing::NONE;
         }
         Poll::Ready(Ok(()))
@@ -322,7 +327,8 @@ impl Downstream for Client {
         self.whole.is_some()
     }
 
-    /// What comes behind the request is the next one, or the client's going away.
+    /// Bytes after the request belong to the next one; the end of the stream means that the client
+    /// disconnected.
     fn poll_client_closed(&mut self, cx: &mut Context<'_>, uploading: bool) -> Poll<()> {
         let reads_on = |ahead: usize| ahead == 0 || ahead < AHEAD && budget::has_plenty();
         while !uploading && reads_on(self.wire.ahead.len()) {
@@ -360,7 +366,7 @@ impl Downstream for Client {
         response.deliver(self.http_1_0);
         let ends_here = response.delivery == Delivery::UntilClose;
         self.keep &= !ends_here && !self.worker.drain.is_draining() && self.can_drain();
-        // An attempt before this one may have left something.
+        // An earlier attempt may have left trailers.
         self.trailers = Section::default();
         self.ended = false;
         scratch::write(|out| {
@@ -445,7 +451,7 @@ impl Downstream for Client {
         Poll::Ready(Ok(()))
     }
 
-    /// As far as can be told when the client has not taken all.
+    /// Approximate while output is unsent.
     fn sent(&self) -> (u64, u64) {
         (self.sent, self.body_sent.saturating_sub((self.write_buffer.len() + self.rest.len()) as u64))
     }

@@ -1,9 +1,10 @@
-//! A client that speaks HTTP/2: one stream of its connection.
+//! An HTTP/2 client during one request: one stream of its connection.
 //!
-//! Memory is bounded on both ways. Of a request body no more is taken than the endpoint has, so the client's window
-//! stays shut until then. Of a response no more is handed to `h2` than the client's windows allow; what is beyond
-//! them waits here, which is one read from the endpoint, and while it waits no more is read. So whoever opens no
-//! window holds that much, until the time for it is over.
+//! Memory is bounded in both directions. A request body is read only as fast as the endpoint takes
+//! it, and the client's window stays closed until then. `h2` receives only as much of a response as
+//! the client's windows allow; the rest, at most one read from the endpoint, waits here, and
+//! nothing more is read meanwhile. A client that opens no window therefore occupies that much until
+//! its deadline.
 
 mod settle;
 
@@ -46,25 +47,25 @@ pub(super) struct Client {
     open: OpenStream,
     body: RecvStream,
     awaits_continue: bool,
-    /// What the client has still to send, as the endpoint sees it.
+    /// The rest of the request body, as the endpoint receives it.
     framing: Framing,
-    /// The body, where it was gathered; the framing is that of no body then.
+    /// The body, if it was gathered; `framing` is then [`Framing::NONE`].
     whole: Option<WholeBody>,
-    /// The names of trailers that it may send.
+    /// The names of trailers that the client may send.
     names: FieldNames,
-    /// Bytes of the body that were given out and wait to be taken.
+    /// Bytes of the body that were passed on but not yet taken by the endpoint.
     unreleased: usize,
     reply: SendResponse<Bytes>,
-    /// Where the body goes, once the head is sent.
+    /// The stream for the response body. `None` until the head is sent.
     stream: Option<SendStream<Bytes>>,
-    /// What the client's windows do not allow yet.
+    /// Bytes that the client's windows do not allow yet.
     rest: Bytes,
-    /// Nothing comes behind the rest but these.
+    /// Trailers that follow `rest`.
     trailers: Option<HeaderMap>,
     complete: bool,
-    /// What the client is told should the response break off.
+    /// The code of RST_STREAM if the response breaks off.
     reason: Reason,
-    /// What has come of a trailer section.
+    /// The trailer section read so far.
     section: Section,
     head_sent: u64,
     body_sent: u64,
@@ -98,7 +99,7 @@ impl Client {
         }
     }
 
-    /// The client of a request with this head.
+    /// Returns the client of the request with this head.
     pub(super) fn of(
         head: &Head,
         mut body: RecvStream,
@@ -112,12 +113,12 @@ impl Client {
         Self { awaits_continue, ..Self::new(body, reply, head.framing, head.names, open) }
     }
 
-    /// Counts how the stream ended.
+    /// Records how the stream ended.
     pub(super) fn ended(&self, cancelled: bool) {
         self.open.ended(cancelled);
     }
 
-    /// Tells the client that the response broke off. Says whether it was the client who wanted that.
+    /// Resets the stream because the response broke off. Returns whether the client caused it.
     pub(super) fn reset(&mut self) -> bool {
         let mut cx = Context::from_waker(Waker::noop());
         let is_shed = self.open.is_shed(&cx);
@@ -133,7 +134,8 @@ impl Client {
         is_shed
     }
 
-    /// Takes `length` bytes of the body, which `h2` holds, in one piece. `None` when the stream has broken off.
+    /// Takes `length` bytes of the body, which `h2` holds, in one piece. `None` if the stream was
+    /// reset.
     fn take_arrived(&mut self, cx: &mut Context<'_>, length: usize) -> Option<Bytes> {
         let mut content = BytesMut::new();
         while self.unreleased < length {
@@ -148,7 +150,7 @@ impl Client {
         self.finish_body().ok().map(|()| content.freeze())
     }
 
-    /// The endpoint has what was given out: the client may send as much again.
+    /// Reopens the client's window by the bytes that the endpoint has taken.
     fn release(&mut self) -> Result<(), FailureKind> {
         match mem::take(&mut self.unreleased) {
             0 => Ok(()),
@@ -159,13 +161,13 @@ impl Client {
         }
     }
 
-    /// The body is complete: its last piece holds no window while the response is on its way.
+    /// Completes the body: its last piece must not hold window while the response is in progress.
     fn finish_body(&mut self) -> Result<(), FailureKind> {
         self.open.waits();
         self.release()
     }
 
-    /// Sends a final head. `complete` says that there is no body.
+    /// Sends a final head. `complete`: there is no body.
     fn send_head(
         &mut self,
         status: StatusCode,
@@ -179,7 +181,7 @@ impl Client {
         Ok(())
     }
 
-    /// Hands on as much of the rest as the client's windows allow, and the end behind it.
+    /// Sends as much of the rest as the client's windows allow, and the end of the stream after it.
     fn deliver(&mut self) -> Result<(), FailureKind> {
         let Some(stream) = &mut self.stream else { return Ok(()) };
         let length = self.rest.len();
@@ -201,7 +203,7 @@ impl Client {
         }
     }
 
-    /// Reads a piece of the response body, which then is the rest, with the trailers behind it.
+    /// Decodes a piece of the response body into `rest`, and its trailers into `trailers`.
     fn read(&mut self, response: &mut Response, bytes: &[u8]) -> Result<Passed, FailureKind> {
         let mut data = Vec::new();
         let section = &mut self.section;
@@ -219,7 +221,8 @@ impl Client {
         let passed = Passed { taken: whole, data: data.len() };
         let mut share = Reservation::of_flow();
         share.hold(data.capacity());
-        // With its share, because `h2` keeps what the client's windows allow until the socket takes it.
+        // The reservation stays with the bytes, because `h2` keeps them until the socket takes
+        // them.
         self.rest = counted(data, share);
         if response.framing.is_done() {
             let trailers = map(self.section.fields(FieldNames::ANY), 0);
@@ -241,7 +244,7 @@ impl Downstream for Client {
     fn gather(&mut self, cx: &mut Context<'_>) -> bool {
         let length = self.framing.left().filter(|left| *left <= WholeBody::MOST);
         let Some(length) = length.map(|left| left as usize) else { return false };
-        // `h2` says how much it holds. A part of the body is left to it.
+        // `used_capacity` is the number of bytes that `h2` holds. A partial body is left there.
         if self.awaits_continue || self.body.flow_control().used_capacity() < length || !budget::has_room() {
             return false;
         }
@@ -272,7 +275,8 @@ impl Downstream for Client {
         self.unreleased = data.as_ref().map_or(0, Bytes::len);
         match (&mut self.framing, data) {
             (Framing::Length(left), Some(data)) => {
-                // `h2` has counted as well. What an endpoint takes for the next request is worth two looks.
+                // `h2` checks the length too. Checked twice, because an endpoint would read excess
+                // bytes as the next request.
                 *left = left.checked_sub(data.len() as u64).ok_or(FailureKind::Client)?;
                 pass(cx, &data, data.len());
             }
@@ -323,7 +327,7 @@ impl Downstream for Client {
         self.open.reads(self.framing.left());
         loop {
             match poll_joined(cx, &mut self.body) {
-                // Behind a body with a length there may be trailers. They are not waited for.
+                // Trailers may follow a body with a length. They are not waited for.
                 Poll::Pending if self.is_spent() => return Poll::Ready(Ok(Piece::End)),
                 Poll::Pending => return Poll::Pending,
                 Poll::Ready(None) => break,
@@ -358,7 +362,8 @@ impl Downstream for Client {
     }
 
     fn taken_back(&mut self, reason: Reason) {
-        // The others are about the endpoint's connection, or would have the client send again what was answered.
+        // Other codes concern the endpoint's connection, or would make the client retry an answered
+        // request.
         if [Reason::CANCEL, Reason::ENHANCE_YOUR_CALM, Reason::INADEQUATE_SECURITY].contains(&reason) {
             self.reason = reason;
         }
@@ -377,7 +382,8 @@ impl Downstream for Client {
         self.whole.is_some()
     }
 
-    /// The client can take its request back at any time; and it counts as gone when others need its window.
+    /// The client can cancel its request at any time. It also counts as gone if other streams need
+    /// its window.
     fn poll_client_closed(&mut self, cx: &mut Context<'_>, _: bool) -> Poll<()> {
         if self.open.is_shed(cx) {
             return Poll::Ready(());
@@ -389,7 +395,7 @@ impl Downstream for Client {
         reset.map(|_| ())
     }
 
-    /// It would say so.
+    /// A client that leaves resets its stream, which `poll_client_closed` reports.
     fn has_left(&self) -> bool {
         false
     }
@@ -410,7 +416,7 @@ impl Downstream for Client {
         bytes: &[u8],
     ) -> Result<Passed, FailureKind> {
         response.deliver(false);
-        // When we relay it is the time that counts, as with HTTP/1.
+        // As in HTTP/1, `Date` is the time of relaying.
         response.fields.remove(&DATE);
         let mut fields = map(response.fields.iter(), 1);
         fields.insert(DATE, get_cached_date());
@@ -418,7 +424,8 @@ impl Downstream for Client {
             self.send_head(response.status, fields, true)?;
             return Ok(Passed { taken: 0, data: 0 });
         }
-        // Before the head, which cannot be taken back. An attempt before this one may have left something.
+        // Decoded before the head is sent, because a head cannot be revoked. An earlier attempt may
+        // have left trailers.
         self.section = Section::default();
         let passed = self.read(response, bytes)?;
         self.send_head(response.status, fields, false)?;
@@ -524,7 +531,7 @@ fn head(status: StatusCode, fields: HeaderMap) -> http::Response<()> {
     head
 }
 
-/// Bytes of names and values.
+/// Returns the bytes of names and values.
 fn length(fields: &HeaderMap) -> u64 {
     fields.iter().map(|(name, value)| (name.as_str().len() + value.len()) as u64).sum()
 }

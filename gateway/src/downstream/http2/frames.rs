@@ -1,9 +1,10 @@
-//! The frames of a connection, as they pass on their way to `h2`.
+//! A filter for the frames of a connection on their way to `h2`.
 //!
-//! `h2` ends a connection for two things that concern one stream at most, and takes no orders about either. One is its
-//! 101st DATA frame that is empty and does not end its stream, however long it has lived. Such a frame means nothing,
-//! but some clients send one whenever they flush: it is dropped here while they are few, and those that come faster are
-//! left to `h2`, as are padded ones. The other is a field that `h2` cannot read (`hpack`).
+//! `h2` ends the whole connection for two conditions that concern one stream at most, and has no
+//! option to change either. The first is the 101st DATA frame that is empty and does not end its
+//! stream, over the life of the connection. Such a frame has no effect, but some clients send one
+//! with each flush. It is dropped here; if these frames arrive faster than a rate, or are padded,
+//! they are left to `h2`. The second is a field that `h2` cannot decode (`hpack`).
 
 use std::io;
 use std::mem;
@@ -16,16 +17,16 @@ use tokio::io::{AsyncRead, ReadBuf};
 use super::hpack;
 use super::rate::Rate;
 
-/// Empty frames at a time, and then one for each of these.
+/// Empty frames allowed at a time, and then one per [`EMPTY_LEAK`].
 const EMPTY: u32 = 1000;
 const EMPTY_LEAK: Duration = Duration::from_millis(10);
 
-/// Bytes of a connection before its first frame (RFC 9113 §3.4).
+/// Length in bytes of the connection preface (RFC 9113 §3.4).
 const PREFACE: usize = 24;
-/// Bytes of a frame before its payload (RFC 9113 §4.1), and of the longest payload that we allow.
+/// Length in bytes of a frame header (RFC 9113 §4.1), and of the longest payload allowed.
 const HEAD: usize = 9;
 const MAX_PAYLOAD: usize = 16 * 1024;
-/// Bytes of a priority in HEADERS (RFC 9113 §6.2).
+/// Length in bytes of the priority fields in HEADERS (RFC 9113 §6.2).
 const PRIORITY_LENGTH: usize = 5;
 
 const DATA: u8 = 0;
@@ -36,18 +37,18 @@ const END_HEADERS: u8 = 4;
 const PADDED: u8 = 8;
 const PRIORITY: u8 = 32;
 
-/// Where in its frames a connection is.
+/// Parser state of the frames of one connection.
 #[derive(Debug)]
 pub(super) struct Frames {
-    /// Bytes of the present payload that have not come yet and that pass as they are.
+    /// Bytes of the current payload that have not arrived and that pass unchanged.
     payload: usize,
-    /// What has come of a frame that has to be whole before it passes, and how long that is.
+    /// The received part of a frame that must be complete before it passes, and the frame's length.
     partial: Vec<u8>,
     whole: usize,
-    /// What passes next, and how much of it has passed.
+    /// Bytes that pass next, and how many of them have passed.
     out: Vec<u8>,
     passed: usize,
-    /// More of a field block has to follow at once (RFC 9113 §4.3).
+    /// The field block must be continued by the next frame (RFC 9113 §4.3).
     in_block: bool,
     empty: Rate,
 }
@@ -75,7 +76,7 @@ impl Frames {
         }
     }
 
-    /// Reads what `h2` is to see. As with any reader, nothing at all is the end.
+    /// Reads the bytes for `h2`. As with any reader, 0 bytes mean the end of the stream.
     pub(super) fn poll_read(
         &mut self,
         cx: &mut Context<'_>,
@@ -121,8 +122,8 @@ impl Frames {
         }
     }
 
-    /// Moves what passes to the front, as far as nothing has to be put in its place. Gives how much that is; what comes
-    /// behind it is in `out`.
+    /// Moves the bytes that pass to the front of `bytes` and returns their number. Once a frame was
+    /// replaced, that frame and all later bytes go to `out`.
     fn pass(&mut self, bytes: &mut [u8]) -> usize {
         let (mut at, mut kept) = (0, 0);
         while at < bytes.len() {
@@ -198,7 +199,7 @@ impl Frames {
         FrameAction::Pass
     }
 
-    /// Notes what the frame that passes means for the next one.
+    /// Records what this frame means for the next one.
     fn settle(&mut self, head: [u8; HEAD]) {
         let [.., kind, flags, _, _, _, _] = head;
         self.in_block = matches!(kind, HEADERS | CONTINUATION) && flags & END_HEADERS == 0;
@@ -209,7 +210,7 @@ fn length_of([a, b, c, ..]: [u8; HEAD]) -> usize {
     u32::from_be_bytes([0, a, b, c]) as usize
 }
 
-/// HEADERS with other fields; `None` where it passes as it is.
+/// Returns HEADERS with replaced fields, or `None` if the frame passes unchanged.
 fn repair(frame: &[u8]) -> Option<Vec<u8>> {
     let (head, payload) = frame.split_first_chunk::<HEAD>()?;
     let [.., kind, flags, _, _, _, _] = *head;
@@ -248,7 +249,8 @@ mod tests {
         frame
     }
 
-    /// What comes out of bytes that come in pieces of `cut` and are read into buffers of `room`.
+    /// Filters bytes that arrive in pieces of `cut` bytes and are read into buffers of `room`
+    /// bytes.
     fn read(bytes: &[u8], cut: usize, room: usize) -> Vec<u8> {
         let mut frames = Frames::new();
         let mut cx = Context::from_waker(Waker::noop());
@@ -289,7 +291,7 @@ mod tests {
         assert!(few.is_some_and(|few| few >= EMPTY as usize - 5), "{few:?}: a flood is left to h2");
     }
 
-    /// `X: 1`, and what it becomes.
+    /// The field `X: 1`, and its replacement.
     const BAD: &[u8] = b"\0\x01X\x011";
     const REPAIRED: &[u8] = b"\0\x01\"\x01 ";
 

@@ -1,52 +1,53 @@
-//! Fields that `h2` cannot read.
+//! Replacement of fields that `h2` cannot decode.
 //!
-//! A field name with capital letters, or a value with a control character, makes one request malformed, which is an
-//! error of its stream (RFC 9113 §8.1.1). To `h2` it is an error of the compression, after which the whole connection
-//! has to end, with the requests of everybody else behind the same load balancer. So such a field is replaced, before
-//! `h2` sees it, by one that `h2` reads and that no request may have either: its value begins with a blank
-//! (RFC 9113 §8.2.1). Both take the same room in the table of fields that later requests refer to (RFC 7541 §4.1), so
-//! that the two sides of the connection stay in step. For the same reason a name that is good stays: later fields may
-//! refer to it.
+//! A field name with capital letters, or a value with a control character, makes one request
+//! malformed, which is an error of its stream (RFC 9113 §8.1.1). `h2` treats it as a compression
+//! error, which ends the whole connection, including the requests of other users behind the same
+//! load balancer. Such a field is therefore replaced, before `h2` reads it, by one that `h2`
+//! decodes and that is also forbidden: its value begins with a space (RFC 9113 §8.2.1). Both occupy
+//! the same space in the dynamic table that later requests refer to (RFC 7541 §4.1), so that both
+//! sides stay in step. For the same reason a valid name is kept: later fields may refer to it.
 //!
-//! Left to `h2` are an empty name with an empty value, which nothing is as short as, and blocks that are split
-//! (CONTINUATION) or that repaired would no longer fit one frame.
+//! Left to `h2`: an empty name with an empty value, for which no replacement is short enough,
+//! blocks that are split (CONTINUATION), and blocks that would no longer fit one frame.
 
 use std::borrow::Cow;
 use std::sync::LazyLock;
 
 use http::{Method, StatusCode};
 
-/// Ones in a row that no Huffman code without a character of [`is_odd`] has, whatever its neighbours.
+/// Number of consecutive ones that no Huffman code without a character of [`is_odd`] contains.
 const ODD_ONES: u32 = 10;
-/// Characters of `:method` and `:status`.
+/// Length in characters of `:method` and `:status`.
 const PSEUDO_NAME: usize = 7;
 
-/// A name that `h2` reads and that no field may have: whoever refers to it later gets nothing by it.
+/// A name that `h2` decodes but that is not allowed, so a later reference to it has no effect.
 const NO_NAME: u8 = b'"';
-/// A field that has its request refused, and that does not go into the table.
+/// A field that makes the request malformed and is not added to the table.
 const REFUSED: [u8; 5] = [0, 1, NO_NAME, 1, b' '];
 
-/// What a field may hold.
+/// The rules for the value of a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
-    /// A field.
+    /// A regular field.
     Field,
-    /// `:authority`, `:path`, `:scheme`, `:protocol`.
+    /// `:authority`, `:path`, `:scheme` or `:protocol`.
     Text,
     Method,
     Status,
-    /// Nothing: its name is none.
+    /// A field with an invalid name.
     Bad,
 }
 
-/// A string, as it is written.
+/// An encoded string.
 #[derive(Clone, Copy, Debug)]
 struct Text<'b> {
     bytes: &'b [u8],
     huffman: bool,
 }
 
-/// The block without fields that `h2` cannot read; `None` if there are none, or if it is no field block at all.
+/// Returns the block without fields that `h2` cannot decode. `None` if there are none, or if it is
+/// not a valid field block.
 pub(super) fn repair(block: &[u8]) -> Option<Vec<u8>> {
     let mut repaired: Option<Vec<u8>> = None;
     let mut at = 0;
@@ -73,7 +74,7 @@ pub(super) fn repair(block: &[u8]) -> Option<Vec<u8>> {
     repaired
 }
 
-/// Reads a field that is written out. Gives what it is to be replaced by, if it is bad.
+/// Parses a literal field. Returns its replacement if `h2` cannot decode it.
 #[expect(clippy::option_option, reason = "no field block at all, nothing to replace, or something")]
 fn literal_field(block: &[u8], at: &mut usize, index: usize, indexed: bool) -> Option<Option<Vec<u8>>> {
     let name = if index == 0 { Some(Text::read(block, at)?.decode()?) } else { None };
@@ -94,7 +95,7 @@ fn literal_field(block: &[u8], at: &mut usize, index: usize, indexed: bool) -> O
     }
     let mut field = Vec::new();
     match (&name, kind) {
-        // Whatever its name is, a value of blanks has it refused. An empty one would not be bad.
+        // A value of spaces makes the request malformed under any name. An empty value would not.
         (_, Kind::Field | Kind::Text) => {
             put_integer(&mut field, if indexed { (6, 0x40) } else { (4, 0) }, index);
             if let Some(name) = &name {
@@ -128,7 +129,7 @@ impl Kind {
         }
     }
 
-    /// Whether it has to be looked at closely.
+    /// Returns whether the value must be decoded to be judged.
     fn may_refuse(self, value: Text<'_>) -> bool {
         match self {
             Self::Field | Self::Text => value.may_be_odd(),
@@ -163,7 +164,7 @@ impl<'b> Text<'b> {
         }
     }
 
-    /// Whether there may be a control character in it, or one beyond ASCII.
+    /// Returns whether the string may contain a control character or one outside ASCII.
     fn may_be_odd(self) -> bool {
         if !self.huffman {
             return self.bytes.iter().any(|byte| is_odd(*byte));
@@ -185,12 +186,13 @@ fn is_odd(byte: u8) -> bool {
     is_control(byte) || byte >= 0x80
 }
 
-/// Characters of names that `h2` reads; [`is_sound`](crate::message::head::http2::is_sound) is stricter.
+/// Returns whether `h2` decodes this character in names.
+/// [`is_sound`](crate::message::head::http2::is_sound) is stricter.
 fn is_in_names(byte: u8) -> bool {
     byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"!\"#$%&'*+-.^_`|~".contains(&byte)
 }
 
-/// RFC 7541 §5.1, as far as `h2` reads it.
+/// Parses an integer (RFC 7541 §5.1), up to the length that `h2` accepts.
 fn integer(block: &[u8], at: &mut usize, prefix: u32) -> Option<usize> {
     let most = (1_usize << prefix) - 1;
     let mut value = usize::from(*block.get(*at)?) & most;
@@ -211,7 +213,7 @@ fn integer(block: &[u8], at: &mut usize, prefix: u32) -> Option<usize> {
 
 fn put_integer(out: &mut Vec<u8>, (prefix, bits): (u32, u8), value: usize) {
     let most = (1_usize << prefix) - 1;
-    // All casts are of what was just cut to size.
+    // No cast truncates more than intended: each value was reduced to its range before.
     if value < most {
         return out.push(bits | value as u8);
     }
@@ -229,15 +231,16 @@ fn put_blanks(out: &mut Vec<u8>, count: usize) {
     out.resize(out.len() + count, b' ');
 }
 
-/// The code of RFC 7541, Appendix B. It is canonical: codes of one length are in the order of their characters, and
-/// follow those of the length before.
+/// The Huffman code of RFC 7541, Appendix B. It is canonical: codes of equal length are in the
+/// order of their characters, and follow those of the next shorter length.
 struct Huffman {
-    /// By length: the first code, and where its character stands in `characters`.
+    /// By length: the first code, the index of its character in `characters`, and the number of
+    /// codes.
     lengths: [(u32, usize, usize); MAX_LENGTH + 1],
     characters: Vec<u8>,
 }
 
-/// Bits of the longest code.
+/// Length in bits of the longest code.
 const MAX_LENGTH: usize = 30;
 
 static HUFFMAN: LazyLock<Huffman> = LazyLock::new(Huffman::new);
@@ -258,7 +261,8 @@ impl Huffman {
         Self { lengths, characters }
     }
 
-    /// `None` if it is no code, or ends with more than the rest of a byte, or other than with ones.
+    /// Returns `None` if `bytes` is not a valid code, or if its padding is longer than 7 bits or
+    /// not all ones.
     fn decode(&self, bytes: &[u8]) -> Option<Vec<u8>> {
         let mut out = Vec::with_capacity(bytes.len() * 2);
         let (mut code, mut length) = (0_u32, 0);
@@ -278,7 +282,7 @@ impl Huffman {
     }
 }
 
-/// Bits of the code of each character.
+/// Length in bits of the code of each character.
 #[rustfmt::skip]
 const LENGTHS: [u8; 256] = [
     13, 23, 28, 28, 28, 28, 28, 28, 28, 24, 30, 28, 28, 30, 28, 28,
@@ -305,7 +309,7 @@ mod tests {
 
     use super::*;
 
-    /// A string in the code.
+    /// Encodes a string.
     fn code(text: &[u8]) -> Vec<u8> {
         let mut bits = Vec::new();
         for byte in text {
@@ -327,7 +331,7 @@ mod tests {
         out.extend(bytes);
     }
 
-    /// A field as it is written: with the index of its name, or its name.
+    /// Encodes a literal field, with the index of its name or with its name.
     fn field(indexed: bool, name: Result<usize, &[u8]>, value: &[u8], huffman: bool) -> Vec<u8> {
         let mut out = Vec::new();
         put_integer(&mut out, if indexed { (6, 0x40) } else { (4, 0x10) }, name.unwrap_or(0));
@@ -340,7 +344,7 @@ mod tests {
 
     #[test]
     fn the_code_is_the_one_of_the_rfc() {
-        // RFC 7541, C.4.1 and C.6.1.
+        // Examples of RFC 7541, C.4.1 and C.6.1.
         for (text, bytes) in [
             (
                 &b"www.example.com"[..],
@@ -401,8 +405,8 @@ mod tests {
         }
     }
 
-    /// The fields that go into the table: their names, by number or if later fields may refer to them, and the room that
-    /// they take.
+    /// Returns the fields that are added to the table: the name, as an index or as text if later
+    /// fields may refer to it, and the size.
     fn entries(block: &[u8]) -> Option<Vec<(usize, Vec<u8>, usize)>> {
         let (mut entries, mut at) = (Vec::new(), 0);
         while at < block.len() {

@@ -1,35 +1,35 @@
-//! How often something may happen, without a count that lasts for the life of a connection: a browser or a CDN keeps
-//! one for days, and whatever is rare adds up to any number by then.
+//! A limit on how often an event may happen. A rate and not a count over the life of a connection:
+//! browsers and CDNs keep connections for days, in which even rare events add up to any number.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// A leaky bucket. What it holds is kept as the time at which it will be empty.
+/// A leaky bucket. Its level is stored as the time at which it will be empty.
 #[derive(Debug)]
 pub(super) struct Rate {
     began: Instant,
-    /// Microseconds after `began`.
+    /// In microseconds after `began`.
     empty_at: AtomicU64,
-    /// What the bucket holds.
+    /// Capacity of the bucket.
     most: u32,
-    /// How long one takes to leak.
+    /// Time in which one event leaks.
     leak: Duration,
 }
 
 impl Rate {
-    /// `most` at a time, and from then on one for each `leak`.
+    /// Creates a limit of `most` events at a time, and then one per `leak`.
     pub(super) fn new(most: u32, leak: Duration) -> Self {
         Self { began: Instant::now(), empty_at: AtomicU64::new(0), most, leak }
     }
 
-    /// Counts one.
+    /// Counts one event.
     pub(super) fn count(&self) {
         self.count_at(Instant::now());
     }
 
-    /// Takes one back.
+    /// Takes one event back.
     pub(super) fn forgive(&self) {
         let before = self.empty_at.load(Relaxed);
         if before > 0 {
@@ -37,12 +37,12 @@ impl Rate {
         }
     }
 
-    /// Whether there were too many. Looks at the clock only if there was one at all.
+    /// Returns whether the limit is exceeded. Reads the clock only after an event.
     pub(super) fn is_exceeded(&self) -> bool {
         self.empty_at.load(Relaxed) > 0 && self.is_exceeded_at(Instant::now())
     }
 
-    /// All changes come from the thread of the connection.
+    /// Load and store suffice, because all changes are made by the thread of the connection.
     fn count_at(&self, now: Instant) {
         let since = self.since(now);
         self.empty_at.store(self.empty_at.load(Relaxed).max(since) + self.step(), Relaxed);

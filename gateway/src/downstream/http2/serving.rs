@@ -1,7 +1,8 @@
-//! The streams of a connection that are being served, by the connection's own task.
+//! The open streams of a connection, served by the task of the connection.
 //!
-//! With a task for each, every stream would take a number from tokio's counter of tasks, which all workers write. What
-//! a task does besides is done here: a stream that panics ends alone, and those that can go on are polled in turn.
+//! A task per stream would increment tokio's global task counter, a cache line that all workers
+//! write. The other duties of a task are done here: a panic ends only its stream, and only woken
+//! streams are polled.
 
 use std::any::Any;
 use std::future::Future;
@@ -15,25 +16,26 @@ use tokio::task::unconstrained;
 
 type Stream = Pin<Box<dyn Future<Output = Result<(), Box<dyn Any + Send>>> + Send>>;
 
-/// Streams under way.
+/// The open streams.
 #[derive(Default)]
 pub(super) struct Serving(FuturesUnordered<Stream>);
 
 impl Serving {
-    /// Begins to serve one. It is polled with the next [`poll`](Self::poll).
+    /// Adds a stream. It is first polled by the next [`poll`](Self::poll).
     pub(super) fn begin(&mut self, stream: impl Future<Output = ()> + Send + 'static) {
-        // Whatever a stream reads and writes goes through the connection, which is not polled meanwhile: so none of them
-        // goes on for long, and the runtime's budget for a task is left to the connection.
+        // All input and output of a stream goes through the connection, which is not polled
+        // meanwhile. No stream can therefore run for long, and the task's cooperative budget is
+        // left to the connection.
         self.0.push(Box::pin(unconstrained(AssertUnwindSafe(stream).catch_unwind())));
     }
 
-    /// Goes on with those that can. `cx` is woken when more can.
+    /// Polls the woken streams. `cx` is woken when more can continue.
     pub(super) fn poll(&mut self, cx: &mut Context<'_>) {
-        // A panic has been reported.
+        // A panic has already been reported.
         while let Poll::Ready(Some(_)) = self.0.poll_next_unpin(cx) {}
     }
 
-    /// Serves those that are left to their end.
+    /// Serves the remaining streams to their end.
     pub(super) async fn finish(mut self) {
         while self.0.next().await.is_some() {}
     }

@@ -1,7 +1,7 @@
-//! The byte stream of an HTTP/2 connection, as `h2` gets it.
+//! The byte stream of an HTTP/2 connection for `h2`.
 //!
-//! What comes passes by `frames`. What goes out is joined (`io/joined.rs`). And the wire comes home when `h2` drops
-//! this, so that the connection can be closed properly.
+//! Input passes through the filter in `frames`; output is joined (`io/joined.rs`). When `h2` drops
+//! the stream, the wire is returned through `Home`, so that the connection can be closed properly.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -14,14 +14,14 @@ use super::frames::Frames;
 use crate::io::joined::Joined;
 use crate::io::wire::Wire;
 
-/// Where the wire is once `h2` has let go of it.
+/// Holds the wire after `h2` has dropped its stream.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Home(Arc<Mutex<Option<Box<Wire>>>>);
 
-/// A wire for the time of a connection.
+/// The wire while `h2` uses it.
 #[derive(Debug)]
 pub(super) struct Stream {
-    /// `None` only while it is dropped.
+    /// `None` only while the stream is dropped.
     wire: Option<Box<Wire>>,
     frames: Frames,
     out: Joined,
@@ -44,7 +44,7 @@ impl AsyncRead for Stream {
     fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let Self { wire, frames, out, .. } = self.get_mut();
         let Some(wire) = wire.as_deref_mut() else { return Poll::Ready(Ok(())) };
-        // Somebody who reads has nothing more to write for now.
+        // `h2` reads only when it has nothing more to write for now, so waiting output is sent.
         if !out.is_empty()
             && let Poll::Ready(Err(error)) = out.poll_send(cx, &mut wire.transport)
         {
@@ -71,8 +71,8 @@ impl AsyncWrite for Stream {
         }
     }
 
-    /// If so, `h2` would send every piece of a body of more than 256 bytes by itself; if not, it joins those of
-    /// up to 1024 with their neighbours.
+    /// With vectored writes `h2` would send every body piece of more than 256 bytes separately;
+    /// without, it joins those of up to 1024 bytes with their neighbours.
     fn is_write_vectored(&self) -> bool {
         false
     }
@@ -85,7 +85,7 @@ impl AsyncWrite for Stream {
         }
     }
 
-    /// Only sends what waits: the loop closes the connection.
+    /// Only sends the waiting bytes. The connection loop closes the connection.
     fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let Self { wire, out, .. } = self.get_mut();
         match wire {

@@ -1,4 +1,4 @@
-//! The streams of a connection that are under way, and how those before them ended.
+//! The open streams of a connection, and statistics of ended ones.
 
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -10,25 +10,27 @@ use h2::FlowControl;
 use super::rate::Rate;
 use super::window::{BodyFlow, BodySum};
 
-/// Requests that a client may take back at a time while an endpoint is busy with them, less those that it let be
-/// answered. Each of them costs a connection to an endpoint. A browser that leaves a page takes back what it waits
-/// for, once.
+/// Requests that a client may cancel at a time while an endpoint serves them, less those that it
+/// allowed to finish. Each costs a connection to an endpoint. A browser that leaves a page cancels
+/// all its open requests, once.
 const CANCELLED: u32 = 500;
-/// From then on it may take back one for each of these. Long polls of many users, behind a CDN, stay below.
+/// Beyond that, one request may be cancelled per this time. Long polls of many users behind a CDN
+/// stay below.
 const CANCELLED_LEAK: Duration = Duration::from_millis(10);
-/// Counts streams. They are served by the task of their connection, which looks at the counts after it has polled them.
+/// The streams of a connection. The task of the connection serves them and reads these counts after
+/// polling them.
 #[derive(Debug)]
 pub(crate) struct Streams {
     open: AtomicUsize,
-    /// The request bodies of those that have one.
+    /// The request bodies of streams that have one.
     bodies: Mutex<Vec<Arc<BodyFlow>>>,
-    /// Bytes of bodies that were read since the connection has looked.
+    /// Bytes of bodies that were read since the last [`take_released`](Self::take_released).
     released: AtomicUsize,
-    /// Those that their clients took back.
+    /// Streams that their clients cancelled.
     cancelled: Rate,
 }
 
-/// A stream under way.
+/// An open stream.
 #[derive(Debug)]
 pub(crate) struct OpenStream {
     streams: Arc<Streams>,
@@ -47,35 +49,35 @@ impl Default for Streams {
 }
 
 impl Streams {
-    /// Begins one.
+    /// Opens a stream.
     pub(crate) fn open(self: &Arc<Self>) -> OpenStream {
         self.open.fetch_add(1, Relaxed);
         OpenStream { streams: self.clone(), body: None }
     }
 
-    /// How many are under way.
+    /// Returns the number of open streams.
     pub(super) fn under_way(&self) -> usize {
         self.open.load(Relaxed)
     }
 
-    /// Whether any has a request body.
+    /// Returns whether any stream has a request body.
     pub(super) fn have_bodies(&self) -> bool {
         !self.bodies().is_empty()
     }
 
-    /// What their bodies need and hold.
+    /// Returns what the request bodies need and hold.
     pub(super) fn sum_bodies(&self) -> BodySum {
         let mut sum = BodySum::default();
         self.bodies().iter().for_each(|body| sum.add(body));
         sum
     }
 
-    /// Bytes of bodies that were read since the call before.
+    /// Returns the bytes of bodies that were read since the previous call.
     pub(super) fn take_released(&self) -> usize {
         self.released.swap(0, Relaxed)
     }
 
-    /// Ends the stream that holds most of a body that nobody reads.
+    /// Resets the stream that holds most bytes of a body that is not being read.
     pub(super) fn shed_body(&self) {
         let largest = self.bodies().iter().max_by_key(|body| body.waiting()).cloned();
         if let Some(body) = largest {
@@ -87,7 +89,7 @@ impl Streams {
         self.bodies.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Counts how one ended that an endpoint was asked.
+    /// Records how a stream ended that had reached an endpoint.
     pub(crate) fn ended(&self, cancelled: bool) {
         match cancelled {
             true => self.cancelled.count(),
@@ -95,33 +97,33 @@ impl Streams {
         }
     }
 
-    /// Whether too many were taken back.
+    /// Returns whether too many streams were cancelled.
     pub(super) fn are_cancelled_too_often(&self) -> bool {
         self.cancelled.is_exceeded()
     }
 }
 
 impl OpenStream {
-    /// Counts how it ended.
+    /// Records how the stream ended.
     pub(crate) fn ended(&self, cancelled: bool) {
         self.streams.ended(cancelled);
     }
 
-    /// It has a request body.
+    /// Registers the request body of the stream.
     pub(super) fn begin_body(&mut self, flow: FlowControl) {
         let body = Arc::new(BodyFlow::new(flow));
         self.streams.bodies().push(body.clone());
         self.body = Some(body);
     }
 
-    /// Its request body is being read, and so much of it is missing, if that is known.
+    /// Marks its request body as being read. `left` is the number of missing bytes, if known.
     pub(super) fn reads(&self, left: Option<u64>) {
         if let Some(body) = &self.body {
             body.reads(left);
         }
     }
 
-    /// Nobody reads its request body for now.
+    /// Marks its request body as not being read for now.
     pub(super) fn waits(&self) {
         if let Some(body) = &self.body {
             body.waits();
@@ -136,7 +138,8 @@ impl OpenStream {
         }
     }
 
-    /// Whether it ends because others need its window; if not, `cx` is woken when it does.
+    /// Returns whether the stream is to be reset because others need its window. If not, `cx` is
+    /// woken when it is.
     pub(super) fn is_shed(&self, cx: &Context<'_>) -> bool {
         self.body.as_ref().is_some_and(|body| body.is_shed(cx))
     }

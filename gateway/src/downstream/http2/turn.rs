@@ -1,8 +1,9 @@
-//! A connection and its streams in one task, of which only that is polled which has been woken.
+//! A connection and its streams in one task, each polled only if it was woken.
 //!
-//! The task is woken for either of them, and they wake each other all the time: what a stream has written is for the
-//! connection to send, and what the connection has read is for a stream. So both get a waker of their own. It says
-//! which of them is to be polled, and wakes the task only while that is not at work anyway.
+//! The task is woken for either of them, and they wake each other all the time: the connection
+//! sends what a stream has written, and a stream receives what the connection has read. Each
+//! therefore has a waker of its own, which marks it and wakes the task only if the task is not
+//! already running.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
@@ -10,24 +11,24 @@ use std::task::{Context, Poll, Wake, Waker};
 
 use futures::task::AtomicWaker;
 
-/// How often a connection and its streams take turns before other connections have theirs.
+/// Number of rounds before the task yields to other connections.
 const ROUNDS: usize = 16;
 
-/// The turns of one connection.
+/// The scheduler of one connection.
 pub(super) struct Turn {
     task: Arc<Task>,
     connection: TaskWaker,
     streams: TaskWaker,
 }
 
-/// Who was woken since the last round.
+/// What was woken since the last round.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Woken {
     pub(super) connection: bool,
     pub(super) streams: bool,
 }
 
-/// With what they are polled.
+/// The contexts with which the two are polled.
 pub(super) struct Wakers<'w> {
     pub(super) connection: Context<'w>,
     pub(super) streams: Context<'w>,
@@ -36,17 +37,17 @@ pub(super) struct Wakers<'w> {
 #[derive(Debug, Default)]
 struct Task {
     waker: AtomicWaker,
-    /// It is being polled, and looks who was woken before it waits.
+    /// The task is running and will check the flags before it waits.
     at_work: AtomicBool,
 }
 
-/// The waker of one task, and whether it was called.
+/// The waker of one of the two, and its flag.
 struct TaskWaker {
     flag: Arc<Flag>,
     waker: Waker,
 }
 
-/// Set when a waker is called.
+/// A flag that the waker sets.
 struct Flag {
     set: AtomicBool,
     task: Arc<Task>,
@@ -66,7 +67,7 @@ impl Wake for Flag {
 }
 
 impl TaskWaker {
-    /// One that counts as woken: nobody has been polled yet.
+    /// Creates a waker that is already marked, because nothing was polled yet.
     fn new(task: &Arc<Task>) -> Self {
         let flag = Arc::new(Flag { set: AtomicBool::new(true), task: task.clone() });
         Self { waker: Waker::from(flag.clone()), flag }
@@ -87,7 +88,7 @@ impl Turn {
         Self { connection: TaskWaker::new(&task), streams: TaskWaker::new(&task), task }
     }
 
-    /// Polls with `round` until nobody is woken any more.
+    /// Calls `round` until neither is woken.
     pub(super) fn poll<T>(
         &self,
         cx: &mut Context<'_>,
@@ -108,7 +109,8 @@ impl Turn {
             }
         }
         self.task.at_work.store(false, SeqCst);
-        // By another thread before it could see that the task waits, or once too often.
+        // Woken by another thread before it could see that the task waits, or still woken after all
+        // rounds.
         if polled.is_pending() && self.is_woken() {
             cx.waker().wake_by_ref();
         }
@@ -135,7 +137,7 @@ mod tests {
         }
     }
 
-    /// The rounds of one poll, each with what `then` does in it.
+    /// Returns what was woken in each round of one poll. `then` runs in each round.
     fn rounds(turn: &Turn, count: &Arc<Count>, then: impl Fn(usize, &mut Wakers<'_>)) -> Vec<Woken> {
         let waker = Waker::from(count.clone());
         let mut rounds = Vec::new();

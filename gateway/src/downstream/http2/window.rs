@@ -1,16 +1,18 @@
-//! The flow-control window of a client's connection: how much of request bodies the client may send before they are
-//! read.
+//! The flow-control window of a client's connection: the bytes of request bodies that the client
+//! may send before they are read.
 //!
-//! A connection starts with 65,535 bytes (RFC 9113 §6.9.2), which no server can take back. More is opened only while a
-//! stream reads a body that needs it, and no more than is left of that body. What is opened can be sent at any later
-//! time, so it stays reserved in the memory budget until it has been read; a client that cancels uploads gains
-//! nothing. The other bytes that `h2` holds are counted too, in no connection's account: they must not keep the
-//! connection from reading them. Together they take at most three quarters of the budget, so that there is always some
-//! left to read them into.
+//! A connection starts with 65,535 bytes (RFC 9113 §6.9.2), which a server cannot revoke. More is
+//! opened only while a stream reads a body that needs it, and at most the rest of that body. The
+//! client may use an opened window at any later time, so it stays reserved in the memory budget
+//! until the bytes are read; cancelling uploads gains a client nothing. Other bytes that `h2` holds
+//! are reserved too, but for no connection's account: they must not stop the connection from
+//! reading them. Together these reservations take at most three quarters of the budget, so that
+//! memory to read the bytes into is always left.
 //!
-//! Streams whose bodies nobody reads yet (they wait for an authorisation service, or for an endpoint) hold a part of
-//! the window. The window grows by that part while another stream reads. If memory is too short for that, the window
-//! may be used up by streams that wait; after [`budget::PATIENCE`] the one that holds most is reset.
+//! Streams whose bodies are not being read yet (they wait for an authorisation service or an
+//! endpoint) hold a part of the window. The window grows by that part while another stream reads.
+//! If memory is too short for that, waiting streams may use up the window; after
+//! [`budget::PATIENCE`] the one that holds most is reset.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -26,13 +28,13 @@ use crate::io::budget::{self, Reservation};
 
 /// Bytes of a stream that may wait for an endpoint, with memory to spare.
 pub(super) const STREAM_WINDOW: u32 = 256 * 1024;
-/// Bytes of a connection's window at its start.
+/// Initial window of a connection in bytes.
 pub(super) const INITIAL: usize = 65_535;
-/// Bytes that a connection opens for streams that read their bodies.
+/// Maximum bytes that a connection opens for streams that read their bodies.
 const MOST_READ: usize = 1024 * 1024;
-/// Bodies of which less is left need no larger window.
+/// Bodies with fewer bytes left need no larger window.
 const SMALL: usize = 16 * 1024;
-/// With less than this the window counts as used up.
+/// Below this number of bytes the window counts as used up.
 const LEAST: usize = 4 * 1024;
 
 /// The window of one connection.
@@ -40,27 +42,27 @@ const LEAST: usize = 4 * 1024;
 pub(super) struct Window {
     /// Bytes that `h2` may hold, including those that the client has not sent.
     target: usize,
-    /// The window of each stream, as the client was told.
+    /// The window of each stream, as last sent to the client.
     of_stream: u32,
-    /// For what was opened beyond [`INITIAL`] and has not been read since.
+    /// Reservation for the window opened beyond [`INITIAL`] and not read since.
     opened: Reservation,
-    /// For what else `h2` holds.
+    /// Reservation for other bytes that `h2` holds.
     held: Reservation,
-    /// Since when streams that wait use up the window of those that read.
+    /// Since when waiting streams have used up the window of reading ones.
     blocked: Option<Instant>,
     alarm: Alarm,
 }
 
-/// The request body of a stream: what `h2` holds of it, and whether it is being read.
+/// The request body of a stream: the bytes that `h2` holds, and whether it is being read.
 #[derive(Debug)]
 pub(super) struct BodyFlow {
     flow: FlowControl,
     is_reading: AtomicBool,
-    /// Bytes that the client may still have to send, as far as that concerns the window.
+    /// Bytes that the client may still send, as far as they affect the window.
     missing: AtomicUsize,
     /// Bytes that were read.
     read: AtomicU64,
-    /// The stream was chosen to end.
+    /// The stream was chosen to be reset.
     is_shed: AtomicBool,
     waker: Mutex<Option<Waker>>,
 }
@@ -69,16 +71,16 @@ pub(super) struct BodyFlow {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct BodySum {
     pub(super) is_reading: bool,
-    /// Bytes that streams which read need at a time.
+    /// Bytes that reading streams need at a time.
     needed: usize,
-    /// Bytes that `h2` holds for streams that wait.
+    /// Bytes that `h2` holds for waiting streams.
     waiting: usize,
     /// Bytes that `h2` holds for all streams.
     all: usize,
 }
 
 impl Window {
-    /// `of_stream` is what the client is told in the first SETTINGS.
+    /// Creates the initial window. `of_stream` is sent in the first SETTINGS.
     pub(super) fn new(of_stream: u32) -> Self {
         Self {
             target: INITIAL,
@@ -90,8 +92,8 @@ impl Window {
         }
     }
 
-    /// Adapts the window to what the streams need and to what is left of the memory budget. Returns whether it has
-    /// grown.
+    /// Adapts the window to the needs of the streams and to the memory budget. Returns whether it
+    /// has grown.
     pub(super) fn adapt(
         &mut self,
         cx: &mut Context<'_>,
@@ -99,7 +101,7 @@ impl Window {
         streams: &Streams,
     ) -> bool {
         let wanted = stream_window();
-        // Fails until the client has confirmed the window before.
+        // Fails until the client has acknowledged the previous change.
         let mut grown = false;
         if wanted != self.of_stream && connection.set_initial_window_size(wanted).is_ok() {
             self.of_stream = wanted;
@@ -119,7 +121,7 @@ impl Window {
         grown
     }
 
-    /// The window of each stream.
+    /// Returns the window of each stream.
     pub(super) fn of_stream(&self) -> u32 {
         self.of_stream
     }
@@ -128,7 +130,7 @@ impl Window {
         self.target == INITIAL && self.opened.is_empty() && self.held.is_empty()
     }
 
-    /// Counts what `h2` holds and may get. Returns the size of the window.
+    /// Reserves the bytes that `h2` holds and may receive. Returns the size of the window.
     fn reserve(&mut self, sum: &BodySum, released: usize) -> usize {
         let before = self.opened.bytes();
         let wanted = sum.target() - INITIAL;
@@ -140,7 +142,8 @@ impl Window {
         INITIAL + opened
     }
 
-    /// Resets the stream that holds most if streams that wait keep those that read from reading for too long.
+    /// Resets the waiting stream that holds most if waiting streams have blocked reading ones for
+    /// too long.
     fn watch(&mut self, cx: &mut Context<'_>, sum: &BodySum, streams: &Streams) {
         if !sum.is_reading || sum.waiting + LEAST <= self.target {
             self.blocked = None;
@@ -156,7 +159,7 @@ impl Window {
 }
 
 impl BodySum {
-    /// The window that these bodies need.
+    /// Returns the window that these bodies need.
     fn target(&self) -> usize {
         let needed = self.needed.min(MOST_READ).max(if self.is_reading { SMALL } else { 0 });
         match needed > INITIAL / 2 || needed + self.waiting > INITIAL && self.is_reading {
@@ -190,20 +193,20 @@ impl BodyFlow {
         }
     }
 
-    /// Bytes that `h2` holds.
+    /// Returns the bytes that `h2` holds.
     fn held(&self) -> usize {
         self.flow.used_capacity()
     }
 
-    /// Bytes that `h2` holds while nobody reads them.
+    /// Returns the bytes that `h2` holds while the body is not being read.
     pub(super) fn waiting(&self) -> usize {
         if self.is_reading.load(Relaxed) { 0 } else { self.held() }
     }
 
-    /// The body is being read, and so much of it is missing, if that is known.
+    /// Marks the body as being read. `left` is the number of missing bytes, if known.
     pub(super) fn reads(&self, left: Option<u64>) {
         let left = left.map_or_else(
-            // A stream of unknown length gets more once it has turned out to be long.
+            // A body of unknown length gets more window once it proves to be long.
             || if self.read.load(Relaxed) < SMALL as u64 { 0 } else { usize::MAX },
             |left| usize::try_from(left).unwrap_or(usize::MAX),
         );
@@ -212,17 +215,17 @@ impl BodyFlow {
         self.is_reading.store(true, Relaxed);
     }
 
-    /// Nobody reads it for now.
+    /// Marks the body as not being read for now.
     pub(super) fn waits(&self) {
         self.is_reading.store(false, Relaxed);
     }
 
-    /// Counts what was read.
+    /// Counts bytes that were read.
     pub(super) fn count(&self, bytes: usize) {
         self.read.fetch_add(bytes as u64, Relaxed);
     }
 
-    /// Whether the stream is to end; if not, `cx` is woken when it is.
+    /// Returns whether the stream is to be reset. If not, `cx` is woken when it is.
     pub(super) fn is_shed(&self, cx: &Context<'_>) -> bool {
         if self.is_shed.load(Relaxed) {
             return true;
@@ -234,7 +237,7 @@ impl BodyFlow {
         false
     }
 
-    /// Ends the stream.
+    /// Marks the stream to be reset and wakes it.
     pub(super) fn shed(&self) {
         self.is_shed.store(true, Relaxed);
         let waker = self.waker().take();
@@ -248,7 +251,7 @@ impl BodyFlow {
     }
 }
 
-/// The window of each stream that memory allows.
+/// Returns the window of each stream that the memory budget allows.
 pub(super) fn stream_window() -> u32 {
     u32::try_from(budget::window(STREAM_WINDOW as usize)).unwrap_or(STREAM_WINDOW)
 }

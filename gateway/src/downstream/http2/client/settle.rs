@@ -1,4 +1,4 @@
-//! The rest of a request body behind its response.
+//! Handling of the rest of a request body after its response.
 
 use std::mem;
 
@@ -9,10 +9,11 @@ use crate::downstream::{LINGER, MAX_SETTLED};
 use crate::worker::Worker;
 
 impl Client {
-    /// After the response: reads and drops what the client has still to send, if that will come. A stream
-    /// that is dropped before its request is complete ends with RST_STREAM(NO_ERROR), which RFC 9113 §8.1 allows, and
-    /// which some clients take for a failure (curl before 8). Of a large body a part is read, for the client to see
-    /// the response meanwhile and to stop by itself.
+    /// Reads and drops the rest of the request body after the response, unless the client waits for
+    /// `100 Continue`. A stream that is dropped before its request is complete ends with
+    /// RST_STREAM(NO_ERROR). RFC 9113 §8.1 allows that, but some clients treat it as a failure
+    /// (curl before 8). Of a large body only a part is read, to give the client time to see the
+    /// response and to stop.
     pub(in crate::downstream::http2) async fn settle(&mut self, worker: &Worker) {
         if self.awaits_continue || self.body.is_end_stream() {
             return;
@@ -38,7 +39,7 @@ impl Client {
                 () = worker.drain.last_call() => {}
             }
         };
-        // In a box: rare. Late or not, there is nothing left to say.
+        // Boxed: rare. The result does not matter, because the response is complete.
         let _ = Box::pin(timeout(most, rest)).await;
     }
 }

@@ -7,7 +7,7 @@ use tokio::task::JoinHandle;
 use super::*;
 use crate::downstream::http2::Streams;
 
-/// Bytes that the client takes before it has looked at any.
+/// Bytes that the client accepts before it reads any.
 const WINDOW: u32 = 100;
 
 /// Both ends of one stream.
