@@ -1,13 +1,15 @@
-//! The shared upstream registry: which endpoints there are, how they are, and which one a request gets.
+//! The shared upstream registry: the endpoints of each Service port, their health, and the choice
+//! of an endpoint for a request.
 //!
-//! Pingora's selectors and health checks, but not its `LoadBalancer`: that keeps state, a service and a full
-//! rebuild per pool, where we have thousands of pools of a few endpoints each that change all the time.
+//! It uses Pingora's selectors and health checks, but not its `LoadBalancer`, which needs state, a
+//! service and a full rebuild per pool. Here there are thousands of pools with few endpoints each,
+//! which change constantly.
 //!
-//! An [`Endpoint`] is one address of a Service port and keeps its health while generations of its
-//! [`EndpointSet`] come and go. A set is published as a whole by one atomic swap, at the cost of its own size,
-//! and shared by every [`Pool`] on the Service port. A pool handle, once looked up, sees all later endpoint
-//! changes, so that compiled routes hold handles and nothing on the request path looks anything up by name or
-//! takes a lock.
+//! An [`Endpoint`] is one address of a Service port. It keeps its health across generations of its
+//! [`EndpointSet`]. A set is published as a whole by one atomic swap, at a cost proportional to its
+//! own size, and shared by every [`Pool`] on the Service port. A pool handle sees all later
+//! endpoint changes. Compiled routes therefore hold handles, and the request path needs no lookup
+//! by name and no lock.
 
 mod balance;
 mod check;
@@ -64,41 +66,43 @@ pub struct Registry {
     rings: Rings,
     default_balance: Arc<DefaultBalance>,
     prober: ProberHandle,
-    /// Until somebody runs it.
+    /// The prober until [`take_prober`](Registry::take_prober) returns it.
     idle_prober: Mutex<Option<Prober>>,
     published: AtomicU64,
-    /// Which endpoints are left out has changed since it was last asked for.
+    /// The endpoints in `refused` have changed since the last
+    /// [`own_endpoints`](Registry::own_endpoints).
     refused_changed: AtomicBool,
     reporter: Reporter,
 }
 
-/// What only the applying of deltas and introspection need. Requests have handles and never come here.
+/// State for applying deltas and for introspection. Requests use handles and never access it.
 #[derive(Default)]
 struct State {
     sets: ByKey<SetEntry>,
     pools: ByKey<Arc<Pool>>,
     own: Own,
     checks: Checks,
-    /// Pools whose checks could not be made for want of room, in the order in which they came; nearly always none.
+    /// Pools whose checks await capacity, in order of arrival. Usually empty.
     waiting: Vec<PoolKey>,
 }
 
-/// A set with its book-keeping. It stays while it is configured or a pool is, so that handles stay good
-/// whatever the order in which the two come, go and come back.
+/// A set with its reference counts. It is kept while it is configured or used by a pool, so handles
+/// stay valid in whatever order the two are added and removed.
 struct SetEntry {
     members: Members,
     configured: bool,
     pools: usize,
     ring_pools: usize,
     slots: Slots,
-    /// Endpoints that are left out, because they are these listeners of our own; nearly always none.
+    /// Endpoints left out because they are these listeners of the gateway. Usually empty.
     refused: Vec<(sluice_config::Endpoint, Arc<str>)>,
-    /// Whether it could not be asked of some endpoint whether it is ours: then all are asked of at the next change.
+    /// For some endpoint it is unknown whether it is a listener of the gateway. All are looked up
+    /// again at the next change.
     unsure: bool,
 }
 
 impl Registry {
-    /// An empty registry.
+    /// Creates an empty registry.
     pub fn new(reporter: Reporter) -> Self {
         let (prober, idle_prober) = Prober::new();
         Self {
@@ -113,9 +117,10 @@ impl Registry {
         }
     }
 
-    /// Takes in the endpoint sets and pools that are new or changed. What is to go stays until
-    /// [`remove`](Self::remove), which the caller does last, when no host refers to it any more. A pool whose check cannot
-    /// be made is refused, and serves unchecked; [`remove`](Self::remove) may make room for it.
+    /// Adds and updates endpoint sets and pools. Removals are applied by [`remove`](Self::remove),
+    /// which the caller calls last, when no host refers to them any more. A pool whose check cannot
+    /// be created is refused and serves without it; [`remove`](Self::remove) may free capacity for
+    /// it.
     pub fn apply(&self, delta: &Delta) -> Vec<Refusal> {
         if let Some(settings) = &delta.settings {
             self.default_balance.set(settings.balance);
@@ -147,9 +152,9 @@ impl Registry {
         refused
     }
 
-    /// Carries out the removals of a delta. A pool that is left finds no endpoints in a removed set. What no pool
-    /// refers to any more keeps those it had: only requests hold it that have found their route and not yet their
-    /// endpoint, and they were to go there. Gives the pools that were refused, now or earlier, and are checked from here on.
+    /// Applies the removals of a delta. A pool on a removed set has no endpoints. A set without
+    /// pools keeps its endpoints, for requests that have found their route but not their endpoint.
+    /// Returns the pools whose checks were refused and start now.
     pub fn remove(&self, delta: &Delta) -> Vec<Subject> {
         let mut state = self.lock();
         let State { sets, pools, own, waiting, .. } = &mut *state;
@@ -179,7 +184,8 @@ impl Registry {
         self.begin_waiting(&mut state)
     }
 
-    /// Says where the program itself listens: endpoints that are there are left out of their sets, whenever they came.
+    /// Sets the addresses on which the gateway listens. Endpoints with these addresses are left out
+    /// of all sets, including those that were added before.
     pub fn set_own_listeners(&self, listeners: Vec<OwnListener>) {
         let mut state = self.lock();
         let State { sets, own, .. } = &mut *state;
@@ -200,14 +206,14 @@ impl Registry {
             let refused = entry.refused.iter().map(|(endpoint, _)| endpoint.clone());
             let mut all: Vec<_> = members.iter().map(as_configured).chain(refused).collect();
             all.sort();
-            // Earlier verdicts were about other listeners.
+            // Earlier results refer to other listeners.
             entry.unsure = true;
             self.publish(entry, &own, &all, now);
         }
     }
 
-    /// The endpoints that are left out because they are listeners of our own; `None` where they are those of the last
-    /// time that somebody asked.
+    /// Returns the endpoints left out because they are listeners of the gateway, or `None` if they
+    /// have not changed since the last call.
     pub fn own_endpoints(&self) -> Option<Vec<OwnEndpoint>> {
         if !self.refused_changed.swap(false, Ordering::Relaxed) {
             return None;
@@ -225,27 +231,27 @@ impl Registry {
         Some(state.sets.values().filter(|entry| !entry.refused.is_empty()).flat_map(of_set).collect())
     }
 
-    /// A handle on a pool, for routes to keep. Not for the request path.
+    /// Returns a handle on a pool, for routes to keep. Not for the request path.
     pub fn pool(&self, key: &PoolKey) -> Option<Arc<Pool>> {
         self.lock().pools.get(key).cloned()
     }
 
-    /// A handle on an endpoint set, for the prober. Not for the request path.
+    /// Returns a handle on an endpoint set, for the prober. Not for the request path.
     pub fn endpoint_set(&self, key: &EndpointSetKey) -> Option<Arc<EndpointSet>> {
         self.lock().sets.get(key).map(|entry| entry.members.set().clone())
     }
 
-    /// How many endpoint sets have been published since the start.
+    /// Returns how many endpoint sets were published since the start.
     pub fn published(&self) -> u64 {
         self.published.load(Ordering::Relaxed)
     }
 
-    /// How many rings have been built since the start.
+    /// Returns how many rings were built since the start.
     pub fn rings_built(&self) -> u64 {
         self.rings.built()
     }
 
-    /// Every pool with its endpoints and their health, sorted by name.
+    /// Returns every pool with its endpoints and their health, sorted by name.
     pub fn describe(&self) -> Vec<PoolDescription> {
         let pools: Vec<Arc<Pool>> = self.lock().pools.values().cloned().collect();
         let now = Instant::now();
@@ -254,25 +260,25 @@ impl Registry {
         described
     }
 
-    /// The endpoint sets that have no endpoint.
+    /// Returns the endpoint sets without endpoints.
     pub(crate) fn empty_sets(&self) -> HashSet<EndpointSetKey> {
         let state = self.lock();
         let empty = state.sets.values().filter(|entry| entry.members.set().is_empty());
         empty.map(|entry| entry.members.set().key().clone()).collect()
     }
 
-    /// How many endpoints there are in each state of health. Counts each endpoint once, whatever the number
-    /// of its pools.
+    /// Returns the number of endpoints in each state of health. Each endpoint counts once, however
+    /// many pools use it.
     pub fn health(&self) -> HealthCounts {
         let sets: Vec<Arc<EndpointSet>> =
             self.lock().sets.values().map(|entry| entry.members.set().clone()).collect();
         HealthCounts::of(&sets, Instant::now())
     }
 
-    /// Puts it in place of what is there. The error says why its check is not made.
+    /// Adds or replaces a pool. An error states why its check is not made.
     fn put_pool(&self, state: &mut State, config: &Arc<sluice_config::Pool>) -> Result<(), CheckError> {
         if let Some(present) = state.pools.get(&config.key) {
-            // Routes hold this handle: it is replaced only if the configuration differs.
+            // Routes hold this handle, so it is replaced only if the configuration differs.
             if present.config() == config {
                 return Ok(());
             }
@@ -304,7 +310,7 @@ impl Registry {
         made
     }
 
-    /// The slot of a pool's check, which begins with its first pool.
+    /// Returns the slot of a check, and starts the check with its first pool.
     fn begin_check(
         &self,
         entry: &mut SetEntry,
@@ -326,7 +332,7 @@ impl Registry {
         Ok(slot)
     }
 
-    /// Begins checks that there was no room for, where there is now.
+    /// Starts the checks that waited for capacity, as far as there is some now.
     fn begin_waiting(&self, state: &mut State) -> Vec<Subject> {
         let State { sets, pools, checks, waiting, .. } = state;
         let mut begun = Vec::new();
@@ -346,7 +352,7 @@ impl Registry {
         begun
     }
 
-    /// Takes a removed pool out of the books of its set.
+    /// Removes a pool from the reference counts of its set.
     fn forget_pool(&self, sets: &mut ByKey<SetEntry>, pool: &Pool) {
         let key = &pool.key().endpoints;
         let Some(books) = sets.get_mut(key) else { return };
@@ -366,12 +372,12 @@ impl Registry {
         }
     }
 
-    /// The task that checks endpoints, for whoever is to run it; nothing the second time.
+    /// Returns the task that checks endpoints. `None` after the first call.
     pub fn take_prober(&self) -> Option<Prober> {
         self.idle_prober.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
-    /// What active checks have found.
+    /// Returns the results of active checks.
     pub fn checked(&self) -> Checked {
         let state = self.lock();
         let endpoints = state.sets.values().flat_map(|entry| {
@@ -416,7 +422,7 @@ impl Registry {
             self.refused_changed.store(true, Ordering::Relaxed);
         }
         entry.refused = refused;
-        // A copy only where it is needed.
+        // Copies the endpoints only if some are left out.
         let others: Option<Vec<_>> = (!entry.refused.is_empty()).then(|| {
             let ours: HashSet<_> = entry.refused.iter().map(|(endpoint, _)| endpoint.address).collect();
             endpoints.iter().filter(|endpoint| !ours.contains(&endpoint.address)).cloned().collect()
@@ -428,7 +434,7 @@ impl Registry {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        // The state is whole after every statement, so one that panicked leaves nothing half done.
+        // The state is consistent after every statement, so a panic leaves nothing half done.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -448,8 +454,8 @@ impl SetEntry {
         !self.configured && self.pools == 0
     }
 
-    /// Those of the next endpoints that are listeners of our own. One that was there before and is not ours is not looked up
-    /// again: there may be thousands, and most changes are of one.
+    /// Returns those of the new endpoints that are listeners of the gateway. Present members are
+    /// not looked up again: there may be thousands, and most changes concern one.
     fn find_own(
         &mut self,
         own: &Lookups<'_>,
@@ -467,7 +473,7 @@ impl SetEntry {
                 Owner::Ours(listener) => refused.push((endpoint.clone(), listener)),
                 Owner::Unknown(listener) => {
                     self.unsure = true;
-                    // As it was.
+                    // Keeps the previous result.
                     if self.refused.iter().any(|(before, _)| before.address == endpoint.address) {
                         refused.push((endpoint.clone(), listener));
                     }

@@ -1,7 +1,8 @@
-//! Choices that look at how endpoints are: the sooner of two, and the one with the fewest requests.
+//! Choices by the state of endpoints: lower latency, and fewest requests.
 //!
-//! Two drawn endpoints are enough to keep clear of slow ones, and several gateways that look at the same numbers do not all
-//! run to the same endpoint. What a choice cannot settle is left to the turn.
+//! Comparing two random endpoints suffices to avoid slow ones, and prevents several gateways with
+//! the same measurements from choosing the same endpoint. If a strategy selects none, round robin
+//! decides.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -12,10 +13,11 @@ use sluice_config::Balance;
 use super::endpoint::Endpoint;
 use super::endpoint_set::Generation;
 
-/// Endpoints that are compared for the fewest requests: from the one whose turn it is on.
+/// Maximum number of endpoints compared for the fewest requests, starting with the one next in
+/// turn.
 const COMPARED: usize = 32;
 
-/// How endpoints are chosen where a pool leaves that open. Written by the applying of deltas, read by picks.
+/// The strategy of pools without one of their own. Written when deltas are applied, read by picks.
 #[derive(Debug, Default)]
 pub(super) struct DefaultBalance(AtomicU8);
 
@@ -38,7 +40,8 @@ impl DefaultBalance {
     }
 }
 
-/// Of two drawn endpoints the one that answers sooner, or the other one where that is not accepted.
+/// Returns the endpoint of lower expected latency of two random ones, or the other if `accept`
+/// rejects it.
 pub(super) fn sooner(
     generation: &Generation,
     now: Instant,
@@ -56,8 +59,9 @@ pub(super) fn sooner(
     pair.into_iter().find(|endpoint| accept(endpoint))
 }
 
-/// Whether a request would be answered sooner by `one`: its time for a response, once for each request that it has and for
-/// this one. One that has not answered yet counts as fast as the other, so that a new endpoint is not run over.
+/// Returns whether `one` would respond sooner: its average response time, times its open requests
+/// plus this one. An endpoint without a response so far counts as equally fast, so that new
+/// endpoints are not flooded.
 fn is_sooner(one: &Endpoint, other: &Endpoint, now: Instant) -> bool {
     let (of_one, of_other) = match (one.latency().micros(now), other.latency().micros(now)) {
         (Some(one), Some(other)) => (one, other),
@@ -67,8 +71,8 @@ fn is_sooner(one: &Endpoint, other: &Endpoint, now: Instant) -> bool {
     load(of_one, one) < load(of_other, other)
 }
 
-/// The acceptable endpoint with the fewest requests; of several the first in turn. `accept` is asked of many and must not
-/// take anything up.
+/// Returns the acceptable endpoint with the fewest requests; of several the first in turn. `accept`
+/// is called for many endpoints and must not have side effects.
 pub(super) fn fewest(generation: &Generation, accept: impl Fn(&Endpoint) -> bool) -> Option<&Arc<Endpoint>> {
     let (before, after) = generation.endpoints.split_at(generation.next_turn());
     let compared = after.iter().chain(before).take(COMPARED);

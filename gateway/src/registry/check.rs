@@ -1,4 +1,5 @@
-//! What an active check does: Pingora's checks for connections and HTTP, and one for gRPC in their form.
+//! Construction of active checks: Pingora's for TCP and HTTP, and one for gRPC with the same
+//! interface.
 
 mod grpc;
 #[cfg(test)]
@@ -20,31 +21,31 @@ use super::prober::ProbePolicy;
 use crate::tls::anchor;
 use grpc::GrpcHealthCheck;
 
-/// How checks name themselves in the logs of applications.
+/// `User-Agent` of checks, for the logs of applications.
 const AGENT: HeaderValue = HeaderValue::from_static("sluice-health-check");
 
-/// Why a check cannot be made.
+/// Why a check cannot be created.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum CheckError {
-    /// A path or host is none.
+    /// The path or host is invalid.
     #[error("the check {0} cannot be asked: its path or host is none that a request can have")]
     Target(String),
-    /// The endpoints of a Service port have no room for another one.
+    /// The endpoints of the Service port have the maximum number of checks.
     #[error("its Service port has {0} other checks already, and there can be no more")]
     TooMany(usize),
-    /// The system refuses.
+    /// A system call failed.
     #[error("no connector for checks: {0}")]
     Connector(#[from] std::io::Error),
 }
 
 impl CheckError {
-    /// Whether it may be made later as it is.
+    /// Returns whether the same check may be possible later.
     pub(super) fn may_pass(&self) -> bool {
         !matches!(self, Self::Target(_))
     }
 }
 
-/// Makes a check. Costs some hundred microseconds: what is checked alike shares one.
+/// Creates a check. Costs several hundred microseconds, so equal checks share one.
 ///
 /// # Errors
 /// See [`CheckError`].
@@ -97,7 +98,7 @@ fn expect(statuses: &[StatusRange], status: u16) -> Result<(), Box<Error>> {
     }
 }
 
-/// The peer of a check of gRPC, whose address each check fills in.
+/// Returns the peer template of a gRPC check. Each check sets its address.
 fn peer(host: &str, tls: bool, timeout: Duration) -> HttpPeer {
     let name = if tls { host.split(':').next().unwrap_or_default().to_owned() } else { String::new() };
     let mut peer = HttpPeer::new("0.0.0.0:1", tls, name);
@@ -106,7 +107,7 @@ fn peer(host: &str, tls: bool, timeout: Duration) -> HttpPeer {
     peer
 }
 
-/// Endpoints are checked as requests reach them: not verified.
+/// Sets timeouts, and disables verification: endpoints are connected to without it by default.
 fn limit(options: &mut PeerOptions, timeout: Duration) {
     options.verify_cert = false;
     options.verify_hostname = false;
@@ -120,7 +121,8 @@ fn limit(options: &mut PeerOptions, timeout: Duration) {
     }
 }
 
-/// With an authority of our own: that of the system costs time and memory, and nothing is verified by it.
+/// Uses a trust anchor of our own: loading the system's costs time and memory, and nothing is
+/// verified.
 fn options() -> Result<ConnectorOptions, std::io::Error> {
     let mut options = ConnectorOptions::new(1);
     options.ca_file = Some(anchor::path()?);

@@ -1,4 +1,4 @@
-//! Checks that are made, and what they have found, for metrics.
+//! Active checks and their results, for metrics.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -9,39 +9,39 @@ use sluice_config::{EndpointSetKey, HealthCheck};
 use super::check::{self, CheckError};
 use super::prober::ProbePolicy;
 
-/// What active checks have found.
+/// The results of active checks.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Checked {
-    /// Endpoints that are checked, once for each check.
+    /// One per endpoint and check.
     pub endpoints: Vec<CheckedEndpoint>,
-    /// Checks that have been passed since the start.
+    /// Number of checks passed since the start.
     pub passed: u64,
-    /// Checks that have failed.
+    /// Number of checks failed since the start.
     pub failed: u64,
 }
 
 /// An endpoint and one of its checks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CheckedEndpoint {
-    /// Its Service port.
+    /// The Service port.
     pub set: EndpointSetKey,
-    /// Its address.
+    /// The address of the endpoint.
     pub address: SocketAddr,
-    /// The check, in words.
+    /// The check in words.
     pub check: String,
-    /// Whether it passes, as far as enough checks in a row say.
+    /// Whether the endpoint is healthy, after the required number of consecutive results.
     pub is_healthy: bool,
 }
 
-/// Checks in use: equal ones share what carries them out.
+/// Checks in use. Equal ones share a policy.
 #[derive(Default)]
 pub(super) struct Checks(HashMap<(Arc<HealthCheck>, bool), Weak<ProbePolicy>>);
 
 impl Checks {
-    /// What carries this check out, over TLS or without.
+    /// Returns the policy of this check, with or without TLS.
     ///
     /// # Errors
-    /// It cannot be made.
+    /// The check cannot be created.
     pub(super) fn make(
         &mut self,
         check: &Arc<HealthCheck>,

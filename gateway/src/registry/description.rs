@@ -1,5 +1,5 @@
-//! The registry as operators see it: pools with endpoints and health for the admin listener, counts for
-//! metrics.
+//! The registry for operators: pools with endpoints and health for the admin listener, and counts
+//! for metrics.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -17,9 +17,9 @@ use super::pool::Pool;
 pub struct PoolDescription {
     /// `namespace/service:port (policy)`.
     pub pool: String,
-    /// What is spoken to the endpoints.
+    /// The protocol to the endpoints.
     pub protocol: UpstreamProtocol,
-    /// How an endpoint is chosen.
+    /// The load balancing strategy.
     pub balance: Balance,
     /// Sorted by address.
     pub endpoints: Vec<EndpointDescription>,
@@ -30,31 +30,31 @@ pub struct PoolDescription {
 pub struct EndpointDescription {
     /// Pod address and port.
     pub address: SocketAddr,
-    /// The zone it is in.
+    /// The zone of the endpoint.
     pub zone: Option<Arc<str>>,
-    /// Whether it gets requests.
+    /// Whether it receives requests.
     pub health: Health,
-    /// How much longer it is ejected, milliseconds.
+    /// Rest of the ejection in milliseconds.
     pub ejected_for_ms: Option<u64>,
     /// Ejections since the last success.
     pub failures: u8,
-    /// Requests on their way.
+    /// Open requests.
     pub in_flight: u32,
 }
 
-/// Whether an endpoint gets requests.
+/// Whether an endpoint receives requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Health {
-    /// It does.
+    /// It receives requests.
     Healthy,
-    /// Not for a while: connections to it failed.
+    /// Temporarily excluded after connection failures.
     Ejected,
-    /// Not until it passes the active checks of the pool again.
+    /// Excluded until it passes the active checks of the pool again.
     Failing,
 }
 
-/// How many endpoints are in each state.
+/// The number of endpoints in each state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct HealthCounts {
     /// [`Health::Healthy`].
@@ -111,7 +111,7 @@ impl HealthCounts {
         let mut counts = Self::default();
         for set in sets {
             for endpoint in &set.current().endpoints {
-                // Of one that fails a check of some pool that is the news.
+                // An endpoint that fails the check of any pool counts as failing.
                 match Health::of(endpoint, u32::MAX, now) {
                     Health::Healthy => counts.healthy += 1,
                     Health::Ejected => counts.ejected += 1,

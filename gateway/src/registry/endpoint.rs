@@ -1,13 +1,15 @@
-//! One address of a Service port and what is known about its health.
+//! One address of a Service port and its health.
 //!
-//! Passive health: an endpoint that does not take connections is ejected for about a second, and twice as long each
-//! time it happens again, up to half a minute. What a single request can provoke does not count
-//! ([`Exchange::failed`](crate::pipeline::Exchange::failed)). Failures of requests that were already
-//! on their way when the endpoint was ejected say nothing new and do not count; nor does the success of such a request end
-//! the ejection, since a Pod that is ending finishes old requests while it refuses
-//! new ones. An endpoint whose time is over is on trial until it has answered: one request a second goes there,
-//! because each that is sent to a dead machine waits for its connect timeout, and all of them would if the ejection
-//! simply ended. All of it is one atomic word, because every request looks at it.
+//! Passive health: an endpoint that does not accept connections is ejected for about one second,
+//! and twice as long each consecutive time, up to 30 seconds. Failures that a single request can
+//! provoke do not count ([`Exchange::failed`](crate::pipeline::Exchange::failed)). Neither do
+//! failures of requests that were already in flight when the endpoint was ejected. The success of
+//! such a request does not end the ejection: a terminating Pod completes old requests while it
+//! refuses new ones.
+//!
+//! After the ejection the endpoint is on trial until it responds: it gets one request per second.
+//! Each request to a dead machine waits for its connect timeout, and all of them would wait if the
+//! ejection simply ended. The state is a single atomic word, because every request reads it.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -17,77 +19,79 @@ use std::time::{Duration, Instant};
 use super::latency::Latency;
 use crate::descriptors::Shares;
 
-/// How long the first failure ejects an endpoint, before jitter.
+/// Duration of the first ejection, before jitter.
 const FIRST_EJECTION: Duration = Duration::from_secs(1);
 
-/// The longest ejection, jitter included.
+/// Maximum duration of an ejection, including jitter.
 const LONGEST_EJECTION: Duration = Duration::from_secs(30);
 
-/// How long a request on trial has the endpoint to itself.
+/// Minimum time between trial requests.
 const TRIAL: Duration = Duration::from_secs(1);
 
-/// Requests that wait for room at one endpoint.
+/// Maximum number of requests that wait for capacity of one endpoint.
 const MOST_WAITING: u32 = 16;
 
-/// The part of its share that an endpoint has at once where it starts slowly: without any request it would never be warm.
+/// Initial share of an endpoint with slow start. It must not be 0, or the endpoint would never warm
+/// up.
 const FIRST_SHARE: f64 = 0.1;
 
-/// How long after it ended an ejection is remembered for an endpoint that has left its set, and after it left, what checks
-/// have found.
+/// Time for which an endpoint that left its set is remembered: after the end of its ejection, and
+/// after it left if it fails checks.
 pub(super) const MEMORY: Duration = Duration::from_secs(300);
 
-/// What the clock of the health words counts from.
+/// Zero of the endpoints' clock.
 static EPOCH: LazyLock<Instant> = LazyLock::new(Instant::now);
 
-/// An endpoint. Exists once per address of a Service port, however many pools use it.
+/// An endpoint. One per address of a Service port, however many pools use it.
 #[derive(Debug)]
 pub struct Endpoint {
     address: SocketAddr,
     zone: Option<Arc<str>>,
     /// A packed [`Record`].
     record: AtomicU64,
-    /// The active checks that it fails, a bit for each ([`Slots`](super::slots::Slots)).
+    /// The active checks that it fails, one bit each ([`Slots`](super::slots::Slots)).
     failing: AtomicU32,
-    /// Requests that have room.
+    /// Requests that have capacity.
     in_flight: AtomicU32,
-    /// Requests that wait for it. They are not counted as in flight: else they would keep each other waiting.
+    /// Requests that wait for capacity. Not counted in `in_flight`, or they would block each other.
     waiting: AtomicU32,
-    /// How soon it answers, where a pool is balanced by that.
+    /// Its response time, measured for pools that balance by it.
     latency: Latency,
-    /// When it came, or was well again, in milliseconds since [`EPOCH`]; 0 for one that has been there from the start.
+    /// When it was added or recovered, in milliseconds since [`EPOCH`]. 0 if it was there from the
+    /// start.
     since: AtomicU64,
-    /// The number of its present membership of its set; 0 while it is not a member.
+    /// The number of its current membership in its set; 0 if it is not a member.
     membership: AtomicU64,
 }
 
-/// The number of the last membership that began, of any endpoint.
+/// The last membership number assigned to any endpoint.
 static MEMBERSHIPS: AtomicU64 = AtomicU64::new(0);
 
-/// Whether an endpoint has room for a request that needs a connection to it.
+/// Whether an endpoint has capacity for a request that needs a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Admission {
-    /// There is room, and the request has it.
+    /// The request has capacity.
     Given,
-    /// There may be soon.
+    /// The request waits for capacity.
     Waits,
-    /// As many wait as may.
+    /// The maximum number of requests already waits.
     Refused,
 }
 
-/// Passive health. Nothing but zeros while there is nothing to remember.
+/// Passive health. All zeros if there is nothing to remember.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Record {
-    /// Milliseconds since [`EPOCH`] from which on the endpoint is ejected; 40 bits are 34 years.
+    /// Start of the ejection or trial in milliseconds since [`EPOCH`]. 40 bits, or 34 years.
     since: u64,
-    /// Milliseconds that it is; 16 bits.
+    /// Duration in milliseconds. 16 bits.
     duration: u64,
-    /// Whether it is ejected; else one request is there on trial. 1 bit.
+    /// Ejected if true, otherwise a trial request is in flight. 1 bit.
     ejected: bool,
     /// Ejections since the last success; 7 bits.
     streak: u64,
 }
 
-/// The most that a streak counts to.
+/// Maximum value of a streak.
 const LONGEST_STREAK: u64 = 0x7f;
 
 impl Record {
@@ -104,7 +108,7 @@ impl Record {
         self.since << 24 | self.duration << 8 | u64::from(self.ejected) << 7 | self.streak
     }
 
-    /// The first millisecond at which the endpoint is in again.
+    /// Returns the first millisecond at which the endpoint is admitted again.
     fn until(self) -> u64 {
         self.since + self.duration
     }
@@ -125,7 +129,7 @@ impl Endpoint {
         }
     }
 
-    /// Begins a membership, unless the endpoint is a member.
+    /// Starts a membership, unless the endpoint is a member.
     pub(crate) fn join(&self) {
         if self.membership() == 0 {
             let number = MEMBERSHIPS.fetch_add(1, Ordering::Relaxed) + 1;
@@ -133,25 +137,25 @@ impl Endpoint {
         }
     }
 
-    /// Ends its membership, and with it the use of the connections that were opened during it.
+    /// Ends its membership, and with it the use of connections opened during it.
     pub(crate) fn leave(&self) {
         self.membership.store(0, Ordering::Relaxed);
     }
 
-    /// The number of its present membership of its set, which no other membership of any endpoint
-    /// has; 0 while it is not a member. A connection serves only requests of the membership that it
-    /// was opened in: afterwards the address may belong to another Pod.
+    /// Returns the number of its current membership in its set, unique among all endpoints; 0 if it
+    /// is not a member. A connection serves only requests of the membership in which it was opened:
+    /// afterwards the address may belong to another Pod.
     pub fn membership(&self) -> u64 {
         self.membership.load(Ordering::Relaxed)
     }
 
-    /// It has come to others that are there, or is well again: from now on its share grows, in pools that start endpoints
-    /// slowly.
+    /// Starts the slow start of an endpoint that was added to others or has recovered.
     pub(super) fn begin_slowly(&self, now: Instant) {
         self.since.store(millis(now).max(1), Ordering::Relaxed);
     }
 
-    /// Whether it takes its turn. One that came less than `window` ago does with a chance that grows with its age.
+    /// Returns whether it takes its turn. Within `window` after its start, the probability grows
+    /// with its age.
     pub(super) fn takes_its_turn(&self, window: Duration, now: Instant) -> bool {
         let since = self.since.load(Ordering::Relaxed);
         if since == 0 {
@@ -161,7 +165,7 @@ impl Endpoint {
         age >= 1.0 || fastrand::f64() < age.max(FIRST_SHARE)
     }
 
-    /// How soon it answers.
+    /// Returns its response time.
     pub(super) fn latency(&self) -> &Latency {
         &self.latency
     }
@@ -171,12 +175,12 @@ impl Endpoint {
         self.address
     }
 
-    /// The zone it is in.
+    /// Returns its zone.
     pub fn zone(&self) -> Option<&Arc<str>> {
         self.zone.as_ref()
     }
 
-    /// Whether a request may go there now. On trial it may go there alone: true is given to one caller.
+    /// Returns whether a request may be sent now. On trial, only one caller gets true.
     pub(super) fn admits(&self, now: Instant) -> bool {
         let word = self.record.load(Ordering::Relaxed);
         if word == 0 {
@@ -186,58 +190,59 @@ impl Endpoint {
         if now < record.until() {
             return false;
         }
-        // One earlier than now, so that an answer in this very millisecond counts.
+        // One millisecond earlier, so that a response within this millisecond counts.
         let since = now.saturating_sub(1);
         let trial = Record { since, duration: TRIAL.as_millis() as u64, ejected: false, ..record };
         self.record.compare_exchange(word, trial.pack(), Ordering::Relaxed, Ordering::Relaxed).is_ok()
     }
 
-    /// Whether it is not ejected, and not on trial.
+    /// Returns whether it is neither ejected nor on trial.
     pub fn is_usable(&self, now: Instant) -> bool {
         self.ejected_for(now).is_none()
     }
 
-    /// How much longer it is ejected.
+    /// Returns the rest of its ejection.
     pub fn ejected_for(&self, now: Instant) -> Option<Duration> {
-        // The clock is looked at only where there was a failure.
+        // The clock is read only after a failure.
         let word = self.record.load(Ordering::Relaxed);
         let left = if word == 0 { 0 } else { Record::unpack(word).until().saturating_sub(millis(now)) };
         (left > 0).then(|| Duration::from_millis(left))
     }
 
-    /// Ejections since the last success.
+    /// Returns the number of ejections since the last success.
     pub fn failures(&self) -> u8 {
         Record::unpack(self.record.load(Ordering::Relaxed)).streak as u8
     }
 
-    /// Whether it passes all of these active checks.
+    /// Returns whether it passes all of these active checks.
     pub fn passes(&self, checks: u32) -> bool {
         self.failing.load(Ordering::Relaxed) & checks == 0
     }
 
-    /// Requests on their way, those that wait for room included.
+    /// Returns its open requests, including those that wait for capacity.
     pub fn in_flight(&self) -> u32 {
         self.in_flight.load(Ordering::Relaxed) + self.waiting.load(Ordering::Relaxed)
     }
 
-    /// Whether there is room for one more request.
+    /// Returns whether there is capacity for one more request.
     pub(super) fn has_room(&self) -> bool {
         self.in_flight() < Shares::of_process().endpoint
     }
 
-    /// Counts a request as on its way for as long as the guard lives.
+    /// Counts a request as open until the guard is dropped.
     pub fn enter(self: &Arc<Self>) -> InFlight {
         self.in_flight.fetch_add(1, Ordering::Relaxed);
         InFlight { endpoint: self.clone(), waits: false }
     }
 
-    /// Leaves no room.
+    /// Uses up the capacity.
     #[cfg(test)]
     pub(super) fn fill(&self) {
         self.in_flight.store(Shares::of_process().endpoint, Ordering::Relaxed);
     }
 
-    /// An attempt that began at `began` got a response: the endpoint is well, unless it failed since then.
+    /// Records a response to an attempt that began at `began`: the endpoint is healthy unless it
+    /// failed since.
     pub fn succeeded(&self, began: Instant) {
         let mut word = self.record.load(Ordering::Relaxed);
         while word != 0 && millis(began) > Record::unpack(word).since {
@@ -248,9 +253,9 @@ impl Endpoint {
         }
     }
 
-    /// The endpoint does not take connections. Returns for how long the endpoint is now ejected; `None` if
-    /// it was ejected already. Requests go through [`EndpointSet::failed`](super::EndpointSet::failed), which
-    /// also reports it.
+    /// Records that the endpoint does not accept connections. Returns the duration of the ejection,
+    /// or `None` if it was already ejected. Requests use
+    /// [`EndpointSet::failed`](super::EndpointSet::failed), which also reports it.
     pub(super) fn failed(&self, now: Instant) -> Option<Duration> {
         let at = millis(now);
         let mut word = self.record.load(Ordering::Relaxed);
@@ -270,7 +275,7 @@ impl Endpoint {
         }
     }
 
-    /// Says whether it passes the check of this slot.
+    /// Records whether it passes the check of this slot.
     pub(super) fn set_passes(&self, slot: u8, passes: bool) {
         let bit = 1 << slot;
         match passes {
@@ -279,7 +284,7 @@ impl Endpoint {
         };
     }
 
-    /// Whether there is something about it worth keeping while it is in no generation.
+    /// Returns whether its state must be kept while it is in no generation.
     pub(super) fn is_memorable(&self, now: Instant) -> bool {
         let word = self.record.load(Ordering::Relaxed);
         let forgotten_at = Record::unpack(word).until() + MEMORY.as_millis() as u64;
@@ -287,7 +292,7 @@ impl Endpoint {
     }
 }
 
-/// A request on its way to an endpoint.
+/// An open request to an endpoint.
 #[derive(Debug)]
 pub struct InFlight {
     endpoint: Arc<Endpoint>,
@@ -295,12 +300,12 @@ pub struct InFlight {
 }
 
 impl InFlight {
-    /// Where it is on its way to.
+    /// Returns the endpoint.
     pub fn endpoint(&self) -> &Arc<Endpoint> {
         &self.endpoint
     }
 
-    /// Asks for room for a connection, again where it waits.
+    /// Requests capacity for a connection, or polls again while waiting.
     pub fn ask(&mut self) -> Admission {
         self.ask_within(Shares::of_process().endpoint)
     }
@@ -308,7 +313,7 @@ impl InFlight {
     fn ask_within(&mut self, share: u32) -> Admission {
         let Endpoint { in_flight, waiting, .. } = &*self.endpoint;
         if !self.waits {
-            // It is counted itself.
+            // The request itself is included in the count.
             if in_flight.load(Ordering::Relaxed) <= share {
                 return Admission::Given;
             }
@@ -328,7 +333,7 @@ impl InFlight {
         Admission::Given
     }
 
-    /// It needs no room any more: it has got a connection that was open already.
+    /// Stops waiting: the request uses a connection that is already open.
     pub fn go(&mut self) {
         if std::mem::take(&mut self.waits) {
             self.endpoint.in_flight.fetch_add(1, Ordering::Relaxed);
@@ -344,15 +349,15 @@ impl Drop for InFlight {
     }
 }
 
-/// Doubles with each ejection in a row; a fifth more or less, so that endpoints which failed together are not
-/// tried again together.
+/// Returns the duration of an ejection. It doubles with each consecutive one, with 20 % jitter so
+/// that endpoints that failed together are not retried together.
 fn ejection(streak: u64) -> Duration {
     let doublings = streak.min(5) as u32;
     let planned = (FIRST_EJECTION * (1 << doublings)).min(LONGEST_EJECTION);
     planned.mul_f64(0.8 + 0.4 * fastrand::f64()).min(LONGEST_EJECTION)
 }
 
-/// Milliseconds on the clock of endpoints.
+/// Returns milliseconds on the endpoints' clock.
 pub(super) fn millis(at: Instant) -> u64 {
     at.saturating_duration_since(*EPOCH).as_millis() as u64
 }
@@ -370,7 +375,8 @@ mod tests {
         (endpoint, inside)
     }
 
-    /// Those that waited counted as in flight, so that as many had to end as waited before one of them got in.
+    /// Waiting requests were counted as in flight, so as many had to end as were waiting before one
+    /// of them was admitted.
     #[test]
     fn those_that_wait_kept_each_other_waiting() {
         let (endpoint, mut inside) = full();

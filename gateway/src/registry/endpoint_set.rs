@@ -1,4 +1,4 @@
-//! The endpoints of one Service port, published generation by generation.
+//! The endpoints of one Service port, published in generations.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -16,24 +16,25 @@ use super::endpoint::{Endpoint, MEMORY};
 use super::ring::Ring;
 use crate::reporter::Reporter;
 
-/// All endpoints that may be used now. Shared by the pools of a Service port; never replaced, only filled anew.
+/// The usable endpoints, shared by all pools on the Service port. Never replaced; new generations
+/// are published into it.
 pub struct EndpointSet {
     key: EndpointSetKey,
     current: ArcSwap<Generation>,
-    /// There once a pool asked for it; may be a few generations behind.
+    /// Built once a pool needs it. May be a few generations behind.
     pub(super) ring: ArcSwapOption<Ring>,
     pub(super) ring_wanted: AtomicBool,
-    /// Whether the set waits for its ring to be rebuilt.
+    /// The set is queued for a rebuild of its ring.
     pub(super) ring_queued: AtomicBool,
     reporter: Reporter,
 }
 
-/// The members at one time, with the turn among them.
+/// The members at one time, with the state of round robin.
 pub(super) struct Generation {
     pub(super) number: u64,
     /// Sorted by address, each address once.
     pub(super) endpoints: Box<[Arc<Endpoint>]>,
-    /// Index that the first turn falls on.
+    /// Index of the first turn.
     start: usize,
     turn: RoundRobin,
 }
@@ -43,28 +44,28 @@ impl Generation {
         Self { number, endpoints, start, turn: RoundRobin::new() }
     }
 
-    /// The index whose turn it is, which moves on. There must be an endpoint.
+    /// Returns the index next in turn and advances. There must be an endpoint.
     pub(super) fn next_turn(&self) -> usize {
         self.start.wrapping_add(self.turn.next(&[]) as usize) % self.endpoints.len()
     }
 
-    /// The member with this address.
+    /// Returns the member with this address.
     pub(super) fn member(&self, address: SocketAddr) -> Option<&Arc<Endpoint>> {
         let index = self.endpoints.binary_search_by_key(&address, |endpoint| endpoint.address()).ok()?;
         Some(&self.endpoints[index])
     }
 
-    /// Where the turn starts in the next generation: at the endpoint whose turn it would be now, or the next
-    /// one by address if that one is gone. A selector that starts at its first endpoint after every change
-    /// would, while changes are frequent, send everything to the first few; one that carries its bare index
-    /// over jumps as the length changes. Going on by address, each endpoint that stays gets exactly one turn
-    /// per round, whatever happens to the others.
+    /// Returns the index at which the next generation starts: the endpoint next in turn, or the one
+    /// after it by address if it is gone. Starting at the first endpoint after every change would
+    /// send everything to the first few while changes are frequent; carrying the index over would
+    /// skip as the length changes. Continuing by address gives each remaining endpoint exactly one
+    /// turn per round, whatever happens to the others.
     fn carry_over(&self, next: &[Arc<Endpoint>]) -> usize {
         if next.is_empty() {
             return 0;
         }
         if self.endpoints.is_empty() {
-            // Gateways that start together should not all begin with the same endpoint.
+            // Gateways that start together must not all begin with the same endpoint.
             return fastrand::usize(..next.len());
         }
         let due = self.endpoints[self.next_turn()].address();
@@ -84,27 +85,27 @@ impl EndpointSet {
         }
     }
 
-    /// Which Service port.
+    /// Returns the Service port.
     pub fn key(&self) -> &EndpointSetKey {
         &self.key
     }
 
-    /// The members now.
+    /// Returns the current members.
     pub fn endpoints(&self) -> Vec<Arc<Endpoint>> {
         self.current.load().endpoints.to_vec()
     }
 
-    /// How many members there are now.
+    /// Returns the current number of members.
     pub fn len(&self) -> usize {
         self.current.load().endpoints.len()
     }
 
-    /// Whether there is no member now.
+    /// Returns whether there is currently no member.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Ejects an endpoint for a while, because it does not take connections, and reports it.
+    /// Ejects an endpoint that does not accept connections, and reports it.
     pub fn failed(&self, endpoint: &Endpoint, now: Instant) {
         if let Some(duration) = endpoint.failed(now) {
             let address = endpoint.address();
@@ -129,10 +130,10 @@ impl fmt::Debug for EndpointSet {
     }
 }
 
-/// The writing side of a set: there is one, behind the registry's lock.
+/// The writing side of a set. There is one, behind the registry's lock.
 pub(super) struct Members {
     set: Arc<EndpointSet>,
-    /// Endpoints that left, when, and may come back before what they did is forgotten; nearly always none.
+    /// Endpoints that left, and when, while their state must be kept. Usually empty.
     departed: BTreeMap<SocketAddr, (Instant, Arc<Endpoint>)>,
 }
 
@@ -145,8 +146,8 @@ impl Members {
         &self.set
     }
 
-    /// Publishes a generation of these members; endpoints that were there before stay what they are. Returns
-    /// whether that changed anything.
+    /// Publishes a generation with these members. Present endpoints keep their state. Returns
+    /// whether anything changed.
     pub(super) fn replace(&mut self, endpoints: &[sluice_config::Endpoint], now: Instant) -> bool {
         let old = self.set.current.load_full();
         let next: Box<[_]> = endpoints.iter().map(|config| self.endpoint(&old, config, now)).collect();
@@ -171,7 +172,7 @@ impl Members {
         true
     }
 
-    /// A check is made no more: what it has found is forgotten.
+    /// Forgets the results of a check that was stopped.
     pub(super) fn forget_check(&self, slot: u8) {
         let departed = self.departed.values().map(|(_, endpoint)| endpoint);
         self.set
@@ -182,8 +183,8 @@ impl Members {
             .for_each(|endpoint| endpoint.set_passes(slot, true));
     }
 
-    /// The endpoint of before, or a new one. An address that moved to another zone belongs to another Pod,
-    /// whose health is not known.
+    /// Returns the present endpoint or a new one. An address in another zone belongs to another
+    /// Pod, whose health is unknown.
     fn endpoint(&self, old: &Generation, config: &sluice_config::Endpoint, now: Instant) -> Arc<Endpoint> {
         let same = |known: &&Arc<Endpoint>| {
             known.address() == config.address && known.zone() == config.zone.as_ref()
@@ -194,7 +195,7 @@ impl Members {
             .or_else(|| self.departed.get(&config.address).map(|(_, endpoint)| endpoint).filter(same));
         known.cloned().unwrap_or_else(|| {
             let endpoint = Endpoint::new(config.address, config.zone.clone());
-            // Where all are new, none has to make way for the others.
+            // If all endpoints are new, none needs a slow start.
             if !old.endpoints.is_empty() {
                 endpoint.begin_slowly(now);
             }
@@ -204,13 +205,13 @@ impl Members {
 }
 
 impl Drop for Members {
-    /// The set is no longer configured: nothing reports any more which Pod an address belongs to.
+    /// The set is no longer configured, so it is unknown to which Pod an address belongs.
     fn drop(&mut self) {
         self.set.current().endpoints.iter().for_each(|endpoint| endpoint.leave());
     }
 }
 
-/// The contract says sorted and unique; lookups by address would go wrong silently if it were broken.
+/// Ensures the contract, sorted and unique: otherwise lookups by address would fail silently.
 fn sorted(endpoints: Box<[Arc<Endpoint>]>) -> Box<[Arc<Endpoint>]> {
     if endpoints.is_sorted_by(|one, next| one.address() < next.address()) {
         return endpoints;

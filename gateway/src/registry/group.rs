@@ -1,5 +1,5 @@
-//! Groups of endpoints that keys choose (`upstream-hash-by-subset`), as ingress-nginx makes them: the members in their order,
-//! cut into pieces of one size, the last piece filled up from the beginning.
+//! Groups of endpoints chosen by a key (`upstream-hash-by-subset`), as in ingress-nginx: the
+//! members in order, cut into groups of equal size, the last one filled up from the beginning.
 
 use std::num::NonZeroU32;
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::endpoint::Endpoint;
 use super::endpoint_set::Generation;
 
-/// A member of the key's group, drawn, or the next of the group that is acceptable.
+/// Returns a random member of the key's group, or the next acceptable one of the group.
 pub(super) fn member<'g>(
     generation: &'g Generation,
     key: &[u8],
@@ -25,7 +25,8 @@ pub(super) fn member<'g>(
     group.find(|endpoint| accept(endpoint))
 }
 
-/// Jump consistent hashing (Lamping and Veach, 2014): with one bucket more, only the keys that go there move.
+/// Jump consistent hashing (Lamping and Veach, 2014): one more bucket moves only the keys that go
+/// to it.
 fn bucket(mut key: u64, buckets: usize) -> usize {
     let (mut at, mut next) = (0, 0);
     while next < buckets {
@@ -36,7 +37,7 @@ fn bucket(mut key: u64, buckets: usize) -> usize {
     at
 }
 
-/// FNV-1a of 64 bits: the same in every gateway of a deployment, whatever its version.
+/// 64-bit FNV-1a: stable across gateways and versions.
 fn hash(key: &[u8]) -> u64 {
     key.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
         (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3)

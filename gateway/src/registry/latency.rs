@@ -1,25 +1,25 @@
-//! How soon an endpoint answers: a peak-sensitive moving average, as in Finagle's load balancer, from which ingress-nginx
-//! has its `ewma`.
+//! Response time of an endpoint: a peak-sensitive moving average, as in Finagle's load balancer, on
+//! which `ewma` of ingress-nginx is based.
 //!
-//! A response that takes longer than the average becomes the average at once; a shorter one pulls it down with a time
-//! constant of ten seconds. Without responses it fades in the same way, so that an endpoint that was slow once is tried
-//! again. All of it is one word of the endpoint, so that it stays with it through changes of its set.
+//! A response slower than the average becomes the average; a faster one lowers it with a time
+//! constant of 10 seconds. Without responses it decays in the same way, so that a slow endpoint is
+//! tried again. The state is one word of the endpoint, which survives changes of its set.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use super::endpoint::millis;
 
-/// After this time the past counts for a third.
+/// Time after which the past has a weight of 1/e, about a third.
 const DECAY: Duration = Duration::from_secs(10);
 
-/// The average in microseconds (an `f32`, the upper half) and the millisecond of the last response (the lower half, which
-/// wraps after 49 days). 0 before the first response.
+/// Upper half: the average in microseconds as `f32`. Lower half: the millisecond of the last
+/// response, which wraps after 49 days. 0 before the first response.
 #[derive(Debug, Default)]
 pub(super) struct Latency(AtomicU64);
 
 impl Latency {
-    /// A response took this long.
+    /// Records the duration of a response.
     pub(super) fn observe(&self, took: Duration, now: Instant) {
         let took = (took.as_micros() as f32).max(1.0);
         let next = |word: u64| {
@@ -30,28 +30,28 @@ impl Latency {
             };
             Some(u64::from(average.to_bits()) << 32 | u64::from(clock(now)))
         };
-        // Never fails: there is always a next word.
+        // Never fails: the closure always returns a value.
         let _ = self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next);
     }
 
-    /// Microseconds that a response takes, at least 1; `None` before the first.
+    /// Returns the average in microseconds, at least 1, or `None` before the first response.
     pub(super) fn micros(&self, now: Instant) -> Option<f32> {
         faded(self.0.load(Ordering::Relaxed), now).map(|(average, weight)| (average * weight).max(1.0))
     }
 }
 
-/// The average of a word, and how much of it is left.
+/// Returns the average and its remaining weight.
 fn faded(word: u64, now: Instant) -> Option<(f32, f32)> {
     if word == 0 {
         return None;
     }
-    // Of two threads the later one may have looked at its clock earlier.
+    // The clocks of two threads may be read in another order than their updates happen.
     let elapsed = (clock(now).wrapping_sub(word as u32) as i32).max(0);
     let weight = (-(elapsed as f32) / DECAY.as_millis() as f32).exp();
     Some((f32::from_bits((word >> 32) as u32), weight))
 }
 
-/// Milliseconds, wrapping.
+/// Returns milliseconds, wrapping.
 fn clock(at: Instant) -> u32 {
     millis(at) as u32
 }

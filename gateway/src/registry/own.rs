@@ -1,12 +1,12 @@
-//! Addresses at which this program listens itself: they are never endpoints of a Service.
+//! The gateway's own listeners, which are never endpoints of a Service.
 //!
-//! Otherwise a user who may write a Service could reach our admin listener, which is for this
-//! machine only, or send requests round in circles. The gateway's own calls to an address or a name
-//! (`auth-url`, `mirror-target`) may go to its public listeners: on nodes with `hostNetwork` the
-//! public name of a host leads there, and the count of gateways that a request carries ends loops.
-//! An endpoint is ours if its port is one of our listeners' and its address is the listener's, or
-//! any address of this machine where the listener has no address of its own. In a Pod that shares
-//! the node's network these are the node's addresses.
+//! Otherwise a user who may write a Service could reach the admin listener, which is for this
+//! machine only, or send requests in circles. The gateway's own calls to an address or name
+//! (`auth-url`, `mirror-target`) may use its public listeners: on nodes with `hostNetwork` the
+//! public name of a host leads there, and the hop count of a request ends loops. An endpoint is a
+//! listener if its port is the listener's and its address is the listener's, or any address of this
+//! machine if the listener is bound to all. In a Pod on the host network these are the node's
+//! addresses.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -18,52 +18,52 @@ use sluice_config::{Code, EndpointSetKey, ObjectRef, Problem, Severity};
 
 use crate::descriptors::Shortage;
 
-/// One of our listeners.
+/// A listener of the gateway.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OwnListener {
-    /// Where it listens.
+    /// Its address.
     pub address: SocketAddr,
-    /// What it is called, with the flag that sets it: `the admin listener (--admin-address)`.
+    /// Its name with the flag that sets it: `the admin listener (--admin-address)`.
     pub name: Arc<str>,
-    /// Whether clients use it: the gateway's own calls may go there.
+    /// Whether clients use it; the gateway's own calls may connect to it.
     pub is_public: bool,
 }
 
 /// An endpoint that is never connected to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OwnEndpoint {
-    /// The set that names it.
+    /// The set that contains it.
     pub set: EndpointSetKey,
     /// Its address.
     pub address: SocketAddr,
-    /// The listener that it leads to.
+    /// The listener at that address.
     pub listener: Arc<str>,
 }
 
-/// Where we listen.
+/// The gateway's listeners.
 #[derive(Clone, Debug)]
 pub(super) struct Own {
     listeners: Vec<OwnListener>,
-    /// Whether an address is one of this machine; `None` where that cannot be found out.
+    /// Returns whether an address belongs to this machine, or `None` if that is unknown.
     pub(super) is_local: fn(IpAddr) -> Option<bool>,
 }
 
-/// Lookups for many endpoints at one time. It costs about five system calls to ask the kernel about an address, so each
-/// address is asked about once.
+/// Lookups for many endpoints. Querying the kernel takes about five system calls, so each address
+/// is queried once.
 #[derive(Debug)]
 pub(super) struct Lookups<'o> {
     own: &'o Own,
     local: RefCell<HashMap<IpAddr, Option<bool>>>,
 }
 
-/// Whether an endpoint is one of our listeners.
+/// Whether an endpoint is a listener of the gateway.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Owner {
-    /// Not ours.
+    /// It is not.
     Other,
-    /// It leads to this listener of ours.
+    /// It is this listener.
     Ours(Arc<str>),
-    /// The kernel could not be asked for want of descriptors or memory. If it is ours, it leads to this listener.
+    /// Unknown: the query failed for lack of descriptors or memory. It can only be this listener.
     Unknown(Arc<str>),
 }
 
@@ -74,34 +74,34 @@ impl Default for Own {
 }
 
 impl Own {
-    /// Where we listen from now on. Returns whether that is a change.
+    /// Replaces the listeners. Returns whether they changed.
     pub(super) fn set(&mut self, listeners: Vec<OwnListener>) -> bool {
         let changed = self.listeners != listeners;
         self.listeners = listeners;
         changed
     }
 
-    /// For many endpoints at one time.
+    /// Starts lookups for many endpoints.
     pub(super) fn lookups(&self) -> Lookups<'_> {
         Lookups { own: self, local: RefCell::default() }
     }
 }
 
 impl Lookups<'_> {
-    /// Whether an endpoint of this set leads to one of our listeners that the set must not lead to.
+    /// Returns whether an endpoint of this set is a listener that the set must not contain.
     pub(super) fn ask_for(&self, set: &EndpointSetKey, endpoint: SocketAddr) -> Owner {
-        // What has no namespace is no Service but the address of a call of our own.
+        // A set without a namespace is the target of the gateway's own calls.
         let is_call = set.namespace.is_empty();
         self.owner(endpoint, |own| !(is_call && own.is_public))
     }
 
-    /// Whether an endpoint leads to one of our listeners.
+    /// Returns whether an endpoint is a listener of the gateway.
     pub(super) fn ask(&self, endpoint: SocketAddr) -> Owner {
         self.owner(endpoint, |_| true)
     }
 
     fn owner(&self, endpoint: SocketAddr, counts: impl Fn(&OwnListener) -> bool) -> Owner {
-        // Nearly always this is enough. What follows costs system calls.
+        // Ports differ in nearly all cases. The rest costs system calls.
         let listeners = self.own.listeners.iter();
         let mut same_port =
             listeners.filter(|own| own.address.port() == endpoint.port() && counts(own)).peekable();
@@ -129,7 +129,7 @@ impl Lookups<'_> {
     }
 }
 
-/// The address that a connection to `ip` reaches.
+/// Returns the address that a connection to `ip` reaches.
 fn reached(ip: IpAddr) -> IpAddr {
     match ip.to_canonical() {
         IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
@@ -138,18 +138,18 @@ fn reached(ip: IpAddr) -> IpAddr {
     }
 }
 
-/// Whether this machine has an address. Asks the kernel, because addresses come and go: from where it would send to an
-/// address is that address itself, if it is local. No packet leaves. (To bind to it would prove nothing where
-/// `net.ipv4.ip_nonlocal_bind` is set.)
+/// Returns whether `ip` is an address of this machine. Queries the kernel, because addresses
+/// change: for a local destination the source address is the destination itself. No packet is sent.
+/// (Binding would prove nothing where `net.ipv4.ip_nonlocal_bind` is set.)
 fn is_local(ip: IpAddr) -> Option<bool> {
-    // Of all addresses of the loopback network the kernel would send from one.
+    // For all loopback addresses the kernel may choose the same source.
     if ip.is_loopback() {
         return Some(true);
     }
     match source(ip) {
         Ok(source) => Some(source == ip),
         Err(error) if Shortage::of(&error) == Some(Shortage::Passing) => None,
-        // There is no way to it, not even within this machine.
+        // There is no route, not even a local one.
         Err(_) => Some(false),
     }
 }
@@ -165,7 +165,7 @@ fn source(ip: IpAddr) -> io::Result<IpAddr> {
 }
 
 impl OwnEndpoint {
-    /// The problem of the Service.
+    /// Returns the problem to report for the Service.
     pub fn problem(&self) -> Problem {
         let Self { set, address, listener } = self;
         let EndpointSetKey { namespace, service, port } = set;
@@ -201,7 +201,7 @@ mod tests {
         own
     }
 
-    /// An address of this machine that is not loopback, if it has one.
+    /// Returns an address of this machine that is not loopback, if there is one.
     fn address_of_this_machine() -> Option<IpAddr> {
         source(Ipv4Addr::new(192, 0, 2, 1).into()).ok().filter(|ip| !ip.is_loopback())
     }
@@ -235,7 +235,7 @@ mod tests {
             ("127.0.0.1:10246", Some("127.0.0.1:10246")),
             ("0.0.0.0:10246", Some("127.0.0.1:10246")),
             ("[::ffff:127.0.0.1]:10246", Some("127.0.0.1:10246")),
-            // Nothing of ours listens there.
+            // No listener has this address.
             ("127.0.0.2:10246", None),
             ("192.0.2.1:10246", None),
         ] {

@@ -1,10 +1,16 @@
-//! Which endpoint an attempt of a request gets.
+//! The choice of an endpoint for an attempt.
 //!
-//! In this order: with a key, the first good one on the ring, or of its group; then the one that the pool's way of
-//! balancing prefers, if it is good; else the next in turn that is good, where good means not yet tried by this request, not ejected, not failing the checks of the pool, and with fewer requests than one
-//! endpoint may have; one that is back after a failure takes a single request on trial first. If none is good, a healthy
-//! one that is full: the request waits there rather than fail. If every one is tried or ejected, health is ignored, because
-//! without an attempt nobody would find out that an endpoint is back; and if every one has been tried, there is none.
+//! The order of candidates:
+//! 1. With a key: the first good endpoint on the ring, or one of the key's group.
+//! 2. The one that the pool's strategy prefers, if it is good.
+//! 3. The next good one in turn.
+//! 4. A healthy one at capacity, where the request waits instead of failing.
+//! 5. Any that this request has not tried, whatever its health: without attempts, recovery would go
+//!    unnoticed.
+//!
+//! Good means: not tried by this request, not ejected, passing the checks of the pool, and with
+//! fewer requests than one endpoint may have. After an ejection an endpoint gets a single trial
+//! request first. If all were tried, no endpoint is chosen.
 
 use std::net::SocketAddr;
 use std::num::NonZeroU32;
@@ -17,23 +23,24 @@ use super::endpoint::Endpoint;
 use super::endpoint_set::{EndpointSet, Generation};
 use super::{balance, group};
 
-/// What is known about a request when it needs an endpoint.
+/// What the choice of an endpoint depends on.
 #[derive(Clone, Copy, Debug)]
 pub struct PickRequest<'a> {
-    /// Requests with the same key get the same endpoint. One without a group counts only in pools that have a ring.
+    /// Requests with the same key get the same endpoint. A key without a subset counts only in
+    /// pools with a ring.
     pub key: Option<PickKey<'a>>,
     /// Endpoints that this request has tried.
     pub tried: &'a [Arc<Endpoint>],
-    /// The time.
+    /// The current time.
     pub now: Instant,
 }
 
-/// What a request has in common with others that are to get the same endpoint.
+/// The key of requests that should get the same endpoint.
 #[derive(Clone, Copy, Debug)]
 pub struct PickKey<'a> {
-    /// Is hashed.
+    /// The bytes that are hashed.
     pub bytes: &'a [u8],
-    /// It chooses a group of so many endpoints.
+    /// The key selects a group of this size instead of one endpoint.
     pub subset: Option<NonZeroU32>,
 }
 
@@ -42,11 +49,11 @@ pub struct PickKey<'a> {
 pub(super) struct PickMode {
     pub(super) balance: Balance,
     pub(super) slow_start: Option<Duration>,
-    /// The number of the active health checks in force.
+    /// Bit mask of the active health checks in force.
     pub(super) checks: u32,
 }
 
-/// Why there is no endpoint.
+/// Why no endpoint can be chosen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum PickError {
     /// The Service port has no usable endpoint: 503.
@@ -62,14 +69,14 @@ impl PickRequest<'_> {
         self.tried.iter().all(|tried| tried.address() != endpoint.address())
     }
 
-    /// Whether it is well, though it may be full.
+    /// Returns whether it is new and healthy, even if at capacity.
     fn is_well(&self, endpoint: &Endpoint, checks: u32) -> bool {
         self.is_new(endpoint) && endpoint.passes(checks) && endpoint.admits(self.now)
     }
 }
 
 impl EndpointSet {
-    /// The endpoint for this attempt.
+    /// Returns the endpoint for this attempt.
     pub(super) fn pick(
         &self,
         request: &PickRequest<'_>,
@@ -115,9 +122,11 @@ impl EndpointSet {
             .or_else(by_state)
             .or_else(|| in_turn(&generation, is_good))
             .or_else(|| {
-                // One more turn after a whole round of them, so that each request starts elsewhere.
+                // One extra turn after a full round, so that each request starts at another
+                // endpoint.
                 let start = generation.next_turn();
-                // Other threads took turns in between, so the round need not have met every endpoint.
+                // Other threads advance the turn meanwhile, so the round may have skipped
+                // endpoints.
                 from(&generation, start, is_good)
                     .or_else(|| by_key(&is_well))
                     .or_else(|| from(&generation, start, is_well))
@@ -128,7 +137,7 @@ impl EndpointSet {
             .ok_or(PickError::Exhausted)
     }
 
-    /// The first member from the key's place on the ring that is acceptable.
+    /// Returns the first acceptable member on the ring, from the key's position.
     pub(super) fn on_ring<'g>(
         &self,
         generation: &'g Generation,
@@ -140,15 +149,15 @@ impl EndpointSet {
     }
 }
 
-/// The next in turn that is acceptable, within one round. One that is not gives its turn up rather than passing
-/// it to its neighbour, so that the other endpoints stay exactly even among themselves.
+/// Returns the next acceptable endpoint in turn, within one round. An unacceptable one forfeits its
+/// turn instead of passing it to its neighbour, so the others stay exactly even.
 fn in_turn(generation: &Generation, accept: impl Fn(&Endpoint) -> bool) -> Option<&Arc<Endpoint>> {
     let endpoints = &generation.endpoints;
     let mut turns = (0..endpoints.len()).map(|_| &endpoints[generation.next_turn()]);
     turns.find(|endpoint| accept(endpoint))
 }
 
-/// The first from this index on that is acceptable.
+/// Returns the first acceptable endpoint from this index.
 fn from(generation: &Generation, index: usize, accept: impl Fn(&Endpoint) -> bool) -> Option<&Arc<Endpoint>> {
     let (before, after) = generation.endpoints.split_at(index);
     after.iter().chain(before).find(|endpoint| accept(endpoint))

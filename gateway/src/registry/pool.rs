@@ -1,4 +1,4 @@
-//! A pool: an endpoint set and how it is used.
+//! A pool: an endpoint set and the policy for its use.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -12,21 +12,21 @@ use super::endpoint_set::EndpointSet;
 use super::pick::{PickError, PickMode, PickRequest};
 use super::sessions::Sessions;
 
-/// A pool of endpoints under one policy. Routes hold it; endpoint changes show through it.
+/// Endpoints under one policy. Routes hold it and see endpoint changes through it.
 #[derive(Debug)]
 pub struct Pool {
     config: Arc<sluice_config::Pool>,
     set: Arc<EndpointSet>,
-    // Copied from the configuration: with thousands of pools that is not in the cache.
+    // Copied from the configuration, which with thousands of pools is not in the cache.
     protocol: UpstreamProtocol,
     balance: Balance,
     slow_start: Option<Duration>,
     default_balance: Arc<DefaultBalance>,
-    /// Its active check, or [`UNCHECKED`].
+    /// Slot of its active check, or [`UNCHECKED`].
     slot: AtomicU8,
 }
 
-/// In place of the slot of a check: there is none, or there was no room for it yet.
+/// Marks a pool without a check, or whose check awaits capacity.
 const UNCHECKED: u8 = u8::MAX;
 
 impl Pool {
@@ -47,17 +47,17 @@ impl Pool {
         }
     }
 
-    /// Identity.
+    /// Returns the identity of the pool.
     pub fn key(&self) -> &PoolKey {
         &self.config.key
     }
 
-    /// What is spoken to the endpoints.
+    /// Returns the protocol to the endpoints.
     pub fn protocol(&self) -> UpstreamProtocol {
         self.protocol
     }
 
-    /// How an endpoint is chosen now; never [`Balance::Inherit`].
+    /// Returns the strategy in force; never [`Balance::Inherit`].
     pub fn balance(&self) -> Balance {
         match self.balance {
             Balance::Inherit => self.default_balance.get(),
@@ -65,43 +65,44 @@ impl Pool {
         }
     }
 
-    /// How long an endpoint takes to get its whole share.
+    /// Returns the time after which an endpoint gets its full share.
     pub fn slow_start(&self) -> Option<Duration> {
         self.slow_start
     }
 
-    /// The endpoints, shared with the other pools of the Service port.
+    /// Returns the endpoints, shared with other pools on the Service port.
     pub fn set(&self) -> &Arc<EndpointSet> {
         &self.set
     }
 
-    /// How many endpoints there are now.
+    /// Returns the current number of endpoints.
     pub fn len(&self) -> usize {
         self.set.len()
     }
 
-    /// Whether there is no endpoint now.
+    /// Returns whether there is currently no endpoint.
     pub fn is_empty(&self) -> bool {
         self.set.is_empty()
     }
 
-    /// The endpoint for the next attempt of a request.
+    /// Returns the endpoint for the next attempt of a request.
     pub fn pick(&self, request: &PickRequest<'_>) -> Result<Arc<Endpoint>, PickError> {
         let Self { slow_start, .. } = *self;
         self.set.pick(request, PickMode { balance: self.balance(), slow_start, checks: self.checks() })
     }
 
-    /// Whether an endpoint passes the pool's check; true where it has none.
+    /// Returns whether an endpoint passes the pool's check; true without a check.
     pub fn passes_check(&self, endpoint: &Endpoint) -> bool {
         endpoint.passes(self.checks())
     }
 
-    /// Whether an endpoint should get requests: it is not ejected, not on trial, and passes the pool's check.
+    /// Returns whether an endpoint should get requests: not ejected, not on trial, and passing the
+    /// pool's check.
     pub fn is_usable(&self, endpoint: &Endpoint, now: Instant) -> bool {
         self.passes_check(endpoint) && endpoint.is_usable(now)
     }
 
-    /// The bit of its check.
+    /// Returns the bit of its check.
     pub(super) fn checks(&self) -> u32 {
         self.slot().map_or(0, |slot| 1 << slot)
     }
@@ -110,20 +111,20 @@ impl Pool {
         Some(self.slot.load(Ordering::Relaxed)).filter(|slot| *slot != UNCHECKED)
     }
 
-    /// There is room for its check now. Whoever picks meanwhile sees it or does not: until then nothing was checked.
+    /// Enables its check once there is capacity. Concurrent picks may still ignore it.
     pub(super) fn set_slot(&self, slot: u8) {
         self.slot.store(slot, Ordering::Relaxed);
     }
 
-    /// An attempt at an endpoint began then and has its answer now. Costs nothing where the pool is not balanced by that.
+    /// Records the response time of an attempt. Free of cost unless the pool balances by it.
     pub fn measure(&self, endpoint: &Endpoint, began: Instant, now: Instant) {
         if self.balance() == Balance::Ewma {
             endpoint.latency().observe(now.saturating_duration_since(began), now);
         }
     }
 
-    /// The endpoint that a key belongs to, whatever its health: what a session is bound to in affinity mode
-    /// `balanced`. `None` for a pool without a ring or without endpoints.
+    /// Returns the endpoint to which a key belongs, whatever its health: the one to which affinity
+    /// mode `balanced` binds a session. `None` for a pool without a ring or without endpoints.
     pub fn owner(&self, key: &[u8]) -> Option<Arc<Endpoint>> {
         if !self.has_ring() {
             return None;
@@ -132,13 +133,13 @@ impl Pool {
         self.set.on_ring(&generation, key, |_| true).cloned()
     }
 
-    /// Takes an endpoint out for a while ([`EndpointSet::failed`]).
+    /// Ejects an endpoint ([`EndpointSet::failed`]).
     pub fn failed(&self, endpoint: &Endpoint, now: Instant) {
         self.set.failed(endpoint, now);
     }
 
-    /// The cookies of affinity mode `persistent`, for a backend name in the form `namespace-service-port`.
-    /// Made once per route.
+    /// Creates the cookies of affinity mode `persistent`, for a backend name of the form
+    /// `namespace-service-port`. Called once per route.
     pub fn sessions(&self, backend: &str) -> Sessions {
         Sessions::new(self.set.clone(), backend)
     }

@@ -1,8 +1,8 @@
-//! Active health checks: one task and one queue for all endpoint sets that opted in.
+//! Active health checks: one task with one timer queue for all endpoint sets that use them.
 //!
-//! The checks are Pingora's, or have its form. A set is looked at once per interval for endpoints that have come; each endpoint
-//! then has its own place in the queue, so that checks spread out over time rather than coming in bursts, and
-//! leaves it when it is no member any more. An endpoint is healthy until its checks say otherwise.
+//! The checks are Pingora's or have its interface. A set is inspected for new endpoints once per
+//! interval. Each endpoint has its own entry in the queue, so that checks spread over time instead
+//! of coming in bursts, until it leaves the set. An endpoint is healthy until its checks fail.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
@@ -24,23 +24,23 @@ use super::endpoint_set::EndpointSet;
 use super::own::{Own, Owner};
 use super::ring::backend;
 
-/// Checks that run at once; the others wait.
+/// Maximum number of concurrent checks; the others wait.
 const CONCURRENT: usize = 64;
 
-/// How a set is checked. Sets with equal policies should share one: an HTTP check costs milliseconds and
-/// hundreds of kilobytes to make.
+/// How a set is checked. Sets with equal policies share one: creating an HTTP check takes
+/// milliseconds and hundreds of kilobytes.
 pub(super) struct ProbePolicy {
-    /// From one check of an endpoint to the next.
+    /// Time between two checks of an endpoint.
     pub(super) interval: Duration,
-    /// For a whole check.
+    /// Time limit for one check.
     pub(super) timeout: Duration,
-    /// At which port; `None` is that of the endpoint.
+    /// Port of the check; `None` is the port of the endpoint.
     pub(super) port: Option<u16>,
-    /// What is done, and how many results in a row it takes to believe them.
+    /// The check and the number of consecutive results that change the state.
     pub(super) check: Box<dyn HealthCheck + Send + Sync>,
 }
 
-/// Gives orders to the prober, which ends when the last handle is gone.
+/// Controls the prober, which ends when the last handle is dropped.
 #[derive(Clone)]
 pub(super) struct ProberHandle {
     commands: mpsc::UnboundedSender<Command>,
@@ -48,7 +48,7 @@ pub(super) struct ProberHandle {
     own: Arc<ArcSwap<Own>>,
 }
 
-/// Checks since the start.
+/// Number of checks since the start.
 #[derive(Default)]
 struct Counts {
     passed: AtomicU64,
@@ -61,34 +61,34 @@ enum Command {
 }
 
 impl ProberHandle {
-    /// Checks the set's endpoints from now on, in place of how the slot was checked before.
+    /// Starts to check the set's endpoints. Replaces the previous check in this slot.
     pub(super) fn watch(&self, set: Arc<EndpointSet>, slot: u8, policy: Arc<ProbePolicy>) {
         self.send(Command::Watch(set, slot, policy));
     }
 
-    /// Makes the check of this slot no more; endpoints count as well again.
+    /// Stops the check in this slot. Its endpoints count as healthy again.
     pub(super) fn unwatch(&self, set: EndpointSetKey, slot: u8) {
         self.send(Command::Unwatch(set, slot));
     }
 
-    /// Checks that have been passed, and that have failed.
+    /// Returns the number of checks passed and failed.
     pub(super) fn counts(&self) -> (u64, u64) {
         let Counts { passed, failed } = &*self.counts;
         (passed.load(Ordering::Relaxed), failed.load(Ordering::Relaxed))
     }
 
-    /// Says where the program itself listens: no check goes there.
+    /// Sets the gateway's own listeners, to which no check connects.
     pub(super) fn set_own(&self, own: Own) {
         self.own.store(Arc::new(own));
     }
 
     fn send(&self, command: Command) {
-        // Sending fails when the prober has ended, and then nothing is to be done.
+        // Fails only if the prober has ended, which needs no action.
         let _ = self.commands.send(command);
     }
 }
 
-/// The task.
+/// The task that runs checks.
 pub struct Prober {
     commands: mpsc::UnboundedReceiver<Command>,
     counts: Arc<Counts>,
@@ -113,15 +113,15 @@ struct Watch {
 struct Probed {
     endpoint: Arc<Endpoint>,
     serial: u64,
-    /// Results in a row that speak against what is believed.
+    /// Consecutive results that contradict the current state.
     against: usize,
 }
 
-/// What is to be done at a time: look at a set (`address` is none), or check one of its endpoints.
+/// A due action: inspect a set (without `address`), or check one of its endpoints.
 #[derive(PartialEq, Eq, PartialOrd, Ord, Clone)]
 struct Due {
     at: Instant,
-    /// Of the watch or target it was made for: what is left over from an earlier one of the same name is
+    /// Serial of the watch or endpoint for which the entry was made. Outdated entries are
     /// recognised by it and dropped.
     serial: u64,
     address: Option<SocketAddr>,
@@ -134,7 +134,7 @@ struct Checked {
 }
 
 impl Prober {
-    /// A prober and the handle on it.
+    /// Creates a prober and its handle.
     pub(super) fn new() -> (ProberHandle, Self) {
         let (sender, commands) = mpsc::unbounded_channel();
         let (counts, own) = (Arc::<Counts>::default(), Arc::<ArcSwap<Own>>::default());
@@ -150,7 +150,7 @@ impl Prober {
         (ProberHandle { commands: sender, counts, own }, prober)
     }
 
-    /// Runs until the last handle is gone.
+    /// Runs until the last handle is dropped.
     pub async fn run(mut self) {
         loop {
             let next = self.due.peek().map(|Reverse(due)| due.at);
@@ -214,13 +214,13 @@ impl Prober {
         }));
     }
 
-    /// Takes in which endpoints a set has now.
+    /// Synchronises with the current endpoints of a set.
     fn look_at(&mut self, due: Due) {
         let Some(watch) = self.watches.get_mut(&due.watch) else { return };
         let Some(set) = watch.set.upgrade() else { return self.unwatch(&due.watch) };
         let interval = watch.policy.interval;
         for (address, serial) in watch.take_in(&set, &mut self.serial) {
-            // At any time of the first interval, so that the checks of a set do not stay together.
+            // At a random time of the first interval, so that the checks of a set spread out.
             let at = due.at + interval.mul_f64(fastrand::f64());
             self.due.push(Reverse(Due { at, serial, address: Some(address), watch: due.watch.clone() }));
         }
@@ -253,24 +253,25 @@ impl Prober {
                 policy.check.health_status_change(&backend(address), passed).await;
             }
         }
-        // A tenth more or less, so that checks which fell together do not stay so.
+        // With 10 % jitter, so that checks that coincide spread out.
         let next = policy.interval.mul_f64(0.9 + 0.2 * fastrand::f64());
         self.due.push(Reverse(Due { at: Instant::now() + next, ..due }));
     }
 }
 
-/// Whether a check would go to a listener of our own. Endpoints that are ours are left out of their sets, but a port for
-/// checks is another one: whoever may write EndpointSlices would learn of our ports which of them answer, and how.
+/// Returns whether a check would connect to a listener of the gateway. Such endpoints are left out
+/// of sets, but the port of a check is a separate one: authors of EndpointSlices could use it to
+/// probe the gateway's listeners.
 fn leads_here(own: &Own, policy: &ProbePolicy, target: SocketAddr) -> bool {
-    // Where it cannot be told, neither.
+    // If that is unknown, the check is not made.
     policy.port.is_some() && own.lookups().ask(target) != Owner::Other
 }
 
 impl Watch {
-    /// Brings the endpoints in line with the set and returns those that are new, with the serial each got.
+    /// Updates the endpoints from the set. Returns the new ones with their serials.
     fn take_in(&mut self, set: &EndpointSet, serial: &mut u64) -> Vec<(SocketAddr, u64)> {
         let generation = set.current();
-        // Should one that goes come back soon, it comes back as it was.
+        // An endpoint that returns soon is a new entry here but keeps its health.
         self.endpoints.retain(|address, target| {
             generation.member(*address).is_some_and(|now| Arc::ptr_eq(now, &target.endpoint))
         });

@@ -1,9 +1,10 @@
-//! Consistent hashing over a set: Pingora's Ketama ring, the same shape as nginx `hash ... consistent`.
+//! Consistent hashing over a set: Pingora's Ketama ring, compatible in shape with nginx `hash ...
+//! consistent`.
 //!
-//! A ring costs 160 points per endpoint, so it is built only for sets that a pool with
-//! [`Balance::Ring`](sluice_config::Balance::Ring) uses, and a big one not while a delta is being applied: one
-//! thread of the registry rebuilds those, each at most once for any number of changes that came meanwhile.
-//! Until then requests use the old ring and skip endpoints that are no longer members.
+//! A ring costs 160 points per endpoint. It is built only for sets that a pool with
+//! [`Balance::Ring`](sluice_config::Balance::Ring) uses. Large rings are not built while a delta is
+//! applied but on one thread of the registry, once for all changes that arrived meanwhile. Until
+//! then requests use the old ring and skip endpoints that are no longer members.
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
@@ -21,13 +22,13 @@ use super::endpoint_set::{EndpointSet, Generation};
 use crate::critical_task::CriticalTask;
 use crate::reporter::Reporter;
 
-/// Sets up to this size get their ring at once: building it takes less than half a millisecond.
+/// Sets up to this size get their ring at once, in less than half a millisecond.
 const BUILT_AT_ONCE: usize = 64;
 
-/// Points that are looked at for one key before the ring is given up: as many as one endpoint has on average.
+/// Points inspected for one key before the ring is given up: the average per endpoint.
 const STEPS: usize = 160;
 
-/// The ring counts endpoints in 16 bits.
+/// The ring numbers endpoints with 16 bits.
 const MOST_ENDPOINTS: usize = 1 << 16;
 
 /// A ring over one generation of a set.
@@ -43,13 +44,13 @@ impl Ring {
         Self { generation: generation.number, selector: Arc::new(Consistent::build(&backends)) }
     }
 
-    /// Whether it was built over this generation.
+    /// Returns whether it was built from this generation.
     #[cfg(test)]
     pub(super) fn is_of(&self, generation: &Generation) -> bool {
         self.generation == generation.number
     }
 
-    /// The first endpoint from the key's place on that `choose` takes.
+    /// Returns the first endpoint from the key's position that `choose` accepts.
     pub(super) fn find<'e>(
         &self,
         key: &[u8],
@@ -59,7 +60,7 @@ impl Ring {
         let mut last = None;
         for _ in 0..STEPS {
             let address = points.next()?.addr.as_inet().copied();
-            // Neighbouring points are often the same endpoint's.
+            // Adjacent points often belong to the same endpoint.
             if address == last {
                 continue;
             }
@@ -72,16 +73,16 @@ impl Ring {
     }
 }
 
-/// An endpoint as Pingora's selectors and health checks know it.
+/// Returns an endpoint in the form of Pingora's selectors and health checks.
 pub(super) fn backend(address: SocketAddr) -> Backend {
     Backend { addr: PingoraAddr::Inet(address), weight: 1, ext: Extensions::new() }
 }
 
 impl EndpointSet {
-    /// Builds the ring for the current generation, unless it is not wanted or a newer one is there.
+    /// Builds the ring of the current generation, unless it is not needed or a newer one exists.
     fn build_ring(&self, built: &AtomicU64) {
         let generation = self.current();
-        // A set that is empty for a moment keeps its ring for when its endpoints come back.
+        // A temporarily empty set keeps its ring for when its endpoints return.
         if !self.ring_wanted.load(Ordering::Acquire) || generation.endpoints.is_empty() {
             return;
         }
@@ -93,14 +94,15 @@ impl EndpointSet {
         });
     }
 
-    /// No pool wants the ring any more.
+    /// Drops the ring: no pool uses it any more.
     pub(super) fn drop_ring(&self) {
         self.ring_wanted.store(false, Ordering::Release);
         self.ring.store(None);
     }
 }
 
-/// Builds rings, the big ones on a thread that is started with the first of them and ends with this.
+/// Builds rings. Large ones are built on a thread that starts with the first of them and ends with
+/// this value.
 pub(super) struct Rings {
     queue: OnceLock<Option<Sender<Arc<EndpointSet>>>>,
     built: Arc<AtomicU64>,
@@ -112,13 +114,14 @@ impl Rings {
         Self { queue: OnceLock::new(), built: Arc::default(), reporter: reporter.clone() }
     }
 
-    /// From now on the set has a ring.
+    /// Gives the set a ring from now on.
     pub(super) fn want(&self, set: &EndpointSet) {
         set.ring_wanted.store(true, Ordering::Release);
         set.build_ring(&self.built);
     }
 
-    /// The set has changed. Its first ring is built at once even if it is big, since sessions depend on it.
+    /// Updates the ring after a change of the set. The first one is built at once even if it is
+    /// large, because sessions depend on it.
     pub(super) fn refresh(&self, set: &Arc<EndpointSet>) {
         if !set.ring_wanted.load(Ordering::Acquire) {
             return;
@@ -126,7 +129,7 @@ impl Rings {
         let can_wait = set.len() > BUILT_AT_ONCE && set.ring.load().is_some();
         let thread = if can_wait { self.queue() } else { None };
         let Some(queue) = thread else { return set.build_ring(&self.built) };
-        // A set that waits already will be built from the generation that is current then.
+        // A queued set is built from the generation that is current at that time.
         if !set.ring_queued.swap(true, Ordering::AcqRel) && queue.send(set.clone()).is_err() {
             set.build_ring(&self.built);
         }
@@ -136,7 +139,7 @@ impl Rings {
         self.built.load(Ordering::Relaxed)
     }
 
-    /// `None` where no thread can be started; then rings are built where they are asked for.
+    /// Returns `None` if no thread can be started. Rings are then built by the caller.
     fn queue(&self) -> Option<&Sender<Arc<EndpointSet>>> {
         let start = || {
             let (sender, sets) = mpsc::channel::<Arc<EndpointSet>>();

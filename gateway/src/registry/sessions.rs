@@ -1,8 +1,8 @@
-//! Session cookies that name their endpoint (ingress-nginx `affinity-mode: persistent`).
+//! Session cookies that identify their endpoint (ingress-nginx `affinity-mode: persistent`).
 //!
-//! A cookie holds the MD5 of backend name and endpoint address, so the endpoint is found by looking the hash up
-//! among those of the present members. These are hashed once per member and generation-wise only looked
-//! at again when the set has changed.
+//! A cookie holds the MD5 of backend name and endpoint address. The endpoint is found by looking up
+//! the hash among those of the current members. Hashes are computed once per member, and the index
+//! is rebuilt only when the set has changed.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -27,7 +27,7 @@ pub struct Sessions {
 /// The hashes of one generation.
 struct Index {
     generation: Arc<Generation>,
-    /// Parallel to the generation's endpoints.
+    /// In the order of the generation's endpoints.
     hashes: Box<[Hash]>,
     places: HashMap<Hash, usize>,
 }
@@ -37,8 +37,8 @@ impl Sessions {
         Self { set, backend: backend.into(), index: ArcSwapOption::empty() }
     }
 
-    /// The endpoint that a cookie names: lower-case MD5 in hexadecimal. `None` if it is gone, or the cookie is
-    /// somebody else's.
+    /// Returns the endpoint of a cookie, a lowercase hexadecimal MD5. `None` if it is gone or the
+    /// cookie is not one of ours.
     pub fn endpoint(&self, hash: &str) -> Option<Arc<Endpoint>> {
         let hash = parse(hash)?;
         let generation = self.set.current();
@@ -52,7 +52,7 @@ impl Sessions {
         found
     }
 
-    /// What a cookie for this endpoint holds.
+    /// Returns the cookie value for this endpoint.
     pub fn hash(&self, endpoint: &Endpoint) -> String {
         hash(&self.backend, endpoint.address()).iter().map(|byte| format!("{byte:02x}")).collect()
     }
@@ -103,7 +103,7 @@ fn parse(text: &str) -> Option<Hash> {
     Some(hash)
 }
 
-/// Lower case only: another spelling was not made by us.
+/// Lowercase only: other spellings were not issued by the gateway.
 fn digit(digit: u8) -> Option<u8> {
     match digit {
         b'0'..=b'9' => Some(digit - b'0'),

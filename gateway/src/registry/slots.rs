@@ -1,14 +1,14 @@
-//! Which checks the pools of one endpoint set ask for.
+//! The distinct checks of the pools on one endpoint set.
 //!
-//! Pools on one Service port may be checked in different ways, or not at all, and what one of them finds must not take an
-//! endpoint from another. So each way has a bit, and an endpoint has the bits of the checks that it fails: a pick compares
-//! them with the bit of its pool.
+//! Pools on one Service port may use different checks or none, and a failed check of one pool must
+//! not exclude the endpoint from another. Each distinct check therefore has a bit. An endpoint
+//! holds the bits of the checks that it fails, and a pick compares them with the bit of its pool.
 
 use std::sync::Arc;
 
 use sluice_config::HealthCheck;
 
-/// Ways in which the endpoints of one set are checked.
+/// The distinct checks of one set.
 #[derive(Debug, Default)]
 pub(super) struct Slots(Vec<Option<Slot>>);
 
@@ -19,11 +19,12 @@ struct Slot {
     pools: usize,
 }
 
-/// As many as an endpoint has bits.
+/// The number of bits per endpoint.
 pub(super) const MOST: usize = u32::BITS as usize;
 
 impl Slots {
-    /// The slot of a check for one more pool, and whether it is new. `None` when there are too many.
+    /// Returns the slot of a check for one more pool, and whether it is new. `None` if all slots
+    /// are in use.
     pub(super) fn enter(&mut self, check: &Arc<HealthCheck>, tls: bool) -> Option<(u8, bool)> {
         let same =
             |slot: &Option<Slot>| slot.as_ref().is_some_and(|slot| slot.check == *check && slot.tls == tls);
@@ -42,7 +43,7 @@ impl Slots {
         Some((at as u8, true))
     }
 
-    /// A pool leaves its slot. Says whether it was the last.
+    /// Releases a slot for one pool. Returns whether it was the last one.
     pub(super) fn leave(&mut self, slot: u8) -> bool {
         let Some(Some(entry)) = self.0.get_mut(usize::from(slot)) else { return false };
         entry.pools -= 1;
@@ -53,7 +54,7 @@ impl Slots {
         is_last
     }
 
-    /// The checks there are, each with its slot.
+    /// Returns all checks with their slots.
     pub(super) fn all(&self) -> impl Iterator<Item = (u8, &Arc<HealthCheck>)> {
         (0u8..).zip(&self.0).filter_map(|(at, slot)| Some((at, &slot.as_ref()?.check)))
     }

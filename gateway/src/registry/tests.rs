@@ -1,4 +1,4 @@
-//! What the tests of the registry share.
+//! Shared fixtures of the registry's tests.
 
 mod active;
 mod apply;
@@ -27,7 +27,7 @@ impl Fixture {
         Self { registry: Registry::new(Arc::new(move |report| sink.lock().unwrap().push(report))), reports }
     }
 
-    /// With one pool over these members.
+    /// Creates a registry with one pool over these members.
     fn with_pool(balance: Balance, members: &[u16]) -> (Self, Arc<Pool>) {
         let fixture = Self::new();
         fixture.put(members);
@@ -69,7 +69,7 @@ fn set_key(service: &str) -> EndpointSetKey {
     EndpointSetKey { namespace: "shop".into(), service: service.into(), port: "http".into() }
 }
 
-/// Members are numbers; each is an address of its own.
+/// Members are numbers, each of which stands for an address.
 fn put_set(service: &str, members: &[u16]) -> Delta {
     let endpoints = members
         .iter()
@@ -117,7 +117,7 @@ fn request() -> PickRequest<'static> {
     PickRequest { key: None, tried: &[], now: Instant::now() }
 }
 
-/// A key that chooses one endpoint.
+/// A key that selects one endpoint.
 fn whole(bytes: &[u8]) -> PickKey<'_> {
     PickKey { bytes, subset: None }
 }

@@ -1,7 +1,8 @@
-//! The standard health protocol of gRPC (`grpc.health.v1.Health/Check`), which Pingora has no check for.
+//! The standard gRPC health protocol (`grpc.health.v1.Health/Check`), which Pingora does not
+//! implement.
 //!
-//! Each check has a connection of its own, as with the other kinds: one that is open already says nothing about whether the
-//! endpoint takes new ones.
+//! Each check opens a connection of its own, like the other kinds: an open connection does not
+//! prove that the endpoint accepts new ones.
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -18,24 +19,24 @@ use super::AGENT;
 
 const METHOD: &str = "/grpc.health.v1.Health/Check";
 
-/// The status field of a response that says `SERVING`: field 1, a number, 1.
+/// Encoded status `SERVING` of a response: field 1, varint, 1.
 const SERVING: [u8; 2] = [0x08, 0x01];
 
-/// Bytes of a response that are looked at: a status takes two.
+/// Maximum number of bytes read of a response. A status takes two.
 const MOST: usize = 1024;
 
-/// Asks the health service of an endpoint.
+/// A check that calls the health service of an endpoint.
 pub(super) struct GrpcHealthCheck {
     peer: HttpPeer,
     connector: TransportConnector,
     request: Request<()>,
     message: Bytes,
-    /// Results in a row that are believed: failures, successes.
+    /// Consecutive results that change the state: failures, successes.
     thresholds: [usize; 2],
 }
 
 impl GrpcHealthCheck {
-    /// Asks `service` under the authority `host`; nothing where that is none.
+    /// Creates a check of `service` with the authority `host`. `None` if that is not an authority.
     pub(super) fn new(
         peer: HttpPeer,
         connector: TransportConnector,
@@ -69,7 +70,7 @@ impl GrpcHealthCheck {
                 let status = response.status().as_u16();
                 return Error::e_explain(ErrorType::CustomCode("HTTP status", status), "of a health service");
             }
-            // A failed call has its status in the head.
+            // The head of a failed call contains its status.
             check_status(response.headers())?;
             let mut body = response.into_body();
             let mut answer = Vec::new();
@@ -108,8 +109,8 @@ impl HealthCheck for GrpcHealthCheck {
     }
 }
 
-/// A `HealthCheckRequest` as gRPC sends it: not compressed, its length, and field 1 where a service is named. Names that
-/// take more than one byte for their length are none of a service.
+/// Encodes a `HealthCheckRequest` as a gRPC message: not compressed, its length, and field 1 if
+/// `service` is not empty. Returns `None` if the name is too long for a one-byte length.
 fn message(service: &str) -> Option<Bytes> {
     let length = u8::try_from(service.len()).ok().filter(|length| *length < 0x80)?;
     let mut message = match length {
@@ -120,7 +121,7 @@ fn message(service: &str) -> Option<Bytes> {
     Some(message.into())
 }
 
-/// Whether a call went well, as far as these fields say.
+/// Fails if these fields contain a gRPC status other than 0.
 fn check_status(fields: &HeaderMap) -> Result<(), Box<Error>> {
     match fields.get("grpc-status").map(HeaderValue::as_bytes) {
         None | Some(b"0") => Ok(()),

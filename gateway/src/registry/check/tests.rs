@@ -31,7 +31,7 @@ fn http(path: &str, statuses: &[(u16, u16)]) -> CheckKind {
     CheckKind::Http { path: path.into(), host: "shop.example".into(), statuses: statuses.collect() }
 }
 
-/// A server that answers with the status that stands behind the slash.
+/// A server whose response status is the one in the path.
 async fn server() -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
@@ -84,7 +84,7 @@ fn grpc(service: &str) -> CheckKind {
     CheckKind::Grpc { host: "shop.example".into(), service: service.into() }
 }
 
-/// A health service that knows the whole server, `cart` (not serving) and nothing else.
+/// A health service with the whole server (serving) and `cart` (not serving).
 async fn health_service() -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
@@ -131,11 +131,11 @@ async fn grpc_asks_the_standard_health_service() {
     for (service, passed) in [("", true), ("cart", false), ("unknown", false)] {
         assert_eq!(passes(grpc(service), address).await, passed, "{service:?}");
     }
-    // A server of HTTP/1.1 is none of gRPC.
+    // An HTTP/1.1 server is not a gRPC server.
     assert!(!passes(grpc(""), server_of_nothing().await).await);
 }
 
-/// A server that says something else than HTTP/2 to whoever comes.
+/// A server that does not speak HTTP/2.
 async fn server_of_nothing() -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();

@@ -15,7 +15,7 @@ use crate::registry::prober::ProbePolicy;
 
 type Seen = (SocketAddr, bool);
 
-/// Passes on what it observes.
+/// Forwards what it observes.
 struct Observer(mpsc::UnboundedSender<Seen>);
 
 #[async_trait]
@@ -25,7 +25,7 @@ impl HealthObserve for Observer {
     }
 }
 
-/// Gives the answer that a test sets, and records which endpoint was checked.
+/// Returns the configured result and records which endpoint was checked.
 struct ScriptedCheck {
     answer: Arc<AtomicBool>,
     checked: mpsc::UnboundedSender<SocketAddr>,
@@ -94,7 +94,7 @@ async fn endpoints_that_come_are_checked_and_those_that_go_are_not() {
     fixture.put(&[1, 2]);
     while checks.recv().await != Some(address(2)) {}
     fixture.put(&[2]);
-    // The set is looked at once per interval; after a while only the one that is left is checked.
+    // The set is inspected once per interval. After a while only the remaining endpoint is checked.
     let mut in_a_row = 0;
     while in_a_row < 5 {
         in_a_row = if checks.recv().await == Some(address(2)) { in_a_row + 1 } else { 0 };
@@ -240,7 +240,7 @@ fn a_check_that_was_refused_is_made_when_another_one_goes() {
     let checks = || fixture.registry.checked().endpoints;
     assert!(checks().iter().any(|endpoint| endpoint.check.contains("9032")));
 
-    // One that goes in the same delta makes room, too; and who waits no longer gets none.
+    // A removal in the same delta also frees capacity, and a removed pool no longer waits.
     let both = delta(vec![remove(33), put(&pools[34]), remove(7)]);
     assert_eq!(fixture.registry.apply(&both).len(), 1);
     assert_eq!(fixture.registry.remove(&both), waits(34));

@@ -41,7 +41,7 @@ fn an_address_that_returns_begins_another_membership() {
     let (stays, leaves) = (endpoint(&pool, 1), endpoint(&pool, 2));
     let before = [stays.membership(), leaves.membership()];
     assert!(before[0] != before[1] && !before.contains(&0), "{before:?}");
-    // So that it stays the same endpoint.
+    // Gives the endpoint a memory, so that the same object returns.
     pool.failed(&leaves, Instant::now());
     fixture.put(&[1]);
     assert_eq!([stays.membership(), leaves.membership()], [before[0], 0]);

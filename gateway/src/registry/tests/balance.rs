@@ -1,4 +1,4 @@
-//! Choices that look at how endpoints are: response times, requests under way, groups, slow starts.
+//! Choices by the state of endpoints: response times, open requests, groups, slow start.
 
 use std::num::NonZeroU32;
 use std::time::Duration;
@@ -7,7 +7,7 @@ use super::*;
 
 const MS: Duration = Duration::from_millis(1);
 
-/// The shares of so many picks at a time, in percent.
+/// The shares of simultaneous picks, in percent.
 fn shares(pool: &Pool, now: Instant, picks: usize) -> HashMap<u16, usize> {
     let request = PickRequest { now, ..request() };
     let counts = count((0..picks).map(|_| number(&pool.pick(&request).unwrap())));
@@ -23,18 +23,18 @@ fn of_two_drawn_endpoints_the_sooner_gets_the_request() {
     let (_fixture, pool) = Fixture::with_pool(Balance::Ewma, &[1, 2, 3, 4]);
     let now = Instant::now();
     for member in 1..=4 {
-        // Number 4 takes ten times as long as the others.
+        // Endpoint 4 takes ten times as long as the others.
         let took = if member == 4 { MS * 100 } else { MS * 10 };
         pool.measure(&endpoint(&pool, member), now - took, now);
     }
     let counts = shares(&pool, now, 4000);
     assert!(!counts.contains_key(&4), "it loses against each of the others: {counts:?}");
     assert!((1..=3).all(|member| (26..=41).contains(&counts[&member])), "{counts:?}");
-    // Requests that are under way count as much as the time they take.
+    // Open requests count as much as response time.
     let busy: Vec<_> = (0..20).map(|_| endpoint(&pool, 1).enter()).collect();
     assert_eq!(share(&pool, now, 1), 0, "fast, and behind twenty others");
     drop(busy);
-    // What was slow is tried again after a while.
+    // A slow endpoint is tried again after a while.
     assert!((20..=30).contains(&share(&pool, now + Duration::from_secs(300), 4)));
 }
 

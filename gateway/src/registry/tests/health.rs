@@ -1,4 +1,4 @@
-//! Passive health and which endpoint a retry gets.
+//! Passive health and the endpoint of a retry.
 
 use std::time::Duration;
 
@@ -53,8 +53,8 @@ fn only_a_success_that_began_after_the_failure_puts_an_endpoint_back() {
     assert_eq!(endpoint.failures(), 0);
 }
 
-/// Each request that meets a dead machine waits for its connect timeout. When all of them were let in again as soon as
-/// an ejection was over, half of a cluster's requests waited for it, some of them three times over.
+/// Each request to a dead machine waits for its connect timeout. When all requests were admitted at
+/// the end of an ejection, half of a cluster's requests waited, some of them three times.
 #[test]
 fn an_endpoint_that_comes_back_gets_one_request_until_it_has_answered() {
     for balance in [Balance::RoundRobin, Balance::Ring] {
@@ -75,7 +75,7 @@ fn an_endpoint_that_comes_back_gets_one_request_until_it_has_answered() {
         assert_eq!(pick_at(back + Duration::from_millis(500)), HashMap::from([(2, 40)]));
         assert_eq!(pick_at(back + Duration::from_millis(1001)), HashMap::from([(1, 1), (2, 39)]));
 
-        // The one that was let in fails, though the endpoint is ejected for others: it counts.
+        // The trial request fails although the endpoint is ejected for others: this counts.
         let again = back + Duration::from_millis(1500);
         pool.failed(&endpoint, again);
         assert_eq!(endpoint.failures(), 2);
@@ -133,8 +133,8 @@ fn an_endpoint_that_fails_its_checks_is_used_only_when_all_do() {
     assert_eq!(count((0..10).map(|_| pick(&pool))), HashMap::from([(1, 5), (2, 5)]));
 }
 
-/// A full endpoint was as bad as a dead one, so that requests went to those that were ejected while healthy ones were
-/// full.
+/// An endpoint at capacity ranked as low as a dead one, so requests went to ejected endpoints while
+/// healthy ones were at capacity.
 #[test]
 fn with_all_healthy_endpoints_full_requests_went_to_ejected_ones() {
     for balance in [Balance::RoundRobin, Balance::Ring] {

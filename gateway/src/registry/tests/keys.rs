@@ -32,11 +32,12 @@ proptest! {
         fixture.put(&all);
         prop_assert_eq!(&before, &owners(&pool), "adding is the reverse of removing");
         let others = |(before, between): &(&u16, &u16)| before != between && **before != changing;
-        // Where points of two endpoints fall together, which now and then happens, either may own the keys before them.
+        // If points of two endpoints coincide, which rarely happens, either may own the keys before
+        // them.
         let others = before.iter().zip(&between).filter(others).count();
         prop_assert!(others <= KEYS as usize / 100, "{} keys of others moved", others);
         let moved = before.iter().filter(|owner| **owner == changing).count() as u32;
-        // A share is even within about a tenth; half more or less is far outside of what chance does.
+        // Shares vary by about a tenth; half more or less is far beyond chance.
         let share = f64::from(KEYS) / all.len() as f64;
         prop_assert!((share * 0.5..=share * 1.5).contains(&f64::from(moved)), "{} of {}", moved, share);
     }
@@ -82,7 +83,7 @@ fn a_ring_is_built_only_for_pools_that_ask_and_dropped_with_the_last() {
 fn a_stale_ring_skips_endpoints_that_are_gone() {
     let (fixture, pool) = Fixture::with_pool(Balance::Ring, &[1, 2, 3, 4]);
     let before = owners(&pool);
-    // As it is while a new ring is being built.
+    // The state while a new ring is being built.
     let stale = pool.set().ring.load_full();
     fixture.put(&[2, 4, 5]);
     pool.set().ring.store(stale);
@@ -91,7 +92,7 @@ fn a_stale_ring_skips_endpoints_that_are_gone() {
         assert!([2, 4].contains(after), "5 is not on the old ring, 1 and 3 are no members");
         assert!(before == after || [1, 3].contains(before));
     }
-    // When no endpoint of the old ring is left, the turn decides.
+    // Without any endpoint of the old ring, round robin decides.
     let stale = pool.set().ring.load_full();
     fixture.put(&[6, 7]);
     pool.set().ring.store(stale);
@@ -109,7 +110,7 @@ fn a_big_ring_is_rebuilt_aside_and_the_newest_generation_wins() {
         fixture.put(&many[..last]);
     }
     assert!(pool.owner(b"key").is_some(), "there is a ring at any time");
-    // Comes to an end when the last of the queue is built, which is the newest.
+    // Ends when the last ring of the queue, the newest, is built.
     while pool.set().ring.load().as_ref().is_none_or(|ring| !ring.is_of(&pool.set().current())) {
         std::thread::yield_now();
     }

@@ -48,8 +48,8 @@ fn endpoints_that_are_all_ejected_are_used_evenly() {
     }
 }
 
-/// Ten endpoints of which every change takes another one out and brings the last one back, at one change for
-/// every one to three requests.
+/// Ten endpoints. Every change removes another one and restores the previous one, at one change per
+/// one to three requests.
 #[test]
 fn rolling_changes_leave_every_endpoint_its_share() {
     for picks_per_change in 1..=3 {
@@ -71,7 +71,7 @@ fn rolling_changes_leave_every_endpoint_its_share() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// Whatever comes and goes beside them, endpoints that stay get the same number of requests.
+    /// Endpoints that stay get the same number of requests, whatever happens to the others.
     #[test]
     fn endpoints_that_stay_are_even_through_any_changes(
         changes in prop::collection::vec((prop::collection::btree_set(0u16..40, 0..12), 0usize..6), 1..200),
@@ -89,7 +89,8 @@ proptest! {
         prop_assert!(counts.iter().max().unwrap() - counts.iter().min().unwrap() <= 1, "{:?}", counts);
     }
 
-    /// Ten endpoints, any of which may be away for a change: at two requests per change each gets its tenth.
+    /// Ten endpoints, any of which may be absent for one change: at two requests per change each
+    /// gets a tenth.
     #[test]
     fn random_absences_leave_every_endpoint_its_share(seed in any::<u64>()) {
         let mut random = fastrand::Rng::with_seed(seed);
