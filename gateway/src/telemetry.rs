@@ -1,8 +1,9 @@
 //! Metrics and the access log.
 //!
-//! Everything is counted where it happens, in atomics, and put into Prometheus' text when somebody asks.
-//! The names, labels and buckets of the request metrics are the reference's, so that dashboards and alerts
-//! made for it keep working; what it has no name for has the prefix `sluice_`.
+//! Events are counted in atomics where they happen. A scrape converts the counts into Prometheus'
+//! text format. The names, labels and buckets of the request metrics are those of ingress-nginx
+//! (the reference), so that existing dashboards and alerts keep working; metrics without a
+//! counterpart there have the prefix `sluice_`.
 
 mod access_log;
 mod admission;
@@ -56,39 +57,39 @@ use controller::Controller;
 use orphans::Orphan;
 use own::Own;
 
-/// Kinds of objects that are not served with a label of their own.
+/// Maximum number of unsupported kinds of objects with a label of their own.
 const SKIPPED_KINDS: usize = 100;
-/// Bytes of such a kind with its group: 63 and 253, as Kubernetes has it, and the dot.
+/// Maximum length of such a label in bytes: kind (63), dot, group (253), the limits of Kubernetes.
 const SKIPPED_KIND: usize = 63 + 1 + 253;
 
-/// What became of the copy of a request.
+/// Result of the copy of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum MirrorOutcome {
-    /// Somebody has answered it, whatever the answer was.
+    /// The mirror responded, with any status.
     Answered,
-    /// Nobody has, or the request itself broke off.
+    /// The mirror did not respond, or the request itself was aborted.
     Failed,
-    /// There was no room for it, or for all of its body.
+    /// The copy, or a part of its body, exceeded the available capacity.
     Dropped,
 }
 
-/// Why a connection was closed that has to begin with a header of the PROXY protocol.
+/// Reason for closing a connection that must start with a PROXY protocol header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ProxyProtocolFault {
-    /// Its peer is not trusted.
+    /// The peer is not trusted.
     Untrusted,
-    /// It begins with something else.
+    /// The connection starts with other bytes.
     Missing,
-    /// The header cannot be read.
+    /// The header is malformed.
     Malformed,
-    /// The header did not come in time.
+    /// The header did not arrive in time.
     Late,
 }
 
-/// All meters and logs of the data plane.
+/// All metrics and logs of the data plane.
 #[derive(Debug)]
 pub struct Telemetry {
-    /// Where lines of the access log go.
+    /// Receives the lines of the access log.
     pub access_log: AccessLog,
     options: Options,
     registry: Registry,
@@ -96,14 +97,17 @@ pub struct Telemetry {
     connections: Arc<Connections>,
     controller: Controller,
     admission: Admission,
-    /// Reviews so far.
+    /// Number of reviews so far.
     reviews: AtomicUsize,
     own: Own,
     source: source::SourceMeters,
 }
 
 impl Telemetry {
-    /// Sets everything up. Fails on buckets that do not rise.
+    /// Creates all metrics.
+    ///
+    /// # Errors
+    /// The bounds of a histogram are not ascending.
     pub fn new(options: Options, access_log: AccessLog) -> Result<Self, TelemetryError> {
         let registry = Registry::new();
         let requests = match options.enable_metrics {
@@ -127,39 +131,39 @@ impl Telemetry {
         })
     }
 
-    /// The request metrics, where they are kept.
+    /// Returns the request metrics, if they are enabled.
     pub fn requests(&self) -> Option<&Arc<RequestMeters>> {
         self.requests.as_ref()
     }
 
-    /// A client connection begins. Gives its number.
+    /// Counts a new client connection and returns its number.
     pub fn connection_opened(&self) -> u64 {
         self.connections.open.fetch_add(1, Relaxed);
         self.connections.handled.fetch_add(1, Relaxed) + 1
     }
 
-    /// A client connection ended.
+    /// Counts the end of a client connection.
     pub fn connection_closed(&self) {
         self.connections.open.fetch_sub(1, Relaxed);
     }
 
-    /// An idle connection is closed to admit a new one.
+    /// Counts an idle connection that was closed to admit a new one.
     pub fn connection_reclaimed(&self) {
         self.connections.reclaimed.fetch_add(1, Relaxed);
     }
 
-    /// A connection that was accepted is closed before anything is read: `max-worker-connections` is reached, or it
-    /// has waited too long.
+    /// Counts an accepted connection that was closed before anything was read:
+    /// `max-worker-connections` was reached, or the connection waited too long.
     pub fn connection_refused(&self) {
         self.connections.refused.fetch_add(1, Relaxed);
     }
 
-    /// A TLS handshake failed before a request could be read.
+    /// Counts a TLS handshake that failed before a request could be read.
     pub fn handshake_failed(&self) {
         self.own.handshake_failures.inc();
     }
 
-    /// A connection is closed because it does not begin with a good header of the PROXY protocol.
+    /// Counts a connection that was closed because of its PROXY protocol header.
     pub(crate) fn proxy_protocol_refused(&self, fault: ProxyProtocolFault) {
         let reason = match fault {
             ProxyProtocolFault::Untrusted => "untrusted",
@@ -170,29 +174,29 @@ impl Telemetry {
         self.own.proxy_protocol_refused.with_label_values(&[reason]).inc();
     }
 
-    /// A request was read.
+    /// Counts a request that was read.
     pub(crate) fn request_began(&self) {
         let requests = self.connections.requests.here();
         requests.all.fetch_add(1, Relaxed);
         requests.open.fetch_add(1, Relaxed);
     }
 
-    /// A request was answered or given up.
+    /// Counts the end of a request, completed or aborted.
     pub(crate) fn request_ended(&self) {
         self.connections.requests.here().open.fetch_sub(1, Relaxed);
     }
 
-    /// A request could not be read and is answered with `status`.
+    /// Counts a request that could not be read and is answered with `status`.
     pub(crate) fn request_refused(&self, status: StatusCode) {
         self.own.refused_requests.with_label_values(&[status.as_str()]).inc();
     }
 
-    /// An authorisation service gave no usable answer.
+    /// Counts an authorisation subrequest without a usable response.
     pub(crate) fn authorisation_failed(&self) {
         self.own.authorisation_failures.inc();
     }
 
-    /// The copy of a request is done with.
+    /// Counts the copy of a request by its result.
     pub(crate) fn mirrored(&self, outcome: MirrorOutcome) {
         let meters = &self.own.mirrored;
         match outcome {
@@ -202,37 +206,37 @@ impl Telemetry {
         }
     }
 
-    /// A request goes to another endpoint after a failed try.
+    /// Counts a retry at another endpoint after a failed attempt.
     pub(crate) fn retried(&self) {
         self.own.retries.inc();
     }
 
-    /// A change is in force. `whole` says that no part of it was refused; `hash` is equal where the
-    /// configuration is.
+    /// Records an applied change. `whole` states that no part of it was refused. `hash` is equal
+    /// for equal configurations.
     pub(crate) fn applied(&self, generation: Generation, took: Duration, whole: bool, hash: u64) {
         self.own.apply.observe(took.as_secs_f64());
         self.own.generation.set(i64::try_from(generation.0).unwrap_or(i64::MAX));
         self.controller.applied(whole, hash);
     }
 
-    /// The validating webhook has answered a review.
+    /// Records a review of the validating webhook.
     pub fn reviewed(&self, sample: &ReviewSample<'_>) {
-        // As many series as there were reviews, at most.
+        // The number of reviews limits the number of series.
         self.admission.reviewed(sample, self.reviews.fetch_add(1, Relaxed));
     }
 
-    /// Whether this replica leads in an election.
+    /// Records whether this replica is the leader of an election.
     pub fn leads(&self, election: &str, leads: bool) {
         self.controller.leads(election, leads);
     }
 
-    /// The translation recomputed `count` nodes of a kind (`host`, `pool`, ...).
+    /// Records that the translation recomputed `count` nodes of a kind (`host`, `pool`, ...).
     pub fn nodes_recomputed(&self, node: &str, count: u64) {
         self.own.nodes_recomputed.with_label_values(&[node]).inc_by(count);
     }
 
-    /// How many objects of kinds that are not served were skipped, as of now. Kinds come from whoever writes objects:
-    /// some have a label of their own, all others share one.
+    /// Sets the number of skipped objects per unsupported kind. Kinds come from user input, so only
+    /// a limited number have a label of their own; the others share one.
     pub fn skipped_objects<'k>(&self, kinds: impl IntoIterator<Item = (&'k str, u64)>) {
         self.own.skipped.reset();
         let mut shown = 0;
@@ -244,23 +248,23 @@ impl Telemetry {
         }
     }
 
-    /// There is a problem that was not there.
+    /// Counts a new problem.
     pub(crate) fn problem_appeared(&self, problem: &Problem) {
         self.own.problems_of(problem).iter().for_each(IntGauge::inc);
     }
 
-    /// A problem is gone.
+    /// Removes a resolved problem from the counts.
     pub(crate) fn problem_resolved(&self, problem: &Problem) {
         self.own.problems_of(problem).iter().for_each(IntGauge::dec);
     }
 
-    /// From now on, the metrics say whether the source of the configuration is reached. `ask` is called at each
-    /// scrape. Only the first call counts.
+    /// Adds metrics for the connection to the source of the configuration. `ask` is called at each
+    /// scrape. Only the first call has an effect.
     pub fn watch_source(&self, ask: impl Fn() -> SourceContact + Send + Sync + 'static) {
         self.source.watch(Box::new(ask));
     }
 
-    /// Everything in Prometheus' text format. What it is given is counted when somebody asks.
+    /// Returns all metrics in Prometheus' text format, including those computed from the arguments.
     pub(crate) fn render<'a>(
         &self,
         endpoints: HealthCounts,
@@ -287,7 +291,7 @@ impl Telemetry {
     }
 }
 
-/// Name, help and constant labels of one of the reference's metrics.
+/// Returns name, help and constant labels of a metric of the reference.
 fn reference_opts(options: &Options, name: &str, help: &str) -> Opts {
     Opts::new(format!("nginx_ingress_controller_{name}"), help)
         .const_label("controller_namespace", &options.controller_namespace)

@@ -10,9 +10,10 @@
 //! |---|---|---|
 //! | default | the peer | ignored |
 //! | `use-forwarded-headers`, `enable-real-ip` | the peer | `forwarded-for-header`, from its end |
-//! | `use-proxy-protocol` | the source in the PROXY header; an untrusted peer is disconnected | ignored |
-//! | the last two together | the source in the PROXY header | `forwarded-for-header`, from its end |
+//! | `use-proxy-protocol` | the source in the PROXY header, if the peer is trusted | ignored |
+//! | the last two together | same as `use-proxy-protocol` | `forwarded-for-header`, from its end |
 //!
+//! With `use-proxy-protocol`, a connection from an untrusted peer is closed.
 //! By default, claims of a client about itself are not passed on as facts: the gateway's values
 //! replace the received ones, which remain available as `X-Original-Forwarded-*`. With
 //! `use-forwarded-headers`, the fields of the nearest peer are kept if that peer is trusted, and

@@ -151,7 +151,7 @@ impl Resources {
         let removed = delta.resources.iter().filter(|change| matches!(change, Change::Remove(_)));
         let mut slots = self.slots();
         for change in removed {
-            // A route that still names it must find nothing there.
+            // A route that still refers to the resource must find its slot empty.
             if let Some(slot) = slots.remove(change.key()) {
                 slot.clear();
             }

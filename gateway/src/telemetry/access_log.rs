@@ -1,11 +1,15 @@
-//! The access log: each worker has a queue of lines, and one thread writes what is in them.
+//! The access log: each worker has a queue of lines, and one thread writes the lines of all queues.
 //!
-//! A request never waits for the reader of the log. When a queue is full lines are dropped and counted, and so are lines
-//! that cannot be written.
-//! A thread that serves requests gathers the lines of one turn of its event loop in a buffer of its own, and puts
-//! them into its queue before it waits for events: a line is not late for that, and a busy thread pays for the queue once
-//! per turn. Nobody but the writer looks into a worker's queue, so workers do not wait for each other.
-//! The writer sleeps a few milliseconds between two passes, so that under load those threads find it awake and pay
+//! A request never waits for the output of the log. Lines that do not fit into a full queue, or
+//! that cannot be written, are dropped and counted.
+//!
+//! A worker collects the lines of one turn of its event loop in a buffer of its own and moves them
+//! to its queue before it waits for events. This does not delay lines, and a busy worker accesses
+//! the queue only once per turn. Only the worker and the writer access a queue, so workers never
+//! wait for each other.
+//!
+//! The writer sleeps a few milliseconds between two passes. Under load, workers thus find it awake
+//! and need no system call to wake it.
 //! no system call.
 
 use std::cell::RefCell;
@@ -23,42 +27,43 @@ use sluice_config::LogOutput;
 use super::sink::{LogFault, Sink};
 use crate::per_worker::{Padded, PerWorker};
 
-/// Bytes that may wait, in all queues together.
+/// Maximum number of waiting bytes, in all queues together.
 const WAITING: usize = 4 * 1024 * 1024;
-/// Bytes that may wait in a queue, however many queues there are.
+/// Number of bytes that may wait in a queue, however many queues there are.
 const LEAST: usize = 64 * 1024;
-/// Bytes that a thread gathers at most.
+/// Maximum number of bytes that a thread collects.
 const GATHERED: usize = 16 * 1024;
-/// Time for lines to gather into one write.
+/// Time in which lines are collected for one write.
 const BATCH: Duration = Duration::from_millis(4);
-/// Bytes written at once, unless there are more in one queue.
+/// Bytes per write, unless a single queue holds more.
 const CHUNK: usize = 64 * 1024;
 
-/// The sending side of the log. Clones share one writer.
+/// The sending side of the log. Clones share a writer.
 #[derive(Clone)]
 pub struct AccessLog(Option<Arc<Senders>>);
 
-/// Ends the writer when it is dropped.
+/// Stops the writer when it is dropped.
 struct Senders(Arc<Shared>);
 
 #[derive(Default)]
 struct Shared {
     queues: PerWorker<Mutex<Queue>>,
-    /// The writer waits until somebody wakes it. Written when it falls asleep and when it is woken, and not in between.
+    /// Whether the writer sleeps until it is woken. Only written when it falls asleep and when it
+    /// is woken.
     asleep: Padded<AtomicBool>,
     writer: OnceLock<Thread>,
-    /// There are no senders any more.
+    /// All senders are gone.
     closed: AtomicBool,
     dropped: AtomicU64,
     passes: Mutex<Passes>,
     passed: Condvar,
-    /// There is something new in the next field.
+    /// Whether `told` has a new request.
     is_told: AtomicBool,
     told: Mutex<OutputRequest>,
     on_fault: OnceLock<Box<OnFault>>,
 }
 
-/// Hears why lines do not go where they should, and that they do again.
+/// Called when the configured output fails, and when it works again.
 type OnFault = dyn Fn(Option<&LogFault>) + Send + Sync;
 
 /// Pending requests to the writer thread.
@@ -68,36 +73,36 @@ struct OutputRequest {
     opens_again: bool,
 }
 
-/// How often the writer has written what was in all queues.
+/// Counts the passes of the writer over all queues.
 #[derive(Default)]
 struct Passes {
     begun: u64,
     ended: u64,
-    /// Somebody waits for the end of this one.
+    /// The last pass whose end a thread waits for.
     wanted: u64,
 }
 
-/// What a thread has passed on.
+/// Lines that a thread has handed over.
 #[derive(Default)]
 struct Queue {
     lines: Lines,
-    /// A buffer that the writer has emptied. It is for the same thread again: bytes go from one worker to the writer, and
-    /// not to another worker.
+    /// A buffer that the writer has emptied. It is reused by the same thread, so that memory moves
+    /// only between a worker and the writer, never between workers.
     spare: Lines,
 }
 
-/// Lines one behind the other.
+/// Concatenated lines.
 #[derive(Default)]
 struct Lines {
     bytes: Vec<u8>,
     count: u64,
 }
 
-/// What a thread has not passed on.
+/// Lines that a thread has not handed over yet.
 #[derive(Default)]
 struct Gathered {
     lines: Lines,
-    /// Somebody calls [`AccessLog::pass_on`] on this thread.
+    /// Whether this thread calls [`AccessLog::pass_on`].
     passes_on: bool,
 }
 
@@ -106,12 +111,16 @@ thread_local! {
 }
 
 impl AccessLog {
-    /// A log that goes to `output`. Fails when no thread can be started.
+    /// Creates a log that writes to `output`.
+    ///
+    /// # Errors
+    /// The writer thread cannot be started.
     pub fn to(output: impl Write + Send + 'static) -> std::io::Result<Self> {
         Self::watched(output, ())
     }
 
-    /// The same; `token` is dropped when the thread that writes ends, which it should not while there is a sender.
+    /// Same as [`to`](Self::to). `token` is dropped when the writer thread ends, which must not
+    /// happen while there is a sender.
     pub fn watched(output: impl Write + Send + 'static, token: impl Send + 'static) -> std::io::Result<Self> {
         let shared = Arc::<Shared>::default();
         let writing = shared.clone();
@@ -122,33 +131,34 @@ impl AccessLog {
         Ok(Self(Some(Arc::new(Senders(shared)))))
     }
 
-    /// A log without a reader.
+    /// Returns a log that discards all lines.
     pub fn none() -> Self {
         Self(None)
     }
 
-    /// Whether lines go anywhere.
+    /// Returns whether lines are written.
     pub fn is_on(&self) -> bool {
         self.0.is_some()
     }
 
-    /// From here on the lines of this thread are gathered until it calls [`pass_on`](Self::pass_on). It must do so
-    /// whenever it waits, and at its end.
+    /// Collects the lines of this thread until it calls [`pass_on`](Self::pass_on). The thread must
+    /// call it whenever it waits, and when it ends.
     pub fn gather() {
         GATHERED_HERE.with_borrow_mut(|gathered| gathered.passes_on = true);
     }
 
-    /// From now on lines go there.
+    /// Changes the output.
     pub fn turn_to(&self, output: LogOutput) {
         self.tell(|told| told.output = Some(output));
     }
 
-    /// Opens its file again, which somebody has renamed.
+    /// Reopens the file, which log rotation has renamed.
     pub fn open_again(&self) {
         self.tell(|told| told.opens_again = true);
     }
 
-    /// Has this called whenever lines cannot go where they should, and when they can again. Only the first call counts.
+    /// Sets the function to call whenever the output fails and when it works again. Only the first
+    /// call has an effect.
     pub fn on_fault(&self, hear: impl Fn(Option<&LogFault>) + Send + Sync + 'static) {
         if let Some(senders) = &self.0 {
             let _ = senders.0.on_fault.set(Box::new(hear));
@@ -162,7 +172,8 @@ impl AccessLog {
         senders.0.wake();
     }
 
-    /// Sends a line, its newline included, that is written straight into the buffer of this thread. Never waits.
+    /// Sends a line, including its newline. `write` appends it directly to the buffer of this
+    /// thread. Never blocks.
     pub fn send(&self, write: impl FnOnce(&mut Vec<u8>)) {
         GATHERED_HERE.with_borrow_mut(|Gathered { lines, passes_on }| {
             write(&mut lines.bytes);
@@ -173,7 +184,7 @@ impl AccessLog {
         });
     }
 
-    /// Sends what this thread has gathered. Never waits.
+    /// Sends the collected lines of this thread. Never blocks.
     pub fn pass_on(&self) {
         GATHERED_HERE.with_borrow_mut(|gathered| self.queue(&mut gathered.lines));
     }
@@ -188,13 +199,13 @@ impl AccessLog {
         }
     }
 
-    /// Waits until all lines sent so far are written, at most `limit`. Returns whether they are. Blocks the
-    /// thread: for shutdown.
+    /// Blocks until all lines sent so far are written, for at most `limit`. Returns whether they
+    /// are written. For shutdown only.
     pub fn flush(&self, limit: Duration) -> bool {
         let Some(senders) = &self.0 else { return true };
         let shared = &senders.0;
         let mut passes = shared.passes();
-        // One that has begun may have been past the queue.
+        // A pass that has already started may have passed this queue.
         let wanted = passes.begun + 1;
         passes.wanted = passes.wanted.max(wanted);
         drop(passes);
@@ -204,7 +215,7 @@ impl AccessLog {
         !waited.unwrap_or_else(PoisonError::into_inner).1.timed_out()
     }
 
-    /// Lines dropped so far.
+    /// Returns the number of dropped lines.
     pub fn dropped(&self) -> u64 {
         self.0.as_ref().map_or(0, |senders| senders.0.dropped.load(Relaxed))
     }
@@ -224,7 +235,7 @@ impl Drop for Senders {
 }
 
 impl Shared {
-    /// Puts lines into the queue of this thread.
+    /// Adds lines to the queue of this thread.
     fn queue(&self, lines: &mut Lines) {
         let mut guard = lock(self.queues.here());
         let queue = &mut guard.lines;
@@ -241,7 +252,8 @@ impl Shared {
     }
 
     fn wake(&self) {
-        // Either the writer sees what is in the queue before it sleeps, or this sees that it sleeps.
+        // Either the writer sees the new lines before it sleeps, or this thread sees that the
+        // writer sleeps.
         fence(SeqCst);
         if self.asleep.load(Relaxed)
             && self.asleep.swap(false, SeqCst)
@@ -251,7 +263,7 @@ impl Shared {
         }
     }
 
-    /// The writer: ends when the last sender is gone.
+    /// Runs the writer until the last sender is gone.
     fn write(&self, mut output: Sink) {
         let _ = self.writer.set(thread::current());
         let mut batch = Lines::default();
@@ -266,7 +278,7 @@ impl Shared {
         }
     }
 
-    /// Does what it was told to do, and what is due.
+    /// Applies pending requests and reopens an output that is due.
     fn listen(&self, output: &mut Sink) {
         let told = match self.is_told.swap(false, SeqCst) {
             true => mem::take(&mut *lock(&self.told)),
@@ -283,7 +295,7 @@ impl Shared {
         }
     }
 
-    /// Writes what is in all queues. Whether there was any.
+    /// Writes the lines of all queues. Returns whether there were any.
     fn pass(&self, batch: &mut Lines, output: &mut Sink) -> bool {
         self.passes().begun += 1;
         let mut any = false;
@@ -301,14 +313,14 @@ impl Shared {
         let is_awaited = passes.wanted > passes.ended;
         passes.ended = passes.begun;
         drop(passes);
-        // A system call, also without a thread that waits.
+        // `notify_all` is a system call even if no thread waits.
         if is_awaited {
             self.passed.notify_all();
         }
         any
     }
 
-    /// Waits until there is something to do, at most so long.
+    /// Sleeps until there is work, for at most `limit`.
     fn sleep(&self, limit: Option<Duration>) {
         self.asleep.store(true, SeqCst);
         fence(SeqCst);
@@ -330,19 +342,19 @@ impl Shared {
     }
 }
 
-/// Lines and numbers are whole whatever panicked.
+/// Poisoning can be ignored: the guarded values are consistent at any time.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Lets lines gather, so that many go out with one system call.
+/// Waits for more lines, so that many are written with one system call.
 #[expect(clippy::disallowed_methods, reason = "the thread of the log; no connection waits")]
 fn pause() {
     thread::sleep(BATCH);
 }
 
 impl Queue {
-    /// What is in it; nothing is allocated where there is nothing.
+    /// Takes the lines. Does not allocate if there are none.
     fn take(&mut self) -> Lines {
         match self.lines.count {
             0 => Lines::default(),
@@ -352,7 +364,7 @@ impl Queue {
 }
 
 impl Lines {
-    /// Adds others, for one write with these if that is not too much.
+    /// Appends other lines for a common write, after a write of these if both exceed [`CHUNK`].
     fn add(&mut self, others: &Self, output: &mut Sink, dropped: &AtomicU64) {
         if self.bytes.len() + others.bytes.len() > CHUNK {
             self.write(output, dropped);
@@ -368,7 +380,7 @@ impl Lines {
         self.clear();
     }
 
-    /// The next ones will most likely be as many, unless there were unusually many.
+    /// Keeps the capacity, because the next lines will probably need as much, up to [`CHUNK`].
     fn clear(&mut self) {
         self.bytes.clear();
         self.bytes.shrink_to(CHUNK);

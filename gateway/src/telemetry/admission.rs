@@ -1,5 +1,5 @@
-//! What the validating webhook has found, by the reference's names. What is of nginx alone (rendering its configuration) has
-//! no metric.
+//! Metrics of the validating webhook, with the names of the reference. Details that exist only in
+//! nginx (rendering its configuration) have no metric.
 
 use std::time::Duration;
 
@@ -8,29 +8,29 @@ use prometheus::{Gauge, IntCounterVec, IntGauge, Opts, Registry};
 use super::error::TelemetryError;
 use super::options::Options;
 
-/// Ingresses with counters of their own. Names come from whoever sends reviews.
+/// Maximum number of Ingresses with counters of their own. Their names come from requests.
 const INGRESSES: usize = 10_000;
 
-/// One review that was answered.
+/// An answered review.
 #[derive(Clone, Copy, Debug)]
 pub struct ReviewSample<'a> {
     /// The namespace of the Ingress.
     pub namespace: &'a str,
     /// Its name.
     pub ingress: &'a str,
-    /// Whether it may be stored.
+    /// Whether the object was admitted.
     pub allowed: bool,
-    /// Bytes of the request.
+    /// Size of the request in bytes.
     pub bytes: usize,
-    /// Ingresses and hosts that were looked at.
+    /// Number of evaluated Ingresses and hosts.
     pub tested: usize,
-    /// How long the verdict took.
+    /// Time to reach the verdict.
     pub verdict: Duration,
-    /// From the request to its answer.
+    /// Time from the request to its response.
     pub total: Duration,
 }
 
-/// The meters.
+/// The metrics of the webhook.
 #[derive(Debug)]
 pub(super) struct Admission {
     tested: IntGauge,

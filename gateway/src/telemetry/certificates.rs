@@ -1,5 +1,5 @@
-//! `ssl_expire_time_seconds` and `ssl_certificate_info`, made at the scrape from the configuration in force:
-//! there is no series to forget when a host or a certificate goes.
+//! `ssl_expire_time_seconds` and `ssl_certificate_info`. Computed at each scrape from the current
+//! configuration, so no series outlives its host or certificate.
 
 use prometheus::core::Collector;
 use prometheus::proto::MetricFamily;
@@ -8,12 +8,12 @@ use sluice_config::Certificate;
 
 use super::options::Options;
 
-/// A host and the certificate it serves.
+/// A host and its certificate.
 #[derive(Clone, Copy, Debug)]
 pub struct HostCertificate<'a> {
-    /// The host as the Ingress has it.
+    /// The host as written in the Ingress.
     pub host: &'a str,
-    /// Its certificate.
+    /// The certificate of the host.
     pub certificate: &'a Certificate,
 }
 

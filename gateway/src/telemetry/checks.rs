@@ -1,5 +1,5 @@
-//! What active checks have found, made at the scrape: there is no series to forget when an endpoint goes. There are none
-//! where nothing is checked.
+//! Results of active health checks. Computed at each scrape, so no series outlives its endpoint.
+//! There are no series if nothing is checked.
 
 use prometheus::core::Collector;
 use prometheus::proto::MetricFamily;

@@ -1,18 +1,18 @@
-//! The time as access log lines have it, formatted once a second and thread.
+//! The time in the formats of the access log, formatted once per second and thread.
 
 use std::cell::RefCell;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use jiff::{Timestamp, tz::TimeZone};
 
-/// The present, to the second, in local time.
+/// The current local time, with a resolution of one second.
 #[derive(Clone, Copy)]
 pub(super) struct Now {
-    /// As nginx's `$time_local`: `21/Nov/2026:06:26:37 +0000`.
+    /// In the format of nginx's `$time_local`: `21/Nov/2026:06:26:37 +0000`.
     pub(super) local: [u8; 26],
-    /// As its `$time_iso8601`: `2026-11-21T06:26:37+00:00`.
+    /// In the format of nginx's `$time_iso8601`: `2026-11-21T06:26:37+00:00`.
     pub(super) iso8601: [u8; 25],
-    /// As a line for syslog begins (RFC 3164 §4.1.2): `Nov 21 06:26:37`.
+    /// In the format of a syslog header (RFC 3164 §4.1.2): `Nov 21 06:26:37`.
     pub(super) syslog: [u8; 15],
 }
 
@@ -22,12 +22,12 @@ thread_local! {
     };
 }
 
-/// Time since the beginning of 1970.
+/// Returns the time since the Unix epoch.
 pub(super) fn since_1970() -> Duration {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
 }
 
-/// The present.
+/// Returns the current time.
 pub(super) fn now() -> Now {
     let seconds = i64::try_from(since_1970().as_secs()).unwrap_or(i64::MAX);
     CACHE.with_borrow_mut(|(second, now)| {

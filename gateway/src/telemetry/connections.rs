@@ -1,5 +1,5 @@
-//! Client connections and requests under way, counted once and shown under the reference's names
-//! (`nginx_process_*`) and Sluice's own.
+//! Client connections and current requests. They are counted once and exported under the names of
+//! the reference (`nginx_process_*`) and Sluice's own names.
 
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
 
@@ -11,28 +11,29 @@ use super::error::TelemetryError;
 use super::options::Options;
 use crate::per_worker::{Padded, PerWorker};
 
-/// The counts. Read at a scrape.
+/// The counters, read at each scrape.
 #[derive(Debug, Default)]
 pub(super) struct Connections {
     pub(super) open: Padded<AtomicI64>,
-    /// Those that began.
+    /// Accepted connections that were served.
     pub(super) handled: Padded<AtomicU64>,
-    /// Those that were accepted too, and did not.
+    /// Accepted connections that were closed immediately.
     pub(super) refused: Padded<AtomicU64>,
-    /// Idle ones that were closed to admit new ones.
+    /// Idle connections that were closed to admit new ones.
     pub(super) reclaimed: Padded<AtomicU64>,
     pub(super) requests: PerWorker<Requests>,
 }
 
-/// Requests that one worker has seen.
+/// Requests that one worker has counted.
 #[derive(Debug, Default)]
 pub(super) struct Requests {
-    /// Those under way. One that has ended on another worker than it began on counts less than none there.
+    /// Current requests. Negative for a worker on which more requests ended than started; only the
+    /// sum over all workers is meaningful.
     pub(super) open: AtomicI64,
     pub(super) all: AtomicU64,
 }
 
-/// Shows [`Connections`] at a scrape.
+/// Exports [`Connections`] at a scrape.
 struct ConnectionsCollector {
     counts: std::sync::Arc<Connections>,
     states: IntGaugeVec,
@@ -100,8 +101,8 @@ impl Collector for ConnectionsCollector {
         let handled = self.counts.handled.load(Relaxed);
         let refused = self.counts.refused.load(Relaxed);
         let accepted = handled + refused;
-        // A connection that is not answering is waiting: heads are read without a state of their own. Several
-        // requests may share one HTTP/2 connection.
+        // A connection without a request counts as waiting: reading a head is not tracked as a
+        // separate state. Several requests may share one HTTP/2 connection.
         let states =
             [("active", open), ("reading", 0), ("writing", writing), ("waiting", (open - writing).max(0))];
         for (state, value) in states {
@@ -126,7 +127,7 @@ impl Collector for ConnectionsCollector {
     }
 }
 
-/// Two scrapes at once may both raise it: the later one sets it right.
+/// Concurrent scrapes may both raise the counter; the later one corrects it.
 fn raise(counter: &IntCounter, value: u64) {
     counter.reset();
     counter.inc_by(value);

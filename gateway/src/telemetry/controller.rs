@@ -1,5 +1,5 @@
-//! The reference's metrics about its controller that have a meaning here: what runs, and whether the last
-//! configuration was taken.
+//! Metrics of the reference's controller that apply here: the running version, and whether the last
+//! configuration was applied.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -8,7 +8,7 @@ use prometheus::{Gauge, IntCounter, IntGauge, IntGaugeVec, Opts, Registry};
 use super::error::TelemetryError;
 use super::options::Options;
 
-/// Meters of the configuration in force.
+/// Metrics of the current configuration.
 #[derive(Debug)]
 pub(super) struct Controller {
     config_hash: Gauge,
@@ -16,7 +16,7 @@ pub(super) struct Controller {
     successful_at: Gauge,
     success: IntCounter,
     errors: IntCounter,
-    /// One for each election that this replica runs in.
+    /// One series per election in which this replica takes part.
     leader: IntGaugeVec,
 }
 
@@ -62,7 +62,7 @@ impl Controller {
     }
 
     pub(super) fn applied(&self, whole: bool, hash: u64) {
-        // A gauge is a double: only 53 bits of the hash arrive.
+        // A gauge is a double, so only 53 bits of the hash can be exported.
         self.config_hash.set((hash >> 11) as f64);
         self.successful.set(i64::from(whole));
         if whole {

@@ -1,11 +1,11 @@
-//! Values as lines of the access log have them.
+//! Escaping of values for lines of the access log.
 
 use std::io::Write;
 use std::net::{IpAddr, SocketAddr};
 
 use sluice_config::LogEscape;
 
-/// Writes a value so that it cannot end its place in the line.
+/// Appends a value, escaped so that it cannot end its field or line.
 pub(super) fn escape(mode: LogEscape, text: &[u8], out: &mut Vec<u8>) {
     match mode {
         LogEscape::Hex => hex(text, out),
@@ -14,11 +14,11 @@ pub(super) fn escape(mode: LogEscape, text: &[u8], out: &mut Vec<u8>) {
     }
 }
 
-/// What could end a field or a line becomes `\xXX`.
+/// Replaces bytes that could end a field or a line by `\xXX`.
 fn hex(text: &[u8], out: &mut Vec<u8>) {
     const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
     let is_odd = |byte: &u8| !matches!(byte, 0x20..=0x7e) | matches!(byte, b'"' | b'\\');
-    // Nearly always. Without a branch for each byte it is done for many at once.
+    // The common case. Without a branch per byte, the compiler processes many bytes at once.
     if !text.iter().fold(false, |any, byte| any | is_odd(byte)) {
         return out.extend_from_slice(text);
     }
@@ -32,7 +32,8 @@ fn hex(text: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(rest);
 }
 
-/// As in a string of JSON (RFC 8259 §7). What is no UTF-8 becomes U+FFFD, because a reader of JSON takes nothing else.
+/// Escapes a string for JSON (RFC 8259 §7). Invalid UTF-8 becomes U+FFFD, because JSON parsers
+/// reject anything else.
 fn json(text: &[u8], out: &mut Vec<u8>) {
     for chunk in text.utf8_chunks() {
         let mut rest = chunk.valid();
@@ -62,8 +63,8 @@ fn json(text: &[u8], out: &mut Vec<u8>) {
     }
 }
 
-/// A name for between the brackets of a line. It is made of names of objects, which a folder of manifests does not
-/// hold to any rule: what could end the brackets or the line becomes `\xXX`.
+/// Escapes a name for use between the brackets of a line. Names of objects in a manifest folder are
+/// not validated: bytes that could end the brackets or the line become `\xXX`.
 pub fn log_name(text: &str) -> String {
     let mut name = Vec::with_capacity(text.len());
     for byte in text.bytes() {
@@ -75,7 +76,7 @@ pub fn log_name(text: &str) -> String {
     String::from_utf8(name).expect("what is escaped is ASCII")
 }
 
-/// An address as its `Display` has it; the common kind without the machinery of that.
+/// Appends an address in the format of its `Display`, without the overhead of `fmt` for IPv4.
 pub(super) fn ip(out: &mut Vec<u8>, address: IpAddr) {
     match address {
         IpAddr::V4(ip) => {
@@ -86,12 +87,12 @@ pub(super) fn ip(out: &mut Vec<u8>, address: IpAddr) {
                 out.extend_from_slice(itoa::Buffer::new().format(byte).as_bytes());
             }
         }
-        // Writing to memory does not fail.
+        // Writing to memory cannot fail.
         IpAddr::V6(ip) => drop(write!(out, "{ip}")),
     }
 }
 
-/// The same with a port.
+/// Appends an address with its port.
 pub(super) fn address(out: &mut Vec<u8>, address: SocketAddr) {
     match address {
         SocketAddr::V4(address) => {
@@ -99,7 +100,7 @@ pub(super) fn address(out: &mut Vec<u8>, address: SocketAddr) {
             out.push(b':');
             out.extend_from_slice(itoa::Buffer::new().format(address.port()).as_bytes());
         }
-        // Writing to memory does not fail.
+        // Writing to memory cannot fail.
         SocketAddr::V6(address) => drop(write!(out, "{address}")),
     }
 }

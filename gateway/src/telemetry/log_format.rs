@@ -1,9 +1,10 @@
-//! What a line of the access log says, compiled: made once for each change of the format, written once for each request
-//! into the buffer that goes to the log.
+//! A compiled format of the access log. It is compiled once per change of the format, and evaluated
+//! once per request into the buffer of the log.
 //!
-//! The head of a request is gone when the request ends. So what the format wants of it is put away when it begins
-//! ([`LogLine`]), as it will stand in the line, with the text around it; everything else is known at the end ([`LogRecord`]).
-//! No value of a request is ever turned into text that is not written.
+//! The head of a request is no longer available when the request ends. The values that the format
+//! needs are therefore saved when the request starts ([`LogLine`]), already formatted and with the
+//! text around them; all other values are available at the end ([`LogRecord`]). No value is
+//! formatted that the format does not contain.
 
 mod compile;
 mod head;
@@ -25,46 +26,48 @@ pub use record::{LogRecord, UpstreamAttempt};
 use head::{HeadValue, field};
 use values::Values;
 
-/// A format, compiled.
+/// A compiled format.
 #[derive(Debug)]
 pub struct LogFormat {
-    /// Values of request heads with the text around them, each run up to the next value that is not of a head.
+    /// Values of request heads with the text around them. Each run ends at the next value from
+    /// elsewhere.
     runs: Box<[Box<[Piece]>]>,
-    /// The line up to its last value that is not of a head: each with what stands before it.
+    /// The line up to its last value that is not from the head: each such value and the part before
+    /// it.
     steps: Box<[(Before, Value)]>,
-    /// What stands behind that, with the newline.
+    /// The part after the last step, including the newline.
     end: Before,
     escape: LogEscape,
     wants_response: bool,
 }
 
-/// A piece of a run: text, or a value of the head.
+/// A part of a run: text, or a value of the head.
 #[derive(Debug)]
 enum Piece {
     Text(Box<[u8]>),
     Value(HeadValue),
 }
 
-/// What stands before a value.
+/// The part before a value.
 #[derive(Debug)]
 enum Before {
     Text(Box<[u8]>),
-    /// The next run of what was put away of the head.
+    /// The next saved run of head values.
     Head,
 }
 
-/// What is not of the head of the request.
+/// A value that is not from the head of the request.
 #[derive(Debug)]
 enum Value {
-    /// Put away when the response has come.
+    /// Saved when the response of the endpoint has arrived.
     Upstream(HeaderName),
-    /// Put away when the response goes.
+    /// Saved when the response is sent to the client.
     Sent(HeaderName),
-    /// Known at the end.
+    /// Available when the request ends.
     Fact(LogVariable),
 }
 
-/// What is put away for the line of a request.
+/// Saved values for the line of a request.
 #[derive(Debug, Default)]
 pub struct LogLine {
     head: Values,
@@ -78,17 +81,18 @@ struct ResponseValues {
 }
 
 impl LogFormat {
-    /// Whether it says anything of response heads, which its lines are to be shown then.
+    /// Returns whether the format contains fields of response heads, which must be saved for its
+    /// lines then.
     pub fn wants_response(&self) -> bool {
         self.wants_response
     }
 
-    /// Begins the line of a request that was read.
+    /// Starts the line of a request that was read.
     pub fn request<F: Fields>(&self, logged: &LoggedHead<'_, F>) -> LogLine {
         self.begin(|value, out| value.write(logged, self.escape, out))
     }
 
-    /// Begins the line of a request of which no more than its first line, or a part of that, was read.
+    /// Starts the line of a request of which at most the request line was read.
     pub fn refused(&self, request_line: &[u8]) -> LogLine {
         self.begin(|value, out| match value {
             HeadValue::Request => {
@@ -114,7 +118,7 @@ impl LogFormat {
         line
     }
 
-    /// Puts away what the format wants of a response as its endpoint has sent it.
+    /// Saves the required fields of a response as the endpoint sent it.
     pub fn upstream(&self, line: &mut LogLine, fields: &impl Fields) {
         let values = &mut line.response.get_or_insert_default().upstream;
         values.clear();
@@ -125,7 +129,7 @@ impl LogFormat {
         }
     }
 
-    /// Puts away what it wants of a response as the client gets it.
+    /// Saves the required fields of a response as the client receives it.
     pub fn sent(&self, line: &mut LogLine, fields: &impl Fields) {
         let values = &mut line.response.get_or_insert_default().sent;
         values.clear();
@@ -136,7 +140,7 @@ impl LogFormat {
         }
     }
 
-    /// Writes a line, its newline included.
+    /// Writes the line, including its newline.
     pub fn write(&self, line: &LogLine, record: &LogRecord<'_>, out: &mut Vec<u8>) {
         let response = line.response.as_deref();
         let mut head = line.head.iter();
@@ -160,7 +164,7 @@ impl LogFormat {
         self.end.write(&mut head, out);
     }
 
-    /// Stands for what there is not.
+    /// Writes the placeholder for a missing value: a hyphen, or nothing in JSON.
     fn or_nothing(&self, written: Option<()>, out: &mut Vec<u8>) {
         if written.is_none() && self.escape == LogEscape::Hex {
             out.push(b'-');
@@ -183,7 +187,7 @@ impl Before {
     }
 }
 
-/// Adds text, of which most is a blank or nothing: no call for that.
+/// Appends text. Most texts are empty or a single blank, and need no call.
 fn push(out: &mut Vec<u8>, text: &[u8]) {
     match text {
         [] => {}

@@ -1,4 +1,4 @@
-//! How much of the memory for bodies and heads is in use, as counted where it is given out.
+//! Use of the memory budget for bodies and heads, as counted by the budget itself.
 
 use prometheus::core::Collector;
 use prometheus::proto::MetricFamily;
@@ -6,16 +6,16 @@ use prometheus::{IntCounter, IntGauge};
 
 use super::error::TelemetryError;
 
-/// Memory for bodies and heads in flight (`body-memory-budget`).
+/// Use of the memory for bodies and heads in flight (`body-memory-budget`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MemoryUse {
-    /// Bytes that workers have taken.
+    /// Bytes reserved by workers.
     pub taken: usize,
-    /// Bytes that there are.
+    /// Size of the budget in bytes.
     pub limit: usize,
-    /// How often somebody had to wait for some.
+    /// Number of reservations that had to wait.
     pub waits: u64,
-    /// How often somebody could have none, and did without.
+    /// Number of reservations that were refused.
     pub refusals: u64,
 }
 

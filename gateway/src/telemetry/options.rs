@@ -1,23 +1,24 @@
-//! How metrics are kept: what the reference's command line says about them, and the labels every series has.
+//! Settings of the metrics: the flags of the reference and the labels that all series have.
 
-/// Settings of [`Telemetry`](super::Telemetry). [`Options::default`] is ingress-nginx's default of each flag.
+/// Settings of [`Telemetry`](super::Telemetry). [`Options::default`] has the defaults of
+/// ingress-nginx.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Options {
-    /// Keep the request metrics (`--enable-metrics`).
+    /// Enables the request metrics (`--enable-metrics`).
     pub enable_metrics: bool,
-    /// Give them a `host` label (`--metrics-per-host`).
+    /// Adds a `host` label to them (`--metrics-per-host`).
     pub per_host: bool,
-    /// Also record requests for hosts that no Ingress names (`--metrics-per-undefined-host`).
+    /// Also records requests for hosts without an Ingress (`--metrics-per-undefined-host`).
     pub per_undefined_host: bool,
-    /// `2xx` in place of `200` in the `status` label (`--report-status-classes`).
+    /// Reports the `status` label as `2xx` instead of `200` (`--report-status-classes`).
     pub status_classes: bool,
-    /// Request metrics that are not kept, with or without prefix (`--exclude-socket-metrics`).
+    /// Names of disabled request metrics, with or without prefix (`--exclude-socket-metrics`).
     pub exclude: Vec<String>,
-    /// Upper bounds of the histograms of seconds (`--time-buckets`).
+    /// Upper bounds of the duration histograms in seconds (`--time-buckets`).
     pub time_buckets: Vec<f64>,
-    /// Upper bounds of the histograms of request and response bytes (`--length-buckets`).
+    /// Upper bounds of the request and response size histograms in bytes (`--length-buckets`).
     pub length_buckets: Vec<f64>,
-    /// Upper bounds of the deprecated histogram `bytes_sent` (`--size-buckets`).
+    /// Upper bounds of the deprecated histogram `bytes_sent` in bytes (`--size-buckets`).
     pub size_buckets: Vec<f64>,
     /// The `controller_namespace` label (`POD_NAMESPACE`).
     pub controller_namespace: String,
@@ -29,7 +30,7 @@ pub struct Options {
     pub release: String,
     /// The commit, for `build_info`.
     pub build: String,
-    /// Where the source is, for `build_info`.
+    /// The URL of the source repository, for `build_info`.
     pub repository: String,
 }
 

@@ -1,5 +1,5 @@
-//! `orphan_ingress`: Ingresses with a backend that answers nobody, made at the scrape from what is in force, so that there is
-//! no series to forget when one is mended.
+//! `orphan_ingress`: Ingresses with a backend that cannot serve requests. Computed at each scrape
+//! from the current configuration, so no series outlives its fault.
 
 use std::collections::BTreeSet;
 
@@ -11,7 +11,7 @@ use sluice_config::{Action, Backend, EndpointSetKey};
 use super::options::Options;
 use crate::configuration::Configuration;
 
-/// An Ingress and what one of its backends lacks.
+/// An Ingress and the missing part of one of its backends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Orphan<'a> {
     pub(super) namespace: &'a str,
@@ -19,7 +19,7 @@ pub(crate) struct Orphan<'a> {
     pub(super) lack: &'static str,
 }
 
-/// Those in force, each once for each thing that is missing.
+/// Returns the orphaned Ingresses, once for each kind of missing part.
 pub(crate) fn of<'a>(
     configuration: &'a Configuration,
     is_empty: impl Fn(&EndpointSetKey) -> bool,

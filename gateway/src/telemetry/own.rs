@@ -1,4 +1,4 @@
-//! Sluice's own metrics, prefix `sluice_`.
+//! Sluice's own metrics, with the prefix `sluice_`.
 
 use prometheus::{
     Histogram, HistogramOpts, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry,
@@ -8,7 +8,7 @@ use sluice_config::{Problem, Severity};
 
 use super::error::TelemetryError;
 
-/// Copies of requests, by what became of them.
+/// Copies of requests by result.
 #[derive(Debug)]
 pub(super) struct Mirrored {
     pub(super) answered: IntCounter,
@@ -16,7 +16,7 @@ pub(super) struct Mirrored {
     pub(super) dropped: IntCounter,
 }
 
-/// Meters that have no counterpart in the reference.
+/// Metrics without a counterpart in the reference.
 #[derive(Debug)]
 pub(super) struct Own {
     pub(super) apply: Histogram,
@@ -115,14 +115,14 @@ impl Own {
         registry.register(Box::new(this.problems.clone()))?;
         registry.register(Box::new(this.problem_codes.clone()))?;
         registry.register(Box::new(this.skipped.clone()))?;
-        // One that is 0 can be told from one that is not there.
+        // A series with value 0 differs from a missing one.
         for severity in Severity::ALL {
             this.problems.with_label_values(&[severity.as_str()]).set(0);
         }
         Ok(this)
     }
 
-    /// The gauges that count a problem.
+    /// Returns the gauges that count a problem.
     pub(super) fn problems_of(&self, problem: &Problem) -> [IntGauge; 2] {
         let Problem { severity, code, .. } = problem;
         let labels = [severity.as_str(), code.class().as_str(), code.as_str()];

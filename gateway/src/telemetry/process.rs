@@ -1,5 +1,5 @@
-//! What the process itself uses, under the names the reference has for nginx's processes and the usual
-//! `process_*`.
+//! Resource usage of the process, under the reference's names for nginx processes and the usual
+//! `process_*` names.
 
 use prometheus::core::{Collector, Desc};
 use prometheus::process_collector::ProcessCollector;
@@ -63,7 +63,7 @@ impl Collector for ReferenceProcess {
                 _ => (),
             }
         }
-        // Not there on a kernel without I/O accounting: both stay 0.
+        // The file is absent on kernels without I/O accounting; both counters then remain 0.
         for line in std::fs::read_to_string("/proc/self/io").unwrap_or_default().lines() {
             let Some((name, value)) = line.split_once(": ") else { continue };
             let counter = match name {

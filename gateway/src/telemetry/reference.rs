@@ -31,7 +31,7 @@ The chart creates a ServiceMonitor, alerts and a dashboard (`controller.metrics`
 [charts/sluice/README.md](../charts/sluice/README.md)); the alerts are in `charts/sluice/files/rules.yaml`.
 ";
 
-/// The parts of the document, by the beginning of names; requests come with a flag.
+/// The sections of the document with the name prefix of their metrics; requests depend on a flag.
 const PARTS: [(&str, &str); 4] = [
     (
         "Requests",
@@ -44,7 +44,7 @@ const PARTS: [(&str, &str); 4] = [
     ("The process", "These have the names that Prometheus' own clients use."),
 ];
 
-/// One metric of the page.
+/// A metric of the page.
 #[derive(Default)]
 struct Metric {
     kind: String,
@@ -52,7 +52,7 @@ struct Metric {
     labels: BTreeSet<String>,
 }
 
-/// The page with every series on it; `requests` says whether with those of requests.
+/// Returns the metrics of a page with all series. `requests` enables those of requests.
 fn page(requests: bool) -> BTreeMap<String, Metric> {
     let telemetry =
         Telemetry::new(Options { enable_metrics: requests, ..Options::default() }, AccessLog::none());
@@ -110,7 +110,7 @@ fn page(requests: bool) -> BTreeMap<String, Metric> {
     read(&text)
 }
 
-/// The metrics of a page of text.
+/// Parses the metrics of a page.
 fn read(text: &str) -> BTreeMap<String, Metric> {
     let mut all: BTreeMap<String, Metric> = BTreeMap::new();
     for line in text.lines() {
@@ -167,7 +167,7 @@ fn the_document_is_that_of_the_page() {
     assert!(written == text, "docs/metrics.md is not what the page says; run the tests with WRITE_DOCS=1");
 }
 
-/// A metric that this test does not bring to show itself would be missing from the document.
+/// The document would lack a metric that this test does not produce.
 #[test]
 fn every_metric_of_the_sources_is_on_the_page() {
     let page = page(true);

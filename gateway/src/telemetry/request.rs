@@ -1,15 +1,17 @@
-//! The reference's request metrics, without a label, a lock or a hash while a request is recorded.
+//! The request metrics of the reference. Recording a request needs no label, lock or hash.
 //!
-//! All labels but method and status are known when a route is compiled. What a route records into
-//! ([`TargetMeters`]) keeps plain atomics for each (method, status) it has seen ([`series`]), in a small sorted list
-//! that is replaced as a whole when it grows: to record is one search and a few additions. Labels and Prometheus' own
-//! types are made at the scrape ([`collector`]), because kept ones cost some 15 KiB for each (method, status).
+//! All labels except method and status are known when a route is compiled. A route records into a
+//! [`TargetMeters`], which holds plain atomics for each (method, status) that occurred
+//! ([`series`]), in a small sorted list that is replaced as a whole when it grows: recording is one
+//! search and a few additions. Labels and Prometheus' own types are created at the scrape
+//! ([`collector`]), because keeping them would cost about 15 KiB for each (method, status).
 //!
-//! Routes with equal labels share one `TargetMeters`, a new version of a route takes over the one of the old
-//! version, and when the last is dropped its figures go with it. So a counter survives every change of its
-//! Ingress but its end. There is one for every backend of a route, most of which never see a request: so they
-//! share the texts of the configuration, and their list is the empty one of all until there is something in it. That of
-//! answers that no backend has a part in is made with the first of them.
+//! Routes with equal labels share one `TargetMeters`, and a new version of a route takes over that
+//! of the old version. A counter thus survives changes of its Ingress, and is removed with the last
+//! route that uses it. There is one `TargetMeters` for each backend of a route, most of which never
+//! receive a request. They therefore share the strings of the configuration, and one common empty
+//! list until the first request. The one for responses without a backend is created with the first
+//! such response.
 
 mod collector;
 mod family;
@@ -39,12 +41,12 @@ use target::Cells;
 pub use series::Sample;
 pub use target::{TargetLabels, TargetMeters};
 
-/// Hosts without an Ingress that get series of their own; more are put together under `_`, because the
-/// names come from clients. Each may have some 15 KiB of series for each method on the page.
+/// Maximum number of hosts without an Ingress that have series of their own; the others share `_`,
+/// because clients choose these names. Each series costs about 15 KiB on the page per method.
 const UNDEFINED_HOSTS: usize = 200;
-/// Bytes of such a name: more than a name in the DNS has (RFC 1035 §3.1) is none.
+/// Maximum length of such a name in bytes: the maximum of DNS (RFC 1035 §3.1).
 const NAME: usize = 253;
-/// What all other hosts are put together under.
+/// Label of all other hosts.
 const OTHERS: &str = "_";
 
 /// All request metrics.
@@ -62,7 +64,10 @@ pub struct RequestMeters {
 type Targets = HashMap<Arc<TargetLabels>, Weak<TargetMeters>>;
 
 impl RequestMeters {
-    /// Registers the metrics. Fails on buckets that do not rise and on two metrics of one name.
+    /// Registers the metrics.
+    ///
+    /// # Errors
+    /// The bounds of a histogram are not ascending, or two metrics have the same name.
     pub fn new(options: &Options, registry: &Registry) -> Result<Arc<Self>, TelemetryError> {
         let meters = Arc::new(Self {
             families: Families::new(options)?,
@@ -78,7 +83,7 @@ impl RequestMeters {
         Ok(meters)
     }
 
-    /// The meters of a target, shared by all that have its labels.
+    /// Returns the meters of a target. Targets with equal labels share them.
     pub fn target(self: &Arc<Self>, mut labels: TargetLabels) -> Arc<TargetMeters> {
         self.fit(&mut labels);
         let mut targets = self.lock();
@@ -91,7 +96,7 @@ impl RequestMeters {
         target
     }
 
-    /// The meters of a target, if it has any.
+    /// Returns the meters of a target, if they exist.
     pub fn known_target(&self, mut labels: TargetLabels) -> Option<Arc<TargetMeters>> {
         self.fit(&mut labels);
         self.lock().get(&labels)?.upgrade()
@@ -109,7 +114,7 @@ impl RequestMeters {
         }
     }
 
-    /// The meters of a host that no Ingress names; `None` unless they are asked for.
+    /// Returns the meters of a host without an Ingress; `None` if they are disabled.
     pub fn undefined_host(self: &Arc<Self>, host: &str) -> Option<Arc<TargetMeters>> {
         if !(self.per_undefined_host && self.per_host) {
             return None;
@@ -126,7 +131,8 @@ impl RequestMeters {
         let target = self.target(TargetLabels { host: host.into(), ..TargetLabels::default() });
         self.undefined.rcu(|known| {
             let mut known = HashMap::clone(known);
-            // Another worker may have filled it since; what is not kept here goes with its request.
+            // Another worker may have filled the map meanwhile; meters that are not stored are
+            // dropped with their request.
             if known.len() < UNDEFINED_HOSTS || host == OTHERS {
                 known.insert(host.to_owned(), target.clone());
             }
@@ -135,23 +141,24 @@ impl RequestMeters {
         Some(target)
     }
 
-    /// All targets there are.
+    /// Returns all targets.
     fn targets(&self) -> Vec<Arc<TargetMeters>> {
-        // They are let go after the lock: the last reference to one takes it itself.
+        // The returned targets must be dropped after the lock is released: dropping the last
+        // reference takes this lock.
         self.lock().values().filter_map(Weak::upgrade).collect()
     }
 
-    /// Forgets a target whose last reference has gone.
+    /// Removes a target after its last reference was dropped.
     fn forget(&self, labels: &Arc<TargetLabels>) {
         let mut targets = self.lock();
-        // A successor with the same labels may have been made since.
+        // A successor with the same labels may exist already.
         if targets.get(labels).is_some_and(|target| target.strong_count() == 0) {
             targets.remove(labels);
         }
     }
 
     fn lock(&self) -> MutexGuard<'_, Targets> {
-        // The map is whole after every statement: a panic elsewhere leaves nothing half done.
+        // Poisoning can be ignored: the map is consistent after each statement.
         self.targets.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

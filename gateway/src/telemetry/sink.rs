@@ -1,8 +1,10 @@
-//! Where the lines of the access log end up: standard output, a file, a syslog server. Used by the thread of the log alone.
+//! The output of the access log: standard output, a file or a syslog server. Only the thread of the
+//! log uses it.
 //!
-//! What cannot be opened is tried again each second; until then lines go to standard output, so that none is lost and the
-//! container's log has them. A line that could not be written is counted, and a piece of one that was is ended before the
-//! next: a full disk leaves no torn line in the middle of a file.
+//! An output that cannot be opened is retried every second. Until then, lines go to standard
+//! output, so that none is lost and the container's log has them. Lines that could not be written
+//! are counted, and a partially written line is ended before the next one: a full disk leaves no
+//! two lines joined in a file.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
@@ -15,28 +17,28 @@ use sluice_config::LogOutput;
 use super::clock;
 use super::log_format::hostname;
 
-/// Between two attempts to open what could not be opened.
+/// Interval between two attempts to open the output.
 const AGAIN: Duration = Duration::from_secs(1);
-/// Bytes of one message to a syslog server: what fits in a datagram.
+/// Maximum size of a syslog message in bytes, which must fit a datagram.
 const LONGEST_MESSAGE: usize = 8 * 1024;
 
-/// Why lines go to standard output and not where they should.
+/// Reason why lines go to standard output instead of the configured output.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LogFault {
-    /// Where they should go.
+    /// The configured output.
     pub place: String,
-    /// What is wrong there.
+    /// The error of that output.
     pub reason: String,
 }
 
-/// The end of the log.
+/// The output of the log.
 pub(super) struct Sink {
     standard: Box<dyn Write + Send>,
     wanted: LogOutput,
     place: Destination,
-    /// When it is opened again, where it could not be.
+    /// Time of the next attempt to open the output, if the last one failed.
     again: Option<Instant>,
-    /// The last write ended in the middle of a line.
+    /// Whether the last write ended within a line.
     torn: bool,
 }
 
@@ -48,7 +50,8 @@ enum Destination {
 }
 
 impl Sink {
-    /// Lines go here until [`turn_to`](Self::turn_to) says otherwise, and whenever that cannot be done.
+    /// Creates a sink that writes to `standard` until [`turn_to`](Self::turn_to) selects another
+    /// output, and whenever that output cannot be opened.
     pub(super) fn new(standard: impl Write + Send + 'static) -> Self {
         Self {
             standard: Box::new(standard),
@@ -59,19 +62,19 @@ impl Sink {
         }
     }
 
-    /// From now on lines go there.
+    /// Changes the output.
     ///
     /// # Errors
-    /// It cannot be opened; it is tried again.
+    /// The output cannot be opened; it will be retried.
     pub(super) fn turn_to(&mut self, wanted: LogOutput) -> Result<(), LogFault> {
         self.wanted = wanted;
         self.open()
     }
 
-    /// Opens it again: somebody has renamed the file, to keep it or to throw it away.
+    /// Reopens the output, after log rotation renamed or removed the file.
     ///
     /// # Errors
-    /// As of [`turn_to`](Self::turn_to).
+    /// Same as [`turn_to`](Self::turn_to).
     pub(super) fn open(&mut self) -> Result<(), LogFault> {
         self.torn = false;
         let (place, result) = match Destination::open(&self.wanted) {
@@ -83,12 +86,12 @@ impl Sink {
         result
     }
 
-    /// How long until it is to be opened again.
+    /// Returns the time until the output must be reopened.
     pub(super) fn due(&self) -> Option<Duration> {
         self.again.map(|again| again.saturating_duration_since(Instant::now()))
     }
 
-    /// Writes whole lines; gives how many of them were lost.
+    /// Writes whole lines and returns how many of them were lost.
     pub(super) fn write(&mut self, lines: &[u8], count: u64) -> u64 {
         let written = match &mut self.place {
             Destination::Standard => put(&mut self.standard, lines, &mut self.torn),
@@ -98,7 +101,8 @@ impl Sink {
         };
         match written == lines.len() {
             true => 0,
-            // Lines within the format are no lines of the log; then this is the best that can be said.
+            // The format itself can contain newlines, so the number of lost lines is an estimate
+            // between 1 and `count`.
             false => newlines(&lines[written..]).clamp(1, count.max(1)),
         }
     }
@@ -141,7 +145,7 @@ impl Destination {
     }
 }
 
-/// Writes as much as can be, and gives how much of it that was.
+/// Writes as many bytes as possible and returns their number.
 fn put(to: &mut impl Write, lines: &[u8], torn: &mut bool) -> usize {
     if *torn && to.write_all(b"\n").is_err() {
         return 0;
@@ -164,7 +168,8 @@ fn put(to: &mut impl Write, lines: &[u8], torn: &mut bool) -> usize {
     }
 }
 
-/// Sends each line as a message: facility local7, severity info, and a tag, as nginx does. Gives how many were lost.
+/// Sends each line as a message with facility local7, severity info and a tag, as nginx does.
+/// Returns the number of lost messages.
 fn send(socket: &UdpSocket, machine: &str, lines: &[u8]) -> u64 {
     const PRIORITY: &[u8] = b"<190>";
     let mut lost = 0;
@@ -194,7 +199,7 @@ mod tests {
 
     use super::*;
 
-    /// Takes so many bytes, then nothing.
+    /// Accepts a limited number of bytes.
     #[derive(Clone)]
     struct Disk(Arc<Mutex<(Vec<u8>, usize)>>);
 
@@ -242,7 +247,7 @@ mod tests {
         sink.write(b"three\n", 1);
         assert_eq!(fs::read(&moved).unwrap(), b"one\ntwo\n");
         assert_eq!(fs::read(&path).unwrap(), b"three\n");
-        // Where there can be none, lines go to standard output.
+        // Lines go to standard output if the output cannot be opened.
         let nowhere = folder.path().join("none/access.log");
         let fault = sink.turn_to(LogOutput::File(nowhere.to_str().unwrap().into())).unwrap_err();
         assert!(fault.place.ends_with("none/access.log") && sink.due().is_some(), "{fault:?}");

@@ -1,4 +1,5 @@
-//! Whether the source of the configuration is reached. There only where that is a question: a folder is.
+//! Connection to the source of the configuration. Only exported for remote sources; a folder is
+//! always available.
 
 use std::fmt;
 use std::sync::OnceLock;
@@ -10,25 +11,25 @@ use prometheus::{Gauge, IntGauge};
 
 use super::error::TelemetryError;
 
-/// Whether the source is reached.
+/// State of the connection to the source.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SourceContact {
-    /// For how long it has not answered; zero while it does.
+    /// How long the source has not responded; zero while it responds.
     pub away: Duration,
-    /// When it last answered, in Unix seconds; 0 before the first time. A source that has nothing to say
-    /// answers about once a minute.
+    /// Time of the last response in Unix seconds; 0 before the first one. A source without changes
+    /// responds about once per minute.
     pub last_answer: i64,
 }
 
 type Ask = Box<dyn Fn() -> SourceContact + Send + Sync>;
 
-/// The meters.
+/// The metrics of the source.
 #[derive(Default)]
 pub(super) struct SourceMeters(OnceLock<Ask>);
 
 impl SourceMeters {
     pub(super) fn watch(&self, ask: Ask) {
-        // A second source would be a mistake of the program; the first one stays.
+        // A second source would be an error of the program; the first one is kept.
         let _ = self.0.set(ask);
     }
 

@@ -1,4 +1,4 @@
-//! Whether an endpoint is who it has to be: `proxy-ssl-verify`.
+//! Verification of endpoint certificates: `proxy-ssl-verify`.
 
 use std::sync::Arc;
 
@@ -10,12 +10,12 @@ use webpki::{EndEntityCert, KeyUsage, VerifiedPath};
 
 use crate::tls::provider;
 
-/// Takes certificates that one of these authorities has signed, or somebody whom it has, and that are for the name that
-/// is wanted. webpki verifies chains; rustls' verifier knows no limit of their length, which is why this is not that one.
+/// Accepts certificates for the expected name whose chain ends at one of the authorities. Uses
+/// webpki directly, because the verifier of rustls cannot limit the length of a chain.
 #[derive(Debug)]
 pub(super) struct Verifier {
     anchors: Arc<[TrustAnchor<'static>]>,
-    /// Intermediate certificates that there may be.
+    /// Maximum number of intermediate certificates.
     depth: u32,
 }
 
@@ -98,7 +98,7 @@ mod tests {
         end_entity: CertificateDer<'static>,
     }
 
-    /// A certificate for `shop.example` with so many others between it and its authority.
+    /// Returns a certificate for `shop.example` with `between` intermediates below its authority.
     fn chain(between: usize) -> Chain {
         let authority = |name: &str| {
             let mut params = CertificateParams::new(Vec::new()).unwrap();

@@ -1,4 +1,5 @@
-//! How a format is compiled: which values are put away of the head of a request, and what stands between the others.
+//! Compilation of a format: separates the values of the request head, which must be saved, from the
+//! other values and the text.
 
 use std::{fs, mem};
 
@@ -8,11 +9,11 @@ use sluice_config::{LogPiece, LogVariable};
 use super::head::HeadValue;
 use super::{Before, LogFormat, Piece, Value};
 
-/// Where the value of a variable is from.
+/// Origin of the value of a variable.
 enum Source {
     Head(HeadValue),
     Later(Value),
-    /// It is the same in all lines.
+    /// A value that is the same in all lines.
     Constant(String),
 }
 
@@ -67,7 +68,7 @@ impl PendingPieces {
         }
     }
 
-    /// Ends it. One with values of the head goes to the others.
+    /// Ends the pending pieces. If they contain values of the head, adds them to `runs`.
     fn take(&mut self, runs: &mut Vec<Box<[Piece]>>) -> Before {
         if self.pieces.is_empty() {
             return Before::Text(mem::take(&mut self.text).into());
@@ -80,7 +81,8 @@ impl PendingPieces {
 
 impl Source {
     fn of(variable: &LogVariable) -> Self {
-        // Translation passes on whatever has a prefix of fields: what is no name of one has no value.
+        // Translation accepts any name with the prefix of a field; a name that no field can have
+        // has no value.
         let name = |text: &str| text.parse().unwrap_or(HeaderName::from_static("x-none"));
         Self::Head(match variable {
             LogVariable::Args => HeadValue::Args,
@@ -102,7 +104,7 @@ impl Source {
     }
 }
 
-/// The name of this machine, as far as it has one.
+/// Returns the host name of this machine, or `localhost`.
 pub(crate) fn hostname() -> String {
     let name = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     let name = name.trim();

@@ -1,4 +1,4 @@
-//! What a line says of the head of its request.
+//! Values of the log format that come from the head of a request.
 
 use http::header::HeaderName;
 use sluice_config::LogEscape;
@@ -9,7 +9,7 @@ use crate::message::fields::Fields;
 use crate::message::parts;
 use crate::message::request_head::RequestHead;
 
-/// What the head of a request says.
+/// A value from the head of a request.
 #[derive(Debug)]
 pub(super) enum HeadValue {
     Args,
@@ -24,19 +24,19 @@ pub(super) enum HeadValue {
     Argument(Box<str>),
 }
 
-/// The head of a request, as the log looks at it.
+/// The head of a request, with derived values for the log.
 #[derive(Clone, Copy, Debug)]
 pub struct LoggedHead<'a, F> {
     /// The head.
     pub head: &'a RequestHead<'a, F>,
-    /// Its path, normalised, where it has one.
+    /// The normalised path, if there is one.
     pub path: Option<&'a str>,
-    /// The scheme that the client used, as far as that is believed.
+    /// The scheme that the client used, from trusted fields or the connection.
     pub access_scheme: &'a [u8],
 }
 
 impl HeadValue {
-    /// Writes it; `None` where there is none.
+    /// Appends the value; `None` if the request has none.
     pub(super) fn write<F: Fields>(
         &self,
         logged: &LoggedHead<'_, F>,

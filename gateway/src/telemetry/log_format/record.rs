@@ -1,4 +1,4 @@
-//! What is known of a request when it has ended, and how it is written.
+//! Data of a finished request, and the formatting of its values.
 
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
@@ -37,11 +37,11 @@ pub struct LogRecord<'a> {
     pub client: IpAddr,
     /// `$connection_requests`.
     pub requests: u32,
-    /// `$request_method`; `None` where no head could be read.
+    /// `$request_method`; `None` if no head could be read.
     pub method: Option<&'a Method>,
     /// `$server_protocol`.
     pub version: Version,
-    /// Host and port that the request was for.
+    /// Host and port of the request.
     pub authority: &'a str,
     /// `$status`.
     pub status: u16,
@@ -63,16 +63,16 @@ pub struct LogRecord<'a> {
     pub attempts: &'a [UpstreamAttempt],
     /// `$req_id`.
     pub request_id: &'a [u8],
-    /// The rule.
+    /// The rule that matched.
     pub origin: Option<&'a Origin>,
     /// `$server_name`.
     pub server_name: &'a str,
-    /// The Service that the request was for.
+    /// The Service of the rule.
     pub service: Option<&'a ServiceRef>,
 }
 
 impl<'a> LogRecord<'a> {
-    /// What is known when a request begins of which nothing but its connection is known.
+    /// Returns the record of a request of which only the connection is known.
     pub fn at_start(connection: &'a ConnectionInfo) -> Self {
         Self {
             connection,
@@ -97,12 +97,12 @@ impl<'a> LogRecord<'a> {
         }
     }
 
-    /// Writes one of them, or nothing where there is none.
+    /// Appends a value, or nothing if there is none.
     pub fn fill(&self, variable: &LogVariable, mode: LogEscape, out: &mut Vec<u8>) {
         let _ = self.write(variable, mode, out);
     }
 
-    /// Writes one of them; `None` where there is none.
+    /// Appends a value; `None` if there is none.
     pub(super) fn write(&self, variable: &LogVariable, mode: LogEscape, out: &mut Vec<u8>) -> Option<()> {
         let tls = || self.connection.tls.as_ref();
         let proxied = || self.connection.proxied.as_deref();
@@ -143,7 +143,7 @@ impl<'a> LogRecord<'a> {
             LogVariable::ProxyUpstreamName => name(mode, self.upstream, out),
             LogVariable::RealIpRemoteAddr => escape::ip(out, self.connection.peer.ip().to_canonical()),
             LogVariable::RealIpRemotePort => number(out, self.connection.peer.port().into()),
-            // Nearly always the connection has it as text.
+            // The common case: the connection holds the address as text.
             LogVariable::RemoteAddr if self.client == self.connection.nearest() => {
                 out.extend_from_slice(self.connection.texts.nearest.as_bytes());
             }
@@ -193,7 +193,7 @@ impl<'a> LogRecord<'a> {
                     None => out.push(b'-'),
                 });
             }
-            // The others are no facts: `compile` has them elsewhere.
+            // The other variables are not part of the record; `compile` handles them.
             _ => return None,
         }
         Some(())
@@ -210,7 +210,7 @@ impl<'a> LogRecord<'a> {
     }
 }
 
-/// A name that [`log_name`](escape::log_name) has made.
+/// Appends a name that [`log_name`](escape::log_name) has escaped.
 fn name(mode: LogEscape, name: &str, out: &mut Vec<u8>) {
     match mode {
         LogEscape::Json => escape(mode, name.as_bytes(), out),

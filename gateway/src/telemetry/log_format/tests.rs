@@ -8,7 +8,7 @@ use crate::connection_info::{ConnectionInfo, ProxiedAddresses, Texts, TlsInfo};
 use crate::message::request_head::RequestHead;
 use crate::pipeline::tests::fixture;
 
-/// One variable between brackets.
+/// Returns a format of one variable between brackets.
 fn of(variable: LogVariable, escape: LogEscape) -> LogFormat {
     let text = |text: &str| LogPiece::Text(text.into());
     let pieces = [text("<"), LogPiece::Variable(variable), text(">")].into();
@@ -35,7 +35,7 @@ fn connection(https: bool) -> ConnectionInfo {
     fixture::connection_from("192.0.2.7:5000", https)
 }
 
-/// What is known of a request that nothing has become of.
+/// Returns the record of a request that was refused.
 fn refused(connection: &ConnectionInfo) -> LogRecord<'_> {
     LogRecord {
         connection,
@@ -264,7 +264,7 @@ fn every_variable_is_written() {
             assert_eq!(str::from_utf8(&out).unwrap(), format!("<{text}>\n"), "${name}");
         }
     }
-    // What is not the same every time.
+    // Values that differ from run to run.
     for (name, pattern) in [
         ("connection_time", r"^\d+\.\d{3}$"),
         ("hostname", r"^\S+$"),

@@ -1,15 +1,15 @@
-//! Values that are put away for a line until it is written.
+//! Saved values of a line that is not written yet.
 
 use smallvec::SmallVec;
 
-/// Bytes that most heads leave in a line.
+/// Initial capacity in bytes, which suffices for most lines.
 const USUAL: usize = 256;
 
-/// Values one behind the other, in the order of the format.
+/// Concatenated values in the order of the format.
 #[derive(Debug, Default)]
 pub(super) struct Values {
     bytes: Vec<u8>,
-    /// Where each ends. A head is far smaller than 4 GiB.
+    /// End offset of each value. A head is far smaller than 4 GiB.
     ends: SmallVec<[u32; 4]>,
 }
 
@@ -27,7 +27,7 @@ impl Values {
         self.ends.push(u32::try_from(self.bytes.len()).unwrap_or(u32::MAX));
     }
 
-    /// In the order in which they were put away.
+    /// Returns the values in the order in which they were saved.
     pub(super) fn iter(&self) -> impl Iterator<Item = &[u8]> {
         let mut start = 0;
         self.ends.iter().map(move |end| {

@@ -1,4 +1,4 @@
-//! The request metrics in Prometheus' types, made from the figures of all targets at each scrape.
+//! Converts the figures of all targets into Prometheus' types at each scrape.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use super::own::Own;
 use super::target::{Cell, TargetLabels};
 use crate::telemetry::options::Options;
 
-/// Shows [`RequestMeters`] at a scrape.
+/// Exports [`RequestMeters`] at a scrape.
 pub(super) struct RequestCollector {
     meters: Arc<RequestMeters>,
     namespace: String,
@@ -29,7 +29,7 @@ impl RequestCollector {
         }
     }
 
-    /// The labels of a cell, in the order of their names, which is how the library prints them.
+    /// Returns the labels of a cell, sorted by name, which is the order in which they are printed.
     fn labels(&self, target: &TargetLabels, cell: Cell) -> Vec<LabelPair> {
         let status = match self.meters.status_classes {
             true => format!("{}xx", cell.status / 100),

@@ -1,4 +1,4 @@
-//! Which request metrics there are, by the reference's names, and their buckets.
+//! The request metrics with the names of the reference, and their buckets.
 
 use prometheus::core::{Collector, Desc, Describer};
 use prometheus::{Histogram, HistogramOpts};
@@ -7,10 +7,10 @@ use super::histogram::Bounds;
 use crate::telemetry::error::TelemetryError;
 use crate::telemetry::options::Options;
 
-/// The labels whose values differ from request to request or target to target; `host` comes with `per_host`.
+/// Labels whose values differ between requests or targets; `host` is added with `per_host`.
 const LABELS: [&str; 7] = ["status", "method", "path", "namespace", "ingress", "service", "canary"];
 
-/// A metric of requests.
+/// A request metric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Family {
     Requests,
@@ -23,16 +23,16 @@ pub(super) enum Family {
     BytesSent,
 }
 
-/// The metrics that are kept and the bounds of their histograms.
+/// The enabled metrics and the bounds of their histograms.
 #[derive(Debug)]
 pub(super) struct Families {
-    /// With what the registry wants to know of each.
+    /// The metrics with their descriptors for the registry.
     pub(super) kept: Vec<(Family, Desc)>,
-    /// Of all times.
+    /// Bounds of all durations.
     pub(super) times: Bounds,
-    /// Of `request_size` and `response_size`.
+    /// Bounds of `request_size` and `response_size`.
     pub(super) lengths: Bounds,
-    /// Of `bytes_sent`.
+    /// Bounds of `bytes_sent`.
     pub(super) sizes: Bounds,
 }
 
@@ -48,7 +48,7 @@ impl Family {
         Self::BytesSent,
     ];
 
-    /// The reference's name without its prefix, and the help text.
+    /// Returns the reference's name without its prefix, and the help text.
     fn name(self) -> (&'static str, &'static str) {
         match self {
             Self::Requests => ("requests", "Client requests."),
@@ -98,7 +98,8 @@ impl Families {
     }
 }
 
-/// The bounds as the library takes them: rising, the infinite one left out, its default where there are none.
+/// Validates the bounds with the library: ascending, without the infinite one, the library's
+/// default if empty.
 fn bounds(buckets: &[f64]) -> Result<Bounds, TelemetryError> {
     let opts = HistogramOpts::new("bounds", "Of no metric.").buckets(buckets.to_vec());
     let families = Histogram::with_opts(opts)?.collect();

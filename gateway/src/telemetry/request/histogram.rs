@@ -1,32 +1,34 @@
 //! Histograms as rows of atomics.
 //!
-//! There is one count for each bucket and one for what is above the last, none of them cumulative, and their total is
-//! the number of observations: so an observation is one addition, and two with the sum. Prometheus' own histogram keeps
-//! everything twice, to give a snapshot in which sum and counts agree to the last request; here a scrape may see the
-//! count of a request whose sum comes with the next.
+//! A histogram has one count per bucket and one for values above the last bound. The counts are not
+//! cumulative, and their sum is the number of observations, so an observation costs one addition,
+//! or two with the sum of the values. Prometheus' own histogram stores everything twice to produce
+//! snapshots in which sum and counts agree exactly; here, a scrape may include the count of a
+//! request whose sum follows with the next scrape.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 use prometheus::proto::{Bucket, Histogram};
 
-/// The upper bounds of a histogram, rising, without the last, which is infinite.
+/// The ascending upper bounds of a histogram, without the last one, which is infinite.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Bounds(Vec<f64>);
 
-/// How many values were in which bucket.
+/// Number of values per bucket.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Counts<'r>(&'r [AtomicU64]);
 
-/// Counts of times, and their sum.
+/// Counts of durations, and their sum.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Times<'r> {
     counts: Counts<'r>,
-    /// In microseconds: in nanoseconds, ten thousand sockets that stay open would fill it in three weeks.
+    /// In microseconds. In nanoseconds, ten thousand long-lived connections would overflow it in
+    /// three weeks.
     sum: &'r AtomicU64,
 }
 
-/// What is left of a row of atomics, to be shared out.
+/// The rest of a row of atomics that is being divided into parts.
 pub(super) struct Row<'r>(&'r [AtomicU64]);
 
 impl<'r> Row<'r> {
@@ -34,17 +36,17 @@ impl<'r> Row<'r> {
         Self(all)
     }
 
-    /// The next ones, as counts of a histogram with these bounds.
+    /// Takes the next atomics as counts of a histogram with these bounds.
     pub(super) fn counts(&mut self, bounds: &Bounds) -> Counts<'r> {
         Counts(self.next(bounds.buckets()))
     }
 
-    /// The next one, as a sum.
+    /// Takes the next atomic as a sum.
     pub(super) fn sum(&mut self) -> &'r AtomicU64 {
         &self.next(1)[0]
     }
 
-    /// The next ones, as counts and their sum.
+    /// Takes the next atomics as counts and their sum.
     pub(super) fn times(&mut self, bounds: &Bounds) -> Times<'r> {
         Times { counts: self.counts(bounds), sum: self.sum() }
     }
@@ -61,26 +63,26 @@ impl Bounds {
         Self(rising)
     }
 
-    /// How many buckets there are, with the one without an upper bound.
+    /// Returns the number of buckets, including the one without an upper bound.
     pub(super) fn buckets(&self) -> usize {
         self.0.len() + 1
     }
 }
 
 impl Counts<'_> {
-    /// Counts a value. The bounds are those that it was made with, here and below.
+    /// Counts a value. `bounds` must be those that the counts were created with, here and below.
     pub(super) fn add(&self, bounds: &Bounds, value: f64, add: impl Fn(&AtomicU64, u64)) {
         // There are about ten bounds, and most values are below the first few.
         let bucket = bounds.0.iter().position(|bound| value <= *bound).unwrap_or(bounds.0.len());
         add(&self.0[bucket], 1);
     }
 
-    /// How many values there were.
+    /// Returns the number of values.
     pub(super) fn total(&self) -> u64 {
         self.0.iter().map(|count| count.load(Relaxed)).sum()
     }
 
-    /// As Prometheus has it.
+    /// Converts the counts into Prometheus' type.
     pub(super) fn collect(&self, bounds: &Bounds, sum: f64) -> Histogram {
         let mut total = 0;
         let mut buckets = Vec::with_capacity(bounds.0.len());
@@ -110,7 +112,7 @@ impl Times<'_> {
         self.counts.total()
     }
 
-    /// As Prometheus has it, in seconds.
+    /// Converts the counts into Prometheus' type, in seconds.
     pub(super) fn collect(&self, bounds: &Bounds) -> Histogram {
         self.counts.collect(bounds, self.sum.load(Relaxed) as f64 / 1e6)
     }

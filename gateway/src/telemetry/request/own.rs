@@ -1,13 +1,15 @@
-//! The rows of series that a worker records most into, each worker its own.
+//! Rows of frequently used series, one set per worker.
 //!
-//! A row is nine cache lines, so workers that record into one row wait for each other more than for anything else of
-//! a request. But a row for each worker and series would be too much where there are many of both. So a worker has
-//! [`ROWS`] places for rows of its own. A series has one place where it may be, and keeps it as long as it is recorded
-//! more often than others that would like to have it; those are recorded into the row that all share.
+//! A row occupies nine cache lines, so contention between workers that record into the same row
+//! costs more than any other part of a request. But one row per worker and series would need too
+//! much memory. Each worker therefore has [`ROWS`] slots for rows of its own. A series maps to one
+//! slot, and keeps it for as long as it is recorded more often than its competitors, which use the
+//! row shared by all workers.
 //!
-//! What is in a row moves to the shared one when another series gets its place. A scrape must see it in one of them, and
-//! never in both or none, because a counter that falls looks like a restart. So it [keeps](Own::keep) all rows
-//! where they are while it reads. No request waits for that: it uses the shared row meanwhile.
+//! When another series takes over a slot, the row's content moves to the shared row. A scrape must
+//! count it exactly once, because a decreasing counter looks like a restart. It therefore
+//! [keeps](Own::keep) all rows in place while it reads. No request waits for a scrape: it uses the
+//! shared row meanwhile.
 
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
@@ -15,18 +17,19 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use super::family::Families;
 use super::series::{Sample, Series};
 
-/// Rows of a worker. Each is about 650 bytes, once it is needed.
+/// Number of rows of a worker. Each takes about 650 bytes once it is used.
 pub(super) const ROWS: usize = 256;
 
-/// Requests to others that a series which has just got a place can bear before it loses it. To move costs as much as to
-/// record some ten requests, so series that take turns in one place must not move with every one of them.
+/// Initial lead of a series over its competitors: the number of their requests after which it loses
+/// the slot. A move costs as much as recording about ten requests, so series that alternate in one
+/// slot must not move with each request.
 pub(super) const FIRST_LEAD: u8 = 32;
 
-/// The rows of one worker, which alone records into them.
+/// The rows of one worker, into which only that worker records.
 #[derive(Debug)]
 pub(super) struct Own {
     places: Box<[RowSlot]>,
-    /// Whose rows they are. Held while a row moves, and while nothing may.
+    /// The series that own the rows. Locked while a row moves, and while no row may move.
     series: Mutex<Box<[Option<Series>]>>,
 }
 
@@ -40,7 +43,7 @@ struct RowSlot {
     row: OnceLock<Box<[AtomicU64]>>,
 }
 
-/// No row moves as long as it lives.
+/// Prevents all rows from moving for as long as it exists.
 #[derive(Debug)]
 pub(super) struct Kept<'o> {
     own: &'o Own,
@@ -57,7 +60,8 @@ impl Default for Own {
 }
 
 impl Own {
-    /// Records a request, if the series has a row here or gets one. To be called by the worker alone.
+    /// Records a request, if the series has a row here or gets one. Only the worker itself may call
+    /// this.
     pub(super) fn record(&self, series: &Series, families: &Families, sample: &Sample) -> bool {
         let place = &self.places[index(series.number())];
         let lead = place.lead.load(Relaxed);
@@ -74,14 +78,14 @@ impl Own {
             return false;
         }
         let Some(row) = place.row.get() else { return false };
-        // Nobody else writes here, so it need not be one step.
+        // Only this worker writes here, so a separate load and store suffice.
         series.record_into(row, families, sample, |cell, more| {
             cell.store(cell.load(Relaxed).wrapping_add(more), Relaxed);
         });
         true
     }
 
-    /// Gives the place to a series, unless somebody reads.
+    /// Assigns the slot to a series, unless a scrape holds the lock.
     fn move_in(&self, series: &Series) -> bool {
         let Ok(mut all) = self.series.try_lock() else { return false };
         let index = index(series.number());
@@ -90,7 +94,7 @@ impl Own {
         if let Some(before) = all[index].replace(series.clone()) {
             before.add(row.iter().map(|cell| {
                 let figure = cell.load(Relaxed);
-                // Nobody else writes here, and who reads waits for the lock.
+                // Only this worker writes here, and scrapes wait for the lock.
                 cell.store(0, Relaxed);
                 figure
             }));
@@ -99,22 +103,22 @@ impl Own {
         true
     }
 
-    /// Keeps all rows where they are.
+    /// Prevents all rows from moving.
     pub(super) fn keep(&self) -> Kept<'_> {
-        // A list of handles is whole whatever panicked.
+        // Poisoning can be ignored: a list of handles is always consistent.
         Kept { own: self, _series: self.series.lock().unwrap_or_else(PoisonError::into_inner) }
     }
 }
 
 impl Kept<'_> {
-    /// The row of a series, if it has one here.
+    /// Returns the row of a series, if it has one here.
     pub(super) fn row(&self, series: &Series) -> Option<&[AtomicU64]> {
         let place = &self.own.places[index(series.number())];
         (place.series.load(Relaxed) == series.number()).then(|| place.row.get().map(AsRef::as_ref))?
     }
 }
 
-/// Series that were made one after the other have different places.
+/// Returns the slot of a series. Consecutively created series have different slots.
 fn index(number: u64) -> usize {
     (number % ROWS as u64) as usize
 }

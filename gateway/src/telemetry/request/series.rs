@@ -1,7 +1,7 @@
-//! The figures of one (method, status) of one target.
+//! The figures of one (method, status) of a target.
 //!
-//! They are in one row, in the order in which a request is recorded, because with thousands of targets most of them
-//! have left the processor's caches when their next request comes.
+//! They form one row, in the order of recording, because with thousands of targets most rows have
+//! left the CPU caches when their next request is recorded.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -13,46 +13,46 @@ use super::family::{Families, Family};
 use super::histogram::{Counts, Row, Times};
 use super::own::Kept;
 
-/// What is recorded of a request.
+/// The measurements of a request.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Sample {
-    /// From the choice of the endpoint to a standing connection.
+    /// Time from the selection of the endpoint to an established connection.
     pub connect: Option<Duration>,
-    /// From the choice of the endpoint to the head of its response.
+    /// Time from the selection of the endpoint to the head of its response.
     pub header: Option<Duration>,
-    /// From the choice of the endpoint to the end of its response.
+    /// Time from the selection of the endpoint to the end of its response.
     pub response: Option<Duration>,
-    /// From the request's head to the end of the request.
+    /// Time from the request's head to the end of the request.
     pub request: Duration,
-    /// Bytes of the request.
+    /// Size of the request in bytes.
     pub request_size: u64,
     /// Bytes sent to the client.
     pub bytes_sent: u64,
 }
 
-/// Atomics without their names and labels. Clones are the same series.
+/// The atomics of a series, without names and labels. Clones refer to the same series.
 #[derive(Clone, Debug)]
 pub(super) struct Series {
     number: u64,
-    /// The row of all who have none of their [own](super::own).
+    /// The row used by all workers without a row of their [own](super::own).
     shared: Arc<[AtomicU64]>,
 }
 
-/// Numbers of series; 0 is none.
+/// Next series number; 0 stands for none.
 static NEXT: AtomicU64 = AtomicU64::new(1);
 
-/// The figures of a series at one time.
+/// The figures of a series at one point in time.
 #[derive(Debug)]
 pub(super) struct Figures(Box<[AtomicU64]>);
 
-/// The row by name.
+/// The parts of a row by name.
 struct Parts<'r> {
     request: Times<'r>,
     request_size: Counts<'r>,
     request_bytes: &'r AtomicU64,
     response_size: Counts<'r>,
     bytes_sent: Counts<'r>,
-    /// Of the two before it.
+    /// Sum for `response_size` and `bytes_sent`.
     response_bytes: &'r AtomicU64,
     connect: Times<'r>,
     header: Times<'r>,
@@ -67,24 +67,25 @@ impl Series {
         Self { number: NEXT.fetch_add(1, Relaxed), shared: row(times + others) }
     }
 
-    /// No other series has it.
+    /// Returns the unique number of the series.
     pub(super) fn number(&self) -> u64 {
         self.number
     }
 
-    /// A row for its figures, with none in it.
+    /// Returns a zeroed row for the figures.
     pub(super) fn empty_row(&self) -> Box<[AtomicU64]> {
         row(self.shared.len())
     }
 
-    /// Records a request in the row that all share.
+    /// Records a request in the shared row.
     pub(super) fn record(&self, families: &Families, sample: &Sample) {
         self.record_into(&self.shared, families, sample, |cell, more| {
             cell.fetch_add(more, Relaxed);
         });
     }
 
-    /// Records a request in one of its rows, in metrics that are not kept too: they are the exception.
+    /// Records a request in one of the series' rows. Includes disabled metrics, because metrics are
+    /// rarely disabled.
     #[inline]
     pub(super) fn record_into(
         &self,
@@ -109,7 +110,7 @@ impl Series {
         }
     }
 
-    /// Takes in the figures of a row.
+    /// Adds the figures of a row.
     pub(super) fn add(&self, row: impl Iterator<Item = u64>) {
         // Most buckets of a histogram are empty.
         for (cell, more) in self.shared.iter().zip(row).filter(|(_, more)| *more != 0) {
@@ -117,7 +118,7 @@ impl Series {
         }
     }
 
-    /// The figures of all rows together.
+    /// Returns the sum of the figures of all rows.
     pub(super) fn sum(&self, own: &[Kept<'_>]) -> Figures {
         let sum: Box<[AtomicU64]> = row(self.shared.len());
         for row in own.iter().filter_map(|own| own.row(self)).chain([&*self.shared]) {
@@ -130,7 +131,8 @@ impl Series {
 }
 
 impl Figures {
-    /// The figures of a family, without labels. `None` where there is none yet: no backend had a part in it.
+    /// Returns the figures of a family without labels; `None` if there are none yet, because no
+    /// backend was involved.
     pub(super) fn collect(&self, family: Family, families: &Families) -> Option<Metric> {
         let Families { times, lengths, sizes, .. } = families;
         let parts = parts(&self.0, families);

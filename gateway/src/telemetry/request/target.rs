@@ -1,4 +1,4 @@
-//! What the requests of one target are recorded into.
+//! Records the requests of one target.
 
 use std::sync::Arc;
 
@@ -10,12 +10,12 @@ use super::RequestMeters;
 use super::method::MethodLabel;
 use super::series::{Sample, Series};
 
-/// The labels of a target that a request does not decide.
+/// The labels of a target that do not depend on the request.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct TargetLabels {
-    /// The host as the Ingress has it.
+    /// The host as written in the Ingress.
     pub host: Arc<str>,
-    /// The path as the Ingress has it.
+    /// The path as written in the Ingress.
     pub path: Arc<str>,
     /// Namespace of the Ingress.
     pub namespace: Arc<str>,
@@ -23,11 +23,11 @@ pub struct TargetLabels {
     pub ingress: Arc<str>,
     /// Name of the Service.
     pub service: Arc<str>,
-    /// `namespace-service-port` of the canary that took the request.
+    /// `namespace-service-port` of the canary that served the request.
     pub canary: Arc<str>,
 }
 
-/// What requests to one target are recorded into.
+/// The metrics of requests to one target.
 pub struct TargetMeters {
     meters: Arc<RequestMeters>,
     labels: Arc<TargetLabels>,
@@ -37,11 +37,11 @@ pub struct TargetMeters {
 /// Sorted by cell. Most targets have one or two.
 pub(super) type Cells = SmallVec<[(Cell, Series); 2]>;
 
-/// The labels that a request decides.
+/// The labels that depend on the request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Cell {
     pub(super) method: MethodLabel,
-    /// The first of its class where classes are shown.
+    /// The first status of its class, if classes are reported.
     pub(super) status: u16,
 }
 
@@ -70,7 +70,7 @@ impl TargetMeters {
         self.cells.load()
     }
 
-    /// Adds a cell, unless another thread just did, and uses it.
+    /// Adds a cell, unless another thread has just added it, and records into it.
     fn with_cell(&self, cell: Cell, record: impl FnOnce(&Series)) {
         let series = Series::new(&self.meters.families);
         self.cells.rcu(|cells| match cells.binary_search_by_key(&cell, |(cell, _)| *cell) {

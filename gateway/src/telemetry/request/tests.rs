@@ -1,4 +1,4 @@
-//! The text that Prometheus reads.
+//! The request metrics in Prometheus' text format.
 
 use std::time::Duration;
 
@@ -42,7 +42,7 @@ fn a_request_is_recorded_with_all_labels() {
     let tail = "canary=\"\",controller_class=\"k8s.io/ingress-nginx\",controller_namespace=\"ns\",\
                 controller_pod=\"pod\",host=\"a.example\",ingress=\"web\",method=\"GET\",\
                 namespace=\"shop\",path=\"/cart\",service=\"cart\",status=\"200\"";
-    // The first target was dropped with its series before the second was made.
+    // The first target was dropped with its series before the second was created.
     assert!(text.contains(&format!("nginx_ingress_controller_requests{{{tail}}} 1\n")), "{text}");
     assert!(
         text.contains(&format!(
@@ -140,7 +140,7 @@ fn the_page_is_as_the_library_would_write_it() {
     target.record(&Method::GET, 200, &sample);
     target.record(&Method::GET, 200, &Sample { connect: None, request: Duration::from_secs(20), ..sample });
     target.record(&Method::POST, 404, &Sample { request: Duration::from_millis(1), ..Sample::default() });
-    // Written by the `prometheus` crate's own vectors from the same samples.
+    // Written by the vectors of the `prometheus` crate from the same samples.
     assert_eq!(text(&registry), include_str!("tests/page.txt"));
 }
 
@@ -150,7 +150,7 @@ fn buckets_that_do_not_rise_are_refused() {
     assert!(RequestMeters::new(&options, &Registry::new()).is_err());
 }
 
-/// What the counters of all targets say, by host.
+/// Returns the request counters of all targets by host.
 fn counts(registry: &Registry) -> std::collections::HashMap<String, u64> {
     let is_count = |line: &&str| line.starts_with("nginx_ingress_controller_requests{");
     let count = |line: &str| {
@@ -164,7 +164,7 @@ fn counts(registry: &Registry) -> std::collections::HashMap<String, u64> {
 fn workers_that_record_into_rows_of_their_own_lose_nothing_and_no_counter_ever_falls() {
     const WORKERS: usize = 4;
     const ROUNDS: u64 = 400;
-    // More than a worker has rows, so that rows move all the time.
+    // More than the rows of a worker, so that rows move all the time.
     const TARGETS: usize = 300;
     let (registry, meters) = meters(|_| ());
     let targets: Vec<_> =
@@ -175,8 +175,8 @@ fn workers_that_record_into_rows_of_their_own_lose_nothing_and_no_counter_ever_f
             let _place = crate::per_worker::enter();
             let mut recorded = 0;
             for round in 0..ROUNDS {
-                // One that all use all the time, and the others in turn; those that share a place with an earlier one so
-                // often that they get its row.
+                // One target that all threads use all the time, and the others in turn. Those that
+                // share a slot with an earlier one are recorded often enough to take over its row.
                 let other = (round as usize * 7 + worker) % TARGETS;
                 let often = if other < own::ROWS { 1 } else { 2 * usize::from(own::FIRST_LEAD) };
                 for index in [0].into_iter().chain(std::iter::repeat_n(other, often)) {
@@ -210,7 +210,8 @@ fn workers_that_record_into_rows_of_their_own_lose_nothing_and_no_counter_ever_f
     assert_eq!(sum("request_duration_seconds_count"), requests as f64);
 }
 
-/// Series that have the same place in a worker's rows. Their numbers need not be the next ones: other tests make some too.
+/// Returns series with the same slot in a worker's rows. Their numbers may have gaps, because other
+/// tests create series too.
 fn in_one_place<const COUNT: usize>(families: &Families) -> [Series; COUNT] {
     let first = Series::new(families);
     let place = |series: &Series| series.number() % own::ROWS as u64;
@@ -224,7 +225,8 @@ fn in_one_place<const COUNT: usize>(families: &Families) -> [Series; COUNT] {
     })
 }
 
-/// With more hosts in use than rows, each request moved a row, which cost more than to record it.
+/// Regression: with more hosts in use than rows, each request moved a row, which cost more than
+/// recording it.
 #[test]
 fn series_that_take_turns_in_one_place_seldom_move() {
     let (_registry, meters) = meters(|_| ());
@@ -263,7 +265,7 @@ fn a_series_that_is_recorded_often_keeps_its_row() {
                 meters.record(series, &Sample::default());
             }
             assert!(has_row(often) && !has_row(seldom));
-            // What it got with the row, the requests after the first, and less the one above.
+            // The initial lead, plus the requests after the first, minus the one above.
             let wanted = own::FIRST_LEAD + 2;
             for _ in 0..wanted {
                 meters.record(seldom, &Sample::default());
