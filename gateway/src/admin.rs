@@ -1,8 +1,9 @@
-//! What operators and the cluster ask the gateway itself: health and metrics on one port, introspection on
-//! another that listens on loopback only and changes nothing.
+//! The gateway's own endpoints for operators and the cluster: health and metrics on one port, and
+//! read-only introspection on another one, which listens on loopback only.
 //!
-//! Both run on the program's main runtime, apart from the workers, so that a scrape waits behind no request
-//! and no request behind a scrape; and documents are made on a thread beside it, so that no probe waits for one.
+//! Both run on the program's main runtime, separate from the workers, so that scrapes and requests
+//! do not delay each other. Documents are rendered on a separate thread, so that no probe waits for
+//! one.
 
 mod explain;
 mod health;
@@ -26,20 +27,20 @@ use crate::critical_task;
 use crate::registry::OwnListener;
 use crate::state::State;
 
-/// Where to listen.
+/// Addresses and paths of the two servers.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Address of health and metrics (`--healthz-host`); `None` is all.
+    /// Address for health and metrics (`--healthz-host`); `None` listens on all addresses.
     pub health_host: Option<IpAddr>,
-    /// Port of health and metrics (`--healthz-port`).
+    /// Port for health and metrics (`--healthz-port`).
     pub health_port: u16,
     /// Path of the readiness check (`--health-check-path`).
     pub health_path: String,
-    /// Address and port of introspection (`--admin-address`).
+    /// Address and port for introspection (`--admin-address`).
     pub admin: SocketAddr,
 }
 
-/// Where the two servers listen now.
+/// The bound addresses of the two servers.
 #[derive(Clone, Copy, Debug)]
 pub struct AdminAddresses {
     /// Health and metrics.
@@ -48,10 +49,10 @@ pub struct AdminAddresses {
     pub admin: SocketAddr,
 }
 
-/// Why the servers cannot be started.
+/// Reason why a server cannot be started.
 #[derive(Debug, thiserror::Error)]
 pub enum AdminError {
-    /// Somebody else has the port.
+    /// Another process uses the port.
     #[error("port {port} is already in use; end what listens there or give another with {flag}")]
     InUse {
         /// The port.
@@ -59,24 +60,24 @@ pub enum AdminError {
         /// The flag that sets it.
         flag: &'static str,
     },
-    /// The address cannot be listened on for another reason.
+    /// The address cannot be bound for another reason.
     #[error("cannot listen on {address} ({error}); give another address with {flag}")]
     Bind {
         /// The address.
         address: SocketAddr,
-        /// What the system says.
+        /// The error of the system.
         error: io::Error,
         /// The flag that sets it.
         flag: &'static str,
     },
-    /// Introspection shows the names of all objects.
+    /// Introspection discloses the names of all objects, so its address must be loopback.
     #[error(
         "{0} is not a loopback address; introspection is for this machine only: give one with --admin-address"
     )]
     NotLoopback(SocketAddr),
 }
 
-/// Binds both listeners and serves them until the runtime ends. Call on a Tokio runtime.
+/// Binds both listeners and serves them until the runtime ends. Must be called on a Tokio runtime.
 pub async fn serve(state: Arc<State>, options: Options) -> Result<AdminAddresses, AdminError> {
     if !options.admin.ip().is_loopback() {
         return Err(AdminError::NotLoopback(options.admin));
@@ -106,7 +107,7 @@ async fn bind_health(options: &Options) -> Result<TcpListener, AdminError> {
     }
     let all = SocketAddr::new(Ipv6Addr::UNSPECIFIED.into(), options.health_port);
     match bind(all, flag).await {
-        // A machine without IPv6.
+        // The machine has no IPv6.
         Err(AdminError::Bind { .. }) => {
             bind(SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), options.health_port), flag).await
         }

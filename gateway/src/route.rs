@@ -1,8 +1,9 @@
-//! A rule, compiled: pool handles in place of keys, header values in place of texts, metric labels resolved.
+//! A compiled rule: pool handles instead of keys, header values instead of strings, resolved metric
+//! labels.
 //!
-//! Compiling may fail, and then the whole host is refused and closed: a policy or filter that cannot be carried out
-//! must never be skipped. After it nothing on the request path parses,
-//! formats or looks anything up by name.
+//! If the compilation of a rule fails, the whole host is rejected and closed: a policy or filter
+//! that cannot be applied must never be skipped. At run time, the request path neither parses nor
+//! formats configuration and looks up nothing by name.
 
 mod backends;
 mod compiled;
@@ -26,94 +27,97 @@ use crate::router::RouterError;
 use crate::telemetry::{RequestMeters, TargetLabels, TargetMeters};
 use crate::upstream::tls::EndpointTls;
 
-/// What is done with the requests of one rule.
+/// The compiled form of one rule.
 #[derive(Debug)]
 pub struct Route {
-    /// What happens.
+    /// The action for a request.
     pub action: RouteAction,
-    /// The rule is closed, with this status.
+    /// The status of a closed rule.
     pub deny: Option<StatusCode>,
-    /// Settings that meet the global ones when a request comes.
+    /// Settings that are resolved against the global ones for each request.
     pub policies: Arc<Policies>,
-    /// What else is asked for; `None` for a plain rule, which pays for none of it but this look.
+    /// Compiled policies; `None` for a plain rule, for which a request only costs this check.
     pub compiled: Option<Box<CompiledPolicies>>,
-    /// Whether some object asks for TLS on the host.
+    /// Whether an object configures TLS for the host.
     pub host_has_tls: bool,
-    /// Meters of answers that no backend has a part in, once there has been one: most rules never have any.
+    /// Meters of responses without a backend, created with the first such response: most rules
+    /// never have one.
     meters: OnceLock<Arc<TargetMeters>>,
-    /// The host as the Ingress has it.
+    /// The host as written in the Ingress.
     host: Arc<str>,
-    /// Where the rule came from.
+    /// The origin of the rule.
     pub origin: Arc<Origin>,
 }
 
-/// What happens to a request.
+/// Action for a request.
 #[derive(Debug)]
 pub enum RouteAction {
-    /// It goes to one of these.
+    /// Forwards the request to one of these backends.
     Forward(Backends),
-    /// It is redirected.
+    /// Redirects the client.
     Redirect(Box<RedirectTo>),
-    /// It is redirected to the same target on this host.
+    /// Redirects the client to the same target on this host.
     RedirectToHost(HostName),
-    /// It is answered with this status.
+    /// Responds with this status.
     Answer(StatusCode),
 }
 
-/// One backend.
+/// A backend.
 pub struct Target {
-    /// Where to.
+    /// The destination of requests.
     pub to: Destination,
-    /// `namespace-service-port`: `$proxy_upstream_name` in the access log; empty where there is no Service.
+    /// `namespace-service-port`: `$proxy_upstream_name` in the access log; empty if there is no
+    /// Service.
     pub name: Box<str>,
-    /// `$proxy_alternative_upstream_name`: the canary, where this is one.
+    /// `$proxy_alternative_upstream_name`: the name of the canary, if this is one.
     pub alternative: Box<str>,
-    /// The Service, where there is one.
+    /// The Service, if there is one.
     pub service: Option<ServiceRef>,
-    /// Header changes of this backend alone.
+    /// Header changes that apply to this backend only.
     pub edits: Option<Box<HeaderEdits>>,
-    /// Meters of its requests.
+    /// Metrics of its requests.
     pub meters: Option<Arc<TargetMeters>>,
-    /// What sessions of the rule need to hold here; `None` where they do not, or where the rule has none.
+    /// Data for sticky sessions; `None` if sessions do not stick to this backend or the rule has
+    /// none.
     pub sticky: Option<Box<Sticky>>,
-    /// TLS as the rule wants it.
+    /// TLS settings of the rule.
     pub tls: Option<Arc<EndpointTls>>,
 }
 
-/// A backend that sessions hold to.
+/// Data of a backend with sticky sessions.
 pub struct Sticky {
-    /// The half of a session cookie that names this backend.
+    /// The half of a session cookie that identifies this backend.
     pub digits: Digits,
     /// The sessions of mode persistent.
     pub sessions: Option<Sessions>,
 }
 
-/// Where a request goes.
+/// Destination of a request.
 #[derive(Debug)]
 pub enum Destination {
-    /// To an endpoint of this pool.
+    /// An endpoint of this pool.
     Pool(Arc<Pool>),
-    /// To the program's default backend.
+    /// The program's default backend.
     Default,
-    /// Nowhere: it gets this status.
+    /// No backend: the response has this status.
     Invalid(StatusCode),
 }
 
-/// Why a host cannot be compiled.
+/// Reason why a host cannot be compiled.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RouteError {
-    /// A match cannot.
+    /// A match is invalid.
     #[error(transparent)]
     Match(#[from] RouterError),
-    /// A policy cannot.
+    /// A policy is invalid.
     #[error("{}: {error}", origin.object)]
     Policy {
         /// The rule.
         origin: Arc<Origin>,
-        /// Why.
+        /// The reason.
         error: PolicyError,
     },
-    /// The contract is broken: a backend names a pool that was never sent.
+    /// Violation of the contract: a backend refers to a pool that was not sent.
     #[error("{}: pool {pool} is not known; this is a defect of Sluice, please report it", origin.object)]
     Pool {
         /// The rule.
@@ -124,7 +128,7 @@ pub enum RouteError {
 }
 
 impl RouteError {
-    /// The same for programs.
+    /// Returns the code of the error for programs.
     pub fn code(&self) -> Code {
         match self {
             Self::Match(_) => Code::MatchRefused,
@@ -133,7 +137,7 @@ impl RouteError {
         }
     }
 
-    /// The rule that it is about, where that is known.
+    /// Returns the rule that caused the error, if it is known.
     pub fn origin(&self) -> Option<&Origin> {
         match self {
             Self::Match(_) => None,
@@ -143,44 +147,45 @@ impl RouteError {
 }
 
 impl Route {
-    /// Whether it is open, and asks for nothing but what every rule has: an action, and settings that meet the global ones.
+    /// Returns whether the rule is open and has no compiled policies, only an action and settings
+    /// that are resolved against the global ones.
     pub(crate) fn is_plain(&self) -> bool {
         self.deny.is_none() && self.compiled.is_none()
     }
 
-    /// Sticky sessions.
+    /// Returns the settings of sticky sessions.
     pub fn affinity(&self) -> Option<&Affinity> {
         self.compiled.as_ref()?.affinity.as_ref()
     }
 
-    /// The host as the Ingress has it.
+    /// Returns the host as written in the Ingress.
     pub fn host(&self) -> &str {
         &self.host
     }
 
-    /// Who gets in by name and password.
+    /// Returns the policy for basic authentication.
     pub fn basic_auth(&self) -> Option<&BasicAuth> {
         self.compiled.as_ref()?.basic_auth.as_ref()
     }
 
-    /// Who gets in by a digest of name and password.
+    /// Returns the policy for digest authentication.
     pub fn digest_auth(&self) -> Option<&DigestAuth> {
         self.compiled.as_ref()?.digest_auth.as_ref()
     }
 
-    /// Header changes.
+    /// Returns the header changes of the rule.
     pub fn edits(&self) -> Option<&HeaderEdits> {
         self.compiled.as_ref()?.edits.as_ref()
     }
 
-    /// Meters of answers that no backend has a part in.
+    /// Returns the meters of responses without a backend.
     pub fn meters(&self, meters: &Arc<RequestMeters>) -> &TargetMeters {
         self.meters.get_or_init(|| meters.target(labels(&self.origin, &self.host, None)))
     }
 }
 
 impl Target {
-    /// Where its endpoints are.
+    /// Returns the pool of its endpoints.
     pub fn pool(&self) -> Option<&Arc<Pool>> {
         match &self.to {
             Destination::Pool(pool) => Some(pool),
@@ -188,12 +193,13 @@ impl Target {
         }
     }
 
-    /// Whether this is the backend of a session that names its backend by `digits`.
+    /// Returns whether a session cookie with `digits` refers to this backend.
     fn is_of_session(&self, digits: &[u8]) -> bool {
         self.sticky.as_ref().is_some_and(|sticky| sticky.digits == digits)
     }
 
-    /// A backend that stands in: the program's default backend (without a Service), or that of a rule.
+    /// Returns a substitute backend: the program's default backend (without a Service) or that of a
+    /// rule.
     pub fn stand_in(pool: Arc<Pool>, service: Option<&ServiceRef>) -> Self {
         let name = service.map(ToString::to_string);
         let name =
@@ -212,7 +218,7 @@ impl Target {
 }
 
 impl Sticky {
-    /// With the endpoints of this pool, for a backend of this name.
+    /// Returns the data for a backend with this name and the endpoints of `pool`.
     fn new(pool: Option<&Pool>, name: &str) -> Box<Self> {
         let sessions = pool.map(|pool| pool.sessions(name));
         Box::new(Self { digits: affinity::backend_digits(name), sessions })
@@ -241,7 +247,7 @@ mod tests {
     use super::*;
     use crate::router::CompiledHost;
 
-    /// Thousands of hosts have one rule each, and keep this.
+    /// These values exist once per host or rule, for thousands of hosts.
     #[test]
     fn what_each_host_keeps_is_small() {
         assert!(size_of::<Target>() <= 128, "{} bytes", size_of::<Target>());

@@ -1,12 +1,13 @@
-//! The compiled route table: listener group, listener, host, then the first rule whose match holds.
+//! The compiled route table: listener group, listener, host, then the first rule that matches.
 //!
-//! The table is immutable to its readers. Whoever applies changes clones it (a few pointers), changes the clone
-//! host by host and publishes it; hosts that did not change are shared between the old and the new table, so
-//! a change costs what it changes. The order of rules is data made by translation ([`sluice_config::Host`]):
-//! nothing here prefers an exact path to a prefix or a longer one to a shorter. The indexes only find, faster
-//! than by looking at each rule, those whose path may hold.
+//! The table is immutable for its readers. To apply changes, the table is cloned (a few pointers),
+//! the clone is changed host by host, and published. Unchanged hosts are shared between the old and
+//! the new table, so the cost of an update is proportional to its changes. Translation determines
+//! the order of rules ([`sluice_config::Host`]): the table does not prefer exact paths to prefixes
+//! or longer paths to shorter ones. The indexes only speed up the search for rules whose path may
+//! match.
 //!
-//! The table knows matches and hosts, not what is done with a request: the action is a type parameter.
+//! The table contains matches and hosts only. The action of a rule is a type parameter.
 
 mod authority;
 mod error;

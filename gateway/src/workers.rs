@@ -1,8 +1,8 @@
-//! Workers: one thread each, with a runtime, engines and a pool of upstream connections of its own.
+//! Workers: one thread each, with its own runtime, engines and pool of upstream connections.
 //!
-//! Nothing that a request touches is shared between workers but what is immutable or counted, and no task ever
-//! moves to another thread. That is a tenth faster than a runtime that steals work, and it is also the only way
-//! to keep Pingora from putting streams and idle connections on a random thread.
+//! Workers share only data that is immutable or consists of counters, and a task never moves to
+//! another thread. This is a tenth faster than a work-stealing runtime. It is also the only way to
+//! keep Pingora from placing streams and idle connections on arbitrary threads.
 
 use std::collections::HashMap;
 use std::io;
@@ -33,19 +33,19 @@ pub struct Workers {
     stop: watch::Sender<bool>,
 }
 
-/// Accepting from one socket.
+/// The task that accepts connections of one socket.
 struct Accepting {
     listening: Listening,
-    /// Dropped to end it.
+    /// Ends the task when it is dropped.
     _stop: oneshot::Sender<()>,
 }
 
 impl Workers {
-    /// Starts `count` workers that serve with `driver`. They accept from `listeners` once these are open, and tell the phases of `drain`
-    /// to their connections.
+    /// Starts `count` workers that serve requests with `driver`. They accept connections from
+    /// `listeners` once these are open, and forward the phases of `drain` to their connections.
     ///
     /// # Errors
-    /// A thread, a runtime or the trust anchor's file cannot be had.
+    /// A thread or a runtime cannot be started, or the file of trust anchors cannot be read.
     pub fn start(
         state: &Arc<State>,
         certificates: &Arc<CertificateStore>,
@@ -69,7 +69,7 @@ impl Workers {
                 let _vital = critical_task;
                 let _place = per_worker::enter();
                 let log = state.telemetry.access_log.clone();
-                // Made here, so that what a worker has is on no cache line with what another one has.
+                // Created on the worker's thread, so that workers share no cache line.
                 let runtime = match runtime(&log) {
                     Ok(runtime) => runtime,
                     Err(error) => return drop(started.send(error)),
@@ -81,7 +81,7 @@ impl Workers {
                 let drain = LocalDrain::new(drain);
                 let worker = Arc::new(Worker { state, certificates, drain, driver, idle, count });
                 runtime.block_on(run(worker, listeners, phase, stop));
-                // Requests that are cut off end here.
+                // Ends the requests that are still running.
                 drop(runtime);
                 log.pass_on();
             })?);
@@ -93,7 +93,7 @@ impl Workers {
         Ok(Self { threads, stop })
     }
 
-    /// Ends all workers with whatever they are doing. Call it after [`Drain::ended`].
+    /// Stops all workers and aborts their requests. Call it after [`Drain::ended`].
     pub fn stop(self) {
         self.stop.send_replace(true);
         for thread in self.threads {
@@ -104,13 +104,13 @@ impl Workers {
     }
 }
 
-/// A runtime for this thread, which passes on what is logged before it waits.
+/// Creates a runtime for this thread that passes on collected log lines before it waits for events.
 fn runtime(log: &AccessLog) -> io::Result<tokio::runtime::Runtime> {
     let log = log.clone();
     tokio::runtime::Builder::new_current_thread().enable_all().on_thread_park(move || log.pass_on()).build()
 }
 
-/// Starts and ends accepting as the listeners come and go, until told to stop.
+/// Starts and ends accepting as listeners change, until the stop signal.
 async fn run(
     worker: Arc<Worker>,
     mut listeners: watch::Receiver<ListenerSet>,

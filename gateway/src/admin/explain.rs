@@ -1,9 +1,9 @@
-//! What a request would get, and why:
+//! Explains the handling of a request:
 //! `/explain?host=shop.example&path=/cart&method=GET&header=x-beta:1&client=192.0.2.1&https`.
 //!
-//! The look-up is that of a client's request. Then each rule says why it is not the one, and the one that takes the
-//! request comes with what each check says, its policies, its pools and their endpoints. Nothing is counted, logged or
-//! sent.
+//! The lookup is the same as for a client's request. The result contains the reason for each rule;
+//! for the rule that matches, it also contains the result of each check, the policies, the pools
+//! and their endpoints. Explaining a request does not count, log or send anything.
 
 mod checks;
 
@@ -30,7 +30,7 @@ struct Query {
     method: String,
     headers: HeaderMap,
     https: bool,
-    /// The address that it comes from, where one was given.
+    /// The address of the client, if given.
     client: Option<IpAddr>,
 }
 
@@ -45,7 +45,10 @@ struct MatchedRoute<'t> {
     pools: &'t [PoolDescription],
 }
 
-/// The answer; why not, where what was asked makes no sense.
+/// Returns the explanation as JSON.
+///
+/// # Errors
+/// The query is invalid; the error is the text of the response.
 pub(super) fn explain(state: &State, query: &str) -> Result<Value, String> {
     let asked = Query::read(query)?;
     let (path, query) = match asked.target.split_once('?') {
@@ -84,7 +87,7 @@ fn shown((reason, rule): (&Reason, &Rule)) -> Value {
     shown
 }
 
-/// What a host was compiled from.
+/// Returns the configuration of a compiled host.
 fn configured<'c>(
     table: &RouteTable<Route>,
     configuration: &'c Configuration,
@@ -94,7 +97,7 @@ fn configured<'c>(
     configuration.hosts.get(&key)
 }
 
-/// What becomes of a request that a rule takes.
+/// Returns the result for a request that matches a rule.
 fn outcome(
     state: &State,
     compiled_settings: &CompiledSettings,
@@ -139,7 +142,7 @@ fn outcome(
     })
 }
 
-/// Those that differ from a rule that asks for nothing.
+/// Returns the policies that differ from the defaults.
 fn policies(policies: &Policies) -> Map<String, Value> {
     let (own, plain) = (json!(policies), json!(Policies::default()));
     let Value::Object(mut own) = own else { return Map::new() };
@@ -148,7 +151,7 @@ fn policies(policies: &Policies) -> Map<String, Value> {
 }
 
 impl MatchedRoute<'_> {
-    /// How many endpoints a pool has.
+    /// Returns the number of endpoints of a pool.
     fn endpoints_of(&self, pool: &PoolKey) -> usize {
         let name = pool.to_string();
         let pool = self.pools.iter().find(|described| *described.pool == *name);

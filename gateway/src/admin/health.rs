@@ -10,7 +10,8 @@ use super::server::{Document, PageSource, Pages};
 use crate::state::State;
 use crate::telemetry::{HostCertificate, orphans};
 
-/// Readiness, liveness and metrics. Answered by whatever name: the kubelet asks for the address of the Pod.
+/// The documents for readiness, liveness and metrics. Any host name is accepted, because the
+/// kubelet addresses the Pod by IP.
 pub(super) struct Health {
     pub(super) state: Arc<State>,
     pub(super) path: String,
@@ -36,7 +37,7 @@ impl Pages for Health {
     }
 }
 
-/// 500 rather than 503, as the reference has it: probes and alerts know it.
+/// Returns 500 instead of 503, like the reference: probes and alerts expect it.
 fn readiness(state: &State) -> Document {
     let readiness = &state.readiness;
     if readiness.is_ready() {

@@ -1,5 +1,5 @@
-//! What the running gateway has, as JSON. Field names are stable: scripts and `sluice routes`, `backends`,
-//! `certs` and `problems` rely on them.
+//! The state of the running gateway as JSON. Field names are stable: scripts and `sluice routes`,
+//! `backends`, `certs` and `problems` depend on them.
 
 use std::sync::Arc;
 
@@ -11,12 +11,12 @@ use super::server::{Document, PageSource, Pages};
 use super::{explain, own_names, view};
 use crate::state::State;
 
-/// What there is to read, beside the answers to questions at [`EXPLAIN`].
+/// Paths of the documents, apart from [`EXPLAIN`].
 const PATHS: [&str; 5] = ["/backends", "/certs", "/generation", "/problems", "/routes"];
-/// What one request would get.
+/// Path of the explanation of a request.
 const EXPLAIN: &str = "/explain";
 
-/// What the running gateway has.
+/// The documents of the introspection listener.
 pub(super) struct Introspection(pub(super) Arc<State>);
 
 impl Pages for Introspection {
@@ -55,7 +55,7 @@ fn answer(state: &State, path: &str) -> Document {
             complete: state.readiness.is_complete(),
             ready: state.readiness.is_ready(),
         }),
-        // All that `find` leads here.
+        // `find` only leads here with the index.
         _ => json(&view::Index { paths: PATHS }),
     }
 }

@@ -1,8 +1,9 @@
-//! By which names the introspection listener lets itself be asked.
+//! Restriction of the introspection listener to local host names.
 //!
-//! It listens on loopback, where a browser is too: a page from anywhere can have a name of its own lead to 127.0.0.1
-//! and read what is said there ("DNS rebinding"). But it cannot keep the browser from telling that name. So only
-//! `localhost` and addresses of loopback are answered, at any port: it may be forwarded.
+//! The listener is bound to loopback, which browsers on the machine can reach: any web page can
+//! point a host name of its own to 127.0.0.1 and read the responses (DNS rebinding). However, the
+//! browser sends that name in `Host`. Therefore only `localhost` and loopback addresses are
+//! accepted, with any port, because the port may be forwarded.
 
 use std::net::IpAddr;
 
@@ -12,7 +13,7 @@ use http::{StatusCode, Uri};
 
 use super::server::Document;
 
-/// Why a request gets no answer, if so.
+/// Returns the response for a request that must be refused.
 pub(super) fn refuse(uri: &Uri, fields: &HeaderMap) -> Option<Document> {
     let hosts = fields.get_all(HOST).iter().map(|value| value.to_str().ok());
     let mut hosts = hosts.chain(uri.authority().map(|authority| Some(authority.as_str())));

@@ -1,10 +1,12 @@
-//! A small HTTP/1.1 server for documents that are made on request.
+//! A small HTTP/1.1 server for documents that are rendered on request.
 //!
-//! A probe of the kubelet has to be answered, however many other clients there are and however slow they are: otherwise a
-//! healthy gateway is restarted. So every connection is accepted, carries one request and has a deadline; when there is no
-//! room, the oldest one is evicted, but none before it could be served ([`slots`](super::slots)). Documents that take time
-//! to make are made on a thread of their own, one at a time ([`single_flight`](super::single_flight)), and the clients that wait for them or
-//! read them have places of their own.
+//! Probes of the kubelet must be answered however many other clients there are, and however slow
+//! they are; otherwise a healthy gateway is restarted. Therefore every connection is accepted,
+//! carries one request and has a deadline. If no slot is free, the oldest connection is evicted,
+//! but not before it had time to be served ([`slots`](super::slots)). Documents that take time to
+//! render are rendered on a separate thread, one at a time
+//! ([`single_flight`](super::single_flight)); the clients that wait for them or download them have
+//! slots of their own.
 
 use std::convert::Infallible;
 use std::sync::{Arc, Mutex};
@@ -23,22 +25,22 @@ use tokio::net::TcpListener;
 use super::single_flight::SingleFlight;
 use super::slots::{Slot, Slots};
 
-/// Connections from which a request is awaited, or that get a short answer. With those of the other listener
-/// they fit into what is kept of the limit of open files.
+/// Number of connections that wait for a request or receive a short response. Together with those
+/// of the other listener they fit into the reserve of file descriptors.
 const SHORT: usize = 48;
-/// Connections that wait for a document or read one.
+/// Number of connections that wait for a document or download one.
 const LONG: usize = 8;
-/// How long a client waits for one of the latter places: longer than a reader may keep it.
+/// How long a client waits for such a slot: longer than a download may occupy one.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// Accepts in a row, before accepted connections are served.
+/// Number of consecutive accepts before accepted connections are served.
 const ACCEPTS: u32 = 8;
-/// Time for a request head.
+/// Time limit for a request head.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(5);
-/// Time for everything.
+/// Time limit for a connection.
 const DEADLINE: Duration = Duration::from_secs(60);
-/// Pause after a failed accept: the system is short of something.
+/// Pause after a failed accept, because the system lacks a resource.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
-/// How often that is logged, at most.
+/// Minimum interval between two log lines about that.
 const COMPLAINT: Duration = Duration::from_secs(10);
 
 /// The documents that a server offers.
@@ -49,7 +51,7 @@ pub(super) trait Pages: Send + Sync + 'static {
     /// Looks up a path. Only documents returned at once may depend on the query.
     fn find(&self, uri: &Uri) -> PageSource;
 
-    /// Makes a document. Takes as long as it takes.
+    /// Renders a document. May block.
     fn make(&self, page: &'static str) -> Document;
 }
 
@@ -61,7 +63,7 @@ pub(super) enum PageSource {
     Page(&'static str),
 }
 
-/// A document. Clones share its text.
+/// A document. Clones share its body.
 #[derive(Clone, Debug)]
 pub(super) struct Document {
     pub(super) status: StatusCode,
@@ -75,7 +77,7 @@ impl Document {
     }
 }
 
-/// What the connections of a server share.
+/// State shared by the connections of a server.
 struct Server<S> {
     site: Arc<S>,
     single_flight: SingleFlight,
@@ -83,7 +85,7 @@ struct Server<S> {
     long: Arc<Slots>,
 }
 
-/// Serves a site for GET and HEAD until the task is dropped.
+/// Serves the documents of a site for GET and HEAD until the task is dropped.
 pub(super) async fn run(listener: TcpListener, site: impl Pages) {
     let server = Arc::new(Server {
         site: Arc::new(site),
@@ -110,11 +112,11 @@ pub(super) async fn run(listener: TcpListener, site: impl Pages) {
                 continue;
             }
         };
-        // Until there is one, further connections wait in the kernel's queue.
+        // While no slot can be freed, further connections wait in the kernel's queue.
         let (slot, evicted) = server.short.take().await;
         let server = server.clone();
         tokio::spawn(async move {
-            // Dropped with the connection.
+            // The slot is released with the connection.
             let slot = Mutex::new(Some(slot));
             let service = service_fn(|request: Request<Incoming>| {
                 let (server, slot) = (&server, &slot);
@@ -123,7 +125,7 @@ pub(super) async fn run(listener: TcpListener, site: impl Pages) {
             let connection = http1::Builder::new()
                 .timer(TokioTimer::new())
                 .header_read_timeout(HEAD_TIMEOUT)
-                // A client that asks again does not hold a place in between.
+                // A client with several requests does not occupy a slot between them.
                 .keep_alive(false)
                 .serve_connection(TokioIo::new(stream), service);
             tokio::select! {

@@ -1,5 +1,5 @@
-//! Makes documents that take time: one at a time, on a thread of their own, and once for all clients that wait for the
-//! same.
+//! Renders slow documents: one at a time, on a separate thread, and once for all clients that wait
+//! for the same document.
 
 use std::sync::{Arc, Weak};
 use std::time::Instant;
@@ -24,7 +24,7 @@ struct CachedPage {
     document: Weak<Document>,
 }
 
-/// The text of a document that is shared.
+/// The body of a shared document.
 struct Shared(Arc<Document>);
 
 impl AsRef<[u8]> for Shared {
@@ -34,7 +34,7 @@ impl AsRef<[u8]> for Shared {
 }
 
 impl SingleFlight {
-    /// A document as it is at some time from now on.
+    /// Returns a document that was rendered after the call.
     pub(super) async fn print(&self, site: Arc<impl Pages>, page: &'static str) -> Document {
         let asked = Instant::now();
         let mut last = self.last.clone().lock_owned().await;
@@ -42,7 +42,8 @@ impl SingleFlight {
         if let Some(document) = fresh.and_then(|print| print.document.upgrade()) {
             return shared(document);
         }
-        // The thread holds the lock: the client may leave, but the next document is not begun before this one is done.
+        // The thread holds the lock: even if the client disconnects, the next document is not
+        // started before this one is finished.
         let made = tokio::task::spawn_blocking(move || {
             let began = Instant::now();
             let document = Arc::new(site.make(page));

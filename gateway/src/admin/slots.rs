@@ -1,8 +1,9 @@
-//! Room for a number of connections. When it is full, the oldest connection is evicted.
+//! A limited number of slots for connections. If none is free, the oldest connection is evicted.
 //!
-//! Slow clients can take all places, but they cannot keep them: a new connection, which most often needs a place for a moment
-//! only, evicts the oldest one. A connection is not evicted before it has had time to be served. So when many come at once,
-//! those for which there is no room wait until another one has ended or has had its time.
+//! Slow clients can occupy all slots, but not keep them: a new connection, which usually needs a
+//! slot only briefly, evicts the oldest one. A connection is not evicted before it had time to be
+//! served. If many connect at once, the excess connections wait until another one has ended or its
+//! time has expired.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -10,32 +11,32 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::Notify;
 
-/// How long a connection has its place before it may be evicted.
+/// How long a connection keeps its slot before it may be evicted.
 const KEPT: Duration = Duration::from_millis(100);
-/// How long a connection that has got a document keeps its place, to read it: a large one takes longer than a short
-/// answer.
+/// How long a connection keeps its slot once its document is available: downloading a large
+/// document takes longer than a short response.
 const READING: Duration = Duration::from_secs(2);
 
-/// The room.
+/// The slots.
 #[derive(Debug)]
 pub(super) struct Slots {
     size: usize,
     inner: Mutex<Inner>,
-    /// A place has become free, or will at another time.
+    /// Notified when a slot becomes free, or the time of an eviction changes.
     changed: Notify,
 }
 
 #[derive(Debug, Default)]
 struct Inner {
     next: u64,
-    /// By age.
+    /// Ordered by age.
     taken: BTreeMap<u64, OpenSlot>,
 }
 
 #[derive(Debug)]
 struct OpenSlot {
     end: Arc<Notify>,
-    /// When the connection may be evicted, if ever.
+    /// Time after which the connection may be evicted; `None` if it may not.
     may_go: Option<Instant>,
 }
 
@@ -47,7 +48,7 @@ pub(super) struct Slot {
     end: Arc<Notify>,
 }
 
-/// Wakes a connection that has lost its place.
+/// Signals to a connection that it has lost its slot.
 #[derive(Debug)]
 pub(super) struct Evicted(Arc<Notify>);
 
@@ -56,15 +57,15 @@ impl Slots {
         Arc::new(Self { size, inner: Mutex::default(), changed: Notify::new() })
     }
 
-    /// A place for a new connection, as soon as there is one.
+    /// Waits for a free slot for a new connection.
     pub(super) async fn take(self: &Arc<Self>) -> (Slot, Evicted) {
         let end = Arc::new(Notify::new());
         let slot = self.when_free(|inner| self.enter(inner, end.clone(), Some(Instant::now() + KEPT))).await;
         (slot, Evicted(end))
     }
 
-    /// A place here in exchange for one elsewhere, as soon as there is one. It is kept until
-    /// [`may_go`](Exchanged::may_go). `None` where there is none to exchange.
+    /// Exchanges a slot elsewhere for one here, as soon as one is free. The connection cannot be
+    /// evicted until [`may_go`](Exchanged::may_go) is called. Returns `None` if `slot` holds none.
     pub(super) async fn take_from(self: &Arc<Self>, slot: &Mutex<Option<Slot>>) -> Option<Exchanged> {
         let held = || slot.lock().unwrap_or_else(PoisonError::into_inner);
         let end = held().as_ref()?.end.clone();
@@ -74,10 +75,10 @@ impl Slots {
         Some(exchanged)
     }
 
-    /// Waits until there is room, and then takes it.
+    /// Waits until a slot is free, and takes it.
     async fn when_free(&self, take: impl Fn(&mut Inner) -> Slot) -> Slot {
         loop {
-            // Registered before the look, so that no change after it is missed.
+            // Registered before the check, so that no later change is missed.
             let changed = self.changed.notified();
             let aged = {
                 let mut inner = self.lock();
@@ -107,13 +108,16 @@ impl Slots {
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
-        // Whole after every statement.
+        // Poisoning can be ignored: the state is consistent after each statement.
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Inner {
-    /// Makes room for one more, by evicting one if need be. An error has the time at which one may be evicted, if there is
+    /// Frees a slot, by eviction if necessary.
+    ///
+    /// # Errors
+    /// No connection may be evicted now; the error is the time at which one may be, if there is
     /// one.
     fn make_room(&mut self, size: usize, now: Instant) -> Result<(), Option<Instant>> {
         if self.taken.len() < size {
@@ -131,7 +135,7 @@ impl Inner {
     }
 }
 
-/// A place that is kept for the time being.
+/// A slot that cannot be evicted for now.
 #[derive(Debug)]
 pub(super) struct Exchanged {
     room: Arc<Slots>,
@@ -139,7 +143,7 @@ pub(super) struct Exchanged {
 }
 
 impl Exchanged {
-    /// The document is there: after [`READING`] the connection may be evicted.
+    /// Starts the download: after [`READING`], the connection may be evicted.
     pub(super) fn may_go(self) {
         if let Some(taken) = self.room.lock().taken.get_mut(&self.number) {
             taken.may_go = Some(Instant::now() + READING);
@@ -149,7 +153,7 @@ impl Exchanged {
 }
 
 impl Evicted {
-    /// Until it has.
+    /// Waits until the slot is lost.
     pub(super) async fn wait(&self) {
         self.0.notified().await;
     }

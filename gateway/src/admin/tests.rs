@@ -1,4 +1,4 @@
-//! The servers over real sockets on loopback.
+//! The two servers over real sockets on loopback.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
@@ -207,7 +207,7 @@ async fn what_cannot_be_bound_is_said_with_the_flag() {
     assert!(error.contains("0.0.0.0:0 is not a loopback address"), "{error}");
 }
 
-/// A page that fits into no buffer of the kernel.
+/// A document that exceeds the buffers of the kernel.
 struct Large;
 
 impl server::Pages for Large {
@@ -241,7 +241,8 @@ async fn who_reads_a_large_page_slowly_keeps_nobody_waiting() {
         slow.push(stream);
     }
     assert_eq!(get(address, "/healthz").await, (200, "ok\n".to_owned()));
-    // Clients that wait for the page are not evicted, so it may take a moment until there is room.
+    // Clients that wait for the document are not evicted, so it may take a moment until a slot is
+    // free.
     let page = async {
         loop {
             match get(address, "/metrics").await {
@@ -261,7 +262,7 @@ async fn a_burst_of_connections_evicts_no_probe() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let mut burst = Vec::new();
-    // All of them are in the queue of the kernel before the first is accepted.
+    // All connections are in the kernel's queue before the first one is accepted.
     for _ in 0..120 {
         let mut stream = tokio::net::TcpStream::connect(address).await.unwrap();
         stream.write_all(b"GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n").await.unwrap();
@@ -275,7 +276,7 @@ async fn a_burst_of_connections_evicts_no_probe() {
     }
 }
 
-/// A page that is not done before so many clients have asked for it.
+/// A document that is not finished before all of the clients have requested it.
 struct Slow {
     clients: AtomicUsize,
     all: Gate,

@@ -1,5 +1,5 @@
-//! The configuration in the words of introspection: a form of its own, so that the contract between the
-//! planes can change without breaking scripts.
+//! The representation of the configuration for introspection. It is separate from the contract
+//! between the planes, so that the contract can change without breaking scripts.
 
 use std::collections::BTreeMap;
 
@@ -119,7 +119,7 @@ pub(super) struct CertificateView<'a> {
     hosts: Vec<String>,
 }
 
-/// A host; its rules stay in the order in which they are tried.
+/// Returns a host with its rules in evaluation order.
 pub(super) fn host(host: &Host) -> HostView<'_> {
     let certificate = host.tls.as_ref().and_then(|HostTls { certificate }| certificate.as_ref());
     HostView {
@@ -133,7 +133,7 @@ pub(super) fn host(host: &Host) -> HostView<'_> {
     }
 }
 
-/// A rule.
+/// Returns a rule.
 pub(super) fn rule(rule: &Rule) -> RuleView<'_> {
     let (path_type, path) = match &rule.matches.path {
         PathMatch::Exact(path) => ("Exact", path),
@@ -178,7 +178,7 @@ fn field(field: &FieldMatch) -> FieldView<'_> {
     FieldView { name: &field.name, r#type, value }
 }
 
-/// What a redirect leaves to the request stands in angle brackets.
+/// Returns the Location; parts that come from the request are in angle brackets.
 fn location(redirect: &sluice_config::Redirect) -> String {
     let scheme = redirect.scheme.as_deref().unwrap_or("<scheme>");
     let host = redirect.host.as_deref().unwrap_or("<host>");
@@ -242,7 +242,7 @@ pub(super) fn pool(pool: &PoolDescription) -> PoolView<'_> {
     }
 }
 
-/// All certificates with the hosts that serve them. Keys are nowhere in it.
+/// Returns all certificates with the hosts that serve them, without keys.
 pub(super) fn certificates<'a>(
     configuration: &'a Configuration,
     settings: &GlobalSettings,

@@ -14,6 +14,7 @@
 //! | the last two together | same as `use-proxy-protocol` | `forwarded-for-header`, from its end |
 //!
 //! With `use-proxy-protocol`, a connection from an untrusted peer is closed.
+//!
 //! By default, claims of a client about itself are not passed on as facts: the gateway's values
 //! replace the received ones, which remain available as `X-Original-Forwarded-*`. With
 //! `use-forwarded-headers`, the fields of the nearest peer are kept if that peer is trusted, and

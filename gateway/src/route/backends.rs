@@ -1,4 +1,4 @@
-//! The backends of a rule, and which of them a request goes to.
+//! The backends of a rule, and the selection of one for a request.
 
 use smallvec::SmallVec;
 
@@ -6,7 +6,7 @@ use super::{Destination, Target};
 use crate::message::fields::Fields;
 use crate::policy::canary::Canaries;
 
-/// Backends with their shares.
+/// Weighted backends.
 #[derive(Debug)]
 pub struct Backends {
     /// Nearly always one.
@@ -15,7 +15,7 @@ pub struct Backends {
     canaries: Option<Box<CanaryBackends>>,
 }
 
-/// Backends that take some requests in place of the others.
+/// Backends that serve some requests instead of the others.
 #[derive(Debug)]
 pub(super) struct CanaryBackends {
     pub(super) choice: Canaries,
@@ -28,14 +28,15 @@ impl Backends {
         Self { targets, total, canaries }
     }
 
-    /// The backend of a request: that of its session, which names it by `digits`, or a drawn one; or the canary in its
-    /// place. `None` when there is none, or no weight.
+    /// Selects the backend of a request: that of its session, which `digits` identify, or one drawn
+    /// by weight. A canary may replace it. Returns `None` if there is no backend, or none with a
+    /// weight.
     pub fn draw(&self, headers: &impl Fields, digits: Option<&[u8]>) -> Option<&Target> {
         let main = digits.and_then(|digits| self.of_session(digits)).or_else(|| self.draw_by_weight());
         self.canary(headers, digits, main).or(main)
     }
 
-    /// Draws a backend, each with the chance of its weight over the sum.
+    /// Draws a backend with a probability proportional to its weight.
     fn draw_by_weight(&self) -> Option<&Target> {
         if let [(weight, only)] = &*self.targets {
             return (*weight > 0).then_some(only);
@@ -54,9 +55,9 @@ impl Backends {
         drawn.map(|(_, target)| target)
     }
 
-    /// The canary that takes a request which `main` would get otherwise: the backend of its session, which names its backend
-    /// by `digits`, or a chosen one. Sessions that stick are asked first. A canary without endpoints takes nothing, nor does
-    /// any where the rule has none itself.
+    /// Returns the canary that replaces `main` for a request: that of its session, which `digits`
+    /// identify, or a selected one. Sticky sessions take precedence. A canary without endpoints
+    /// serves no request, and no canary does if the rule itself has no endpoints.
     fn canary(&self, headers: &impl Fields, digits: Option<&[u8]>, main: Option<&Target>) -> Option<&Target> {
         let CanaryBackends { choice, targets } = self.canaries.as_deref()?;
         let has_endpoints =
@@ -74,12 +75,12 @@ impl Backends {
         choice.choose(headers, is_open).map(|place| &targets[place])
     }
 
-    /// The backend that stands first.
+    /// Returns the first backend.
     pub fn first(&self) -> Option<&Target> {
         self.targets.first().map(|(_, target)| target)
     }
 
-    /// The backend that a session began with, even if it takes no new ones.
+    /// Returns the backend of a session, even if its weight is 0.
     fn of_session(&self, digits: &[u8]) -> Option<&Target> {
         self.targets.iter().map(|(_, target)| target).find(|target| target.is_of_session(digits))
     }
@@ -117,7 +118,7 @@ mod tests {
             counts[drawn.name.parse::<usize>().unwrap()] += 1;
         }
         assert_eq!(counts[1], 0);
-        // Six standard deviations of 40,000 draws with chance 1/4 are 520.
+        // Six standard deviations of 40,000 draws with a probability of 1/4 are 520.
         assert!((9_480..=10_520).contains(&counts[0]), "{counts:?}");
     }
 

@@ -1,4 +1,4 @@
-//! The policies of one rule, compiled once, all of them, into one value.
+//! The policies of one rule, compiled together into one value.
 
 use std::sync::Arc;
 
@@ -12,48 +12,49 @@ use crate::policy::{
     PolicyError, Rewrite, Sources, external_auth,
 };
 
-/// What a rule asks for besides forwarding. A plain rule has no such value, and its requests look at one `None`.
+/// The policies of a rule. A plain rule has no such value, and its requests check a single `None`.
 ///
-/// A policy that every request of a rule passes goes here, not into `Route`: compiled from the contract by
-/// [`compile`](Self::compile), looked at by the stage, attempt or response that it concerns.
+/// A policy that applies to every request of a rule belongs here, not into `Route`: it is compiled
+/// from the contract by [`compile`](Self::compile) and used by the stage, attempt or response that
+/// it concerns.
 #[derive(Debug, Default)]
 pub struct CompiledPolicies {
     /// Sticky sessions.
     pub affinity: Option<Affinity>,
-    /// Which requests go to the same endpoint.
+    /// Selection of an endpoint by a hash key.
     pub hash_by: Option<HashBy>,
-    /// Who gets in by name and password.
+    /// Basic authentication.
     pub basic_auth: Option<BasicAuth>,
-    /// Who gets in by a digest of name and password.
+    /// Digest authentication.
     pub digest_auth: Option<DigestAuth>,
-    /// Another path for the endpoint.
+    /// Rewriting of the path for the endpoint.
     pub rewrite: Option<Rewrite>,
     /// Header changes of the rule.
     pub edits: Option<HeaderEdits>,
-    /// Who says which requests get in, for this rule alone.
+    /// The rule's own authorisation service.
     pub external_auth: Option<Arc<ExternalAuth>>,
-    /// What is answered in place of errors, where the rule says anything about it.
+    /// Replacement of error responses, if the rule configures it.
     pub error_pages: Option<ErrorPages>,
-    /// Where requests are copied to.
+    /// Mirroring of requests.
     pub mirror: Option<Mirror>,
-    /// Which pages of other origins may read the responses.
+    /// Cross-origin resource sharing.
     pub cors: Option<Cors>,
-    /// Which clients are served, where the rule says anything about it.
+    /// Access control by address, if the rule configures it.
     pub sources: Option<Sources>,
-    /// How much one client may ask for.
+    /// Limits per client.
     pub limits: Option<Limits>,
-    /// Fields of heads for the endpoint and the client.
+    /// Header fields for the endpoint and the client.
     pub headers: Option<BackendHeaders>,
-    /// What is replaced in cookies and redirects of endpoints.
+    /// Replacements in cookies and redirects of endpoints.
     pub replacements: Option<Replacements>,
 }
 
 impl CompiledPolicies {
-    /// Compiles all policies of a rule; `None` where it has none. One that cannot be compiled fails them all, because
-    /// none may be skipped.
+    /// Compiles all policies of a rule; returns `None` if it has none. Fails if any of them fails,
+    /// because none may be skipped.
     ///
     /// # Errors
-    /// A policy cannot be carried out.
+    /// A policy is invalid.
     pub fn compile(rule: &Rule, compiler: &Compiler<'_>) -> Result<Option<Box<Self>>, PolicyError> {
         let Policies {
             affinity,
@@ -70,7 +71,7 @@ impl CompiledPolicies {
             bodies: _,
             basic_auth,
             digest_auth,
-            // Looked at as it is.
+            // Used without compilation.
             satisfy: _,
             http_1_0: _,
             authorisation,

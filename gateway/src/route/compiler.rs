@@ -1,4 +1,4 @@
-//! Makes routes of rules.
+//! Compilation of rules into routes.
 
 use std::sync::{Arc, OnceLock};
 
@@ -19,21 +19,24 @@ use crate::router::CompiledHost;
 use crate::telemetry::{RequestMeters, TargetLabels, TargetMeters};
 use crate::upstream::tls::EndpointTls;
 
-/// What a host is compiled with.
+/// The components that compiled routes refer to.
 #[derive(Clone, Copy)]
 pub struct Compiler<'a> {
-    /// Where pool handles come from.
+    /// Provides pool handles.
     pub registry: &'a Registry,
-    /// Where resources come from.
+    /// Provides resources.
     pub resources: &'a Resources,
-    /// Where limits find what clients have used.
+    /// Provides the usage tables of limits.
     pub limiter: &'a Limiter,
-    /// Where meters come from; `None` keeps no request metrics.
+    /// Provides meters; `None` disables request metrics.
     pub meters: Option<&'a Arc<RequestMeters>>,
 }
 
 impl Compiler<'_> {
     /// Compiles all rules of a host.
+    ///
+    /// # Errors
+    /// A match or policy is invalid, or a pool is missing.
     pub fn host(&self, host: &Host) -> Result<CompiledHost<Route>, RouteError> {
         let label = host.key.pattern.to_string().into();
         let mut rules = Vec::with_capacity(host.rules.len());
@@ -69,7 +72,7 @@ impl Compiler<'_> {
             policies: policies.clone(),
             compiled,
             host_has_tls,
-            // A version of this rule before this one may have some.
+            // A previous version of this rule may have created them.
             meters: self.known_meters(rule, host).map(OnceLock::from).unwrap_or_default(),
             host: host.clone(),
             origin: rule.origin.clone(),
@@ -83,7 +86,7 @@ impl Compiler<'_> {
     ) -> Result<Option<Arc<EndpointTls>>, PolicyError> {
         let Some(policy) = &rule.policies.upstream_tls else { return Ok(None) };
         if service.is_none() && policy.name.is_none() {
-            // There is no endpoint either.
+            // Without a Service there is no endpoint.
             return Ok(None);
         }
         EndpointTls::compile(policy, service, self.resources).map(|tls| Some(Arc::new(tls)))
@@ -135,7 +138,8 @@ impl Compiler<'_> {
         Ok(Some(CanaryBackends { choice: Canaries::compile(all).map_err(failed)?, targets }))
     }
 
-    /// Log and metrics name the rule's own backend, and beside it the canary, as ingress-nginx does.
+    /// Compiles a canary. Like ingress-nginx, log and metrics name the rule's own backend, and the
+    /// canary in addition.
     fn canary(
         &self,
         canary: &sluice_config::Canary,
@@ -176,7 +180,7 @@ pub(super) fn edits(filters: &[sluice_config::Filter]) -> Result<Option<HeaderEd
     }
 }
 
-/// A status that may stand alone in an answer.
+/// Validates a status for a response without a backend.
 fn status(code: u16) -> Result<StatusCode, PolicyError> {
     match code {
         200..=599 => StatusCode::from_u16(code).map_err(|_| PolicyError::Status(code)),

@@ -1,10 +1,11 @@
-//! From the authority of a request to the host name that hosts are looked up by.
+//! Extraction of the host name from the authority of a request.
 
 use std::borrow::Cow;
 
-/// The host in an authority (`Host` field or `:authority`): without port, without one trailing dot, in lower
-/// case (RFC 9110 section 4.2.3). Borrows unless there is something to lower. An IPv6 literal keeps its
-/// brackets. Whether the authority is well formed is decided where requests are validated, not here.
+/// Returns the host of an authority (`Host` field or `:authority`) without its port and one
+/// trailing dot, in lower case (RFC 9110 section 4.2.3). Borrows unless there are letters to
+/// convert. An IPv6 literal keeps its brackets. Does not validate the authority; requests are
+/// validated elsewhere.
 pub fn host_of(authority: &str) -> Cow<'_, str> {
     let end = match authority.rfind(':') {
         // A colon before the closing bracket belongs to an IPv6 literal.

@@ -1,23 +1,23 @@
-//! Why a host cannot be compiled.
+//! Errors of compiling a host.
 
-/// A match of a host that the router cannot use. The whole host is closed.
+/// A match that the router does not support. The whole host is closed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RouterError {
-    /// A regular expression is malformed or too large when compiled.
+    /// A regular expression is malformed, or too large when compiled.
     #[error("regular expression `{pattern}` cannot be used ({reason}): correct it, or make it smaller")]
     Regex {
-        /// The text as the object has it.
+        /// The expression as written in the object.
         pattern: String,
-        /// What the regex engine says, on one line.
+        /// The error of the regex engine, on one line.
         reason: String,
     },
-    /// A match asks for a header that no request can have.
+    /// A match requires a header with an invalid name.
     #[error("header match on `{0}`: this is no header name (RFC 9110 section 5.1); correct the name")]
     HeaderName(String),
 }
 
 impl RouterError {
-    /// From the engine's error, whose text has several lines of which the last says what is wrong.
+    /// Converts the engine's error, whose text has several lines; the last one states the reason.
     pub(super) fn regex(pattern: &str, error: &regex::Error) -> Self {
         let reason = match error {
             regex::Error::CompiledTooBig(limit) => format!("larger than {limit} bytes when compiled"),

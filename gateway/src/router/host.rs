@@ -1,4 +1,4 @@
-//! One host, compiled: its rules with the indexes that find the candidates for a path.
+//! A compiled host: its rules, with indexes that find the candidates for a path.
 
 mod explain;
 
@@ -17,20 +17,21 @@ use crate::message::fields::Fields;
 
 pub use explain::Reason;
 
-/// What of a request the router looks at.
+/// The parts of a request that the router matches.
 #[derive(Debug)]
 pub struct RequestView<'a, F = HeaderMap> {
-    /// Normalised ([`normalise`](super::normalise)).
+    /// Normalised path ([`normalise`](super::normalise)).
     pub path: &'a str,
-    /// As sent; methods are case-sensitive (RFC 9110 section 9.1).
+    /// Method as received; methods are case-sensitive (RFC 9110 section 9.1).
     pub method: &'a str,
-    /// All fields.
+    /// All header fields.
     pub headers: &'a F,
-    /// What follows the question mark, as sent.
+    /// Query as received, without the question mark.
     pub query: Option<&'a str>,
 }
 
-/// The rules of one host. `T` is what a rule leads to, `H` what the caller keeps with the host.
+/// The rules of one host. `T` is the route of a rule, `H` data that the caller stores with the
+/// host.
 pub struct CompiledHost<T, H = ()> {
     /// Most hosts have one.
     rules: SmallVec<[Entry<T>; 1]>,
@@ -47,9 +48,12 @@ struct Entry<T> {
 }
 
 impl<T, H> CompiledHost<T, H> {
-    /// Compiles the matches of a host, which are in total order: of all that hold for a request, the first
-    /// one decides. `fall_through` is [`sluice_config::Host::fall_through`]. Fails, naming it, on a regular
-    /// expression that is malformed or too large, and on a header name that is none.
+    /// Compiles the matches of a host. Their order is significant: the first match that holds for a
+    /// request decides. `fall_through` is [`sluice_config::Host::fall_through`].
+    ///
+    /// # Errors
+    /// A regular expression is malformed or too large, or a header name is invalid. The error names
+    /// it.
     pub fn compile<'m>(
         matches: impl IntoIterator<Item = (&'m Match, Arc<T>)>,
         fall_through: bool,
@@ -79,11 +83,12 @@ impl<T, H> CompiledHost<T, H> {
         Ok(Self { rules, paths, regexes, fall_through, extra })
     }
 
-    /// The route of the first rule that holds. Allocates only where regular expressions or conditions on
-    /// encoded or repeated fields are to be looked at.
+    /// Returns the route of the first rule that matches. Allocates only to evaluate regular
+    /// expressions and conditions on encoded or repeated fields.
     pub fn find(&self, request: &RequestView<'_, impl Fields>) -> Option<&Arc<T>> {
         let mut best = u32::MAX;
-        // Deeper paths mostly come first in the order, and then one comparison rules out the lists above.
+        // Deeper paths usually come first in the order; a single comparison then rules out the
+        // shallower lists.
         for positions in self.paths.candidates(request.path).iter().rev() {
             let mut better = positions.iter().copied().take_while(|position| *position < best);
             if let Some(position) = better.find(|position| self.holds(*position, request)) {
@@ -103,17 +108,17 @@ impl<T, H> CompiledHost<T, H> {
         predicates.as_ref().is_none_or(|predicates| predicates.hold(request))
     }
 
-    /// The routes of all rules, in order.
+    /// Returns the routes of all rules, in order.
     pub fn routes(&self) -> impl Iterator<Item = &Arc<T>> {
         self.rules.iter().map(|entry| &entry.route)
     }
 
-    /// Whether a request that no rule takes may be looked up in a less specific host.
+    /// Returns whether a request that no rule matches may be looked up in a less specific host.
     pub fn fall_through(&self) -> bool {
         self.fall_through
     }
 
-    /// What the caller keeps with the host.
+    /// Returns the data that the caller stored with the host.
     pub fn extra(&self) -> &H {
         &self.extra
     }

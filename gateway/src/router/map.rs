@@ -1,6 +1,6 @@
-//! The maps of the route table.
+//! The map type of the route table.
 
-/// A persistent map that hashes fast: its keys are the operator's, and what clients ask for is looked up and not kept, so
-/// nobody can fill it with keys that collide.
+/// A persistent map with a fast hash function. Its keys come from the configuration; keys from
+/// clients are only looked up, never stored, so clients cannot fill it with colliding keys.
 pub(super) type Map<K, V> =
     imbl::GenericHashMap<K, V, foldhash::fast::RandomState, imbl::shared_ptr::DefaultSharedPtr>;

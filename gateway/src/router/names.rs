@@ -1,8 +1,8 @@
-//! A map from host patterns, looked up by host name: exact, then one-label wildcard, then the longest suffix,
-//! then any.
+//! A map from host patterns, looked up by host name: exact, then one-label wildcard, then the
+//! longest suffix, then any.
 //!
-//! Persistent: a clone shares everything, and a change to it copies a path of O(log n). Used for the
-//! listeners of a group as well as for the hosts of a listener.
+//! The map is persistent: a clone shares all entries, and a change copies a path of O(log n). It is
+//! used both for the listeners of a group and for the hosts of a listener.
 
 use std::borrow::Borrow;
 use std::hash::{Hash, Hasher};
@@ -20,7 +20,7 @@ pub(super) struct Names<V> {
     any: Option<V>,
 }
 
-/// A host name that can be looked up by a borrowed text.
+/// A host name that can be looked up by a `str`.
 #[derive(Clone, PartialEq, Eq)]
 struct Name(HostName);
 
@@ -68,12 +68,12 @@ impl<V: Clone> Names<V> {
         self.exact.is_empty() && self.one_label.is_empty() && self.suffix.is_empty() && self.any.is_none()
     }
 
-    /// All values whose pattern covers this host, the most specific first.
+    /// Returns all values whose pattern covers `host`, the most specific first.
     pub(super) fn matching<'t, 'h>(&'t self, host: &'h str) -> Matching<'t, 'h, V> {
         Matching { names: self, host, stage: Stage::Exact }
     }
 
-    /// All entries, in no order.
+    /// Returns all entries in arbitrary order.
     pub(super) fn iter(&self) -> impl Iterator<Item = (HostPattern, &V)> {
         let exact = self.exact.iter().map(|(name, value)| (HostPattern::Exact(name.0.clone()), value));
         let one_label =
@@ -90,7 +90,7 @@ impl<V> Default for Names<V> {
     }
 }
 
-/// Values of a table whose patterns cover one host, found one after the other as they are asked for.
+/// The values whose patterns cover one host. They are looked up lazily.
 #[derive(Clone)]
 pub(super) struct Matching<'t, 'h, V> {
     names: &'t Names<V>,
@@ -103,7 +103,7 @@ pub(super) struct Matching<'t, 'h, V> {
 enum Stage<'h> {
     Exact,
     OneLabel,
-    /// Suffixes of this, which is what follows some dot of the host.
+    /// Tries the suffixes of this name, which follows a dot of the host.
     Suffix(&'h str),
     Any,
     End,
@@ -136,12 +136,13 @@ impl<'t, V: Clone> Iterator for Matching<'t, '_, V> {
     }
 }
 
-/// Hashing the name can be spared where there is nothing to find, as in the listeners of the Ingress group.
+/// Looks up a name, without hashing it if the map is empty, as in the listeners of the Ingress
+/// group.
 fn lookup<'a, V: Clone>(map: &'a Map<Name, V>, name: &str) -> Option<&'a V> {
     if map.is_empty() { None } else { map.get(name) }
 }
 
-/// The host without its first label, which must not be empty.
+/// Returns the host without its first label; `None` if that label is empty or the only one.
 fn parent(host: &str) -> Option<&str> {
     host.split_once('.').filter(|(label, _)| !label.is_empty()).map(|(_, parent)| parent)
 }

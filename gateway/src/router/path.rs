@@ -1,33 +1,33 @@
 //! Path normalisation for matching.
 //!
-//! Rules are compared with what a backend will most likely take the path for, so that `/a/%2e%2e/admin` does
-//! not slip past a rule for `/admin`. As nginx does it: percent-decode, merge repeated slashes, remove dot
-//! segments (RFC 3986 section 5.2.4), in this order. What goes upstream is the client's own path; this one
-//! is for matching only.
+//! Rules are matched against the path as a backend would most likely interpret it, so that
+//! `/a/%2e%2e/admin` cannot bypass a rule for `/admin`. The steps are those of nginx, in this
+//! order: percent-decoding, merging of slashes, removal of dot segments (RFC 3986 section 5.2.4).
+//! The normalised path is used for matching only; the endpoint receives the client's path.
 
 use std::borrow::Cow;
 
-/// Why a path is refused. The request gets 400, as from nginx.
+/// Reason for the rejection of a path. The response is 400, as in nginx.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum PathError {
-    /// Not an absolute path.
+    /// The path is not absolute.
     #[error("the path does not begin with a slash")]
     NotAbsolute,
-    /// A percent sign without two hexadecimal digits (RFC 3986 section 2.1).
+    /// A percent sign is not followed by two hexadecimal digits (RFC 3986 section 2.1).
     #[error("the path has a percent sign that is not followed by two hexadecimal digits")]
     Encoding,
-    /// A NUL byte, encoded or not.
+    /// The path contains a NUL byte, encoded or not.
     #[error("the path contains a NUL byte")]
     Nul,
-    /// More `..` than there are segments to leave.
+    /// The path has more `..` than segments to leave.
     #[error("the path climbs above the root with `..`")]
     AboveRoot,
 }
 
-/// Normalises the path of a request target, given without its query. Borrows when there is nothing to change.
+/// Normalises the path of a request target, without its query. Borrows if nothing changes.
 ///
-/// Bytes that are no UTF-8 after decoding become U+FFFD each: such a path still matches the prefixes above
-/// them.
+/// Each byte that is not UTF-8 after decoding becomes U+FFFD; such a path still matches the
+/// prefixes above these bytes.
 pub fn normalise(path: &str) -> Result<Cow<'_, str>, PathError> {
     match normal_bytes(path)? {
         Cow::Borrowed(_) => Ok(Cow::Borrowed(path)),
@@ -38,7 +38,7 @@ pub fn normalise(path: &str) -> Result<Cow<'_, str>, PathError> {
     }
 }
 
-/// The same as bytes, which need not be UTF-8.
+/// Same as [`normalise`], but returns bytes, which need not be UTF-8.
 pub fn normal_bytes(path: &str) -> Result<Cow<'_, [u8]>, PathError> {
     let bytes = path.as_bytes();
     if bytes.first() != Some(&b'/') {
@@ -74,7 +74,7 @@ fn decode(path: &[u8]) -> Result<Vec<u8>, PathError> {
     Ok(decoded)
 }
 
-/// The value of one hexadecimal digit.
+/// Returns the value of a hexadecimal digit.
 pub(super) fn hex(digit: u8) -> Result<u8, PathError> {
     match digit {
         b'0'..=b'9' => Ok(digit - b'0'),
@@ -84,8 +84,8 @@ pub(super) fn hex(digit: u8) -> Result<u8, PathError> {
     }
 }
 
-/// Merges slashes and removes dot segments. `path` begins with a slash, and so does the result; a path that
-/// ends with a slash or a dot segment ends with a slash afterwards.
+/// Merges slashes and removes dot segments. Both `path` and the result start with a slash; if
+/// `path` ends with a slash or a dot segment, the result ends with a slash.
 fn resolve(path: &[u8]) -> Result<Vec<u8>, PathError> {
     let mut out = Vec::with_capacity(path.len());
     let mut ends_in_directory = true;
@@ -164,7 +164,7 @@ mod tests {
         }
     }
 
-    /// Written another way: on strings, with a stack of segments.
+    /// A second implementation: on strings, with a stack of segments.
     fn by_stack(path: &str) -> Option<String> {
         let mut stack = Vec::new();
         let mut last = "";

@@ -1,4 +1,4 @@
-//! Conditions besides the path: method, header fields, query parameters. All must hold.
+//! Conditions besides the path: method, header fields and query parameters. All of them must hold.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -12,20 +12,20 @@ use super::query;
 use super::regexes;
 use crate::message::fields::Fields;
 
-/// What a request must have besides its path.
+/// The conditions of a match besides its path.
 pub(super) struct Predicates {
     method: Option<Arc<str>>,
     headers: Box<[(HeaderName, Text)]>,
     query: Box<[(Arc<str>, Text)]>,
 }
 
-/// A condition on a text, compiled. Over bytes: header values need not be UTF-8.
+/// A compiled condition on a value. It matches bytes, because header values need not be UTF-8.
 enum Text {
     Exact(Arc<str>),
     Regex(regex::bytes::Regex),
 }
 
-/// A condition that does not hold.
+/// The first condition that does not hold.
 pub(super) enum Missing<'p> {
     Method,
     Header(&'p HeaderName),
@@ -33,8 +33,8 @@ pub(super) enum Missing<'p> {
 }
 
 impl Predicates {
-    /// `None` where the match asks for nothing but a path. Of several conditions on one name the first
-    /// counts (Gateway API, `HTTPHeaderMatch.name`).
+    /// Compiles the conditions; `None` if the match has only a path. Of several conditions with the
+    /// same name only the first one counts (Gateway API, `HTTPHeaderMatch.name`).
     pub(super) fn compile(matches: &Match) -> Result<Option<Box<Self>>, RouterError> {
         let Match { path: _, method, headers, query } = matches;
         if method.is_none() && headers.is_empty() && query.is_empty() {
@@ -54,7 +54,7 @@ impl Predicates {
         self.missing(request).is_none()
     }
 
-    /// The first condition that does not hold.
+    /// Returns the first condition that does not hold.
     pub(super) fn missing(&self, request: &RequestView<'_, impl Fields>) -> Option<Missing<'_>> {
         if self.method.as_deref().is_some_and(|method| method != request.method) {
             return Some(Missing::Method);
@@ -87,8 +87,8 @@ fn compile_fields<N: PartialEq>(
     Ok(compiled.into())
 }
 
-/// The value of a field. Several lines of one name are one value, joined by commas (RFC 9110 section 5.3):
-/// a condition on one value must not be met by adding a second line.
+/// Returns the value of a field. Several lines with one name are joined by commas (RFC 9110 section
+/// 5.3), so that a client cannot satisfy a condition by adding a second line.
 fn header_value<'h>(headers: &'h impl Fields, name: &'h HeaderName) -> Option<Cow<'h, [u8]>> {
     let mut lines = headers.lines(name);
     let first = lines.next()?;

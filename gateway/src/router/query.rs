@@ -1,16 +1,17 @@
-//! Query parameters, as far as matching needs them.
+//! Query parameters for matching.
 
 use std::borrow::Cow;
 
 use super::path::hex;
 
-/// The first value of a parameter.
+/// Returns the first value of a parameter.
 pub(super) fn first_value<'q>(query: &'q str, name: &str) -> Option<Cow<'q, [u8]>> {
     values(query, name).next()
 }
 
-/// The values of a parameter, decoded as forms are (`application/x-www-form-urlencoded`: percent and
-/// plus); empty where the parameter has no `=`. A malformed percent sequence is kept as it is.
+/// Returns the values of a parameter, decoded like a form (`application/x-www-form-urlencoded`:
+/// percent and plus). A parameter without `=` has an empty value. Malformed percent sequences are
+/// kept.
 pub(crate) fn values<'q>(query: &'q str, name: &str) -> impl Iterator<Item = Cow<'q, [u8]>> {
     query.split('&').filter(|part| !part.is_empty()).filter_map(move |part| {
         let (key, value) = part.split_once('=').unwrap_or((part, ""));

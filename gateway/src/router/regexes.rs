@@ -1,23 +1,25 @@
 //! Regular expressions on the path, in order.
 //!
-//! They cannot be indexed, so they are searched many at a time: one pass over the path tells which of a whole
-//! batch match. Batches rather than one set per host, because a set is compiled as one automaton whose size
-//! is bounded, and because a match in an early batch saves the later ones. Most are of a kind that can be told without a search
-//! ([`SimpleExpression`]), one after the other: to compare all of a hundred costs less than a search.
+//! Expressions cannot be indexed, so many are searched at a time: one pass over the path finds all
+//! matches of a batch. There are several batches instead of one set per host, because a set is
+//! compiled into one automaton of bounded size, and because a match in an early batch makes the
+//! later ones unnecessary. Most expressions have a form that needs no search
+//! ([`SimpleExpression`]); they are compared one by one, because comparing a hundred of them costs
+//! less than a search.
 
 use regex::{Regex, RegexBuilder, RegexSet, RegexSetBuilder};
 use sluice_config::{LookAhead, SimpleExpression};
 
 use super::error::RouterError;
 
-/// Bytes that one regular expression may have when compiled, and that its search may use on the side.
+/// Maximum size in bytes of a compiled expression, and of the cache that its search may use.
 pub(crate) const SIZE_LIMIT: usize = 1 << 20;
 
 const BATCH: usize = 32;
 
-/// Regular expressions and the positions of the rules they belong to.
+/// Regular expressions and the positions of their rules.
 pub(super) struct Regexes {
-    /// Those that are told without a search, by ascending position.
+    /// Expressions that need no search, by ascending position.
     simple: Box<[(u32, SimpleExpression)]>,
     batches: Box<[Batch]>,
 }
@@ -25,10 +27,10 @@ pub(super) struct Regexes {
 /// The regular expression of a rule.
 #[derive(Clone, Copy)]
 pub(super) struct PathPattern<'m> {
-    /// That of the rule.
+    /// Position of the rule.
     pub(super) position: u32,
     pub(super) pattern: &'m str,
-    /// What must hold besides.
+    /// Additional conditions on the path.
     pub(super) conditions: &'m [LookAhead],
 }
 
@@ -36,11 +38,11 @@ struct Batch {
     /// Ascending; parallel to the patterns of `set`.
     positions: Box<[u32]>,
     set: RegexSet,
-    /// What must hold besides, of those few that ask for it.
+    /// Additional conditions of the few patterns that have some.
     conditions: Box<[Condition]>,
 }
 
-/// A look-ahead of the rule at a position.
+/// A look-ahead condition of the rule at `position`.
 struct Condition {
     position: u32,
     pattern: Regex,
@@ -48,7 +50,7 @@ struct Condition {
 }
 
 impl Regexes {
-    /// Patterns by ascending position.
+    /// Compiles patterns, which must be ordered by ascending position.
     pub(super) fn compile(patterns: &[PathPattern<'_>]) -> Result<Self, RouterError> {
         let mut simple = Vec::new();
         let mut others = Vec::new();
@@ -62,7 +64,8 @@ impl Regexes {
         Ok(Self { simple: simple.into(), batches })
     }
 
-    /// The lowest position below `best` whose pattern is found in the path and which `accept` takes.
+    /// Returns the lowest position below `best` whose pattern matches the path and that `accept`
+    /// accepts.
     pub(super) fn first(&self, path: &str, best: u32, accept: impl Fn(u32) -> bool) -> Option<u32> {
         let mut better = self.simple.iter().take_while(|(position, _)| *position < best);
         let simple = better.find(|(position, expression)| expression.is_match(path) && accept(*position));
@@ -74,7 +77,7 @@ impl Regexes {
         searched.or(simple)
     }
 
-    /// The positions of all whose pattern is found in the path, in no order.
+    /// Returns the positions of all patterns that match the path, in arbitrary order.
     pub(super) fn all(&self, path: &str) -> impl Iterator<Item = u32> {
         let simple = self.simple.iter().filter(move |(_, expression)| expression.is_match(path));
         let searched = self.batches.iter().flat_map(move |batch| batch.matches(path));
@@ -103,25 +106,25 @@ impl Batch {
         })
     }
 
-    /// The positions of those that match a path, ascending.
+    /// Returns the positions of the patterns that match a path, ascending.
     fn matches(&self, path: &str) -> impl Iterator<Item = u32> {
         let found = self.set.matches(path).into_iter().map(|index| self.positions[index]);
         found.filter(|position| self.holds(*position, path))
     }
 
-    /// Whether a path has ahead what the pattern at a position asks for.
+    /// Returns whether the additional conditions of the pattern at `position` hold for a path.
     fn holds(&self, position: u32, path: &str) -> bool {
         let mut asked = self.conditions.iter().filter(|condition| condition.position == position);
         asked.all(|condition| condition.pattern.is_match(path) != condition.negative)
     }
 }
 
-/// A regular expression for text, within the bounds.
+/// Compiles a regular expression for strings within the size limits.
 pub(crate) fn bounded_regex(pattern: &str) -> Result<Regex, regex::Error> {
     RegexBuilder::new(pattern).size_limit(SIZE_LIMIT).dfa_size_limit(SIZE_LIMIT).build()
 }
 
-/// The same for bytes.
+/// Compiles a regular expression for bytes within the size limits.
 pub(crate) fn bounded_bytes_regex(pattern: &str) -> Result<regex::bytes::Regex, regex::Error> {
     regex::bytes::RegexBuilder::new(pattern).size_limit(SIZE_LIMIT).dfa_size_limit(SIZE_LIMIT).build()
 }
@@ -130,7 +133,8 @@ fn alone(pattern: &str) -> Result<Regex, RouterError> {
     bounded_regex(pattern).map_err(|error| RouterError::regex(pattern, &error))
 }
 
-/// Which of the patterns is at fault. A set does not tell, so each is tried alone.
+/// Finds the pattern that caused an error of the set, which does not identify it, by compiling each
+/// one separately.
 fn culprit(patterns: &[PathPattern<'_>], together: &regex::Error) -> RouterError {
     patterns.iter().find_map(|pattern| alone(pattern.pattern).err()).unwrap_or_else(|| {
         let all: Vec<&str> = patterns.iter().map(|pattern| pattern.pattern).collect();

@@ -1,8 +1,8 @@
 //! The route table: hosts by listener group and listener, looked up in two stages.
 //!
-//! Two stages because Gateway API isolates listeners: the listener with the most specific host name is
-//! final, and a request that nothing in it takes is not offered to a broader one
-//! (`GatewayHTTPListenerIsolation`).
+//! Gateway API requires two stages because it isolates listeners: the listener with the most
+//! specific host name is final, and a request that none of its rules match is not offered to a
+//! broader listener (`GatewayHTTPListenerIsolation`).
 
 use std::fmt;
 use std::sync::Arc;
@@ -14,13 +14,13 @@ use super::map::Map;
 use super::names::{Matching, Names};
 use crate::message::fields::Fields;
 
-/// All hosts of all listener groups. A clone costs a few pointers and shares everything; a change to it copies
-/// O(log n) of what it shares.
+/// All hosts of all listener groups. A clone copies a few pointers and shares all content; a change
+/// to the clone copies O(log n) of it.
 pub struct RouteTable<T, H = ()> {
     groups: Map<GroupId, Group<T, H>>,
 }
 
-/// One listener group. Connections look it up once and then keep to the table they took it from.
+/// A listener group. A connection looks it up once and keeps using the same table.
 pub struct Group<T, H = ()> {
     listeners: Names<ListenerId>,
     hosts: Map<ListenerId, Hosts<T, H>>,
@@ -28,7 +28,7 @@ pub struct Group<T, H = ()> {
 
 type Hosts<T, H> = Names<Arc<CompiledHost<T, H>>>;
 
-/// The host that a request belongs to, and the less specific ones it may fall through to.
+/// The host of a request, and the less specific hosts to which the request may fall through.
 pub struct HostMatch<'t, 'h, T, H = ()> {
     host: &'t Arc<CompiledHost<T, H>>,
     less_specific: Matching<'t, 'h, Arc<CompiledHost<T, H>>>,
@@ -36,13 +36,13 @@ pub struct HostMatch<'t, 'h, T, H = ()> {
 }
 
 impl<T, H> RouteTable<T, H> {
-    /// Puts a host in, in place of the one with the same key.
+    /// Adds a host, or replaces the one with the same key.
     pub fn put_host(&mut self, key: &HostKey, host: Arc<CompiledHost<T, H>>) {
         let group = self.groups.entry(key.group.clone()).or_default();
         group.hosts.entry(key.listener.clone()).or_default().insert(&key.pattern, host);
     }
 
-    /// Takes a host out. Returns whether it was there.
+    /// Removes a host. Returns whether it existed.
     pub fn remove_host(&mut self, key: &HostKey) -> bool {
         let Some(group) = self.groups.get_mut(&key.group) else { return false };
         let Some(hosts) = group.hosts.get_mut(&key.listener) else { return false };
@@ -54,8 +54,8 @@ impl<T, H> RouteTable<T, H> {
         removed
     }
 
-    /// Sets which listeners a group has; none removes the group from view. Its hosts stay until they are
-    /// removed, and hosts may come before their listener.
+    /// Sets the listeners of a group; an empty list hides the group. Its hosts remain until they
+    /// are removed, and hosts may be added before their listener.
     pub fn set_listeners(&mut self, group: &GroupId, listeners: &[Listener]) {
         let mut names = Names::default();
         for listener in listeners {
@@ -71,22 +71,22 @@ impl<T, H> RouteTable<T, H> {
         }
     }
 
-    /// A group, for connections that serve many requests of it.
+    /// Returns a group, for connections that serve many requests.
     pub fn group(&self, group: &GroupId) -> Option<&Group<T, H>> {
         self.groups.get(group)
     }
 
-    /// [`Group::find_host`] in one group.
+    /// Calls [`Group::find_host`] of a group.
     pub fn find_host<'t, 'h>(&'t self, group: &GroupId, host: &'h str) -> Option<HostMatch<'t, 'h, T, H>> {
         self.group(group)?.find_host(host)
     }
 
-    /// The host under exactly this key.
+    /// Returns the host with exactly this key.
     pub fn host(&self, key: &HostKey) -> Option<&Arc<CompiledHost<T, H>>> {
         self.group(&key.group)?.hosts.get(&key.listener)?.get(&key.pattern)
     }
 
-    /// All hosts, in no order; for introspection.
+    /// Returns all hosts in arbitrary order; for introspection.
     pub fn hosts(&self) -> impl Iterator<Item = (HostKey, &Arc<CompiledHost<T, H>>)> {
         self.groups.iter().flat_map(|(group, content)| {
             content.hosts.iter().flat_map(move |(listener, hosts)| {
@@ -99,9 +99,10 @@ impl<T, H> RouteTable<T, H> {
 }
 
 impl<T, H> Group<T, H> {
-    /// The host for a host name that is lower case and has no port ([`host_of`](super::host_of)); empty where
-    /// the request has none. First the listener with the most specific pattern, then the most specific host
-    /// in that listener: exact, one-label wildcard, longest suffix, any.
+    /// Finds the host for a host name, which must be in lower case and without a port
+    /// ([`host_of`](super::host_of)), or empty if the request has none. Selects the listener with
+    /// the most specific pattern, then the most specific host of that listener: exact, one-label
+    /// wildcard, longest suffix, any.
     pub fn find_host<'t, 'h>(&'t self, host: &'h str) -> Option<HostMatch<'t, 'h, T, H>> {
         let listener = self.listeners.matching(host).next()?;
         let mut hosts = self.hosts.get(listener)?.matching(host);
@@ -111,23 +112,23 @@ impl<T, H> Group<T, H> {
 }
 
 impl<'t, T, H> HostMatch<'t, '_, T, H> {
-    /// The most specific host.
+    /// Returns the most specific host.
     pub fn host(&self) -> &'t Arc<CompiledHost<T, H>> {
         self.host
     }
 
-    /// The listener that the host belongs to.
+    /// Returns the listener of the host.
     pub fn listener(&self) -> &'t ListenerId {
         self.listener
     }
 
-    /// The route of the first rule that holds, in the most specific host or, where that one says so, in the
-    /// next one.
+    /// Returns the route of the first rule that matches, in the most specific host or, if that host
+    /// falls through, in the next one.
     pub fn find(&self, request: &RequestView<'_, impl Fields>) -> Option<&'t Arc<T>> {
         self.hosts().find_map(|host| host.find(request))
     }
 
-    /// The hosts that a request is looked up in, until a rule takes it.
+    /// Returns the hosts in which a request is looked up until a rule matches.
     pub fn hosts(&self) -> impl Iterator<Item = &'t Arc<CompiledHost<T, H>>> {
         let (first, mut less_specific) = (self.host, self.less_specific.clone());
         let mut last: Option<&'t Arc<CompiledHost<T, H>>> = None;

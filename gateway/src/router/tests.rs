@@ -42,7 +42,7 @@ fn field_regex(name: &str, pattern: &str) -> FieldMatch {
     FieldMatch { name: name.into(), value: TextMatch::Regex(pattern.into()) }
 }
 
-/// Each rule leads to its own index.
+/// Compiles a host whose routes are the indexes of their rules.
 fn compile(matches: &[Match]) -> CompiledHost<usize> {
     try_compile(matches).unwrap()
 }
@@ -200,7 +200,7 @@ mod hosts {
         assert!(new.group(&GroupId::ingress()).is_none());
     }
 
-    /// How specific a pattern is for a host that it covers.
+    /// Returns how specific a pattern is for a host that it covers.
     fn rank(pattern: &HostPattern, host: &str) -> Option<(u8, usize)> {
         let above = |name: &HostName| host.strip_suffix(name.as_str())?.strip_suffix('.');
         match pattern {
@@ -236,7 +236,7 @@ mod hosts {
             for (index, (pattern, put, fall_through)) in changes.into_iter().enumerate() {
                 naive.retain(|(other, ..)| *other != pattern);
                 if put {
-                    // Hosts with an even index take `/x` only.
+                    // Hosts with an even index only match `/x`.
                     let matches = if index % 2 == 0 { exact("/x") } else { prefix("/") };
                     let host = CompiledHost::compile([(&matches, Arc::new(index))], fall_through, ()).unwrap();
                     table.put_host(&key(pattern.clone()), Arc::new(host));
@@ -345,7 +345,7 @@ mod paths {
         assert_eq!(find(&host, "/foo/bar/abcd"), Some(1));
         assert_eq!(find(&host, "/a/x"), Some(2));
         assert_eq!(find(&host, "/x/a"), None);
-        // Those that are told without a search and the others are in one order.
+        // Expressions with and without a search share one order.
         let host = compile(&[
             regex("(?i)^/a[bc]"),
             regex("(?i)^/ab(/|$)(.*)"),
@@ -382,7 +382,7 @@ mod paths {
         {
             assert_eq!(find(&host, path), Some(expected), "{path}");
         }
-        // One with a form that is told without a search, in front.
+        // A pattern whose form would need no search on its own, with a condition in front.
         let host = compile(&[look_ahead("(?i)^/shop(/|$)(.*)", &[("(?i)^/shop(/|$)(?:admin)", true)])]);
         assert_eq!((find(&host, "/shop/a"), find(&host, "/shop/admin")), (Some(0), None));
         assert!(try_compile(&[look_ahead("^/", &[("(", true)])]).unwrap_err().to_string().contains("`(`"));
@@ -460,7 +460,7 @@ mod predicates {
     }
 }
 
-/// Each rule in order, each condition by its definition.
+/// Evaluates the rules in order and each condition by its definition.
 fn naive(matches: &[Match], path: &str, method: &str, headers: &HeaderMap, query: &str) -> Option<usize> {
     let text = |matcher: &TextMatch, value: &str| match matcher {
         TextMatch::Exact(text) => **text == *value,
@@ -563,7 +563,7 @@ fn each_rule_says_why_it_does_not_take_a_request() {
     );
 }
 
-/// Readers on all workers share one table.
+/// All workers read the same table.
 #[test]
 fn a_table_can_be_shared_between_threads() {
     fn shared<T: Send + Sync>() {}

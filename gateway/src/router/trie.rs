@@ -1,32 +1,33 @@
-//! Exact paths and prefixes, found element by element.
+//! Exact paths and prefixes, found path element by path element.
 //!
-//! A walk down the tree meets every prefix and the exact path of a request in one pass and ends where no
-//! configured path goes on, so its cost depends on the depth of the configured paths only: neither on their
-//! number nor on how long a client makes its own.
+//! A walk down the tree visits all prefixes and the exact path of a request in one pass, and ends
+//! where no configured path continues. Its cost depends only on the depth of the configured paths,
+//! neither on their number nor on the length of the requested path.
 
 use std::collections::HashMap;
 
 use smallvec::SmallVec;
 
-/// Positions of rules, ascending. Nearly always there is one.
+/// Positions of rules, ascending. Nearly always one.
 type Positions = SmallVec<[u32; 2]>;
 
 /// Lists of positions.
 pub(super) type Candidates<'t> = SmallVec<[&'t [u32]; 16]>;
 
-/// A tree of path elements. The nodes lie in one list and name each other by index: a path may have very many
-/// elements, and a tree of boxes that deep cannot be dropped without exhausting the stack.
+/// A tree of path elements. The nodes are stored in one list and refer to each other by index: a
+/// path may have very many elements, and dropping an equally deep tree of boxes would exhaust the
+/// stack.
 #[derive(Default)]
 pub(super) struct PathTrie {
-    /// All there is of most hosts, hence not one of the list.
+    /// The only node of most hosts, and therefore not part of the list.
     root: Node,
     nodes: Vec<Node>,
 }
 
-/// The path made of the elements from the root down to here, without and with a final slash.
+/// The path from the root to this node, and the rules for it without and with a final slash.
 #[derive(Default)]
 struct Node {
-    /// Where in the list they are. Most nodes have none.
+    /// Indexes of the children in the list. Most nodes have none.
     #[allow(clippy::box_collection, reason = "a word in place of six, for every host")]
     children: Option<Box<HashMap<Box<str>, usize, foldhash::fast::RandomState>>>,
     exact: Positions,
@@ -36,21 +37,21 @@ struct Node {
 }
 
 impl PathTrie {
-    /// Adds an exact path. One that does not begin with a slash equals no request's path and is left out.
+    /// Adds an exact path. A path without a leading slash cannot match any request and is ignored.
     pub(super) fn insert_exact(&mut self, path: &str, position: u32) {
         if let Some((node, slash)) = self.node(path) {
             if slash { &mut node.exact_slash } else { &mut node.exact }.push(position);
         }
     }
 
-    /// Adds a prefix; likewise.
+    /// Adds a prefix. A prefix without a leading slash is ignored too.
     pub(super) fn insert_prefix(&mut self, path: &str, position: u32) {
         if let Some((node, slash)) = self.node(path) {
             if slash { &mut node.prefix_slash } else { &mut node.prefix }.push(position);
         }
     }
 
-    /// The node of a path, and whether the path has a final slash.
+    /// Returns the node of a path, and whether the path has a final slash.
     fn node(&mut self, path: &str) -> Option<(&mut Node, bool)> {
         let mut rest = path.strip_prefix('/')?;
         let mut node = None;
@@ -64,7 +65,7 @@ impl PathTrie {
         Some((self.at(node), slash))
     }
 
-    /// A node by its place in the list; the root has none.
+    /// Returns a node by its index in the list; the root has none.
     fn at(&mut self, node: Option<usize>) -> &mut Node {
         match node {
             Some(node) => &mut self.nodes[node],
@@ -82,7 +83,8 @@ impl PathTrie {
         child
     }
 
-    /// The rules whose path takes this one, as lists that are each ascending; the deepest come last.
+    /// Returns the rules that match this path as lists, each ascending; the lists of the deepest
+    /// paths come last.
     pub(super) fn candidates(&self, path: &str) -> Candidates<'_> {
         let mut found = Candidates::new();
         let mut add = |positions| {
@@ -118,7 +120,7 @@ impl Node {
     }
 }
 
-/// The first element, and what follows the slash after it, if there is one.
+/// Returns the first element, and the text after the slash that follows it, if there is one.
 fn split(path: &str) -> (&str, Option<&str>) {
     match path.split_once('/') {
         Some((element, tail)) => (element, Some(tail)),

@@ -10,7 +10,6 @@
 //!
 //! The writer sleeps a few milliseconds between two passes. Under load, workers thus find it awake
 //! and need no system call to wake it.
-//! no system call.
 
 use std::cell::RefCell;
 use std::fmt;

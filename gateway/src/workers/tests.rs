@@ -1,4 +1,4 @@
-//! Workers, connections and the proxy over loopback, in front of the real pipeline.
+//! Workers, connections and the proxy over loopback, with the real pipeline.
 
 mod backend;
 mod bodies;

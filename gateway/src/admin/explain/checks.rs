@@ -1,7 +1,8 @@
-//! What each check says of a request that a rule takes, in the order in which a request passes them.
+//! The result of each check for a request that matches a rule, in the order of the pipeline.
 //!
-//! Nothing is counted, asked or checked against a password: where the answer hangs on such, the check says on what. A
-//! new stage of the pipeline does not compile before it is explained here.
+//! Passwords are not verified, services are not asked, and nothing is counted: if the result
+//! depends on such a step, the check names it. A new stage of the pipeline does not compile until
+//! it is explained here.
 
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -18,20 +19,20 @@ use crate::policy::sources::{Standpoint, standpoint};
 use crate::policy::{Rewritten, hops, https_redirect};
 use crate::router::host_of;
 
-/// What a check comes to.
+/// Result of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Outcome {
-    /// There is nothing to check.
+    /// The rule has no such check.
     Nothing,
-    /// The request goes on.
+    /// The request continues.
     Passes,
-    /// It hangs on what is not looked at here.
+    /// The result depends on a step that is not performed here.
     Depends,
-    /// This check is not the one that lets the client in; another one may be.
+    /// The check does not admit the client; with `satisfy: any`, another one may.
     Refuses,
-    /// It is answered here.
+    /// The pipeline ends here with a response.
     Stops,
-    /// It never comes here.
+    /// An earlier check ends the pipeline.
     NotReached,
 }
 
@@ -50,7 +51,7 @@ impl Outcome {
 
 type Check = (Outcome, String);
 
-/// All checks, in order.
+/// Returns the results of all checks, in order.
 pub(super) fn checks(asked: &Query, taken: &MatchedRoute<'_>) -> Vec<Value> {
     let any = taken.rule.policies.satisfy == Satisfy::Any;
     let (mut stopped, mut admission) = (false, Vec::new());
@@ -79,7 +80,7 @@ pub(super) fn checks(asked: &Query, taken: &MatchedRoute<'_>) -> Vec<Value> {
     ORDER.iter().map(check).collect()
 }
 
-/// Bytes of what a check says.
+/// Maximum length of the text of a check in bytes.
 const MOST: usize = 1024;
 
 fn name(stage: PipelineStage) -> &'static str {
@@ -139,7 +140,7 @@ fn said(stage: PipelineStage, asked: &Query, taken: &MatchedRoute<'_>) -> Check 
                 (Outcome::Depends, format!("{host} is asked: 2xx lets it pass, {sign_in}"))
             }
         },
-        // It comes from what the others have said.
+        // Computed from the results of the other checks.
         PipelineStage::SatisfyAny => nothing(),
         PipelineStage::Loop => match hops::count(&asked.headers) >= hops::MAX {
             true => (Outcome::Stops, "508: it has come through too many gateways".to_owned()),
@@ -178,7 +179,7 @@ fn rewrite(asked: &Query, taken: &MatchedRoute<'_>) -> Check {
     let Some(rewrite) = taken.route.compiled.as_ref().and_then(|compiled| compiled.rewrite.as_ref()) else {
         return (Outcome::Nothing, String::new());
     };
-    // There is no request to fill variables in from.
+    // Variables have no values here.
     let fill = |_: &_| b"...".to_vec();
     match rewrite.apply(&asked.target, taken.path, &fill) {
         Ok(None) => (Outcome::Passes, "the path stays as it is".to_owned()),
@@ -290,7 +291,7 @@ fn password(asked: &Query, policies: &Policies) -> Check {
     }
 }
 
-/// What counts of several checks of which any one is enough.
+/// Combines the checks of which one suffices (`satisfy: any`).
 fn standing(any: bool, admission: &[Outcome]) -> Check {
     let has = |outcome| admission.contains(&outcome);
     if !any {

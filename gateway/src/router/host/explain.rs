@@ -1,4 +1,4 @@
-//! Why each rule of a host takes a request, or does not: for people who ask.
+//! Explains for each rule of a host why it matches a request or not.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -7,20 +7,20 @@ use super::{CompiledHost, RequestView};
 use crate::message::fields::Fields;
 use crate::router::predicate::Missing;
 
-/// What becomes of a rule.
+/// The result of matching a rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reason {
-    /// It takes the request.
+    /// The rule matches and serves the request.
     Matches,
-    /// It would take it, but a rule before it does.
+    /// The rule matches, but an earlier rule serves the request.
     TakenBefore,
-    /// It is for other paths.
+    /// The path does not match.
     Path,
-    /// It is for another method.
+    /// The method does not match.
     Method,
     /// This header field is missing or has another value.
     Header(String),
-    /// This parameter of the query is missing or has another value.
+    /// This query parameter is missing or has another value.
     Query(String),
 }
 
@@ -38,7 +38,8 @@ impl fmt::Display for Reason {
 }
 
 impl<T, H> CompiledHost<T, H> {
-    /// A reason for each rule, in order. [`find`](Self::find) gives the route of the one that takes the request.
+    /// Returns a reason for each rule, in order. [`find`](Self::find) returns the route of the rule
+    /// with [`Reason::Matches`].
     pub fn explain(&self, request: &RequestView<'_, impl Fields>) -> Vec<Reason> {
         let candidates = self.paths.candidates(request.path);
         let indexed = candidates.iter().flat_map(|positions| positions.iter().copied());

@@ -3,7 +3,6 @@
 //! Many requests may arrive while there is no connection. The first one opens a connection, and as
 //! many others wait for it as it will be able to carry. The endpoint declares that number in its
 //! SETTINGS; before these arrive, a connection carries one request.
-//! connection carries one.
 
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};

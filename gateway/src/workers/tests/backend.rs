@@ -1,4 +1,4 @@
-//! Backends: one that answers sensibly, and connections that do what a test says.
+//! Backends: a well-behaved one, and ones with scripted connections.
 
 use std::future::Future;
 use std::net::SocketAddr;
@@ -18,14 +18,14 @@ pub(super) struct Backend {
     pub(super) address: SocketAddr,
     pub(super) connections: Arc<AtomicUsize>,
     pub(super) requests: Arc<AtomicUsize>,
-    /// Lets one `/wait` go on per permit.
+    /// Releases one request for `/wait` per permit.
     pub(super) gate: Arc<Semaphore>,
     task: JoinHandle<()>,
 }
 
 impl Backend {
-    /// Answers by path: `/wait` when the gate opens, `/chunked`, `/stream` a head first and the rest when the
-    /// gate opens, anything else with what was received.
+    /// Starts a backend that responds by path: `/wait` when the gate opens, `/chunked`, `/stream`
+    /// with the rest of the body when the gate opens, and any other path with the received request.
     pub(super) async fn new() -> Self {
         let (requests, gate) = (Arc::new(AtomicUsize::new(0)), Arc::new(Semaphore::new(0)));
         let shared = (requests.clone(), gate.clone());
@@ -38,7 +38,7 @@ impl Backend {
         backend
     }
 
-    /// Every connection is handled by `script`, which also gets its number.
+    /// Starts a backend whose connections are handled by `script`, which receives their numbers.
     pub(super) async fn scripted<F>(script: impl Fn(usize, TcpStream) -> F + Send + 'static) -> Self
     where
         F: Future<Output = ()> + Send + 'static,
@@ -56,7 +56,7 @@ impl Backend {
         Self { address, connections, requests: Arc::default(), gate: Arc::new(Semaphore::new(0)), task }
     }
 
-    /// The same over TLS, with a certificate that nobody has signed.
+    /// Same over TLS, with a self-signed certificate.
     pub(super) async fn with_tls<F>(
         script: impl Fn(TlsStream<TcpStream>) -> F + Clone + Send + Sync + 'static,
     ) -> Self
@@ -86,7 +86,7 @@ impl Drop for Backend {
     }
 }
 
-/// A request as a backend reads it: the head, and the body without its coding.
+/// Reads a request: the head, and the body without its transfer coding.
 pub(super) async fn request(client: &mut Client) -> Option<(String, String)> {
     while !client.buf.windows(4).any(|window| window == b"\r\n\r\n") {
         if client.read().await == 0 {

@@ -1,4 +1,4 @@
-//! Request bodies: how they pass, and what becomes of those that nobody reads.
+//! Request bodies: forwarding, and bodies that the endpoint does not read.
 
 use tokio::io::AsyncWriteExt;
 
@@ -131,7 +131,7 @@ async fn a_client_that_sends_without_end_does_not_hold_up_the_end_of_the_program
     gateway.close();
     let began = std::time::Instant::now();
     assert!(gateway.drain.ended(PATIENCE).await);
-    // Less than the 30 s that it may take otherwise, however slow the machine is.
+    // Less than the 30 s of the default limit, however slow the machine is.
     assert!(began.elapsed() < std::time::Duration::from_secs(20));
     sends.abort();
 }
@@ -168,7 +168,7 @@ async fn a_broken_chunk_is_400_ends_the_connection_and_never_becomes_a_request()
     let bodies = ["5 \r\nhello\r\n", "5\r\nhello\r\nx\r\n", "0\r\nno colon\r\n\r\n", "ffffffffffffffff\r\n"];
     for (count, body) in bodies.into_iter().enumerate() {
         let mut client = gateway.client().await;
-        // With its head, and behind it.
+        // Once together with the head, once after it.
         if count % 2 == 0 {
             client.send([head, body, smuggled].concat()).await;
         } else {

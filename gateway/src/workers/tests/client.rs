@@ -1,4 +1,4 @@
-//! A client that sees every byte.
+//! A client that exposes every received byte.
 
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -55,7 +55,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Client<S> {
         self.response().await
     }
 
-    /// One read. 0 at the end.
+    /// Reads once. Returns 0 at the end of the stream.
     pub(super) async fn read(&mut self) -> usize {
         self.buf.reserve(64 * 1024);
         timeout(PATIENCE, self.stream.read_buf(&mut self.buf)).await.expect("in time").unwrap_or(0)
@@ -86,7 +86,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Client<S> {
         Response { status, head, body: String::new() }
     }
 
-    /// A response to anything but HEAD.
+    /// Reads a response to any request except HEAD.
     pub(super) async fn response(&mut self) -> Response {
         let mut response = self.head().await;
         response.body = if response.status == 204 || response.status == 304 {
@@ -115,13 +115,13 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Client<S> {
         }
     }
 
-    /// Everything up to the end.
+    /// Reads everything up to the end of the stream.
     pub(super) async fn rest(&mut self) -> String {
         while self.read().await > 0 {}
         String::from_utf8_lossy(&std::mem::take(&mut self.buf)).into_owned()
     }
 
-    /// Nothing more comes.
+    /// Asserts that the stream ends without further bytes.
     pub(super) async fn ends(&mut self) {
         assert_eq!(self.rest().await, "");
     }

@@ -1,5 +1,5 @@
-//! What the direct driver does beyond what both drivers are held to: stricter reading of responses, trailers, and
-//! a pool that keeps its promises.
+//! Behaviour of the direct driver beyond the tests for both drivers: strict parsing of responses,
+//! trailers, and connection pooling.
 
 use std::sync::atomic::Ordering::SeqCst;
 use std::time::Duration;
@@ -16,7 +16,7 @@ async fn direct(backend: &Backend, tune: impl FnOnce(&mut GlobalSettings)) -> Ga
     Gateway::driven(Driver::Direct, &[backend.address], UpstreamProtocol::Http, tune).await
 }
 
-/// Answers every request of every connection with these bytes.
+/// Starts a backend that responds to every request with these bytes.
 async fn saying(bytes: &'static str) -> Backend {
     Backend::scripted(move |_, stream| async move {
         let mut client = Client::over(stream);
@@ -88,7 +88,7 @@ async fn trailers_pass_both_ways() {
 
 #[tokio::test]
 async fn a_trailer_that_belongs_in_a_head_is_left_out_and_the_others_pass() {
-    // Whole, and in pieces of every size.
+    // In one piece, and in pieces of every size.
     let sent = "POST /x HTTP/1.1\r\nHost: a.example\r\nTransfer-Encoding: chunked\r\n\r\n\
                 3\r\nabc\r\n0\r\nX-Forwarded-For: 10.0.0.1\r\nX-Sum:6\r\nX_Forwarded_For: 1\r\nHost: b\r\n\r\n";
     let answer = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n\
@@ -177,7 +177,7 @@ async fn upstream_connections_have_an_age_and_an_idle_time() {
         let gateway = direct(&backend, tune).await;
         let mut client = gateway.client().await;
         let began = std::time::Instant::now();
-        // How often depends on the machine; that it happens at all does not.
+        // The number of connections depends on the machine; that there is a second one does not.
         while backend.connections() < 2 {
             assert_eq!(client.get("/x").await.status, 200);
             tokio::time::sleep(Duration::from_millis(50)).await;
@@ -200,7 +200,7 @@ async fn no_more_than_so_many_upstream_connections_are_kept() {
         for _ in 0..8 {
             assert_eq!(client.get("/x").await.status, 200);
         }
-        // In turn, so that with room for one each request puts the other's connection out.
+        // The requests alternate, so with a pool of one each request evicts the other's connection.
         let made = [0, 1].map(|index| backends[index].connections() - before[index]);
         assert_eq!(made, [connections; 2], "room for {size}");
     }
@@ -214,7 +214,7 @@ async fn an_idle_connection_that_its_endpoint_closes_is_let_go_of() {
         client.send("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n").await;
         use tokio::io::AsyncWriteExt;
         client.stream.shutdown().await.unwrap();
-        // Ends once the gateway has closed its side as well.
+        // Ends once the gateway has closed its side, too.
         client.ends().await;
         CLOSED.fetch_add(1, SeqCst);
     })

@@ -1,4 +1,4 @@
-//! The end of the program, seen from HTTP/1 connections.
+//! Shutdown of the program from the perspective of HTTP/1 connections.
 
 use std::future::poll_fn;
 use std::time::Duration;
@@ -110,13 +110,13 @@ async fn who_does_not_end_in_time_is_cut_off_and_logged() {
     assert!(lines[0].contains("\"GET /wait HTTP/1.1\" 499"), "{lines:?}");
 }
 
-/// In a container, what the kernel still holds goes with the program.
+/// In a container, data in the kernel's buffers is lost when the program exits.
 #[tokio::test]
 async fn what_had_not_left_was_lost_with_the_program() {
     let backend = Backend::scripted(|_, stream| async move {
         let mut client = Client::over(stream);
         client.until("\r\n\r\n").await;
-        // In one piece: the kernel reckons some of a buffer for each.
+        // In one piece, because the kernel charges an overhead for each piece.
         let body = "x".repeat(LARGE);
         client.send(format!("HTTP/1.1 200 OK\r\nContent-Length: {LARGE}\r\n\r\n{body}")).await;
         client.read().await;
@@ -126,12 +126,12 @@ async fn what_had_not_left_was_lost_with_the_program() {
     let socket = tokio::net::TcpSocket::new_v4().unwrap();
     socket.set_recv_buffer_size(4096).unwrap();
     let mut client = Client::over(socket.connect(gateway.http).await.unwrap());
-    // The workers may not have seen yet that they are to accept.
+    // The workers may not have seen the listeners yet.
     until("the connection", || gateway.drain.connections() == 1).await;
     gateway.drain.begin();
     client.send("GET /x HTTP/1.1\r\nHost: a.example\r\n\r\n").await;
     gateway.close();
-    // For the gateway the response is complete as soon as the kernel has it.
+    // The response is complete for the gateway as soon as the kernel has accepted it.
     gateway.lines(1).await;
     assert!(!gateway.drain.ended(Duration::from_millis(200)).await, "the client has not got it");
     let head = client.head().await;
@@ -140,7 +140,7 @@ async fn what_had_not_left_was_lost_with_the_program() {
     assert!(gateway.drain.ended(PATIENCE).await);
 }
 
-/// More than the client's buffer takes, and less than ours, of which the kernel grants 16 KiB to begin with.
+/// More than the client's buffer holds, and less than the gateway's, which starts with 16 KiB.
 const LARGE: usize = 12 * 1024;
 
 #[tokio::test]
@@ -159,7 +159,7 @@ async fn a_request_that_nobody_wanted_any_more_held_up_the_end() {
     send.send_data("x".into(), false).unwrap();
     assert_eq!(response.await.unwrap().status(), 413);
     let trickle = tokio::spawn(async move {
-        // As fast as the gateway takes it, until it wants no more.
+        // Sends as fast as the gateway reads, until it stops reading.
         loop {
             send.reserve_capacity(1);
             match poll_fn(|cx| send.poll_capacity(cx)).await {

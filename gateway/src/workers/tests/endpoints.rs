@@ -1,4 +1,4 @@
-//! What an endpoint may do, and what a client may do with it, without harm to anybody else.
+//! Misbehaviour of an endpoint, or of a client towards it, that must not affect others.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -15,12 +15,12 @@ use super::http2::{ask, plain};
 
 const URL: &str = "http://a.example/x";
 
-/// An address where nobody listens.
+/// Returns an address without a listener.
 async fn refusing() -> SocketAddr {
     tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap()
 }
 
-/// An endpoint that does not take connections: its queue is full. They wait in the network until `backlog` is dropped.
+/// An endpoint whose accept queue is full. New connections hang until `backlog` is dropped.
 struct Deaf {
     address: SocketAddr,
     _listener: std::net::TcpListener,
@@ -41,7 +41,8 @@ impl Deaf {
     }
 }
 
-/// Fails a request at `/x` in the way that its number says, and serves all others.
+/// Starts a backend that fails requests for `/x` in a way selected by their number, and serves all
+/// others.
 async fn fickle() -> Backend {
     Backend::scripted(|number, stream| async move {
         let mut client = Client::over(stream);
@@ -82,7 +83,7 @@ async fn an_endpoint_that_refuses_connections_is_ejected() {
     assert_eq!(gateway.plane.state.registry.health().ejected, 1);
 }
 
-/// Which protocol is spoken is a setting of one Ingress, and the endpoints are those of the Service.
+/// The protocol is a setting of one Ingress, whereas the endpoints belong to the Service.
 #[tokio::test]
 async fn an_endpoint_that_does_not_speak_tls_is_not_ejected_for_those_who_do_not_ask_for_it() {
     let backend = Backend::scripted(|_, stream| async move {
@@ -159,7 +160,7 @@ async fn an_endpoint_that_says_continue_for_ever_kept_a_core_busy() {
     let backend = Backend::scripted(|_, stream| async move {
         let mut client = Client::over(stream);
         request(&mut client).await;
-        // Until the other side has had enough.
+        // Until the gateway closes the connection.
         while client.stream.write_all(b"HTTP/1.1 100 Continue\r\n\r\n").await.is_ok() {}
     })
     .await;
@@ -180,7 +181,7 @@ async fn an_endpoint_that_says_continue_for_ever_kept_a_core_busy() {
 #[tokio::test]
 async fn a_first_chunk_that_could_not_be_read_closed_the_connection_without_a_word() {
     if through_proxy() {
-        // `HttpProxy` has passed the head on by then.
+        // `HttpProxy` has already forwarded the head.
         return;
     }
     for nonsense in ["zz\r\n", "5\r\nhello!\r\n", "5\r\nhello\r\n0\r\nno colon\r\n\r\n"] {
@@ -196,11 +197,11 @@ async fn a_first_chunk_that_could_not_be_read_closed_the_connection_without_a_wo
         let mut old = gateway.client().await;
         old.send("GET /x HTTP/1.0\r\nHost: a.example\r\n\r\n").await;
         let status = old.response().await.status;
-        // It goes to the other driver unless this one is asked for.
+        // The other driver serves the request unless this one was selected.
         assert!(matches!(status, 502 | 200), "{nonsense:?} {status}");
         let (mut client, _) = plain(&gateway).await;
         assert_eq!(ask(&mut client, Method::GET, URL, "").await.unwrap().0, 502, "{nonsense:?}");
-        // Lines of several connections come in any order.
+        // Lines of different connections are in arbitrary order.
         let lines = gateway.lines(3).await;
         let newer = lines.iter().filter(|line| !line.contains(" HTTP/1.0\" "));
         assert!(
@@ -211,7 +212,7 @@ async fn a_first_chunk_that_could_not_be_read_closed_the_connection_without_a_wo
     }
 }
 
-/// Far longer than the test may take.
+/// Sets a timeout far longer than the test.
 fn patient(settings: &mut GlobalSettings) {
     settings.proxy_connect_timeout = 4 * PATIENCE;
 }
@@ -220,7 +221,7 @@ fn patient(settings: &mut GlobalSettings) {
 async fn clients_that_gave_up_were_kept_while_their_endpoint_did_not_take_connections() {
     let deaf = Deaf::new();
     let gateway = Gateway::tuned(&[deaf.address], patient).await;
-    // More than is read ahead, and no more than the kernel takes besides.
+    // More than the gateway reads ahead, and less than that plus the kernel's buffers.
     let large = "x".repeat(80 * 1024);
     for body in ["", "Content-Length: 10\r\n\r\nhello", &format!("Content-Length: 1000000\r\n\r\n{large}")] {
         let mut client = gateway.client().await;

@@ -1,4 +1,4 @@
-//! HTTP/2 clients that send what costs them little and us much.
+//! HTTP/2 clients whose frames are cheap to send and expensive to handle.
 
 use std::time::Duration;
 
@@ -83,7 +83,7 @@ async fn cancelled_streams_do_not_abort_the_others_of_their_connection() {
         until("the requests", || backend.requests() == 1 + 50 * batch).await;
         client.send(&streams.iter().flat_map(|stream| reset(*stream)).collect::<Vec<_>>()).await;
     }
-    // One for each that has leaked from the count meanwhile.
+    // One request for each stream that has left the count meanwhile.
     let refused = loop {
         client.send(&get(next, "/wait")).await;
         client.send(&frame(PING, 0, 0, b"12345678")).await;
@@ -112,10 +112,10 @@ async fn who_ignores_goaway_is_refused_and_does_not_hold_up_the_end() {
     gateway.drain.begin();
     assert_eq!(client.goaway().await, NO_ERROR);
     gateway.close();
-    // Without an answer to the PING behind it, and with one stream after the other.
+    // Without a PING, and with one stream after the other.
     let mut next = 3;
     let refused = loop {
-        // It takes every response.
+        // The client accepts every response.
         let window = frame(WINDOW_UPDATE, 0, 0, &65_535_u32.to_be_bytes());
         client.send(&[get(next, "/x"), window].concat()).await;
         let answer = client.await_kinds(&[HEADERS, RST_STREAM]).await.unwrap();
@@ -216,7 +216,7 @@ async fn long_polls_that_are_given_up_do_not_end_the_connection() {
         }
         client.send(&reset(stream)).await
     };
-    // As many at once as are allowed, and then no faster than they are forgotten.
+    // As many at once as allowed, then no faster than they are forgotten.
     let mut polls = (1..).zip((1_u32..).step_by(2));
     for (begun, stream) in polls.by_ref().take(400) {
         assert!(poll(stream, begun).await);
@@ -251,7 +251,8 @@ async fn requests_that_are_malformed_now_and_then_do_not_end_the_connection() {
     assert_eq!(backend.requests(), 1, "none of the others reached the endpoint");
 }
 
-/// An endpoint whose queue is full, so that connecting to it takes for ever; and what it is full of.
+/// Returns an endpoint whose accept queue is full, so that connecting to it never completes, and
+/// the connections that fill the queue.
 async fn deaf() -> (TcpListener, Vec<TcpStream>) {
     let socket = TcpSocket::new_v4().unwrap();
     socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
@@ -275,7 +276,8 @@ async fn small_pieces_of_uploads_that_stall_ended_the_connection_of_the_others()
     stall_uploads(100).await;
 }
 
-/// Uses up the connection's window with uploads that stall, in pieces of this length, and then sends one that does not.
+/// Exhausts the connection's window with stalled uploads in pieces of this length, then sends one
+/// that does not stall.
 async fn stall_uploads(piece: i64) {
     const STALLED: u32 = 8;
     let backend = Backend::new().await;
@@ -321,7 +323,7 @@ async fn answers_that_nobody_reads_are_not_collected() {
     for flood in [frame(PING, 0, 0, &[0; 8]), frame(SETTINGS, 0, 0, &[])] {
         let mut client = Frames::connect(&gateway, &[]).await;
         let most = 64 * 1024 * 1024;
-        // Both sides' socket buffers, and what one read may hold.
+        // Allows for the socket buffers of both sides and the size of one read.
         assert!(client.flood(&flood.repeat(1000), most).await < most);
     }
     serves_on(&gateway).await;
@@ -352,7 +354,8 @@ async fn what_two_readers_could_understand_differently_is_refused() {
     };
     let length = [("content-length", "5")];
     for bytes in [
-        // Shorter and longer than its length, or with fields of a connection, or with more in it than is seen.
+        // Shorter or longer than declared, with connection-specific fields, or with content on a
+        // request without a body.
         [head(0, "POST", "/x", &length), frame(DATA, END_STREAM, 1, b"hel")].concat(),
         [head(0, "POST", "/x", &length), frame(DATA, 0, 1, b"hello, world")].concat(),
         head(END_STREAM, "GET", "/x", &length),
@@ -372,7 +375,7 @@ async fn what_two_readers_could_understand_differently_is_refused() {
                 break frame;
             }
         };
-        // 400 stands in the static table.
+        // Status 400 is an entry of the static table.
         assert!(
             refused.kind != HEADERS || refused.payload[0] == 0x8c,
             "{refused:?} for {}",
@@ -431,7 +434,7 @@ async fn a_body_that_does_not_come_is_408() {
 
 #[tokio::test]
 async fn a_client_that_opens_no_window_holds_back_the_endpoint() {
-    // Sends without end, and counts what was taken from it.
+    // Sends without end, and counts the bytes that were accepted.
     let taken = std::sync::Arc::new(std::sync::atomic::AtomicUsize::new(0));
     let count = taken.clone();
     let backend = Backend::scripted(move |_, stream| {
@@ -451,7 +454,7 @@ async fn a_client_that_opens_no_window_holds_back_the_endpoint() {
     let mut client = Frames::connect(&gateway, &[(INITIAL_WINDOW, 0)]).await;
     client.send(&get(1, "/x")).await;
     assert_eq!(client.await_kind(HEADERS).await.unwrap().stream, 1);
-    // With each of them the gateway and the endpoint have another turn, in which 16 KiB and more could be moved on.
+    // Each PING gives the gateway and the endpoint another turn, which could move 16 KiB or more.
     for _ in 0..2000 {
         client.send(&frame(PING, 0, 0, &[0; 8])).await;
         client.await_kind(PING).await.unwrap();

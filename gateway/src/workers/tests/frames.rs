@@ -1,4 +1,4 @@
-//! A client of HTTP/2 that sends whatever frames a test wants, in whatever order.
+//! An HTTP/2 client that sends arbitrary frames in any order.
 
 use std::time::Duration;
 
@@ -26,12 +26,12 @@ pub(super) const PROTOCOL_ERROR: u32 = 1;
 pub(super) const REFUSED_STREAM: u32 = 7;
 pub(super) const ENHANCE_YOUR_CALM: u32 = 11;
 
-/// A connection of frames.
+/// A connection on the level of frames.
 pub(super) struct Frames {
     stream: TcpStream,
 }
 
-/// A frame that came.
+/// A received frame.
 #[derive(Debug)]
 pub(super) struct Frame {
     pub(super) kind: u8,
@@ -40,7 +40,7 @@ pub(super) struct Frame {
 }
 
 impl Frame {
-    /// The error of GOAWAY and RST_STREAM.
+    /// Returns the error code of a GOAWAY or RST_STREAM frame.
     pub(super) fn error(&self) -> u32 {
         let start = if self.kind == GOAWAY { 4 } else { 0 };
         u32::from_be_bytes(self.payload[start..start + 4].try_into().unwrap())
@@ -48,7 +48,7 @@ impl Frame {
 }
 
 impl Frames {
-    /// With these settings.
+    /// Connects with these settings.
     pub(super) async fn connect(gateway: &Gateway, settings: &[(u16, u32)]) -> Self {
         Self::over(TcpStream::connect(gateway.http).await.unwrap(), settings).await
     }
@@ -66,12 +66,13 @@ impl Frames {
         frames
     }
 
-    /// False when the other side has closed the connection.
+    /// Sends bytes. Returns false if the peer has closed the connection.
     pub(super) async fn send(&mut self, bytes: &[u8]) -> bool {
         timeout(PATIENCE, self.stream.write_all(bytes)).await.expect("in time").is_ok()
     }
 
-    /// Sends as long as somebody takes it, without reading. Gives how much was taken.
+    /// Sends without reading, for as long as the peer accepts data. Returns the number of accepted
+    /// bytes.
     pub(super) async fn flood(&mut self, bytes: &[u8], most: usize) -> usize {
         let mut sent = 0;
         while sent < most {
@@ -83,7 +84,7 @@ impl Frames {
         sent
     }
 
-    /// The next frame; `None` at the end of the connection.
+    /// Returns the next frame; `None` at the end of the connection.
     pub(super) async fn next(&mut self) -> Option<Frame> {
         let read = async {
             let mut head = [0; 9];
@@ -97,12 +98,12 @@ impl Frames {
         timeout(PATIENCE, read).await.expect("in time")
     }
 
-    /// The next frame of a kind.
+    /// Returns the next frame of a kind.
     pub(super) async fn await_kind(&mut self, kind: u8) -> Option<Frame> {
         self.await_kinds(&[kind]).await
     }
 
-    /// The next frame of one of these kinds.
+    /// Returns the next frame of one of these kinds.
     pub(super) async fn await_kinds(&mut self, kinds: &[u8]) -> Option<Frame> {
         while let Some(frame) = self.next().await {
             if kinds.contains(&frame.kind) {
@@ -112,7 +113,7 @@ impl Frames {
         None
     }
 
-    /// The error that the connection ends with.
+    /// Returns the error code of the GOAWAY that ends the connection.
     pub(super) async fn goaway(&mut self) -> u32 {
         self.await_kind(GOAWAY).await.expect("GOAWAY").error()
     }
@@ -126,7 +127,7 @@ pub(super) fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8>
     frame
 }
 
-/// The fields of a request for `a.example`, without compression (RFC 7541).
+/// Returns the fields of a request for `a.example`, uncompressed (RFC 7541).
 pub(super) fn request(method: &str, path: &str, fields: &[(&str, &str)]) -> Vec<u8> {
     let mut block = vec![0x86];
     for (name, value) in [(2, method), (4, path), (1, "a.example")] {
@@ -147,7 +148,7 @@ fn text(block: &mut Vec<u8>, text: &str) {
     block.extend(text.as_bytes());
 }
 
-/// HEADERS for GET, with the end of the stream.
+/// Returns the HEADERS frame of a GET, which ends the stream.
 pub(super) fn get(stream: u32, path: &str) -> Vec<u8> {
     frame(HEADERS, END_HEADERS | END_STREAM, stream, &request("GET", path, &[]))
 }

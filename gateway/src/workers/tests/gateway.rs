@@ -30,7 +30,7 @@ pub(super) struct Gateway {
 }
 
 impl Gateway {
-    /// Two workers with `a.example` on these endpoints.
+    /// Starts two workers with `a.example` on these endpoints.
     pub(super) async fn to(endpoints: &[SocketAddr]) -> Self {
         Self::with(endpoints, UpstreamProtocol::Http, |_| ()).await
     }
@@ -47,7 +47,7 @@ impl Gateway {
         Self::driven(driver(), endpoints, protocol, tune).await
     }
 
-    /// With a driver of the test's choice.
+    /// Starts a gateway with a specific driver.
     pub(super) async fn driven(
         driver: Driver,
         endpoints: &[SocketAddr],
@@ -56,7 +56,7 @@ impl Gateway {
     ) -> Self {
         let mut plane = Plane::new();
         plane.tune(|settings| {
-            // Most of these tests are about bodies that pass as they come.
+            // Most of these tests are about bodies that are forwarded without buffering.
             settings.request_buffering = false;
             settings.body_limit = 0;
             tune(settings);
@@ -114,7 +114,7 @@ impl Gateway {
         self.plane.apply(Delta { endpoint_sets: vec![Change::Put(key, Arc::new(set))], ..Delta::default() });
     }
 
-    /// Lets `pattern` end TLS with a certificate for `name`.
+    /// Serves `pattern` over TLS with a certificate for `name`.
     pub(super) fn certificate(&self, secret: &str, name: &str, pattern: HostPattern) -> TestCertificate {
         let made = TestCertificate::new(&[name]);
         let id = CertificateId::new("shop", secret);
@@ -142,7 +142,7 @@ impl Gateway {
         Client::connect(self.http).await
     }
 
-    /// Waits until the gateway has written so many lines to the access log, and gives them.
+    /// Waits until the gateway has written `count` lines to the access log, and returns all lines.
     pub(super) async fn lines(&self, count: usize) -> Vec<String> {
         let began = std::time::Instant::now();
         loop {
@@ -167,12 +167,14 @@ impl Gateway {
     }
 }
 
-/// Whether Pingora serves everything: what it cannot do is not asked of it.
+/// Returns whether Pingora's engine is under test. Tests of features that it lacks are skipped
+/// then.
 pub(super) fn through_proxy() -> bool {
     driver() == Driver::Proxy
 }
 
-/// The driver that the environment asks for, so that one suite holds both to the same behaviour.
+/// Returns the driver selected by the environment, so that one suite tests both for the same
+/// behaviour.
 fn driver() -> Driver {
     match std::env::var("SLUICE_DRIVER").as_deref() {
         Ok("proxy") => Driver::Proxy,

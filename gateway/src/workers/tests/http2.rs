@@ -1,4 +1,4 @@
-//! HTTP/2: by ALPN and by prior knowledge, its limits and its end.
+//! HTTP/2: negotiation by ALPN and prior knowledge, limits, and shutdown.
 
 use std::time::Duration;
 
@@ -146,10 +146,10 @@ async fn the_end_of_the_program() {
     let running = tokio::spawn(async move { get(&mut busy, "http://a.example/wait").await });
     until("2 requests at the endpoint", || backend.requests() >= 2).await;
     gateway.drain.begin();
-    // GOAWAY: what is idle ends, what runs goes on.
+    // After GOAWAY, idle connections end and running requests continue.
     tokio::time::timeout(PATIENCE, idle_ended).await.unwrap().unwrap().unwrap();
     assert!(!running.is_finished());
-    // A new connection may ask once.
+    // A new connection may send one request.
     let (mut late, late_ended) = plain(&gateway).await;
     assert_eq!(get(&mut late, "http://a.example/late").await.0, 200);
     tokio::time::timeout(PATIENCE, late_ended).await.unwrap().unwrap().unwrap();
@@ -181,7 +181,8 @@ async fn a_response_was_cut_off_because_its_client_read_slowly() {
     let more = |stream| frame(WINDOW_UPDATE, 0, stream, &(1_u32 << 24).to_be_bytes());
     slow.send(&[more(0), frames::get(1, "/x")].concat()).await;
     gateway.lines(1).await;
-    // It has ended for us. Others begin only now, and are idle for too long, one after the other.
+    // The response has ended for the gateway. Further connections start now and exceed the idle
+    // time, one after the other.
     for _ in 0..3 {
         let mut other = Frames::connect(&gateway, &[(4, 1 << 24)]).await;
         other.send(&[more(0), frames::get(1, "/x")].concat()).await;
@@ -192,14 +193,14 @@ async fn a_response_was_cut_off_because_its_client_read_slowly() {
         let frame = slow.next().await.unwrap_or_else(|| panic!("cut off after {read}"));
         if frame.kind == DATA {
             read += frame.payload.len();
-            // As clients do while they read.
+            // Clients send such updates while they read.
             assert!(slow.send(&frames::frame(WINDOW_UPDATE, 0, 0, &1_u32.to_be_bytes())).await);
         }
     }
     while slow.next().await.is_some() {}
 }
 
-/// Times that a test can wait for.
+/// Sets timeouts that are short enough for a test.
 fn hasty(settings: &mut GlobalSettings) {
     settings.keep_alive = Duration::from_millis(50);
     settings.client_header_timeout = Duration::from_secs(1);
@@ -212,11 +213,11 @@ async fn idle_connections_end() {
     let (mut client, ended) = plain(&gateway).await;
     assert_eq!(get(&mut client, "http://a.example/x").await.0, 200);
     tokio::time::timeout(PATIENCE, ended).await.unwrap().unwrap().unwrap();
-    // One that has nothing to ask.
+    // A client without a request.
     let (_client, ended) = plain(&gateway).await;
     tokio::time::timeout(PATIENCE, ended).await.unwrap().unwrap().unwrap();
     until("no open connection", || gateway.drain.connections() == 0).await;
-    // A client that does not even answer the farewell.
+    // A client that does not even acknowledge the GOAWAY.
     let mut mute = Client::connect(gateway.http).await;
     mute.send("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0").await;
     while mute.read().await > 0 {
@@ -228,7 +229,7 @@ async fn idle_connections_end() {
 async fn a_connection_that_is_not_kept_alive_gets_its_first_request_served() {
     let backend = Backend::new().await;
     let gateway = Gateway::tuned(&[backend.address], |settings| settings.keep_alive = Duration::ZERO).await;
-    // It has more than enough time to end before the request.
+    // The connection has more than enough time to end before the request.
     let mut client = Frames::connect(&gateway, &[]).await;
     let began = std::time::Instant::now();
     while began.elapsed() < Duration::from_millis(50) {
@@ -259,7 +260,7 @@ async fn so_many_requests_and_then_goaway() {
         assert_eq!(get(&mut client, "http://a.example/x").await.0, 200);
     }
     tokio::time::timeout(PATIENCE, ended).await.unwrap().unwrap().expect("GOAWAY, without an error");
-    // More at a time than a connection is for: those that were on their way are served.
+    // More concurrent requests than the connection's maximum: those already sent are served.
     let (client, ended) = plain(&gateway).await;
     let asked = (0..20).map(|_| {
         let mut client = client.clone();
@@ -281,8 +282,8 @@ async fn prior_knowledge_is_no_use_where_http2_is_off() {
     assert!(lines[0].contains("\"PRI * HTTP/2.0\" 400"), "{lines:?}");
 }
 
-/// Begins a POST of twice this length, and reads the whole response before it sends the second half. Gives the status
-/// and the stream.
+/// Starts a POST of twice this length, and reads the whole response before it sends the second
+/// half. Returns the status and the stream.
 async fn answered_early(
     client: &mut SendRequest<Bytes>,
     uri: &str,
@@ -300,10 +301,10 @@ async fn answered_early(
     (status, send)
 }
 
-/// Sends the second half, which is taken: no reset comes.
+/// Sends the second half and asserts that the stream is not reset.
 async fn is_taken(client: &mut SendRequest<Bytes>, mut send: h2::SendStream<Bytes>, half: usize) {
     send.send_data(vec![b'x'; half].into(), true).expect("no reset");
-    // Answered behind whatever becomes of the stream.
+    // The response to this request follows any reset of the stream.
     let _ = ask(client, Method::GET, "http://unknown.example/", "").await.unwrap();
     let mut cx = std::task::Context::from_waker(std::task::Waker::noop());
     let reset = send.poll_reset(&mut cx);
@@ -318,7 +319,7 @@ async fn an_answer_of_ours_does_not_reset_a_small_upload() {
         let (seen, send) = answered_early(&mut client, uri, 20_000).await;
         assert_eq!(seen, status);
         is_taken(&mut client, send, 20_000).await;
-        // More than is read for nothing; but so much that the client sees the answer first.
+        // More than the gateway discards, and so much that the client receives the response first.
         let (seen, mut send) = answered_early(&mut client, uri, 5_000_000).await;
         let reset = std::future::poll_fn(|cx| send.poll_reset(cx));
         let reset = tokio::time::timeout(PATIENCE, reset).await.expect("in time");
@@ -373,7 +374,7 @@ async fn a_request_that_cannot_be_read_leaves_the_connection_to_the_others() {
         [&[kind][..], &texts].concat()
     };
     let named = |first: u8, value: &[u8]| [&[first, value.len() as u8][..], value].concat();
-    // One that goes into the table, and the request that it belongs to is under way all the time.
+    // A field that enters the dynamic table; its request runs during the whole test.
     let kept = [request("GET", "/wait", &[]), field(0x40, b"x-kept", b"kept")].concat();
     client.send(&frame(HEADERS, END_HEADERS | END_STREAM, 1, &kept)).await;
     let whole = request("GET", "/x", &[]);
@@ -383,7 +384,7 @@ async fn a_request_that_cannot_be_read_leaves_the_connection_to_the_others() {
         [whole.clone(), field(0x10, b"x-a", b"1\r\nx-b: 2")].concat(),
         [whole.clone(), field(0x40, b"x-a", b"\0")].concat(),
         [whole.clone(), field(0, b":other", b"1")].concat(),
-        // `accept` and a method by number, and a path that is no text.
+        // `accept` and a method by index, and a path that is not UTF-8.
         [whole.clone(), named(0x40 | 19, b"a\x7f")].concat(),
         [&[0x86][..], &named(0x40 | 2, b"G T"), &named(4, b"/"), &named(1, b"a.example")].concat(),
         [&[0x86][..], &named(2, b"GET"), &named(0x40 | 4, b"/\xff"), &named(1, b"a.example")].concat(),
@@ -400,7 +401,8 @@ async fn a_request_that_cannot_be_read_leaves_the_connection_to_the_others() {
         let is_400 = refused.kind == HEADERS && refused.payload[0] == 0x8c;
         assert!(is_400 || refused.kind == RST_STREAM && refused.error() == PROTOCOL_ERROR, "{refused:?}");
     }
-    // Both sides know the same table: behind the five bad fields that went into it is the one before.
+    // Both sides have the same dynamic table: the earlier field is behind the five bad fields that
+    // entered it.
     let last = [request("GET", "/x", &[]), vec![0x80 | (62 + 5)]].concat();
     client.send(&frame(HEADERS, END_HEADERS | END_STREAM, 101, &last)).await;
     let body = String::from_utf8(client.await_kind(DATA).await.unwrap().payload).unwrap();

@@ -1,4 +1,4 @@
-//! Limits of connections.
+//! Limits on the number of connections.
 
 use std::time::Duration;
 
@@ -42,7 +42,7 @@ async fn connections_serve_so_many_requests() {
 #[tokio::test]
 async fn at_the_limit_the_oldest_idle_connection_makes_room() {
     let backend = Backend::new().await;
-    // For each of two workers.
+    // One for each of the two workers.
     let gateway = Gateway::tuned(&[backend.address], |settings| settings.max_connections = 1).await;
     let mut first = gateway.client().await;
     until("it is admitted", || gateway.drain.connections() == 1).await;
@@ -61,7 +61,7 @@ async fn at_the_limit_the_oldest_idle_connection_makes_room() {
 async fn an_idle_connection_of_another_worker_makes_room_too() {
     let backend = Backend::new().await;
     let gateway = Gateway::tuned(&[backend.address], |settings| settings.max_connections = 4).await;
-    // Silent ones, on whichever worker has accepted them.
+    // Idle clients on either worker.
     let mut silent = Vec::new();
     for count in 1..=8 {
         silent.push(gateway.client().await);
@@ -85,7 +85,7 @@ async fn an_idle_connection_of_another_worker_makes_room_too() {
 #[tokio::test]
 async fn a_new_pool_size_takes_effect_for_new_connections() {
     let backend = Backend::new().await;
-    // The direct driver's pool follows the setting and stays.
+    // The direct driver's pool adopts the setting without being replaced.
     let mut gateway =
         Gateway::driven(Driver::Proxy, &[backend.address], UpstreamProtocol::Http, |_| ()).await;
     assert_eq!(gateway.client().await.get("/x").await.status, 200);

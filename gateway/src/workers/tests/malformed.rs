@@ -1,4 +1,4 @@
-//! Requests that cannot be read: our page, a log line, a metric, and the end of the connection.
+//! Unparsable requests: the error page, the log line, the metric, and the end of the connection.
 
 use std::time::Duration;
 
@@ -34,7 +34,7 @@ async fn malformed_requests_get_our_own_page_and_a_log_line() {
     }
     let lines = gateway.lines(cases.len()).await;
     assert_eq!(lines.len(), cases.len());
-    // Two workers write them.
+    // Two workers write the lines.
     for text in ["\"GET / HTTP/1.1\" 400", "\"CONNECT a:443 HTTP/1.1\" 405"] {
         assert!(lines.iter().any(|line| line.contains(text)), "{lines:?}");
     }
@@ -73,7 +73,7 @@ async fn a_slow_head_is_408_and_silence_is_silence() {
     let mut slow = gateway.client().await;
     slow.send("GET / HTTP/1.1\r\n").await;
     let drip = async {
-        // Each byte is early; the head is late.
+        // Each byte is in time; the head as a whole is late.
         loop {
             use tokio::io::AsyncWriteExt;
             if slow.stream.write_all(b"X").await.is_err() {

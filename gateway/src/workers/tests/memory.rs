@@ -1,4 +1,4 @@
-//! Memory for what clients do not take: one budget, however many streams and connections there are.
+//! Memory for data that clients do not read: one budget for any number of streams and connections.
 
 use std::future::poll_fn;
 use std::net::SocketAddr;
@@ -26,18 +26,18 @@ use crate::pipeline::tests::fixture::{exact, forward, pool_key, rule, service};
 /// SETTINGS_INITIAL_WINDOW_SIZE.
 const INITIAL_WINDOW: u16 = 4;
 const BUDGET: u64 = 8 << 20;
-/// What a read may bring beyond it, for each of the two workers.
+/// Bytes that a read may add in excess of the budget, for each of the two workers.
 const BEYOND: usize = 2 * 64 * 1024;
-/// What forty greedy clients have to share.
+/// Budget that forty greedy clients share.
 const SMALL: u64 = 2 << 20;
-/// The largest page of an error backend.
+/// Size of the largest page of an error backend.
 const PAGE: usize = 256 * 1024;
-/// Bytes of a response that is larger than anybody holds.
+/// Bytes of a response that exceeds every buffer.
 const GENEROUS: usize = 512 * 1024;
 /// Bytes of a DATA frame.
 const PIECE: u32 = 8 * 1024;
 
-/// A backend whose answers are larger than anybody holds.
+/// Starts a backend whose responses exceed every buffer.
 async fn generous() -> Backend {
     Backend::scripted(|_, stream| async move {
         let mut client = Client::over(stream);
@@ -59,13 +59,13 @@ async fn forty_clients_with_shut_windows_held_two_hundred_mebibytes() {
     let mut most = 0;
     for _ in 0..8 {
         let mut client = Frames::connect(&gateway, &[(INITIAL_WINDOW, 0)]).await;
-        // Each stream could hold a read of 64 KiB: 50 MiB in all.
+        // Each stream could hold a read of 64 KiB: 50 MiB in total.
         let streams: Vec<u8> = (0..100).flat_map(|n| get(2 * n + 1, "/x")).collect();
         client.send(&streams).await;
         clients.push(client);
     }
     let began = Instant::now();
-    // Most of it stays for others than eight connections.
+    // Most of the budget remains for other connections than these eight.
     while most < BUDGET as usize / 4 {
         most = most.max(budget.taken());
         assert!(began.elapsed() < PATIENCE, "{most}");
@@ -76,11 +76,11 @@ async fn forty_clients_with_shut_windows_held_two_hundred_mebibytes() {
         tokio::task::yield_now().await;
     }
     let limit = BUDGET as usize + BEYOND;
-    // Pingora has read up to four pieces ahead for each stream before it is told to wait.
+    // Pingora reads up to four pieces ahead per stream before it is paused.
     assert!(most <= limit || through_proxy(), "{most} of {limit}");
     drop(clients);
     let began = Instant::now();
-    // What workers keep in stock is a small part.
+    // Workers keep only a small reserve.
     while budget.taken() > BUDGET as usize / 8 {
         assert!(began.elapsed() < PATIENCE, "{}", budget.taken());
         tokio::task::yield_now().await;
@@ -100,7 +100,8 @@ async fn heads_made_of_references_held_a_hundred_mebibytes() {
         client.send(format!("GET /wait HTTP/1.1\r\nHost: a.example\r\n{fields}\r\n")).await;
         clients.push(client);
     }
-    // A head is more than the fair share of a connection when 14 of them are held; the others are told so at once.
+    // With 14 held heads, the fair share of a connection is less than a head; further requests are
+    // refused immediately.
     let lines = gateway.lines(150).await;
     refused += lines.iter().filter(|line| line.contains("\" 503 ")).count();
     assert!(refused >= 150, "{lines:?}");
@@ -109,7 +110,8 @@ async fn heads_made_of_references_held_a_hundred_mebibytes() {
     drop(clients);
 }
 
-/// What comes of a rule whose errors are worded by pages of 256 KiB, of which the second half waits for the gate.
+/// Starts a rule whose error pages have 256 KiB; the second half of each page is sent when the gate
+/// opens.
 async fn worded(gate: &Arc<Semaphore>) -> (Backend, Backend, Gateway) {
     let web = Backend::scripted(|_, stream| async move {
         let mut client = Client::over(stream);
@@ -158,7 +160,8 @@ async fn error_pages_took_as_much_as_they_liked() {
         client.send("GET /lost HTTP/1.1\r\nHost: a.example\r\n\r\n").await;
         clients.push(client);
     }
-    // Of half a page each there is room for fewer than 50. The others get the plain answer at once.
+    // Half a page each fits fewer than 50 times. The other requests get the plain response
+    // immediately.
     let (began, mut most) = (Instant::now(), 0);
     while gateway.plane.lines().len() < 30 {
         most = most.max(budget.taken());
@@ -191,7 +194,7 @@ async fn pipelined_requests_and_slow_heads_count() {
     for _ in 0..100 {
         let mut client = gateway.client().await;
         client.send("GET /wait HTTP/1.1\r\nHost: a.example\r\n\r\n").await;
-        // In the buffers of the kernel, if nowhere else.
+        // The data arrives at least in the buffers of the kernel.
         client.send(next.repeat(10)).await;
         clients.push(client);
     }
@@ -200,7 +203,7 @@ async fn pipelined_requests_and_slow_heads_count() {
         assert!(began.elapsed() < PATIENCE, "{}", budget.taken());
         tokio::task::yield_now().await;
     }
-    // A head that is large and slow gets none of what is left, and a usual one does.
+    // A large, slow head gets nothing of the rest of the budget, and a normal one does.
     let mut slow = gateway.client().await;
     let large = format!("X-Large: {}\r\n", "x".repeat(6000));
     slow.send(format!("GET / HTTP/1.1\r\nHost: a.example\r\n{large}{large}{large}{large}X-Slow: ")).await;
@@ -217,7 +220,7 @@ async fn pipelined_requests_and_slow_heads_count() {
     }
 }
 
-/// An endpoint of HTTP/2 that sends as much of each response as it may.
+/// Starts an HTTP/2 endpoint that sends as much of each response as flow control allows.
 async fn boundless() -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
@@ -242,7 +245,7 @@ async fn boundless() -> SocketAddr {
 
 #[tokio::test]
 async fn what_endpoints_of_http2_had_sent_ahead_was_not_counted() {
-    // Pingora has a client of HTTP/2 of its own.
+    // Pingora has an HTTP/2 client of its own.
     if through_proxy() {
         return;
     }
@@ -253,7 +256,7 @@ async fn what_endpoints_of_http2_had_sent_ahead_was_not_counted() {
     let mut client = Frames::connect(&gateway, &[(INITIAL_WINDOW, 0)]).await;
     let streams: Vec<u8> = (0..STREAMS as u32).flat_map(|n| get(2 * n + 1, "/x")).collect();
     client.send(&streams).await;
-    // Their windows.
+    // The sum of the streams' windows.
     let all = STREAMS * 128 * 1024;
     until("all that may come", || budget.taken() >= all).await;
     assert!(budget.taken() <= all + all / 4, "{}", budget.taken());
@@ -261,7 +264,7 @@ async fn what_endpoints_of_http2_had_sent_ahead_was_not_counted() {
     until("all of it back", || budget.taken() <= 1 << 20).await;
 }
 
-/// Requests that fill the budget with responses nobody takes, on 40 connections.
+/// Sends requests on 40 connections that fill the budget with responses that no client reads.
 async fn hold_on(gateway: &Gateway) -> Vec<Frames> {
     let mut clients = Vec::new();
     for _ in 0..40 {
@@ -275,7 +278,7 @@ async fn hold_on(gateway: &Gateway) -> Vec<Frames> {
 
 #[tokio::test]
 async fn forty_clients_with_shut_windows_starved_all_others() {
-    // Pingora has read a piece of each response before it asks whether there is room for it.
+    // Pingora reads a piece of each response before it reserves memory for it.
     if through_proxy() {
         return;
     }
@@ -291,18 +294,19 @@ async fn forty_clients_with_shut_windows_starved_all_others() {
     .await;
     let tune = |settings: &mut GlobalSettings| {
         settings.body_memory = SMALL;
-        // As it is without a word from anybody.
+        // The default.
         settings.request_buffering = true;
     };
     let gateway = Gateway::tuned(&[generous.address], tune).await;
     let budget = &gateway.plane.state.budget;
     let body = "y".repeat(64 * 1024);
     let began = Instant::now();
-    // Who stalls is ended after five seconds: on a machine that stands still for as long, some have left by then.
+    // Stalled clients are disconnected after five seconds; on a very slow machine some are gone by
+    // then.
     loop {
         let waited = budget.waits();
         let hostile = hold_on(&gateway).await;
-        // Half of their streams could not read anything more.
+        // Half of their streams cannot read any further.
         while budget.waits() < waited + 400 || gateway.drain.requests() < 800 {
             assert!(began.elapsed() < PATIENCE, "{}", budget.taken());
             tokio::task::yield_now().await;
@@ -328,7 +332,8 @@ async fn forty_clients_with_shut_windows_starved_all_others() {
     }
 }
 
-/// Connections of clients that send whatever their windows allow, to streams that wait for authorisation.
+/// Connections of clients that send as much as flow control allows to streams that wait for
+/// authorisation.
 #[tokio::test]
 async fn request_bodies_that_wait_for_authorisation_were_outside_the_budget() {
     const CLIENTS: usize = 40;
@@ -371,7 +376,8 @@ async fn request_bodies_that_wait_for_authorisation_were_outside_the_budget() {
         for piece in 0..u32::from(u16::MAX) / PIECE {
             client.send(&frame(DATA, 0, 2 * (piece % STREAMS) + 1, &[b'x'; PIECE as usize])).await;
         }
-        // The answer to the second one comes behind whatever the first one and the data before it have led to.
+        // The response to the second PING follows all effects of the first one and of the data
+        // before it.
         for _ in 0..2 {
             client.send(&frame(PING, 0, 0, &[0; 8])).await;
             while let Some(update) = client.await_kinds(&[PING, WINDOW_UPDATE]).await
@@ -388,7 +394,7 @@ async fn request_bodies_that_wait_for_authorisation_were_outside_the_budget() {
     until("all of it back", || budget.taken() < BUDGET as usize / 4).await;
 }
 
-/// Pingora reads several pieces of each response before its client takes one.
+/// Pingora reads several pieces of each response before its client reads one.
 #[tokio::test]
 async fn what_pingora_reads_ahead_was_not_counted() {
     const STREAMS: u32 = 8;

@@ -1,4 +1,4 @@
-//! Requests and responses, one after the other and several at a time.
+//! Requests and responses, sequential and concurrent.
 
 use sluice_testing::wait::until;
 
@@ -69,7 +69,8 @@ async fn head_and_body_leave_in_one_piece() {
     let gateway = Gateway::to(&[backend.address]).await;
     let mut client = gateway.client().await;
     for (path, end) in [("/length", "\r\n\r\n"), ("/chunked", "5\r\nhello\r\n0\r\n\r\n")] {
-        // The backend's answer comes whole, so that all of it is at hand when the head is written.
+        // The backend sends its response in one piece, so all of it is available when the head is
+        // written.
         client.send(format!("GET {path} HTTP/1.1\r\nHost: a.example\r\n\r\n")).await;
         client.read().await;
         let seen = String::from_utf8(std::mem::take(&mut client.buf)).unwrap();
@@ -160,7 +161,7 @@ async fn answers_of_our_own_keep_the_connection() {
         assert_eq!(response.status, 404);
         assert!(response.keeps_alive());
     }
-    // Hosts that nobody configured are not logged.
+    // Requests for hosts that are not configured are not logged.
     let lines = gateway.lines(2).await;
     assert!(lines[0].contains("\"GET / HTTP/1.1\" 503"), "{lines:?}");
 }

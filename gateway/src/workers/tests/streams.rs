@@ -1,4 +1,4 @@
-//! Requests over HTTP/2: bodies, trailers, interim responses, cancellation, attempts.
+//! Requests over HTTP/2: bodies, trailers, interim responses, cancellation and attempts.
 
 use bytes::Bytes;
 use http::{HeaderMap, Method, Request};
@@ -13,7 +13,7 @@ use super::http2::{ask, get, plain};
 
 const URL: &str = "http://a.example/x";
 
-/// A backend that answers every request with `answer`.
+/// Starts a backend that responds to every request with `answer`.
 async fn answering(answer: &'static [u8]) -> Backend {
     Backend::scripted(move |_, stream| async move {
         let mut client = Client::over(stream);
@@ -56,7 +56,7 @@ async fn bodies_without_a_length_go_on_in_chunks() {
     assert!(!text.contains("transfer-encoding"), "{text}");
     let (_, _, text) = ask(&mut client, Method::POST, URL, "").await.unwrap();
     assert!(!text.contains("transfer-encoding"), "{text}");
-    // Pingora puts a connection back a little later than it ends the stream.
+    // Pingora returns a connection to the pool a little after it ends the stream.
     assert!(through_proxy() || backend.connections() == 1, "the endpoint's connection is used again");
 }
 
@@ -134,7 +134,8 @@ async fn trailers_pass() {
     assert_eq!((text.as_str(), trailers.len()), ("ok", 2));
     assert!(trailers["x-sum"] == "2" && trailers["x-more"] == "3");
     assert!(told.recv().await.unwrap().contains("5\r\nhello\r\n0\r\n"));
-    // One that would tell the endpoint who the client is ended the request; now it is left out.
+    // Regression: a trailer that describes the client to the endpoint ended the request. It is
+    // removed now.
     let (response, mut send) = client.send_request(Request::post(URL).body(()).unwrap(), false).unwrap();
     send.send_data("hello".into(), false).unwrap();
     let mut trailers = HeaderMap::new();
@@ -208,7 +209,7 @@ async fn a_full_head_lost_its_host_on_a_retry() {
         for _ in 0..2 {
             let head = told.recv().await.unwrap();
             let mut lines: Vec<String> = head.lines().map(str::to_owned).collect();
-            // Only what the driver itself says of the connection to the endpoint may differ.
+            // Only the driver's own connection field for the endpoint may differ.
             lines.retain(|line| !line.starts_with("connection: "));
             lines[1..].sort();
             heads.push(lines);
@@ -238,7 +239,7 @@ async fn interim_responses_pass() {
     );
     assert!(!hint.headers().contains_key("connection"));
     assert_eq!(body(response.await.unwrap()).await.unwrap().0, "ok");
-    // A client that waits for the word before it sends.
+    // A client that waits for `100 Continue` before it sends the body.
     let backend = Backend::new().await;
     let gateway = Gateway::to(&[backend.address]).await;
     let (mut client, _) = plain(&gateway).await;
@@ -329,7 +330,7 @@ async fn a_request_that_is_taken_back_ends_at_the_endpoint() {
     assert_eq!(told.recv().await, Some(0), "the connection to the endpoint is closed");
     let lines = gateway.lines(1).await;
     assert!(lines[0].contains("\"GET /x HTTP/2.0\" 499"), "{lines:?}");
-    // The line is written a moment before the request is counted out.
+    // The line is written shortly before the request leaves the count.
     while gateway.drain.requests() > 0 {
         tokio::task::yield_now().await;
     }
@@ -358,7 +359,7 @@ async fn an_answer_that_comes_early_ends_the_upload() {
 
 #[tokio::test]
 async fn tries_follow_the_same_rule() {
-    // Taken, so that nobody else gets it, but nobody listens.
+    // The port is bound, so that no other process gets it, but has no listener.
     let taken = TcpSocket::new_v4().unwrap();
     taken.bind("127.0.0.1:0".parse().unwrap()).unwrap();
     let nobody = taken.local_addr().unwrap();
@@ -373,7 +374,7 @@ async fn tries_follow_the_same_rule() {
     let (mut client, _) = plain(&gateway).await;
     let (status, _, text) = ask(&mut client, Method::POST, URL, "hello").await.unwrap();
     assert!(status == 502 && text.contains("502 Bad Gateway"), "{text}");
-    // Takes the request, and goes away without a word.
+    // Accepts the request and closes the connection without a response.
     let backend = Backend::scripted(|_, stream| async move {
         request(&mut Client::over(stream)).await;
     })
@@ -392,7 +393,7 @@ async fn a_stale_pooled_connection_never_shows() {
         let mut client = Client::over(stream);
         if request(&mut client).await.is_some() {
             client.send("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok").await;
-            // Closed only once the next request is there: the worst moment.
+            // Closes the connection only when the next request has arrived: the worst moment.
             client.read().await;
         }
     })

@@ -1,4 +1,4 @@
-//! TLS: which certificate a client gets, and what a change of it does to others.
+//! TLS: selection of certificates, and the effect of certificate changes on other connections.
 
 use std::sync::Arc;
 
@@ -88,7 +88,7 @@ async fn the_end_is_said() {
     let mut stream = connect(&gateway, Some("a.example")).await;
     stream.write_all(b"GET /x HTTP/1.1\r\nHost: a.example\r\nConnection: close\r\n\r\n").await.unwrap();
     let mut text = String::new();
-    // rustls gives an error where there is no close_notify.
+    // rustls returns an error if close_notify is missing.
     stream.read_to_string(&mut text).await.unwrap();
     assert!(text.starts_with("HTTP/1.1 200 OK\r\n"), "{text}");
 }
@@ -127,7 +127,7 @@ async fn a_refused_host_with_a_new_certificate_serves_nothing_of_before() {
     let stream = connect(&gateway, Some("a.example")).await;
     assert_eq!(certificate(&stream), first.der);
     serves(stream).await;
-    // An open connection is held to it as well: it is the routes that are closed.
+    // An open connection is affected too, because the routes are closed.
     let mut open = Client::over(connect(&gateway, Some("a.example")).await);
     assert_eq!(open.get("/x").await.status, 200);
     let broken = vec![rule("/guarded", forward("unknown")), rule("/", forward("web"))];

@@ -1,4 +1,4 @@
-//! WebSocket and every other upgrade.
+//! WebSocket and other upgrades.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -15,13 +15,13 @@ use super::client::{Client, PATIENCE};
 use super::gateway::{Gateway, through_proxy};
 use super::tls::handshake;
 
-/// Switches protocols, then sends everything back in upper case.
+/// Switches protocols, then echoes everything in upper case.
 async fn shouting() -> Backend {
     Backend::scripted(|_, stream| async move {
         let mut client = Client::over(stream);
         let head = client.until("\r\n\r\n").await.to_ascii_lowercase();
         assert!(head.contains("connection: upgrade\r\n"), "{head}");
-        // The first words of the new protocol come right behind the head.
+        // The first bytes of the new protocol directly follow the head.
         client
             .send("HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: chat/2\r\n\r\nready;")
             .await;
@@ -95,7 +95,7 @@ async fn the_end_of_an_endpoint_is_the_end_of_the_connection() {
     assert_eq!(client.rest().await, "bye");
 }
 
-/// Switches protocols for every client and does then what a test says.
+/// Starts a backend that switches protocols for every client and then runs a script.
 async fn switching<F>(script: impl Fn(Client) -> F + Clone + Send + 'static) -> Backend
 where
     F: Future<Output = ()> + Send + 'static,
@@ -114,7 +114,7 @@ where
     .await
 }
 
-/// A client that speaks the other protocol.
+/// Returns a client after the upgrade.
 async fn upgraded(gateway: &Gateway) -> Client {
     let mut client = gateway.client().await;
     client.send(UPGRADE).await;
@@ -151,7 +151,7 @@ async fn the_end_of_a_client_is_passed_on() {
     client.send("question").await;
     client.stream.shutdown().await.unwrap();
     if !through_proxy() {
-        // Through Pingora either end is the end of both.
+        // Through Pingora, the end of either side ends both.
         assert_eq!(client.rest().await, "answer");
     }
     assert!(gateway.lines(1).await[0].contains("\" 101 "));
@@ -180,7 +180,7 @@ async fn the_end_of_an_endpoint_is_passed_on() {
     assert!(gateway.lines(1).await[0].contains("\" 101 3 "));
 }
 
-/// Ends a connection with a reset.
+/// Closes a connection with a reset.
 fn reset(client: Client) {
     SockRef::from(&client.stream).set_linger(Some(Duration::ZERO)).unwrap();
 }
@@ -209,11 +209,11 @@ async fn whoever_breaks_off_breaks_off_both_sides() {
     reset(client);
     assert_eq!(timeout(PATIENCE, ends.recv()).await.unwrap().unwrap(), "");
     gateway.lines(2).await;
-    // Neither had anything to do with whether the endpoint is well.
+    // Neither reset affects the health of the endpoint.
     assert_eq!(gateway.plane.state.registry.health().ejected, 0);
 }
 
-/// Writes until nothing is taken any more; gives how much that was.
+/// Writes until the peer accepts no more data. Returns the number of accepted bytes.
 async fn fill(client: &mut Client) -> usize {
     let (piece, mut taken) = (vec![b'x'; 64 * 1024], 0);
     while let Ok(written) = timeout(Duration::from_millis(500), client.stream.write(&piece)).await {
@@ -222,7 +222,7 @@ async fn fill(client: &mut Client) -> usize {
     taken
 }
 
-/// More than the sockets on the way can hold, whatever the kernel gives them.
+/// More than the sockets on the way can hold, whatever the sizes of the kernel's buffers.
 const TOO_MUCH: usize = 64 * 1024 * 1024;
 
 #[tokio::test]
@@ -272,7 +272,8 @@ async fn an_endpoint_that_does_not_read_is_not_written_for() {
 #[tokio::test]
 async fn an_endpoint_that_takes_nothing_ends_it_after_the_send_timeout() {
     if through_proxy() {
-        // Pingora goes on reading from the endpoint, and ends it after the read timeout.
+        // Pingora continues to read from the endpoint, and ends the connection after the read
+        // timeout.
         return;
     }
     let backend = switching(|client| async move {
@@ -461,7 +462,7 @@ async fn one_that_is_cut_off_is_logged() {
     gateway.stop();
     client.ends().await;
     let line = gateway.lines(1).await.remove(0);
-    // Through Pingora it is one that nobody has heard of again: 499.
+    // Through Pingora, the request counts as aborted by the client: 499.
     assert!(through_proxy() || line.contains("\" 101 6 "), "{line}");
 }
 

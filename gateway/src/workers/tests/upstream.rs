@@ -1,4 +1,4 @@
-//! Endpoints that fail: retries, stale connections, bad and late answers.
+//! Failing endpoints: retries, stale connections, bad and late responses.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
@@ -13,7 +13,7 @@ use super::client::Client;
 use super::gateway::Gateway;
 use crate::driver::Driver;
 
-/// An address where nobody listens.
+/// Returns an address without a listener.
 async fn refusing() -> std::net::SocketAddr {
     TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap()
 }
@@ -50,13 +50,13 @@ async fn when_nobody_takes_it_the_answer_is_502_and_the_connection_goes_on() {
 
 #[tokio::test]
 async fn a_stale_pooled_connection_never_shows() {
-    // Closes every connection after its first answer, without saying so.
+    // Closes every connection after its first response, without `Connection: close`.
     let backend = Backend::scripted(|_, stream| async move {
         let mut client = Client::over(stream);
         if let Some((head, body)) = request(&mut client).await {
             let text = format!("{}{body}", head.lines().next().unwrap());
             client.send(format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{text}", text.len())).await;
-            // Closed only once the next request is there: the worst moment.
+            // Closes the connection only when the next request has arrived: the worst moment.
             client.read().await;
         }
     })
@@ -114,7 +114,7 @@ async fn a_post_that_a_pooled_connection_may_have_taken_is_not_sent_again() {
     let mut client = gateway.client().await;
     assert_eq!(client.get("/x").await.status, 200);
     client.send("POST /x HTTP/1.1\r\nHost: a.example\r\nContent-Length: 5\r\n\r\nhello").await;
-    // A driver that uses no pooled connection for a POST gets an answer.
+    // A driver that uses no pooled connection for a POST gets a response.
     let status = client.response().await.status;
     assert!(matches!(status, 502 | 200), "{status}");
     assert_eq!(posts.load(SeqCst), 1);
@@ -236,7 +236,7 @@ async fn a_body_that_tls_ends_without_close_notify_is_passed_on_in_full() {
         let mut client = Client::over(stream);
         client.until("\r\n\r\n").await;
         client.send("HTTP/1.1 200 OK\r\n\r\nuntil the end").await;
-        // Without a shutdown of TLS there is no close_notify.
+        // A shutdown of the socket without one of TLS sends no close_notify.
         tokio::io::AsyncWriteExt::shutdown(&mut client.stream.into_inner().0).await.unwrap();
     })
     .await;
@@ -276,7 +276,7 @@ async fn an_answer_that_is_retried_elsewhere_leaves_its_connection_in_the_pool()
         settings.next_upstream.http_503 = true;
     })
     .await;
-    // One connection, which is one worker's.
+    // One connection, which one worker serves.
     let mut client = gateway.client().await;
     for _ in 0..10 {
         assert_eq!(client.get("/x").await.status, 200);
