@@ -70,7 +70,7 @@ pub(crate) fn because(object: &ObjectRef, field: &str, why: &str) -> Arc<str> {
     reason(&format!("{object} {field}: {why}"))
 }
 
-/// Most names need no escaping, and are not copied.
+/// Copies only names that need escaping, which is rare.
 fn shown(object: &ObjectRef) -> ObjectRef {
     let part = |text: &Arc<str>| match one_line(text, NAME) {
         std::borrow::Cow::Borrowed(_) => text.clone(),

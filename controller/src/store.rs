@@ -1,9 +1,9 @@
-//! The objects that are known now, typed and pruned to what translation reads, by key.
+//! The known objects, typed and pruned to what translation reads, by key.
 //!
-//! Whole Kubernetes objects are never kept: a source turns each into one of the small structs below
-//! and drops the rest at once, which is what lets 5,000 Ingresses with their Services fit into a
-//! few megabytes. Objects are immutable and shared by `Arc`, so that a source may keep them too (to
-//! notice what did not change) without a second copy.
+//! Whole Kubernetes objects are never kept: a source converts each into one of the small structs
+//! below and drops the rest at once. 5,000 Ingresses with their Services therefore fit into a few
+//! megabytes. Objects are immutable and shared by `Arc`, so that a source can keep them too, to
+//! detect unchanged objects, without a second copy.
 
 mod batch;
 mod config_map;

@@ -1,8 +1,8 @@
-//! Which Events are to be written, and when the next one may be: no clock and no network.
+//! The queue of Events: which ones to write and when. It has no clock and does no I/O.
 //!
-//! Where a namespace takes none, because of a quota, a missing right or a webhook that hangs, its
-//! Events wait by themselves: one of them is tried ever more rarely, and the others follow when it
-//! is taken.
+//! If a namespace accepts none, because of a quota, a missing right or a hanging webhook, its
+//! Events wait separately: one of them is retried at growing intervals, and the others follow once
+//! it is accepted.
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -16,29 +16,29 @@ use crate::backoff::Backoff;
 use crate::problem::ProblemChanges;
 use crate::store::Kind;
 
-/// Events that may be written at once.
+/// Number of Events that may be written at once.
 const BURST: u32 = 50;
-/// Between two Events after that.
+/// Interval between Events after that.
 const PACE: Duration = Duration::from_millis(200);
-/// The same Event is written at most as often as this.
+/// Minimum interval between writes of the same Event.
 const SAME: Duration = Duration::from_secs(20);
-/// Between two attempts in a namespace that takes none.
+/// Interval between attempts in a namespace that accepts none.
 const CLOSED: Backoff = Backoff::new(Duration::from_secs(10), Duration::from_secs(300));
-/// Between two attempts while there is no answer, wherever they go.
+/// Interval between attempts while the API server does not respond, for all namespaces.
 const AWAY: Backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(30));
-/// Events that wait; of more, the oldest are left out.
+/// Maximum number of waiting Events. Beyond it the oldest are dropped.
 const LONGEST: usize = 10_000;
-/// Events whose count is known.
+/// Maximum number of Events whose count is kept.
 const COUNTED: usize = 8_192;
-/// Bytes that an Event may say.
+/// Maximum number of bytes of an Event's message.
 const MESSAGE: usize = 1_000;
-/// Bytes of a name that go into the name of its Event.
+/// Maximum number of bytes of an object's name in the name of its Event.
 const NAME: usize = 200;
 
 /// One Event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Note {
-    /// The name of the Event, made of what it says.
+    /// The name of the Event, derived from its content.
     pub(super) id: String,
     pub(super) namespace: String,
     pub(super) name: String,
@@ -49,13 +49,14 @@ pub(super) struct Note {
     pub(super) reason: &'static str,
     pub(super) action: &'static str,
     pub(super) message: String,
-    /// How often it was reported, with this time.
+    /// How often it was reported, including this time.
     pub(super) count: u32,
-    /// What it was made of, should it have to wait again.
+    /// What it was made from, in case it has to wait again.
     subject: Subject,
 }
 
-/// What an Event is about. That is what waits: what the Event says is put together when its turn comes.
+/// The subject of an Event. The queue holds subjects; an Event's content is created when it is
+/// written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Subject {
     Problem(Arc<Problem>),
@@ -68,22 +69,22 @@ pub(super) struct Queue {
     waiting: VecDeque<Subject>,
     standing: BTreeSet<Arc<Problem>>,
     reported: HashMap<String, Reported>,
-    /// When the bucket of [`BURST`] Events would be full.
+    /// When the bucket of [`BURST`] Events will be full.
     full: Instant,
-    /// Namespaces that took none last.
+    /// Namespaces that accept no Events at present.
     closed: HashMap<Arc<str>, Closed>,
-    /// Attempts in a row that had no answer.
+    /// Consecutive attempts without a response.
     failures: u32,
-    /// No Event before this, because there was no answer.
+    /// No Event is written before this time, because the API server did not respond.
     not_before: Option<Instant>,
 }
 
-/// A namespace that took no Event last.
+/// A namespace that accepts no Events at present.
 #[derive(Debug)]
 struct Closed {
-    /// Refusals in a row.
+    /// Consecutive refusals.
     refusals: u32,
-    /// When one is tried again; none while that is under way.
+    /// Time of the next attempt. `None` while it is in progress.
     until: Option<Instant>,
     waiting: VecDeque<Subject>,
 }
@@ -100,7 +101,8 @@ impl Queue {
         Self { waiting, standing, reported, full: now, closed, failures: 0, not_before: None }
     }
 
-    /// Problems have come or gone. Those of files, flags and the API itself have nobody to be reported to.
+    /// Processes changed problems. Problems of files, flags and the API itself concern no object
+    /// that could have an Event.
     pub(super) fn problems(&mut self, changes: &ProblemChanges, leads: bool) {
         for problem in &changes.resolved {
             self.standing.remove(problem);
@@ -113,7 +115,7 @@ impl Queue {
         }
     }
 
-    /// Ingresses were changed.
+    /// Adds a Sync Event for each of these Ingresses.
     pub(super) fn edited(&mut self, ingresses: Vec<(NamespacedName, Option<Uid>)>) {
         ingresses.into_iter().for_each(|(name, uid)| self.push(Subject::Sync(name, uid)));
     }
@@ -127,7 +129,7 @@ impl Queue {
         waiting.truncate(LONGEST);
     }
 
-    /// All problems that stand are reported once more, after what is new.
+    /// Queues all standing problems once more, behind new ones.
     pub(super) fn renew(&mut self) {
         let closed = &self.closed;
         let all = self.standing.iter().filter(|problem| !closed.contains_key(&problem.object.name.namespace));
@@ -135,13 +137,13 @@ impl Queue {
         self.waiting.extend(all.take(room).cloned().map(Subject::Problem));
     }
 
-    /// Somebody else tells.
+    /// Empties the queue: another replica leads.
     pub(super) fn clear(&mut self) {
         self.waiting.clear();
         self.closed.clear();
     }
 
-    /// When the next one may be written, if any waits.
+    /// Returns the time of the next Event, if any waits.
     pub(super) fn next(&self) -> Option<Instant> {
         let tokens = PACE * (BURST - 1);
         let paced = self.full.checked_sub(tokens).unwrap_or(self.full);
@@ -151,7 +153,7 @@ impl Queue {
         Some(self.not_before.map_or(next, |at| at.max(next)).max(paced))
     }
 
-    /// The API server has answered; `taken` says that the namespace takes Events again.
+    /// Records a response of the API server. `taken`: the namespace accepts Events again.
     pub(super) fn answered(&mut self, namespace: &str, taken: bool) {
         (self.failures, self.not_before) = (0, None);
         if taken && let Some(closed) = self.closed.remove(namespace) {
@@ -160,13 +162,13 @@ impl Queue {
         }
     }
 
-    /// There was no answer: for a while nothing is tried anywhere.
+    /// Records that there was no response: nothing is tried for a while.
     pub(super) fn failed(&mut self, retry_after: Option<Duration>, now: Instant) {
         self.failures = self.failures.saturating_add(1);
         self.not_before = Some(now + AWAY.wait(self.failures).max(retry_after.unwrap_or_default()));
     }
 
-    /// A note was refused for a reason that may pass, and that holds for its namespace.
+    /// Queues a note again that was refused for a temporary reason that affects its namespace.
     pub(super) fn put_back(&mut self, note: Note, now: Instant) {
         match note.count {
             1 => drop(self.reported.remove(&note.id)),
@@ -189,12 +191,12 @@ impl Queue {
         self.push(note.subject);
     }
 
-    /// The next one, if it may be written.
+    /// Returns the next Event if it may be written.
     pub(super) fn pop(&mut self, now: Instant) -> Option<Note> {
         while self.next().is_some_and(|at| at <= now) {
             let note = match self.take(now)? {
                 Subject::Problem(problem) if self.standing.contains(&problem) => of_problem(problem),
-                // It is gone meanwhile.
+                // Resolved meanwhile.
                 Subject::Problem(_) => continue,
                 Subject::Sync(name, uid) => of_sync(name, uid),
             };
@@ -204,7 +206,7 @@ impl Queue {
             }
             let count = reported.map_or(1, |reported| reported.count.saturating_add(1));
             if self.reported.len() >= COUNTED && !self.reported.contains_key(&note.id) {
-                // Their next Event finds the earlier one by its name.
+                // The next write of such an Event finds the existing one by its name.
                 self.reported.clear();
             }
             self.reported.insert(note.id.clone(), Reported { count, at: now });
@@ -217,8 +219,8 @@ impl Queue {
         None
     }
 
-    /// The next subject: one of a closed namespace where that is to be tried, else the first that
-    /// waits.
+    /// Returns the next subject: one of a closed namespace that is due for an attempt, or else the
+    /// first in the queue.
     fn take(&mut self, now: Instant) -> Option<Subject> {
         let due = |closed: &&mut Closed| closed.until.is_some_and(|at| at <= now);
         let probe = self.closed.values_mut().filter(due).find_map(|closed| closed.waiting.pop_front());
@@ -280,12 +282,13 @@ fn api_version(kind: Kind) -> String {
     if kind.group().is_empty() { "v1".to_owned() } else { format!("{}/v1", kind.group()) }
 }
 
-/// The same for what says the same, in every replica of one version of the program.
+/// Returns the name of an Event. Equal content gives equal names in every replica of the same
+/// version.
 fn id(name: &str, says: &impl Hash) -> String {
-    // With fixed keys.
+    // `DefaultHasher::new` uses fixed keys.
     let mut hasher = DefaultHasher::new();
     says.hash(&mut hasher);
-    // Names are ASCII; one that is cut may end in a character that no part of a name ends in.
+    // Names are ASCII. A cut name may end in a character that is not allowed at the end.
     let short = name[..name.floor_char_boundary(NAME)].trim_end_matches(['-', '.']);
     format!("{short}.{:016x}", hasher.finish())
 }
@@ -390,7 +393,7 @@ mod tests {
         queue.problems(&appeared(&[problem("new", "taken")]), true);
         assert_eq!(queue.pop(now).unwrap().name, "b", "of another namespace");
         assert_eq!(queue.pop(now), None);
-        // One is tried, and the next one later than that.
+        // One Event is tried, and the next attempt comes later.
         let later = now + CLOSED.longest(1);
         let probe = queue.pop(later).unwrap();
         assert_eq!(queue.pop(later), None, "one at a time");
@@ -403,7 +406,7 @@ mod tests {
         let mut names = [probe.name, rest.name];
         names.sort();
         assert_eq!(names, ["new", "web"]);
-        // One that is renewed keeps its count.
+        // A renewed Event keeps its count.
         let renewal = later + SAME;
         queue.renew();
         let renewed = std::iter::from_fn(|| queue.pop(renewal)).find(|note| note.name == "web").unwrap();

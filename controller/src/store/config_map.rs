@@ -8,14 +8,14 @@ use sluice_config::NamespacedName;
 use super::identity::Identity;
 use super::reference::Fields;
 
-/// What translation reads of a ConfigMap.
+/// The part of a ConfigMap that translation reads.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ConfigMap {
     /// Namespace and name.
     pub name: NamespacedName,
-    /// Which of all objects of this name it is.
+    /// Distinguishes objects that had this name at different times.
     pub identity: Identity,
-    /// What was kept of it.
+    /// The keys of `data` that were kept.
     pub fields: Fields,
     /// `data`, sorted by key.
     pub data: Box<[(Box<str>, Box<str>)]>,
@@ -31,7 +31,7 @@ impl ConfigMap {
     }
 }
 
-/// Values are not shown: header fields may let their bearer in.
+/// Omits the values: header fields may contain credentials.
 impl fmt::Debug for ConfigMap {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "ConfigMap({})", self.name)

@@ -1,4 +1,4 @@
-//! `discovery.k8s.io/v1` EndpointSlice, pruned: the most numerous object of all, hence one flat entry per
+//! `discovery.k8s.io/v1` EndpointSlice, pruned. The most numerous kind, hence one flat entry per
 //! address.
 
 use std::net::IpAddr;
@@ -13,22 +13,22 @@ use super::prune::Prune;
 
 const SERVICE_LABEL: &str = "kubernetes.io/service-name";
 
-/// What translation reads of an EndpointSlice.
+/// The part of an EndpointSlice that translation reads.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EndpointSlice {
     /// Namespace and name.
     pub name: NamespacedName,
-    /// Which of all objects of this name it is.
+    /// Distinguishes objects that had this name at different times.
     pub identity: Identity,
-    /// The Service it belongs to, by label `kubernetes.io/service-name`; the name is empty without one.
+    /// The Service, by label `kubernetes.io/service-name`. The name is empty without the label.
     pub service: NamespacedName,
     /// `addressType`.
     pub address_type: AddressType,
-    /// `ports` that are TCP and have a number.
+    /// The `ports` with protocol TCP and a number.
     pub ports: Box<[SlicePort]>,
     /// One entry per address of `endpoints`.
     pub endpoints: Box<[SliceEndpoint]>,
-    /// Addresses that are none of the slice's type.
+    /// Addresses that do not match `address_type`.
     pub bad_addresses: Box<[Box<str>]>,
 }
 
@@ -44,7 +44,7 @@ pub enum AddressType {
 /// `ports[]`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SlicePort {
-    /// `name`, that of the Service's port.
+    /// `name`: the name of the Service's port.
     pub name: Arc<str>,
     /// `port`, resolved.
     pub number: u16,
@@ -57,18 +57,19 @@ pub struct SliceEndpoint {
     pub address: IpAddr,
     /// `conditions.ready`, true when absent.
     pub ready: bool,
-    /// `conditions.serving`, that of `ready` when absent.
+    /// `conditions.serving`; the value of `ready` when absent.
     pub serving: bool,
     /// `conditions.terminating`, false when absent.
     pub terminating: bool,
     /// `zone`.
     pub zone: Option<Arc<str>>,
-    /// `hints`, which are kept only with `--enable-topology-aware-routing`.
+    /// `hints`. Kept only with `--enable-topology-aware-routing`.
     pub hints: Option<Arc<Hints>>,
 }
 
-/// `hints` of `endpoints[]`: who should use the endpoint. The control plane of Kubernetes writes them where a Service asks
-/// for it, with `spec.trafficDistribution` or the annotation `service.kubernetes.io/topology-mode`.
+/// `hints` of `endpoints[]`: the consumers that should use the endpoint. The control plane of
+/// Kubernetes writes them if the Service sets `spec.trafficDistribution` or the annotation
+/// `service.kubernetes.io/topology-mode`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Hints {
     /// `forZones`: names of zones.

@@ -1,14 +1,15 @@
-//! Which of all objects that ever had a name it is.
+//! The identity of an object, which distinguishes objects that had the same name at different
+//! times.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use sluice_config::Uid;
 
-/// What an API server says about an object as such. A manifest that never met one says nothing.
+/// Metadata that an API server assigns. Empty for objects from manifests.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Identity {
     /// `metadata.uid`.
     pub uid: Option<Uid>,
-    /// `metadata.generation`: counts what its author changed. 0 where the kind has none.
+    /// `metadata.generation`: counts changes by authors. 0 for kinds without it.
     pub generation: i64,
 }
 

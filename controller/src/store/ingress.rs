@@ -9,27 +9,28 @@ use sluice_config::NamespacedName;
 use super::identity::Identity;
 use super::prune::{Prune, created};
 
-/// The annotation that chose a class before `spec.ingressClassName` was there.
+/// The annotation for the class, which preceded `spec.ingressClassName`.
 const CLASS_ANNOTATION: &str = "kubernetes.io/ingress.class";
 
-/// What the names of Sluice's own annotations begin with, which ingress-nginx does not have.
+/// Prefix of Sluice's own annotations, which do not exist in ingress-nginx.
 pub const OWN_PREFIX: &str = "sluice.dev/";
 
-/// What translation reads of an Ingress.
+/// The part of an Ingress that translation reads.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ingress {
     /// Namespace and name.
     pub name: NamespacedName,
-    /// Which of all objects of this name it is.
+    /// Distinguishes objects that had this name at different times.
     pub identity: Identity,
-    /// Creation time in Unix seconds; `None` (a manifest that never met an API server) is older than all.
+    /// Creation time in Unix seconds. `None`, for a manifest without one, counts as older than all
+    /// others.
     pub created: Option<i64>,
     /// `spec.ingressClassName`.
     pub class_name: Option<Arc<str>>,
     /// Annotation `kubernetes.io/ingress.class`.
     pub class_annotation: Option<Box<str>>,
-    /// Annotations under `--annotations-prefix`, without the prefix, and those of [`OWN_PREFIX`], with it. Sorted by name,
-    /// empty values left out.
+    /// Annotations under `--annotations-prefix`, without the prefix, and those under
+    /// [`OWN_PREFIX`], with it. Sorted by name, without empty values.
     pub annotations: Box<[(Arc<str>, Box<str>)]>,
     /// `spec.defaultBackend`.
     pub default_backend: Option<IngressBackend>,
@@ -41,13 +42,13 @@ pub struct Ingress {
     pub published: Published,
 }
 
-/// The addresses in the status of an Ingress. They are no input of the translation: Ingresses that differ in nothing else
-/// count as equal, so that writing a status recomputes nothing.
+/// The addresses in the status of an Ingress. Not an input of the translation: Ingresses that
+/// differ only here count as equal, so that writing a status recomputes nothing.
 #[derive(Clone, Debug, Default)]
 pub struct Published {
     /// The addresses, sorted.
     pub addresses: Box<[Address]>,
-    /// `metadata.resourceVersion` of the object that had them; `None` where it is no number.
+    /// `metadata.resourceVersion` of the object with these addresses. `None` if it is not a number.
     pub version: Option<u64>,
 }
 
@@ -59,12 +60,12 @@ impl PartialEq for Published {
 
 impl Eq for Published {}
 
-/// One address in a status: by IP address or by name. In the order in which they are written.
+/// One address in a status, by IP address or host name. Ordered as written.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Address {
-    /// `hostname`; empty for none.
+    /// `hostname`. Empty if absent.
     pub hostname: Box<str>,
-    /// `ip`; empty for none.
+    /// `ip`. Empty if absent.
     pub ip: Box<str>,
 }
 
@@ -88,14 +89,14 @@ pub struct IngressPath {
     pub backend: IngressBackend,
 }
 
-/// `pathType`. An unknown or absent one is `ImplementationSpecific`.
+/// `pathType`. Unknown and absent values are `ImplementationSpecific`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PathType {
-    /// The whole path.
+    /// Matches the whole path.
     Exact,
-    /// Whole elements.
+    /// Matches leading path elements.
     Prefix,
-    /// Ours to decide: as Prefix.
+    /// Implementation-defined: treated as `Prefix`.
     ImplementationSpecific,
 }
 
@@ -106,12 +107,12 @@ pub enum IngressBackend {
     Service {
         /// Name, in the namespace of the Ingress.
         name: Box<str>,
-        /// Which port.
+        /// The port.
         port: PortRef,
     },
-    /// A reference to something else, which is not served.
+    /// A reference to another resource, which is not served.
     Resource,
-    /// Neither is given.
+    /// Neither a Service nor a resource.
     Missing,
 }
 
@@ -122,14 +123,14 @@ pub enum PortRef {
     Number(i32),
     /// By name.
     Name(Box<str>),
-    /// Not at all.
+    /// Absent.
     Missing,
 }
 
 /// `spec.tls[]`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IngressTls {
-    /// `hosts`, lower case.
+    /// `hosts` in lower case.
     pub hosts: Box<[Box<str>]>,
     /// `secretName`; `None` when absent or empty.
     pub secret: Option<Box<str>>,
@@ -167,7 +168,8 @@ impl Ingress {
         }
     }
 
-    /// The value of an annotation by its name without the prefix. An empty one is as good as none, as in ingress-nginx.
+    /// Returns the value of an annotation by its name without the prefix. An empty value counts as
+    /// absent, as in ingress-nginx.
     pub fn annotation(&self, name: &str) -> Option<&str> {
         let index = self.annotations.binary_search_by(|(key, _)| (**key).cmp(name)).ok()?;
         Some(self.annotations[index].1.trim()).filter(|text| !text.is_empty())

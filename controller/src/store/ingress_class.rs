@@ -8,14 +8,14 @@ use super::prune::created;
 
 const DEFAULT_ANNOTATION: &str = "ingressclass.kubernetes.io/is-default-class";
 
-/// What translation reads of an IngressClass.
+/// The part of an IngressClass that translation reads.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IngressClass {
     /// Name; the namespace is empty.
     pub name: NamespacedName,
-    /// Which of all objects of this name it is.
+    /// Distinguishes objects that had this name at different times.
     pub identity: Identity,
-    /// Creation time in Unix seconds; `None` is older than all.
+    /// Creation time in Unix seconds. `None` counts as older than all others.
     pub created: Option<i64>,
     /// `spec.controller`.
     pub controller: Box<str>,

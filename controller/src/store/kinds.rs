@@ -1,10 +1,10 @@
-//! The table of kinds. A kind is registered here, once: what it is called, where it is in the API, which type it has
-//! there, where the store keeps it, and whether the program can do without it. Objects, store, sources, and the texts
-//! about rights come from this table; beside it, a kind needs its pruned type, and the fields that a watch decodes
-//! (`source/kube/wire.rs`).
+//! The table of kinds. Each kind is registered here once: its name, API group and resource, its
+//! Rust type in the API, its field in the store, and whether the program requires it. Objects,
+//! store, sources and messages about access rights are generated from this table. In addition, a
+//! kind needs its pruned type and the fields that a watch decodes (`source/kube/wire.rs`).
 
-/// Hands the table to a macro, a line for each kind:
-/// `Kind: field of the store, type in the API, group, resource, whether it has a namespace, need, doc;`.
+/// Passes the table to a macro, one line per kind: `Kind: field of the store, type in the API,
+/// group, resource, whether it is namespaced, need, doc;`.
 macro_rules! for_each_kind {
     ($with:ident) => {
         $with! {

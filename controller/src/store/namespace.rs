@@ -1,16 +1,16 @@
-//! `v1` Namespace, pruned to its labels, which `--watch-namespace-selector` looks at.
+//! `v1` Namespace, pruned to its labels, which `--watch-namespace-selector` matches.
 
 use k8s_openapi::api::core::v1 as core;
 use sluice_config::NamespacedName;
 
 use super::identity::Identity;
 
-/// What translation reads of a Namespace.
+/// The part of a Namespace that translation reads.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Namespace {
     /// Name; the namespace is empty.
     pub name: NamespacedName,
-    /// Which of all objects of this name it is.
+    /// Distinguishes objects that had this name at different times.
     pub identity: Identity,
     /// `metadata.labels`, sorted by key.
     pub labels: Box<[(Box<str>, Box<str>)]>,

@@ -1,5 +1,5 @@
-//! `v1` Node, pruned to the zone that it is in. Nodes report their state all the time; of that nothing is kept, so
-//! that a report changes nothing here.
+//! `v1` Node, pruned to its zone. Nodes update their status constantly; none of that is kept, so
+//! such an update changes nothing here.
 
 use k8s_openapi::api::core::v1 as core;
 use sluice_config::NamespacedName;
@@ -7,17 +7,17 @@ use std::sync::Arc;
 
 use super::identity::Identity;
 
-/// The label that says so, well known in Kubernetes.
+/// The well-known label for the zone.
 const ZONE: &str = "topology.kubernetes.io/zone";
 
-/// What translation reads of a Node.
+/// The part of a Node that translation reads.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Node {
     /// Name; the namespace is empty.
     pub name: NamespacedName,
-    /// Which of all objects of this name it is.
+    /// Distinguishes objects that had this name at different times.
     pub identity: Identity,
-    /// Its zone, if a label says.
+    /// The zone, if the Node has the label.
     pub zone: Option<Arc<str>>,
 }
 

@@ -1,4 +1,4 @@
-//! The kinds that are served, and an object of any of them.
+//! The served kinds, and an object of any of them.
 
 use std::fmt;
 use std::sync::Arc;
@@ -13,20 +13,20 @@ use super::prune::{Prunable, Prune};
 use super::reference::Fields;
 use super::{ConfigMap, EndpointSlice, Ingress, IngressClass, Namespace, Node, Secret, Service};
 
-/// Whether the program can do without a kind.
+/// Whether the program requires a kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Need {
-    /// Every API has it: without it, something is wrong, and the start waits.
+    /// Every API server has it. If it is missing, something is wrong and the start waits.
     Required,
-    /// It comes with a CustomResourceDefinition that a cluster may not have. Then there are no such objects, which is no
-    /// problem; they are picked up when it appears.
+    /// Belongs to a CustomResourceDefinition that may not be installed. Its absence is not a
+    /// problem; objects are picked up once it is installed.
     Optional,
 }
 
 macro_rules! kinds {
     ($($kind:ident: $store:ident, $api:ty, $group:literal, $resource:literal, $namespaced:literal, $need:ident,
         $doc:literal;)*) => {
-        /// A kind that translation reads. Every other kind is skipped.
+        /// A kind that translation reads. Other kinds are skipped.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
         pub enum Kind {
             $(#[doc = $doc] $kind,)*
@@ -36,57 +36,57 @@ macro_rules! kinds {
             /// All kinds.
             pub const ALL: &'static [Self] = &[$(Self::$kind),*];
 
-            /// The name as Kubernetes spells it.
+            /// Returns the name in Kubernetes' spelling.
             pub fn as_str(self) -> &'static str {
                 match self { $(Self::$kind => stringify!($kind),)* }
             }
 
-            /// Its API group.
+            /// Returns the API group.
             pub fn group(self) -> &'static str {
                 match self { $(Self::$kind => $group,)* }
             }
 
-            /// The resource as rules for access spell it.
+            /// Returns the resource name for RBAC rules.
             pub fn resource(self) -> &'static str {
                 match self { $(Self::$kind => $resource,)* }
             }
 
-            /// Whether objects of this kind live in a namespace.
+            /// Returns whether objects of this kind are namespaced.
             pub fn is_namespaced(self) -> bool {
                 match self { $(Self::$kind => $namespaced,)* }
             }
 
-            /// Whether the program can do without it.
+            /// Returns whether the program requires the kind.
             pub fn need(self) -> Need {
                 match self { $(Self::$kind => Need::$need,)* }
             }
         }
 
-        /// An object of a served kind, pruned.
+        /// A pruned object of a served kind.
         #[derive(Clone, Debug, PartialEq, Eq)]
         pub enum Object {
             $(#[doc = $doc] $kind(Arc<$kind>),)*
         }
 
         impl Object {
-            /// Its kind.
+            /// Returns its kind.
             pub fn kind(&self) -> Kind {
                 match self { $(Self::$kind(_) => Kind::$kind,)* }
             }
 
-            /// Its namespace and name.
+            /// Returns its namespace and name.
             pub fn name(&self) -> &NamespacedName {
                 match self { $(Self::$kind(object) => &object.name,)* }
             }
 
-            /// Which of all objects of its name it is.
+            /// Returns its identity.
             pub fn identity(&self) -> &Identity {
                 match self { $(Self::$kind(object) => &object.identity,)* }
             }
         }
 
         impl<'de> DeserializeSeed<'de> for ObjectSeed<'_> {
-            /// `None`: nothing of this object is needed.
+            /// `None` if nothing of the object is needed.
             type Value = Option<Object>;
 
             fn deserialize<D: Deserializer<'de>>(self, input: D) -> Result<Self::Value, D::Error> {
@@ -101,19 +101,19 @@ macro_rules! kinds {
 for_each_kind!(kinds);
 
 impl Kind {
-    /// The kind that is spelled so.
+    /// Returns the kind with this name.
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.iter().copied().find(|kind| kind.as_str() == name)
     }
 
-    /// The kind of an object by its `apiVersion` and `kind`. Other versions of a served group count as
-    /// served, so that decoding them says what is wrong with the version.
+    /// Returns the kind of an object with this `apiVersion` and `kind`. Other versions of a served
+    /// group match too, so that decoding them reports the wrong version.
     pub fn of(api_version: &str, kind: &str) -> Option<Self> {
         let group = api_version.rsplit_once('/').map_or("", |(group, _)| group);
         Self::named(kind).filter(|kind| kind.group() == group)
     }
 
-    /// The rule of a role that gives the rights to read it.
+    /// Returns the RBAC rule that permits reading it.
     pub(crate) fn rule(self) -> String {
         format!(
             "{{apiGroups: [{:?}], resources: [{:?}], verbs: [\"list\", \"watch\"]}}",
@@ -123,17 +123,17 @@ impl Kind {
     }
 }
 
-/// Identity of an object of a served kind.
+/// The key of an object of a served kind.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ObjectKey {
-    /// Its kind.
+    /// The kind.
     pub kind: Kind,
-    /// Its namespace, empty for kinds of the cluster, and name.
+    /// Name and namespace. The namespace is empty for cluster-scoped kinds.
     pub name: NamespacedName,
 }
 
 impl ObjectKey {
-    /// The same for problems.
+    /// Returns the key as a reference for problems.
     pub fn object_ref(&self) -> ObjectRef {
         ObjectRef { kind: self.kind.as_str().into(), name: self.name.clone() }
     }
@@ -146,7 +146,8 @@ impl fmt::Display for ObjectKey {
 }
 
 impl ObjectKey {
-    /// What is known of an object of this name that nothing refers to, if it is of a kind of which that matters.
+    /// Returns what is kept of a Secret or ConfigMap of this name while nothing refers to it.
+    /// `None` for other kinds.
     pub(crate) fn unreferred(&self) -> Option<Object> {
         let (name, identity, fields) = (self.name.clone(), Default::default(), Fields::NONE);
         match self.kind {
@@ -162,7 +163,7 @@ impl ObjectKey {
 }
 
 impl Object {
-    /// What was kept of it, where that depends on what refers to it.
+    /// Returns the fields that were kept, for kinds where they depend on references.
     pub(crate) fn fields(&self) -> Option<&Fields> {
         match self {
             Self::Secret(secret) => Some(&secret.fields),
@@ -171,12 +172,13 @@ impl Object {
         }
     }
 
-    /// Whether nothing refers to it: a source knows that it is there, and the store does not.
+    /// Returns whether nothing refers to it. Sources keep such objects by name; the store does not
+    /// hold them.
     pub(crate) fn is_unreferred(&self) -> bool {
         self.fields() == Some(&Fields::NONE)
     }
 
-    /// The EndpointSlice that it may be.
+    /// Returns the object if it is an EndpointSlice.
     pub(super) fn slice(&self) -> Option<&Arc<EndpointSlice>> {
         match self {
             Self::EndpointSlice(slice) => Some(slice),
@@ -184,17 +186,17 @@ impl Object {
         }
     }
 
-    /// Its kind and name.
+    /// Returns its key.
     pub fn key(&self) -> ObjectKey {
         ObjectKey { kind: self.kind(), name: self.name().clone() }
     }
 }
 
-/// Decodes one object of a known kind and prunes it in the same step, from whatever format.
+/// Decodes and prunes one object of a known kind in one step, from any format.
 pub(crate) struct ObjectSeed<'a> {
     /// The kind to decode.
     pub(crate) kind: Kind,
-    /// What to keep of it.
+    /// The rules for what is kept.
     pub(crate) prune: &'a Prune,
 }
 

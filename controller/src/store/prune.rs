@@ -1,5 +1,5 @@
-//! From whole Kubernetes objects to the small ones that are kept. Both sources go through here, so that they
-//! cannot differ in what they know.
+//! Pruning: converts whole Kubernetes objects to the small ones that are kept. Both sources use it,
+//! so they keep the same data.
 
 use std::sync::Arc;
 
@@ -17,46 +17,46 @@ use super::reference::{Fields, Needs};
 use super::{ConfigMap, EndpointSlice, Ingress, IngressClass, Namespace, Node, Secret, Service};
 use crate::options::Options;
 
-/// What is worth keeping, which depends on the flags.
+/// The rules for what is kept, which depend on flags.
 #[derive(Clone, Debug)]
 pub struct Prune {
     pub(super) annotation_prefix: Box<str>,
     pub(super) names: Arc<Names>,
-    /// Whether somebody asks for hints of EndpointSlices.
+    /// Whether hints of EndpointSlices are kept.
     pub(super) hints: bool,
-    /// The program's own.
+    /// The program's own ConfigMap (`--configmap`).
     config_map: Option<NamespacedName>,
     needs: Needs,
 }
 
-/// Types of Secrets that never hold anything for a gateway, and that are most of the bytes in a cluster with Helm. A
-/// watch leaves them to the API server.
+/// Types of Secrets that a gateway never needs but that account for most bytes in a cluster with
+/// Helm. Watches exclude them at the API server.
 const BULK: [&str; 2] = ["helm.sh/release.v1", "kubernetes.io/service-account-token"];
 
-/// Why an object cannot be taken in at all.
+/// Why an object cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum PruneError {
-    /// It has no name.
+    /// The name is missing.
     #[error("metadata.name is missing: give the object a name")]
     NoName,
-    /// It has one that no API server takes.
+    /// The name or namespace violates the rules of Kubernetes.
     #[error("{field} \"{text}\" is no name that Kubernetes takes: {rule}")]
     BadName {
         /// `metadata.name` or `metadata.namespace`.
         field: &'static str,
-        /// Its value, as one line.
+        /// The value, as one line.
         text: Box<str>,
-        /// What it must be.
+        /// The rule.
         rule: &'static str,
     },
 }
 
-/// A type of the API of which pruning makes a small object.
+/// An API type that can be pruned.
 pub(crate) trait Prunable: Sized {
-    /// Its kind.
+    /// The kind.
     const KIND: Kind;
 
-    /// Makes it; `None` when nothing of it is needed.
+    /// Prunes the object. `None` if nothing of it is needed.
     fn prune(self, prune: &Prune) -> Result<Option<Object>, PruneError>;
 }
 
@@ -82,7 +82,7 @@ prunable! {
     discovery::EndpointSlice, EndpointSlice, |name, object, prune| {
         Some(EndpointSlice::pruned(name, object, prune))
     };
-    // Of these, nothing when nothing refers to it.
+    // Secrets and ConfigMaps are dropped while nothing refers to them.
     core::Secret, Secret, |name, object, prune| {
         let is_bulk = object.type_.as_deref().is_some_and(|kind| BULK.contains(&kind));
         let fields = prune.needs_of(Kind::Secret, &name).filter(|_| !is_bulk);
@@ -96,13 +96,14 @@ prunable! {
 }
 
 impl Prune {
-    /// What these flags make worth keeping: annotations under `--annotations-prefix`. Secrets and ConfigMaps are all
-    /// kept.
+    /// Creates rules that keep annotations under `--annotations-prefix`, and all Secrets and
+    /// ConfigMaps.
     pub fn new(options: &Options) -> Self {
         Self::with(options, Needs::Everything)
     }
 
-    /// The same, and of Secrets and ConfigMaps only what is needed, and the ConfigMap that a flag names.
+    /// Like [`new`](Self::new), but keeps only `needs` of Secrets and ConfigMaps, and the ConfigMap
+    /// of `--configmap`.
     pub fn with(options: &Options, needs: Needs) -> Self {
         Self {
             annotation_prefix: format!("{}/", options.annotations_prefix).into(),
@@ -113,21 +114,21 @@ impl Prune {
         }
     }
 
-    /// Decodes an object of a known kind and prunes it in the same step, from whatever format; `None` when nothing of it
-    /// is needed.
+    /// Decodes and prunes an object of a known kind in one step, from any format. Returns `None` if
+    /// nothing of it is needed.
     ///
     /// # Errors
-    /// When it is none of its kind, or has no name that Kubernetes takes.
+    /// The object is not of this kind, or has no name that Kubernetes accepts.
     pub fn read<'de, D: Deserializer<'de>>(&self, kind: Kind, input: D) -> Result<Option<Object>, D::Error> {
         ObjectSeed { kind, prune: self }.deserialize(input)
     }
 
-    /// Something else is needed of this object from now on; none is nothing.
+    /// Sets the fields that are needed of this object. `None`: the object is not needed.
     pub(crate) fn need(&self, object: &ObjectKey, fields: Option<Fields>) {
         self.needs.set(object, fields);
     }
 
-    /// What is needed of a Secret or ConfigMap, if anything.
+    /// Returns the fields that are needed of a Secret or ConfigMap, or `None`.
     pub(crate) fn needs_of(&self, kind: Kind, name: &NamespacedName) -> Option<Fields> {
         if kind == Kind::ConfigMap && self.config_map.as_ref() == Some(name) {
             return Some(Fields::All);
@@ -135,10 +136,10 @@ impl Prune {
         self.needs.of(&ObjectKey { kind, name: name.clone() })
     }
 
-    /// The name of an object, as pruning gives it.
+    /// Returns the name of an object.
     ///
     /// # Errors
-    /// When it has none, or one that no API server takes.
+    /// The name is missing or invalid.
     pub(crate) fn name_of(&self, meta: &ObjectMeta, namespaced: bool) -> Result<NamespacedName, PruneError> {
         let name = meta.name.as_deref().filter(|name| !name.is_empty()).ok_or(PruneError::NoName)?;
         let namespace = match meta.namespace.as_deref() {
@@ -158,8 +159,9 @@ const SUBDOMAIN: &str =
     "write at most 253 lower-case letters, digits, - and ., with a letter or digit at both ends of each part";
 const LABEL: &str = "write at most 63 lower-case letters, digits and -, with a letter or digit at both ends";
 
-/// Holds a name against Kubernetes' rule. An API server has done so already; a folder takes what is written in it, and
-/// a name with a line break in it would forge lines in every log that the object is named in.
+/// Validates a name by the rules of Kubernetes. API servers have already done so, but manifests in
+/// a folder may contain anything: a name with a line break would forge lines in every log that
+/// names the object.
 fn valid(
     field: &'static str,
     text: &str,
@@ -178,7 +180,7 @@ fn valid(
     if good { Ok(()) } else { Err(PruneError::BadName { field, text: text(), rule }) }
 }
 
-/// Creation time in Unix seconds, as Kubernetes records it.
+/// Returns a creation time in Unix seconds.
 pub(super) fn created(time: Option<&Time>) -> Option<i64> {
     time.map(|time| time.0.as_second())
 }

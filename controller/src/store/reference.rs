@@ -1,48 +1,49 @@
-//! What is needed of Secrets and ConfigMaps. There may be thousands of them, most are nobody's business here, and some
-//! hold secrets of others: so only those are kept that something refers to, and of those only the fields it needs.
+//! The needed fields of Secrets and ConfigMaps. There may be thousands of these objects, most are
+//! irrelevant here, and some hold secrets of others. Only referenced ones are kept, and of those
+//! only the needed fields.
 
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use super::object::{Kind, ObjectKey};
 
-/// An object that something refers to, and what it needs of it.
+/// A referenced object and the fields that are needed of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reference {
-    /// A Secret or ConfigMap.
+    /// The Secret or ConfigMap.
     pub object: ObjectKey,
-    /// Of its `data`.
+    /// The needed fields.
     pub fields: Fields,
 }
 
-/// Which keys of `data` are needed.
+/// A set of keys of `data`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Fields {
-    /// These, sorted, each once.
+    /// These keys, sorted, without duplicates.
     Named(Vec<&'static str>),
-    /// Whatever there is.
+    /// All keys.
     All,
 }
 
-/// What is needed, as all readers of a source see it. Clones share it.
+/// The needed fields of all objects, shared by all readers of a source. Clones share the state.
 #[derive(Clone, Debug)]
 pub enum Needs {
-    /// Every field of every object: for a source that nobody tells what is referred to.
+    /// All fields of all objects, for sources that are not informed of references.
     Everything,
-    /// What was recorded.
+    /// The recorded ones only.
     Recorded {
-        /// By object.
+        /// Fields by object.
         recorded: Arc<RwLock<HashMap<ObjectKey, Fields>>>,
-        /// Of the others, that they are there: for a source that has to find them again.
+        /// Whether other objects are kept by name, for sources that need them to detect changes.
         knows_rest: bool,
     },
 }
 
 impl Fields {
-    /// No field: what is known of an object that nothing refers to.
+    /// No keys. Used for objects to which nothing refers.
     pub const NONE: Self = Self::Named(Vec::new());
 
-    /// These.
+    /// Returns a set of these keys.
     pub fn named(names: &[&'static str]) -> Self {
         let mut names = names.to_vec();
         names.sort_unstable();
@@ -50,7 +51,7 @@ impl Fields {
         Self::Named(names)
     }
 
-    /// Whether a key is among them.
+    /// Returns whether a key is in the set.
     pub fn has(&self, name: &str) -> bool {
         match self {
             Self::Named(names) => names.binary_search(&name).is_ok(),
@@ -58,7 +59,7 @@ impl Fields {
         }
     }
 
-    /// These, and those.
+    /// Returns the union of both sets.
     pub fn and(self, other: &Self) -> Self {
         match (self, other) {
             (Self::Named(mut names), Self::Named(others)) => {
@@ -71,21 +72,21 @@ impl Fields {
 }
 
 impl Needs {
-    /// Nothing, so far.
+    /// Records nothing at first.
     pub fn nothing() -> Self {
         Self::Recorded { recorded: Arc::default(), knows_rest: false }
     }
 
-    /// Nothing so far but names.
+    /// Records nothing at first, and keeps other objects by name.
     pub fn names() -> Self {
         Self::Recorded { recorded: Arc::default(), knows_rest: true }
     }
 
-    /// What is needed of an object; none where nothing refers to it.
+    /// Returns the needed fields of an object, or `None` if it is not needed.
     pub fn of(&self, object: &ObjectKey) -> Option<Fields> {
         match self {
             Self::Everything => Some(Fields::All),
-            // Each change of the map is one step: a panic elsewhere leaves nothing half done.
+            // Each change of the map is atomic: a panic elsewhere leaves nothing half done.
             Self::Recorded { recorded, knows_rest } => {
                 let recorded = recorded.read().unwrap_or_else(PoisonError::into_inner);
                 recorded.get(object).cloned().or_else(|| knows_rest.then_some(Fields::NONE))
@@ -93,7 +94,7 @@ impl Needs {
         }
     }
 
-    /// This is needed of an object from now on; none is nothing.
+    /// Sets the needed fields of an object. `None`: the object is not needed.
     pub fn set(&self, object: &ObjectKey, fields: Option<Fields>) {
         let Self::Recorded { recorded, .. } = self else { return };
         let mut recorded = recorded.write().unwrap_or_else(PoisonError::into_inner);
@@ -105,7 +106,7 @@ impl Needs {
 }
 
 impl Kind {
-    /// Whether objects of this kind are kept only where something refers to them.
+    /// Returns whether objects of this kind are kept only while something refers to them.
     pub fn is_referred(self) -> bool {
         matches!(self, Self::Secret | Self::ConfigMap)
     }

@@ -1,4 +1,4 @@
-//! `v1` Secret, pruned to the keys that something needs: everything else of a Secret is forgotten at once.
+//! `v1` Secret, pruned to the needed keys. Everything else is dropped at once.
 
 use std::fmt;
 
@@ -11,21 +11,21 @@ use super::reference::Fields;
 /// A key of `data` with its value.
 type Entry = (Box<str>, Box<[u8]>);
 
-/// What translation reads of a Secret.
+/// The part of a Secret that translation reads.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret {
     /// Namespace and name.
     pub name: NamespacedName,
-    /// Which of all objects of this name it is.
+    /// Distinguishes objects that had this name at different times.
     pub identity: Identity,
-    /// What was kept of it.
+    /// The keys of `data` that were kept.
     pub fields: Fields,
     /// `data`, sorted by key.
     pub data: Box<[Entry]>,
 }
 
 impl Secret {
-    /// `stringData` goes over `data`, as an API server stores it.
+    /// `stringData` overrides `data`, as in an API server.
     pub(super) fn pruned(name: NamespacedName, object: core::Secret, fields: Fields) -> Self {
         let identity = Identity::of(&object.metadata);
         let mut data = object.data.unwrap_or_default();
@@ -36,7 +36,7 @@ impl Secret {
         Self { name, identity, fields, data }
     }
 
-    /// The value of a key.
+    /// Returns the value of a key.
     pub fn get(&self, key: &str) -> Option<&[u8]> {
         let index = self.data.binary_search_by(|(known, _)| (**known).cmp(key)).ok()?;
         Some(&self.data[index].1)

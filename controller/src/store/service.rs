@@ -10,31 +10,31 @@ use sluice_config::{NamespacedName, UpstreamProtocol};
 use super::identity::Identity;
 use super::names::Names;
 
-/// What translation reads of a Service.
+/// The part of a Service that translation reads.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Service {
     /// Namespace and name.
     pub name: NamespacedName,
-    /// Which of all objects of this name it is.
+    /// Distinguishes objects that had this name at different times.
     pub identity: Identity,
-    /// `spec.externalName`, where `spec.type` is `ExternalName`.
+    /// `spec.externalName`, if `spec.type` is `ExternalName`.
     pub external_name: Option<Box<str>>,
-    /// `spec.clusterIP`, where there is one: requests go there only with `service-upstream`.
+    /// `spec.clusterIP`, if it is an address. Requests use it only with `service-upstream`.
     pub cluster_ip: Option<IpAddr>,
-    /// `spec.ports` that are TCP.
+    /// The `spec.ports` with protocol TCP.
     pub ports: Box<[ServicePort]>,
 }
 
 /// `spec.ports[]`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServicePort {
-    /// `name`, which is what EndpointSlices know the port by; empty for the only port of a Service.
+    /// `name`, by which EndpointSlices identify the port. Empty for the only port of a Service.
     pub name: Arc<str>,
     /// `port`.
     pub number: i32,
     /// `targetPort`.
     pub target: TargetPort,
-    /// What `appProtocol` says is spoken there; HTTP where it says nothing that we know.
+    /// The protocol from `appProtocol`; HTTP if it is absent or unknown.
     pub protocol: UpstreamProtocol,
 }
 
@@ -45,7 +45,7 @@ pub enum TargetPort {
     Same,
     /// A port number of the Pods.
     Number(i32),
-    /// A named container port, which may differ from Pod to Pod.
+    /// A named container port, which may differ between Pods.
     Name(Box<str>),
 }
 
@@ -85,8 +85,8 @@ impl ServicePort {
     }
 }
 
-/// Names of Kubernetes (KEP-3726) and those that IANA has for services. What is unknown means nothing: the field is a
-/// hint, and others have names of their own in it.
+/// Returns the protocol for a name of Kubernetes (KEP-3726) or IANA. Unknown names are ignored: the
+/// field is a hint, and other implementations define names of their own.
 fn protocol(app_protocol: &str) -> UpstreamProtocol {
     match app_protocol.to_ascii_lowercase().as_str() {
         "https" | "kubernetes.io/wss" => UpstreamProtocol::HttpsUnverified,
