@@ -1,17 +1,17 @@
-//! How many workers to run: as many as the CPU quota of the cgroup lets work at once.
+//! Number of workers: the number of CPUs that the cgroup's quota allows to run at once.
 //!
-//! The standard library rounds a quota of 1.5 CPUs down to one worker, which leaves a third of it unused;
-//! here it is rounded up, as ingress-nginx does for `worker-processes: auto`. A quota never gives more workers
-//! than the CPUs the process may run on.
+//! The standard library rounds a quota of 1.5 CPUs down to one worker, which leaves a third of it
+//! unused. This module rounds up, as ingress-nginx does for `worker-processes: auto`. The number
+//! never exceeds the number of CPUs on which the process may run.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::thread::available_parallelism;
 
-/// Where cgroup hierarchies are mounted.
+/// Mount point of the cgroup hierarchies.
 const ROOT: &str = "/sys/fs/cgroup";
 
-/// Number of workers, at least 1.
+/// Returns the number of workers, at least 1.
 pub(crate) fn workers() -> usize {
     let memberships = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
     let quota = quota(&memberships, Path::new(ROOT), &|path| fs::read_to_string(path).ok());
@@ -24,15 +24,17 @@ pub(crate) fn workers() -> usize {
 
 fn count(quota: Option<f64>, usable: usize) -> usize {
     match quota {
-        // A quota is a small positive number; `as` saturates.
+        // A quota is a small positive number; the cast saturates.
         Some(cpus) => (cpus.ceil() as usize).clamp(1, usable.max(1)),
         None => usable.max(1),
     }
 }
 
-/// The tightest quota in CPUs of the process's cgroup and all above it; `None` when there is none.
+/// Returns the smallest quota of the process's cgroup and its ancestors, in CPUs; `None` if there
+/// is none.
 ///
-/// `memberships` is `/proc/self/cgroup`: `0::/path` for version 2, `4:cpu,cpuacct:/path` for version 1.
+/// `memberships` is the content of `/proc/self/cgroup`: `0::/path` for version 2,
+/// `4:cpu,cpuacct:/path` for version 1.
 fn quota(memberships: &str, root: &Path, read: &dyn Fn(&Path) -> Option<String>) -> Option<f64> {
     let mut tightest: Option<f64> = None;
     for line in memberships.lines() {
@@ -60,20 +62,20 @@ fn quota(memberships: &str, root: &Path, read: &dyn Fn(&Path) -> Option<String>)
     tightest
 }
 
-/// The cgroup's folder and its parents down from the mount. Inside a container the path may name a folder
-/// that only the host sees; the mount itself is then the container's own cgroup.
+/// Returns the folder of the cgroup and its parents up to the mount. In a container, the path may
+/// only exist on the host; the mount itself is then the container's own cgroup.
 fn upwards(mount: &Path, path: &str) -> Vec<PathBuf> {
     let folder = mount.join(path.trim_start_matches('/'));
     folder.ancestors().take_while(|ancestor| ancestor.starts_with(mount)).map(Path::to_owned).collect()
 }
 
-/// `cpu.max`: `QUOTA PERIOD` in microseconds, or `max PERIOD`.
+/// Parses `cpu.max`: `QUOTA PERIOD` in microseconds, or `max PERIOD`.
 fn version_2_quota(text: &str) -> Option<f64> {
     let (quota, period) = text.trim().split_once(' ')?;
     ratio(quota.parse().ok()?, period.parse().ok()?)
 }
 
-/// `cpu.cfs_quota_us` is -1 for no quota.
+/// Parses the files of version 1. `cpu.cfs_quota_us` is -1 if there is no quota.
 fn version_1_quota(quota: &str, period: &str) -> Option<f64> {
     ratio(quota.trim().parse().ok()?, period.trim().parse().ok()?)
 }

@@ -1,4 +1,5 @@
-//! `sluice check`: what is wrong in a folder of manifests or a cluster, grouped by annotation, key or field, with what to do.
+//! `sluice check`: reports the problems of a manifest folder or a cluster, grouped by annotation,
+//! key or field, and how to fix them.
 
 mod groups;
 mod markdown;
@@ -12,19 +13,20 @@ use sluice_controller::source::kube::Access;
 use crate::flags::{Check, CheckOutput, ClusterFlags, ServeFlags};
 use groups::{Group, Total, groups};
 
-/// What a look at a folder or a cluster came to.
+/// Result of a check.
 #[derive(Debug)]
 pub(crate) struct Checked {
-    /// For standard output.
+    /// The report for standard output.
     pub(crate) text: String,
-    /// Whether an object would not be served as it asks; strictly, whether there is any problem.
+    /// Whether an object would not be served as specified; with `--strict`, whether there is any
+    /// problem.
     pub(crate) failed: bool,
 }
 
-/// Looks at a folder, or at the cluster that the flags name.
+/// Checks a folder, or the cluster that the flags select.
 ///
 /// # Errors
-/// It cannot be read.
+/// The source cannot be read.
 pub(crate) fn check(Check { flags, output, strict }: Check) -> Result<Checked> {
     let report = look(flags)?;
     let text = match output {
@@ -46,7 +48,7 @@ fn look(flags: ServeFlags) -> Result<CheckReport> {
     Ok(runtime.block_on(sluice_controller::check_cluster(access, flags.controller))?)
 }
 
-/// For programs: the problems as the admin listener has them, their groups, and what there is.
+/// Renders the report as JSON: problems as on the admin listener, their groups, and counts.
 fn json(report: &CheckReport) -> String {
     let counts = &report.counts;
     let problems: Vec<_> = report.problems.iter().map(Problem::view).collect();

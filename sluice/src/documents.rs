@@ -34,7 +34,8 @@ fn documents() -> Vec<String> {
     all
 }
 
-/// The commands of a document: lines of blocks, with those that go on in the next one joined, without comments.
+/// Returns the commands of a document: the lines of its code blocks, without comments, with
+/// continuation lines joined.
 fn commands(text: &str) -> Vec<String> {
     let (mut all, mut fenced, mut before) = (Vec::new(), None, String::new());
     for line in text.lines() {
@@ -68,7 +69,7 @@ fn commands(text: &str) -> Vec<String> {
     all
 }
 
-/// PluginArguments as a shell splits them, as far as documents use that.
+/// Splits a command into words as a shell would, as far as the documents use shell syntax.
 fn words(command: &str) -> Vec<String> {
     let (mut all, mut word, mut quote) = (Vec::new(), String::new(), None);
     for c in command.chars() {
@@ -91,7 +92,7 @@ fn words(command: &str) -> Vec<String> {
     all.into_iter().skip_while(variable).collect()
 }
 
-/// What is wrong with a command, if it is one of those that are known here.
+/// Returns the error of a command, if its program is one of those that this test covers.
 fn fault(command: &str) -> Option<String> {
     let words = words(command);
     let program = words.first()?.as_str();
@@ -127,7 +128,7 @@ fn fault(command: &str) -> Option<String> {
     }
 }
 
-/// Whether the program takes these words.
+/// Returns the error of parsing these arguments of the program.
 fn asked(words: &[String]) -> Option<String> {
     let pod = |name: &str| (name == "POD_NAMESPACE").then(|| "edge".to_owned());
     match flags::parse(words.iter().map(OsString::from), pod) {
@@ -136,7 +137,7 @@ fn asked(words: &[String]) -> Option<String> {
     }
 }
 
-/// Whether the plugin does.
+/// Returns the error of parsing these arguments of the plugin.
 fn plugin(words: &[String]) -> Option<String> {
     let read = match PluginArguments::read(words.iter().cloned()) {
         Ok(read) => read,
@@ -151,7 +152,7 @@ fn plugin(words: &[String]) -> Option<String> {
     }
 }
 
-/// Whether the chart has the values that a command sets.
+/// Returns the first value that a command sets and the chart does not have.
 fn values(words: &[String]) -> Option<String> {
     let schema: Value = serde_json::from_str(&read("charts/sluice/values.schema.json")).unwrap();
     let set = words.windows(2).filter(|two| two[0] == "--set").map(|two| &two[1]);

@@ -1,9 +1,9 @@
-//! The command line: subcommands and flags, from words to types.
+//! The command line: parses subcommands and flags into types.
 //!
-//! Flags have ingress-nginx's names and pflag's forms (`--name value`, `--name=value`, a bool never takes the
-//! next word). Everything that is known about a flag is in one place, [`table`]: its name, type, default, where
-//! its value goes, and what an operator reads about it. The parser, `--help`, the defaults and the warnings
-//! about flags without effect are all made from that table.
+//! Flags have ingress-nginx's names and pflag's forms (`--name value`, `--name=value`; a bool never
+//! takes the next word). All properties of a flag are defined in one place, [`table`]: its name,
+//! type, default, destination and help text. The parser, `--help`, the defaults and the warnings
+//! about flags without effect are derived from that table.
 
 mod command;
 mod parse;

@@ -1,12 +1,14 @@
-//! The limit of open files: every connection is one, and the usual soft limit of 1,024 is far too low.
+//! The limit of open files. Every connection needs a file descriptor, and the usual soft limit of
+//! 1,024 is far too low.
 
 use rustix::io::Result;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// Enough for the default of `max-worker-connections` with an endpoint's connection each.
+/// Enough for the default of `max-worker-connections` with one endpoint connection each.
 const AMPLE: u64 = 2 * 16_384 + 128;
 
-/// Says so when the limit of open files, and not `max-worker-connections`, is what clients will meet.
+/// Logs a warning if the limit of open files restricts clients more than `max-worker-connections`
+/// does.
 pub(crate) fn advise() {
     if let Some(limit) = getrlimit(Resource::Nofile).current.filter(|limit| *limit < AMPLE) {
         tracing::warn!(
@@ -17,10 +19,11 @@ pub(crate) fn advise() {
     }
 }
 
-/// Raises the soft limit of open files to the hard one. Returns the limit in force, `None` for no limit.
+/// Raises the soft limit of open files to the hard limit. Returns the new limit, `None` for no
+/// limit.
 ///
 /// # Errors
-/// The system refused the new limit; the old one is still in force.
+/// The system refuses the new limit; the old one remains in effect.
 pub(crate) fn raise_open_files() -> Result<Option<u64>> {
     let limit = getrlimit(Resource::Nofile);
     if limit.current != limit.maximum {

@@ -1,7 +1,7 @@
-//! The program's own log: `tracing` to standard error, or to the file that the ConfigMap names. Standard output belongs to
-//! the access log.
+//! The program log: `tracing` to standard error, or to the file that the ConfigMap configures.
+//! Standard output is reserved for the access log.
 //!
-//! The level and the file change live; the file is opened again on SIGUSR1, as nginx does.
+//! The level and the file can change at run time. The file is reopened on SIGUSR1, as in nginx.
 
 use std::fmt;
 use std::fs::{File, OpenOptions};
@@ -18,39 +18,39 @@ use tracing_subscriber::fmt::format::{Writer, debug_fn};
 use tracing_subscriber::fmt::{FormatFields, MakeWriter};
 use tracing_subscriber::reload;
 
-/// Environment variable that replaces the level from `--v` by filters per module.
+/// Environment variable with filters per module, which overrides the level of `--v`.
 const FILTER: &str = "RUST_LOG";
 
-/// Never logged, whatever is asked for: these print answers of the Kubernetes API that they cannot read, and
-/// those may be Secrets. What goes wrong with the API is said by Sluice itself.
+/// Modules that are never logged: they log API responses that they cannot parse, which may contain
+/// Secrets. Sluice itself logs errors of the API.
 const SILENT: [&str; 2] = ["kube_client=off", "kube_runtime=off"];
 
-/// The log of the process, to change it.
+/// Handle to change the log of the process.
 #[derive(Clone)]
 pub(crate) struct ProgramLog {
     filter: Arc<dyn Fn(EnvFilter) + Send + Sync>,
     verbosity: i64,
-    /// The level is that of the environment.
+    /// Whether the level comes from the environment and cannot change.
     is_fixed: bool,
     output: LogFile,
 }
 
-/// Where lines go.
+/// The output of the log.
 #[derive(Clone, Default)]
 struct LogFile(Arc<Mutex<Opened>>);
 
 #[derive(Default)]
 struct Opened {
-    /// The file that was asked for.
+    /// The configured file.
     path: Option<Arc<str>>,
-    /// `None` is standard error, also while the file cannot be opened.
+    /// `None` is standard error, which is also used while the file cannot be opened.
     file: Option<File>,
 }
 
-/// Installs the log for the whole process.
+/// Installs the log of the process.
 ///
 /// # Errors
-/// `RUST_LOG` cannot be read, or a log is installed already.
+/// `RUST_LOG` is invalid, or a log is already installed.
 pub(crate) fn start(verbosity: i64) -> anyhow::Result<ProgramLog> {
     let own = std::env::var(FILTER).ok().filter(|text| !text.is_empty());
     let filter = match &own {
@@ -71,25 +71,25 @@ pub(crate) fn start(verbosity: i64) -> anyhow::Result<ProgramLog> {
     Ok(ProgramLog { filter, verbosity, is_fixed: own.is_some(), output })
 }
 
-/// What puts another filter in place of the present one.
+/// Returns a function that replaces the current filter.
 fn reloads<S: Subscriber + 'static>(
     handle: reload::Handle<EnvFilter, S>,
 ) -> Arc<dyn Fn(EnvFilter) + Send + Sync> {
     Arc::new(move |filter| {
-        // It fails only where the log is gone.
+        // Only fails if the log no longer exists.
         let _ = handle.reload(filter);
     })
 }
 
 impl ProgramLog {
-    /// Takes over what the ConfigMap says.
+    /// Applies the settings of the ConfigMap.
     ///
     /// # Errors
     /// The file cannot be opened; lines go to standard error.
     pub(crate) fn change(&self, log: &ErrorLog) -> Result<(), LogFault> {
         if !self.is_fixed {
             let directives = log.level.map_or(directives(self.verbosity), directives_of);
-            // Both are good: a test reads them all.
+            // Cannot fail: a test parses all of these directives.
             if let Ok(filter) = EnvFilter::try_new(directives).map_err(Into::into).and_then(discreet) {
                 (self.filter)(filter);
             }
@@ -101,7 +101,7 @@ impl ProgramLog {
         self.output.turn_to(path)
     }
 
-    /// Opens the file again, which somebody has renamed.
+    /// Reopens the file after log rotation.
     ///
     /// # Errors
     /// The file cannot be opened; lines go to standard error.
@@ -110,7 +110,7 @@ impl ProgramLog {
         self.output.turn_to(path)
     }
 
-    /// Whether lines go to standard error because the file could not be opened.
+    /// Returns whether lines go to standard error because the file could not be opened.
     pub(crate) fn is_astray(&self) -> bool {
         let opened = self.output.lock();
         opened.path.is_some() && opened.file.is_none()
@@ -131,13 +131,13 @@ impl LogFile {
         result
     }
 
-    /// Whatever panicked with it, a file is a file.
+    /// Poisoning can be ignored: the state is always consistent.
     fn lock(&self) -> MutexGuard<'_, Opened> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// What is written at once is one line.
+/// Each call of `write` receives one line.
 impl Write for LogFile {
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
         let written = match &mut self.lock().file {
@@ -146,7 +146,7 @@ impl Write for LogFile {
         };
         match written {
             Ok(()) => Ok(line.len()),
-            // A full disk.
+            // The disk may be full.
             Err(_) => io::stderr().write(line),
         }
     }
@@ -164,20 +164,21 @@ impl<'a> MakeWriter<'a> for LogFile {
     }
 }
 
-/// The same filter without what must never be logged.
+/// Adds the directives for modules that must never be logged.
 fn discreet(filter: EnvFilter) -> anyhow::Result<EnvFilter> {
     SILENT.iter().try_fold(filter, |filter, directive| Ok(filter.add_directive(directive.parse()?)))
 }
 
-/// Bytes of one field of a line. More is never worth reading, and would bury the lines around it.
+/// Maximum length of a field in bytes. Longer fields are of no use and make the surrounding lines
+/// unreadable.
 const FIELD: usize = 4096;
 
-/// Fields of a line, the message among them, as text that cannot end the line or steer a terminal, whatever others
-/// have written into it.
+/// Formats the fields of a line, including the message, such that text from other sources cannot
+/// end the line or control a terminal.
 fn fields() -> impl for<'writer> FormatFields<'writer> + 'static {
     debug_fn(|writer, field, value| match field.name() {
         "message" => shown(writer, format_args!("{value:?}")),
-        // What the bridge from the crate `log` adds.
+        // Added by the bridge from the `log` crate.
         name if name.starts_with("log.") => Ok(()),
         name => {
             write!(writer, "{}=", name.trim_start_matches("r#"))?;
@@ -194,10 +195,10 @@ fn shown(writer: &mut Writer<'_>, value: fmt::Arguments<'_>) -> fmt::Result {
     }
 }
 
-/// Levels for klog's verbosity; ingress-nginx's chart runs with 2.
+/// Returns the directives for klog's verbosity; the chart of ingress-nginx uses 2.
 ///
-/// Pingora logs an error for every client that goes away in the middle of something. Each request has its line
-/// in the access log, and what Sluice thinks worth saying it says itself: below trace, Pingora is silent.
+/// Pingora logs an error for every aborted client connection. The access log has a line for each
+/// request, and Sluice logs relevant errors itself, so Pingora is silent below trace.
 fn directives(verbosity: i64) -> &'static str {
     match verbosity {
         ..=2 => "info,pingora=off,h2=warn,rustls=warn,hyper=warn",
@@ -206,7 +207,7 @@ fn directives(verbosity: i64) -> &'static str {
     }
 }
 
-/// The same for the levels of `error-log-level`.
+/// Returns the directives for the levels of `error-log-level`.
 fn directives_of(level: LogLevel) -> &'static str {
     match level {
         LogLevel::Debug => directives(3),

@@ -1,5 +1,6 @@
-//! Sluice, a Kubernetes ingress gateway: the program. It reads the command line, wires the control plane to the
-//! data plane and waits for shutdown; everything else lives in the crates it names.
+//! Sluice, a Kubernetes ingress gateway: the program. It parses the command line, connects the
+//! control plane to the data plane and waits for shutdown. All other functions are in the other
+//! crates.
 
 mod cgroup;
 mod check;
@@ -29,7 +30,7 @@ use output::{fail, print};
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// Exit status for a command line or a start that cannot work (as ingress-nginx's flag parser has it).
+/// Exit status for an invalid command line or a failed start (as in ingress-nginx's flag parser).
 const USAGE: u8 = 2;
 
 fn main() -> ExitCode {
@@ -66,7 +67,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Exit status for a program that ends because a part of it has.
+/// Exit status after the failure of a part of the program.
 const DIED: u8 = 1;
 
 /// Runs the gateway until SIGTERM.
@@ -82,12 +83,12 @@ fn serve(flags: ServeFlags) -> ExitCode {
     match serve::serve(flags, log) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) if error.is::<vital::Died>() => fail(&error, DIED),
-        // Any other error comes from the start, and its reader is the author of the command line.
+        // Any other error occurs at the start and is addressed to the author of the command line.
         Err(error) => fail(&format_args!("{error:#}"), USAGE),
     }
 }
 
-/// Prints every problem of a folder or a cluster.
+/// Prints all problems of a folder or a cluster.
 fn check(wanted: Check) -> ExitCode {
     match check::check(wanted) {
         Ok(checked) => {

@@ -1,8 +1,8 @@
-//! `kubectl sluice`: the same program called as `kubectl-sluice`. It finds a gateway's Pod and has it asked there, by its
-//! own subcommands, so that no port has to be opened.
+//! `kubectl sluice`: this program, called as `kubectl-sluice`. It finds a Pod of the gateway and
+//! runs its own subcommands there, so that no port needs to be exposed.
 //!
-//! The cluster is reached through `kubectl`, which whoever uses a plugin has: so everything that logs people in, and every
-//! proxy in between, works as it does for them every day.
+//! The cluster is accessed through `kubectl`, which every user of a plugin has. All methods of
+//! authentication, and proxies in between, therefore work without configuration.
 
 pub(crate) mod arguments;
 mod ingresses;
@@ -22,21 +22,21 @@ use crate::show::table;
 use arguments::{HELP, PluginArguments};
 use kubectl::Kubectl;
 
-/// The name of the program as kubectl looks for it.
+/// Name under which kubectl finds the program.
 const NAME: &str = "kubectl-sluice";
-/// Where the program is in its image.
+/// Path of the program in its image.
 const PROGRAM: &str = "/sluice";
 
-/// Whether the program was called by the plugin's name, whatever a system adds to names of programs.
+/// Returns whether the program was called by the plugin's name, with or without a file extension.
 pub(crate) fn is_asked(mut words: impl Iterator<Item = impl AsRef<OsStr>>) -> bool {
     let program = words.next();
     program.is_some_and(|path| Path::new(path.as_ref()).file_stem() == Some(NAME.as_ref()))
 }
 
-/// Does what the words after the program's name say, and gives the status to end with.
+/// Executes the given arguments, without the program's name, and returns the exit status.
 ///
 /// # Errors
-/// They make no sense, kubectl fails, or there is no gateway.
+/// The arguments are invalid, kubectl fails, or there is no gateway.
 pub(crate) fn run(words: impl Iterator<Item = OsString>) -> Result<ExitCode> {
     let words = words
         .map(|word| {
@@ -51,7 +51,7 @@ pub(crate) fn run(words: impl Iterator<Item = OsString>) -> Result<ExitCode> {
         "routes" | "backends" | "certs" | "problems" => {
             let question: Vec<OsString> =
                 std::iter::once(&command).chain(&rest).map(OsString::from).collect();
-            // A mistake is found here, and not in a Pod.
+            // Errors are detected here rather than in a Pod.
             match flags::parse(question, |_| None)?.command {
                 Command::Show(_) => {}
                 Command::Help(text) => return Ok(print(&text)),
@@ -84,7 +84,7 @@ pub(crate) fn run(words: impl Iterator<Item = OsString>) -> Result<ExitCode> {
     }
 }
 
-/// Checks the cluster as the gateway that was named would serve it: with the flags of its Pod. It may be one of
+/// Checks the cluster with the flags of the selected gateway's Pod, which may be one of
 /// ingress-nginx.
 fn checked(kubectl: &Kubectl, target: &arguments::Target, rest: Vec<String>) -> Result<ExitCode> {
     let pod = pods::find(kubectl, target)?;

@@ -29,24 +29,24 @@ use crate::memory;
 use crate::source::{Feedback, Source};
 use crate::vital::{self, Died, Vitals};
 
-/// How long the control plane may take to end: it writes the snapshot for the last time.
+/// Time limit for the end of the control plane, which writes the snapshot a last time.
 const CONTROL: Duration = Duration::from_secs(10);
-/// Between two attempts to open the file of the program's own log.
+/// Interval between two attempts to open the file of the program log.
 const LOG_AGAIN: Duration = Duration::from_secs(1);
-/// How long the last lines of the access log may take to be written.
+/// Time limit for writing the last lines of the access log.
 const FLUSH: Duration = Duration::from_secs(2);
 
-/// Runs the gateway until SIGTERM or SIGINT, or until a port turns out to be taken at the start.
+/// Runs the gateway until SIGTERM or SIGINT, or until a port turns out to be in use at the start.
 ///
 /// # Errors
-/// Something that is needed from the start cannot be had, or a part of the program has [died](Died).
+/// A resource that is required at the start is missing, or a part of the program has [died](Died).
 pub(crate) fn serve(flags: ServeFlags, log: ProgramLog) -> Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(run(&flags, log))
 }
 
 async fn run(flags: &ServeFlags, program_log: ProgramLog) -> Result<()> {
-    // First of all: without somebody to hear it, this signal ends the program.
+    // Must come first: without a handler, this signal ends the program.
     let rotate = signal(SignalKind::user_defined1())?;
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
@@ -98,14 +98,14 @@ async fn run(flags: &ServeFlags, program_log: ProgramLog) -> Result<()> {
     let token = vitals.token("the thread of the control plane");
     let (over, control_over) = oneshot::channel::<()>();
     thread::Builder::new().name("control".into()).spawn(move || {
-        // Declared first and so dropped last: when this is gone, all else that the thread has is gone too, and the last
-        // snapshot written.
+        // Declared first and therefore dropped last: when its drop is observed, all other values of
+        // the thread have been dropped and the last snapshot has been written.
         let _over = over;
         let (plane, snapshot, fatal, mut observer) = (for_control, snapshot, fatal, observer);
         let mut start = true;
         let mut error_log = ErrorLog::default();
         let apply = |delta: Delta| {
-            // Not with the first one: nothing is ready before that.
+            // Not with the first delta, before which nothing is ready.
             if delta.generation.0 > 2 {
                 vital::inject_fault("control");
             }
@@ -136,7 +136,8 @@ async fn run(flags: &ServeFlags, program_log: ProgramLog) -> Result<()> {
     if let Some(part) = died {
         tracing::error!("{}", Died(part.to_owned()));
     }
-    // Beside the drain, and within its time: what is written to the cluster says that this replica goes.
+    // In parallel with the drain, and within its time limit: removes this replica from the
+    // cluster's status.
     let duties_end = tokio::spawn(async {
         if let Some(duties) = duties {
             duties.end().await;
@@ -160,8 +161,8 @@ async fn run(flags: &ServeFlags, program_log: ProgramLog) -> Result<()> {
     }
     drop(source);
     tokio::select! {
-        // The control plane ends when the source has: nothing is ever sent, the other half is dropped. A panic there was
-        // logged, and cannot be mended now.
+        // The control plane ends after its source. The channel only signals its end by the drop of
+        // the sender. A panic of the control plane was already logged.
         _ = control_over => {}
         () = tokio::time::sleep(CONTROL) => tracing::warn!(limit = ?CONTROL, "the control plane does not end; going without it"),
         () = either(&mut terminate, &mut interrupt) => {}
@@ -183,8 +184,8 @@ fn review_sample(reviewed: &Reviewed) -> ReviewSample<'_> {
     }
 }
 
-/// Opens the files of both logs again when somebody has renamed them and says so (SIGUSR1), and that of the program's own
-/// log while it could not be opened.
+/// Reopens the files of both logs on SIGUSR1 after log rotation, and retries the file of the
+/// program log while it cannot be opened.
 async fn keep_logs(mut rotate: Signal, changed: Arc<Notify>, log: ProgramLog, state: Arc<State>) {
     loop {
         let again = async {
@@ -202,7 +203,7 @@ async fn keep_logs(mut rotate: Signal, changed: Arc<Notify>, log: ProgramLog, st
     }
 }
 
-/// Shows in the metrics whether this replica leads.
+/// Exports in the metrics whether this replica leads.
 async fn show_leader(mut leading: watch::Receiver<bool>, election: String, telemetry: Arc<Telemetry>) {
     loop {
         telemetry.leads(&election, *leading.borrow_and_update());
@@ -219,9 +220,10 @@ async fn either(one: &mut Signal, other: &mut Signal) {
     }
 }
 
-/// Puts a delta into force. A port that cannot be bound at the start ends the program, because the operator who
-/// has just started it is watching. Later it is logged, and everything that can be served still is. An address that the machine does not
-/// have is waited for at the start too: it may be on its way from another one.
+/// Applies a delta. A port that cannot be bound at the start ends the program, because the operator
+/// who has just started it can react. Later, the error is logged and everything else is served. An
+/// address that the machine does not have yet is retried even at the start, because it may be
+/// moving from another machine.
 fn apply(
     plane: &DataPlane,
     delta: &Delta,
@@ -239,15 +241,15 @@ fn apply(
     acknowledged
 }
 
-/// Why the program cannot start.
+/// Returns the reason why the program cannot start.
 fn is_fatal(report: &Report) -> Option<String> {
     let Report::Binds { results, .. } = report else { return None };
     let mut errors = results.iter().filter_map(|result| result.error.as_ref());
     errors.find(|error| !error.foreign).map(ToString::to_string)
 }
 
-/// Logs what the data plane reports on its own and passes it on to the control plane. Ends the program when a part of it
-/// has died.
+/// Logs reports that the data plane sends on its own and passes them on to the control plane. Ends
+/// the program if a part of the data plane has died.
 async fn pass_reports(
     mut reports: mpsc::UnboundedReceiver<Report>,
     inputs: mpsc::WeakSender<Input>,
@@ -261,7 +263,7 @@ async fn pass_reports(
         }
         log(&report);
         if let Some(inputs) = inputs.upgrade() {
-            // It is only at the end that nobody listens.
+            // Sending only fails during shutdown, when the receiver is gone.
             let _ = inputs.send(Input::Report(report)).await;
         }
     }
@@ -284,7 +286,7 @@ fn log(report: &Report) {
     }
 }
 
-/// Carries what the control plane says about itself to metrics and introspection, and back to the source.
+/// Passes events of the control plane to metrics and introspection, and feedback to the source.
 struct Observer {
     state: Arc<State>,
     feedback: Feedback,

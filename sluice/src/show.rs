@@ -1,7 +1,7 @@
-//! `sluice routes`, `backends`, `certs` and `problems`: what the running gateway has, asked from its admin
-//! listener.
+//! `sluice routes`, `backends`, `certs` and `problems`: prints the state of the running gateway,
+//! queried from its admin listener.
 //!
-//! As JSON the answer is printed unchanged; as a table it is laid out per view in [`layout`].
+//! JSON is printed unchanged; tables are formatted per view by [`layout`].
 
 mod explanation;
 mod layout;
@@ -13,42 +13,42 @@ use std::time::Duration;
 
 use crate::flags::{Output, Show};
 
-/// How long an answer from the same machine may take.
+/// Time limit for a response from the same machine.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Why there is nothing to show.
+/// Reason why a query fails.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ShowError {
-    /// Nothing answers there.
+    /// The admin listener does not respond.
     #[error(
         "cannot ask the gateway at {address}: {source}; is it running, and is --admin-address the same for both?"
     )]
     Unreachable {
         /// The admin listener.
         address: SocketAddr,
-        /// What the system says.
+        /// The error of the system.
         source: std::io::Error,
     },
-    /// The gateway cannot make sense of the question.
+    /// The gateway rejects the query.
     #[error("{reason}")]
     Refused {
-        /// What it says.
+        /// The message of the gateway.
         reason: String,
     },
-    /// Something answers, but not as the admin listener does.
+    /// A server responds, but not like the admin listener.
     #[error("{address} does not answer like the admin listener of sluice ({reason}); check --admin-address")]
     NotSluice {
         /// The admin listener.
         address: SocketAddr,
-        /// What is wrong with the answer.
+        /// The unexpected part of the response.
         reason: String,
     },
 }
 
-/// The text to print.
+/// Returns the text to print.
 ///
 /// # Errors
-/// The gateway cannot be reached or does not answer as it should.
+/// The gateway is unreachable, or its response is invalid.
 pub(crate) fn show(show: Show) -> Result<String, ShowError> {
     let address = show.admin_address;
     let page = match &show.request {
@@ -73,7 +73,8 @@ pub(crate) fn show(show: Show) -> Result<String, ShowError> {
     }
 }
 
-/// The whole answer. As HTTP/1.0, so that the body ends with the connection and never comes in chunks.
+/// Returns the whole response. Uses HTTP/1.0, so that the body ends with the connection and is
+/// never chunked.
 fn get(address: SocketAddr, page: &str) -> std::io::Result<String> {
     let mut stream = TcpStream::connect_timeout(&address, PATIENCE)?;
     stream.set_read_timeout(Some(PATIENCE))?;
@@ -83,7 +84,7 @@ fn get(address: SocketAddr, page: &str) -> std::io::Result<String> {
     Ok(answer)
 }
 
-/// What is wrong with the question, where the gateway says so.
+/// Returns the gateway's error message about the query, if there is one.
 fn refusal(answer: &str) -> Option<&str> {
     let (head, body) = answer.split_once("\r\n\r\n")?;
     (head.split(' ').nth(1) == Some("400")).then_some(body.trim_end())

@@ -1,4 +1,4 @@
-//! Where the configuration comes from: a folder, or a cluster.
+//! Source of the configuration: a folder or a cluster.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -21,28 +21,28 @@ use tokio::sync::{mpsc, watch};
 use crate::flags::{ClusterFlags, ServeFlags};
 use crate::vital::Token;
 
-/// A running source. Ends when it is dropped.
+/// A running source. It ends when it is dropped.
 pub(crate) enum Source {
     /// `--manifests`.
     Files(FileSource),
-    /// A Kubernetes API, and how to reach it.
+    /// A Kubernetes API and the access to it.
     Cluster(KubeSource, Access),
 }
 
-/// What the control plane has to say to a source.
+/// Sends feedback of the control plane to the source.
 #[derive(Default)]
 pub(crate) struct Feedback {
     references: Option<Box<dyn Fn(References) + Send>>,
     snapshot: Option<(PathBuf, Wanted)>,
-    /// Whether the source itself has given a complete state.
+    /// Whether the source itself, not the snapshot, has provided a complete state.
     complete: Arc<AtomicBool>,
 }
 
 impl Source {
-    /// Starts what the flags name, and says what the controller has to know of it.
+    /// Starts the source that the flags select. Also returns the controller's options for it.
     ///
     /// # Errors
-    /// What they name cannot be used, or they name nothing.
+    /// The selected source cannot be used, or the flags select none.
     pub(crate) async fn start(flags: &ServeFlags, inputs: mpsc::Sender<Input>) -> Result<(Self, Options)> {
         let options = flags.controller.clone();
         if let Some(folder) = &flags.manifests {
@@ -55,13 +55,13 @@ impl Source {
             apiserver_host.as_deref(),
             certificate_authority.as_deref(),
         )?;
-        // The API server writes the default class into Ingresses that have none.
+        // The API server sets the default class of Ingresses without one.
         let options = Options { apply_default_class: false, refuse_local_names: true, ..options };
         let source = KubeSource::start(access.clone(), &options, inputs).await?;
         Ok((Self::Cluster(source, access), options))
     }
 
-    /// What the control plane may say to it.
+    /// Returns the feedback channel of the source.
     pub(crate) fn feedback(&self, flags: &ServeFlags) -> Feedback {
         match self {
             Self::Files(source) => {
@@ -71,7 +71,7 @@ impl Source {
                 references: Some({
                     let references = source.references();
                     Box::new(move |changes| {
-                        // A source that has ended needs to know nothing more.
+                        // The source may have ended already.
                         let _ = references.send(changes);
                     })
                 }),
@@ -84,10 +84,10 @@ impl Source {
         }
     }
 
-    /// What keeps `--snapshot-file`, where there is one.
+    /// Returns the writer of `--snapshot-file`, if the flag is set.
     ///
     /// # Errors
-    /// There is no thread to be had.
+    /// The thread cannot be started.
     pub(crate) fn snapshots(
         &self,
         feedback: &Feedback,
@@ -105,11 +105,11 @@ impl Source {
             .map(Some)
     }
 
-    /// Starts the controller's duties where the source is a cluster and this is a Pod of it: somebody's own machine writes
-    /// nothing.
+    /// Starts the controller's duties if the source is a cluster and this process runs in a Pod. On
+    /// other machines nothing is written to the cluster.
     ///
     /// # Errors
-    /// There is no thread to be had.
+    /// The thread cannot be started.
     pub(crate) async fn duties(
         &self,
         flags: &ServeFlags,
@@ -128,7 +128,7 @@ impl Source {
         Ok(Some(Duties::start(access.clone(), flags.duties.clone(), pod, scope, inputs).await?))
     }
 
-    /// Whether it is reached, for metrics; none where that is not a question.
+    /// Returns the state of the connection for metrics; `None` for a folder.
     pub(crate) fn api_health(&self) -> Option<impl Fn() -> SourceContact + Send + Sync + use<>> {
         let Self::Cluster(source, _) = self else { return None };
         let state = source.api_health();
@@ -146,19 +146,19 @@ fn api_health(state: &watch::Receiver<ApiHealthState>) -> SourceContact {
 }
 
 impl Feedback {
-    /// Other Secrets are referred to.
+    /// Updates the set of referenced Secrets.
     pub(crate) fn references(&self, changes: References) {
         if let Some(references) = &self.references {
             references(changes);
         }
     }
 
-    /// What is served comes from the source itself.
+    /// Records that the served state comes from the source itself.
     pub(crate) fn is_complete(&self) {
         self.complete.store(true, Ordering::Relaxed);
     }
 
-    /// What may be served while the API is away.
+    /// Returns the configuration to serve while the API is unreachable.
     pub(crate) fn startup_snapshot(&self) -> Option<Snapshot> {
         let (path, wanted) = self.snapshot.as_ref()?;
         match snapshot_file::read(path, wanted) {

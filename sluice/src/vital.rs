@@ -1,24 +1,25 @@
-//! What must run for as long as the program does.
+//! Supervision of the threads and tasks that must run as long as the program.
 //!
-//! If one of these threads or tasks ended, with a panic or without, the gateway would look healthy and not be: `/healthz`
-//! at 200 over a configuration that nothing changes any more. So each of them holds a [`Token`], and the program ends,
-//! with a message and a status of its own, when a token is dropped before shutdown has begun.
+//! If one of them ended, with or without a panic, the gateway would appear healthy although it is
+//! not: `/healthz` would return 200 for a configuration that is no longer updated. Therefore each
+//! of them holds a [`Token`]. If a token is dropped before shutdown, the program exits with a
+//! message and a status of its own.
 
 use tokio::sync::mpsc;
 
-/// Gives out tokens.
+/// Creates tokens.
 #[derive(Clone)]
 pub(crate) struct Vitals {
     ended: mpsc::UnboundedSender<&'static str>,
 }
 
-/// Says that its holder has ended, by being dropped.
+/// Reports the end of its holder when it is dropped.
 pub(crate) struct Token {
     part: &'static str,
     ended: mpsc::UnboundedSender<&'static str>,
 }
 
-/// Something has ended that must not.
+/// A part of the program has ended unexpectedly.
 #[derive(Debug, thiserror::Error)]
 #[error(
     "{0} has ended, which must not happen; the program ends, to be started anew; see the log before this line"
@@ -26,18 +27,18 @@ pub(crate) struct Token {
 pub(crate) struct Died(pub(crate) String);
 
 impl Vitals {
-    /// Names of what has ended come out of the receiver.
+    /// Returns the supervisor, and a receiver for the names of parts that have ended.
     pub(crate) fn new() -> (Self, mpsc::UnboundedReceiver<&'static str>) {
         let (ended, parts) = mpsc::unbounded_channel();
         (Self { ended }, parts)
     }
 
-    /// For a thread that holds it for as long as it runs.
+    /// Returns a token for a thread that holds it as long as it runs.
     pub(crate) fn token(&self, part: &'static str) -> Token {
         Token { part, ended: self.ended.clone() }
     }
 
-    /// Starts a task that never ends.
+    /// Starts a task that must never end.
     pub(crate) fn spawn(&self, part: &'static str, task: impl Future<Output = ()> + Send + 'static) {
         let token = self.token(part);
         tokio::spawn(async move {
@@ -48,29 +49,30 @@ impl Vitals {
 }
 
 impl Token {
-    /// The holder ends because something else has ended.
+    /// Records that the holder ends because `part` has ended.
     pub(crate) fn because_of(mut self, part: &'static str) {
         self.part = part;
     }
 }
 
 impl Token {
-    /// There is no thread or task to hold it.
+    /// Discards the token if there is no thread or task that would hold it.
     pub(crate) fn discard(self) {
-        // Not dropped. It is a name and a share of a channel that lives as long as the program.
+        // Avoids the drop, which would report an end. The leaked memory is a name and a channel
+        // handle.
         std::mem::forget(self);
     }
 }
 
 impl Drop for Token {
     fn drop(&mut self) {
-        // During shutdown nobody receives this any more.
+        // During shutdown, the receiver is gone.
         let _ = self.ended.send(self.part);
     }
 }
 
-/// Logs panics in the program log, as one line like everything else. Rust's own message has several lines, and may contain
-/// text that came from clients or manifests.
+/// Logs panics in the program log as one line. The default message of Rust has several lines and
+/// may contain text from clients or manifests.
 pub(crate) fn log_panics() {
     std::panic::set_hook(Box::new(|panic| {
         let thread = std::thread::current();
@@ -80,8 +82,8 @@ pub(crate) fn log_panics() {
     }));
 }
 
-/// Fault injection for end-to-end tests, in debug builds alone: the part that the environment variable `SLUICE_PANIC`
-/// names panics here.
+/// Fault injection for end-to-end tests, in debug builds only: the part named by the environment
+/// variable `SLUICE_PANIC` panics here.
 pub(crate) fn inject_fault(part: &str) {
     if cfg!(debug_assertions) && std::env::var("SLUICE_PANIC").is_ok_and(|name| name == part) {
         panic!("fault injection");

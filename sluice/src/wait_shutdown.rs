@@ -1,7 +1,8 @@
-//! What ingress-nginx's users have as preStop hook, `/wait-shutdown`: it asks the gateway of its container to end and
-//! returns when that has. In the image the program has this name as well.
+//! `/wait-shutdown`, the preStop hook of ingress-nginx: terminates the gateway of its container and
+//! returns when it has ended. In the image, the program also has this name.
 //!
-//! The gateway drains on SIGTERM anyway, so nobody needs the hook; with it, the time of draining counts as that of the hook.
+//! The hook is optional, because the gateway drains on SIGTERM. With the hook, draining takes place
+//! during the hook.
 
 use std::ffi::OsStr;
 use std::path::Path;
@@ -11,18 +12,18 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use rustix::process::{Pid, Signal, kill_process};
 
-/// The name of the program and of the subcommand.
+/// Name of the program and of the subcommand.
 const NAME: &str = "wait-shutdown";
 
-/// Whether the program was called by this name, or with it as its only argument.
+/// Returns whether the program was called by this name, or with it as its only argument.
 pub(crate) fn is_asked(mut words: impl Iterator<Item = impl AsRef<OsStr>>) -> bool {
     let program = words.next();
     let called = program.is_some_and(|path| Path::new(path.as_ref()).file_name() == Some(NAME.as_ref()));
     called || (words.next().is_some_and(|word| word.as_ref() == NAME) && words.next().is_none())
 }
 
-/// Ends the container's first process, if that is this program, and waits until it has gone. The hook goes with it: a
-/// container ends with its first process.
+/// Terminates the container's first process, if it is this program, and waits for its end. The hook
+/// ends with it, because a container ends with its first process.
 #[expect(clippy::disallowed_methods, reason = "a program of its own, which has nothing else to do")]
 pub(crate) fn run() -> Result<()> {
     let ours = std::fs::read_link("/proc/self/exe").context("/proc/self/exe cannot be read")?;
@@ -59,7 +60,7 @@ mod tests {
         }
     }
 
-    /// On any machine but in a container of the gateway's, nothing may be ended.
+    /// Outside of a gateway's container, no process may be terminated.
     #[test]
     fn it_ends_no_first_process_but_the_gateway() {
         let refused = run().unwrap_err().to_string();

@@ -1,4 +1,4 @@
-//! `sluice webhook-cert`: a program that does one thing and ends.
+//! `sluice webhook-cert`: executes one command and exits.
 
 use anyhow::Result;
 use sluice_controller::source::kube::Access;
@@ -7,10 +7,10 @@ use sluice_controller::webhook_certificate::{create, patch};
 use crate::flags::{WebhookCert, WebhookCertAction};
 use crate::logging;
 
-/// Does it, and gives a sentence that says what was done.
+/// Executes the command and returns a sentence that describes the result.
 ///
 /// # Errors
-/// The cluster cannot be asked, or refuses.
+/// The cluster is unreachable or rejects the request.
 pub(crate) fn run(wanted: &WebhookCert) -> Result<String> {
     logging::start(0)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;

@@ -1,43 +1,46 @@
-//! Problems that are alike, with the objects that have them: five thousand lines are no report.
+//! Groups of similar problems with their objects. A report of thousands of single problems would be
+//! useless.
 //!
-//! A group is what is wrong with one annotation, key or field in one way. Under it are its causes, each with what is wrong
-//! in words, how to fix it, and the objects. Errors come first, and the largest group before the others.
+//! A group contains the problems of one kind with one annotation, key or field. It lists its
+//! causes, each with a description, the remedy and the objects. Errors come first; larger groups
+//! precede smaller ones.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use sluice_config::{Code, ObjectRef, Problem, Severity};
 
-/// What is wrong with one annotation, key or field in one way.
+/// Problems of one kind with one annotation, key or field.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Group<'p> {
     pub(super) severity: Severity,
-    /// The annotation, the ConfigMap key, or the field without its indices; empty where it is all of an object.
+    /// The annotation, the ConfigMap key, or the field without its indices; empty if the problem
+    /// concerns the whole object.
     pub(super) subject: String,
     pub(super) code: Code,
-    /// How often.
+    /// Number of problems.
     pub(super) count: usize,
-    /// In how many objects.
+    /// Number of objects.
     pub(super) objects: usize,
-    /// The commonest first.
+    /// The most frequent cause first.
     pub(super) causes: Vec<Cause<'p>>,
 }
 
-/// The same words, and words that differ from them by a name or two.
+/// Problems with the same message, and with messages that differ only in a name or two.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Cause<'p> {
     pub(super) message: &'p str,
     pub(super) remedy: &'p str,
     pub(super) objects: BTreeSet<&'p ObjectRef>,
-    /// Objects of which nearly the same is said.
+    /// Objects with a similar message.
     pub(super) alike: BTreeSet<&'p ObjectRef>,
 }
 
-/// Causes that are alike and still told one by one.
+/// Maximum number of similar causes that are listed separately.
 const APART: usize = 3;
-/// Kinds of causes that others are compared with.
+/// Maximum number of kinds of causes with which other causes are compared.
 const KINDS: usize = 50;
 
-/// How many problems there are of a severity, in how many objects.
+/// Number of problems of a severity, and of objects that have them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Total {
     pub(super) problems: usize,
@@ -52,7 +55,7 @@ impl Total {
     }
 }
 
-/// All groups.
+/// Returns all groups.
 pub(super) fn groups(problems: &[Problem]) -> Vec<Group<'_>> {
     let mut by_group: BTreeMap<_, Vec<&Problem>> = BTreeMap::new();
     for problem in problems {
@@ -96,7 +99,7 @@ fn causes<'p>(problems: &[&'p Problem]) -> Vec<Cause<'p>> {
     kinds.into_iter().flat_map(merged).collect()
 }
 
-/// One cause for many that are alike.
+/// Merges similar causes into one.
 fn merged(kind: Vec<Cause<'_>>) -> Vec<Cause<'_>> {
     if kind.len() <= APART {
         return kind;
@@ -108,7 +111,8 @@ fn merged(kind: Vec<Cause<'_>>) -> Vec<Cause<'_>> {
 }
 
 impl Cause<'_> {
-    /// Whether another one says the same but for a few words, such as the names of hosts and Secrets.
+    /// Returns whether another cause has the same message except for a few words, such as the names
+    /// of hosts and Secrets.
     fn is_like(&self, other: &Self) -> bool {
         let words = |cause: &Self| [cause.message, cause.remedy].map(|text| text.split(' ').count());
         if words(self) != words(other) {
@@ -123,7 +127,8 @@ impl Cause<'_> {
     }
 }
 
-/// What a field is about: the name of an annotation or a key, or the field whatever its indices are.
+/// Returns the subject of a field: the name of an annotation or key, or the field without its
+/// indices.
 fn subject(field: &str) -> String {
     for named in ["metadata.annotations[", "data["] {
         if let Some(name) = field.strip_prefix(named).and_then(|rest| rest.strip_suffix(']')) {

@@ -1,4 +1,5 @@
-//! The report as Markdown, for a ticket or a pull request: a table of groups, then each with its objects.
+//! The report as Markdown, for a ticket or a pull request: a table of groups, then each group with
+//! its objects.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -9,10 +10,10 @@ use sluice_controller::CheckReport;
 use super::groups::{Group, groups};
 use super::text::Counted;
 
-/// Objects of a cause that are named: a page that is read, and not all of a cluster.
+/// Maximum number of objects listed per cause, so that the page remains readable.
 pub(super) const OBJECTS: usize = 50;
 
-/// All of it.
+/// Renders the whole report.
 pub(super) fn render(report: &CheckReport) -> String {
     let mut page = String::from("# Report of sluice check\n\n");
     for line in Counted(report).to_string().lines() {
@@ -61,7 +62,7 @@ fn line_of(page: &mut String, line: std::fmt::Arguments<'_>) {
     writeln!(page, "{line}").expect("a String takes any text");
 }
 
-/// A name in a table, whatever is in it.
+/// Formats a name as code that is safe in a table.
 fn code_of(name: &str) -> String {
     match name {
         "" => "the object".to_owned(),
@@ -69,7 +70,7 @@ fn code_of(name: &str) -> String {
     }
 }
 
-/// Text that others wrote, so that it means nothing to Markdown or HTML.
+/// Escapes text from other sources for Markdown and HTML.
 fn plain(text: &str) -> String {
     let mut plain = String::with_capacity(text.len());
     for letter in text.chars() {

@@ -1,5 +1,6 @@
-//! The report for a terminal: what there is, a line for each group of problems, then the groups with the objects that have
-//! them. The totals come first, for whoever reads the head of it, and once more at the end, which is what a terminal shows.
+//! The report for a terminal: counts, one line per group of problems, then the groups with their
+//! objects. The totals appear at the start, and again at the end, which remains visible in a
+//! terminal.
 
 use std::collections::BTreeSet;
 use std::fmt::{self, Display, Formatter, Write};
@@ -10,14 +11,14 @@ use sluice_controller::CheckReport;
 use super::groups::{Cause, Group, Total, groups};
 use super::markdown;
 
-/// Groups that are listed at the head.
+/// Maximum number of groups listed at the start.
 const LISTED: usize = 40;
-/// Causes of a group that are shown.
+/// Maximum number of causes listed per group.
 const CAUSES: usize = 10;
-/// Objects of a cause that are named.
+/// Maximum number of objects listed per cause.
 const OBJECTS: usize = 10;
 
-/// All of it.
+/// Renders the whole report.
 pub(super) fn render(report: &CheckReport) -> String {
     let groups = groups(&report.problems);
     let mut text = format!("{}\n", Counted(report));
@@ -34,7 +35,7 @@ pub(super) fn render(report: &CheckReport) -> String {
     text
 }
 
-/// A line for each group, in the order in which they follow.
+/// One line per group, in the order of the groups below.
 struct Listed<'g, 'p>(&'g [Group<'p>]);
 
 impl Display for Listed<'_, '_> {
@@ -61,7 +62,7 @@ impl Display for Listed<'_, '_> {
     }
 }
 
-/// How often something is wrong, and in how many objects.
+/// Formats the number of problems and of objects.
 fn frequency(Group { count, objects, .. }: &Group<'_>) -> String {
     match count == objects {
         true => plural(*count, "object"),
@@ -90,7 +91,7 @@ impl Display for Shown<'_, '_> {
     }
 }
 
-/// Objects, with each kind said once.
+/// Lists objects; the kind is only repeated when it changes.
 fn named(objects: &BTreeSet<&ObjectRef>) -> String {
     let mut text = String::new();
     let mut last = None;
@@ -108,7 +109,7 @@ fn named(objects: &BTreeSet<&ObjectRef>) -> String {
     }
 }
 
-/// What was read, what is served and how many problems there are.
+/// The numbers of objects read and served, and of problems.
 pub(super) struct Counted<'r>(pub(super) &'r CheckReport);
 
 impl Display for Counted<'_> {
@@ -138,7 +139,7 @@ impl Display for Counted<'_> {
     }
 }
 
-/// How many problems there are.
+/// The number of problems.
 struct Totals<'r>(&'r CheckReport);
 
 impl Display for Totals<'_> {

@@ -1,63 +1,63 @@
-//! What the program is asked to do.
+//! The parsed command line.
 
 use std::net::SocketAddr;
 
 use super::settings::ServeFlags;
 use super::webhook_cert::WebhookCert;
 
-/// A subcommand with what it needs.
+/// A subcommand with its arguments.
 #[derive(Debug)]
 pub(crate) enum Command {
-    /// Run the gateway.
+    /// Runs the gateway.
     Serve(Box<ServeFlags>),
-    /// Translate the manifests, print what is wrong with them, and end.
+    /// Translates the manifests, prints their problems, and exits.
     Check(Box<Check>),
-    /// Print what the running gateway has.
+    /// Prints a part of the running gateway's state.
     Show(Show),
-    /// Make, renew or announce the certificate of the webhook.
+    /// Creates or renews the certificate of the webhook, or configures the API server to trust it.
     WebhookCert(WebhookCert),
-    /// Print the version.
+    /// Prints the version.
     Version,
-    /// Print this text.
+    /// Prints this help text.
     Help(String),
 }
 
-/// What is to be checked, and how that is told.
+/// Arguments of `sluice check`.
 #[derive(Debug)]
 pub(crate) struct Check {
-    /// The flags of the gateway that would serve the folder.
+    /// The flags of the gateway that would serve the objects.
     pub(crate) flags: ServeFlags,
-    /// In which form.
+    /// The output format.
     pub(crate) output: CheckOutput,
-    /// Warnings fail it too.
+    /// Whether warnings count as failure.
     pub(crate) strict: bool,
 }
 
-/// How the report of a check is printed.
+/// Output format of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CheckOutput {
     /// Groups for a terminal.
     Text,
-    /// Everything, for programs.
+    /// All details as JSON.
     Json,
-    /// A page for people.
+    /// A Markdown page.
     Markdown,
 }
 
-/// A question to the running gateway.
+/// A query to the running gateway.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Show {
-    /// About what.
+    /// The part of the state to print.
     pub(crate) view: View,
-    /// What becomes of this request, in place of all routes.
+    /// The request to explain, instead of all routes.
     pub(crate) request: Option<Request>,
-    /// In which form.
+    /// The output format.
     pub(crate) output: Output,
     /// The gateway's admin listener.
     pub(crate) admin_address: SocketAddr,
 }
 
-/// A request that somebody might make.
+/// A request to explain.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Request {
     /// The host, with or without a port.
@@ -68,39 +68,39 @@ pub(crate) struct Request {
     pub(crate) method: String,
     /// Header fields, each `name: value`.
     pub(crate) headers: Vec<String>,
-    /// Over https.
+    /// Whether the request uses https.
     pub(crate) https: bool,
-    /// The client's address; empty where none was given.
+    /// The client's address; empty if not given.
     pub(crate) client: String,
 }
 
 /// A part of the running configuration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum View {
-    /// Hosts and rules in the order they are tried.
+    /// Hosts and rules in evaluation order.
     Routes,
     /// Pools with their endpoints.
     Backends,
     /// Certificates.
     Certs,
-    /// What is wrong with the input.
+    /// Problems of the configuration.
     Problems,
 }
 
-/// How an answer is printed.
+/// Output format of a query.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Output {
-    /// Columns for people.
+    /// A table.
     Table,
-    /// For programs: what the admin listener says, unchanged.
+    /// The JSON of the admin listener, unchanged.
     Json,
 }
 
 impl View {
-    /// All of them, in the order `--help` lists them.
+    /// All views in the order of `--help`.
     pub(super) const ALL: [Self; 4] = [Self::Routes, Self::Backends, Self::Certs, Self::Problems];
 
-    /// The subcommand, and the path on the admin listener.
+    /// Returns the subcommand, which is also the path on the admin listener.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Routes => "routes",
@@ -110,7 +110,7 @@ impl View {
         }
     }
 
-    /// One line of help.
+    /// Returns one line of help.
     pub(super) fn about(self) -> &'static str {
         match self {
             Self::Routes => "Print the hosts and rules of the running gateway",

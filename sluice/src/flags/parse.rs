@@ -1,5 +1,5 @@
-//! From words to a [`Command`]. clap splits the words, fed from the table; everything after that is ours, so
-//! that an error is one line that says what to do.
+//! Parses the command line into a [`Command`]. clap splits the words according to the table; all
+//! further steps are implemented here, so that an error is one line that states the remedy.
 
 use std::ffi::OsString;
 
@@ -13,13 +13,13 @@ use super::settings::ServeFlags;
 use super::table::{self, Flag};
 use super::webhook_cert;
 
-/// Why the words make no sense. Each message says what to do.
+/// An invalid command line. Each message states what to do.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum FlagError {
-    /// Not a flag of this subcommand.
+    /// A flag that the subcommand does not have.
     #[error("unknown flag {name}{}; `sluice {command} --help` lists all flags", hint(.similar))]
     Unknown {
-        /// As it was given.
+        /// The flag as given.
         name: String,
         /// A flag with a similar name.
         similar: Option<String>,
@@ -31,12 +31,12 @@ pub(crate) enum FlagError {
     Value {
         /// The flag.
         flag: &'static str,
-        /// As it was given.
+        /// The value as given.
         value: String,
-        /// What it should look like.
+        /// The expected format.
         expected: &'static str,
     },
-    /// A flag at the end, or followed by nothing, that needs a value.
+    /// A flag without its required value.
     #[error("{flag} needs a value: write {flag} VALUE or {flag}=VALUE")]
     NoValue {
         /// The flag.
@@ -50,7 +50,7 @@ pub(crate) enum FlagError {
         /// The word.
         word: String,
     },
-    /// Not a subcommand.
+    /// An unknown subcommand.
     #[error(
         "unknown subcommand {word:?}; there are serve, check, routes, backends, certs, problems, webhook-cert, wait-shutdown \
          and version"
@@ -59,15 +59,15 @@ pub(crate) enum FlagError {
         /// The word.
         word: String,
     },
-    /// A subcommand that has subcommands of its own.
+    /// A subcommand without its required subcommand.
     #[error("{command} needs {needs}; see `sluice {command} --help`")]
     Incomplete {
         /// The subcommand.
         command: &'static str,
-        /// Which.
+        /// The possible subcommands.
         needs: &'static str,
     },
-    /// A flag that has no default.
+    /// A required flag is missing.
     #[error("{command} needs --{flag}; see `sluice {command} --help`")]
     Required {
         /// The subcommand.
@@ -75,56 +75,56 @@ pub(crate) enum FlagError {
         /// The flag.
         flag: &'static str,
     },
-    /// Two flags that contradict each other.
+    /// Two flags that exclude each other.
     #[error("--{one} and --{other} exclude each other; remove one of them")]
     Exclusive {
-        /// The first.
+        /// The first flag.
         one: &'static str,
-        /// The second.
+        /// The second flag.
         other: &'static str,
     },
-    /// A flag that makes no sense without another.
+    /// A flag that requires another one.
     #[error("--{flag} needs --{other}; set --{other}=true or remove --{flag}")]
     Needs {
         /// The flag.
         flag: &'static str,
-        /// What it needs.
+        /// The required flag.
         other: &'static str,
     },
-    /// One port for two listeners.
+    /// Two listeners with the same port.
     #[error("port {port} is already in use by --{one}. Please check the flag --{other}")]
     SamePort {
         /// The port.
         port: u16,
-        /// The first listener's flag.
+        /// The flag of the first listener.
         one: &'static str,
-        /// The second's.
+        /// The flag of the second listener.
         other: &'static str,
     },
     /// `check` without a source.
     #[error("check needs --manifests DIR, a folder of Kubernetes manifests, or --kubeconfig FILE, a cluster")]
     NoSource,
-    /// PluginArguments that are not Unicode.
+    /// An argument that is not Unicode.
     #[error("argument {word:?} is not valid UTF-8; write it in UTF-8")]
     Encoding {
-        /// The word, with replacement characters.
+        /// The argument, with replacement characters.
         word: String,
     },
-    /// Anything else that clap finds.
+    /// Any other error reported by clap.
     #[error("{0}; see `sluice --help`")]
     Other(String),
 }
 
-/// The outcome of reading the command line.
+/// The parsed command line.
 #[derive(Debug)]
 pub(crate) struct Parsed {
-    /// What to do.
+    /// The command to execute.
     pub(crate) command: Command,
-    /// One line for each flag that was given and has no effect.
+    /// One line for each given flag that has no effect.
     pub(crate) warnings: Vec<String>,
 }
 
-/// Reads the words after the program's name. `environment` looks up environment variables.
+/// Parses the arguments after the program's name. `environment` looks up environment variables.
 pub(crate) fn parse(
     words: impl IntoIterator<Item = OsString>,
     environment: impl Fn(&str) -> Option<String>,
@@ -167,7 +167,7 @@ fn plain(command: Command) -> Parsed {
     Parsed { command, warnings: Vec::new() }
 }
 
-/// Puts defaults, then given values, in their places.
+/// Applies the defaults, then the given values.
 fn serve(
     name: &'static str,
     matches: &ArgMatches,
@@ -198,7 +198,7 @@ fn serve(
         }
     }
     rules::check(&flags)?;
-    // Without a folder, `serve` has a cluster: which one is seen when it starts.
+    // Without a folder, `serve` uses a cluster, which is determined at the start.
     let cluster = flags.cluster.kubeconfig.is_some() || flags.cluster.apiserver_host.is_some();
     if flags.manifests.is_none() && !cluster && name == "check" {
         return Err(FlagError::NoSource);
@@ -209,7 +209,7 @@ fn serve(
     let command = match name {
         "serve" => Command::Serve(Box::new(flags)),
         _ => {
-            // Where the check itself runs says nothing of where the gateway will.
+            // The location of the check does not determine the zone of the gateway.
             flags.controller.enable_topology_aware_routing = false;
             let (output, strict) = (check_output(matches)?, matches.get_flag(STRICT));
             Command::Check(Box::new(Check { flags, output, strict }))
@@ -218,7 +218,7 @@ fn serve(
     Ok(Parsed { command, warnings })
 }
 
-/// All flags at their defaults.
+/// Returns all flags with their defaults.
 pub(super) fn defaults() -> ServeFlags {
     let mut flags = ServeFlags::empty();
     for flag in table::all().filter(|flag| !flag.default.is_empty()) {
@@ -239,7 +239,7 @@ fn check_output(matches: &ArgMatches) -> Result<CheckOutput, FlagError> {
     match format_of(matches) {
         "json" => Ok(CheckOutput::Json),
         "markdown" => Ok(CheckOutput::Markdown),
-        // The second is what it was called before there were groups.
+        // `table` was the name of this format in earlier versions.
         "text" | "table" => Ok(CheckOutput::Text),
         other => {
             let expected = "text, json or markdown";
@@ -299,7 +299,7 @@ const HEADER: &str = "header";
 const HTTPS: &str = "https";
 const CLIENT: &str = "client";
 
-/// The program's grammar.
+/// Returns the grammar of the program.
 fn program() -> clap::Command {
     let serve = clap::Command::new("serve")
         .about("Serve a cluster or a folder of manifests (the default subcommand)")
@@ -330,7 +330,7 @@ fn program() -> clap::Command {
         .subcommand(clap::Command::new("version").about("Print the version"))
 }
 
-/// What `routes` is asked about one request.
+/// Returns the arguments of `routes` that describe a request.
 fn request_arguments() -> Vec<Arg> {
     let argument = |name: &'static str, value, help| Arg::new(name).long(name).value_name(value).help(help);
     let about_a_request =
@@ -361,7 +361,7 @@ fn arguments(wanted: fn(&Flag) -> bool) -> Vec<Arg> {
         .collect()
 }
 
-/// A flag in clap's terms, with pflag's forms.
+/// Converts a flag to clap's type, with pflag's forms.
 fn argument(heading: &'static str, flag: &'static Flag) -> Arg {
     let mut help = flag.help.to_owned();
     if !flag.default.is_empty() {
@@ -376,7 +376,7 @@ fn argument(heading: &'static str, flag: &'static Flag) -> Arg {
         .action(ArgAction::Append)
         .help_heading(heading)
         .help(StyledStr::from(help));
-    // pflag gives one-letter flags of Go's flag package a single dash too.
+    // pflag also accepts a single dash for one-letter flags of Go's flag package.
     let argument = match flag.name {
         "v" => argument.short('v'),
         _ => argument,
@@ -388,7 +388,7 @@ fn argument(heading: &'static str, flag: &'static Flag) -> Arg {
     }
 }
 
-/// clap's refusal in one line of ours; help and version are refusals to clap.
+/// Converts clap's error to one line. clap reports help and version as errors, too.
 fn refused(error: &clap::Error, command: &'static str) -> Result<Command, FlagError> {
     let context = |kind| match error.get(kind) {
         Some(ContextValue::String(text)) => Some(text.clone()),

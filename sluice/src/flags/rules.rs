@@ -1,9 +1,9 @@
-//! Rules about several flags at once (ingress-nginx's start-up rules that need no cluster).
+//! Rules that concern several flags (the start-up rules of ingress-nginx that need no cluster).
 
 use super::parse::FlagError;
 use super::settings::ServeFlags;
 
-/// Flags of which only one may have a value.
+/// Pairs of flags that exclude each other.
 pub(super) const EXCLUSIVE: [(&str, &str); 5] = [
     ("publish-service", "publish-status-address"),
     ("watch-namespace", "watch-namespace-selector"),
@@ -12,7 +12,7 @@ pub(super) const EXCLUSIVE: [(&str, &str); 5] = [
     ("manifests", "snapshot-file"),
 ];
 
-/// What must hold between the values of different flags.
+/// Checks the relations between the values of different flags.
 pub(super) fn check(flags: &ServeFlags) -> Result<(), FlagError> {
     let gateway = &flags.gateway;
     if gateway.metrics_per_undefined_host && !gateway.metrics_per_host {
@@ -37,7 +37,7 @@ pub(super) fn check(flags: &ServeFlags) -> Result<(), FlagError> {
         ("validating-webhook", webhook.address.map_or(0, |address| address.port())),
     ];
     for (index, (one, port)) in ports.iter().enumerate() {
-        // Port 0 asks for any free port, so that two of them never collide.
+        // Port 0 selects any free port, so two of them never collide.
         if let Some((other, _)) = ports[..index].iter().find(|(_, taken)| taken == port && *port != 0) {
             return Err(FlagError::SamePort { port: *port, one: other, other: one });
         }

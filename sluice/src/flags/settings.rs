@@ -1,4 +1,4 @@
-//! What the command line amounts to, once parsed: one struct per reader.
+//! The values of all flags, one struct per consumer.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
@@ -8,30 +8,31 @@ use sluice_controller::admission::AdmissionOptions;
 use sluice_controller::{DutyOptions, Options};
 use sluice_gateway::driver::Driver;
 
-/// Everything that flags can say to `serve` and `check`.
+/// The flags of `serve` and `check`.
 #[derive(Clone, Debug)]
 pub(crate) struct ServeFlags {
-    /// `--manifests`: the folder the configuration comes from.
+    /// `--manifests`: the folder that contains the configuration.
     pub(crate) manifests: Option<PathBuf>,
-    /// Which cluster the configuration comes from where it is not a folder.
+    /// The cluster that contains the configuration if there is no folder.
     pub(crate) cluster: ClusterFlags,
-    /// The settings of the control plane.
+    /// Settings of the control plane.
     pub(crate) controller: Options,
-    /// What the controller does beside serving.
+    /// Settings of the controller's duties: status, Events, leader election.
     pub(crate) duties: DutyOptions,
-    /// The validating webhook.
+    /// Settings of the validating webhook.
     pub(crate) webhook: WebhookFlags,
-    /// The settings of the data plane and its listeners.
+    /// Settings of the data plane and its listeners.
     pub(crate) gateway: GatewayFlags,
-    /// `--resolv-conf`: how names outside of the cluster are looked up; `None` is the system's way.
+    /// `--resolv-conf`: DNS configuration for names outside the cluster; `None` is that of the
+    /// system.
     pub(crate) resolv_conf: Option<PathBuf>,
-    /// `--v`: klog's verbosity.
+    /// `--v`: the verbosity of klog.
     pub(crate) verbosity: i64,
-    /// `--version`: print it and end.
+    /// `--version`: print the version and exit.
     pub(crate) version: bool,
 }
 
-/// How to reach a Kubernetes API, and what to do while it is away.
+/// The connection to the Kubernetes API, and the behaviour while it is unreachable.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ClusterFlags {
     /// `--kubeconfig`.
@@ -42,11 +43,11 @@ pub(crate) struct ClusterFlags {
     pub(crate) certificate_authority: Option<PathBuf>,
     /// `--snapshot-file`.
     pub(crate) snapshot_file: Option<PathBuf>,
-    /// `--snapshot-max-age`; zero for any age.
+    /// `--snapshot-max-age`; zero stands for no limit.
     pub(crate) snapshot_max_age: Duration,
 }
 
-/// Flags of the validating webhook: none without an address.
+/// Flags of the validating webhook, which is off without an address.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct WebhookFlags {
     /// `--validating-webhook`.
@@ -58,47 +59,47 @@ pub(crate) struct WebhookFlags {
 }
 
 impl WebhookFlags {
-    /// Where the webhook is, if there is to be one.
+    /// Returns the options of the webhook, if it is enabled.
     pub(crate) fn options(&self) -> Option<AdmissionOptions> {
         let (certificate, key) = (self.certificate.clone()?, self.key.clone()?);
         Some(AdmissionOptions { address: self.address?, certificate, key })
     }
 }
 
-/// Flags of the data plane that are not part of `GlobalSettings`: they hold for the life of the process.
+/// Flags of the data plane that are not part of `GlobalSettings`: they cannot change at run time.
 #[derive(Clone, Debug)]
 pub(crate) struct GatewayFlags {
-    /// `--healthz-port`: `/healthz`, `/livez` and `/metrics`.
+    /// `--healthz-port`: port of `/healthz`, `/livez` and `/metrics`.
     pub(crate) healthz_port: u16,
-    /// `--healthz-host`; `None` is every address.
+    /// `--healthz-host`; `None` stands for all addresses.
     pub(crate) healthz_host: Option<IpAddr>,
-    /// `--health-check-path`: the readiness URL.
+    /// `--health-check-path`: path of the readiness check.
     pub(crate) health_check_path: String,
-    /// `--admin-address`: the introspection listener.
+    /// `--admin-address`: address of the introspection listener.
     pub(crate) admin_address: SocketAddr,
-    /// `--driver`: what carries requests to endpoints.
+    /// `--driver`: the engine that forwards requests to endpoints.
     pub(crate) driver: Driver,
-    /// `--body-temp-path`: where request bodies wait that are too large for memory.
+    /// `--body-temp-path`: folder for request bodies that are too large for memory.
     pub(crate) body_temp_path: Option<PathBuf>,
-    /// `--enable-metrics`: request metrics are collected.
+    /// `--enable-metrics`: collect request metrics.
     pub(crate) enable_metrics: bool,
-    /// `--metrics-per-host`: the `host` label is filled.
+    /// `--metrics-per-host`: set the `host` label.
     pub(crate) metrics_per_host: bool,
-    /// `--metrics-per-undefined-host`: also for hosts that no Ingress names.
+    /// `--metrics-per-undefined-host`: also for hosts without an Ingress.
     pub(crate) metrics_per_undefined_host: bool,
-    /// `--report-status-classes`: `2xx` in place of `200`.
+    /// `--report-status-classes`: report `2xx` instead of `200`.
     pub(crate) report_status_classes: bool,
-    /// `--exclude-socket-metrics`: names that are not exported.
+    /// `--exclude-socket-metrics`: names of metrics that are not exported.
     pub(crate) exclude_socket_metrics: Vec<String>,
-    /// `--time-buckets`, seconds.
+    /// `--time-buckets` in seconds.
     pub(crate) time_buckets: Vec<f64>,
-    /// `--length-buckets`, bytes.
+    /// `--length-buckets` in bytes.
     pub(crate) length_buckets: Vec<f64>,
-    /// `--size-buckets`, bytes.
+    /// `--size-buckets` in bytes.
     pub(crate) size_buckets: Vec<f64>,
-    /// `--shutdown-grace-period`: how long new connections are still taken after SIGTERM.
+    /// `--shutdown-grace-period`: how long new connections are accepted after SIGTERM.
     pub(crate) shutdown_grace_period: Duration,
-    /// `--post-shutdown-grace-period`: how long the process stays after its last request.
+    /// `--post-shutdown-grace-period`: how long the process remains after its last request.
     pub(crate) post_shutdown_grace_period: Duration,
     /// Environment variable `POD_NAME`: label `controller_pod` of the metrics.
     pub(crate) pod_name: String,
@@ -107,7 +108,7 @@ pub(crate) struct GatewayFlags {
 }
 
 impl ServeFlags {
-    /// Empty places for the table to write its defaults into; the defaults themselves are in the table alone.
+    /// Returns empty flags to be filled with the defaults, which are defined only in the table.
     pub(super) fn empty() -> Self {
         Self {
             manifests: None,

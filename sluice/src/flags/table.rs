@@ -1,4 +1,4 @@
-//! The table of flags: one entry each, grouped as `--help` prints them.
+//! The table of flags: one entry per flag, in the groups of `--help`.
 
 mod admission;
 mod class;
@@ -12,27 +12,27 @@ mod status;
 
 use super::value::Value;
 
-/// One flag.
+/// A flag.
 pub(super) struct Flag {
-    /// Name without the dashes.
+    /// Its name without the dashes.
     pub(super) name: &'static str,
-    /// Type, and where the value goes.
+    /// Its type and destination.
     pub(super) value: Value,
-    /// Default in the form an operator would give it; empty for none.
+    /// Its default in the form used on the command line; empty for none.
     pub(super) default: &'static str,
-    /// One line of help.
+    /// Its line of help.
     pub(super) help: &'static str,
 }
 
-/// Flags that belong together.
+/// A group of related flags.
 pub(super) struct Group {
-    /// Heading in `--help`.
+    /// Its heading in `--help`.
     pub(super) heading: &'static str,
-    /// The flags.
+    /// Its flags.
     pub(super) flags: &'static [Flag],
 }
 
-/// Every flag of `serve`.
+/// All flags of `serve`.
 pub(super) const GROUPS: &[Group] = &[
     Group { heading: "Sluice", flags: program::FLAGS },
     Group { heading: "Class and scope", flags: class::FLAGS },
@@ -45,12 +45,12 @@ pub(super) const GROUPS: &[Group] = &[
     Group { heading: "Program log", flags: logging::FLAGS },
 ];
 
-/// Every flag, group by group.
+/// Returns all flags, group by group.
 pub(super) fn all() -> impl Iterator<Item = &'static Flag> {
     GROUPS.iter().flat_map(|group| group.flags)
 }
 
-/// An entry; the order of its parts is the order in which they are read.
+/// Creates an entry. The order of the arguments is the reading order of an entry.
 const fn flag(name: &'static str, value: Value, default: &'static str, help: &'static str) -> Flag {
     Flag { name, value, default, help }
 }

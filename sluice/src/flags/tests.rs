@@ -1,4 +1,4 @@
-//! Every rule of the command line, one test each.
+//! The rules of the command line, one test each.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use sluice_controller::{DutyOptions, Options};
 use super::parse::{FlagError, Parsed};
 use super::*;
 
-/// The reference's flags, as its documentation lists them: a copy on purpose, to hold the table against.
+/// The flags listed in the reference's documentation, as an independent copy to verify the table.
 const REFERENCE: &str = "annotations-prefix apiserver-host bucket-factor certificate-authority configmap \
     controller-class deep-inspect default-backend-service default-server-port default-ssl-certificate \
     disable-catch-all disable-full-test disable-leader-election disable-svc-external-name disable-sync-events \
@@ -29,7 +29,7 @@ fn run(line: &str) -> Result<Parsed, FlagError> {
     parse(line.split_whitespace().map(Into::into), |_| None)
 }
 
-/// Flags of a `serve` that is well formed.
+/// Parses the flags of a valid `serve` command.
 fn serve(line: &str) -> (ServeFlags, Vec<String>) {
     let parsed = run(&format!("--manifests m {line}")).unwrap();
     match parsed.command {

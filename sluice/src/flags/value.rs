@@ -1,4 +1,4 @@
-//! Values of flags: which types there are, how pflag spells them, and where they are put.
+//! Values of flags: their types, pflag's syntax for them, and their destinations.
 
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
@@ -10,17 +10,17 @@ use sluice_gateway::driver::Driver;
 
 use super::settings::ServeFlags;
 
-/// Where the value of a flag goes.
+/// Destination of a flag's value.
 pub(super) enum Destination<T> {
-    /// Into this field.
+    /// This field.
     To(fn(&mut ServeFlags) -> &mut T),
-    /// Into this field, although it has hardly any effect. Says why, and what to do about it.
+    /// This field, although it has almost no effect. The text states the reason and what to do.
     Noted(fn(&mut ServeFlags) -> &mut T, &'static str),
-    /// Nowhere: it is accepted and checked but has no effect. Says why, and what to do about it.
+    /// None: the value is validated but has no effect. The text states the reason and what to do.
     Nowhere(&'static str),
 }
 
-// Derived, these would ask the same of `T`, which is only named here.
+// Derived implementations would require the same traits of `T`, which is not stored.
 impl<T> Copy for Destination<T> {}
 impl<T> Clone for Destination<T> {
     fn clone(&self) -> Self {
@@ -43,37 +43,37 @@ pub(super) enum Value {
     Duration(Destination<Duration>),
     /// A decimal number.
     Float(Destination<f64>),
-    /// Decimal numbers in rising order: a comma-separated list, or the flag several times.
+    /// Ascending decimal numbers: a comma-separated list, or the flag several times.
     Buckets(Destination<Vec<f64>>),
     /// Any string.
     Text(Destination<String>),
-    /// Any string; empty is none.
+    /// Any string; an empty one is none.
     OptionalText(Destination<Option<String>>),
     /// Strings: a comma-separated list, or the flag several times.
     List(Destination<Vec<String>>),
-    /// `namespace/name`; empty is none.
+    /// `namespace/name`; an empty string is none.
     Object(Destination<Option<NamespacedName>>),
     /// An absolute URL path.
     UrlPath(Destination<String>),
-    /// A label selector as Kubernetes writes it; empty is none.
+    /// A label selector in Kubernetes syntax; an empty string is none.
     Selector(Destination<Option<Selector>>),
-    /// A path of this machine; empty is none.
+    /// A path on this machine; an empty string is none.
     File(Destination<Option<PathBuf>>),
-    /// An IP address; empty is all.
+    /// An IP address; an empty string is all addresses.
     Ip(Destination<Option<IpAddr>>),
     /// `IP:PORT`.
     Address(Destination<SocketAddr>),
-    /// `IP:PORT`, or `:PORT` for all addresses; empty is none.
+    /// `IP:PORT`, or `:PORT` for all addresses; an empty string is none.
     Listen(Destination<Option<SocketAddr>>),
     /// `auto`, `proxy` or `direct`.
     Driver(Destination<Driver>),
 }
 
-/// What a value should have looked like. Completes the sentence "needs ...".
+/// The expected format of a value. Completes the sentence "needs ...".
 pub(super) type Expected = &'static str;
 
 impl Value {
-    /// Reads `text` and stores it; a list is added to what is there.
+    /// Parses `text` and stores it; a list is appended to the existing one.
     pub(super) fn put(self, text: &str, flags: &mut ServeFlags) -> Result<(), Expected> {
         match self {
             Self::Bool(destination) => store(destination, bool(text)?, flags),
@@ -120,7 +120,7 @@ impl Value {
         }
     }
 
-    /// Forgets what is in a list, so that the first given value replaces the default.
+    /// Clears a list, so that the first given value replaces the default.
     pub(super) fn clear(self, flags: &mut ServeFlags) {
         match self {
             Self::Buckets(Destination::To(field)) => field(flags).clear(),
@@ -129,7 +129,7 @@ impl Value {
         }
     }
 
-    /// Why the value has no effect, if so.
+    /// Returns why the value has no effect; `None` if it has one.
     pub(super) fn without_effect(self) -> Option<&'static str> {
         fn reason<T>(destination: Destination<T>) -> Option<&'static str> {
             match destination {
@@ -157,12 +157,12 @@ impl Value {
         }
     }
 
-    /// Whether the flag may be given without a value.
+    /// Returns whether the flag may be given without a value.
     pub(super) fn is_bool(self) -> bool {
         matches!(self, Self::Bool(_))
     }
 
-    /// The type as `--help` names it.
+    /// Returns the name of the type in `--help`.
     pub(super) fn type_name(self) -> &'static str {
         match self {
             Self::Bool(_) => "BOOL",
@@ -192,7 +192,7 @@ fn store<T>(destination: Destination<T>, value: T, flags: &mut ServeFlags) -> Re
     Ok(())
 }
 
-/// Adds to a list; `None` when the whole list is then not as it should be.
+/// Appends to a list. Returns `None` if the resulting list is invalid.
 fn extend<T>(
     destination: Destination<Vec<T>>,
     items: Vec<T>,
@@ -209,7 +209,7 @@ fn filled(text: &str) -> Option<&str> {
     (!text.is_empty()).then_some(text)
 }
 
-/// Go's `strconv.ParseBool`.
+/// Parses a bool like Go's `strconv.ParseBool`.
 fn bool(text: &str) -> Result<bool, Expected> {
     match text {
         "1" | "t" | "T" | "true" | "TRUE" | "True" => Ok(true),
@@ -222,7 +222,8 @@ fn int(text: &str) -> Result<i64, Expected> {
     text.parse().map_err(|_| "an integer")
 }
 
-/// 68 years, as for times in the ConfigMap: they can be added to any moment without an overflow.
+/// 68 years, the limit of durations in the ConfigMap. It can be added to any point in time without
+/// overflow.
 const LARGEST_SECONDS: u64 = i32::MAX as u64;
 
 fn seconds(text: &str) -> Result<Duration, Expected> {
@@ -257,7 +258,8 @@ fn driver(text: &str) -> Result<Driver, Expected> {
     }
 }
 
-/// Go's `time.ParseDuration`, without negative values: numbers with units, or a bare `0`.
+/// Parses a duration like Go's `time.ParseDuration`, without negative values: numbers with units,
+/// or `0`.
 pub(super) fn duration(text: &str) -> Result<Duration, Expected> {
     const EXPECTED: Expected = "a duration such as 30s, 5m or 1h30m, at most 596523h";
     const UNITS: [(&str, f64); 8] = [

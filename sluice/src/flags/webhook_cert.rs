@@ -1,5 +1,6 @@
-//! `sluice webhook-cert create` and `patch`. Flags have the names of kube-webhook-certgen, which the chart of ingress-nginx
-//! runs for the same; its defaults too, but for the life of a certificate.
+//! `sluice webhook-cert create` and `patch`. Names and defaults of the flags are those of
+//! kube-webhook-certgen, which the chart of ingress-nginx uses for the same purpose; only the
+//! default lifetime of a certificate differs.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -11,7 +12,7 @@ use super::command::Command;
 use super::parse::FlagError;
 use super::value;
 
-/// The subcommand.
+/// The name of the subcommand.
 pub(super) const NAME: &str = "webhook-cert";
 
 const NAMESPACE: &str = "namespace";
@@ -25,25 +26,25 @@ const CERTIFICATE_KEY: &str = "cert-name";
 const KEY_KEY: &str = "key-name";
 const AUTHORITY_KEY: &str = "ca-name";
 
-/// One of the two commands, with the cluster that it is for.
+/// The parsed subcommand.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct WebhookCert {
-    /// `--kubeconfig`; without it, the Pod's ServiceAccount.
+    /// `--kubeconfig`; without it, the Pod's ServiceAccount is used.
     pub(crate) kubeconfig: Option<PathBuf>,
-    /// What to do.
+    /// The command to execute.
     pub(crate) action: WebhookCertAction,
 }
 
-/// What is to be done.
+/// One of the two commands.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum WebhookCertAction {
-    /// Have a certificate.
+    /// Creates or renews the certificate.
     Create(CreateCertificate),
-    /// Have the API server trust it.
+    /// Configures the API server to trust the certificate.
     Patch(PatchWebhook),
 }
 
-/// Its grammar.
+/// Returns the grammar of the subcommand.
 pub(super) fn grammar() -> clap::Command {
     let create = clap::Command::new("create")
         .about("Have a certificate in a Secret: made when there is none, renewed with less than a third of its life left")
@@ -78,7 +79,7 @@ fn flag(name: &'static str, value: &'static str, help: &'static str) -> Arg {
     Arg::new(name).long(name).value_name(value).help(help)
 }
 
-/// What the words say.
+/// Parses the arguments of the subcommand.
 pub(super) fn parse(
     matches: &ArgMatches,
     environment: impl Fn(&str) -> Option<String>,
@@ -127,7 +128,8 @@ pub(super) fn parse(
     Ok(Command::WebhookCert(WebhookCert { kubeconfig: text(KUBECONFIG).map(PathBuf::from), action }))
 }
 
-/// A day at least: less than a third of it has to be more than the time that Pods take to read the files again.
+/// Parses a lifetime. The minimum is one day, because a third of it must exceed the time in which
+/// Pods reload the files.
 fn life(text: &str) -> Result<Duration, FlagError> {
     let expected = "a duration from 24h to 876000h, such as 87600h";
     let wrong = || FlagError::Value { flag: LIFETIME, value: text.to_owned(), expected };

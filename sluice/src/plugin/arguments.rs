@@ -1,13 +1,14 @@
-//! The words of `kubectl sluice`. Flags that say which gateway is meant have the names of the plugin of ingress-nginx and of
-//! kubectl, and may stand anywhere; all others belong to the subcommand.
+//! The arguments of `kubectl sluice`. The flags that select the gateway have the names used by the
+//! plugin of ingress-nginx and by kubectl, and may appear anywhere; all other flags belong to the
+//! subcommand.
 
 use anyhow::{Context, Result, bail, ensure};
 
-/// The subcommands, in the order of the help.
+/// The subcommands in the order of the help.
 pub(crate) const COMMANDS: [&str; 8] =
     ["backends", "certs", "check", "ingresses", "logs", "problems", "routes", "version"];
 
-/// What `kubectl sluice --help` prints.
+/// Output of `kubectl sluice --help`.
 pub(super) const HELP: &str = "\
 Look into a running gateway of Sluice.
 
@@ -39,7 +40,7 @@ Which cluster:
 backends, certs, problems and routes print tables, or JSON with -o json. kubectl has to be on the path.
 ";
 
-/// Which gateway, in which cluster.
+/// Selects the gateway and the cluster.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Target {
     /// `-n`, `--namespace`.
@@ -58,22 +59,22 @@ pub(crate) struct Target {
     pub(super) kubeconfig: Option<String>,
 }
 
-/// A command line that was read.
+/// The parsed arguments.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct PluginArguments {
-    /// The subcommand; empty where help is wanted.
+    /// The subcommand; empty for help.
     pub(crate) command: String,
-    /// Which gateway.
+    /// The selected gateway.
     pub(crate) target: Target,
-    /// What belongs to the subcommand, in its order.
+    /// The arguments of the subcommand, in order.
     pub(crate) rest: Vec<String>,
 }
 
 impl PluginArguments {
-    /// Reads the words after the program's name.
+    /// Parses the arguments after the program's name.
     ///
     /// # Errors
-    /// A flag has no value, or two of them contradict each other.
+    /// A flag has no value, or two flags contradict each other.
     pub(crate) fn read(words: impl IntoIterator<Item = String>) -> Result<Self> {
         let mut read = Self::default();
         let mut words = words.into_iter();

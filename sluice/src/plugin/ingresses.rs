@@ -1,4 +1,5 @@
-//! `kubectl sluice ingresses`: a line for each path, with where it leads and how many endpoints are ready there.
+//! `kubectl sluice ingresses`: prints a line for each path with its backend and the number of ready
+//! endpoints.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +9,7 @@ use serde_json::Value;
 use super::arguments::Target;
 use super::kubectl::Kubectl;
 
-/// Which of them.
+/// Selects the Ingresses to print.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Wanted {
     all_namespaces: bool,
@@ -17,10 +18,10 @@ pub(super) struct Wanted {
 }
 
 impl Wanted {
-    /// Reads the words of the subcommand.
+    /// Parses the arguments of the subcommand.
     ///
     /// # Errors
-    /// One of them is unknown.
+    /// An argument is unknown.
     pub(super) fn read(words: &[String]) -> Result<Self> {
         let mut wanted = Self::default();
         let mut words = words.iter();
@@ -44,7 +45,7 @@ impl Wanted {
     }
 }
 
-/// The lines of the table, with its heading.
+/// Returns the lines of the table with its heading.
 ///
 /// # Errors
 /// kubectl fails.
@@ -68,7 +69,7 @@ fn table(objects: &Value, wanted: &Wanted) -> Vec<Vec<String>> {
         let labels = &slice["metadata"]["labels"];
         let service = labels["kubernetes.io/service-name"].as_str().unwrap_or_default();
         let endpoints = slice["endpoints"].as_array().into_iter().flatten();
-        // A condition that is not said is true.
+        // A missing condition counts as true.
         let count = endpoints.filter(|one| one["conditions"]["ready"] != false).count();
         *ready.entry((text(&slice["metadata"]["namespace"]), service)).or_default() += count;
     }

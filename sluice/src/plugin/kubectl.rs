@@ -1,4 +1,4 @@
-//! kubectl, with the cluster that was named.
+//! Calls of kubectl for the selected cluster.
 
 use std::io::Write;
 use std::process::{Command, ExitCode, Output, Stdio};
@@ -8,30 +8,30 @@ use serde_json::Value;
 
 use super::arguments::Target;
 
-/// How kubectl is called.
+/// The kubectl command.
 pub(super) struct Kubectl {
     program: &'static str,
-    /// What every call begins with.
+    /// Arguments at the start of each call.
     first: Vec<String>,
 }
 
-/// A file that is gone when this is dropped.
+/// A temporary file, removed on drop.
 pub(super) struct Kubeconfig(tempfile::NamedTempFile);
 
 impl Kubeconfig {
-    /// Where it is.
+    /// Returns its path.
     pub(super) fn path(&self) -> &std::path::Path {
         self.0.path()
     }
 }
 
 impl Kubectl {
-    /// The one on the path, with the flags that say which cluster.
+    /// Uses the kubectl on the path, with the flags that select the cluster.
     pub(super) fn new(target: &Target) -> Self {
         Self::by("kubectl", Vec::new(), target)
     }
 
-    /// Another program in its place, with words that come first.
+    /// Uses another program with initial arguments.
     pub(super) fn by(program: &'static str, mut first: Vec<String>, target: &Target) -> Self {
         for (flag, value) in [("--kubeconfig", &target.kubeconfig), ("--context", &target.context)] {
             first.extend(value.iter().flat_map(|value| [flag.to_owned(), value.clone()]));
@@ -39,20 +39,20 @@ impl Kubectl {
         Self { program, first }
     }
 
-    /// Objects as JSON.
+    /// Returns objects as JSON.
     ///
     /// # Errors
-    /// What kubectl says when it fails.
+    /// kubectl fails; the error is its message.
     pub(super) fn json(&self, arguments: &[&str]) -> Result<Value> {
         let mut command = self.command();
         command.args(arguments).args(["--output", "json"]);
         Ok(serde_json::from_slice(&said(command.output().context(MISSING)?)?)?)
     }
 
-    /// Has kubectl do something that the terminal sees, and gives its status.
+    /// Runs kubectl on this terminal and returns its exit status.
     ///
     /// # Errors
-    /// There is no kubectl.
+    /// kubectl cannot be run.
     pub(super) fn run(&self, arguments: &[String]) -> Result<ExitCode> {
         let status = self.command().args(arguments).status().context(MISSING)?;
         Ok(match status.code() {
@@ -62,10 +62,11 @@ impl Kubectl {
         })
     }
 
-    /// The kubeconfig of this cluster alone, with its context as the current one. Nobody else can read the file.
+    /// Returns a kubeconfig that contains only this cluster, with its context as the current one.
+    /// Other users cannot read the file.
     ///
     /// # Errors
-    /// kubectl has none, or the file cannot be written.
+    /// kubectl has no configuration, or the file cannot be written.
     pub(super) fn kubeconfig(&self) -> Result<Kubeconfig> {
         let mut command = self.command();
         command.args(["config", "view", "--raw", "--minify", "--flatten", "--output", "json"]);
@@ -88,7 +89,7 @@ fn said(output: Output) -> Result<Vec<u8>> {
     if output.status.success() {
         return Ok(output.stdout);
     }
-    // What comes before the last line are its attempts.
+    // The lines before the last one describe its attempts.
     let said = String::from_utf8_lossy(&output.stderr);
     bail!("kubectl: {}", said.trim().lines().last().unwrap_or("it failed and said nothing"))
 }

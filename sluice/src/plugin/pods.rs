@@ -1,4 +1,4 @@
-//! The Pod that is asked.
+//! Selection of the gateway's Pod.
 
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
@@ -6,10 +6,10 @@ use serde_json::Value;
 use super::arguments::Target;
 use super::kubectl::Kubectl;
 
-/// The labels that the chart gives a gateway's Pods.
+/// The labels of a gateway's Pods in the chart.
 const LABELS: &str = "app.kubernetes.io/name=sluice,app.kubernetes.io/component=controller";
 
-/// A gateway's Pod.
+/// A Pod of a gateway.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct GatewayPod {
     pub(super) namespace: String,
@@ -41,18 +41,18 @@ impl GatewayPod {
         }
     }
 
-    /// The flags that it runs with, as words of a command line.
+    /// Returns the flags of its command line.
     pub(super) fn flags(&self) -> impl Iterator<Item = String> {
-        // What comes before them is the program, or one that starts it.
+        // The words before the flags are the program, or a launcher.
         let flags = self.arguments.iter().skip_while(|word| !(word.starts_with("--") && word.len() > 2));
         flags.map(|word| word.replace("$(POD_NAMESPACE)", &self.namespace).replace("$(POD_NAME)", &self.name))
     }
 }
 
-/// The Pod that `target` names: one that is ready, if there is any.
+/// Returns the Pod that `target` selects, preferably a ready one.
 ///
 /// # Errors
-/// There is none, or there are some in several namespaces.
+/// There is none, or there are Pods in several namespaces.
 pub(super) fn find(kubectl: &Kubectl, target: &Target) -> Result<GatewayPod> {
     let container = target.container.as_deref();
     let namespace = |namespace: &Option<String>| match namespace {
@@ -85,7 +85,7 @@ pub(super) fn find(kubectl: &Kubectl, target: &Target) -> Result<GatewayPod> {
         let selector = target.selector.as_deref().unwrap_or(LABELS);
         (format!("Pod with the labels {selector}"), get(&["get", "pods", "--selector", selector])?)
     };
-    // What has ended, or is about to, knows nothing of now.
+    // Pods that have ended or are ending do not have the current state.
     pods.retain(|pod| pod["metadata"]["deletionTimestamp"].is_null() && pod["status"]["phase"] == "Running");
     choose(pods.iter().map(|pod| GatewayPod::of(pod, container)).collect(), &what, target)
 }
@@ -111,7 +111,7 @@ fn choose(mut pods: Vec<GatewayPod>, what: &str, target: &Target) -> Result<Gate
     }
 }
 
-/// `matchLabels` as kubectl takes them.
+/// Converts `matchLabels` to kubectl's syntax.
 fn selector(selector: &Value) -> Option<String> {
     let labels = selector["matchLabels"].as_object().filter(|_| selector["matchExpressions"].is_null())?;
     let labels = labels.iter().map(|(name, value)| Some(format!("{name}={}", value.as_str()?)));

@@ -1,4 +1,4 @@
-//! The plugin with a kubectl that plays a cluster: what it is asked, and what it gets back.
+//! The plugin with a fake kubectl: its calls, and the handling of its output.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -54,7 +54,7 @@ fn the_help_names_every_subcommand() {
     }
 }
 
-/// What is called in place of kubectl: it writes down what it was asked, and gives one answer.
+/// Returns a substitute for kubectl, which records its arguments and prints one fixed response.
 fn kubectl(folder: &Path, answer: &serde_json::Value, target: &Target) -> Kubectl {
     fs::write(folder.join("answer"), answer.to_string()).unwrap();
     let script = format!("echo \"$*\" >> {0}/asked; cat {0}/answer", folder.display());
@@ -93,7 +93,7 @@ fn a_pod_that_is_ready_is_asked_and_its_flags_are_known() {
     assert!(asked.contains("--namespace edge --output json"), "{asked}");
 }
 
-/// Whoever names a command has the flags there.
+/// If a container sets `command`, its flags are there.
 #[test]
 fn flags_are_found_behind_a_program_that_starts_the_gateway() {
     let mut other = pod("edge", "c", "True");

@@ -1,4 +1,4 @@
-//! What one request gets: `sluice routes --host shop.example --path /cart`.
+//! Explanation of a request: `sluice routes --host shop.example --path /cart`.
 
 use std::fmt::Write;
 
@@ -9,10 +9,10 @@ use super::layout::{destination, object, text};
 use super::table;
 use crate::flags::Request;
 
-/// Bytes of a value that are printed.
+/// Maximum length of a printed value in bytes.
 const MOST: usize = 2048;
 
-/// Where the admin listener says it.
+/// Returns the path and query on the admin listener.
 pub(super) fn page(request: &Request) -> String {
     let Request { host, path, method, headers, https, client } = request;
     let mut page =
@@ -29,7 +29,7 @@ pub(super) fn page(request: &Request) -> String {
     page
 }
 
-/// A value of a query (RFC 3986 §2.3).
+/// Encodes a query value (RFC 3986 §2.3).
 fn encoded(value: &str) -> String {
     value.bytes().fold(String::new(), |mut text, byte| {
         match byte {
@@ -42,7 +42,7 @@ fn encoded(value: &str) -> String {
     })
 }
 
-/// What becomes of the request, then what each rule says to it.
+/// Renders the result for the request, then the reason for each rule.
 pub(super) fn render(answer: &Value) -> String {
     let mut said = String::new();
     let taken = &answer["taken"];
@@ -80,7 +80,7 @@ pub(super) fn render(answer: &Value) -> String {
     said
 }
 
-/// What each check says of it, in the order in which a request passes them.
+/// Appends the result of each check, in the order of the pipeline.
 fn checks(said: &mut String, taken: &Value) {
     let mut lines = vec![["CHECK", "OUTCOME", "WHY"].map(str::to_owned).to_vec()];
     for check in taken["checks"].as_array().into_iter().flatten() {
@@ -126,7 +126,7 @@ fn outcome(said: &mut String, taken: &Value) {
     }
 }
 
-/// What is in it was written by others, and a terminal obeys it.
+/// Appends a line, escaped because it contains foreign text that a terminal would interpret.
 fn line(said: &mut String, text: &str) {
     let (blank, text) = text.strip_prefix('\n').map_or(("", text), |text| ("\n", text));
     writeln!(said, "{blank}{}", one_line(text, MOST)).expect("a String takes any text");

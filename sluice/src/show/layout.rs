@@ -1,10 +1,11 @@
-//! Which columns each view has: one line per rule, endpoint, certificate or problem.
+//! The columns of each view: one line per rule, endpoint, certificate or problem.
 
 use serde_json::Value;
 
 use crate::flags::View;
 
-/// A heading, and how its cell is made from an object of the answer and the part of it that the line is about.
+/// A heading, and a function that formats a cell from an object of the response and the part of it
+/// for this line.
 type Column = (&'static str, fn(&Value, &Value) -> String);
 
 const ROUTES: [Column; 6] = [
@@ -45,7 +46,7 @@ const PROBLEMS: [Column; 6] = [
     ("REMEDY", |problem, _| text(&problem["remedy"])),
 ];
 
-/// Headings and cells, line by line.
+/// Returns the heading and the cells, line by line.
 pub(super) fn lines(view: View, answer: &Value) -> Vec<Vec<String>> {
     let (columns, parts): (&[Column], Option<&str>) = match view {
         View::Routes => (&ROUTES, Some("rules")),
@@ -58,14 +59,14 @@ pub(super) fn lines(view: View, answer: &Value) -> Vec<Vec<String>> {
         let line = |part: &Value| columns.iter().map(|(_, cell)| cell(whole, part)).collect();
         match parts.and_then(|parts| whole[parts].as_array()).filter(|parts| !parts.is_empty()) {
             Some(parts) => lines.extend(parts.iter().map(line)),
-            // A pool without endpoints has a line all the same.
+            // A pool without endpoints has a line, too.
             None => lines.push(line(&Value::Null)),
         }
     }
     lines
 }
 
-/// Where a rule leads, in words.
+/// Describes the destination of a rule.
 pub(super) fn destination(rule: &Value) -> String {
     if rule["denied"].is_string() {
         return format!("{} ({})", text(&rule["status"]), text(&rule["denied"]));
@@ -84,13 +85,13 @@ pub(super) fn destination(rule: &Value) -> String {
     backends.iter().map(one).collect::<Vec<_>>().join(", ")
 }
 
-/// `Kind namespace/name`.
+/// Formats an object reference as `Kind namespace/name`.
 pub(super) fn object(object: &Value) -> String {
     let (kind, namespace, name) = (text(&object["kind"]), text(&object["namespace"]), text(&object["name"]));
     if namespace == "-" { format!("{kind} {name}") } else { format!("{kind} {namespace}/{name}") }
 }
 
-/// Unix seconds as a date.
+/// Formats Unix seconds as a date.
 fn moment(value: &Value) -> String {
     let moment = value.as_i64().and_then(|seconds| jiff::Timestamp::from_second(seconds).ok());
     moment.map_or_else(|| "-".to_owned(), |moment| moment.to_string())

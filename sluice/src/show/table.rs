@@ -1,11 +1,12 @@
-//! Lines of cells as aligned text.
+//! Formatting of cells as an aligned table.
 
 use sluice_config::text::one_line;
 
-/// Bytes of a cell that are printed. What is in it was written by others, and a terminal obeys it.
+/// Maximum length of a printed cell in bytes. Cells are escaped, because they contain foreign text
+/// that a terminal would interpret.
 const CELL: usize = 2048;
 
-/// Columns as wide as their widest cell; the first line is the heading.
+/// Pads each column to its widest cell. The first line is the heading.
 pub(crate) fn render(lines: &[Vec<String>]) -> String {
     if lines.len() < 2 {
         return "none\n".to_owned();

@@ -1,10 +1,10 @@
-//! The admission webhook, and checks of what objects say.
+//! The admission webhook, and the validation of objects.
 
 use super::super::value::Destination::{Nowhere, To};
 use super::super::value::Value::{Bool, File, Listen};
 use super::{Flag, flag};
 
-/// Why a flag about what the webhook looks at does nothing.
+/// Reason why the flags about the scope of a review have no effect.
 const WHOLE: &str = "the cost of a review does not depend on the number of Ingresses; remove this flag";
 
 pub(super) const FLAGS: &[Flag] = &[

@@ -4,7 +4,7 @@ use super::super::value::Destination::Nowhere;
 use super::super::value::Value::{Duration, Int, List, Text};
 use super::{Flag, flag};
 
-/// Why these flags do nothing.
+/// Reason why these flags have no effect.
 const NO_GEOIP: &str = "GeoIP databases are not read and nothing is downloaded; remove this flag";
 
 pub(super) const FLAGS: &[Flag] = &[

@@ -1,14 +1,14 @@
-//! Ports, and what of TLS is not certificates.
+//! Ports, and TLS settings other than certificates.
 
 use super::super::value::Destination::{Noted, Nowhere, To};
 use super::super::value::Value::{Bool, Int, Ip, Port, Text, UrlPath};
 use super::{Flag, flag};
 
-/// Why flags about nginx's internal servers do nothing.
+/// Reason why the flags about nginx's internal servers have no effect.
 const NO_INTERNAL: &str = "there is no internal server behind the proxy; remove this flag";
-/// Why flags about the profiler do nothing.
+/// Reason why the flags about the profiler have no effect.
 const NO_PROFILER: &str = "there is no profiler listener; profile the process with perf and remove this flag";
-/// Why flags about TLS passthrough do nothing.
+/// Reason why the flags about TLS passthrough have no effect.
 const NO_PASSTHROUGH: &str = "TLS passthrough is not served; give such hosts a Service of their own";
 
 pub(super) const FLAGS: &[Flag] = &[

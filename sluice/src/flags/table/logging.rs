@@ -1,15 +1,15 @@
-//! The flags of klog, which ingress-nginx's users have in their manifests. Verbosity counts; the rest decides
-//! about log files that Sluice does not write.
+//! The flags of klog, which manifests for ingress-nginx contain. Only the verbosity has an effect;
+//! the other flags concern log files, which Sluice does not write.
 
 use super::super::value::Destination::{Nowhere, To};
 use super::super::value::Value::{Bool, Int, Text};
 use super::{Flag, flag};
 
-/// Why flags about log files do nothing.
+/// Reason why the flags about log files have no effect.
 const STDERR: &str = "the program log always goes to standard error; redirect that, and remove this flag";
-/// Why flags about the shape of log lines do nothing.
+/// Reason why the flags about the format of log lines have no effect.
 const SHAPE: &str = "log lines have one fixed form; remove this flag";
-/// Why flags about single source files do nothing.
+/// Reason why the flags about single source files have no effect.
 const MODULES: &str = "use the environment variable RUST_LOG for levels by module";
 
 pub(super) const FLAGS: &[Flag] = &[

@@ -4,7 +4,7 @@ use super::super::value::Destination::{Nowhere, To};
 use super::super::value::Value::{Bool, Buckets, Float, Int, List};
 use super::{Flag, flag};
 
-/// Why flags about native histograms do nothing.
+/// Reason why the flags about native histograms have no effect.
 const NO_NATIVE: &str = "native histograms are not exported; set --time-buckets and the like instead";
 
 pub(super) const FLAGS: &[Flag] = &[

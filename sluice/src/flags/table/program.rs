@@ -1,4 +1,4 @@
-//! Sluice's own flags, and those about the life of the process.
+//! Sluice's own flags, and flags about the life cycle of the process.
 
 use super::super::value::Destination::To;
 use super::super::value::Value::{Address, Bool, Driver, Duration, File, Seconds};
@@ -58,7 +58,8 @@ pub(super) const FLAGS: &[Flag] = &[
         "0",
         "Time for which new connections are accepted after SIGTERM, while /healthz fails",
     ),
-    // The default of ingress-nginx is 10 s, which helps nobody; Sluice ends with its last request.
+    // The default of ingress-nginx is 10 s, which has no benefit; Sluice exits after its last
+    // request.
     flag(
         "post-shutdown-grace-period",
         Seconds(To(|f| &mut f.gateway.post_shutdown_grace_period)),

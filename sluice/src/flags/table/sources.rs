@@ -1,10 +1,10 @@
-//! Where the configuration comes from.
+//! Sources of the configuration.
 
 use super::super::value::Destination::{Nowhere, To};
 use super::super::value::Value::{Bool, Duration, File, Float, Int, Object, OptionalText};
 use super::{Flag, flag};
 
-/// Why flags about TCP and UDP services do nothing.
+/// Reason why the flags about TCP and UDP services have no effect.
 const NO_L4: &str = "TCP and UDP services are not served; expose those ports with a Service of their own";
 
 pub(super) const FLAGS: &[Flag] = &[

@@ -1,4 +1,5 @@
-//! What is written back to a cluster, and by whom. From a folder of manifests there is nowhere to write to.
+//! Objects that are written to the cluster, and leader election. With a manifest folder, nothing is
+//! written.
 
 use super::super::value::Destination::To;
 use super::super::value::Value::{Bool, Duration, List, Object, Seconds, Text};
@@ -43,7 +44,8 @@ pub(super) const FLAGS: &[Flag] = &[
         "false",
         "Use internal addresses of nodes instead of external ones",
     ),
-    // Not the default of ingress-nginx: both may run in one namespace, and each must lead its own.
+    // Differs from the default of ingress-nginx: both may run in one namespace, and each needs its
+    // own leader.
     flag(
         "election-id",
         Text(To(|f| &mut f.duties.election_id)),
