@@ -1,14 +1,14 @@
-//! The addresses in `status.loadBalancer.ingress` of Ingresses: what DNS tools, dashboards and
-//! `kubectl get ingress` read.
+//! Updates the addresses in `status.loadBalancer.ingress` of Ingresses, which DNS tools, dashboards
+//! and `kubectl get ingress` read.
 //!
-//! Which they are comes from flags, a Service or the nodes of our Pods (`addresses`, `nodes`,
-//! `source`); which Ingresses have others, or none, is known from the watch that serves them
-//! (`table`), so that nothing is read to find out and only differences are written. Writing is the
-//! leader's alone (`writer`), and no namespace delays another (`lanes`).
+//! The addresses come from flags, a Service or the nodes of the gateway's Pods (`addresses`,
+//! `nodes`, `source`). The watch that serves Ingresses also shows which of them have other
+//! addresses or none (`table`), so nothing extra is read and only differences are written. Only the
+//! leader writes (`writer`), and no namespace delays another (`lanes`).
 //!
-//! An Ingress of ours that is rejected is left as it is, and so is one that stops being ours, as in
-//! ingress-nginx. Where no address is known nothing is written: an empty list would take names out
-//! of DNS, which only the end of the last replica does.
+//! A rejected Ingress keeps its status, and so does one that no longer belongs to this class, as in
+//! ingress-nginx. While no address is known, nothing is written: an empty list would remove names
+//! from DNS. Only the last replica writes one, at its end.
 
 mod addresses;
 mod lanes;

@@ -1,5 +1,5 @@
-//! The certificate of the webhook: read from its files, and again when they are others. Secrets that are mounted change by
-//! symlinks, so the files themselves are looked at.
+//! The certificate of the webhook, reloaded when its files change. Mounted Secrets change by
+//! symlinks, so the contents of the files are compared.
 
 use std::path::PathBuf;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -16,22 +16,22 @@ use tokio::time::sleep;
 use crate::cluster::Findings;
 use crate::problem::{Duty, error};
 
-/// Between two looks at the files.
+/// Interval between checks of the files.
 const LOOK: Duration = Duration::from_secs(2);
 
-/// What is served now; nothing before the files could be read for the first time.
+/// The certificate in use. `None` until the files were read for the first time.
 #[derive(Debug, Default)]
 pub(super) struct Current(RwLock<Option<Arc<CertifiedKey>>>);
 
-/// The files.
+/// The files of the certificate.
 #[derive(Debug)]
 pub(super) struct Certificates {
     certificate: PathBuf,
     key: PathBuf,
     current: Arc<Current>,
-    /// What was read last, good or not.
+    /// The last contents that were read, valid or not.
     read: Option<(Vec<u8>, Vec<u8>)>,
-    /// What is wrong with that.
+    /// The error in these contents.
     fault: Option<String>,
 }
 
@@ -42,7 +42,7 @@ impl ResolvesServerCert for Current {
 }
 
 impl Certificates {
-    /// Reads them for the first time.
+    /// Reads the files for the first time.
     pub(super) fn new(certificate: PathBuf, key: PathBuf) -> Self {
         let mut this = Self { certificate, key, current: Arc::default(), read: None, fault: None };
         this.look();
@@ -53,7 +53,7 @@ impl Certificates {
         self.current.clone()
     }
 
-    /// Looks at the files for as long as it is polled, and tells what is wrong with them.
+    /// Checks the files while it is polled, and reports errors in them as problems.
     pub(super) async fn watch(mut self, findings: Findings) {
         let mut told = None;
         loop {
@@ -79,7 +79,7 @@ impl Certificates {
         if self.read.as_ref() == Some(&files) {
             return;
         }
-        // One of the two may be older than the other just now: the next look sees both.
+        // The two files may be from different versions now; the next check reads both again.
         self.fault = match parse(&files.0, &files.1) {
             Ok(key) => {
                 tracing::info!(file = %self.certificate.display(), "read the certificate of the validating webhook");
@@ -111,7 +111,7 @@ impl Certificates {
     }
 }
 
-/// A chain and its key, from PEM; a key of another certificate is refused.
+/// Parses a certificate chain and its key from PEM. A key of another certificate is an error.
 pub(crate) fn parse(certificate: &[u8], key: &[u8]) -> Result<CertifiedKey, String> {
     let chain: Vec<_> = CertificateDer::pem_slice_iter(certificate)
         .collect::<Result<_, _>>()

@@ -25,12 +25,12 @@ pub(super) struct Connections {
     closed: Notify,
 }
 
-/// What the connections may take together.
+/// Limits for all connections together.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Limits {
-    /// Connections at a time.
+    /// Maximum number of connections.
     pub(super) connections: usize,
-    /// Bytes of all request bodies.
+    /// Maximum number of bytes of all request bodies.
     pub(super) bytes: usize,
 }
 
@@ -42,14 +42,14 @@ struct Table {
 }
 
 struct Entry {
-    /// Since when the connection waits for its client; none while it waits for a verdict or is
+    /// Since when the connection waits for its client. `None` while it waits for a verdict or is
     /// being closed.
     waits_since: Option<Instant>,
     bytes: usize,
     evicted: Arc<Notify>,
 }
 
-/// The place of one connection, given back when dropped.
+/// The slot of one connection, released when dropped.
 pub(super) struct ConnectionSlot {
     connections: Arc<Connections>,
     id: u64,
@@ -61,7 +61,7 @@ impl Connections {
         Arc::new(Self { limits, table: Mutex::default(), closed: Notify::new() })
     }
 
-    /// Returns a slot for a new connection, as soon as there is one. For one caller at a time.
+    /// Returns a slot for a new connection as soon as there is one. Supports one caller at a time.
     pub(super) async fn admit(self: &Arc<Self>) -> ConnectionSlot {
         loop {
             let retry_at = {
@@ -100,15 +100,16 @@ impl Connections {
 }
 
 impl Table {
-    /// The connection that has waited longest for its client, among those that `suits` selects.
+    /// Returns the connection, among those that `suits` selects, that has waited longest for its
+    /// client.
     fn oldest_waiting(&self, suits: impl Fn(&Entry) -> bool) -> Option<(u64, Instant)> {
         let waiting = self.open.iter().filter(|(_, entry)| suits(entry));
         let waiting = waiting.filter_map(|(id, entry)| Some((*id, entry.waits_since?)));
         waiting.min_by_key(|(_, since)| *since)
     }
 
-    /// Has a connection closed by its task. What its body holds is about to be freed and no longer
-    /// counts.
+    /// Signals the task of a connection to close it. The bytes of its body are about to be freed
+    /// and no longer count.
     fn evict(&mut self, id: u64) {
         self.release(id);
         if let Some(entry) = self.open.get_mut(&id) {
@@ -125,17 +126,17 @@ impl Table {
 }
 
 impl ConnectionSlot {
-    /// Resolves when the connection has to close in favour of another.
+    /// Resolves when the connection must close in favour of another.
     pub(super) async fn evicted(&self) {
         self.evicted.notified().await;
     }
 
-    /// From now on the connection waits for its client.
+    /// Marks the connection as waiting for its client.
     pub(super) fn waits_for_client(&self) {
         self.set_waiting(Some(Instant::now()));
     }
 
-    /// From now on the connection waits for a verdict.
+    /// Marks the connection as waiting for a verdict.
     pub(super) fn waits_for_verdict(&self) {
         self.set_waiting(None);
     }
@@ -146,8 +147,8 @@ impl ConnectionSlot {
         }
     }
 
-    /// Counts bytes of a request body. Returns whether they may be kept: when all bodies hold too
-    /// much, slower ones are closed first.
+    /// Counts bytes of a request body. Returns whether they may be kept. Beyond the limit, slower
+    /// connections with bodies are closed first.
     pub(super) fn hold(&self, bytes: usize) -> bool {
         let mut table = self.connections.table();
         while table.bytes + bytes > self.connections.limits.bytes {
@@ -165,7 +166,7 @@ impl ConnectionSlot {
         true
     }
 
-    /// Forgets the bytes of the request body, which has been dropped.
+    /// Releases the bytes of the request body, which was dropped.
     pub(super) fn release(&self) {
         self.connections.table().release(self.id);
     }
@@ -191,12 +192,12 @@ mod tests {
         Connections::new(Limits { connections, bytes: 100 })
     }
 
-    /// Whether a slot has to close now.
+    /// Returns whether a slot must close now.
     async fn is_evicted(slot: &ConnectionSlot) -> bool {
         tokio::time::timeout(Duration::ZERO, slot.evicted()).await.is_ok()
     }
 
-    /// Admits a connection while a slot that is evicted closes, as its task would have it.
+    /// Admits a connection while an evicted slot closes, as its task would.
     async fn admit_beside(connections: &Arc<Connections>, slow: ConnectionSlot) -> ConnectionSlot {
         let (slot, ()) = tokio::join!(connections.admit(), async move {
             slow.evicted().await;

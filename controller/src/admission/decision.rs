@@ -1,24 +1,24 @@
-//! From what a review finds to an answer: which problems refuse an Ingress, in which order they are told, with which words.
+//! The response to a review: which problems reject an Ingress, their order and their wording.
 
 use sluice_config::{Class, Code, ObjectRef, Problem, Severity};
 
-/// Bytes of all that is told of refusals.
+/// Maximum number of bytes of a rejection.
 const LONGEST: usize = 8 * 1024;
-/// Bytes of one warning: clients print no more.
+/// Maximum number of bytes of a warning: clients print no more.
 const LONGEST_WARNING: usize = 250;
-/// Warnings of one answer.
+/// Maximum number of warnings in a response.
 const WARNINGS: usize = 16;
 
-/// The answer.
+/// The decision on one object.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Decision {
-    /// Why it is refused, if it is.
+    /// The reason for the rejection, if it is rejected.
     pub(super) refusal: Option<String>,
-    /// What is worth knowing all the same.
+    /// Warnings about the object.
     pub(super) warnings: Vec<String>,
 }
 
-/// Decides about an object by what a review of it finds.
+/// Decides on an object from the problems of its review.
 pub(super) fn decide(object: &ObjectRef, problems: &[Problem]) -> Decision {
     let mut refusals: Vec<(u8, String)> = Vec::new();
     let mut warnings = Vec::new();
@@ -37,32 +37,34 @@ pub(super) fn decide(object: &ObjectRef, problems: &[Problem]) -> Decision {
     Decision { refusal, warnings }
 }
 
-/// The place of a check among the others, as in ingress-nginx; nothing for what refuses nobody.
+/// Returns the rank of the check that found a problem, in the order of ingress-nginx. `None` if the
+/// problem does not reject the Ingress.
 fn rank(problem: &Problem, is_own: bool) -> Option<u8> {
     if !is_own {
-        // It would take a path from somebody who has it.
+        // The object would take a path from another Ingress that owns it.
         return (problem.code == Code::PathConflict).then_some(6);
     }
     match problem.code {
         Code::CatchAllDisabled => Some(1),
-        // Served all the same where it is there already; refused where it is new.
+        // Existing Ingresses with such a path are served; new ones are rejected.
         Code::PathUnusual => Some(2),
         Code::AnnotationForbidden => Some(4),
         Code::PathConflict | Code::CanaryConflict => Some(6),
-        // Sluice may be what cannot read it, but stored it would close its route.
+        // The expression may be valid for nginx but not for Sluice. Once stored, it would close its
+        // route.
         Code::ExpressionInvalid => Some(5),
         _ if is_snippet(problem) => Some(4),
         _ if problem.severity == Severity::Warning => None,
         _ => match problem.code.class() {
             Class::OwnFault => Some(5),
             Class::Conflict => Some(6),
-            // It may come later, or the fault is ours.
+            // The reference may be created later, or the fault is not the author's.
             Class::MissingReference | Class::NotServed | Class::DataPlane | Class::Source => None,
         },
     }
 }
 
-/// The name of the annotation that a problem is about.
+/// Returns the name of the annotation that a problem concerns.
 fn annotation(problem: &Problem) -> Option<&str> {
     problem.field.strip_prefix("metadata.annotations[")?.strip_suffix(']')
 }
@@ -72,7 +74,8 @@ fn is_snippet(problem: &Problem) -> bool {
         && annotation(problem).is_some_and(|name| name.ends_with("-snippet"))
 }
 
-/// What is said first, so that those who look for ingress-nginx's words find them.
+/// Returns the text of a rejection. It starts with the words of ingress-nginx, for which users
+/// search.
 fn refusal(problem: &Problem, is_own: bool) -> String {
     let (name, text) = (annotation(problem), text(problem));
     match (problem.code, name) {

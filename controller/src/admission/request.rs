@@ -1,4 +1,4 @@
-//! An AdmissionReview: what is asked, and the answer to it.
+//! AdmissionReview requests and responses.
 
 use std::borrow::Cow;
 use std::time::Instant;
@@ -19,19 +19,19 @@ use crate::store::{Prunable, Prune};
 
 const API_VERSION: &str = "admission.k8s.io/v1";
 const KIND: &str = "AdmissionReview";
-/// The prefix that nearly every installation has.
+/// The default annotation prefix.
 const DEFAULT_PREFIX: &str = "nginx.ingress.kubernetes.io";
-/// The name of an object that will be given one.
+/// Placeholder for an object whose name the API server will generate.
 const NAMELESS: &str = "without-a-name-yet";
 
-/// Answers reviews.
+/// Handles reviews.
 pub(super) struct Reviewer {
     options: Options,
     inputs: mpsc::WeakSender<Input>,
     on_review: OnReview,
 }
 
-/// Why there is no answer to a review.
+/// Why a review gets no verdict.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum Unanswered {
     #[error("this is no AdmissionReview of {API_VERSION}: {0}")]
@@ -106,7 +106,7 @@ impl Reviewer {
         Self { options: options.clone(), inputs, on_review }
     }
 
-    /// Answers a review, in JSON.
+    /// Handles a review. Returns the response in JSON.
     pub(super) async fn answer(&self, body: &[u8]) -> Result<Vec<u8>, Unanswered> {
         let begun = Instant::now();
         let malformed = |error: serde_json::Error| Unanswered::Malformed(error.to_string());
@@ -154,8 +154,8 @@ impl Reviewer {
             Ok(ingress) => ingress,
             Err(error) => return Ok(refused(format!("the Ingress cannot be read: {error}"))),
         };
-        // Whatever is wrong with it goes with it. A refusal would keep its finalizers, and its
-        // namespace, for ever.
+        // The object is about to disappear, with all its faults. A rejection would keep its
+        // finalizers, and its namespace, forever.
         if ingress.metadata.deletion_timestamp.is_some() {
             return Ok(Decision::default());
         }
@@ -163,7 +163,8 @@ impl Reviewer {
             return Ok(refused(format!("invalid object: metadata.uid {uid:?} is none")));
         }
         let meta = &mut ingress.metadata;
-        // A name may yet be made, and what is not stored yet is the youngest.
+        // A generated name is not known yet. An object that is not stored yet counts as the
+        // youngest.
         meta.name.get_or_insert_with(|| {
             if request.name.is_empty() { NAMELESS.into() } else { request.name.clone() }
         });
@@ -179,7 +180,7 @@ impl Reviewer {
         let (reply, answer) = oneshot::channel();
         let inputs = self.inputs.upgrade().ok_or(Unanswered::NotReady)?;
         let asked = inputs.send(Input::Review(Review { object: pruned, reply })).await;
-        // The control loop ends with its last sender.
+        // Dropped at once: the control loop ends with its last sender.
         drop(inputs);
         asked.map_err(|_| Unanswered::NotReady)?;
         let verdict = answer.await.ok().flatten().ok_or(Unanswered::NotReady)?;
@@ -201,7 +202,8 @@ impl Reviewer {
         Ok(decision)
     }
 
-    /// An annotation with the usual prefix, where another one was configured: it would be ignored.
+    /// Returns an error for an annotation with the default prefix if another prefix is configured:
+    /// it would be ignored.
     fn foreign_annotation(&self, ingress: &networking::Ingress) -> Option<String> {
         let own = &self.options.annotations_prefix;
         if own == DEFAULT_PREFIX {
@@ -216,7 +218,7 @@ impl Reviewer {
     }
 }
 
-/// Whether it has the form of a UUID.
+/// Returns whether `text` has the form of a UUID.
 fn is_uid(text: &str) -> bool {
     let hyphens = [8, 13, 18, 23];
     text.len() == 36

@@ -1,5 +1,5 @@
-//! The server of the webhook: one path, a deadline for each part of a request, and room for new
-//! clients whatever the open connections do (`connections.rs`).
+//! The HTTPS server of the webhook: one path, a deadline for each part of a request, and capacity
+//! for new clients whatever the open connections do (`connections.rs`).
 
 use std::convert::Infallible;
 use std::io;
@@ -23,22 +23,22 @@ use super::certificate::Current;
 use super::connections::{ConnectionSlot, Connections, Limits};
 use super::request::{Reviewer, Unanswered};
 
-/// As in ingress-nginx.
+/// The path is that of ingress-nginx.
 const PATH: &str = "/networking/v1/ingresses";
-/// The largest review: an object has 3 MiB at most, and an update has two of them.
+/// Maximum size of a review in bytes: an object has at most 3 MiB, and an update contains two.
 const LARGEST: usize = 9 * 1024 * 1024;
-/// Connections at a time, and the bytes of all bodies that they may hold.
+/// Limits for connections and the bytes of all request bodies.
 const LIMITS: Limits = Limits { connections: 128, bytes: 4 * LARGEST };
 const HANDSHAKE: Duration = Duration::from_secs(5);
 const HEAD: Duration = Duration::from_secs(10);
-/// For the body. API servers send it at once.
+/// Time limit for the body. API servers send it at once.
 const BODY: Duration = Duration::from_secs(5);
-/// For the body and the answer. API servers wait for 10 s unless they are told otherwise.
+/// Time limit for body and verdict. API servers wait 10 s by default.
 const ANSWER: Duration = Duration::from_secs(9);
-/// A connection that is older is closed between two requests.
+/// A connection older than this is closed between two requests.
 const LIFE: Duration = Duration::from_secs(120);
 
-/// TLS with whatever certificate there is at the time.
+/// Returns a TLS acceptor that always uses the current certificate.
 pub(super) fn tls(certificates: Arc<Current>) -> TlsAcceptor {
     let builder = ServerConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()));
     let builder = builder.with_safe_default_protocol_versions().expect("the provider knows TLS 1.2 and 1.3");
@@ -47,14 +47,14 @@ pub(super) fn tls(certificates: Arc<Current>) -> TlsAcceptor {
     TlsAcceptor::from(Arc::new(config))
 }
 
-/// Serves for ever.
+/// Serves until it is dropped.
 pub(super) async fn run(listener: TcpListener, tls: TlsAcceptor, reviewer: Arc<Reviewer>) {
     let connections = Connections::new(LIMITS);
     loop {
         let stream = match accept(&listener).await {
             Ok(stream) => stream,
             Err(error) => {
-                // No descriptors, most likely.
+                // Most likely the process is out of file descriptors.
                 tracing::warn!(%error, "the validating webhook cannot accept a connection");
                 sleep(Duration::from_millis(100)).await;
                 continue;
@@ -73,8 +73,8 @@ pub(super) async fn run(listener: TcpListener, tls: TlsAcceptor, reviewer: Arc<R
     }
 }
 
-/// The next connection. Its first answer comes right behind the tickets of TLS: with Nagle's algorithm it would wait until the
-/// client has acknowledged those, and clients take up to 40 ms for that.
+/// Accepts the next connection. The first response follows the TLS session tickets. With Nagle's
+/// algorithm it would wait until the client has acknowledged these, which takes up to 40 ms.
 async fn accept(listener: &TcpListener) -> io::Result<TcpStream> {
     let (stream, _) = listener.accept().await?;
     stream.set_nodelay(true)?;
@@ -145,7 +145,7 @@ async fn serve(
     }
 }
 
-/// Why a body is not read to its end.
+/// Why a body was not read completely.
 enum BodyRefusal {
     TooLarge,
     Broken,

@@ -1,9 +1,9 @@
-//! The rights that the duties need, each with the feature that it is for. The API server is asked
-//! about each at the start, so that an operator reads which ones are missing before something has
-//! been left undone; again about those that are; and every hour for as long as the program runs,
-//! because a right can be taken away long before it is needed.
+//! The access rights that the duties need, each with the feature that needs it. At the start the
+//! API server is queried for each, so that operators see missing rights before anything fails.
+//! Missing ones are queried again at short intervals, and all of them every hour, because a right
+//! can be revoked long before it is needed.
 //!
-//! What is watched for serving needs no such question: a watch that is refused says so by itself.
+//! Watches for serving need no such query: a refused watch is reported by itself.
 
 use std::time::Duration;
 
@@ -21,26 +21,26 @@ use crate::cluster::api::{Refused, ask};
 use crate::cluster::{DutyOptions, Findings, OwnPod};
 use crate::problem::{Duty, error};
 
-/// Between two looks at the rights that are missing.
+/// Interval between queries for missing rights.
 const AGAIN: Duration = Duration::from_secs(10);
-/// Between two looks at all of them, about: replicas must not come together. What a duty is refused
-/// with is told at once.
+/// Average interval between queries for all rights, with jitter between replicas. Refused requests
+/// are reported immediately in any case.
 const REGULARLY: Duration = Duration::from_secs(60 * 60);
-/// While there is no answer.
+/// Wait while the API server does not respond.
 const AWAY: Backoff = Backoff::new(Duration::from_secs(2), Duration::from_secs(120));
 
-/// One right.
+/// One access right.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Right {
     verb: &'static str,
     group: &'static str,
     resource: &'static str,
     subresource: &'static str,
-    /// `None` for all.
+    /// `None` for all namespaces.
     namespace: Option<String>,
     name: Option<String>,
     feature: &'static str,
-    /// How to do without it.
+    /// The alternative without this right.
     otherwise: &'static str,
 }
 
@@ -83,7 +83,7 @@ const EVENTS: Right = Right {
     ..ELECTION
 };
 
-/// All that these flags need.
+/// Returns the rights that these options require.
 pub(super) fn needed(options: &DutyOptions, pod: &OwnPod, scope: &DutyScope) -> Vec<Right> {
     let DutyScope { namespace: scope, further } = scope;
     let own = Some(pod.namespace.clone());
@@ -125,7 +125,7 @@ pub(super) fn needed(options: &DutyOptions, pod: &OwnPod, scope: &DutyScope) -> 
     rights
 }
 
-/// Asks about all of them, for as long as the program runs.
+/// Queries all rights periodically while it is polled.
 pub(super) async fn watch(client: Client, rights: Vec<Right>, findings: Findings) {
     let reviews = Api::<SelfSubjectAccessReview>::all(client);
     loop {
@@ -137,7 +137,7 @@ pub(super) async fn watch(client: Client, rights: Vec<Right>, findings: Findings
                     failures = 0;
                     AGAIN
                 }
-                // What is refused later is told then.
+                // Rights that were not queried are reported in a later round.
                 Err(refused) => {
                     failures += 1;
                     AWAY.wait(failures).max(refused.retry_after().unwrap_or_default())
@@ -154,7 +154,7 @@ pub(super) async fn watch(client: Client, rights: Vec<Right>, findings: Findings
     }
 }
 
-/// Leaves those that are missing. One that the API server does not answer about ends the look.
+/// Reduces `open` to the missing rights. Stops at the first query without a response.
 async fn look(reviews: &Api<SelfSubjectAccessReview>, open: &mut Vec<&Right>) -> Result<(), Refused> {
     let mut missing = Vec::new();
     for right in open.iter() {
@@ -183,7 +183,7 @@ impl Right {
         SelfSubjectAccessReviewSpec { resource_attributes: Some(attributes), ..Default::default() }
     }
 
-    /// As rules of roles spell it.
+    /// Returns the resource in the notation of RBAC rules.
     fn resource(&self) -> String {
         match self.subresource {
             "" => self.resource.to_owned(),

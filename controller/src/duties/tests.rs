@@ -1,5 +1,5 @@
-//! The duties against an API that fails in every way, with a clock that does not wait: what they send is counted over
-//! minutes and hours.
+//! The duties against an API that fails in every way, on a paused clock: their requests are counted
+//! over minutes and hours.
 
 mod api;
 mod events;
@@ -22,7 +22,7 @@ use api::SimulatedApi;
 
 const NAMESPACE: &str = "edge";
 
-/// The duties of one replica at work.
+/// The running duties of one replica.
 struct Replica {
     leading: watch::Receiver<bool>,
     news: DutyNews,
@@ -32,13 +32,13 @@ struct Replica {
     _inputs: mpsc::Sender<Input>,
 }
 
-/// Flags with one fixed address.
+/// Options with one fixed address.
 fn options() -> DutyOptions {
     DutyOptions { publish_status_address: vec!["192.0.2.7".into()], ..DutyOptions::default() }
 }
 
 impl Replica {
-    /// A replica with the name of its Pod, by which the API also tells its requests.
+    /// Starts a replica with the name of its Pod, by which the API also identifies its requests.
     fn start(api: &SimulatedApi, pod: &str, options: DutyOptions) -> Self {
         let (status, seen) = mpsc::unbounded_channel();
         let (events, told) = mpsc::unbounded_channel();
@@ -74,13 +74,13 @@ impl Replica {
         self.leading.wait_for(|leads| *leads).await.unwrap();
     }
 
-    /// Ends it in order.
+    /// Ends the replica in order.
     async fn end(self) {
         self.stop.send(()).unwrap();
         self.ended.await.unwrap();
     }
 
-    /// Everything that is wrong, as text.
+    /// Returns all current problems as text.
     fn problems(&self) -> String {
         let problems = self.problems.lock().unwrap();
         problems.values().flatten().map(|problem| format!("{problem}\n")).collect()

@@ -1,18 +1,18 @@
-//! Which addresses the gateway is reached at, from what the flags name.
+//! The addresses of the gateway, from the sources that the flags name.
 //!
-//! The rules are ingress-nginx's: fixed addresses, else those of a Service by its type, else those of the nodes on which
-//! ready Pods of ours run.
+//! The rules are those of ingress-nginx: fixed addresses, else those of a Service by its type, else
+//! those of the nodes with ready Pods of the gateway.
 
 use k8s_openapi::api::core::v1 as core;
 
 use crate::store::Address;
 
-/// `--publish-status-address`: IP addresses and names.
+/// Returns the addresses of `--publish-status-address`: IP addresses and host names.
 pub(crate) fn fixed(list: &[String]) -> Vec<Address> {
     in_order(list.iter().flat_map(|item| item.split_whitespace()).map(address).collect())
 }
 
-/// Those of a Service, by its type.
+/// Returns the addresses of a Service, by its type.
 pub(crate) fn of_service(service: &core::Service) -> Vec<Address> {
     let Some(spec) = &service.spec else { return Vec::new() };
     let external = || spec.external_ips.iter().flatten().map(|ip| address(ip));
@@ -34,15 +34,15 @@ pub(crate) fn of_service(service: &core::Service) -> Vec<Address> {
     in_order(all)
 }
 
-/// The node of a Pod that is ready.
+/// Returns the node of a Pod, if the Pod is ready.
 pub(crate) fn node_of_ready(pod: &core::Pod) -> Option<&str> {
     let conditions = pod.status.as_ref()?.conditions.as_ref()?;
     let ready = conditions.iter().any(|one| one.type_ == "Ready" && one.status == "True");
     pod.spec.as_ref()?.node_name.as_deref().filter(|_| ready)
 }
 
-/// Those of nodes: of each the first external one, or the first internal one where there is none or `internal` asks
-/// for it.
+/// Returns the addresses of nodes: of each the first external one, or the first internal one if
+/// there is none or `internal` is set.
 pub(crate) fn of_nodes<'n>(nodes: impl Iterator<Item = &'n core::Node>, internal: bool) -> Vec<Address> {
     let of_node = |node: &core::Node| {
         let all = node.status.as_ref()?.addresses.as_ref()?;

@@ -1,5 +1,5 @@
-//! Which write may go next, without a clock and without a network: a bounded number at a time, of
-//! which a namespace has a part, so that one whose writes hang or are refused delays no other.
+//! Scheduling of writes, without a clock and I/O. The number of concurrent writes is limited in
+//! total and per namespace, so that a namespace whose writes hang or are refused delays no other.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -11,14 +11,14 @@ use tokio::time::Instant;
 use super::table::Write;
 use crate::backoff::Backoff;
 
-/// Writes at a time.
+/// Maximum number of concurrent writes.
 const AT_A_TIME: usize = 12;
-/// Of these, writes in one namespace.
+/// Maximum number of concurrent writes in one namespace.
 const OF_ONE: usize = 4;
-/// Between two attempts in a namespace whose writes are refused.
+/// Interval between attempts in a namespace whose writes are refused.
 const CLOSED: Backoff = Backoff::new(Duration::from_secs(10), Duration::from_secs(300));
 
-/// The writes that wait, and those under way.
+/// The waiting writes and those in progress.
 #[derive(Debug, Default)]
 pub(super) struct Lanes {
     ready: VecDeque<Write>,
@@ -32,33 +32,33 @@ struct Lane {
     /// Writes that wait for others of their namespace.
     held: VecDeque<Write>,
     under_way: usize,
-    /// Refusals in a row that concern the whole namespace.
+    /// Consecutive refusals that affect the whole namespace.
     refusals: u32,
-    /// No write before this.
+    /// No write before this time.
     until: Option<Instant>,
 }
 
 /// What to do next.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Next {
-    /// Send it, and say what became of it.
+    /// Send this write and report its result.
     Send(Write),
-    /// Its namespace takes no writes before this.
+    /// Postpone the write of this Ingress: its namespace accepts none before this time.
     PutOff(NamespacedName, Instant),
 }
 
 impl Lanes {
-    /// Adds writes, in their order.
+    /// Appends writes in this order.
     pub(super) fn extend(&mut self, writes: Vec<Write>) {
         self.ready.extend(writes);
     }
 
-    /// Whether no write waits.
+    /// Returns whether no write waits.
     pub(super) fn is_empty(&self) -> bool {
         self.ready.is_empty() && self.lanes.values().all(|lane| lane.held.is_empty())
     }
 
-    /// The next write that may go.
+    /// Returns the next permitted write.
     pub(super) fn next(&mut self, now: Instant) -> Option<Next> {
         while self.under_way < AT_A_TIME {
             let write = self.ready.pop_front()?;
@@ -66,7 +66,7 @@ impl Lanes {
             if let Some(until) = lane.until.filter(|until| *until > now) {
                 return Some(Next::PutOff(write.name, until));
             }
-            // Of one that was refused, a single write is tried.
+            // In a namespace that refused, one write at a time is tried.
             let limit = if lane.refusals > 0 { 1 } else { OF_ONE };
             if lane.under_way >= limit {
                 lane.held.push_back(write);
@@ -79,14 +79,14 @@ impl Lanes {
         None
     }
 
-    /// A write of this namespace has come to its end. `refused` says that others of it would be
-    /// refused too, with what the server asks to wait.
+    /// Records the end of a write in this namespace. `refused`: the refusal affects the whole
+    /// namespace; the value is the server's `Retry-After`, if any.
     pub(super) fn done(&mut self, namespace: &str, refused: Option<Option<Duration>>, now: Instant) {
         let Some(lane) = self.lanes.get_mut(namespace) else { return };
         lane.under_way = lane.under_way.saturating_sub(1);
         self.under_way = self.under_way.saturating_sub(1);
         match refused {
-            // Those that were sent together are refused together, which counts once.
+            // Concurrent writes are refused together, which counts once.
             Some(_) if lane.until.is_some_and(|until| until > now) => {}
             Some(retry_after) => {
                 lane.refusals = lane.refusals.saturating_add(1);
@@ -95,7 +95,7 @@ impl Lanes {
             }
             None => (lane.refusals, lane.until) = (0, None),
         }
-        // Those that were held are looked at again, before what came later.
+        // Held writes are reconsidered, before later ones.
         while let Some(write) = lane.held.pop_back() {
             self.ready.push_front(write);
         }
@@ -104,7 +104,7 @@ impl Lanes {
         }
     }
 
-    /// A write that was to be sent was not due any more.
+    /// Records that a write was dropped instead of sent, because it was no longer due.
     pub(super) fn skip(&mut self, namespace: &str) {
         if let Some(lane) = self.lanes.get_mut(namespace) {
             lane.under_way = lane.under_way.saturating_sub(1);
@@ -115,12 +115,12 @@ impl Lanes {
         }
     }
 
-    /// Until when this namespace takes no writes.
+    /// Returns the time before which this namespace accepts no writes.
     pub(super) fn closed_until(&self, namespace: &str) -> Option<Instant> {
         self.lanes.get(namespace)?.until
     }
 
-    /// Forgets what waits and what is under way.
+    /// Removes all waiting writes and forgets those in progress.
     pub(super) fn clear(&mut self) {
         *self = Self::default();
     }

@@ -1,7 +1,7 @@
-//! Which addresses of nodes stay while the Pods there are replaced.
+//! The addresses of nodes during the replacement of Pods.
 //!
-//! In a rollout each node is without a ready Pod for a while. Its address stays as long as nothing
-//! else than such a gap is seen: no other node has taken over, and the gap is short.
+//! In a rollout each node is without a ready Pod for a while. Its address is kept as long as the
+//! change looks like such a gap: no other node has been added, and the gap is short.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -10,24 +10,24 @@ use tokio::time::Instant;
 
 use crate::store::Address;
 
-/// The longest gap.
+/// Maximum duration of a gap.
 const GAP: Duration = Duration::from_secs(60);
 
-/// The addresses of nodes, as they are published.
+/// The published addresses of nodes.
 #[derive(Debug, Default)]
 pub(super) struct NodeAddresses {
-    /// With the time since when a node has had no ready Pod.
+    /// By address: since when its node has had no ready Pod.
     published: BTreeMap<Address, Option<Instant>>,
 }
 
 impl NodeAddresses {
-    /// Begins with what another replica has published.
+    /// Starts with the addresses that another replica has published.
     pub(super) fn new(published: &[Address]) -> Self {
         Self { published: published.iter().map(|address| (address.clone(), None)).collect() }
     }
 
-    /// Takes in the addresses of the nodes with ready Pods. Returns those to publish; and whether
-    /// some are among them whose Pod is awaited.
+    /// Updates with the addresses of the nodes with ready Pods. Returns the addresses to publish,
+    /// and whether a Pod is awaited on one of them.
     pub(super) fn take(&mut self, found: Vec<Address>, now: Instant) -> (Vec<Address>, bool) {
         let is_rollout = found.iter().all(|address| self.published.contains_key(address));
         let old = std::mem::take(&mut self.published);
@@ -64,7 +64,7 @@ mod tests {
             let mut ready = all.clone();
             ready.remove(replaced);
             now += GAP / 2;
-            // The leader is among those that are replaced.
+            // The leader is among the replaced Pods.
             nodes = NodeAddresses::new(&all);
             assert_eq!(nodes.take(ready.clone(), now), (all.clone(), true));
             now += GAP / 2;

@@ -1,9 +1,9 @@
-//! The replicas of this gateway: the Pods that its own selector gives, and whether others follow
-//! when it ends.
+//! The replicas of this gateway: the Pods that match a selector, and whether others follow at its
+//! end.
 //!
-//! The selector is made of the labels of our own Pod, which needs no right to read the object that
-//! made it. Only labels that an upgrade does not change are part of it. It is remembered, because a
-//! Pod that is deleted by force is gone while its containers still end.
+//! The selector is built from the labels of this Pod, which needs no right to read its workload. It
+//! contains only labels that an upgrade does not change. It is remembered, because a force-deleted
+//! Pod is gone while its containers are still terminating.
 
 use k8s_openapi::api::apps::v1::{DaemonSet, Deployment, StatefulSet};
 use k8s_openapi::api::core::v1::Pod;
@@ -16,26 +16,26 @@ use super::selector::selector;
 use crate::cluster::OwnPod;
 use crate::cluster::api::{self, Refused};
 
-/// Knows how to find them.
+/// Lists the replicas.
 pub(super) struct Replicas {
     client: Client,
     pod: OwnPod,
-    /// What gives them, once it is known.
+    /// The selector, once it is known.
     selection: OnceCell<ListParams>,
 }
 
-/// What a replica that ends sees of others.
+/// What a terminating replica finds about others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Others {
     /// There are others, or others will follow.
     Some,
     /// There are none.
     None,
-    /// That cannot be seen.
+    /// Unknown.
     Unknown,
 }
 
-/// The object that keeps up the number of our Pods.
+/// The workload that maintains the number of Pods.
 #[derive(Debug, PartialEq, Eq)]
 enum Workload {
     Deployment(String),
@@ -48,7 +48,7 @@ impl Replicas {
         Self { client, pod, selection: OnceCell::new() }
     }
 
-    /// All of them; `None` where our own Pod was never there to say how they are selected.
+    /// Returns all replicas; `None` if this Pod was never found, so that its labels are unknown.
     pub(super) async fn list(&self) -> Result<Option<Vec<Pod>>, Refused> {
         let api = Api::<Pod>::namespaced(self.client.clone(), &self.pod.namespace);
         let read = async {
@@ -65,14 +65,14 @@ impl Replicas {
         }
     }
 
-    /// Whether there are others beside this one, which ends.
+    /// Returns whether there are replicas other than this one, which is terminating.
     pub(super) async fn others(&self) -> Result<Others, Refused> {
         let Some(pods) = self.list().await? else { return Ok(Others::Unknown) };
         let is_own = |pod: &&Pod| pod.metadata.name.as_deref() == Some(&self.pod.name);
         let own = pods.iter().find(is_own);
         match own {
             _ if pods.len() > usize::from(own.is_some()) => Ok(Others::Some),
-            // Deleted by force: the next one may be about to be made.
+            // The Pod was force-deleted, and its successor may not exist yet.
             None => Ok(Others::Unknown),
             Some(own) => match Workload::of(&own.metadata) {
                 Some(workload) => self.follow(&workload).await,
@@ -81,8 +81,8 @@ impl Replicas {
         }
     }
 
-    /// Whether a workload makes another Pod in place of this one, as in an upgrade that ends the
-    /// old one first.
+    /// Returns whether the workload will create a successor of this Pod, as in an upgrade that
+    /// first ends the old one.
     async fn follow(&self, workload: &Workload) -> Result<Others, Refused> {
         let (client, namespace) = (self.client.clone(), &self.pod.namespace);
         let wanted = |replicas: Option<i32>| replicas.unwrap_or(1) > 0;
@@ -108,8 +108,8 @@ impl Replicas {
 }
 
 impl Workload {
-    /// The workload of a Pod. A Deployment's comes through a ReplicaSet, whose name is made of the
-    /// Deployment's.
+    /// Returns the workload of a Pod. A Deployment is found by the name of its ReplicaSet, which is
+    /// derived from the Deployment's.
     fn of(pod: &ObjectMeta) -> Option<Self> {
         let owner = pod.owner_references.iter().flatten().find(|owner| owner.controller == Some(true))?;
         let name = owner.name.clone();

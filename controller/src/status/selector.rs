@@ -1,12 +1,12 @@
-//! The labels by which replicas are found: those that the selector of a Deployment or DaemonSet
-//! has, which cannot change.
+//! The labels by which replicas are found: those in the selector of a Deployment or DaemonSet,
+//! which are immutable.
 
 use std::collections::BTreeMap;
 
-/// The labels that charts select by, ours and that of ingress-nginx among them.
+/// Labels in the selectors of charts, including ours and that of ingress-nginx.
 const SELECTING: [&str; 3] =
     ["app.kubernetes.io/name", "app.kubernetes.io/instance", "app.kubernetes.io/component"];
-/// Labels that an upgrade changes, or that differ between Pods of one release.
+/// Labels that change with upgrades or differ between Pods of one release.
 const CHANGING: [&str; 12] = [
     "pod-template-hash",
     "rollouts-pod-template-hash",
@@ -21,11 +21,11 @@ const CHANGING: [&str; 12] = [
     "chart",
     "version",
 ];
-/// API servers copy these from the node of a Pod: replicas in other zones have others.
+/// API servers copy these labels from the node, so they differ between replicas.
 const OF_A_NODE: &str = "topology.kubernetes.io/";
 
-/// The labels that all replicas share through every upgrade, as a selector. Where the Pod has the
-/// recommended ones, these alone: anything else may be the operator's.
+/// Returns a selector of the labels that all replicas share across upgrades. If the Pod has the
+/// recommended labels, only these are used: all others may be the operator's.
 pub(super) fn selector(labels: Option<&BTreeMap<String, String>>) -> Option<String> {
     let labels = labels?;
     let recommended = SELECTING[..2].iter().all(|name| labels.contains_key(*name));

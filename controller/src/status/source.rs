@@ -1,4 +1,5 @@
-//! Looks at the addresses while this replica leads, and again when a Service that they come from changes.
+//! Determines the addresses while this replica leads, and again whenever the Service that provides
+//! them changes.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -19,42 +20,43 @@ use crate::cluster::{DutyOptions, Findings, refusal};
 use crate::problem::{Duty, error};
 use crate::store::Address;
 
-/// The shortest time between two looks by the clock, as in ingress-nginx.
+/// Minimum interval between periodic checks, as in ingress-nginx.
 const SHORTEST: Duration = Duration::from_secs(5);
-/// The shortest time between two looks because of a change.
+/// Minimum interval between checks because of changes.
 const CHANGES: Duration = Duration::from_secs(1);
-/// After looks that failed.
+/// Wait after failed checks.
 const FAILED: Backoff = Backoff::new(SHORTEST, Duration::from_secs(60));
 
-/// Where the addresses come from, and where they go to.
+/// The source of the addresses, and the channel that receives them.
 pub(super) struct AddressSource {
     pub(super) client: Client,
     pub(super) options: DutyOptions,
     pub(super) replicas: Arc<Replicas>,
     pub(super) findings: Findings,
-    /// What is published when this replica begins to lead; none while it does not.
+    /// The published addresses at the start of this replica's leadership. `None` while it does not
+    /// lead.
     pub(super) published: watch::Receiver<Option<Arc<[Address]>>>,
-    /// Empty as long as none are known.
+    /// The addresses. Empty while none are known.
     pub(super) addresses: watch::Sender<Arc<[Address]>>,
 }
 
-/// Addresses as they are now.
+/// The current addresses.
 struct Found {
     addresses: Vec<Address>,
-    /// The version of the object that they come from.
+    /// Resource version of the object that provides them.
     version: Option<String>,
-    /// Whether others are expected soon.
+    /// Whether more addresses are expected soon.
     awaited: bool,
 }
 
-/// Why there are none.
+/// Why there are no addresses.
 enum NoAddresses {
     Refused { object: String, refused: Refused },
     Problem(Problem),
 }
 
 impl AddressSource {
-    /// Runs until there is no reader of the addresses.
+    /// Runs until the receiver of the addresses is dropped.
     pub(super) async fn run(mut self) {
         loop {
             let published = match self.published.wait_for(Option::is_some).await {
@@ -76,8 +78,7 @@ impl AddressSource {
         }
     }
 
-    /// Waits for a change of the Service, or for the time of the next look where that cannot be
-    /// watched.
+    /// Waits for a change of the Service, or for the next periodic check if it cannot be watched.
     async fn changes(&self, version: Option<String>, next: Instant) {
         if let (Some(version), Some(service)) = (version, &self.options.publish_service) {
             let api = Api::<Service>::namespaced(self.client.clone(), &service.namespace);
@@ -88,7 +89,8 @@ impl AddressSource {
         sleep_until(next).await;
     }
 
-    /// Looks once. Gives the time until the next look, and the version to wait for a change of.
+    /// Checks once. Returns the time until the next check, and the version whose change to watch
+    /// for.
     async fn look(&self, nodes: &mut NodeAddresses, failures: &mut u32) -> (Duration, Option<String>) {
         let wait = self.options.status_update_interval.max(SHORTEST);
         let found = self.find(nodes).await;
@@ -96,7 +98,8 @@ impl AddressSource {
         match found {
             Ok(Found { addresses, version, awaited }) => {
                 let none = self.is_none(&addresses);
-                // Without any, the next ones are not far: a load balancer is being made.
+                // Without an address, checks are frequent: a load balancer is probably being
+                // created.
                 let wait = if none.is_some() || awaited { SHORTEST } else { wait };
                 if none.is_none() {
                     self.addresses.send_replace(addresses.into());
@@ -195,12 +198,12 @@ impl AddressSource {
     }
 }
 
-/// Waits until this replica leads no more.
+/// Waits until this replica no longer leads.
 async fn over(mut published: watch::Receiver<Option<Arc<[Address]>>>) {
     let _ = published.wait_for(Option::is_none).await;
 }
 
-/// A refusal as a problem that stands beside others.
+/// Returns a refusal as a problem that can stand beside others.
 pub(super) fn problem_of(refused: &Refused) -> Option<Problem> {
     refusal("ingresses.networking.k8s.io status", "the status of Ingresses stays as it is", refused)
 }

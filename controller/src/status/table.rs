@@ -1,9 +1,8 @@
-//! Which Ingresses have to be written, as a table without a clock and without a network.
+//! The table of Ingresses to write, without a clock and I/O.
 //!
-//! What the API server has confirmed is not written again before the watch shows something else of
-//! a later version: that is a contest with another writer. Each contest in a row makes an Ingress
-//! wait longer for its next write, counted from its last one, so that two writers who disagree are
-//! no load.
+//! A confirmed write is not repeated until the watch shows different addresses at a later version,
+//! which means that another writer contests it. Each consecutive contest increases the wait before
+//! the next write, counted from the last one, so that two conflicting writers cause little load.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
@@ -14,21 +13,21 @@ use tokio::time::Instant;
 
 use crate::store::{Address, IngressChange};
 
-/// The first wait of two writers who disagree.
+/// Wait after the first contest.
 const FIRST: Duration = Duration::from_secs(1);
-/// The longest wait between two writes, and how long the watch may take to show what was written.
+/// Maximum wait between two writes, and maximum delay of the watch.
 const LONGEST: Duration = Duration::from_secs(60);
-/// So many writes in a row that did not last are told as a problem.
+/// Number of consecutive contests that are reported as a problem.
 const CONTESTED: u32 = 5;
 
-/// All Ingresses, and what their status should be.
+/// All Ingresses and their desired status.
 #[derive(Debug, Default)]
 pub(super) struct Table {
     entries: HashMap<NamespacedName, Entry>,
     wanted: Arc<[Address]>,
-    /// Those that may have another status than they should.
+    /// Ingresses whose status may differ from the desired one.
     suspects: HashSet<NamespacedName>,
-    /// Those whose status does not stay as it was written.
+    /// Ingresses whose status does not stay as written.
     contested: BTreeSet<NamespacedName>,
 }
 
@@ -36,13 +35,13 @@ pub(super) struct Table {
 struct Entry {
     served: bool,
     seen: Option<Seen>,
-    /// A write is under way.
+    /// A write is in progress.
     writing: bool,
-    /// The last write, until something later is seen.
+    /// The last write, until a later version is seen.
     written: Option<Written>,
-    /// Writes in a row that did not last.
+    /// Consecutive contests.
     contests: u32,
-    /// No write before this.
+    /// No write before this time.
     not_before: Option<Instant>,
 }
 
@@ -50,15 +49,15 @@ struct Entry {
 struct Seen {
     uid: Option<Uid>,
     addresses: Arc<[Address]>,
-    /// The version of the object.
+    /// Resource version of the object.
     version: Option<u64>,
 }
 
-/// A write that the API server has confirmed.
+/// A confirmed write.
 #[derive(Clone, Copy, Debug)]
 struct Written {
     at: Instant,
-    /// The version of the object since then.
+    /// Resource version after the write.
     version: Option<u64>,
 }
 
@@ -71,11 +70,11 @@ pub(super) struct Write {
 }
 
 impl Table {
-    /// Takes in what has become of an Ingress.
+    /// Processes a change of an Ingress.
     pub(super) fn take(&mut self, change: IngressChange, now: Instant) {
         match change {
             IngressChange::Seen { name, uid, addresses, version, .. } => {
-                // Nearly all have the same ones.
+                // Shares the allocation: nearly all Ingresses have the desired addresses.
                 let addresses = if *addresses == *self.wanted { self.wanted.clone() } else { addresses };
                 let entry = self.entries.entry(name.clone()).or_default();
                 if entry.seen.as_ref().is_some_and(|seen| seen.uid != uid) {
@@ -119,7 +118,8 @@ impl Table {
         }
     }
 
-    /// What the status of all Ingresses that are served should be from now on. None at all is not written.
+    /// Sets the desired addresses of all served Ingresses. Returns whether they changed. While they
+    /// are empty, nothing is written.
     pub(super) fn want(&mut self, addresses: Vec<Address>) -> bool {
         if *self.wanted == *addresses {
             return false;
@@ -129,13 +129,13 @@ impl Table {
         true
     }
 
-    /// What the status of all should be.
+    /// Returns the desired addresses.
     pub(super) fn wanted(&self) -> &Arc<[Address]> {
         &self.wanted
     }
 
-    /// Everything may be other than it should, and that is no contest: another replica has written
-    /// while we did not, or other addresses are wanted.
+    /// Suspects every status, without counting contests: another replica wrote meanwhile, or the
+    /// desired addresses changed.
     pub(super) fn look_at_all(&mut self) {
         for entry in self.entries.values_mut() {
             (entry.writing, entry.written, entry.contests, entry.not_before) = (false, None, 0, None);
@@ -144,7 +144,7 @@ impl Table {
         self.suspects = self.entries.keys().cloned().collect();
     }
 
-    /// What has to be written now, and when to ask again for the rest.
+    /// Returns the writes that are due, and the time at which others become due.
     pub(super) fn due(&mut self, now: Instant) -> (Vec<Write>, Option<Instant>) {
         let (mut due, mut later) = (Vec::new(), None::<Instant>);
         if self.wanted.is_empty() {
@@ -159,11 +159,11 @@ impl Table {
             match waits {
                 _ if !differs && entry.contests == 0 => return false,
                 Some(at) => later = Some(later.map_or(at, |other| other.min(at))),
-                // The watch may show our write before it is confirmed, which says nothing of how
-                // long it lasts.
+                // The watch may show the write before it is confirmed. How long it lasts is not
+                // known yet.
                 None if entry.writing => {}
                 None if !differs => {
-                    // It has lasted for as long as the next write would have waited.
+                    // The status lasted for as long as the next write would have waited.
                     entry.contests = 0;
                     contested.remove(name);
                     return false;
@@ -179,7 +179,7 @@ impl Table {
         (due, later)
     }
 
-    /// A write is about to be sent. None where it is not due any more.
+    /// Marks a write as in progress and returns it. `None` if it is no longer due.
     pub(super) fn begin(&mut self, name: &NamespacedName, now: Instant) -> Option<Write> {
         let entry = self.entries.get_mut(name).filter(|entry| entry.served && !entry.writing)?;
         let seen = entry.seen.as_ref().filter(|seen| *seen.addresses != *self.wanted)?;
@@ -190,17 +190,17 @@ impl Table {
         Some(Write { name: name.clone(), uid: seen.uid.clone(), addresses: self.wanted.clone() })
     }
 
-    /// The API server has confirmed a write of these addresses.
+    /// Records a confirmed write.
     pub(super) fn written(&mut self, write: &Write, version: Option<u64>, now: Instant) {
         if let Some(entry) = self.entries.get_mut(&write.name) {
             entry.writing = false;
-            // Of another object of that name, or of addresses that are wanted no more, this says
-            // nothing.
+            // A write to a previous object of that name, or of addresses that are no longer
+            // desired, proves nothing.
             let seen = entry.seen.as_ref().filter(|seen| seen.uid == write.uid);
             if let Some(seen) = seen.filter(|_| write.addresses == self.wanted) {
                 let written = Written { at: now, version };
-                // The watch may show another writer's next version before the confirmation of ours
-                // is here.
+                // The watch may show another writer's next version before the confirmation of this
+                // write arrives.
                 if *seen.addresses != *self.wanted && version.is_some() && seen.version > version {
                     if entry.contest(written, now) {
                         self.contested.insert(write.name.clone());
@@ -214,7 +214,7 @@ impl Table {
         }
     }
 
-    /// A write did not take place, which says nothing of other writers: it is due again at `at`.
+    /// Postpones a write that was refused or dropped until `at`. Does not count as a contest.
     pub(super) fn put_off(&mut self, name: &NamespacedName, at: Instant) {
         if let Some(entry) = self.entries.get_mut(name) {
             entry.writing = false;
@@ -223,12 +223,12 @@ impl Table {
         }
     }
 
-    /// The Ingresses whose status does not stay as it was written.
+    /// Returns the Ingresses whose status does not stay as written.
     pub(super) fn contested(&self) -> impl ExactSizeIterator<Item = &NamespacedName> {
         self.contested.iter()
     }
 
-    /// What the status of most Ingresses that are served is, where it is not empty.
+    /// Returns the most frequent non-empty status among served Ingresses.
     pub(super) fn published(&self) -> Vec<Address> {
         let mut counts: HashMap<&[Address], usize> = HashMap::new();
         let served = self.entries.values().filter(|entry| entry.served);
@@ -240,7 +240,8 @@ impl Table {
         most.map(|(addresses, _)| addresses.to_vec()).unwrap_or_default()
     }
 
-    /// The Ingresses whose status is exactly what we write: what may be cleared when the last replica ends.
+    /// Returns writes that clear the Ingresses whose status is exactly the desired one. For the end
+    /// of the last replica.
     pub(super) fn ours(&self) -> Vec<Write> {
         let is_ours = |seen: &&Seen| !self.wanted.is_empty() && *seen.addresses == *self.wanted;
         let all = self.entries.iter().filter(|(_, entry)| entry.served);
@@ -257,8 +258,7 @@ impl Table {
 }
 
 impl Entry {
-    /// Counts a write that did not last. Returns whether so many in a row did not that it is a
-    /// problem.
+    /// Counts a contest. Returns whether it is to be reported as a problem.
     fn contest(&mut self, written: Written, now: Instant) -> bool {
         let lasted = now >= written.at + LONGEST.max(wait(self.contests));
         self.contests = if lasted { 1 } else { self.contests.saturating_add(1) };
@@ -267,7 +267,7 @@ impl Entry {
     }
 }
 
-/// From one write to the next after so many contests.
+/// Returns the wait between writes after this many contests.
 fn wait(contests: u32) -> Duration {
     FIRST.saturating_mul(1 << contests.saturating_sub(1).min(10)).min(LONGEST)
 }

@@ -1,5 +1,5 @@
-//! Writes the status of Ingresses while this replica leads: one write after the other as there is
-//! room, each after all that the watch has shown until then.
+//! Writes the status of Ingresses while this replica leads. Writes start as capacity permits, each
+//! from the latest state that the watch has shown.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -24,13 +24,13 @@ use crate::cluster::{DutyOptions, Findings};
 use crate::problem::{Duty, warning};
 use crate::store::{Address, IngressChange, IngressChanges};
 
-/// Until what was refused for a reason that concerns others too is looked at again.
+/// Wait after a refusal that affects other Ingresses too.
 const AGAIN: Duration = Duration::from_secs(10);
-/// The same for a reason of its own.
+/// Wait after a refusal that affects one Ingress.
 const MUCH_LATER: Duration = Duration::from_secs(60);
-/// Who writes, as `metadata.managedFields` shows it.
+/// Field manager in `metadata.managedFields`.
 const MANAGER: &str = "sluice";
-/// Problems of each sort that are told at a time.
+/// Maximum number of problems of each kind that are reported at a time.
 const MOST: usize = 20;
 
 /// The writer.
@@ -40,37 +40,38 @@ pub(super) struct StatusWriter {
     pub(super) replicas: Arc<Replicas>,
     pub(super) findings: Findings,
     pub(super) leading: watch::Receiver<bool>,
-    /// Where the addresses begin from, while this replica leads.
+    /// The published addresses at the start of this replica's leadership. `None` while it does not
+    /// lead.
     pub(super) published: watch::Sender<Option<Arc<[Address]>>>,
     pub(super) addresses: watch::Receiver<Arc<[Address]>>,
     pub(super) state: State,
 }
 
-/// What the writer knows.
+/// The state of the writer.
 #[derive(Default)]
 pub(super) struct State {
     table: Table,
     lanes: Lanes,
-    /// Whether all Ingresses are known that there were at the start.
+    /// Whether the initial list of Ingresses is complete.
     known: bool,
-    /// What was refused last, by Ingress.
+    /// The last refusal, by Ingress.
     refused: BTreeMap<NamespacedName, Refused>,
-    /// Writes since the last line in the log.
+    /// Number of writes since the last log line.
     count: usize,
 }
 
-/// What became of a write.
+/// The result of a write.
 enum Outcome {
-    /// The object has this version now.
+    /// Written. The object now has this resource version.
     Written(Option<u64>),
-    /// Its Ingress has gone, or became another.
+    /// The Ingress was deleted, possibly replaced by another.
     Gone,
     Refused(Refused),
 }
 
 impl StatusWriter {
-    /// Runs until it is stopped; then clears the status, where that is to be done. What is not
-    /// stopped, but left without its inputs, clears nothing.
+    /// Runs until it is stopped, then clears the status if required. If it ends because its inputs
+    /// are dropped, it clears nothing.
     pub(super) async fn run(
         mut self,
         mut seen: mpsc::UnboundedReceiver<IngressChanges>,
@@ -112,7 +113,7 @@ impl StatusWriter {
                     if changed.is_err() {
                         return;
                     }
-                    // A write that has not reached the server yet does not any more.
+                    // A write that has not reached the server is cancelled.
                     under_way.clear();
                     self.state.begin_anew();
                     self.published.send_replace(None);
@@ -139,14 +140,14 @@ impl StatusWriter {
         self.clear().await;
     }
 
-    /// Whether it may write.
+    /// Returns whether this replica may write.
     fn leads(&self) -> bool {
         self.state.known && *self.leading.borrow()
     }
 
-    /// Takes the addresses out where no replica is left to answer at them: at the end of the last
-    /// one, where there is one address. With several, others may go on; and what says something
-    /// else was written by another writer.
+    /// Clears the addresses if no replica is left to serve them: at the end of the last replica,
+    /// and only if there is a single address. With several addresses, others may remain. A status
+    /// with other content belongs to another writer.
     async fn clear(mut self) {
         if !self.options.update_status_on_shutdown || !*self.leading.borrow() {
             return;
@@ -179,7 +180,7 @@ impl StatusWriter {
             while let Some(next) = lanes.next(Instant::now()) {
                 match next {
                     Next::Send(write) => under_way.push(patch(self.client.clone(), write)),
-                    // There is no time for another attempt.
+                    // Too late for another attempt.
                     Next::PutOff(..) => {}
                 }
             }
@@ -220,7 +221,8 @@ impl State {
         }
     }
 
-    /// Looks for what is due once all that was is on its way. Says when more will be.
+    /// Queues the writes that are due, once no earlier one waits. Returns the time at which more
+    /// become due.
     fn fill(&mut self, now: Instant) -> Option<Instant> {
         if !self.lanes.is_empty() {
             return None;
@@ -230,7 +232,7 @@ impl State {
         later
     }
 
-    /// The next write, if there is room for one.
+    /// Returns the next write, if there is capacity for one.
     fn next(&mut self, now: Instant) -> Option<Write> {
         while let Some(next) = self.lanes.next(now) {
             match next {
@@ -256,7 +258,7 @@ impl State {
             Outcome::Gone => {
                 self.refused.remove(name);
                 self.lanes.done(namespace, None, now);
-                // One that was deleted and made anew is seen again.
+                // A recreated Ingress arrives through the watch.
                 self.table.put_off(name, now + MUCH_LATER);
             }
             Outcome::Refused(refused) => {
@@ -273,7 +275,7 @@ impl State {
         }
     }
 
-    /// What is wrong now.
+    /// Returns the current problems.
     fn problems(&self) -> Vec<Problem> {
         let mut problems: Vec<Problem> = self.table.contested().take(MOST).map(contest).collect();
         let mut refused: Vec<Problem> = self.refused.values().take(MOST).filter_map(problem_of).collect();
@@ -282,10 +284,10 @@ impl State {
         problems
     }
 
-    /// The leadership has begun or ended.
+    /// Resets the state after the leadership has started or ended.
     fn begin_anew(&mut self) {
         self.lanes.clear();
-        // Those of an earlier term may be wrong by now.
+        // The addresses of an earlier term may be outdated.
         self.table.want(Vec::new());
         self.table.look_at_all();
     }
@@ -299,7 +301,7 @@ impl State {
     }
 }
 
-/// Carries a write out.
+/// Executes a write.
 async fn patch(client: Client, write: Write) -> (Write, Outcome) {
     let api = Api::<Ingress>::namespaced(client, &write.name.namespace);
     let how = PatchParams { field_manager: Some(MANAGER.into()), ..PatchParams::default() };
@@ -314,8 +316,8 @@ async fn patch(client: Client, write: Write) -> (Write, Outcome) {
     (write, outcome)
 }
 
-/// Whether other Ingresses of the namespace would be refused too: the right is missing, or nobody answers. What a webhook or a
-/// policy denies is one object.
+/// Returns whether other Ingresses of the namespace would be refused too: the right is missing, or
+/// the API server does not respond. A denial by a webhook or policy affects one object.
 fn concerns_others(refused: &Refused) -> bool {
     match refused {
         Refused::Forbidden(message) => message.contains("cannot patch resource"),
@@ -324,7 +326,7 @@ fn concerns_others(refused: &Refused) -> bool {
     }
 }
 
-/// The patch of a status: the list of addresses and nothing else, of the very object that was seen.
+/// Returns the patch: only the list of addresses, and only for the object that was seen.
 fn patch_of(write: &Write) -> Value {
     let of = |one: &Address| match (one.ip.is_empty(), one.hostname.is_empty()) {
         (false, false) => json!({"ip": one.ip, "hostname": one.hostname}),
@@ -339,7 +341,7 @@ fn patch_of(write: &Write) -> Value {
     patch
 }
 
-/// The message has no count: problems that differ in their message are different Events.
+/// The message has no count, because problems with different messages are different Events.
 fn contest(name: &NamespacedName) -> Problem {
     warning(
         Code::StatusContested,

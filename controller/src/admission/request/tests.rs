@@ -31,7 +31,8 @@ fn review(operation: &str, object: Value) -> Vec<u8> {
     json!({"apiVersion": API_VERSION, "kind": KIND, "request": request}).to_string().into_bytes()
 }
 
-/// Answers of a control plane that has one class of ours and one Ingress `first` with the path `/`.
+/// Returns the responses of a control plane with one class and one Ingress `first` with the path
+/// `/`.
 fn answers(options: Options, reviews: Vec<Vec<u8>>) -> (Vec<Result<Value, Unanswered>>, Vec<Reviewed>) {
     let prune = Prune::new(&options);
     let of = |value: Value| {
@@ -127,7 +128,8 @@ fn what_is_not_ours_and_what_is_deleted_is_allowed() {
     assert_eq!(one(review("DELETE", gone))["response"]["allowed"], true);
 }
 
-/// The finalizer of an Ingress that was invalid could not be removed, so it and its namespace stayed for ever.
+/// The finalizer of an invalid Ingress could not be removed, so the Ingress and its namespace
+/// stayed forever.
 #[test]
 fn an_update_of_an_ingress_that_is_being_deleted_is_allowed() {
     let mut going = ingress("second", "/a(b)");

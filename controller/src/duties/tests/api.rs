@@ -1,4 +1,4 @@
-//! An API server in memory: objects, versions, conflicts, watches, and every way to fail.
+//! An in-memory API server with objects, versions, conflicts, watches and injected faults.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -20,20 +20,20 @@ use tower::{BoxError, ServiceExt, service_fn};
 
 use crate::source::kube::postponed;
 
-/// Last elements of paths that name many objects.
+/// Last elements of the paths of collections.
 const COLLECTIONS: [&str; 7] = ["pods", "leases", "events", "ingresses", "services", "nodes", "deployments"];
 
 type AnyBody = UnsyncBoxBody<Bytes, Infallible>;
 
-/// The server. Clones share it.
+/// The server. Clones share its state.
 #[derive(Clone)]
 pub(super) struct SimulatedApi {
     state: Arc<Mutex<State>>,
-    /// Counts changes.
+    /// Number of changes.
     changes: watch::Sender<u64>,
 }
 
-/// A version, what has become of which path, and the object.
+/// A version, the type of the change, the path, and the object.
 type Change = (u64, &'static str, String, Value);
 
 #[derive(Default)]
@@ -46,23 +46,23 @@ struct State {
     latency: Duration,
 }
 
-/// A request that was received.
+/// A received request.
 #[derive(Clone, Debug)]
 pub(super) struct RecordedRequest {
     pub(super) at: Instant,
     pub(super) client: String,
-    /// Method, path and query, as `GET /api/v1/pods?limit=1`.
+    /// Method, path and query, such as `GET /api/v1/pods?limit=1`.
     pub(super) text: String,
 }
 
-/// What becomes of requests in place of an answer.
+/// An injected fault.
 #[derive(Clone, Debug)]
 pub(super) enum Failure {
-    /// There is never an answer.
+    /// The request gets no response.
     Hang,
-    /// A status, with `Retry-After` and a message.
+    /// A status, `Retry-After`, and a message.
     Status(u16, Option<u64>, &'static str),
-    /// Whoever sends it panics.
+    /// The task that sends the request panics.
     Panic,
 }
 
@@ -82,7 +82,7 @@ impl SimulatedApi {
         self.state.lock().unwrap()
     }
 
-    /// A client whose requests are told by its name.
+    /// Returns a client whose requests are recorded under `name`.
     pub(super) fn client(&self, name: &str) -> Client {
         let (api, name) = (self.clone(), name.to_owned());
         let service = service_fn(move |request| {
@@ -95,23 +95,23 @@ impl SimulatedApi {
         Client::new(service.map_result(postponed), "default")
     }
 
-    /// Requests with this part in their text fail from now on, of one client or of all.
+    /// Makes requests with `part` in their text fail from now on, of one client or of all.
     pub(super) fn fail(&self, client: Option<&str>, part: &str, failure: Failure) {
         let fault = Fault { client: client.map(str::to_owned), part: part.into(), failure };
         self.lock().faults.push(fault);
     }
 
-    /// Nothing fails from now on.
+    /// Removes all faults.
     pub(super) fn heal(&self) {
         self.lock().faults.clear();
     }
 
-    /// How long every answer takes.
+    /// Sets the delay of every response.
     pub(super) fn set_latency(&self, latency: Duration) {
         self.lock().latency = latency;
     }
 
-    /// There is this object now.
+    /// Creates or replaces an object.
     pub(super) fn put(&self, path: &str, object: Value) {
         self.lock().put(path, object);
         self.changes.send_modify(|count| *count += 1);
@@ -126,7 +126,7 @@ impl SimulatedApi {
         self.changes.send_modify(|count| *count += 1);
     }
 
-    /// The objects whose path has this part.
+    /// Returns the objects with `part` in their path.
     pub(super) fn objects(&self, part: &str) -> Vec<Value> {
         let state = self.lock();
         state
@@ -137,7 +137,7 @@ impl SimulatedApi {
             .collect()
     }
 
-    /// The requests since a time with this part in their text, of one client or of all.
+    /// Returns the requests since a time with `part` in their text, of one client or of all.
     pub(super) fn asked(&self, client: Option<&str>, part: &str, since: Instant) -> Vec<RecordedRequest> {
         let state = self.lock();
         let is_it = |asked: &&RecordedRequest| {
@@ -146,7 +146,7 @@ impl SimulatedApi {
         state.asked.iter().filter(is_it).cloned().collect()
     }
 
-    /// Changes of objects whose path has this part, one after the other.
+    /// Returns a stream of changes of objects with `part` in their path.
     pub(super) fn follow(&self, part: &str) -> impl stream::Stream<Item = (&'static str, Value)> + use<> {
         let (api, part) = (self.clone(), part.to_owned());
         let (changed, version) = (self.changes.subscribe(), self.lock().version);
@@ -295,7 +295,7 @@ impl State {
             (_, Some(old)) => {
                 let mut new = old.clone();
                 merge(&mut new, body);
-                // A write that changes nothing is no change.
+                // A write without a difference does not change the version.
                 if new == old {
                     return answer(200, &old);
                 }

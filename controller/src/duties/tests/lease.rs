@@ -1,4 +1,4 @@
-//! How often the Lease is asked for, and that nobody leads beyond a term.
+//! The rate of requests for the Lease, and the end of leadership with the term.
 
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ fn failures() -> [Failure; 6] {
     ]
 }
 
-/// The Lease was read and written in each round, every 100 ms for as long as the failure lasted.
+/// The Lease was read and written in each round, every 100 ms as long as the failure lasted.
 #[tokio::test(start_paused = true)]
 async fn an_api_that_fails_is_not_flooded_with_requests_for_the_lease() {
     for failure in failures() {

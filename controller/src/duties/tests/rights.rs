@@ -1,4 +1,4 @@
-//! How often the API is asked about our rights.
+//! The rate of queries for access rights.
 
 use tokio::time::Instant;
 

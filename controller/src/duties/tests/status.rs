@@ -1,4 +1,4 @@
-//! What is written into the status of Ingresses, how often, and what a replica that ends takes away.
+//! Writes of the status of Ingresses, their rate, and the cleanup by a terminating replica.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use super::{NAMESPACE, Replica, options, seconds};
 use crate::cluster::DutyOptions;
 use crate::store::{Address, IngressChange, IngressChanges};
 
-/// Makes an Ingress with these addresses in its status; returns its path.
+/// Creates an Ingress with these addresses in its status and returns its path.
 pub(super) fn ingress(api: &SimulatedApi, namespace: &str, name: &str, ips: &[&str]) -> String {
     let path = format!("/apis/networking.k8s.io/v1/namespaces/{namespace}/ingresses/{name}");
     let addresses: Vec<Value> = ips.iter().map(|ip| json!({"ip": ip})).collect();
@@ -27,7 +27,7 @@ pub(super) fn ingress(api: &SimulatedApi, namespace: &str, name: &str, ips: &[&s
     path
 }
 
-/// What a watch says of an Ingress.
+/// Returns the change that a watch reports for an Ingress.
 fn seen(object: &Value) -> IngressChange {
     let meta = |field: &str| object["metadata"][field].as_str().unwrap();
     let ingress = object["status"]["loadBalancer"]["ingress"].as_array().unwrap();
@@ -42,7 +42,7 @@ fn seen(object: &Value) -> IngressChange {
     }
 }
 
-/// The Ingresses whose path has this part, as served ones.
+/// Returns the Ingresses with `part` in their path as served ones.
 pub(super) fn served(api: &SimulatedApi, part: &str) -> Vec<IngressChange> {
     let all = api.objects(part);
     let changes = all.iter().map(seen).flat_map(|change| {
@@ -57,7 +57,7 @@ pub(super) fn tell(replica: &Replica, changes: Vec<IngressChange>, first: bool) 
     replica.news.ingresses(IngressChanges { first, changes });
 }
 
-/// Tells a replica what it begins with, and from then on what changes, so much later.
+/// Sends a replica the initial list, and later changes with the delay `lag`.
 fn watched(api: &SimulatedApi, replica: &Replica, lag: Duration) {
     tell(replica, served(api, "/ingresses/"), true);
     let (news, mut changes) = (replica.news.clone(), Box::pin(api.follow("/ingresses/")));
@@ -84,7 +84,7 @@ fn only(text: &str) -> BTreeSet<String> {
     [text.to_owned()].into()
 }
 
-/// All writes were made again up to five times, and that was told as a fight with another writer.
+/// All writes were repeated up to five times, which was reported as a contest with another writer.
 #[tokio::test(start_paused = true)]
 async fn every_status_is_written_once_also_with_a_slow_api_and_a_late_watch() {
     for lag in [0, 5, 30] {
@@ -178,7 +178,7 @@ const LABELS: [(&str, &str); 3] = [
     ("app.kubernetes.io/component", "controller"),
 ];
 
-/// Makes a Pod of the release in a version of the chart, on a node.
+/// Creates a Pod of the release with a version of the chart, on a node.
 fn pod(api: &SimulatedApi, name: &str, version: &str, node: &str, ready: bool) -> String {
     let path = format!("/api/v1/namespaces/{NAMESPACE}/pods/{name}");
     let mut labels = json!({"helm.sh/chart": format!("sluice-{version}"), "app.kubernetes.io/version": version,
@@ -203,7 +203,7 @@ fn deployment(api: &SimulatedApi, replicas: u32) {
     api.put(&path, json!({"metadata": {"name": "edge", "namespace": NAMESPACE}, "spec": spec}));
 }
 
-/// Begins to lead as Pod `a` with one Ingress, whose status is written.
+/// Starts a leader as Pod `a` with one Ingress, whose status it writes.
 async fn leader(api: &SimulatedApi) -> Replica {
     ingress(api, "shop", "web", &[]);
     let mut replica = Replica::start(api, "a", options());
@@ -287,7 +287,7 @@ async fn a_rollout_keeps_the_addresses_of_all_nodes_through_a_change_of_the_lead
     let all = only("10.0.0.1,10.0.0.2,10.0.0.3");
     assert_eq!(statuses(&api), all);
     let begun = Instant::now();
-    // The Pods of one node after the other are replaced; the leader's is the first.
+    // The Pods of one node after the other are replaced, starting with the leader's.
     let mut leader = Some(first);
     for (n, old) in (1..=3).zip(old) {
         if let Some(first) = leader.take_if(|_| n == 1) {
@@ -308,7 +308,7 @@ async fn a_rollout_keeps_the_addresses_of_all_nodes_through_a_change_of_the_lead
     }
     assert_eq!(statuses(&api), all);
     assert_eq!(api.asked(None, "PATCH", begun).len(), 0, "no status was written");
-    // A node that stays without one is left out.
+    // A node that stays without a Pod is removed.
     api.delete(&format!("/api/v1/namespaces/{NAMESPACE}/pods/new3"));
     seconds(90).await;
     assert_eq!(statuses(&api), only("10.0.0.1,10.0.0.2"));

@@ -26,7 +26,7 @@ fn table(ingresses: &[&str], now: Instant) -> Table {
     table
 }
 
-/// What is due, all of it sent.
+/// Returns the writes that are due, and marks them as sent.
 fn due(table: &mut Table, now: Instant) -> Vec<String> {
     let due = table.due(now).0.into_iter();
     due.map(|write| table.begin(&write.name, now).unwrap().name.name.to_string()).collect()
