@@ -1,15 +1,17 @@
 //! A folder of manifests as a source.
 //!
-//! A thread of its own learns from the kernel when a file is closed after writing, renamed or removed, reads
-//! that file alone, and sends what is different in it. Nothing waits for a timer: what has piled up is taken
-//! together. Where the kernel cannot say (no watches left, an overflow), the folder is looked through again,
-//! and once a second for as long as that lasts; files whose stamp is as before are not read. It is looked through twice a
-//! minute in any case, because some changes have no notification: those on file servers, through a memory map, of what a
-//! linked file leads to. A file that cannot be read for another reason than its text is read again until it can.
+//! A thread is notified by the kernel when a file is closed after writing, renamed or removed. It
+//! reads only that file and sends the differences. There are no timers: notifications that have
+//! accumulated are processed together. If notifications fail (no watches left, queue overflow), the
+//! whole folder is compared, and once per second while that lasts; files with an unchanged stamp
+//! are not read. It is also compared every 30 seconds, because some changes cause no notification:
+//! those on file servers, through a memory map, and of the targets of linked files. A file that
+//! cannot be read, except because of its content, is retried until it can.
 //!
-//! Of Secrets and ConfigMaps, only what something refers to is kept and given, as by the Kubernetes API. Which ones these
-//! are is asked for after each change, and the files that have them are then read again; until then nothing of the
-//! change takes effect, so that an Ingress and its Secret that are written together are served together.
+//! Of Secrets and ConfigMaps only referenced ones are kept and sent, as from the Kubernetes API.
+//! After each change the source asks which ones these are and reads their files again. Until then
+//! nothing of the change takes effect, so an Ingress and its Secret that are written together are
+//! served together.
 
 mod folder;
 mod manifest;
@@ -37,10 +39,10 @@ use crate::store::{Batch, Needs, Progress, Prune, References};
 use reader::FolderReader;
 use watch::{Wake, Watch};
 
-/// How often a folder is looked through that is watched.
+/// Interval of comparisons of a watched folder.
 const COMPARE: Duration = Duration::from_secs(30);
 
-/// A running source. Ends when it is dropped.
+/// A running source. Ends when dropped.
 #[derive(Debug)]
 pub struct FileSource {
     wakes: mpsc::Sender<Wake>,
@@ -50,15 +52,15 @@ pub struct FileSource {
 /// Why a folder cannot be a source.
 #[derive(Debug, thiserror::Error)]
 pub enum FileSourceError {
-    /// It is not there or cannot be read.
+    /// The folder does not exist or cannot be read.
     #[error("cannot read the folder {}: {reason}; --manifests names a folder of .yaml, .yml and .json files", .folder.display())]
     Folder {
         /// The folder.
         folder: PathBuf,
-        /// Why.
+        /// The error of the system.
         reason: io::Error,
     },
-    /// There is no thread to be had.
+    /// No thread can be started.
     #[error("cannot start a thread: {0}")]
     Thread(io::Error),
 }
@@ -67,7 +69,7 @@ impl FileSource {
     /// Starts to read and watch a folder.
     ///
     /// # Errors
-    /// When the folder cannot be read now. Later failures are problems of the batches.
+    /// The folder cannot be read now. Later failures are problems in batches.
     pub fn start(
         folder: &Path,
         options: &Options,
@@ -76,7 +78,7 @@ impl FileSource {
         Self::start_comparing(folder, options, inputs, COMPARE)
     }
 
-    /// The same, with a look through the folder as often as this.
+    /// Like [`start`](Self::start), with an interval of comparisons.
     fn start_comparing(
         folder: &Path,
         options: &Options,
@@ -99,18 +101,18 @@ impl FileSource {
     /// Reads a folder once, without watching it.
     ///
     /// # Errors
-    /// When the folder cannot be read.
+    /// The folder cannot be read.
     pub fn read_once(folder: &Path, options: &Options) -> Result<Batch, FileSourceError> {
         check_folder(folder)?;
         let mut reader = FolderReader::new(folder, Prune::new(options), None, COMPARE);
         Ok(Batch { progress: Progress::Complete, ..reader.read_once() })
     }
 
-    /// Where the source gets to know which Secrets and ConfigMaps are referred to.
+    /// Returns a function that informs the source of changed references to Secrets and ConfigMaps.
     pub fn references(&self) -> impl Fn(References) + Send + use<> {
         let wakes = self.wakes.clone();
         move |references| {
-            // A source that has ended needs to know nothing more.
+            // Fails only if the source has ended.
             let _ = wakes.send(Wake::Referred(references));
         }
     }
@@ -118,9 +120,9 @@ impl FileSource {
 
 impl Drop for FileSource {
     fn drop(&mut self) {
-        // It may be in the middle of many files.
+        // Set first, because the thread may be reading many files.
         self.stop.store(true, Ordering::Relaxed);
-        // Sending fails when the thread has ended already.
+        // Fails only if the thread has ended.
         let _ = self.wakes.send(Wake::Stop);
     }
 }

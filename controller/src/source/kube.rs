@@ -1,14 +1,15 @@
 //! A Kubernetes API as a source.
 //!
-//! One watch for each kind, on a thread of its own: `watcher` (one watch at work) gives events, `reader` makes
-//! batches of them. No object is kept here, only names and versions (`known`); what is decoded of an object is
-//! what pruning looks at (`wire`). Every request passes a pacer that makes failures wait and keeps the record of
-//! whether the API answers (`api_health`); `failure` is what can go wrong, with the problem for an operator.
+//! One watch per kind, all on one thread. `watcher` runs one watch and emits events; `reader`
+//! combines them into batches. No objects are kept here, only names and versions (`known`), and
+//! only the fields that pruning reads are decoded (`wire`). Every request passes a pacer, which
+//! delays requests after failures and records whether the API responds (`api_health`). `failure`
+//! defines the possible failures with their problems.
 //!
-//! What was listed once stays, whatever becomes of a watch or of a right: only the API saying that an object is gone
-//! takes it away.
+//! An object that was listed stays, whatever happens to the watch or the access right: it is
+//! removed only when the API reports its deletion.
 //!
-//! While the API is away, nothing happens: what was sent stays in force for as long as that takes.
+//! While the API is unavailable, the last state stays in force without a time limit.
 
 mod access;
 mod api_health;
@@ -42,24 +43,25 @@ pub use cluster::Cluster;
 use reader::Reader;
 use watcher::Watcher;
 
-/// Objects that are asked for at a time.
+/// Maximum number of concurrent requests for single objects.
 const FETCHES: usize = 8;
 
-/// A running source. Ends when it is dropped.
+/// A running source. Ends when dropped.
 #[derive(Debug)]
 pub struct KubeSource {
     references: mpsc::UnboundedSender<References>,
     api_health: watch::Receiver<ApiHealthState>,
     cluster: Cluster,
-    /// The thread ends when this is dropped.
+    /// Dropping it ends the thread.
     _stop: watch::Sender<()>,
 }
 
 impl KubeSource {
-    /// Starts to read and watch. Returns at once: an API that does not answer is waited for.
+    /// Starts to read and watch. Returns at once: the source waits for an API that does not
+    /// respond.
     ///
     /// # Errors
-    /// When what `access` names cannot be used.
+    /// `access` cannot be used.
     pub async fn start(
         access: Access,
         options: &Options,
@@ -81,7 +83,7 @@ impl KubeSource {
             let (client, cluster) = match made {
                 Ok(made) => made,
                 Err(error) => {
-                    // Sending fails when the program ends meanwhile.
+                    // Fails only during shutdown.
                     let _ = started.send(Err(error));
                     return;
                 }
@@ -114,17 +116,17 @@ impl KubeSource {
         Ok(Self { references, api_health: seen, cluster, _stop: stop })
     }
 
-    /// Where the source gets to know which Secrets and ConfigMaps are referred to.
+    /// Returns the channel for changed references to Secrets and ConfigMaps.
     pub fn references(&self) -> mpsc::UnboundedSender<References> {
         self.references.clone()
     }
 
-    /// Which cluster it is.
+    /// Returns the identity of the cluster.
     pub fn cluster(&self) -> &Cluster {
         &self.cluster
     }
 
-    /// Whether the API answers.
+    /// Returns whether the API responds.
     pub fn api_health(&self) -> watch::Receiver<ApiHealthState> {
         self.api_health.clone()
     }

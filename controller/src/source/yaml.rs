@@ -1,8 +1,9 @@
-//! The only place that knows the YAML library, so that a successor is this file's change.
+//! The only module that uses the YAML library, so that replacing the library changes one file.
 //!
-//! For each token it looks at every flow collection (`[`, `{`) that is open, so that 200 KB of brackets cost it 18 s, and
-//! its bound on aliases lets 11 KB become gigabytes. A text for which either could be much is first looked through by a
-//! parser that gives events alone, against bounds on nesting and on what aliases repeat.
+//! For each token the library visits all open flow collections (`[`, `{`), so 200 KB of brackets
+//! take 18 s, and its limit on aliases allows 11 KB to expand to gigabytes. Texts for which either
+//! could be costly are first checked by an event-based parser against limits on nesting and alias
+//! expansion.
 
 use std::collections::HashMap;
 
@@ -10,15 +11,15 @@ use granit_parser::ErrorKind;
 use serde::Deserialize;
 use serde::de::{DeserializeSeed, Deserializer, SeqAccess, Visitor};
 
-/// Collections within each other, which is also the bound that the library has for the objects it makes of them.
+/// Maximum nesting of collections. The library has the same limit for the values it creates.
 const DEPTH: usize = 128;
-/// Brackets times bytes up to which no further look is needed: some 0.1 s. Nearly all that is no mistake or attack is
-/// far below.
+/// Product of brackets and bytes up to which no check is needed: about 0.1 s. Nearly all regular
+/// texts are far below.
 const WORK: usize = 1 << 27;
 
-/// Bytes that aliases may add to a document.
+/// Maximum number of bytes that aliases may add to a document.
 const EXPANDED: usize = 4 << 20;
-/// Bytes that a value counts for beside its text.
+/// Size in bytes of a value in addition to its text.
 const NODE: usize = 16;
 
 /// Why a text cannot be read.
@@ -27,7 +28,7 @@ const NODE: usize = 16;
 pub(super) struct YamlError {
     /// Line within the text, from 1.
     pub(super) line: usize,
-    /// The library's message, without the place.
+    /// The library's message, without the position.
     pub(super) reason: String,
 }
 
@@ -40,7 +41,7 @@ impl From<serde_yaml::Error> for YamlError {
     }
 }
 
-/// Refuses what would take the library long, or much memory.
+/// Rejects texts that would take the library much time or memory.
 fn bounded(text: &str) -> Result<(), YamlError> {
     let (mut brackets, mut anchors, mut aliases) = (0_usize, false, false);
     let mut before = b' ';
@@ -54,7 +55,8 @@ fn bounded(text: &str) -> Result<(), YamlError> {
     if brackets.saturating_mul(text.len()) <= WORK && !(anchors && aliases) {
         return Ok(());
     }
-    // Line breaks to YAML 1.1, which the library reads, and not to 1.2: a comment would end elsewhere.
+    // These are line breaks in YAML 1.1, which the library implements, but not in 1.2: comments
+    // would end differently.
     if let Some(at) = text.find(['\u{85}', '\u{2028}', '\u{2029}']) {
         let line = 1 + text[..at].bytes().filter(|byte| *byte == b'\n').count();
         let reason = "U+0085, U+2028 and U+2029 are not read beside so many brackets, or aliases".to_owned();
@@ -90,20 +92,20 @@ fn bounded(text: &str) -> Result<(), YamlError> {
     Ok(())
 }
 
-/// What aliases add to a document: a few of them, each to others, make gigabytes of a few kilobytes.
+/// The growth of a document by aliases: a few nested ones expand a few kilobytes to gigabytes.
 #[derive(Default)]
 struct Expansion {
-    /// Of the document up to here, aliases expanded.
+    /// Size of the document so far, with aliases expanded.
     size: usize,
     added: usize,
-    /// Collections that are open: their anchors, and what was there before.
+    /// Open collections: their anchors, and the size before them.
     open: Vec<(usize, usize)>,
-    /// By anchor.
+    /// Sizes by anchor.
     sizes: HashMap<usize, usize>,
 }
 
 impl Expansion {
-    /// Takes in an event. False when it is too much.
+    /// Processes an event. Returns false if the limit is exceeded.
     fn take(&mut self, event: &granit_parser::Event<'_>) -> bool {
         use granit_parser::Event;
         match event {
@@ -132,7 +134,7 @@ impl Expansion {
     }
 
     fn name(&mut self, anchor: usize, size: usize) {
-        // 0 is none.
+        // 0 means no anchor.
         if anchor > 0 {
             self.sizes.insert(anchor, size);
         }
@@ -145,7 +147,7 @@ pub(super) fn document<'de, S: DeserializeSeed<'de>>(text: &'de str, seed: S) ->
     Ok(seed.deserialize(serde_yaml::Deserializer::from_str(text))?)
 }
 
-/// Reads one item that was cut out of a sequence, its dash included.
+/// Reads one item that was split off a sequence, with its dash.
 pub(super) fn item<'de, S: DeserializeSeed<'de>>(text: &'de str, seed: S) -> Result<S::Value, YamlError> {
     bounded(text)?;
     Ok(serde_yaml::Deserializer::from_str(text).deserialize_seq(Only(seed))?)
@@ -225,7 +227,7 @@ mod tests {
     }
 
     proptest! {
-        /// The bound sees at least the nesting that the library makes of a text.
+        /// The check counts at least the nesting that the library finds.
         #[test]
         fn what_is_deep_to_the_library_is_deep_to_the_bound(
             text in "[\\[\\]{}\"':,\\-|> #&*!?a\n]{0,40}"
@@ -237,8 +239,8 @@ mod tests {
                     _ => 0,
                 }
             }
-            // They disagree on whether a colon belongs to the name of an anchor (YAML 1.2 says so): one more level for a line,
-            // of which the library bears no more than 128 by itself.
+            // The parsers disagree on whether a colon belongs to an anchor's name (YAML 1.2 says
+            // so): one more level per line, of which the library itself allows no more than 128.
             let names_with_a_colon = text.split(['&', '*']).skip(1).any(|rest| {
                 rest.trim_start_matches(|byte: char| byte.is_ascii_alphanumeric()).starts_with(':')
             });

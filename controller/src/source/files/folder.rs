@@ -1,9 +1,8 @@
-//! What the files of a folder amount to: which object is in which file, and what a new text of one file
-//! changes.
+//! The content of a folder: the objects of each file, and the changes when a file changes.
 //!
-//! An object that is in two files is taken from the one whose name sorts last; when that one goes, the
-//! other counts again. A file with a part that cannot be read keeps the last good objects that its readable
-//! parts do not replace.
+//! If an object is in two files, the one whose name sorts last applies; when that one is removed,
+//! the other applies again. A file with an unreadable part keeps those of its last good objects
+//! that its readable parts do not replace.
 
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -16,7 +15,7 @@ use super::manifest::{self, Contents, Parsed, PieceOutcome};
 use crate::problem::{error, warning};
 use crate::store::{Event, Kind, Object, ObjectKey, Prune, References};
 
-/// Problems of one file that are reported one by one: each is a line of the log.
+/// Maximum number of problems reported for one file: each is a log line.
 const MOST_PROBLEMS: usize = 100;
 
 /// All files.
@@ -24,9 +23,9 @@ pub(super) struct Folder {
     prune: Prune,
     files: BTreeMap<Arc<Path>, File>,
     stands: BTreeSet<Stand>,
-    /// Objects that are in more than one file, with the last two.
+    /// Objects in more than one file, with the last two files.
     doubles: BTreeMap<ObjectKey, (Arc<Path>, Arc<Path>)>,
-    /// Files with problems.
+    /// Problems by file.
     problems: BTreeMap<Arc<Path>, Vec<Problem>>,
     skipped: BTreeMap<String, usize>,
     changes: FolderChanges,
@@ -34,28 +33,28 @@ pub(super) struct Folder {
 
 #[derive(Default)]
 struct File {
-    /// Differs between two states of the file.
+    /// The state of the file at the last read.
     stamp: u64,
     pieces: Box<[Parsed]>,
-    /// Last good objects in place of parts that cannot be read.
+    /// Last good objects, kept because of unreadable parts.
     kept: Box<[Object]>,
 }
 
-/// An object and the file it is in. Ordered by the key of the object, then by file, whose last one counts.
-/// The key is not kept apart, since there is an entry for every object.
+/// An object and its file. Ordered by the key of the object, then by file; the last one applies.
+/// The key is not stored separately, because there is an entry for every object.
 struct Stand {
     object: Object,
     file: Arc<Path>,
 }
 
-/// What is different since it was last asked for.
+/// Changes since the last call of [`Folder::take_changes`].
 #[derive(Default)]
 pub(super) struct FolderChanges {
-    /// Objects.
+    /// Changed objects.
     pub(super) events: Vec<Event>,
-    /// Whether problems are others.
+    /// Whether problems have changed.
     pub(super) problems: bool,
-    /// Whether other kinds, or other numbers of them, are skipped.
+    /// Whether the kinds or numbers of skipped objects have changed.
     pub(super) skipped: bool,
 }
 
@@ -75,37 +74,37 @@ impl Folder {
         }
     }
 
-    /// The names of all files, relative to the folder.
+    /// Returns the names of all files, relative to the folder.
     pub(super) fn names(&self) -> impl Iterator<Item = &Arc<Path>> {
         self.files.keys()
     }
 
-    /// The stamp a file was put with.
+    /// Returns the stamp with which a file was stored.
     pub(super) fn stamp(&self, name: &Path) -> Option<u64> {
         self.files.get(name).map(|file| file.stamp)
     }
 
-    /// Whether a file has objects.
+    /// Returns whether a file contains objects.
     pub(super) fn has_objects_of(&self, name: &Path) -> bool {
         self.files.get(name).is_some_and(|file| !file.objects().is_empty())
     }
 
-    /// Whether any object is different since that was last asked for.
+    /// Returns whether objects have changed since [`take_changes`](Self::take_changes).
     pub(super) fn has_events(&self) -> bool {
         !self.changes.events.is_empty()
     }
 
-    /// What is different since this was last asked for.
+    /// Returns the changes since the last call.
     pub(super) fn take_changes(&mut self) -> FolderChanges {
         std::mem::take(&mut self.changes)
     }
 
-    /// Kinds that are not served, with the number of objects of each.
+    /// Returns the kinds that are not served, with their number of objects.
     pub(super) fn skipped(&self) -> &BTreeMap<String, usize> {
         &self.skipped
     }
 
-    /// All problems with files.
+    /// Returns all problems of files.
     pub(super) fn problems(&self) -> Vec<Problem> {
         let doubles = self.doubles.iter().map(|(key, (below, top))| {
             let top = top.display();
@@ -120,13 +119,13 @@ impl Folder {
         self.problems.values().flatten().cloned().chain(doubles).collect()
     }
 
-    /// Parses a file that is new.
+    /// Parses a new file.
     pub(super) fn parse(&self, contents: &Contents) -> Box<[Parsed]> {
         manifest::parse(contents, &self.prune, Box::default())
     }
 
-    /// Something else is needed of Secrets and ConfigMaps from now on. Gives the files that have to be read again for it:
-    /// of what was not needed nothing was kept.
+    /// Updates the needed fields of Secrets and ConfigMaps. Returns the files that must be read
+    /// again, because fields that were not needed were not kept.
     pub(super) fn refer(&self, references: References) -> BTreeSet<Arc<Path>> {
         let wanted =
             references.wanted.into_iter().map(|reference| (reference.object, Some(reference.fields)));
@@ -140,12 +139,12 @@ impl Folder {
         files
     }
 
-    /// The file has this text now.
+    /// Stores the new content of a file.
     pub(super) fn put(&mut self, name: &Arc<Path>, stamp: u64, contents: &Contents) {
         self.replace(name, stamp, |prune, before| manifest::parse(contents, prune, before));
     }
 
-    /// The file has these pieces now.
+    /// Stores the new content of a file, already parsed.
     pub(super) fn put_pieces(&mut self, name: &Arc<Path>, stamp: u64, pieces: Box<[Parsed]>) {
         self.replace(name, stamp, |_, _| pieces);
     }
@@ -212,7 +211,7 @@ impl Folder {
         self.put_problems(name, problems);
     }
 
-    /// The file is there and cannot be read: what it held stays.
+    /// Records that an existing file cannot be read. Its objects are kept.
     pub(super) fn unreadable(&mut self, name: &Arc<Path>, stamp: u64, reason: &str) {
         self.files.entry(name.clone()).or_default().stamp = stamp;
         let message = format!("cannot be read: {reason}; last good objects stay in force");
@@ -220,7 +219,7 @@ impl Folder {
         self.put_problems(name, vec![error(Code::FileUnreadable, &file_ref(name), "", message, remedy)]);
     }
 
-    /// The file is gone.
+    /// Removes a file.
     pub(super) fn remove(&mut self, name: &Path) {
         let Some((name, old)) = self.files.remove_entry(name) else { return };
         old.pieces.iter().for_each(|piece| self.count(&piece.outcome, false));
@@ -253,7 +252,7 @@ impl Folder {
         });
     }
 
-    /// The file holds `after` in place of `before`.
+    /// Replaces the objects of a file.
     fn exchange(&mut self, file: &Arc<Path>, before: &Index<'_>, after: &Index<'_>) {
         let gone = before.iter().filter(|(key, _)| !after.contains_key(key)).map(|(_, old)| (*old, None));
         let put = after.iter().filter(|(key, new)| before.get(key) != Some(new));
@@ -261,7 +260,7 @@ impl Folder {
             put.map(|(_, new)| (*new, Some(*new))).chain(gone).collect();
         changed.sort_by(|(a, _), (b, _)| identity(a).cmp(&identity(b)));
         for (object, new) in changed {
-            // What nothing refers to is known here alone.
+            // Unreferenced objects are known only here and not sent.
             let counts = |object: &Object| !object.is_unreferred();
             let was = self.stands(object).last().map(|stand| stand.object.clone()).filter(counts);
             self.stands.remove(&Stand { object: object.clone(), file: file.clone() });
@@ -287,7 +286,7 @@ impl Folder {
         }
     }
 
-    /// Where the object of this key is; the last one counts.
+    /// Returns all occurrences of an object. The last one applies.
     fn stands(&self, object: &Object) -> impl Iterator<Item = &Stand> {
         let first = Stand { object: object.clone(), file: Path::new("").into() };
         let key = (object.kind(), object.name().clone());
@@ -323,7 +322,7 @@ impl PartialEq for Stand {
 impl Eq for Stand {}
 
 impl File {
-    /// In the order of the file, what is kept first.
+    /// Returns the objects in file order, kept ones first.
     fn objects(&self) -> Vec<Object> {
         let mut objects = self.kept.to_vec();
         for piece in &self.pieces {

@@ -1,4 +1,4 @@
-//! From the text of one manifest file to objects.
+//! Parsing of one manifest file into objects.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
@@ -13,7 +13,7 @@ use super::pieces::{self, Piece};
 use crate::source::yaml;
 use crate::store::{Kind, Object, ObjectSeed, Prune};
 
-/// The language of a file.
+/// The format of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Language {
     /// `.yaml`, `.yml`.
@@ -22,52 +22,52 @@ pub(super) enum Language {
     Json,
 }
 
-/// The text of a file.
+/// The content of a file.
 pub(super) struct Contents {
-    /// In UTF-8.
+    /// The text.
     pub(super) text: String,
-    /// By its name.
+    /// The format, by the file's extension.
     pub(super) language: Language,
 }
 
-/// What became of a piece of a file. Two words long, since there is one for every object: what is rare is
-/// boxed twice.
+/// The result for one piece of a file. Two words in size, because there is one per object; rare
+/// variants are boxed twice.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[allow(clippy::box_collection, reason = "keeps an outcome two words long")]
 pub(super) enum PieceOutcome {
-    /// An object that is served.
+    /// A served object.
     Object(Object),
-    /// A kind that is not served.
+    /// An object of a kind that is not served.
     Skipped(Box<String>),
-    /// Nothing of it is needed.
+    /// An object of which nothing is needed.
     Nothing,
-    /// It cannot be read.
+    /// An unreadable piece.
     Bad(Box<Unreadable>),
-    /// A list that could not be cut.
+    /// The items of a list that was parsed as a whole.
     Many(Box<Vec<PieceOutcome>>),
 }
 
 /// Why a piece cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Unreadable {
-    /// Line of the piece, from 1.
+    /// Line within the piece, from 1.
     pub(super) line: usize,
-    /// In words.
+    /// The reason in words.
     pub(super) reason: Box<str>,
 }
 
-/// A piece with what became of it.
+/// A piece and its result.
 #[derive(Debug)]
 pub(super) struct Parsed {
     hash: u64,
-    /// Lines of the file before it.
+    /// Number of lines of the file before the piece.
     pub(super) lines_before: u32,
-    /// What became of it.
+    /// The result.
     pub(super) outcome: PieceOutcome,
 }
 
 impl PieceOutcome {
-    /// Calls `see` with every outcome that is none of many.
+    /// Calls `see` with every single outcome, including those in [`Many`](Self::Many).
     pub(super) fn each<'a>(&'a self, see: &mut impl FnMut(&'a PieceOutcome)) {
         match self {
             Self::Many(many) => many.iter().for_each(|one| one.each(see)),
@@ -75,7 +75,7 @@ impl PieceOutcome {
         }
     }
 
-    /// Whether of its objects that was kept which is needed of them now.
+    /// Returns whether the objects were kept with the fields that are needed now.
     fn has_what_is_needed(&self, prune: &Prune) -> bool {
         let mut has = true;
         self.each(&mut |one| {
@@ -95,7 +95,7 @@ impl PieceOutcome {
     }
 }
 
-/// Parses a file. Pieces whose text is in `before` as well are taken from there.
+/// Parses a file. Results of pieces with unchanged text are taken from `before`.
 pub(super) fn parse(contents: &Contents, prune: &Prune, before: Box<[Parsed]>) -> Box<[Parsed]> {
     let text = contents.text.as_str();
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
@@ -113,7 +113,7 @@ struct Parser<'a> {
     known: &'a mut HashMap<u64, PieceOutcome>,
 }
 
-/// What is in every object. Items of a list of one kind may leave it out.
+/// The type of an object. Items of a list of one kind may omit it.
 #[derive(Clone, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct Head {
@@ -155,7 +155,8 @@ impl Parser<'_> {
             if !parsed.iter().any(|piece| piece.outcome.is_bad()) {
                 return parsed;
             }
-            // The cut may have been wrong, or an alias may refer to another item: reading the whole document decides.
+            // The list may have been split wrongly, or an alias refers to another item: the whole
+            // document is parsed.
             let whole =
                 self.remember(document.text, document.lines_before, || yaml_whole(document.text, prune));
             return if whole.outcome.is_bad() { parsed } else { vec![whole] };
@@ -180,7 +181,7 @@ impl Parser<'_> {
         let Some((items, of_list)) = list.items.zip(head.of_list()) else {
             return vec![self.remember(text, 0, || json_object(text, &head, prune))];
         };
-        // Counted on from item to item: from the start each time would cost the square of their number.
+        // Counted incrementally: counting from the start each time would take quadratic time.
         let (mut counted, mut lines_before) = (0, 0);
         items
             .into_iter()
@@ -195,7 +196,7 @@ impl Parser<'_> {
 }
 
 impl Head {
-    /// What the items of this list are, as far as it tells; `None` when it is no list.
+    /// Returns the type of the items, as far as a list specifies it. `None` if this is not a list.
     fn of_list(&self) -> Option<Self> {
         let kind = self.kind.as_deref()?.strip_suffix("List")?;
         let kind = (!kind.is_empty()).then(|| kind.to_owned());
@@ -210,7 +211,7 @@ impl Head {
         }
     }
 
-    /// A kind that is served, or the problem with it.
+    /// Returns the served kind, or the result for any other.
     fn served(&self) -> Result<Kind, PieceOutcome> {
         let Some(kind) = self.kind.as_deref() else {
             return Err(bad(1, "kind is missing: this is no Kubernetes object"));
@@ -228,7 +229,7 @@ impl Head {
     }
 }
 
-/// Whether it can be a kind. It is a label of metrics, and a word of a summary.
+/// Returns whether the text is a valid kind. It appears in metric labels and summaries.
 fn is_kind(text: &str) -> bool {
     (1..=63).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_alphanumeric())
 }
@@ -246,8 +247,8 @@ fn yaml_piece(piece: &Piece<'_>, of_list: &Head, prune: &Prune) -> PieceOutcome 
         api_version: piece.scalar("apiVersion").map(str::to_owned),
         kind: piece.scalar("kind").map(str::to_owned),
     };
-    // Looking at lines is right nearly always and costs nothing; objects that are not served are read in full
-    // for their head, so that a broken file is noticed whatever is in it.
+    // Scanning lines for the kind is cheap and nearly always right. Objects that are not served are
+    // parsed for their type, so that a broken file is reported whatever it contains.
     let head = match guess.clone().or(of_list).served() {
         Ok(kind) if guess.kind.is_some() => return yaml_object(piece, kind, prune),
         _ => match yaml_read(piece, PhantomData::<Head>) {
@@ -279,7 +280,7 @@ fn yaml_read<'de, S: DeserializeSeed<'de>>(piece: &Piece<'de>, seed: S) -> Resul
     read.map_err(|error| Unreadable { line: error.line, reason: error.reason.into() })
 }
 
-/// A document that is not cut, list or not.
+/// Parses a document as a whole, list or not.
 fn yaml_whole(text: &str, prune: &Prune) -> PieceOutcome {
     match yaml::any::<serde_json::Value>(text) {
         Ok(value) => json_value(value, &Head::default(), prune),

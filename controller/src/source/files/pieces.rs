@@ -1,23 +1,23 @@
-//! Cutting a YAML text into the pieces that are parsed one by one: documents, and the items of a list such as
-//! `kubectl get -o yaml` prints.
+//! Splitting of YAML text into pieces that are parsed separately: documents, and the items of a
+//! list as printed by `kubectl get -o yaml`.
 //!
-//! A piece whose text is as before is not parsed again, and one that is broken does not take the others with
-//! it. Documents can be cut by looking at lines alone, because `---` at the start of a line is never content
-//! (YAML 1.2.2 §9.1.2). Items can where the list is written in block style; whoever finds a cut item
-//! unreadable parses the whole document instead, so that a wrong cut costs time and nothing else.
+//! A piece with unchanged text is not parsed again, and a broken piece does not affect the others.
+//! Documents can be split by lines, because `---` at the start of a line is never content (YAML
+//! 1.2.2 §9.1.2). Items can be split if the list is in block style. If an item turns out to be
+//! unreadable, the parser parses the whole document instead, so a wrong split costs only time.
 
 /// A part of a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Piece<'a> {
-    /// Its text.
+    /// The text of the piece.
     pub(super) text: &'a str,
-    /// Lines before it.
+    /// Number of lines before it.
     pub(super) lines_before: usize,
-    /// The column of its keys, for an item; its dash is part of the text.
+    /// For an item, the column of its keys. The text includes its dash.
     pub(super) item: Option<usize>,
 }
 
-/// The documents of a text, empty ones left out.
+/// Returns the documents of a text, without empty ones.
 pub(super) fn documents(text: &str) -> Vec<Piece<'_>> {
     let mut found = Vec::new();
     let (mut start, mut start_line) = (0, 0);
@@ -25,7 +25,7 @@ pub(super) fn documents(text: &str) -> Vec<Piece<'_>> {
         let marker = line.starts_with("---") || line.starts_with("...");
         if marker && line[3..].starts_with([' ', '\t', '\r', '\n']) || line == "---" || line == "..." {
             found.push(Piece { text: &text[start..at], lines_before: start_line, item: None });
-            // The line of `---` may hold content, that of `...` may not.
+            // The line of `---` may have content, that of `...` may not.
             let own = if line.starts_with("...") { line.len() } else { 0 };
             (start, start_line) = (at + own, number + usize::from(own > 0));
         }
@@ -35,7 +35,7 @@ pub(super) fn documents(text: &str) -> Vec<Piece<'_>> {
     found
 }
 
-/// The items of a document that is a list in block style.
+/// Returns the items of a document that is a list in block style, otherwise `None`.
 pub(super) fn items<'a>(document: &Piece<'a>) -> Option<Vec<Piece<'a>>> {
     let text = document.text;
     let mut all = lines(text);
@@ -72,7 +72,7 @@ pub(super) fn items<'a>(document: &Piece<'a>) -> Option<Vec<Piece<'a>>> {
 }
 
 impl<'a> Piece<'a> {
-    /// The value of a key of the piece itself, when it is on a line of its own in plain style.
+    /// Returns the value of a top-level key, if it is a plain scalar on the same line.
     pub(super) fn scalar(&self, key: &str) -> Option<&'a str> {
         let column = self.item.unwrap_or(0);
         lines(self.text).find_map(|(number, _, line)| {
@@ -91,7 +91,7 @@ impl<'a> Piece<'a> {
     }
 }
 
-/// Lines with their number from 0, where they start, and their end included.
+/// Returns the lines with their number from 0, their offset, and their terminator.
 fn lines(text: &str) -> impl Iterator<Item = (usize, usize, &str)> {
     let mut at = 0;
     text.split_inclusive('\n').enumerate().map(move |(number, line)| {

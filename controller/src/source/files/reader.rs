@@ -1,4 +1,4 @@
-//! The thread that reads a folder, and reads again what is different in it.
+//! The thread that reads a folder and its changes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZero;
@@ -21,69 +21,69 @@ use crate::input::Input;
 use crate::problem::{error, warning};
 use crate::store::{Batch, Event, Progress, Prune};
 
-/// How often a folder is looked through that cannot be watched.
+/// Interval of comparisons of a folder that cannot be watched.
 const POLL: Duration = Duration::from_secs(1);
-/// A file that could not be read is read again so much later, twice as much after each further time.
+/// Time until an unreadable file is read again. Doubles with each failure.
 const RETRY: Duration = Duration::from_millis(100);
-/// No later than this.
+/// Maximum of that time.
 const LONGEST_RETRY: Duration = Duration::from_secs(10);
-/// Files that are worth a further thread.
+/// Number of files that justify an additional thread.
 const MANY: usize = 64;
-/// How long a file that is gone or has become empty may take to come back before its objects are taken for gone as well.
-/// Editors move the old file aside before they write the new one, shells empty it, and in between no route may vanish.
-/// Tests write both on a machine that may stand still for a while in between.
+/// Time that a removed or emptied file has to come back before its objects are removed. Editors
+/// move the old file away before they write the new one, and shells empty it; no route may vanish
+/// meanwhile. Longer in tests, whose machine may stall between the two steps.
 const ASIDE: Duration = Duration::from_millis(if cfg!(test) { 4000 } else { 500 });
 
-/// The outcome of the wakes received so far.
+/// The combined effect of the wakes received so far.
 struct Wakes {
-    /// When the first was noticed.
+    /// When the first one was received.
     received_at: Instant,
-    /// Whether files have other objects than before.
+    /// Whether objects of files have changed.
     has_changes: bool,
-    /// Whether it is known now what is referred to.
+    /// Whether the references are now known.
     is_answered: bool,
 }
 
-/// A file that was read, and parsed already or not.
+/// The content of a file, parsed or not.
 enum Text {
     Raw(Contents),
     Parsed(Box<[Parsed]>),
 }
 
-/// When a file is read again, and how long that was to wait for.
+/// When a file is read again, and after what wait.
 struct Again {
     at: Instant,
     pause: Duration,
 }
 
-/// What a folder held when it was last looked at, and the thread that keeps that true.
+/// The state of a folder at the last read, and the thread that updates it.
 pub(super) struct FolderReader {
     root: PathBuf,
-    /// Set when it is to end.
+    /// Set to end the thread.
     stop: Arc<AtomicBool>,
     folder: Folder,
     watch: Option<Watch>,
-    /// What is wrong with folders, in place of files.
+    /// Problems of folders rather than files.
     trouble: Vec<Problem>,
     trouble_changed: bool,
-    /// Whether it takes another look to see that the trouble is over.
+    /// Whether the folder must be polled to detect the end of these problems.
     polls: bool,
-    /// How often everything is looked at where nothing asks for it.
+    /// Interval of comparisons without a notification.
     compare: Duration,
-    /// When that is next.
+    /// Time of the next comparison.
     look_at: Instant,
     /// Files that could not be read.
     again: BTreeMap<Arc<Path>, Again>,
-    /// Folders that were not looked at, and are not watched.
+    /// Folders that were left out and are not watched.
     left_out: BTreeSet<PathBuf>,
-    /// When the first of the changes was noticed that wait until it is known what they refer to.
+    /// When the first change was received whose references are not known yet.
     unsettled: Option<Instant>,
-    /// Files that are not there or empty now, with the time at which that becomes final.
+    /// Missing or empty files, with the time at which that becomes final.
     aside: BTreeMap<Arc<Path>, Instant>,
 }
 
 impl FolderReader {
-    /// Looks through the folder as often as `compare` where nothing asks for it.
+    /// Creates a reader that compares the folder at the interval `compare`.
     pub(super) fn new(root: &Path, prune: Prune, watch: Option<Watch>, compare: Duration) -> Self {
         Self {
             root: root.to_owned(),
@@ -102,23 +102,23 @@ impl FolderReader {
         }
     }
 
-    /// Ends the reader when it is set.
+    /// Returns the flag that ends the reader.
     pub(super) fn stop_flag(&self) -> Arc<AtomicBool> {
         self.stop.clone()
     }
 
-    /// Reads everything, without watching it.
+    /// Reads everything once, without watching.
     pub(super) fn read_once(&mut self) -> Batch {
         let start = Instant::now();
         self.look_through(false);
         self.batch(start, start, true)
     }
 
-    /// Reads, watches and sends until it is to end.
+    /// Reads, watches and sends until the end.
     pub(super) fn run(&mut self, woken: &mpsc::Receiver<Wake>, inputs: &channel::Sender<Input>) {
         let start = Instant::now();
-        // The kernel also reports our own reading, which costs as much as the reading: so the first look goes
-        // without watches, and the second one finds whatever was changed since.
+        // The kernel also reports reads by this process, which would double their cost. The first
+        // pass therefore runs without watches, and the second one finds changes made meanwhile.
         let watch = self.watch.take();
         self.look_through(false);
         self.watch = watch;
@@ -127,7 +127,8 @@ impl FolderReader {
         self.unsettled = Some(start);
         let mut batch = Some(first);
         loop {
-            // What was read in the middle of many files is not the state of the folder.
+            // After an interrupted pass the content is not a state of the folder and must not be
+            // sent.
             if self.stop.load(Ordering::Relaxed) {
                 return;
             }
@@ -148,7 +149,7 @@ impl FolderReader {
                 self.unsettled.get_or_insert(taken.received_at);
                 done.progress = Progress::AllButReferred;
             } else if taken.is_answered {
-                // Who has told what is referred to waits for this, whether it brings anything or not.
+                // The sender of the references waits for this batch, even if it is empty.
                 done.received_at = self.unsettled.take().unwrap_or(taken.received_at);
                 done.progress = Progress::Complete;
             }
@@ -157,13 +158,13 @@ impl FolderReader {
         }
     }
 
-    /// When to look again without having been woken.
+    /// Returns the time of the next action without a wake.
     fn next_look(&self) -> Instant {
         let again = self.again.values().map(|again| again.at);
         self.aside.values().copied().chain(again).fold(self.look_at, Instant::min)
     }
 
-    /// Takes one wake and all that have piled up behind it; `None` ends.
+    /// Processes one wake and all that have accumulated behind it. Returns `None` to end.
     fn take(&mut self, first: Option<Wake>, woken: &mpsc::Receiver<Wake>) -> Option<Wakes> {
         let mut referred = BTreeSet::new();
         let mut is_answered = false;
@@ -222,7 +223,7 @@ impl FolderReader {
         Some(Wakes { received_at: received_at.unwrap_or(now), has_changes, is_answered })
     }
 
-    /// The names of these files in the folder.
+    /// Returns the names of these files within the folder.
     fn names(&self, paths: &BTreeSet<PathBuf>) -> Vec<Arc<Path>> {
         paths.iter().filter_map(|path| path.strip_prefix(&self.root).ok()).map(Arc::from).collect()
     }
@@ -231,8 +232,8 @@ impl FolderReader {
         !fs::metadata(self.root.join(name)).is_err_and(|reason| is_absence(&reason))
     }
 
-    /// Takes the objects of files for gone that did not come back in time, or where another file `came`: that one may be
-    /// theirs under a new name.
+    /// Removes the objects of files that did not come back in time, or earlier if another file
+    /// `came`, which may be the missing one under a new name.
     fn give_up(&mut self, came: bool, now: Instant) {
         let mut aside = std::mem::take(&mut self.aside);
         aside.retain(|name, deadline| {
@@ -264,14 +265,14 @@ impl FolderReader {
         }
     }
 
-    /// Reads one file, whatever its stamp. False when there is none.
+    /// Reads one file, whatever its stamp. Returns false if it does not exist.
     fn read(&mut self, name: &Arc<Path>) -> bool {
         let contents = Contents::read(&self.root, name);
         self.put(name, contents.map(|(stamp, contents)| (stamp, contents.map(Text::Raw))))
     }
 
-    /// Reads files, on all processors where there are many: parsing is most of the time to a first answer.
-    /// Whether there were any.
+    /// Reads files, on all processors if there are many: parsing dominates the time of the start.
+    /// Returns whether any exists.
     fn read_all(&mut self, names: Vec<Arc<Path>>) -> bool {
         let mut came = false;
         let threads = thread::available_parallelism().map_or(1, NonZero::get).min(names.len() / MANY);
@@ -306,7 +307,7 @@ impl FolderReader {
             let others: Vec<_> = (1..threads).map(|_| scope.spawn(work)).collect();
             let mut done = work();
             for other in others {
-                // A thread that panicked has left files unread, which must not go unnoticed.
+                // A panicked thread has left files unread, which must not go unnoticed.
                 done.extend(other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
             }
             done
@@ -317,8 +318,8 @@ impl FolderReader {
         came
     }
 
-    /// Takes in what was found at a name. False when that is no file, or one without a text where objects were: somebody may
-    /// be about to write it.
+    /// Stores the content found under a name. Returns false if there is no file, or an empty one
+    /// that had objects, which is probably being written.
     fn put(&mut self, name: &Arc<Path>, found: Option<(u64, io::Result<Text>)>) -> bool {
         let is_empty = |found: &io::Result<Text>| match found {
             Ok(Text::Raw(contents)) => contents.text.is_empty() && self.folder.has_objects_of(name),
@@ -338,7 +339,7 @@ impl FolderReader {
         }
     }
 
-    /// The file is this from now on.
+    /// Stores the content of a file, or the error in reading it.
     fn take_in(&mut self, name: &Arc<Path>, stamp: u64, found: io::Result<Text>) {
         let again = self.again.remove(name);
         if found.as_ref().is_err_and(|reason| !is_of_text(reason)) {
@@ -352,15 +353,15 @@ impl FolderReader {
         }
     }
 
-    /// A file is not there, or as good as that.
+    /// Records that a file is missing or empty.
     fn miss(&mut self, name: &Arc<Path>) {
         if self.folder.stamp(name).is_some() {
             self.aside.entry(name.clone()).or_insert_with(|| Instant::now() + ASIDE);
         }
     }
 
-    /// Looks at every file, and reads those whose stamp is another, or with `settled` those that have it for a while. Whether
-    /// there were any.
+    /// Compares all files and reads those with another stamp. With `settled`, recently changed ones
+    /// are left for later. Returns whether any was read.
     fn look_through(&mut self, settled: bool) -> bool {
         if let Some(watch) = &mut self.watch {
             watch.begin();
@@ -369,7 +370,8 @@ impl FolderReader {
         let came = self.read_all(std::mem::take(&mut look.stale));
         self.watch_link();
         if look.root_failed.is_none() && !look.incomplete {
-            // What is in a folder that has grown too large stays as it is, like that of one that cannot be read.
+            // Objects in a folder that has grown too large are kept, like those in an unreadable
+            // one.
             let large = look.left_out.iter().filter(|(_, reason)| *reason == LeftOut::Large);
             let failed = look.failed.iter().map(|(folder, _)| folder);
             let unseen: Vec<&PathBuf> = large.map(|(folder, _)| folder).chain(failed).collect();
@@ -396,7 +398,8 @@ impl FolderReader {
         came
     }
 
-    /// Where the folder itself is a link, a change of its target is seen in the folder that contains the link.
+    /// If the folder itself is a link, a new target is noticed in the folder that contains the
+    /// link.
     fn watch_link(&mut self) {
         let is_link = fs::symlink_metadata(&self.root).is_ok_and(|metadata| metadata.is_symlink());
         if let (true, Some(watch), Some(parent)) = (is_link, &mut self.watch, self.root.parent())

@@ -1,18 +1,19 @@
-//! What tells that a file has changed, without reading it.
+//! Detection of changed files without reading them.
 
 use std::fs;
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
 use std::os::unix::fs::MetadataExt;
 use std::time::{Duration, SystemTime};
 
-/// The clocks of file systems stand still for so long at most (10 ms at 100 ticks a second): two changes within that may have
-/// the same stamp.
+/// Upper bound for the resolution of file system clocks (10 ms at 100 ticks per second). Two
+/// changes within it may have the same stamp.
 pub(super) const TICK: Duration = Duration::from_millis(100);
 
-/// The stamp of a file that the next look has to read again. It may be that of several states.
+/// Stamp of a file that the next comparison must read again, because several states may share it.
 pub(super) const UNSETTLED: u64 = 0;
 
-/// What differs between two states of a file, without reading it. Of a file that has changed just now it is [`UNSETTLED`].
+/// Returns a number that differs between states of a file, or [`UNSETTLED`] if the file has just
+/// changed.
 pub(super) fn stamp(metadata: &fs::Metadata, now: SystemTime) -> u64 {
     if changed_within(TICK, metadata, now) {
         return UNSETTLED;
@@ -23,7 +24,8 @@ pub(super) fn stamp(metadata: &fs::Metadata, now: SystemTime) -> u64 {
     BuildHasherDefault::<DefaultHasher>::default().hash_one(state).max(UNSETTLED + 1)
 }
 
-/// Whether a file has changed within this time. A time in the future is another machine's, and says nothing.
+/// Returns whether a file has changed within `time`. Times in the future stem from another machine
+/// and are ignored.
 pub(super) fn changed_within(time: Duration, metadata: &fs::Metadata, now: SystemTime) -> bool {
     let (seconds, nanos) = (metadata.ctime().try_into(), metadata.ctime_nsec().try_into());
     let (Ok(seconds), Ok(nanos)) = (seconds, nanos) else { return false };

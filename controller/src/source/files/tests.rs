@@ -1,4 +1,4 @@
-//! A folder on disk, watched: what is sent for which change.
+//! A watched folder on disk: which changes are sent.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -18,7 +18,7 @@ use crate::store::{Event, Fields, Kind, Object, ObjectKey, Reference};
 
 const WAIT: Duration = Duration::from_secs(20);
 
-/// A watched folder and all that has been sent for it.
+/// A watched folder and everything sent for it.
 struct Watched {
     folder: TempDir,
     source: FileSource,
@@ -39,7 +39,7 @@ impl Watched {
         Self::at(folder, &path)
     }
 
-    /// Compared so seldom that no test can do without notifications.
+    /// The comparison interval is so long that tests depend on notifications.
     fn at(folder: TempDir, path: &Path) -> Self {
         Self::comparing(folder, path, Duration::from_secs(3600))
     }
@@ -85,14 +85,14 @@ impl Watched {
         batch
     }
 
-    /// Takes batches until this holds.
+    /// Receives batches until `holds` returns true.
     fn until(&mut self, mut holds: impl FnMut(&Self) -> bool) {
         while !holds(self) {
             self.next();
         }
     }
 
-    /// Says what is referred to, and takes the answer.
+    /// Sets the references and receives the resulting batch.
     fn refer(&mut self, wanted: &[(&str, &[&'static str])], released: &[&str]) {
         let key = |name: &str| ObjectKey { kind: Kind::Secret, name: NamespacedName::new("default", name) };
         let wanted = wanted
@@ -104,7 +104,7 @@ impl Watched {
         while self.next().progress != Progress::Complete {}
     }
 
-    /// The fields of a Secret that was given.
+    /// Returns the fields of a Secret that were sent.
     fn secret(&self, name: &str) -> Option<Vec<&str>> {
         match self.objects.get(&format!("Secret default/{name}"))? {
             Object::Secret(secret) => Some(secret.data.iter().map(|(key, _)| &**key).collect()),
@@ -285,7 +285,7 @@ fn every_real_folder_is_read_once_under_its_own_name() {
     let folder = TempDir::new().unwrap();
     fs::create_dir_all(folder.path().join("real/deeper")).unwrap();
     fs::write(folder.path().join("real/deeper/a.yaml"), service("a", 1)).unwrap();
-    // It sorts before what it leads to.
+    // Sorts before its target.
     symlink("real", folder.path().join("alias")).unwrap();
     symlink("../..", folder.path().join("real/deeper/up")).unwrap();
     let path = folder.path().to_owned();
@@ -312,7 +312,7 @@ fn a_source_that_is_dropped_ends_in_the_middle_of_many_files() {
     let (sender, mut inputs) = input::channel();
     let source = FileSource::start(folder.path(), &Options::default(), sender).unwrap();
     drop(source);
-    // What was read up to here is not the state of the folder, and is not sent as such.
+    // An interrupted pass is not a state of the folder and is not sent.
     while let Some(input) = inputs.blocking_recv() {
         let Input::Batch(batch) = input else { panic!("{input:?}") };
         assert_eq!(batch.events.len(), 2000);
@@ -397,7 +397,7 @@ fn a_file_that_an_editor_moves_aside_does_not_lose_its_objects_meanwhile() {
 #[test]
 fn a_file_that_is_emptied_before_it_is_written_does_not_lose_its_objects_meanwhile() {
     let mut watched = Watched::new(&[("a.yaml", &service("a", 1))]);
-    // The notification of a shell that empties a file and closes it, say one of `: > a.yaml`.
+    // The notification after a shell empties and closes a file, as in `: > a.yaml`.
     watched.write("a.yaml", "");
     watched.write("b.yaml", &service("b", 1));
     watched.until(|watched| watched.port("b") == Some(1));
@@ -416,7 +416,8 @@ fn a_file_that_is_emptied_before_it_is_written_does_not_lose_its_objects_meanwhi
 fn what_is_written_in_place_of_a_file_that_was_moved_away_is_read_when_it_is_whole() {
     let mut watched = Watched::new(&[("a.yaml", &service("a", 1))]);
     let name = ModifyKind::Name;
-    // The file under the new name is there and being written when the notification that the old one left arrives.
+    // The file already exists under the new name and is being written when the notification for the
+    // old name arrives.
     let mut half = fs::File::create(watched.path("half.yaml")).unwrap();
     half.write_all(service("half", 1).as_bytes()).unwrap();
     for kind in [EventKind::Modify(name(RenameMode::From)), EventKind::Remove(RemoveKind::File)] {
@@ -444,7 +445,7 @@ fn a_folder_that_was_away_for_a_moment_is_watched_as_before() {
     let path = folder.path().to_owned();
     let mut watched = Watched::at(folder, &path);
     for port in [2, 3] {
-        // The same folder, with what is in it: its path and identity are those of before.
+        // The same folder with the same content, so its path and identity are unchanged.
         fs::rename(watched.path("deep"), watched.path(".away")).unwrap();
         fs::rename(watched.path(".away"), watched.path("deep")).unwrap();
         watched.write("b.yaml", &service("b", port));
@@ -452,7 +453,7 @@ fn a_folder_that_was_away_for_a_moment_is_watched_as_before() {
         watched.write("deep/er/a.yaml", &service("a", port));
         watched.until(|watched| watched.port("a") == Some(port.into()));
     }
-    // Another one, which often has the number of the old one.
+    // A new folder, which often gets the inode number of the old one.
     fs::remove_dir_all(watched.path("deep")).unwrap();
     fs::create_dir_all(watched.path("deep/er")).unwrap();
     watched.write("b.yaml", &service("b", 4));
@@ -466,7 +467,7 @@ fn a_folder_that_was_away_for_a_moment_is_watched_as_before() {
 fn a_file_that_could_not_be_read_is_read_again_without_a_notification() {
     let (folder, elsewhere) = (TempDir::new().unwrap(), TempDir::new().unwrap());
     let target = elsewhere.path().join("a");
-    // A link to itself cannot be opened, whoever tries.
+    // A link to itself cannot be opened, even by root.
     symlink(&target, &target).unwrap();
     fs::write(folder.path().join("b.yaml"), service("b", 1)).unwrap();
     symlink(&target, folder.path().join("a.yaml")).unwrap();
@@ -502,7 +503,7 @@ fn a_file_that_cannot_be_looked_at_keeps_its_objects() {
 #[test]
 fn a_change_without_a_notification_is_found_when_the_folder_is_compared() {
     let (folder, elsewhere) = (TempDir::new().unwrap(), TempDir::new().unwrap());
-    // What a linked file leads to is in a folder that is not watched.
+    // The target of the linked file is in a folder that is not watched.
     let target = elsewhere.path().join("a");
     fs::write(&target, service("a", 1)).unwrap();
     symlink(&target, folder.path().join("a.yaml")).unwrap();
@@ -522,7 +523,8 @@ fn a_folder_that_cannot_be_looked_at_is_tried_again_and_keeps_its_objects() {
     symlink(&target, folder.path().join("sub")).unwrap();
     let path = folder.path().to_owned();
     let mut watched = Watched::at(folder, &path);
-    // A link to itself cannot be opened, whoever tries. Only what is in the folder that it leads to is watched, not itself.
+    // A link to itself cannot be opened, even by root. Only the folder to which it leads is
+    // watched, not the link.
     fs::rename(&target, &away).unwrap();
     symlink(&target, &target).unwrap();
     fs::create_dir(watched.path("look")).unwrap();
@@ -542,7 +544,8 @@ fn after_missing_notifications_everything_is_looked_at_and_watched_anew() {
     assert!(matches!(watch::changes(overflow)[..], [FileChange::Missed]));
 
     let (folder, elsewhere) = (TempDir::new().unwrap(), TempDir::new().unwrap());
-    // What a linked file leads to is in a folder that is not watched, so a change of it is as good as missed.
+    // The target of the linked file is in an unwatched folder, so its change causes no
+    // notification.
     let target = elsewhere.path().join("a");
     fs::write(&target, service("a", 1)).unwrap();
     symlink(&target, folder.path().join("a.yaml")).unwrap();
@@ -621,7 +624,7 @@ fn an_ingress_and_its_secret_that_are_written_together_are_applied_together() {
     drop(source);
 }
 
-/// Tells a source what is referred to.
+/// Passes references to a source.
 struct Passes<F>(F);
 
 impl<F: Fn(References)> crate::Observe for Passes<F> {

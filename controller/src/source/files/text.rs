@@ -1,4 +1,4 @@
-//! The text of one file, as far as it can be had.
+//! Reading of one file.
 
 use std::fs::{self, File};
 use std::io::{self, Read};
@@ -9,22 +9,23 @@ use super::manifest::Contents;
 use super::stamp::{UNSETTLED, stamp};
 use super::watch;
 
-/// The largest file, in bytes. A larger one is most likely no manifest.
+/// Maximum size of a file in bytes. Larger files are most likely not manifests.
 const MAX_FILE: u64 = 256 << 20;
 
-/// Whether this is how a file is not there. Anything else may be over soon, and takes no objects away.
+/// Returns whether the error means that the file does not exist. Other errors may be temporary and
+/// remove no objects.
 pub(super) fn is_absence(reason: &io::Error) -> bool {
     matches!(reason.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
 }
 
-/// Whether it is the text that is wrong, and stays so until somebody changes it.
+/// Returns whether the error is in the content, so that only an edit can fix it.
 pub(super) fn is_of_text(reason: &io::Error) -> bool {
     matches!(reason.kind(), io::ErrorKind::InvalidData | io::ErrorKind::FileTooLarge)
 }
 
 impl Contents {
-    /// Reads a file; `None` when there is none of that name. The stamp is from before the text, so that a
-    /// change in between is noticed by the next look.
+    /// Reads a file. Returns `None` if it does not exist. The stamp is taken before the content, so
+    /// that the next comparison detects a change in between.
     pub(super) fn read(root: &Path, name: &Path) -> Option<(u64, io::Result<Self>)> {
         let path = root.join(name);
         let language = watch::language(&path)?;
@@ -45,7 +46,7 @@ impl Contents {
 
 fn read_text(path: &Path) -> io::Result<String> {
     let mut text = String::new();
-    // Some files are larger than their metadata says, and some are endless.
+    // Some files are larger than their metadata states, and some are endless.
     File::open(path)?.take(MAX_FILE + 1).read_to_string(&mut text)?;
     if text.len() as u64 > MAX_FILE {
         let reason = format!("it has more than {} MiB; cut it into several", MAX_FILE >> 20);

@@ -1,9 +1,9 @@
-//! Looking through a folder: which files there are, and which folders.
+//! The traversal of a folder: its files and subfolders.
 //!
-//! Every real folder is looked at once, whatever links lead to it: two links to the folder that contains them would otherwise
-//! make 2^32 folders of it. Links come last, so that a folder is known by its own name where it has one, and each by
-//! itself, so that one that leads into a large tree elsewhere costs little and takes nothing from the others. What is
-//! left out is a problem that names it.
+//! Every real folder is visited once, whatever links lead to it: otherwise two links to their own
+//! parent would create 2^32 folders. Links are followed last, so that a folder is known by its real
+//! name if it has one. Each link has a limit of its own, so that one into a large tree elsewhere
+//! costs little and does not affect the others. Every omission is a problem that names the path.
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::ffi::OsString;
@@ -20,45 +20,47 @@ use super::folder::Folder;
 use super::stamp::{UNSETTLED, changed_within, stamp};
 use super::watch::{self, Watch};
 
-/// A file that has changed so lately may not be whole yet: a look that no notification has asked for leaves it.
+/// A file changed within this time may be incomplete. Comparisons without a notification leave it
+/// for later.
 const BEING_WRITTEN: Duration = Duration::from_secs(1);
-/// Folders within folders.
+/// Maximum nesting of folders.
 const MAX_DEPTH: usize = 32;
-/// Files and folders in all.
+/// Maximum number of files and folders in total.
 const MAX_ENTRIES: usize = 200_000;
-/// Files and folders behind one link. What is meant to be served has far fewer; the root of a machine has more.
+/// Maximum number of files and folders behind one link. Manifests have far fewer, the root file
+/// system has more.
 const MAX_BEHIND_LINK: usize = 10_000;
 
-/// What a look through the folder found.
+/// The result of a traversal.
 #[derive(Default)]
 pub(super) struct Look {
     pub(super) files: BTreeSet<Arc<Path>>,
-    /// Those that are not as they were when they were read.
+    /// Files that have changed since they were read.
     pub(super) stale: Vec<Arc<Path>>,
     pub(super) folders: BTreeSet<PathBuf>,
     pub(super) root_failed: Option<io::Error>,
     pub(super) failed: Vec<(PathBuf, io::Error)>,
-    /// What was not looked at, with why.
+    /// Paths that were left out, with the reason.
     pub(super) left_out: Vec<(PathBuf, LeftOut)>,
-    /// Whether the bound on all entries ended it: what was not found may be there all the same.
+    /// Whether the traversal ended early, so that files not found may exist.
     pub(super) incomplete: bool,
 }
 
-/// Why a folder was not looked at.
+/// Why a folder was left out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum LeftOut {
-    /// It is this folder, which has been looked at.
+    /// It is the same folder as this one.
     Again(PathBuf),
-    /// There is too much behind the link.
+    /// There are too many entries behind the link.
     Large,
-    /// It is too deep.
+    /// It is nested too deeply.
     Deep,
-    /// There is too much in all; it begins with this one.
+    /// There are too many entries in total, starting with this folder.
     Full,
 }
 
 impl LeftOut {
-    /// What is wrong, and how to fix it.
+    /// Returns what is wrong and how to fix it.
     pub(super) fn explain(&self) -> (String, &'static str) {
         match self {
             Self::Again(first) if first.as_os_str().is_empty() => (
@@ -93,15 +95,15 @@ impl LeftOut {
     }
 }
 
-/// A look under way.
+/// A traversal in progress.
 pub(super) struct Walk<'a> {
     root: &'a Path,
     folder: &'a Folder,
     watch: Option<&'a mut Watch>,
     stop: &'a AtomicBool,
-    /// Whether files that were changed just now are left for a later look: somebody may be in the middle of writing them.
+    /// Whether to leave recently changed files for later, because they may still be being written.
     settled: bool,
-    /// By device and inode.
+    /// Visited folders, by device and inode.
     seen: HashMap<(u64, u64), PathBuf>,
     links: VecDeque<(PathBuf, usize)>,
     entries: usize,
@@ -120,7 +122,7 @@ impl<'a> Walk<'a> {
         Self { root, folder, watch, stop, settled, seen, links, entries: 0, look: Look::default() }
     }
 
-    /// Looks at everything, or at less where a limit is reached.
+    /// Visits everything up to the limits.
     pub(super) fn run(mut self) -> Look {
         self.folder(Path::new(""), 0);
         while let Some((name, depth)) = self.links.pop_front() {
@@ -172,10 +174,10 @@ impl<'a> Walk<'a> {
             let path = self.root.join(&name);
             let metadata = match fs::metadata(&path) {
                 Ok(metadata) => metadata,
-                // A link that leads nowhere is as good as absent.
+                // A dangling link counts as absent.
                 Err(reason) if super::text::is_absence(&reason) => continue,
                 Err(_) if watch::language(&path).is_some() => {
-                    // Reading says why.
+                    // Reading the file reports the error.
                     let name: Arc<Path> = name.into();
                     self.look.stale.push(name.clone());
                     self.look.files.insert(name);
@@ -205,7 +207,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// A link to a folder.
+    /// Follows a link to a folder.
     fn link(&mut self, name: &Path, depth: usize) {
         if self.is_over(name) {
             return;
@@ -216,8 +218,9 @@ impl<'a> Walk<'a> {
         self.folder(name, depth);
     }
 
-    /// Whether there is too much behind a link, by a look that watches and reads nothing. It passes over what has been
-    /// looked at already, and follows no further links: they are links of their own. What it sees counts, too.
+    /// Returns whether there are too many entries behind a link. Counts without watching or
+    /// reading, skips visited folders, and follows no further links, which are checked separately.
+    /// The counted entries add to the total.
     fn is_large(&mut self, path: &Path) -> bool {
         let mut seen = BTreeSet::new();
         let mut left = MAX_BEHIND_LINK;
@@ -244,7 +247,7 @@ impl<'a> Walk<'a> {
         false
     }
 
-    /// The names in a folder, in order, so that what is left out does not depend on the file system's mood.
+    /// Returns the names in a folder in order, so that omissions do not depend on the file system.
     fn names(&mut self, path: &Path) -> io::Result<Vec<OsString>> {
         let mut names = Vec::new();
         for entry in fs::read_dir(path)? {
@@ -258,7 +261,7 @@ impl<'a> Walk<'a> {
         Ok(names)
     }
 
-    /// Whether to look no further.
+    /// Returns whether the traversal must end.
     fn is_over(&mut self, name: &Path) -> bool {
         if self.entries > MAX_ENTRIES && !self.look.incomplete {
             self.look.incomplete = true;

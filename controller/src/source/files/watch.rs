@@ -1,11 +1,11 @@
 //! Notifications of changes in a folder.
 //!
-//! Every folder is watched on its own and before it is read, so that nothing can happen in between unseen,
-//! and a symbolic link whose target changes is noticed by the identity of the target.
+//! Every folder is watched separately and before it is read, so that no change in between is
+//! missed. A changed target of a symbolic link is detected by the identity of the target.
 //!
-//! The kernel watches folders, and the library paths: a folder that is renamed or made anew may have lost its watch although
-//! its path and identity are those of before. So after each such change, and when notifications may be missing, everything is
-//! watched anew.
+//! The kernel watches folders but the library paths: a renamed or recreated folder may have lost
+//! its watch although its path and identity are unchanged. After such changes, and when
+//! notifications may be missing, all watches are recreated.
 
 use std::collections::HashMap;
 use std::ffi::OsStr;
@@ -21,49 +21,49 @@ use notify::{RecommendedWatcher, RecursiveMode, Watcher};
 use super::manifest::Language;
 use crate::store::References;
 
-/// What wakes the source up.
+/// A message to the source's thread.
 #[derive(Debug)]
 pub(super) enum Wake {
-    /// Something may be different.
+    /// Files may have changed.
     Changed(FileChange, Instant),
-    /// Something else is referred to.
+    /// The references have changed.
     Referred(References),
-    /// The source is to end.
+    /// The source must end.
     Stop,
 }
 
-/// What may be different.
+/// What may have changed.
 #[derive(Debug)]
 pub(super) enum FileChange {
     /// This file.
     File(PathBuf),
-    /// This is gone or was: a file, or a folder.
+    /// This file or folder was removed or moved.
     Gone(PathBuf),
     /// Anything.
     Anything,
-    /// Anything, and it may happen again unseen: notifications are missing.
+    /// Anything, and further changes may go unnoticed: notifications are missing.
     Missed,
 }
 
-/// Watches on folders.
+/// The watches on folders.
 pub(super) struct Watch {
     wakes: Sender<Wake>,
     watcher: Option<RecommendedWatcher>,
     folders: HashMap<PathBuf, Identity>,
-    /// Why not every folder could be watched.
+    /// Why some folder could not be watched.
     pub(super) failure: Option<String>,
 }
 
-/// What a path leads to.
+/// Device and inode of a path's target.
 type Identity = (u64, u64);
 
 impl Watch {
-    /// Wakes go to `wakes`.
+    /// Creates watches that send to `wakes`.
     pub(super) fn new(wakes: Sender<Wake>) -> Self {
         Self { wakes, watcher: None, folders: HashMap::new(), failure: None }
     }
 
-    /// Begins a look at all folders anew.
+    /// Prepares for a traversal of all folders.
     pub(super) fn begin(&mut self) {
         self.failure = None;
         if self.watcher.is_some() {
@@ -74,7 +74,7 @@ impl Watch {
             let now = Instant::now();
             let changes = event.map_or_else(|_| vec![FileChange::Missed], changes);
             for change in changes {
-                // Sending fails when the source has ended.
+                // Fails only if the source has ended.
                 let _ = wakes.send(Wake::Changed(change, now));
             }
         };
@@ -84,19 +84,19 @@ impl Watch {
         }
     }
 
-    /// What is watched may not be what it should be: the next look begins from nothing.
+    /// Drops all watches, so that the next traversal recreates them.
     pub(super) fn renew(&mut self) {
         self.watcher = None;
         self.folders.clear();
     }
 
-    /// Sees to it that this folder is watched.
+    /// Ensures that this folder is watched.
     pub(super) fn folder(&mut self, path: &Path, metadata: &fs::Metadata) {
         let Some(watcher) = &mut self.watcher else { return };
         let identity = (metadata.dev(), metadata.ino());
         match self.folders.get(path) {
             Some(known) if *known == identity => return,
-            // It leads elsewhere now. There may be no watch left on what it led to.
+            // The path leads elsewhere now. The watch on its old target may already be gone.
             Some(_) => drop(watcher.unwatch(path)),
             None => {}
         }
@@ -109,18 +109,18 @@ impl Watch {
         }
     }
 
-    /// Whether this folder is watched.
+    /// Returns whether this folder is watched.
     pub(super) fn knows(&self, path: &Path) -> bool {
         self.folders.contains_key(path)
     }
 
-    /// Ends watches on folders that are gone.
+    /// Removes the watches on folders for which `is_there` is false.
     pub(super) fn keep(&mut self, mut is_there: impl FnMut(&Path) -> bool) {
         let Some(watcher) = &mut self.watcher else { return };
         self.folders.retain(|path, _| {
             let keep = is_there(path);
             if !keep {
-                // It has gone with the folder, or goes now.
+                // The watch may already be gone with the folder.
                 let _ = watcher.unwatch(path);
             }
             keep
@@ -128,7 +128,7 @@ impl Watch {
     }
 }
 
-/// The language of a manifest by its name; `None` for everything that is none.
+/// Returns the format of a manifest by its name, or `None` for other files.
 pub(super) fn language(path: &Path) -> Option<Language> {
     let name = path.file_name()?.to_string_lossy();
     if name.starts_with('.') || name.ends_with('~') {
@@ -141,9 +141,10 @@ pub(super) fn language(path: &Path) -> Option<Language> {
     }
 }
 
-/// What an event means. A file counts when it is closed after writing, not while it is written; one that
-/// appears whole (a link, a rename) counts at once. That a file leaves does not count for what may be there now under its
-/// name, which somebody may be writing: that has an event of its own.
+/// Returns the changes that an event means. A file counts when it is closed after writing, not
+/// while it is written; a file that appears complete (a link or rename) counts at once. Removal of
+/// a name says nothing about a new file of that name, which may still be being written and has an
+/// event of its own.
 pub(super) fn changes(event: notify::Event) -> Vec<FileChange> {
     if event.need_rescan() {
         return vec![FileChange::Missed];
@@ -152,7 +153,7 @@ pub(super) fn changes(event: notify::Event) -> Vec<FileChange> {
     let relevant = match event.kind {
         EventKind::Access(AccessKind::Close(AccessMode::Write)) => true,
         EventKind::Create(CreateKind::Folder) => return vec![FileChange::Anything],
-        // Each of the two names has had an event already.
+        // Both names already had events of their own.
         EventKind::Modify(ModifyKind::Name(RenameMode::Both)) => false,
         EventKind::Create(_) | EventKind::Remove(_) | EventKind::Modify(ModifyKind::Name(_)) => true,
         _ => false,

@@ -1,93 +1,93 @@
-//! How to reach a Kubernetes API: which file, address or ServiceAccount the flags come to.
+//! Access to a Kubernetes API: the kubeconfig, address or ServiceAccount that the flags select.
 
 use std::path::{Path, PathBuf};
 
 use kube::Config;
 use kube::config::{InClusterError, KubeConfigOptions, Kubeconfig, KubeconfigError};
 
-/// Where Kubernetes puts the token of a Pod's ServiceAccount.
+/// Path of the token of a Pod's ServiceAccount.
 const TOKEN: &str = "/var/run/secrets/kubernetes.io/serviceaccount/token";
-/// Set in every Pod.
+/// Environment variable that is set in every Pod.
 const HOST: &str = "KUBERNETES_SERVICE_HOST";
 
-/// Where the API is and who we are to it.
+/// The API server and the credentials.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Access {
     /// `--kubeconfig`, with its current context.
     Kubeconfig {
         /// The file.
         file: PathBuf,
-        /// `--apiserver-host`, in place of the file's.
+        /// `--apiserver-host`, which overrides the file's address.
         server: Option<String>,
     },
-    /// `--apiserver-host` alone: without credentials.
+    /// `--apiserver-host` alone, without credentials.
     Server {
         /// Its URL.
         url: String,
-        /// `--certificate-authority`; the system's when there is none.
+        /// `--certificate-authority`; the system's certificates if absent.
         authority: Option<PathBuf>,
     },
-    /// The ServiceAccount of the Pod we run in.
+    /// The ServiceAccount of this Pod.
     InCluster,
 }
 
-/// Why there is no API to talk to.
+/// Why the API cannot be accessed.
 #[derive(Debug, thiserror::Error)]
 pub enum AccessError {
-    /// Nothing names one.
+    /// No flag selects a cluster.
     #[error(
         "there is nothing to serve: name a folder of manifests with --manifests DIR or a cluster with \
          --kubeconfig FILE, or run in a Pod with a ServiceAccount ({0})"
     )]
     Nothing(String),
-    /// The kubeconfig is not usable.
+    /// The kubeconfig is invalid.
     #[error("cannot use the kubeconfig {}: {reason}; --kubeconfig names a file as kubectl uses it", .file.display())]
     Kubeconfig {
         /// The file.
         file: PathBuf,
-        /// Why.
+        /// The error.
         reason: Box<KubeconfigError>,
     },
-    /// `--apiserver-host` is no URL.
+    /// `--apiserver-host` is not a URL.
     #[error("--apiserver-host {url:?} is no URL ({reason}); write it like https://10.0.0.1:6443")]
     Url {
-        /// As given.
+        /// The value.
         url: String,
-        /// Why.
+        /// The error.
         reason: String,
     },
-    /// `--certificate-authority` is not usable.
+    /// `--certificate-authority` is invalid.
     #[error("cannot use --certificate-authority {}: {reason}; it names certificates in PEM", .file.display())]
     Authority {
         /// The file.
         file: PathBuf,
-        /// Why.
+        /// The error.
         reason: String,
     },
-    /// The ServiceAccount is not usable.
+    /// The ServiceAccount cannot be used.
     #[error("cannot use the Pod's ServiceAccount: {0}; set automountServiceAccountToken to true")]
     ServiceAccount(#[from] InClusterError),
-    /// A client cannot be made of it.
+    /// No client can be created from the configuration.
     #[error(
         "cannot make a client for the Kubernetes API: {0}; check the credentials and certificates it names"
     )]
     Client(#[source] Box<kube::Error>),
-    /// The kubeconfig asks for a proxy.
+    /// The kubeconfig requires a proxy.
     #[error(
         "the kubeconfig names proxy-url {0}, and proxies in front of the Kubernetes API are not supported; name the \
          API server itself"
     )]
     Proxy(String),
-    /// There is no thread to be had.
+    /// No thread can be started.
     #[error("cannot start a thread: {0}")]
     Thread(#[from] std::io::Error),
 }
 
 impl Access {
-    /// What the flags come to; in a Pod, none of them is needed.
+    /// Selects the access from the flags. In a Pod none is needed.
     ///
     /// # Errors
-    /// When nothing names a cluster; the message says what is missing.
+    /// No cluster is selected; the message states what is missing.
     pub fn choose(
         kubeconfig: Option<&Path>,
         server: Option<&str>,
@@ -110,7 +110,7 @@ impl Access {
         Ok(Self::InCluster)
     }
 
-    /// Reads what it names.
+    /// Reads the configuration.
     pub(crate) async fn config(&self) -> Result<Config, AccessError> {
         let config = match self {
             Self::Kubeconfig { file, server } => {

@@ -1,5 +1,6 @@
-//! The client of all watches, and that of the controller's duties. Put together by hand where the library's defaults do not fit a gateway: they
-//! retry on their own for minutes, notice a dead peer late and wait for an answer for ever.
+//! The clients for watches and for the controller's duties. Built by hand, because the library's
+//! defaults do not suit a gateway: they retry by themselves for minutes, detect dead peers late,
+//! and wait for responses without a limit.
 
 use std::time::Duration;
 
@@ -17,30 +18,31 @@ use super::pacer::PacerLayer;
 use super::postponed;
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-/// Between two parts of an answer. Longer than any watch lives, which may have no event in all that
-/// time.
+/// Maximum time between two parts of a response. Longer than the lifetime of a watch, which may
+/// have no event at all.
 const SILENCE: Duration = Duration::from_secs(420);
-/// A machine that has died is noticed after as long as this, by the kernel.
+/// Time after which the kernel detects a dead peer.
 const DEAD_PEER: Duration = Duration::from_secs(30);
 const KEEPALIVE: Duration = Duration::from_secs(15);
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(5);
-/// Bytes of an answer that are read at a time. Left alone, each watch keeps as many as its longest list has ever filled,
-/// which is hundreds of KiB.
+/// Maximum bytes of a response that are read at a time. Without the limit each watch would keep a
+/// buffer as large as its longest list, hundreds of KiB.
 const READ: usize = 32 * 1024;
 
-/// A client for what the controller's duties ask and write, one request at a time; to be called within a runtime. Each of
-/// them decides by itself when to ask again, and none tells whether the API is away.
+/// Creates the client for the controller's duties. Must be called within a runtime. The duties
+/// retry by themselves, and their requests do not count for the API health.
 pub(crate) fn of_duties(config: &Config) -> Result<Client, AccessError> {
     client(config, None)
 }
 
-/// A client of watches; to be called within a runtime.
+/// Creates the client for watches. Must be called within a runtime.
 pub(super) fn of_watches(config: &Config, api_health: &ApiHealth) -> Result<Client, AccessError> {
     client(config, Some(api_health))
 }
 
 fn client(config: &Config, api_health: Option<&ApiHealth>) -> Result<Client, AccessError> {
-    // Without one, rustls would have to choose between those that are linked. Another may have been first.
+    // Without a default, rustls cannot choose between the linked providers. Fails if another caller
+    // was first.
     let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
     let refused = |error| AccessError::Client(Box::new(error));
     let mut connector = HttpConnector::new();

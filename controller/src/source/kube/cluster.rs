@@ -1,6 +1,6 @@
-//! Which cluster it is, as far as that can be known without a right of its own and while the API does not answer: where
-//! its API is, and which authority signs for it. Inside of clusters the address is the same nearly everywhere; the
-//! authority is made anew for each of them.
+//! The identity of a cluster, determined without access rights and without a response of the API:
+//! the address of the API server and its certificate authority. Inside of clusters the address is
+//! usually the same; each cluster has an authority of its own.
 
 use std::fmt;
 
@@ -11,14 +11,15 @@ use serde::{Deserialize, Serialize};
 /// A cluster.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cluster {
-    /// URL of its API server.
+    /// URL of the API server.
     pub server: String,
-    /// SHA-256 of the certificates that sign for it, in hexadecimal digits; `None` where the system's do.
+    /// SHA-256 of the authority's certificates in hexadecimal; `None` for the system's
+    /// certificates.
     pub authority: Option<String>,
 }
 
 impl Cluster {
-    /// The cluster that a client with this configuration talks to.
+    /// Returns the cluster that this configuration refers to.
     pub(super) fn of(config: &Config) -> Self {
         let authority = config.root_cert.as_ref().map(|certificates| sha256(&certificates.concat()));
         Self { server: config.cluster_url.to_string(), authority }
@@ -34,7 +35,7 @@ impl fmt::Display for Cluster {
 }
 
 fn sha256(bytes: &[u8]) -> String {
-    // A cipher suite of TLS 1.3 brings its hash along.
+    // A cipher suite of TLS 1.3 includes its hash function.
     let hash = TLS13_AES_128_GCM_SHA256.tls13().map(|suite| suite.common.hash_provider.hash(bytes));
     let hash = hash.expect("it is a suite of TLS 1.3");
     hash.as_ref().iter().map(|byte| format!("{byte:02x}")).collect()

@@ -1,4 +1,4 @@
-//! What can go wrong with one watch, with the problem for an operator. That the API is away is not among it: see
+//! Failures of a single watch, with their problems. An unreachable API is handled in
 //! [`api_health`](super::api_health).
 
 use sluice_config::{Code, NamespacedName, ObjectRef, Problem};
@@ -7,25 +7,25 @@ use super::plan::Scope;
 use crate::problem::{error, warning};
 use crate::store::{Kind, ObjectKey};
 
-/// The most characters of a message of the API server that are repeated.
+/// Maximum number of characters of an API server's message that are repeated.
 const LONGEST_MESSAGE: usize = 300;
 
 /// Why a watch does not work.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum WatchFailure {
-    /// The API server does not know streaming lists.
+    /// The API server does not support streaming lists.
     NoStreaming,
-    /// The right is missing.
+    /// The access right is missing.
     Forbidden(String),
-    /// The credentials are not accepted.
+    /// The credentials were rejected.
     Unauthorized,
-    /// It does not have such objects.
+    /// The API server does not have the kind.
     NoKind,
-    /// Another refusal.
+    /// The request was refused for another reason.
     Refused(String),
-    /// The connection, or the server, failed. The API health record has the problem.
+    /// The connection or the server failed. The API health record reports it.
     Away,
-    /// Nothing is wrong: the version is too old (410), and a relist follows.
+    /// Not a fault: the version is too old (410), and a relist follows.
     Expired,
     /// Versions are lower than before: the cluster's store was restored, and a relist follows.
     Rewound,
@@ -34,16 +34,16 @@ pub(super) enum WatchFailure {
 /// What a failure concerns.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Of<'a> {
-    /// A watch; whether it has had a whole list before.
+    /// A watch.
     Watch {
-        /// It has.
+        /// Whether it has already completed a list.
         listed: bool,
     },
-    /// An object that is asked for by name.
+    /// An object that is requested by name.
     Object(&'a ObjectKey),
 }
 
-/// What becomes of a reference.
+/// The effect on references.
 const MISSING: &str = "what refers to one is served as if it were missing";
 
 impl WatchFailure {
@@ -74,7 +74,7 @@ impl WatchFailure {
         }
     }
 
-    /// As a problem, if it is one.
+    /// Returns the problem of the failure, if it is one.
     pub(super) fn problem(&self, scope: &Scope, of: Of<'_>) -> Option<Problem> {
         let (object, field, effect) = match of {
             Of::Watch { listed } => {
@@ -145,7 +145,8 @@ impl WatchFailure {
     }
 }
 
-/// An object that cannot be read. The reason is left out: the object may be a Secret.
+/// Returns the problem of an unreadable object. Omits the reason, because the object may be a
+/// Secret.
 pub(super) fn unreadable(kind: Kind, name: &NamespacedName) -> Problem {
     error(
         Code::ObjectUnreadable,
@@ -156,7 +157,7 @@ pub(super) fn unreadable(kind: Kind, name: &NamespacedName) -> Problem {
     )
 }
 
-/// The same of an object whose name cannot be read either.
+/// Returns the problem of an object whose name is unreadable too.
 pub(super) fn nameless(scope: &Scope) -> Problem {
     error(
         Code::ObjectUnreadable,

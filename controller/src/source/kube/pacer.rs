@@ -1,9 +1,9 @@
-//! Every request to the API passes here: it waits where earlier ones like it failed, has a time limit for
-//! the head of its answer, and its outcome goes into the API health record.
+//! Pacing of all requests to the API: a request waits after failures of similar ones, has a time
+//! limit for the head of its response, and its result is recorded in the API health.
 //!
-//! A watch that was closed is renewed at once, so that a server (or a proxy in front of one) that closes each at once
-//! would make it spin. It cannot pass here: a watch that follows closely
-//! upon the last one of its kind makes the next one wait like a failure, whatever else is answered in between.
+//! A closed watch is renewed at once, so a server or proxy that closes each watch immediately would
+//! cause a busy loop. The pacer prevents that: a watch that closely follows the previous one of its
+//! kind delays the next one like a failure, whatever other requests return.
 
 use std::collections::HashMap;
 use std::pin::Pin;
@@ -19,57 +19,57 @@ use super::api_health::ApiHealth;
 use super::postponed::retry_after;
 use crate::backoff::Backoff;
 
-/// For the head of an answer.
+/// Time limit for the head of a response.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
-/// A watch that lives shorter than this was closed at once.
+/// A watch that ended earlier than this counts as closed at once.
 const SHORT_WATCH: Duration = Duration::from_secs(2);
 
-/// After failures to connect. Capped low: a server that is not there has no load from attempts, and
-/// an outage must not be followed by half a minute of old configuration.
+/// Wait after failures to connect. The maximum is low: attempts do not burden a server that is
+/// down, and the configuration must not stay outdated for half a minute after an outage.
 const UNREACHABLE: Backoff = Backoff::new(Duration::from_millis(50), Duration::from_secs(2));
-/// After refusals and after no answer at all: the server is there, and may be overloaded. The cap
-/// is that of client-go.
+/// Wait after refusals and timeouts: the server is up and may be overloaded. The maximum is that of
+/// client-go.
 pub(super) const REFUSED: Backoff = Backoff::new(Duration::from_millis(50), Duration::from_secs(30));
 
-/// Why a request that was put off has no answer, with what to do.
+/// Reason and remedy for a request that was rate-limited.
 const THROTTLED: &str = "it answers 429, too many requests: it limits how much we may ask; look at its load, and at the \
                          FlowSchemas and priority levels for our ServiceAccount";
 
-/// Puts the pacer in front of a client.
+/// A layer that adds the pacer to a client.
 #[derive(Clone)]
 pub(super) struct PacerLayer {
     api_health: ApiHealth,
     paces: Arc<Mutex<Paces>>,
 }
 
-/// By path and selectors.
+/// Keyed by path and selectors.
 type Paces = HashMap<String, Pace>;
 
-/// How requests of one kind have fared.
+/// The history of requests of one kind.
 #[derive(Debug, Default)]
 struct Pace {
-    /// Failures of one sort in a row.
+    /// Consecutive failures of the same category.
     failures: u32,
     sort: Failure,
-    /// No request before this.
+    /// No request before this time.
     not_before: Option<Instant>,
-    /// Watches in a row that were closed at once.
+    /// Consecutive watches that were closed at once.
     short: u32,
-    /// When the last watch was answered.
+    /// When the last watch got its response.
     watch: Option<Instant>,
 }
 
-/// What sort of failure it was.
+/// The category of a failure.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Failure {
-    /// There was no connection.
+    /// The connection failed.
     #[default]
     Unreachable,
-    /// The server refused, or did not answer in time.
+    /// The server refused, or did not respond in time.
     Refused,
 }
 
-/// A client behind the pacer.
+/// A client with the pacer.
 #[derive(Clone)]
 pub(super) struct Pacer<S> {
     layer: PacerLayer,
@@ -82,7 +82,7 @@ impl PacerLayer {
     }
 
     fn with_pace<T>(&self, key: &str, change: impl FnOnce(&mut Pace) -> T) -> T {
-        // Counts stay whole whatever panics elsewhere.
+        // The counts are consistent at all times, so a panic elsewhere does no harm.
         let mut paces = self.paces.lock().unwrap_or_else(PoisonError::into_inner);
         match paces.get_mut(key) {
             Some(pace) => change(pace),
@@ -92,7 +92,7 @@ impl PacerLayer {
 }
 
 impl Pace {
-    /// How long a request has to wait that wants to go now.
+    /// Returns how long a request must wait from now.
     fn wait(&mut self, is_watch: bool, now: Instant) -> Duration {
         if let Some(began) = self.watch.take_if(|_| is_watch) {
             let is_short = now.duration_since(began) < SHORT_WATCH;
@@ -106,7 +106,7 @@ impl Pace {
     fn answered(&mut self, is_watch: bool, now: Instant) {
         (self.failures, self.not_before) = (0, None);
         if is_watch {
-            // Whether it goes well is seen when it ends.
+            // The success of a watch is judged when it ends.
             self.watch = Some(now);
         }
     }
@@ -166,7 +166,8 @@ where
                 Ok(answer) => {
                     let status = answer.status();
                     if status == StatusCode::TOO_MANY_REQUESTS {
-                        // A limit is no outage, but the operator must see why there is no answer.
+                        // Rate limiting is not an outage, but operators must see why there is no
+                        // response.
                         pacer.api_health.failed(&path, begun, THROTTLED);
                     } else if status.is_server_error() {
                         pacer.api_health.failed(&path, begun, &format!("it answers {status}"));
@@ -195,7 +196,7 @@ where
     }
 }
 
-/// What a request has in common with the next one of its watch, and whether it is a watch.
+/// Returns the key that a request shares with later ones of its watch, and whether it is a watch.
 fn kind(uri: &Uri) -> (String, bool) {
     let mut key = uri.path().to_owned();
     let mut is_watch = false;
@@ -209,7 +210,7 @@ fn kind(uri: &Uri) -> (String, bool) {
     (key, is_watch)
 }
 
-/// The innermost cause, which is the one that helps.
+/// Returns the innermost cause, which is the most informative.
 fn innermost(error: &(dyn std::error::Error + 'static)) -> String {
     let mut cause = error;
     while let Some(source) = cause.source() {

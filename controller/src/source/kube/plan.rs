@@ -1,5 +1,5 @@
-//! Which watches there are to be, from the flags: one for each kind, restricted to a namespace where the flags
-//! say so, in calls that a Role of that namespace allows. What a flag names by name is watched by name.
+//! The watches that the flags require: one per kind, limited to a namespace if configured, such
+//! that a Role in that namespace permits the requests. Objects named by flags are watched by name.
 
 use std::fmt;
 use std::sync::Arc;
@@ -9,29 +9,30 @@ use sluice_config::NamespacedName;
 use crate::options::Options;
 use crate::store::{Kind, Need};
 
-/// Secrets that never hold anything for a gateway, and that are most of the bytes in a cluster with Helm.
+/// Excludes types of Secrets that a gateway never needs but that account for most bytes in a
+/// cluster with Helm.
 const NO_BULK: &str = "type!=helm.sh/release.v1,type!=kubernetes.io/service-account-token";
 
 /// One watch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Scope {
-    /// Of these objects.
+    /// The kind of object.
     pub(super) kind: Kind,
-    /// In this namespace; `None` is everywhere.
+    /// The namespace; `None` for all.
     pub(super) namespace: Option<Arc<str>>,
     /// A field selector.
     pub(super) fields: Option<String>,
     /// A label selector.
     pub(super) labels: Option<String>,
-    /// Only this object of the namespace.
+    /// The name, if the watch is limited to one object.
     pub(super) only: Option<Arc<str>>,
-    /// Only objects that something refers to.
+    /// Whether only referenced objects are kept.
     pub(super) referred: bool,
-    /// Whether the program can do without the kind.
+    /// Whether the program requires the kind.
     pub(super) need: Need,
 }
 
-/// All watches for these flags.
+/// Returns all watches for these flags.
 pub(super) fn plan(options: &Options) -> Vec<Scope> {
     let namespace: Option<Arc<str>> = options.watch_namespace.as_deref().map(Arc::from);
     let secrets = Scope { fields: Some(NO_BULK.to_owned()), ..Scope::referred(Kind::Secret, &namespace) };
@@ -93,24 +94,24 @@ impl Scope {
         }
     }
 
-    /// Whether an object of this name would come with this watch.
+    /// Returns whether the watch would deliver an object of this name.
     pub(super) fn covers(&self, name: &NamespacedName) -> bool {
         self.namespace.as_ref().is_none_or(|namespace| *namespace == name.namespace)
             && self.only.as_ref().is_none_or(|only| *only == name.name)
     }
 
-    /// Whether the program can do without the right to it: routes that need one of its objects are closed, or know their
-    /// class in another way, or use endpoints of all zones.
+    /// Returns whether the program can work without the right: routes that need such an object are
+    /// closed, or class membership is decided otherwise, or endpoints of all zones are used.
     pub(super) fn may_be_withheld(&self) -> bool {
         matches!(self.kind, Kind::IngressClass | Kind::Node) || self.is_lazy()
     }
 
-    /// Whether it begins when something refers to one of its objects first: many clusters never need it.
+    /// Returns whether the watch starts only at the first reference: many clusters never need it.
     pub(super) fn is_lazy(&self) -> bool {
         self.kind == Kind::ConfigMap && self.referred
     }
 
-    /// The field selector that leaves one object of the watch.
+    /// Returns the field selector for a single object of the watch.
     pub(super) fn fields_of_one(&self, name: &str) -> String {
         let rest = self.fields.as_deref().filter(|_| self.only.is_none());
         let rest = rest.map(|fields| format!(",{fields}")).unwrap_or_default();

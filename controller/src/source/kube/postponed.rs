@@ -16,11 +16,11 @@ const LONGEST: Duration = Duration::from_secs(120);
 pub(crate) struct Postponed {
     /// Status of the response.
     pub(crate) status: StatusCode,
-    /// Until the next attempt.
+    /// Time until the next attempt.
     pub(crate) after: Duration,
 }
 
-/// Turns a response that asks for another attempt later into an error.
+/// Converts a response that requests a later attempt into an error.
 ///
 /// # Errors
 /// [`Postponed`].
@@ -31,8 +31,8 @@ pub(crate) fn refuse<B>(response: Response<B>) -> Result<Response<B>, BoxError> 
     }
 }
 
-/// How long the response asks to wait: seconds or a date (RFC 9110, section 10.2.3). Only where it
-/// is a failure that may pass.
+/// Returns the requested wait, given in seconds or as a date (RFC 9110 §10.2.3). `None` unless the
+/// failure is temporary.
 pub(super) fn retry_after(status: StatusCode, headers: &HeaderMap) -> Option<Duration> {
     if status != StatusCode::TOO_MANY_REQUESTS && !status.is_server_error() {
         return None;

@@ -1,8 +1,9 @@
-//! Where all watches come together: their events become batches of events, without delay and without loss.
+//! Combines the events of all watches into batches, without delay or loss.
 //!
-//! The order of the start: everything is listed but Secrets and ConfigMaps that objects refer to; the translation then
-//! says which those are; they are listed, and with them the state is complete. There is no order between kinds later:
-//! an Ingress whose Service or Secret has not come yet has a recorded miss, and the object sets it right.
+//! The order of the start: first everything except referenced Secrets and ConfigMaps is listed;
+//! then the translation reports the references; these are listed, and the state is complete. Later
+//! there is no order between kinds: if an Ingress arrives before its Service or Secret, the miss is
+//! recorded, and the object's arrival updates it.
 
 use std::collections::{BTreeMap, HashMap};
 use std::time::{Duration, Instant};
@@ -24,25 +25,25 @@ use crate::store::{
     Batch, ClassAccess, Event, Kind, Need, Needs, ObjectKey, Progress, Reference, References,
 };
 
-/// Events of watches that become one batch at most.
+/// Maximum number of events in one batch.
 pub(super) const MANY: usize = 512;
-/// So many refusals in a row, of a right that there never was, are no passing thing. With the pauses between them they
-/// take about a minute.
+/// Number of consecutive refusals, of a right that never existed, after which they are considered
+/// permanent. With the waits between them this takes about one minute.
 const REFUSALS: u32 = 10;
 
 /// The reader of all watches.
 pub(super) struct Reader {
     watches: Vec<Watch>,
     referenced: ReferencedObjects,
-    /// The same for those who decode.
+    /// The needed fields, shared with the decoders.
     needs: Needs,
-    /// Questions under way.
+    /// Requests by name in progress.
     fetches: HashMap<Number, AbortHandle>,
     api_health: watch::Receiver<ApiHealthState>,
     progress: Progress,
-    /// Whether there is a problem that the API cannot be reached.
+    /// Whether an unreachable API was reported.
     unreachable: bool,
-    /// Whether the translation has given its references to Secrets and ConfigMaps.
+    /// Whether the translation has reported its references.
     told: bool,
     events: Vec<Event>,
     problems_changed: bool,
@@ -52,14 +53,14 @@ pub(super) struct Reader {
 struct Watch {
     watcher: Watcher,
     known: Known,
-    /// What runs it, once it has been started.
+    /// The running task. `None` until the watch is started.
     task: Option<AbortHandle>,
     relist: Relist,
-    /// Whether a list has come to its end.
+    /// Whether a list was completed.
     listed: bool,
     /// Refusals before the first list.
     refusals: u32,
-    /// Whether the API did not have the kind when it was asked, which is normal for an optional kind.
+    /// Whether the API lacked the kind at the last request, which is normal for an optional kind.
     absent: bool,
     failure: Option<WatchFailure>,
 }
@@ -94,7 +95,7 @@ impl Reader {
         }
     }
 
-    /// Runs until the receiver of batches is gone, or `stop` is dropped.
+    /// Runs until the receiver of batches is dropped, or `stop` is.
     pub(super) async fn run(
         mut self,
         mut events: mpsc::Receiver<WatchEvent>,
@@ -109,7 +110,7 @@ impl Reader {
             let mut received_at = Instant::now();
             tokio::select! {
                 biased;
-                // Nothing is sent: the sender is dropped at shutdown.
+                // `stop` never carries a value: its sender is dropped at shutdown.
                 _ = stop.changed() => return,
                 Some(changes) = references.recv() => self.refer(changes),
                 _ = events.recv_many(&mut buffer, MANY) => {
@@ -117,7 +118,7 @@ impl Reader {
                     buffer.drain(..).for_each(|event| self.take(event));
                 }
                 () = until(self.relist_due()) => self.relist(Instant::now()),
-                // Its sender lives in every watch.
+                // Every watch holds a sender, so the channel stays open.
                 _ = api_health.changed() => self.problems_changed = true,
             }
             if let Some(batch) = self.batch(received_at)
@@ -175,7 +176,7 @@ impl Reader {
                         _ => {}
                     }
                 }
-                // That the API is away is a problem of its own, and what was wrong before may still be.
+                // An unreachable API is a separate problem, and an earlier failure may persist.
                 if failure.problem(&watch.watcher.scope, watch.of()).is_some() {
                     self.problems_changed |= watch.failure.as_ref() != Some(&failure);
                     watch.failure = Some(failure);
@@ -188,7 +189,7 @@ impl Reader {
                     self.problems_changed = true;
                     match item {
                         Some(item) => self.put(event.scope, item),
-                        // It may have been there when less of it was needed.
+                        // It may have been known from a time when other fields were needed.
                         None if self.watches[event.scope].known.forget(&key.name) => {
                             self.events.push(Event::Delete(key));
                         }
@@ -202,7 +203,7 @@ impl Reader {
         }
     }
 
-    /// Takes in what a watch or an answer says of an object.
+    /// Processes an object that a watch or a request by name returned.
     fn put(&mut self, scope: usize, item: Item) {
         let known = &mut self.watches[scope].known;
         self.problems_changed |= known.has_faults();
@@ -220,8 +221,8 @@ impl Reader {
         }
     }
 
-    /// A watch has an object that something may refer to. True when it is what somebody wants to know. One that was
-    /// decoded before other fields came to be needed is none; the question for it is under way.
+    /// Returns whether an object from a watch is referenced. One that was decoded before other
+    /// fields were needed does not count; a request by name is in progress for it.
     fn is_wanted(&mut self, scope: usize, item: &Item) -> bool {
         let Some(name) = item.name() else { return true };
         let key = ObjectKey { kind: self.watches[scope].watcher.scope.kind, name: name.clone() };
@@ -233,7 +234,8 @@ impl Reader {
         self.tell(&key)
     }
 
-    /// A watch says something about an object. True when somebody wants to know.
+    /// Records that a watch delivered an event of an object. Returns whether the object is
+    /// referenced.
     fn tell(&mut self, key: &ObjectKey) -> bool {
         let Some(question) = self.referenced.tell(key) else { return false };
         self.drop_question(question);
@@ -242,14 +244,14 @@ impl Reader {
 
     fn drop_question(&mut self, number: Option<Number>) {
         let Some(number) = number else { return };
-        // Its failure goes with it.
+        // The failure of the request becomes irrelevant too.
         self.problems_changed = true;
         if let Some(fetch) = self.fetches.remove(&number) {
             fetch.abort();
         }
     }
 
-    /// The translation refers to other objects than before, or needs other fields of them.
+    /// Updates the references of the translation and the fields that they need.
     fn refer(&mut self, changes: References) {
         for key in changes.released {
             self.needs.set(&key, None);
@@ -285,7 +287,7 @@ impl Reader {
         }
     }
 
-    /// When a watch is to begin anew with a list.
+    /// Returns when the next watch must start again with a list.
     fn relist_due(&self) -> Option<Instant> {
         self.watches.iter().filter_map(|watch| watch.relist.due()).min()
     }
@@ -302,19 +304,19 @@ impl Reader {
     }
 
     fn fetch(&mut self, key: ObjectKey, number: Number) {
-        // One in a namespace that is not watched is out of reach, and stays missing.
+        // An object in an unwatched namespace cannot be requested and stays missing.
         if let Some(watch) = self.watch_of(&key) {
             let fetch = tokio::spawn(watch.watcher.clone().fetch(key.name, number));
             self.fetches.insert(number, fetch.abort_handle());
         }
     }
 
-    /// The watch that an object comes with that something refers to.
+    /// Returns the watch that delivers a referenced object.
     fn watch_of(&self, key: &ObjectKey) -> Option<&Watch> {
         self.watches.iter().find(|watch| watch.has(key))
     }
 
-    /// The next batch, if there is anything for one.
+    /// Returns the next batch, if there is any change.
     fn batch(&mut self, received_at: Instant) -> Option<Batch> {
         let progress = self.progress();
         let further = progress != Progress::Reading;
@@ -332,7 +334,7 @@ impl Reader {
         })
     }
 
-    /// The next step, if it has been taken.
+    /// Returns the new progress if it has advanced.
     fn progress(&mut self) -> Progress {
         let synced = |referred: bool| {
             let mut watches = self.watches.iter();
@@ -385,14 +387,15 @@ impl Reader {
 }
 
 impl Watch {
-    /// Whether it is normal that the API does not have its kind: some clusters do not, and then there are no such objects.
-    /// A kind of which there were objects has disappeared without an event, which is a problem.
+    /// Returns whether the absence of the kind is normal. If objects of the kind were known, it has
+    /// disappeared without an event, which is a problem.
     fn may_be_absent(&self) -> bool {
         self.watcher.scope.need == Need::Optional && self.known.is_empty()
     }
 
-    /// Whether the start need not wait for it: its list is complete, or nothing needs it, or it is refused and can
-    /// be done without, or there is no such kind. Of IngressClasses the translation knows whether they can.
+    /// Returns whether the start need not wait for this watch: its list is complete, or no
+    /// reference needs it, or it was refused and is dispensable, or the kind is absent. For
+    /// IngressClasses the translation decides whether they are dispensable.
     fn is_synced(&self) -> bool {
         let scope = &self.watcher.scope;
         self.listed
@@ -401,7 +404,7 @@ impl Watch {
             || scope.is_lazy() && !self.is_started()
     }
 
-    /// Whether it brings an object that something refers to.
+    /// Returns whether the watch delivers a referenced object.
     fn has(&self, key: &ObjectKey) -> bool {
         let scope = &self.watcher.scope;
         scope.referred && scope.kind == key.kind && scope.covers(&key.name)
@@ -415,8 +418,8 @@ impl Watch {
         self.task.is_some()
     }
 
-    /// Whether an object that something refers to from now on comes with another list of all. Not
-    /// while the watch does not work: what is wrong with it would be forgotten with its task.
+    /// Returns whether a newly referenced object will arrive with another complete list. Not while
+    /// the watch fails: restarting its task would drop the failure.
     fn comes_with_list(&mut self, now: Instant) -> bool {
         self.listed && self.failure.is_none() && self.relist.want(now)
     }
@@ -435,7 +438,7 @@ impl Watch {
     }
 }
 
-/// Waits until then; for ever where there is no such time.
+/// Waits until `at`, or forever without one.
 async fn until(at: Option<Instant>) {
     match at {
         Some(at) => tokio::time::sleep_until(at.into()).await,

@@ -1,10 +1,10 @@
-//! Which Secrets and ConfigMaps are wanted. Of all that a watch of those brings, only those are
-//! kept that something refers to; one that is referred to later than it was seen, or of which other
-//! fields are needed than were kept, is asked for by name.
+//! The referenced Secrets and ConfigMaps. Only these are kept of everything that their watches
+//! deliver. An object is requested by name if it was delivered before it was referenced, or if
+//! other fields are needed than were kept.
 //!
-//! A question has a number. An object that is released and wanted again while a question is under
-//! way is asked for again, and the answer to the earlier question counts for nothing: it may be
-//! older than what has become of the object since.
+//! Each request has a number. If an object is released and referenced again during a request, it is
+//! requested again, and the first response is ignored: it may be older than a later event of the
+//! object.
 
 use std::collections::HashMap;
 

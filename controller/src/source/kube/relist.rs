@@ -1,52 +1,52 @@
-//! When one list of all objects is cheaper than the questions for single ones: many Ingresses that
-//! are new at once refer to many Secrets that the watch has passed over before.
+//! Decides when one list of all objects is cheaper than requests for single ones: many new
+//! Ingresses at once refer to many Secrets that the watch has delivered and dropped before.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-/// The time over which questions are counted.
+/// Period over which requests are counted.
 const WINDOW: Duration = Duration::from_secs(10);
-/// Questions in that time that are asked one by one in any case.
+/// Number of requests within the period that never cause a list.
 const FEW: usize = 16;
-/// A question costs an API server about as much as so many objects of a list.
+/// Number of listed objects that cost an API server about as much as one request.
 const OBJECTS: usize = 50;
-/// From the beginning of one list to that of the next.
+/// Minimum time between the starts of two lists.
 const PAUSE: Duration = Duration::from_secs(2);
 
-/// Decides for one watch between questions and lists.
+/// Chooses between requests and lists for one watch.
 #[derive(Debug, Default)]
 pub(super) struct Relist {
-    /// The last questions, and those that a list answered.
+    /// Times of the last requests, including those answered by a list.
     wanted: VecDeque<Instant>,
-    /// Objects of the last list, and of the one under way.
+    /// Number of objects in the last list, and in the current one.
     objects: usize,
     counted: usize,
-    /// When the last list began.
+    /// Start of the last list.
     begun: Option<Instant>,
-    /// Whether that is under way.
+    /// Whether a list is in progress.
     listing: bool,
-    /// When the next one is to begin.
+    /// Time at which the next list starts.
     due: Option<Instant>,
 }
 
 impl Relist {
-    /// A list begins.
+    /// Records the start of a list.
     pub(super) fn begin(&mut self) {
         (self.counted, self.listing) = (0, true);
     }
 
-    /// The list has an object.
+    /// Counts an object of the list.
     pub(super) fn count(&mut self) {
         self.counted += 1;
     }
 
-    /// The list is complete.
+    /// Records the completion of the list.
     pub(super) fn done(&mut self) {
         (self.objects, self.listing) = (self.counted, false);
     }
 
-    /// Something refers to one more object. True where it comes with a list that will begin; else
-    /// it has to be asked for.
+    /// Records a new reference. Returns true if a list will deliver the object; otherwise it must
+    /// be requested.
     pub(super) fn want(&mut self, now: Instant) -> bool {
         while self.wanted.front().is_some_and(|at| now.duration_since(*at) > WINDOW) {
             self.wanted.pop_front();
@@ -59,12 +59,12 @@ impl Relist {
         self.due.is_some()
     }
 
-    /// When a list is to begin. One that is under way is completed first.
+    /// Returns when a list is due. A list in progress is completed first.
     pub(super) fn due(&self) -> Option<Instant> {
         self.due.filter(|_| !self.listing)
     }
 
-    /// The list that was due begins now.
+    /// Starts the list that was due.
     pub(super) fn start(&mut self, now: Instant) {
         (self.due, self.begun, self.listing) = (None, Some(now), true);
     }

@@ -1,9 +1,9 @@
-//! One watch at work: it lists, then follows changes, and never gives up.
+//! One watch: lists, then follows changes, and never gives up.
 //!
-//! Streaming lists first, because with them one object is decoded at a time; where the server refuses them,
-//! lists in small pages. Between two requests a watch is where its [`WatchState`] says. A failure is passed on and
-//! tried again from there: it takes back nothing that was passed on before. The [pacer](super::pacer) makes the next
-//! request wait.
+//! Streaming lists are preferred, because they are decoded one object at a time; if the server
+//! refuses them, lists are read in small pages. [`WatchState`] is the state between two requests. A
+//! failure is reported and retried from there; it revokes nothing that was already delivered. The
+//! [pacer](super::pacer) delays the next request.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -27,25 +27,26 @@ use super::wire::{self, Item, Line, Page, Watched};
 use crate::panic_guard::PanicGuard;
 use crate::store::{Kind, Need, Prune, for_each_kind};
 
-/// Seconds that one watch request lives, at least, as with client-go.
+/// Minimum lifetime of one watch request in seconds, as in client-go.
 const LIFETIME: u32 = 300;
-/// Seconds by which lifetimes differ, so that watches are not renewed all at once.
+/// Jitter of lifetimes in seconds, so that watches are not all renewed at once.
 const SPREAD: u32 = 60;
-/// Between two lines of a watch. An API server sends a bookmark every minute where nothing else is
-/// to be sent; a peer that sends nothing has stopped answering.
+/// Maximum time between two lines of a watch. API servers send a bookmark every minute if there is
+/// nothing else; a silent peer is dead.
 const SILENCE: Duration = Duration::from_secs(75);
-/// How much later than its lifetime a watch may end.
+/// Time in seconds after its lifetime by which a watch must end.
 const MARGIN: u32 = 5;
-/// Between two objects of a streaming list. A server that does not support them sends what there is and then nothing.
+/// Maximum time between two objects of a streaming list. A server without support for them sends
+/// the current state and then nothing.
 const LIST_SILENCE: Duration = Duration::from_secs(10);
-/// Objects of one page, which is read as a whole.
+/// Number of objects per page. A page is read as a whole.
 const PAGE: u32 = 100;
-/// After so many refusals the next attempt still comes soon: a right that is being replaced, or an API server that has just
-/// begun, refuses for a moment.
+/// Number of refusals after which attempts become rare. Before that they are frequent: while a
+/// right is being replaced or an API server starts, refusals are brief.
 const SOON: u32 = 5;
-/// Between two attempts at a kind that the API does not have and need not have.
+/// Interval between attempts for an optional kind that the API lacks.
 const ABSENT: Duration = Duration::from_secs(10);
-/// Between two attempts after those.
+/// Interval between attempts after [`SOON`] refusals.
 const FORBIDDEN: Duration = Duration::from_secs(10);
 
 /// An event of a watch.
@@ -53,41 +54,41 @@ const FORBIDDEN: Duration = Duration::from_secs(10);
 pub(super) struct WatchEvent {
     /// Number of the watch in the plan.
     pub(super) scope: usize,
-    /// What it is.
+    /// The content of the event.
     pub(super) what: What,
-    /// When it was noticed.
+    /// When it was received.
     pub(super) at: Instant,
 }
 
-/// What has happened.
+/// The content of an event.
 #[derive(Debug)]
 pub(super) enum What {
-    /// A list begins.
+    /// A list starts.
     Begin,
-    /// There is an object.
+    /// An object.
     Item(Item),
-    /// No such object any more, as of this version.
+    /// The object was deleted as of this version.
     Gone(NamespacedName, Version),
-    /// The list is whole.
+    /// The list is complete.
     Done,
-    /// It does not work.
+    /// The watch failed.
     Failed(WatchFailure),
-    /// It works again.
+    /// The watch works again.
     Works,
-    /// The answer to a request for one object; none when there is none.
+    /// The response to a request for one object. `None` if it does not exist.
     Fetched(NamespacedName, Number, Option<Item>),
-    /// There is none yet, for this reason.
+    /// The request for one object failed.
     Unfetched(NamespacedName, Number, WatchFailure),
 }
 
-/// What a watch needs.
+/// The inputs of a watch.
 #[derive(Clone)]
 pub(super) struct Watcher {
     pub(super) client: Client,
     pub(super) api_health: ApiHealth,
     pub(super) prune: Prune,
     pub(super) events: Sender<WatchEvent>,
-    /// Bounds how many objects are asked for at a time: each takes a connection.
+    /// Limits concurrent requests for single objects: each needs a connection.
     pub(super) fetches: Arc<Semaphore>,
     pub(super) number: usize,
     pub(super) scope: Scope,
@@ -96,29 +97,30 @@ pub(super) struct Watcher {
 
 /// The state of a watch between two requests.
 struct WatchState {
-    /// Whether lists come as streams.
+    /// Whether lists are streamed.
     streaming: bool,
-    /// The version from which changes are followed; a list is due where there is none.
+    /// The version from which changes are followed. `None` if a list is due.
     position: Option<String>,
-    /// Whether the API server may have gone back behind that version: it was away, or a watch has had no event in all
-    /// its life. Such a server would send nothing until it has come past that version again.
+    /// Whether the API server may have been restored to an earlier version: it was away, or a watch
+    /// had no event in its whole life. Such a server would send nothing until it has passed that
+    /// version again.
     doubtful: bool,
-    /// Refusals in a row.
+    /// Consecutive refusals.
     refusals: u32,
-    /// Whether the last event was that it does not work.
+    /// Whether the last event was a failure.
     failed: bool,
 }
 
-/// Why a request has not come to its end.
+/// Why a request ended early.
 enum Stop {
     /// The receiver of events is gone.
     Unheard,
-    /// It does not work.
+    /// The request failed.
     Failed(WatchFailure),
 }
 
 impl Watcher {
-    /// Runs until the receiver of events is gone.
+    /// Runs until the receiver of events is dropped.
     pub(super) async fn run(self) {
         macro_rules! watch {
             ($($kind:ident: $store:ident, $api:ty, $group:literal, $resource:literal, $namespaced:literal,
@@ -152,7 +154,7 @@ impl Watcher {
         }
     }
 
-    /// Decides how to go on after a failure; returns how long to wait beyond what the pacer asks for.
+    /// Updates the state after a failure. Returns the wait in addition to the pacer's.
     async fn fail(&self, failure: WatchFailure, state: &mut WatchState) -> Result<Duration, Stop> {
         match &failure {
             WatchFailure::NoStreaming if state.streaming => {
@@ -160,7 +162,7 @@ impl Watcher {
                 tracing::debug!(scope = %self.scope, "the API server has no streaming lists; listing in pages");
                 return Ok(Duration::ZERO);
             }
-            // What it refuses may be the version itself.
+            // The refused value may be the version itself.
             WatchFailure::Expired
             | WatchFailure::Rewound
             | WatchFailure::Refused(_)
@@ -180,7 +182,7 @@ impl Watcher {
         })
     }
 
-    /// The API server has answered.
+    /// Records a successful response.
     async fn answered(&self, state: &mut WatchState) -> Result<(), Stop> {
         state.refusals = 0;
         if std::mem::take(&mut state.failed) {
@@ -189,7 +191,7 @@ impl Watcher {
         Ok(())
     }
 
-    /// One watch request: a list as a stream where one is due, then changes until it ends.
+    /// Runs one watch request: a streamed list if one is due, then changes until it ends.
     async fn follow<K: Watched>(&self, state: &mut WatchState) -> Result<(), Stop> {
         let lifetime = LIFETIME + fastrand::u32(..SPREAD);
         let how = WatchParams {
@@ -199,7 +201,7 @@ impl Watcher {
             bookmarks: true,
             send_initial_events: state.position.is_none(),
         };
-        // Without a version a list is as new as the request, wherever it is read from.
+        // Without a version, a list is always current as of the request.
         let request = self.request::<K>().watch(&how, state.position.as_deref().unwrap_or_default());
         let mut answer = pin!(self.client.request_stream(request.map_err(odd)?).await.map_err(failed)?);
         self.answered(state).await?;
@@ -260,7 +262,7 @@ impl Watcher {
         }
     }
 
-    /// A list in pages.
+    /// Reads a list in pages.
     async fn list<K: Watched>(&self, state: &mut WatchState) -> Result<(), Stop> {
         let mut how = ListParams {
             field_selector: self.scope.fields.clone(),
@@ -294,7 +296,7 @@ impl Watcher {
         }
     }
 
-    /// Asks for the newest version of the API server, with the smallest request there is.
+    /// Requests the newest version of the API server by the smallest possible list.
     async fn confirm<K: Watched>(&self, position: &str, state: &mut WatchState) -> Result<(), Stop> {
         let how = ListParams {
             field_selector: self.scope.fields.clone(),
@@ -304,7 +306,7 @@ impl Watcher {
         };
         let text = match self.page::<K>(&how).await {
             Ok(text) => text,
-            // Whether watching is allowed, the watch itself will find out.
+            // The watch request itself shows whether watching is permitted.
             Err(Stop::Failed(WatchFailure::Forbidden(_))) => {
                 state.doubtful = false;
                 return Ok(());
@@ -322,11 +324,12 @@ impl Watcher {
         }
     }
 
-    /// Asks for one object by name until there is an answer, with the same rights and filters as the watch.
+    /// Requests one object by name until there is a response, with the rights and filters of the
+    /// watch.
     pub(super) async fn fetch(self, name: NamespacedName, number: Number) {
         match self.scope.kind {
             Kind::ConfigMap => self.fetch_of::<core::ConfigMap>(name, number).await,
-            // No other kind is asked for by name.
+            // No other kind is requested by name.
             _ => self.fetch_of::<core::Secret>(name, number).await,
         }
     }
@@ -334,14 +337,15 @@ impl Watcher {
     async fn fetch_of<K: Watched>(self, name: NamespacedName, number: Number) {
         let namespace = self.scope.namespace.as_ref().unwrap_or(&name.namespace);
         let path = K::url_path(&(), Some(namespace));
-        // Whatever ends this, there are no more of these requests.
+        // Ends the health record of this path when the request ends, for whatever reason.
         let _record = Record { api_health: &self.api_health, path: &path };
         let request = Request::new(path.clone());
         let how = ListParams::default().fields(&self.scope.fields_of_one(&name.name));
         let mut failures = 0;
         loop {
             let found = {
-                // Held while the request runs and not while it waits: an object that may not be read must not delay others.
+                // Held during requests only and not during waits: a forbidden object must not delay
+                // others.
                 let Ok(_permit) = self.fetches.acquire().await else { return };
                 self.ask(&request, &how).await
             };
@@ -352,7 +356,7 @@ impl Watcher {
             });
             let failure = match found {
                 Ok(found) => {
-                    // The receiver is gone at shutdown only.
+                    // Fails only during shutdown.
                     let _ = self.say(What::Fetched(name, number, found)).await;
                     return;
                 }
@@ -360,8 +364,8 @@ impl Watcher {
                 Err(Stop::Failed(failure)) => failure,
             };
             failures += 1;
-            // As long as the pacer would have it wait, because it would do so with a permit in
-            // hand.
+            // The same wait as the pacer's, done here because the pacer would wait while the permit
+            // is held.
             let pause = match failure {
                 WatchFailure::Forbidden(_) if failures > SOON => FORBIDDEN.max(REFUSED.longest(failures)),
                 _ => REFUSED.longest(failures),
@@ -377,7 +381,7 @@ impl Watcher {
         Request::new(K::url_path(&(), self.scope.namespace.as_deref()))
     }
 
-    /// The text of a page.
+    /// Returns the text of a page.
     async fn page<K: Watched>(&self, how: &ListParams) -> Result<String, Stop> {
         self.ask(&self.request::<K>(), how).await
     }
@@ -394,7 +398,7 @@ impl Watcher {
 }
 
 impl WatchState {
-    /// Changes are known up to this version. Within a watch versions only rise.
+    /// Records the version up to which changes are known. Within a watch versions only increase.
     fn advance(&mut self, version: String) -> Result<(), WatchFailure> {
         if let Some(position) = &self.position {
             if Version::of(&version).is_before(Version::of(position)) {
@@ -406,7 +410,7 @@ impl WatchState {
     }
 }
 
-/// The API health record of a question that ends with it.
+/// Removes the API health record of a path when dropped.
 struct Record<'a> {
     api_health: &'a ApiHealth,
     path: &'a str,
@@ -428,7 +432,7 @@ fn failed(error: kube::Error) -> Stop {
     WatchFailure::of_request(&error).into()
 }
 
-/// A request that cannot be made of what a flag says.
+/// Returns the failure of a request that cannot be built from the flags.
 fn odd(error: kube::core::request::Error) -> Stop {
     WatchFailure::Refused(error.to_string()).into()
 }

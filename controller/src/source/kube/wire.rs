@@ -1,9 +1,9 @@
-//! What is decoded of an object on its way in: the parts that pruning looks at and nothing else. Managed
-//! fields, the copy that `kubectl apply` leaves in an annotation, most of status, and all of the Secrets and ConfigMaps that nobody
-//! refers to are skipped as text and never become memory.
+//! Decoding of received objects: only the fields that pruning reads. Managed fields, the annotation
+//! of `kubectl apply`, most of status, and all unreferenced Secrets and ConfigMaps are skipped as
+//! text and never stored.
 //!
-//! Lists and watches are cut into the texts of single objects first, and each is decoded by itself: one that cannot be
-//! is one object that cannot be read, never a list that has failed.
+//! Lists and watches are first split into the texts of single objects, which are decoded
+//! separately: a malformed object is unreadable itself but does not fail its list.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -25,25 +25,25 @@ use super::failure::WatchFailure;
 use super::known::Version;
 use crate::store::{Fields, Object, Prunable, Prune};
 
-/// What is decoded of one object.
+/// A decoded object.
 #[derive(Debug)]
 pub(super) enum Item {
     /// An object of this version.
     Object(Object, Version),
     /// Nothing of it is needed.
     Skipped,
-    /// It cannot be read; with its name, if that can.
+    /// The object is unreadable. With its name, if that is readable.
     Unreadable(Option<NamespacedName>),
 }
 
-/// What a line of a watch says.
+/// One line of a watch.
 #[derive(Debug)]
 pub(super) enum Line<'a> {
-    /// There is an object, new or changed, of the version in the text.
+    /// An object was added or modified.
     Put(&'a RawValue),
-    /// An object is gone.
+    /// An object was deleted.
     Gone(&'a RawValue),
-    /// A bookmark: the version that the watch has reached, and whether its first list is complete.
+    /// A bookmark: the current version of the watch, and whether its initial list is complete.
     Bookmark(String, bool),
     /// An error of the API server.
     Error(Box<kube::core::Status>),
@@ -66,7 +66,7 @@ struct PageHead {
     rest: Option<String>,
 }
 
-/// The name and version of an object: decoded even where the rest cannot be.
+/// Name and version of an object, decoded even if the rest is malformed.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct Stub {
@@ -85,7 +85,7 @@ const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
 /// A kind that is watched.
 pub(super) trait Watched: Prunable + kube::Resource<DynamicType = ()> + Send + 'static {
-    /// Decodes what pruning looks at.
+    /// Decodes the fields that pruning reads.
     fn decode<'de, D: Deserializer<'de>>(input: D) -> Result<Self, D::Error>;
 }
 
@@ -125,7 +125,7 @@ watched! {
 }
 
 impl Item {
-    /// The fields that were kept of it, where that is not all.
+    /// Returns the fields that were kept, for kinds where they depend on references.
     pub(super) fn fields(&self) -> Option<&Fields> {
         match self {
             Self::Object(Object::Secret(secret), _) => Some(&secret.fields),
@@ -134,7 +134,7 @@ impl Item {
         }
     }
 
-    /// The name of the object, where it is known.
+    /// Returns the name of the object, if known.
     pub(super) fn name(&self) -> Option<&NamespacedName> {
         match self {
             Self::Object(object, _) => Some(object.name()),
@@ -146,7 +146,7 @@ impl Item {
 
 /// Decodes one object.
 pub(super) fn read<K: Watched>(text: &RawValue, prune: &Prune) -> Item {
-    // Of an object that nothing refers to, only the name is looked at.
+    // Of an unreferenced object only the name is decoded.
     if K::KIND.is_referred()
         && let Some(name) = name::<K>(text, prune)
         && prune.needs_of(K::KIND, &name).is_none()
@@ -159,25 +159,25 @@ pub(super) fn read<K: Watched>(text: &RawValue, prune: &Prune) -> Item {
     match object.prune(prune) {
         Ok(Some(object)) => Item::Object(object, version),
         Ok(None) => Item::Skipped,
-        // It has no name, or one that no API server takes.
+        // The name is missing or invalid.
         Err(_) => Item::Unreadable(None),
     }
 }
 
-/// Which object it is, whatever else there is to it.
+/// Returns the name of an object, whatever else it contains.
 pub(super) fn name<K: Watched>(text: &RawValue, prune: &Prune) -> Option<NamespacedName> {
     let Stub { metadata: StubHead { name, namespace, .. } } = serde_json::from_str(text.get()).ok()?;
     let meta = ObjectMeta { name, namespace, ..ObjectMeta::default() };
     prune.name_of(&meta, K::KIND.is_namespaced()).ok()
 }
 
-/// The resource version of an object.
+/// Returns the resource version of an object.
 pub(super) fn version(text: &RawValue) -> Option<String> {
     let stub: Stub = serde_json::from_str(text.get()).ok()?;
     stub.metadata.resource_version.filter(|version| !version.is_empty())
 }
 
-/// Reads a line of a watch. The reason of an error is left out: the line may hold a Secret.
+/// Parses a line of a watch. Errors omit the reason, because the line may contain a Secret.
 pub(super) fn line(text: &[u8]) -> Result<Line<'_>, WatchFailure> {
     #[derive(Deserialize)]
     struct Event<'a> {
@@ -200,7 +200,7 @@ pub(super) fn line(text: &[u8]) -> Result<Line<'_>, WatchFailure> {
     let event: Event<'_> = match serde_json::from_slice(text) {
         Ok(event) => event,
         Err(error) => {
-            // A proxy in front of the API server may answer in a form of its own.
+            // A proxy in front of the API server may respond in a format of its own.
             let status = serde_json::from_slice(text).map_err(|_: serde_json::Error| odd(error))?;
             return Ok(Line::Error(Box::new(status)));
         }
@@ -220,23 +220,23 @@ pub(super) fn line(text: &[u8]) -> Result<Line<'_>, WatchFailure> {
 }
 
 impl<'a> Page<'a> {
-    /// Reads the text of a page.
+    /// Parses a page.
     pub(super) fn read(text: &'a str) -> Result<Self, WatchFailure> {
-        // The reason is left out: the answer may hold Secrets.
+        // Omits the reason, because the response may contain Secrets.
         serde_json::from_str(text).map_err(|_| WatchFailure::Refused("an answer that is no list".into()))
     }
 
-    /// The texts of its objects.
+    /// Returns the texts of its objects.
     pub(super) fn items(&self) -> impl Iterator<Item = &'a RawValue> {
         self.items.iter().flatten().copied()
     }
 
-    /// The version of the whole list.
+    /// Returns the version of the whole list.
     pub(super) fn version(&self) -> Option<&str> {
         self.metadata.resource_version.as_deref().filter(|version| !version.is_empty())
     }
 
-    /// What gives the next page; none where this is the last one.
+    /// Returns the token for the next page, or `None` for the last one.
     pub(super) fn rest(&self) -> Option<&str> {
         self.metadata.rest.as_deref().filter(|rest| !rest.is_empty())
     }
@@ -272,7 +272,7 @@ impl From<Head> for ObjectMeta {
     }
 }
 
-/// Annotations but for the copy of the object.
+/// Annotations except the copy of the object.
 #[derive(Default)]
 struct Annotations(BTreeMap<String, String>);
 
@@ -282,7 +282,7 @@ impl<'de> Deserialize<'de> for Annotations {
     }
 }
 
-/// `data` of a Secret. A value that cannot be decoded is as good as absent, and harms no other.
+/// `data` of a Secret. A value that cannot be decoded counts as absent and does not affect others.
 #[derive(Default, Deserialize)]
 struct SecretData(Option<BTreeMap<String, String>>);
 
@@ -293,7 +293,7 @@ impl From<SecretData> for Option<BTreeMap<String, ByteString>> {
     }
 }
 
-/// Decodes those entries of a map that are wanted; `null` is an empty map.
+/// Decodes those entries of a map whose key is `wanted`. `null` is an empty map.
 struct Filtered<V> {
     wanted: fn(&str) -> bool,
     map: BTreeMap<String, V>,

@@ -1,5 +1,5 @@
-//! What the reader makes of a row of refusals. All else is tested against a fake API server
-//! (`controller/tests/kubernetes/`), where these would take a minute.
+//! The reader after repeated refusals. Everything else is tested against a fake API server
+//! (`controller/tests/kubernetes/`), where these tests would take a minute.
 
 use std::sync::Arc;
 
@@ -108,7 +108,7 @@ async fn a_kind_that_a_cluster_need_not_have_is_no_problem_and_is_picked_up_when
     for other in [Kind::Ingress, Kind::IngressClass, Kind::EndpointSlice] {
         say(&mut reader, other, What::Done);
     }
-    // One that every API has keeps the start waiting.
+    // A required kind keeps the start waiting.
     let batch = say(&mut reader, kind, absent()).unwrap();
     assert_eq!(batch.progress, Progress::Reading);
     assert_eq!(batch.problems.unwrap()[0].code, Code::KindNotFound);
@@ -128,7 +128,7 @@ async fn a_kind_that_a_cluster_need_not_have_is_no_problem_and_is_picked_up_when
     assert_eq!(batch.events, [Event::Put(service)]);
     say(&mut reader, kind, What::Done);
 
-    // What had objects and is not there any more without a word about them is a problem, and they stay.
+    // A kind with objects that disappears without an event is a problem, and the objects stay.
     let batch = say(&mut reader, kind, absent()).unwrap();
     assert!(batch.events.is_empty());
     assert_eq!(batch.problems.unwrap()[0].code, Code::KindNotFound);
