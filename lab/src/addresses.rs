@@ -1,111 +1,116 @@
-//! The addresses of a lab. Every lab uses the same ones, since each is alone in its network namespace.
+//! The addresses of a lab. All labs use the same ones, because each has a network namespace of its
+//! own.
 
 use std::fmt;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-/// The lab's end of the bridge: the API server's address, and the Pods' way to service addresses.
+/// The lab's address on the bridge: the address of the API server, and the Pods' gateway to load
+/// balancer addresses.
 pub const GATEWAY: Ipv4Addr = Ipv4Addr::new(10, 244, 0, 1);
-/// Where the addresses of Services are: the way to them from Pods and from the lab.
+/// The gateway to Service addresses, for Pods and for the lab.
 pub const SERVICES_GATEWAY: Ipv4Addr = Ipv4Addr::new(10, 244, 0, 2);
 /// The port of the API server.
 pub const API_PORT: u16 = 6443;
-/// The port on which a node serves container logs.
+/// The port on which nodes serve container logs.
 pub const NODE_PORT: u16 = 10250;
 /// The port of etcd, on loopback.
 pub const ETCD_PORT: u16 = 2379;
 /// The first Service address, which is that of the Service `kubernetes`.
 pub const FIRST_SERVICE: Ipv4Addr = Ipv4Addr::new(10, 96, 0, 1);
-/// Where Service addresses come from.
+/// The range of Service addresses.
 pub const SERVICES: &str = "10.96.0.0/16";
-/// Where IPv6 Service addresses come from.
+/// The range of IPv6 Service addresses.
 pub const SERVICES_V6: &str = "fd00:10:96::/112";
-/// Where addresses of LoadBalancer Services come from.
+/// The range of addresses of LoadBalancer Services.
 pub const BALANCERS: &str = "10.97.0.0/24";
 
-/// A node, counted from 1.
+/// A node by its number, starting at 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct NodeIndex(u8);
 
-/// One Pod's addresses and the link-layer address that goes with them.
+/// The addresses of a Pod and their link-layer address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct PodAddress(Ipv4Addr);
 
 impl NodeIndex {
-    /// The most nodes a lab can have: each owns 4,096 of the 65,536 Pod addresses, and the first block is the lab's.
+    /// Maximum number of nodes: each owns 4,096 of the 65,536 Pod addresses, and the first block is
+    /// the lab's.
     pub const MOST: u8 = 15;
 
-    /// The node of this number.
+    /// Returns the node with this number.
     pub fn new(number: u8) -> Option<Self> {
         (1..=Self::MOST).contains(&number).then_some(Self(number))
     }
 
-    /// The first `count` nodes.
+    /// Returns the first `count` nodes.
     pub fn first(count: u8) -> impl Iterator<Item = Self> {
         (1..=count.min(Self::MOST)).map(Self)
     }
 
-    /// The node called `name`.
+    /// Returns the node with this name.
     pub fn named(name: &str) -> Option<Self> {
         Self::new(name.strip_prefix("node-")?.parse().ok()?)
     }
 
-    /// The node's name in the API.
+    /// Returns the node's name in the API.
     pub fn name(self) -> String {
         format!("node-{}", self.0)
     }
 
-    /// The zone the node is in: one for each node.
+    /// Returns the node's zone. Each node has its own.
     pub fn zone(self) -> String {
         format!("zone-{}", char::from(b'a' + self.0 - 1))
     }
 
-    /// The node's own address.
+    /// Returns the node's own address.
     pub fn address(self) -> Ipv4Addr {
         Ipv4Addr::new(10, 244, 0, 10 + self.0)
     }
 
-    /// The Pod address at a place in the node's block. Places wrap around; the first and last address are left out.
+    /// Returns the Pod address at an index in the node's block. Indices wrap around; the first and
+    /// last address are not used.
     pub fn pod(self, place: u16) -> PodAddress {
         let offset = 1 + place % Self::PODS;
         let [high, low] = offset.to_be_bytes();
         PodAddress(Ipv4Addr::new(10, 244, self.0 * 16 + high, low))
     }
 
-    /// Whether a Pod address is in the node's block.
+    /// Returns whether a Pod address is in the node's block.
     pub fn owns(self, pod: PodAddress) -> bool {
         let [a, b, c, _] = pod.0.octets();
         (a, b, c >> 4) == (10, 244, self.0)
     }
 
-    /// How many Pod addresses a node has.
+    /// Number of Pod addresses per node.
     pub const PODS: u16 = 4094;
 }
 
 impl PodAddress {
-    /// The IPv4 address.
+    /// Returns the IPv4 address.
     pub fn v4(self) -> Ipv4Addr {
         self.0
     }
 
-    /// The IPv6 address, used where the lab is dual stack.
+    /// Returns the IPv6 address, for dual-stack labs.
     pub fn v6(self) -> Ipv6Addr {
         let [a, b, c, d] = self.0.octets().map(u16::from);
         Ipv6Addr::new(0xfd00, 0x10, 0x244, 0, 0, 0, a << 8 | b, c << 8 | d)
     }
 
-    /// The link-layer address, a function of the IPv4 address: an address used again by another Pod must not meet a
-    /// neighbour's stale entry, which would make it unreachable for some 40 s.
+    /// Returns the link-layer address, derived from the IPv4 address. If it differed between Pods
+    /// that use the same IP address, stale neighbour entries would make the new Pod unreachable for
+    /// about 40 s.
     pub fn mac(self) -> String {
         let [a, b, c, d] = self.0.octets();
         format!("0a:58:{a:02x}:{b:02x}:{c:02x}:{d:02x}")
     }
 
-    /// The address in hexadecimal, short enough for the name of a network link.
+    /// Returns the address in hexadecimal, short enough for the name of a network link.
     pub fn tag(self) -> String {
         format!("{:08x}", self.0.to_bits())
     }
 
-    /// The address that a tag stands for.
+    /// Returns the address of a tag.
     pub fn of_tag(tag: &str) -> Option<Self> {
         Some(Self(Ipv4Addr::from_bits(u32::from_str_radix(tag, 16).ok()?)))
     }

@@ -1,6 +1,6 @@
-//! Addresses for Services of type LoadBalancer, as a cloud would give them: written into their status and put on the lab's
-//! loopback, where they are reached from the lab and from every Pod. The status of Gateways is left to the controller that
-//! serves them.
+//! Addresses for Services of type LoadBalancer, as a cloud provides them. They are written into the
+//! status of the Service and added to the lab's loopback, where the lab and all Pods reach them.
+//! The status of Gateways is left to their controller.
 
 use std::collections::HashMap;
 use std::net::Ipv4Addr;
@@ -20,12 +20,13 @@ use crate::client::{Again, connect};
 use crate::layout::Layout;
 use crate::network;
 
-/// Who has which address.
+/// Allocated addresses by owner.
 #[derive(Debug, Default)]
 struct Allocations(HashMap<String, Ipv4Addr>);
 
 impl Allocations {
-    /// The owner's address: what it has, else what its status claims and nobody has, else the lowest free one.
+    /// Returns the owner's address: its present one, else an unused one from its status, else the
+    /// lowest free one.
     fn assign(&mut self, owner: &str, claimed: Option<Ipv4Addr>) -> Option<Ipv4Addr> {
         if let Some(address) = self.0.get(owner) {
             return Some(*address);
@@ -43,10 +44,10 @@ impl Allocations {
     }
 }
 
-/// Hands out addresses for good.
+/// Allocates addresses until it is dropped.
 ///
 /// # Errors
-/// When the lab's kubeconfig is missing.
+/// Returns an error if the lab's kubeconfig is missing.
 pub async fn run(layout: Layout) -> Result<()> {
     let client = connect(&layout.kubeconfig("admin")).await?;
     let ledger = Mutex::new(Allocations::default());
@@ -127,7 +128,7 @@ fn report(owner: &str, address: Ipv4Addr, outcome: kube::Result<()>) {
     }
 }
 
-/// The address in a Service's status.
+/// Returns the address in a Service's status.
 pub fn load_balancer_address(service: &Service) -> Option<Ipv4Addr> {
     let ingress = service.status.as_ref()?.load_balancer.as_ref()?.ingress.as_ref()?;
     ingress.first()?.ip.as_ref()?.parse().ok()

@@ -1,5 +1,5 @@
-//! Services and their endpoints as the watch has told them, and the relay of a connection to one of them: what
-//! addresses of load balancers and of Services have in common.
+//! Services and endpoints as received from the watch, and the relay of a connection to an endpoint.
+//! Shared by load balancer and Service addresses.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::io;
@@ -21,17 +21,18 @@ pub(crate) struct Known {
     pub(crate) slices: HashMap<String, EndpointSlice>,
 }
 
-/// A Service's endpoints for each port name.
+/// A Service's endpoints by port name.
 pub(crate) type Ports = BTreeMap<String, Candidates>;
 
-/// Endpoints that may be asked, by how gladly.
+/// Endpoints of a port, by preference.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Candidates {
     ready: Vec<SocketAddr>,
     draining: Vec<SocketAddr>,
 }
 
-/// Keeps what was seen. What was deleted while nobody watched stays listed; its endpoints answer no more.
+/// Records an event. Objects deleted while the watch was interrupted stay listed; their endpoints
+/// do not respond.
 pub(crate) fn take_in<K: ResourceExt>(known: &mut HashMap<String, K>, event: watcher::Event<K>) {
     let key = |object: &K| format!("{}/{}", object.namespace().unwrap_or_default(), object.name_any());
     match event {
@@ -43,12 +44,12 @@ pub(crate) fn take_in<K: ResourceExt>(known: &mut HashMap<String, K>, event: wat
     }
 }
 
-/// The protocol of a port that names none.
+/// The default protocol of a port.
 pub(crate) const TCP: &str = "TCP";
 /// The protocol of datagrams.
 pub(crate) const UDP: &str = "UDP";
 
-/// The ports of a Service that are of a protocol.
+/// Returns the ports of a Service with this protocol.
 pub(crate) fn ports<'a>(
     service: &'a Service,
     protocol: &'static str,
@@ -58,20 +59,20 @@ pub(crate) fn ports<'a>(
     wanted.filter_map(|port| Some((u16::try_from(port.port).ok()?, port)))
 }
 
-/// The address of a Service's load balancer where it selects Pods. One that selects none leaves its address to a gateway
-/// outside of Pods.
+/// Returns the address of a Service's load balancer if the Service selects Pods. Otherwise the
+/// address is left to a gateway outside of Pods.
 pub(crate) fn balancer(service: &Service) -> Option<Ipv4Addr> {
     let selector = service.spec.as_ref()?.selector.as_ref();
     load_balancer_address(service).filter(|_| selector.is_some_and(|selector| !selector.is_empty()))
 }
 
-/// A Service's own address.
+/// Returns the cluster IP of a Service.
 fn cluster_ip(service: &Service) -> Option<Ipv4Addr> {
     service.spec.as_ref()?.cluster_ip.as_ref()?.parse().ok()
 }
 
 impl Known {
-    /// The endpoints of the Service `namespace/name` by port name.
+    /// Returns the endpoints of the Service `namespace/name` by port name.
     pub(crate) fn endpoints(&self, key: &str) -> Ports {
         let mut ports = Ports::new();
         for slice in self.slices.values().filter(|slice| service_of(slice).as_deref() == Some(key)) {
@@ -86,7 +87,7 @@ impl Known {
         ports
     }
 
-    /// The endpoints behind a port of a Service's own address, or of its load balancer's.
+    /// Returns the endpoints behind a port of a Service's cluster IP or load balancer address.
     pub(crate) fn behind(&self, address: SocketAddr, protocol: &'static str) -> Option<Candidates> {
         let owns = |service: &Service| {
             [cluster_ip(service), balancer(service)].into_iter().flatten().any(|own| address.ip() == own)
@@ -96,7 +97,7 @@ impl Known {
         self.endpoints(key).remove(port.name.as_deref().unwrap_or_default())
     }
 
-    /// Where datagrams come in for Services.
+    /// Returns the UDP addresses of all Services.
     pub(crate) fn udp_addresses(&self) -> HashSet<SocketAddr> {
         let of_service = |service| {
             let addresses = [cluster_ip(service), balancer(service)].into_iter().flatten();
@@ -106,7 +107,7 @@ impl Known {
         self.services.values().flat_map(of_service).collect()
     }
 
-    /// Whether an address is a load balancer's.
+    /// Returns whether an address belongs to a load balancer.
     pub(crate) fn is_balancer(&self, address: SocketAddr) -> bool {
         self.services.values().filter_map(balancer).any(|own| address.ip() == own)
     }
@@ -124,7 +125,8 @@ impl Candidates {
         }
     }
 
-    /// All endpoints for the connection of this number, best first: draining ones when no other is left.
+    /// Returns all endpoints for the connection with this number, best first: draining ones only if
+    /// there are no others.
     pub(crate) fn in_turn(self, number: usize) -> Vec<SocketAddr> {
         let mut all = if self.ready.is_empty() { self.draining } else { self.ready };
         if !all.is_empty() {
@@ -135,8 +137,8 @@ impl Candidates {
     }
 }
 
-/// Relays a connection to the first endpoint to which `connect` makes one, until either side ends it. The endpoint gets
-/// `header` first.
+/// Relays a connection to the first endpoint to which `connect` succeeds, until either side ends
+/// it. Sends `header` to the endpoint first.
 pub(crate) async fn relay<C: Future<Output = io::Result<TcpStream>>>(
     mut client: TcpStream,
     endpoints: Vec<SocketAddr>,
@@ -151,7 +153,7 @@ pub(crate) async fn relay<C: Future<Output = io::Result<TcpStream>>>(
             if server.write_all(header.as_deref().unwrap_or_default().as_bytes()).await.is_err() {
                 return;
             }
-            // Either side may break off at any time; both ends are closed then.
+            // An error means that one side broke off; both are closed then.
             let _ = tokio::io::copy_bidirectional(&mut client, &mut server).await;
             return;
         }

@@ -1,9 +1,10 @@
-//! What answers on the addresses of Services (`clusterIP`), as kube-proxy would: a connection is relayed to one of the
-//! Service's endpoints.
+//! Connections to Service addresses (`clusterIP`), in place of kube-proxy: each is relayed to one
+//! of the Service's endpoints.
 //!
-//! All these addresses are local to a network namespace of their own, where one socket for each port number answers all of
-//! them. So thousands of Services cost nothing until somebody connects, and no port is taken in the lab's namespace. TCP
-//! over IPv4 alone; datagrams are [`crate::datagrams`].
+//! All these addresses are local to a separate network namespace, where one socket per port number
+//! accepts connections to all of them. Thousands of Services therefore cost nothing while unused,
+//! and no port of the lab's namespace is occupied. TCP over IPv4 only; [`crate::datagrams`] relays
+//! UDP.
 
 use std::collections::HashSet;
 use std::net::Ipv4Addr;
@@ -17,7 +18,7 @@ use tracing::warn;
 use crate::backends::{Known, TCP, ports, relay};
 use crate::network;
 
-/// The ports on which something listens.
+/// The ports that are listened on.
 pub(crate) struct ClusterIps {
     known: Arc<Mutex<Known>>,
     netns: String,
@@ -25,13 +26,13 @@ pub(crate) struct ClusterIps {
 }
 
 impl ClusterIps {
-    /// Answers in the network namespace `netns`.
+    /// Creates an instance that listens in the network namespace `netns`.
     pub(crate) fn new(known: Arc<Mutex<Known>>, netns: String) -> Self {
         Self { known, netns, ports: HashSet::new() }
     }
 
-    /// Answers on the ports of a Service, if nothing does yet. They stay answered when the Service goes: a connection to
-    /// an address without a Service is closed.
+    /// Listens on the ports of a Service, unless it already does. Ports stay open after the Service
+    /// is deleted: a connection to an address without a Service is closed.
     pub(crate) fn open(&mut self, service: &Service) {
         for (port, _) in ports(service, TCP) {
             if !self.ports.insert(port) {

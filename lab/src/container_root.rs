@@ -1,9 +1,10 @@
-//! What a container's process does before it is the container: it builds a root folder of its own, moves into it and
-//! runs the program.
+//! Setup of a container's process: builds its root folder, moves into it and executes the program.
 //!
-//! It is this program run again ([`crate::monitor`]), already in new mount, PID, UTS and IPC namespaces (by `unshare`)
-//! and in the Pod's network namespace (by `nsenter`). The root is a small writable tmpfs with the machine's `/usr` read-only, its own
-//! `/proc`, `/dev` and `/etc`, the image's program and the Pod's volumes. It keeps tests apart; it is no jail.
+//! Runs as a separate instance of this program ([`crate::monitor`]), in new mount, PID, UTS and IPC
+//! namespaces (by `unshare`) and in the Pod's network namespace (by `nsenter`). The root is a small
+//! writable tmpfs with the machine's `/usr` read-only, its own `/proc`, `/dev` and `/etc`, the
+//! image's program and the Pod's volumes. It isolates tests from each other but is not a security
+//! boundary.
 
 use std::fs::{self, File};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
@@ -18,18 +19,18 @@ use serde::{Deserialize, Serialize};
 
 use crate::process::Process;
 
-/// Everything a container's process has to know, written by the node and read by the process.
+/// The configuration of a container's process, written by the node and read by the process.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Plan {
     /// An empty folder that becomes the root.
     pub root: PathBuf,
-    /// Where the process records itself.
+    /// The file in which the process records itself.
     pub record: PathBuf,
     /// The host name.
     pub hostname: String,
-    /// The image's name, and its program on this machine.
+    /// The image's name and its program on this machine.
     pub program: Option<(String, PathBuf)>,
-    /// What is mounted, in this order.
+    /// Mounts, in this order.
     pub mounts: Vec<Mount>,
     /// Files of `/etc` with their content.
     pub etc: Vec<(String, String)>,
@@ -37,43 +38,43 @@ pub struct Plan {
     pub command: Vec<String>,
     /// The whole environment.
     pub environment: Vec<(String, String)>,
-    /// The working folder.
+    /// The working directory.
     pub folder: PathBuf,
-    /// Whether nothing but volumes can be written to.
+    /// Whether only volumes are writable.
     pub read_only: bool,
-    /// Who the program runs as.
+    /// The privileges of the program.
     pub privileges: Privileges,
 }
 
-/// A folder or file of this machine inside the container.
+/// A folder or file of this machine to mount in the container.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Mount {
     /// The path on this machine.
     pub source: PathBuf,
     /// The absolute path in the container.
     pub target: PathBuf,
-    /// Whether it cannot be written to.
+    /// Whether it is read-only.
     pub read_only: bool,
 }
 
-/// The part of a security context that a plain process can have.
+/// The part of a security context that applies to a plain process.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Privileges {
-    /// The user's number; none for root.
+    /// The user ID; `None` for root.
     pub user: Option<i64>,
-    /// The group's number.
+    /// The group ID.
     pub group: Option<i64>,
-    /// Further groups.
+    /// Supplementary groups.
     pub groups: Vec<i64>,
-    /// Whether a set-user-id program gains nothing.
+    /// Whether set-user-ID programs gain no privileges.
     pub no_new_privileges: bool,
-    /// Whether all capabilities but `kept` are dropped.
+    /// Whether all capabilities except `kept` are dropped.
     pub drop_all: bool,
-    /// Capabilities kept or added, without `CAP_`, in lower case.
+    /// Capabilities that are kept or added, in lower case without `CAP_`.
     pub kept: Vec<String>,
 }
 
-/// Becomes the container that the file `plan` describes. Returns only when that cannot be done.
+/// Becomes the container described by the file `plan`. Returns only on failure.
 pub fn become_container(plan: &Path) -> Error {
     match prepare(plan) {
         Ok(mut command) => {
@@ -86,11 +87,13 @@ pub fn become_container(plan: &Path) -> Error {
 
 fn prepare(plan: &Path) -> Result<Command> {
     let plan: Plan = serde_json::from_slice(&fs::read(plan)?)?;
-    // Ending the parent ends the container. A program that changes its user loses this; `down` finds it anyway.
+    // The container ends with its parent. Programs that change their user lose this setting; `down`
+    // finds them in other ways.
     set_parent_process_death_signal(Some(Signal::KILL))?;
     Process::own().context("/proc is not readable")?.write(&plan.record)?;
     rustix::system::sethostname(plan.hostname.as_bytes())?;
-    // As container runtimes have it, so that a program without root can listen on port 80. It is the Pod's own value.
+    // As in container runtimes, so that programs without root can listen on port 80. The value is
+    // specific to the Pod.
     fs::write("/proc/sys/net/ipv4/ip_unprivileged_port_start", "0")?;
     plan.build_root().context("cannot build the container's root")?;
     std::env::set_current_dir(&plan.root)?;
@@ -130,15 +133,17 @@ impl Plan {
         Ok(())
     }
 
-    /// `/usr`, and the folders that are links into it on most machines and folders of their own on others.
+    /// Mounts `/usr`, and the folders that are links into it on most machines and separate folders
+    /// on others.
     fn machine_folders(&self) -> Result<()> {
         ["usr", "bin", "sbin", "lib", "lib64"]
             .iter()
             .try_for_each(|name| self.machine_path(&Path::new("/").join(name)))
     }
 
-    /// What the machine has there, read-only. A folder into which the Pod mounts something is one of the container with what is
-    /// in the machine's, because nothing can be made in the machine's own.
+    /// Mounts a path of the machine read-only. A folder into which the Pod mounts something is
+    /// recreated with the machine's content instead, because mount points cannot be created in the
+    /// machine's own folder.
     fn machine_path(&self, path: &Path) -> Result<()> {
         let Ok(kind) = path.symlink_metadata() else { return Ok(()) };
         let target = self.root.join(path.strip_prefix("/")?);
@@ -190,7 +195,8 @@ impl Plan {
         }
         mount_bind_recursive(&wanted.source, &target)?;
         if wanted.read_only {
-            // What the mount must keep of its filesystem's flags is not known here, and nothing in a lab relies on it.
+            // Flags that the mount must inherit from its filesystem are not known here. Nothing in
+            // a lab relies on them.
             mount_remount(&target, MountFlags::BIND | MountFlags::RDONLY, "")?;
         }
         Ok(())
@@ -214,7 +220,7 @@ impl Plan {
 }
 
 impl Privileges {
-    /// The arguments for `setpriv`; none when the program runs as it is.
+    /// Returns the arguments for `setpriv`. Empty if the program runs unchanged.
     fn arguments(&self) -> Vec<String> {
         let mut arguments = Vec::new();
         if self.user.is_some() || self.group.is_some() || !self.groups.is_empty() {
@@ -239,7 +245,7 @@ impl Privileges {
     }
 }
 
-/// Gives a folder and what is in it to a group (`fsGroup`).
+/// Assigns a folder and its content to a group (`fsGroup`).
 pub(crate) fn give_group(path: &Path, group: u32) -> Result<()> {
     let metadata = path.symlink_metadata()?;
     if metadata.gid() != group {

@@ -1,7 +1,7 @@
-//! etcd, the API server, the controllers and the scheduler: how each is started, and when it is ready.
+//! Start of etcd, the API server, the controllers and the scheduler.
 //!
-//! What is left out on purpose: the node lifecycle controller, since a busy machine would make it take every endpoint
-//! of a healthy node away; leader election; and every controller that needs a cloud or a disk.
+//! Left out on purpose: the node lifecycle controller, which on a busy machine would remove all
+//! endpoints of a healthy node; leader election; and all controllers that need a cloud or a disk.
 
 use std::path::Path;
 use std::process::Command;
@@ -47,10 +47,10 @@ const CONTROLLERS_RUN: [&str; 21] = [
     "clusterrole-aggregation-controller",
 ];
 
-/// How the API server is started.
+/// Options of the API server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ApiOptions {
-    /// Whether a watch may begin with a list (`sendInitialEvents`); older servers refuse it.
+    /// Whether watches may start with a list (`sendInitialEvents`), which older servers refuse.
     pub streaming_lists: bool,
 }
 
@@ -71,7 +71,7 @@ pub fn start_etcd(layout: &Layout) -> Result<Process> {
     flag(&mut command, "listen-peer-urls", peer);
     flag(&mut command, "initial-advertise-peer-urls", peer);
     flag(&mut command, "initial-cluster", format_args!("lab={peer}"));
-    // A lab does not outlive the machine, so nothing has to reach the disk.
+    // A lab does not survive the machine, so no data must reach the disk.
     command.arg("--unsafe-no-fsync");
     flag(&mut command, "log-level", "warn");
     process::start(layout, ETCD, &mut command)
@@ -100,7 +100,7 @@ pub fn start_api(layout: &Layout, settings: &LabSettings, options: ApiOptions) -
     flag_path(&mut command, "kubelet-client-key", &pki("kubelet-client.key"));
     flag_path(&mut command, "kubelet-certificate-authority", &pki("ca.crt"));
     flag(&mut command, "kubelet-preferred-address-types", "InternalIP");
-    // Webhooks given by Service are then dialled at the Pod, since nothing here answers on Service addresses.
+    // The API server then connects to webhooks at the Pod address instead of the Service address.
     flag(&mut command, "enable-aggregator-routing", true);
     if !options.streaming_lists {
         flag(&mut command, "feature-gates", "WatchList=false");
@@ -108,8 +108,8 @@ pub fn start_api(layout: &Layout, settings: &LabSettings, options: ApiOptions) -
     process::start(layout, API, &mut command)
 }
 
-/// Starts the controllers and the scheduler. To be called when the API server is ready: controllers that come earlier
-/// end for good, because the roles they check are not there yet.
+/// Starts the controllers and the scheduler. Must be called once the API server is ready:
+/// controllers that start earlier exit, because the roles that they check do not exist yet.
 pub fn start_controllers(layout: &Layout, settings: &LabSettings) -> Result<()> {
     let mut command = network::command(&layout.netns(), &find(Unit::Kubernetes, CONTROLLERS)?);
     flag_path(&mut command, "kubeconfig", &layout.kubeconfig("admin"));

@@ -1,6 +1,6 @@
-//! What answers on the UDP ports of Services, on their own addresses and on those of load balancers: the datagrams of a client
-//! go to one of the Service's endpoints as long as it is one, and what that sends goes back to the client. Endpoints see
-//! the lab's address, as behind a load balancer that masquerades.
+//! UDP for Services, on their cluster IPs and load balancer addresses. Datagrams of a client are
+//! relayed to one endpoint as long as it is one of the Service's, and its datagrams are sent back
+//! to the client. Endpoints see the lab's address, as behind a load balancer with masquerading.
 
 use std::collections::HashMap;
 use std::io;
@@ -18,20 +18,20 @@ use crate::backends::{Known, UDP};
 use crate::layout::Layout;
 use crate::network;
 
-/// After how long without a datagram from the endpoint a client is forgotten.
+/// Time without a datagram from the endpoint after which a client is forgotten.
 const FORGOTTEN: Duration = Duration::from_secs(60);
 
-/// The longest datagram there is.
+/// Maximum size of a datagram in bytes.
 const LONGEST: usize = 65_507;
 
-/// The addresses on which something listens.
+/// The addresses that are listened on.
 pub(crate) struct Datagrams {
     known: Arc<Mutex<Known>>,
     layout: Layout,
     listening: HashMap<SocketAddr, JoinHandle<()>>,
 }
 
-/// What one client has to do with one address.
+/// The relay between one client and one address.
 struct Conversation {
     endpoint: SocketAddr,
     socket: Arc<UdpSocket>,
@@ -43,7 +43,7 @@ impl Datagrams {
         Self { known, layout, listening: HashMap::new() }
     }
 
-    /// Listens on the addresses that Services have now, and nowhere else.
+    /// Listens on exactly the current addresses of Services.
     pub(crate) fn settle(&mut self) {
         let wanted = lock(&self.known).udp_addresses();
         self.listening.retain(|address, task| {
@@ -57,7 +57,8 @@ impl Datagrams {
             if self.listening.contains_key(&address) {
                 continue;
             }
-            // The address of a load balancer comes with the next event of its Service at the latest.
+            // Retried at the next event: the address of a load balancer is added at its Service's
+            // next event at the latest.
             match self.listen(address) {
                 Ok(socket) => {
                     info!(%address, "is answered over UDP");
@@ -84,7 +85,7 @@ impl Datagrams {
 }
 
 impl Conversation {
-    /// Begins to pass what `endpoint` sends back to `client`.
+    /// Starts to relay datagrams of `endpoint` to `client`.
     async fn begin(client: SocketAddr, endpoint: SocketAddr, own: Arc<UdpSocket>) -> io::Result<Self> {
         let socket = Arc::new(UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).await?);
         socket.connect(endpoint).await?;
@@ -92,7 +93,7 @@ impl Conversation {
         let answers = tokio::spawn(async move {
             let mut datagram = vec![0; LONGEST];
             while let Ok(received) = timeout(FORGOTTEN, back.recv(&mut datagram)).await {
-                // An endpoint that refuses a datagram may take the next one.
+                // An endpoint that refused one datagram may accept the next.
                 let Ok(length) = received else { continue };
                 let _ = own.send_to(&datagram[..length], client).await;
             }
@@ -120,7 +121,7 @@ async fn serve(own: Arc<UdpSocket>, address: SocketAddr, known: Arc<Mutex<Known>
         {
             conversations.insert(client, new);
         }
-        // Datagrams may be lost; who sends them knows.
+        // Lost datagrams are normal for UDP.
         if let Some(conversation) = conversations.get(&client) {
             let _ = conversation.socket.send(&datagram[..length]).await;
         }

@@ -1,10 +1,11 @@
-//! The backend of cluster tests: answers with which Pod it is and what it was asked, and behaves as the request says
-//! ([`sluice_testing::echo`]).
+//! The backend of cluster tests: responds with its Pod and the received request, and behaves as the
+//! request specifies ([`sluice_testing::echo`]).
 //!
-//! As a Pod it does more: `/log/TEXT` prints a line; `/unready` and `/ready` switch what the readiness probe `/healthz`
-//! gets; `/crash` ends the program with 3. On SIGTERM it serves for `--drain-ms` longer, then accepts no more connections
-//! and ends when running requests have ended. Where it is given ports for them, it has gRPC's health service too, which says
-//! what `/healthz` says, and sends datagrams back with its name and the address they have come from.
+//! In addition, as a Pod: `/log/TEXT` prints a line; `/unready` and `/ready` change the response to
+//! the readiness probe `/healthz`; `/crash` ends the program with exit code 3. After SIGTERM it
+//! serves for `--drain-ms` longer, then accepts no more connections and exits when open requests
+//! are complete. With the corresponding ports it also implements gRPC's health service, with the
+//! state of `/healthz`, and sends datagrams back with its name and the sender's address.
 
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::process::ExitCode;
@@ -41,7 +42,7 @@ pub struct Options {
     udp_port: Option<u16>,
 }
 
-/// What requests can change.
+/// State that requests can change.
 struct State {
     identity: Identity,
     ready: AtomicBool,
@@ -52,7 +53,7 @@ struct State {
 /// Serves until SIGTERM.
 ///
 /// # Errors
-/// When the port is taken.
+/// Returns an error if the port is taken.
 pub async fn run(options: Options) -> Result<ExitCode> {
     let mut terminate = signal(SignalKind::terminate())?;
     let address = SocketAddr::from((Ipv6Addr::UNSPECIFIED, options.port));
@@ -91,7 +92,7 @@ async fn send_back(socket: UdpSocket, pod: String) {
     loop {
         let Ok((length, from)) = socket.recv_from(&mut datagram).await else { continue };
         let answer = [format!("{pod} {from} ").as_bytes(), &datagram[..length]].concat();
-        // A client that has gone is its own business.
+        // An error means that the client is gone.
         let _ = socket.send_to(&answer, from).await;
     }
 }

@@ -1,4 +1,4 @@
-//! One HTTP/1.1 request on one connection, with the whole answer.
+//! One HTTP/1.1 request on one connection, with the complete response.
 
 use anyhow::{Result, bail};
 use bytes::Bytes;
@@ -7,10 +7,10 @@ use http_body_util::{BodyExt, Full};
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite};
 
-/// Sends a request and takes the whole answer.
+/// Sends a request and returns the complete response.
 ///
 /// # Errors
-/// When the peer does not answer, or breaks off.
+/// Returns an error if the peer does not respond, or breaks off.
 pub async fn exchange(
     stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static,
     request: Request<Bytes>,
@@ -26,7 +26,7 @@ pub async fn exchange(
         answer = &mut answer => answer,
         closed = &mut connection => {
             closed?;
-            // The last of the answer may have come with the end of the connection.
+            // The rest of the response may have arrived with the end of the connection.
             match futures::FutureExt::now_or_never(answer) {
                 Some(answer) => answer,
                 None => bail!("the connection was closed without an answer"),

@@ -23,10 +23,10 @@ use crate::node;
 use crate::process::{self, Process};
 
 impl Lab {
-    /// Kills the API server. Pods go on; every watch is cut.
+    /// Kills the API server. Pods keep running; all watches are cut.
     ///
     /// # Errors
-    /// When it cannot be ended.
+    /// Returns an error if it cannot be ended.
     pub fn stop_api(&self) -> Result<()> {
         if let Some(server) = process::running(self.layout(), control_plane::API) {
             server.end(Duration::ZERO)?;
@@ -37,7 +37,7 @@ impl Lab {
     /// Starts the API server again and waits until it is ready.
     ///
     /// # Errors
-    /// When it runs already, or does not come up.
+    /// Returns an error if it runs already, or does not come up.
     pub async fn start_api(&self, options: ApiOptions) -> Result<Client> {
         if process::running(self.layout(), control_plane::API).is_some() {
             bail!("the API server runs: stop it first");
@@ -46,11 +46,11 @@ impl Lab {
         self.api_ready().await
     }
 
-    /// Starts the controllers and the scheduler anew. After a long outage those that run ask the API server again up to
-    /// a minute after it is back, and a test need not wait for that.
+    /// Restarts the controllers and the scheduler. After a long outage running ones may retry up to
+    /// a minute after the API server is back; tests need not wait for that.
     ///
     /// # Errors
-    /// When they cannot be ended or started.
+    /// Returns an error if they cannot be ended or started.
     pub fn restart_controllers(&self) -> Result<()> {
         for role in [control_plane::CONTROLLERS, control_plane::SCHEDULER] {
             if let Some(process) = process::running(self.layout(), role) {
@@ -60,14 +60,14 @@ impl Lab {
         control_plane::start_controllers(self.layout(), self.settings())
     }
 
-    /// Restarts the API server on an etcd whose history was compacted: a watch that goes on from any version seen so far is
-    /// answered with 410 Gone.
+    /// Restarts the API server with a compacted etcd: a watch from any earlier version gets 410
+    /// Gone.
     ///
     /// # Errors
-    /// When etcd or the API server refuses.
+    /// Returns an error if etcd or the API server refuses.
     pub async fn expire_resource_versions(&self) -> Result<Client> {
         self.stop_api()?;
-        // A new revision first, so that the newest that a client can have seen is in the past too.
+        // Adds a revision first, so that even the latest version known to a client is compacted.
         let put = json!({"key": "c2x1aWNlLWxhYg==", "value": ""});
         let answer = etcd("/v3/kv/put", &put).await?;
         let revision = answer.pointer("/header/revision").context("etcd has answered without a revision")?;
@@ -75,19 +75,20 @@ impl Lab {
         self.start_api(ApiOptions::default()).await
     }
 
-    /// Copies the cluster's store, for [`Self::restore_store`]. The API server is away meanwhile.
+    /// Copies the cluster's store for [`Self::restore_store`]. The API server is down meanwhile.
     ///
     /// # Errors
-    /// When etcd or the API server does not end or come back, or the copy cannot be made.
+    /// Returns an error if etcd or the API server does not end or come back, or the copy cannot be
+    /// made.
     pub async fn back_up_store(&self) -> Result<Client> {
         self.with_store_down(copy).await
     }
 
-    /// Puts the copy in place of the store: everything that was written since never was, and versions begin again where
-    /// they were.
+    /// Replaces the store with the copy: later writes are lost, and versions continue from the
+    /// copy's.
     ///
     /// # Errors
-    /// When there is no copy; else as [`Self::back_up_store`].
+    /// Returns an error if there is no copy. See also [`Self::back_up_store`].
     pub async fn restore_store(&self) -> Result<Client> {
         self.with_store_down(|store, backup| {
             fs::remove_dir_all(store)?;
@@ -108,27 +109,27 @@ impl Lab {
         self.start_api(ApiOptions::default()).await
     }
 
-    /// Stops a node and everything on it in mid-step: connections stay open, new ones are taken by the kernel, and
-    /// nobody answers.
+    /// Freezes a node with all its processes: connections stay open and the kernel accepts new
+    /// ones, but nothing responds.
     ///
     /// # Errors
-    /// When a process cannot be stopped.
+    /// Returns an error if a process cannot be stopped.
     pub fn freeze_node(&self, node: NodeIndex) -> Result<()> {
         self.signal_node(node, Signal::STOP)
     }
 
-    /// Lets a frozen node go on.
+    /// Resumes a frozen node.
     ///
     /// # Errors
-    /// When a process cannot be continued.
+    /// Returns an error if a process cannot be continued.
     pub fn thaw_node(&self, node: NodeIndex) -> Result<()> {
         self.signal_node(node, Signal::CONT)
     }
 
-    /// Kills a node's Pod runner and starts it again; its Pods end and come back with other addresses.
+    /// Kills a node's Pod runner and restarts it. Its Pods end and come back with other addresses.
     ///
     /// # Errors
-    /// When it cannot be ended or started.
+    /// Returns an error if it cannot be ended or started.
     pub fn crash_node(&self, node: NodeIndex) -> Result<()> {
         if let Some(runner) = process::running(self.layout(), &node.name()) {
             runner.end(Duration::ZERO)?;
@@ -137,19 +138,19 @@ impl Lab {
         Ok(())
     }
 
-    /// Kills the processes of a Pod's containers, as a crash or the kernel's memory killer would. The object stays, and
-    /// the containers are started again.
+    /// Kills the processes of a Pod's containers, like a crash or the kernel's OOM killer. The Pod
+    /// object stays, and the containers are restarted.
     ///
     /// # Errors
-    /// When there is no such Pod, or nothing of it runs.
+    /// Returns an error if there is no such Pod, or nothing of it runs.
     pub async fn kill_pod(&self, client: &Client, namespace: &str, name: &str) -> Result<()> {
         self.kill(&pod(client, namespace, name).await?)
     }
 
-    /// The same without asking the API, which may be away.
+    /// Like [`Self::kill_pod`], without the API, which may be down.
     ///
     /// # Errors
-    /// When nothing of the Pod runs.
+    /// Returns an error if nothing of the Pod runs.
     pub fn kill(&self, pod: &Pod) -> Result<()> {
         let name = pod.name_any();
         let node = pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref()).and_then(NodeIndex::named);
@@ -164,10 +165,11 @@ impl Lab {
         Ok(())
     }
 
-    /// Takes a Pod's network cable out, or puts it back: packets are lost without an answer, as when a machine dies.
+    /// Unplugs a Pod's network, or plugs it in again: packets are lost without a response, as when
+    /// a machine dies.
     ///
     /// # Errors
-    /// When there is no such Pod, or it has no network of its own.
+    /// Returns an error if there is no such Pod, or it has no network of its own.
     pub async fn plug_pod(&self, client: &Client, namespace: &str, name: &str, plugged: bool) -> Result<()> {
         let address = pod(client, namespace, name).await?.status.and_then(|status| status.pod_ip);
         let address: Ipv4Addr =
@@ -187,10 +189,10 @@ impl Lab {
     }
 }
 
-/// Copies a folder with everything in it.
+/// Copies a folder with its content.
 fn copy(from: &Path, to: &Path) -> io::Result<()> {
     fs::create_dir(to)?;
-    // etcd refuses a folder that others may look into.
+    // etcd refuses a folder that other users can read.
     fs::set_permissions(to, fs::metadata(from)?.permissions())?;
     for entry in fs::read_dir(from)? {
         let entry = entry?;
@@ -208,7 +210,7 @@ async fn pod(client: &Client, namespace: &str, name: &str) -> Result<Pod> {
     Ok(Api::namespaced(client.clone(), namespace).get(name).await?)
 }
 
-/// One call of etcd's JSON interface.
+/// Calls etcd's JSON interface.
 async fn etcd(path: &str, call: &Value) -> Result<Value> {
     let stream =
         TcpStream::connect((Ipv4Addr::LOCALHOST, ETCD_PORT)).await.context("etcd is not reachable")?;

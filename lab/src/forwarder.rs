@@ -1,10 +1,10 @@
-//! What answers on the addresses of LoadBalancer Services that select Pods: each TCP port is relayed to the Service's
-//! endpoints, one after the other, ready ones before draining ones.
+//! Load balancers of LoadBalancer Services that select Pods: each TCP port is relayed to the
+//! Service's endpoints in turn, ready ones before draining ones.
 //!
-//! It is a load balancer of the plainest kind, at the level of bytes; the client's address is lost on the way, unless the
-//! Service has `externalTrafficPolicy: Local`, or asks for a header of the PROXY protocol by the annotation
-//! [`PROXY_PROTOCOL`]. A Service without a selector gets
-//! an address and nothing that listens on it, so that a gateway outside of a Pod can.
+//! It relays bytes. Endpoints do not see the client's address, unless the Service sets
+//! `externalTrafficPolicy: Local`, or requests a PROXY protocol header by the annotation
+//! [`PROXY_PROTOCOL`]. A Service without a selector gets an address without a listener, so that a
+//! gateway outside of a Pod can listen on it.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -30,11 +30,11 @@ use crate::layout::Layout;
 use crate::network;
 use crate::transparent;
 
-/// The annotation of a LoadBalancer Service whose endpoints are to be told the client's address, by a header of version 1
-/// of the PROXY protocol before the first byte of a connection.
+/// Annotation of a LoadBalancer Service: endpoints get the client's address in a PROXY protocol
+/// header, version 1, before the first byte of a connection.
 pub const PROXY_PROTOCOL: &str = "lab.sluice.dev/proxy-protocol";
 
-/// What a listening port has to do.
+/// The configuration of a listening port.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Wanted {
     candidates: Candidates,
@@ -42,7 +42,7 @@ struct Wanted {
     keeps_address: bool,
 }
 
-/// Where a listening port sends its connections; replaced whole.
+/// The current configuration of a listening port, replaced as a whole.
 #[derive(Debug, Default)]
 struct Route {
     wanted: Mutex<Wanted>,
@@ -55,10 +55,10 @@ struct Forwarder {
     listening: HashMap<SocketAddr, (Arc<Route>, JoinHandle<()>)>,
 }
 
-/// Relays for good.
+/// Relays until it is dropped.
 ///
 /// # Errors
-/// When the lab's kubeconfig is missing.
+/// Returns an error if the lab's kubeconfig is missing.
 pub async fn run(layout: Layout) -> Result<()> {
     let client = connect(&layout.kubeconfig("admin")).await?;
     let config = watcher::Config::default;
@@ -93,7 +93,7 @@ impl Forwarder {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Listens where it should and nowhere else, and points every port at its endpoints.
+    /// Listens on exactly the addresses required, and updates the endpoints of each port.
     async fn settle(&mut self, layout: &Layout) {
         let wanted = self.wanted();
         self.listening.retain(|address, (_, task)| {
@@ -112,7 +112,8 @@ impl Forwarder {
                         self.listening.insert(address, (route.clone(), task));
                         route
                     }
-                    // The address comes with the next event of the Service at the latest.
+                    // Retried at the next event: the address is added at the Service's next event
+                    // at the latest.
                     Err(error) => {
                         warn!(%address, "cannot listen: {error:#}");
                         continue;
@@ -169,7 +170,7 @@ async fn accept(listener: TcpListener, route: Arc<Route>, layout: Layout) {
     }
 }
 
-/// A header of the PROXY protocol, version 1, which is one line.
+/// Returns a PROXY protocol header, version 1: a single line.
 fn header(from: SocketAddr, to: SocketAddr) -> String {
     format!("PROXY TCP4 {} {} {} {}\r\n", from.ip(), to.ip(), from.port(), to.port())
 }

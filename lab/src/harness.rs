@@ -1,8 +1,9 @@
-//! What cluster tests are written with.
+//! The harness of cluster tests.
 //!
-//! A test runs inside a lab's network namespace: its threads and every program it starts reach Pods, the API server and
-//! load balancer addresses directly, and nothing outside. Tests of one binary share a lab unless they inject faults into it; each has
-//! a Kubernetes namespace of its own. [`Provider`] says what a cluster has to be in place of a lab.
+//! A test runs inside a lab's network namespace: its threads and programs reach Pods, the API
+//! server and load balancer addresses directly, and nothing outside. Tests of one binary share a
+//! lab unless they inject faults into it; each test has a Kubernetes namespace of its own.
+//! [`Provider`] defines the requirements for clusters other than labs.
 //!
 //! ```no_run
 //! use sluice_lab::harness::{deployment, shared};
@@ -50,11 +51,12 @@ use crate::layout::LabSettings;
 use crate::name::LabName;
 use crate::process::Process;
 
-/// Runs a test in the cluster that the tests of this binary share: the one that `SLUICE_TEST_KUBECONFIG` leads to when it is
-/// set, else the lab that `SLUICE_LAB` names, else one that is started by the first test and goes down with the test process.
+/// Runs a test in the cluster shared by the tests of this binary: that of `SLUICE_TEST_KUBECONFIG`
+/// if set, else the lab named by `SLUICE_LAB`, else a lab that the first test starts and that ends
+/// with the test process.
 ///
 /// # Panics
-/// When the test fails, or there can be no lab; that is how a test says so.
+/// Panics if the test fails, or no lab can be started.
 pub fn shared(test: impl AsyncFnOnce(&Cluster) -> Result<()>) {
     match Foreign::from_environment() {
         Some(cluster) => run(cluster, test),
@@ -62,11 +64,11 @@ pub fn shared(test: impl AsyncFnOnce(&Cluster) -> Result<()>) {
     }
 }
 
-/// Runs a test in the shared lab, for tests that use what a lab alone has and others do not notice. In another cluster it
-/// is skipped.
+/// Runs a test in the shared lab, for tests that need a lab but do not disturb others. Skipped in
+/// other clusters.
 ///
 /// # Panics
-/// When the test fails, or there can be no lab.
+/// Panics if the test fails, or there can be no lab.
 pub fn in_lab(test: impl AsyncFnOnce(&Cluster, &Lab) -> Result<()>) {
     if skipped() {
         return;
@@ -75,11 +77,11 @@ pub fn in_lab(test: impl AsyncFnOnce(&Cluster, &Lab) -> Result<()>) {
     run(lab.clone(), async |cluster: &Cluster| test(cluster, lab).await);
 }
 
-/// Runs a test in a lab of its own, for tests that inject faults. One such test runs at a time, since a lab is a whole
-/// cluster. In another cluster it is skipped.
+/// Runs a test in a lab of its own, for tests that inject faults. One such test runs at a time,
+/// because a lab is a whole cluster. Skipped in other clusters.
 ///
 /// # Panics
-/// When the test fails, or there can be no lab.
+/// Panics if the test fails, or there can be no lab.
 pub fn own(settings: LabSettings, test: impl AsyncFnOnce(&Cluster, &Lab) -> Result<()>) {
     static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
     if skipped() {
@@ -92,7 +94,7 @@ pub fn own(settings: LabSettings, test: impl AsyncFnOnce(&Cluster, &Lab) -> Resu
     drop(down);
 }
 
-/// Whether a test cannot run because it needs a lab; it says so then.
+/// Returns whether a test must be skipped because it needs a lab, and prints the reason.
 fn skipped() -> bool {
     let skipped = Foreign::from_environment().is_some();
     if skipped {
@@ -114,7 +116,7 @@ fn shared_lab() -> &'static Lab {
     lab.as_ref().unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// Takes a lab down, whatever became of its test.
+/// Takes a lab down when dropped, whatever the result of its test.
 struct Down(LabName);
 
 impl Drop for Down {
@@ -125,7 +127,7 @@ impl Drop for Down {
     }
 }
 
-/// Starts a lab that goes down with this process.
+/// Starts a lab that ends with this process.
 fn start(settings: LabSettings) -> Result<Lab> {
     static COUNT: AtomicU32 = AtomicU32::new(1);
     let owner = Process::own().context("/proc is not readable")?;
@@ -135,7 +137,7 @@ fn start(settings: LabSettings) -> Result<Lab> {
 
 fn run(provider: impl Provider + 'static, test: impl AsyncFnOnce(&Cluster) -> Result<()>) {
     let outcome = provider.enter().and_then(|()| {
-        // Worker threads are started by this one and so are where it is.
+        // Worker threads inherit the namespace of this thread, which starts them.
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
         runtime.block_on(async {
             let cluster = Cluster::new(provider).await?;

@@ -1,5 +1,5 @@
-//! Which program an image name means. There is no registry and nothing is pulled: a Pod's image is looked up by the
-//! last part of its name, without tag and digest, in one table.
+//! The programs of image names. There is no registry and nothing is pulled: an image is looked up
+//! in one table by the last part of its name, without tag and digest.
 
 use std::env;
 use std::path::PathBuf;
@@ -10,18 +10,18 @@ use sluice_testing::program;
 use crate::layout::LabSettings;
 use crate::programs::{Unit, find};
 
-/// What an image holds.
+/// The content of an image.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Image {
-    /// The image's short name; its program stands in the container as `/image/NAME` and `/NAME`.
+    /// The image's short name. Its program is at `/image/NAME` and `/NAME` in the container.
     pub name: String,
-    /// The program on this machine; none for an image that only has the machine's own `/usr`.
+    /// The program on this machine. `None` for an image with only the machine's `/usr`.
     pub program: Option<PathBuf>,
-    /// What runs when the Pod names no command.
+    /// The command of Pods that specify none.
     pub entrypoint: Vec<String>,
 }
 
-/// Where an image's program comes from.
+/// The source of an image's program.
 enum Origin {
     /// A program of this workspace, beside the running one.
     Workspace(&'static str),
@@ -29,7 +29,7 @@ enum Origin {
     Lab(&'static str),
     /// A pinned Go program.
     Built(Unit, &'static str),
-    /// Nothing but the machine's `/usr`.
+    /// Only the machine's `/usr`.
     Machine,
 }
 
@@ -43,10 +43,10 @@ const TABLE: [(&str, Origin); 7] = [
     ("shell", Origin::Machine),
 ];
 
-/// Finds what a Pod's `image` means.
+/// Returns the image that a Pod's `image` refers to.
 ///
 /// # Errors
-/// When no entry has this name, or its program is not built.
+/// Returns an error if no entry has this name, or its program is not built.
 pub fn resolve(image: &str, settings: &LabSettings) -> Result<Image> {
     let name = short_name(image);
     let own = |path: PathBuf| Image {
@@ -78,10 +78,11 @@ pub fn resolve(image: &str, settings: &LabSettings) -> Result<Image> {
     }
 }
 
-/// The program `sluice-lab`: this process, or the one built beside the running test.
+/// Returns the path of the program `sluice-lab`: this process, or the one built beside the running
+/// test.
 ///
 /// # Errors
-/// When it is not built.
+/// Returns an error if it is not built.
 pub fn lab_program() -> Result<PathBuf> {
     let own = env::current_exe()?;
     if own.file_name().is_some_and(|name| name == "sluice-lab") {
@@ -91,7 +92,7 @@ pub fn lab_program() -> Result<PathBuf> {
     }
 }
 
-/// `registry.example/team/echo:v1@sha256:...` is `echo`.
+/// Returns the last part of a name: `echo` for `registry.example/team/echo:v1@sha256:...`.
 fn short_name(image: &str) -> &str {
     let image = image.split_once('@').map_or(image, |(name, _)| name);
     let last = image.rsplit_once('/').map_or(image, |(_, last)| last);

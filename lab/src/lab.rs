@@ -21,24 +21,24 @@ use crate::pki;
 use crate::process::{self, Process};
 use crate::programs::{Unit, search_path};
 
-/// How long a lab may take to come up on a machine that is busy with other things.
+/// Maximum time for the start of a lab on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// The role of the process that starts a lab, while it does.
+/// The role of the process that starts a lab, during the start.
 const STARTER: &str = "up";
 
-/// What `up` is asked for.
+/// Options of `up`.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// The lab's name.
     pub name: LabName,
-    /// How the lab is laid out.
+    /// The settings of the lab.
     pub settings: LabSettings,
-    /// A process with whose end the lab goes down, however it ends.
+    /// A process with which the lab ends, however the process ends.
     pub owner: Option<Process>,
 }
 
-/// A lab that is up.
+/// A running lab.
 #[derive(Clone, Debug)]
 pub struct Lab {
     layout: Layout,
@@ -56,12 +56,13 @@ impl Default for Options {
 }
 
 impl Lab {
-    /// Starts a lab and waits until Pods can be created in it. What a crashed lab of this name has left is removed
-    /// first.
+    /// Starts a lab and waits until Pods can be created in it. Remains of a crashed lab of this
+    /// name are removed first.
     ///
     /// # Errors
-    /// When root, a program or Go is missing (the message says what to install), when a lab of this name is up, or
-    /// when a part does not start; what was started is then stopped again, and the message holds the last lines of its log.
+    /// Returns an error if root, a program or Go is missing (the message states what to install),
+    /// when a lab of this name is running, or when a part does not start; the parts started before
+    /// are then stopped, and the message contains the last lines of the logs.
     pub fn up(options: &Options) -> Result<Self> {
         require_machine()?;
         for unit in Unit::CONTROL_PLANE {
@@ -83,10 +84,10 @@ impl Lab {
         }
     }
 
-    /// The running lab of this name.
+    /// Returns the running lab of this name.
     ///
     /// # Errors
-    /// When there is none.
+    /// Returns an error if there is none.
     pub fn find(name: &LabName) -> Result<Self> {
         let layout = Layout::new(name.clone());
         let settings = layout.settings()?;
@@ -96,23 +97,24 @@ impl Lab {
         Ok(Self { layout, settings })
     }
 
-    /// Ends every process of a lab and removes its namespaces and files; true when there was anything.
+    /// Ends all processes of a lab and removes its namespaces and files. Returns whether there were
+    /// any.
     ///
     /// # Errors
-    /// When something cannot be removed. Calling it again goes on from there.
+    /// Returns an error if something cannot be removed. Calling it again continues from there.
     pub fn down(name: &LabName) -> Result<bool> {
         let layout = Layout::new(name.clone());
         let namespaces = network::all(&layout);
         if !layout.dir().exists() && namespaces.is_empty() {
             return Ok(false);
         }
-        // The nodes first, or they would start again what is ended below.
+        // Nodes first: they would restart the processes that are ended below.
         let (nodes, others): (Vec<_>, Vec<_>) =
             process::recorded(&layout).into_iter().partition(|(role, _)| NodeIndex::named(role).is_some());
         for group in [nodes, others] {
             end_all(group.into_iter().map(|(_, process)| process))?;
         }
-        // What has no record: children of a crashed node, programs of a test or a shell.
+        // Processes without a record: children of a crashed node, programs of a test or a shell.
         end_all(network::processes(&namespaces).into_iter())?;
         for netns in &namespaces {
             network::delete(netns)?;
@@ -124,27 +126,28 @@ impl Lab {
         Ok(true)
     }
 
-    /// The lab's paths and names.
+    /// Returns the lab's paths and names.
     pub fn layout(&self) -> &Layout {
         &self.layout
     }
 
-    /// How the lab is laid out.
+    /// Returns the settings of the lab.
     pub fn settings(&self) -> &LabSettings {
         &self.settings
     }
 
-    /// The nodes.
+    /// Returns the nodes.
     pub fn nodes(&self) -> impl Iterator<Item = NodeIndex> {
         NodeIndex::first(self.settings.nodes)
     }
 
-    /// The kubeconfig of the cluster's administrator. Its API server is reachable from inside the lab only.
+    /// Returns the administrator's kubeconfig. Its API server is reachable only from inside the
+    /// lab.
     pub fn kubeconfig(&self) -> PathBuf {
         self.layout.kubeconfig("admin")
     }
 
-    /// Every role with its process, none for one that has ended.
+    /// Returns every role with its process, or `None` if that has ended.
     pub fn roles(&self) -> Vec<(String, Option<Process>)> {
         process::recorded(&self.layout)
             .into_iter()
@@ -152,17 +155,18 @@ impl Lab {
             .collect()
     }
 
-    /// A command that runs in the lab's network namespace, with `KUBECONFIG` and the lab's programs on its path.
+    /// Returns a command that runs in the lab's network namespace, with `KUBECONFIG` set and the
+    /// lab's programs in its `PATH`.
     pub fn command(&self, program: impl AsRef<Path>) -> Command {
         let mut command = network::command(&self.layout.netns(), program.as_ref());
         command.env("PATH", search_path()).env("KUBECONFIG", self.kubeconfig());
         command
     }
 
-    /// Runs something inside the lab's network namespace, on a thread of its own.
+    /// Runs a future inside the lab's network namespace, on a new thread.
     ///
     /// # Errors
-    /// When the namespace cannot be entered, or the future fails.
+    /// Returns an error if the namespace cannot be entered, or the future fails.
     pub fn block_on<T: Send>(&self, work: impl AsyncFnOnce() -> Result<T> + Send) -> Result<T> {
         let netns = &self.layout.netns();
         thread::scope(|scope| {
@@ -174,10 +178,10 @@ impl Lab {
         })
     }
 
-    /// Waits until the API server says it is ready.
+    /// Waits until the API server is ready.
     ///
     /// # Errors
-    /// When it has ended, or is not ready in time.
+    /// Returns an error if it has ended, or is not ready in time.
     pub async fn api_ready(&self) -> Result<Client> {
         let client = connect(&self.kubeconfig()).await?;
         self.wait("the API server to be ready", &[control_plane::API, control_plane::ETCD], async || {
@@ -230,7 +234,7 @@ impl Lab {
         Ok(())
     }
 
-    /// Waits for a condition as long as the processes it depends on run.
+    /// Waits for a condition as long as the processes that it depends on are running.
     async fn wait(
         &self,
         what: &str,
@@ -271,7 +275,7 @@ impl Lab {
         Ok(())
     }
 
-    /// The end of every log, for a lab that did not come up.
+    /// Returns the last lines of every log, for a lab that did not start.
     fn last_words(&self) -> String {
         let mut words = String::new();
         for (role, _) in process::recorded(&self.layout) {
@@ -285,10 +289,10 @@ impl Lab {
     }
 }
 
-/// Waits for the end of the process a lab belongs to, then takes the lab down.
+/// Waits for the end of the process that owns the lab, then takes the lab down.
 ///
 /// # Errors
-/// When the lab has no owner, or cannot be taken down.
+/// Returns an error if the lab has no owner, or cannot be taken down.
 pub fn guard(name: &LabName) -> Result<()> {
     let layout = Layout::new(name.clone());
     let owner = Process::read(&layout.dir().join("owner"))
@@ -298,10 +302,10 @@ pub fn guard(name: &LabName) -> Result<()> {
     Ok(())
 }
 
-/// What a lab needs of the machine.
+/// Checks the requirements of a lab.
 ///
 /// # Errors
-/// When something is missing: the message says what to do.
+/// Returns an error if something is missing; the message states what to do.
 pub fn require_machine() -> Result<()> {
     if !rustix::process::geteuid().is_root() {
         bail!("a lab makes network namespaces, which takes root: run it with sudo");
@@ -311,7 +315,7 @@ pub fn require_machine() -> Result<()> {
     {
         let found =
             Command::new(program).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
-        // `ip` knows its version under another flag and answers with an error, which will do.
+        // `ip` has another flag for its version and exits with an error, which is sufficient here.
         if found.is_err() {
             bail!("`{program}` is missing: install the package {package}");
         }
@@ -319,7 +323,7 @@ pub fn require_machine() -> Result<()> {
     Ok(())
 }
 
-/// Makes the lab's folder, unless a lab of this name is up; one that has crashed is cleared away.
+/// Creates the lab's folder, unless a lab of this name is running. Removes a crashed one.
 fn claim(layout: &Layout) -> Result<()> {
     fs::create_dir_all(Layout::base())
         .with_context(|| format!("cannot make the folder {}", Layout::base().display()))?;
@@ -330,7 +334,7 @@ fn claim(layout: &Layout) -> Result<()> {
     }
     Lab::down(layout.name())?;
     layout.create()?;
-    // From here on the lab is this process's: nobody else takes it for a crashed one.
+    // The record marks the lab as running, so that no other process removes it as crashed.
     let own = Process::own().context("/proc is not readable")?;
     Ok(own.write(&layout.record(STARTER))?)
 }

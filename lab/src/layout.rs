@@ -1,5 +1,5 @@
-//! Where a lab's files are: everything of one lab under one folder, so that taking it down is removing that folder
-//! once the processes and namespaces recorded in it are gone.
+//! Paths of a lab. All files of one lab are under one folder, so taking it down means to remove
+//! that folder after the processes and namespaces recorded in it are gone.
 
 use std::env;
 use std::fs;
@@ -18,30 +18,30 @@ pub struct Layout {
     dir: PathBuf,
 }
 
-/// What `up` was asked for, kept beside the lab for everything that joins it later.
+/// Settings of `up`, stored for processes that join the lab later.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct LabSettings {
-    /// How many nodes, each in a zone of its own.
+    /// Number of nodes, each in a zone of its own.
     pub nodes: u8,
     /// Whether Pods and Services also have IPv6 addresses.
     pub dual_stack: bool,
-    /// Programs for image names, before the built-in table.
+    /// Programs of image names, in addition to the built-in table and with precedence over it.
     pub images: Vec<(String, PathBuf)>,
 }
 
 impl Layout {
-    /// The layout of the lab called `name`, under `$SLUICE_LAB_STATE` or `/run/sluice-lab`.
+    /// Returns the layout of the lab called `name`, under `$SLUICE_LAB_STATE` or `/run/sluice-lab`.
     pub fn new(name: LabName) -> Self {
         let dir = Self::base().join(name.as_str());
         Self { name, dir }
     }
 
-    /// The folder that holds a folder for each lab.
+    /// Returns the folder that contains the folders of all labs.
     pub fn base() -> PathBuf {
         env::var_os("SLUICE_LAB_STATE").map_or_else(|| PathBuf::from("/run/sluice-lab"), PathBuf::from)
     }
 
-    /// The names of all labs that have left something on this machine, running or crashed.
+    /// Returns the names of all labs with remains on this machine, running or crashed.
     pub fn known() -> Vec<LabName> {
         let Ok(entries) = fs::read_dir(Self::base()) else { return Vec::new() };
         let mut names: Vec<LabName> =
@@ -50,68 +50,68 @@ impl Layout {
         names
     }
 
-    /// The lab's name.
+    /// Returns the lab's name.
     pub fn name(&self) -> &LabName {
         &self.name
     }
 
-    /// The folder of this lab.
+    /// Returns the folder of this lab.
     pub fn dir(&self) -> &Path {
         &self.dir
     }
 
-    /// The lab's own network namespace.
+    /// Returns the lab's own network namespace.
     pub fn netns(&self) -> String {
         format!("sluice.{}", self.name)
     }
 
-    /// The network namespace that holds the addresses of Services.
+    /// Returns the network namespace of Service addresses.
     pub fn services_netns(&self) -> String {
         format!("{}.services", self.netns())
     }
 
-    /// The network namespace of the Pod that holds `tag` (its address in hexadecimal).
+    /// Returns the network namespace of the Pod with this `tag` (its address in hexadecimal).
     pub fn pod_netns(&self, tag: &str) -> String {
         format!("sluice.{}.{tag}", self.name)
     }
 
-    /// Whether a network namespace is this lab's or one of its Pods'.
+    /// Returns whether a network namespace belongs to this lab or one of its Pods.
     pub fn owns_netns(&self, netns: &str) -> bool {
         let own = self.netns();
         netns == own || netns.strip_prefix(&own).is_some_and(|rest| rest.starts_with('.'))
     }
 
-    /// A file among the lab's certificates and keys.
+    /// Returns the path of a certificate or key.
     pub fn pki(&self, file: &str) -> PathBuf {
         self.dir.join("pki").join(file)
     }
 
-    /// The kubeconfig of an identity: `admin`, `scheduler` or a node's name.
+    /// Returns the kubeconfig of an identity: `admin`, `scheduler` or a node's name.
     pub fn kubeconfig(&self, who: &str) -> PathBuf {
         self.dir.join("kubeconfig").join(who)
     }
 
-    /// What the program in a role has printed.
+    /// Returns the log of the program in a role.
     pub fn log(&self, role: &str) -> PathBuf {
         self.dir.join("logs").join(format!("{role}.log"))
     }
 
-    /// The record of the process in a role.
+    /// Returns the record of the process in a role.
     pub fn record(&self, role: &str) -> PathBuf {
         self.dir.join("processes").join(role)
     }
 
-    /// The folder of etcd's data.
+    /// Returns the folder of etcd's data.
     pub fn etcd(&self) -> PathBuf {
         self.dir.join("etcd")
     }
 
-    /// The folder that holds a folder for each Pod of a node, named by the Pod's UID.
+    /// Returns the folder of a node's Pods. Each has a folder named after its UID.
     pub fn pods(&self, node: NodeIndex) -> PathBuf {
         self.dir.join("pods").join(node.name())
     }
 
-    /// Makes the folders, readable by root only.
+    /// Creates the folders, readable by root only.
     pub fn create(&self) -> Result<()> {
         use std::os::unix::fs::PermissionsExt;
         for part in ["pki", "kubeconfig", "logs", "processes", "etcd", "pods"] {
@@ -123,15 +123,15 @@ impl Layout {
         Ok(())
     }
 
-    /// Writes what `up` was asked for.
+    /// Writes the settings.
     pub fn save(&self, settings: &LabSettings) -> Result<()> {
         Ok(fs::write(self.dir.join("settings.json"), serde_json::to_vec_pretty(settings)?)?)
     }
 
-    /// Reads what `up` was asked for.
+    /// Reads the settings.
     ///
     /// # Errors
-    /// When there is no lab of this name.
+    /// Returns an error if there is no lab of this name.
     pub fn settings(&self) -> Result<LabSettings> {
         let file = self.dir.join("settings.json");
         let text = fs::read(&file).with_context(|| {

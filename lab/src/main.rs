@@ -1,4 +1,4 @@
-//! `sluice-lab`: a Kubernetes API on this machine, up, down and in between.
+//! `sluice-lab`: starts, stops and inspects a Kubernetes API on this machine.
 
 use std::io::IsTerminal;
 use std::os::unix::process::CommandExt;
@@ -14,8 +14,8 @@ use sluice_lab::name::LabName;
 use sluice_lab::programs::Unit;
 use sluice_lab::{allocator, container_root, echo, forwarder, monitor, names, network, node};
 
-/// What is logged unless `RUST_LOG` says otherwise. The client reports every refused call as an error of its own, and a
-/// lab that comes up sees many.
+/// Default log filter. The client logs every refused call as an error, of which there are many
+/// while a lab starts.
 const LOGGED: &str = "info,kube_client=off";
 
 #[derive(Parser)]
@@ -153,10 +153,10 @@ impl Command {
     }
 }
 
-/// Runs a part of a lab for good, inside its network namespace.
+/// Runs a part of a lab inside its network namespace until it fails.
 fn run<T>(layout: &Layout, work: impl Future<Output = Result<T>>) -> Result<T> {
     network::enter(&layout.netns())?;
-    // The worker threads are started by this thread and so are in the namespace too.
+    // Worker threads inherit the namespace of this thread, which starts them.
     tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?.block_on(work)
 }
 

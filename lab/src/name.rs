@@ -1,23 +1,24 @@
-//! What a lab is called. The name stands in namespace names and paths, so its alphabet is narrow, and it holds no dot,
-//! which is what separates it from the rest of a namespace's name: lab `a` never mistakes `a-b`'s Pods for its own.
+//! The name of a lab. It is part of namespace names and paths, so its alphabet is restricted. It
+//! contains no dot, the separator within namespace names, so lab `a` never matches the Pods of lab
+//! `a-b`.
 
 use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// A lab's name: 1 to 24 of `a-z`, `0-9` and `-`, beginning with a letter.
+/// A lab's name: 1 to 24 of `a-z`, `0-9` and `-`, starting with a letter.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct LabName(String);
 
-/// Why a text is no lab's name.
+/// The text is not a valid name of a lab.
 #[derive(Debug, thiserror::Error)]
 #[error("{0:?} cannot name a lab: use 1 to 24 of a-z, 0-9 and -, beginning with a letter")]
 pub struct BadName(String);
 
 impl LabName {
-    /// The name as text.
+    /// Returns the name as text.
     pub fn as_str(&self) -> &str {
         &self.0
     }

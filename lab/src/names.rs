@@ -1,9 +1,10 @@
-//! The lab's DNS, on port 53 (UDP and TCP) of the bridge's address: names of Services for Pods, and the hosts of Ingresses as
-//! external-dns would publish them, so that an ACME server finds the gateway.
+//! The lab's DNS server, on port 53 (UDP and TCP) of the bridge's address: names of Services for
+//! Pods, and the hosts of Ingresses as external-dns would publish them, so that an ACME server
+//! finds the gateway.
 //!
-//! The API is asked when a question comes, and nothing is kept: questions are rare here, and a cluster under measurement
-//! has thousands of Services that nobody asks for. One question of type A is what resolvers send; any other type of a
-//! name that exists is answered with nothing.
+//! Each query reads the API, and nothing is cached: queries are rare, and a cluster under
+//! measurement has thousands of Services whose names are not used. Only A records exist; a query of
+//! another type for an existing name returns no records.
 
 use std::net::Ipv4Addr;
 
@@ -23,31 +24,31 @@ use crate::layout::Layout;
 
 /// The zone of Services.
 const ZONE: &str = "cluster.local";
-/// The length of a message's header (RFC 1035, section 4.1.1).
+/// Length of a message header in bytes (RFC 1035 §4.1.1).
 const HEADER: usize = 12;
-/// The type of a question for IPv4 addresses.
+/// Query type of IPv4 addresses.
 const TYPE_A: [u8; 2] = [0, 1];
-/// How long an answer may be kept, in seconds. Tests change what names mean.
+/// Time in seconds for which a response may be cached. Tests change the addresses of names.
 const TTL: u32 = 1;
-/// The most bytes of a question over UDP.
+/// Maximum size in bytes of a query over UDP.
 const LONGEST: usize = 1232;
 
-/// `resolv.conf` of a Pod.
+/// Returns the `resolv.conf` of a Pod.
 pub(crate) fn resolver(namespace: &str) -> String {
     format!("nameserver {GATEWAY}\nsearch {namespace}.svc.{ZONE} svc.{ZONE} {ZONE}\noptions ndots:5\n")
 }
 
-/// Answers for good.
+/// Serves until it is dropped.
 ///
 /// # Errors
-/// When the lab's kubeconfig is missing, or the port is taken.
+/// Returns an error if the lab's kubeconfig is missing, or the port is taken.
 pub async fn run(layout: Layout) -> Result<()> {
     let client = connect(&layout.kubeconfig("admin")).await?;
     let address = (GATEWAY, 53);
     let datagrams = UdpSocket::bind(address).await.context("the port for names")?;
     let streams = TcpListener::bind(address).await.context("the port for names")?;
     let mut buffer = [0; LONGEST];
-    // An error below is about a client that has gone.
+    // Errors below mean that a client is gone.
     loop {
         tokio::select! {
             received = datagrams.recv_from(&mut buffer) => {
@@ -63,7 +64,8 @@ pub async fn run(layout: Layout) -> Result<()> {
     }
 }
 
-/// Answers the questions of a connection, in each direction with the length before each message (RFC 1035, section 4.2.2).
+/// Answers the queries of a TCP connection, in which each message is preceded by its length (RFC
+/// 1035 §4.2.2).
 async fn converse(client: Client, mut stream: TcpStream) -> Option<()> {
     loop {
         let mut message = vec![0; stream.read_u16().await.ok()?.into()];
@@ -74,7 +76,7 @@ async fn converse(client: Client, mut stream: TcpStream) -> Option<()> {
     }
 }
 
-/// The answer to a message, if that is a question.
+/// Returns the response to a message, if that is a query.
 async fn reply(client: &Client, message: &[u8]) -> Option<Vec<u8>> {
     let question = Question::read(message)?;
     let found = lookup(client, &question.name).await.unwrap_or_else(|error| {
@@ -84,7 +86,7 @@ async fn reply(client: &Client, message: &[u8]) -> Option<Vec<u8>> {
     Some(question.answer(message, &found))
 }
 
-/// What a name means.
+/// The result for a name.
 #[derive(Debug, PartialEq, Eq)]
 enum Found {
     Addresses(Vec<Ipv4Addr>),
@@ -92,18 +94,18 @@ enum Found {
     Failed,
 }
 
-/// The one question of a message.
+/// The only query of a message.
 #[derive(Debug, PartialEq, Eq)]
 struct Question {
-    /// In lower case, without the dot at its end.
+    /// The name in lower case, without the final dot.
     name: String,
-    /// Where the question ends in the message.
+    /// Offset of the end of the query in the message.
     end: usize,
     kind: [u8; 2],
 }
 
 impl Question {
-    /// Reads a query with one question.
+    /// Parses a message with one query.
     fn read(message: &[u8]) -> Option<Self> {
         let (flags, count) = (message.get(2..4)?, message.get(4..6)?);
         if flags[0] & 0x80 != 0 || count != [0, 1] {
@@ -115,7 +117,7 @@ impl Question {
             at += 1;
             match length {
                 0 => break,
-                // A pointer has no place in a question.
+                // Compression pointers are not allowed in a query.
                 64.. => return None,
                 _ => {
                     labels.push(std::str::from_utf8(message.get(at..at + length)?).ok()?.to_ascii_lowercase())
@@ -127,7 +129,7 @@ impl Question {
         Some(Self { name: labels.join("."), end: message.get(..at + 4)?.len(), kind })
     }
 
-    /// The answer to the message that this was read from.
+    /// Builds the response to `message`, from which this query was parsed.
     fn answer(&self, message: &[u8], found: &Found) -> Vec<u8> {
         let addresses = match found {
             Found::Addresses(addresses) if self.kind == TYPE_A => addresses.as_slice(),
@@ -139,14 +141,14 @@ impl Question {
             Found::Nothing => 3,
         };
         let mut answer = message[..self.end].to_vec();
-        // A response of the authority for the name, which also takes recursive questions.
+        // Authoritative response, recursion available.
         answer[2] = 0x84 | (message[2] & 0x01);
         answer[3] = 0x80 | code;
         let count = u16::try_from(addresses.len()).unwrap_or_default();
         answer[6..8].copy_from_slice(&count.to_be_bytes());
         answer[8..HEADER].fill(0);
         for address in addresses {
-            // The name of the question, which is right after the header.
+            // Pointer to the name in the query, directly after the header.
             answer.extend([0xc0, 12]);
             answer.extend([0, 1, 0, 1]);
             answer.extend(TTL.to_be_bytes());
@@ -188,7 +190,7 @@ async fn lookup(client: &Client, name: &str) -> Result<Found> {
     }
 }
 
-/// The addresses in the status of the Ingresses that name this host.
+/// Returns the addresses in the status of the Ingresses with this host.
 async fn host(client: &Client, name: &str) -> Result<Found> {
     let all = Api::<Ingress>::all(client.clone()).list(&ListParams::default()).await?;
     let named = |ingress: &Ingress| {
@@ -217,7 +219,7 @@ mod tests {
             message.extend(label.bytes());
         }
         message.extend([0, 0, kind, 0, 1]);
-        // An OPT record, as resolvers add one.
+        // An OPT record, as resolvers add it.
         message.extend([0, 0, 41, 4, 208, 0, 0, 0, 0, 0, 0]);
         message
     }

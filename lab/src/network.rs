@@ -1,5 +1,6 @@
-//! Network namespaces, through the `ip` program. A lab's namespace has a bridge and no route out; each Pod's hangs off
-//! that bridge and knows only the Pod, Service and load balancer ranges, so that nothing can leave the machine.
+//! Network namespaces, managed by the `ip` program. A lab's namespace has a bridge and no route
+//! out. Each Pod's namespace is connected to that bridge and has routes only to the Pod, Service
+//! and load balancer ranges, so that no packet can leave the machine.
 
 use std::collections::HashSet;
 use std::fs::{self, File};
@@ -17,23 +18,23 @@ use crate::addresses::{BALANCERS, GATEWAY, NodeIndex, PodAddress, SERVICES, SERV
 use crate::layout::{LabSettings, Layout};
 use crate::process::Process;
 
-/// The mark of packets that do not leave a Pod's namespace, wherever they are to go.
+/// Firewall mark of packets that stay in a Pod's namespace, whatever their destination.
 pub const STAYS: u32 = 1;
 
 const BRIDGE: &str = "br0";
 const GATEWAY_V6: &str = "fd00:10:244::1";
 
-/// Where `ip` keeps a network namespace.
+/// Returns the path of a network namespace managed by `ip`.
 pub fn path(netns: &str) -> PathBuf {
     Path::new("/run/netns").join(netns)
 }
 
-/// Whether a network namespace is there.
+/// Returns whether a network namespace exists.
 pub fn exists(netns: &str) -> bool {
     path(netns).exists()
 }
 
-/// All network namespaces of a lab: its own and its Pods'.
+/// Returns all network namespaces of a lab: its own and its Pods'.
 pub fn all(layout: &Layout) -> Vec<String> {
     let Ok(entries) = fs::read_dir("/run/netns") else { return Vec::new() };
     entries
@@ -43,7 +44,7 @@ pub fn all(layout: &Layout) -> Vec<String> {
         .collect()
 }
 
-/// The processes whose network namespace is one of `namespaces`. A process counts by its first thread.
+/// Returns the processes in these network namespaces. A process counts by its first thread.
 pub fn processes(namespaces: &[String]) -> Vec<Process> {
     let wanted: HashSet<u64> =
         namespaces.iter().filter_map(|netns| Some(fs::metadata(path(netns)).ok()?.ino())).collect();
@@ -56,7 +57,7 @@ pub fn processes(namespaces: &[String]) -> Vec<Process> {
         .collect()
 }
 
-/// The namespaces of the Pods on one node.
+/// Returns the namespaces of the Pods on one node.
 pub fn on_node(layout: &Layout, node: NodeIndex) -> Vec<String> {
     let own = format!("{}.", layout.netns());
     let of_node = |netns: &String| {
@@ -65,7 +66,8 @@ pub fn on_node(layout: &Layout, node: NodeIndex) -> Vec<String> {
     all(layout).into_iter().filter(of_node).collect()
 }
 
-/// Moves the calling thread, and every process and thread it starts from now on, into a network namespace.
+/// Moves the calling thread, and all processes and threads that it starts later, into a network
+/// namespace.
 pub fn enter(netns: &str) -> Result<()> {
     let path = path(netns);
     let file =
@@ -74,8 +76,8 @@ pub fn enter(netns: &str) -> Result<()> {
         .with_context(|| format!("cannot enter the network namespace {netns} (root is needed)"))
 }
 
-/// Does something inside a network namespace, on a thread of its own: a socket belongs to the namespace of the thread that
-/// made it, wherever it is used.
+/// Runs `work` inside a network namespace, on a new thread. A socket belongs to the namespace of
+/// the thread that created it, wherever it is used.
 pub fn inside<T: Send>(netns: &str, work: impl FnOnce() -> Result<T> + Send) -> Result<T> {
     thread::scope(|scope| {
         let thread = scope.spawn(|| {
@@ -86,14 +88,16 @@ pub fn inside<T: Send>(netns: &str, work: impl FnOnce() -> Result<T> + Send) -> 
     })
 }
 
-/// A command that runs `program` inside a network namespace, as the same process: the child's pid is the program's.
+/// Returns a command that runs `program` inside a network namespace in the same process: the
+/// child's pid is the program's.
 pub fn command(netns: &str, program: &Path) -> Command {
     let mut command = Command::new("nsenter");
     command.arg(format!("--net={}", path(netns).display())).arg("--").arg(program);
     command
 }
 
-/// Makes a lab's own namespace: loopback, a bridge, the nodes' addresses, and no route out.
+/// Creates a lab's own namespace with loopback, a bridge and the nodes' addresses, but no route
+/// out.
 pub fn create_lab(layout: &Layout, settings: &LabSettings) -> Result<()> {
     let netns = layout.netns();
     ip(&["netns", "add", &netns])?;
@@ -110,8 +114,8 @@ pub fn create_lab(layout: &Layout, settings: &LabSettings) -> Result<()> {
     create_services(layout)
 }
 
-/// Makes the namespace that all Service addresses belong to: one socket there answers a port of all of them, and takes that
-/// port from nobody in the lab's own namespace.
+/// Creates the namespace to which all Service addresses belong. One socket per port there accepts
+/// connections to all of them, without occupying that port in the lab's own namespace.
 fn create_services(layout: &Layout) -> Result<()> {
     let netns = layout.services_netns();
     ip(&["netns", "add", &netns])?;
@@ -130,7 +134,7 @@ fn create_services(layout: &Layout) -> Result<()> {
     )
 }
 
-/// Makes a Pod's namespace and plugs it into the lab's bridge.
+/// Creates a Pod's namespace and connects it to the lab's bridge.
 pub fn create_pod(layout: &Layout, pod: PodAddress, dual_stack: bool) -> Result<String> {
     let netns = layout.pod_netns(&pod.tag());
     if exists(&netns) {
@@ -158,23 +162,24 @@ pub fn create_pod(layout: &Layout, pod: PodAddress, dual_stack: bool) -> Result<
     Ok(netns)
 }
 
-/// Unplugs a Pod's network cable, or plugs it in again: unplugged, all packets to and from it are lost.
+/// Disconnects a Pod's network, or connects it again. While disconnected, all packets to and from
+/// it are lost.
 pub fn plug_pod(layout: &Layout, pod: PodAddress, plugged: bool) -> Result<()> {
     let state = if plugged { "up" } else { "down" };
     ip(&["-n", &layout.netns(), "link", "set", &link(pod), state])
 }
 
-/// Removes a namespace. Its end of a Pod's cable goes with it, once the last process in it has gone.
+/// Removes a namespace. A Pod's link disappears with it, once the last process in it has ended.
 pub fn delete(netns: &str) -> Result<()> {
     ip(&["netns", "del", netns])
 }
 
-/// Gives the lab's loopback an address, so that what listens in the lab answers on it.
+/// Adds an address to the lab's loopback, so that listeners in the lab are reachable at it.
 pub fn add_loopback(layout: &Layout, address: &str) -> Result<()> {
     ip(&["-n", &layout.netns(), "addr", "replace", &format!("{address}/32"), "dev", "lo"])
 }
 
-/// Takes an address from the lab's loopback.
+/// Removes an address from the lab's loopback.
 pub fn remove_loopback(layout: &Layout, address: &str) -> Result<()> {
     ip(&["-n", &layout.netns(), "addr", "del", &format!("{address}/32"), "dev", "lo"])
 }

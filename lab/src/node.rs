@@ -1,8 +1,8 @@
-//! The Pod runner: one process for each node. It registers the node, watches the Pods bound to it and runs each of
-//! them ([`pod`]) as plain processes.
+//! The Pod runner: one process per node. It registers the node, watches the Pods bound to it and
+//! runs each of them ([`pod`]) as plain processes.
 //!
-//! A node that starts, first ends what an earlier process of the same node has left running: a Pod's processes are
-//! children of one runner and have no meaning without it.
+//! A starting node first ends the remaining processes of its predecessor: a Pod's processes are
+//! children of one runner and cannot be taken over.
 
 pub mod address_pool;
 pub mod board;
@@ -44,30 +44,30 @@ use crate::network;
 use crate::process::Process;
 use address_pool::AddressPool;
 
-/// What everything on a node shares.
+/// State shared by all tasks of a node.
 pub struct NodeContext {
     /// The lab's paths.
     pub layout: Layout,
-    /// How the lab is laid out.
+    /// The settings of the lab.
     pub settings: LabSettings,
-    /// Which node this is.
+    /// The number of this node.
     pub index: NodeIndex,
-    /// The API, as this node.
+    /// The API client with this node's identity.
     pub client: Client,
     addresses: Mutex<AddressPool>,
     pods: Mutex<HashMap<String, Worker>>,
 }
 
-/// What the API wants of a Pod.
+/// The desired state of a Pod.
 #[derive(Clone, Debug)]
 pub struct Desired {
-    /// The Pod as last seen.
+    /// The Pod as last received.
     pub pod: Arc<Pod>,
-    /// Whether the object is gone: the Pod was deleted without grace.
+    /// Whether the object was deleted without a grace period.
     pub gone: bool,
 }
 
-/// The task that runs a Pod, as seen from outside.
+/// The handle on the task that runs a Pod.
 struct Worker {
     namespace: String,
     name: String,
@@ -77,7 +77,7 @@ struct Worker {
 /// Runs a node until its process is ended.
 ///
 /// # Errors
-/// When the node cannot be set up.
+/// Returns an error if the node cannot be set up.
 pub async fn run(layout: Layout, index: NodeIndex) -> Result<()> {
     let settings = layout.settings()?;
     sweep(&layout, index)?;
@@ -99,24 +99,24 @@ pub async fn run(layout: Layout, index: NodeIndex) -> Result<()> {
 }
 
 impl NodeContext {
-    /// The folder of a Pod.
+    /// Returns the folder of a Pod.
     pub fn pod_dir(&self, uid: &str) -> PathBuf {
         self.layout.pods(self.index).join(uid)
     }
 
-    /// The folder of the Pod of this name that runs here now.
+    /// Returns the folder of the Pod with this name that runs here.
     pub fn running_pod_dir(&self, namespace: &str, name: &str) -> Option<PathBuf> {
         let pods = lock(&self.pods);
         let (uid, _) = pods.iter().find(|(_, w)| w.namespace == namespace && w.name == name)?;
         Some(self.pod_dir(uid))
     }
 
-    /// The Pod addresses of this node.
+    /// Returns the Pod addresses of this node.
     pub fn addresses(&self) -> MutexGuard<'_, AddressPool> {
         lock(&self.addresses)
     }
 
-    /// Takes in a Pod as the API has it, and starts it when it is new.
+    /// Processes a Pod object from the API, and starts the Pod if it is new.
     fn apply(self: &Arc<Self>, pod: Pod) {
         let Some(uid) = pod.uid() else { return };
         let mut pods = lock(&self.pods);
@@ -138,7 +138,7 @@ impl NodeContext {
         });
     }
 
-    /// The Pod's object is gone from the API.
+    /// Records that the Pod's object was deleted.
     fn gone(&self, uid: &str) {
         if let Some(worker) = lock(&self.pods).get(uid) {
             worker.desired.send_modify(|desired| desired.gone = true);
@@ -173,7 +173,7 @@ async fn watch_pods(node: &Arc<NodeContext>) {
     }
 }
 
-/// Ends and removes what an earlier process of this node has left.
+/// Ends and removes the remains of this node's predecessor.
 fn sweep(layout: &Layout, index: NodeIndex) -> Result<()> {
     for process in containers(layout, index) {
         process.end(Duration::ZERO)?;
@@ -192,19 +192,19 @@ fn sweep(layout: &Layout, index: NodeIndex) -> Result<()> {
     Ok(fs::create_dir_all(&pods)?)
 }
 
-/// The recorded container processes of a node that run.
+/// Returns the recorded container processes of a node that are running.
 pub fn containers(layout: &Layout, index: NodeIndex) -> Vec<Process> {
     let Ok(pods) = fs::read_dir(layout.pods(index)) else { return Vec::new() };
     pods.flatten().flat_map(|pod| pod_containers(&pod.path())).collect()
 }
 
-/// The recorded container processes of the Pod with this folder that run.
+/// Returns the recorded container processes of a Pod's folder that are running.
 pub fn pod_containers(pod_dir: &Path) -> Vec<Process> {
     let Ok(records) = fs::read_dir(pod_dir.join("processes")) else { return Vec::new() };
     records.flatten().filter_map(|record| Process::read(&record.path())).filter(|p| p.is_alive()).collect()
 }
 
-/// Locks what only ever holds whole values, whatever became of an earlier holder.
+/// Locks data that is consistent at all times, so poisoning is ignored.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,5 +1,5 @@
-//! Certificates, the key that signs ServiceAccount tokens, and the kubeconfigs of everybody who talks to the API. Made
-//! anew at every `up` and gone with the lab.
+//! Certificates, the signing key of ServiceAccount tokens, and kubeconfigs for all clients of the
+//! API. Created at every `up` and removed with the lab.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -14,14 +14,14 @@ use rcgen::{
 use crate::addresses::{API_PORT, FIRST_SERVICE, GATEWAY, NodeIndex};
 use crate::layout::{LabSettings, Layout};
 
-/// Who a certificate is for.
+/// The subject of a certificate.
 struct Subject<'a> {
     common_name: &'a str,
     organization: Option<&'a str>,
     names: Vec<String>,
 }
 
-/// Writes everything that `up` needs to know of identities: `pki/` and `kubeconfig/` of the lab's folder.
+/// Writes all identities that `up` needs: `pki/` and `kubeconfig/` of the lab's folder.
 pub fn create(layout: &Layout, settings: &LabSettings) -> Result<()> {
     let ca = authority()?;
     write(&layout.pki("ca.crt"), &ca.pem())?;

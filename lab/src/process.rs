@@ -1,5 +1,6 @@
-//! Programs that outlive their starter. Each is recorded in the lab's folder by pid and start time, so that a later
-//! command, or one after a crash, ends exactly what this lab started and never a stranger with a reused pid.
+//! Programs that outlive the process that started them. Each is recorded in the lab's folder by pid
+//! and start time, so that a later command, or one after a crash, ends exactly the processes of
+//! this lab and never another process with a reused pid.
 
 use std::fs::{self, File};
 use std::io;
@@ -25,20 +26,21 @@ pub struct Process {
 }
 
 impl Process {
-    /// The running process of this pid; none when it has ended, even if nobody has collected it yet.
+    /// Returns the running process with this pid. `None` if it has ended, even if it was not reaped
+    /// yet.
     pub fn of(pid: i32) -> Option<Self> {
         let stat = Stat::of(pid)?;
         (!stat.ended).then_some(Self { pid, started: stat.started })
     }
 
-    /// The calling process, by its pid outside of any PID namespace it may be in: what `/proc` shows while it is
-    /// still the machine's.
+    /// Returns the calling process, by its pid outside of its PID namespace. This works while
+    /// `/proc` is still the machine's.
     pub fn own() -> Option<Self> {
         let text = fs::read_to_string("/proc/self/stat").ok()?;
         Some(Self { pid: text.split(' ').next()?.parse().ok()?, started: Stat::parse(&text)?.started })
     }
 
-    /// The pid.
+    /// Returns the pid.
     pub fn pid(self) -> i32 {
         self.pid
     }
@@ -50,20 +52,20 @@ impl Process {
         Some(Self { pid: pid.parse().ok()?, started: started.parse().ok()? })
     }
 
-    /// Writes a record, whole or not at all.
+    /// Writes a record atomically.
     pub fn write(self, record: &Path) -> io::Result<()> {
         let part = record.with_extension("part");
         fs::write(&part, format!("{} {}", self.pid, self.started))?;
         fs::rename(part, record)
     }
 
-    /// Whether it still runs. One whose first thread has ended does not, though others may hold its sockets a moment
-    /// longer: [`Self::wait`] waits for those too.
+    /// Returns whether it is running. A process whose first thread has ended is not, though other
+    /// threads may hold its sockets for a moment longer: [`Self::wait`] waits for those too.
     pub fn is_alive(self) -> bool {
         Self::of(self.pid) == Some(self)
     }
 
-    /// Sends a signal, unless it has ended.
+    /// Sends a signal, unless the process has ended.
     pub fn signal(self, signal: Signal) -> io::Result<()> {
         match self.handle()? {
             Some(handle) => match pidfd_send_signal(&handle, signal) {
@@ -74,7 +76,7 @@ impl Process {
         }
     }
 
-    /// Waits until it has ended, for `limit` at most; true when it has.
+    /// Waits until it has ended, at most for `limit`. Returns whether it has.
     pub fn wait(self, limit: Option<Duration>) -> io::Result<bool> {
         let Some(handle) = self.handle()? else { return Ok(true) };
         let end = limit.map(|limit| Instant::now() + limit);
@@ -89,7 +91,7 @@ impl Process {
         }
     }
 
-    /// Asks it to end, and kills it when it has not within `grace`.
+    /// Sends SIGTERM, and SIGKILL if the process has not ended within `grace`.
     pub fn end(self, grace: Duration) -> io::Result<()> {
         if grace > Duration::ZERO {
             self.signal(Signal::TERM)?;
@@ -98,16 +100,17 @@ impl Process {
             }
         }
         self.signal(Signal::KILL)?;
-        // A killed process goes as soon as the kernel gets to it; only one stuck in the kernel takes longer.
+        // A killed process ends quickly; only one blocked in the kernel takes longer.
         self.wait(Some(Duration::from_secs(10)))?;
         Ok(())
     }
 
-    /// A handle that can never come to mean another process. None when it has ended.
+    /// Returns a handle that can never refer to another process. `None` if the process has ended.
     fn handle(self) -> io::Result<Option<OwnedFd>> {
         let Some(pid) = Pid::from_raw(self.pid) else { return Ok(None) };
         match pidfd_open(pid, PidfdFlags::empty()) {
-            // The check comes after the handle: from here on the pid cannot be given to another process unnoticed.
+            // The check follows the opening of the handle: from then on the pid cannot be reused
+            // unnoticed.
             Ok(handle) => {
                 Ok(Stat::of(self.pid).is_some_and(|stat| stat.started == self.started).then_some(handle))
             }
@@ -117,10 +120,11 @@ impl Process {
     }
 }
 
-/// Starts a program of the lab in a role: output to its log, away from the terminal's signals, recorded.
+/// Starts a program of the lab in a role: with output to its log, detached from the terminal's
+/// signals, and recorded.
 ///
 /// # Errors
-/// When the program cannot be started, or the record cannot be written.
+/// Returns an error if the program cannot be started, or the record cannot be written.
 pub fn start(layout: &Layout, role: &str, command: &mut Command) -> Result<Process> {
     let log = layout.log(role);
     let output = File::options()
@@ -138,17 +142,17 @@ pub fn start(layout: &Layout, role: &str, command: &mut Command) -> Result<Proce
     let pid = i32::try_from(child.id()).context("a pid is a positive i32")?;
     let process = Process::of(pid).with_context(|| format!("{role} ended at once: see {}", log.display()))?;
     process.write(&layout.record(role))?;
-    // Collected here when the starter lives longer than the program, by init otherwise.
+    // Reaped here if the starter outlives the program, otherwise by init.
     thread::spawn(move || child.wait());
     Ok(process)
 }
 
-/// The recorded process of a role, when it runs.
+/// Returns the recorded process of a role if it is running.
 pub fn running(layout: &Layout, role: &str) -> Option<Process> {
     Process::read(&layout.record(role)).filter(|process| process.is_alive())
 }
 
-/// All recorded processes of a lab with their roles, running or not.
+/// Returns all recorded processes of a lab with their roles, running or not.
 pub fn recorded(layout: &Layout) -> Vec<(String, Process)> {
     let Ok(entries) = fs::read_dir(layout.dir().join("processes")) else { return Vec::new() };
     let mut all: Vec<(String, Process)> = entries
@@ -159,11 +163,11 @@ pub fn recorded(layout: &Layout) -> Vec<(String, Process)> {
     all
 }
 
-/// What `/proc/PID/stat` says.
+/// The relevant fields of `/proc/PID/stat`.
 #[derive(Debug, PartialEq, Eq)]
 struct Stat {
     started: u64,
-    /// Whether nobody but a parent that has not collected it yet knows it any more.
+    /// Whether the process has ended and awaits reaping.
     ended: bool,
 }
 
@@ -173,7 +177,7 @@ impl Stat {
     }
 
     fn parse(text: &str) -> Option<Self> {
-        // The second field is the program's name in parentheses and may hold anything.
+        // The second field is the program's name in parentheses and may contain any character.
         let mut fields = text.rsplit_once(')')?.1.split_whitespace();
         let ended = matches!(fields.next()?, "Z" | "X");
         Some(Self { started: fields.nth(18)?.parse().ok()?, ended })

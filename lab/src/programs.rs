@@ -1,8 +1,10 @@
-//! The programs a lab runs, built once from pinned Go modules into a cache outside the tree, keyed by version.
+//! The programs of a lab, built once from pinned Go modules into a cache outside the tree, by
+//! version.
 //!
-//! The modules (`lab/go/*/go.mod`, `go.sum`) are compiled into this crate, so that a built `sluice-lab` needs no source
-//! tree. A build goes into a folder of its own that is renamed when it is whole, under a lock for each version: two
-//! labs that start at once build once, and a build that was cut off leaves nothing that looks finished.
+//! The modules (`lab/go/*/go.mod`, `go.sum`) are compiled into this crate, so that a built
+//! `sluice-lab` needs no source tree. A build goes to a temporary folder that is renamed when it is
+//! complete, under a lock per version: two labs that start at the same time build once, and an
+//! interrupted build leaves nothing that looks complete.
 
 use std::env;
 use std::ffi::OsString;
@@ -12,11 +14,11 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 
-/// What the machine needs when Go is missing.
+/// The error message when Go is missing.
 const GO_MISSING: &str = "Go is missing, and the lab's programs are built with it: install Go 1.26 or newer from \
                           https://go.dev/dl/ (or your distribution's `golang` package) and put `go` on the PATH";
 
-/// A set of programs that are built together and carry one version.
+/// A set of programs that are built together and have one version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
     /// kube-apiserver, kube-controller-manager, kube-scheduler, kubectl.
@@ -31,20 +33,21 @@ pub enum Unit {
     Helm,
     /// k6.
     K6,
-    /// cert-manager's controllers for ACME, its solver and its CRDs, and Pebble, an ACME server for tests.
+    /// cert-manager's controllers for ACME, its solver and its CRDs, and Pebble, an ACME server for
+    /// tests.
     CertManager,
 }
 
-/// How a unit is built.
+/// The build of a unit.
 struct Recipe {
     name: &'static str,
     version: &'static str,
     module: [(&'static str, &'static str); 2],
     sources: &'static [(&'static str, &'static str)],
-    /// File names in the cache with the Go package each is built from; none stands for the module's own test.
+    /// File names in the cache with the Go package of each. `None` builds the module's own test.
     programs: &'static [(&'static str, Option<&'static str>)],
     stamps: &'static [(&'static str, &'static str)],
-    /// A folder of a module that is kept beside the programs, under its own name.
+    /// A folder of a module to copy beside the programs, under its own name.
     folder: Option<(&'static str, &'static str)>,
 }
 
@@ -59,30 +62,30 @@ impl Unit {
         Self::K6,
         Self::CertManager,
     ];
-    /// What `up` needs.
+    /// The units that `up` needs.
     pub const CONTROL_PLANE: [Self; 2] = [Self::Etcd, Self::Kubernetes];
 
-    /// The unit called `name`.
+    /// Returns the unit called `name`.
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|unit| unit.recipe().name == name)
     }
 
-    /// The unit's name.
+    /// Returns the unit's name.
     pub fn name(self) -> &'static str {
         self.recipe().name
     }
 
-    /// The pinned version.
+    /// Returns the pinned version.
     pub fn version(self) -> &'static str {
         self.recipe().version
     }
 
-    /// The folder that holds the unit's programs, built or not.
+    /// Returns the folder of the unit's programs, built or not.
     pub fn folder(self) -> PathBuf {
         cache().join(format!("{}-{}", self.name(), self.version()))
     }
 
-    /// Whether the unit is built.
+    /// Returns whether the unit is built.
     pub fn is_built(self) -> bool {
         let (folder, recipe) = (self.folder(), self.recipe());
         let copied =
@@ -94,7 +97,8 @@ impl Unit {
     /// Builds the unit unless it is in the cache.
     ///
     /// # Errors
-    /// When Go is missing or the build fails; the compiler's own words have then gone to standard error.
+    /// Returns an error if Go is missing or the build fails; the compiler's output goes to standard
+    /// error.
     pub fn build(self) -> Result<()> {
         if self.is_built() {
             return Ok(());
@@ -228,14 +232,14 @@ impl Unit {
 }
 
 impl Recipe {
-    /// Runs Go in the folder `module`; the programs go to the folder `out`.
+    /// Runs Go in the folder `module`. The programs go to the folder `out`.
     fn run(&self, module: &Path, out: &Path) -> Result<()> {
         let mut flags = String::from("-s -w");
         for (variable, value) in self.stamps {
             flags += &format!(" -X {variable}={value}");
         }
         let mut go = Command::new("go");
-        // Without cgo the programs are static, need no C compiler, and run in a Pod whatever its root holds.
+        // Without cgo, programs are static, need no C compiler, and run in any Pod.
         go.current_dir(module).env("CGO_ENABLED", "0").env_remove("GOFLAGS");
         match self.programs {
             [(file, None)] => {
@@ -244,7 +248,8 @@ impl Recipe {
             [(file, Some(package))] => {
                 go.args(["build", "-trimpath", "-ldflags", &flags, "-o"]).arg(out.join(file)).arg(package)
             }
-            // Several at once share the work; Go names each after its package's last element.
+            // Building several packages at once shares work. Go names each program after its
+            // package's last element.
             several => go
                 .args(["build", "-trimpath", "-ldflags", &flags, "-o"])
                 .arg(format!("{}/", out.display()))
@@ -258,7 +263,7 @@ impl Recipe {
     }
 }
 
-/// Copies the files of a folder of the Go module `of`, which the build has downloaded.
+/// Copies the files in a folder of the Go module `of`, which the build has downloaded.
 fn copy_folder(module: &Path, of: &str, path: &str, out: &Path) -> Result<()> {
     let mut go = Command::new("go");
     go.current_dir(module).env_remove("GOFLAGS").args(["list", "-m", "-f", "{{.Dir}}", of]);
@@ -275,10 +280,10 @@ fn copy_folder(module: &Path, of: &str, path: &str, out: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Where a program that the lab runs is.
+/// Returns the path of a program that the lab runs.
 ///
 /// # Errors
-/// When it is not built: the message says how.
+/// Returns an error if it is not built; the message states how to build it.
 pub fn find(unit: Unit, program: &str) -> Result<PathBuf> {
     let path = unit.folder().join(program);
     if !path.is_file() {
@@ -287,14 +292,14 @@ pub fn find(unit: Unit, program: &str) -> Result<PathBuf> {
     Ok(path)
 }
 
-/// The search path of this process, with what is built for labs before everything else.
+/// Returns the `PATH` of this process, preceded by the folders of programs built for labs.
 pub fn search_path() -> OsString {
     let built = Unit::ALL.into_iter().filter(|unit| unit.is_built()).map(Unit::folder);
     let inherited = env::var_os("PATH").unwrap_or_default();
     env::join_paths(built.chain(env::split_paths(&inherited))).unwrap_or(inherited)
 }
 
-/// The folder of the cache: `$SLUICE_LAB_CACHE`, else `sluice-lab` in the user's cache folder.
+/// Returns the cache folder: `$SLUICE_LAB_CACHE`, else `sluice-lab` in the user's cache folder.
 pub fn cache() -> PathBuf {
     if let Some(cache) = env::var_os("SLUICE_LAB_CACHE") {
         return cache.into();

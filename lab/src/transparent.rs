@@ -1,9 +1,10 @@
-//! Connections to Pods that come from the address of the client, as those of a load balancer do that leaves addresses alone
+//! Connections to Pods from the client's address, as made by load balancers that preserve it
 //! (`externalTrafficPolicy: Local`).
 //!
-//! Such a connection is made inside the Pod's own network namespace, from an address that is not there. Its packets carry
-//! a mark, the socket that accepts it inherits the mark, and what is marked never leaves the namespace
-//! ([`network::create_pod`]); so the Pod's answers come back here, and not to the client, which knows nothing of them.
+//! Such a connection is made inside the Pod's own network namespace, from an address that does not
+//! exist there. Its packets carry a mark, which the accepting socket inherits, and marked packets
+//! never leave the namespace ([`network::create_pod`]). The Pod's responses therefore return here
+//! and not to the client.
 
 use std::fs;
 use std::io;
@@ -17,10 +18,10 @@ use crate::addresses::PodAddress;
 use crate::layout::Layout;
 use crate::network::{self, STAYS};
 
-/// Connects to a port of a Pod in the name of a client.
+/// Connects to a port of a Pod from the address of `client`.
 ///
 /// # Errors
-/// When there is no such Pod, or it does not accept the connection.
+/// Returns an error if there is no such Pod, or it does not accept the connection.
 pub(crate) async fn connect(
     layout: &Layout,
     client: SocketAddr,

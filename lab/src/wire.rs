@@ -1,5 +1,6 @@
-//! A TCP relay that misbehaves on demand: put in front of the API server, it cuts, freezes, delays or refuses what a
-//! client under test has to survive. It sees bytes only, so TLS and client certificates pass through it untouched.
+//! A TCP relay with fault injection: in front of the API server it cuts, freezes, delays or refuses
+//! connections of a client under test. It relays bytes, so TLS and client certificates pass
+//! unchanged.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -13,20 +14,20 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::sleep;
 
-/// What a wire does with what comes.
+/// The behaviour of a wire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Behaviour {
-    /// Passes everything on.
+    /// Relays everything.
     Pass,
-    /// Passes everything on that much later.
+    /// Relays everything with this delay.
     Delay(Duration),
-    /// Keeps connections open, takes new ones, and passes nothing on: a peer that has fallen silent.
+    /// Keeps connections open, accepts new ones, and relays nothing, like an unresponsive peer.
     Freeze,
-    /// Closes new connections at once; open ones go on.
+    /// Closes new connections at once. Open ones continue.
     Refuse,
 }
 
-/// A relay from an address of its own to another.
+/// A relay from its own address to another.
 #[derive(Debug)]
 pub struct Wire {
     address: SocketAddr,
@@ -37,17 +38,18 @@ pub struct Wire {
 #[derive(Debug)]
 struct Control {
     behaviour: watch::Sender<Behaviour>,
-    /// Counts up; every connection ends when it changes.
+    /// Incremented for each cut; every connection ends when it changes.
     cuts: watch::Sender<u64>,
     open: AtomicUsize,
     taken: AtomicUsize,
 }
 
 impl Wire {
-    /// A wire to `target`, listening on a free port of `listen`'s address. It ends when it is dropped.
+    /// Creates a wire to `target` that listens on a free port of `listen`'s address. It ends when
+    /// dropped.
     ///
     /// # Errors
-    /// When the address cannot be listened on.
+    /// Returns an error if the address cannot be listened on.
     pub async fn new(listen: SocketAddr, target: SocketAddr) -> Result<Self> {
         let listener =
             TcpListener::bind(listen).await.with_context(|| format!("cannot listen on {listen}"))?;
@@ -62,12 +64,12 @@ impl Wire {
         Ok(Self { address, control, acceptor })
     }
 
-    /// Where it listens.
+    /// Returns the address on which it listens.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Changes what it does, for open connections too.
+    /// Changes its behaviour, for open connections too.
     pub fn set(&self, behaviour: Behaviour) {
         self.control.behaviour.send_replace(behaviour);
     }
@@ -77,12 +79,12 @@ impl Wire {
         self.control.cuts.send_modify(|cuts| *cuts += 1);
     }
 
-    /// How many connections are open.
+    /// Returns the number of open connections.
     pub fn open(&self) -> usize {
         self.control.open.load(Ordering::Relaxed)
     }
 
-    /// How many connections it has taken since it began, refused ones included.
+    /// Returns the number of connections accepted so far, including refused ones.
     pub fn taken(&self) -> usize {
         self.control.taken.load(Ordering::Relaxed)
     }
@@ -103,7 +105,7 @@ async fn accept(listener: TcpListener, target: SocketAddr, control: Arc<Control>
             continue;
         }
         let control = control.clone();
-        // Subscribed before the task runs: a cut that comes first finds this connection too.
+        // Subscribed before the task runs, so that an earlier cut also ends this connection.
         let mut cut = control.cuts.subscribe();
         control.open.fetch_add(1, Ordering::Relaxed);
         tokio::spawn(async move {
@@ -120,7 +122,7 @@ async fn relay(client: TcpStream, target: SocketAddr, behaviour: &watch::Sender<
     flowing(&mut behaviour.subscribe()).await;
     let Ok(server) = TcpStream::connect(target).await else { return };
     for stream in [&client, &server] {
-        // What was one write must not wait for a second one.
+        // Avoids delays of small writes.
         let _ = stream.set_nodelay(true);
     }
     let (client_reads, client_writes) = client.into_split();
@@ -131,7 +133,8 @@ async fn relay(client: TcpStream, target: SocketAddr, behaviour: &watch::Sender<
     );
 }
 
-/// Copies one direction to its end. A delay holds back each piece that was read, so a slow wire is also a narrow one.
+/// Copies one direction to its end. A delay holds back each piece that was read, so a delayed wire
+/// also has low throughput.
 async fn copy(
     mut from: impl AsyncRead + Unpin,
     mut to: impl AsyncWrite + Unpin,
@@ -148,11 +151,11 @@ async fn copy(
             break;
         }
     }
-    // The other side may have gone first.
+    // An error means that the other side has already closed.
     let _ = to.shutdown().await;
 }
 
-/// Waits until something may pass, for as long as the wire delays it.
+/// Waits while the wire is frozen, and for its delay.
 async fn flowing(behaviour: &mut watch::Receiver<Behaviour>) {
     let now = behaviour.wait_for(|now| *now != Behaviour::Freeze).await.map(|now| *now);
     if let Ok(Behaviour::Delay(delay)) = now {
@@ -168,7 +171,7 @@ mod tests {
 
     const LOOPBACK: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 0);
 
-    /// A server that sends back what it gets, and a wire to it.
+    /// Starts an echo server and a wire to it.
     async fn wire() -> Wire {
         let listener = TcpListener::bind(LOOPBACK).await.unwrap();
         let target = listener.local_addr().unwrap();

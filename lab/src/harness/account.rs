@@ -1,4 +1,4 @@
-//! Identities with exactly the rights that a test gives them, to read and to write, in its namespace or everywhere.
+//! Identities with exactly the rights that a test grants, in its namespace or the whole cluster.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
@@ -18,10 +18,11 @@ use super::Cluster;
 use crate::wire::Wire;
 
 impl Cluster {
-    /// A wire in front of the API server, and a kubeconfig of the administrator's that leads through it.
+    /// Returns a wire in front of the API server, and an administrator's kubeconfig that uses it.
     ///
     /// # Errors
-    /// When the API server has no address, none can be listened on, or the kubeconfig cannot be written.
+    /// Returns an error if the API server has no address, none can be listened on, or the
+    /// kubeconfig cannot be written.
     pub async fn api_wire(&self) -> Result<(Wire, PathBuf)> {
         let mut config = Kubeconfig::read_from(self.kubeconfig())?;
         let wire = wired(&mut config).await?;
@@ -29,19 +30,19 @@ impl Cluster {
         Ok((wire, path))
     }
 
-    /// Makes a ServiceAccount of the test's namespace, without any rights, and a kubeconfig for it.
+    /// Creates a ServiceAccount without rights in the test's namespace, and returns its kubeconfig.
     ///
     /// # Errors
-    /// When the API refuses it, or the kubeconfig cannot be written.
+    /// Returns an error if the API refuses it, or the kubeconfig cannot be written.
     pub async fn account(&self, name: &str) -> Result<PathBuf> {
         let config = self.account_config(name).await?;
         self.write(name, &config)
     }
 
-    /// The same with a wire between the user of the kubeconfig and the API server.
+    /// Like [`Self::account`], with a wire between the account and the API server.
     ///
     /// # Errors
-    /// As [`Self::account`] and [`Self::api_wire`].
+    /// See [`Self::account`] and [`Self::api_wire`].
     pub async fn wired_account(&self, name: &str) -> Result<(Wire, PathBuf)> {
         let mut config = self.account_config(name).await?;
         let wire = wired(&mut config).await?;
@@ -69,11 +70,11 @@ impl Cluster {
         Ok(path)
     }
 
-    /// Gives a ServiceAccount of the test's namespace the right to list and watch resources, as `GROUP/RESOURCE`: in
-    /// the namespace by a Role, or everywhere by a ClusterRole.
+    /// Grants a ServiceAccount of the test's namespace the right to list and watch resources, given
+    /// as `GROUP/RESOURCE`: in the namespace by a Role, or everywhere by a ClusterRole.
     ///
     /// # Errors
-    /// When the API refuses it.
+    /// Returns an error if the API refuses it.
     pub async fn allow(&self, account: &str, everywhere: bool, resources: &[&str]) -> Result<()> {
         for resource in resources {
             let (group, plural) = resource.split_once('/').context("GROUP/RESOURCE")?;
@@ -84,11 +85,12 @@ impl Cluster {
         Ok(())
     }
 
-    /// Gives a ServiceAccount of the test's namespace the rights of `rules`, written as roles have them: in the namespace by a
-    /// Role, or everywhere by a ClusterRole. The name is for [`Self::withdraw`].
+    /// Grants a ServiceAccount of the test's namespace the rights of `rules`, in the notation of
+    /// roles: in the namespace by a Role, or everywhere by a ClusterRole. `name` is for
+    /// [`Self::withdraw`].
     ///
     /// # Errors
-    /// When the API refuses it.
+    /// Returns an error if the API refuses it.
     pub async fn allow_rules(&self, account: &str, everywhere: bool, name: &str, rules: &str) -> Result<()> {
         let kind = if everywhere { "ClusterRole" } else { "Role" };
         let (namespace, role) = (&self.namespace, self.role(everywhere, name));
@@ -110,10 +112,10 @@ subjects: [{{kind: ServiceAccount, name: {account}, namespace: {namespace}}}]
         Ok(())
     }
 
-    /// Takes a right of [`Self::allow`] away, and waits until the API server knows it. Watches that are open go on.
+    /// Revokes a right of [`Self::allow`] and waits until that is effective. Open watches continue.
     ///
     /// # Errors
-    /// When the API refuses it, or does not know it in time.
+    /// Returns an error if the API refuses it, or does not know it in time.
     pub async fn deny(&self, account: &str, everywhere: bool, resource: &str) -> Result<()> {
         let (_, plural) = resource.split_once('/').context("GROUP/RESOURCE")?;
         self.withdraw(everywhere, &role_to_read(account, plural)).await?;
@@ -124,10 +126,11 @@ subjects: [{{kind: ServiceAccount, name: {account}, namespace: {namespace}}}]
         .await
     }
 
-    /// Takes the rights of [`Self::allow_rules`] away. The API server may let a request pass for a moment still.
+    /// Revokes the rights of [`Self::allow_rules`]. The API server may permit requests for a moment
+    /// longer.
     ///
     /// # Errors
-    /// When the API refuses it.
+    /// Returns an error if the API refuses it.
     pub async fn withdraw(&self, everywhere: bool, name: &str) -> Result<()> {
         let (name, how) = (self.role(everywhere, name), DeleteParams::default());
         match everywhere {
@@ -137,11 +140,12 @@ subjects: [{{kind: ServiceAccount, name: {account}, namespace: {namespace}}}]
         Ok(())
     }
 
-    /// Whether a ServiceAccount of the test's namespace may do this to a resource, given as `GROUP/RESOURCE` or
-    /// `GROUP/RESOURCE/SUBRESOURCE`, in a namespace or, with an empty one, everywhere.
+    /// Returns whether a ServiceAccount of the test's namespace has a right on a resource, given as
+    /// `GROUP/RESOURCE` or `GROUP/RESOURCE/SUBRESOURCE`, in a namespace, or everywhere if that is
+    /// empty.
     ///
     /// # Errors
-    /// When the API cannot be asked.
+    /// Returns an error if the API cannot be asked.
     pub async fn may(&self, account: &str, verb: &str, resource: &str, namespace: &str) -> Result<bool> {
         let (group, plural) = resource.split_once('/').context("GROUP/RESOURCE")?;
         let (plural, subresource) = plural.split_once('/').unwrap_or((plural, ""));
@@ -166,7 +170,7 @@ subjects: [{{kind: ServiceAccount, name: {account}, namespace: {namespace}}}]
         Ok(matches!(answer.status, Some(SubjectAccessReviewStatus { allowed: true, .. })))
     }
 
-    /// ClusterRoles of all tests have one space of names.
+    /// Returns the name of a role. ClusterRoles of all tests share one name space.
     fn role(&self, everywhere: bool, name: &str) -> String {
         if everywhere { format!("{}-{name}", self.namespace) } else { name.to_owned() }
     }
@@ -188,7 +192,7 @@ async fn wired(config: &mut Kubeconfig) -> Result<Wire> {
     let target = target.with_context(|| format!("{host} has no address"))?;
     let wire = Wire::new(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)), target).await?;
     cluster.server = Some(format!("https://{}", wire.address()));
-    // The certificate is the API server's still.
+    // The certificate is still that of the API server.
     cluster.tls_server_name.get_or_insert(host);
     Ok(wire)
 }

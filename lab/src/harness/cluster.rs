@@ -1,4 +1,4 @@
-//! A cluster as a test sees it: a Kubernetes namespace of its own, a client, and ways to wait.
+//! The cluster of one test: its Kubernetes namespace, a client, and functions that wait.
 
 use std::fmt::Debug;
 use std::net::IpAddr;
@@ -29,31 +29,31 @@ use super::Provider;
 use crate::client::connect;
 use crate::exchange::exchange;
 
-/// How long a test waits for anything. Long enough for a busy machine; a test that works never waits that long.
+/// Maximum wait of a test. Long enough for a busy machine; passing tests never wait that long.
 const PATIENCE: Duration = Duration::from_secs(90);
 
 /// A cluster with a namespace for one test.
 pub struct Cluster {
-    /// The API, as administrator.
+    /// The API client of the administrator.
     pub client: Client,
     /// The test's namespace.
     pub namespace: String,
     provider: Box<dyn Provider>,
     files: TempDir,
-    /// What the test has applied that belongs to no namespace, and so does not go with the test's.
+    /// Cluster-scoped objects that the test applied. They are not deleted with the namespace.
     everywhere: Mutex<Vec<(ApiResource, String)>>,
 }
 
-/// One endpoint of a Service as its EndpointSlices have it.
+/// One endpoint of a Service in its EndpointSlices.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EndpointState {
     /// The address.
     pub address: IpAddr,
-    /// Whether it takes new requests.
+    /// Whether it accepts new requests.
     pub ready: bool,
-    /// Whether it still answers.
+    /// Whether it still responds.
     pub serving: bool,
-    /// Whether its Pod is ending.
+    /// Whether its Pod is terminating.
     pub terminating: bool,
     /// The zone of its node.
     pub zone: Option<String>,
@@ -62,7 +62,7 @@ pub struct EndpointState {
 }
 
 impl Cluster {
-    /// A new namespace in a cluster, ready for Pods.
+    /// Creates a namespace in a cluster and waits until it is ready for Pods.
     pub(super) async fn new(provider: impl Provider + 'static) -> Result<Self> {
         let client = connect(&provider.kubeconfig()).await?;
         let namespace: Namespace = serde_json::from_value(json!({"metadata": {"generateName": "test-"}}))?;
@@ -81,27 +81,29 @@ impl Cluster {
         Ok(cluster)
     }
 
-    /// The administrator's kubeconfig.
+    /// Returns the administrator's kubeconfig.
     pub fn kubeconfig(&self) -> PathBuf {
         self.provider.kubeconfig()
     }
 
-    /// A command that runs where the cluster is reached, with `KUBECONFIG` set and kubectl on its path.
+    /// Returns a command that runs where the cluster is reachable, with `KUBECONFIG` set and
+    /// kubectl in its `PATH`.
     pub fn command(&self, program: impl AsRef<Path>) -> Command {
         self.provider.command(program.as_ref())
     }
 
-    /// The image that stands for a bare name such as `sluice`. [`Self::apply`] puts it into manifests by itself.
+    /// Returns the image for a bare name such as `sluice`. [`Self::apply`] replaces bare names in
+    /// manifests.
     pub fn image(&self, name: &str) -> String {
         self.provider.image(name)
     }
 
-    /// Where a file of the test goes. It is removed with the test, unless that fails.
+    /// Returns the path for a file of the test. Files are removed after the test unless it fails.
     pub fn file(&self, name: &str) -> PathBuf {
         self.files.path().join(name)
     }
 
-    /// The objects of a kind in the test's namespace.
+    /// Returns the API for a kind in the test's namespace.
     pub fn api<K>(&self) -> Api<K>
     where
         K: Resource<Scope = NamespaceResourceScope>,
@@ -110,11 +112,11 @@ impl Cluster {
         Api::namespaced(self.client.clone(), &self.namespace)
     }
 
-    /// Applies manifests: YAML documents of any kind the API knows. Namespaced ones without a namespace go into the
-    /// test's.
+    /// Applies manifests: YAML documents of any kind that the API supports. Namespaced objects
+    /// without a namespace are created in the test's.
     ///
     /// # Errors
-    /// When a document does not parse, or the API refuses it.
+    /// Returns an error if a document does not parse, or the API refuses it.
     pub async fn apply(&self, manifests: &str) -> Result<Vec<DynamicObject>> {
         let mut applied = Vec::new();
         for document in serde_yaml::Deserializer::from_str(manifests) {
@@ -147,7 +149,7 @@ impl Cluster {
     /// Changes an object of the test's namespace by a merge patch.
     ///
     /// # Errors
-    /// When the API refuses it.
+    /// Returns an error if the API refuses it.
     pub async fn merge<K>(&self, name: &str, patch: serde_json::Value) -> Result<K>
     where
         K: Resource<Scope = NamespaceResourceScope> + Clone + DeserializeOwned + Debug,
@@ -156,10 +158,11 @@ impl Cluster {
         Ok(self.api::<K>().patch(name, &PatchParams::default(), &Patch::Merge(patch)).await?)
     }
 
-    /// Asks again until there is an answer, and gives it. An error counts as no answer yet.
+    /// Repeats `attempt` until it returns a value, and returns that. Errors count as no value yet.
     ///
     /// # Errors
-    /// When there is none in time; the message says what was waited for, and the last error.
+    /// Returns an error if there is no value in time; the message contains `what` and the last
+    /// error.
     pub async fn until<T>(&self, what: &str, attempt: impl AsyncFn() -> Result<Option<T>>) -> Result<T> {
         let end = Instant::now() + PATIENCE;
         let mut last = String::new();
@@ -175,10 +178,10 @@ impl Cluster {
         bail!("waited {} s for {what}{last}", PATIENCE.as_secs())
     }
 
-    /// Waits until an object fulfils a condition, and gives it.
+    /// Waits until an object fulfils a condition, and returns it.
     ///
     /// # Errors
-    /// When it does not in time.
+    /// Returns an error if it does not in time.
     pub async fn wait<K>(&self, name: &str, what: &str, condition: impl Fn(&K) -> bool) -> Result<K>
     where
         K: Resource<Scope = NamespaceResourceScope> + Clone + DeserializeOwned + Debug,
@@ -189,10 +192,11 @@ impl Cluster {
             .await
     }
 
-    /// Waits until a Deployment has rolled out its newest template to so many available replicas, and no others.
+    /// Waits until a Deployment has rolled out its latest template to this number of available
+    /// replicas, and no others.
     ///
     /// # Errors
-    /// When it has not in time.
+    /// Returns an error if it has not in time.
     pub async fn available(&self, deployment: &str, replicas: i32) -> Result<Deployment> {
         self.wait(deployment, &format!("available with {replicas}"), |deployment: &Deployment| {
             let Some(status) = deployment.status.as_ref() else { return false };
@@ -205,10 +209,10 @@ impl Cluster {
         .await
     }
 
-    /// Waits until a Service's endpoints fulfil a condition, and gives them in the order of their addresses.
+    /// Waits until a Service's endpoints fulfil a condition, and returns them sorted by address.
     ///
     /// # Errors
-    /// When they do not in time; the message has the last ones.
+    /// Returns an error if they do not in time; the message contains the last ones.
     pub async fn endpoints(
         &self,
         service: &str,
@@ -224,10 +228,10 @@ impl Cluster {
         .await
     }
 
-    /// A Service's endpoints as they are.
+    /// Returns the current endpoints of a Service.
     ///
     /// # Errors
-    /// When the API cannot be asked.
+    /// Returns an error if the API cannot be asked.
     pub async fn endpoints_now(&self, service: &str) -> Result<Vec<EndpointState>> {
         let selector = ListParams::default().labels(&format!("kubernetes.io/service-name={service}"));
         let mut all = Vec::new();
@@ -250,18 +254,18 @@ impl Cluster {
         Ok(all)
     }
 
-    /// The Pods of the test's namespace with a label.
+    /// Returns the Pods of the test's namespace with a label.
     ///
     /// # Errors
-    /// When the API cannot be asked.
+    /// Returns an error if the API cannot be asked.
     pub async fn pods(&self, label: &str) -> Result<Vec<Pod>> {
         Ok(self.api::<Pod>().list(&ListParams::default().labels(label)).await?.items)
     }
 
-    /// A GET over a new connection, with the whole answer.
+    /// Sends a GET request on a new connection and returns the complete response.
     ///
     /// # Errors
-    /// When nobody answers.
+    /// Returns an error if there is no response.
     pub async fn get(&self, address: impl ToSocketAddrs, host: &str, path: &str) -> Result<Response<Bytes>> {
         let stream = TcpStream::connect(address).await?;
         let request =
@@ -269,14 +273,14 @@ impl Cluster {
         exchange(stream, request).await
     }
 
-    /// kubectl, in the test's namespace.
+    /// Returns a kubectl command for the test's namespace.
     pub fn kubectl(&self) -> Command {
         let mut command = self.command("kubectl");
         command.arg("--namespace").arg(&self.namespace);
         command
     }
 
-    /// What is in the test's namespace, for the output of a failed test.
+    /// Describes the content of the test's namespace, for the output of a failed test.
     pub(super) fn describe(&self) -> String {
         let output =
             self.kubectl().args(["get", "pods,services,endpointslices,ingresses", "-o", "wide"]).output();
@@ -284,7 +288,7 @@ impl Cluster {
         format!("namespace {} of {}{pods}", self.namespace, self.provider.describe())
     }
 
-    /// Deletes what the test has made, without waiting until it is gone.
+    /// Deletes the objects of the test without waiting for their end.
     pub(super) async fn leave(self, well: bool) {
         let namespaces: Api<Namespace> = Api::all(self.client.clone());
         let how = DeleteParams::default();
@@ -298,7 +302,8 @@ impl Cluster {
             }
             Ok::<(), kube::Error>(())
         };
-        // A test may have left its lab without an API server; the lab goes with the test then.
+        // A test may have left its lab without an API server. The lab is removed with the test
+        // then.
         if !matches!(timeout(Duration::from_secs(5), removal).await, Ok(Ok(()))) {
             eprintln!("the namespace {} stays until its lab goes down", self.namespace);
         }
@@ -312,7 +317,7 @@ impl Cluster {
     }
 }
 
-/// Gives every container whose image is a bare name the image that the name stands for.
+/// Replaces bare image names of containers.
 fn images(manifest: &mut Value, image: &dyn Fn(&str) -> String) {
     match manifest {
         Value::Object(fields) => {
@@ -335,13 +340,13 @@ fn images(manifest: &mut Value, image: &dyn Fn(&str) -> String) {
     }
 }
 
-/// How often a Pod's containers were started again.
+/// Returns how often a Pod's containers were restarted.
 pub fn restarts(pod: &Pod) -> i32 {
     let statuses = pod.status.as_ref().and_then(|status| status.container_statuses.as_ref());
     statuses.map_or(0, |all| all.iter().map(|container| container.restart_count).sum())
 }
 
-/// Whether a Pod is ready.
+/// Returns whether a Pod is ready.
 pub fn is_ready(pod: &Pod) -> bool {
     let conditions = pod.status.as_ref().and_then(|status| status.conditions.as_ref());
     conditions.is_some_and(|all| all.iter().any(|c| c.type_ == "Ready" && c.status == "True"))

@@ -1,4 +1,4 @@
-//! Gateway API's conformance suite, run from a test against the test's cluster.
+//! Gateway API's conformance suite, run against a test's cluster.
 
 use std::fs;
 use std::time::Duration;
@@ -11,26 +11,26 @@ use tokio::time::timeout;
 use super::Cluster;
 use crate::programs::{Unit, find};
 
-/// A run of the suite that has not begun. It makes its own namespaces, which all have fixed names, so a cluster has room for
-/// one at a time.
+/// A run of the suite that has not started. The suite creates namespaces with fixed names, so only
+/// one run per cluster is possible at a time.
 #[derive(Clone, Debug)]
 pub struct Conformance {
     options: Map<String, Value>,
 }
 
-/// What a run came to.
+/// The result of a run.
 #[derive(Clone, Debug)]
 pub struct Conformed {
-    /// Whether all tests that were run have passed.
+    /// Whether all tests that ran have passed.
     pub passed: bool,
-    /// The suite's report; none where it did not come as far as its first test.
+    /// The suite's report. `None` if it did not reach its first test.
     pub report: Option<Value>,
-    /// What the suite has printed.
+    /// The output of the suite.
     pub output: String,
 }
 
 impl Conformance {
-    /// The profile GATEWAY-HTTP with a GatewayClass.
+    /// Creates a run of the profile GATEWAY-HTTP with a GatewayClass.
     pub fn new(class: &str) -> Self {
         let Value::Object(options) = json!({
             "gatewayClassName": class,
@@ -45,14 +45,15 @@ impl Conformance {
         Self { options }
     }
 
-    /// One more option, by its name in the suite's file of options (`runTest`, `supportedFeatures`, `timeoutConfig`, ...).
+    /// Sets an option, by its name in the suite's options file (`runTest`, `supportedFeatures`,
+    /// `timeoutConfig`, ...).
     #[must_use]
     pub fn option(mut self, name: &str, value: Value) -> Self {
         self.options.insert(name.to_owned(), value);
         self
     }
 
-    /// How long the suite waits for things, by their names in `timeoutConfig`. The others keep the suite's own limits.
+    /// Sets timeouts of the suite, by their names in `timeoutConfig`. Others keep their defaults.
     #[must_use]
     pub fn patience(self, limits: &[(&str, Duration)]) -> Self {
         let nanoseconds = |limit: &Duration| u64::try_from(limit.as_nanos()).unwrap_or(u64::MAX);
@@ -61,10 +62,11 @@ impl Conformance {
         self.option("timeoutConfig", limits.into())
     }
 
-    /// Runs the suite, for no longer than `limit`. A test that fails is no error.
+    /// Runs the suite with a time limit. Failed tests are not an error.
     ///
     /// # Errors
-    /// When the suite is not built or not done in time, or its report does not parse.
+    /// Returns an error if the suite is not built or not finished in time, or its report does not
+    /// parse.
     pub async fn run(mut self, cluster: &Cluster, limit: Duration) -> Result<Conformed> {
         let (options, report) = (cluster.file("conformance.yaml"), cluster.file("conformance-report.yaml"));
         self.options.insert("reportOutputPath".to_owned(), report.display().to_string().into());
@@ -88,10 +90,10 @@ impl Conformance {
 }
 
 impl Cluster {
-    /// The standard kinds of Gateway API, in the version of the conformance suite.
+    /// Applies the standard CRDs of Gateway API, in the version of the conformance suite.
     ///
     /// # Errors
-    /// When the suite is not built, or the API refuses something.
+    /// Returns an error if the suite is not built, or the API refuses something.
     pub async fn apply_gateway_api(&self) -> Result<()> {
         let folder = find(Unit::Conformance, "conformance.test")?.with_file_name("standard");
         let output = self.kubectl().args(["apply", "--server-side", "-f"]).arg(&folder).output()?;

@@ -1,4 +1,4 @@
-//! The gateway under test: as a plain process inside the lab, or as Pods.
+//! The gateway under test: as a process inside the lab, or as Pods.
 
 use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
@@ -13,61 +13,63 @@ use sluice_testing::program;
 use super::{Cluster, Program};
 use crate::allocator::load_balancer_address;
 
-/// A gateway as a process, listening on the lab's loopback.
+/// A gateway process that listens on the lab's loopback.
 pub struct GatewayProcess {
-    /// Where it takes HTTP.
+    /// Address for HTTP.
     pub http: SocketAddr,
-    /// Where it takes HTTPS.
+    /// Address for HTTPS.
     pub https: SocketAddr,
-    /// Where it answers `/healthz` and `/metrics`.
+    /// Address of `/healthz` and `/metrics`.
     pub health: SocketAddr,
-    /// Where it answers `/routes` and `/problems`.
+    /// Address of `/routes` and `/problems`.
     pub admin: SocketAddr,
     program: Mutex<Program>,
 }
 
-/// A gateway as a Deployment with a LoadBalancer Service, both of one name.
+/// A gateway as a Deployment and a LoadBalancer Service of the same name.
 #[derive(Clone, Debug)]
 pub struct GatewayPods {
-    /// The name of everything that belongs to it.
+    /// The name of all its objects.
     pub name: String,
     /// The Service's address.
     pub address: IpAddr,
 }
 
 impl GatewayProcess {
-    /// Starts the gateway with the administrator's rights and waits until it says it is ready.
+    /// Starts the gateway with the administrator's rights and waits until it is ready.
     ///
     /// # Errors
-    /// When it is not built, or ends, or does not become ready; the message has what it has printed.
+    /// Returns an error if it is not built, exits, or does not become ready; the message contains
+    /// its output.
     pub async fn start(cluster: &Cluster, arguments: &[&str]) -> Result<Self> {
         Self::start_with(cluster, &cluster.kubeconfig(), arguments).await
     }
 
-    /// The same with a kubeconfig of the test's, such as one that leads through a [`crate::wire::Wire`].
+    /// Like [`Self::start`], with another kubeconfig, such as one that uses a
+    /// [`crate::wire::Wire`].
     ///
     /// # Errors
-    /// As [`Self::start`].
+    /// See [`Self::start`].
     pub async fn start_with(cluster: &Cluster, kubeconfig: &Path, arguments: &[&str]) -> Result<Self> {
         let gateway = Self::begin(cluster, kubeconfig, arguments)?;
         gateway.ready(cluster).await?;
         Ok(gateway)
     }
 
-    /// The same without waiting for anything.
+    /// Like [`Self::start_with`], without waiting.
     ///
     /// # Errors
-    /// When it is not built or cannot be started.
+    /// Returns an error if it is not built or cannot be started.
     pub fn begin(cluster: &Cluster, kubeconfig: &Path, arguments: &[&str]) -> Result<Self> {
         let program = program::find("sluice")?;
         let kubeconfig = kubeconfig.to_str().context("a lab's paths are text")?;
         Self::begin_program(cluster, &program, &["serve", "--kubeconfig", kubeconfig], arguments)
     }
 
-    /// The same with any program that has the gateway's port flags.
+    /// Like [`Self::start`], with any program that has the gateway's port flags.
     ///
     /// # Errors
-    /// As [`Self::start`].
+    /// See [`Self::start`].
     pub async fn start_program(
         cluster: &Cluster,
         program: &Path,
@@ -89,14 +91,14 @@ impl GatewayProcess {
         Ok(Self { http, https, health, admin, program })
     }
 
-    /// Waits until it says it is ready.
+    /// Waits until it is ready.
     ///
     /// # Errors
-    /// When it ends or does not become ready; the message has what it has printed.
+    /// Returns an error if it exits or does not become ready; the message contains its output.
     pub async fn ready(&self, cluster: &Cluster) -> Result<()> {
         let ready = cluster
             .until("the gateway to be ready", async || {
-                // One that has ended will not become ready: give up at once.
+                // Gives up at once: a process that has exited cannot become ready.
                 if let Err(error) = self.program().check() {
                     return Ok(Some(Err(error)));
                 }
@@ -109,18 +111,18 @@ impl GatewayProcess {
         }
     }
 
-    /// The status of a path of its health listener.
+    /// Returns the status of a path on its health listener.
     ///
     /// # Errors
-    /// When it does not answer.
+    /// Returns an error if it does not answer.
     pub async fn health_status(&self, cluster: &Cluster, path: &str) -> Result<u16> {
         Ok(cluster.get(self.health, "health", path).await?.status().as_u16())
     }
 
-    /// The sum of a metric over all its labels; none when it is not there.
+    /// Returns the sum of a metric over all its labels. `None` if it does not exist.
     ///
     /// # Errors
-    /// When the gateway does not answer, or in no text.
+    /// Returns an error if the gateway does not answer, or in no text.
     pub async fn metric(&self, cluster: &Cluster, name: &str) -> Result<Option<f64>> {
         let answer = cluster.get(self.health, "health", "/metrics").await?;
         let text = std::str::from_utf8(answer.body())?;
@@ -131,21 +133,21 @@ impl GatewayProcess {
         Ok(values.reduce(|sum, value| sum + value))
     }
 
-    /// All problems, as JSON.
+    /// Returns all problems as JSON.
     ///
     /// # Errors
-    /// When the gateway does not answer, or in no text.
+    /// Returns an error if the gateway does not answer, or in no text.
     pub async fn problems(&self, cluster: &Cluster) -> Result<String> {
         let answer = cluster.get(self.admin, "localhost", "/problems").await?;
         Ok(std::str::from_utf8(answer.body())?.to_owned())
     }
 
-    /// What it has printed so far.
+    /// Returns its output so far.
     pub fn output(&self) -> String {
         self.program().output()
     }
 
-    /// Its process.
+    /// Returns its process.
     pub fn process(&self) -> crate::process::Process {
         self.program().process()
     }
@@ -154,29 +156,30 @@ impl GatewayProcess {
         self.program.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Asks it to end and waits until it has.
+    /// Sends SIGTERM and waits until it has exited.
     ///
     /// # Errors
-    /// When it takes longer than `grace`.
+    /// Returns an error if it takes longer than `grace`.
     pub async fn end(self, grace: Duration) -> Result<std::process::ExitStatus> {
         self.program.into_inner().unwrap_or_else(PoisonError::into_inner).end(grace).await
     }
 }
 
 impl GatewayPods {
-    /// Deploys the gateway and waits until all replicas are ready and the Service has an address. The Pods may read
-    /// everything in the cluster and write to it.
+    /// Deploys the gateway and waits until all replicas are ready and the Service has an address.
+    /// The Pods have full access to the cluster.
     ///
     /// # Errors
-    /// When the API refuses something, or the Pods do not become available.
+    /// Returns an error if the API refuses something, or the Pods do not become available.
     pub async fn start(cluster: &Cluster, name: &str, replicas: u32, arguments: &[&str]) -> Result<Self> {
         Self::start_image(cluster, name, ("sluice", 10254), replicas, arguments).await
     }
 
-    /// The same with any image that listens on port 80 and answers `/healthz` on the given port.
+    /// Like [`Self::start`], with any image that listens on port 80 and serves `/healthz` on the
+    /// given port.
     ///
     /// # Errors
-    /// As [`Self::start`].
+    /// See [`Self::start`].
     pub async fn start_image(
         cluster: &Cluster,
         name: &str,

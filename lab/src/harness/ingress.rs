@@ -1,5 +1,5 @@
-//! Ingresses of a test. IngressClasses belong to the whole cluster and tests share a lab, so each has a class of its
-//! own, named after its namespace, and a gateway that serves that class alone.
+//! Ingresses of a test. IngressClasses are cluster-scoped and tests share a lab, so each test has a
+//! class named after its namespace, and a gateway that serves only this class.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -16,25 +16,25 @@ use crate::wire::Wire;
 /// An IngressClass of one test.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TestClass {
-    /// Its name.
+    /// The name of the class.
     pub name: String,
     /// `spec.controller`.
     pub controller: String,
 }
 
 impl TestClass {
-    /// The class of a test's namespace, not yet applied.
+    /// Returns the class of a test's namespace, not yet applied.
     pub fn of(cluster: &Cluster) -> Self {
         let name = cluster.namespace.clone();
         Self { controller: format!("sluice.dev/{name}"), name }
     }
 
-    /// Another class of the same controller, not yet applied.
+    /// Returns another class of the same controller, not yet applied.
     pub fn sibling(&self, suffix: &str) -> Self {
         Self { name: format!("{}-{suffix}", self.name), controller: self.controller.clone() }
     }
 
-    /// The class as a manifest.
+    /// Returns the class as a manifest.
     pub fn manifest(&self) -> String {
         let Self { name, controller } = self;
         format!(
@@ -43,24 +43,25 @@ impl TestClass {
         )
     }
 
-    /// The flags of a gateway that serves this class.
+    /// Returns the flags of a gateway that serves this class.
     pub fn flags(&self) -> [String; 2] {
         [format!("--controller-class={}", self.controller), format!("--ingress-class={}", self.name)]
     }
 
-    /// The test's class, with echo servers behind the host `web.example`: Ingress, Service and Deployment `web`, all of
-    /// them there and ready.
+    /// Creates the test's class with echo servers behind the host `web.example`: Ingress, Service
+    /// and Deployment `web`. Waits until all are ready.
     ///
     /// # Errors
-    /// When the API refuses something, or the Pods do not become ready.
+    /// Returns an error if the API refuses something, or the Pods do not become ready.
     pub async fn web(cluster: &Cluster, replicas: u32) -> Result<Self> {
         Self::behind(cluster, &deployment("web", replicas), replicas).await
     }
 
-    /// The same with Pods that go on for some seconds when they are to end, as [`graceful_deployment`] has them.
+    /// Like [`Self::web`], with Pods that keep serving for some seconds after their deletion
+    /// ([`graceful_deployment`]).
     ///
     /// # Errors
-    /// As [`Self::web`].
+    /// See [`Self::web`].
     pub async fn graceful_web(cluster: &Cluster, replicas: u32, seconds: u32) -> Result<Self> {
         Self::behind(cluster, &graceful_deployment("web", replicas, seconds), replicas).await
     }
@@ -76,20 +77,21 @@ impl TestClass {
         Ok(class)
     }
 
-    /// A gateway of this class as a process with the administrator's rights, ready.
+    /// Starts a gateway process for this class with the administrator's rights and waits until it
+    /// is ready.
     ///
     /// # Errors
-    /// As [`GatewayProcess::start`].
+    /// See [`GatewayProcess::start`].
     pub async fn gateway(&self, cluster: &Cluster, arguments: &[&str]) -> Result<GatewayProcess> {
         let gateway = self.begin_gateway(cluster, &cluster.kubeconfig(), arguments)?;
         gateway.ready(cluster).await?;
         Ok(gateway)
     }
 
-    /// The same with a wire between it and the API server.
+    /// Like [`Self::gateway`], with a wire between the gateway and the API server.
     ///
     /// # Errors
-    /// As [`Cluster::api_wire`] and [`GatewayProcess::start`].
+    /// See [`Cluster::api_wire`] and [`GatewayProcess::start`].
     pub async fn wired_gateway(&self, cluster: &Cluster) -> Result<(Wire, GatewayProcess)> {
         let (wire, kubeconfig) = cluster.api_wire().await?;
         let gateway = self.begin_gateway(cluster, &kubeconfig, &[])?;
@@ -97,10 +99,10 @@ impl TestClass {
         Ok((wire, gateway))
     }
 
-    /// A gateway of this class as a process with any kubeconfig, not waited for.
+    /// Starts a gateway process for this class with any kubeconfig, without waiting.
     ///
     /// # Errors
-    /// As [`GatewayProcess::begin`].
+    /// See [`GatewayProcess::begin`].
     pub fn begin_gateway(
         &self,
         cluster: &Cluster,
@@ -112,11 +114,11 @@ impl TestClass {
         GatewayProcess::begin(cluster, kubeconfig, &all)
     }
 
-    /// The same with these environment variables, as `NAME=VALUE`: with `POD_NAME` and `POD_NAMESPACE` it takes itself for a
-    /// Pod. Ready.
+    /// Like [`Self::gateway`], with environment variables given as `NAME=VALUE`. With `POD_NAME`
+    /// and `POD_NAMESPACE` the gateway behaves as in a Pod.
     ///
     /// # Errors
-    /// As [`GatewayProcess::start`].
+    /// See [`GatewayProcess::start`].
     pub async fn gateway_in(
         &self,
         cluster: &Cluster,
@@ -134,7 +136,7 @@ impl TestClass {
         GatewayProcess::start_program(cluster, Path::new("/usr/bin/env"), &first, &all).await
     }
 
-    /// An Ingress of this class, from a host to port 80 of a Service.
+    /// Returns an Ingress of this class, from a host to port 80 of a Service.
     pub fn ingress(&self, name: &str, host: &str, service: &str) -> String {
         format!(
             r"
@@ -153,10 +155,10 @@ spec:
 }
 
 impl Cluster {
-    /// Gives an Ingress of [`TestClass::ingress`] another host, with the backend `web`.
+    /// Changes the host of an Ingress of [`TestClass::ingress`], with the backend `web`.
     ///
     /// # Errors
-    /// When the API refuses it.
+    /// Returns an error if the API refuses it.
     pub async fn move_ingress(&self, name: &str, host: &str) -> Result<()> {
         let backend = json!({"service": {"name": "web", "port": {"number": 80}}});
         let paths = json!([{"path": "/", "pathType": "Prefix", "backend": backend}]);
@@ -165,10 +167,10 @@ impl Cluster {
         Ok(())
     }
 
-    /// Waits until a gateway answers a host with this status, and gives the answer.
+    /// Waits until a gateway responds with this status for a host, and returns the response.
     ///
     /// # Errors
-    /// When it does not in time.
+    /// Returns an error if it does not in time.
     pub async fn served(&self, gateway: SocketAddr, host: &str, status: u16) -> Result<Response<Bytes>> {
         self.until(&format!("{host} to be answered with {status}"), async || {
             let answer = self.get(gateway, host, "/").await?;
@@ -179,17 +181,17 @@ impl Cluster {
     }
 }
 
-/// The addresses in the status of an Ingress.
+/// Returns the addresses in the status of an Ingress.
 pub fn status_of(ingress: &Ingress) -> Vec<String> {
     let balancer = ingress.status.as_ref().and_then(|status| status.load_balancer.as_ref());
     let all = balancer.and_then(|balancer| balancer.ingress.as_ref()).into_iter().flatten();
     all.filter_map(|one| one.ip.clone().or(one.hostname.clone())).collect()
 }
 
-/// The Pod that has answered, where that is an echo server.
+/// Returns the Pod of the echo server that responded.
 ///
 /// # Errors
-/// When the answer is none of an echo server.
+/// Returns an error if the response is not that of an echo server.
 pub fn pod_of(answer: &Response<Bytes>) -> Result<String> {
     let body: Value =
         serde_json::from_slice(answer.body()).with_context(|| format!("no echo server: {answer:?}"))?;

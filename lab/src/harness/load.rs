@@ -1,11 +1,13 @@
-//! Steady requests through a gateway while something else happens, with every failure counted.
+//! Steady load through a gateway during a test, with every failure counted.
 //!
-//! The load is an open loop: requests begin at their times whether or not earlier ones have been answered, so that a
-//! gateway that stalls is not asked less; only on a machine that cannot keep up at all, a constant bounds them. Most go
-//! out on kept connections, every fourth on a new one; every third is a POST with a body. A request has failed unless it is answered in time, with 200, by a Pod of the Deployment that it
-//! was meant for, and with the echo of that very request.
+//! The load is an open loop: requests start at fixed times whether or not earlier ones were
+//! answered, so that a stalled gateway gets no less load. Only [`AT_ONCE`] limits them, for
+//! machines that cannot keep up. Every fourth request uses a new connection, the others kept ones;
+//! every third is a POST with a body. A request fails unless it gets a response in time, with
+//! status 200, from a Pod of its target Deployment, and with the echo of this very request.
 //!
-//! What a test waits for is answers, never a time: [`Running::more`], [`Running::until`], [`Running::settled`].
+//! Tests wait for responses and never for a duration: [`Running::more`], [`Running::until`],
+//! [`Running::settled`].
 
 mod client;
 mod tally;
@@ -28,27 +30,28 @@ use tokio::time::{MissedTickBehavior, interval, timeout};
 use super::Cluster;
 use client::{Clients, Question};
 
-/// Longer than any answer takes on a busy machine: a request without one by then has failed.
+/// Longer than any response takes on a busy machine. A request without a response by then has
+/// failed.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// How many requests are without an answer at most.
+/// Maximum number of requests without a response.
 const AT_ONCE: usize = 64;
 
-/// How long a test waits for answers that it needs to go on.
+/// Maximum wait of a test for responses.
 const LONGEST_WAIT: Duration = Duration::from_secs(120);
 
-/// What is requested, and which Deployment has to answer.
+/// The target of requests, and the Deployment that must respond.
 #[derive(Clone, Debug)]
 pub struct Target {
     /// The host.
     pub host: String,
     /// The path, with a query.
     pub path: String,
-    /// The Deployment of echo servers, in the test's namespace, one of whose Pods has to answer.
+    /// The Deployment of echo servers, in the test's namespace, one of whose Pods must respond.
     pub deployment: String,
 }
 
-/// A load that has not begun.
+/// A load that has not started.
 #[derive(Clone, Debug)]
 pub struct Load {
     address: SocketAddr,
@@ -59,7 +62,7 @@ pub struct Load {
     tls: Option<Arc<ClientConfig>>,
 }
 
-/// A load that goes on until it is stopped.
+/// A load that runs until it is stopped.
 pub struct Running {
     shared: Arc<Shared>,
     stop: watch::Sender<bool>,
@@ -71,19 +74,19 @@ struct Shared {
     clients: Clients,
     begun: Instant,
     tally: Mutex<Tally>,
-    /// The numbers of the requests without an answer.
+    /// Numbers of the requests without a response.
     open: Mutex<BTreeSet<usize>>,
     next: AtomicUsize,
     answered: watch::Sender<u64>,
 }
 
 impl Target {
-    /// The root of a host.
+    /// Returns the root path of a host.
     pub fn new(host: &str, deployment: &str) -> Self {
         Self { host: host.to_owned(), path: "/".to_owned(), deployment: deployment.to_owned() }
     }
 
-    /// The same host with another path.
+    /// Returns the same host with another path.
     #[must_use]
     pub fn path(self, path: &str) -> Self {
         Self { path: path.to_owned(), ..self }
@@ -91,7 +94,7 @@ impl Target {
 }
 
 impl Load {
-    /// 200 requests a second to an address, over these targets in turn.
+    /// Creates a load of 200 requests per second to an address, over these targets in turn.
     pub fn new(cluster: &Cluster, address: SocketAddr, targets: impl IntoIterator<Item = Target>) -> Self {
         Self {
             address,
@@ -103,28 +106,29 @@ impl Load {
         }
     }
 
-    /// So many requests a second.
+    /// Sets the number of requests per second.
     #[must_use]
     pub fn rate(self, rate: u32) -> Self {
         Self { rate, ..self }
     }
 
-    /// Only requests that may be sent twice.
+    /// Sends only idempotent requests.
     #[must_use]
     pub fn idempotent(self) -> Self {
         Self { posts: false, ..self }
     }
 
-    /// Over TLS.
+    /// Uses TLS.
     #[must_use]
     pub fn tls(self, config: Arc<ClientConfig>) -> Self {
         Self { tls: Some(config), ..self }
     }
 
-    /// Begins, and waits until every target has been answered well a few times.
+    /// Starts the load and waits until every target has been answered a few times.
     ///
     /// # Errors
-    /// When that takes too long, or a request fails: the fault has not even begun then.
+    /// Returns an error if that takes too long, or a request fails: the fault has not even been
+    /// injected then.
     pub async fn start(self) -> Result<Running> {
         let needed = 8 * self.targets.len() as u64;
         let shared = Arc::new(Shared {
@@ -145,19 +149,19 @@ impl Load {
 }
 
 impl Running {
-    /// Waits for so many more answers to requests, good or bad.
+    /// Waits for this number of further responses or failures.
     ///
     /// # Errors
-    /// When they take too long.
+    /// Returns an error if they take too long.
     pub async fn more(&self, count: u64) -> Result<()> {
         let wanted = *self.shared.answered.borrow() + count;
         self.until(&format!("{count} more answers"), |tally| tally.served + tally.failed >= wanted).await
     }
 
-    /// Waits until what has become of the requests fulfils a condition.
+    /// Waits until the results so far fulfil a condition.
     ///
     /// # Errors
-    /// When it takes too long; the message has what has become of them.
+    /// Returns an error if it takes too long; the message contains the results.
     pub async fn until(&self, what: &str, condition: impl Fn(&Tally) -> bool) -> Result<()> {
         let mut answered = self.shared.answered.subscribe();
         let waiting = answered.wait_for(|_| condition(&self.shared.tally()));
@@ -167,25 +171,26 @@ impl Running {
         Ok(())
     }
 
-    /// Waits until every request that has begun is answered, so that none meets both the last fault and the next.
+    /// Waits until every request started so far is complete, so that none overlaps both the last
+    /// fault and the next.
     ///
     /// # Errors
-    /// When it takes too long.
+    /// Returns an error if it takes too long.
     pub async fn settled(&self) -> Result<()> {
         let begun = self.shared.next.load(Ordering::Relaxed);
         let open = || self.shared.open().first().is_some_and(|oldest| *oldest < begun);
         self.until("all requests to be answered", |_| !open()).await
     }
 
-    /// The outcomes of the requests so far.
+    /// Returns the results so far.
     pub fn so_far(&self) -> Tally {
         self.shared.tally().clone()
     }
 
-    /// Sends no more, waits for the answers that are on their way, and prints one line for the record.
+    /// Stops sending, waits for open requests, and prints one line for the record.
     ///
     /// # Errors
-    /// When the load itself broke.
+    /// Returns an error if the load task panicked.
     pub async fn stop(self, fault: &str) -> Result<Tally> {
         self.stop.send_replace(true);
         self.pacer.await?;
@@ -204,7 +209,7 @@ impl Shared {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The next request: kinds and targets vary independently of each other.
+    /// Returns the next request. Methods and targets vary independently of each other.
     fn question(&self) -> Question {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         let target = self.load.targets[number % self.load.targets.len()].clone();
@@ -235,16 +240,16 @@ impl Shared {
     }
 }
 
-/// Begins requests at their times until the load is stopped, then waits for the last of them.
+/// Starts requests at their times until the load is stopped, then waits for the open ones.
 async fn pace(shared: Arc<Shared>, mut stopped: watch::Receiver<bool>) {
     let mut ticks = interval(Duration::from_secs(1) / shared.load.rate.max(1));
-    // A machine that was busy catches up, so that the rate holds over time.
+    // After a stall the missed requests are sent at once, so that the rate holds on average.
     ticks.set_missed_tick_behavior(MissedTickBehavior::Burst);
     let mut asking = JoinSet::new();
     loop {
         tokio::select! {
             biased;
-            // An error means that nobody waits for the outcome any more, which is the same.
+            // An error means that the receiver of the results is gone, which also ends the load.
             _ = stopped.wait_for(|stopped| *stopped) => break,
             Some(_) = asking.join_next() => {}
             _ = ticks.tick(), if asking.len() < AT_ONCE => {

@@ -1,12 +1,12 @@
-//! Manifests that many tests need.
+//! Manifests shared by many tests.
 
-/// A Deployment of echo servers and its Service of the same name, on port 80 to port 8080.
+/// Returns a Deployment of echo servers with a Service of the same name, from port 80 to port 8080.
 pub fn deployment(name: &str, replicas: u32) -> String {
     with_lifecycle(name, replicas, "")
 }
 
-/// The same for a Deployment that must not lose a request: a Pod that is to end goes on answering for some
-/// seconds, in which everybody hears of it.
+/// Like [`deployment`], for tests that must not lose a request: a Pod to be ended keeps responding
+/// for some seconds, during which all clients learn of its end.
 pub fn graceful_deployment(name: &str, replicas: u32, seconds: u32) -> String {
     let hook = format!("lifecycle: {{preStop: {{sleep: {{seconds: {seconds}}}}}}}");
     with_lifecycle(name, replicas, &hook)

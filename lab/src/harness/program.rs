@@ -1,4 +1,5 @@
-//! A program of a test where the cluster is reached. It ends when its value is dropped.
+//! A program that a test runs where the cluster is reachable. It is killed when its value is
+//! dropped.
 
 use std::ffi::OsStr;
 use std::fs::{self, File};
@@ -26,7 +27,7 @@ impl Program {
     /// Starts a program. Its output goes to a file of the test.
     ///
     /// # Errors
-    /// When it cannot be started.
+    /// Returns an error if it cannot be started.
     pub fn start<A: AsRef<OsStr>>(
         cluster: &Cluster,
         program: &Path,
@@ -48,20 +49,20 @@ impl Program {
         Ok(Self { name, child, process, log })
     }
 
-    /// What it has printed so far.
+    /// Returns its output so far.
     pub fn output(&self) -> String {
         fs::read_to_string(&self.log).unwrap_or_default()
     }
 
-    /// Its process.
+    /// Returns its process.
     pub fn process(&self) -> Process {
         self.process
     }
 
-    /// Fails when it has ended, with what it has printed.
+    /// Checks that it is running.
     ///
     /// # Errors
-    /// When it has ended.
+    /// Returns an error if it has exited; the message contains its output.
     pub fn check(&mut self) -> Result<()> {
         match self.child.try_wait()? {
             None => Ok(()),
@@ -69,10 +70,10 @@ impl Program {
         }
     }
 
-    /// Asks it to end and waits until it has.
+    /// Sends SIGTERM and waits until it has exited.
     ///
     /// # Errors
-    /// When it takes longer than `grace`.
+    /// Returns an error if it takes longer than `grace`.
     pub async fn end(mut self, grace: Duration) -> Result<ExitStatus> {
         self.process.signal(Signal::TERM)?;
         match timeout(grace, self.child.wait()).await {

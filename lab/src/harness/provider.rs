@@ -1,8 +1,8 @@
-//! What cluster tests need of a cluster, and who gives it: a lab, or any cluster that a kubeconfig leads to.
+//! The cluster of tests: a lab, or any cluster given by a kubeconfig.
 //!
-//! A test says by the function that runs it what it needs. [`shared`](super::shared) runs in every cluster; what is written
-//! with [`in_lab`](super::in_lab) or [`own`](super::own) gets the lab itself for its faults, and is skipped with a message
-//! in another cluster.
+//! The function that runs a test states its requirements. [`shared`](super::shared) runs in every
+//! cluster; tests with [`in_lab`](super::in_lab) or [`own`](super::own) get the lab itself for
+//! fault injection, and are skipped with a message in other clusters.
 
 use std::env;
 use std::fmt::Debug;
@@ -15,32 +15,33 @@ use crate::lab::Lab;
 use crate::network;
 use crate::programs;
 
-/// The kubeconfig of the cluster that tests run in instead of a lab. It has to be an administrator's.
+/// Environment variable with the kubeconfig of a cluster to use instead of a lab. It must be an
+/// administrator's.
 const KUBECONFIG: &str = "SLUICE_TEST_KUBECONFIG";
 
-/// What stands before the names of the tests' images in such a cluster: `registry.example/tests/` makes `echo` the image
-/// `registry.example/tests/echo`.
+/// Environment variable with the prefix of the tests' images in such a cluster: with
+/// `registry.example/tests/`, `echo` becomes `registry.example/tests/echo`.
 const IMAGES: &str = "SLUICE_TEST_IMAGES";
 
-/// A cluster that tests can run in.
+/// A cluster in which tests can run.
 pub trait Provider: Debug + Send + Sync {
-    /// The administrator's kubeconfig.
+    /// Returns the administrator's kubeconfig.
     fn kubeconfig(&self) -> PathBuf;
 
-    /// Moves the calling thread, and all that it starts from now on, to where the addresses of the API server, of Pods and of
-    /// Services are reached.
+    /// Moves the calling thread, and everything that it starts later, to where the addresses of the
+    /// API server, Pods and Services are reachable.
     ///
     /// # Errors
-    /// When there is no way there.
+    /// Returns an error if there is no way there.
     fn enter(&self) -> Result<()>;
 
-    /// A command that runs there, with `KUBECONFIG` set and kubectl on its path.
+    /// Returns a command that runs there, with `KUBECONFIG` set and kubectl in its `PATH`.
     fn command(&self, program: &Path) -> Command;
 
-    /// The image that a manifest of a test means by a bare name such as `echo`.
+    /// Returns the image for a bare name such as `echo` in a test's manifest.
     fn image(&self, name: &str) -> String;
 
-    /// What the cluster is and how it is, for the output of a failed test.
+    /// Describes the cluster and its state, for the output of a failed test.
     fn describe(&self) -> String;
 }
 
@@ -73,8 +74,8 @@ impl Provider for Lab {
     }
 }
 
-/// A cluster that a kubeconfig leads to. Tests run as they are, so this machine has to reach the addresses of its Pods and
-/// Services: a node does, and so does the host of a cluster in local containers.
+/// A cluster given by a kubeconfig. Tests run unchanged, so this machine must reach the addresses
+/// of Pods and Services, as a node does, or the host of a cluster in local containers.
 #[derive(Clone, Debug)]
 pub struct Foreign {
     kubeconfig: PathBuf,
@@ -82,7 +83,7 @@ pub struct Foreign {
 }
 
 impl Foreign {
-    /// The cluster that the environment names, if it names one.
+    /// Returns the cluster that the environment names, if any.
     pub fn from_environment() -> Option<Self> {
         let kubeconfig = env::var_os(KUBECONFIG).filter(|path| !path.is_empty())?;
         Some(Self { kubeconfig: kubeconfig.into(), images: env::var(IMAGES).unwrap_or_default() })

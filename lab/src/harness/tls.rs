@@ -1,4 +1,4 @@
-//! Whether a gateway shows a certificate.
+//! Checks of the certificate that a gateway presents.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -14,25 +14,25 @@ use tokio_rustls::TlsConnector;
 
 use super::Cluster;
 
-/// Whether a gateway shows this very certificate for its first name.
+/// Returns whether a gateway presents exactly this certificate for its first name.
 ///
 /// # Errors
-/// When nobody listens there.
+/// Returns an error if the connection fails.
 pub async fn shows(gateway: SocketAddr, certificate: &TestCertificate) -> Result<bool> {
     let stream = TcpStream::connect(gateway).await?;
     let name = ServerName::try_from(certificate.names[0].clone())?;
     match TlsConnector::from(Arc::new(certificate.client_config())).connect(name, stream).await {
         Ok(stream) => Ok(shown(stream.get_ref().1) == Some(certificate.der.as_slice())),
-        // It shows another, which this client does not trust.
+        // It presents another certificate, which this client does not trust.
         Err(_) => Ok(false),
     }
 }
 
 impl Cluster {
-    /// Waits until a gateway shows a certificate, or no longer does.
+    /// Waits until a gateway presents a certificate, or no longer does.
     ///
     /// # Errors
-    /// When that does not come to be in time.
+    /// Returns an error if that does not come to be in time.
     pub async fn shows(&self, gateway: SocketAddr, certificate: &TestCertificate, shown: bool) -> Result<()> {
         let what = format!("the certificate of {} to be shown: {shown}", certificate.names[0]);
         self.until(&what, async || {
@@ -43,16 +43,16 @@ impl Cluster {
     }
 }
 
-/// A client that trusts certificates of an authority only, and resumes no session: each handshake is a whole one and shows
-/// a certificate.
+/// Returns a client that trusts only certificates of an authority and resumes no sessions: each
+/// handshake is complete and presents a certificate.
 pub fn client_of(authority: &Authority) -> Arc<ClientConfig> {
     fresh(authority.client_config())
 }
 
-/// The same for an authority of which a test has nothing but the certificate, in PEM.
+/// Like [`client_of`], from the authority's certificate in PEM.
 ///
 /// # Errors
-/// When it is no certificate.
+/// Returns an error if it is not a certificate.
 pub fn client_of_pem(authority: &str) -> Result<Arc<ClientConfig>> {
     Ok(fresh(client_config(CertificateDer::from_pem_slice(authority.as_bytes())?)))
 }
@@ -63,10 +63,10 @@ fn fresh(mut config: ClientConfig) -> Arc<ClientConfig> {
     Arc::new(config)
 }
 
-/// A handshake on a new connection: the certificate that was shown.
+/// Performs a handshake on a new connection and returns the certificate presented.
 ///
 /// # Errors
-/// When nobody answers, or the certificate is not trusted.
+/// Returns an error if there is no response, or the certificate is not trusted.
 pub async fn handshake(config: &Arc<ClientConfig>, address: SocketAddr, host: &str) -> Result<Vec<u8>> {
     let stream = TcpStream::connect(address).await.context("connect")?;
     let name = ServerName::try_from(host.to_owned())?;

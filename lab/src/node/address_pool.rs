@@ -1,5 +1,5 @@
-//! The Pod addresses of a node, handed out round robin: an address that was just given back is the last to be used
-//! again, so that a client with an old endpoint list meets silence and not a stranger.
+//! The Pod addresses of a node, assigned round robin: a returned address is reused last, so that
+//! clients with outdated endpoint lists get no response instead of one from another Pod.
 
 use std::collections::HashSet;
 
@@ -14,13 +14,14 @@ pub struct AddressPool {
 }
 
 impl AddressPool {
-    /// All addresses of a node, none used.
+    /// Creates a pool of all addresses of a node.
     pub fn new(node: NodeIndex) -> Self {
-        // A node that starts anew must not hand out first what it handed out first before.
+        // Random, so that a restarted node does not start with the addresses that it assigned first
+        // before.
         Self { node, next: fastrand::u16(..NodeIndex::PODS), used: HashSet::new() }
     }
 
-    /// Takes the next free address; none when all are used.
+    /// Takes the next free address. Returns `None` if all are in use.
     pub fn take(&mut self) -> Option<PodAddress> {
         for _ in 0..NodeIndex::PODS {
             let address = self.node.pod(self.next);
@@ -32,7 +33,7 @@ impl AddressPool {
         None
     }
 
-    /// Gives an address back.
+    /// Returns an address to the pool.
     pub fn give_back(&mut self, address: PodAddress) {
         self.used.remove(&address);
     }

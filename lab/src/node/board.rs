@@ -1,5 +1,5 @@
-//! What is known of a running Pod, and how it is reported to the API: each task writes what it learns on the board, and one
-//! task posts the whole status whenever it differs from what was posted last.
+//! The state of a running Pod and its report to the API: each task writes its results to the board,
+//! and one task posts the whole status whenever it differs from the last one posted.
 
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex};
@@ -16,16 +16,16 @@ use tracing::{debug, warn};
 use super::status::{Transitions, pod_status};
 use super::{NodeContext, lock};
 
-/// Everything a Pod's status is made of.
+/// The inputs of a Pod's status.
 #[derive(Clone, Debug)]
 pub struct PodState {
-    /// The Pod's addresses; empty until its network is there.
+    /// The Pod's addresses. Empty until its network exists.
     pub addresses: Vec<IpAddr>,
-    /// When the Pod came to this node.
+    /// When the node received the Pod.
     pub accepted: Timestamp,
     /// Why the containers cannot be started yet.
     pub obstacle: Option<String>,
-    /// Whether all init containers are through.
+    /// Whether all init containers are complete.
     pub initialized: bool,
     /// The init containers.
     pub init: Vec<ContainerState>,
@@ -33,18 +33,18 @@ pub struct PodState {
     pub containers: Vec<ContainerState>,
 }
 
-/// What is known of one container.
+/// The state of one container.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ContainerState {
     /// Its name.
     pub name: String,
-    /// Its image as the Pod names it.
+    /// Its image as given in the Pod.
     pub image: String,
-    /// Where it is in its life.
+    /// Its phase.
     pub phase: Phase,
-    /// How its previous run ended.
+    /// The end of its previous run.
     pub last: Option<Ended>,
-    /// How often it was started again.
+    /// Number of restarts.
     pub restarts: i32,
     /// Whether its readiness probe passes.
     pub ready: bool,
@@ -52,36 +52,36 @@ pub struct ContainerState {
     pub started: bool,
 }
 
-/// Where a container is in its life.
+/// The phase of a container.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Phase {
-    /// Not running, for a reason in Kubernetes' words, with a message.
+    /// Waiting, for a reason in Kubernetes' terms, with a message.
     Waiting(&'static str, Option<String>),
-    /// Running.
+    /// Running since this time.
     Running(Timestamp),
-    /// Ended for good, or until it is started again.
+    /// Ended, finally or until it is restarted.
     Ended(Ended),
 }
 
-/// How a container's process ended.
+/// The end of a container's process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ended {
-    /// The exit code; 128 and the signal's number for one that a signal ended.
+    /// The exit code, or 128 plus the signal's number.
     pub code: i32,
-    /// The signal.
+    /// The signal, if one ended the process.
     pub signal: Option<i32>,
-    /// When it began.
+    /// Start time.
     pub began: Timestamp,
-    /// When it ended.
+    /// End time.
     pub ended: Timestamp,
 }
 
-/// Which container of a Pod.
+/// Identifies a container of a Pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
     /// An init container.
     Init(usize),
-    /// A container.
+    /// A main container.
     Main(usize),
 }
 
@@ -93,8 +93,8 @@ pub struct Board {
 }
 
 impl Board {
-    /// A board for a Pod that has just come to this node. A container that ran under an earlier process of the node
-    /// counts as restarted.
+    /// Creates the board of a Pod that is new to this node. A container that ran under the node's
+    /// predecessor counts as restarted.
     pub fn new(pod: &Pod) -> Arc<Self> {
         let spec = pod.spec.as_ref();
         let status = pod.status.as_ref();
@@ -124,13 +124,13 @@ impl Board {
         Arc::new(Self { state: Mutex::new(state), changed: watch::Sender::new(()) })
     }
 
-    /// Changes what is known.
+    /// Changes the state of the Pod.
     pub fn update(&self, change: impl FnOnce(&mut PodState)) {
         change(&mut lock(&self.state));
         self.changed.send_replace(());
     }
 
-    /// Changes what is known of one container.
+    /// Changes the state of one container.
     pub fn update_container(&self, place: Place, change: impl FnOnce(&mut ContainerState)) {
         self.update(|state| {
             let state = match place {
@@ -143,7 +143,7 @@ impl Board {
         });
     }
 
-    /// Waits until something that is known fulfils a condition.
+    /// Waits until the state fulfils a condition.
     pub async fn wait(&self, condition: impl Fn(&PodState) -> bool) {
         let mut changed = self.changed.subscribe();
         loop {
@@ -151,7 +151,7 @@ impl Board {
             if condition(&lock(&self.state)) {
                 return;
             }
-            // The sender is a field of `self`, so it is there.
+            // Cannot fail: `self` holds the sender.
             let _ = changed.changed().await;
         }
     }
@@ -174,7 +174,7 @@ impl ContainerState {
     }
 }
 
-/// Posts a Pod's status until the Pod is gone.
+/// Posts a Pod's status until the Pod is deleted.
 pub async fn publish(node: Arc<NodeContext>, pod: Arc<Pod>, board: Arc<Board>) {
     let (name, uid) = (pod.name_any(), pod.uid().unwrap_or_default());
     let pods: Api<Pod> = Api::namespaced(node.client.clone(), &pod.namespace().unwrap_or_default());
@@ -188,7 +188,7 @@ pub async fn publish(node: Arc<NodeContext>, pod: Arc<Pod>, board: Arc<Board>) {
             pod_status(&pod, &state, node.index.address(), &mut transitions)
         };
         if posted.as_ref() != Some(&status) {
-            // The UID keeps the status of a Pod from a later one of the same name.
+            // The UID prevents a write to a later Pod of the same name.
             let patch = Patch::Strategic(json!({"metadata": {"uid": uid}, "status": status}));
             match pods.patch_status(&name, &PatchParams::default(), &patch).await {
                 Ok(_) => posted = Some(status),

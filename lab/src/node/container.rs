@@ -1,4 +1,4 @@
-//! The life of one container: started, watched, started again, ended.
+//! The lifecycle of one container: start, supervision, restart, end.
 
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
@@ -16,44 +16,45 @@ use super::launch::{LaunchError, Running, Sandbox, launch};
 use super::stop::{Stop, overdue, requested};
 use super::{NodeContext, health, hook};
 
-/// A container that has run this long is taken for a healthy one: its next end is its first again.
+/// Run time after which the count of consecutive failures restarts.
 const LONG_ENOUGH: Duration = Duration::from_secs(10);
-/// The longest a container waits before it is started again. A real node goes up to five minutes, and no test would.
+/// Maximum wait before a restart. A real node waits up to five minutes, which is too long for
+/// tests.
 const LONGEST_WAIT: Duration = Duration::from_secs(30);
 
-/// When a container is started again.
+/// When a container is restarted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Restart {
     /// However it ended.
     Always,
-    /// When it failed.
+    /// If it failed.
     OnFailure,
-    /// Not at all.
+    /// Never.
     Never,
 }
 
-/// A container and everything its life depends on.
+/// A container and the inputs of its lifecycle.
 pub struct Life {
     /// The node.
     pub node: Arc<NodeContext>,
-    /// What it shares with the Pod's other containers.
+    /// Resources shared with the Pod's other containers.
     pub sandbox: Arc<Sandbox>,
-    /// What the Pod says of it.
+    /// The container's specification.
     pub container: Container,
-    /// Where its state is written.
+    /// The board for its state.
     pub board: Arc<Board>,
-    /// Which one it is.
+    /// Its identity within the Pod.
     pub place: Place,
-    /// When it is started again.
+    /// When it is restarted.
     pub restart: Restart,
-    /// When it has to end.
+    /// When it must end.
     pub stop: watch::Receiver<Stop>,
-    /// How long it may take to end after a failed probe.
+    /// Time limit for its end after a failed probe.
     pub grace: Duration,
 }
 
 impl Restart {
-    /// What a Pod's `restartPolicy` says.
+    /// Returns the policy for a Pod's `restartPolicy`.
     pub fn of_pod(policy: Option<&str>) -> Self {
         match policy {
             Some("Never") => Self::Never,
@@ -72,7 +73,8 @@ impl Restart {
 }
 
 impl Life {
-    /// Lives it to its end: until the Pod ends, or the container has ended for good. True when its last run succeeded.
+    /// Runs the container until the Pod ends or the container has ended finally. Returns whether
+    /// its last run succeeded.
     pub async fn live(mut self) -> bool {
         let mut failures = 0;
         let mut run = 0;
@@ -111,7 +113,7 @@ impl Life {
         false
     }
 
-    /// From the program's start to its end.
+    /// Supervises one run from start to end.
     async fn attend(&mut self, mut running: Running) -> Ended {
         let began = Timestamp::now();
         self.board.update_container(self.place, |state| state.phase = Phase::Running(began));
@@ -136,7 +138,8 @@ impl Life {
         Ended { code, signal, began, ended: Timestamp::now() }
     }
 
-    /// Ends the program: `preStop`, SIGTERM, and SIGKILL when the grace is over. Readiness is watched until it has ended.
+    /// Ends the program: `preStop`, SIGTERM, and SIGKILL after the grace period. Readiness is
+    /// probed until it has ended.
     async fn drain(&self, mut running: Running, stop: &mut watch::Receiver<Stop>) -> ExitStatus {
         let target = running.target.clone();
         let pre_stop = self.container.lifecycle.as_ref().and_then(|hooks| hooks.pre_stop.as_ref());
@@ -163,7 +166,7 @@ impl Life {
         }
     }
 
-    /// Says why the container cannot be started.
+    /// Reports why the container cannot be started.
     fn wait_for(&self, error: &LaunchError) {
         let reason = match error {
             LaunchError::Image(_) => "ErrImagePull",
@@ -174,7 +177,7 @@ impl Life {
         self.board.update_container(self.place, |state| state.phase = Phase::Waiting(reason, Some(message)));
     }
 
-    /// Waits before the container is started again; false when the Pod ends meanwhile.
+    /// Waits before the container is restarted. Returns false if the Pod ends meanwhile.
     async fn back_off(&mut self, failures: u32) -> bool {
         let wait = back_off(failures);
         self.board.update_container(self.place, |state| {
@@ -203,7 +206,8 @@ enum Outcome {
     Unhealthy(String),
 }
 
-/// How long a container waits after so many ends in a row: not at all at first, then 1, 2, 4 s and so on.
+/// Returns the wait after this number of consecutive failures: none at first, then 1, 2, 4 s and so
+/// on.
 fn back_off(failures: u32) -> Duration {
     match failures {
         0 | 1 => Duration::ZERO,

@@ -1,6 +1,6 @@
-//! A container's environment, and the values of the fields of its Pod.
+//! A container's environment variables, and the values of its Pod's fields.
 //!
-//! What has to be fetched is found first ([`sources`]); putting the environment together is then pure.
+//! Objects to be fetched are determined first ([`sources`]); building the environment is then pure.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -11,7 +11,7 @@ use kube::ResourceExt;
 
 use crate::addresses::{API_PORT, GATEWAY};
 
-/// Where an environment's values come from.
+/// The source kind of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Kind {
     /// A ConfigMap.
@@ -20,12 +20,12 @@ pub enum Kind {
     Secret,
 }
 
-/// Names of the ConfigMaps and Secrets a container needs.
+/// Names of the ConfigMaps and Secrets that a container needs.
 pub type Names = BTreeSet<(Kind, String)>;
-/// The content of those that exist.
+/// The contents of those that exist.
 pub type Contents = BTreeMap<(Kind, String), BTreeMap<String, Vec<u8>>>;
 
-/// What is known of a Pod outside of its object.
+/// A Pod and its properties outside of the object.
 #[derive(Clone, Debug)]
 pub struct PodFields<'a> {
     /// The Pod.
@@ -36,7 +36,7 @@ pub struct PodFields<'a> {
     pub node_address: IpAddr,
 }
 
-/// Which ConfigMaps and Secrets a container's environment names.
+/// Returns the ConfigMaps and Secrets that a container's environment refers to.
 pub fn sources(container: &Container) -> Names {
     let mut names = Names::new();
     for from in container.env.iter().flatten().filter_map(|variable| variable.value_from.as_ref()) {
@@ -46,10 +46,11 @@ pub fn sources(container: &Container) -> Names {
     names
 }
 
-/// The whole environment of a container, in order; a later value of a name replaces an earlier one.
+/// Returns the environment of a container in order. A later value of a name replaces an earlier
+/// one.
 ///
 /// # Errors
-/// When something that is not optional is missing.
+/// Returns an error if something that is not optional is missing.
 pub fn environment(
     fields: &PodFields<'_>,
     container: &Container,
@@ -77,7 +78,8 @@ pub fn environment(
     Ok(all.0)
 }
 
-/// Replaces `$(NAME)` in a text with values of an environment; `$$` is a dollar, and an unknown name stays as it is.
+/// Replaces `$(NAME)` in a text by values of an environment. `$$` is a dollar sign, and unknown
+/// names are left unchanged.
 pub fn expand(text: &str, environment: &[(String, String)]) -> String {
     let mut expanded = String::with_capacity(text.len());
     let mut rest = text;
@@ -100,10 +102,10 @@ pub fn expand(text: &str, environment: &[(String, String)]) -> String {
     expanded + rest
 }
 
-/// The text of a Pod's field, as the downward API has it.
+/// Returns the value of a Pod's field as in the downward API.
 ///
 /// # Errors
-/// When the lab does not know the field.
+/// Returns an error if the lab does not support the field.
 pub fn field(fields: &PodFields<'_>, selector: &ObjectFieldSelector) -> Result<String> {
     let pod = fields.pod;
     let spec = pod.spec.as_ref();
@@ -152,7 +154,7 @@ impl Environment {
     }
 }
 
-/// The value that a reference names; none for an optional reference to something that is not there.
+/// Returns the value of a reference. `None` for an optional reference to a missing object.
 fn taken_from(fields: &PodFields<'_>, from: &EnvVarSource, contents: &Contents) -> Result<Option<String>> {
     if let Some(selector) = &from.field_ref {
         return field(fields, selector).map(Some);

@@ -1,4 +1,4 @@
-//! gRPC's health checking protocol, the client's side of one call: `grpc.health.v1.Health/Check`.
+//! Client of gRPC's health checking protocol: one call of `grpc.health.v1.Health/Check`.
 
 use bytes::{BufMut, Bytes, BytesMut};
 use http::header::{CONTENT_TYPE, TE, USER_AGENT};
@@ -8,13 +8,13 @@ use hyper_util::rt::{TokioExecutor, TokioIo};
 use sluice_testing::grpc::message;
 use tokio::net::TcpStream;
 
-/// `HealthCheckResponse` with the status `SERVING`: field 1, a varint, is 1.
+/// Encoded `HealthCheckResponse` with the status `SERVING`: field 1, varint, 1.
 const SERVING: [u8; 2] = [0x08, 1];
 
-/// Asks for the health of a service, or with an empty name for the server's.
+/// Checks the health of a service, or with an empty name of the server.
 ///
 /// # Errors
-/// Says why it does not count as healthy.
+/// The reason why it does not count as healthy.
 pub(super) async fn check(stream: TcpStream, service: &str) -> Result<(), String> {
     let authority = stream.peer_addr().map_err(|error| error.to_string())?;
     let request = Request::post(format!("http://{authority}/grpc.health.v1.Health/Check"))
@@ -48,14 +48,14 @@ fn grpc_status(fields: &HeaderMap) -> Option<&str> {
     fields.get("grpc-status")?.to_str().ok()
 }
 
-/// `HealthCheckRequest`: field 1 is the name of the service.
+/// Encodes a `HealthCheckRequest`: field 1 is the name of the service.
 fn question(service: &str) -> Bytes {
     let mut bytes = BytesMut::new();
     if !service.is_empty() {
         bytes.put_u8(0x0a);
         let mut length = service.len();
         while length > 0x7f {
-            // The low seven bits, and a sign that more follow.
+            // The low seven bits, with a continuation bit.
             bytes.put_u8((length & 0x7f) as u8 | 0x80);
             length >>= 7;
         }

@@ -1,4 +1,4 @@
-//! A running container's probes: when it counts as started, when as ready, and when it has to be started again.
+//! Probes of a running container: whether it has started, is ready, or must be restarted.
 
 use std::time::Duration;
 
@@ -8,10 +8,10 @@ use tokio::time::sleep;
 use super::board::{Board, Place};
 use super::probe::{Attempt, Target};
 
-/// How often a container is probed until it is ready for the first time: a test waits for it.
+/// Maximum interval between readiness probes until the first success, because tests wait for it.
 const IMPATIENT: Duration = Duration::from_millis(250);
 
-/// Counts successes and failures in a row against a probe's thresholds.
+/// Compares consecutive successes and failures with a probe's thresholds.
 #[derive(Clone, Copy, Debug)]
 struct ProbeResults {
     successes_needed: u32,
@@ -30,7 +30,7 @@ impl ProbeResults {
         }
     }
 
-    /// What one more outcome decides; none while neither threshold is reached.
+    /// Records a result. Returns the new state if a threshold is reached.
     fn after(&mut self, success: bool) -> Option<bool> {
         if success {
             (self.successes, self.failures) = (self.successes.saturating_add(1), 0);
@@ -42,7 +42,8 @@ impl ProbeResults {
     }
 }
 
-/// Watches a container's health until it has to be started again, and returns why. Never returns for a healthy one.
+/// Probes a container until it must be restarted, and returns the reason. Never returns for a
+/// healthy container.
 pub async fn watch(container: &Container, target: &Target, board: &Board, place: Place) -> String {
     if let Some(probe) = &container.startup_probe {
         let mut last = String::new();
@@ -60,7 +61,8 @@ pub async fn watch(container: &Container, target: &Target, board: &Board, place:
     }
 }
 
-/// Keeps a container's readiness up to date. It goes on while the container drains, as on a real node.
+/// Keeps a container's readiness up to date. Continues while the container drains, as on a real
+/// node.
 pub async fn readiness(
     container: &Container,
     target: &Target,
@@ -95,7 +97,7 @@ async fn liveness(container: &Container, target: &Target) -> String {
     }
 }
 
-/// Probes until one threshold is reached.
+/// Probes until a threshold is reached.
 async fn decide(probe: &Probe, container: &Container, target: &Target, last: &mut String) -> bool {
     let mut results = ProbeResults::new(probe);
     sleep(seconds(probe.initial_delay_seconds, 0)).await;

@@ -1,4 +1,4 @@
-//! What runs before a container is asked to end (`preStop`).
+//! Hooks that run before a container is ended (`preStop`).
 
 use std::time::Duration;
 
@@ -6,10 +6,10 @@ use k8s_openapi::api::core::v1::{Container, LifecycleHandler};
 
 use super::probe::{Attempt, Target};
 
-/// Runs a hook to its end. It has no time limit of its own: the caller sets one.
+/// Runs a hook without a time limit; the caller sets one.
 ///
 /// # Errors
-/// When the hook fails, which changes nothing but the log.
+/// Returns an error if the hook fails, which is only logged.
 pub async fn run(handler: &LifecycleHandler, container: &Container, target: &Target) -> Result<(), String> {
     const UNLIMITED: Duration = Duration::from_secs(24 * 3600);
     if let Some(exec) = &handler.exec {

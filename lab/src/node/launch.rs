@@ -1,4 +1,4 @@
-//! From a container's description to a running process.
+//! Start of a container's process from its specification.
 
 use std::collections::HashMap;
 use std::fs;
@@ -26,10 +26,11 @@ use crate::images::{self, lab_program};
 use crate::network;
 use crate::process::Process;
 
-/// The user of an image that must not run as root, where nobody names another: the one that distroless images have.
+/// The user of an image that must not run as root if the Pod specifies none: the one of distroless
+/// images.
 const IMAGE_USER: i64 = 65532;
 
-/// What all containers of a Pod share.
+/// Resources shared by all containers of a Pod.
 #[derive(Debug)]
 pub struct Sandbox {
     /// The Pod.
@@ -40,13 +41,13 @@ pub struct Sandbox {
     pub netns: String,
     /// The Pod's addresses.
     pub addresses: Vec<IpAddr>,
-    /// Where each volume is.
+    /// The path of each volume.
     pub volumes: HashMap<String, PathBuf>,
 }
 
 /// A container's process.
 pub struct Running {
-    /// How probes and hooks reach it.
+    /// The target of probes and hooks.
     pub target: Target,
     child: Child,
 }
@@ -54,7 +55,8 @@ pub struct Running {
 /// Starts a container.
 ///
 /// # Errors
-/// When its image, its environment or one of its volumes is not to be had; it may be later.
+/// Returns an error if its image, its environment or one of its volumes is unavailable; it may
+/// become available later.
 pub async fn launch(
     node: &NodeContext,
     sandbox: &Sandbox,
@@ -69,10 +71,10 @@ pub async fn launch(
 /// Why a container could not be started.
 #[derive(Debug, thiserror::Error)]
 pub enum LaunchError {
-    /// Its image names no known program.
+    /// Its image is unknown.
     #[error("{0:#}")]
     Image(anyhow::Error),
-    /// Anything else.
+    /// Any other reason.
     #[error("{0:#}")]
     Configuration(anyhow::Error),
 }
@@ -138,18 +140,18 @@ async fn recorded(child: &mut Child, record: &Path) -> Result<Process> {
 }
 
 impl Running {
-    /// Waits for the end.
+    /// Waits for the end of the process.
     pub async fn wait(&mut self) -> ExitStatus {
-        // An error means that somebody else has collected the child, and how it ended is not to be known.
+        // An error means that the child was already reaped, so its status is unknown.
         self.child.wait().await.unwrap_or_default()
     }
 
-    /// Asks the program to end.
+    /// Sends SIGTERM to the program.
     pub fn terminate(&self) {
         self.signal(Signal::TERM);
     }
 
-    /// Kills the program and everything it has started.
+    /// Kills the program and all its child processes.
     pub fn kill(&self) {
         self.signal(Signal::KILL);
     }
@@ -212,7 +214,7 @@ fn mounts(sandbox: &Sandbox, container: &Container) -> Result<Vec<Mount>> {
     Ok(mounts)
 }
 
-/// The few files of `/etc` that programs look for.
+/// Returns the files of `/etc` that programs need.
 fn etc(sandbox: &Sandbox, hostname: &str) -> Vec<(String, String)> {
     let mut hosts = format!(
         "127.0.0.1 localhost\n::1 localhost\n{GATEWAY} kubernetes.default.svc kubernetes.default kubernetes\n"
@@ -247,7 +249,7 @@ fn privileges(pod: &Pod, container: &Container) -> Result<Privileges> {
     let no_root =
         own.and_then(|own| own.run_as_non_root).or_else(|| shared.and_then(|shared| shared.run_as_non_root));
     let user = match (no_root, user) {
-        // A real image names a user of its own, which counts where the Pod names none.
+        // A real image specifies a user, which applies if the Pod specifies none.
         (Some(true), None) => Some(IMAGE_USER),
         (Some(true), Some(0)) => bail!("runAsNonRoot is set, and runAsUser is 0"),
         (_, user) => user,
@@ -268,7 +270,7 @@ fn privileges(pod: &Pod, container: &Container) -> Result<Privileges> {
     })
 }
 
-/// The first address; a Pod has one before its first container starts.
+/// Returns the first address. A Pod has one before its first container starts.
 fn pod_address(fields: &PodFields<'_>) -> IpAddr {
     fields.addresses.first().copied().unwrap_or(fields.node_address)
 }

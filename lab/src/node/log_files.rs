@@ -1,5 +1,5 @@
-//! What a container prints: one file for each of its runs, each line with its time in front, since `kubectl logs` can
-//! ask for times and for what is newer than one.
+//! The output of containers: one file per run, with a timestamp before each line, because `kubectl
+//! logs` can request timestamps and lines since a given time.
 
 use std::fs;
 use std::io;
@@ -11,25 +11,25 @@ use tokio::fs::File;
 use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncWriteExt, BufReader};
 use tokio::sync::Mutex;
 
-/// The file of a run that is being written.
+/// The writing end of a run's log.
 pub struct LogFile {
     file: Mutex<File>,
     finished: PathBuf,
 }
 
-/// The file of a run as a reader finds it.
+/// The reading end of a run's log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Run {
-    /// The lines.
+    /// The file with the lines.
     pub file: PathBuf,
     finished: PathBuf,
 }
 
 impl LogFile {
-    /// A new file for the run of this number.
+    /// Creates a file for the run with this number.
     ///
     /// # Errors
-    /// When it cannot be made.
+    /// Returns an error if it cannot be created.
     pub fn create(pod_dir: &Path, container: &str, run: i32) -> io::Result<Arc<Self>> {
         let Run { file, finished } = paths(pod_dir, container, run);
         if let Some(folder) = file.parent() {
@@ -40,13 +40,13 @@ impl LogFile {
 }
 
 impl Run {
-    /// Whether nothing more will be written.
+    /// Returns whether nothing more will be written.
     pub fn is_finished(&self) -> bool {
         self.finished.exists()
     }
 }
 
-/// A container's newest run, or the one before it.
+/// Returns a container's latest run, or the one before it.
 pub fn find(pod_dir: &Path, container: &str, previous: bool) -> Option<Run> {
     let entries = fs::read_dir(folder(pod_dir, container)).ok()?;
     let mut runs: Vec<i32> = entries
@@ -60,11 +60,11 @@ pub fn find(pod_dir: &Path, container: &str, previous: bool) -> Option<Run> {
     Some(paths(pod_dir, container, runs.pop()?))
 }
 
-/// Copies what a container prints until it has closed both streams.
+/// Copies a container's output until it has closed both streams.
 pub async fn copy(log: Arc<LogFile>, output: impl AsyncRead + Unpin, errors: impl AsyncRead + Unpin) {
     let (output, errors) = tokio::join!(lines(&log, output), lines(&log, errors));
     if let Err(error) = output.and(errors).and_then(|()| fs::write(&log.finished, "")) {
-        // A Pod that is being cleared away takes its log along.
+        // The log is removed with its Pod.
         tracing::debug!(%error, "a container's log");
     }
 }

@@ -1,4 +1,4 @@
-//! The part of a node that `kubectl logs` talks to, through the API server: HTTPS that asks for a certificate of the
+//! The server for `kubectl logs`, called by the API server: HTTPS with client certificates of the
 //! lab's authority, and `GET /containerLogs/NAMESPACE/POD/CONTAINER`.
 
 use std::collections::VecDeque;
@@ -33,16 +33,16 @@ use crate::addresses::NODE_PORT;
 
 type Body = UnsyncBoxBody<Bytes, Infallible>;
 
-/// The node's listening socket.
+/// Binds the node's listening socket.
 ///
 /// # Errors
-/// When the address is taken.
+/// Returns an error if the address is taken.
 pub async fn listen(node: &NodeContext) -> Result<TcpListener> {
     let address = (node.index.address(), NODE_PORT);
     TcpListener::bind(address).await.with_context(|| format!("cannot listen on {}:{}", address.0, address.1))
 }
 
-/// Serves logs for good.
+/// Serves logs until it is dropped.
 pub async fn serve(listener: TcpListener, node: Arc<NodeContext>) {
     let acceptor = match tls(&node) {
         Ok(config) => TlsAcceptor::from(Arc::new(config)),
@@ -105,7 +105,7 @@ fn answer(node: &NodeContext, request: &Request<Incoming>) -> Response<Body> {
     }
 }
 
-/// What a request asks for.
+/// The parameters of a request.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Wanted {
     follow: bool,
@@ -136,7 +136,7 @@ impl Wanted {
         wanted
     }
 
-    /// One stored line as it is asked for; none when it is too old.
+    /// Returns a stored line as requested. `None` if it is too old.
     fn line<'a>(&self, stored: &'a [u8]) -> Option<&'a [u8]> {
         let space = stored.iter().position(|byte| *byte == b' ')?;
         if let Some(since) = self.since {
@@ -160,12 +160,12 @@ impl Wanted {
     }
 }
 
-/// A body that goes on until the run is over.
+/// Returns a body that continues until the run has ended.
 fn following(run: Run, wanted: Wanted) -> Response<Body> {
     let Ok(so_far) = fs::read(&run.file) else {
         return text(StatusCode::NOT_FOUND, "the log is gone".into());
     };
-    // Only whole lines count as read; the rest comes with the first line that is followed.
+    // Only complete lines count as read; a partial one is sent with the first followed line.
     let read = so_far.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
     let begin = wanted.select(&so_far[..read]);
     let rest = stream::unfold(None, move |state| {
@@ -191,11 +191,11 @@ async fn open_at(file: &PathBuf, offset: usize) -> Option<BufReader<tokio::fs::F
     Some(BufReader::new(file))
 }
 
-/// The next whole line; none when the run is over and everything has been read.
+/// Returns the next complete line. `None` if the run has ended and everything was read.
 async fn next_line(lines: &mut BufReader<tokio::fs::File>, run: &Run) -> Option<Vec<u8>> {
     let mut line = Vec::new();
     loop {
-        // Asked before reading, so that what was written until then is read below.
+        // Checked before reading, so that everything written before the end is read below.
         let finished = run.is_finished() || !run.file.exists();
         lines.read_until(b'\n', &mut line).await.ok()?;
         if line.last() == Some(&b'\n') {
@@ -204,7 +204,7 @@ async fn next_line(lines: &mut BufReader<tokio::fs::File>, run: &Run) -> Option<
         if finished {
             return None;
         }
-        // A file has nobody to wake a reader; a person reads this.
+        // Polling suffices: files have no notification here, and the reader is a person.
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
 }

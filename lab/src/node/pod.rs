@@ -1,4 +1,4 @@
-//! The life of one Pod on a node: network, volumes, init containers, containers, and everything taken away again.
+//! The lifecycle of one Pod on a node: network, volumes, init containers, containers, and cleanup.
 
 use std::collections::HashMap;
 use std::fs;
@@ -34,7 +34,7 @@ struct Stay {
     stop: watch::Sender<Stop>,
 }
 
-/// Runs a Pod until its object is gone.
+/// Runs a Pod until its object is deleted.
 pub async fn run(node: Arc<NodeContext>, desired: watch::Receiver<Desired>) {
     let pod = desired.borrow().pod.clone();
     let stop = watch::Sender::new(Stop::of(&desired.borrow(), Stop::No));
@@ -44,14 +44,14 @@ pub async fn run(node: Arc<NodeContext>, desired: watch::Receiver<Desired>) {
     info!(pod = pod.name_any(), namespace = pod.namespace(), "arrives");
     let stay = Stay { node, pod, board, stop };
     let network = stay.live().await;
-    // A Pod whose containers are through stays until it is deleted.
+    // A Pod whose containers have ended stays until it is deleted.
     requested(&mut stay.stop.subscribe()).await;
     publisher.abort();
     stay.leave(network).await;
     relay.abort();
 }
 
-/// Turns what the API wants into when the containers have to end.
+/// Converts the desired state into the time by which the containers must end.
 async fn relay(mut desired: watch::Receiver<Desired>, stop: watch::Sender<Stop>) {
     while desired.changed().await.is_ok() {
         let desired = desired.borrow_and_update().clone();
@@ -65,7 +65,7 @@ async fn relay(mut desired: watch::Receiver<Desired>, stop: watch::Sender<Stop>)
 }
 
 impl Stay {
-    /// Until all containers have ended for good. Returns the network to take away.
+    /// Runs until all containers have ended finally. Returns the network address to release.
     async fn live(&self) -> Option<PodAddress> {
         if *self.stop.borrow() != Stop::No {
             return None;
@@ -104,7 +104,7 @@ impl Stay {
         Ok((Some(address), netns, addresses))
     }
 
-    /// Waits until every volume can be made; none when the Pod ends before that.
+    /// Waits until every volume can be created. Returns `None` if the Pod ends before that.
     async fn volumes(&self, volumes: &mut Volumes) -> Option<HashMap<String, PathBuf>> {
         let mut stop = self.stop.subscribe();
         let mut wait = Duration::from_millis(50);
@@ -123,7 +123,8 @@ impl Stay {
         }
     }
 
-    /// Init containers one after the other, then all others at once, until those have ended for good.
+    /// Runs the init containers in sequence, then all others concurrently until these have ended
+    /// finally.
     async fn containers(&self, sandbox: &Arc<Sandbox>) {
         let Some(spec) = self.pod.spec.as_ref() else { return };
         let policy = Restart::of_pod(spec.restart_policy.as_deref());
@@ -157,7 +158,7 @@ impl Stay {
         self.end_sidecars(sidecars, &sidecar_stop).await;
     }
 
-    /// Ends init containers that run beside the others, once the others have ended.
+    /// Ends sidecars (restartable init containers) after the main containers have ended.
     async fn end_sidecars(&self, sidecars: Vec<JoinHandle<bool>>, sidecar_stop: &watch::Sender<Stop>) {
         let mut stop = self.stop.subscribe();
         let mut ended = join_all(sidecars);
@@ -195,7 +196,7 @@ impl Stay {
         self.node.pod_dir(&self.pod.uid().unwrap_or_default())
     }
 
-    /// Takes away what the Pod had and confirms its deletion.
+    /// Releases the Pod's resources and confirms its deletion.
     async fn leave(&self, network: Option<PodAddress>) {
         if let Some(address) = network {
             let netns = self.node.layout.pod_netns(&address.tag());
@@ -215,7 +216,8 @@ impl Stay {
         info!(pod = self.pod.name_any(), namespace = self.pod.namespace(), "has left");
     }
 
-    /// Removes the object from the API, which has waited for this. The UID keeps a later Pod of the same name.
+    /// Removes the object from the API, which waits for this. The UID protects a later Pod of the
+    /// same name.
     async fn confirm(&self) {
         let pods: Api<Pod> =
             Api::namespaced(self.node.client.clone(), &self.pod.namespace().unwrap_or_default());
@@ -234,7 +236,7 @@ impl Stay {
     }
 }
 
-/// Brings mounted Secrets and ConfigMaps up to date for as long as the Pod runs.
+/// Keeps mounted Secrets and ConfigMaps up to date while the Pod runs.
 async fn refresh(mut volumes: Volumes) -> std::convert::Infallible {
     loop {
         sleep(volumes.period()).await;

@@ -1,5 +1,5 @@
-//! One probe of a container, and the hooks that use the same means: an HTTP request, a TCP connection, a question to
-//! gRPC's health service, or a command inside the container.
+//! Execution of one probe or hook: an HTTP request, a TCP connection, a call of gRPC's health
+//! service, or a command inside the container.
 
 use std::net::{IpAddr, SocketAddr};
 use std::process::Stdio;
@@ -21,7 +21,7 @@ use super::grpc_health;
 use crate::exchange::exchange;
 use crate::process::Process;
 
-/// Where a container is reached.
+/// The target of a probe.
 #[derive(Clone, Debug)]
 pub struct Target {
     /// The Pod's first address.
@@ -32,14 +32,14 @@ pub struct Target {
     pub environment: Vec<(String, String)>,
 }
 
-/// What a probe does. The text of an error says why it failed.
+/// The action of a probe. Errors contain the reason as text.
 #[derive(Clone, Copy, Debug)]
 pub enum Attempt<'a> {
-    /// A GET, over TLS where the scheme is `HTTPS`, that must answer with 2xx or 3xx.
+    /// A GET, over TLS if the scheme is `HTTPS`, that must return 2xx or 3xx.
     Http(&'a HTTPGetAction),
     /// A connection that must be accepted.
     Tcp(Option<&'a String>, &'a IntOrString),
-    /// A question to gRPC's health service, without TLS, which must say that the service named there is up.
+    /// A call of gRPC's health service, without TLS, that must report the named service as serving.
     Grpc(&'a GRPCAction),
     /// A command that must exit with 0.
     Exec(&'a [String]),
@@ -49,7 +49,7 @@ impl Attempt<'_> {
     /// Probes once.
     ///
     /// # Errors
-    /// When it fails or takes longer than `limit`.
+    /// Returns an error if the probe fails or takes longer than `limit`.
     pub async fn run(self, container: &Container, target: &Target, limit: Duration) -> Result<(), String> {
         let outcome = async {
             match self {
@@ -102,7 +102,7 @@ async fn get(action: &HTTPGetAction, container: &Container, target: &Target) -> 
     if (200..400).contains(&status.as_u16()) { Ok(()) } else { Err(format!("answered {status}")) }
 }
 
-/// TLS with whatever certificate is shown: probes do not verify any.
+/// Starts TLS without verification, as probes do.
 async fn secured(stream: TcpStream, address: IpAddr) -> Result<TlsStream<TcpStream>, String> {
     let connector = TlsConnector::from(trusting(&[b"http/1.1"]));
     connector.connect(ServerName::from(address), stream).await.map_err(|error| format!("TLS: {error}"))
@@ -126,7 +126,7 @@ async fn exec(command: &[String], target: &Target) -> Result<(), String> {
     Err(format!("{}: {}", output.status, String::from_utf8_lossy(&output.stderr).trim()))
 }
 
-/// A port by number, or by name among the container's ports.
+/// Returns a port by number, or by name among the container's ports.
 fn number(port: &IntOrString, container: &Container) -> Result<u16, String> {
     let number = match port {
         IntOrString::Int(number) => Some(*number),

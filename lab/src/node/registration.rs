@@ -1,5 +1,5 @@
-//! The Node object: what the scheduler and `kubectl get nodes` see. Posted once; nothing in the lab takes a node away
-//! that has fallen silent, so there is nothing to renew.
+//! The Node object for the scheduler and `kubectl get nodes`. Posted once: nothing in the lab
+//! removes silent nodes, so no renewal is needed.
 
 use std::time::Duration;
 
@@ -13,10 +13,11 @@ use serde_json::json;
 use super::NodeContext;
 use crate::addresses::NODE_PORT;
 
-/// Creates the node, or takes it over from an earlier process, and reports it ready. Waits while the API is away.
+/// Creates the node object, or takes over an existing one, and reports the node ready. Waits while
+/// the API is down.
 ///
 /// # Errors
-/// When the API refuses the node.
+/// Returns an error if the API refuses the node.
 pub async fn register(node: &NodeContext) -> Result<()> {
     loop {
         match attempt(node).await {

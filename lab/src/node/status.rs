@@ -1,4 +1,4 @@
-//! A Pod's status as the API has it, made from what is known of the Pod.
+//! Conversion of a Pod's state into its status in the API.
 
 use std::collections::HashMap;
 use std::net::Ipv4Addr;
@@ -13,12 +13,12 @@ use serde_json::{Value, json};
 
 use super::board::{ContainerState, Ended, Phase, PodState};
 
-/// Since when each condition is what it is.
+/// The last transition time of each condition.
 #[derive(Debug, Default)]
 pub struct Transitions(HashMap<String, (bool, Timestamp)>);
 
 impl Transitions {
-    /// What an earlier process of the node has posted.
+    /// Returns the times that the node's predecessor has posted.
     pub fn of(pod: &Pod) -> Self {
         let conditions =
             pod.status.as_ref().and_then(|status| status.conditions.as_deref()).unwrap_or_default();
@@ -36,7 +36,7 @@ impl Transitions {
     }
 }
 
-/// The status as a strategic merge patch.
+/// Returns the status as a strategic merge patch.
 pub fn pod_status(pod: &Pod, state: &PodState, node: Ipv4Addr, transitions: &mut Transitions) -> Value {
     let ready = !state.containers.is_empty() && state.containers.iter().all(|c| c.ready);
     let phase = phase(pod, state);
@@ -63,7 +63,8 @@ pub fn pod_status(pod: &Pod, state: &PodState, node: Ipv4Addr, transitions: &mut
         })
     })
     .collect();
-    // Addresses merge by address: without the directive a Pod with a new one would have two of a family.
+    // Addresses are merged by address: without the directive, a Pod with a new address would have
+    // two of a family.
     let mut addresses = vec![json!({"$patch": "replace"})];
     addresses.extend(state.addresses.iter().map(|ip| json!({"ip": ip})));
     json!({

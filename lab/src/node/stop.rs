@@ -1,4 +1,4 @@
-//! When a Pod's containers have to end.
+//! The time at which a Pod's containers must end.
 
 use std::time::Duration;
 
@@ -8,20 +8,21 @@ use tokio::time::{Instant, sleep_until};
 
 use super::Desired;
 
-/// Whether and how a Pod ends.
+/// Whether and when a Pod ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stop {
-    /// It runs.
+    /// The Pod runs.
     No,
-    /// It drains, until this moment at the latest.
+    /// The Pod drains until this time at the latest.
     By(Instant),
-    /// It is killed.
+    /// The Pod is killed.
     Now,
 }
 
 impl Stop {
-    /// What the API asks for. A deletion's time in the API is the moment its grace ends; the grace is counted from
-    /// when it is heard of instead, since clocks and API need not agree to the second.
+    /// Returns the stop for the desired state. The deletion timestamp in the API is the end of the
+    /// grace period; here the grace period starts when the deletion is received instead, because
+    /// clocks may differ by more than a second.
     pub fn of(desired: &Desired, earlier: Self) -> Self {
         if desired.gone {
             return Self::Now;
@@ -36,22 +37,22 @@ impl Stop {
     }
 }
 
-/// The grace of a Pod's deletion; none while it is not being deleted.
+/// Returns the grace period of a Pod's deletion. `None` while it is not being deleted.
 fn grace(pod: &Pod) -> Option<Duration> {
     pod.metadata.deletion_timestamp.as_ref()?;
     let seconds = pod.metadata.deletion_grace_period_seconds.unwrap_or(30);
     Some(Duration::from_secs(u64::try_from(seconds).unwrap_or(0)))
 }
 
-/// Waits until the Pod is asked to end, gracefully or not.
+/// Waits until the Pod must end, gracefully or not.
 pub async fn requested(stop: &mut watch::Receiver<Stop>) {
-    // An error means that nobody is left to ask; then the Pod runs on as long as this task does.
+    // An error means that the sender is gone; the Pod then runs as long as this task.
     if stop.wait_for(|stop| *stop != Stop::No).await.is_err() {
         std::future::pending::<()>().await;
     }
 }
 
-/// Waits until the grace is over. A later request may shorten it, never prolong it.
+/// Waits until the grace period has ended. A later request may shorten it but never extend it.
 pub async fn overdue(stop: &mut watch::Receiver<Stop>) {
     loop {
         let now = *stop.borrow_and_update();

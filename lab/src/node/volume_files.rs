@@ -1,6 +1,7 @@
-//! The files of a Secret, ConfigMap or projected volume, swapped as a whole: the files are in a folder of their own
-//! that the link `..data` names, and a new content is a new folder and one renaming of that link. A program that
-//! watches its certificate sees the key and the chain change at once, as on a real node.
+//! The files of a Secret, ConfigMap or projected volume, replaced atomically: the files are in a
+//! folder to which the link `..data` points, and a new content is a new folder and one rename of
+//! that link. A program that watches its certificate sees key and chain change at once, as on a
+//! real node.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -9,10 +10,10 @@ use std::path::{Component, Path};
 
 use anyhow::{Result, bail};
 
-/// The wanted files by their path in the volume.
+/// The desired files by their path in the volume.
 pub type Files = BTreeMap<String, File>;
 
-/// One wanted file.
+/// One desired file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct File {
     /// The bytes.
@@ -21,10 +22,11 @@ pub struct File {
     pub mode: u32,
 }
 
-/// Makes the folder hold exactly these files. `version` must differ from that of any earlier call for the folder.
+/// Gives a folder exactly these files. `version` must differ from that of any earlier call for the
+/// folder.
 ///
 /// # Errors
-/// When a path leads out of the volume, or the folder cannot be written to.
+/// Returns an error if a path leads out of the volume, or the folder is not writable.
 pub fn write(folder: &Path, files: &Files, version: u64) -> Result<()> {
     let name = format!("..{version}");
     let data = folder.join(&name);

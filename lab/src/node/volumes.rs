@@ -38,15 +38,15 @@ struct Token {
 }
 
 impl Volumes {
-    /// The volumes of a Pod, under a folder of its own.
+    /// Creates the volumes of a Pod under its folder.
     pub fn new(node: Arc<NodeContext>, pod: Arc<Pod>, addresses: Vec<IpAddr>, folder: PathBuf) -> Self {
         Self { node, pod, addresses, folder, written: HashMap::new(), tokens: HashMap::new(), version: 0 }
     }
 
-    /// Brings every volume up to date and says where each is. Called again, it rewrites what has changed since.
+    /// Updates every volume and returns the paths. Later calls rewrite what has changed.
     ///
     /// # Errors
-    /// When something that is not optional is missing: it may come yet.
+    /// Returns an error if something that is not optional is missing; it may be created later.
     pub async fn update(&mut self) -> Result<HashMap<String, PathBuf>> {
         let pod = self.pod.clone();
         let spec = pod.spec.as_ref().context("the Pod has no spec")?;
@@ -67,11 +67,11 @@ impl Volumes {
         Ok(paths)
     }
 
-    /// How often the volumes are worth looking at again. A real node takes up to a minute to notice a change.
+    /// Returns the interval between updates. A real node takes up to a minute to detect a change.
     pub fn period(&self) -> Duration {
         let volumes = || self.pod.spec.iter().flat_map(|spec| spec.volumes.iter().flatten());
         let sources = || volumes().flat_map(|v| v.projected.iter().flat_map(|p| p.sources.iter().flatten()));
-        // Every Pod has the authority's certificate, which never changes while a lab is up.
+        // Every Pod mounts the authority's certificate, which never changes while a lab is running.
         let changes = volumes().any(|v| v.secret.is_some() || v.config_map.is_some())
             || sources().any(|s| {
                 s.secret.is_some() || s.config_map.as_ref().is_some_and(|map| map.name != "kube-root-ca.crt")
@@ -146,7 +146,7 @@ impl Volumes {
         }
     }
 
-    /// The keys of a Secret or ConfigMap: all, or those of `items` under their paths.
+    /// Adds the keys of a Secret or ConfigMap: all, or those of `items` under their paths.
     async fn keys(
         &self,
         kind: Kind,
@@ -196,7 +196,8 @@ impl Volumes {
         Ok(())
     }
 
-    /// A token of the Pod's ServiceAccount, bound to the Pod, renewed at four fifths of its life.
+    /// Returns a token of the Pod's ServiceAccount, bound to the Pod and renewed after four fifths
+    /// of its lifetime.
     async fn token(&mut self, volume: &str, wanted: &ServiceAccountTokenProjection) -> Result<String> {
         let key = (volume.to_owned(), wanted.path.clone());
         if let Some(token) = self.tokens.get(&key).filter(|token| token.renew > Instant::now()) {
@@ -229,10 +230,11 @@ impl Volumes {
     }
 }
 
-/// Fetches ConfigMaps and Secrets; those that do not exist are left out.
+/// Fetches ConfigMaps and Secrets. Missing ones are left out.
 ///
 /// # Errors
-/// When the API cannot be asked. For a moment after a Pod was bound it refuses the node what the Pod names.
+/// Returns an error if the API request fails. For a moment after a Pod was bound, the API denies
+/// the node access to the Pod's objects.
 pub async fn fetch(node: &NodeContext, namespace: &str, names: Names) -> Result<Contents> {
     let mut contents = Contents::new();
     for (kind, name) in names {

@@ -1,4 +1,4 @@
-//! The clients of a load: kept connections that are used in turn, and new ones.
+//! The clients of a load: kept connections used in turn, and new ones.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -19,10 +19,11 @@ use tokio_rustls::TlsConnector;
 
 use super::Target;
 
-/// How many connections are kept. They are used in turn, so that none is idle for long and all meet the fault.
+/// Number of kept connections. They are used in turn, so that none is idle for long and all meet
+/// the fault.
 const KEPT: usize = 16;
 
-/// The content of a POST.
+/// The body of a POST.
 const BODY: &[u8] = &[b'x'; 1024];
 
 type Sender = SendRequest<Full<Bytes>>;
@@ -38,12 +39,12 @@ pub(super) struct Clients {
 pub(super) struct Question {
     pub(super) number: usize,
     pub(super) method: Method,
-    /// Whether it goes out on a kept connection.
+    /// Whether it uses a kept connection.
     pub(super) kept: bool,
     pub(super) target: Target,
 }
 
-/// What of an echo server's answer is looked at.
+/// The fields of an echo server's response that are checked.
 #[derive(Deserialize)]
 struct Echo {
     pod: Option<String>,
@@ -61,7 +62,7 @@ impl fmt::Display for Question {
 }
 
 impl Question {
-    /// The path, marked so that the answer to another request is known for what it is.
+    /// Returns the path with a marker, which detects responses to other requests.
     fn path(&self) -> String {
         let joint = if self.target.path.contains('?') { '&' } else { '?' };
         format!("{}{joint}n={}", self.target.path, self.number)
@@ -77,7 +78,7 @@ impl Clients {
         Self { address, tls: tls.map(TlsConnector::from), kept: Mutex::default() }
     }
 
-    /// Asks, and gives the Pod that has answered as it had to.
+    /// Sends the request and returns the Pod that responded correctly.
     pub(super) async fn ask(&self, question: &Question, namespace: &str) -> Result<String> {
         let mut request = Request::builder()
             .method(question.method.clone())
@@ -99,7 +100,8 @@ impl Clients {
                     }
                     return Ok(pod);
                 }
-                // The connection was closed before anything was written to it, so any client takes another.
+                // The connection was closed before anything was written, so, like any client, it
+                // takes another one.
                 Err(mut error) if reused && error.message().is_some() => {
                     request = error.take_message().context("the request was there")?;
                 }
@@ -108,10 +110,10 @@ impl Clients {
         }
     }
 
-    /// A connection that is ready, and whether it has been used before.
+    /// Returns a ready connection, and whether it was used before.
     async fn sender(&self, question: &Question) -> Result<(Sender, bool)> {
         while let Some(mut sender) = self.take(question.kept) {
-            // One that the gateway has closed in good order is no failure.
+            // An orderly close by the gateway is not a failure.
             if sender.ready().await.is_ok() {
                 return Ok((sender, true));
             }
@@ -119,7 +121,7 @@ impl Clients {
         Ok((self.connect(&question.target.host).await?, false))
     }
 
-    /// The connection that has waited longest, if the request goes out on a kept one.
+    /// Returns the connection that was idle longest, if the request uses a kept one.
     fn take(&self, kept: bool) -> Option<Sender> {
         let mut waiting = self.lock();
         // Until there are enough, every request opens one more.
@@ -145,12 +147,12 @@ impl Clients {
 
 async fn drive(io: impl hyper::rt::Read + hyper::rt::Write + Send + Unpin + 'static) -> Result<Sender> {
     let (sender, connection) = handshake(io).await?;
-    // An error of the connection is also the error of the request on it.
+    // An error of the connection is also reported by its request.
     tokio::spawn(async move { drop(connection.await) });
     Ok(sender)
 }
 
-/// The Pod that has answered as it had to.
+/// Returns the Pod that responded, if the response is correct.
 fn check(question: &Question, namespace: &str, status: StatusCode, body: &[u8]) -> Result<String> {
     let text = || String::from_utf8_lossy(body).chars().take(200).collect::<String>();
     ensure!(status == StatusCode::OK, "status {status}: {}", text());

@@ -1,4 +1,4 @@
-//! What has become of the requests of a load.
+//! The results of a load.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -7,45 +7,45 @@ use std::time::Duration;
 use anyhow::{Result, bail};
 use http::Method;
 
-/// How many failures are kept in words.
+/// Maximum number of failures kept in detail.
 const EXAMPLES: usize = 10;
 
-/// Answers by Pod, and failures.
+/// Responses by Pod, and failures.
 #[derive(Clone, Debug, Default)]
 pub struct Tally {
-    /// Requests that were answered as they had to be.
+    /// Requests with a correct response.
     pub served: u64,
-    /// Requests that were not.
+    /// Failed requests.
     pub failed: u64,
-    /// How many answers each Pod has given.
+    /// Number of responses by Pod.
     pub pods: BTreeMap<String, u64>,
     /// The first failures.
     pub failures: Vec<Failure>,
 }
 
-/// A request that was not answered as it had to be.
+/// A failed request.
 #[derive(Clone, Debug)]
 pub struct Failure {
-    /// When it was sent, counted from the beginning of the load.
+    /// Time from the start of the load to the request.
     pub asked: Duration,
-    /// How long after that it failed.
+    /// Time from the request to its failure.
     pub after: Duration,
     /// Its method.
     pub method: Method,
-    /// What it was, and why it failed.
+    /// The request and the reason for the failure.
     pub what: String,
 }
 
 impl Tally {
-    /// How many answers a Pod has given.
+    /// Returns the number of responses of a Pod.
     pub fn by(&self, pod: &str) -> u64 {
         self.pods.get(pod).copied().unwrap_or(0)
     }
 
-    /// Fails unless no request has.
+    /// Returns an error if any request failed.
     ///
     /// # Errors
-    /// When one has failed; the message has the first of them.
+    /// Returns an error if one has failed; the message contains the first failures.
     pub fn none_failed(&self) -> Result<()> {
         if self.failed > 0 {
             bail!("{self}");
