@@ -79,7 +79,8 @@ enum Command {
         #[arg(long)]
         node: String,
     },
-    /// Hand out and answer on load balancer addresses, answer on those of Services, and resolve names.
+    /// Hand out and answer on load balancer addresses, answer on those of Services, and resolve
+    /// names.
     #[command(hide = true)]
     Balancers {
         #[command(flatten)]

@@ -1,4 +1,4 @@
-//! Arguments that all programs have, and how a program begins and ends.
+//! Arguments common to all load programs, and their start and end.
 
 use std::future::Future;
 use std::path::PathBuf;
@@ -10,7 +10,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::report::Report;
 
-/// Flags of every load program.
+/// Arguments of every load program.
 #[derive(Args, Clone, Debug)]
 pub struct Common {
     /// The gateway to start; by default the `sluice` next to this program.
@@ -22,10 +22,10 @@ pub struct Common {
 }
 
 impl Common {
-    /// The gateway's program.
+    /// Returns the path of the gateway's program.
     ///
     /// # Errors
-    /// There is none.
+    /// The file does not exist.
     pub fn gateway(&self) -> anyhow::Result<PathBuf> {
         let path = match &self.sluice {
             Some(path) => path.clone(),
@@ -35,12 +35,12 @@ impl Common {
         Ok(path)
     }
 
-    /// Whether standard output is for the report alone.
+    /// Returns whether standard output is reserved for the JSON report.
     pub fn json(&self) -> bool {
         self.json
     }
 
-    /// Runs a program to its report, prints that, and turns it into an exit status.
+    /// Runs a program, prints its report, and converts it into an exit status.
     pub fn run(&self, program: impl Future<Output = anyhow::Result<Report>>) -> ExitCode {
         let report = prepare().and_then(|runtime| runtime.block_on(program));
         match report {

@@ -1,4 +1,4 @@
-//! Backends: listeners in this process that answer with their name, cheaply.
+//! Backends: listeners in this process that respond with their name at low cost.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -10,11 +10,11 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 
-/// A backend that serves until it is stopped or dropped. Upgraded connections outlive it, as those of a Pod do
-/// during its termination grace period.
+/// A backend that serves until it is stopped or dropped. Upgraded connections outlive it, like
+/// those of a Pod during its termination grace period.
 #[derive(Debug)]
 pub struct Backend {
-    /// Where it listens.
+    /// The address on which it listens.
     pub address: SocketAddr,
     stop: watch::Sender<bool>,
     shared: Arc<Shared>,
@@ -30,7 +30,7 @@ struct Shared {
 }
 
 impl Backend {
-    /// Starts one.
+    /// Starts a backend.
     ///
     /// # Errors
     /// The address cannot be bound.
@@ -54,12 +54,12 @@ impl Backend {
         self.stop.send_replace(true);
     }
 
-    /// How many requests it has had.
+    /// Returns the number of requests received.
     pub fn requests(&self) -> u64 {
         self.shared.requests.load(Ordering::Relaxed)
     }
 
-    /// When its first request came.
+    /// Returns the time of its first request.
     pub fn first_request(&self) -> Option<Instant> {
         match self.shared.first.load(Ordering::Acquire) {
             0 => None,
@@ -80,11 +80,11 @@ impl Shared {
             tokio::select! {
                 () = ended(&mut stopped) => return,
                 accepted = listener.accept() => {
-                    // Out of file descriptors: the client notices, and the run counts a failure.
+                    // Out of file descriptors: the client times out, and the run counts a failure.
                     let Ok((stream, _)) = accepted else { continue };
                     let serving = self.clone().serve(stream, stopped.clone());
                     tokio::spawn(async move {
-                        // A connection ends when the gateway wants it to.
+                        // An error means that the gateway closed the connection.
                         let _ = serving.await;
                     });
                 }
@@ -128,7 +128,7 @@ impl Shared {
 }
 
 async fn ended(stopped: &mut watch::Receiver<bool>) {
-    // An error means that the backend is gone, which is the same.
+    // An error means that the backend was dropped, which ends it too.
     let _ = stopped.wait_for(|stopped| *stopped).await;
 }
 
@@ -136,7 +136,7 @@ fn is_upgrade(head: &[u8]) -> bool {
     head.to_ascii_lowercase().windows(10).any(|window| window == b"\r\nupgrade:")
 }
 
-/// Sends everything back until the other side has had enough.
+/// Echoes everything until the other side closes.
 async fn parrot(mut stream: TcpStream) -> std::io::Result<()> {
     stream
         .write_all(b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n")

@@ -1,12 +1,13 @@
-//! Sluice side by side with other proxies, so that its numbers are honest and can be had by anybody.
+//! Side-by-side benchmark of Sluice and other proxies, whose results anyone can reproduce.
 //!
-//! One worker of one proxy at a time runs on one core; the load generator and the origin share another. A *scenario*
-//! is one kind of traffic. In each round every scenario runs against every peer, one after the other and each with a
-//! fresh process, in an order that moves on from round to round: whatever drifts on the machine hits all alike.
-//! Proxies are compared by their ratio within a round; the median over the rounds is reported, with its spread.
+//! One worker of one proxy at a time runs on one core; the load generator and the origin share
+//! another. A *scenario* is one kind of traffic. In each round every scenario runs against every
+//! peer in turn, each time with a new process, in an order that rotates from round to round, so
+//! that drift of the machine affects all peers equally. Proxies are compared by their ratio within
+//! a round; the report has the median over the rounds with its range.
 //!
-//! The figure that survives noisy machines is CPU time per request, user and system, of all of the proxy's
-//! processes.
+//! The measure least affected by noise is the CPU time per request, user and system, of all
+//! processes of the proxy.
 
 pub mod changes;
 pub mod child;

@@ -1,4 +1,4 @@
-//! Clients: as little HTTP/1.1 as is needed to load a gateway without being the bottleneck.
+//! Clients with just enough HTTP/1.1 to load a gateway without being the bottleneck.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -10,7 +10,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
-/// A gateway's address, and a host on it. Clones share the address.
+/// The address of a gateway, and a host. Clones share the address.
 #[derive(Clone, Debug)]
 pub struct Target {
     address: Arc<RwLock<SocketAddr>>,
@@ -25,14 +25,14 @@ pub struct Answer {
     pub status: u16,
     /// The content.
     pub body: Vec<u8>,
-    /// Whether the other side ends the connection after it.
+    /// Whether the server closes the connection afterwards.
     pub close: bool,
 }
 
 trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
 
-/// A connection that is used again and again.
+/// A kept connection.
 pub struct Connection {
     stream: Box<dyn Stream>,
     host: String,
@@ -41,22 +41,22 @@ pub struct Connection {
 }
 
 impl Target {
-    /// In the clear.
+    /// Creates a target for plain HTTP.
     pub fn plain(address: SocketAddr, host: &str) -> Self {
         Self { address: Arc::new(RwLock::new(address)), host: host.to_owned(), tls: None }
     }
 
-    /// Over TLS.
+    /// Creates a target for HTTPS.
     pub fn tls(address: SocketAddr, host: &str, config: Arc<ClientConfig>) -> Self {
         Self { address: Arc::new(RwLock::new(address)), host: host.to_owned(), tls: Some(config) }
     }
 
-    /// Leads new connections to another gateway, as a Service does when a Pod is replaced.
+    /// Directs new connections to another gateway, like a Service when a Pod is replaced.
     pub fn redirect_to(&self, address: SocketAddr) {
         *self.address.write().unwrap_or_else(PoisonError::into_inner) = address;
     }
 
-    /// Where new connections lead.
+    /// Returns the address of new connections.
     pub fn address(&self) -> SocketAddr {
         *self.address.read().unwrap_or_else(PoisonError::into_inner)
     }
@@ -82,7 +82,7 @@ impl Target {
         Ok(Connection { stream, host: self.host.clone(), buffer: Vec::new(), certificate })
     }
 
-    /// One request on a connection of its own.
+    /// Sends one request on a new connection.
     ///
     /// # Errors
     /// The connection fails.
@@ -90,10 +90,10 @@ impl Target {
         self.get_once_with(path, "").await
     }
 
-    /// The same with these fields besides, each with the end of its line.
+    /// Like [`get_once`](Self::get_once), with additional fields. Each field includes its line end.
     ///
     /// # Errors
-    /// There is no connection, or no whole answer.
+    /// The connection fails, or the response is incomplete.
     pub async fn get_once_with(&self, path: &str, fields: &str) -> anyhow::Result<Answer> {
         let mut connection = self.connect().await?;
         connection.send(path, &format!("{fields}Connection: close\r\n")).await?;
@@ -102,12 +102,12 @@ impl Target {
 }
 
 impl Connection {
-    /// The certificate that was shown, in DER; empty in the clear.
+    /// Returns the certificate presented, in DER. Empty for plain HTTP.
     pub fn certificate(&self) -> &[u8] {
         &self.certificate
     }
 
-    /// One request with the connection kept.
+    /// Sends one request and keeps the connection.
     ///
     /// # Errors
     /// The connection fails.
@@ -116,7 +116,7 @@ impl Connection {
         self.receive().await
     }
 
-    /// The same for another host.
+    /// Like [`get`](Self::get), for another host.
     ///
     /// # Errors
     /// The connection fails.
@@ -125,8 +125,8 @@ impl Connection {
         self.get(path).await
     }
 
-    /// Turns the connection into a WebSocket, or something that looks like one to a proxy: the key is the example
-    /// of RFC 6455.
+    /// Upgrades the connection to a WebSocket, as far as a proxy can see. The key is the example of
+    /// RFC 6455.
     ///
     /// # Errors
     /// The connection fails, or the upgrade is refused.
@@ -139,10 +139,10 @@ impl Connection {
         Ok(())
     }
 
-    /// Sends bytes on an upgraded connection and waits for them to come back.
+    /// Sends bytes on an upgraded connection and waits for their echo.
     ///
     /// # Errors
-    /// The connection fails, or other bytes come.
+    /// The connection fails, or other bytes arrive.
     pub async fn echo(&mut self, bytes: &[u8]) -> anyhow::Result<()> {
         self.stream.write_all(bytes).await.context("send")?;
         self.stream.flush().await.context("send")?;
@@ -180,7 +180,7 @@ impl Connection {
         Ok(Answer { status, body, close })
     }
 
-    /// A body of chunks; trailers are dropped.
+    /// Reads a chunked body. Trailers are dropped.
     async fn chunks(&mut self) -> anyhow::Result<Vec<u8>> {
         let mut body = Vec::new();
         loop {
@@ -198,7 +198,7 @@ impl Connection {
         Ok(body)
     }
 
-    /// A line without its end.
+    /// Reads a line without its end.
     async fn line(&mut self) -> anyhow::Result<String> {
         let end = loop {
             if let Some(end) = self.buffer.windows(2).position(|two| two == b"\r\n") {

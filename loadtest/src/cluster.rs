@@ -1,5 +1,6 @@
-//! Thousands of objects in the API of a lab: Ingress n sends `host-n.example` to Service n, whose EndpointSlice is
-//! written by us and names addresses of the lab's loopback, where two backends answer on ports of their own.
+//! Thousands of objects in the API of a lab: Ingress n routes `host-n.example` to Service n. Its
+//! EndpointSlice is written by this program and contains addresses of the lab's loopback, where two
+//! backends respond on separate ports.
 
 use std::fmt::Debug;
 use std::net::{IpAddr, Ipv4Addr};
@@ -21,15 +22,16 @@ use sluice_testing::manifest::{nginx_class, service};
 
 use crate::manifest::{ingress, slice};
 
-/// Writes that are under way at the same time while the cluster grows.
+/// Number of concurrent writes while the cluster grows.
 const AT_ONCE: usize = 32;
 
-/// The addresses of endpoints. Those of 127.0.0.0/8 are refused by the API, so the lab's loopback gets these too.
+/// The addresses of endpoints. The API rejects those of 127.0.0.0/8, so these are added to the
+/// lab's loopback.
 const ENDPOINTS: (Ipv4Addr, u8) = (Ipv4Addr::new(10, 98, 0, 1), 16);
 
-/// The objects of a lab.
+/// The objects in a lab.
 pub struct Cluster {
-    /// The API.
+    /// The API client.
     pub client: Client,
     ports: [u16; 2],
     endpoints: usize,
@@ -37,10 +39,11 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// An IngressClass and nothing else. `ports` are those of the two backends; each Service gets so many `endpoints`.
+    /// Creates an IngressClass and nothing else. `ports` are those of the two backends; each
+    /// Service gets this number of `endpoints`.
     ///
     /// # Errors
-    /// The API refuses something, or the lab's loopback takes no addresses.
+    /// The API rejects an object, or the addresses cannot be added to the lab's loopback.
     pub async fn new(lab: &Lab, ports: [u16; 2], endpoints: usize) -> anyhow::Result<Self> {
         let (first, length) = ENDPOINTS;
         let range = format!("{first}/{length}");
@@ -53,12 +56,12 @@ impl Cluster {
         Ok(Self { client, ports, endpoints, count: 0 })
     }
 
-    /// How many Ingresses there are.
+    /// Returns the number of Ingresses.
     pub fn count(&self) -> usize {
         self.count
     }
 
-    /// Adds Ingresses with their Services and EndpointSlices until there are so many.
+    /// Adds Ingresses with Services and EndpointSlices up to this number.
     ///
     /// # Errors
     /// The API refuses one.
@@ -79,7 +82,7 @@ impl Cluster {
         Ok(())
     }
 
-    /// Points Service n at one of the two backends.
+    /// Directs Service n to one of the two backends.
     ///
     /// # Errors
     /// The API refuses it.
@@ -87,7 +90,7 @@ impl Cluster {
         self.replace::<EndpointSlice>(&self.slice(number, backend)).await
     }
 
-    /// Sends host n to another Service.
+    /// Routes host n to another Service.
     ///
     /// # Errors
     /// The API refuses it.
@@ -95,7 +98,7 @@ impl Cluster {
         self.replace::<Ingress>(&ingress(&name(number), &[&host(number)], &name(service), None)).await
     }
 
-    /// Adds an Ingress of a host of its own.
+    /// Adds an Ingress with a new host.
     ///
     /// # Errors
     /// The API refuses it.
@@ -111,7 +114,7 @@ impl Cluster {
         self.create::<Secret>(&certificate.secret(name)).await
     }
 
-    /// Puts another certificate into a Secret.
+    /// Replaces the certificate in a Secret.
     ///
     /// # Errors
     /// The API refuses it.
@@ -119,7 +122,7 @@ impl Cluster {
         self.replace::<Secret>(&certificate.secret(name)).await
     }
 
-    /// The objects of a kind in the namespace of all of this.
+    /// Returns the API for a kind in the namespace of these objects.
     pub fn api<K>(&self) -> Api<K>
     where
         K: Resource<Scope = NamespaceResourceScope>,
@@ -137,7 +140,7 @@ impl Cluster {
         version(&self.api::<K>().create(&PostParams::default(), &object).await?)
     }
 
-    /// Whatever the object was: nobody else writes it.
+    /// Replaces an object regardless of its version: there is no other writer.
     async fn replace<K>(&self, manifest: &str) -> anyhow::Result<String>
     where
         K: Resource<Scope = NamespaceResourceScope> + Clone + Debug + DeserializeOwned + Serialize,
@@ -159,7 +162,7 @@ impl Cluster {
     }
 }
 
-/// The host of Ingress n.
+/// Returns the host of Ingress n.
 pub fn host(number: usize) -> String {
     format!("host-{number}.example")
 }

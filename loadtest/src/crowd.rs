@@ -1,4 +1,4 @@
-//! Thousands of connections that have each had one request and then do nothing.
+//! Thousands of connections that are idle after one request each.
 
 use std::time::Duration;
 
@@ -6,17 +6,17 @@ use tokio::task::JoinSet;
 
 use crate::client::{Connection, Target};
 
-/// Connections that are opened at the same time.
+/// Number of connections that are opened concurrently.
 pub const AT_ONCE: usize = 64;
-/// How long memory must stay the same before it is read.
+/// Time for which memory must be stable before it is read.
 const STILL: Duration = Duration::from_millis(500);
-/// What still moves when it stays the same, bytes.
+/// Change in bytes that counts as stable.
 const NOISE: u64 = 64 * 1024;
 
-/// Opens connections, each with one request.
+/// Opens connections and sends one request on each.
 ///
 /// # Errors
-/// One is refused, or its request is.
+/// A connection or its request is refused.
 pub async fn open(target: &Target, count: usize) -> anyhow::Result<Vec<Connection>> {
     let mut opening = JoinSet::new();
     let mut connections = Vec::with_capacity(count);
@@ -40,7 +40,7 @@ pub async fn open(target: &Target, count: usize) -> anyhow::Result<Vec<Connectio
     Ok(connections)
 }
 
-/// Memory once it has stopped moving.
+/// Returns the memory once it is stable.
 ///
 /// # Errors
 /// It cannot be read.

@@ -1,5 +1,5 @@
-//! Backends for k6: listeners in this process that say who they are and behave as the request says
-//! ([`sluice_testing::echo`]). [`crate::backend`] has those that answer as cheaply as possible.
+//! Backends for k6: listeners in this process that respond with their identity and behave as the
+//! request specifies ([`sluice_testing::echo`]). [`crate::backend`] has cheaper ones.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -9,18 +9,18 @@ use sluice_testing::echo::{Identity, answer, serve};
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 
-/// A backend that serves until it is dropped. Running requests are then finished, and upgraded connections outlive it, as
-/// those of a Pod do during its termination grace period.
+/// A backend that serves until it is dropped. Open requests are then completed, and upgraded
+/// connections outlive it, like those of a Pod during its termination grace period.
 #[derive(Debug)]
 pub struct Echo {
-    /// Where it listens.
+    /// The address on which it listens.
     pub address: SocketAddr,
-    /// Dropped with it, which stops it.
+    /// Stops the backend when dropped.
     _stop: oneshot::Sender<()>,
 }
 
 impl Echo {
-    /// Starts one that says it is the Pod `name`.
+    /// Starts a backend with the identity of a Pod called `name`.
     ///
     /// # Errors
     /// The address cannot be bound.

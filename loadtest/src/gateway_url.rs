@@ -1,4 +1,4 @@
-//! A gateway that runs elsewhere, as an operator names it.
+//! The URL of an external gateway.
 
 use std::net::IpAddr;
 use std::str::FromStr;
@@ -6,11 +6,11 @@ use std::str::FromStr;
 use anyhow::Context;
 use tokio::net::lookup_host;
 
-/// Scheme, name or address, and port.
+/// Scheme, host and port.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GatewayUrl {
     scheme: &'static str,
-    /// A DNS name, or an address; without brackets.
+    /// A DNS name, or an address without brackets.
     name: String,
     port: Option<u16>,
 }
@@ -44,8 +44,8 @@ impl FromStr for GatewayUrl {
 }
 
 impl GatewayUrl {
-    /// The target as the scripts take it. k6 leads a host to an address and not to another name, so that a name is
-    /// looked up here when another host is to be asked for.
+    /// Returns the target URL for the scripts. k6 can map a host to an address but not to another
+    /// name, so if another host is requested, the name is resolved here.
     ///
     /// # Errors
     /// The name has no address.

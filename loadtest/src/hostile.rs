@@ -16,24 +16,24 @@ use tokio::time::{sleep, timeout};
 
 use crate::client::Target;
 
-/// The longest time that one attack lasts.
+/// Maximum duration of one attack.
 const LENGTH: Duration = Duration::from_secs(10);
-/// Between two attacks of one client.
+/// Pause between two attacks of one client.
 const PAUSE: Duration = Duration::from_millis(100);
-/// Between two pieces of a slow client.
+/// Interval between the pieces of a slow client.
 const SLOW: Duration = Duration::from_millis(200);
-/// Streams of one HTTP/2 connection that hold memory.
+/// Number of streams of one HTTP/2 connection that hold memory.
 const STREAMS: usize = 64;
-/// Frames or streams of one flood.
+/// Number of frames or streams of one flood.
 const FLOOD: usize = 2000;
-/// Bytes of a response that a client does not read.
+/// Size in bytes of a response that a client does not read.
 const LARGE: usize = 4 << 20;
 /// The client connection preface (RFC 9113 §3.4) with an empty SETTINGS frame.
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
 /// A PING frame (RFC 9113 §6.7).
 const PING: &[u8] = b"\0\0\x08\x06\0\0\0\0\0pingping";
 
-/// A way to attack.
+/// A kind of attack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Attack {
     /// Connects and sends nothing.
@@ -52,7 +52,8 @@ pub enum Attack {
     ClosedWindows,
     /// Sends request bodies on many HTTP/2 streams and never ends them.
     EndlessUploads,
-    /// The same, to a host whose authorisation service never answers.
+    /// Like [`EndlessUploads`](Self::EndlessUploads), to a host whose authorisation service never
+    /// responds.
     UnansweredChecks,
 }
 
@@ -61,12 +62,12 @@ pub enum Attack {
 pub struct Hosts {
     /// A host that its backend serves.
     pub served: &'static str,
-    /// A host whose authorisation service accepts connections and never answers.
+    /// A host whose authorisation service accepts connections and never responds.
     pub unanswered: &'static str,
 }
 
 impl Attack {
-    /// Every attack, with the number of clients that make it at the same time.
+    /// All attacks, each with the number of concurrent clients.
     pub const ALL: [(Self, usize); 9] = [
         (Self::Silence, 200),
         (Self::SlowHead, 50),
@@ -79,7 +80,7 @@ impl Attack {
         (Self::UnansweredChecks, 40),
     ];
 
-    /// Attacks once. A gateway that closes the connection has defended itself, so an error only
+    /// Attacks once. If the gateway closes the connection, it has defended itself, so an error only
     /// ends the attack.
     async fn run(self, address: SocketAddr, hosts: Hosts) {
         let host = hosts.served;

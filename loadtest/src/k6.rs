@@ -1,4 +1,4 @@
-//! k6 as a child process, and what it found.
+//! k6 as a child process, and its results.
 
 use std::fs::{self, File};
 use std::io::{IsTerminal, Read};
@@ -13,51 +13,51 @@ use tokio::process::Command;
 
 use crate::report::{Bound, Report};
 
-/// What k6 exits with when a threshold was crossed.
+/// Exit status of k6 when a threshold was crossed.
 const CROSSED: i32 = 99;
 
 /// A script of `loadtest/k6/`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Script {
-    /// Is it there at all.
+    /// Checks that the target responds at all.
     Smoke,
-    /// The same number of requests each second.
+    /// A constant rate of requests.
     Steady,
-    /// More and more of them.
+    /// An increasing rate of requests.
     Ramp,
-    /// Ten times as many at once.
+    /// A sudden tenfold load.
     Spike,
-    /// For a long time.
+    /// A long run.
     Soak,
-    /// Sessions that stay on their Pod.
+    /// Sessions that must stay on their Pod.
     Sticky,
-    /// Sockets that stay open.
+    /// WebSockets that stay open.
     Websocket,
-    /// A handshake for each request.
+    /// A TLS handshake per request.
     Tls,
-    /// What production sends.
+    /// A mix as in production.
     Mixed,
 }
 
-/// The program and the folder of the scripts.
+/// The program, and the folder of the scripts.
 #[derive(Clone, Debug)]
 pub struct K6 {
     program: PathBuf,
     scripts: PathBuf,
 }
 
-/// What became of one script.
+/// The result of one script.
 #[derive(Debug)]
 pub struct Run {
     script: Script,
     code: Option<i32>,
     summary: Value,
-    /// What k6 printed, when it was to be quiet.
+    /// The output of k6, if it was captured.
     output: String,
 }
 
 impl Script {
-    /// Its name, which is that of its file.
+    /// Returns its name, which is also that of its file.
     pub fn name(self) -> &'static str {
         match self {
             Self::Smoke => "smoke",
@@ -74,12 +74,12 @@ impl Script {
 }
 
 impl K6 {
-    /// The program, and the scripts in the tree that this was built from.
+    /// Uses the scripts in the source tree from which this program was built.
     pub fn new(program: PathBuf) -> Self {
         Self { program, scripts: Path::new(env!("CARGO_MANIFEST_DIR")).join("k6") }
     }
 
-    /// Runs a script to its end. Settings are environment variables of the script, or of k6 itself.
+    /// Runs a script to its end. Settings are environment variables of the script or of k6 itself.
     ///
     /// # Errors
     /// k6 cannot be started.
@@ -92,10 +92,11 @@ impl K6 {
         let folder = TempDir::new().context("cannot make a temporary folder")?;
         let (summary, log) = (folder.path().join("summary.json"), folder.path().join("log"));
         let mut command = Command::new(&self.program);
-        // No report to k6's makers, and no control port: several runs may go on at once.
+        // No usage report, and no control port, so that several runs are possible at once.
         command.args(["run", "--no-usage-report", "--address", "", "--summary-export"]).arg(&summary);
         for (name, value) in settings {
-            // Scripts see k6's own environment too, and k6 reads settings such as SSL_CERT_FILE there.
+            // Scripts can read k6's environment, and k6 reads settings such as SSL_CERT_FILE from
+            // it.
             command.env(name, value);
         }
         if quiet {
@@ -103,7 +104,7 @@ impl K6 {
             command.stdout(output.try_clone()?).stderr(output);
         }
         if quiet || !std::io::stdout().is_terminal() {
-            // No progress bars where nobody watches them.
+            // No progress bars without a terminal.
             command.arg("--quiet");
         }
         let status = command
@@ -113,7 +114,7 @@ impl K6 {
             .status()
             .await
             .with_context(|| self.missing())?;
-        // A script that k6 cannot run leaves no summary: the exit status says so.
+        // A script that k6 cannot run leaves no summary. The exit status shows it.
         let summary = fs::read(&summary).ok().and_then(|text| serde_json::from_slice(&text).ok());
         Ok(Run {
             script,
@@ -141,12 +142,12 @@ fn read_lossy(path: &Path) -> String {
 }
 
 impl Run {
-    /// Adds the figures to a report; one that fails brings k6's own words.
+    /// Adds the figures to a report, with k6's output if the script failed.
     pub fn report(&self, report: &mut Report) {
         let name = self.script.name();
         let mut figure = |metric: &str, field: &str, label: &str, unit, bound: Bound| {
             let value = self.summary["metrics"][metric][field].as_f64();
-            // k6 lists metrics that a script has no use for, as 0.
+            // k6 lists metrics that a script does not use with the value 0.
             if let Some(value) = value.filter(|value| *value != 0.0 || !matches!(bound, Bound::None)) {
                 report.add(name, label, value, unit, bound);
             }
@@ -173,7 +174,7 @@ impl Run {
         }
     }
 
-    /// The thresholds that do not hold.
+    /// Returns the thresholds that were crossed.
     fn crossed(&self) -> String {
         let metrics = self.summary["metrics"].as_object();
         let thresholds = metrics.into_iter().flatten().filter_map(|(metric, values)| {
@@ -184,7 +185,7 @@ impl Run {
     }
 }
 
-/// A setting as it is given on the command line, `NAME=VALUE`.
+/// Parses a setting from the command line, `NAME=VALUE`.
 ///
 /// # Errors
 /// There is no `=`.

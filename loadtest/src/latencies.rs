@@ -1,30 +1,30 @@
-//! Latencies of a run, in a few kilobytes, with quantiles to three digits.
+//! A histogram of latencies in a few kilobytes, with quantiles to three digits.
 
 use std::time::Duration;
 
 use hdrhistogram::Histogram;
 
-/// The longest latency that is recorded as such, in microseconds. Longer ones count as this.
+/// Maximum latency in microseconds. Longer ones are recorded as this.
 const LONGEST: u64 = 600_000_000;
 
-/// Latencies of a run.
+/// A histogram of latencies.
 #[derive(Clone, Debug)]
 pub struct Latencies(Histogram<u64>);
 
 impl Latencies {
-    /// None yet.
+    /// Creates an empty histogram.
     pub fn new() -> Self {
-        // A recorder that resizes itself does not do so for `saturating_record`, which puts what does not fit
-        // among the shortest: it has its whole range from the start.
+        // `saturating_record` does not resize a histogram and records values out of range as the
+        // shortest. It therefore has its whole range from the start.
         Self(Histogram::new_with_bounds(1, LONGEST, 3).expect("the bounds are within those of the recorder"))
     }
 
-    /// Adds one.
+    /// Records a latency.
     pub fn record(&mut self, latency: Duration) {
         self.0.saturating_record(u64::try_from(latency.as_micros()).unwrap_or(u64::MAX));
     }
 
-    /// Milliseconds that this share of them stayed below.
+    /// Returns the quantile for this share in milliseconds.
     pub fn quantile(&self, share: f64) -> f64 {
         self.0.value_at_quantile(share) as f64 / 1e3
     }

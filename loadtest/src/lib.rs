@@ -1,12 +1,12 @@
-//! What the load programs share: a gateway as a child process, cheap backends, clients, manifests, and reports.
+//! Shared parts of the load programs: a gateway as a child process, cheap backends, clients,
+//! manifests, and reports.
 //!
-//! The programs are `churn` (nothing fails while everything changes), `scale` (what thousands of
-//! objects cost), `idle` (what an idle connection costs), `overload` (what happens under overload),
-//! `endurance` (steady load beside hostile clients and a replaced gateway), `propagation` (how soon
-//! a cluster's changes are served, in the lab) and `k6-suite` (the k6 scripts, here or against a
-//! gateway elsewhere). Each prints a table, or JSON with `--json`, and exits with 1 when what it
-//! asserts does not hold. `bench` holds Sluice against other proxies. `demo-backend` answers in the
-//! quickstart.
+//! The programs are `churn` (constant changes under load), `scale` (the cost of thousands of
+//! objects), `idle` (the cost of idle connections), `overload` (behaviour under overload),
+//! `endurance` (steady load with hostile clients and a replaced gateway), `propagation` (the delay
+//! of cluster changes, in a lab) and `k6-suite` (the k6 scripts, against its own or an external
+//! gateway). Each prints a table, or JSON with `--json`, and exits with 1 if an assertion fails.
+//! `bench` compares Sluice with other proxies. `demo-backend` is the backend of the quickstart.
 
 pub mod arguments;
 pub mod backend;

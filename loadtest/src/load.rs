@@ -1,5 +1,5 @@
-//! The load of `churn`: paced keep-alive clients, new connections, and open WebSockets, with everything that
-//! fails counted and the first failures kept in words.
+//! The load of `churn`: paced keep-alive clients, new connections, and open WebSockets. All
+//! failures are counted, and the first ones are kept in words.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -10,30 +10,30 @@ use tokio::time::{sleep_until, timeout};
 use crate::client::{Answer, Connection, Target};
 use crate::latencies::Latencies;
 
-/// A request that takes longer has failed.
+/// Time after which a request has failed.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// How many failures are kept in words.
+/// Number of failures that are kept in words.
 const EXAMPLES: usize = 5;
 
-/// How much load. Half of the clients, and of the new connections, are on TLS.
+/// The amount of load. Half of the clients, and of the new connections, use TLS.
 #[derive(Clone, Copy, Debug)]
 pub struct Load {
-    /// Clients that keep their connection.
+    /// Number of clients that keep their connection.
     pub clients: u32,
-    /// Requests a second of all of them together.
+    /// Requests per second of all these clients together.
     pub requests: u32,
-    /// New connections a second, with one request each.
+    /// New connections per second, with one request each.
     pub connections: u32,
-    /// For how long.
+    /// The duration.
     pub duration: Duration,
 }
 
-/// What became of it.
+/// The results of a load.
 #[derive(Debug)]
 pub struct Outcome {
-    /// Requests that were answered with 200.
+    /// Requests with status 200.
     pub served: u64,
-    /// Requests that were not.
+    /// Failed requests.
     pub failed: u64,
     /// The first failures in words.
     pub examples: Vec<String>,
@@ -52,12 +52,13 @@ impl Outcome {
         }
     }
 
-    /// Latency in milliseconds that this share of the keep-alive requests stayed below.
+    /// Returns the latency quantile of keep-alive requests in milliseconds.
     pub fn quantile(&self, share: f64) -> f64 {
         self.latencies.quantile(share)
     }
 
-    /// The same for new connections: connect, handshake and one request.
+    /// Returns the latency quantile of new connections in milliseconds: connect, handshake and one
+    /// request.
     pub fn connection_quantile(&self, share: f64) -> f64 {
         self.connection_latencies.quantile(share)
     }
@@ -73,7 +74,7 @@ impl Outcome {
 type Shared = Arc<Mutex<Outcome>>;
 
 impl Load {
-    /// Runs the load against the two forms of a target.
+    /// Runs the load against the plain and the TLS form of a target.
     pub async fn run(self, plain: &Target, tls: &Target) -> Outcome {
         let outcome: Shared = Arc::new(Mutex::new(Outcome::new()));
         let start = Instant::now();
@@ -100,7 +101,7 @@ fn lock(outcome: &Shared) -> std::sync::MutexGuard<'_, Outcome> {
     outcome.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Moments at a fixed distance, whatever happens between them.
+/// Times at a fixed interval, regardless of delays in between.
 struct Pace {
     start: Instant,
     next: Instant,
@@ -112,9 +113,9 @@ impl Pace {
         Self { start, next: start + offset, every }
     }
 
-    /// The next moment, once it is there; `None` at the end. In time, it is the moment of waking, so that the
-    /// coarseness of the timer is not counted as latency; late, it is the moment that was due, so that waiting
-    /// for the gateway is.
+    /// Waits for the next time and returns it, or `None` at the end. If the wait was in time, the
+    /// result is the time of waking, so that the coarseness of the timer does not count as latency.
+    /// If it is late, the result is the scheduled time, so that waiting for the gateway does count.
     async fn next(&mut self, duration: Duration) -> Option<Instant> {
         let due = self.next;
         if due >= self.start + duration {
@@ -175,11 +176,11 @@ fn expect_200(answer: Answer) -> anyhow::Result<Answer> {
     Ok(answer)
 }
 
-/// WebSockets that were opened before a run and should be open after it.
+/// WebSockets that are opened before a run and should be open after it.
 pub struct Sockets(Vec<Connection>);
 
 impl Sockets {
-    /// Opens so many, half of them on TLS.
+    /// Opens `count` WebSockets, half of them over TLS.
     ///
     /// # Errors
     /// One cannot be opened.
@@ -193,7 +194,7 @@ impl Sockets {
         Ok(Self(sockets))
     }
 
-    /// How many still carry bytes both ways.
+    /// Returns how many still carry bytes in both directions.
     pub async fn alive(&mut self) -> usize {
         let mut alive = 0;
         for socket in &mut self.0 {

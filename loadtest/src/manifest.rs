@@ -1,23 +1,23 @@
-//! The objects of load programs, in few words; [`sluice_testing::manifest`] writes them.
+//! Short constructors for the objects of load programs, based on [`sluice_testing::manifest`].
 
 use std::net::IpAddr;
 
 use sluice_testing::manifest::{self, Ingress};
 
-/// The only EndpointSlice of a Service, of the same name.
+/// Returns the only EndpointSlice of a Service, with the same name.
 pub fn slice(service: &str, addresses: &[IpAddr], port: u16) -> String {
     let addresses: Vec<String> = addresses.iter().map(ToString::to_string).collect();
     let addresses: Vec<&str> = addresses.iter().map(String::as_str).collect();
     manifest::slice(service, service, &addresses, port)
 }
 
-/// An Ingress that sends all paths of some hosts to a Service; with TLS when a Secret is named, and without a redirect
-/// to it.
+/// Returns an Ingress that routes all paths of `hosts` to a Service. With a Secret it serves TLS,
+/// without a redirect to HTTPS.
 pub fn ingress(name: &str, hosts: &[&str], service: &str, secret: Option<&str>) -> String {
     ingress_of(name, ("/", "Prefix"), hosts, service, secret).annotation("ssl-redirect", "false").text()
 }
 
-/// The same for one path and its type, and without annotations yet.
+/// Like [`ingress`], for one path and type, without annotations.
 pub fn ingress_of(
     name: &str,
     (path, path_type): (&str, &str),
@@ -34,7 +34,7 @@ pub fn ingress_of(
     }
 }
 
-/// The gateway's ConfigMap, `default/sluice`.
+/// Returns the gateway's ConfigMap, `default/sluice`.
 pub fn config_map(data: &[(&str, &str)]) -> String {
     manifest::config_map("default/sluice", data)
 }

@@ -1,4 +1,4 @@
-//! The gateway as a child process of a load program: [`sluice_testing::gateway`], beside the load and not in its way.
+//! The gateway as a child process of a load program ([`sluice_testing::gateway`]).
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -8,20 +8,21 @@ use anyhow::Context;
 use sluice_testing::gateway::{Addresses, Gateway, Source, serve};
 use tokio::task::spawn_blocking;
 
-/// How long a gateway may take to be ready or to end.
+/// Time limit for the start and the end of a gateway.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// The command that serves a source with the settings of `default/sluice`.
+/// Returns the command that serves a source with the settings of `default/sluice`.
 pub fn serve_command(program: &Path, source: Source<'_>, addresses: &Addresses) -> Command {
     let mut command = serve(Command::new(program), source, addresses);
     command.args(["--configmap", "default/sluice"]);
     command
 }
 
-/// Starts the program on a source, with metrics and without anybody who reads its access log, and waits until it is ready.
+/// Starts the program on a source, with metrics and a discarded access log, and waits until it is
+/// ready.
 ///
 /// # Errors
-/// It cannot be started, ends at once, or is not ready in time; its log is in the message.
+/// It cannot be started, exits at once, or is not ready in time; the message contains its log.
 pub async fn start(program: &Path, source: Source<'_>) -> anyhow::Result<Gateway> {
     let addresses = Addresses::reserve();
     let mut command = serve_command(program, source, &addresses);
@@ -33,7 +34,7 @@ pub async fn start(program: &Path, source: Source<'_>) -> anyhow::Result<Gateway
 /// Ends it as Kubernetes does, and waits for it.
 ///
 /// # Errors
-/// It does not end in time, or not well.
+/// It does not end in time, or fails.
 pub async fn stop(gateway: Gateway) -> anyhow::Result<()> {
     Ok(spawn_blocking(move || gateway.stop(PATIENCE)).await??)
 }

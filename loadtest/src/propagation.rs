@@ -1,7 +1,8 @@
-//! Changes of a cluster, and how soon each of them is served.
+//! Changes of a cluster, and the delay until each is served.
 //!
-//! A request goes out as soon as the one before is answered, from before the write on; every answer has to be the old
-//! one or the new one. What is counted is the time from the API's answer to the write until the first new answer is in.
+//! From before the write on, each request is sent as soon as the previous one is answered. Every
+//! response must be the old or the new one. The figure is the time from the API's response to the
+//! write until the first new response.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -22,44 +23,45 @@ use crate::report::{Bound, Report};
 use crate::sightings::Sightings;
 use crate::tls::trusting;
 
-/// What the two backends answer. Service 0 is always the first one's, Service 1 the second one's.
+/// The responses of the two backends. Service 0 always uses the first, Service 1 the second.
 pub const BACKENDS: [&str; 2] = ["one", "two"];
-/// The fewest Ingresses that changes can be spread over.
+/// Minimum number of Ingresses for the changes.
 pub const FEWEST: usize = 2 + BUSY + 2;
 
-/// The last Services: their endpoints change all the time in busy runs, and nobody asks for them.
+/// Number of the last Services, whose endpoints change constantly in busy runs and which get no
+/// requests.
 const BUSY: usize = 4;
 /// The host and the Secret whose certificate is rotated.
 const TLS: &str = "tls.example";
-/// How long a write may take to be served before it counts as lost.
+/// Time after which a write counts as lost.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// Between two writes, so that one is over before the next.
+/// Pause between two writes, so that one has taken effect before the next.
 const PAUSE: Duration = Duration::from_millis(40);
 /// Aims for every kind of change, in milliseconds.
 const MEAN: f64 = 15.0;
 const LONGEST: f64 = 75.0;
 
-/// What is changed, and how it stands.
+/// The changes and their current state.
 pub struct Changes {
     certificates: Vec<TestCertificate>,
     client: Arc<ClientConfig>,
     sightings: Sightings,
-    /// The backend of a Service, where it is not the first.
+    /// The backend of a Service, if it is not the first.
     backends: HashMap<usize, usize>,
-    /// Which of the first two Services a host goes to.
+    /// The Service to which a host is routed: one of the first two.
     routes: HashMap<usize, usize>,
     rotations: usize,
     added: usize,
 }
 
-/// An answer, held against what it may be.
+/// A response, compared with the expected ones.
 enum Answer {
     Old,
     New,
     Wrong(String),
 }
 
-/// What became of the writes of one kind, or of all; times in milliseconds.
+/// The results of the writes of one kind, or of all, in milliseconds.
 #[derive(Default)]
 struct Outcome {
     served: Vec<f64>,
@@ -95,7 +97,7 @@ impl Changes {
         })
     }
 
-    /// Makes so many changes of each kind, one after the other, and reports on them.
+    /// Makes this number of changes of each kind, one after the other, and reports on them.
     ///
     /// # Errors
     /// The API or the gateway cannot be reached.
@@ -110,7 +112,7 @@ impl Changes {
         let last = cluster.count().checked_sub(BUSY).context("too few Ingresses")?;
         ensure!(last >= 4, "too few Ingresses: {FEWEST} are needed");
         let mut asker = Asker { target: Target::plain(gateway.http, TLS), connection: None };
-        // Even ones get other endpoints, odd ones go to other Services; all over the cluster.
+        // Even Ingresses get other endpoints, odd ones other Services, spread over the cluster.
         let place = |write: usize, odd: usize| {
             let places = (last - 2) / 2;
             2 + 2 * (write * (places / writes.max(1)).max(1) % places) + odd
@@ -172,7 +174,7 @@ impl Changes {
     }
 }
 
-/// Changes the endpoints of Services that nobody asks for, so many times a second, for good.
+/// Changes the endpoints of Services without requests `rate` times per second, until it is dropped.
 ///
 /// # Errors
 /// The API refuses it.
@@ -186,7 +188,7 @@ pub async fn keep_busy(cluster: &Cluster, rate: u32) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A client that keeps its connection for as long as the gateway does.
+/// A client that keeps its connection as long as the gateway does.
 struct Asker {
     target: Target,
     connection: Option<Connection>,
@@ -200,7 +202,7 @@ impl Asker {
         };
         let answer = connection.get_from(host, "/").await?;
         self.connection = (!answer.close).then_some(connection);
-        // The page of a host that is not there yet may say what it likes.
+        // The page for a missing host may have any content.
         let is = |(status, body): (u16, &str)| {
             answer.status == status && (status != 200 || answer.body == body.as_bytes())
         };
@@ -217,7 +219,7 @@ impl Asker {
 }
 
 impl Outcome {
-    /// Makes one change and asks until it is served.
+    /// Makes one change and sends requests until it is served.
     async fn take(
         &mut self,
         sightings: &Sightings,
@@ -253,7 +255,7 @@ impl Outcome {
         Ok(())
     }
 
-    /// Reports how soon the writes of one kind were served, and gives what has to hold for all kinds to the run's own.
+    /// Reports the delays of one kind of writes, and adds its other results to `all`.
     fn report(mut self, report: &mut Report, run: &str, kind: &str, all: &mut Self) {
         let mut add = |name: &str, value: f64, bound| {
             report.add(run, &format!("{kind}: {name}"), value, "ms", bound);
@@ -270,7 +272,7 @@ impl Outcome {
         all.wrong.extend(self.wrong.into_iter().map(|wrong| format!("{kind}: {wrong}")));
     }
 
-    /// Reports what has to hold for all kinds.
+    /// Reports the results of all kinds.
     fn report_all(self, report: &mut Report, run: &str) {
         report.add(run, "answers", self.answers as f64, "", Bound::None);
         report.add(run, "answers neither old nor new", self.wrong.len() as f64, "", Bound::Exactly(0.0));
@@ -281,7 +283,7 @@ impl Outcome {
     }
 }
 
-/// Mean, 99th percentile and maximum.
+/// Returns mean, 99th percentile and maximum.
 fn summary(values: &mut [f64]) -> (f64, f64, f64) {
     values.sort_by(f64::total_cmp);
     let mean = values.iter().sum::<f64>() / values.len().max(1) as f64;

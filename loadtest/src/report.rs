@@ -1,4 +1,4 @@
-//! What a program found: figures, and whether they are as they must be.
+//! The report of a program: figures, and whether they are within their bounds.
 
 use serde_json::{Value, json};
 
@@ -12,22 +12,22 @@ struct Figure {
     bound: Bound,
 }
 
-/// What a figure is held against.
+/// The bound of a figure.
 #[derive(Clone, Copy, Debug)]
 pub enum Bound {
-    /// Nothing: it is worth knowing.
+    /// None: for information.
     None,
-    /// More than this is a failure.
+    /// Larger values are a failure.
     AtMost(f64),
-    /// Less than this is a failure.
+    /// Smaller values are a failure.
     AtLeast(f64),
-    /// Another value than this is a failure.
+    /// Other values are a failure.
     Exactly(f64),
-    /// More than this is worth a remark; it depends on the machine.
+    /// Larger values are a remark, because they depend on the machine.
     Aim(f64),
 }
 
-/// All figures of a program, in the order they are printed.
+/// All figures of a program, in print order.
 #[derive(Clone, Debug, Default)]
 pub struct Report {
     figures: Vec<Figure>,
@@ -40,17 +40,17 @@ impl Report {
         self.figures.push(Figure { run: run.to_owned(), name: name.to_owned(), value, unit, bound });
     }
 
-    /// Adds a line of text: what went wrong, by example.
+    /// Adds a line of text, such as an example of a failure.
     pub fn remark(&mut self, text: String) {
         self.remarks.push(text);
     }
 
-    /// Whether every figure is as it must be.
+    /// Returns whether every figure is within its bound.
     pub fn passed(&self) -> bool {
         self.figures.iter().all(|figure| figure.verdict() != "FAILED")
     }
 
-    /// For people.
+    /// Returns the report as a table.
     pub fn to_table(&self) -> String {
         let mut text =
             format!("{:<10} {:<42} {:>12}  {:<10} {}\n", "RUN", "FIGURE", "VALUE", "BOUND", "VERDICT");
@@ -77,7 +77,7 @@ impl Report {
         text
     }
 
-    /// For programs.
+    /// Returns the report as JSON.
     pub fn to_json(&self) -> Value {
         let figures: Vec<Value> = self
             .figures

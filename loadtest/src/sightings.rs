@@ -1,5 +1,5 @@
-//! When a watch of our own saw a change: the part of its way to the gateway that is the API server's, so that what is
-//! left is ours.
+//! The times at which a separate watch received changes. They show which part of the propagation
+//! delay is the API server's.
 
 use std::collections::HashMap;
 use std::fmt::Debug;
@@ -14,10 +14,10 @@ use serde::de::DeserializeOwned;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-/// How long a change may take to be seen.
+/// Maximum delay of the watch.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// What watches saw, and when. They end with this value.
+/// The changes that watches received, with the times. The watches end with this value.
 pub struct Sightings {
     seen: Arc<Mutex<HashMap<String, Instant>>>,
     count: watch::Sender<u64>,
@@ -25,7 +25,7 @@ pub struct Sightings {
 }
 
 impl Sightings {
-    /// Nothing is watched yet.
+    /// Creates an instance without watches.
     pub fn new() -> Self {
         Self { seen: Arc::default(), count: watch::Sender::new(0), tasks: Vec::new() }
     }
@@ -41,7 +41,7 @@ impl Sightings {
             let mut objects = std::pin::pin!(watcher(api, watcher::Config::default()).touched_objects());
             while let Some(object) = objects.next().await {
                 let now = Instant::now();
-                // A watch that broke is begun again by the stream; the sighting is then late or missing.
+                // The stream restarts a broken watch. The sighting is then late or missing.
                 let Ok(object) = object else { continue };
                 let version = object.resource_version().unwrap_or_default();
                 seen.lock().unwrap_or_else(PoisonError::into_inner).insert(version, now);
@@ -50,7 +50,7 @@ impl Sightings {
         }));
     }
 
-    /// When the change that led to a resource version was seen. The sighting is forgotten.
+    /// Returns when the change with a resource version was received, and removes it.
     ///
     /// # Errors
     /// It is not seen in time.
@@ -68,7 +68,7 @@ impl Sightings {
         tokio::time::timeout(PATIENCE, seen).await.context("our own watch has not seen a change")?
     }
 
-    /// Forgets what was not asked for.
+    /// Removes all sightings.
     pub fn forget(&self) {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }

@@ -1,4 +1,4 @@
-//! Clients that take any certificate and never resume a session.
+//! Clients that accept any certificate and never resume a session.
 
 use std::sync::Arc;
 
@@ -7,14 +7,15 @@ use rustls::client::Resumption;
 use rustls::crypto::{CryptoProvider, aws_lc_rs};
 use sluice_testing::trust;
 
-/// A client configuration that takes any certificate and never resumes, so that every handshake is a whole one.
+/// Returns a client configuration that accepts any certificate and never resumes, so that every
+/// handshake is complete.
 pub fn trusting() -> Arc<ClientConfig> {
     let mut config = trust::trusting(rustls::ALL_VERSIONS, &[b"http/1.1"]);
     config.resumption = Resumption::disabled();
     Arc::new(config)
 }
 
-/// The same with TLS 1.3, X25519 and AES-128-GCM alone, which is what every server has.
+/// Like [`trusting`], only with TLS 1.3, X25519 and AES-128-GCM, which every server supports.
 pub fn trusting_common() -> Arc<ClientConfig> {
     let provider = CryptoProvider {
         cipher_suites: vec![aws_lc_rs::cipher_suite::TLS13_AES_128_GCM_SHA256],

@@ -62,8 +62,8 @@ pub(crate) struct ProblemIndex {
     found: HashMap<Finder, Box<[Arc<Problem>]>>,
     /// Each problem once, with the number of its finders.
     standing: BTreeMap<Arc<Problem>, u32>,
-    /// For each problem touched since the last call of [`ProblemIndex::take_changes`]: whether it stood
-    /// then.
+    /// For each problem touched since the last call of [`ProblemIndex::take_changes`]: whether it
+    /// stood then.
     touched: BTreeMap<Arc<Problem>, bool>,
     /// Whether problems of nodes are reported.
     nodes_count: bool,

@@ -1,4 +1,5 @@
-//! Endpoint changes while Sluice is under load: an endpoint that is the same origin comes and goes.
+//! Endpoint changes while Sluice is under load: an additional endpoint, the same origin, is added
+//! and removed.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::{Duration, Instant};
@@ -9,7 +10,7 @@ use super::peer::ENDPOINTS;
 use super::setup::Setup;
 use crate::manifest::slice;
 
-/// Makes so many changes a second for a while.
+/// Makes `rate` changes per second for `duration`.
 ///
 /// # Errors
 /// The file system refuses.
@@ -21,7 +22,7 @@ pub async fn make(setup: &Setup, rate: u32, duration: Duration) -> anyhow::Resul
         if started.elapsed() >= duration {
             break;
         }
-        // The origin listens on all addresses of the loopback network: each of these is one of its own.
+        // The origin listens on all loopback addresses, so each of these reaches it.
         let fresh = IpAddr::V4(Ipv4Addr::new(127, 64, 0, number % 200 + 1));
         setup
             .manifests

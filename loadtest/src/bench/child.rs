@@ -1,4 +1,4 @@
-//! A proxy that runs, on its own core.
+//! A running proxy on its own core.
 
 use std::fs::{self, File};
 use std::path::PathBuf;
@@ -15,13 +15,13 @@ use super::setup::{HOST, OUTPUT, Setup};
 use super::usage::{self, Usage};
 use crate::client::Target;
 
-/// How long it may take to answer, or to end.
+/// Time limit for its start and end.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// A proxy that runs. Ended when dropped.
+/// A running proxy. Killed when dropped.
 #[derive(Debug)]
 pub struct Running {
-    /// Where it listens, and its files.
+    /// Its addresses and files.
     pub setup: Arc<Setup>,
     name: String,
     child: Child,
@@ -29,7 +29,8 @@ pub struct Running {
     log: PathBuf,
 }
 
-/// The status of a request as the load makes them: a route with a feature may answer no other.
+/// Sends a request as the load does, and returns its status: a route with a feature may reject
+/// others.
 async fn ask(target: &Target, feature: Option<Feature>) -> anyhow::Result<u16> {
     let fields = feature.map(Feature::fields).unwrap_or_default().iter();
     let fields: String = fields.map(|(name, value)| format!("{name}: {value}\r\n")).collect();
@@ -38,15 +39,16 @@ async fn ask(target: &Target, feature: Option<Feature>) -> anyhow::Result<u16> {
 }
 
 impl Running {
-    /// Starts a proxy on a core and waits until it passes a request on. `through` are words of a command that runs
-    /// the one that follows it, for limits; most often there are none.
+    /// Starts a proxy on a core and waits until it forwards a request. `through` is a command that
+    /// executes the one that follows it, to set limits; it is usually empty.
     ///
     /// # Errors
-    /// It cannot be started, ends, or does not answer in time; what it printed is in the message.
+    /// The proxy cannot be started, exits, or does not respond in time; the message contains its
+    /// output.
     pub async fn start(peer: &Peer, setup: Setup, core: usize, through: &[&str]) -> anyhow::Result<Self> {
         let wanted = peer.command(&setup)?;
         let log = setup.file("output.log");
-        // Whatever a proxy prints as its access log goes to a file of the same folder as nginx's.
+        // Access logs on standard output go to a file in the same folder as nginx's.
         let output = File::create(setup.file(OUTPUT))?;
         let child = Command::new("taskset")
             .args(["-c", &core.to_string()])
@@ -76,20 +78,20 @@ impl Running {
         Ok(running)
     }
 
-    /// Its first process, for signals.
+    /// Returns its first process, for signals.
     pub fn process(&self) -> Pid {
         Pid::from_child(&self.child)
     }
 
-    /// CPU time of all of its processes so far.
+    /// Returns the CPU time of all its processes so far.
     pub fn cpu_time(&self) -> Usage {
         usage::cpu_time(&self.family)
     }
 
-    /// Memory of all of its processes in bytes.
+    /// Returns the memory of all its processes in bytes.
     ///
     /// # Errors
-    /// It has ended.
+    /// It has exited.
     pub fn memory(&self) -> anyhow::Result<u64> {
         usage::memory(&self.family).with_context(|| format!("{} ended:\n{}", self.name, self.log()))
     }
@@ -97,9 +99,9 @@ impl Running {
     /// Ends it.
     ///
     /// # Errors
-    /// It cannot be waited for.
+    /// Waiting for it fails.
     pub async fn stop(mut self) -> anyhow::Result<()> {
-        // It may have ended on its own, which the figures have shown.
+        // It may already have exited, which shows in the figures.
         let _ = kill_process(Pid::from_child(&self.child), Signal::TERM);
         let asked = Instant::now();
         while self.child.try_wait()?.is_none() && asked.elapsed() < Duration::from_secs(2) {
@@ -108,7 +110,7 @@ impl Running {
         Ok(())
     }
 
-    /// The beginning of what it printed beside the access log.
+    /// Returns the first lines of its output, without the access log.
     fn log(&self) -> String {
         let text = |path: &PathBuf| fs::read_to_string(path).unwrap_or_default();
         let all = text(&self.log) + &text(&self.setup.file("error.log"));
@@ -118,7 +120,7 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // They are gone already when it was stopped, and their numbers may be somebody else's.
+        // After a stop the processes are gone, and their pids may have been reused.
         if matches!(self.child.try_wait(), Ok(None)) {
             for process in self.family.drain(..).filter_map(|process| Pid::from_raw(process.cast_signed())) {
                 let _ = kill_process(process, Signal::KILL);

@@ -1,4 +1,4 @@
-//! The figures of `docs/benchmark-figures.md`: a run writes everything between two marks.
+//! The figures of `docs/benchmark-figures.md`: a run replaces everything between two marks.
 
 use std::fmt::Write;
 use std::fs;
@@ -26,9 +26,9 @@ pub struct Document<'a> {
     pub scenarios: &'a [Scenario],
     /// Their figures.
     pub summary: &'a Summary,
-    /// The name of the build of Sluice that the tables show first.
+    /// Number of rounds.
     pub own: &'a str,
-    /// Rounds.
+    /// Processor, kernel and date.
     pub rounds: usize,
     /// Processor, kernel, day.
     pub machine: &'a Value,
@@ -37,7 +37,8 @@ pub struct Document<'a> {
 }
 
 impl Document<'_> {
-    /// Writes the figures into `benchmark-figures.md` and the picture into `benchmarks.svg` of a folder.
+    /// Writes the figures into `benchmark-figures.md` and the chart into `benchmarks.svg` of a
+    /// folder.
     ///
     /// # Errors
     /// nginx, the reference of all ratios, took no part; or the document or its marks are missing.
@@ -102,7 +103,7 @@ impl Document<'_> {
         writeln!(text, "| | {} |\n|---|{}", names.join(" | "), "---|".repeat(columns.len()))
     }
 
-    /// Sluice, its other builds, then the others that took part.
+    /// Returns the columns: Sluice, its other builds, then the other peers of the run.
     fn columns(&self) -> Vec<&str> {
         let others = PEERS.into_iter().filter(|&peer| self.versions.contains_key(peer));
         let builds = self.versions.keys().map(String::as_str).filter(|name| !PEERS.contains(name));
@@ -133,7 +134,7 @@ impl Document<'_> {
         }
     }
 
-    /// Half the width of the range of a ratio, as a share of it: the median over the scenarios.
+    /// Returns half the range of a ratio relative to the ratio: the median over the scenarios.
     fn noise(&self) -> Option<f64> {
         let ratios = self.main_scenarios().filter_map(|scenario| self.over_nginx(scenario.name, self.own));
         median(ratios.map(|ratio| (ratio.most - ratio.least) / 2.0 / ratio.median).collect())
@@ -293,7 +294,7 @@ mod tests {
         );
         assert!(text.contains("- CPU time, HTTP/1.1, 0.1 KiB: nginx (1.50)"), "{text}");
         assert!(!text.contains("profiled"), "{text}");
-        // A second writing replaces the first.
+        // Writing again replaces the first figures.
         document.write(folder.path()).unwrap();
         assert_eq!(fs::read_to_string(&path).unwrap(), text);
         let picture = fs::read_to_string(folder.path().join("benchmarks.svg")).unwrap();

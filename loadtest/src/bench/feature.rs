@@ -1,8 +1,9 @@
-//! What a dressed route costs: features configured alike in Sluice and in nginx, which is what people come from.
+//! The cost of route features: the features for which people use ingress-nginx, configured alike in
+//! Sluice and nginx.
 //!
-//! Sluice gets the annotations and keys that an operator writes ([`sluice`]); nginx gets the directives that
-//! ingress-nginx makes of them ([`nginx`]), as far as its own modules go (no Lua). gRPC is held against HAProxy and
-//! Envoy too.
+//! Sluice gets the annotations and keys that an operator writes ([`sluice`]); nginx gets the
+//! directives that ingress-nginx generates from them ([`nginx`]), as far as nginx's own modules
+//! support them (no Lua). gRPC is also compared with HAProxy and Envoy.
 
 pub mod nginx;
 pub mod sluice;
@@ -10,30 +11,30 @@ pub mod sluice;
 /// A feature that a route uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Feature {
-    /// What many routes have at once: a rewritten path, CORS, two response headers, an allow list of a thousand
-    /// networks and a limit on the rate of each client.
+    /// A typical combination: a rewritten path, CORS, two response headers, an allow list of 1,000
+    /// networks and a rate limit per client.
     Dressed,
-    /// A path with a capture, rewritten.
+    /// A rewritten path with a capture.
     Rewrite,
     /// Text compressed with gzip at level 1.
     Gzip(TextSize),
     /// Text compressed with brotli at level 4.
     Brotli(TextSize),
-    /// A user name and a password (apr1, a thousand rounds of MD5), the same with every request.
+    /// Basic authentication (apr1, 1,000 rounds of MD5) with the same credentials in each request.
     BasicAuth,
-    /// Another program is asked about each request.
+    /// External authentication of each request.
     ExternalAuth,
-    /// One request in ten goes to another Service.
+    /// A canary that gets one request in ten.
     Canary,
-    /// Each request goes to a second endpoint too.
+    /// A mirror that gets a copy of each request.
     Mirror,
-    /// The body is taken in whole before the endpoint is asked.
+    /// Buffering of the whole request body before it is forwarded.
     Buffered,
-    /// gRPC over h2c to the endpoint.
+    /// gRPC, over h2c to the endpoint.
     Grpc,
 }
 
-/// How much text is compressed.
+/// Size of the text to compress.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TextSize {
     /// 10 KiB.
@@ -51,20 +52,21 @@ impl TextSize {
     }
 }
 
-/// Names and values: the fields that requests carry, or keys of a ConfigMap.
+/// Names and values: request fields or keys of a ConfigMap.
 pub type Pairs = &'static [(&'static str, &'static str)];
 
 /// The htpasswd file for `user` with the password `secret`.
 pub const HTPASSWD: &str = "user:$apr1$k9sBench$Zxli8L7.2h9ejtnNCIgYf.\n";
-/// The origin of pages that may read what the dressed route answers.
+/// The allowed CORS origin of the dressed route.
 const PAGE_ORIGIN: &str = "https://shop.example";
-/// What the dressed route adds to each response.
+/// Response headers that the dressed route adds.
 const ADDED: Pairs = &[("X-Frame-Options", "DENY"), ("X-Team", "shop")];
-/// Requests a second of a client, which is more than it can send: what the limit costs is measured, not what it refuses.
+/// Rate limit per client, in requests per second. Higher than any load: the check is measured, not
+/// rejections.
 const REQUESTS_PER_SECOND: u32 = 1_000_000;
 
 impl Feature {
-    /// What is asked for.
+    /// Returns the path of the requests.
     pub const fn path(self) -> &'static str {
         match self {
             Self::Dressed | Self::Rewrite => "/api/item",
@@ -74,7 +76,7 @@ impl Feature {
         }
     }
 
-    /// Bytes of the body that requests have; they are GETs without one.
+    /// Returns the size of the request body in bytes. With 0, requests are GETs without a body.
     pub const fn body(self) -> usize {
         match self {
             Self::Buffered => 64 * 1024,
@@ -82,7 +84,7 @@ impl Feature {
         }
     }
 
-    /// What requests carry besides.
+    /// Returns additional fields of the requests.
     pub const fn fields(self) -> Pairs {
         match self {
             Self::Dressed => &[("Origin", PAGE_ORIGIN)],
@@ -95,7 +97,7 @@ impl Feature {
     }
 }
 
-/// A thousand networks, the clients' own in the middle.
+/// Returns 1,000 networks, with the clients' own in the middle.
 fn allowed_networks() -> Vec<String> {
     let network = |number: u32| match number {
         500 => "127.0.0.0/8".to_owned(),

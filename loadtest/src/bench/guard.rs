@@ -1,5 +1,5 @@
-//! The guard against regressions: a short run against plain Pingora, as a ratio, whose median may be so much and no more.
-//! Both run on the same core in turn, so that a machine's mood takes hold of both.
+//! The guard against regressions: a short run against plain Pingora whose median ratio must not
+//! exceed a limit. Both run alternately on the same core, so noise of the machine affects both.
 
 use super::machine::Cores;
 use super::sample::Sample;
@@ -7,25 +7,25 @@ use super::scenario::Scenario;
 use super::summary::Summary;
 use super::tool;
 
-/// Whether a run holds.
+/// The result of the guard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GuardResult {
-    /// It does, or nothing was asked of it.
+    /// Within the limit, or nothing was checked.
     Passed,
-    /// It does not.
+    /// Above the limit.
     Failed,
 }
 
-/// Whether this machine can measure at all.
+/// Checks that this machine can run the benchmark.
 ///
 /// # Errors
-/// It has one core, or programs are missing: which, and how to install them.
+/// It has only one core, or programs are missing; the message states which and how to install them.
 pub fn possible() -> anyhow::Result<()> {
     Cores::find()?;
     tool::find("wrk", "wrk").map(|_| ())
 }
 
-/// Holds the median ratio of every scenario against a limit.
+/// Compares the median ratio of every scenario with a limit.
 ///
 /// # Errors
 /// A scenario has no figures.

@@ -1,4 +1,4 @@
-//! What idle connections cost a proxy.
+//! The memory of idle connections.
 
 use super::child::Running;
 use super::sample::Idle;
@@ -7,19 +7,19 @@ use crate::client::Target;
 use crate::crowd::{AT_ONCE, open, still};
 use crate::tls::trusting_common;
 
-/// Connections that are held open.
+/// Number of connections that are held open.
 const CONNECTIONS: usize = 9_500;
 
-/// Opens them, each with one request, and closes them again.
+/// Opens connections with one request each, and closes them again.
 ///
 /// # Errors
-/// The proxy refuses one.
+/// The proxy refuses a connection.
 pub async fn measure(running: &Running, tls: bool) -> anyhow::Result<Idle> {
     let target = match tls {
         false => Target::plain(running.setup.http, HOST),
         true => Target::tls(running.setup.https, HOST, trusting_common()),
     };
-    // What the first connections cost once for all is not counted.
+    // Excludes the one-time cost of the first connections.
     drop(open(&target, AT_ONCE * 4).await?);
     let before = still(|| running.memory()).await?;
     let connections = open(&target, CONNECTIONS).await?;

@@ -1,4 +1,4 @@
-//! Load generators. Each runs against a proxy for a while and says what was answered.
+//! Load generators. Each runs against a proxy for a time and returns the results.
 
 pub mod h2load;
 pub mod handshakes;
@@ -10,29 +10,29 @@ use std::time::Duration;
 
 use crate::latencies::Latencies;
 
-/// What came of a load.
+/// The results of a load.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Work {
-    /// Requests that were answered well.
+    /// Requests with a correct response.
     pub served: u64,
-    /// Requests that were not.
+    /// Failed requests.
     pub failed: u64,
-    /// Those of them that were answered while the load went on, not after it.
+    /// Requests in `served` whose response arrived before the end of the load.
     pub in_time: u64,
-    /// How long it took.
+    /// Duration of the load.
     pub elapsed: Duration,
-    /// Latencies in milliseconds, where requests had a time to be sent at.
+    /// Latencies, if requests had a scheduled time.
     pub latency: Option<Latency>,
 }
 
-/// Latencies in milliseconds, counted from the moment a request was due.
+/// Latencies in milliseconds from the scheduled time of a request.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Latency {
     /// The median.
     pub p50: f64,
-    /// 99 of 100 stayed below.
+    /// The 99th percentile.
     pub p99: f64,
-    /// 999 of 1,000 stayed below.
+    /// The 99.9th percentile.
     pub p999: f64,
 }
 

@@ -1,4 +1,4 @@
-//! The figures of the document in which another proxy is better than Sluice.
+//! The figures in which another proxy is better than Sluice.
 
 use super::document::PEERS;
 use super::picture::display;
@@ -6,11 +6,11 @@ use super::sample::Sample;
 use super::scenario::{Entrants, Scenario, Traffic};
 use super::summary::{Summary, busy_rate};
 
-/// A figure in which another may be better.
+/// A figure to compare.
 struct Figure {
     title: &'static str,
     of: fn(&Summary, &Scenario, &str) -> Option<f64>,
-    /// Whether more is better.
+    /// Whether larger values are better.
     more: bool,
 }
 
@@ -36,7 +36,7 @@ const FIGURES: [Figure; 7] = [
     Figure { title: "memory given back", of: given_back, more: true },
 ];
 
-/// The section of the document.
+/// Returns the section of the document.
 pub fn list(summary: &Summary, scenarios: &[Scenario], own: &str) -> String {
     let mut text = String::from(
         "\n### Where others are better\n\nEvery figure of this page in which another proxy was better, with the ratio of \
@@ -91,7 +91,7 @@ fn latency(
     summary.median(scenario.name, peer, |sample| sample.work.latency.as_ref().map_or(f64::NAN, figure))
 }
 
-/// Under load, or of one connection.
+/// Returns the memory under load, or of one idle connection.
 fn memory(summary: &Summary, scenario: &Scenario, peer: &str) -> Option<f64> {
     let bytes = |sample: &Sample| sample.idle.map_or(sample.under_load as f64, |idle| idle.each);
     summary.median(scenario.name, peer, bytes).filter(|&bytes| bytes > 0.0)

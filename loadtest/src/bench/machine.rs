@@ -1,4 +1,4 @@
-//! The machine: which core is whose, and what to say about it beside the figures.
+//! The assignment of cores, and the description of the machine.
 
 use std::fs;
 
@@ -12,17 +12,18 @@ use super::tool;
 /// The core of the proxy under test, and the core of everything else.
 #[derive(Clone, Copy, Debug)]
 pub struct Cores {
-    /// The proxy's.
+    /// The core of the proxy.
     pub proxy: usize,
-    /// The load generator's and the origin's.
+    /// The core of the load generator and the origin.
     pub load: usize,
 }
 
 impl Cores {
-    /// The first two cores that this process may use.
+    /// Returns the first two cores that this process may use.
     ///
     /// # Errors
-    /// There are fewer, or `taskset` is missing: figures of proxies that share a core with their load mean nothing.
+    /// There are fewer cores, or `taskset` is missing. Figures of a proxy that shares its core with
+    /// the load would be meaningless.
     pub fn find() -> anyhow::Result<Self> {
         let usable = sched_getaffinity(None).context("cannot ask for the usable cores")?;
         let mut cores = (0..CpuSet::MAX_CPU).filter(|&core| usable.is_set(core));
@@ -36,8 +37,8 @@ impl Cores {
         Ok(Self { proxy, load })
     }
 
-    /// Moves this process, and with it the load generators that it starts, to their core, and lets it open as many
-    /// files as it may.
+    /// Moves this process, and the load generators that it starts, to their core, and raises its
+    /// limit of open files to the maximum.
     ///
     /// # Errors
     /// The system refuses.
@@ -49,7 +50,7 @@ impl Cores {
     }
 }
 
-/// Moves this thread, and with it all that it starts, to a core.
+/// Moves this thread, and everything that it starts later, to a core.
 ///
 /// # Errors
 /// The system refuses.
@@ -59,14 +60,14 @@ pub fn stay_on(core: usize) -> anyhow::Result<()> {
     sched_setaffinity(None, &only).context("cannot move to one core")
 }
 
-/// Processor, kernel and day, for those who read the figures later.
+/// Returns the processor, kernel and date, for the report.
 pub fn description() -> Value {
     let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
     let cpu = read("/proc/cpuinfo");
     let model = cpu.lines().find_map(|line| line.strip_prefix("model name")?.split_once(": "));
     let cores = cpu.lines().filter(|line| line.starts_with("processor")).count();
     let kernel = read("/proc/sys/kernel/osrelease");
-    // Release names can hold a host's own suffix; the version is what matters.
+    // The suffix of a release name may identify a host. The version suffices.
     let kernel = kernel.trim().split('-').next().unwrap_or_default().to_owned();
     json!({
         "processor": model.map_or("unknown", |(_, name)| name),

@@ -1,4 +1,5 @@
-//! The origin as a process of its own, `bench-origin`, so that its CPU time is nobody else's.
+//! The origin, a separate process `bench-origin`, so that its CPU time is not counted for other
+//! processes.
 
 pub mod grpc;
 pub mod server;
@@ -13,7 +14,8 @@ use sluice_testing::ports;
 use super::setup::HOST;
 use crate::client::Target;
 
-/// The origin, ended when dropped. It listens on all loopback addresses, and each of them can be an endpoint.
+/// The origin. Killed when dropped. It listens on all loopback addresses, each of which can be an
+/// endpoint.
 #[derive(Debug)]
 pub struct Origin {
     /// One of its addresses.
@@ -25,7 +27,7 @@ impl Origin {
     /// Starts it on the core of this process.
     ///
     /// # Errors
-    /// It is not next to this program, or it ends.
+    /// The program is not next to this one, or it exits.
     pub async fn start() -> anyhow::Result<Self> {
         let [address] = ports::addresses();
         let program = std::env::current_exe()?.with_file_name("bench-origin");
@@ -47,7 +49,7 @@ impl Origin {
 
 impl Drop for Origin {
     fn drop(&mut self) {
-        // It has ended already when it failed.
+        // An error means that it has already exited.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

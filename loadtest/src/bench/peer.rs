@@ -1,5 +1,5 @@
-//! The proxies that are held against each other, and how each is run: one worker, connections to the origin kept,
-//! a log line per request in a file, metrics as production has them, the same certificate.
+//! The compared proxies and their configurations: one worker, kept connections to the origin, a log
+//! line per request in a file, metrics as in production, the same certificate.
 
 mod envoy;
 mod haproxy;
@@ -17,28 +17,28 @@ use super::setup::Setup;
 /// A proxy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Peer {
-    /// This one, in one of its builds.
+    /// Sluice, in one of its builds.
     Sluice(Build),
-    /// The base of ingress-nginx.
+    /// nginx, the base of ingress-nginx.
     Nginx,
-    /// The other classic.
+    /// HAProxy.
     Haproxy,
-    /// The base of many gateways and meshes.
+    /// Envoy, the base of many gateways and meshes.
     Envoy,
-    /// The reference for HTTP/2 clients.
+    /// nghttpx, the reference for HTTP/2 clients.
     Nghttpx,
-    /// Pingora as it comes.
+    /// Pingora with default settings.
     Vanilla,
-    /// Pingora with settings.
+    /// Pingora with tuned settings.
     Tuned,
 }
 
 impl Peer {
-    /// All that are not Sluice.
+    /// All peers except Sluice.
     pub const OTHERS: [Self; 6] =
         [Self::Nginx, Self::Haproxy, Self::Envoy, Self::Nghttpx, Self::Vanilla, Self::Tuned];
 
-    /// What it is called, here and with `--peers`.
+    /// Returns the name, also for `--peers`.
     pub fn name(&self) -> &str {
         match self {
             Self::Sluice(build) => &build.name,
@@ -51,10 +51,10 @@ impl Peer {
         }
     }
 
-    /// Its version.
+    /// Returns the version.
     ///
     /// # Errors
-    /// It is not there; the message says how to install it.
+    /// The program is missing; the message states how to install it.
     pub fn version(&self) -> anyhow::Result<String> {
         match self {
             Self::Sluice(build) => sluice::version(build),
@@ -67,10 +67,10 @@ impl Peer {
         }
     }
 
-    /// Writes its configuration and returns the command that runs it in the foreground.
+    /// Writes the configuration and returns the command that runs the proxy in the foreground.
     ///
     /// # Errors
-    /// It is not there, or its configuration cannot be written.
+    /// The program is missing, or its configuration cannot be written.
     pub fn command(&self, setup: &Setup) -> anyhow::Result<Command> {
         match self {
             Self::Sluice(build) => sluice::command(build, setup),

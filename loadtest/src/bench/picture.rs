@@ -1,5 +1,5 @@
-//! The picture for the README: CPU time per request on each scenario, nginx as the measure. It follows the reader's
-//! light or dark colours and loads nothing.
+//! The chart for the README: CPU time per request in each scenario, relative to nginx. It follows
+//! the reader's light or dark theme and loads no other resources.
 
 use std::fmt::Write;
 
@@ -9,11 +9,11 @@ use super::scenario::{Entrants, Scenario, Traffic};
 use super::summary::Summary;
 
 const WIDTH: f64 = 860.0;
-/// Where bars begin.
+/// Start of the bars.
 const LEFT: f64 = 330.0;
-/// Width of a bar as long as nginx's.
+/// Width of nginx's bar.
 const UNIT: f64 = 150.0;
-/// Longer bars are cut off here.
+/// Ratio at which longer bars are cut.
 const MOST: f64 = 3.0;
 const BAR: f64 = 13.0;
 const GAP: f64 = 12.0;
@@ -32,7 +32,7 @@ struct Bar {
     class: &'static str,
 }
 
-/// Draws it; scenarios that not everybody takes part in are left out.
+/// Draws the chart, without scenarios in which only some peers take part.
 pub fn draw(scenarios: &[Scenario], summary: &Summary, own: &str) -> String {
     let mut body = String::new();
     let mut y = TOP;
@@ -109,14 +109,14 @@ fn bars(scenario: &Scenario, summary: &Summary, own: &str) -> Vec<Bar> {
     if let Some(quoted) = quoted::beside(scenario.name).filter(|_| !bars.is_empty()) {
         bars.push(Bar { name: "ingress-nginx".to_owned(), ratio: quoted.ratio(), class: "quoted" });
     }
-    // Sluice first, then from the cheapest on.
+    // Sluice first, then the others by ratio.
     bars.sort_by(|one, other| {
         (one.class != "own").cmp(&(other.class != "own")).then(one.ratio.total_cmp(&other.ratio))
     });
     bars
 }
 
-/// What a peer is called in pictures and documents.
+/// Returns the name of a peer in charts and documents.
 pub(super) fn display(peer: &str) -> &str {
     match peer {
         "sluice" => "Sluice",

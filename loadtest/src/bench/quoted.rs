@@ -1,33 +1,34 @@
-//! What users of ingress-nginx have today, as ratios to plain nginx.
+//! Figures of ingress-nginx, as ratios to plain nginx.
 //!
-//! Measured by the Sluice project with ingress-nginx 1.15.1, November 2026: its controller, template, Lua, logs and
-//! metrics on, its nginx processes only, one core, in one run with plain nginx. It cannot be installed as a package,
-//! so these are quoted and not measured again.
+//! Measured by the Sluice project with ingress-nginx 1.15.1, November 2026: with its controller,
+//! template, Lua, logs and metrics enabled, its nginx processes only, one core, in one run with
+//! plain nginx. It is not available as a package, so these figures are quoted and not measured
+//! again.
 
-/// Where the figures are from.
+/// The source of the figures.
 pub const SOURCE: &str = "measured by the Sluice project with ingress-nginx 1.15.1, November 2026";
 
-/// CPU microseconds per request in one run.
+/// CPU time per request in microseconds, measured in one run.
 #[derive(Clone, Copy, Debug)]
 pub struct Quoted {
-    /// The scenario that it stands beside.
+    /// The corresponding scenario.
     pub scenario: &'static str,
     /// ingress-nginx.
     pub ingress_nginx: f64,
     /// Plain nginx.
     pub nginx: f64,
-    /// What Sluice wants to cost at most, as a share of ingress-nginx.
+    /// The maximum cost at which Sluice aims, relative to ingress-nginx.
     pub aim: Option<f64>,
 }
 
 impl Quoted {
-    /// ingress-nginx over plain nginx.
+    /// Returns the ratio of ingress-nginx to plain nginx.
     pub fn ratio(self) -> f64 {
         self.ingress_nginx / self.nginx
     }
 }
 
-/// All of them.
+/// All quoted figures.
 pub const FIGURES: [Quoted; 7] = [
     Quoted { scenario: "h1", ingress_nginx: 29.7, nginx: 12.2, aim: Some(0.5) },
     Quoted { scenario: "h1-10k", ingress_nginx: 45.1, nginx: 16.9, aim: Some(0.5) },
@@ -38,7 +39,7 @@ pub const FIGURES: [Quoted; 7] = [
     Quoted { scenario: "fixed-5000", ingress_nginx: 40.7, nginx: 20.3, aim: None },
 ];
 
-/// The figure beside a scenario.
+/// Returns the figure for a scenario.
 pub fn beside(scenario: &str) -> Option<Quoted> {
     FIGURES.into_iter().find(|quoted| quoted.scenario == scenario)
 }

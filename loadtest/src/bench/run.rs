@@ -1,4 +1,4 @@
-//! The run: rounds of scenarios of peers.
+//! A run: rounds of scenarios with peers.
 
 use std::time::Duration;
 
@@ -16,35 +16,35 @@ use super::scenario::{Scenario, Traffic};
 use super::setup::{HOST, Setup};
 use super::{changes, idle};
 
-/// How long the load runs before anything is counted: connections, pools and code pages are warm then.
+/// Duration of the load before measurement, which warms connections, pools and code pages.
 const WARM_UP: Duration = Duration::from_secs(1);
-/// What starting, waiting and ending add to a load, for the estimate.
+/// Estimated time to start and end a load.
 const OVERHEAD: Duration = Duration::from_millis(1400);
-/// What opening and closing thousands of connections takes, for the estimate.
+/// Estimated time to open and close thousands of connections.
 const CROWD: Duration = Duration::from_secs(6);
 
-/// Clients that each open one TLS connection after the other.
+/// Clients that open one TLS connection after the other.
 const HANDSHAKES: Handshakes = Handshakes { rate: None, clients: 32, patience: PATIENCE };
-/// How long a client waits for an answer.
+/// Time limit of a client for a response.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// What is to be run.
+/// The settings of a run.
 #[derive(Clone, Debug)]
 pub struct Run {
-    /// Kinds of traffic.
+    /// The scenarios.
     pub scenarios: Vec<Scenario>,
-    /// Proxies.
+    /// The proxies.
     pub peers: Vec<Peer>,
-    /// Rounds.
+    /// Number of rounds.
     pub rounds: usize,
-    /// Seconds of each load.
+    /// Duration of each load in seconds.
     pub seconds: u64,
-    /// Where they run.
+    /// The cores to use.
     pub cores: Cores,
 }
 
 impl Run {
-    /// About how long it will take.
+    /// Returns the approximate duration of the run.
     pub fn estimate(&self) -> Duration {
         let each = |scenario: &Scenario| {
             let count = self.peers.iter().filter(|peer| scenario.takes(peer)).count();
@@ -61,10 +61,11 @@ impl Run {
         Duration::from_secs(self.seconds.max(scenario.seconds))
     }
 
-    /// Runs it, and reports each sample as it comes.
+    /// Runs all rounds, and reports each sample as it completes.
     ///
     /// # Errors
-    /// The origin or a load generator does not run. A proxy that fails is named on standard error and left out of that scenario.
+    /// The origin or a load generator cannot be run. A proxy that fails is reported on standard
+    /// error and left out of that scenario.
     pub async fn samples(&self, mut tell: impl FnMut(&Sample)) -> anyhow::Result<Vec<Sample>> {
         let origin = Origin::start().await?;
         let certificate = TestCertificate::new(&[HOST]);
@@ -127,7 +128,7 @@ impl Run {
         }
         let setup = running.setup.clone();
         running.stop().await?;
-        // A WebSocket is one line, however many messages it carries.
+        // A WebSocket causes one line, however many messages it carries.
         sample.unlogged = match scenario.traffic {
             Traffic::WebSocket => 0,
             _ if !scenario.setting.access_log => 0,
@@ -137,10 +138,10 @@ impl Run {
     }
 }
 
-/// Applies a load to a proxy for a while.
+/// Applies a load to a proxy for `duration`.
 async fn apply(traffic: Traffic, running: &Running, duration: Duration) -> anyhow::Result<Work> {
     let setup = running.setup.clone();
-    // Whatever waits for another program or sleeps on its own gets a thread of its own.
+    // Loads that wait for another program or block need a separate thread.
     let blocking = move || match traffic {
         Traffic::Wrk(wrk) => wrk.run(&setup, duration),
         Traffic::H2load(h2load) => h2load.run(&setup, duration),

@@ -1,69 +1,71 @@
-//! What one proxy did in one scenario of one round.
+//! The figures of one proxy in one scenario of one round.
 
 use serde_json::{Value, json};
 
 use super::load::Work;
 use super::usage::Usage;
 
-/// What one proxy did in one scenario of one round.
+/// The figures of one proxy in one scenario of one round.
 #[derive(Clone, Debug)]
 pub struct Sample {
-    /// Which round, from 0.
+    /// The round, starting at 0.
     pub round: usize,
-    /// Which scenario, by name.
+    /// The name of the scenario.
     pub scenario: &'static str,
-    /// Which proxy, by name.
+    /// The name of the proxy.
     pub peer: String,
-    /// What was answered.
+    /// The results of the load.
     pub work: Work,
-    /// CPU time of the proxy meanwhile.
+    /// CPU time of the proxy during the load.
     pub usage: Usage,
-    /// Memory before the load, bytes.
+    /// Memory in bytes before the load.
     pub at_rest: u64,
-    /// Memory shortly before the end of the load, bytes.
+    /// Memory in bytes shortly before the end of the load.
     pub under_load: u64,
-    /// Answers that left no line in the access log, though they should have: a proxy that drops lines does less.
+    /// Responses without a line in the access log, if it is enabled: a proxy that drops lines does
+    /// less work.
     pub unlogged: u64,
-    /// What thousands of idle connections cost, in the scenarios that ask.
+    /// The memory of idle connections, in scenarios that measure it.
     pub idle: Option<Idle>,
 }
 
 /// Memory of idle connections.
 #[derive(Clone, Copy, Debug)]
 pub struct Idle {
-    /// Bytes that each one took.
+    /// Bytes per connection.
     pub each: f64,
-    /// The share that was given back when they had closed.
+    /// The share that was released after they had closed.
     pub given_back: f64,
 }
 
 impl Sample {
-    /// CPU time of a request, microseconds.
+    /// Returns the CPU time per request in microseconds.
     pub fn cpu(&self) -> f64 {
         self.per_request(self.usage.total().as_secs_f64())
     }
 
-    /// The part of it that the program itself took.
+    /// Returns the user part of [`cpu`](Self::cpu).
     pub fn user(&self) -> f64 {
         self.per_request(self.usage.user.as_secs_f64())
     }
 
-    /// Requests a second.
+    /// Returns the requests per second.
     pub fn rate(&self) -> f64 {
         self.work.served as f64 / self.work.elapsed.as_secs_f64().max(1e-9)
     }
 
-    /// The share of the time for which the proxy kept its core busy. Only then requests a second are what it can do.
+    /// Returns the share of the time for which the core was busy. Only with a high share do
+    /// requests per second show the proxy's capacity.
     pub fn busy(&self) -> f64 {
         self.usage.total().as_secs_f64() / self.work.elapsed.as_secs_f64().max(1e-9)
     }
 
-    /// The share of requests that failed.
+    /// Returns the share of requests that failed.
     pub fn failures(&self) -> f64 {
         self.work.failed as f64 / (self.work.failed + self.work.served).max(1) as f64
     }
 
-    /// The share of answers that should have been logged and were not.
+    /// Returns the share of responses that lack a log line.
     pub fn unlogged_share(&self) -> f64 {
         self.unlogged as f64 / self.work.served.max(1) as f64
     }
@@ -72,7 +74,7 @@ impl Sample {
         seconds * 1e6 / self.work.served.max(1) as f64
     }
 
-    /// All of it, for programs.
+    /// Returns all figures as JSON.
     pub fn to_json(&self) -> Value {
         json!({
             "round": self.round + 1,

@@ -1,4 +1,4 @@
-//! The scenarios: kinds of traffic, from the smallest request on.
+//! The scenarios: kinds of traffic, starting with the smallest request.
 
 use super::feature::{Feature, TextSize};
 use super::load::h2load::H2load;
@@ -10,62 +10,63 @@ use super::setup::Setting;
 /// One kind of traffic.
 #[derive(Clone, Debug)]
 pub struct Scenario {
-    /// What it is called on the command line.
+    /// The name on the command line.
     pub name: &'static str,
-    /// What it is called in tables.
+    /// The title in tables.
     pub title: &'static str,
-    /// What is done.
+    /// The traffic.
     pub traffic: Traffic,
-    /// How the proxies are configured.
+    /// The configuration of the proxies.
     pub setting: Setting,
-    /// Who takes part.
+    /// The peers that take part.
     pub entrants: Entrants,
-    /// Seconds at least; others take what `--seconds` says.
+    /// Minimum duration in seconds. Otherwise `--seconds` applies.
     pub seconds: u64,
 }
 
-/// What is done to the proxies.
+/// The traffic of a scenario.
 #[derive(Clone, Copy, Debug)]
 pub enum Traffic {
     /// HTTP/1.1 at full speed.
     Wrk(Wrk),
     /// HTTP/2 over TLS at full speed.
     H2load(H2load),
-    /// HTTP/1.1 at so many requests a second, while endpoints change so many times a second.
+    /// HTTP/1.1 at a fixed rate, with endpoint changes at another fixed rate.
     Paced {
-        /// Requests a second.
+        /// Requests per second.
         rate: u32,
-        /// Changes a second.
+        /// Changes per second.
         changes: u32,
     },
-    /// TLS connections with one request each at full speed. wrk would resume sessions wherever it can.
+    /// TLS connections with one request each at full speed. Not with wrk, which resumes sessions
+    /// where possible.
     Handshakes,
-    /// Messages on WebSockets at full speed.
+    /// WebSocket messages at full speed.
     WebSocket,
-    /// Thousands of connections that do nothing.
+    /// Thousands of idle connections.
     Idle {
-        /// Over TLS.
+        /// Whether to use TLS.
         tls: bool,
     },
 }
 
-/// Who takes part in a scenario.
+/// The peers that take part in a scenario.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Entrants {
-    /// Everybody.
+    /// All peers.
     All,
-    /// Those that have a table of routes, which the Pingora programs have not.
+    /// Peers with a route table, which excludes the Pingora programs.
     Routing,
-    /// Those that are configured for features: Sluice, and nginx as the measure.
+    /// Peers configured for features: Sluice, and nginx as the reference.
     Features,
-    /// Those that are configured for gRPC.
+    /// Peers configured for gRPC.
     Grpc,
-    /// Sluice alone, beside its own figures of another scenario.
+    /// Sluice only, compared with its own figures in another scenario.
     Sluice,
 }
 
 impl Scenario {
-    /// Whether a peer takes part.
+    /// Returns whether a peer takes part.
     pub fn takes(&self, peer: &Peer) -> bool {
         match (self.entrants, peer) {
             (_, Peer::Sluice(_)) => true,
@@ -78,10 +79,10 @@ impl Scenario {
         }
     }
 
-    /// A scenario by its name.
+    /// Returns a scenario by its name.
     ///
     /// # Errors
-    /// There is none; the message has all names.
+    /// There is no such scenario; the message lists all names.
     pub fn named(name: &str) -> anyhow::Result<Self> {
         let mut all = all();
         match all.iter().position(|scenario| scenario.name == name) {
@@ -94,7 +95,7 @@ impl Scenario {
     }
 }
 
-/// All scenarios, in the order they are run.
+/// Returns all scenarios in the order of a run.
 pub fn all() -> Vec<Scenario> {
     let scenario = |name, title, traffic| Scenario {
         name,

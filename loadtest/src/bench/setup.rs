@@ -1,4 +1,4 @@
-//! What a proxy is configured for: the same for all of them within one scenario.
+//! The configuration of a proxy, equal for all peers within one scenario.
 
 use std::fs::File;
 use std::io::Read;
@@ -11,62 +11,62 @@ use sluice_testing::gateway::Addresses;
 
 use super::feature::Feature;
 
-/// The access log of those who write a file of their own.
+/// Access log of proxies that write to a file.
 pub const ACCESS_LOG: &str = "access.log";
-/// Standard output, which is the access log of the others.
+/// Standard output, the access log of the others.
 pub const OUTPUT: &str = "stdout.log";
-/// The host that is asked. It resolves without a name server and can be sent as SNI, which an address cannot.
+/// The default host. It resolves without a name server, and it is valid as SNI, unlike an address.
 pub const HOST: &str = "localhost";
 
-/// What is switched on and how much there is of it.
+/// The settings of a scenario.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Setting {
-    /// Hosts with a route each.
+    /// Number of hosts, each with one route.
     pub routes: usize,
-    /// A line per request goes to a file.
+    /// Whether a line per request is logged to a file.
     pub access_log: bool,
-    /// Metrics as production has them.
+    /// Whether metrics are enabled as in production.
     pub metrics: bool,
-    /// What the route does besides.
+    /// An additional feature of the route.
     pub feature: Option<Feature>,
 }
 
 impl Setting {
-    /// As production runs it, with one route.
+    /// Production settings with one route.
     pub const NORMAL: Self = Self { routes: 1, access_log: true, metrics: true, feature: None };
 }
 
-/// The hosts that have a route: [`HOST`] and as many more as are wanted.
+/// Returns the hosts with a route: [`HOST`] and `count - 1` others.
 pub fn hosts(count: usize) -> Vec<String> {
     let more = (1..count).map(|number| format!("host-{number}.bench.example"));
     std::iter::once(HOST.to_owned()).chain(more).collect()
 }
 
-/// Where one process of a proxy finds everything.
+/// The files and addresses of one proxy process.
 #[derive(Debug)]
 pub struct Setup {
-    /// A folder of its own, for configuration and logs.
+    /// The folder for configuration and logs.
     pub folder: Folder,
-    /// Another, for manifests alone.
+    /// The folder for manifests.
     pub manifests: Folder,
-    /// What is switched on.
+    /// The settings.
     pub setting: Setting,
     /// The origin.
     pub origin: SocketAddr,
-    /// Where to listen in the clear.
+    /// Address for plain HTTP.
     pub http: SocketAddr,
-    /// Where to listen on TLS.
+    /// Address for HTTPS.
     pub https: SocketAddr,
-    /// Where to answer about health and metrics.
+    /// Address for health and metrics.
     pub status: SocketAddr,
-    /// Another port, for those who need it.
+    /// An additional address, for proxies that need one.
     pub admin: SocketAddr,
-    /// The certificate, shared by all.
+    /// The certificate, the same for all proxies.
     pub certificate: TestCertificate,
 }
 
 impl Setup {
-    /// Prepares a folder and ports.
+    /// Prepares folders and ports.
     ///
     /// # Errors
     /// The file system refuses, or no ports are free.
@@ -83,12 +83,12 @@ impl Setup {
         Ok(setup)
     }
 
-    /// A file of the folder.
+    /// Returns the path of a file in the folder.
     pub fn file(&self, name: &str) -> PathBuf {
         self.folder.file(name)
     }
 
-    /// Lines of the access log so far, wherever of the two places the proxy writes it.
+    /// Returns the number of access log lines so far, whichever of the two files the proxy uses.
     ///
     /// # Errors
     /// It cannot be read.
@@ -107,7 +107,7 @@ impl Setup {
         Ok(lines)
     }
 
-    /// A file of the folder as text, for configuration.
+    /// Returns the path of a file in the folder as text, for configurations.
     pub fn path(&self, name: &str) -> String {
         self.file(name).display().to_string()
     }

@@ -1,4 +1,4 @@
-//! Medians over the rounds, and ratios within each of them.
+//! Medians over the rounds, and ratios within rounds.
 
 use super::sample::Sample;
 
@@ -8,29 +8,29 @@ pub struct Summary {
     samples: Vec<Sample>,
 }
 
-/// A ratio of two proxies: the median over the rounds, with the lowest and the highest.
+/// The ratio of two proxies: the median over the rounds, with the minimum and maximum.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Ratio {
     /// The median.
     pub median: f64,
-    /// The smallest.
+    /// The minimum.
     pub least: f64,
-    /// The largest.
+    /// The maximum.
     pub most: f64,
 }
 
 impl Summary {
-    /// Of these samples.
+    /// Creates a summary of samples.
     pub fn new(samples: Vec<Sample>) -> Self {
         Self { samples }
     }
 
-    /// All samples.
+    /// Returns all samples.
     pub fn samples(&self) -> &[Sample] {
         &self.samples
     }
 
-    /// The names of those who took part in a scenario, in the order of their first sample in the first round.
+    /// Returns the names of the peers in a scenario, in the order of their first samples.
     pub fn peers(&self, scenario: &str) -> Vec<&str> {
         let mut peers: Vec<&str> = Vec::new();
         for sample in self.of(scenario) {
@@ -41,17 +41,18 @@ impl Summary {
         peers
     }
 
-    /// The median of a figure over the rounds; `None` when there is none.
+    /// Returns the median of a figure over the rounds, or `None` without samples.
     pub fn median(&self, scenario: &str, peer: &str, figure: impl Fn(&Sample) -> f64) -> Option<f64> {
         median(self.of(scenario).filter(|sample| sample.peer == peer).map(figure).collect())
     }
 
-    /// The largest of a figure over the rounds.
+    /// Returns the maximum of a figure over the rounds.
     pub fn worst(&self, scenario: &str, peer: &str, figure: impl Fn(&Sample) -> f64) -> f64 {
         self.of(scenario).filter(|sample| sample.peer == peer).map(figure).fold(0.0, f64::max)
     }
 
-    /// A figure of one proxy over that of another, or of the same in another scenario, round by round.
+    /// Returns the ratio, round by round, of a proxy's figure to that of another, or to its own in
+    /// another scenario.
     pub fn ratio(
         &self,
         (scenario, peer): (&str, &str),
@@ -78,16 +79,16 @@ impl Summary {
     }
 }
 
-/// A proxy that used its core for less of the time has not shown what it can do.
+/// Minimum share of busy time for which requests per second show a proxy's capacity.
 pub(super) const BUSY: f64 = 0.9;
 
-/// Requests a second, where the proxy was what limited them.
+/// Returns the requests per second if the proxy was the bottleneck.
 pub(super) fn busy_rate(summary: &Summary, scenario: &str, peer: &str) -> Option<f64> {
     summary.median(scenario, peer, Sample::busy).filter(|&busy| busy >= BUSY)?;
     summary.median(scenario, peer, Sample::rate)
 }
 
-/// The median of some values; `None` when there are none.
+/// Returns the median, or `None` without values.
 pub(super) fn median(mut values: Vec<f64>) -> Option<f64> {
     values.sort_by(f64::total_cmp);
     let middle = values.len() / 2;
@@ -122,7 +123,7 @@ pub(super) mod tests {
 
     #[test]
     fn a_ratio_is_taken_within_a_round() {
-        // The machine was twice as slow in the second round: the ratio does not see it.
+        // The machine was twice as slow in the second round. The ratio is not affected.
         let summary = Summary::new(vec![
             sample(0, "one", 10),
             sample(0, "two", 20),

@@ -1,4 +1,4 @@
-//! The figures for people: a table for each scenario.
+//! The figures as text: one table per scenario.
 
 use std::fmt::Write;
 
@@ -6,7 +6,7 @@ use super::sample::Sample;
 use super::scenario::{Scenario, Traffic};
 use super::summary::{Ratio, Summary};
 
-/// All scenarios that have samples, with CPU time as ratios to some of the proxies.
+/// Returns a table for each scenario with samples, with CPU time as ratios to the `bases`.
 pub fn tables(scenarios: &[Scenario], summary: &Summary, bases: &[&str]) -> String {
     let mut text = String::new();
     for scenario in scenarios {
@@ -73,7 +73,8 @@ fn requests(scenario: &Scenario, peers: &[&str], summary: &Summary, bases: &[&st
     text
 }
 
-/// The scenario that holds the figures of the others, where Sluice runs alone.
+/// Returns the scenario with the figures of the other peers, for scenarios in which only Sluice
+/// runs.
 pub fn base_scenario(scenario: &Scenario) -> &'static str {
     match scenario.name {
         name if name.starts_with("h1-no") || name == "h1-bare" => "h1",
@@ -99,7 +100,7 @@ fn idle(scenario: &Scenario, peers: &[&str], summary: &Summary) -> String {
     text
 }
 
-/// A ratio with its spread.
+/// Formats a ratio with its range.
 pub fn ratio(ratio: Option<Ratio>) -> String {
     ratio.map_or_else(String::new, |ratio| {
         format!("{:.2} ({:.2} to {:.2})", ratio.median, ratio.least, ratio.most)

@@ -1,12 +1,12 @@
-//! Programs of others that the benchmark runs.
+//! External programs that the benchmark runs.
 
 use std::path::PathBuf;
 use std::process::Command;
 
-/// Finds a program, also where only administrators look.
+/// Returns the path of a program. Also searches folders for administrators.
 ///
 /// # Errors
-/// It is not there; the message says how to install it.
+/// The program is missing; the message states how to install it.
 pub fn find(program: &str, package: &str) -> anyhow::Result<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let folders = std::env::split_paths(&path).chain([PathBuf::from("/usr/sbin"), PathBuf::from("/sbin")]);
@@ -14,7 +14,8 @@ pub fn find(program: &str, package: &str) -> anyhow::Result<PathBuf> {
     found.ok_or_else(|| anyhow::anyhow!("{program} is missing; install it with: apt-get install {package}"))
 }
 
-/// What a program says, on either output, without the last line end; `None` when it cannot be run or fails.
+/// Returns the output of a program without the final line break. `None` if it cannot be run or
+/// fails.
 pub fn output(program: &str, arguments: &[&str]) -> Option<String> {
     let output = Command::new(program).args(arguments).output().ok()?;
     if !output.status.success() {

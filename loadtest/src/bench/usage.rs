@@ -1,4 +1,4 @@
-//! What processes have used, from `/proc`.
+//! Resource usage of processes, from `/proc`.
 
 use std::fs;
 use std::time::Duration;
@@ -9,19 +9,19 @@ use rustix::param::clock_ticks_per_second;
 /// CPU time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
-    /// Of the programs themselves.
+    /// Time in user mode.
     pub user: Duration,
-    /// Of the kernel on their behalf.
+    /// Time in the kernel.
     pub system: Duration,
 }
 
 impl Usage {
-    /// Both together.
+    /// Returns the sum.
     pub fn total(self) -> Duration {
         self.user + self.system
     }
 
-    /// What was used since an earlier reading.
+    /// Returns the difference to an earlier reading.
     pub fn since(self, earlier: Self) -> Self {
         Self {
             user: self.user.saturating_sub(earlier.user),
@@ -30,7 +30,7 @@ impl Usage {
     }
 }
 
-/// A process and all that descend from it.
+/// Returns a process and its descendants.
 ///
 /// # Errors
 /// There is no `/proc`.
@@ -53,7 +53,7 @@ pub fn family(root: u32) -> anyhow::Result<Vec<u32>> {
     Ok(family)
 }
 
-/// CPU time of processes that run, their threads, and their children that have ended.
+/// Returns the CPU time of running processes, their threads, and their ended children.
 pub fn cpu_time(processes: &[u32]) -> Usage {
     let tick = Duration::from_secs(1) / u32::try_from(clock_ticks_per_second()).unwrap_or(100);
     let mut usage = Usage::default();
@@ -64,10 +64,10 @@ pub fn cpu_time(processes: &[u32]) -> Usage {
     usage
 }
 
-/// Memory of processes in bytes; what they share counts once.
+/// Returns the memory of processes in bytes. Shared memory counts once.
 ///
 /// # Errors
-/// One of them is gone, or belongs to somebody else.
+/// A process has ended, or belongs to another user.
 pub fn memory(processes: &[u32]) -> anyhow::Result<u64> {
     let mut sum = 0;
     for process in processes {
@@ -80,7 +80,7 @@ pub fn memory(processes: &[u32]) -> anyhow::Result<u64> {
     Ok(sum)
 }
 
-/// The fields of `/proc/PID/stat` that matter here; see proc(5).
+/// The relevant fields of `/proc/PID/stat` (see proc(5)).
 #[derive(Debug, PartialEq, Eq)]
 struct Stat {
     parent: u32,
@@ -94,7 +94,7 @@ impl Stat {
     }
 
     fn parse(text: &str) -> Option<Self> {
-        // The name of the program stands in brackets and may hold anything.
+        // The program's name is in parentheses and may contain any character.
         let (_, rest) = text.rsplit_once(") ")?;
         let fields: Vec<&str> = rest.split(' ').collect();
         let number = |index: usize| fields.get(index)?.parse::<u32>().ok();

@@ -1,4 +1,4 @@
-//! The origin behind every proxy of the benchmark: `bench-origin ADDRESS`, until it is ended.
+//! The origin of all proxies in the benchmark: `bench-origin ADDRESS`.
 
 use std::net::SocketAddr;
 use std::process::ExitCode;

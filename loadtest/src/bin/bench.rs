@@ -1,4 +1,5 @@
-//! Sluice side by side with nginx, HAProxy, Envoy, nghttpx and plain Pingora (docs/benchmarks.md).
+//! Side-by-side benchmark of Sluice with nginx, HAProxy, Envoy, nghttpx and plain Pingora
+//! (docs/benchmarks.md).
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -19,7 +20,8 @@ use sluice_loadtest::bench::table;
 /// Proxies side by side, one core each.
 #[derive(Parser)]
 struct Arguments {
-    /// Builds of Sluice, the first of which the document is about; by default the one next to this program.
+    /// Builds of Sluice, the first of which the document is about; by default the one next to this
+    /// program.
     #[arg(long, value_name = "[NAME=]PATH[:FLAGS]")]
     sluice: Vec<Build>,
     /// Others, or "none"; by default all that are installed.
@@ -43,8 +45,8 @@ struct Arguments {
     /// Write the figures into benchmark-figures.md and benchmarks.svg of this folder
     #[arg(long, value_name = "FOLDER", num_args = 0..=1, default_missing_value = "docs")]
     write_docs: Option<PathBuf>,
-    /// Fail when Sluice takes more than so many times the CPU of plain Pingora on any scenario. A machine that cannot
-    /// measure passes.
+    /// Fail when Sluice takes more than so many times the CPU of plain Pingora on any scenario. A
+    /// machine that cannot measure passes.
     #[arg(long, value_name = "RATIO")]
     guard: Option<f64>,
 }
@@ -87,7 +89,8 @@ fn bench(arguments: &Arguments) -> anyhow::Result<GuardResult> {
     let samples = runtime.block_on(async {
         tokio::select! {
             samples = run.samples(tell) => samples,
-            // Returning ends what was started and removes its files.
+            // Returning drops, and thereby ends, everything that was started, and removes its
+            // files.
             _ = tokio::signal::ctrl_c() => Err(anyhow::anyhow!("interrupted")),
         }
     })?;
@@ -107,7 +110,8 @@ fn bench(arguments: &Arguments) -> anyhow::Result<GuardResult> {
     }
 }
 
-/// The proxies that ratios are taken to: nginx, plain Pingora, and the first build of Sluice beside others.
+/// Returns the references of ratios: nginx, plain Pingora, and, with several builds of Sluice, the
+/// first one.
 fn bases(peers: &[Peer]) -> Vec<&str> {
     let builds: Vec<&Peer> = peers.iter().filter(|peer| matches!(peer, Peer::Sluice(_))).collect();
     let first = builds.first().filter(|_| builds.len() > 1).copied();
@@ -136,7 +140,8 @@ fn write_samples(
     Ok(())
 }
 
-/// Who takes part, with versions. A peer that was not asked for by name and is missing is named on standard error and left out.
+/// Returns the peers with their versions. A missing peer that was not requested by name is reported
+/// on standard error and left out.
 fn peers(arguments: &Arguments) -> anyhow::Result<(Vec<Peer>, Map<String, Value>)> {
     let mut versions = Map::new();
     let mut peers = Vec::new();

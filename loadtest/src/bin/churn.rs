@@ -1,11 +1,12 @@
-//! Nothing fails while everything changes: steady load on one host while the endpoints of its pool change 50 and
-//! then 1,000 times a second, and routes and certificates 10 times a second. A quiet run comes first, to hold
-//! latencies against.
+//! Verifies that nothing fails during constant changes: steady load on one host while the endpoints
+//! of its pool change 50 and then 1,000 times per second, and routes and certificates 10 times per
+//! second. A quiet run precedes, as the reference for latencies.
 //!
-//! In the run of 50 a second every change replaces the oldest endpoint by a new backend, and a removed backend
-//! stops one second later. In the run of 1,000 a second the members move over a fixed set of backends, and a new
-//! backend joins ten times a second. Whatever is newest must serve within 100 ms: a new backend must have had a
-//! request of the load, a new route must answer, a new certificate must be shown.
+//! At 50 changes per second each change replaces the oldest endpoint by a new backend, and a
+//! removed backend stops one second later. At 1,000 per second the members rotate over a fixed set
+//! of backends, and a new backend joins ten times per second. Every new object must serve within
+//! 100 ms: a new backend must have received a request of the load, a new route must respond, a new
+//! certificate must be presented.
 
 use std::collections::VecDeque;
 use std::net::{IpAddr, Ipv4Addr};
@@ -34,19 +35,19 @@ use tokio::time::{MissedTickBehavior, interval};
 
 /// The host under load.
 const HOST: &str = "churn.example";
-/// Members of the pool at any time.
+/// Number of members of the pool at any time.
 const MEMBERS: usize = 10;
-/// Open WebSockets.
+/// Number of open WebSockets.
 const SOCKETS: usize = 20;
-/// How long a removed backend goes on.
+/// Time after which a removed backend stops.
 const FAREWELL: Duration = Duration::from_secs(1);
-/// Routes, certificates and new backends in the fast run: each so often.
+/// Interval of changes of routes and certificates, and of new backends in the fast run.
 const TENTH: Duration = Duration::from_millis(100);
-/// How long a member that is watched for its first request stays, in the fast run.
+/// In the fast run, the time for which a new member stays to receive its first request.
 const STAY: Duration = Duration::from_millis(400);
-/// How long the newest may take to serve.
+/// Maximum time in milliseconds until a new object serves.
 const NEWEST: f64 = 100.0;
-/// How much slower than the quiet run.
+/// Maximum ratio of the p99 latency to that of the quiet run.
 const RATIO: f64 = 1.5;
 
 /// Requests under constant change.
@@ -86,7 +87,7 @@ async fn churn(arguments: &Arguments) -> anyhow::Result<Report> {
     let gateway = start(&arguments.common.gateway()?, Source::Manifests(world.folder.path())).await?;
     let plain = Target::plain(gateway.http, HOST);
     let tls = Target::tls(gateway.https, HOST, trusting());
-    // Connections, pools and code pages are warm in every run alike.
+    // Warms connections, pools and code pages equally for all runs.
     let warm_up = Load { duration: Duration::from_secs(1), ..load };
     warm_up.run(&plain, &tls).await;
 
@@ -145,7 +146,7 @@ fn describe(report: &mut Report, run: &str, outcome: &Outcome, quiet: Option<&Ou
     }
 }
 
-/// The manifests, and addresses for backends.
+/// The manifests, and the addresses of backends.
 struct World {
     folder: Folder,
     port: u16,
@@ -166,21 +167,21 @@ impl World {
         Ok(Self { folder, port, next: 0.into(), certificates })
     }
 
-    /// A new backend at an address of its own.
+    /// Starts a backend at a new address.
     async fn backend(&self) -> anyhow::Result<Backend> {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         let [_, high, middle, low] = (number + 256).to_be_bytes();
         Backend::start(IpAddr::V4(Ipv4Addr::new(127, 64 + high, middle, low)), self.port, "churn").await
     }
 
-    /// Makes these the members of the pool.
+    /// Makes these backends the members of the pool.
     fn publish<'a>(&self, members: impl Iterator<Item = &'a Backend>) -> anyhow::Result<()> {
         let addresses: Vec<IpAddr> = members.map(|backend| backend.address.ip()).collect();
         Ok(self.folder.try_write("endpoints.yaml", slice("churn", &addresses, self.port))?)
     }
 }
 
-/// How long changes took to be seen.
+/// The delays until changes took effect.
 #[derive(Default)]
 struct Changes {
     made: usize,
@@ -210,12 +211,13 @@ type Stop = tokio::sync::watch::Receiver<bool>;
 
 fn ticks(every: Duration) -> tokio::time::Interval {
     let mut ticks = interval(every);
-    // Changes that could not be made in time are made at once, so that their number is as announced.
+    // Late changes are made at once, so that their number is as configured.
     ticks.set_missed_tick_behavior(MissedTickBehavior::Burst);
     ticks
 }
 
-/// 50 changes a second: a new backend for the oldest, which stops a second later.
+/// Makes 50 changes per second: each replaces the oldest backend by a new one. The removed backend
+/// stops one second later.
 async fn replace_members(
     world: Arc<World>,
     mut members: VecDeque<Backend>,
@@ -229,7 +231,7 @@ async fn replace_members(
         ticks.tick().await;
         members.push_back(world.backend().await?);
         if let Some(removed) = members.pop_front() {
-            // The first members were there before the run; those that joined in it are watched.
+            // The members from before the run are not measured, only those that joined during it.
             if changes.made >= MEMBERS
                 && let Some(published) = published.pop_front()
             {
@@ -248,7 +250,8 @@ async fn replace_members(
     Ok((members, changes))
 }
 
-/// 1,000 changes a second: ten members move over twenty backends; ten times a second a new one joins for a while.
+/// Makes 1,000 changes per second: ten members rotate over twenty backends. Ten times per second a
+/// new one joins for a while.
 async fn move_members(
     world: Arc<World>,
     mut members: VecDeque<Backend>,
@@ -259,7 +262,7 @@ async fn move_members(
     }
     let mut changes = Changes::default();
     let mut watched: VecDeque<(Instant, Backend)> = VecDeque::new();
-    // Backends keep running in this run.
+    // Backends are not stopped in this run.
     let mut retired = Vec::new();
     let mut ticks = ticks(Duration::from_millis(1));
     let mut joined = Instant::now();
@@ -283,14 +286,14 @@ async fn move_members(
         }
         changes.made += 1;
     }
-    // The pool is left with members that stay.
+    // Leaves the pool with its regular members.
     members.truncate(MEMBERS);
     world.publish(members.iter())?;
     tokio::time::sleep(FAREWELL).await;
     Ok((members, changes))
 }
 
-/// A new host ten times a second, asked for until it answers.
+/// Adds a host ten times per second, and requests it until it responds.
 async fn change_routes(world: Arc<World>, target: Target, stop: Stop) -> anyhow::Result<Changes> {
     let mut changes = Changes::default();
     let mut ticks = ticks(TENTH);
@@ -321,7 +324,7 @@ async fn change_routes(world: Arc<World>, target: Target, stop: Stop) -> anyhow:
     Ok(changes)
 }
 
-/// A new certificate ten times a second, looked for on new connections.
+/// Replaces the certificate ten times per second, and checks it on new connections.
 async fn change_certificates(world: Arc<World>, target: Target, stop: Stop) -> anyhow::Result<Changes> {
     let mut changes = Changes::default();
     let mut ticks = ticks(TENTH);
@@ -341,7 +344,7 @@ async fn change_certificates(world: Arc<World>, target: Target, stop: Stop) -> a
             }
         };
         match tokio::time::timeout(FAREWELL, shown).await {
-            // What counts is when the connection began, not how long the handshake took.
+            // The start of the connection counts, not the duration of the handshake.
             Ok(asked) => changes.delays.push(asked?.saturating_duration_since(published)),
             Err(_) => changes.lost += 1,
         }

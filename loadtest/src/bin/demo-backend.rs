@@ -1,5 +1,5 @@
-//! Backends of the quickstart: `demo-backend 9001=shop-1 9002=shop-2` answers on each port of 127.0.0.1 with
-//! the name that stands behind it, until it is interrupted.
+//! Backends of the quickstart: `demo-backend 9001=shop-1 9002=shop-2` responds on each port of
+//! 127.0.0.1 with the name after it, until it is interrupted.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::process::ExitCode;

@@ -1,8 +1,8 @@
-//! Twenty minutes of what a gateway meets in production: steady load, changes all the time, hostile
-//! clients, and a replacement of the gateway in the middle, as in a rollout.
+//! Twenty minutes of production conditions: steady load, constant changes, hostile clients, and a
+//! replacement of the gateway in the middle, as in a rollout.
 //!
-//! Two things must hold throughout. No request of the steady load fails, and resident memory stays
-//! flat and within `body-memory-budget` and a fixed allowance.
+//! Two conditions must hold throughout: no request of the steady load fails, and resident memory
+//! stays flat and within `body-memory-budget` plus a fixed allowance.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::process::ExitCode;
@@ -34,19 +34,20 @@ use tokio::time::{MissedTickBehavior, interval};
 const HOST: &str = "steady.example";
 /// The hosts that hostile clients attack.
 const ATTACKED: Hosts = Hosts { served: "attacked.example", unanswered: "unanswered.example" };
-/// Backends of the steady load; all but one are members of the pool at any time.
+/// Number of backends of the steady load. All but one are members of the pool at any time.
 const BACKENDS: u8 = 6;
 /// `body-memory-budget`, MiB.
 const BUDGET: f64 = 64.0;
-/// Resident memory that a gateway may have besides the budget, MiB.
+/// Maximum resident memory of a gateway in addition to the budget, in MiB.
 const ALLOWANCE: f64 = 48.0;
-/// Growth of resident memory from the second to the last quarter of a gateway's life, MiB.
+/// Maximum growth of resident memory from the second to the last quarter of a gateway's life, in
+/// MiB.
 const GROWTH: f64 = 4.0;
-/// Between two readings of resident memory.
+/// Interval of readings of resident memory.
 const READING: Duration = Duration::from_secs(1);
-/// Between two changes of the pool, the routes and the certificate.
+/// Interval of changes of the pool, the routes and the certificate.
 const CHANGE: Duration = Duration::from_millis(200);
-/// How long a gateway may take to finish its requests when it is replaced, seconds.
+/// Time limit in seconds for a replaced gateway to complete its requests.
 const DRAIN: f64 = 30.0;
 
 /// Steady load beside changes, hostile clients and a replacement of the gateway.
@@ -103,7 +104,7 @@ async fn endurance(arguments: &Arguments) -> anyhow::Result<Report> {
     Ok(report)
 }
 
-/// Readings of a gateway's resident memory, MiB.
+/// Returns readings of a gateway's resident memory in MiB.
 async fn memory_of(gateway: &Gateway, length: Duration) -> anyhow::Result<Vec<f64>> {
     let (began, mut readings) = (Instant::now(), Vec::new());
     while began.elapsed() < length {
@@ -148,7 +149,7 @@ struct Site {
     certificates: [TestCertificate; 2],
     /// The backend that hostile clients reach.
     _attacked: Echo,
-    /// The authorisation service that never answers: connections wait in the socket's queue.
+    /// The authorisation service that never responds: connections wait in the socket's backlog.
     _silent: TcpListener,
 }
 
@@ -180,7 +181,7 @@ impl Site {
         Ok(site)
     }
 
-    /// Writes the objects that change, in their state after so many changes.
+    /// Writes the changing objects in their state after `changes` changes.
     fn write(&self, changes: usize) -> anyhow::Result<()> {
         let mut members: Vec<IpAddr> = self.backends.iter().map(|backend| backend.address.ip()).collect();
         members.remove(changes % members.len());

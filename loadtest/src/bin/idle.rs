@@ -1,5 +1,6 @@
-//! What an idle connection costs: resident memory of the gateway with thousands of keep-alive connections that
-//! have each had one request, in the clear and on TLS, and how much of it is given back when they close.
+//! The cost of idle connections: resident memory of the gateway with thousands of keep-alive
+//! connections after one request each, plain and over TLS, and the share that is released when they
+//! close.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::process::ExitCode;
@@ -19,10 +20,11 @@ use sluice_testing::folder::Folder;
 use sluice_testing::gateway::Source;
 use sluice_testing::manifest::{nginx_class, service};
 
-/// The host that is asked.
+/// The host of the requests.
 const HOST: &str = "idle.example";
 
-/// When memory counts as given back. An allocator keeps it for a moment, in case it is needed again.
+/// Time after which released memory is read. Allocators keep memory for a moment in case it is
+/// needed again.
 const SOON: Duration = Duration::from_secs(5);
 
 /// The cost of idle connections.
@@ -45,7 +47,7 @@ async fn idle(arguments: &Arguments) -> anyhow::Result<Report> {
     let backend = Backend::start(IpAddr::V4(Ipv4Addr::LOCALHOST), 0, "idle").await?;
     let folder = Folder::in_memory()?;
     folder.try_write("class.yaml", nginx_class())?;
-    // Longer than the run, so that nothing closes on its own.
+    // Longer than the run, so that no connection times out.
     folder
         .try_write("config.yaml", config_map(&[("keep-alive", "3600"), ("client-header-timeout", "3600")]))?;
     folder.try_write("service.yaml", service("idle"))?;
@@ -54,7 +56,7 @@ async fn idle(arguments: &Arguments) -> anyhow::Result<Report> {
     folder.try_write("secret.yaml", TestCertificate::new(&[HOST]).secret("idle-tls"))?;
     let mut report = Report::default();
     for (run, aim) in [("plain", 5.0), ("TLS", 20.0)] {
-        // A gateway of its own for each, so that one run's memory is not the other's.
+        // A separate gateway for each run, so that the memory of one does not affect the other.
         let gateway = start(&arguments.common.gateway()?, Source::Manifests(folder.path())).await?;
         let target = match run {
             "plain" => Target::plain(gateway.http, HOST),

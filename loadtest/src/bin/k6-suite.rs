@@ -1,8 +1,9 @@
-//! The k6 scripts of `loadtest/k6/`: against a gateway that this program starts, with backends of its own and
-//! endpoints that change meanwhile, or against one that runs elsewhere (`--target`).
+//! Runs the k6 scripts of `loadtest/k6/` against a gateway that this program starts, with its own
+//! backends and changing endpoints, or against an external gateway (`--target`).
 //!
-//! Here, four backends stay for the whole run and transient ones come and go. A session on a transient backend that is removed
-//! may be sent elsewhere; nobody else may, and nothing may fail.
+//! With its own gateway, four backends stay for the whole run, and transient ones are added and
+//! removed. A session on a removed transient backend may move to another. No other session may
+//! move, and no request may fail.
 
 use std::collections::VecDeque;
 use std::net::{IpAddr, Ipv4Addr};
@@ -27,19 +28,19 @@ use sluice_testing::ports;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::{MissedTickBehavior, interval};
 
-/// Hosts of the gateway that is started here; one certificate covers them.
+/// Hosts of the gateway that is started here. One certificate covers them.
 const HOSTS: [&str; 2] = ["web.k6.example", "shop.k6.example"];
-/// The host with sessions.
+/// The host with session affinity.
 const STICKY: &str = "sticky.k6.example";
-/// The host that redirects to https.
+/// The host that redirects to HTTPS.
 const SECURE: &str = "secure.k6.example";
-/// What all of them are covered by.
+/// The name in the certificate of all hosts.
 const COVERED: &str = "*.k6.example";
-/// Backends that stay.
+/// Number of permanent backends.
 const MEMBERS: usize = 4;
-/// Backends at a time that do not.
+/// Number of transient backends at a time.
 const TRANSIENT: usize = 2;
-/// How long a transient backend goes on after it was removed.
+/// Time after which a removed transient backend stops.
 const FAREWELL: Duration = Duration::from_secs(1);
 
 /// k6 against a gateway.
@@ -52,19 +53,22 @@ struct Arguments {
     /// k6; by default the one on the path.
     #[arg(long, value_name = "PATH", env = "K6", default_value = "k6")]
     k6: PathBuf,
-    /// Smoke, sticky, WebSocket and TLS for three seconds each, asserting only what holds on any machine.
+    /// Smoke, sticky, WebSocket and TLS for three seconds each, asserting only what holds on any
+    /// machine.
     #[arg(long, conflicts_with_all = ["scripts", "target"])]
     short: bool,
     /// Seconds that each script runs here.
     #[arg(long, default_value_t = 20, conflicts_with = "target")]
     seconds: u64,
-    /// Endpoint changes a second while a script runs here; by default 4 for sticky and websocket, else none.
+    /// Endpoint changes a second while a script runs here; by default 4 for sticky and websocket,
+    /// else none.
     #[arg(long, value_name = "RATE", conflicts_with = "target")]
     changes: Option<u32>,
     /// A setting of the scripts, or of k6. May be given several times.
     #[arg(long = "set", value_name = "NAME=VALUE", value_parser = setting)]
     settings: Vec<(String, String)>,
-    /// A gateway that runs already, by its URL: `http://ADDRESS[:PORT]` or `https://ADDRESS[:PORT]`.
+    /// A gateway that runs already, by its URL: `http://ADDRESS[:PORT]` or
+    /// `https://ADDRESS[:PORT]`.
     #[arg(long, value_name = "URL")]
     target: Option<GatewayUrl>,
     /// The same for TLS, where the target is in the clear.
@@ -83,7 +87,7 @@ fn main() -> ExitCode {
     let common = arguments.common.clone();
     common.run(async move {
         let mut terminate = signal(SignalKind::terminate())?;
-        // What was started ends with the future that has started it.
+        // Dropping the future ends everything that it has started.
         tokio::select! {
             report = suite(&arguments) => report,
             _ = tokio::signal::ctrl_c() => anyhow::bail!("interrupted"),
@@ -107,7 +111,7 @@ async fn suite(arguments: &Arguments) -> anyhow::Result<Report> {
     Ok(report)
 }
 
-/// Runs scripts against a gateway that is not ours. Nothing but requests goes there.
+/// Runs scripts against an external gateway. Only requests are sent to it.
 async fn elsewhere(
     arguments: &Arguments,
     k6: &K6,
@@ -129,7 +133,7 @@ async fn elsewhere(
     settings.extend(arguments.settings.iter().cloned());
     let has_tls = settings.iter().any(|(_, value)| value.starts_with("https:"));
     for script in scripts {
-        // Left out of "everything", not of what was named.
+        // Left out only if no scripts were named.
         let named = arguments.scripts.contains(script);
         if !named && (*script == Script::Sticky || *script == Script::Tls && !has_tls) {
             report.remark(format!("{}: left out", script.name()));
@@ -140,7 +144,7 @@ async fn elsewhere(
     Ok(())
 }
 
-/// Runs scripts against a gateway of our own.
+/// Runs scripts against a gateway started here.
 async fn here(arguments: &Arguments, k6: &K6, scripts: &[Script], report: &mut Report) -> anyhow::Result<()> {
     let mut world = World::new().await?;
     let gateway = start(&arguments.common.gateway()?, Source::Manifests(world.folder.path())).await?;
@@ -191,7 +195,8 @@ async fn here(arguments: &Arguments, k6: &K6, scripts: &[Script], report: &mut R
     stop(gateway).await
 }
 
-/// Adds the load that this machine is worth; the scripts' own defaults are meant for a cluster that serves others too.
+/// Adds the load for this machine. The scripts' defaults are meant for a cluster that also serves
+/// others.
 fn with_load(script: Script, settings: &[(String, String)]) -> Vec<(String, String)> {
     let load = match script {
         Script::Ramp => Some(("MAX_RATE", "8000")),
@@ -199,7 +204,7 @@ fn with_load(script: Script, settings: &[(String, String)]) -> Vec<(String, Stri
         _ => None,
     };
     let load = load.map(|(name, value)| (name.to_owned(), value.to_owned()));
-    // What was asked for comes last and wins.
+    // Explicit settings come last and take precedence.
     load.into_iter().chain(settings.iter().cloned()).collect()
 }
 
@@ -246,7 +251,7 @@ impl World {
         Ok(world)
     }
 
-    /// A new backend at an address of its own.
+    /// Starts a backend at a new address.
     async fn backend(&mut self, kind: &str) -> anyhow::Result<Echo> {
         self.next += 1;
         let [_, high, middle, low] = (self.next + 256).to_be_bytes();
@@ -260,8 +265,8 @@ impl World {
         Ok(self.folder.try_write("endpoints.yaml", slice("echo", &addresses, self.port))?)
     }
 
-    /// Changes the endpoints so many times a second, for as long as it is polled: one transient backend is added or removed each time. Gives
-    /// why it cannot.
+    /// Adds or removes one transient backend `rate` times per second while it is polled. Returns
+    /// only on failure, with the error.
     async fn change(&mut self, rate: u32, changes: &mut u32) -> anyhow::Error {
         match self.try_change(rate, changes).await {
             Ok(never) => match never {},

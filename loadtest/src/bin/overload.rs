@@ -1,9 +1,9 @@
-//! What happens under overload: three times the load that the gateway can carry, in requests on kept connections
-//! and in TLS handshakes; and no file descriptors left.
+//! Behaviour under overload: three times the load that the gateway can serve, as requests on kept
+//! connections and as TLS handshakes; and exhausted file descriptors.
 //!
-//! A load generator on one core cannot send three times of what a gateway on another can do. So the gateway gets a
-//! small share of its core, in slices as a container with a CPU limit does, and its peak is measured under the same
-//! conditions.
+//! A load generator on one core cannot send three times the capacity of a gateway on another. The
+//! gateway therefore gets a small share of its core, in slices like a container with a CPU limit,
+//! and its peak is measured under the same conditions.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -32,30 +32,30 @@ use sluice_testing::certificate::TestCertificate;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
-/// Length of each load.
+/// Duration of each load.
 const LENGTH: Duration = Duration::from_secs(5);
-/// How often the peak is looked for and three times as much is sent. The peak of a machine that others share is another one
-/// from minute to minute, and the round in the middle says most.
+/// Number of rounds of measuring the peak and sending three times as much. The peak of a shared
+/// machine changes from minute to minute, and the median round is the most reliable.
 const ROUNDS: usize = 3;
-/// Connections that look for the peak of requests: more than the gateway can answer in one slice of its time, so that it
-/// never waits for them.
+/// Number of connections that measure the peak of requests: more than the gateway can answer in one
+/// slice, so that it is never idle.
 const PEAK: u32 = 256;
-/// How long a request waits for a connection before its client gives it up. Were it as long as its patience, there would
-/// only ever be time to send those whose answers come too late, however fast these are.
+/// Maximum wait of a request for a connection. If it were as long as `PATIENCE`, the only requests
+/// ever sent would be those whose responses arrive too late, however fast the gateway is.
 const QUEUE: Duration = Duration::from_millis(100);
-/// A client gives up after this.
+/// Time after which a client gives up.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// Goodput under three times the load, as a share of the peak.
+/// Minimum goodput under three times the load, relative to the peak.
 const GOODPUT: f64 = 0.9;
-/// How long the gateway runs and is stopped in turn. The scheduler rounds that up: either comes to a fifth of the core or a
-/// quarter.
+/// Alternating times for which the gateway runs and is stopped. The scheduler rounds them up: both
+/// amount to a fifth or a quarter of the core.
 const SOME: [Duration; 2] = [Duration::from_millis(5), Duration::from_millis(15)];
 const LITTLE: [Duration; 2] = [Duration::from_millis(2), Duration::from_millis(18)];
-/// Files that the gateway may open where they are to run out.
+/// Limit of open files for the run that exhausts them.
 const FILES: usize = 400;
-/// CPU time that it may take in a second with no files left: waiting, not spinning.
+/// Maximum CPU time per second without free file descriptors: the gateway must wait and not spin.
 const SPIN: f64 = 0.1;
-/// How soon it must serve again, milliseconds.
+/// Maximum time in milliseconds until it serves again.
 const RECOVERY: f64 = 1000.0;
 
 /// Beyond capacity.
@@ -101,15 +101,15 @@ async fn overload(program: anyhow::Result<PathBuf>, cores: Cores) -> anyhow::Res
     Ok(report)
 }
 
-/// Lets a gateway run for a part of the time, until dropped.
+/// Lets a gateway run for a part of the time until dropped.
 struct Throttle {
     over: Arc<AtomicBool>,
     thread: Option<thread::JoinHandle<()>>,
 }
 
 impl Throttle {
-    /// Its thread is on the gateway's core `core`, where it is let in at once: beside the load it would often be late, and
-    /// the gateway's share another one under every load.
+    /// Starts the throttle on the gateway's core, where its thread is scheduled at once. On the
+    /// core of the load it would often be late, and the gateway's share would depend on the load.
     fn start(gateway: &Running, core: usize, [run, stand]: [Duration; 2]) -> anyhow::Result<Self> {
         let process = gateway.process();
         let over = Arc::new(AtomicBool::new(false));
@@ -119,7 +119,7 @@ impl Throttle {
                 eprintln!("{error:#}: slices will be uneven");
             }
             while !ending.load(Ordering::Relaxed) {
-                // A gateway that has ended shows in the figures.
+                // An error means that the gateway has exited, which shows in the figures.
                 let _ = kill_process(process, Signal::STOP);
                 pause(stand);
                 let _ = kill_process(process, Signal::CONT);
@@ -139,13 +139,14 @@ impl Drop for Throttle {
     fn drop(&mut self) {
         self.over.store(true, Ordering::Relaxed);
         if let Some(thread) = self.thread.take() {
-            // It does not panic.
+            // The thread does not panic.
             let _ = thread.join();
         }
     }
 }
 
-/// Asks for health and metrics all the time; how many answers failed, and the slowest in milliseconds.
+/// Requests health and metrics continuously. Returns the number of failures, and the slowest
+/// response in milliseconds.
 fn probe(gateway: &Running, length: Duration) -> JoinHandle<(u32, f64)> {
     let target = Target::plain(gateway.setup.status, HOST);
     tokio::spawn(async move {
@@ -169,7 +170,7 @@ async fn requests(report: &mut Report, gateway: &Running) -> anyhow::Result<()> 
         let setup = gateway.setup.clone();
         let peak = tokio::task::spawn_blocking(move || Wrk::get("/", PEAK).run(&setup, LENGTH)).await??;
         let peak = rate(&peak);
-        // As many as are too many: enough threefold demand on as many connections as clients have.
+        // Three times the peak, on as many connections as clients would have.
         let rate = (3.0 * peak) as u32;
         let paced = Paced { rate, connections: 1000, wait: QUEUE, patience: PATIENCE, host: HOST };
         let address = gateway.setup.http;
@@ -183,7 +184,7 @@ async fn requests(report: &mut Report, gateway: &Running) -> anyhow::Result<()> 
 
 async fn handshakes(report: &mut Report, gateway: &Running) -> anyhow::Result<()> {
     let address = gateway.setup.https;
-    // Clients that wait for each other find the peak.
+    // Clients in a closed loop find the peak.
     let closed = Handshakes { rate: None, clients: 64, patience: PATIENCE };
     let mut rounds = Vec::new();
     for _ in 0..ROUNDS {
@@ -201,14 +202,14 @@ fn rate(work: &Work) -> f64 {
     work.in_time as f64 / LENGTH.as_secs_f64()
 }
 
-/// The peak, and three times as much right after it.
+/// The peak, and the result of three times as much directly after it.
 struct Round {
     peak: f64,
     goodput: f64,
-    /// Milliseconds.
+    /// In milliseconds.
     p99: f64,
     unanswered: u32,
-    /// Milliseconds.
+    /// In milliseconds.
     slowest_probe: f64,
 }
 
@@ -223,7 +224,7 @@ impl Round {
     }
 }
 
-/// Reports the round in the middle, and the worst of what has to hold in all of them.
+/// Reports the median round, and the worst value of figures that must hold in all rounds.
 fn describe(report: &mut Report, run: &str, mut rounds: Vec<Round>) {
     rounds.sort_by(|one, other| one.share().total_cmp(&other.share()));
     let middle = &rounds[rounds.len() / 2];
@@ -241,14 +242,15 @@ fn describe(report: &mut Report, run: &str, mut rounds: Vec<Round>) {
     report.add(run, "slowest of those", worst(|round| round.slowest_probe), "ms", Bound::None);
 }
 
-/// More clients than open files: connections that were accepted are served, the gateway does not spin, and a descriptor that
-/// becomes free is used at once.
+/// Opens more connections than the limit of files: accepted connections must be served, the gateway
+/// must not spin, and a freed descriptor must be used at once.
 async fn no_files(report: &mut Report, gateway: &Running) -> anyhow::Result<()> {
     let run = "no files";
     let target = Target::plain(gateway.setup.http, HOST);
-    // A connection takes a file on either side, and the gateway may keep some back.
+    // Each request takes a file on both sides, and the gateway may reserve some.
     let mut inside = open(&target, FILES / 4).await.context("connections for which there are files")?;
-    // The system takes these for the gateway; it has no file for them, and may end them or leave them waiting.
+    // The kernel accepts these for the gateway, which has no file for them. It may close them or
+    // leave them waiting.
     let mut outside = Vec::new();
     for _ in 0..2 * FILES {
         outside.push(target.connect().await.context("connections for which there are no files")?);

@@ -1,9 +1,11 @@
-//! How soon a change of a cluster is served: the time from the API's answer to a write until the first request that
-//! is served by it, in a lab, with ever more Ingresses in the cluster, and with the endpoints of other Services changing
-//! all the time. Then what so many objects cost a gateway that has nothing to do.
+//! The propagation delay of cluster changes: the time from the API's response to a write until the
+//! first request served accordingly, in a lab, with increasing numbers of Ingresses, and with
+//! constantly changing endpoints of other Services. Then the cost of so many objects for an idle
+//! gateway.
 //!
-//! etcd, API server, gateway, clients and backends share the machine, which the figures include; what a watch of our own
-//! sees is measured beside them. It takes root, as every lab does.
+//! etcd, API server, gateway, clients and backends share the machine, so the figures include their
+//! effects. The delay of a separate watch is measured for comparison. Requires root, as every lab
+//! does.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::process::ExitCode;
@@ -23,11 +25,11 @@ use sluice_loadtest::report::{Bound, Report};
 use sluice_testing::gateway::{Gateway, Source};
 use tokio::time::sleep;
 
-/// Resident memory with all objects, MiB.
+/// Aim for resident memory with all objects, in MiB.
 const MEMORY: f64 = 50.0;
-/// CPU of an idle gateway, thousandths of a core.
+/// Aim for the CPU usage of an idle gateway, in thousandths of a core.
 const IDLE: f64 = 5.0;
-/// After the start, what it has left to do is no part of being idle.
+/// Time after the start, for remaining work that is not part of being idle.
 const SETTLE: Duration = Duration::from_secs(5);
 
 /// How soon a cluster's changes are served.
@@ -47,7 +49,8 @@ struct Arguments {
     /// Endpoints of each Service.
     #[arg(long, default_value_t = 4)]
     endpoints: usize,
-    /// Ingresses, and as many Services, when the cost of an idle gateway is measured; 0 leaves that out.
+    /// Ingresses, and as many Services, when the cost of an idle gateway is measured; 0 leaves that
+    /// out.
     #[arg(long, default_value_t = 5000)]
     idle_ingresses: usize,
     /// Seconds over which the CPU time of an idle gateway is taken.
@@ -72,7 +75,8 @@ fn main() -> ExitCode {
     outcome
 }
 
-/// A lab that goes down with this process. This thread is in it from here on, with all threads and programs it starts.
+/// Starts a lab that ends with this process. This thread enters it, with all threads and programs
+/// that it starts later.
 fn lab() -> anyhow::Result<Lab> {
     let owner = Process::own().context("/proc is not readable")?;
     let name = format!("p{}", owner.pid()).parse()?;
@@ -106,7 +110,7 @@ async fn propagation(arguments: &Arguments, lab: &Lab) -> anyhow::Result<Report>
     }
     if arguments.idle_ingresses > 0 {
         cluster.grow(arguments.idle_ingresses).await?;
-        // A watch of our own is an idle gateway's neighbour, not its load.
+        // The separate watch would be additional load on the API.
         drop(changes);
         let gateway = start(&program, Source::Kubeconfig(&lab.kubeconfig())).await?;
         idle(&mut report, gateway, Duration::from_secs(arguments.idle_seconds)).await?;
@@ -114,7 +118,7 @@ async fn propagation(arguments: &Arguments, lab: &Lab) -> anyhow::Result<Report>
     Ok(report)
 }
 
-/// What so many objects cost while nothing happens.
+/// Measures the cost of all objects while nothing changes.
 async fn idle(report: &mut Report, gateway: Gateway, over: Duration) -> anyhow::Result<()> {
     report.add("idle", "start to ready", gateway.start.as_secs_f64() * 1e3, "ms", Bound::None);
     sleep(SETTLE).await;

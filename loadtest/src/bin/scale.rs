@@ -1,7 +1,9 @@
-//! What thousands of objects cost: the time from start to ready, the time from an edit to the first request it
-//! serves, what an edit costs in CPU time, with requests meanwhile or without, and resident memory.
+//! The cost of thousands of objects: the time from start to ready, the time from an edit to the
+//! first request served accordingly, the CPU time of an edit, with or without concurrent requests,
+//! and resident memory.
 //!
-//! `scale --ingresses 10000 --endpoints 5 --load 2000` is 10,000 routes and 50,000 endpoints under load.
+//! `scale --ingresses 10000 --endpoints 5 --load 2000` tests 10,000 routes and 50,000 endpoints
+//! under load.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::process::ExitCode;
@@ -19,15 +21,15 @@ use sluice_testing::folder::Folder;
 use sluice_testing::gateway::{Gateway, Source};
 use sluice_testing::manifest::{nginx_class, service};
 
-/// Start to ready, milliseconds.
+/// Aim for the time from start to ready, in milliseconds.
 const READY: f64 = 2000.0;
-/// An edit to the first request served by it, milliseconds.
+/// Aim for the time from an edit to the first request served accordingly, in milliseconds.
 const EDIT: f64 = 15.0;
-/// Resident memory, MiB.
+/// Aim for resident memory, in MiB.
 const MEMORY: f64 = 50.0;
-/// Distance of the edits whose CPU time is measured.
+/// Interval of edits while their CPU time is measured.
 const EDIT_EVERY: Duration = Duration::from_millis(20);
-/// How long an edit may take before it counts as lost.
+/// Time after which an edit counts as lost.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// The cost of many objects.
@@ -59,7 +61,8 @@ fn main() -> ExitCode {
 }
 
 async fn scale(arguments: &Arguments) -> anyhow::Result<Report> {
-    // Bound to all addresses, a backend answers on every loopback address: each endpoint is one of its own.
+    // Bound to all addresses, a backend responds on every loopback address, so each endpoint has
+    // its own address.
     let any = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
     let backends = [Backend::start(any, 0, "one").await?, Backend::start(any, 0, "two").await?];
     let mut world = World::new(arguments, backends.each_ref().map(|backend| backend.address.port()))?;
@@ -74,7 +77,7 @@ async fn scale(arguments: &Arguments) -> anyhow::Result<Report> {
     for kind in ["Ingress", "EndpointSlice"] {
         let mut delays = Vec::new();
         for edit in 0..arguments.edits {
-            // All over the folder, never the same twice.
+            // Spread over the folder, never the same object twice.
             let number = edit * (arguments.ingresses / arguments.edits.max(1)).max(1) % arguments.ingresses;
             let (host, wanted) = world.edit(kind, number)?;
             let published = Instant::now();
@@ -106,7 +109,7 @@ async fn scale(arguments: &Arguments) -> anyhow::Result<Report> {
     Ok(report)
 }
 
-/// CPU time of edits: of a while with them less of one without.
+/// Measures the CPU time of edits: a period with edits minus one without.
 async fn cost(
     report: &mut Report,
     world: &mut World,
@@ -133,7 +136,7 @@ async fn cost(
         let mut ticks = tokio::time::interval(EDIT_EVERY);
         for number in 0..arguments.edits {
             ticks.tick().await;
-            // Not the host that is under load.
+            // Excludes the host that is under load.
             world.edit(kind, (number + 1) % arguments.ingresses)?;
         }
         ticks.tick().await;
@@ -155,7 +158,7 @@ fn mebibytes(gateway: &Gateway) -> anyhow::Result<f64> {
     Ok(gateway.resident()? as f64 / 1048576.0)
 }
 
-/// Asks until the answer is of this backend.
+/// Requests until the response comes from this backend.
 async fn await_answer(connection: &mut Connection, host: &str, backend: &str) -> anyhow::Result<()> {
     loop {
         let answer = connection.get_from(host, "/").await?;
@@ -166,8 +169,8 @@ async fn await_answer(connection: &mut Connection, host: &str, backend: &str) ->
     }
 }
 
-/// The objects: Ingress n sends `host-n.example` to Service n, whose endpoints are loopback addresses of its own
-/// on the port of one backend or the other.
+/// The objects: Ingress n routes `host-n.example` to Service n, whose endpoints are loopback
+/// addresses of its own on the port of one of the two backends.
 struct World {
     folder: Folder,
     one_file: bool,
@@ -192,7 +195,7 @@ impl World {
 
     fn write_all(&self) -> anyhow::Result<()> {
         self.folder.try_write("class.yaml", nginx_class())?;
-        // One connection asks until the answer is there, however often that is.
+        // One connection polls until the new response arrives, with any number of requests.
         self.folder.try_write("config.yaml", config_map(&[("keep-alive-requests", "1000000000")]))?;
         if self.one_file {
             return self.write_one();
@@ -216,7 +219,7 @@ impl World {
         Ok(self.folder.try_write("all.yaml", text)?)
     }
 
-    /// Changes one object; the host to ask, and the backend that should then answer.
+    /// Changes one object. Returns the host to request, and the backend that should then respond.
     fn edit(&mut self, kind: &str, number: usize) -> anyhow::Result<(String, &'static str)> {
         let host = if kind == "Ingress" {
             let host = format!("new-{number}.example");

@@ -1,4 +1,4 @@
-//! The same program as `vanilla-pingora` with what can be had by settings: another allocator, no work stealing.
+//! `vanilla-pingora` with tuned settings: another allocator, no work stealing.
 
 #[path = "../pingora/vanilla.rs"]
 mod vanilla;

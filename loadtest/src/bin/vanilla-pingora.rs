@@ -1,4 +1,4 @@
-//! Pingora as it comes, for the benchmark.
+//! Pingora with default settings, for the benchmark.
 
 #[path = "../pingora/vanilla.rs"]
 mod vanilla;

@@ -1,8 +1,8 @@
-//! A reverse proxy on Pingora as a newcomer writes one after reading its quick start: the ordinary `Server`, one
-//! `ProxyHttp`, a line per request on standard output. The benchmark holds Sluice against it, because what Sluice
-//! costs above it is ours, and what it costs below it is won.
+//! A reverse proxy on Pingora as in its quick start: the ordinary `Server`, one `ProxyHttp`, a line
+//! per request on standard output. The benchmark compares Sluice with it, to separate the cost and
+//! savings of Sluice from those of Pingora.
 //!
-//! `vanilla-pingora` runs it as it is, `tuned-pingora` with mimalloc and without work stealing.
+//! `vanilla-pingora` runs it unchanged, `tuned-pingora` with mimalloc and without work stealing.
 
 use async_trait::async_trait;
 use pingora_core::listeners::tls::TlsSettings;
@@ -47,7 +47,7 @@ impl ProxyHttp for Proxy {
     }
 }
 
-/// Serves until SIGTERM. The command line begins with `HTTP-ADDRESS HTTPS-ADDRESS CERTIFICATE KEY ORIGIN`.
+/// Serves until SIGTERM. The arguments are `HTTP-ADDRESS HTTPS-ADDRESS CERTIFICATE KEY ORIGIN`.
 ///
 /// # Panics
 /// Words are missing, or a file or an address is not usable.

@@ -1,22 +1,22 @@
-//! Features as nginx's directives.
+//! The features as nginx directives.
 
 use std::fmt::Write;
 use std::path::PathBuf;
 
 use super::{ADDED, Feature, PAGE_ORIGIN, REQUESTS_PER_SECOND, allowed_networks};
 
-/// Where Debian's packages put modules.
+/// Folder of nginx modules in Debian's packages.
 const MODULES: &str = "/usr/lib/nginx/modules";
-/// What names another folder, for another nginx.
+/// Environment variable with another folder, for another nginx.
 const MODULES_VARIABLE: &str = "NGINX_MODULES";
 const PASS: &str = "proxy_pass http://origin;";
 const REWRITE: &str = "rewrite \"(?i)/api(/|$)(.*)\" /$2 break;";
 
 impl Feature {
-    /// Whether this machine's nginx can do it.
+    /// Checks that this machine's nginx supports the feature.
     ///
     /// # Errors
-    /// A module is missing; the message says how to install it.
+    /// A module is missing; the message states how to install it.
     pub fn possible_with_nginx(self) -> anyhow::Result<()> {
         let missing = matches!(self, Self::Brotli(_)) && !brotli().is_file();
         anyhow::ensure!(
@@ -28,7 +28,7 @@ impl Feature {
         Ok(())
     }
 
-    /// What is loaded at the top of the configuration.
+    /// Returns the `load_module` directives at the top of the configuration.
     pub fn modules(self) -> String {
         match self {
             Self::Brotli(_) => format!("load_module {};\n", brotli().display()),
@@ -36,7 +36,7 @@ impl Feature {
         }
     }
 
-    /// What is said for all servers.
+    /// Returns directives for all servers.
     pub fn shared_directives(self) -> String {
         match self {
             Self::Dressed => format!(
@@ -47,7 +47,7 @@ impl Feature {
         }
     }
 
-    /// The locations of a server. `users` is the htpasswd file.
+    /// Returns the locations of a server. `users` is the htpasswd file.
     pub fn locations(self, users: &str) -> String {
         match self {
             Self::Dressed => dressed(),
@@ -75,7 +75,8 @@ impl Feature {
                 "location = /_mirror {{ internal; proxy_pass http://origin$request_uri; }}\n    \
                  location / {{ mirror /_mirror; {PASS} }}"
             ),
-            // 8 KiB in memory and the rest in a file, as ingress-nginx has it; the file is in memory too here.
+            // 8 KiB in memory and the rest in a file, as in ingress-nginx. Here the file is in
+            // memory too.
             Self::Buffered => {
                 format!("location / {{ proxy_request_buffering on; client_body_buffer_size 8k; {PASS} }}")
             }
@@ -84,7 +85,7 @@ impl Feature {
     }
 }
 
-/// The module that compresses with brotli.
+/// Returns the path of the brotli module.
 fn brotli() -> PathBuf {
     let folder = std::env::var_os(MODULES_VARIABLE).map_or_else(|| PathBuf::from(MODULES), PathBuf::from);
     folder.join("ngx_http_brotli_filter_module.so")

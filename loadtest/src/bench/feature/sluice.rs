@@ -1,4 +1,4 @@
-//! Features as annotations, keys and objects.
+//! The features as annotations, ConfigMap keys and objects.
 
 use std::net::SocketAddr;
 
@@ -13,7 +13,7 @@ const HEADERS: &str = "default/bench-headers";
 const CANARY: &str = "canary";
 
 impl Feature {
-    /// The annotations of the Ingress, without their prefix.
+    /// Returns the annotations of the Ingress, without their prefix.
     pub fn annotations(self, origin: SocketAddr) -> Vec<(&'static str, String)> {
         match self {
             Self::Dressed => vec![
@@ -35,7 +35,7 @@ impl Feature {
         }
     }
 
-    /// The path of the Ingress and its type.
+    /// Returns the path of the Ingress and its type.
     pub const fn route(self) -> (&'static str, &'static str) {
         match self {
             Self::Dressed | Self::Rewrite => ("/api(/|$)(.*)", "ImplementationSpecific"),
@@ -43,7 +43,7 @@ impl Feature {
         }
     }
 
-    /// The keys of the ConfigMap.
+    /// Returns the keys of the ConfigMap.
     pub const fn keys(self) -> Pairs {
         match self {
             Self::Dressed => &[("global-allowed-response-headers", "X-Frame-Options,X-Team")],
@@ -55,7 +55,7 @@ impl Feature {
         }
     }
 
-    /// Other objects, as one text.
+    /// Returns additional objects as one text.
     pub fn objects(self, host: &str, origin: SocketAddr) -> String {
         match self {
             Self::Dressed => manifest::config_map(HEADERS, ADDED),

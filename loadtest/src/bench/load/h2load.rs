@@ -10,24 +10,25 @@ use crate::bench::origin::grpc::MESSAGE;
 use crate::bench::setup::{HOST, Setup};
 use crate::bench::tool;
 
-/// What clients that use OpenSSL offer: the one suite that every peer has and is fastest on machines with AES.
+/// TLS settings of clients with OpenSSL: a single suite that all peers support and that is fastest
+/// on machines with AES instructions.
 pub(super) const OPENSSL: &str = "openssl_conf = default\n[default]\nssl_conf = ssl\n[ssl]\n\
     system_default = system\n[system]\nMinProtocol = TLSv1.3\nCiphersuites = TLS_AES_128_GCM_SHA256\n\
     Groups = X25519\n";
 
-/// Connections, and streams on each.
+/// Settings of a run.
 #[derive(Clone, Copy, Debug)]
 pub struct H2load {
-    /// Connections.
+    /// Number of connections.
     pub connections: u32,
-    /// Streams that are open at once on each.
+    /// Concurrent streams per connection.
     pub streams: u32,
-    /// A call of this method of gRPC in place of a GET.
+    /// The gRPC method to call instead of a GET.
     pub grpc: Option<&'static str>,
 }
 
 impl H2load {
-    /// Runs it.
+    /// Runs h2load.
     ///
     /// # Errors
     /// h2load is missing or fails.

@@ -1,4 +1,4 @@
-//! TLS connections with one request each, either as clients get to it or at a fixed rate.
+//! TLS connections with one request each, at full speed or at a fixed rate.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -18,11 +18,11 @@ use crate::tls::trusting_common;
 /// TLS connections with one request each.
 #[derive(Clone, Copy, Debug)]
 pub struct Handshakes {
-    /// Connections a second whatever happens, or as many as the clients manage.
+    /// Connections per second, in an open loop. `None`: as many as the clients achieve.
     pub rate: Option<u32>,
-    /// Clients, without a rate.
+    /// Number of clients without a rate.
     pub clients: usize,
-    /// A client gives up after this.
+    /// Time after which a client gives up.
     pub patience: Duration,
 }
 
@@ -35,7 +35,7 @@ struct Tally {
 }
 
 impl Handshakes {
-    /// Runs it.
+    /// Runs the load.
     ///
     /// # Errors
     /// The client has no TLS.
@@ -87,11 +87,11 @@ impl Handshakes {
 }
 
 impl Tally {
-    /// A connection that was due at a moment.
+    /// Makes one connection that was scheduled for `due`.
     async fn one(&self, target: &Target, due: Instant, patience: Duration) {
         let left = (due + patience).saturating_duration_since(Instant::now());
         match timeout(left, target.get_once("/")).await {
-            // On a busy machine the clock of the client may strike late.
+            // On a busy machine the timeout may fire late.
             Ok(Ok(answer)) if answer.status == 200 && due.elapsed() <= patience => {
                 self.served.fetch_add(1, Ordering::Relaxed);
                 self.in_time.fetch_add(u64::from(Instant::now() <= self.end), Ordering::Relaxed);

@@ -1,9 +1,9 @@
-//! Requests at a fixed rate, whether the proxy keeps up or not.
+//! Requests at a fixed rate, whether or not the proxy keeps up.
 //!
-//! A latency is counted from the moment a request was due, so that waiting for a slow answer counts for all
-//! requests that had to wait behind it (coordinated omission). Moments are kept with the precision of the
-//! kernel's timers, not with a runtime's milliseconds: one thread sleeps until the next request is due or an
-//! answer is there.
+//! Latency is measured from the scheduled time of a request, so that the wait for a slow response
+//! counts for all requests delayed by it (coordinated omission). Scheduling has the precision of
+//! the kernel's timers instead of a runtime's milliseconds: one thread sleeps until the next
+//! request is due or a response arrives.
 
 mod connection;
 
@@ -21,21 +21,21 @@ use connection::{Answer, Connection};
 
 use crate::latencies::Latencies;
 
-/// How long the last answers may take before they count as lost.
+/// Time limit for the last responses, after which they count as lost.
 const FAREWELL: Duration = Duration::from_secs(5);
 
 /// Requests at a fixed rate over kept connections.
 #[derive(Clone, Copy, Debug)]
 pub struct Paced {
-    /// Requests a second.
+    /// Requests per second.
     pub rate: u32,
-    /// Connections. A request that is due while all of them wait for an answer waits too.
+    /// Number of connections. A request that is due while all are busy waits.
     pub connections: usize,
-    /// A request that has waited so long for a connection is not sent.
+    /// Maximum wait for a connection, after which a request is not sent.
     pub wait: Duration,
-    /// An answer that comes so long after its request was due does not count.
+    /// Maximum latency of a response that counts as served.
     pub patience: Duration,
-    /// Whom to ask.
+    /// The host of the requests.
     pub host: &'static str,
 }
 
@@ -46,18 +46,18 @@ struct Pacer {
     latencies: Latencies,
     wait: Duration,
     patience: Duration,
-    /// When the last request is due.
+    /// The end of the schedule.
     end: Instant,
     work: Work,
 }
 
 impl Paced {
-    /// Runs it.
+    /// Runs the load.
     ///
     /// # Errors
     /// Connections cannot be opened.
     pub fn run(&self, address: SocketAddr, duration: Duration) -> anyhow::Result<Work> {
-        // The kernel lets threads oversleep by 50 microseconds otherwise.
+        // The kernel's default lets threads oversleep by 50 µs.
         set_current_timer_slack(NonZeroU64::new(1000)).context("cannot set the precision of timers")?;
         let open = |_| Connection::open(address, self.host);
         let connections = (0..self.connections).map(open).collect::<anyhow::Result<_>>()?;
@@ -97,7 +97,7 @@ impl Paced {
 }
 
 impl Pacer {
-    /// Sends what was due at a moment, or gives it up; false when it has to wait.
+    /// Sends a request scheduled for `due`, or drops it. Returns false if it has to wait.
     fn request(&mut self, due: Instant) -> anyhow::Result<bool> {
         if due.elapsed() > self.wait {
             return Ok(true);
@@ -107,7 +107,7 @@ impl Pacer {
         Ok(true)
     }
 
-    /// Takes the answers that come within some time.
+    /// Receives responses for at most `wait`.
     fn answers(&mut self, wait: Duration) -> anyhow::Result<()> {
         for index in ready(&self.connections, wait)? {
             match self.connections[index].receive()? {
@@ -135,7 +135,7 @@ impl Pacer {
     }
 }
 
-/// Which of the connections that wait have something to read, within some time.
+/// Returns the busy connections that become readable within `wait`.
 fn ready(connections: &[Connection], wait: Duration) -> anyhow::Result<Vec<usize>> {
     let busy: Vec<usize> = (0..connections.len()).filter(|&index| connections[index].is_busy()).collect();
     let mut polled: Vec<PollFd<'_>> =
@@ -153,7 +153,7 @@ mod tests {
 
     use super::*;
 
-    /// Answers one connection, and takes its time for one of the requests.
+    /// Serves one connection, and delays one of the responses.
     fn serve(listener: &TcpListener, slow: u32, pause: Duration) -> std::io::Result<()> {
         let (mut stream, _) = listener.accept()?;
         let mut bytes = [0; 1024];
@@ -162,7 +162,7 @@ mod tests {
                 break;
             }
             if number == slow {
-                // A proxy that stands still: poll is the one wait that is not sleep.
+                // Simulates a stalled proxy. `poll` is the only wait here that is not a sleep.
                 let wait = Timespec { tv_sec: 0, tv_nsec: pause.subsec_nanos().into() };
                 poll(&mut [], Some(&wait))?;
             }
@@ -182,8 +182,8 @@ mod tests {
         let work = paced.run(address, Duration::from_secs(1)).unwrap();
         server.join().unwrap().unwrap();
         assert_eq!((work.served, work.failed), (100, 0));
-        // One slow answer of 100 is the largest alone; with those that waited behind it, it is a tenth of them at
-        // the least.
+        // One slow response of 100 alone is only the maximum. Together with those delayed by it, it
+        // is at least a tenth.
         let latency = work.latency.unwrap();
         assert!(latency.p99 >= 380.0, "{latency:?}");
     }

@@ -1,4 +1,4 @@
-//! WebSockets that send a short message and wait for it to come back, at full speed.
+//! WebSocket clients that send a short message and wait for its echo, at full speed.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -10,9 +10,9 @@ use super::Work;
 use crate::bench::setup::{HOST, Setup};
 use crate::client::Target;
 
-/// Open WebSockets.
+/// Number of WebSockets.
 const SOCKETS: usize = 64;
-/// A masked text frame with 100 bytes, as RFC 6455 has it: proxies pass it on as it is.
+/// A masked text frame of 100 bytes (RFC 6455). Proxies forward it unchanged.
 const MESSAGE: [u8; 106] = frame();
 
 const fn frame() -> [u8; 106] {
@@ -27,7 +27,7 @@ const fn frame() -> [u8; 106] {
     bytes
 }
 
-/// Runs it; one message and its way back count as one.
+/// Runs the load. One message and its echo count as one request.
 ///
 /// # Errors
 /// A WebSocket cannot be opened.

@@ -10,35 +10,36 @@ use super::Work;
 use crate::bench::setup::{HOST, Setup, hosts};
 use crate::bench::tool;
 
-/// Requests that are made ready, to be sent in turn.
+/// Number of requests that are prepared and sent in turn.
 const READY: usize = 1000;
 
-/// Which requests.
+/// The kind of requests.
 #[derive(Clone, Copy, Debug)]
 pub struct Wrk {
-    /// Over TLS.
+    /// Whether to use TLS.
     pub tls: bool,
-    /// Connections.
+    /// Number of connections.
     pub connections: u32,
-    /// What is asked for.
+    /// The path.
     pub path: &'static str,
-    /// A new connection for each.
+    /// Whether each request uses a new connection.
     pub close: bool,
-    /// Bytes to send with each; a GET when there are none.
+    /// Bytes of the request body. With 0, requests are GETs.
     pub body: usize,
-    /// Fields beside the usual ones.
+    /// Additional fields.
     pub fields: &'static [(&'static str, &'static str)],
-    /// Hosts to ask in turn, out of all that there are, a thousand at most; 0 asks the usual one, without a script.
+    /// Number of hosts to request in turn, at most 1,000, spread over all hosts. 0 requests the
+    /// default host, without a script.
     pub hosts: usize,
 }
 
 impl Wrk {
-    /// GETs of a path over kept connections in the clear.
+    /// Returns GETs of a path over kept plain connections.
     pub const fn get(path: &'static str, connections: u32) -> Self {
         Self { tls: false, connections, path, close: false, body: 0, fields: &[], hosts: 0 }
     }
 
-    /// Runs it.
+    /// Runs wrk.
     ///
     /// # Errors
     /// wrk is missing or fails.
@@ -47,7 +48,7 @@ impl Wrk {
             if self.tls { ("https", setup.https.port()) } else { ("http", setup.http.port()) };
         setup.folder.try_write("wrk.lua", self.script(setup.setting.routes))?;
         setup.folder.try_write("openssl.cnf", super::h2load::OPENSSL)?;
-        // wrk takes whole seconds.
+        // wrk accepts whole seconds only.
         let seconds = duration.as_secs().max(1);
         let output = Command::new(tool::find("wrk", "wrk")?)
             .args(["-t1", &format!("-c{}", self.connections), &format!("-d{seconds}s")])
@@ -98,7 +99,7 @@ fn parse(text: &str) -> Option<Work> {
     let summary = line(" requests in ")?;
     let answered: u64 = summary.trim().split(' ').next()?.parse().ok()?;
     let rate: f64 = line("Requests/sec:")?.split(':').nth(1)?.trim().parse().ok()?;
-    // The answers that were not 200 are among those that were counted; broken connections are not.
+    // The request count includes responses other than 2xx, but not broken connections.
     let refused = line("Non-2xx").map(numbers).and_then(|numbers| numbers.last().copied()).unwrap_or(0);
     let broken: u64 = line("Socket errors:").map(numbers).unwrap_or_default().iter().sum();
     let elapsed = Duration::from_secs_f64(answered as f64 / rate.max(1.0));

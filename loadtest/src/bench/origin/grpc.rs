@@ -1,5 +1,5 @@
-//! The origin's gRPC: every call is answered, one message each way or a stream of them back. What is asked is not looked
-//! at, because the message is nobody's business between a client and its server.
+//! The origin's gRPC service: every call gets one message or a stream of them. The request is not
+//! decoded, because its content does not matter.
 
 use bytes::Bytes;
 use h2::SendStream;
@@ -7,18 +7,19 @@ use h2::server::SendResponse;
 use http::{HeaderMap, HeaderValue, Request, Response};
 use tokio::net::TcpStream;
 
-/// Answers with one message.
+/// Method with one response message.
 pub const UNARY: &str = "/bench.Echo/Unary";
-/// Answers with a stream of them.
+/// Method with a stream of response messages.
 pub const STREAM: &str = "/bench.Echo/Stream";
 
-/// A message of 100 bytes behind its length, which is the letter d (gRPC over HTTP/2, "Length-Prefixed-Message").
+/// A message of 100 bytes after its length prefix, whose last byte is the letter d (gRPC over
+/// HTTP/2, "Length-Prefixed-Message").
 pub const MESSAGE: &str = concat!(
     "\0\0\0\0d",
     "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx",
     "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"
 );
-/// Messages of a stream.
+/// Number of messages in a stream.
 const MESSAGES: usize = 100;
 
 /// Serves one connection.
@@ -32,7 +33,7 @@ pub(super) async fn serve(stream: TcpStream) -> std::io::Result<()> {
     while let Some(accepted) = connection.accept().await {
         let (request, reply) = accepted.map_err(std::io::Error::other)?;
         tokio::spawn(async move {
-            // A call ends when the proxy wants it to.
+            // An error means that the proxy ended the call.
             let _ = answer(request, reply).await;
         });
     }

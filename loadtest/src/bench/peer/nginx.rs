@@ -1,8 +1,9 @@
-//! nginx: one worker, upstream keep-alive, the log format and forwarded fields of ingress-nginx.
+//! nginx: one worker, kept upstream connections, the log format and forwarded fields of
+//! ingress-nginx.
 //!
-//! In nginx's favour: the log is buffered (it writes a line per system call otherwise), request bodies are
-//! streamed as all others do (they go to a file first otherwise), and responses are buffered, which is its default, in
-//! buffers that suit a response of 1 MiB.
+//! In nginx's favour: the log is buffered (by default it makes a system call per line), request
+//! bodies are streamed as in all other peers (by default they go to a file first), and responses
+//! are buffered, which is its default, in buffers that suit a response of 1 MiB.
 
 use std::fmt::Write;
 use std::process::Command;
@@ -15,7 +16,7 @@ use crate::bench::tool;
 
 const LOG_FORMAT: &str = r#"$remote_addr - $remote_user [$time_local] "$request" $status $body_bytes_sent "$http_referer" "$http_user_agent" $request_length $request_time [origin] [] $upstream_addr $upstream_response_length $upstream_response_time $upstream_status $request_id"#;
 
-/// The command that runs it.
+/// Returns the command that runs it.
 pub(super) fn command(setup: &Setup) -> anyhow::Result<Command> {
     let program = tool::find("nginx", "nginx")?;
     if let Some(feature) = setup.setting.feature {
@@ -29,7 +30,7 @@ pub(super) fn command(setup: &Setup) -> anyhow::Result<Command> {
     Ok(command)
 }
 
-/// Its version.
+/// Returns its version.
 pub(super) fn version() -> anyhow::Result<String> {
     let program = tool::find("nginx", "nginx")?;
     let text = tool::output(&program.display().to_string(), &["-v"]).context("nginx does not run")?;

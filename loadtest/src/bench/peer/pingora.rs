@@ -1,14 +1,14 @@
-//! Pingora: the two programs that stand next to this one.
+//! Pingora: the two programs next to this one.
 
 use std::path::PathBuf;
 use std::process::Command;
 
 use crate::bench::setup::Setup;
 
-/// The release that both are built with.
+/// The release with which both are built.
 const VERSION: &str = "0.9.1";
 
-/// The command that runs `vanilla-pingora` or `tuned-pingora`.
+/// Returns the command that runs `vanilla-pingora` or `tuned-pingora`.
 pub(super) fn command(program: &str, setup: &Setup) -> anyhow::Result<Command> {
     let mut command = Command::new(find(program)?);
     command.args([setup.http.to_string(), setup.https.to_string()]);
@@ -17,7 +17,7 @@ pub(super) fn command(program: &str, setup: &Setup) -> anyhow::Result<Command> {
     Ok(command)
 }
 
-/// Its version, if the program is there.
+/// Returns its version if the program exists.
 pub(super) fn version(program: &str) -> anyhow::Result<String> {
     find(program).map(|_| VERSION.to_owned())
 }

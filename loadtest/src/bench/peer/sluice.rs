@@ -1,4 +1,4 @@
-//! Sluice, on a folder of manifests; or several builds of it, to hold one against the other.
+//! Sluice on a folder of manifests, optionally in several builds to be compared.
 
 use std::fmt::Write;
 use std::path::PathBuf;
@@ -18,11 +18,11 @@ use crate::process::serve_command;
 /// A build of Sluice: `[NAME=]PATH[:FLAG FLAG...]`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Build {
-    /// What it is called in tables.
+    /// The name in tables.
     pub name: String,
-    /// Its program.
+    /// The program.
     pub program: PathBuf,
-    /// Flags beside those that all builds get.
+    /// Additional flags.
     pub flags: Vec<String>,
 }
 
@@ -39,20 +39,20 @@ impl FromStr for Build {
 }
 
 impl Build {
-    /// The one next to this program.
+    /// Returns the build next to this program.
     ///
     /// # Errors
-    /// This program does not know where it is.
+    /// The path of this program cannot be determined.
     pub fn beside() -> anyhow::Result<Self> {
         let program = std::env::current_exe()?.with_file_name("sluice");
         Ok(Self { name: "sluice".to_owned(), program, flags: Vec::new() })
     }
 }
 
-/// The file in a setup's folder of manifests that holds the endpoints.
+/// The file with the endpoints, in a setup's folder of manifests.
 pub const ENDPOINTS: &str = "slice.yaml";
 
-/// The command that runs it.
+/// Returns the command that runs it.
 pub(super) fn command(build: &Build, setup: &Setup) -> anyhow::Result<Command> {
     let folder = &setup.manifests;
     folder.try_write("class.yaml", nginx_class())?;
@@ -64,7 +64,7 @@ pub(super) fn command(build: &Build, setup: &Setup) -> anyhow::Result<Command> {
         ("upstream-keepalive-requests", "100000000"),
         ("disable-access-log", log),
         ("hsts", "false"),
-        // Bodies are streamed, as by all others.
+        // Bodies are streamed, as in all other peers.
         ("proxy-request-buffering", "off"),
     ];
     let feature = setup.setting.feature;
@@ -100,7 +100,7 @@ pub(super) fn command(build: &Build, setup: &Setup) -> anyhow::Result<Command> {
     Ok(command)
 }
 
-/// What it says about itself.
+/// Returns the version that it prints.
 pub(super) fn version(build: &Build) -> anyhow::Result<String> {
     let program = build.program.display().to_string();
     anyhow::ensure!(build.program.is_file(), "{program} is not there; build it or name it with --sluice");

@@ -6,28 +6,28 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context;
 
-/// How long a new connection may take.
+/// Time limit for a new connection.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// A connection, opened again when the proxy ends it.
+/// A connection that is reopened when the proxy closes it.
 pub(super) struct Connection {
     address: SocketAddr,
     request: String,
     stream: TcpStream,
-    /// When the request that is on its way was due.
+    /// The scheduled time of the request in flight.
     due: Option<Instant>,
     received: Vec<u8>,
 }
 
-/// What has come.
+/// The state of a response.
 pub(super) enum Answer {
-    /// Not all of it.
+    /// Incomplete.
     Incomplete,
-    /// An end in place of an answer.
+    /// The connection ended instead.
     Lost,
-    /// All of it.
+    /// Complete.
     Whole {
-        /// When the request was due.
+        /// The scheduled time of the request.
         due: Instant,
         /// The status code.
         status: u16,
@@ -54,10 +54,10 @@ impl Connection {
         self.due.is_some()
     }
 
-    /// Sends a request that was due at a moment.
+    /// Sends a request that was scheduled for `due`.
     pub(super) fn send(&mut self, due: Instant) -> anyhow::Result<()> {
-        // It is far smaller than what a socket takes at once. An idle connection that the proxy has ended shows
-        // here or at the next reading.
+        // A request is far smaller than the socket buffer. If the proxy has closed an idle
+        // connection, this shows here or at the next read.
         if self.stream.write_all(self.request.as_bytes()).is_err() {
             self.stream = connect(self.address)?;
             self.stream.write_all(self.request.as_bytes()).context("send")?;
@@ -66,7 +66,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Takes what has come.
+    /// Reads the available bytes.
     pub(super) fn receive(&mut self) -> anyhow::Result<Answer> {
         let mut bytes = [0; 16 * 1024];
         match self.stream.read(&mut bytes) {
