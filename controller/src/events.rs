@@ -5,8 +5,9 @@
 //! problem's code as its reason, and a Sync Event for each edited Ingress. The leader writes them.
 //! The name of an Event is derived from its content, so a repeated problem is one Event with a
 //! count, independent of the leading replica. The recorder of kube would merge all problems of a
-//! kind, and start anew with each process. Events are written at a bounded rate, the newest first.
-//! Events of persistent problems are renewed, because API servers delete Events after an hour.
+//! kind, and restart its counts with each process. Events are written at a bounded rate, the newest
+//! first. Events of persistent problems are renewed, because API servers delete Events after an
+//! hour.
 
 mod queue;
 

@@ -25,19 +25,19 @@ use tokio::net::{TcpListener, UdpSocket};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::Notify;
 
-/// How the echo server behaves.
+/// Options of the echo server.
 #[derive(Args, Clone, Debug)]
 pub struct Options {
-    /// Where it listens.
+    /// Port on which it listens.
     #[arg(long, env = "PORT", default_value_t = 8080)]
     port: u16,
-    /// How long it goes on after SIGTERM as if nothing were, in milliseconds.
+    /// Time in milliseconds for which it keeps serving after SIGTERM.
     #[arg(long, env = "DRAIN_MS", default_value_t = 0)]
     drain_ms: u64,
-    /// Where it answers gRPC's health service.
+    /// Port of gRPC's health service.
     #[arg(long, env = "GRPC_PORT")]
     grpc_port: Option<u16>,
-    /// Where it answers datagrams.
+    /// Port for datagrams.
     #[arg(long, env = "UDP_PORT")]
     udp_port: Option<u16>,
 }

@@ -37,7 +37,7 @@ impl Lab {
     /// Starts the API server again and waits until it is ready.
     ///
     /// # Errors
-    /// Returns an error if it runs already, or does not come up.
+    /// Returns an error if it is already running, or does not become ready.
     pub async fn start_api(&self, options: ApiOptions) -> Result<Client> {
         if process::running(self.layout(), control_plane::API).is_some() {
             bail!("the API server runs: stop it first");
@@ -126,7 +126,8 @@ impl Lab {
         self.signal_node(node, Signal::CONT)
     }
 
-    /// Kills a node's Pod runner and restarts it. Its Pods end and come back with other addresses.
+    /// Kills a node's Pod runner and restarts it. Its Pods end and are restarted with other
+    /// addresses.
     ///
     /// # Errors
     /// Returns an error if it cannot be ended or started.

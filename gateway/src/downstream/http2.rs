@@ -77,8 +77,7 @@ const OWN_RESETS: usize = 1024;
 /// Malformed requests allowed at a time, and then one per [`MALFORMED_LEAK`].
 const MALFORMED: u32 = 100;
 const MALFORMED_LEAK: Duration = Duration::from_millis(100);
-/// Streams that a client may open after GOAWAY told it that they are refused, and then one per
-/// [`REFUSED_LEAK`].
+/// Streams that a client may open while new streams are refused, and then one per [`REFUSED_LEAK`].
 const REFUSED: u32 = 1000;
 const REFUSED_LEAK: Duration = Duration::from_millis(10);
 /// Time for which streams that a client opens after GOAWAY are served. Later ones ignore GOAWAY:

@@ -115,7 +115,7 @@ subjects: [{{kind: ServiceAccount, name: {account}, namespace: {namespace}}}]
     /// Revokes a right of [`Self::allow`] and waits until that is effective. Open watches continue.
     ///
     /// # Errors
-    /// Returns an error if the API refuses it, or does not know it in time.
+    /// Returns an error if the API rejects it, or still permits the action after the time limit.
     pub async fn deny(&self, account: &str, everywhere: bool, resource: &str) -> Result<()> {
         let (_, plural) = resource.split_once('/').context("GROUP/RESOURCE")?;
         self.withdraw(everywhere, &role_to_read(account, plural)).await?;
@@ -145,7 +145,7 @@ subjects: [{{kind: ServiceAccount, name: {account}, namespace: {namespace}}}]
     /// empty.
     ///
     /// # Errors
-    /// Returns an error if the API cannot be asked.
+    /// Returns an error if the API request fails.
     pub async fn may(&self, account: &str, verb: &str, resource: &str, namespace: &str) -> Result<bool> {
         let (group, plural) = resource.split_once('/').context("GROUP/RESOURCE")?;
         let (plural, subresource) = plural.split_once('/').unwrap_or((plural, ""));

@@ -231,7 +231,7 @@ impl Cluster {
     /// Returns the current endpoints of a Service.
     ///
     /// # Errors
-    /// Returns an error if the API cannot be asked.
+    /// Returns an error if the API request fails.
     pub async fn endpoints_now(&self, service: &str) -> Result<Vec<EndpointState>> {
         let selector = ListParams::default().labels(&format!("kubernetes.io/service-name={service}"));
         let mut all = Vec::new();
@@ -257,7 +257,7 @@ impl Cluster {
     /// Returns the Pods of the test's namespace with a label.
     ///
     /// # Errors
-    /// Returns an error if the API cannot be asked.
+    /// Returns an error if the API request fails.
     pub async fn pods(&self, label: &str) -> Result<Vec<Pod>> {
         Ok(self.api::<Pod>().list(&ListParams::default().labels(label)).await?.items)
     }

@@ -1,10 +1,10 @@
 //! Steady load through a gateway during a test, with every failure counted.
 //!
 //! The load is an open loop: requests start at fixed times whether or not earlier ones were
-//! answered, so that a stalled gateway gets no less load. Only [`AT_ONCE`] limits them, for
-//! machines that cannot keep up. Every fourth request uses a new connection, the others kept ones;
-//! every third is a POST with a body. A request fails unless it gets a response in time, with
-//! status 200, from a Pod of its target Deployment, and with the echo of this very request.
+//! answered, so that a stalled gateway gets no less load. Only a limit on open requests slows the
+//! load, for machines that cannot keep up. Every fourth request uses a new connection, the others
+//! kept ones; every third is a POST with a body. A request fails unless it gets a response in time,
+//! with status 200, from a Pod of its target Deployment, and with the echo of this very request.
 //!
 //! Tests wait for responses and never for a duration: [`Running::more`], [`Running::until`],
 //! [`Running::settled`].

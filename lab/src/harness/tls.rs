@@ -32,7 +32,7 @@ impl Cluster {
     /// Waits until a gateway presents a certificate, or no longer does.
     ///
     /// # Errors
-    /// Returns an error if that does not come to be in time.
+    /// Returns an error if that does not happen in time.
     pub async fn shows(&self, gateway: SocketAddr, certificate: &TestCertificate, shown: bool) -> Result<()> {
         let what = format!("the certificate of {} to be shown: {shown}", certificate.names[0]);
         self.until(&what, async || {

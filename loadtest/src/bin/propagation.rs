@@ -1,6 +1,6 @@
 //! The propagation delay of cluster changes: the time from the API's response to a write until the
 //! first request served accordingly, in a lab, with increasing numbers of Ingresses, and with
-//! constantly changing endpoints of other Services. Then the cost of so many objects for an idle
+//! constantly changing endpoints of other Services. Then the cost of these objects for an idle
 //! gateway.
 //!
 //! etcd, API server, gateway, clients and backends share the machine, so the figures include their

@@ -1,10 +1,10 @@
-//! Which objects a watch has given, with their versions. This is what lets a list be taken in
-//! without clearing anything: what it brings anew is passed on at once, what is as before is
-//! dropped here, and only when the list is whole is something taken for gone that it did not have.
+//! The objects that a watch has delivered, with their versions. They allow a list to be processed
+//! without clearing anything: new and changed objects are passed on at once, unchanged ones are
+//! dropped here, and only when the list is complete are missing ones removed.
 //!
-//! A list is read from the newest state, so what it says of an object counts, whichever way the
-//! version went: after a restore of etcd, versions are lower than before. Between lists, versions
-//! rise, and a lower one comes late.
+//! A list is read from the latest state, so its content applies whether versions are higher or
+//! lower than before: after a restore of etcd they are lower. Between lists versions only increase,
+//! and an event with a lower version is outdated.
 
 use std::collections::BTreeMap;
 use std::num::NonZero;
