@@ -56,13 +56,13 @@ enum Command {
         #[arg(long)]
         all: bool,
     },
-    /// Show what runs.
+    /// Show running labs.
     Status,
     /// A shell, or a program, inside the lab's network namespace with KUBECONFIG set.
     Shell {
         #[command(flatten)]
         lab: Named,
-        /// What to run instead of a shell.
+        /// The program to run instead of a shell.
         #[arg(trailing_var_arg = true)]
         program: Vec<String>,
     },

@@ -34,7 +34,8 @@ pub enum Needs {
     Recorded {
         /// Fields by object.
         recorded: Arc<RwLock<HashMap<ObjectKey, Fields>>>,
-        /// Whether other objects are kept by name, for sources that need them to detect changes.
+        /// Whether other objects are kept by name, for sources that must find them again once they
+        /// are referenced.
         knows_rest: bool,
     },
 }

@@ -24,13 +24,13 @@ struct Arguments {
     /// program.
     #[arg(long, value_name = "[NAME=]PATH[:FLAGS]")]
     sluice: Vec<Build>,
-    /// Others, or "none"; by default all that are installed.
+    /// Other peers, or "none"; by default all that are installed.
     #[arg(long, value_delimiter = ',')]
     peers: Option<Vec<String>>,
-    /// Kinds of traffic; by default all.
+    /// Scenarios; by default all.
     #[arg(long, value_delimiter = ',')]
     scenarios: Vec<String>,
-    /// Rounds.
+    /// Number of rounds.
     #[arg(long, default_value_t = 3)]
     rounds: usize,
     /// Length of each load.

@@ -48,36 +48,36 @@ const FAREWELL: Duration = Duration::from_secs(1);
 struct Arguments {
     #[command(flatten)]
     common: Common,
-    /// What to run; everything when nothing is named.
+    /// Scripts to run; by default all.
     scripts: Vec<Script>,
-    /// k6; by default the one on the path.
+    /// The k6 program; by default the one in `PATH`.
     #[arg(long, value_name = "PATH", env = "K6", default_value = "k6")]
     k6: PathBuf,
     /// Smoke, sticky, WebSocket and TLS for three seconds each, asserting only what holds on any
     /// machine.
     #[arg(long, conflicts_with_all = ["scripts", "target"])]
     short: bool,
-    /// Seconds that each script runs here.
+    /// Duration of each script in seconds, with a gateway started here.
     #[arg(long, default_value_t = 20, conflicts_with = "target")]
     seconds: u64,
     /// Endpoint changes a second while a script runs here; by default 4 for sticky and websocket,
     /// else none.
     #[arg(long, value_name = "RATE", conflicts_with = "target")]
     changes: Option<u32>,
-    /// A setting of the scripts, or of k6. May be given several times.
+    /// A setting of the scripts or of k6. May be given several times.
     #[arg(long = "set", value_name = "NAME=VALUE", value_parser = setting)]
     settings: Vec<(String, String)>,
     /// A gateway that runs already, by its URL: `http://ADDRESS[:PORT]` or
     /// `https://ADDRESS[:PORT]`.
     #[arg(long, value_name = "URL")]
     target: Option<GatewayUrl>,
-    /// The same for TLS, where the target is in the clear.
+    /// URL for TLS, if the target is plain HTTP.
     #[arg(long, value_name = "URL", requires = "target")]
     target_tls: Option<GatewayUrl>,
-    /// The host to ask the target for.
+    /// The host to request from the target.
     #[arg(long, value_name = "NAME", requires = "target")]
     host: Option<String>,
-    /// Run sticky against a target: something else changes its endpoints meanwhile.
+    /// Run sticky against a target whose endpoints are changed by other means.
     #[arg(long, requires = "target")]
     changed_by_others: bool,
 }

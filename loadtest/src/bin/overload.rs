@@ -58,7 +58,7 @@ const SPIN: f64 = 0.1;
 /// Maximum time in milliseconds until it serves again.
 const RECOVERY: f64 = 1000.0;
 
-/// Beyond capacity.
+/// Behaviour under overload.
 #[derive(Parser)]
 struct Arguments {
     #[command(flatten)]

@@ -32,18 +32,18 @@ const IDLE: f64 = 5.0;
 /// Time after the start, for remaining work that is not part of being idle.
 const SETTLE: Duration = Duration::from_secs(5);
 
-/// How soon a cluster's changes are served.
+/// Propagation delay of cluster changes.
 #[derive(Parser)]
 struct Arguments {
     #[command(flatten)]
     common: Common,
-    /// How many Ingresses there are, run by run.
+    /// Numbers of Ingresses, one run each.
     #[arg(long, value_delimiter = ',', default_values_t = [10, 1000, 3000])]
     ingresses: Vec<usize>,
     /// Writes of each kind in each run.
     #[arg(long, default_value_t = 100)]
     writes: usize,
-    /// Endpoint writes a second to other Services in the busy runs.
+    /// Endpoint writes per second to other Services in the busy runs.
     #[arg(long, default_value_t = 50)]
     busy: u32,
     /// Endpoints of each Service.
@@ -53,7 +53,7 @@ struct Arguments {
     /// out.
     #[arg(long, default_value_t = 5000)]
     idle_ingresses: usize,
-    /// Seconds over which the CPU time of an idle gateway is taken.
+    /// Seconds over which the CPU time of an idle gateway is measured.
     #[arg(long, default_value_t = 60)]
     idle_seconds: u64,
 }

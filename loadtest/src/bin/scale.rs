@@ -37,7 +37,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 struct Arguments {
     #[command(flatten)]
     common: Common,
-    /// Ingresses, and as many Services.
+    /// Number of Ingresses, and of Services.
     #[arg(long, default_value_t = 5000)]
     ingresses: usize,
     /// Endpoints of each Service.
@@ -46,10 +46,10 @@ struct Arguments {
     /// Edits of each kind.
     #[arg(long, default_value_t = 100)]
     edits: usize,
-    /// Requests a second while CPU time of edits is measured.
+    /// Requests per second while the CPU time of edits is measured.
     #[arg(long, default_value_t = 0)]
     load: u32,
-    /// Everything in one file in place of one object per file.
+    /// Write everything to one file instead of one object per file.
     #[arg(long)]
     one_file: bool,
 }
