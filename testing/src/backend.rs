@@ -1,4 +1,5 @@
-//! Backends: small HTTP/1.1 servers on loopback that answer with the request they got, or misbehave as a test says.
+//! Backends: small HTTP/1.1 servers on loopback that echo the received request, or misbehave as a
+//! test specifies.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -15,31 +16,31 @@ use crate::ports;
 use crate::wait::await_until;
 use crate::wire::{Message, Reader, Side};
 
-/// What a backend does with a request.
+/// Action for a request.
 pub enum Reply {
-    /// Answers with what it was asked, as JSON.
+    /// Responds with the received request as JSON.
     Echo,
-    /// Answers with this status, fields and body.
+    /// Responds with this status, these fields and this body.
     Answer(u16, Vec<(String, String)>, String),
-    /// Sends these bytes and ends the connection.
+    /// Sends these bytes and closes the connection.
     Raw(Vec<u8>),
-    /// Sends these bytes and goes on.
+    /// Sends these bytes and keeps the connection open.
     Bytes(Vec<u8>),
-    /// Ends the connection without an answer.
+    /// Closes the connection without a response.
     Close,
     /// Resets the connection.
     Reset,
-    /// Sends the name and everything it receives from then on back, after 101.
+    /// Responds with 101, sends the backend's name, and echoes everything received from then on.
     Upgrade,
 }
 
 impl Reply {
-    /// An answer without fields of its own.
+    /// Returns a response without custom fields.
     pub fn status(status: u16) -> Self {
         Self::Answer(status, Vec::new(), format!("status {status} of the backend"))
     }
 
-    /// A 200 with one field.
+    /// Returns a 200 response with one field.
     pub fn field(name: &str, value: &str) -> Self {
         Self::Answer(200, vec![(name.to_owned(), value.to_owned())], "ok".to_owned())
     }
@@ -47,27 +48,27 @@ impl Reply {
 
 type Handler = dyn Fn(&Message) -> Reply + Send + Sync;
 
-/// A door that a handler waits at until the test opens it.
+/// A gate at which a handler waits until the test opens it.
 #[derive(Clone, Default)]
 pub struct Gate(Arc<(Mutex<bool>, Condvar)>);
 
 impl Gate {
-    /// Waits until it is open.
+    /// Waits until the gate is open.
     pub fn wait(&self) {
         let (open, changed) = &*self.0;
         drop(changed.wait_while(open.lock().unwrap(), |open| !*open).unwrap());
     }
 
-    /// Opens it for good.
+    /// Opens the gate permanently.
     pub fn open(&self) {
         *self.0.0.lock().unwrap() = true;
         self.0.1.notify_all();
     }
 }
 
-/// A running backend; ends with the test or by [`Backend::stop`].
+/// A running backend. It ends with the test or by [`Backend::stop`].
 pub struct Backend {
-    /// Where it listens.
+    /// The address on which it listens.
     pub address: SocketAddr,
     shared: Arc<Shared>,
     acceptor: Option<JoinHandle<()>>,
@@ -77,43 +78,45 @@ struct Shared {
     name: String,
     handler: Box<Handler>,
     tls: Option<Arc<ServerConfig>>,
-    /// Requests on one connection before it is closed without notice; 0 is no limit.
+    /// Number of requests after which a connection is closed without notice; 0 stands for
+    /// unlimited.
     keep_alive: usize,
     seen: Mutex<Vec<Message>>,
     connections: AtomicUsize,
-    /// Those that the kernel has closed.
+    /// Number of connections that the kernel has closed.
     closed: AtomicUsize,
-    /// Weak, so that a connection ends when its own thread lets go of it.
+    /// Weak, so that a connection ends when its own thread drops it.
     open: Mutex<Vec<Weak<TcpStream>>>,
     stopping: AtomicBool,
 }
 
 impl Backend {
-    /// One that echoes.
+    /// Starts a backend that echoes.
     pub fn echo(name: &str) -> Self {
         Self::with(name, |_| Reply::Echo)
     }
 
-    /// One that echoes at this address, which may be another one of this machine with the port of another backend.
+    /// Starts a backend that echoes at this address, which may be another address of this machine
+    /// with the port of another backend.
     ///
     /// # Panics
-    /// It is in use.
+    /// The address is in use.
     pub fn at(name: &str, address: SocketAddr) -> Self {
         let listener = TcpListener::bind(address).unwrap();
         Self::serve(listener, name, Box::new(|_| Reply::Echo), None, 0)
     }
 
-    /// One that does as the handler says.
+    /// Starts a backend with this handler.
     pub fn with(name: &str, handler: impl Fn(&Message) -> Reply + Send + Sync + 'static) -> Self {
         Self::start(name, Box::new(handler), None, 0)
     }
 
-    /// One that echoes over TLS.
+    /// Starts a backend that echoes over TLS.
     pub fn tls(name: &str, config: Arc<ServerConfig>) -> Self {
         Self::start(name, Box::new(|_| Reply::Echo), Some(config), 0)
     }
 
-    /// One that does as the handler says, over TLS.
+    /// Starts a backend with this handler over TLS.
     pub fn tls_with(
         name: &str,
         config: Arc<ServerConfig>,
@@ -122,7 +125,8 @@ impl Backend {
         Self::start(name, Box::new(handler), Some(config), 0)
     }
 
-    /// One that echoes and closes each connection after so many requests, without announcing it.
+    /// Starts a backend that echoes and closes each connection after this number of requests,
+    /// without announcing it.
     pub fn closing_after(name: &str, requests: usize) -> Self {
         Self::start(name, Box::new(|_| Reply::Echo), None, requests)
     }
@@ -157,36 +161,38 @@ impl Backend {
         Self { address, shared, acceptor: Some(acceptor) }
     }
 
-    /// The requests so far.
+    /// Returns the requests so far.
     pub fn seen(&self) -> Vec<Message> {
         self.shared.seen.lock().unwrap().clone()
     }
 
-    /// How many requests there were.
+    /// Returns the number of requests so far.
     pub fn requests(&self) -> usize {
         self.shared.seen.lock().unwrap().len()
     }
 
-    /// The same, for another thread to ask.
+    /// Returns a function that counts the requests, for use in another thread.
     pub fn counter(&self) -> impl Fn() -> usize + Send + 'static {
         let shared = self.shared.clone();
         move || shared.seen.lock().unwrap().len()
     }
 
-    /// How many connections there were.
+    /// Returns the number of connections so far.
     pub fn connections(&self) -> usize {
         self.shared.connections.load(Ordering::SeqCst)
     }
 
-    /// Waits until every connection so far is closed, and the other side's kernel knows.
+    /// Waits until every connection so far is closed and the kernel of the peer has acknowledged
+    /// it.
     pub fn await_closed(&self) {
         await_until("every connection closed", || {
             self.shared.closed.load(Ordering::SeqCst) == self.connections() && !self.has_untold_end()
         });
     }
 
-    /// Whether the end of a connection may still be on its way, which takes a while even on loopback when the machine is
-    /// busy: the kernel has not been told that it arrived (`FIN_WAIT1`, number 4 in the list of sockets).
+    /// Returns whether the FIN of a connection may still be in transit, which takes a while even on
+    /// loopback if the machine is busy: it has not been acknowledged (`FIN_WAIT1`, number 4 in the
+    /// list of sockets).
     fn has_untold_end(&self) -> bool {
         let port = format!(":{:04X}", self.address.port());
         let sockets = std::fs::read_to_string("/proc/net/tcp").unwrap();
@@ -196,19 +202,19 @@ impl Backend {
         })
     }
 
-    /// Closes its connections, but goes on listening.
+    /// Closes all connections but continues to listen.
     pub fn drop_connections(&self) {
         for stream in self.shared.open.lock().unwrap().drain(..).filter_map(|stream| stream.upgrade()) {
-            // A connection that has ended on its own cannot be shut down again.
+            // A connection that has already ended cannot be shut down.
             let _ = stream.shutdown(Shutdown::Both);
         }
     }
 
-    /// Stops listening and closes everything: the address refuses connections from now on.
+    /// Stops listening and closes all connections: the address refuses connections from now on.
     pub fn stop(&mut self) {
         let Some(acceptor) = self.acceptor.take() else { return };
         self.shared.stopping.store(true, Ordering::SeqCst);
-        // Wakes the acceptor, which then sees that it should end and closes the listener.
+        // Wakes the acceptor, which then ends and closes the listener.
         let _ = TcpStream::connect(self.address);
         let _ = acceptor.join();
         self.drop_connections();
@@ -236,15 +242,15 @@ impl Shared {
             std::thread::spawn(move || {
                 shared.serve(&stream);
                 drop(stream);
-                // Counted behind the close: nobody may take the connection for closed while the kernel still takes
-                // bytes for it. The count of an `Arc` is 0 before that.
+                // Counted after the close: a connection must not count as closed while the kernel
+                // still accepts bytes for it. The reference count of the `Arc` drops to 0 earlier.
                 shared.closed.fetch_add(1, Ordering::SeqCst);
             });
         }
     }
 
     fn serve(&self, stream: &TcpStream) {
-        // Errors end the connection: the other side sees that, and the test with it.
+        // Errors end the connection, which the client and the test notice.
         let _ = match &self.tls {
             None => self.converse(&mut &*stream, stream),
             Some(config) => {
@@ -265,7 +271,7 @@ impl Shared {
                 Reply::Bytes(bytes) => stream.write_all(&bytes)?,
                 Reply::Raw(bytes) => return stream.write_all(&bytes),
                 Reply::Close => return Ok(()),
-                // Closing without lingering is a reset.
+                // Closing a socket without lingering sends a reset.
                 Reply::Reset => return Ok(set_socket_linger(socket, Some(Duration::ZERO))?),
                 Reply::Upgrade => {
                     let greeting = format!(

@@ -1,8 +1,8 @@
-//! A real browser: headless Chromium, driven through chromedriver by the few commands of WebDriver
-//! (<https://www.w3.org/TR/webdriver2/>) that tests need. They are JSON over HTTP/1.1, so the [`client`](crate::client) of
-//! all tests speaks them.
+//! A real browser: headless Chromium, controlled through chromedriver by the few commands of
+//! WebDriver (<https://www.w3.org/TR/webdriver2/>) that tests need. The commands are JSON over
+//! HTTP/1.1 and are sent with the tests' common [`client`](crate::client).
 //!
-//! Neither program is part of the build: where chromedriver is not on the path there is no browser.
+//! Neither program is part of the build: without chromedriver on the path there is no browser.
 
 use std::io::ErrorKind;
 use std::net::SocketAddr;
@@ -14,10 +14,10 @@ use crate::client::Connection;
 use crate::ports;
 use crate::wait::{await_some, await_until};
 
-/// The key of an element's reference (WebDriver §11).
+/// The key of an element reference (WebDriver §11).
 const ELEMENT: &str = "element-6066-11e4-a52e-4f735466cecf";
 
-/// A browser with one window and a profile of its own. It ends with the test.
+/// A browser with one window and a separate profile. It ends with the test.
 #[derive(Debug)]
 pub struct Browser {
     driver: Driver,
@@ -31,11 +31,11 @@ struct Driver {
 }
 
 impl Browser {
-    /// A browser that takes any certificate, and for which these places (`host:port`) are at these addresses; there are no
-    /// others. `None` where there is no chromedriver.
+    /// Starts a browser that accepts any certificate and resolves only these hosts (`host:port`),
+    /// each to its address. Returns `None` if there is no chromedriver.
     ///
     /// # Panics
-    /// There is one, and it has no browser.
+    /// There is a chromedriver, but no browser.
     #[track_caller]
     pub fn start(places: &[(String, SocketAddr)]) -> Option<Self> {
         let driver = Driver::start()?;
@@ -56,25 +56,25 @@ impl Browser {
         Some(Self { driver, session })
     }
 
-    /// Goes to a page, and waits until it is there with all that belongs to it.
+    /// Opens a page and waits until it is completely loaded.
     #[track_caller]
     pub fn open(&self, url: &str) {
         self.command("POST", "/url", &json!({ "url": url }));
     }
 
-    /// Where the window is.
+    /// Returns the URL of the window.
     #[track_caller]
     pub fn url(&self) -> String {
         self.command("GET", "/url", &Value::Null).as_str().unwrap_or_default().to_owned()
     }
 
-    /// Waits until the window is at a page whose URL begins with this.
+    /// Waits until the URL of the window starts with `start`.
     #[track_caller]
     pub fn await_url(&self, start: &str) {
         await_until(start, || self.url().starts_with(start));
     }
 
-    /// Clicks the first element of this CSS selector.
+    /// Clicks the first element that matches this CSS selector.
     #[track_caller]
     pub fn click(&self, selector: &str) {
         let query = json!({ "using": "css selector", "value": selector });
@@ -83,14 +83,15 @@ impl Browser {
         self.command("POST", &format!("/element/{element}/click"), &json!({}));
     }
 
-    /// What an expression of JavaScript comes to in the page; of a promise, what it is resolved to.
+    /// Evaluates a JavaScript expression in the page; awaits the result of a promise.
     #[track_caller]
     pub fn evaluate(&self, expression: &str) -> Value {
         let script = format!("return ({expression})");
         self.command("POST", "/execute/sync", &json!({ "script": script, "args": [] }))
     }
 
-    /// The cookie of this name that the page's requests carry, with its attributes; null without one.
+    /// Returns the cookie that the page's requests carry, with its attributes; null if there is
+    /// none.
     #[track_caller]
     pub fn cookie(&self, name: &str) -> Value {
         let all = self.command("GET", "/cookie", &Value::Null);
@@ -136,7 +137,8 @@ impl Driver {
 
 impl Drop for Browser {
     fn drop(&mut self) {
-        // Chromedriver would leave the browser behind. It may be gone itself, and a test that fails is to say why it does.
+        // Chromedriver would leave the browser running. It may have ended already; errors are
+        // ignored, so that a failing test reports its own failure.
         let host = self.driver.address.to_string();
         let path = format!("/session/{}", self.session);
         if let Ok(mut connection) = Connection::try_plain(self.driver.address) {

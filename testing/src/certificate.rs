@@ -1,4 +1,4 @@
-//! Certificates for tests: self-signed, or of an authority that a test makes anew.
+//! Certificates for tests: self-signed, or issued by an authority created for the test.
 
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -12,12 +12,12 @@ use rustls::{ClientConfig, RootCertStore, ServerConfig, SupportedProtocolVersion
 
 use crate::manifest;
 
-/// A certificate with its key, unlike every other.
+/// A unique certificate with its key.
 #[derive(Clone, Debug)]
 pub struct TestCertificate {
-    /// The names that it is for.
+    /// The names for which it is valid.
     pub names: Vec<String>,
-    /// The certificate in DER, as a client sees it.
+    /// The certificate in DER, as a client receives it.
     pub der: Vec<u8>,
     /// The certificate in PEM.
     pub pem: String,
@@ -28,20 +28,20 @@ pub struct TestCertificate {
 }
 
 impl TestCertificate {
-    /// A self-signed one for these names.
+    /// Returns a self-signed certificate for these names.
     ///
     /// # Panics
-    /// One of them is no DNS name.
+    /// A name is not a DNS name.
     pub fn new(names: &[&str]) -> Self {
         let rcgen::CertifiedKey { cert, signing_key } =
             rcgen::generate_simple_self_signed(owned(names)).unwrap();
         Self::of(names, &cert, &signing_key)
     }
 
-    /// A self-signed one that is good between two times.
+    /// Returns a self-signed certificate with this period of validity.
     ///
     /// # Panics
-    /// One of the names is no DNS name, or a time is before 1970.
+    /// A name is not a DNS name, or a time is before 1970.
     pub fn with_life(names: &[&str], begin: SystemTime, end: SystemTime) -> Self {
         let time = |time: SystemTime| {
             rcgen::date_time_ymd(1970, 1, 1) + time.duration_since(SystemTime::UNIX_EPOCH).unwrap()
@@ -63,28 +63,28 @@ impl TestCertificate {
         }
     }
 
-    /// A Secret of type `kubernetes.io/tls` in namespace `default`.
+    /// Returns a Secret of type `kubernetes.io/tls` in namespace `default`.
     pub fn secret(&self, name: &str) -> String {
         self.secret_in("default", name)
     }
 
-    /// The same in another namespace.
+    /// Same as [`secret`](Self::secret) for another namespace.
     pub fn secret_in(&self, namespace: &str, name: &str) -> String {
         manifest::tls_secret_in(namespace, name, &self.pem, &self.key_pem)
     }
 
-    /// For a server that shows it.
+    /// Returns the configuration of a server that presents the certificate.
     ///
     /// # Panics
-    /// The library refuses the key, which it has made.
+    /// The library rejects the key that it has generated.
     pub fn server_config(&self) -> Arc<ServerConfig> {
         self.server_config_of(rustls::ALL_VERSIONS)
     }
 
-    /// The same for these versions of TLS alone.
+    /// Same as [`server_config`](Self::server_config) for these TLS versions only.
     ///
     /// # Panics
-    /// The library refuses the key, which it has made.
+    /// The library rejects the key that it has generated.
     pub fn server_config_of(&self, versions: &[&'static SupportedProtocolVersion]) -> Arc<ServerConfig> {
         let config = ServerConfig::builder_with_provider(Arc::new(default_provider()))
             .with_protocol_versions(versions)
@@ -95,10 +95,11 @@ impl TestCertificate {
         Arc::new(config)
     }
 
-    /// For a server that shows it to clients that name it (SNI), and to nobody else.
+    /// Returns the configuration of a server that presents the certificate only to clients that
+    /// send one of its names (SNI).
     ///
     /// # Panics
-    /// The library refuses what it has made.
+    /// The library rejects the key that it has generated.
     pub fn server_config_by_name(&self) -> Arc<ServerConfig> {
         let provider = Arc::new(default_provider());
         let key = provider.key_provider.load_private_key(self.key()).unwrap();
@@ -115,10 +116,11 @@ impl TestCertificate {
         Arc::new(config)
     }
 
-    /// For a server that shows it, and takes only clients that show a certificate of this authority.
+    /// Returns the configuration of a server that presents the certificate and requires a client
+    /// certificate of this authority.
     ///
     /// # Panics
-    /// The library refuses what it has made.
+    /// The library rejects the key that it has generated.
     pub fn demanding_server_config(&self, authority: &Authority) -> Arc<ServerConfig> {
         let provider = Arc::new(default_provider());
         let mut roots = RootCertStore::empty();
@@ -134,10 +136,11 @@ impl TestCertificate {
         Arc::new(config)
     }
 
-    /// For a server that shows it with the certificate of the authority that has issued it.
+    /// Returns the configuration of a server that presents the certificate together with the
+    /// certificate of the authority that issued it.
     ///
     /// # Panics
-    /// The library refuses the key, which it has made.
+    /// The library rejects the key that it has generated.
     pub fn server_config_behind(&self, intermediate: &Authority) -> Arc<ServerConfig> {
         let chain = vec![self.der.clone().into(), intermediate.issuer.der().clone()];
         let config = ServerConfig::builder_with_provider(Arc::new(default_provider()))
@@ -153,44 +156,44 @@ impl TestCertificate {
         PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(self.key_der.clone()))
     }
 
-    /// For a client that trusts this certificate and nothing else.
+    /// Returns the configuration of a client that trusts only this certificate.
     ///
     /// # Panics
-    /// The library refuses the certificate, which it has made.
+    /// The library rejects the certificate that it has generated.
     pub fn client_config(&self) -> ClientConfig {
         client_config(self.der.clone().into())
     }
 }
 
-/// An issuer of certificates, made anew for a test.
+/// A certificate authority created for a test.
 pub struct Authority {
     issuer: CertifiedIssuer<'static, KeyPair>,
 }
 
 impl Authority {
-    /// A new one.
+    /// Creates an authority.
     ///
     /// # Panics
-    /// The machine has no random numbers.
+    /// The machine has no source of random numbers.
     #[expect(clippy::new_without_default, reason = "each is another one")]
     pub fn new() -> Self {
         let key = KeyPair::generate().unwrap();
         Self { issuer: CertifiedIssuer::self_signed(authority("an authority"), key).unwrap() }
     }
 
-    /// One whose certificate this one has issued.
+    /// Creates an intermediate authority whose certificate this authority issues.
     ///
     /// # Panics
-    /// The machine has no random numbers.
+    /// The machine has no source of random numbers.
     pub fn intermediate(&self) -> Self {
         let key = KeyPair::generate().unwrap();
         Self { issuer: CertifiedIssuer::signed_by(authority("an intermediate"), key, &self.issuer).unwrap() }
     }
 
-    /// A certificate for these names.
+    /// Issues a certificate for these names.
     ///
     /// # Panics
-    /// One of them is no DNS name.
+    /// A name is not a DNS name.
     pub fn issue(&self, names: &[&str]) -> TestCertificate {
         let key = KeyPair::generate().unwrap();
         let certificate =
@@ -198,15 +201,15 @@ impl Authority {
         TestCertificate::of(names, &certificate, &key)
     }
 
-    /// Its own certificate in PEM.
+    /// Returns the authority's own certificate in PEM.
     pub fn pem(&self) -> String {
         self.issuer.pem()
     }
 
-    /// For a client that trusts what it has issued and nothing else.
+    /// Returns the configuration of a client that trusts only certificates of this authority.
     ///
     /// # Panics
-    /// The library refuses the certificate, which it has made.
+    /// The library rejects the certificate that it has generated.
     pub fn client_config(&self) -> ClientConfig {
         client_config(self.issuer.der().clone())
     }
@@ -220,10 +223,11 @@ fn authority(name: &str) -> CertificateParams {
     params
 }
 
-/// For a client that trusts this certificate, of an authority or of a server, and nothing else.
+/// Returns the configuration of a client that trusts only this certificate, of an authority or a
+/// server.
 ///
 /// # Panics
-/// The library refuses the certificate.
+/// The library rejects the certificate.
 pub fn client_config(root: CertificateDer<'static>) -> ClientConfig {
     let mut roots = RootCertStore::empty();
     roots.add(root).unwrap();

@@ -1,4 +1,4 @@
-//! Clients that send the bytes that a test gives them, in the clear or over TLS.
+//! Clients that send the exact bytes of a test, with or without TLS.
 
 use std::fmt;
 use std::io::{self, Read, Write};
@@ -13,19 +13,19 @@ use crate::trust;
 use crate::wait::PATIENCE;
 use crate::wire::{Message, Reader, Side};
 
-/// One GET on a connection of its own.
+/// Sends a GET on a new connection.
 #[track_caller]
 pub fn get(address: SocketAddr, host: &str, target: &str) -> Response {
     Connection::plain(address).get(host, target)
 }
 
-/// One GET over TLS, with the host as SNI.
+/// Sends a GET over TLS on a new connection, with the host as SNI.
 #[track_caller]
 pub fn get_tls(address: SocketAddr, host: &str, target: &str) -> Response {
     Connection::tls(address, host).get(host, target)
 }
 
-/// A response, whole.
+/// A complete response.
 #[derive(Debug)]
 pub struct Response {
     /// The status code.
@@ -34,47 +34,47 @@ pub struct Response {
 }
 
 impl Response {
-    /// First value of a field.
+    /// Returns the first value of a field.
     pub fn header(&self, name: &str) -> Option<&str> {
         self.message.header(name)
     }
 
-    /// All values of a field.
+    /// Returns all values of a field.
     pub fn all(&self, name: &str) -> Vec<&str> {
         self.message.all(name)
     }
 
-    /// The status line.
+    /// Returns the status line.
     pub fn status_line(&self) -> &str {
         &self.message.start
     }
 
-    /// All fields.
+    /// Returns all fields.
     pub fn headers(&self) -> &[(String, String)] {
         &self.message.headers
     }
 
-    /// The content.
+    /// Returns the content.
     pub fn body(&self) -> &[u8] {
         &self.message.body
     }
 
-    /// The content as text.
+    /// Returns the content as text.
     pub fn text(&self) -> String {
         self.message.text()
     }
 
-    /// The content as JSON; null when it is none.
+    /// Returns the content as JSON; null if it is not JSON.
     pub fn json(&self) -> Value {
         serde_json::from_slice(&self.message.body).unwrap_or_default()
     }
 
-    /// The name of the echoing backend; empty when none answered.
+    /// Returns the name of the echoing backend; empty if the response is from elsewhere.
     pub fn backend(&self) -> String {
         self.json()["backend"].as_str().unwrap_or_default().to_owned()
     }
 
-    /// All values of a field as the echoing backend received it.
+    /// Returns all values of a field as the echoing backend received it.
     pub fn received(&self, name: &str) -> Vec<String> {
         let json = self.json();
         let fields = json["headers"].as_array().map(Vec::as_slice).unwrap_or_default();
@@ -83,7 +83,7 @@ impl Response {
         named.filter_map(|field| field[1].as_str()).map(str::to_owned).collect()
     }
 
-    /// The `name=value` of the cookie that is set.
+    /// Returns the `name=value` of the cookie that is set.
     pub fn cookie(&self) -> Option<String> {
         let field = self.header("set-cookie")?;
         field.split(';').next().map(str::to_owned)
@@ -93,7 +93,7 @@ impl Response {
 trait Stream: Read + Write + Send {}
 impl<T: Read + Write + Send> Stream for T {}
 
-/// A connection that can be used for any number of requests.
+/// A connection for any number of requests.
 pub struct Connection {
     stream: Box<dyn Stream>,
     socket: TcpStream,
@@ -103,13 +103,13 @@ pub struct Connection {
 }
 
 impl Connection {
-    /// In the clear.
+    /// Connects without TLS.
     #[track_caller]
     pub fn plain(address: SocketAddr) -> Self {
         Self::try_plain(address).unwrap()
     }
 
-    /// In the clear, after these bytes.
+    /// Connects without TLS and sends these bytes first.
     #[track_caller]
     pub fn plain_after(address: SocketAddr, preamble: &[u8]) -> Self {
         let mut connection = Self::plain(address);
@@ -117,7 +117,7 @@ impl Connection {
         connection
     }
 
-    /// In the clear; an error when it is refused.
+    /// Connects without TLS; returns an error if the connection is refused.
     pub fn try_plain(address: SocketAddr) -> io::Result<Self> {
         let socket = connect(address)?;
         Ok(Self {
@@ -129,18 +129,19 @@ impl Connection {
         })
     }
 
-    /// Over TLS with this SNI, HTTP/1.1.
+    /// Connects over TLS with this SNI and HTTP/1.1.
     #[track_caller]
     pub fn tls(address: SocketAddr, sni: &str) -> Self {
         Self::try_tls(address, sni).unwrap()
     }
 
-    /// Over TLS; an error when the handshake fails. An IP address as name sends no SNI.
+    /// Connects over TLS; returns an error if the handshake fails. An IP address as name sends no
+    /// SNI.
     pub fn try_tls(address: SocketAddr, sni: &str) -> io::Result<Self> {
         Self::try_tls_after(address, sni, b"")
     }
 
-    /// The same after these bytes in the clear, such as a header of the PROXY protocol.
+    /// Same after these bytes without TLS, such as a PROXY protocol header.
     pub fn try_tls_after(address: SocketAddr, sni: &str, preamble: &[u8]) -> io::Result<Self> {
         let mut socket = connect(address)?;
         socket.write_all(preamble)?;
@@ -156,35 +157,35 @@ impl Connection {
         Ok(Self { stream, socket, reader: Reader::new(), certificate, key_exchange })
     }
 
-    /// The certificate that the gateway showed, in DER.
+    /// Returns the certificate that the gateway presented, in DER.
     pub fn certificate(&self) -> &[u8] {
         self.certificate.as_deref().unwrap_or_default()
     }
 
-    /// How the TLS keys were agreed on.
+    /// Returns the group of the TLS key exchange.
     pub fn key_exchange(&self) -> Option<NamedGroup> {
         self.key_exchange
     }
 
-    /// Sends bytes as they are.
+    /// Sends these bytes.
     #[track_caller]
     pub fn send(&mut self, bytes: impl AsRef<[u8]>) {
         self.try_send(bytes).unwrap();
     }
 
-    /// Sends bytes as they are; an error when the other side is gone.
+    /// Sends these bytes; returns an error if the peer is gone.
     pub fn try_send(&mut self, bytes: impl AsRef<[u8]>) -> io::Result<()> {
         self.stream.write_all(bytes.as_ref())?;
         self.stream.flush()
     }
 
-    /// The next response.
+    /// Returns the next response.
     #[track_caller]
     pub fn response(&mut self) -> Response {
         self.try_response(Side::Response).unwrap().expect("the connection ended without a response")
     }
 
-    /// The next response; `None` when the connection ends instead.
+    /// Returns the next response; `None` if the connection ends instead.
     pub fn try_response(&mut self, side: Side) -> io::Result<Option<Response>> {
         let Some(message) = self.reader.message(&mut *self.stream, side)? else { return Ok(None) };
         let status = message.start.split(' ').nth(1).and_then(|code| code.parse().ok());
@@ -193,13 +194,13 @@ impl Connection {
         Ok(Some(Response { status, message }))
     }
 
-    /// GET, with the connection kept.
+    /// Sends a GET and keeps the connection.
     #[track_caller]
     pub fn get(&mut self, host: &str, target: &str) -> Response {
         self.request("GET", host, target, &[], "")
     }
 
-    /// A request with fields and a body.
+    /// Sends a request with fields and a body.
     #[track_caller]
     pub fn request(
         &mut self,
@@ -214,7 +215,7 @@ impl Connection {
             .expect("the connection ended without a response")
     }
 
-    /// A request; `None` when the connection ends without an answer.
+    /// Sends a request; returns `None` if the connection ends without a response.
     pub fn try_request(
         &mut self,
         method: &str,
@@ -236,28 +237,28 @@ impl Connection {
         self.try_response(if method == "HEAD" { Side::Head } else { Side::Response })
     }
 
-    /// Exactly so many bytes, for what comes after an upgrade.
+    /// Reads exactly `count` bytes, for data after an upgrade.
     #[track_caller]
     pub fn bytes(&mut self, count: usize) -> Vec<u8> {
         self.reader.bytes(&mut *self.stream, count).unwrap()
     }
 
-    /// Everything until the other side ends the connection.
+    /// Reads everything until the peer closes the connection.
     pub fn rest(&mut self) -> Vec<u8> {
         let mut bytes = self.reader.take_rest();
-        // A reset is an end too; what came before it counts.
+        // A reset is an end, too; the bytes before it count.
         let _ = self.stream.read_to_end(&mut bytes);
         bytes
     }
 
-    /// Whether the other side ends the connection, without another byte.
+    /// Returns whether the peer closes the connection without sending another byte.
     pub fn is_closed(&mut self) -> bool {
         self.rest().is_empty()
     }
 
-    /// Says that no more bytes come.
+    /// Closes the sending side of the connection.
     pub fn finish_sending(&self) {
-        // The other side may have gone first.
+        // The peer may have closed it already.
         let _ = self.socket.shutdown(Shutdown::Write);
     }
 }
@@ -276,7 +277,7 @@ fn connect(address: SocketAddr) -> io::Result<TcpStream> {
     Ok(socket)
 }
 
-/// A configuration that takes any certificate: tests compare the certificate itself.
+/// Returns a configuration that accepts any certificate: tests compare the certificate itself.
 pub fn trusting(protocols: &[&[u8]]) -> Arc<ClientConfig> {
     Arc::new(trust::trusting(rustls::ALL_VERSIONS, protocols))
 }

@@ -1,6 +1,6 @@
-//! A DNS server with the records that a test gives it, over UDP.
+//! A DNS server over UDP with records that a test defines.
 //!
-//! Its messages are put together by hand: of RFC 1035 a question and the answer to it are all that it needs.
+//! Its messages are assembled by hand: of RFC 1035, it needs only a question and its answer.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
@@ -12,24 +12,24 @@ use std::time::Duration;
 
 use tempfile::TempDir;
 
-/// Types of records.
+/// Record types.
 const A: u16 = 1;
 const AAAA: u16 = 28;
 
-/// What the server does with questions for a name.
+/// Response to questions for a name.
 #[derive(Clone, Debug)]
 enum Answer {
-    /// These addresses hold for so many seconds.
+    /// These addresses, with a time to live in seconds.
     Addresses(Vec<IpAddr>, u32),
-    /// The server has failed: SERVFAIL.
+    /// A server failure: SERVFAIL.
     Failed,
-    /// Nothing.
+    /// No response.
     Silence,
 }
 
-/// A running server; ends with the test.
+/// A running server. It ends with the test.
 pub struct DnsServer {
-    /// Where it listens.
+    /// The address on which it listens.
     pub address: SocketAddr,
     shared: Arc<Shared>,
     folder: TempDir,
@@ -39,13 +39,13 @@ pub struct DnsServer {
 #[derive(Default)]
 struct Shared {
     answers: Mutex<BTreeMap<String, Answer>>,
-    /// Names that were asked for, with the type of the record.
+    /// The names in questions so far, with their record types.
     asked: Mutex<Vec<(String, u16)>>,
     stopping: AtomicBool,
 }
 
 impl DnsServer {
-    /// One that knows no name: to every question it says that there is no such name.
+    /// Starts a server without records: every name is answered with NXDOMAIN.
     ///
     /// # Panics
     /// There is no free port.
@@ -60,22 +60,22 @@ impl DnsServer {
         Self { address, shared, folder: tempfile::tempdir().unwrap(), thread: Some(thread) }
     }
 
-    /// From now on the name (without a dot at its end) has these addresses, for so many seconds each time it is asked for.
+    /// Sets the addresses of a name (without a final dot), and their time to live in seconds.
     pub fn set(&self, name: &str, addresses: &[IpAddr], seconds: u32) {
         self.answer(name, Answer::Addresses(addresses.to_vec(), seconds));
     }
 
-    /// From now on there is no such name.
+    /// Removes a name.
     pub fn remove(&self, name: &str) {
         self.shared.answers.lock().unwrap().remove(name);
     }
 
-    /// From now on a question for the name is a failure of the server.
+    /// Responds with SERVFAIL to questions for the name.
     pub fn fail(&self, name: &str) {
         self.answer(name, Answer::Failed);
     }
 
-    /// From now on a question for the name is not answered.
+    /// Does not respond to questions for the name.
     pub fn silence(&self, name: &str) {
         self.answer(name, Answer::Silence);
     }
@@ -84,15 +84,15 @@ impl DnsServer {
         self.shared.answers.lock().unwrap().insert(name.to_owned(), answer);
     }
 
-    /// How often the addresses of this name were asked for.
+    /// Returns how often the addresses of this name were requested.
     pub fn asked(&self, name: &str) -> usize {
         self.shared.asked.lock().unwrap().iter().filter(|(asked, kind)| asked == name && *kind == A).count()
     }
 
-    /// A resolv.conf that names this server, followed by these lines.
+    /// Returns a resolv.conf that contains this server, followed by these lines.
     ///
     /// # Panics
-    /// It cannot be written.
+    /// The file cannot be written.
     pub fn resolv_conf(&self, lines: &str) -> PathBuf {
         let path = self.folder.path().join("resolv.conf");
         let (ip, port) = (self.address.ip(), self.address.port());
@@ -136,7 +136,7 @@ impl Shared {
                 (0, fitting.map(|address| record(address, seconds)).collect::<Vec<_>>())
             }
         };
-        // An answer, to a question that wished for recursion, which is available.
+        // The flags of a response: recursion desired, recursion available.
         let mut reply = [&query[..2], &[0x81, 0x80 | code, 0, 1]].concat();
         reply.extend(u16::try_from(records.len()).ok()?.to_be_bytes());
         reply.extend([0; 4]);
@@ -146,7 +146,7 @@ impl Shared {
     }
 }
 
-/// The name at `at`, without a dot at its end, and where it ends.
+/// Returns the name at `at` without a final dot, and the offset after it.
 fn read_name(message: &[u8], mut at: usize) -> Option<(String, usize)> {
     let mut labels = Vec::new();
     loop {
@@ -160,13 +160,13 @@ fn read_name(message: &[u8], mut at: usize) -> Option<(String, usize)> {
     }
 }
 
-/// An address of the name that the question has.
+/// Returns an address record for the name in the question.
 fn record(address: IpAddr, seconds: u32) -> Vec<u8> {
     let (kind, bytes) = match address {
         IpAddr::V4(ip) => (A, ip.octets().to_vec()),
         IpAddr::V6(ip) => (AAAA, ip.octets().to_vec()),
     };
-    // A pointer to the question; its class is IN.
+    // A pointer to the name in the question; the class is IN.
     let mut record = vec![0xc0, 12];
     record.extend(kind.to_be_bytes());
     record.extend([0, 1]);

@@ -1,13 +1,14 @@
-//! A backend that answers with who it is and what it was asked, and behaves as the request says.
+//! A backend that responds with its identity and the received request, and behaves as the query
+//! specifies.
 //!
-//! | in the query | is |
+//! | query | effect |
 //! |---|---|
-//! | `status=503` | the status of the answer |
-//! | `delay_ms=200` | how long the answer takes |
-//! | `bytes=10240` | an answer of so many bytes in place of the description, [`MOST`] at most |
+//! | `status=503` | the status of the response |
+//! | `delay_ms=200` | delay of the response |
+//! | `bytes=10240` | a response of this size instead of the description, [`MOST`] at most |
 //!
-//! A request for a WebSocket gets one that sends every message back. The k6 scripts rely on this wherever they name an
-//! echo backend, and the lab's image `echo` is the same thing in a Pod.
+//! A WebSocket echoes every message. The k6 scripts depend on this behaviour of echo backends, and
+//! the image `echo` of the lab runs the same code in a Pod.
 
 use std::convert::Infallible;
 use std::pin::pin;
@@ -30,22 +31,23 @@ use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 use tokio_tungstenite::tungstenite::protocol::Role;
 
-/// The longest answer that may be asked for, in bytes.
+/// Maximum size of a response in bytes.
 pub const MOST: u64 = 64 << 20;
 
-/// Who a backend is, as it says in its answers.
+/// The identity that a backend reports in its responses.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Identity {
     /// The name of the Pod.
     pub pod: Option<String>,
     /// Its namespace.
     pub namespace: Option<String>,
-    /// The node it runs on.
+    /// The node on which it runs.
     pub node: Option<String>,
 }
 
-/// Serves the connections of a listener until `stop`; then closes it and finishes what is running. Upgraded connections
-/// go on, as those of a Pod do during its termination grace period.
+/// Serves the connections of a listener until `stop`; then closes the listener and finishes the
+/// running requests. Upgraded connections continue, as in a Pod during its termination grace
+/// period.
 pub async fn serve<F>(
     listener: TcpListener,
     answer: impl Fn(Request<Incoming>) -> F + Clone + Send + 'static,
@@ -60,11 +62,11 @@ pub async fn serve<F>(
             () = &mut stop => break,
             accepted = listener.accept() => match accepted {
                 Ok((stream, _)) => stream,
-                // Out of file descriptors: the client notices.
+                // No file descriptor is available, which the client notices.
                 Err(_) => continue,
             },
         };
-        // An answer goes out at once, whatever the client has in flight.
+        // Sends responses immediately, whatever data of the client is in transit.
         let _ = stream.set_nodelay(true);
         let answer = answer.clone();
         let service = service_fn(move |request| {
@@ -75,14 +77,14 @@ pub async fn serve<F>(
         server.http1().timer(TokioTimer::new());
         let connection = server.serve_connection_with_upgrades(TokioIo::new(stream), service);
         let connection = connections.watch(connection.into_owned());
-        // A client that breaks off is its own business.
+        // An aborted connection is not an error of the backend.
         tokio::spawn(async move { drop(connection.await) });
     }
     drop(listener);
     connections.shutdown().await;
 }
 
-/// Answers one request. The connection must be served with upgrades for WebSockets to work.
+/// Responds to a request. WebSockets require a connection served with upgrades.
 pub async fn answer(mut request: Request<Incoming>, identity: &Identity) -> Response<Full<Bytes>> {
     if let Some(key) = websocket_key(&request) {
         let upgrade = hyper::upgrade::on(&mut request);
@@ -123,10 +125,10 @@ fn describe(head: &http::request::Parts, length: usize, identity: &Identity) -> 
     Bytes::from(answer.to_string())
 }
 
-/// Reads a body to its end, keeping nothing.
+/// Reads a body to its end without storing it, and returns its length.
 async fn length(mut body: Incoming) -> usize {
     let mut length = 0;
-    // A body that breaks off is as long as what came of it.
+    // The length of an aborted body is that of the received part.
     while let Some(Ok(frame)) = body.frame().await {
         length += frame.data_ref().map_or(0, Bytes::len);
     }
@@ -138,7 +140,7 @@ fn query(uri: &Uri, name: &str) -> Option<u64> {
     pairs.find(|(known, _)| *known == name)?.1.parse().ok()
 }
 
-/// What a WebSocket's answer is derived from (RFC 6455, section 4.2.1).
+/// Returns the key from which the response to a WebSocket is derived (RFC 6455, section 4.2.1).
 fn websocket_key(request: &Request<Incoming>) -> Option<HeaderValue> {
     let upgrade = request.headers().get(UPGRADE)?;
     upgrade.as_bytes().eq_ignore_ascii_case(b"websocket").then_some(())?;
@@ -156,13 +158,13 @@ fn switching(key: &HeaderValue) -> Response<Full<Bytes>> {
     response
 }
 
-/// Sends every message back until the other side closes or breaks off.
+/// Echoes every message until the peer closes or aborts the connection.
 async fn send_back(upgrade: OnUpgrade) {
     let Ok(upgraded) = upgrade.await else { return };
     let io: TokioIo<Upgraded> = TokioIo::new(upgraded);
     let mut socket = WebSocketStream::from_raw_socket(io, Role::Server, None).await;
     while let Some(Ok(message)) = socket.next().await {
-        // Pings and closes are answered by the library when the next message is read or sent.
+        // The library answers pings and closes while the next message is read or sent.
         if (message.is_text() || message.is_binary()) && socket.send(message).await.is_err() {
             return;
         }

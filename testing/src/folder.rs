@@ -1,4 +1,5 @@
-//! A folder of manifests, edited as operators and controllers do it: a new file is renamed over the old.
+//! A folder of manifests that is edited like operators and controllers do: a new file is renamed
+//! over the old one.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -8,29 +9,29 @@ use tempfile::TempDir;
 
 use crate::manifest::nginx_class;
 
-/// A temporary folder; gone when neither a test nor a gateway has it any more.
+/// A temporary folder. It is removed when neither a test nor a gateway refers to it.
 #[derive(Clone, Debug)]
 pub struct Folder {
     root: Arc<TempDir>,
 }
 
 impl Folder {
-    /// An empty folder.
+    /// Creates an empty folder.
     pub fn empty() -> Self {
         Self { root: Arc::new(TempDir::new().unwrap()) }
     }
 
-    /// An empty folder in memory, where the machine has such a file system.
+    /// Creates an empty folder in memory, if the machine has such a file system.
     ///
     /// # Errors
-    /// The file system refuses.
+    /// The file system reports an error.
     pub fn in_memory() -> io::Result<Self> {
         let memory = Path::new("/dev/shm");
         let root = if memory.is_dir() { tempfile::tempdir_in(memory) } else { tempfile::tempdir() };
         Ok(Self { root: Arc::new(root?) })
     }
 
-    /// A folder with the IngressClass `nginx` and these objects.
+    /// Creates a folder with the IngressClass `nginx` and these objects.
     pub fn with(objects: impl AsRef<str>) -> Self {
         let folder = Self::empty();
         folder.write("class.yaml", nginx_class());
@@ -38,29 +39,29 @@ impl Folder {
         folder
     }
 
-    /// Where it is.
+    /// Returns the path of the folder.
     pub fn path(&self) -> &Path {
         self.root.path()
     }
 
-    /// A file in it.
+    /// Returns the path of a file in the folder.
     pub fn file(&self, name: &str) -> PathBuf {
         self.path().join(name)
     }
 
-    /// Puts a file in place as an editor does: written under another name, then renamed.
+    /// Replaces a file atomically: writes it under another name, then renames it.
     ///
     /// # Panics
-    /// The file system refuses.
+    /// The file system reports an error.
     #[track_caller]
     pub fn write(&self, name: &str, text: impl AsRef<str>) {
         self.try_write(name, text).unwrap();
     }
 
-    /// The same; an error when the file system refuses.
+    /// Same as [`write`](Self::write), but returns the error.
     ///
     /// # Errors
-    /// The file system refuses.
+    /// The file system reports an error.
     pub fn try_write(&self, name: &str, text: impl AsRef<str>) -> io::Result<()> {
         let (draft, file) = (self.file(&format!(".{name}.draft")), self.file(name));
         fs::write(&draft, text.as_ref()).and_then(|()| fs::rename(&draft, &file)).map_err(|error| {
@@ -68,7 +69,7 @@ impl Folder {
         })
     }
 
-    /// Takes a file away.
+    /// Removes a file.
     pub fn remove(&self, name: &str) {
         fs::remove_file(self.file(name)).unwrap();
     }

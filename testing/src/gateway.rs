@@ -1,5 +1,6 @@
-//! The real program as a child process. [`Gateway::start`] and its kin are for tests, on a folder and with everything that
-//! it prints at hand; [`Gateway::launch`] is for programs that say themselves what runs.
+//! The real program as a child process. [`Gateway::start`] and similar functions are for tests:
+//! they serve a folder and record all output. [`Gateway::launch`] is for programs that provide the
+//! command themselves.
 
 use std::io::{self, BufRead, BufReader, Read};
 use std::net::{Ipv4Addr, SocketAddr};
@@ -19,10 +20,10 @@ use crate::ports;
 use crate::program;
 use crate::wait::{PATIENCE, await_some, pause};
 
-/// How often a start is tried again when somebody else took a port in between.
+/// Maximum number of attempts to start if another process takes a port in between.
 const STARTS: usize = 3;
 
-/// Where a gateway listens.
+/// The addresses of a gateway.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Addresses {
     /// Plain HTTP.
@@ -35,7 +36,7 @@ pub struct Addresses {
     pub admin: SocketAddr,
 }
 
-/// Where a gateway's objects come from.
+/// Source of a gateway's objects.
 #[derive(Clone, Copy, Debug)]
 pub enum Source<'a> {
     /// A folder of manifests.
@@ -44,22 +45,22 @@ pub enum Source<'a> {
     Kubeconfig(&'a Path),
 }
 
-/// Why a gateway did not become ready, with its log.
+/// Reason why a gateway did not become ready, with its log.
 #[derive(Debug)]
 pub struct NotReady {
-    /// Whether another program has one of its ports.
+    /// Whether another process uses one of its ports.
     pub port_taken: bool,
     message: String,
 }
 
-/// What a process prints, gathered by a thread that ends with the stream.
+/// Output of a process, collected by a thread that ends with the stream.
 #[derive(Debug, Default)]
 struct Log {
     lines: Arc<Mutex<Vec<String>>>,
     reader: Option<JoinHandle<()>>,
 }
 
-/// A running gateway; killed when it is dropped and still runs.
+/// A running gateway. It is killed on drop if it still runs.
 #[derive(Debug)]
 pub struct Gateway {
     /// Plain HTTP.
@@ -70,26 +71,26 @@ pub struct Gateway {
     pub healthz: SocketAddr,
     /// Introspection.
     pub admin: SocketAddr,
-    /// From start to ready.
+    /// Time from the start until it was ready.
     pub start: Duration,
     child: Child,
     access_log: Log,
     program_log: Log,
-    /// Outlives the process that watches it.
+    /// The folder must exist for as long as the process watches it.
     _folder: Option<Folder>,
 }
 
 impl Addresses {
-    /// Four free ports of 127.0.0.1.
+    /// Reserves four free ports of 127.0.0.1.
     ///
     /// # Panics
-    /// There are none.
+    /// There are not enough free ports.
     pub fn reserve() -> Self {
         let [http, https, healthz, admin] = ports::addresses();
         Self { http, https, healthz, admin }
     }
 
-    /// The flags that say so.
+    /// Returns the flags for these addresses.
     pub fn flags(&self) -> [String; 4] {
         [
             format!("--http-port={}", self.http.port()),
@@ -100,7 +101,8 @@ impl Addresses {
     }
 }
 
-/// Lets a program serve a source, with its access log and its own log kept, and with no settings from the environment.
+/// Configures a program to serve a source, with both logs captured and without settings from the
+/// environment.
 pub fn serve(mut program: Command, source: Source<'_>, addresses: &Addresses) -> Command {
     let (flag, path) = match source {
         Source::Manifests(folder) => ("--manifests", folder),
@@ -118,19 +120,20 @@ pub fn serve(mut program: Command, source: Source<'_>, addresses: &Addresses) ->
 }
 
 impl Gateway {
-    /// Serves a folder, and is ready.
+    /// Serves a folder and waits until the gateway is ready.
     #[track_caller]
     pub fn start(folder: &Folder) -> Self {
         Self::with(folder, &[])
     }
 
-    /// Serves a folder with more flags, and is ready.
+    /// Serves a folder with additional flags and waits until the gateway is ready.
     #[track_caller]
     pub fn with(folder: &Folder, flags: &[&str]) -> Self {
         Self::starts(folder, flags, || Command::new(program()))
     }
 
-    /// Serves a folder with an environment variable more, and is ready.
+    /// Serves a folder with an additional environment variable and waits until the gateway is
+    /// ready.
     #[track_caller]
     pub fn with_environment(folder: &Folder, name: &str, value: &str) -> Self {
         Self::starts(folder, &[], || {
@@ -140,7 +143,7 @@ impl Gateway {
         })
     }
 
-    /// Serves a folder with so many open files, and is ready.
+    /// Serves a folder with a limit of open files and waits until the gateway is ready.
     #[track_caller]
     pub fn with_descriptors(folder: &Folder, limit: usize) -> Self {
         Self::starts(folder, &[], || {
@@ -172,7 +175,8 @@ impl Gateway {
         panic!("no start in {STARTS} found its ports free");
     }
 
-    /// Serves a folder with these flags and no others. Its only address is that of health.
+    /// Serves a folder with exactly these flags, without waiting. Only its health address is
+    /// available.
     pub fn unready(folder: &Folder, flags: &[String], healthz: SocketAddr) -> Self {
         let mut command = Command::new(program());
         command.arg("--manifests").arg(folder.path()).args(flags).env_remove("RUST_LOG");
@@ -182,11 +186,11 @@ impl Gateway {
         Self::spawn(command, addresses, Some(folder)).unwrap()
     }
 
-    /// Runs a command that serves on these addresses, and waits until it is ready. What it prints is kept where the
-    /// command says so ([`serve`] does).
+    /// Runs a command that serves on these addresses, and waits until it is ready. Its output is
+    /// recorded if the command pipes it, as [`serve`] does.
     ///
     /// # Errors
-    /// It cannot be started, ends, or is not ready in time; its log is in the message.
+    /// The command cannot be started, ends, or is not ready in time. The error contains its log.
     pub fn launch(command: Command, addresses: Addresses, patience: Duration) -> Result<Self, NotReady> {
         let mut gateway = Self::spawn(command, addresses, None)
             .map_err(|error| NotReady { port_taken: false, message: error.to_string() })?;
@@ -227,31 +231,31 @@ impl Gateway {
         Ok(())
     }
 
-    /// Status of `/healthz`; `None` when nobody answers.
+    /// Returns the status of `/healthz`; `None` without a response.
     pub fn health(&self) -> Option<u16> {
         self.probe("/healthz").map(|response| response.status)
     }
 
-    /// A path of the health listener; `None` when nobody answers.
+    /// Requests a path of the health listener; returns `None` without a response.
     pub fn probe(&self, path: &str) -> Option<Response> {
         let mut connection = Connection::try_plain(self.healthz).ok()?;
         connection.try_request("GET", "probe", path, &[("Connection", "close")], "").ok()?
     }
 
-    /// The metrics.
+    /// Returns the metrics page.
     #[track_caller]
     pub fn metrics(&self) -> String {
         self.probe("/metrics").expect("no metrics").text()
     }
 
-    /// The configuration that is in force; a later one has a higher number.
+    /// Returns the generation of the current configuration, which increases with each change.
     pub fn generation(&self) -> u64 {
         let metrics = self.metrics();
         let value = metrics.lines().find_map(|line| line.strip_prefix("sluice_generation "));
         value.expect("the generation").parse().unwrap()
     }
 
-    /// A path of the admin listener.
+    /// Requests a path of the admin listener.
     #[track_caller]
     pub fn ask(&self, path: &str) -> Response {
         Connection::plain(self.admin).request(
@@ -263,7 +267,7 @@ impl Gateway {
         )
     }
 
-    /// The problems, one line each: `Kind namespace/name: field: message; remedy`.
+    /// Returns the problems, one line each: `Kind namespace/name: field: message; remedy`.
     #[track_caller]
     pub fn problems(&self) -> String {
         let answer = self.ask("/problems").json();
@@ -278,17 +282,17 @@ impl Gateway {
         problems.map(line).collect()
     }
 
-    /// Lines of the access log so far.
+    /// Returns the lines of the access log so far.
     pub fn access_log(&self) -> Vec<String> {
         self.access_log.lines()
     }
 
-    /// Lines of the program log so far.
+    /// Returns the lines of the program log so far.
     pub fn program_log(&self) -> Vec<String> {
         self.program_log.lines()
     }
 
-    /// The first line of the access log that contains this text, once it is there.
+    /// Waits for a line of the access log that contains `text`, and returns the first one.
     #[track_caller]
     pub fn await_access(&self, text: &str) -> String {
         await_some(&format!("an access log line with {text:?}"), || {
@@ -296,22 +300,23 @@ impl Gateway {
         })
     }
 
-    /// CPU time of all of its threads so far.
+    /// Returns the CPU time of all threads so far.
     ///
     /// # Panics
-    /// This is not Linux.
+    /// The system is not Linux.
     pub fn cpu_time(&self) -> Duration {
         let stat = fs::read_to_string(format!("/proc/{}/stat", self.child.id())).unwrap();
-        // After the name in brackets: user time is the 12th field, system time the 13th, in hundredths of a second.
+        // After the name in brackets, user time is the 12th field and system time the 13th, in
+        // hundredths of a second.
         let fields: Vec<&str> = stat.rsplit_once(") ").unwrap().1.split(' ').collect();
         let ticks: u64 = fields[11..13].iter().map(|ticks| ticks.parse::<u64>().unwrap()).sum();
         Duration::from_millis(ticks * 10)
     }
 
-    /// Resident memory in bytes.
+    /// Returns the resident memory in bytes.
     ///
     /// # Errors
-    /// The process has ended, or this is not Linux.
+    /// The process has ended, or the system is not Linux.
     pub fn resident(&self) -> io::Result<u64> {
         memory::resident(self.child.id())
     }
@@ -321,32 +326,32 @@ impl Gateway {
         kill_process(Pid::from_child(&self.child), Signal::TERM).unwrap();
     }
 
-    /// Tells it that its log files have been renamed (SIGUSR1).
+    /// Signals that its log files have been renamed (SIGUSR1).
     pub fn rotate_logs(&self) {
         kill_process(Pid::from_child(&self.child), Signal::USR1).unwrap();
     }
 
-    /// Whether the process still runs.
+    /// Returns whether the process is running.
     pub fn is_running(&mut self) -> bool {
         self.child.try_wait().unwrap().is_none()
     }
 
-    /// How it ended, once it has.
+    /// Waits for the end of the process and returns its status.
     #[track_caller]
     pub fn await_exit(&mut self) -> ExitStatus {
         await_some("the end of the gateway", || self.child.try_wait().unwrap())
     }
 
-    /// The last lines of the program log.
+    /// Returns the last lines of the program log.
     pub fn log(&self) -> String {
         let lines = self.program_log();
         lines[lines.len().saturating_sub(20)..].join("\n")
     }
 
-    /// Ends it as Kubernetes does, and waits for it.
+    /// Terminates the gateway as Kubernetes does, and waits for its end.
     ///
     /// # Errors
-    /// It does not end in time, or not well; the last lines of its log are in the message.
+    /// The gateway does not end in time or fails. The error contains the last lines of its log.
     pub fn stop(mut self, patience: Duration) -> io::Result<()> {
         kill_process(Pid::from_child(&self.child), Signal::TERM)?;
         let asked = Instant::now();
@@ -367,7 +372,7 @@ impl Gateway {
 
 impl Drop for Gateway {
     fn drop(&mut self) {
-        // It may have ended already.
+        // The process may have ended already.
         let _ = self.child.kill();
         let _ = self.child.wait();
         if std::thread::panicking() {
@@ -385,13 +390,14 @@ impl fmt::Display for NotReady {
 
 impl std::error::Error for NotReady {}
 
-/// The driver that the environment asks for: every test holds for each, and `make test` runs them all with both.
+/// Returns the flags for the driver that the environment selects. All tests apply to both drivers,
+/// and `make test` runs them with each.
 fn driver() -> Vec<String> {
     let driver = std::env::var("SLUICE_DRIVER").ok();
     driver.map(|driver| vec!["--driver".into(), driver]).unwrap_or_default()
 }
 
-/// The program under test.
+/// Returns the path of the program under test.
 fn program() -> PathBuf {
     program::find("sluice").unwrap()
 }
@@ -419,7 +425,7 @@ impl Log {
 
     /// Waits for the last line of a process that has ended.
     fn await_end(&mut self) {
-        // A reader that has panicked has nothing more to say.
+        // A reader that has panicked reads no more lines.
         let _ = self.reader.take().map(JoinHandle::join);
     }
 }

@@ -1,5 +1,5 @@
-//! A backend and a client of gRPC's shape over bare HTTP/2: its framing, statuses and four kinds of calls, without its
-//! schemas.
+//! A gRPC backend and client on plain HTTP/2: framing, statuses and the four kinds of calls,
+//! without schemas.
 
 mod client;
 
@@ -25,10 +25,10 @@ pub use client::{GrpcCall, GrpcClient, GrpcReply};
 
 const CONTENT: HeaderValue = HeaderValue::from_static("application/grpc");
 
-/// One message as it stands in a body.
+/// Returns a message with its frame header.
 ///
 /// # Panics
-/// It is longer than 4 GiB.
+/// The message is longer than 4 GiB.
 pub fn message(text: &[u8]) -> Bytes {
     let mut framed = BytesMut::with_capacity(5 + text.len());
     framed.put_u8(0);
@@ -37,7 +37,7 @@ pub fn message(text: &[u8]) -> Bytes {
     framed.freeze()
 }
 
-/// A pause between two steps of something that takes its time.
+/// Pauses between two steps of a slow peer.
 pub async fn breathe() {
     tokio::time::sleep(std::time::Duration::from_millis(10)).await;
 }
@@ -45,29 +45,29 @@ pub async fn breathe() {
 /// Bytes of a burst.
 pub const BURST: usize = 4 * 1024 * 1024;
 
-/// A backend. What it does with a request is in its path:
+/// A gRPC backend. The path of a request selects its behaviour:
 ///
-/// | path | what |
+/// | path | behaviour |
 /// |---|---|
-/// | `/echo/Unary`, `/echo/Chat` | every piece comes back at once, the status behind the last |
-/// | `/echo/Collect` | the number of bytes, when all have come |
-/// | `/echo/Expand` | 100 messages for one |
-/// | `/echo/Fail` | a status in the head alone, before the request is read |
-/// | `/echo/Reset` | a reset in place of a response |
-/// | `/echo/Break` | the first message, then a reset |
-/// | `/echo/Hang` | nothing, until the client takes the call back |
-/// | `/echo/Refuse` | a refused stream the first time |
-/// | `/echo/Leave` | a reply, and a GOAWAY for the connection |
-/// | `/echo/Burst` | 4 MiB before anything of the request is read, then all of it |
-/// | `/echo/Trailers` | the trailers of the request among those of the response |
-/// | `/echo/Hints` | an interim response, then as `Unary` |
-/// | `/echo/Early` | a whole response and RST_STREAM(NO_ERROR), before the request is read |
-/// | `/echo/Code/8` | a reset with this code in place of a response |
-/// | `/echo/Late/8` | the first message, then a reset with this code |
-/// | `/echo/Long` | a message of 100 KB |
-/// | `/grpc.health.v1.Health/Check` | whether it serves, as it was told |
+/// | `/echo/Unary`, `/echo/Chat` | echoes every piece immediately, then sends the status |
+/// | `/echo/Collect` | responds with the number of received bytes at the end of the request |
+/// | `/echo/Expand` | responds with 100 messages |
+/// | `/echo/Fail` | sends a status in the head, before it reads the request |
+/// | `/echo/Reset` | sends a reset instead of a response |
+/// | `/echo/Break` | sends the first message, then a reset |
+/// | `/echo/Hang` | sends nothing until the client cancels the call |
+/// | `/echo/Refuse` | refuses the stream the first time |
+/// | `/echo/Leave` | sends a reply, and a GOAWAY for the connection |
+/// | `/echo/Burst` | sends 4 MiB before it reads the request, then reads all of it |
+/// | `/echo/Trailers` | adds the trailers of the request to those of the response |
+/// | `/echo/Hints` | sends an interim response, then behaves like `Unary` |
+/// | `/echo/Early` | sends a whole response and RST_STREAM(NO_ERROR) before it reads the request |
+/// | `/echo/Code/8` | sends a reset with this code instead of a response |
+/// | `/echo/Late/8` | sends the first message, then a reset with this code |
+/// | `/echo/Long` | sends a message of 100 KB |
+/// | `/grpc.health.v1.Health/Check` | reports the configured health |
 pub struct GrpcBackend {
-    /// Where it listens.
+    /// The address on which it listens.
     pub address: SocketAddr,
     state: Arc<State>,
 }
@@ -77,51 +77,51 @@ struct State {
     seen: Mutex<Vec<Parts>>,
     resets: Mutex<Vec<Reason>>,
     connections: AtomicUsize,
-    /// Calls under way.
+    /// Number of current calls.
     calls: AtomicUsize,
-    /// Says of itself that it does not serve.
+    /// Whether the health service reports `NOT_SERVING`.
     unhealthy: AtomicBool,
 }
 
 impl GrpcBackend {
-    /// One that is spoken to without TLS.
+    /// Starts a backend without TLS.
     ///
     /// # Panics
-    /// It cannot listen.
+    /// The backend cannot listen.
     pub fn plain() -> Self {
         Self::start(None, None)
     }
 
-    /// One that allows so many calls on a connection.
+    /// Starts a backend that allows `calls` concurrent calls per connection.
     ///
     /// # Panics
-    /// It cannot listen.
+    /// The backend cannot listen.
     pub fn narrow(calls: u32) -> Self {
         Self::start(None, Some(calls))
     }
 
-    /// One that is spoken to over TLS.
+    /// Starts a backend with TLS.
     ///
     /// # Panics
-    /// It cannot listen.
+    /// The backend cannot listen.
     pub fn tls(config: &ServerConfig) -> Self {
         Self::tls_with(config, &[b"h2"])
     }
 
-    /// One over TLS that knows these protocols by ALPN; without any, it has none.
+    /// Starts a backend with TLS and these ALPN protocols; none disables ALPN.
     ///
     /// # Panics
-    /// It cannot listen.
+    /// The backend cannot listen.
     pub fn tls_with(config: &ServerConfig, protocols: &[&[u8]]) -> Self {
         let mut config = config.clone();
         config.alpn_protocols = protocols.iter().map(|protocol| protocol.to_vec()).collect();
         Self::start(Some(TlsAcceptor::from(Arc::new(config))), None)
     }
 
-    /// One without TLS at an address of its own.
+    /// Starts a backend without TLS at this address.
     ///
     /// # Panics
-    /// It cannot listen there.
+    /// The backend cannot listen there.
     pub fn at(address: SocketAddr) -> Self {
         Self::start_on(std::net::TcpListener::bind(address).unwrap(), None, None)
     }
@@ -135,7 +135,7 @@ impl GrpcBackend {
         let address = listener.local_addr().unwrap();
         let state = Arc::new(State::default());
         let served = state.clone();
-        // It ends with the process of the test.
+        // The thread ends with the process of the test.
         thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
             runtime.block_on(async {
@@ -158,13 +158,13 @@ impl GrpcBackend {
         Self { address, state }
     }
 
-    /// A Service of this name with this endpoint, as documents.
+    /// Returns a Service with this name and endpoint, as YAML documents.
     pub fn service(&self, name: &str) -> String {
         let ip = self.address.ip().to_string();
         manifest::service(name) + &manifest::slice(&format!("{name}-0"), name, &[&ip], self.address.port())
     }
 
-    /// The heads of all requests so far.
+    /// Returns the heads of all requests so far.
     ///
     /// # Panics
     /// Another thread has panicked.
@@ -172,7 +172,7 @@ impl GrpcBackend {
         self.state.seen.lock().unwrap().clone()
     }
 
-    /// Why calls were taken back.
+    /// Returns the error codes of cancelled calls.
     ///
     /// # Panics
     /// Another thread has panicked.
@@ -180,17 +180,17 @@ impl GrpcBackend {
         self.state.resets.lock().unwrap().clone()
     }
 
-    /// What it says from now on to whoever asks its health service.
+    /// Sets the status that the health service reports from now on.
     pub fn set_healthy(&self, healthy: bool) {
         self.state.unhealthy.store(!healthy, Relaxed);
     }
 
-    /// Calls under way.
+    /// Returns the number of current calls.
     pub fn calls(&self) -> usize {
         self.state.calls.load(Relaxed)
     }
 
-    /// Connections so far.
+    /// Returns the number of connections so far.
     pub fn connections(&self) -> usize {
         self.state.connections.load(Relaxed)
     }
@@ -216,7 +216,7 @@ async fn serve<S: AsyncRead + AsyncWrite + Send + Unpin + 'static>(
         let state = state.clone();
         tokio::spawn(async move {
             state.calls.fetch_add(1, Relaxed);
-            // A call that is broken off is seen by its client.
+            // An aborted call is reported by its client.
             let _ = respond(head.uri.path(), body, reply, &state).await;
             state.calls.fetch_sub(1, Relaxed);
         });
@@ -235,7 +235,8 @@ async fn respond(
         "/echo/Fail" => {
             let head = head.header("grpc-status", "5").header("grpc-message", "nobody").body(()).unwrap();
             reply.send_response(head, true)?;
-            // The rest of the request is not wanted, and its stream stays open until it ends or is taken back.
+            // The rest of the request is discarded; the stream remains open until it ends or is
+            // cancelled.
             while let Some(Ok(piece)) = body.data().await {
                 body.flow_control().release_capacity(piece.len())?;
             }
@@ -246,7 +247,7 @@ async fn respond(
             let mut stream = reply.send_response(head.body(()).unwrap(), false)?;
             send(&mut stream, message(b"early")).await?;
             stream.send_trailers(trailers("0"))?;
-            // Dropped here, the stream ends with NO_ERROR.
+            // Dropping the stream here ends it with NO_ERROR.
         }
         "/echo/Burst" => {
             let mut stream = reply.send_response(head.body(()).unwrap(), false)?;
@@ -286,7 +287,7 @@ async fn respond(
             let _ = body.data().await;
             let mut stream = reply.send_response(head.body(()).unwrap(), false)?;
             send(&mut stream, message(b"first")).await?;
-            // It has gone out when the client says more.
+            // When the client sends more data, the message has been delivered.
             let _ = body.data().await;
             stream.send_reset(code(path));
         }
@@ -335,7 +336,7 @@ async fn respond(
     Ok(())
 }
 
-/// The code at the end of a path.
+/// Returns the error code at the end of a path.
 fn code(path: &str) -> Reason {
     let code = path.rsplit('/').next().and_then(|code| code.parse::<u32>().ok());
     code.unwrap_or_default().into()
@@ -348,7 +349,7 @@ fn trailers(status: &'static str) -> HeaderMap {
     trailers
 }
 
-/// Sends all of a piece as the windows allow.
+/// Sends all bytes, as flow control allows.
 async fn send(stream: &mut SendStream<Bytes>, mut piece: Bytes) -> Result<(), h2::Error> {
     while !piece.is_empty() {
         stream.reserve_capacity(piece.len());

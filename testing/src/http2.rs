@@ -16,22 +16,22 @@ use tokio_rustls::TlsConnector;
 use crate::client::trusting;
 use crate::wait::PATIENCE;
 
-/// Runs a test on a runtime of its own, with a deadline.
+/// Runs a test on a runtime of its own, with a time limit.
 pub fn run<T>(test: impl Future<Output = T>) -> T {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let deadline: Duration = 2 * PATIENCE;
     runtime.block_on(async { tokio::time::timeout(deadline, test).await.expect("the test takes too long") })
 }
 
-/// One HTTP/2 connection. Its driver ends with an error or when the gateway ends the connection.
+/// An HTTP/2 connection. Its driver ends with an error, or when the gateway closes the connection.
 pub struct Connection {
     requests: SendRequest<Bytes>,
-    /// How the connection ended.
+    /// Completes with the result of the connection.
     pub driver: JoinHandle<Result<(), h2::Error>>,
 }
 
 impl Connection {
-    /// Over TLS; the gateway must choose `h2` by ALPN.
+    /// Connects over TLS; the gateway must select `h2` by ALPN.
     pub async fn tls(address: SocketAddr, sni: &str) -> Self {
         let connector = TlsConnector::from(trusting(&[b"h2", b"http/1.1"]));
         let socket = TcpStream::connect(address).await.unwrap();
@@ -41,7 +41,7 @@ impl Connection {
         Self::over(stream).await
     }
 
-    /// In the clear, with prior knowledge.
+    /// Connects without TLS, with prior knowledge.
     pub async fn plain(address: SocketAddr) -> Self {
         Self::over(TcpStream::connect(address).await.unwrap()).await
     }
@@ -68,13 +68,13 @@ impl Connection {
         Ok(Response::from_parts(head, bytes.into()))
     }
 
-    /// GET of an https URL.
+    /// Sends a GET for an https URL.
     pub async fn get(&self, url: &str) -> Result<Response<Bytes>, h2::Error> {
         self.send(Request::get(url).body(()).unwrap(), "").await
     }
 }
 
-/// Which protocol the gateway chooses of those offered.
+/// Returns the protocol that the gateway selects from `offered`.
 pub async fn negotiated(address: SocketAddr, sni: &str, offered: &[&[u8]]) -> Option<Vec<u8>> {
     let connector = TlsConnector::from(Arc::clone(&trusting(offered)));
     let socket = TcpStream::connect(address).await.unwrap();

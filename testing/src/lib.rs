@@ -1,20 +1,20 @@
-//! What tests, load programs and the lab share: gateways as child processes, backends, clients, certificates, manifests
-//! and ports.
+//! Shared code of tests, load programs and the lab: gateways as child processes, backends, clients,
+//! certificates, manifests and ports.
 //!
-//! A crate of its own because they are several crates, and the gateway must not carry any of it. What is written for
-//! tests blocks and panics, so that a test reads from top to bottom and says at which line it failed; nothing waits for
-//! a fixed time ([`wait`]).
+//! This is a separate crate because several crates use it, and the gateway must not contain any of
+//! it. The functions for tests block and panic, so that a test reads from top to bottom and reports
+//! the line of its failure. Nothing waits for a fixed time ([`wait`]).
 //!
-//! | module | is |
+//! | module | content |
 //! |---|---|
 //! | [`gateway`] | the real program as a child process, on a [`folder`] of [`manifest`]s |
-//! | [`backend`], [`echo`] | a backend that does as a test says; one that does as the request says |
-//! | [`client`], [`http2`], [`trust`] | clients that send exactly the given bytes; a TLS client that takes any certificate |
-//! | [`dns`] | a DNS server with the records that a test gives it |
-//! | [`browser`] | headless Chromium, where a machine has it |
+//! | [`backend`], [`echo`] | a backend controlled by a test; one controlled by the request |
+//! | [`client`], [`http2`], [`trust`] | clients that send given bytes; TLS with any certificate |
+//! | [`dns`] | a DNS server with records that a test defines |
+//! | [`browser`] | headless Chromium, if the machine has it |
 //! | [`module_cycles`] | the check that the modules of a crate form no cycle |
 //! | [`wire`] | HTTP/1.1 messages as bytes |
-//! | [`certificate`], [`ports`], [`program`], [`wait`] | what the others are built on |
+//! | [`certificate`], [`ports`], [`program`], [`wait`] | the basis of the others |
 
 pub mod backend;
 pub mod browser;

@@ -1,4 +1,4 @@
-//! Kubernetes objects as text. They are written as JSON, which is YAML as well.
+//! Kubernetes objects as text. They are written as JSON, which is valid YAML.
 
 use std::fmt;
 
@@ -11,12 +11,12 @@ use crate::backend::Backend;
 /// Prefix of the annotations.
 const ANNOTATIONS: &str = "nginx.ingress.kubernetes.io";
 
-/// An object as one document of a YAML file.
+/// Formats an object as a document of a YAML file.
 pub fn document(object: &Value) -> String {
     format!("---\n{object}\n")
 }
 
-/// An IngressClass.
+/// Returns an IngressClass.
 pub fn class(name: &str, controller: &str) -> String {
     document(&json!({
         "apiVersion": "networking.k8s.io/v1", "kind": "IngressClass",
@@ -24,12 +24,12 @@ pub fn class(name: &str, controller: &str) -> String {
     }))
 }
 
-/// The IngressClass `nginx` of ingress-nginx's controller.
+/// Returns the IngressClass `nginx` of ingress-nginx's controller.
 pub fn nginx_class() -> String {
     class("nginx", "k8s.io/ingress-nginx")
 }
 
-/// An IngressClass that is marked as the default.
+/// Returns an IngressClass that is marked as the default.
 pub fn default_class(name: &str, controller: &str) -> String {
     document(&json!({
         "apiVersion": "networking.k8s.io/v1", "kind": "IngressClass",
@@ -40,7 +40,7 @@ pub fn default_class(name: &str, controller: &str) -> String {
     }))
 }
 
-/// A Service in `default` with the port 80, named `http`.
+/// Returns a Service in `default` with port 80, named `http`.
 pub fn service(name: &str) -> String {
     document(&json!({
         "apiVersion": "v1", "kind": "Service",
@@ -49,7 +49,8 @@ pub fn service(name: &str) -> String {
     }))
 }
 
-/// One EndpointSlice for each backend of a Service: their ports differ.
+/// Returns an EndpointSlice for each backend of a Service. Several are needed because the ports
+/// differ.
 pub fn endpoints(service: &str, backends: &[&Backend]) -> String {
     let slices = backends.iter().enumerate().map(|(index, backend)| {
         let address = backend.address;
@@ -58,7 +59,7 @@ pub fn endpoints(service: &str, backends: &[&Backend]) -> String {
     slices.collect()
 }
 
-/// An EndpointSlice of ready addresses with one port.
+/// Returns an EndpointSlice of ready addresses with one port.
 pub fn slice(name: &str, service: &str, addresses: &[&str], port: u16) -> String {
     let endpoints: Vec<Value> = addresses
         .iter()
@@ -67,7 +68,7 @@ pub fn slice(name: &str, service: &str, addresses: &[&str], port: u16) -> String
     slice_of(name, service, &endpoints, port)
 }
 
-/// An EndpointSlice of endpoints as given.
+/// Returns an EndpointSlice of these endpoints.
 pub fn slice_of(name: &str, service: &str, endpoints: &[Value], port: u16) -> String {
     document(&json!({
         "apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice", "addressType": "IPv4",
@@ -79,20 +80,21 @@ pub fn slice_of(name: &str, service: &str, endpoints: &[Value], port: u16) -> St
     }))
 }
 
-/// A Service with its endpoints.
+/// Returns a Service with its endpoints.
 pub fn service_with(name: &str, backends: &[&Backend]) -> String {
     service(name) + &endpoints(name, backends)
 }
 
-/// A host whose every path goes to these backends: Ingress, Service and EndpointSlices, all of one name.
+/// Returns a host with all paths routed to these backends: Ingress, Service and EndpointSlices with
+/// the same name.
 pub fn site(name: &str, host: &str, backends: &[&Backend]) -> String {
     Ingress::new(name).path(host, "/", name).text() + &service_with(name, backends)
 }
 
-/// A ConfigMap; the name is `namespace/name`.
+/// Returns a ConfigMap; the name has the form `namespace/name`.
 ///
 /// # Panics
-/// It is not.
+/// The name has another form.
 pub fn config_map(name: &str, data: &[(&str, &str)]) -> String {
     let (namespace, name) = name.split_once('/').unwrap();
     let data: Map<String, Value> =
@@ -103,17 +105,17 @@ pub fn config_map(name: &str, data: &[(&str, &str)]) -> String {
     }))
 }
 
-/// A Secret of type `kubernetes.io/tls` in `default`.
+/// Returns a Secret of type `kubernetes.io/tls` in `default`.
 pub fn tls_secret(name: &str, certificate: &str, key: &str) -> String {
     tls_secret_in("default", name, certificate, key)
 }
 
-/// The same in another namespace.
+/// Same as [`tls_secret`] for another namespace.
 pub fn tls_secret_in(namespace: &str, name: &str, certificate: &str, key: &str) -> String {
     secret(namespace, name, "kubernetes.io/tls", &[("tls.crt", certificate), ("tls.key", key)])
 }
 
-/// A Secret of type `Opaque` in `default`.
+/// Returns a Secret of type `Opaque` in `default`.
 pub fn opaque_secret(name: &str, data: &[(&str, &str)]) -> String {
     secret("default", name, "Opaque", data)
 }
@@ -127,14 +129,14 @@ fn secret(namespace: &str, name: &str, kind: &str, data: &[(&str, &str)]) -> Str
     }))
 }
 
-/// An Ingress in `default` of class `nginx`, put together step by step.
+/// Builder of an Ingress in `default` with class `nginx`.
 #[derive(Clone)]
 pub struct Ingress {
     object: Value,
 }
 
 impl Ingress {
-    /// Without rules.
+    /// Creates an Ingress without rules.
     pub fn new(name: &str) -> Self {
         Self {
             object: json!({
@@ -148,19 +150,19 @@ impl Ingress {
         }
     }
 
-    /// Another `spec.ingressClassName`, or none.
+    /// Sets or removes `spec.ingressClassName`.
     pub fn class(mut self, class: Option<&str>) -> Self {
         self.object["spec"]["ingressClassName"] = json!(class);
         self
     }
 
-    /// When it was created: the older of two wins.
+    /// Sets the time of creation: in conflicts, the older Ingress wins.
     pub fn created(mut self, timestamp: &str) -> Self {
         self.object["metadata"]["creationTimestamp"] = json!(timestamp);
         self
     }
 
-    /// Without a time of creation: the API sets it and refuses a change of it.
+    /// Removes the time of creation: the API sets it and rejects changes of it.
     pub fn undated(mut self) -> Self {
         if let Some(metadata) = self.object["metadata"].as_object_mut() {
             metadata.remove("creationTimestamp");
@@ -168,23 +170,23 @@ impl Ingress {
         self
     }
 
-    /// An annotation with ingress-nginx's prefix.
+    /// Adds an annotation with ingress-nginx's prefix.
     pub fn annotation(self, name: &str, value: &str) -> Self {
         self.raw_annotation(&format!("{ANNOTATIONS}/{name}"), value)
     }
 
-    /// An annotation with its whole name.
+    /// Adds an annotation with its full name.
     pub fn raw_annotation(mut self, name: &str, value: &str) -> Self {
         self.object["metadata"]["annotations"][name] = json!(value);
         self
     }
 
-    /// A path with `pathType: Prefix` to port 80 of a Service; an empty host is none.
+    /// Adds a path with `pathType: Prefix` to port 80 of a Service; an empty host is omitted.
     pub fn path(self, host: &str, path: &str, service: &str) -> Self {
         self.typed_path(host, path, "Prefix", service)
     }
 
-    /// A path to port 80 of a Service.
+    /// Adds a path to port 80 of a Service.
     pub fn typed_path(self, host: &str, path: &str, path_type: &str, service: &str) -> Self {
         self.backend_path(
             host,
@@ -194,7 +196,7 @@ impl Ingress {
         )
     }
 
-    /// A path to any backend.
+    /// Adds a path to any backend.
     pub fn backend_path(mut self, host: &str, path: &str, path_type: &str, backend: &Value) -> Self {
         let mut rule =
             json!({"http": {"paths": [{"path": path, "pathType": path_type, "backend": backend}]}});
@@ -205,7 +207,7 @@ impl Ingress {
         self
     }
 
-    /// A TLS entry.
+    /// Adds a TLS entry.
     pub fn tls(mut self, hosts: &[&str], secret: &str) -> Self {
         let mut entry = json!({"hosts": hosts});
         if !secret.is_empty() {
@@ -218,13 +220,13 @@ impl Ingress {
         self
     }
 
-    /// `spec.defaultBackend`: port 80 of a Service.
+    /// Sets `spec.defaultBackend` to port 80 of a Service.
     pub fn default_backend(mut self, service: &str) -> Self {
         self.object["spec"]["defaultBackend"] = json!({"service": {"name": service, "port": {"number": 80}}});
         self
     }
 
-    /// As a document.
+    /// Formats the Ingress as a YAML document.
     pub fn text(&self) -> String {
         document(&self.object)
     }

@@ -1,15 +1,15 @@
-//! How much memory a process has.
+//! Memory usage of a process.
 
 use std::process::Command;
 use std::{env, fs, io};
 
-/// The environment variable of a process that runs one test alone.
+/// Environment variable that marks a process for a single test.
 const ALONE: &str = "SLUICE_TEST_ALONE";
 
-/// Resident memory of a process in bytes.
+/// Returns the resident memory of a process in bytes.
 ///
 /// # Errors
-/// It has ended, or this is not Linux.
+/// The process has ended, or the system is not Linux.
 pub fn resident(pid: u32) -> io::Result<u64> {
     let status = fs::read_to_string(format!("/proc/{pid}/status"))?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
@@ -17,11 +17,11 @@ pub fn resident(pid: u32) -> io::Result<u64> {
     Ok(kilobytes.ok_or_else(|| io::Error::other("the process has ended: it has no memory"))? * 1024)
 }
 
-/// Returns whether this process runs one test alone. If it does not, runs the test `name` in such a process, where no
-/// other test takes memory, and returns false: the caller has nothing left to do.
+/// Returns whether this process runs a single test. If it does not, runs the test `name` in such a
+/// process, where no other test allocates memory, and returns false: the caller must return then.
 ///
 /// # Panics
-/// The test fails there, or `name` is not the name of one test.
+/// The test fails there, or `name` is not the name of exactly one test.
 #[track_caller]
 pub fn runs_alone(name: &str) -> bool {
     if env::var_os(ALONE).is_some() {

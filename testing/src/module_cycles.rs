@@ -1,25 +1,25 @@
-//! Checks that the modules at the top of a crate import each other in no cycle, so that each can be read, tested and
-//! moved with only those below it.
+//! Checks that the top-level modules of a crate do not import each other in a cycle, so that each
+//! can be read, tested and moved together with only those below it.
 //!
-//! The check reads the sources as text: every `crate` path outside of comments and tests is an import. Tests may
-//! import any module.
+//! The check reads the sources as text: every `crate` path outside of comments and tests is an
+//! import. Tests may import any module.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 
-/// What a path to another module of the crate begins with.
+/// The start of a path to another module of the crate.
 const ROOT: &str = concat!("crate", "::");
 
-/// The modules that each module imports, with a file that does.
+/// The modules that each module imports, each with the path of an importing file.
 type Imports = BTreeMap<String, BTreeMap<String, String>>;
 
-/// Panics if two top modules of a crate import each other, directly or through others.
+/// Panics if two top-level modules of a crate import each other, directly or indirectly.
 ///
 /// `manifest_dir` is the crate's `CARGO_MANIFEST_DIR`.
 ///
 /// # Panics
-/// Also if the sources cannot be read, or import something that is no module of the crate.
+/// Also if the sources cannot be read, or import an item that is not a module of the crate.
 pub fn assert_no_module_cycle(manifest_dir: &str) {
     let mut imports = Imports::new();
     read(&Path::new(manifest_dir).join("src"), None, &mut imports);
@@ -44,7 +44,8 @@ pub fn assert_no_module_cycle(manifest_dir: &str) {
     }
 }
 
-/// Collects the imports of all files of a folder. Files at the top are modules of their own; programs are not modules.
+/// Collects the imports of all files of a folder. Top-level files are separate modules; programs
+/// are not modules.
 fn read(folder: &Path, module: Option<&str>, imports: &mut Imports) {
     for entry in fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
@@ -68,7 +69,7 @@ fn read(folder: &Path, module: Option<&str>, imports: &mut Imports) {
     }
 }
 
-/// The modules that a file names, including its own.
+/// Returns the modules that a file refers to, including its own.
 fn imported_by(text: &str) -> impl Iterator<Item = &str> {
     let program = text.split("mod tests {").next().unwrap_or(text);
     let code = program.lines().filter(|line| !line.trim_start().starts_with("//"));
@@ -76,8 +77,8 @@ fn imported_by(text: &str) -> impl Iterator<Item = &str> {
     paths.map(|path| path.split(|c: char| c != '_' && !c.is_ascii_alphanumeric()).next().unwrap_or_default())
 }
 
-/// The modules of a cycle in their order, if there is one. Removes modules that import no other until none is left to
-/// remove, then follows the imports of what remains.
+/// Returns the modules of a cycle in order, if there is one. Repeatedly removes modules that import
+/// no other, then follows the imports of the remaining ones.
 fn cycle(imports: &Imports) -> Option<Vec<&str>> {
     let mut left: BTreeSet<&str> = imports.keys().map(String::as_str).collect();
     while let Some(module) = left.iter().copied().find(|module| next(imports, module, &left).is_none()) {
@@ -93,7 +94,7 @@ fn cycle(imports: &Imports) -> Option<Vec<&str>> {
     }
 }
 
-/// The first of `among` that a module imports.
+/// Returns the first of `among` that a module imports.
 fn next<'i>(imports: &'i Imports, module: &str, among: &BTreeSet<&str>) -> Option<&'i str> {
     imports[module].keys().map(String::as_str).find(|other| among.contains(other))
 }

@@ -1,43 +1,44 @@
-//! Free ports for programs that take theirs from flags. Each is given out once in the life of a process, so that a program
-//! never gets connections that were meant for the one before it.
+//! Free ports for programs that receive their ports by flags. A process uses each port only once,
+//! so that a program never receives connections meant for its predecessor.
 
 use std::collections::HashSet;
 use std::io::ErrorKind;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
 use std::sync::{LazyLock, Mutex};
 
-/// Below the range that the system takes source ports of connections from, so that none of those gets in the
-/// way between the choice of a port and its use; and below the node ports of Kubernetes.
+/// Below the system's range of ephemeral ports, so that outgoing connections do not take a port
+/// between its choice and its use, and below the node ports of Kubernetes.
 const RANGE: std::ops::Range<u16> = 12_000..30_000;
 
 static TAKEN: LazyLock<Mutex<HashSet<u16>>> = LazyLock::new(Mutex::default);
 
-/// A port that is free now and that this process does not give out again.
+/// Returns a port that is currently free and that this process does not return again.
 ///
 /// # Panics
-/// There is none.
+/// No port is free.
 pub fn reserve() -> u16 {
     choose(Some)
 }
 
-/// The same on 127.0.0.1, as often as is needed.
+/// Returns `N` such ports on 127.0.0.1.
 ///
 /// # Panics
-/// There are too few.
+/// Not enough ports are free.
 pub fn addresses<const N: usize>() -> [SocketAddr; N] {
     [(); N].map(|()| SocketAddr::from((Ipv4Addr::LOCALHOST, reserve())))
 }
 
-/// A listener on such a port of 127.0.0.1. A port that was free a moment ago need not be: a program that another test is
-/// just starting holds all sockets that this process has open, until it is that program.
+/// Returns a listener on such a port of 127.0.0.1. A port may be taken between the check and the
+/// use: a process that another test is about to start holds all sockets of this process until its
+/// `exec`.
 ///
 /// # Panics
-/// There is none.
+/// No port is free.
 pub fn listen() -> TcpListener {
     choose(|port| TcpListener::bind((Ipv4Addr::LOCALHOST, port)).ok())
 }
 
-/// What `take` makes of the first free port that it takes.
+/// Returns the result of `take` for the first free port that it accepts.
 fn choose<T>(mut take: impl FnMut(u16) -> Option<T>) -> T {
     let mut taken = TAKEN.lock().unwrap();
     let width = usize::from(RANGE.end - RANGE.start);
@@ -56,8 +57,8 @@ fn choose<T>(mut take: impl FnMut(u16) -> Option<T>) -> T {
     panic!("no free port in {RANGE:?}");
 }
 
-/// Whether nothing listens there. Any other error, such as that of a machine without IPv6, does not mean that the port is
-/// in use.
+/// Returns whether no socket listens on the port. Errors other than `AddrInUse`, such as that of a
+/// machine without IPv6, do not mean that the port is in use.
 fn is_free(ip: IpAddr, port: u16) -> bool {
     !matches!(TcpListener::bind((ip, port)), Err(error) if error.kind() == ErrorKind::AddrInUse)
 }

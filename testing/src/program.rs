@@ -1,13 +1,13 @@
-//! Where the programs of this workspace are: what a test or a load program starts is what was built with it.
+//! Paths of the programs of this workspace: tests and load programs start those built with them.
 
 use std::path::PathBuf;
 use std::{env, io};
 
-/// A program of this workspace: `$SLUICE_BIN` for `sluice`, else what is in the folder of the running program, or, for a
-/// test, in the folder above.
+/// Returns the path of a program of this workspace: `$SLUICE_BIN` for `sluice`, else the program in
+/// the folder of the running program or, for tests, in its parent.
 ///
 /// # Errors
-/// It is not built.
+/// The program is not built.
 pub fn find(name: &str) -> io::Result<PathBuf> {
     if name == "sluice"
         && let Some(path) = env::var_os("SLUICE_BIN")

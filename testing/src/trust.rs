@@ -1,6 +1,7 @@
-//! A TLS client that takes any certificate: tests look at the certificate itself, and load programs have made it.
+//! A TLS client that accepts any certificate: tests inspect the certificate, and load programs
+//! generate it themselves.
 //!
-//! Signatures are checked all the same, so that a handshake proves that the other side has the key.
+//! Signatures are verified, so that a handshake proves that the server has the key.
 
 use std::sync::Arc;
 
@@ -9,19 +10,19 @@ use rustls::crypto::{CryptoProvider, aws_lc_rs};
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{ClientConfig, DigitallySignedStruct, SignatureScheme, SupportedProtocolVersion};
 
-/// A client configuration for some TLS versions ([`rustls::ALL_VERSIONS`] for the usual ones) and protocols of ALPN, in
-/// the order of preference.
+/// Returns a client configuration for these TLS versions ([`rustls::ALL_VERSIONS`] for the default
+/// ones) and these ALPN protocols in the order of preference.
 ///
 /// # Panics
-/// There is no version.
+/// `versions` is empty.
 pub fn trusting(versions: &[&'static SupportedProtocolVersion], protocols: &[&[u8]]) -> ClientConfig {
     trusting_with(aws_lc_rs::default_provider(), versions, protocols)
 }
 
-/// The same with suites and key exchanges of one's own.
+/// Same as [`trusting`] with custom cipher suites and key exchanges.
 ///
 /// # Panics
-/// There is no version, or one for which the provider has nothing.
+/// `versions` is empty, or the provider has no cipher suite for a version.
 pub fn trusting_with(
     provider: CryptoProvider,
     versions: &[&'static SupportedProtocolVersion],

@@ -1,17 +1,17 @@
-//! Waiting for a condition: nothing here waits for a fixed time.
+//! Waiting for conditions instead of fixed times.
 
 use std::time::{Duration, Instant};
 
-/// How long anything may take on a loaded machine before a test gives up. Only a test that fails waits that long.
+/// Time limit for any step on a loaded machine. Only failing tests wait that long.
 pub const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Between two looks at a condition.
+/// Interval between two checks of a condition.
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// Asks again and again until there is an answer.
+/// Calls `ask` repeatedly until it returns a value.
 ///
 /// # Panics
-/// There is none within [`PATIENCE`].
+/// There is no value within [`PATIENCE`].
 #[track_caller]
 pub fn await_some<T>(what: &str, mut ask: impl FnMut() -> Option<T>) -> T {
     let deadline = Instant::now() + PATIENCE;
@@ -24,19 +24,19 @@ pub fn await_some<T>(what: &str, mut ask: impl FnMut() -> Option<T>) -> T {
     }
 }
 
-/// Asks again and again until the answer is yes.
+/// Calls `ask` repeatedly until it returns true.
 ///
 /// # Panics
-/// It is not within [`PATIENCE`].
+/// The condition does not hold within [`PATIENCE`].
 #[track_caller]
 pub fn await_until(what: &str, mut ask: impl FnMut() -> bool) {
     await_some(what, || ask().then_some(()));
 }
 
-/// The same for tests on a runtime.
+/// Same as [`await_until`] for tests on a runtime.
 ///
 /// # Panics
-/// It is not within [`PATIENCE`].
+/// The condition does not hold within [`PATIENCE`].
 pub async fn until(what: &str, mut ask: impl FnMut() -> bool) {
     let deadline = Instant::now() + PATIENCE;
     while !ask() {
@@ -45,7 +45,7 @@ pub async fn until(what: &str, mut ask: impl FnMut() -> bool) {
     }
 }
 
-/// Between two looks at a condition.
+/// Pauses between two checks of a condition.
 #[expect(clippy::disallowed_methods, reason = "a test thread of its own, between two looks at a condition")]
 pub fn pause() {
     std::thread::sleep(PAUSE);

@@ -1,31 +1,31 @@
-//! HTTP/1.1 messages as they are on the wire, for both ends of a test.
+//! HTTP/1.1 messages as bytes, for clients and backends of tests.
 
 use std::io::{self, Read};
 
-/// A message, whole.
+/// A complete message.
 #[derive(Clone, Debug, Default)]
 pub struct Message {
     /// Request line or status line.
     pub start: String,
-    /// Fields in order, names as they came.
+    /// Fields in order, with names as received.
     pub headers: Vec<(String, String)>,
-    /// Content, chunks joined.
+    /// Content; chunks are joined.
     pub body: Vec<u8>,
 }
 
 impl Message {
-    /// First value of a field.
+    /// Returns the first value of a field.
     pub fn header(&self, name: &str) -> Option<&str> {
         self.all(name).first().copied()
     }
 
-    /// All values of a field.
+    /// Returns all values of a field.
     pub fn all(&self, name: &str) -> Vec<&str> {
         let fields = self.headers.iter().filter(|(field, _)| field.eq_ignore_ascii_case(name));
         fields.map(|(_, value)| value.as_str()).collect()
     }
 
-    /// The content as text.
+    /// Returns the content as text.
     pub fn text(&self) -> String {
         String::from_utf8_lossy(&self.body).into_owned()
     }
@@ -35,35 +35,35 @@ impl Message {
     }
 }
 
-/// How the end of a message is known where no length says so.
+/// How the body ends if no field states its length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
-    /// A request has no body then.
+    /// A request: it has no body.
     Request,
-    /// A response lasts until the connection ends.
+    /// A response: it ends with the connection.
     Response,
-    /// A response without a body, whatever its fields say (to HEAD).
+    /// A response to HEAD: it has no body, whatever its fields state.
     Head,
 }
 
-/// Reads one message after another from a stream, keeping what is left over.
+/// Reads consecutive messages from a stream and keeps the remaining bytes.
 #[derive(Default)]
 pub struct Reader {
     buffer: Vec<u8>,
 }
 
 impl Reader {
-    /// With nothing read yet.
+    /// Returns a reader with an empty buffer.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// What was read but is not part of any message yet.
+    /// Returns the bytes that were read but do not belong to a message yet.
     pub fn take_rest(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.buffer)
     }
 
-    /// The next message; `None` when the stream ends before its first byte.
+    /// Returns the next message; `None` if the stream ends before its first byte.
     pub fn message(&mut self, stream: &mut dyn Read, side: Side) -> io::Result<Option<Message>> {
         let mut message = match self.head(stream)? {
             Some(message) => message,
@@ -86,7 +86,7 @@ impl Reader {
         Ok(Some(message))
     }
 
-    /// The next head.
+    /// Returns the next head.
     fn head(&mut self, stream: &mut dyn Read) -> io::Result<Option<Message>> {
         let end = loop {
             if let Some(end) = self.buffer.windows(4).position(|four| four == b"\r\n\r\n") {
@@ -138,7 +138,7 @@ impl Reader {
         }
     }
 
-    /// Exactly so many bytes.
+    /// Reads exactly `count` bytes.
     pub fn bytes(&mut self, stream: &mut dyn Read, count: usize) -> io::Result<Vec<u8>> {
         while self.buffer.len() < count {
             self.more(stream)?;
@@ -150,7 +150,7 @@ impl Reader {
         if self.fill(stream)? { Ok(()) } else { Err(io::ErrorKind::UnexpectedEof.into()) }
     }
 
-    /// Reads once; whether there was anything.
+    /// Reads once. Returns false at the end of the stream.
     fn fill(&mut self, stream: &mut dyn Read) -> io::Result<bool> {
         let mut bytes = [0; 16 * 1024];
         let count = stream.read(&mut bytes)?;

@@ -1,4 +1,4 @@
-//! A client of gRPC's shape.
+//! A gRPC client.
 
 use std::net::SocketAddr;
 
@@ -15,33 +15,33 @@ use tokio_rustls::TlsConnector;
 use super::{CONTENT, message, send};
 use crate::client::trusting;
 
-/// A client's connection to a gateway.
+/// A connection to a gateway.
 pub struct GrpcClient {
     requests: SendRequest<Bytes>,
     authority: String,
 }
 
-/// A call under way.
+/// A running call.
 pub struct GrpcCall {
     response: ResponseFuture,
     stream: SendStream<Bytes>,
 }
 
-/// How a call ended.
+/// The result of a call.
 #[derive(Debug)]
 pub struct GrpcReply {
-    /// The status of HTTP.
+    /// The HTTP status.
     pub http: u16,
     /// Fields of the head.
     pub head: HeaderMap,
     /// The whole body.
     pub body: Vec<u8>,
-    /// Trailers, if there were some.
+    /// The trailers, if there are any.
     pub trailers: Option<HeaderMap>,
 }
 
 impl GrpcReply {
-    /// gRPC's status, from wherever it stands.
+    /// Returns the gRPC status, from the trailers or the head.
     pub fn status(&self) -> Option<&str> {
         let trailers = self.trailers.as_ref().unwrap_or(&self.head);
         trailers.get("grpc-status")?.to_str().ok()
@@ -49,10 +49,10 @@ impl GrpcReply {
 }
 
 impl GrpcClient {
-    /// Over TLS.
+    /// Connects over TLS.
     ///
     /// # Panics
-    /// There is no such connection.
+    /// The connection fails.
     pub async fn tls(address: SocketAddr, host: &str) -> Self {
         let socket = TcpStream::connect(address).await.unwrap();
         let name = ServerName::try_from(host.to_owned()).unwrap();
@@ -60,10 +60,10 @@ impl GrpcClient {
         Self::over(stream, host).await
     }
 
-    /// In the clear.
+    /// Connects without TLS.
     ///
     /// # Panics
-    /// There is no such connection.
+    /// The connection fails.
     pub async fn plain(address: SocketAddr, host: &str) -> Self {
         Self::over(TcpStream::connect(address).await.unwrap(), host).await
     }
@@ -74,7 +74,7 @@ impl GrpcClient {
         Self { requests, authority: host.into() }
     }
 
-    /// Begins a call.
+    /// Starts a call.
     ///
     /// # Panics
     /// The connection has ended.
@@ -82,7 +82,7 @@ impl GrpcClient {
         self.call_with(path, &[]).await
     }
 
-    /// The same with more fields.
+    /// Starts a call with additional fields.
     ///
     /// # Panics
     /// The connection has ended.
@@ -98,7 +98,7 @@ impl GrpcClient {
         GrpcCall { response, stream }
     }
 
-    /// A call with one message and its end.
+    /// Makes a call with one message.
     ///
     /// # Panics
     /// The connection has ended.
@@ -111,7 +111,7 @@ impl GrpcClient {
 }
 
 impl GrpcCall {
-    /// Sends a piece.
+    /// Sends a piece of the body.
     ///
     /// # Errors
     /// The call has ended.
@@ -135,32 +135,32 @@ impl GrpcCall {
         self.stream.send_trailers(trailers)
     }
 
-    /// Interim responses up to the final one.
+    /// Returns the next interim response; `None` after the last one.
     ///
     /// # Errors
-    /// There is none.
+    /// The call has failed.
     pub async fn interim(&mut self) -> Result<Option<Response<()>>, h2::Error> {
         std::future::poll_fn(|cx| self.response.poll_informational(cx)).await.transpose()
     }
 
-    /// Takes the call back.
+    /// Cancels the call.
     pub fn cancel(mut self) {
         self.stream.send_reset(Reason::CANCEL);
     }
 
-    /// The head of the response, and its body with what can still be sent.
+    /// Returns the head and the body of the response, and the stream for the rest of the request.
     ///
     /// # Errors
-    /// There is none.
+    /// The call has failed.
     pub async fn head(self) -> Result<(Response<()>, RecvStream, SendStream<Bytes>), h2::Error> {
         let (head, body) = self.response.await?.into_parts();
         Ok((Response::from_parts(head, ()), body, self.stream))
     }
 
-    /// The whole response.
+    /// Returns the whole response.
     ///
     /// # Errors
-    /// It broke off.
+    /// The response was aborted.
     pub async fn reply(self) -> Result<GrpcReply, h2::Error> {
         let (head, mut content) = self.response.await?.into_parts();
         let mut body = Vec::new();
