@@ -1,7 +1,8 @@
-//! The resolver of names, as `resolv.conf` has it, and what its answers mean.
+//! The DNS resolver configured by `resolv.conf`, and the interpretation of its answers.
 //!
-//! The file is the Pod's own: name servers, search domains, `ndots`, `timeout` and `attempts` hold as they do for every
-//! other program in the Pod. A name server may have a port in the notation of OpenBSD, `[127.0.0.1]:5353`.
+//! The file is that of the Pod: name servers, search domains, `ndots`, `timeout` and `attempts`
+//! apply as for all other programs in the Pod. A name server may have a port in the notation of
+//! OpenBSD, `[127.0.0.1]:5353`.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -18,43 +19,46 @@ use hickory_resolver::proto::op::ResponseCode;
 use hickory_resolver::system_conf::parse_resolv_conf;
 use tokio::time::timeout;
 
-/// How long one look-up may take, with all search domains and attempts.
+/// Time limit for a lookup, including all search domains and attempts.
 const LONGEST: Duration = Duration::from_secs(30);
-/// How long the resolver remembers that there is no such record: less than until a name is looked up again.
+/// How long a negative answer is cached: less than the interval between two lookups of a name.
 const LONGEST_NO: Duration = Duration::from_secs(1);
-/// Addresses of one name.
+/// Maximum number of addresses per name.
 const MOST: usize = 64;
-/// Where addresses of names are told beside DNS.
+/// File with addresses of names that are not in DNS.
 const HOSTS: &str = "/etc/hosts";
 
-/// What a look-up has found.
+/// Result of a lookup.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Found {
-    /// Sorted, each once.
+    /// Sorted, without duplicates.
     pub(super) addresses: Vec<IpAddr>,
-    /// The time to live of the answer, which is that of the record that ends first.
+    /// Time to live of the answer: the minimum over its records.
     pub(super) holds: Duration,
 }
 
-/// The resolver that the files of this machine describe now.
+/// The resolver for the current configuration files of this machine.
 pub(super) struct Resolver {
     path: PathBuf,
-    /// What the files said when it was made.
+    /// Contents of the files from which `resolver` was created.
     made_of: Option<[Vec<u8>; 2]>,
     resolver: Result<TokioResolver, String>,
 }
 
 impl Resolver {
-    /// `path` is that of `resolv.conf`.
+    /// `path` is the path of `resolv.conf`.
     pub(super) fn new(path: PathBuf) -> Self {
         Self { path, made_of: None, resolver: Err(String::new()) }
     }
 
-    /// The resolver, made anew if a file has changed: on a machine with DHCP they do. The error says why there is none.
+    /// Returns the resolver, recreated if a file has changed, as happens with DHCP.
+    ///
+    /// # Errors
+    /// The configuration is unusable; the error states the reason.
     pub(super) fn current(&mut self) -> Result<TokioResolver, String> {
         let file = match fs::read(&self.path) {
             Ok(file) => file,
-            // Then the name server is on this machine: resolv.conf(5).
+            // The name server is then on this machine: resolv.conf(5).
             Err(error) if error.kind() == ErrorKind::NotFound => Vec::new(),
             Err(error) => return Err(format!("{} cannot be read: {error}", self.path.display())),
         };
@@ -68,7 +72,7 @@ impl Resolver {
     }
 }
 
-/// The resolver that this `resolv.conf` describes. Must be called in a runtime.
+/// Creates the resolver for a `resolv.conf`. Must be called in a runtime.
 fn make(file: &[u8]) -> Result<TokioResolver, String> {
     let (text, ports) = split_ports(&String::from_utf8_lossy(file));
     let (config, mut options) = parse_resolv_conf(text).map_err(|error| error.to_string())?;
@@ -78,14 +82,15 @@ fn make(file: &[u8]) -> Result<TokioResolver, String> {
     }
     options.ip_strategy = LookupIpStrategy::Ipv4AndIpv6;
     options.negative_max_ttl = Some(LONGEST_NO);
-    // Without the domain of the machine's own name, which counts only where there are no search domains, and then is in them.
+    // Without the machine's own domain: it only applies if there are no search domains, and is one
+    // of them then.
     let config = ResolverConfig::from_parts(None, search, servers);
     let builder = TokioResolver::builder_with_config(config, TokioRuntimeProvider::default());
     builder.with_options(options).build().map_err(|error| error.to_string())
 }
 
-/// The text as resolv.conf(5) has it, and the port of each name server. Where there is no name server it is that of this
-/// machine.
+/// Returns the text in the format of resolv.conf(5), and the port of each name server. Without a
+/// name server, the default is this machine.
 fn split_ports(text: &str) -> (String, Vec<u16>) {
     let (mut plain, mut ports) = (String::with_capacity(text.len()), Vec::new());
     for line in text.lines() {
@@ -95,7 +100,7 @@ fn split_ports(text: &str) -> (String, Vec<u16>) {
                 ports.push(address.port());
                 plain += &format!("nameserver {}", address.ip());
             }
-            // One that cannot be read is no name server for anybody.
+            // A malformed name server is ignored.
             None if server.is_some() => {}
             None => plain += line,
         }
@@ -108,7 +113,7 @@ fn split_ports(text: &str) -> (String, Vec<u16>) {
     (plain, ports)
 }
 
-/// `IP`, or `[IP]:PORT`.
+/// Parses `IP` or `[IP]:PORT`.
 fn read_server(text: &str) -> Option<SocketAddr> {
     let text = text.split_whitespace().next()?;
     if let Ok(ip) = text.parse() {
@@ -118,7 +123,10 @@ fn read_server(text: &str) -> Option<SocketAddr> {
     Some(SocketAddr::new(ip.parse().ok()?, port.parse().ok()?))
 }
 
-/// Looks a name up. The error says why there is no address, in the same words each time.
+/// Looks up a name.
+///
+/// # Errors
+/// There is no address. The text is the same for the same reason, so that it can be compared.
 pub(super) async fn look_up(resolver: TokioResolver, name: &str) -> Result<Found, String> {
     let answer = match timeout(LONGEST, resolver.lookup_ip(name)).await {
         Err(_) | Ok(Err(NetError::Timeout)) => return Err("no name server answers".to_owned()),
@@ -148,14 +156,15 @@ fn why(error: &NetError) -> String {
     }
 }
 
-/// Those that this machine has a route to, or all if there is none: a Pod with addresses of one family alone could not
-/// connect to half of what a name with both has.
+/// Returns the addresses to which this machine has a route, or all if there are none. Otherwise a
+/// Pod with addresses of one family could not connect to half of the addresses of a dual-stack
+/// name.
 fn with_route(addresses: Vec<IpAddr>, has_route: impl Fn(IpAddr) -> bool) -> Vec<IpAddr> {
     let within: Vec<IpAddr> = addresses.iter().copied().filter(|address| has_route(*address)).collect();
     if within.is_empty() { addresses } else { within }
 }
 
-/// Nothing is sent: a datagram socket is connected by looking for a route.
+/// Sends nothing: connecting a datagram socket only looks up a route.
 fn has_route(address: IpAddr) -> bool {
     let own = match address {
         IpAddr::V4(_) => IpAddr::from(Ipv4Addr::UNSPECIFIED),
@@ -164,7 +173,7 @@ fn has_route(address: IpAddr) -> bool {
     UdpSocket::bind((own, 0)).and_then(|socket| socket.connect((address, 53))).is_ok()
 }
 
-/// Where `resolv.conf` is unless the command line says otherwise.
+/// The default path of `resolv.conf`.
 pub(super) fn usual() -> &'static Path {
     Path::new("/etc/resolv.conf")
 }

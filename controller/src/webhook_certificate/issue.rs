@@ -1,4 +1,4 @@
-//! A new authority with one certificate of its own.
+//! Issues a certificate from a new authority of its own.
 
 use std::time::Duration;
 
@@ -8,17 +8,18 @@ use rcgen::{
     IsCa, KeyPair, KeyUsagePurpose,
 };
 
-/// How long before now it begins to hold, for machines whose clocks are behind.
+/// How far validity starts in the past, for machines whose clocks are slow.
 const EARLIER: Duration = Duration::from_secs(60 * 60);
 
-/// What is made, in PEM. The authority's own key is kept nowhere, so that it signs nothing else.
+/// An authority and its certificate in PEM. The authority's key is discarded, so that it cannot
+/// sign anything else.
 pub(super) struct Issued {
     pub(super) authority: String,
     pub(super) certificate: String,
     pub(super) key: String,
 }
 
-/// Makes one for these names and addresses.
+/// Issues a certificate for these names and addresses.
 pub(super) fn issue(hosts: &[String], lifetime: Duration, now: Timestamp) -> Result<Issued, rcgen::Error> {
     let seconds = Duration::from_secs(u64::try_from(now.as_second()).unwrap_or(0));
     let epoch = rcgen::date_time_ymd(1970, 1, 1);

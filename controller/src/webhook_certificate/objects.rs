@@ -1,4 +1,5 @@
-//! The Secret and the ValidatingWebhookConfiguration, read and written. What is right is not written again.
+//! Access to the Secret and the ValidatingWebhookConfiguration. Objects that are up to date are not
+//! written.
 
 use std::fmt::Debug;
 
@@ -14,10 +15,10 @@ use super::issue::Issued;
 use super::{Failed, WebhookSecret};
 use crate::cluster::api::{ask, found};
 
-/// The label of a Secret that may be replaced, and its value.
+/// Label, with its value, of a Secret that may be replaced.
 const MANAGED: (&str, &str) = ("app.kubernetes.io/managed-by", "sluice-webhook-cert");
 
-/// The Secret, if it is there.
+/// Returns the Secret, if it exists.
 pub(super) async fn found_secret(
     secrets: &Api<Secret>,
     wanted: &WebhookSecret,
@@ -26,7 +27,7 @@ pub(super) async fn found_secret(
     found(secrets.get(&wanted.name)).await.map_err(|refused| Failed::Request(what(), refused))
 }
 
-/// The webhook, if it is there.
+/// Returns the webhook configuration, if it exists.
 pub(super) async fn found_webhook(
     webhooks: &Api<ValidatingWebhookConfiguration>,
     name: &str,
@@ -35,12 +36,12 @@ pub(super) async fn found_webhook(
     found(webhooks.get(name)).await.map_err(|refused| Failed::Request(what(), refused))
 }
 
-/// Whether this program has made it.
+/// Returns whether this program created the Secret.
 pub(super) fn is_ours(secret: &Secret) -> bool {
     secret.labels().get(MANAGED.0).is_some_and(|value| value == MANAGED.1)
 }
 
-/// Writes the Secret: a new one, or in place of the one that was read.
+/// Creates the Secret, or replaces `before`.
 pub(super) async fn secret_of(
     secrets: &Api<Secret>,
     wanted: &WebhookSecret,
@@ -57,7 +58,7 @@ pub(super) async fn secret_of(
     let labels = json!({MANAGED.0: MANAGED.1});
     let outcome = match before {
         None => {
-            // The API server refuses a TLS Secret with other keys.
+            // The API server rejects a TLS Secret without these keys.
             let tls = keys.certificate == "tls.crt" && keys.key == "tls.key";
             let kind = if tls { "kubernetes.io/tls" } else { "Opaque" };
             let secret =
@@ -74,7 +75,8 @@ pub(super) async fn secret_of(
     outcome.map(drop).map_err(|refused| Failed::Request(what(), refused))
 }
 
-/// Has every webhook of the configuration trust these authorities. Gives whether anything had to change.
+/// Makes all webhooks of the configuration trust these authorities. Returns whether a change was
+/// necessary.
 pub(super) async fn trust(
     webhooks: &Api<ValidatingWebhookConfiguration>,
     there: &ValidatingWebhookConfiguration,
@@ -88,7 +90,8 @@ pub(super) async fn trust(
         if bundle.is_none_or(|bundle| bundle.0 != authorities.as_bytes()) {
             patch["clientConfig"] = json!({"caBundle": STANDARD.encode(authorities)});
         }
-        // What is written is owned: Helm may say something else of it only while it owns it alone.
+        // A written field is owned by this program; Helm can only change the field without a
+        // conflict if it owns it alone.
         if failure_policy.is_some() && webhook.failure_policy.as_deref() != failure_policy {
             patch["failurePolicy"] = failure_policy.into();
         }
@@ -99,7 +102,7 @@ pub(super) async fn trust(
     if patches.is_empty() {
         return Ok(false);
     }
-    // Entries of the list are told apart by their names; the others stay as they are.
+    // A strategic merge identifies the entries by name; other entries are unchanged.
     let patch = Patch::Strategic(json!({"webhooks": patches}));
     let name = there.name_any();
     let outcome = ask(webhooks.patch(&name, &PatchParams::default(), &patch)).await;
@@ -107,7 +110,8 @@ pub(super) async fn trust(
     outcome.map(|_| true).map_err(|refused| Failed::Request(what(), refused))
 }
 
-/// A Secret of ours goes with the webhook: whoever uninstalls deletes that, and knows nothing of the Secret.
+/// Makes the webhook configuration the owner of a Secret created by this program, so that the
+/// Secret is deleted with it when the chart is uninstalled.
 pub(super) async fn owned_by(
     secrets: &Api<Secret>,
     secret: &Secret,

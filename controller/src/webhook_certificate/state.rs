@@ -1,5 +1,5 @@
-//! Whether what is in the Secret will do: seen as the API server sees it, which is a TLS client that trusts the authority
-//! and asks for one of the hosts.
+//! Validation of the certificate in the Secret from the perspective of the API server: a TLS client
+//! that trusts the authority and connects to one of the hosts.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +16,7 @@ use x509_parser::prelude::{FromDer, X509Certificate};
 
 use crate::admission::certificate;
 
-/// The keys of the Secret that are used.
+/// The names of the keys in the Secret.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SecretKeys {
     /// `--cert-name`.
@@ -27,16 +27,19 @@ pub struct SecretKeys {
     pub authority: String,
 }
 
-/// A certificate that is good now.
+/// A valid certificate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Kept {
-    /// The end of its life.
+    /// End of its validity.
     pub(super) until: Timestamp,
-    /// Less than a third of its life is left.
+    /// Whether less than a third of its lifetime is left.
     pub(super) aging: bool,
 }
 
-/// What there is, or why it cannot be used.
+/// Checks the certificate in the Secret.
+///
+/// # Errors
+/// The certificate cannot be used; the error states the reason.
 pub(super) fn look(
     secret: &Secret,
     keys: &SecretKeys,
@@ -66,12 +69,15 @@ pub(super) fn look(
 }
 
 impl SecretKeys {
-    /// Whether the Secret has none of them.
+    /// Returns whether the Secret has none of the keys.
     pub(super) fn none_in(&self, secret: &Secret) -> bool {
         [&self.certificate, &self.key, &self.authority].into_iter().all(|key| value(secret, key).is_err())
     }
 
-    /// The authorities in PEM.
+    /// Returns the authorities in PEM.
+    ///
+    /// # Errors
+    /// The key is missing, or does not contain certificates in PEM.
     pub(super) fn authorities(&self, secret: &Secret) -> Result<String, String> {
         let text = String::from_utf8(value(secret, &self.authority)?.to_vec());
         let text = text.map_err(|_| format!("{} is no PEM", self.authority))?;
@@ -81,8 +87,8 @@ impl SecretKeys {
         }
     }
 
-    /// A new authority, and those that certificates in use are of. One whose life is over is left out, and so is all but the
-    /// newest of them: what was signed by the others was replaced long ago.
+    /// Returns the new authority together with the newest previous one, unless that one has
+    /// expired. Older authorities are dropped: their certificates were replaced long ago.
     pub(super) fn authority_beside(&self, new: &str, before: Option<&Secret>, now: Timestamp) -> String {
         let before = before.and_then(|secret| value(secret, &self.authority).ok()).unwrap_or_default();
         let newest = CertificateDer::pem_slice_iter(before).next().and_then(Result::ok);

@@ -1,4 +1,4 @@
-//! The commands against objects in memory, which refuse what an API server would refuse.
+//! The commands against objects in memory, with the checks of an API server.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -97,13 +97,13 @@ impl Fake {
         std::mem::take(&mut self.0.lock().unwrap().writes)
     }
 
-    /// The authorities that the API server trusts, in base64 as the Secret has them.
+    /// Returns the authorities that the API server trusts, in base64 as in the Secret.
     fn trusted(&self) -> Value {
         self.get(WEBHOOK)["webhooks"][0]["clientConfig"]["caBundle"].clone()
     }
 }
 
-/// A merge patch; of the list of webhooks a strategic one.
+/// Applies a merge patch; a strategic one for the list of webhooks.
 fn merge(object: &mut Value, patch: &Value) {
     let Some(patch) = patch.as_object() else { return };
     for (key, value) in patch {
@@ -173,7 +173,7 @@ fn told(failed: Failed) -> String {
     }
 }
 
-/// What a client that trusts the Secret's authorities makes of the Secret's certificate.
+/// Checks the Secret's certificate as a client that trusts the Secret's authorities.
 fn seen(fake: &Fake, hosts: &[&str], at: Timestamp) -> Result<Kept, String> {
     look(&fake.secret(), &secret().keys, &owned(hosts), at)
 }
@@ -196,7 +196,8 @@ async fn a_certificate_is_made_once_and_kept() {
     assert!(fake.writes().is_empty(), "nothing had to be written");
 }
 
-/// No review may fail in between: the API server trusts both before any Pod can show the new certificate.
+/// No review may fail during the renewal: the API server trusts both authorities before a Pod can
+/// present the new certificate.
 #[tokio::test]
 async fn one_with_less_than_a_third_of_its_life_left_is_renewed_and_both_are_trusted() {
     let fake = Fake::default();
@@ -214,13 +215,13 @@ async fn one_with_less_than_a_third_of_its_life_left_is_renewed_and_both_are_tru
     assert_eq!(fake.trusted(), fake.get(SECRET)["data"]["ca.crt"]);
     let after = fake.secret();
     assert!(!look(&after, &secret().keys, &owned(&HOSTS), in_years(7)).unwrap().aging);
-    // A Pod that still shows the old one is believed too.
+    // A Pod that still presents the old certificate is trusted, too.
     let mut mixed = before.clone();
     let authorities = after.data.as_ref().unwrap()["ca.crt"].clone();
     mixed.data.as_mut().unwrap().insert("ca.crt".into(), authorities);
     look(&mixed, &secret().keys, &owned(&HOSTS), in_years(7)).unwrap();
 
-    // The next renewal keeps one authority, not all that there ever were.
+    // The next renewal keeps only one previous authority.
     create_at(&fake, &HOSTS, in_years(14)).await.unwrap();
     let text = secret().keys.authorities(&fake.secret()).unwrap();
     assert_eq!(text.matches("BEGIN CERTIFICATE").count(), 2);
@@ -258,7 +259,7 @@ async fn what_others_made_is_never_replaced() {
     assert!(refused.contains("edge/admission") && refused.contains("delete it"), "{refused}");
     assert!(fake.writes().is_empty());
 
-    // The Secret of ingress-nginx has other keys, which stay.
+    // The Secret of ingress-nginx has other keys, which are preserved.
     theirs["data"] = json!({"ca": "YQ==", "cert": "YQ==", "key": "YQ=="});
     fake.put(SECRET, theirs);
     create_at(&fake, &HOSTS, now()).await.unwrap();
