@@ -114,7 +114,7 @@ impl GatewayProcess {
     /// Returns the status of a path on its health listener.
     ///
     /// # Errors
-    /// Returns an error if it does not answer.
+    /// Returns an error if the gateway does not respond.
     pub async fn health_status(&self, cluster: &Cluster, path: &str) -> Result<u16> {
         Ok(cluster.get(self.health, "health", path).await?.status().as_u16())
     }
@@ -122,7 +122,7 @@ impl GatewayProcess {
     /// Returns the sum of a metric over all its labels. `None` if it does not exist.
     ///
     /// # Errors
-    /// Returns an error if the gateway does not answer, or in no text.
+    /// Returns an error if the gateway does not respond, or if its response is not text.
     pub async fn metric(&self, cluster: &Cluster, name: &str) -> Result<Option<f64>> {
         let answer = cluster.get(self.health, "health", "/metrics").await?;
         let text = std::str::from_utf8(answer.body())?;
@@ -136,7 +136,7 @@ impl GatewayProcess {
     /// Returns all problems as JSON.
     ///
     /// # Errors
-    /// Returns an error if the gateway does not answer, or in no text.
+    /// Returns an error if the gateway does not respond, or if its response is not text.
     pub async fn problems(&self, cluster: &Cluster) -> Result<String> {
         let answer = cluster.get(self.admin, "localhost", "/problems").await?;
         Ok(std::str::from_utf8(answer.body())?.to_owned())
