@@ -1,5 +1,6 @@
-//! End-to-end tests: the real program on folders of manifests, with real backends and clients on loopback. One
-//! module per family of behaviour; a test is named for what must hold.
+//! End-to-end tests: the real program on folders of manifests, with real backends and clients on
+//! loopback. There is one module per family of behaviour; the name of a test states the expected
+//! behaviour.
 
 mod harness;
 

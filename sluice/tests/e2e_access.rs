@@ -1,4 +1,4 @@
-//! Who is kept out: lists of networks, and what is blocked everywhere.
+//! Access control by address, and requests that are blocked on all hosts.
 
 use crate::harness::h2;
 use crate::harness::manifest::service_with;
@@ -44,7 +44,7 @@ fn only_listed_clients_get_in_and_a_denied_one_never_does() {
     let response = get(gateway.http, HOST, "/");
     assert_eq!(response.status, 403, "its own address is 127.0.0.1");
     assert!(response.text().contains("403 Forbidden"));
-    // The older name, and a thousand networks.
+    // The older name of the annotation, with a thousand networks.
     let many: Vec<String> = (0..1000).map(|n| format!("10.{}.{}.0/24", n / 250, n % 250)).collect();
     folder.write("shop.yaml", shop(&[("whitelist-source-range", &many.join(","))]).text());
     await_until("the new list", || from(&gateway, "10.4.0.1") == 403);

@@ -1,4 +1,5 @@
-//! The access log: byte for byte in the reference's default format, in formats of the operator's own, and where it goes.
+//! The access log: identical to the reference in the default format, custom formats, and its
+//! outputs.
 
 use std::fs;
 use std::net::UdpSocket;
@@ -106,7 +107,7 @@ fn standard_output_holds_the_access_log_alone() {
     assert_eq!(gateway.access_log().len(), 1, "{:?}", gateway.access_log());
 }
 
-/// Asks until there is a line, and gives it.
+/// Sends requests until the log has a matching line, and returns that line.
 fn line_like(gateway: &Gateway, target: &str, is_meant: impl Fn(&str) -> bool) -> String {
     await_some("a line of the new format", || {
         get(gateway.http, HOST, target);
@@ -149,13 +150,13 @@ fn the_format_is_the_operators_and_changes_live() {
         assert_eq!(line[name], value, "{name}: {line}");
     }
     assert_eq!((&line["status"], line["took"].is_f64()), (&Value::from(200), true), "{line}");
-    // Answers of our own, and what cannot be read.
+    // Responses of the gateway itself, and requests that cannot be parsed.
     let mut connection = Connection::plain(gateway.http);
     connection.send("GET /\u{1} HTTP/1.1\r\n\r\n");
     assert_eq!(connection.response().status, 400);
     let refused: Value = serde_json::from_str(&gateway.await_access("\"status\": 400")).unwrap();
     assert_eq!(refused["uri"], "");
-    // A name that there is not is refused, and the default format is in force.
+    // An unknown variable is refused, and the default format applies.
     let keys = [("log-format-upstream", "$status $no_such_thing"), ("log-format-escape-json", "true")];
     folder.write("config.yaml", config_map(NAME, &keys));
     await_until("the problem", || gateway.problems().contains("$no_such_thing"));
@@ -189,7 +190,7 @@ fn lines_are_left_out_where_that_is_asked_for() {
     ] {
         assert_eq!(lines.contains(target), logged, "{target}\n{lines}");
     }
-    // All of it live.
+    // All of these settings change at run time.
     folder.write("config.yaml", config_map(NAME, &[("enable-access-log-for-default-backend", "true")]));
     folder.write("quiet.yaml", quiet.annotation("enable-access-log", "true").text());
     folder.write("objects.yaml", site("shop", HOST, &[&backend]));
@@ -224,7 +225,8 @@ fn a_file_is_rotated_and_a_bad_one_loses_no_line() {
         has(&file, "/three")
     });
     assert!(gateway.is_running(), "the signal ends nothing");
-    // A place where there can be no file: standard output has the lines, a problem the reason, and it is tried again.
+    // A path where no file can be created: lines go to standard output, a problem states the
+    // reason, and the file is retried.
     let nowhere = logs.file("none/access.log");
     folder.write("config.yaml", config_map(NAME, &[("http-access-log-path", nowhere.to_str().unwrap())]));
     await_until("the problem", || gateway.problems().contains("none/access.log"));

@@ -145,7 +145,7 @@ fn each_check_says_what_it_makes_of_a_request() {
         let output = run(&[&fixed, words].concat());
         String::from_utf8(output.stdout).unwrap() + &String::from_utf8(output.stderr).unwrap()
     };
-    // The line of a check: its outcome and why.
+    // Returns the line of a check: its outcome and reason.
     let check = |text: &str, name: &str| -> String {
         let checks = text.lines().skip_while(|line| !line.starts_with("checks, "));
         let line = checks.into_iter().find_map(|line| line.strip_prefix(name));
@@ -179,7 +179,7 @@ fn each_check_says_what_it_makes_of_a_request() {
     assert!(check(&question, "origin").starts_with("stops here   204"), "{question}");
     assert!(explain(&["--client", "nobody"]).contains("is no address"), "said so");
 
-    // Any one is enough now: an address that is not listed leaves the password.
+    // With `satisfy: any`, an address that is not listed can still use the password.
     folder.write("guarded.yaml", guarded.annotation("satisfy", "any").text());
     await_until("the other rule", || {
         check(&explain(&["--client", "10.0.0.1"]), "satisfy").starts_with("passes")
@@ -273,7 +273,7 @@ fn subcommands_reach_any_address_of_loopback() {
 #[test]
 fn slow_clients_of_the_health_port_keep_no_probe_waiting() {
     let gateway = Gateway::start(&Folder::with(""));
-    // Heads that never end, pages that nobody reads, and connections on which nothing comes.
+    // Incomplete heads, clients that do not read the page, and idle connections.
     let slow: Vec<Connection> = (0..900)
         .filter_map(|number| {
             let mut connection = Connection::try_plain(gateway.healthz).ok()?;
@@ -282,7 +282,7 @@ fn slow_clients_of_the_health_port_keep_no_probe_waiting() {
                 1 => "GET /metrics HTTP/1.1\r\nHost: x\r\nX-Slow: ",
                 _ => "",
             };
-            // The gateway may have closed it to make room for another one.
+            // The gateway may have evicted the connection.
             let _ = connection.try_send(sent);
             Some(connection)
         })
@@ -290,13 +290,13 @@ fn slow_clients_of_the_health_port_keep_no_probe_waiting() {
     for _ in 0..5 {
         let asked = Instant::now();
         assert_eq!(gateway.health(), Some(200));
-        // Less than it takes until slow heads are given up, and more than any machine needs.
+        // Less than the time limit for heads, and more than any machine needs.
         assert!(
             asked.elapsed() < Duration::from_secs(4),
             "the kubelet would restart it: {:?}",
             asked.elapsed()
         );
-        // There is room as soon as earlier clients have their page.
+        // A slot becomes free as soon as earlier clients have received the page.
         await_until("metrics", || {
             let page = gateway.probe("/metrics");
             page.is_some_and(|page| page.text().contains("process_resident_memory_bytes"))

@@ -1,4 +1,4 @@
-//! The validating webhook as an API server meets it: TLS, one path, limits, a verdict.
+//! The validating webhook from the perspective of an API server: TLS, one path, limits, verdicts.
 
 use std::fs;
 use std::net::SocketAddr;
@@ -113,7 +113,8 @@ fn what_is_no_review_is_turned_away_with_a_status_of_its_own() {
     assert_eq!(large.response().status, 413);
 }
 
-/// Each held one of eight places for reviews until its time was over, 9 s, and all other clients got 503 meanwhile.
+/// Regression: each request occupied one of eight slots for reviews until its time limit of 9 s,
+/// and all other clients received 503 meanwhile.
 #[test]
 fn twenty_incomplete_requests_stalled_the_reviews_of_other_clients() {
     let webhook = Webhook::start(String::new(), Some(&TestCertificate::new(&["webhook.example"])));
@@ -129,7 +130,7 @@ fn twenty_incomplete_requests_stalled_the_reviews_of_other_clients() {
     assert_eq!(allowed["allowed"], true, "{allowed}");
 }
 
-/// More connections than there may be: the webhook closes those that send nothing.
+/// More connections than the limit: the webhook closes those that send nothing.
 #[test]
 fn silent_connections_do_not_keep_other_clients_out() {
     let webhook = Webhook::start(String::new(), Some(&TestCertificate::new(&["webhook.example"])));
@@ -159,7 +160,8 @@ fn a_certificate_that_comes_late_or_changes_is_picked_up() {
     });
 }
 
-/// The time is printed, and held against a bound that only a cost for each of the others would exceed.
+/// Prints the time, and compares it with a limit that only a cost proportional to the number of
+/// Ingresses would exceed.
 #[test]
 fn among_thousands_of_ingresses_a_review_costs_what_its_own_costs() {
     let many = |count: usize| -> String {

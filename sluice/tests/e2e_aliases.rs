@@ -1,4 +1,5 @@
-//! Further names of a host, the one with or without www., and certificate authorities that ask for a challenge there.
+//! Aliases of a host, the redirect between the names with and without www., and ACME challenges on
+//! these names.
 
 use serde_json::json;
 
@@ -97,14 +98,14 @@ fn the_host_with_www_redirects_to_the_one_without_and_the_other_way_round() {
         "one certificate for both names"
     );
     assert_eq!(get_tls(gateway.https, HOST, "/x").backend(), "shop");
-    // The other way round.
+    // The opposite direction.
     let bare = Ingress::new("shop").path(www, "/", "shop").annotation("from-to-www-redirect", "true");
     folder.write("shop.yaml", bare.text());
     await_until("the other direction", || {
         let location = format!("http://{www}:{http}/x");
         get(gateway.http, HOST, "/x").header("location") == Some(&*location)
     });
-    // A host of its own wins.
+    // A host of its own takes precedence.
     folder.write("own.yaml", Ingress::new("own").path(HOST, "/", "shop").text());
     await_until("the host", || get(gateway.http, HOST, "/x").backend() == "shop");
     folder.remove("own.yaml");
@@ -112,7 +113,8 @@ fn the_host_with_www_redirects_to_the_one_without_and_the_other_way_round() {
     await_until("no redirect", || get(gateway.http, HOST, "/x").status == 404);
 }
 
-/// As cert-manager makes it (a Service of type NodePort and its Pod, of which only the endpoint matters here).
+/// The Ingress that cert-manager creates. Its Service of type NodePort and its Pod are represented
+/// by the endpoint.
 fn solver(host: &str, token: &str) -> Ingress {
     let port = json!({"service": {"name": "cm-acme-http-solver", "port": {"number": 80}}});
     Ingress::new("cm-acme-http-solver")
@@ -133,7 +135,8 @@ fn a_solver_of_acme_challenges_works_beside_every_kind_of_redirect() {
         ("use-regex", "true"),
     ] {
         let (_backend, folder, gateway) = start(&shop(&[redirect]).tls(&[HOST, "www.shop.example"], "tls"));
-        // The Secret comes when the challenge is met: until then a stand-in is served, and http redirects.
+        // The Secret is created after the challenge: until then, a fallback certificate is served
+        // and http redirects.
         assert_eq!(get(gateway.http, HOST, "/x").status / 100, 3, "{redirect:?}");
         folder.write("acme.yaml", service_with("cm-acme-http-solver", &[&acme]));
         for host in [HOST, "www.shop.example"] {

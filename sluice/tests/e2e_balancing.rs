@@ -1,4 +1,4 @@
-//! How an endpoint is chosen where no session decides.
+//! Selection of an endpoint without sessions.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::thread;
@@ -57,7 +57,7 @@ impl Shop {
         response.backend()
     }
 
-    /// How many of so many requests each backend got.
+    /// Returns how many of `of` requests each backend received.
     fn counts(&self, target: &str, of: usize) -> BTreeMap<String, usize> {
         let mut connection = Connection::plain(self.gateway.http);
         (0..of).fold(BTreeMap::new(), |mut counts, _| {
@@ -66,7 +66,7 @@ impl Shop {
         })
     }
 
-    /// The backend of each of these users, which is the same each time.
+    /// Returns the backend of each user, and asserts that it is stable.
     fn users(&self) -> BTreeMap<usize, String> {
         let backend = |user: usize| {
             let target = format!("/?user={user}");
@@ -94,9 +94,9 @@ fn requests_with_one_key_go_to_one_endpoint_and_most_stay_when_another_one_goes(
     await_until("the change", || !shop.knows(&backends[4]));
     let after = shop.users();
     let moved = before.iter().filter(|(user, backend)| after[user] != **backend && **backend != "e").count();
-    // Points of two endpoints may fall together.
+    // Ring points of two endpoints may coincide.
     assert!(moved <= 2, "{before:?} {after:?}");
-    // The key is what the annotation says now.
+    // The key follows the new annotation.
     shop.annotate(&[("upstream-hash-by", "$http_x_user")]);
     await_until("the header", || shop.counts("/?user=1", 8).len() > 1);
     let ask = |user: &str| {
@@ -122,7 +122,7 @@ fn a_key_may_choose_a_group() {
         ("upstream-hash-by-subset-size", "2"),
     ];
     let shop = Shop::open(&annotations, &backends.iter().collect::<Vec<_>>());
-    // That all of 40 draws fall on one of two happens once in 10^12 runs.
+    // With two backends, 40 draws select only one of them once in 10^12 runs.
     for user in 0..3 {
         assert_eq!(shop.counts(&format!("/?user={user}"), 40).len(), 2, "user {user}");
     }
@@ -141,7 +141,7 @@ fn a_key_that_cannot_be_made_is_ignored() {
     assert!(problems.contains("upstream-hash-by") && problems.contains("$geoip_country"), "{problems}");
 }
 
-/// The slow one takes far longer than a loaded machine makes the other one take.
+/// The slow backend takes far longer than the fast one does even on a loaded machine.
 #[expect(clippy::disallowed_methods, reason = "a backend that is slow, on a thread of its own")]
 fn slow_and_fast() -> [Backend; 2] {
     let slow = Backend::with("slow", |_| {
@@ -161,7 +161,7 @@ fn with_ewma_the_endpoint_that_answers_sooner_gets_most_requests() {
     await_until("turns", || {
         shop.gateway.ask("/backends").text().contains("roundRobin") && shop.counts("/", 4)["slow"] == 2
     });
-    // The ConfigMap says it for all that do not say it themselves.
+    // The ConfigMap sets the default for all Ingresses without the annotation.
     shop.folder.write("config.yaml", config_map(CONFIG, &[("load-balance", "ewma")]));
     await_until("the ConfigMap", || shop.gateway.ask("/backends").text().contains("ewma"));
     let counts = shop.counts("/", 20);
@@ -210,7 +210,7 @@ fn an_endpoint_that_comes_gets_its_share_slowly_where_that_is_asked_for() {
     let shop = Shop::open(&[("sluice.dev/slow-start", "1h")], &[&backends[0]]);
     shop.folder.write("endpoints.yaml", endpoints("shop", &[&backends[0], &backends[1]]));
     await_until("the endpoint", || shop.knows(&backends[1]));
-    // It has a tenth of its turns; 7 to 74 of 400 are six standard deviations.
+    // The endpoint has a tenth of its share; 7 to 74 of 400 are six standard deviations.
     let counts = shop.counts("/", 400);
     assert!((7..=74).contains(&counts["b"]), "{counts:?}");
     shop.annotate(&[]);

@@ -13,7 +13,7 @@ use crate::harness::{
 
 const HOST: &str = "shop.example";
 
-/// A line of each form that is served. The password is `open sesame`, but for the one by bcrypt: `password`.
+/// A line of each supported form. The password is `open sesame`, except for bcrypt: `password`.
 const USERS: &str = "\
 bcrypt:$2y$05$nC6nErr9XZJuMJ57WyCob.EuZEjylDt2KaHfbfOtyb.EgL1I2jCVa
 apache:$apr1$saltsalt$HIDXe7D36X22w1CH4M1cQ.
@@ -30,7 +30,7 @@ fn guarded(annotations: &[(&str, &str)]) -> Ingress {
     annotations.iter().fold(ingress, |ingress, (name, value)| ingress.annotation(name, value))
 }
 
-/// A guarded shop whose Secret is not there yet.
+/// A guarded shop whose Secret does not exist yet.
 fn shop(annotations: &[(&str, &str)]) -> (Backend, Folder) {
     let backend = Backend::echo("shop");
     let folder = Folder::with(guarded(annotations).text() + &service_with("shop", &[&backend]));
@@ -58,7 +58,7 @@ fn every_form_of_password_that_nginx_takes_lets_its_user_in_and_nobody_else() {
     for line in USERS.lines() {
         let user = line.split(':').next().unwrap();
         let password = if user == "bcrypt" { "password" } else { "open sesame" };
-        // Checked, then remembered.
+        // The first request verifies the password, the second uses the cached result.
         for _ in 0..2 {
             let response = as_user(&gateway, user, password);
             assert_eq!((response.status, response.backend().as_str()), (200, "shop"), "{user}");
@@ -147,7 +147,7 @@ fn http2_is_asked_and_let_in_as_http1_is() {
         assert_eq!(connection.send(wrong, "").await.unwrap().status(), 401);
         let response = connection.send(good, "").await.unwrap();
         assert_eq!(response.status(), 200);
-        // With a body, which waits while the password is checked.
+        // With a body, which is held while the password is verified.
         let request = http::Request::post("https://shop.example/form")
             .header("authorization", pair("md5", "open sesame"));
         let response = connection.send(request.body(()).unwrap(), "hello").await.unwrap();

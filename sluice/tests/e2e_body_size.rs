@@ -1,4 +1,4 @@
-//! `proxy-body-size`: how large a request body may be.
+//! `proxy-body-size`: the maximum size of a request body.
 
 use http::Request;
 
@@ -47,7 +47,7 @@ fn more_than_one_mebibyte_is_413_unless_somebody_says_otherwise() {
     assert_eq!(post(&gateway, 10), 200);
     folder.write("objects.yaml", objects(Some("0"), "on", &backend));
     await_until("no limit", || post(&gateway, (2 << 20) + 1) == 200);
-    // A value that cannot be read is as good as none, so the ConfigMap's holds again.
+    // An invalid value counts as missing, so the ConfigMap's limit applies again.
     folder.write("objects.yaml", objects(Some("much"), "on", &backend));
     await_until("the ConfigMap's limit again", || post(&gateway, (2 << 20) + 1) == 413);
     let problems = gateway.problems();
@@ -105,7 +105,7 @@ fn it_holds_for_http2_with_and_without_a_length() {
                     assert_eq!(response.status(), expected, "{buffering} {body}");
                 }
             }
-            // The connection lives on.
+            // The connection remains usable.
             let response = connection.get(&format!("https://{HOST}/")).await.unwrap();
             assert_eq!(response.status(), 200);
         });

@@ -1,4 +1,4 @@
-//! Canaries, from their annotations to the endpoint that answers.
+//! Canaries, from their annotations to the selected endpoint.
 
 use crate::harness::client::Response;
 use crate::harness::h2;
@@ -42,7 +42,7 @@ impl Shop {
         self.ask(fields).backend()
     }
 
-    /// How many of so many requests go to the canary.
+    /// Returns how many of `of` requests go to the canary.
     fn taken(&self, of: usize, fields: &[(&str, &str)]) -> usize {
         let mut connection = Connection::plain(self.gateway.http);
         (0..of).filter(|_| connection.request("GET", HOST, "/", fields, "").backend() == "next").count()
@@ -90,7 +90,7 @@ fn weights_change_live_and_a_canary_that_goes_leaves_nothing() {
     };
     write("500", "1000");
     await_until("half", || shop.taken(10, &[]) > 0);
-    // Six standard deviations of 400 draws with a chance of a half are 60.
+    // Six standard deviations of 400 draws with a probability of 1/2 are 60.
     let taken = shop.taken(400, &[]);
     assert!((140..=260).contains(&taken), "{taken}");
     write("1000", "1000");
@@ -128,7 +128,7 @@ fn sessions_stick_to_the_side_on_which_they_began() {
     let by_header = [("canary-by-header", "x-canary")];
     let shop = Shop::open(&sticky, &canary(&by_header));
     for (value, backend, other) in [("always", "next", "never"), ("never", "stable", "always")] {
-        // The ring of a pool is built off the request path.
+        // The ring of a pool is built outside the request path.
         await_until("a cookie", || shop.ask(&[("x-canary", value)]).cookie().is_some());
         let first = shop.ask(&[("x-canary", value)]);
         assert_eq!(first.backend(), backend);

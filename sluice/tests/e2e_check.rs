@@ -1,4 +1,4 @@
-//! `sluice check`: what would be wrong, without serving.
+//! `sluice check`: reports problems without serving.
 
 use crate::harness::gateway::run;
 use crate::harness::{Backend, Folder, Ingress, site};

@@ -1,4 +1,4 @@
-//! Which Ingresses are taken: every line of the reference's class table.
+//! Selection of Ingresses by class: every row of the reference's class table.
 
 use serde_json::json;
 
@@ -9,7 +9,8 @@ const OURS: &str = "k8s.io/ingress-nginx";
 const THEIRS: &str = "example.com/other";
 const ANNOTATION: &str = "kubernetes.io/ingress.class";
 
-/// Serves one host by an Ingress that names its class by field and annotation as given; whether it is taken.
+/// Serves a host by an Ingress with this class field and annotation. Returns whether the Ingress is
+/// served.
 fn taken(classes: &str, field: Option<&str>, annotation: Option<&str>, flags: &[&str]) -> bool {
     let backend = Backend::echo("web");
     let mut ingress = Ingress::new("web").class(field).path("web.example", "/", "web");

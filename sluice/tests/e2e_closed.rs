@@ -1,5 +1,5 @@
-//! An Ingress that is rejected, or asks for something that cannot be done, keeps its hosts and paths, closed: no other rule
-//! serves them.
+//! An Ingress that is rejected, or that requests an unsupported protection, keeps its hosts and
+//! paths closed: no other rule serves them.
 
 use crate::harness::gateway::run;
 use crate::harness::manifest::service_with;
@@ -9,7 +9,7 @@ use crate::harness::{
 
 const HOST: &str = "shop.example";
 
-/// A shop at `/`, with its backend.
+/// Creates a shop at `/` with its backend.
 fn shop() -> (Backend, Folder) {
     let backend = Backend::echo("shop");
     let folder = Folder::with(site("shop", HOST, &[&backend]));
@@ -26,7 +26,7 @@ fn a_rejected_ingress_does_not_open_its_paths_to_a_broader_rule() {
     folder.write("admin.yaml", admin().text());
     let gateway = Gateway::with(&folder, &["--enable-metrics"]);
     assert_eq!(get(gateway.http, HOST, "/admin").backend(), "shop");
-    // Rules of a firewall cannot be served: 503. With a slip of the pen in another annotation: 404.
+    // A web application firewall is not supported: 503. With an additional invalid annotation: 404.
     let guarded = admin().annotation("modsecurity-snippet", "SecRuleEngine On");
     folder.write("admin.yaml", guarded.text());
     await_until("that to close its path", || get(gateway.http, HOST, "/admin/x").status == 503);
@@ -124,7 +124,7 @@ fn the_oldest_wins_also_when_it_is_rejected() {
     let (_backend, folder) = shop();
     folder.write("old.yaml", admin().created("2020-01-01T00:00:00Z").annotation("limit-rps", "many").text());
     folder.write("new.yaml", Ingress::new("new").path(HOST, "/admin", "shop").text());
-    // A younger one that is rejected takes nothing from the shop.
+    // A younger Ingress that is rejected does not affect the shop.
     folder.write(
         "young.yaml",
         Ingress::new("young")

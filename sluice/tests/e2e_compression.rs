@@ -1,4 +1,4 @@
-//! Compression of responses: `use-gzip`, `enable-brotli`, `enable-zstd` and what belongs to them.
+//! Compression of responses: `use-gzip`, `enable-brotli`, `enable-zstd` and related settings.
 
 use std::io::Read;
 
@@ -18,7 +18,7 @@ fn page() -> String {
     "<p>A paragraph like the one before it.</p>\n".repeat(500)
 }
 
-/// What its path asks for.
+/// Returns a backend whose response depends on the path.
 fn backend() -> Backend {
     Backend::with("pages", |request| {
         let path = request.start.split(' ').nth(1).unwrap_or_default().to_owned();
@@ -114,7 +114,7 @@ fn each_coding_is_used_for_clients_that_accept_it() {
         assert_eq!(response.header("content-encoding"), expected, "{accepted}");
         assert_eq!(response.all("vary"), ["Accept-Encoding"], "other clients get another form");
     }
-    // One connection goes on, and so does the one to the endpoint.
+    // The client's connection and the one to the endpoint remain open.
     let mut client = Connection::plain(gateway.http);
     for _ in 0..3 {
         let response = client.request("GET", HOST, "/page", &[("Accept-Encoding", "gzip")], "");
@@ -248,15 +248,15 @@ fn an_event_is_delivered_while_its_endpoint_pauses() {
     drop(backend);
 }
 
-/// What can be read of a gzip stream so far.
+/// Decodes the available part of a gzip stream.
 fn unfinished(bytes: &[u8]) -> Vec<u8> {
     let mut out = Vec::new();
-    // What is not there yet is an error behind what is.
+    // The missing rest causes an error after the available data.
     let _ = flate2::read::GzDecoder::new(bytes).read_to_end(&mut out);
     out
 }
 
-/// The data of all chunks that are whole.
+/// Returns the data of all complete chunks.
 fn chunks(mut bytes: &[u8]) -> Vec<u8> {
     let mut data = Vec::new();
     while let Some(end) = bytes.windows(2).position(|two| two == b"\r\n") {

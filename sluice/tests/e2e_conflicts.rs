@@ -1,4 +1,4 @@
-//! Two objects that want the same.
+//! Conflicts between two objects.
 
 use crate::harness::manifest::service_with;
 use crate::harness::{Backend, Connection, Folder, Gateway, Ingress, TestCertificate, await_until, get};
@@ -7,7 +7,7 @@ const OLD: &str = "2023-01-01T00:00:00Z";
 const NEW: &str = "2024-01-01T00:00:00Z";
 const HOST: &str = "shop.example";
 
-/// Backends and Services `old` and `new`.
+/// Creates the backends and Services `old` and `new`.
 fn two() -> ([Backend; 2], String) {
     let backends = ["old", "new"].map(Backend::echo);
     let services = service_with("old", &[&backends[0]]) + &service_with("new", &[&backends[1]]);

@@ -1,4 +1,4 @@
-//! Cross-origin resource sharing: what browsers ask for, and what pages of other origins may read.
+//! Cross-origin resource sharing: preflight requests, and responses to pages of other origins.
 
 use crate::harness::client::Response;
 use crate::harness::h2;

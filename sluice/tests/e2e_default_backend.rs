@@ -1,4 +1,4 @@
-//! Requests for which there is no rule.
+//! Requests without a matching rule.
 
 use crate::harness::manifest::service_with;
 use crate::harness::{Backend, Folder, Gateway, Ingress, await_until, get, site};

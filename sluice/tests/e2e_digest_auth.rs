@@ -25,12 +25,12 @@ fn sha256(text: &str) -> String {
     hex(digest(&SHA256, text.as_bytes()).as_ref())
 }
 
-/// A line as htdigest writes it.
+/// Returns a line in the format of htdigest.
 fn line(hash: Hash, user: &str, realm: &str, password: &str) -> String {
     format!("{user}:{realm}:{}\n", hash(&format!("{user}:{realm}:{password}")))
 }
 
-/// What a browser sends that knows this.
+/// The credentials of a browser.
 struct Login<'a> {
     hash: Hash,
     user: &'a str,
@@ -131,7 +131,7 @@ fn a_map_has_a_key_for_each_user_and_is_edited_live() {
     folder.write("users.yaml", opaque_secret("users", &[("ann", &value("two"))]));
     await_until("the new password", || status("two") == 200);
     assert_eq!(status("one"), 401);
-    // Basic instead, with a Secret that holds no passwords of that form.
+    // Basic authentication instead, with a Secret that contains only digests.
     let basic = guarded(&[("auth-secret-type", "auth-map")]).text().replace("digest", "basic");
     folder.write("objects.yaml", basic + &service_with("shop", &[&backend]));
     await_until("closed: the digests are no passwords", || get(gateway.http, HOST, "/").status == 503);

@@ -1,4 +1,4 @@
-//! What may not be an endpoint, and how many connections endpoints may have.
+//! Addresses that must not be endpoints, and the number of connections to endpoints.
 
 use std::net::SocketAddr;
 
@@ -12,14 +12,15 @@ use crate::harness::{
 const HOST: &str = "shop.example";
 const OWN: &str = "own.example";
 
-/// A site whose only endpoint is this address.
+/// Returns a site whose only endpoint is this address.
 fn leading_to(endpoint: &str, port: u16) -> String {
     Ingress::new("own").path(OWN, "/", "own").text()
         + &service("own")
         + &slice("own", "own", &[endpoint], port)
 }
 
-/// An address of this machine that is not loopback, if it has one: from where it would send. No packet leaves.
+/// Returns an address of this machine other than loopback, if there is one: the source address of a
+/// route. No packet is sent.
 fn address_of_this_machine() -> Option<String> {
     let socket = std::net::UdpSocket::bind("0.0.0.0:0").ok()?;
     socket.connect("192.0.2.1:9").ok()?;
@@ -42,7 +43,7 @@ fn the_admin_listener_was_an_endpoint_for_whoever_can_write_a_service() {
     ];
     for (listener, flag) in listeners {
         let port = listener(&gateway).port();
-        // Introspection listens on its one address alone.
+        // The introspection listener has only one address.
         let elsewhere = address_of_this_machine().filter(|_| flag != "--admin-address");
         for address in ["127.0.0.1".to_owned(), "0.0.0.0".to_owned()].into_iter().chain(elsewhere) {
             folder.write("objects.yaml", &(objects.clone() + &leading_to(&address, port)));
@@ -57,13 +58,14 @@ fn the_admin_listener_was_an_endpoint_for_whoever_can_write_a_service() {
             assert_eq!(get(gateway.http, HOST, "/").backend(), "shop");
         }
     }
-    // An address that is no listener's is an endpoint as any other.
+    // An address without a listener of the gateway is a normal endpoint.
     folder.write("objects.yaml", &(objects + &leading_to("127.0.0.1", backend.address.port())));
     await_until("an answer", || get(gateway.http, OWN, "/").status == 200);
     assert!(!gateway.problems().contains("Service default/own"), "{}", gateway.problems());
 }
 
-/// Open files of the gateway, and requests at a time to an endpoint that does not answer: more than fit.
+/// Limit of open files of the gateway. More concurrent requests go to a silent endpoint than this
+/// allows.
 const DESCRIPTORS: usize = 256;
 const CONNECTIONS: usize = 3;
 const STREAMS: usize = 100;
@@ -93,7 +95,7 @@ fn a_silent_endpoint_and_a_few_clients_of_http2_took_every_descriptor() {
                 }));
             }
         }
-        // What does not fit has its answer at once, or after a short wait.
+        // Requests beyond the limit are refused immediately or after a short wait.
         let refused = || tasks.iter().filter(|task| task.is_finished()).count();
         while refused() < CONNECTIONS * STREAMS - DESCRIPTORS / 2 {
             tokio::task::yield_now().await;

@@ -1,4 +1,5 @@
-//! Errors that somebody else words (`custom-http-errors`, `default-backend`, `disable-proxy-intercept-errors`).
+//! Error pages from another backend (`custom-http-errors`, `default-backend`,
+//! `disable-proxy-intercept-errors`).
 
 use crate::harness::h2::{self, run};
 use crate::harness::manifest::service_with;
@@ -10,7 +11,7 @@ use crate::harness::{
 const HOST: &str = "shop.example";
 const CONFIG: &str = "ingress-nginx/controller";
 
-/// A Service that answers with the status that the path names.
+/// Starts a Service that responds with the status in the path.
 fn shop() -> Backend {
     Backend::with("shop", |request| {
         let status = request.start.split(['/', '?', ' ']).find_map(|part| part.parse().ok());
@@ -26,7 +27,7 @@ fn shop() -> Backend {
     })
 }
 
-/// An error backend that says with which code it was asked, and by whose name.
+/// Starts an error backend that reports the requested code and its own name.
 fn errors(name: &'static str) -> Backend {
     Backend::with(name, move |request| {
         let code = request.header("x-code").unwrap_or("none").to_owned();

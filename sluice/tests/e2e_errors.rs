@@ -1,4 +1,4 @@
-//! Error pages of Sluice itself: the text of nginx's, without the name of a program.
+//! Error pages of Sluice itself: the text of nginx without the program's name.
 
 use crate::harness::client::Response;
 use crate::harness::manifest::{service, service_with};

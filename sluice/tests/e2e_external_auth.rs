@@ -1,4 +1,4 @@
-//! Authorisation by another service (`auth-url` and its relatives).
+//! Authorisation by another service (`auth-url` and related annotations).
 
 use std::io::Read;
 use std::sync::mpsc;
@@ -15,8 +15,8 @@ use crate::harness::{
 const HOST: &str = "shop.example";
 const CONFIG: &str = "ingress-nginx/controller";
 
-/// An authorisation service that knows `session=ann` (200), `session=bob` (403), `session=odd` (302), and nobody else
-/// (401).
+/// Starts an authorisation service that accepts `session=ann` (200) and responds with 403 to
+/// `session=bob`, 302 to `session=odd`, and 401 to all others.
 fn service() -> Backend {
     Backend::with("auth", |request| {
         let field = |name: &str, value: &str| (name.to_owned(), value.to_owned());
@@ -389,7 +389,7 @@ fn a_client_who_leaves_takes_its_question_back() {
     let waiting = std::thread::spawn(move || {
         let (mut stream, _) = silent.accept().unwrap();
         taken.send(()).unwrap();
-        // Ends when the gateway gives up, orderly or not.
+        // Ends when the gateway closes the connection, with or without an error.
         let _ = stream.read_to_end(&mut Vec::new());
     });
     let shop = Backend::echo("shop");
@@ -438,7 +438,7 @@ fn the_question_for_all_rules_is_what_the_keys_make_it() {
     assert!(send(&gateway, "bob", &[]).header("set-cookie").is_none());
     keys(&[("global-auth-always-set-cookie", "true")]);
     await_until("cookies with a refusal", || send(&gateway, "eve", &[]).all("set-cookie") == ["csrf=1"]);
-    // Answers with cookies are for one client alone, so that only refusals of bob are kept.
+    // Responses with cookies are never cached, so only refusals of bob are cached.
     keys(&[("global-auth-cache-key", "$cookie_session"), ("global-auth-cache-duration", "403 10m")]);
     let workers = std::thread::available_parallelism().map_or(1, usize::from);
     await_until("its word kept", || {
@@ -452,7 +452,7 @@ fn the_question_for_all_rules_is_what_the_keys_make_it() {
 fn questions_have_lines_of_their_own_where_the_operator_wants_them() {
     let (auth, shop) = (service(), Backend::echo("shop"));
     let (folder, gateway) = start(&ingress(&auth), &shop);
-    // Format and switch change together, so a line says which of both it was written under.
+    // Format and switch change together, so each line shows under which settings it was written.
     let keys = |wanted: &str, mark: &str| {
         let format = format!("{mark} $status $upstream_status $upstream_addr $request $uri");
         let keys = [("log-format-upstream", &*format), ("enable-auth-access-log", wanted)];

@@ -1,4 +1,4 @@
-//! Services of type ExternalName, with a DNS server of the test's own.
+//! Services of type ExternalName, with a DNS server controlled by the test.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
 use std::sync::Arc;
@@ -14,7 +14,7 @@ const HOST: &str = "shop.example";
 const ONE: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 const TWO: IpAddr = IpAddr::V4(Ipv4Addr::new(127, 0, 0, 2));
 
-/// A Service of type ExternalName whose port 80 is this one there.
+/// Returns a Service of type ExternalName whose port 80 maps to `port` of the host.
 fn external(name: &str, host: &str, port: u16) -> String {
     document(&json!({
         "apiVersion": "v1", "kind": "Service", "metadata": {"name": name, "namespace": "default"},
@@ -178,7 +178,7 @@ fn an_external_name_may_be_the_default_backend_of_program_ingress_and_rule() {
         });
     }
     assert!(!gateway.problems().contains("ExternalName"), "{}", gateway.problems());
-    // Without a port nobody says which one is asked.
+    // Without a port it is undefined which port to use.
     let portless = json!({"apiVersion": "v1", "kind": "Service",
         "metadata": {"name": "other", "namespace": "default"},
         "spec": {"type": "ExternalName", "externalName": "api.test"}});

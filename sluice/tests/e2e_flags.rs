@@ -5,7 +5,7 @@ use std::net::TcpListener;
 use crate::harness::gateway::run;
 use crate::harness::{Folder, Gateway, ports};
 
-/// Runs the program to its end; its status and what it says on standard error.
+/// Runs the program to its end. Returns its status and standard error.
 fn outcome(words: &[&str]) -> (Option<i32>, String) {
     let output = run(words);
     (output.status.code(), String::from_utf8(output.stderr).unwrap())

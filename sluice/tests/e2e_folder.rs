@@ -1,4 +1,4 @@
-//! The folder of manifests: what is read of it, and what becomes of edits.
+//! The folder of manifests: the files that are read, and the effect of edits.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -119,7 +119,8 @@ fn the_swap_of_a_mounted_config_map_is_followed() {
         let text = class("nginx", "k8s.io/ingress-nginx") + &site("web", host, &[&backend]);
         fs::write(folder.file(name).join("site.yaml"), text).unwrap();
     };
-    // As the kubelet mounts a ConfigMap: data in a hidden folder, one link swapped for all files at once.
+    // Like a ConfigMap mounted by the kubelet: the data is in a hidden folder, and a single link is
+    // swapped for all files at once.
     version("..one", "one.example");
     symlink("..one", folder.file("..data")).unwrap();
     symlink("..data/site.yaml", folder.file("site.yaml")).unwrap();
@@ -173,7 +174,7 @@ fn endpoints_that_are_not_ready_are_left_out() {
 fn links_into_each_other_and_into_large_trees_are_left_out_by_name_and_edits_go_on() {
     let backend = Backend::echo("web");
     let folder = Folder::with(service_with("web", &[&backend]));
-    // Each of the two doubles the folders that there seem to be, with every level.
+    // Each of the two links doubles the number of visible folders at every level.
     symlink(".", folder.file("one")).unwrap();
     symlink(".", folder.file("two")).unwrap();
     let elsewhere = tempfile::tempdir().unwrap();
@@ -218,7 +219,7 @@ fn nested_brackets_and_aliases_of_aliases_cost_one_file_its_reading_and_nobody_e
         folder.write(name, format!("apiVersion: v1\nkind: Secret\ndata: {}", bracket.repeat(400_000)));
         await_until("the problem", || gateway.problems().contains(name));
     }
-    // Some KiB of aliases that would expand to gigabytes.
+    // A few KiB of aliases that would expand to gigabytes.
     let [one, two, three] =
         [("x,", 4000), ("*a,", 1000), ("*b,", 90)].map(|(item, times)| item.repeat(times));
     let list = format!("apiVersion: v1\nx: &a [{one}]\ny: &b [{two}]\nitems: [{three}]\nkind: \"List\"\n");

@@ -1,5 +1,5 @@
-//! What the operator lets annotations and paths say: `annotations-risk-level`, `annotation-value-word-blocklist` and
-//! `strict-validate-path-type`.
+//! Restrictions of annotations and paths by the operator: `annotations-risk-level`,
+//! `annotation-value-word-blocklist` and `strict-validate-path-type`.
 
 use crate::harness::manifest::service_with;
 use crate::harness::{Backend, Folder, Gateway, Ingress, await_until, config_map, get};
@@ -24,7 +24,7 @@ fn status(gateway: &Gateway) -> u16 {
 
 #[test]
 fn an_annotation_of_a_higher_risk_rejects_its_ingress_until_it_is_allowed() {
-    // Its risk is high, which is allowed without a word of the operator.
+    // The annotation has a high risk, which is allowed by default.
     let ingress = Ingress::new("shop").path(HOST, "/", "shop").annotation("upstream-hash-by", "$request_uri");
     let (_backend, folder, gateway) = start(&ingress);
     assert_eq!(status(&gateway), 200);

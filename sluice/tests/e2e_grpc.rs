@@ -1,4 +1,4 @@
-//! gRPC: `backend-protocol: GRPC` and `GRPCS`, from clients of gRPC and of HTTP.
+//! gRPC: `backend-protocol: GRPC` and `GRPCS`, with gRPC and HTTP clients.
 
 use crate::harness::grpc::{BURST, GrpcBackend, GrpcClient, message};
 use crate::harness::h2::run;
@@ -11,20 +11,20 @@ fn folder(backend: &GrpcBackend, protocol: &str) -> Folder {
         .path(HOST, "/", "grpc")
         .annotation("backend-protocol", protocol)
         .annotation("ssl-redirect", "false")
-        // As with nginx, a stream of messages is a body, and limited to 1 MiB by default.
+        // As in nginx, a stream of messages counts as a body, which is limited to 1 MiB by default.
         .annotation("proxy-body-size", "0")
         .tls(&[HOST], "tls");
     Folder::with(ingress.text() + &backend.service("grpc") + &TestCertificate::new(&[HOST]).secret("tls"))
 }
 
-/// A gateway with one backend, which it speaks to without TLS.
+/// Starts a gateway with one backend without TLS.
 fn served() -> (GrpcBackend, Gateway) {
     let backend = GrpcBackend::plain();
     let gateway = Gateway::start(&folder(&backend, "GRPC"));
     (backend, gateway)
 }
 
-/// The same with these annotations and no others.
+/// Starts the same with exactly these annotations.
 fn served_with(annotations: &[(&str, &str)]) -> (GrpcBackend, Gateway) {
     let backend = GrpcBackend::plain();
     let ingress = Ingress::new("grpc").path(HOST, "/", "grpc").annotation("backend-protocol", "GRPC");
@@ -33,7 +33,7 @@ fn served_with(annotations: &[(&str, &str)]) -> (GrpcBackend, Gateway) {
     (backend, gateway)
 }
 
-/// What a client without TLS does with it.
+/// Runs calls of a client without TLS.
 fn calling(gateway: &Gateway, calls: impl AsyncFnOnce(GrpcClient)) {
     run(async { calls(GrpcClient::plain(gateway.http, HOST).await).await });
 }
@@ -71,7 +71,7 @@ fn the_four_kinds_of_calls_pass_with_their_trailers() {
                 call.send(message(b"0")).await.unwrap();
                 let (_, mut body, mut stream) = call.head().await.unwrap();
                 for number in 1..10 {
-                    // The reply to one message comes before the next is sent.
+                    // The reply to one message arrives before the next message is sent.
                     let piece = body.data().await.unwrap().unwrap();
                     body.flow_control().release_capacity(piece.len()).unwrap();
                     assert_eq!(piece, message((number - 1).to_string().as_bytes()));
@@ -139,7 +139,7 @@ fn a_status_in_the_head_alone_passes_and_ends_the_upload() {
             (&b"5"[..], &b"nobody"[..])
         );
         assert!(body.data().await.is_none() && body.trailers().await.unwrap().is_none());
-        // The request is not complete, and the call has its line in the log all the same.
+        // The request is not complete, but the call is logged nevertheless.
         gateway.await_access("/echo/Fail");
     });
 }
@@ -154,7 +154,8 @@ fn cancellation_passes_both_ways() {
         call.cancel();
         until("the cancellation at the backend", || !backend.resets().is_empty()).await;
         assert_eq!(backend.resets(), [h2_cancel()]);
-        // A reset after a response has begun is one for the client, and one before it an answer of gRPC.
+        // A reset after the start of a response is passed on as a reset; before that, it becomes a
+        // gRPC response.
         let mut call = client.call("/echo/Break").await;
         call.send(message(b"hello")).await.unwrap();
         let (_, mut body, mut stream) = call.head().await.unwrap();
@@ -209,10 +210,10 @@ fn a_long_upload_outlives_the_read_timeout() {
 fn what_an_endpoint_has_not_looked_at_is_sent_again() {
     let (_backend, gateway) = served();
     calling(&gateway, async |client| {
-        // Not idempotent, and safe all the same.
+        // The call is not idempotent, but repeating a refused stream is safe.
         let reply = client.unary("/echo/Refuse", b"hello").await.unwrap();
         assert_eq!((reply.status(), &reply.body[..]), (Some("0"), &message(b"hello")[..]));
-        // An endpoint that ends its connections in order fails nobody.
+        // An endpoint that closes its connections gracefully causes no failures.
         for _ in 0..20 {
             let reply = client.unary("/echo/Leave", b"hello").await.unwrap();
             assert_eq!((reply.status(), &reply.body[..]), (Some("0"), &message(b"hello")[..]));
@@ -272,8 +273,9 @@ fn the_protocol_changes_without_a_restart() {
     });
 }
 
-/// Through Pingora, responses wait for requests beyond a window, trailers of requests and interim responses do not pass,
-/// resets lose their meaning, and nobody counts what an endpoint allows.
+/// Returns whether Pingora's engine is under test. Through Pingora, responses wait for requests
+/// beyond a window, trailers of requests and interim responses are dropped, resets lose their error
+/// codes, and the stream limit of endpoints is not observed.
 fn through_proxy() -> bool {
     std::env::var("SLUICE_DRIVER").is_ok_and(|driver| driver == "proxy")
 }
@@ -287,7 +289,7 @@ fn neither_direction_waits_for_the_other() {
     calling(&gateway, async |client| {
         let (mut up, mut down) = (client.call("/echo/Burst").await, 0);
         let sending = async {
-            // The endpoint reads none of it before its own is gone.
+            // The endpoint only reads the request after it has sent its response.
             let (_, mut body, mut stream) = {
                 up.send(message(&[b'x'; 30_000])).await.unwrap();
                 up.head().await.unwrap()
@@ -350,7 +352,7 @@ fn trailers_of_requests_and_interim_responses_pass() {
         assert!(call.interim().await.unwrap().is_none());
         assert_eq!(call.reply().await.unwrap().body, message(b"one"));
     });
-    // The same from HTTP/1.1.
+    // The same over HTTP/1.1.
     let mut client = Connection::plain(gateway.http);
     client.send(format!(
         "POST /echo/Trailers HTTP/1.1\r\nHost: {HOST}\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\nX-Sum: 4\r\n\r\n"
@@ -376,12 +378,13 @@ fn resets_of_an_endpoint_keep_their_meaning() {
     }
     let (_backend, gateway) = served();
     calling(&gateway, async |client| {
-        // Before a response: CANCEL, ENHANCE_YOUR_CALM, INADEQUATE_SECURITY, and what says no more than that it failed.
+        // Before a response: CANCEL, ENHANCE_YOUR_CALM, INADEQUATE_SECURITY, and codes that only
+        // state a failure.
         for (code, status) in [(8, "1"), (11, "8"), (12, "7"), (2, "14"), (1, "14")] {
             let reply = client.unary(&format!("/echo/Code/{code}"), b"hello").await.unwrap();
             assert_eq!((reply.http, reply.status()), (200, Some(status)), "{code}");
         }
-        // Behind its beginning. A client would send again what it takes for refused.
+        // After the start of a response. A client would repeat a stream that it considers refused.
         for (code, expected) in [(8, 8), (11, 11), (2, 2), (7, 2)] {
             let mut call = client.call(&format!("/echo/Late/{code}")).await;
             call.send(message(b"a")).await.unwrap();
@@ -391,7 +394,7 @@ fn resets_of_an_endpoint_keep_their_meaning() {
             let error = body.data().await.unwrap().unwrap_err();
             assert_eq!(error.reason().map(u32::from), Some(expected), "{code}");
         }
-        // A whole response and NO_ERROR behind it: nothing has failed.
+        // A complete response followed by NO_ERROR is not a failure.
         let mut call = client.call("/echo/Early").await;
         call.send(message(b"one of many")).await.unwrap();
         let reply = call.reply().await.unwrap();
@@ -467,7 +470,7 @@ fn an_endpoint_that_does_not_speak_http2_is_a_bad_gateway() {
             let reply = client.unary("/echo/Unary", b"hello").await.unwrap();
             assert_eq!((reply.http, reply.status()), (200, Some("14")), "{host}");
         }
-        // As with nginx, one that does not negotiate is spoken to as the rule says.
+        // As in nginx, the protocol of the rule applies if an endpoint does not negotiate.
         if !through_proxy() {
             let client = GrpcClient::plain(gateway.http, "silent.example").await;
             assert_eq!(client.unary("/echo/Unary", b"hello").await.unwrap().status(), Some("0"));
@@ -486,7 +489,7 @@ fn stages_of_bodies_hold_for_streams() {
         assert_eq!((reply.http, reply.status()), (200, Some("2")), "413");
     });
     assert!(gateway.await_access("/echo/Collect").contains(" 413 "));
-    // A client of HTTP/1.1 is told so in its own way, as soon as it says how much it has.
+    // An HTTP/1.1 client receives 413 as soon as it declares the length.
     let mut client = Connection::plain(gateway.http);
     client.send(format!("POST /echo/Collect HTTP/1.1\r\nHost: {HOST}\r\nContent-Length: 2000\r\n\r\n"));
     assert_eq!(client.response().status, 413);

@@ -1,4 +1,5 @@
-//! Fields of heads that the operator or an Ingress wants: sets from ConfigMaps, hidden fields, `Host`, `Connection`.
+//! Header fields configured by the operator or an Ingress: sets from ConfigMaps, hidden fields,
+//! `Host`, `Connection`.
 
 use crate::harness::{
     Backend, Connection, Folder, Gateway, Ingress, Reply, await_until, config_map, get, manifest, site,
@@ -7,7 +8,7 @@ use crate::harness::{
 const HOST: &str = "shop.example";
 const OPERATOR: &str = "ingress-nginx/controller";
 
-/// A shop with these annotations, whose backend does as the handler says.
+/// Creates a shop with these annotations and this backend.
 fn shop(backend: &Backend, annotations: &[(&str, &str)]) -> Folder {
     let ingress = Ingress::new("shop").path(HOST, "/", "shop");
     let ingress = annotations.iter().fold(ingress, |ingress, (name, value)| ingress.annotation(name, value));
@@ -116,7 +117,7 @@ fn every_response_gets_the_operators_fields_our_own_answers_too() {
     assert_eq!(response.header("x-powered-by"), Some("PHP"));
 }
 
-/// Scanners ask for it, and it is the first thing that people try.
+/// Security scanners check this, and it is usually the first setting that users try.
 #[test]
 fn no_response_names_its_server_where_the_operator_says_so() {
     let backend = Backend::with("shop", |_| {

@@ -1,4 +1,4 @@
-//! Fields of requests and responses on their way through.
+//! Header fields of forwarded requests and responses.
 
 use regex::Regex;
 
@@ -20,7 +20,7 @@ fn send(gateway: &Gateway, fields: &[(&str, &str)]) -> Response {
     Connection::plain(gateway.http).request("GET", HOST, "/", fields, "")
 }
 
-/// What a client may try to make the backend believe.
+/// Fields with which a client may try to deceive the backend.
 const LIES: [(&str, &str); 7] = [
     ("X-Forwarded-For", "1.2.3.4"),
     ("X-Forwarded-Host", "evil.example"),

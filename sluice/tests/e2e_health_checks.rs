@@ -14,11 +14,11 @@ use crate::harness::{
 
 const HOST: &str = "shop.example";
 
-/// Quick enough for a test.
+/// Settings that are fast enough for a test.
 const QUICK: [(&str, &str); 4] =
     [("interval", "1s"), ("timeout", "30s"), ("healthy-threshold", "1"), ("unhealthy-threshold", "1")];
 
-/// A backend that says at `/healthz` what it is told to, and whom nothing else tells about it.
+/// A backend whose response at `/healthz` only the test controls.
 struct Pod {
     backend: Backend,
     healthy: Arc<AtomicBool>,
@@ -83,7 +83,7 @@ fn counts(gateway: &Gateway, of: usize) -> BTreeMap<String, usize> {
     })
 }
 
-/// How many endpoints there are in this state, as `sluice backends` shows them.
+/// Returns the number of endpoints in this state, as shown by `sluice backends`.
 fn in_state(gateway: &Gateway, state: &str) -> usize {
     let pools = gateway.ask("/backends").json();
     let endpoints = pools.as_array().unwrap().iter().flat_map(|pool| pool["endpoints"].as_array().unwrap());
@@ -108,7 +108,7 @@ fn an_endpoint_that_fails_its_checks_gets_no_requests_until_it_passes_them() {
     await_until("the failure", || is_shown(&gateway, &pods[1], false));
     assert_eq!(in_state(&gateway, "failing"), 1);
     assert!(!counts(&gateway, 20).contains_key("b"));
-    // Others come and go, and what is known of it stays.
+    // A change of other endpoints keeps the state of this one.
     folder.write("endpoints.yaml", endpoints("shop", &backends[..2]));
     await_until("the change", || !counts(&gateway, 10).contains_key("c"));
     assert_eq!(counts(&gateway, 10), BTreeMap::from([("a".to_owned(), 10)]));
@@ -137,7 +137,7 @@ fn checks_begin_and_end_live_and_nobody_is_checked_unasked() {
     await_until("the end", || counts(&gateway, 10).len() == 2 && in_state(&gateway, "failing") == 0);
     assert!(!gateway.metrics().contains("sluice_endpoint_healthy{"));
     let before = pods[0].checks();
-    // The statuses that are expected are a setting too.
+    // The expected statuses are a setting, too.
     folder.write("shop.yaml", shop(&[&[("path", "/healthz"), ("status", "200,503")], &QUICK[..]].concat()));
     await_until("checks that are content", || pods[0].checks() > before + 2);
     await_until("both in the metrics", || {
@@ -252,7 +252,7 @@ fn where_requests_go_over_tls_checks_do_and_an_endpoint_need_not_be_trusted_to_b
     pods[1].set(false);
     await_until("the failure", || is_shown(&gateway, &pods[1], false));
     assert_eq!(counts(&gateway, 10), BTreeMap::from([("a".to_owned(), 10)]));
-    // What is found alive is not trusted for that: requests are verified as before.
+    // A successful check does not imply trust: requests are verified as before.
     folder.write("upstream.yaml", opaque_secret("upstream", &[("ca.crt", &*Authority::new().pem())]));
     let status = || Connection::plain(gateway.http).get(HOST, "/").status;
     await_until("the other authority", || status() == 502);

@@ -1,4 +1,4 @@
-//! Which host a request is for.
+//! Selection of a host.
 
 use crate::harness::{Backend, Folder, Gateway, Ingress, get, manifest, site};
 

@@ -1,4 +1,4 @@
-//! HTTP/2 from clients.
+//! HTTP/2 of clients.
 
 use crate::harness::h2::{Connection, run};
 use crate::harness::manifest::service_with;
@@ -130,7 +130,7 @@ fn it_can_be_switched_off() {
     assert_eq!(chosen.as_deref(), Some(&b"http/1.1"[..]));
 }
 
-/// A gateway in front of `shop`, with one key in its ConfigMap.
+/// Starts a gateway for `shop` with one key in its ConfigMap.
 fn configured(backend: &Backend, key: &str, value: &str) -> (Folder, Gateway) {
     let folder = folder(backend);
     folder.write("config.yaml", config_map("ingress-nginx/controller", &[(key, value)]));
@@ -160,7 +160,7 @@ fn keep_alive_requests_end_a_connection_and_no_request() {
     let (_folder, gateway) = configured(&backend, "keep-alive-requests", "3");
     run(async {
         let mut connection = Connection::tls(gateway.https, HOST).await;
-        // More at a time than a connection is for.
+        // More concurrent requests than the connection's maximum.
         let all = futures::future::join_all((0..6).map(|_| connection.get(URL))).await;
         assert!(all.iter().all(|response| response.as_ref().is_ok_and(|one| one.status() == 200)), "{all:?}");
         let outcome = (&mut connection.driver).await.unwrap();

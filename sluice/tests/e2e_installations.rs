@@ -1,9 +1,10 @@
-//! `sluice check` over two installations as there are many, made from the public documentation of what runs in them: a
-//! cluster of many teams with whatever annotations their charts and wikis told them, and one behind oauth2-proxy that
-//! releases with canaries.
+//! `sluice check` on two typical installations, derived from the public documentation of the
+//! software in them: a cluster of many teams with the annotations that their charts and guides
+//! recommend, and a cluster behind oauth2-proxy that releases with canaries.
 //!
-//! What is pinned is the report's table: how many problems there are of which kind about which annotation or field.
-//! `WRITE_DOCS=1` writes it anew, which a newly served annotation asks for.
+//! The expected result is the table of the report: the number of problems per kind and per
+//! annotation or field. `WRITE_DOCS=1` updates it, which is necessary when an annotation becomes
+//! supported.
 
 mod objects;
 mod releases;
@@ -15,7 +16,7 @@ use std::path::Path;
 use crate::harness::Folder;
 use crate::harness::gateway::run;
 
-/// Runs the check in all three forms, and holds its summary against the one in the tree.
+/// Runs the check in all three formats and compares its summary with the stored one.
 fn check(name: &str, folder: &Folder, flags: &[&str]) -> String {
     let said = |output: &str| {
         let words = ["check", "--manifests", folder.path().to_str().unwrap(), "-o", output];
@@ -40,7 +41,7 @@ fn check(name: &str, folder: &Folder, flags: &[&str]) -> String {
     let groups = answer["groups"].as_array().unwrap();
     let counted: u64 = groups.iter().filter_map(|group| group["problems"].as_u64()).sum();
     assert_eq!(counted, problems.len() as u64, "every problem is in one group");
-    // The head and the table of the page, down to the first section.
+    // The start of the page with its table, up to the first section.
     let summary = page.split("\n## ").next().unwrap();
     let path =
         Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/e2e_installations").join(format!("{name}.md"));
@@ -59,7 +60,7 @@ fn a_cluster_of_many_teams_gets_a_report_that_can_be_read() {
     assert!(text.contains("300 Ingress"), "{text}");
     let lines = text.lines().count();
     assert!(lines < 150, "{lines} lines for 300 Ingresses");
-    // What an operator looks for first.
+    // The parts that an operator looks for first.
     for part in [
         "configuration-snippet",
         "team-00/",
@@ -75,7 +76,7 @@ fn a_cluster_of_many_teams_gets_a_report_that_can_be_read() {
 fn a_cluster_behind_oauth2_proxy_that_releases_with_canaries_is_served() {
     let folder = Folder::with(releases::objects());
     let text = check("releases", &folder, &["--configmap", "ingress-nginx/ingress-nginx-controller"]);
-    // What works is not talked about.
+    // Supported settings are not mentioned.
     for part in ["auth-signin", "auth-response-headers", "canary-weight]"] {
         assert!(!text.contains(&format!("{part}: ")), "{part}: {text}");
     }

@@ -1,5 +1,6 @@
-//! `limit-rate` and `limit-rate-after`: how fast a response goes out. What is limited takes at least so long; what is not
-//! ends within the patience of the tests, in which the limit would not let it.
+//! `limit-rate` and `limit-rate-after`: the rate at which a response is sent. A limited response
+//! must take a minimum time; other responses must end within the time limit of tests, which a
+//! limited one would exceed.
 
 use std::time::{Duration, Instant};
 
@@ -12,7 +13,7 @@ use crate::harness::{
 const HOST: &str = "media.example";
 const CONFIG: &str = "ingress-nginx/controller";
 
-/// Sends as many KiB as the path says; under /chunked, in chunks.
+/// Starts a backend that sends as many KiB as the path states; in chunks below /chunked.
 fn media() -> Backend {
     Backend::with("media", |request| {
         let path = request.start.split(' ').nth(1).unwrap();
@@ -47,7 +48,7 @@ fn start(annotations: &[(&str, &str)], backend: &Backend) -> (Folder, Gateway) {
     (folder, gateway)
 }
 
-/// How long it takes to get so many KiB.
+/// Returns the time to receive `kib` KiB.
 fn took(client: &mut Connection, folder: &str, kib: usize) -> Duration {
     let began = Instant::now();
     let response = client.get(HOST, &format!("{folder}/{kib}"));
@@ -55,7 +56,7 @@ fn took(client: &mut Connection, folder: &str, kib: usize) -> Duration {
     began.elapsed()
 }
 
-/// Less than what the limit makes of it, because clocks are read at both ends.
+/// Slightly less than the limit implies, because both ends measure time.
 const ALMOST: Duration = Duration::from_millis(950);
 
 #[test]
@@ -63,11 +64,11 @@ fn a_response_takes_its_time_and_the_connection_goes_on() {
     let backend = media();
     let (_folder, gateway) = start(&[("limit-rate", "10"), ("limit-rate-after", "10")], &backend);
     let mut client = Connection::plain(gateway.http);
-    // 10 KiB are free, 10 go in the first second, 10 more in the next one.
+    // 10 KiB are not limited, 10 are sent in the first second, and 10 more in the next one.
     for folder in ["", "/chunked"] {
         assert!(took(&mut client, folder, 30) >= ALMOST, "{folder}");
     }
-    // A response is limited by itself: nothing of the rate is left over for the next one, nor missing.
+    // Each response is limited separately: unused rate is not carried over to the next one.
     assert!(took(&mut client, "", 30) >= ALMOST);
     run(async {
         let connection = h2::Connection::tls(gateway.https, HOST).await;

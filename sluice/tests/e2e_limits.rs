@@ -1,4 +1,4 @@
-//! How much one client may ask for. Rates are a few requests a minute here, so that none comes due while a test runs.
+//! Limits per client. Rates are a few requests per minute, so that none becomes due during a test.
 
 use crate::harness::h2;
 use crate::harness::manifest::service_with;
@@ -91,12 +91,12 @@ fn so_many_requests_are_under_way_at_a_time_and_a_place_is_free_again_when_one_e
     for connection in &mut held {
         assert_eq!(connection.response().status, 200);
     }
-    // The connections are open, and nothing is under way on them.
+    // The connections are open, but without requests.
     await_until("the places to be free", || {
         let mut again = Connection::plain(gateway.http);
         again.get(HOST, "/").status == 200
     });
-    // Clients that leave give their places back too.
+    // Clients that disconnect release their slots, too.
     for _ in 0..5 {
         Connection::plain(gateway.http).send(format!("GET / HTTP/1.1\r\nHost: {HOST}\r\n\r\n"));
     }

@@ -1,4 +1,4 @@
-//! Where the gateway listens, and what becomes of it when `bind-address` changes.
+//! Addresses of the listeners, and changes of `bind-address`.
 
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
@@ -12,7 +12,7 @@ use crate::harness::{
 const HOST: &str = "shop.example";
 const NAME: &str = "ingress-nginx/controller";
 
-/// A gateway with this `bind-address`; none where it is empty.
+/// Starts a gateway with this `bind-address`; an empty one is omitted.
 fn start(backend: &Backend, addresses: &str) -> (Folder, Gateway) {
     let folder = Folder::with(site("shop", HOST, &[backend]));
     bind(&folder, addresses);
@@ -25,7 +25,7 @@ fn bind(folder: &Folder, addresses: &str) {
     folder.write("config.yaml", config_map(NAME, if addresses.is_empty() { &[] } else { &data }));
 }
 
-/// The same port on the second address of loopback.
+/// Returns the same port on the second loopback address.
 fn second(gateway: &Gateway) -> SocketAddr {
     (Ipv4Addr::new(127, 0, 0, 2), gateway.http.port()).into()
 }
@@ -56,7 +56,7 @@ fn requests_go_on_while_the_bind_address_changes_to_and_fro() {
                         assert!(matches!(status, Ok(Some(200))), "round {rounds} of {client}: {status:?}");
                         served.fetch_add(1, Relaxed);
                         rounds += 1;
-                        // One connection carries no more than keep-alive-requests.
+                        // One connection carries at most keep-alive-requests.
                         if client == 0 && rounds % 500 == 0 {
                             kept = Connection::plain(gateway.http);
                         }

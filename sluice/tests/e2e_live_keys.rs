@@ -1,4 +1,5 @@
-//! Every key of the ConfigMap that is served, changed in turn under load: a change of any of them fails no request.
+//! All supported keys of the ConfigMap, changed one after another under load: no change fails a
+//! request.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -16,7 +17,7 @@ use crate::harness::{
 const HOST: &str = "shop.example";
 const NAME: &str = "ingress-nginx/controller";
 
-/// Keys whose other value is not like that of others: it must leave the load alone, or have a form of its own.
+/// Values of keys that need a special one: it must not affect the load, or has a format of its own.
 const VALUES: &[(&str, &str)] = &[
     ("global-auth-cache-duration", "200 5m"),
     ("global-auth-signin", "http://signin.example/start"),
@@ -46,13 +47,13 @@ const VALUES: &[(&str, &str)] = &[
     ("proxy-set-headers", "default/fields"),
 ];
 
-/// Keys that the load would have to know of, with the test that changes them under load.
+/// Keys that the load would have to support, with the test that changes them under load.
 const ELSEWHERE: &[(&str, &str)] = &[
     ("global-auth-url", "e2e_external_auth: it needs a service that answers"),
     ("use-proxy-protocol", "e2e_proxy_protocol: clients have to speak it"),
 ];
 
-/// Another value of a key than its default, by what it may be.
+/// Returns a value other than the default, according to the type of the key.
 fn other(key: &Setting<SettingsBuilder>, logs: &Folder) -> Option<String> {
     if let Some((_, value)) = VALUES.iter().find(|(name, _)| *name == key.name) {
         return Some((*value).to_owned());
@@ -87,7 +88,7 @@ fn other(key: &Setting<SettingsBuilder>, logs: &Folder) -> Option<String> {
     })
 }
 
-/// Clients that send one request after another, and count the good answers.
+/// Clients that send requests sequentially and count the successful responses.
 struct Load {
     stop: Arc<AtomicBool>,
     served: Vec<Arc<AtomicUsize>>,
@@ -110,7 +111,7 @@ impl Load {
         Self { stop, served, clients }
     }
 
-    /// Waits until each client has had so many more answers.
+    /// Waits until each client has received `more` further responses.
     fn await_answers(&self, more: usize) {
         let before: Vec<usize> = self.served.iter().map(|count| count.load(SeqCst)).collect();
         await_until("more answers", || {
@@ -161,7 +162,7 @@ fn every_key_changes_live_and_fails_no_request() {
         let value = other(key, &logs);
         let value = value.unwrap_or_else(|| panic!("give {} ({}) a value in VALUES", key.name, key.words));
         let before = gateway.generation();
-        // A second key makes it a change even where the first one does nothing by itself.
+        // A second key ensures a change even if the first one has no effect of its own.
         let mark = if changed % 2 == 0 { "61" } else { "62" };
         let mut keys = vec![(key.name, &*value)];
         if key.name != "upstream-keepalive-timeout" {

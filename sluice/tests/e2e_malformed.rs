@@ -1,5 +1,5 @@
-//! Requests that are not what they should be. Each gets an answer of ours, a log line and a count, and never
-//! reaches a backend.
+//! Malformed requests. Each is answered by the gateway, logged and counted, and never reaches a
+//! backend.
 
 use crate::harness::{Backend, Connection, Folder, Gateway, await_until, config_map, pause, site};
 
@@ -11,7 +11,7 @@ fn start(backend: &Backend) -> (Folder, Gateway) {
     (folder, gateway)
 }
 
-/// Everything that comes back for these bytes until the connection ends.
+/// Sends these bytes and returns everything received until the end of the connection.
 fn answer(gateway: &Gateway, bytes: impl AsRef<[u8]>) -> String {
     let mut connection = Connection::plain(gateway.http);
     connection.send(bytes);
@@ -147,7 +147,8 @@ fn a_head_that_takes_too_long_is_408_however_slowly_it_drips() {
     let mut connection = Connection::plain(gateway.http);
     connection.send("GET / HTTP/1.1\r\nHost: shop.example\r\nX-Drip: ");
     let started = std::time::Instant::now();
-    // Drips until the gateway has had enough; the deadline is for the head, not for each byte.
+    // Sends single bytes until the gateway responds; the time limit is for the head, not for each
+    // byte.
     while connection.try_send("x").is_ok() && started.elapsed() < crate::harness::PATIENCE {
         pause();
         if gateway.access_log().iter().any(|line| line.contains(" 408 ")) {
@@ -156,7 +157,8 @@ fn a_head_that_takes_too_long_is_408_however_slowly_it_drips() {
     }
     gateway.await_access(" 408 ");
     let text = String::from_utf8_lossy(&connection.rest()).into_owned();
-    // The last drip may have crossed the answer on the wire and reset it; what is there must be ours.
+    // The last byte may have crossed the response and reset the connection; any received text must
+    // be the response.
     assert!(text.is_empty() || text.contains("408 Request Time-out"), "{text}");
     let mut silent = Connection::plain(gateway.http);
     silent.send("GET / HTTP/1.1\r\n");

@@ -1,4 +1,4 @@
-//! Metrics: the reference's names and labels, and the life of their series.
+//! Metrics: the reference's names and labels, and the lifetime of series.
 
 use std::collections::BTreeMap;
 
@@ -10,14 +10,14 @@ use crate::harness::{
 const HOST: &str = "shop.example";
 const REQUESTS: &str = "nginx_ingress_controller_requests";
 
-/// One sample.
+/// A sample.
 #[derive(Debug)]
 struct Sample {
     labels: BTreeMap<String, String>,
     value: f64,
 }
 
-/// The samples of a metric.
+/// Returns the samples of a metric.
 fn samples(gateway: &Gateway, name: &str) -> Vec<Sample> {
     let text = gateway.metrics();
     let lines = text.lines().filter_map(|line| line.strip_prefix(name));
@@ -162,7 +162,7 @@ fn clients_choose_neither_the_number_nor_the_length_of_host_labels() {
     let mut connection = Connection::plain(gateway.http);
     let long = |byte: &str, length: usize| [byte.repeat(length), "example".to_owned()].join(".");
     for host in [long("a", 300), long("b", 2000), long("c", 5000)] {
-        // Refusing them is fine too.
+        // Refusing them is allowed, too.
         let _ = Connection::plain(gateway.http).try_request("GET", &host, "/", &[], "");
     }
     for number in 0..300 {

@@ -1,4 +1,4 @@
-//! `mirror-target` and its relatives: copies of requests, whose fate nobody notices.
+//! `mirror-target` and related annotations: copies of requests, which never affect the requests.
 
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
@@ -35,21 +35,21 @@ fn start(ingress: &Ingress, shop: &Backend) -> (Folder, Gateway) {
     (folder, gateway)
 }
 
-/// The only copy that the mirror has got, once it has.
+/// Waits for the only copy since `before` and returns it.
 fn copy(mirror: &Backend, before: usize) -> Message {
     let copy = await_some("a copy", || mirror.seen().get(before).cloned());
     assert_eq!(mirror.requests(), before + 1, "one copy of one request");
     copy
 }
 
-/// How many copies have come to this.
+/// Returns the number of copies with this outcome.
 fn counted(gateway: &Gateway, outcome: &str) -> u64 {
     let metrics = gateway.metrics();
     let name = format!("sluice_mirrored_requests_total{{outcome=\"{outcome}\"}} ");
     metrics.lines().find_map(|line| line.strip_prefix(&*name)).unwrap().parse().unwrap()
 }
 
-/// Takes connections and never says anything.
+/// Starts a listener that accepts connections and never sends anything.
 fn silent() -> (SocketAddr, Arc<Mutex<Vec<TcpStream>>>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -113,7 +113,7 @@ fn bodies_arrive_whole_however_they_come() {
             copy(&mirror, copies - 1).header("host") == Some(buffering)
         });
         let mut client = Connection::plain(gateway.http);
-        // In memory; on disk where bodies wait.
+        // In memory, and on disk if bodies are buffered.
         for length in [1, 60_000, body.len()] {
             let sent = &body[..length];
             assert_eq!(client.request("POST", HOST, "/", &[], sent).json()["body"], sent);
@@ -161,7 +161,7 @@ fn a_mirror_that_fails_harms_nobody() {
     let refusing = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let (folder, gateway) = start(&plain(), &shop);
     for mirror in [broken.address, closing.address, hanging, refusing] {
-        // Nobody waits for it, although it may be waited for.
+        // No request waits for the mirror, although the timeout would allow it.
         let ingress = ingress(mirror).annotation("proxy-read-timeout", "3600");
         folder.write("ingress.yaml", ingress.text());
         let before = ["answered", "failed"].map(|outcome| counted(&gateway, outcome));
@@ -192,7 +192,7 @@ fn what_there_is_no_room_for_is_dropped_and_counted() {
     let (shop, (hanging, _held)) = (Backend::with("shop", |_| Reply::status(200)), silent());
     let patient = ingress(hanging).annotation("proxy-read-timeout", "3600");
     let (_folder, gateway) = start(&patient.annotation("proxy-send-timeout", "3600"), &shop);
-    // All requests of a connection are served by one worker.
+    // One worker serves all requests of a connection.
     let mut client = Connection::plain(gateway.http);
     for _ in 0..300 {
         assert_eq!(client.get(HOST, "/").status, 200);
@@ -206,7 +206,7 @@ fn a_body_that_the_mirror_does_not_take_is_cut() {
     let (shop, (hanging, _held)) = (Backend::with("shop", |_| Reply::status(200)), silent());
     let patient = ingress(hanging).annotation("proxy-send-timeout", "3600");
     let (_folder, gateway) = start(&patient.annotation("proxy-request-buffering", "off"), &shop);
-    // More than what the kernel takes for a socket, and what is queued.
+    // More than the buffers of a socket and the queue hold.
     let body = "x".repeat(16 * 1024 * 1024);
     assert_eq!(Connection::plain(gateway.http).request("POST", HOST, "/", &[], &body).status, 200);
     assert_eq!(shop.seen().pop().unwrap().body.len(), body.len());
@@ -241,7 +241,7 @@ fn what_is_denied_is_not_copied() {
     assert_eq!(large.status, 413);
     assert_eq!(get(gateway.http, HOST, "/last").status, 200);
     await_until("the copies", || mirror.requests() == copies + 1);
-    // Copies overtake one another.
+    // Copies may overtake one another.
     assert!(mirror.seen().iter().any(|copied| copied.start == "GET /last HTTP/1.1"));
     assert!(mirror.seen().iter().all(|copied| copied.start.starts_with("GET ")));
 }
@@ -345,7 +345,7 @@ fn a_gateway_that_mirrors_to_itself_comes_to_an_end() {
     let (folder, gateway) = start(&plain(), &shop);
     let own = plain().annotation("mirror-target", &format!("http://{}$request_uri", gateway.http));
     folder.write("ingress.yaml", own.annotation("mirror-host", HOST).text());
-    // Each copy is copied again, until it has passed through too many gateways.
+    // Each copy is copied again, until the hop limit is reached.
     let mut sent = 0;
     await_until("the end of the loop", || {
         assert_eq!(get(gateway.http, HOST, "/").status, 200);

@@ -1,7 +1,8 @@
-//! Signing in through oauth2-proxy, with objects as its documentation has them: an application whose requests are
-//! authorised, and beside it, on the same host, the pages of the proxy that nobody need be signed in for.
+//! Sign-in through oauth2-proxy, with objects as in its documentation: an application whose
+//! requests are authorised, and on the same host the pages of the proxy, which need no sign-in.
 //!
-//! The client keeps cookies and follows redirects as a browser does; in `chromium` it is one.
+//! The client keeps cookies and follows redirects like a browser; the module `chromium` uses a real
+//! one.
 
 mod chromium;
 mod sessions;
@@ -24,7 +25,7 @@ const USER: &str = "X-Auth-Request-User";
 struct Browser<'g> {
     gateway: &'g Gateway,
     cookies: BTreeMap<String, String>,
-    /// Where it has been, with the status of each answer.
+    /// The visited URLs with the status of each response.
     history: Vec<(String, u16)>,
 }
 
@@ -33,12 +34,12 @@ impl<'g> Browser<'g> {
         Self { gateway, cookies: BTreeMap::new(), history: Vec::new() }
     }
 
-    /// One request, without following.
+    /// Sends a request without following redirects.
     fn send(&mut self, method: &str, target: &str, body: &str) -> Response {
         let cookies: Vec<String> =
             self.cookies.iter().map(|(name, value)| format!("{name}={value}")).collect();
         let cookies = cookies.join("; ");
-        // What the authorisation says of a user only the authorisation may say.
+        // A client must not be able to set the fields of the authorisation service itself.
         let mut fields = vec![(USER, "root")];
         if !cookies.is_empty() {
             fields.push(("Cookie", &cookies));
@@ -55,7 +56,7 @@ impl<'g> Browser<'g> {
         response
     }
 
-    /// What is at a place in the end.
+    /// Opens a URL and returns the final response.
     fn open(&mut self, target: &str) -> Response {
         let mut response = self.send("GET", target, "");
         for _ in 0..10 {
@@ -90,7 +91,7 @@ fn guarded() -> Ingress {
         .annotation("auth-response-headers", USER)
 }
 
-/// From the first request to the last, as a person does it.
+/// A complete visit, from the first request to the sign-out.
 fn use_the_shop(gateway: &Gateway, sessions: &Sessions) {
     let mut browser = Browser::new(gateway);
     let response = browser.open("/cart?item=1");
@@ -141,7 +142,7 @@ fn a_person_signs_in_stays_in_and_signs_out() {
     let gateway = Gateway::start(&folder);
     assert_eq!(gateway.problems(), "");
     use_the_shop(&gateway, &sessions);
-    // What is asked for lives: no way to sign in, then no question.
+    // Annotations change at run time: first without a sign-in URL, then without authorisation.
     folder.write("shop.yaml", guarded().text().replace("auth-signin", "auth-signin-redirect-param"));
     await_until("no way to sign in: the value is no name of a parameter", || {
         Browser::new(&gateway).send("GET", "/", "").status == 401
@@ -174,7 +175,7 @@ fn one_config_map_guards_every_host_but_the_pages_to_sign_in() {
     await_until("a challenge of a certificate authority is exempt", || {
         Browser::new(&gateway).send("GET", "/.well-known/acme-challenge/x", "").status == 200
     });
-    // A snippet cannot be carried out, and what it was to guard is closed.
+    // A snippet is not supported, so the routes that it would protect are closed.
     folder.write("config.yaml", keys(&[("global-auth-snippet", "deny all;")]));
     await_until("closed", || Browser::new(&gateway).send("GET", "/", "").status == 503);
     assert!(gateway.problems().contains("global-auth-snippet"), "{}", gateway.problems());

@@ -1,4 +1,4 @@
-//! More clients than there is room for.
+//! More clients than the gateway has capacity for.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -9,10 +9,10 @@ use crate::harness::{
 
 const HOST: &str = "shop.example";
 const CONFIG: &str = "ingress-nginx/controller";
-/// Open files of the gateway. Half of them are for clients.
+/// Limit of open files of the gateway. Half of them are for clients.
 const DESCRIPTORS: usize = 256;
 const CLIENTS: usize = 400;
-/// Connections that each worker may have.
+/// Maximum number of connections per worker.
 const LIMIT: usize = 5;
 
 #[test]
@@ -62,7 +62,7 @@ fn at_the_limit_clients_are_refused_only_while_all_requests_run() {
     let is_refused = || counter(&gateway, "sluice_connections_refused_total ") > 0;
     while !is_refused() {
         let mut connection = Connection::plain(gateway.http);
-        // One beyond the limit may be closed already.
+        // A connection beyond the limit may already be closed.
         let _ = connection.try_send(format!("GET /slow HTTP/1.1\r\nHost: {HOST}\r\n\r\n"));
         busy.push(connection);
         await_until("an end or a request", || is_refused() || backend.requests() == busy.len());
@@ -79,7 +79,7 @@ fn at_the_limit_clients_are_refused_only_while_all_requests_run() {
     await_until("room again", || is_served(&gateway));
 }
 
-/// Silent connections kept new clients out for a minute.
+/// Regression: silent connections kept new clients out for a minute.
 #[test]
 fn idle_connections_do_not_lock_out_new_clients() {
     let backend = Backend::echo("shop");
@@ -89,7 +89,7 @@ fn idle_connections_do_not_lock_out_new_clients() {
     let most = all_workers(LIMIT);
     let silent = |address| (0..2 * most).map(move |_| Connection::plain(address)).collect::<Vec<_>>();
     let mut opened = 0;
-    // Those that wait in the kernel's queue would be newer than the client that is to be served.
+    // Connections in the kernel's queue would be newer than the client that must be served.
     let mut accepted = |more: usize| {
         opened += more;
         await_until("them to be accepted", || {
@@ -99,7 +99,7 @@ fn idle_connections_do_not_lock_out_new_clients() {
     let mut all = vec![silent(gateway.http), silent(gateway.https)];
     accepted(4 * most);
     assert!(is_served(&gateway), "beside silent ones");
-    // An incomplete head, an incomplete TLS handshake, and the next request's beginning.
+    // An incomplete head, an incomplete TLS handshake, and the start of a further request.
     let mut begun = silent(gateway.http);
     begun.iter_mut().for_each(|connection| drop(connection.try_send("GET / HTTP/1.1\r\nHo")));
     accepted(2 * most + 1);
@@ -140,7 +140,8 @@ fn an_http2_connection_without_streams_makes_room_with_goaway() {
         let address = gateway.http;
         let served = tokio::task::spawn_blocking(move || Connection::plain(address).get(HOST, "/").status);
         assert_eq!(served.await.unwrap(), 200);
-        // Which one it is depends on how soon the system acknowledged the ends of the responses.
+        // The selected connection depends on when the kernel acknowledged the ends of the
+        // responses.
         let drivers = idle.iter_mut().map(|connection| &mut connection.driver);
         let (ended, _, _) = futures::future::select_all(drivers).await;
         assert!(ended.unwrap().is_ok(), "GOAWAY(NO_ERROR)");
@@ -156,7 +157,8 @@ fn the_budget_of_bodies_changes_live() {
     assert_eq!(limit(), 128 << 20);
     folder.write("config.yaml", config_map(CONFIG, &[("body-memory-budget", "1m")]));
     await_until("less of it", || limit() == 1 << 20);
-    // More than that passes all the same, for what finds no memory waits on disk.
+    // Larger bodies are accepted nevertheless, because bodies that do not fit into memory go to
+    // disk.
     let large = "x".repeat(1_000_000);
     for _ in 0..3 {
         let response = Connection::plain(gateway.http).request("POST", HOST, "/", &[], &large);
@@ -164,7 +166,7 @@ fn the_budget_of_bodies_changes_live() {
     }
 }
 
-/// A backend that holds requests for `/slow` until its gate opens.
+/// Starts a backend that holds requests for `/slow` until its gate opens.
 fn gated() -> (Gate, Backend) {
     let gate = Gate::default();
     let held = gate.clone();
@@ -177,7 +179,7 @@ fn gated() -> (Gate, Backend) {
     (gate, backend)
 }
 
-/// At least as many as a limit for each worker allows.
+/// Returns at least the number of connections that a limit per worker allows.
 fn all_workers(limit: usize) -> usize {
     2 * limit * thread::available_parallelism().unwrap().get()
 }

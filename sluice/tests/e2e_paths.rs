@@ -1,11 +1,11 @@
-//! Which path of a host a request is for.
+//! Selection of a path of a host.
 
 use crate::harness::manifest::service_with;
 use crate::harness::{Backend, Folder, Gateway, Ingress, get};
 
 const HOST: &str = "paths.example";
 
-/// A host whose paths go to echoing backends that are named as given.
+/// Serves a host whose paths lead to echoing backends with these names.
 fn serve(paths: &[(&str, &str, &str)]) -> (Gateway, Vec<Backend>) {
     let mut ingress = Ingress::new("paths");
     let mut services = String::new();

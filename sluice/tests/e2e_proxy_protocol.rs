@@ -1,4 +1,4 @@
-//! Who the client is: the PROXY protocol on both ports, and fields that proxies in front set.
+//! The client's address: the PROXY protocol on both ports, and fields of proxies in front.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use crate::harness::{
 const HOST: &str = "shop.example";
 const NAME: &str = "ingress-nginx/controller";
 
-/// A header of version 2 with these addresses.
+/// Returns a version 2 header with these addresses.
 fn v2(source: &str, destination: &str) -> Vec<u8> {
     let [source, destination] = [source, destination].map(|text| text.parse::<SocketAddr>().unwrap());
     let mut block = Vec::new();
@@ -31,7 +31,7 @@ fn v2(source: &str, destination: &str) -> Vec<u8> {
     };
     block.extend(source.port().to_be_bytes());
     block.extend(destination.port().to_be_bytes());
-    // An extension of 5 bytes, which is passed over.
+    // An extension of 5 bytes, which is ignored.
     block.extend([0x20, 0, 5, 1, 2, 3, 4, 5]);
     let length = u16::try_from(block.len()).unwrap().to_be_bytes();
     [b"\r\n\r\n\0\r\nQUIT\n", &[0x21, protocol][..], &length, &block].concat()
@@ -74,7 +74,7 @@ fn a_header_says_who_the_client_is_on_both_ports() {
         let mut plain = Connection::plain_after(gateway.http, &header);
         let mut tls = Connection::try_tls_after(gateway.https, HOST, &header).unwrap();
         for connection in [&mut plain, &mut tls] {
-            // The connection is the client's for all of its requests.
+            // The address applies to all requests of the connection.
             for _ in 0..2 {
                 let response = connection.get(HOST, &format!("/{client}"));
                 assert_eq!(response.status, 200);
@@ -85,7 +85,7 @@ fn a_header_says_who_the_client_is_on_both_ports() {
         let line = gateway.await_access(&format!("\"GET /{client} "));
         assert!(line.starts_with(&format!("{client} - ")), "{line}");
     }
-    // Whoever ends TLS in front takes its clients on the port of https.
+    // A load balancer that terminates TLS announces the port for https.
     let mut ended =
         Connection::plain_after(gateway.http, b"PROXY TCP4 198.51.100.7 203.0.113.1 7777 443\r\n");
     let response = ended.get(HOST, "/");
@@ -132,12 +132,12 @@ fn what_does_not_begin_with_a_good_header_is_closed_and_counted() {
     }
     assert!(Connection::try_tls_after(gateway.https, HOST, b"").is_err(), "TLS without a header");
     assert_eq!(backend.requests(), 0);
-    // From peers that are not trusted not even a good one is read.
+    // Even a valid header of an untrusted peer is refused.
     let keys = [("use-proxy-protocol", "true"), ("proxy-real-ip-cidr", "10.0.0.0/8")];
     folder.write("config.yaml", config_map(NAME, &keys));
     await_until("the peer to be refused", || {
         let mut connection = Connection::plain(gateway.http);
-        // It may be closed before all of it is sent.
+        // The connection may be closed before everything is sent.
         let _ = connection.try_send("PROXY UNKNOWN\r\n");
         let answer = connection.try_request("GET", HOST, "/", &[("Connection", "close")], "");
         !matches!(answer, Ok(Some(_))) && refused(&gateway, "untrusted") > 0
@@ -150,7 +150,7 @@ fn the_switch_concerns_new_connections_only_and_fails_no_request() {
     let backend = Backend::echo("shop");
     let (folder, gateway) = start(&backend, &[]);
     let (stop, served) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
-    // Connections from before, in use all the time.
+    // Connections opened earlier, in constant use.
     let load: Vec<_> = (0..4)
         .map(|_| {
             let (stop, served) = (stop.clone(), served.clone());

@@ -1,4 +1,4 @@
-//! Redirects that an Ingress asks for, and how they are written.
+//! Redirects configured by an Ingress, and the format of their URLs.
 
 use crate::harness::manifest::service_with;
 use crate::harness::{
@@ -13,7 +13,7 @@ fn shop(annotations: &[(&str, &str)]) -> Ingress {
     annotations.iter().fold(ingress, |ingress, (name, value)| ingress.annotation(name, value))
 }
 
-/// A gateway whose Ingress is in a file of its own.
+/// Starts a gateway whose Ingress is in a separate file.
 fn start(ingress: &Ingress) -> (Backend, Folder, Gateway) {
     let backend = Backend::echo("web");
     let folder =
@@ -47,7 +47,7 @@ fn all_paths_answer_with_the_redirect_and_need_no_backend() {
     let temporal = "http://elsewhere.example";
     change(&[("permanent-redirect", url), ("temporal-redirect", temporal)], (302, temporal));
     change(&[("temporal-redirect", temporal), ("temporal-redirect-code", "307")], (307, temporal));
-    // A code that no client follows is none.
+    // A status that clients do not follow is ignored.
     change(&[("temporal-redirect", url), ("temporal-redirect-code", "304")], (302, url));
     assert!(gateway.problems().contains("temporal-redirect-code"), "{}", gateway.problems());
     let without_service = Ingress::new("shop").path(HOST, "/", "gone").annotation("permanent-redirect", url);

@@ -1,4 +1,4 @@
-//! From http to https, and HSTS.
+//! Redirects from http to https, and HSTS.
 
 use crate::harness::manifest::service_with;
 use crate::harness::{
@@ -8,7 +8,7 @@ use crate::harness::{
 const HOST: &str = "shop.example";
 const CONFIG: [&str; 2] = ["--configmap", "ingress-nginx/controller"];
 
-/// A host, with TLS or without.
+/// Creates a host with or without TLS.
 fn folder(ingress: &Ingress, tls: bool, backend: &Backend) -> Folder {
     let mut objects = service_with("web", &[backend]);
     let mut ingress = ingress.clone();

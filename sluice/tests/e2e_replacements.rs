@@ -1,4 +1,4 @@
-//! What is replaced in the cookies and redirects of endpoints.
+//! Replacements in the cookies and redirects of endpoints.
 
 use crate::harness::{
     Backend, Folder, Gateway, Ingress, Reply, await_until, config_map, get, get_tls, manifest,
@@ -7,7 +7,7 @@ use crate::harness::{
 const HOST: &str = "shop.example";
 const OPERATOR: &str = "ingress-nginx/controller";
 
-/// Sets two cookies and redirects.
+/// Starts a backend that sets two cookies and redirects.
 fn backend() -> Backend {
     Backend::with("shop", |_| {
         let fields = [
@@ -52,7 +52,7 @@ fn an_ingress_replaces_what_its_endpoints_say_of_themselves() {
     ];
     folder.write("objects.yaml", shop(&backend, &annotations));
     await_until("the expression", || {
-        // All of it gives way where an expression is found.
+        // If an expression matches, the whole value is replaced.
         get(gateway.http, HOST, "/").header("location") == Some("http://inner.shop.example/")
     });
     assert_eq!(get_tls(gateway.https, HOST, "/").header("location"), Some("https://inner.shop.example/"));

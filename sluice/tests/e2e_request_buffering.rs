@@ -1,4 +1,4 @@
-//! `proxy-request-buffering`: whether an endpoint is asked before the whole request body is there.
+//! `proxy-request-buffering`: whether the request body is buffered before it goes to an endpoint.
 
 use http::Request;
 
@@ -29,14 +29,14 @@ fn start(annotations: &[(&str, &str)], backends: &[&Backend]) -> (Folder, Gatewa
     (folder, gateway)
 }
 
-/// A client that has sent a part of its body.
+/// Returns a client that has sent a part of its body.
 fn halfway(gateway: &Gateway) -> Connection {
     let mut client = Connection::plain(gateway.http);
     client.send(format!("POST /slow HTTP/1.1\r\nHost: {HOST}\r\nContent-Length: 10\r\n\r\nhello"));
     client
 }
 
-/// Whether a body goes to the endpoint as it comes: then nobody knows its length.
+/// Returns whether a body is streamed to the endpoint; its length is unknown to the endpoint then.
 fn streams(gateway: &Gateway) -> bool {
     let mut client = Connection::plain(gateway.http);
     client
@@ -142,7 +142,7 @@ fn another_endpoint_gets_the_whole_body_again() {
     let good = Backend::echo("good");
     let annotations = [("proxy-next-upstream", "error timeout non_idempotent")];
     let (_folder, gateway) = start(&annotations, &[&closes, &good]);
-    // More than is kept of a body that streams.
+    // More than is kept of a streamed body.
     let body = "0123456789abcdef".repeat(20_000);
     for _ in 0..4 {
         let response = Connection::plain(gateway.http).request("POST", HOST, "/", &[], &body);

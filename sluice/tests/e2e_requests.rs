@@ -1,4 +1,5 @@
-//! Requests that meant something else to a backend than to the gateway, and requests that would never have ended.
+//! Requests that a backend would interpret differently from the gateway, and requests that would
+//! never end.
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -18,7 +19,7 @@ fn start(backend: &Backend, settings: &[(&str, &str)]) -> Gateway {
     Gateway::with(&folder, &["--configmap", "ingress-nginx/controller"])
 }
 
-/// Everything that comes back for these bytes until the connection ends.
+/// Sends these bytes and returns everything received until the end of the connection.
 fn answer(gateway: &Gateway, bytes: impl AsRef<[u8]>) -> String {
     let mut connection = Connection::plain(gateway.http);
     connection.send(bytes);
@@ -38,7 +39,7 @@ fn a_name_with_an_underscore_reached_the_backend_beside_the_one_with_a_hyphen() 
     ] {
         let gateway = start(&backend, settings);
         let fields = [("X_Forwarded_For", "10.0.0.1"), ("x.forwarded.for", "10.0.0.1"), ("X-Fine", "1")];
-        // An absolute target is rewritten on another way.
+        // An absolute target takes a different code path.
         for target in ["/", URL] {
             let response = Connection::plain(gateway.http).request("POST", HOST, target, &fields, "hello");
             assert_eq!(response.status, 200);
@@ -190,14 +191,15 @@ fn http_1_0_without_host_was_redirected_to_a_url_without_host() {
     );
 }
 
-/// Passes connections on, to an address that is known later: what a load balancer in front of the gateway does.
+/// Forwards connections to an address that is set later, like a load balancer in front of the
+/// gateway.
 struct Forwarder {
     address: SocketAddr,
     to: Arc<OnceLock<SocketAddr>>,
     connections: Arc<AtomicUsize>,
 }
 
-/// More than a loop may take, and few enough to hurt nobody.
+/// More connections than a loop may cause, and few enough to do no harm.
 const MOST: usize = 100;
 
 impl Forwarder {
@@ -213,7 +215,7 @@ impl Forwarder {
                 let Ok(far) = TcpStream::connect(*to) else { return };
                 for (from, to) in [(&near, &far), (&far, &near)] {
                     let (from, to) = (from.try_clone().unwrap(), to.try_clone().unwrap());
-                    // Ends with either side.
+                    // Ends when either side ends.
                     std::thread::spawn(move || copy(from, to));
                 }
             }
@@ -245,7 +247,7 @@ fn a_request_that_led_back_to_the_gateway_took_all_connections() {
     assert_eq!(response.status, 508, "{}", response.text());
     let first = forwarder.connections.load(SeqCst);
     assert!((1..=20).contains(&first), "{first} connections for one request");
-    // A client that would like it to go on.
+    // A client that tries to prevent the end of the loop.
     let fields = [("Connection", "x-sluice-hops"), ("X-Sluice-Hops", "0"), ("X_Sluice_Hops", "0")];
     let response = Connection::plain(gateway.http).request("GET", HOST, "/", &fields, "");
     assert_eq!(response.status, 508, "{}", response.text());

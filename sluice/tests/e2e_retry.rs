@@ -1,4 +1,4 @@
-//! What happens to a request whose endpoint fails it.
+//! Handling of requests whose endpoint fails.
 
 use crate::harness::manifest::{service_with, slice};
 use crate::harness::{
@@ -19,7 +19,7 @@ fn post(gateway: &Gateway) -> u16 {
     Connection::plain(gateway.http).request("POST", HOST, "/", &[], "body").status
 }
 
-/// A backend that refuses connections.
+/// Returns a backend that refuses connections.
 fn dead() -> Backend {
     let mut backend = Backend::echo("dead");
     backend.stop();
@@ -131,7 +131,8 @@ fn connections_that_went_stale_in_the_pool_never_surface() {
     let mut client = Connection::plain(gateway.http);
     for _ in 0..50 {
         assert_eq!(client.get(HOST, "/").status, 200);
-        // A POST is not sent again once the endpoint may have begun with it: it must not meet one that closes.
+        // A POST is not repeated once the endpoint may have received it, so it must not use a
+        // connection that is being closed.
         backend.await_closed();
         assert_eq!(client.request("POST", HOST, "/", &[], "body").status, 200);
     }
@@ -147,7 +148,7 @@ fn off_is_no_retry_of_any_kind() {
 
 #[test]
 fn off_does_not_repeat_a_request_that_a_pooled_connection_may_have_taken() {
-    // Answers the first request of a connection, and closes when it has read the second.
+    // Responds to the first request of a connection, and closes it after reading the second.
     let first = std::sync::atomic::AtomicBool::new(true);
     let backend = Backend::with("pooled", move |_| {
         if first.swap(false, std::sync::atomic::Ordering::Relaxed) {
@@ -257,7 +258,7 @@ fn the_operator_has_posts_sent_again_and_changes_that_live() {
 
 #[test]
 fn no_attempt_begins_when_the_time_for_them_is_over() {
-    // Each takes its second; with a second in all there is one of them.
+    // Each attempt takes one second; with a limit of one second there is only one attempt.
     let silent = ["a", "b", "c"].map(|name| Backend::with(name, |_| Reply::Bytes(Vec::new())));
     let asked = || silent.iter().map(Backend::requests).sum::<usize>();
     let objects = |own: Option<&str>| {

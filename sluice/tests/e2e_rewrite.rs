@@ -162,7 +162,7 @@ fn what_cannot_be_rewritten_is_closed_and_says_why() {
     assert!(problems.contains("look-around"), "{problems}");
 }
 
-/// nginx puts nothing where a path has no group of a number, and such Ingresses are common.
+/// nginx inserts nothing for a group that the path does not have, and such Ingresses are common.
 #[test]
 fn a_path_without_the_group_of_the_target_is_rewritten_without_it() {
     let backend = Backend::echo("web");
@@ -177,7 +177,7 @@ fn a_path_without_the_group_of_the_target_is_rewritten_without_it() {
     assert!(problems.contains("names $1, and the path \"/all\" has no such group"), "{problems}");
 }
 
-/// As single-page applications have it: all but the interface.
+/// Typical for single-page applications: all paths except the API.
 #[test]
 fn a_path_with_look_ahead_takes_what_it_does_not_exclude_and_keeps_the_numbers_of_its_groups() {
     let backend = Backend::echo("web");

@@ -1,4 +1,5 @@
-//! Progressive delivery: the Ingress objects that Argo Rollouts and Flagger write, step by step, under load.
+//! Progressive delivery: the Ingresses that Argo Rollouts and Flagger write, step by step, under
+//! load.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,7 +13,7 @@ use crate::harness::{Backend, Connection, Folder, Gateway, Ingress, await_until}
 
 const HOST: &str = "shop.example";
 
-/// Clients that ask all the time, and what they got that was no success.
+/// Clients that send requests continuously, and their failed responses.
 struct Load {
     stop: Arc<AtomicBool>,
     asked: Arc<AtomicUsize>,
@@ -31,7 +32,7 @@ impl Load {
                 while !stop.load(Ordering::Relaxed) {
                     let response = connection.get(HOST, "/cart");
                     asked.fetch_add(1, Ordering::Relaxed);
-                    // After as many as one connection may have.
+                    // The connection has reached its maximum number of requests.
                     if response.header("connection").is_some_and(|value| value.eq_ignore_ascii_case("close"))
                     {
                         connection = Connection::plain(address);
@@ -47,7 +48,7 @@ impl Load {
         Self { stop, asked, clients }
     }
 
-    /// That so many more requests were made.
+    /// Waits for `more` further requests.
     fn await_requests(&self, more: usize) {
         let before = self.asked.load(Ordering::Relaxed);
         await_until("the load", || self.asked.load(Ordering::Relaxed) >= before + more);
@@ -62,7 +63,7 @@ impl Load {
     }
 }
 
-/// An application of which there is an old and a new version.
+/// An application in an old and a new version.
 struct Shop {
     folder: Folder,
     gateway: Gateway,
@@ -71,7 +72,7 @@ struct Shop {
 }
 
 impl Shop {
-    /// With a main Ingress to Service `stable` and a canary Ingress to Service `canary`.
+    /// Starts with a main Ingress for Service `stable` and a canary Ingress for Service `canary`.
     fn open(canary: &Ingress) -> Self {
         let (old, new) = (Backend::echo("old"), Backend::echo("new"));
         let main = Ingress::new("shop").path(HOST, "/", "stable");
@@ -88,7 +89,7 @@ impl Shop {
         explained["taken"]["policies"]["canaries"].clone()
     }
 
-    /// Writes the canary Ingress and waits until its weight is in force.
+    /// Writes the canary Ingress and waits until its weight is applied.
     fn step(&self, canary: &Ingress, weight: u32) {
         self.folder.write("canary.yaml", canary.text());
         await_until("the weight", || self.canaries()[0]["weight"] == weight);
@@ -98,7 +99,7 @@ impl Shop {
         Connection::plain(self.gateway.http).request("GET", HOST, "/cart", fields, "").backend()
     }
 
-    /// How many of so many requests each version gets, when nobody else asks.
+    /// Returns how many of `of` requests each version receives without other load.
     fn counts(&self, of: usize) -> BTreeMap<String, usize> {
         let mut connection = Connection::plain(self.gateway.http);
         (0..of).fold(BTreeMap::new(), |mut counts, _| {
@@ -107,7 +108,7 @@ impl Shop {
         })
     }
 
-    /// That of all requests, whoever asks, this part goes to the new version.
+    /// Asserts that the new version receives this percentage of all requests.
     fn expect_share(&self, load: &Load, percent: usize) {
         let seen = || (self.old.requests(), self.new.requests());
         let before = seen();
@@ -115,13 +116,13 @@ impl Shop {
         let after = seen();
         let (old, new) = (after.0 - before.0, after.1 - before.1);
         let expected = (old + new) * percent / 100;
-        // Draws are exact per round of a hundred; both ends of what is counted fall into a round, among requests under way.
-        // Draws by chance would miss this in every second run.
+        // Draws are exact per round of a hundred; the counts start and end within a round, with
+        // requests in flight. Random draws would exceed this tolerance in every second run.
         assert!(new.abs_diff(expected) <= 8, "{new} of {}, {percent} %", old + new);
     }
 }
 
-/// What Argo Rollouts makes of the Ingress that a Rollout names under `trafficRouting.nginx.stableIngress`.
+/// Returns the canary Ingress that Argo Rollouts derives from `trafficRouting.nginx.stableIngress`.
 fn argo(weight: u32) -> Ingress {
     Ingress::new("rollout-shop-canary")
         .path(HOST, "/", "canary")
@@ -129,7 +130,7 @@ fn argo(weight: u32) -> Ingress {
         .annotation("canary-weight", &weight.to_string())
 }
 
-/// What Flagger makes of the Ingress that a Canary names under `ingressRef`.
+/// Returns the canary Ingress that Flagger derives from `ingressRef`.
 fn flagger(weight: u32) -> Ingress {
     Ingress::new("shop-canary")
         .path(HOST, "/", "canary")
@@ -145,7 +146,7 @@ fn a_rollout_of_argo_loses_no_request_and_keeps_its_weights() {
         shop.step(&argo(weight), weight);
         shop.expect_share(&load, weight as usize);
     }
-    // The promotion: the stable Service selects the new Pods, then the canary gets nothing.
+    // The promotion: the stable Service selects the new Pods, then the canary receives nothing.
     shop.folder.write("stable.yaml", endpoints("stable", &[&shop.new]));
     await_until("the new Pods", || {
         !shop.gateway.ask("/backends").text().contains(&shop.old.address.to_string())
@@ -180,7 +181,7 @@ fn an_analysis_of_flagger_goes_up_in_steps_and_back_at_once() {
         shop.step(&flagger(weight), weight);
         shop.expect_share(&load, weight as usize);
     }
-    // The analysis fails: Flagger takes the weight back, and the canary's Pods go.
+    // The analysis fails: Flagger resets the weight, and the canary's Pods are removed.
     shop.step(&flagger(0), 0);
     shop.expect_share(&load, 0);
     shop.folder.remove("next.yaml");
@@ -206,14 +207,14 @@ fn an_experiment_of_flagger_routes_by_header_and_cookie() {
     ] {
         assert_eq!(shop.get(fields), version, "{fields:?}");
     }
-    // Its end: the annotations are taken away again.
+    // The end of the release: the annotations are removed.
     shop.folder.write("canary.yaml", flagger(0).text());
     await_until("the end", || shop.get(&[("X-User", "insider")]) == "old");
     load.end();
 }
 
-/// Older versions of Flagger switch the canary off by an annotation, which makes it an ordinary Ingress with the same host
-/// and path as the main one.
+/// Older versions of Flagger disable the canary by an annotation, which makes it an ordinary
+/// Ingress with the same host and path as the main one.
 #[test]
 fn a_canary_that_is_switched_off_leaves_the_main_ingress_alone() {
     let shop = Shop::open(&flagger(100));

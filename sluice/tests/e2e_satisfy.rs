@@ -1,4 +1,4 @@
-//! `satisfy`: whether all checks of who gets in count, or any one of them.
+//! `satisfy`: whether all access checks must pass, or one of them suffices.
 
 use crate::harness::client::Response;
 use crate::harness::manifest::{opaque_secret, service_with};
@@ -8,7 +8,7 @@ const HOST: &str = "shop.example";
 /// `ann` with the password `x`.
 const ANN: (&str, &str) = ("Authorization", "Basic YW5uOng=");
 const SESSION: (&str, &str) = ("Cookie", "session=ann");
-/// An address that the list has, as a proxy in front would say it.
+/// A listed address, as a proxy in front reports it.
 const OFFICE: (&str, &str) = ("X-Forwarded-For", "10.1.2.3");
 
 fn start(ingress: &Ingress) -> (Backend, Folder, Gateway) {
@@ -55,7 +55,7 @@ fn an_address_or_a_password_is_enough_and_both_again_when_the_annotation_goes() 
     folder.write("shop.yaml", shop(&[("satisfy", "Any")]).text());
     await_until("all, as it is not spelled so", || statuses() == [403, 401, 403, 200]);
     assert!(gateway.problems().contains("satisfy"), "{}", gateway.problems());
-    // What protects and cannot be done closes, whatever else would let a client in.
+    // A protection that cannot be applied closes the route, whatever the other checks return.
     folder.write("shop.yaml", shop(&[("satisfy", "any")]).text().replace("\"users\"", "\"nobody\""));
     await_until("closed", || statuses() == [503; 4]);
 }
@@ -82,7 +82,7 @@ fn a_service_is_asked_last_and_nobody_else_speaks_for_it() {
         let response = send(&gateway, fields);
         assert_eq!(response.status, status, "{fields:?}");
         assert_eq!(response.received("x-user"), user, "{fields:?}");
-        // A call that brings nothing may be tried again.
+        // A subrequest without a response may be retried.
         assert!(auth.requests() >= asked && (asked >= 3 || auth.requests() == asked), "{fields:?}");
     }
     let sign_in = ("auth-signin", "https://login.example/");

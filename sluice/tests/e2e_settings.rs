@@ -1,4 +1,4 @@
-//! Global settings from the ConfigMap, live.
+//! Global settings from the ConfigMap, changed at run time.
 
 use crate::harness::{Backend, Connection, Folder, Gate, Gateway, Reply, await_until, config_map, get, site};
 
@@ -11,7 +11,7 @@ fn start(backend: &Backend) -> (Folder, Gateway) {
     (folder, gateway)
 }
 
-/// Whether a client may go on after one request.
+/// Returns whether the connection is kept after one request.
 fn keeps_alive(gateway: &Gateway) -> bool {
     let mut connection = Connection::plain(gateway.http);
     let response = connection.get(HOST, "/");
@@ -191,7 +191,7 @@ fn a_number_out_of_range_keeps_the_last_good_one_and_the_problem_names_the_range
             && problems.matches(" from ").count() >= largest.len()
     });
     assert_eq!(get(gateway.http, HOST, "/").status, 200);
-    // The largest that are in range can be used: no time is one that cannot be added to a moment.
+    // The maximum values are usable: every time can be added to a point in time without overflow.
     let mut good = all("2147483647");
     good[0].1 = "1048576";
     good[1].1 = "1000";

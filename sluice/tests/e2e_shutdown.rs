@@ -1,4 +1,4 @@
-//! The end: nothing that runs is cut off, nothing that is done lingers.
+//! Shutdown: running requests finish, and finished connections are closed.
 
 use std::time::{Duration, Instant};
 
@@ -7,7 +7,7 @@ use crate::harness::{Backend, Connection, Folder, Gate, Gateway, Reply, await_un
 
 const HOST: &str = "shop.example";
 
-/// A backend that answers `/slow` when the gate opens.
+/// Starts a backend that responds to `/slow` when the gate opens.
 fn slow(gate: &Gate) -> Backend {
     let gate = gate.clone();
     Backend::with("slow", move |request| {
@@ -60,7 +60,7 @@ fn a_control_plane_that_dies_ends_the_program_with_a_message_and_a_failure() {
     let mut running = Connection::plain(gateway.http);
     running.send(format!("GET /slow HTTP/1.1\r\nHost: {HOST}\r\n\r\n"));
     await_until("the request to reach its backend", || backend.requests() == 1);
-    // The thread of the control plane panics when it applies this.
+    // The thread of the control plane panics when it applies this change.
     folder.write("more.yaml", site("more", "more.example", &[&backend]));
     await_until("the readiness to go", || gateway.health() != Some(200));
     gate.open();
@@ -132,7 +132,7 @@ fn a_first_request_on_its_way_when_shutdown_begins_is_answered() {
         connection.send(format!("GET / HTTP/1.1\r\nHost: {HOST}\r\n\r\n"));
     }
     for connection in &mut connections {
-        // Whether it says `Connection: close` depends on which came first, the request or the signal.
+        // `Connection: close` is only sent if the signal came before the request.
         assert_eq!(connection.response().status, 200);
         assert!(connection.is_closed());
     }

@@ -1,4 +1,5 @@
-//! `--snapshot-file` of a gateway that starts while the Kubernetes API is away: what is used, and what is refused.
+//! `--snapshot-file` of a gateway that starts while the Kubernetes API is unreachable: snapshots
+//! that are used, and snapshots that are refused.
 
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -17,14 +18,14 @@ use crate::harness::ports;
 const SERVED: &str = "serving the last configuration";
 const REFUSED: &str = "--snapshot-file cannot be used";
 
-/// A snapshot of an API at an address where nobody listens.
+/// A snapshot of an API at an address without a listener.
 struct Snapshot {
     folder: TempDir,
     server: String,
 }
 
 impl Snapshot {
-    /// One that the API confirmed this long ago.
+    /// Creates a snapshot that the API confirmed this long ago.
     fn confirmed(ago: SignedDuration) -> Self {
         let (folder, server) = (TempDir::new().unwrap(), format!("http://127.0.0.1:{}/", ports::reserve()));
         let snapshot = Self { folder, server };
@@ -51,24 +52,24 @@ impl Snapshot {
         std::fs::write(self.path(), value.to_string()).unwrap();
     }
 
-    /// What a gateway says of it.
+    /// Returns the gateway's log line about the snapshot.
     fn outcome(&self, flags: &[&str]) -> String {
         outcome(&self.path(), &self.server, flags)
     }
 }
 
-/// A gateway, ended with the test.
+/// A gateway that ends with the test.
 struct Gateway(Child);
 
 impl Drop for Gateway {
     fn drop(&mut self) {
-        // It may have ended already.
+        // The process may have ended already.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
 }
 
-/// The line in which a gateway says what it makes of a file.
+/// Starts a gateway and returns its log line about the snapshot file.
 fn outcome(path: &Path, server: &str, flags: &[&str]) -> String {
     let port = || ports::reserve().to_string();
     let child = Command::new(program::find("sluice").unwrap())

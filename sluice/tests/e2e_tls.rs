@@ -1,4 +1,4 @@
-//! Certificates by SNI, and what changes of them do not touch.
+//! Selection of certificates by SNI, and connections that certificate changes must not affect.
 
 use rustls::NamedGroup;
 
@@ -7,7 +7,7 @@ use crate::harness::{
     Backend, Connection, Folder, Gateway, Ingress, TestCertificate, await_until, get, get_tls, h2, manifest,
 };
 
-/// Serves each host with its own certificate; Secrets are in `<name>.yaml`.
+/// Serves each host with a certificate of its own; Secrets are in `<name>.yaml`.
 fn serve(hosts: &[(&str, &str)], backend: &Backend) -> (Folder, Vec<TestCertificate>) {
     let folder = Folder::with(manifest::service_with("web", &[backend]));
     let mut certificates = Vec::new();

@@ -1,4 +1,4 @@
-//! Zone-aware routing: a Node and hints in a folder.
+//! Zone-aware routing: a Node and hints in a manifest folder.
 
 use std::collections::BTreeSet;
 
@@ -11,14 +11,14 @@ use crate::harness::{Backend, Connection, Folder, Gateway, Ingress, await_until,
 const HOST: &str = "zones.example";
 const FLAG: &str = "--enable-topology-aware-routing";
 
-/// The node that the gateway runs on, by its environment variable `NODE_NAME`.
+/// Returns the Node named by the gateway's environment variable `NODE_NAME`.
 fn node(zone: &str) -> String {
     format!(
         "{{apiVersion: v1, kind: Node, metadata: {{name: node-1, labels: {{topology.kubernetes.io/zone: {zone}}}}}}}\n"
     )
 }
 
-/// An EndpointSlice for each, with a hint for the zone that stands beside it.
+/// Returns an EndpointSlice per backend, with a hint for its zone.
 fn hinted(backends: &[(&Backend, &str)]) -> String {
     let one = |(number, (backend, zone)): (usize, &(&Backend, &str))| {
         let address = backend.address.ip().to_string();

@@ -1,11 +1,11 @@
-//! WebSocket and other upgrades, through changes of what is around them.
+//! WebSocket and other upgrades, across configuration changes.
 
 use crate::harness::manifest::{endpoints, service};
 use crate::harness::{Backend, Connection, Folder, Gateway, Ingress, Reply, await_until, get};
 
 const HOST: &str = "chat.example";
 
-/// Upgrades when asked to, else answers.
+/// Starts a backend that accepts upgrades and echoes other requests.
 fn chat(name: &str) -> Backend {
     Backend::with(
         name,

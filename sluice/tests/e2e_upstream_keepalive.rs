@@ -1,5 +1,5 @@
-//! How long connections to endpoints are kept: `upstream-keepalive-*` for requests, `auth-keepalive*` for questions to an
-//! authorisation service.
+//! Reuse of connections to endpoints: `upstream-keepalive-*` for requests, `auth-keepalive*` for
+//! subrequests to an authorisation service.
 
 use crate::harness::manifest::service_with;
 use crate::harness::{Backend, Connection, Folder, Gateway, Ingress, await_until, config_map, site};
@@ -7,12 +7,13 @@ use crate::harness::{Backend, Connection, Folder, Gateway, Ingress, await_until,
 const HOST: &str = "shop.example";
 const CONFIG: &str = "ingress-nginx/controller";
 
-/// Requests of a new client, which one worker serves, and how many connections to the backend came of them.
+/// Sends requests of a new client, which one worker serves, and returns how many connections the
+/// backend accepted for them.
 fn made_for(requests: usize, gateway: &Gateway, backend: &Backend) -> usize {
     made_by(&mut Connection::plain(gateway.http), requests, backend)
 }
 
-/// The same for a client that stays with its worker.
+/// The same for an existing client, which stays with its worker.
 fn made_by(client: &mut Connection, requests: usize, backend: &Backend) -> usize {
     let before = backend.connections();
     for _ in 0..requests {
@@ -40,7 +41,7 @@ fn a_connection_to_an_endpoint_has_so_many_requests() {
     await_until("as before", || made_for(9, &gateway, &backend) <= 1);
 }
 
-/// A change that is in force for every request after it.
+/// Makes a change and waits until it applies to all further requests.
 fn change(folder: &Folder, gateway: &Gateway, file: &str, text: String) {
     let before = gateway.generation();
     folder.write(file, text);
@@ -51,7 +52,7 @@ fn change(folder: &Folder, gateway: &Gateway, file: &str, text: String) {
 fn a_connection_to_an_endpoint_ends_when_it_is_idle_or_old() {
     let backend = Backend::echo("shop");
     let (folder, gateway) = start(&backend);
-    // One client, so that one worker has the one connection.
+    // One client, so that only one worker has a connection.
     let mut client = Connection::plain(gateway.http);
     assert_eq!(made_by(&mut client, 1, &backend), 1);
     let config = config_map(CONFIG, &[("upstream-keepalive-timeout", "1")]);
@@ -59,7 +60,7 @@ fn a_connection_to_an_endpoint_ends_when_it_is_idle_or_old() {
     assert_eq!(made_by(&mut client, 1, &backend), 0, "one that is kept for a minute, until it is used again");
     backend.await_closed();
     folder.write("config.yaml", config_map(CONFIG, &[("upstream-keepalive-time", "1s")]));
-    // Busy all the time, and replaced all the same.
+    // The connection is in constant use, and replaced nevertheless.
     await_until("one to be kept", || made_by(&mut client, 2, &backend) == 0);
     await_until("an old one to be replaced", || made_by(&mut client, 2, &backend) == 1);
 }

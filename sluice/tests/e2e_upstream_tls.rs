@@ -1,4 +1,4 @@
-//! What is spoken to endpoints, and how they are trusted: `backend-protocol`, `appProtocol`, `proxy-ssl-*`.
+//! Protocols and trust of endpoints: `backend-protocol`, `appProtocol`, `proxy-ssl-*`.
 
 use serde_json::json;
 
@@ -36,7 +36,7 @@ fn only_endpoints_of_the_authority_are_taken_and_an_edited_secret_counts_at_once
     folder.write("upstream.yaml", opaque_secret("upstream", &[("ca.crt", &*ours.pem())]));
     await_until("the route to open", || status(&gateway) == 200);
     let made = backend.connections();
-    // No connection that was verified before is used after.
+    // Connections verified before the change are not used after it.
     folder.write("upstream.yaml", opaque_secret("upstream", &[("ca.crt", &*theirs.pem())]));
     await_until("the endpoint to be refused", || status(&gateway) == 502);
     for _ in 0..4 {
@@ -59,7 +59,7 @@ fn the_name_is_verified_also_where_it_is_left_out() {
     let folder = Folder::with(shop(&backend, &verify));
     folder.write("upstream.yaml", opaque_secret("upstream", &[("ca.crt", &*authority.pem())]));
     let gateway = Gateway::start(&folder);
-    // It has to be for shop.default.svc then.
+    // The certificate must be valid for shop.default.svc then.
     assert_eq!(status(&gateway), 502);
     folder
         .write("objects.yaml", shop(&backend, &[verify[0], verify[1], ("proxy-ssl-name", "inner.example")]));
@@ -170,7 +170,7 @@ fn a_sibling_presents_the_certificate_of_its_host_and_verifies() {
     let gateway = Gateway::start(&folder);
     let status = |path| get(gateway.http, HOST, path).status;
     assert_eq!([status("/"), status("/sibling"), status("/stranger")], [200, 200, 502]);
-    // An edit of the Secret counts for all of them.
+    // An edit of the Secret applies to all of them.
     folder.write("upstream.yaml", secret(&theirs));
     await_until("the other authority", || status("/stranger") == 200);
     assert_eq!([status("/"), status("/sibling")], [502, 502]);
@@ -178,7 +178,7 @@ fn a_sibling_presents_the_certificate_of_its_host_and_verifies() {
     await_until("the routes to close", || status("/sibling") == 503);
     folder.write("upstream.yaml", secret(&ours));
     await_until("the routes to open", || status("/sibling") == 200);
-    // Without the annotations nothing is shown, and the endpoint demands a certificate.
+    // Without the annotations no certificate is presented, although the endpoint requires one.
     folder.write("objects.yaml", shop(&backend, &[]));
     await_until("the certificate to go", || status("/sibling") == 502);
 }

@@ -1,4 +1,5 @@
-//! Endpoints that are asked in HTTP/1.0 (`proxy-http-version`): one request on a connection, no chunks, no upgrades.
+//! Endpoints that use HTTP/1.0 (`proxy-http-version`): one request per connection, no chunks, no
+//! upgrades.
 
 use crate::harness::client::Response;
 use crate::harness::manifest::service_with;
@@ -24,7 +25,7 @@ fn last(backend: &Backend) -> Message {
     backend.seen().pop().expect("a request")
 }
 
-/// What the endpoint is asked for with a GET.
+/// Returns the request line that the endpoint receives for a GET.
 fn asked(gateway: &Gateway, backend: &Backend) -> String {
     assert_eq!(get(gateway.http, HOST, "/").status, 200);
     last(backend).start
@@ -65,7 +66,7 @@ fn a_body_without_a_length_is_taken_whole_although_nothing_is_buffered() {
     let backend = Backend::echo("shop");
     let (_folder, gateway) = start(&backend, Some("1.0"));
     let head = format!("POST / HTTP/1.1\r\nHost: {HOST}\r\nTransfer-Encoding: chunked\r\n\r\n");
-    // All at once, and in two parts.
+    // In one part, and in two parts.
     let whole = send(&gateway, &format!("{head}3\r\none\r\n3\r\ntwo\r\n0\r\n\r\n"));
     let mut connection = Connection::plain(gateway.http);
     connection.send(format!("{head}3\r\none\r\n"));

@@ -1,4 +1,4 @@
-//! Short names for what end-to-end tests use of the crate `sluice-testing`.
+//! Short names for the items of the crate `sluice-testing` that the end-to-end tests use.
 
 pub(crate) use sluice_testing::backend::{Backend, Gate, Reply};
 pub(crate) use sluice_testing::browser::Browser as Chromium;

@@ -1,4 +1,4 @@
-//! Objects of a cluster in few words.
+//! Compact constructors for the objects of a cluster.
 
 use serde_json::{Map, Value, json};
 
@@ -10,14 +10,14 @@ pub(super) struct Ingress<'a> {
     pub(super) namespace: &'a str,
     pub(super) name: &'a str,
     pub(super) host: &'a str,
-    /// Path, type and Service of each.
+    /// Path, path type and Service of each path.
     pub(super) paths: &'a [(&'a str, &'a str, &'a str)],
     /// Annotations; a name without a prefix is one of ingress-nginx.
     pub(super) annotations: &'a [(&'a str, &'a str)],
 }
 
 impl Ingress<'_> {
-    /// As `kubectl get -o yaml` prints it, with the certificate of its namespace.
+    /// Formats the Ingress like `kubectl get -o yaml`, with the certificate of its namespace.
     pub(super) fn text(&self) -> String {
         let Self { namespace, name, host, paths, annotations } = self;
         let annotations: Map<String, Value> = annotations
@@ -51,7 +51,7 @@ impl Ingress<'_> {
     }
 }
 
-/// A Service with two endpoints.
+/// Returns a Service with two endpoints.
 pub(super) fn service(namespace: &str, name: &str) -> String {
     document(&json!({
         "apiVersion": "v1", "kind": "Service",
@@ -71,12 +71,12 @@ pub(super) fn service(namespace: &str, name: &str) -> String {
     }))
 }
 
-/// The certificate of all hosts of a namespace.
+/// Returns the certificate of all hosts of a namespace.
 pub(super) fn certificate(namespace: &str, domain: &str) -> String {
     TestCertificate::new(&[&format!("*.{domain}"), domain]).secret_in(namespace, "wildcard-tls")
 }
 
-/// A Secret with one key.
+/// Returns a Secret with one key.
 pub(super) fn secret(namespace: &str, name: &str, key: &str, value: &str) -> String {
     document(&json!({
         "apiVersion": "v1", "kind": "Secret", "metadata": {"name": name, "namespace": namespace},
@@ -84,7 +84,7 @@ pub(super) fn secret(namespace: &str, name: &str, key: &str, value: &str) -> Str
     }))
 }
 
-/// The controller's own ConfigMap.
+/// Returns the ConfigMap of the controller.
 pub(super) fn settings(keys: &[(&str, &str)]) -> String {
     let data: Map<String, Value> =
         keys.iter().map(|(key, value)| ((*key).to_owned(), json!(value))).collect();

@@ -1,5 +1,5 @@
-//! Applications behind oauth2-proxy, as its documentation has them, each with a canary as Flagger or Argo Rollouts
-//! makes it, or one that somebody wrote by hand.
+//! Applications behind oauth2-proxy, as in its documentation. Each has a canary created by Flagger
+//! or Argo Rollouts, or written by hand.
 
 use super::objects::{Ingress, certificate, service, settings};
 
@@ -8,7 +8,7 @@ const AUTH: [(&str, &str); 3] = [
     ("auth-signin", "https://$host/oauth2/start?rd=$escaped_request_uri"),
     ("auth-response-headers", "X-Auth-Request-User, X-Auth-Request-Email, Authorization"),
 ];
-/// What oauth2-proxy's documentation adds for cookies that are larger than 4 KiB.
+/// Recommended by the documentation of oauth2-proxy for cookies larger than 4 KiB.
 const COOKIES: (&str, &str) = (
     "configuration-snippet",
     "auth_request_set $name_upstream_1 $upstream_cookie_name_1;\naccess_by_lua_block { }",
@@ -53,12 +53,12 @@ pub(super) fn objects() -> String {
         };
         let mut canary = vec![("canary", "true")];
         match number % 5 {
-            // Flagger, between two releases and in the middle of one.
+            // Flagger, between two releases and during one.
             0 => canary.push(("canary-weight", "0")),
             1 => canary.push(("canary-weight", "30")),
             // Argo Rollouts.
             2 => canary.extend([("canary-by-header", "X-Canary"), ("canary-weight", "5")]),
-            // By hand: the canary repeats what the main Ingress has.
+            // Written by hand: the canary repeats annotations of the main Ingress.
             3 => canary.extend([("canary-weight", "10%"), AUTH[0], AUTH[1]]),
             _ => canary.extend([("canary-by-cookie", "beta"), ("canary-by-header-value", "yes")]),
         }

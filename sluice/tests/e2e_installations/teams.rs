@@ -1,16 +1,16 @@
-//! Thirty teams with ten applications each. What they ask for is what the charts and guides of these programs tell
-//! people to write, and what people get wrong when they do.
+//! Thirty teams with ten applications each. The annotations are those that charts and guides of
+//! these applications recommend, and typical mistakes.
 
 use super::objects::{Ingress, certificate, secret, service, settings};
 
-/// What an application asks for: its name, its annotations and its path.
+/// An application: its name, its annotations and its path.
 type Application = (&'static str, &'static [(&'static str, &'static str)], (&'static str, &'static str));
 
 const CERT_MANAGER: (&str, &str) = ("cert-manager.io/cluster-issuer", "letsencrypt");
 const PREFIX: &str = "Prefix";
 const ANY: &str = "ImplementationSpecific";
 
-/// What every team runs.
+/// The applications of each team.
 const APPLICATIONS: [Application; 10] = [
     ("web", &[CERT_MANAGER, ("force-ssl-redirect", "true"), ("proxy-body-size", "8m")], ("/", PREFIX)),
     (
@@ -73,16 +73,16 @@ const APPLICATIONS: [Application; 10] = [
     ),
 ];
 
-/// What one team in so many has besides: of which application, each how many teams, and what.
+/// Additional annotations: the application, every how many teams it applies, and the annotation.
 const ODDITIES: [(&str, usize, (&str, &str)); 24] = [
-    // Older names, other controllers' and slips of the pen.
+    // Old names, names of other controllers, and misspellings.
     ("web", 3, ("kubernetes.io/tls-acme", "true")),
     ("web", 4, ("external-dns.alpha.kubernetes.io/hostname", "web.example.com")),
     ("web", 5, ("traefik.ingress.kubernetes.io/router.entrypoints", "websecure")),
     ("web", 7, ("proxy-body-sizes", "20m")),
     ("argocd", 6, ("secure-backends", "true")),
     ("jenkins", 8, ("add-base-url", "true")),
-    // Values that nginx's users take from other documentation.
+    // Values that users of nginx copy from other documentation.
     ("registry", 9, ("proxy-connect-timeout", "60s")),
     ("jenkins", 10, ("client-max-body-size", "50m")),
     ("keycloak", 11, ("proxy-busy-buffers-size", "256k")),
@@ -90,12 +90,12 @@ const ODDITIES: [(&str, usize, (&str, &str)); 24] = [
     ("admin", 13, ("denylist-source-range", "10.6.6.6/33")),
     ("grafana", 14, ("auth-secret-type", "auth-file")),
     ("docs", 9, ("permanent-redirect-code", "308")),
-    // Raw text for nginx.
+    // Configuration text for nginx.
     ("web", 2, ("configuration-snippet", "more_set_headers \"X-Frame-Options: DENY\";")),
     ("api", 6, ("server-snippet", "location /healthz { return 200; }")),
     ("keycloak", 15, ("configuration-snippet", "proxy_set_header X-Forwarded-Port 443;")),
     ("admin", 10, ("enable-modsecurity", "true")),
-    // What is not for everybody.
+    // Rarely used features.
     ("argocd", 5, ("ssl-passthrough", "true")),
     ("sockets", 6, ("upstream-hash-by", "$remote_addr")),
     ("sockets", 7, ("load-balance", "ewma")),
@@ -121,7 +121,8 @@ pub(super) fn objects() -> String {
     for number in 0..30 {
         let (namespace, domain) = (format!("team-{number:02}"), format!("team-{number:02}.example.com"));
         text += &certificate(&namespace, &domain);
-        // Two teams have lost theirs, and one has a line that htpasswd never wrote.
+        // Two teams have lost their Secret, and one has an invalid line that htpasswd would not
+        // write.
         match number {
             11 | 23 => {}
             17 => text += &secret(&namespace, "basic-auth", "auth", "admin:secret\n"),
@@ -140,12 +141,12 @@ pub(super) fn objects() -> String {
                 annotations: &annotations,
             };
             text += &ingress.text();
-            // A few applications are gone, and their Ingresses are not.
+            // A few applications were removed, but not their Ingresses.
             if !(name == "jenkins" && number % 10 == 3) {
                 text += &service(&namespace, name);
             }
         }
     }
-    // One team has been given a host of another one.
+    // One team uses a host of another team.
     text.replace("web.team-29.example.com", "web.team-28.example.com")
 }

@@ -1,7 +1,8 @@
-//! The same with a real browser, and with an identity provider on a host of its own: whether cookies with SameSite and
-//! Secure come along on the way to it and back is decided by the browser, and by nobody else.
+//! The same with a real browser and an identity provider on another host: only a browser decides
+//! whether cookies with SameSite and Secure are sent on the way to the provider and back.
 //!
-//! Chromium is no part of the build, so only where a machine has it: packages `chromium` and `chromium-driver` of Debian.
+//! Chromium is not part of the build; the test needs the packages `chromium` and `chromium-driver`
+//! of Debian.
 
 use super::sessions::{Sessions, redirect};
 use super::{COOKIE, HOST, USER, guarded, objects};
@@ -10,10 +11,11 @@ use crate::harness::wire::Message;
 use crate::harness::{Backend, Chromium, Folder, Gateway, Ingress, Reply, TestCertificate, await_until};
 
 const PROVIDER: &str = "accounts.example";
-/// Blanks, letters of other alphabets and a second parameter: what is asked for has to survive three redirects.
+/// Spaces, non-ASCII letters and a second parameter: the URL must survive three redirects
+/// unchanged.
 const PAGE: &str = "https://shop.example/cart?item=1&size=%C3%BC%20x&back=%2Fa%3Fb";
 
-/// A page that needs a script, and the service that the script asks.
+/// Starts a shop with a page that needs a script, and the API that the script calls.
 fn shop() -> Backend {
     Backend::with("shop", |request| {
         let user = request.header(USER).unwrap_or("nobody").to_owned();
@@ -34,7 +36,7 @@ fn shop() -> Backend {
     })
 }
 
-/// Asks everybody to press a button.
+/// Starts an identity provider that shows a button.
 fn provider() -> Backend {
     Backend::with("provider", |request| {
         let target = request.start.split(' ').nth(1).unwrap_or_default();
@@ -82,7 +84,7 @@ fn a_person_signs_in_with_a_browser_and_signs_out() {
         return;
     };
 
-    // By http, to https, to the way in, to the provider.
+    // From http to https, to the sign-in, to the provider.
     browser.open(&PAGE.replace("https:", "http:"));
     browser.await_url("https://accounts.example/authorize?state=%2Fcart");
     assert_eq!(shop.requests(), 0, "nothing is shown before");
@@ -104,7 +106,7 @@ fn a_person_signs_in_with_a_browser_and_signs_out() {
         format!("fetch('/api/cart', {{headers: {{'{USER}': 'root'}}}}).then(answer => answer.json())");
     assert_eq!(browser.evaluate(&forged)["user"], "ann", "only the authorisation says who one is");
 
-    // A session that is due is made anew by the answer to any request, and the browser keeps it.
+    // The response to any request renews a session that is due, and the browser stores it.
     sessions.age();
     assert_eq!(browser.evaluate(fetched)["user"], "ann");
     assert_ne!(browser.cookie(COOKIE)["value"], cookie["value"]);

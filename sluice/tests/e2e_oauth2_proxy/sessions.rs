@@ -1,4 +1,4 @@
-//! The stand-in for oauth2-proxy: it keeps its sessions in memory, and lets everybody sign in as ann.
+//! A substitute for oauth2-proxy: it stores sessions in memory and signs every client in as ann.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -7,23 +7,23 @@ use super::{COOKIE, USER};
 use crate::harness::wire::Message;
 use crate::harness::{Backend, Reply};
 
-/// What stands in for oauth2-proxy.
+/// A substitute for oauth2-proxy.
 #[derive(Clone, Default)]
 pub(super) struct Sessions {
     known: Arc<Mutex<Known>>,
-    /// The host of the identity provider, over https; without one, the client is sent back at once.
+    /// The https host of the identity provider; without one, clients are signed in immediately.
     provider: Option<&'static str>,
 }
 
 #[derive(Default)]
 struct Known {
     issued: u32,
-    /// Values of the cookie, and whether they are due to be made anew.
+    /// Values of the session cookie, and whether the session is due for renewal.
     sessions: BTreeMap<String, bool>,
 }
 
 impl Sessions {
-    /// Those whom this provider has signed in.
+    /// Creates a substitute that uses this identity provider.
     pub(super) fn with_provider(provider: &'static str) -> Self {
         Self { provider: Some(provider), ..Self::default() }
     }
@@ -72,7 +72,7 @@ impl Sessions {
             Some(true) => {
                 self.known.lock().unwrap().sessions.remove(&value);
                 let session = self.issue();
-                // One that is too large for a cookie comes in two.
+                // A session that exceeds the size of a cookie is split into two.
                 fields.push(("Set-Cookie".to_owned(), self.cookie(&format!("{COOKIE}={session}"))));
                 fields.push(("Set-Cookie".to_owned(), self.cookie(&format!("{COOKIE}_1=more"))));
             }
@@ -80,7 +80,7 @@ impl Sessions {
         Reply::Answer(202, fields, String::new())
     }
 
-    /// With the attributes that oauth2-proxy gives its cookies.
+    /// Adds the attributes that oauth2-proxy gives its cookies.
     fn cookie(&self, pair: &str) -> String {
         let secure = if self.provider.is_some() { "; Secure" } else { "" };
         format!("{pair}; Path=/; HttpOnly; SameSite=Lax{secure}")
@@ -94,7 +94,7 @@ impl Sessions {
         session
     }
 
-    /// All sessions are old.
+    /// Makes all sessions due for renewal.
     pub(super) fn age(&self) {
         self.known.lock().unwrap().sessions.values_mut().for_each(|due| *due = true);
     }
@@ -111,7 +111,7 @@ fn cookie(request: &Message, name: &str) -> Option<String> {
     pairs.filter_map(|pair| pair.split_once('=')).find(|(n, _)| *n == name).map(|(_, v)| v.to_owned())
 }
 
-/// A component of a URL, without its escapes.
+/// Decodes a URL component.
 fn decoded(text: &str) -> String {
     let mut pieces = text.split('%');
     let mut bytes = pieces.next().unwrap_or_default().as_bytes().to_vec();
