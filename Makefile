@@ -1,4 +1,4 @@
-# What people type. Everything honours CARGO_TARGET_DIR; without it, binaries are in target/.
+# The commands of the project. All honour CARGO_TARGET_DIR; without it, binaries are in target/.
 
 SHELL := /bin/bash
 CARGO ?= cargo
@@ -8,10 +8,10 @@ OUT := $(if $(CARGO_TARGET_DIR),$(CARGO_TARGET_DIR),target)
 .PHONY: help build run test fmt fmt-check lint docs deny loadtest k6 tools tools-go tools-test endurance bench bench-short bench-guard \
   bench-guard-build bench-docs bench-build build-pgo chart-test image-root image-lint check sbom scripts-test
 
-help: ## this list
+help: ## print this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-# Says exactly what is missing and how to get it, once for all of it.
+# Lists all missing tools and how to install them.
 tools:
 	@missing=0; \
 	need() { command -v "$$1" > /dev/null || { echo "missing: $$1, $$2; install it with: $$3"; missing=1; }; }; \
@@ -21,11 +21,11 @@ tools:
 	need curl "to ask a running gateway" "apt-get install curl, dnf install curl, or brew install curl"; \
 	exit $$missing
 
-# The lab's programs and k6 are built with Go, once.
+# Go builds the lab's programs and k6, once.
 tools-go: tools
 	@command -v go > /dev/null || { echo "missing: go, 1.26 or newer, to build k6 and Kubernetes' programs with; install it from https://go.dev/dl/"; exit 1; }
 
-# What the cluster tests need besides: network namespaces.
+# Cluster tests also need network namespaces.
 tools-test: tools-go
 	@missing=0; \
 	need() { command -v "$$1" > /dev/null || { echo "missing: $$1, $$2; install it with: $$3"; missing=1; }; }; \
@@ -39,18 +39,18 @@ tools-test: tools-go
 build: tools ## the release binary, target/release/sluice
 	$(CARGO) build --locked --release -p sluice --bin sluice
 
-# Wants llvm-profdata and what the benchmark wants (docs/benchmarks.md).
-build-pgo: tools ## the release binary, optimised with a profile of itself: target/pgo/sluice
+# Needs llvm-profdata and the programs of the benchmark (docs/benchmarks.md).
+build-pgo: tools ## the release binary with profile-guided optimisation: target/pgo/sluice
 	loadtest/build-pgo
 
-# Of another program, say that of build-pgo: make image-root IMAGE_PROGRAM=target/pgo/sluice
+# For another program, such as that of build-pgo: make image-root IMAGE_PROGRAM=target/pgo/sluice
 IMAGE_PROGRAM ?= $(OUT)/release/sluice
-# Of what is in the lock file, so it is made anew with that alone.
+# Depends only on the lock file, so it is rebuilt only when that file changes.
 SBOM = $(OUT)/sbom/sluice.cdx.json
 
 $(OUT)/release/sluice: build
 
-image-root: $(IMAGE_PROGRAM) $(SBOM) ## what is in the image, in a folder: target/image
+image-root: $(IMAGE_PROGRAM) $(SBOM) ## the content of the image as a folder: target/image
 	image/root $(IMAGE_PROGRAM) $(OUT)/image $(SBOM)
 
 $(SBOM): Cargo.lock
@@ -58,26 +58,27 @@ $(SBOM): Cargo.lock
 
 sbom: $(SBOM) ## the software bill of materials, CycloneDX in JSON: target/sbom/sluice.cdx.json
 
-scripts-test: # the scripts of CI and of the image
+scripts-test: # tests of the scripts of CI and of the image
 	.ci/scripts-test
 
-image-lint: ## the Containerfile, by hadolint
+image-lint: ## lint the Containerfile with hadolint
 	.ci/image-lint
 
-# Optimised enough to be judged, and built in half the time of a release.
+# The profile quick is fast enough for evaluation, and builds in half the time of a release.
 run: tools ## build, and serve examples/quickstart with demo backends
 	$(CARGO) build --locked --profile quick -p sluice --bin sluice -p sluice-loadtest --bin demo-backend
 	examples/run $(OUT)/quick
 
-# End-to-end tests wait more than they compute, so they run with more threads than there are cores.
+# End-to-end tests wait more than they compute, so they use more threads than there are cores.
 E2E = RUST_TEST_THREADS=6 $(CARGO) test --locked --workspace --test e2e
-# With Pingora's engine everything runs again, except modules whose tests have no backend (.ci/scripts-test).
+# All modules run again with Pingora's engine, except those without a backend (.ci/scripts-test).
 PROXY = SLUICE_DRIVER=proxy
 WITHOUT_BACKEND = e2e_admission e2e_flags e2e_installations e2e_snapshot
 E2E_PROXY = $(PROXY) $(E2E) -- $(WITHOUT_BACKEND:%=--skip %::)
 
-# One build for everything: with another selection of packages, cargo would build most dependencies once more.
-# A suite is in exactly one lane (.ci/scripts-test). The lab's programs are built while other suites run.
+# There is one build for all suites: with another selection of packages, cargo would rebuild most
+# dependencies. Each suite is in exactly one lane (.ci/scripts-test). The lab's programs are built
+# while other suites run.
 test: LAB_RUN = $(OUT)/debug/sluice-lab
 test: tools-test ## every suite: unit, property, end to end, cluster, and short runs of churn and k6; as root
 	$(CARGO) build --locked --workspace --all-targets
@@ -91,7 +92,7 @@ test: tools-test ## every suite: unit, property, end to end, cluster, and short 
 	$(OUT)/debug/churn --short --sluice $(OUT)/debug/sluice
 	$(OUT)/debug/k6-suite --short --sluice $(OUT)/debug/sluice --k6 "$(K6)"
 
-# What needs neither root nor Go. Tests of programs that this machine has not got say so and pass.
+# Needs neither root nor Go. Tests of programs that this machine lacks report that and pass.
 check: tools fmt-check lint scripts-test ## formatting, lints, and every test that needs neither root nor Go
 	$(CARGO) build --locked --workspace --bins
 	$(CARGO) test --locked --workspace --lib --bins
@@ -99,8 +100,8 @@ check: tools fmt-check lint scripts-test ## formatting, lints, and every test th
 	$(E2E)
 	$(E2E_PROXY)
 
-# The binary takes the arguments that the chart gives it, so it is built too.
-chart-test: tools-go ## the Helm chart, by Helm and without a cluster
+# The tests also pass the chart's arguments to the binary, so it is built too.
+chart-test: tools-go ## test the Helm chart with Helm, without a cluster
 	$(CARGO) build --locked --workspace --all-targets
 	$(OUT)/debug/sluice-lab build helm
 	$(CARGO) test --locked --workspace --test chart
@@ -108,7 +109,7 @@ chart-test: tools-go ## the Helm chart, by Helm and without a cluster
 fmt: tools ## format everything
 	$(CARGO) fmt --all
 
-fmt-check: tools ## fail when something is not formatted
+fmt-check: tools ## fail if a file is not formatted
 	$(CARGO) fmt --all --check
 
 lint: tools ## clippy, with warnings as errors
@@ -128,18 +129,18 @@ loadtest: tools-go build lab-build-k6 ## churn, scale, idle, overload and the k6
 	$(OUT)/release/overload
 	$(OUT)/release/k6-suite --k6 "$(K6)"
 
-endurance: tools build ## twenty minutes of steady load beside changes, hostile clients and a replaced gateway
+endurance: tools build ## twenty minutes of steady load during changes, hostile clients and a replaced gateway
 	$(CARGO) build --locked --release -p sluice-loadtest --bin endurance
 	$(OUT)/release/endurance $(ENDURANCE_FLAGS)
 
-# docs/loadtest.md has the scripts and their settings.
-#   make k6 SCRIPT=steady                                              a gateway of its own
+# docs/loadtest.md describes the scripts and their settings.
+#   make k6 SCRIPT=steady                                              starts a gateway
 #   make k6 SCRIPT=tls TARGET=https://203.0.113.10 K6_FLAGS='--host shop.example --set RATE=100'
-k6: tools-go lab-build-k6 ## one k6 script, here or against TARGET
+k6: tools-go lab-build-k6 ## run one k6 script, against a new gateway or TARGET
 	$(CARGO) build --locked --profile quick -p sluice-loadtest --bin k6-suite $(if $(TARGET),,-p sluice --bin sluice)
 	$(OUT)/quick/k6-suite $(SCRIPT) $(if $(TARGET),--target $(TARGET)) $(K6_FLAGS) --k6 "$(K6)"
 
-# The profile that the benchmark is built with; `quick` builds faster and measures nearly the same.
+# The build profile of the benchmark; `quick` builds faster and measures nearly the same.
 BENCH_PROFILE ?= release
 BENCH = $(OUT)/$(BENCH_PROFILE)/bench
 
@@ -149,20 +150,20 @@ BENCH_BUILD = $(CARGO) build --locked -p sluice --bin sluice -p sluice-loadtest 
 bench-build: tools
 	$(BENCH_BUILD) --profile $(BENCH_PROFILE) --bin tuned-pingora
 
-bench: bench-build ## side by side with nginx, HAProxy, Envoy and Pingora (docs/benchmarks.md)
+bench: bench-build ## benchmark beside nginx, HAProxy, Envoy and Pingora (docs/benchmarks.md)
 	$(BENCH) $(BENCH_FLAGS)
 
-bench-short: bench-build ## three scenarios of it in two minutes
+bench-short: bench-build ## three scenarios of the benchmark in two minutes
 	$(BENCH) --label short --scenarios h1,h1-close,tls-h1 --rounds 2 --seconds 2 $(BENCH_FLAGS)
 
-bench-docs: bench-build ## the same as bench, and write the figures into docs/
+bench-docs: bench-build ## run the benchmark and write the figures into docs/
 	$(BENCH) --write-docs docs $(BENCH_FLAGS)
 
-# A small request costs 0.4 of plain Pingora's, and one with a connection of its own, most of which is the kernel's, 0.5; the rest
-# is for a machine's mood.
+# Relative to plain Pingora, a small request costs 0.4, and one with a connection of its own 0.5,
+# most of it in the kernel. The remainder is a margin for the variance of a machine.
 GUARD_LIMIT ?= 0.7
 
-bench-guard: bench-guard-build ## fail when a request costs more than 0.7 of plain Pingora's
+bench-guard: bench-guard-build ## fail if a request costs more than 0.7 of one through plain Pingora
 	$(OUT)/guard/bench --label guard --peers vanilla --scenarios h1,h1-10k,h1-close --rounds 5 --seconds 2 --guard $(GUARD_LIMIT)
 
 bench-guard-build: tools
