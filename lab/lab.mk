@@ -1,5 +1,5 @@
-# The lab: a real Kubernetes API on this machine (docs/lab.md). Needs root. The first start builds its
-# programs with Go.
+# The lab: a real Kubernetes API on this machine (docs/lab.md). Needs root. The first start builds
+# its programs with Go.
 #   make lab-up LAB=other LAB_FLAGS='--nodes 3 --dual-stack'
 
 CARGO ?= cargo

@@ -136,8 +136,8 @@ async fn run(flags: &ServeFlags, program_log: ProgramLog) -> Result<()> {
     if let Some(part) = died {
         tracing::error!("{}", Died(part.to_owned()));
     }
-    // In parallel with the drain, and within its time limit: removes this replica from the
-    // cluster's status.
+    // In parallel with the drain, and within its time limit: records in the cluster that this
+    // replica ends.
     let duties_end = tokio::spawn(async {
         if let Some(duties) = duties {
             duties.end().await;

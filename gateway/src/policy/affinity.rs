@@ -89,7 +89,7 @@ impl Affinity {
         })
     }
 
-    /// Returns the session of a request. Cookies that another program set are accepted too: any key
+    /// Returns the session of a request. Cookies set by another program are accepted too: any key
     /// selects an endpoint.
     pub fn session<'h>(&self, headers: &'h impl Fields) -> Option<Session<'h>> {
         let value = cookie::find(headers, &self.name)?;
@@ -139,8 +139,7 @@ impl Affinity {
     }
 }
 
-/// Returns a new key for mode balanced: `<now + attempt>.<process>.<random>`; `attempt` starts at
-/// 1.
+/// Returns a key for mode balanced: `<now + attempt>.<process>.<random>`, with `attempt` from 1.
 pub fn balanced_key(now: SystemTime, attempt: u32) -> String {
     let since = now.duration_since(UNIX_EPOCH).unwrap_or_default() + Duration::from_secs(attempt.into());
     let seconds = since.as_millis() as f64 / 1000.0;

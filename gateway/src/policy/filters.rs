@@ -1,6 +1,5 @@
 //! Header changes of Gateway API (`RequestHeaderModifier`, `ResponseHeaderModifier`), compiled to
 //! header types.
-//! header types.
 //!
 //! They are applied last and override other policies. [`EditableName`] rejects names that rules may
 //! not change; `Host` has a setting of its own.

@@ -11,7 +11,7 @@
 //! | default | the peer | ignored |
 //! | `use-forwarded-headers`, `enable-real-ip` | the peer | `forwarded-for-header`, from its end |
 //! | `use-proxy-protocol` | the source in the PROXY header, if the peer is trusted | ignored |
-//! | the last two together | same as `use-proxy-protocol` | `forwarded-for-header`, from its end |
+//! | `use-proxy-protocol`, `use-forwarded-headers` | same | `forwarded-for-header`, from its end |
 //!
 //! With `use-proxy-protocol`, a connection from an untrusted peer is closed.
 //!

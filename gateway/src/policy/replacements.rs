@@ -175,7 +175,7 @@ fn group_of<'t>(found: &Captures<'t>, group: &str) -> Option<&'t [u8]> {
 }
 
 impl<'r> InForce<'r> {
-    /// The replacements of the rule override those of all rules.
+    /// Combines the replacements of a rule with those of all rules; the rule's take precedence.
     pub fn new(own: &'r Replacements, of_all: &'r Replacements) -> Self {
         Self { own, of_all }
     }

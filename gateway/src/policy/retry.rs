@@ -2,7 +2,7 @@
 //! one.
 //!
 //! A request that may have reached an endpoint is only repeated if its method is idempotent or the
-//! setting `non_idempotent` allows it. Like nginx, POST, LOCK and PATCH count as not idempotent.
+//! setting `non_idempotent` allows it. As in nginx, POST, LOCK and PATCH are not idempotent.
 
 use std::time::{Duration, Instant};
 
@@ -12,8 +12,9 @@ use sluice_config::{GlobalSettings, NextUpstream, Retry};
 use super::timeouts::resolve_optional;
 use crate::failure::{Failure, FailureKind};
 
-/// Maximum number of attempts per request, whatever `proxy-next-upstream-tries` says. Endpoints
-/// that refuse connections are ejected, so more attempts would only repeat recent failures.
+/// Maximum number of attempts per request, which `proxy-next-upstream-tries` cannot exceed.
+/// Endpoints that refuse connections are ejected, so more attempts would only repeat recent
+/// failures.
 pub const MOST_ATTEMPTS: u32 = 16;
 
 /// How long after the first attempt another one may start if `proxy-next-upstream-timeout` is not

@@ -29,11 +29,11 @@ enum ConnectStage {
 
 /// Admission of new connections to an endpoint.
 pub(crate) trait ConnectionGate {
-    /// The number of client connections.
+    /// Returns the number of client connections.
     fn clients(&self) -> usize;
     /// Requests a connection slot of the endpoint.
     fn ask(&mut self) -> Admission;
-    /// Whether to wait when no slot is free.
+    /// Returns whether to wait when no slot is free.
     fn may_wait(&self) -> bool {
         true
     }

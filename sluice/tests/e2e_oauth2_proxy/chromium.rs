@@ -1,5 +1,6 @@
-//! The same with a real browser and an identity provider on another host: only a browser decides
-//! whether cookies with SameSite and Secure are sent on the way to the provider and back.
+//! Sign-in through oauth2-proxy with a real browser and an identity provider on another host: only
+//! a browser decides whether cookies with SameSite and Secure are sent on the way to the provider
+//! and back.
 //!
 //! Chromium is not part of the build; the test needs the packages `chromium` and `chromium-driver`
 //! of Debian.

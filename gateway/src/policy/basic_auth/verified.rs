@@ -20,8 +20,7 @@ use sluice_config::PasswordHash;
 
 /// How long a right password is cached after its last use.
 const GOOD: Duration = Duration::from_secs(600);
-/// How long a wrong password is cached: its repetition costs nothing, and a corrected hash takes
-/// effect soon.
+/// How long a wrong password is cached. A client that repeats it meanwhile costs nothing.
 const WRONG: Duration = Duration::from_secs(10);
 /// Minimum time between two updates of an entry's expiry, so that a frequently used password causes
 /// few writes.
