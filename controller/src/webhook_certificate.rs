@@ -1,12 +1,14 @@
-//! `sluice webhook-cert`: the certificate of the validating webhook, made and renewed by two Jobs of Helm, as
-//! ingress-nginx's chart has them.
+//! `sluice webhook-cert`: the certificate of the validating webhook, created and renewed by two
+//! Helm Jobs, as in ingress-nginx's chart.
 //!
-//! `create` runs before Pods are made or changed, so that the Secret is there when it is mounted: it makes an authority
-//! and a certificate of it, keeps what is good for long enough, and throws the authority's key away. `patch` runs after
-//! that and tells the API server which authority to trust.
+//! `create` runs before Pods are created or changed, so that the Secret exists when it is mounted.
+//! It issues a certificate from a new authority and discards the authority's key; a certificate
+//! that is valid for long enough is kept. `patch` runs afterwards and configures the authority that
+//! the API server trusts.
 //!
-//! A renewal refuses no review. The API server trusts the new authority beside the old one before the Secret changes, and
-//! the old one stays trusted, so that it does not matter when which Pod has read its files again.
+//! A renewal makes no review fail. The API server trusts the new authority in addition to the old
+//! one before the Secret changes, and continues to trust the old one, so the order in which Pods
+//! reload their files does not matter.
 
 mod issue;
 mod objects;
@@ -26,94 +28,95 @@ use objects::{found_secret, found_webhook, is_ours, owned_by, secret_of, trust};
 pub use state::SecretKeys;
 use state::{Kept, look};
 
-/// Attempts at one command, while the API is away or somebody else writes the same object. The network of a new Pod may
-/// take a moment to work.
+/// Maximum number of attempts of a command while the API is unreachable or another client writes
+/// the same object. The network of a new Pod may take a moment to work.
 const ATTEMPTS: u32 = 5;
-/// Between two of them.
+/// Pause between two attempts.
 const PAUSE: Duration = Duration::from_secs(2);
 
-/// Which Secret it is about.
+/// The Secret that contains the certificate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WebhookSecret {
     /// `--namespace`.
     pub namespace: String,
     /// `--secret-name`.
     pub name: String,
-    /// The keys in it.
+    /// The names of its keys.
     pub keys: SecretKeys,
 }
 
-/// What `sluice webhook-cert create` is asked for.
+/// Arguments of `sluice webhook-cert create`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CreateCertificate {
-    /// Where the certificate is kept.
+    /// The Secret for the certificate.
     pub secret: WebhookSecret,
-    /// `--host`: the names and addresses that it is for.
+    /// `--host`: the names and addresses of the certificate.
     pub hosts: Vec<String>,
     /// `--lifetime`.
     pub lifetime: Duration,
-    /// `--webhook-name`: the ValidatingWebhookConfiguration that is told of a new authority before the Secret changes.
+    /// `--webhook-name`: the ValidatingWebhookConfiguration that receives a new authority before
+    /// the Secret changes.
     pub webhook: Option<String>,
 }
 
-/// What `sluice webhook-cert patch` is asked for.
+/// Arguments of `sluice webhook-cert patch`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PatchWebhook {
-    /// Where the authority is.
+    /// The Secret with the authority.
     pub secret: WebhookSecret,
     /// `--webhook-name`.
     pub webhook: String,
-    /// `--patch-failure-policy`, `Fail` or `Ignore`; none leaves it as it is.
+    /// `--patch-failure-policy`: `Fail` or `Ignore`; `None` leaves it unchanged.
     pub failure_policy: Option<String>,
 }
 
-/// Why there is no certificate, or nobody was told of it.
+/// Reason why a command failed.
 #[derive(Debug, thiserror::Error)]
 pub enum WebhookCertificateError {
-    /// There is no API to ask.
+    /// No Kubernetes API is configured or reachable.
     #[error(transparent)]
     Access(#[from] AccessError),
-    /// The API server refuses a request, or does not answer.
+    /// The API server rejects a request or does not respond.
     #[error("{what}: {reason}; correct that and run the Job again, with `helm upgrade` for example")]
     Refused {
-        /// Which request.
+        /// The request.
         what: String,
-        /// What it says.
+        /// The error of the API server.
         reason: String,
     },
-    /// The Secret is somebody else's, and cannot be used.
+    /// The Secret was not created by this program, and its content is unusable.
     #[error(
         "Secret {secret} was not made by this program and cannot be used: {fault}; correct it, or delete it to have one made"
     )]
     NotOurs {
         /// `namespace/name`.
         secret: String,
-        /// What is wrong with it.
+        /// The fault of its content.
         fault: String,
     },
-    /// `patch` without a Secret.
+    /// `patch` found no usable Secret.
     #[error("Secret {secret}: {fault}; run `sluice webhook-cert create` first")]
     NoAuthority {
         /// `namespace/name`.
         secret: String,
-        /// What is missing.
+        /// The missing part.
         fault: String,
     },
-    /// A host that is no name, for example.
+    /// The certificate cannot be issued, for example because a host is not a valid name.
     #[error("cannot make a certificate for {hosts}: {reason}; correct --host")]
     Issue {
-        /// As they were given.
+        /// The hosts as given.
         hosts: String,
-        /// Why.
+        /// The reason.
         reason: rcgen::Error,
     },
 }
 
-/// One request failed; whether it is worth another attempt is for the caller to see.
+/// A failed request. The caller decides whether to retry.
 enum Failed {
-    /// The API server said so.
+    /// A failed request to the API server.
     Request(String, Refused),
-    /// Another attempt comes to the same.
+    /// An error that a retry cannot resolve.
     For(WebhookCertificateError),
 }
 
@@ -123,19 +126,22 @@ impl WebhookSecret {
     }
 }
 
-/// Has a certificate in the Secret that is good for at least a third of its life. Gives a sentence that says what was done.
+/// Ensures that the Secret contains a certificate with at least a third of its lifetime left.
+/// Returns a sentence that describes the result.
 ///
 /// # Errors
-/// The API cannot be asked, or what is in the Secret cannot be used and is not ours to replace.
+/// The API is unreachable, or the content of the Secret is unusable and was not created by this
+/// program.
 pub async fn create(access: &Access, wanted: &CreateCertificate) -> Result<String, WebhookCertificateError> {
     let client = client::of_duties(&access.config().await?)?;
     attempts(async || create_once(&client, wanted, Timestamp::now()).await).await
 }
 
-/// Has the API server trust the authority in the Secret. Gives a sentence that says what was done.
+/// Makes the API server trust the authority in the Secret. Returns a sentence that describes the
+/// result.
 ///
 /// # Errors
-/// The API cannot be asked, or the Secret has no authority.
+/// The API is unreachable, or the Secret has no authority.
 pub async fn patch(access: &Access, wanted: &PatchWebhook) -> Result<String, WebhookCertificateError> {
     let client = client::of_duties(&access.config().await?)?;
     attempts(async || patch_once(&client, wanted).await).await
@@ -153,7 +159,7 @@ async fn attempts(
                 tracing::warn!(%what, %reason, "the Kubernetes API did not answer; asking again");
                 tokio::time::sleep(PAUSE).await;
             }
-            // Somebody else has written meanwhile: what is there now is looked at anew.
+            // Another client has written meanwhile: the next attempt reads the current state.
             Err(Failed::Request(_, Refused::Conflict)) if left > 0 => {}
             Err(Failed::Request(what, reason)) => {
                 return Err(WebhookCertificateError::Refused { what, reason: reason.to_string() });
@@ -181,7 +187,7 @@ async fn create_once(client: &Client, wanted: &CreateCertificate, now: Timestamp
                  whoever made it has to renew it"
             ));
         }
-        // One without any of the keys can be filled in without taking anything from anybody.
+        // A Secret without any of the keys can be filled without overwriting data.
         (Some(secret), Some(Err(fault))) if is_ours(secret) || wanted.secret.keys.none_in(secret) => {
             format!("the Secret could not be used: {fault}")
         }
@@ -222,7 +228,7 @@ async fn patch_once(client: &Client, wanted: &PatchWebhook) -> Result<String, Fa
         format!("ValidatingWebhookConfiguration {} {done} the authority in Secret {name}", wanted.webhook);
     match owned_by(&secrets, &secret, &webhook).await {
         Ok(()) => Ok(done),
-        // Some clusters want the right to delete an object of whoever says whose it is.
+        // Some clusters require the right to delete an object before its owner may be set.
         Err(Failed::Request(_, Refused::Forbidden(reason))) => Ok(format!(
             "{done}; that Secret stays when the webhook goes, and is to be deleted by hand then ({reason})"
         )),

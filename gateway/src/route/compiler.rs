@@ -138,7 +138,7 @@ impl Compiler<'_> {
         Ok(Some(CanaryBackends { choice: Canaries::compile(all).map_err(failed)?, targets }))
     }
 
-    /// Compiles a canary. Like ingress-nginx, log and metrics name the rule's own backend, and the
+    /// Compiles a canary. As in ingress-nginx, log and metrics name the rule's own backend, and the
     /// canary in addition.
     fn canary(
         &self,

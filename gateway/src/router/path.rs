@@ -26,8 +26,8 @@ pub enum PathError {
 
 /// Normalises the path of a request target, without its query. Borrows if nothing changes.
 ///
-/// Each byte that is not UTF-8 after decoding becomes U+FFFD; such a path still matches the
-/// prefixes above these bytes.
+/// Invalid UTF-8 after decoding is replaced by U+FFFD; such a path still matches the prefixes
+/// above it.
 pub fn normalise(path: &str) -> Result<Cow<'_, str>, PathError> {
     match normal_bytes(path)? {
         Cow::Borrowed(_) => Ok(Cow::Borrowed(path)),

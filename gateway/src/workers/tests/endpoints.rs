@@ -20,7 +20,7 @@ async fn refusing() -> SocketAddr {
     tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap()
 }
 
-/// An endpoint whose accept queue is full. New connections hang until `backlog` is dropped.
+/// An endpoint whose accept queue is full. New connections hang until this value is dropped.
 struct Deaf {
     address: SocketAddr,
     _listener: std::net::TcpListener,

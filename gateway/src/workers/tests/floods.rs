@@ -83,7 +83,8 @@ async fn cancelled_streams_do_not_abort_the_others_of_their_connection() {
         until("the requests", || backend.requests() == 1 + 50 * batch).await;
         client.send(&streams.iter().flat_map(|stream| reset(*stream)).collect::<Vec<_>>()).await;
     }
-    // One request for each stream that has left the count meanwhile.
+    // Cancelled streams count towards the limit for a while. One further request is needed for each
+    // that no longer counts.
     let refused = loop {
         client.send(&get(next, "/wait")).await;
         client.send(&frame(PING, 0, 0, b"12345678")).await;
@@ -112,7 +113,8 @@ async fn who_ignores_goaway_is_refused_and_does_not_hold_up_the_end() {
     gateway.drain.begin();
     assert_eq!(client.goaway().await, NO_ERROR);
     gateway.close();
-    // Without a PING, and with one stream after the other.
+    // The client does not answer the PING that follows the GOAWAY, and opens one stream after the
+    // other.
     let mut next = 3;
     let refused = loop {
         // The client accepts every response.
