@@ -144,7 +144,7 @@ fn what_is_not_to_be_compressed_is_not() {
 }
 
 #[test]
-fn keys_take_effect_at_once_and_bad_ones_keep_the_last_good_value() {
+fn keys_take_effect_at_once_and_bad_ones_mean_the_default() {
     let (_backend, folder, gateway) = start(&[]);
     let coding = |path: &str| ask(&gateway, path, "gzip, br").header("content-encoding").map(str::to_owned);
     assert_eq!(coding("/page"), None, "the default is off");

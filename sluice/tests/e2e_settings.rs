@@ -169,7 +169,7 @@ fn timeouts_apply_live_and_annotations_come_first() {
 }
 
 #[test]
-fn a_number_out_of_range_keeps_the_last_good_one_and_the_problem_names_the_range() {
+fn a_number_out_of_range_means_the_default_and_the_problem_names_the_range() {
     let backend = Backend::echo("shop");
     let (folder, gateway) = start(&backend);
     let largest = [

@@ -64,6 +64,23 @@ fn a_path_that_cannot_be_parsed_closes_broader_paths_of_its_owner() {
     );
 }
 
+/// The closed rule of the newer Ingress replaced the one of the older, which opened its path.
+#[test]
+fn the_same_unparsable_path_of_another_owner_opens_nothing() {
+    let unreadable = "/admin/(?<!x)y";
+    let mut world = World::ready(Options::default());
+    world.put([
+        created(with("own", &[("use-regex", "true")], paths(HOST, &["/", unreadable])), 1),
+        created(of_other(with("newer", &[("use-regex", "true")], paths(HOST, &[unreadable]))), 2),
+    ]);
+    let rules = world.rules(HOST);
+    assert_eq!(
+        rules[..2],
+        [format!("~(?i)^/admin/ -> {WEB} denied 503"), format!("/ -> {WEB}")],
+        "{rules:?}"
+    );
+}
+
 #[test]
 fn a_path_that_cannot_be_parsed_leaves_the_default_backend_of_others() {
     let mut world = World::ready(Options::default());

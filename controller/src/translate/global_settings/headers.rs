@@ -115,7 +115,8 @@ pub(super) fn settings() -> Vec<Key> {
             "Fields removed from endpoints' responses.",
             |settings, value| settings.global.hidden_headers = value.into(),
         )
-        .unchecked_by_reference(),
+        // The fields that the other entries name would reach clients.
+        .unreadable(Unreadable::SkipEntries, Reference::RefuseAll, ""),
         Key::served(
             "server-tokens",
             value::bool(),

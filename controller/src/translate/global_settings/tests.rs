@@ -127,6 +127,14 @@ fn unreadable_entries_of_an_allow_list_allow_nobody() {
 }
 
 #[test]
+fn one_bad_name_among_hidden_fields_shows_none_of_the_others() {
+    let (settings, problems) = read(&[("hide-headers", "X-Powered-By, X(y), X-Internal")]);
+    let hidden: Vec<_> = settings.global.hidden_headers.iter().map(|name| &**name).collect();
+    assert_eq!(hidden, ["X-Powered-By", "X-Internal"]);
+    assert!(problems[0].message.contains("[\"X(y)\"] skipped"), "{}", problems[0]);
+}
+
+#[test]
 fn a_snippet_that_restricts_access_closes_everything() {
     for (key, value) in [
         ("location-snippet", "allow 10.0.0.0/8; deny all;"),

@@ -39,8 +39,9 @@ enum PathKind {
 #[derive(Default)]
 pub(super) struct PathTable {
     rules: BTreeMap<PathRank, Rule>,
-    /// Closed rules of paths that cannot be read as they are written.
-    unreadable: BTreeMap<PathRank, Rule>,
+    /// Closed rules of paths that cannot be read as they are written. Each namespace has its own:
+    /// that of another must not replace the one that closes its paths.
+    unreadable: BTreeMap<(PathRank, Box<str>), Rule>,
 }
 
 /// The rules of a host in order.
@@ -54,7 +55,7 @@ pub(super) struct OrderedRules {
 impl PathTable {
     /// Who has this path already. An unreadable path takes it from its own namespace only.
     pub(super) fn taken(&self, place: &PathRank, namespace: &str) -> Option<&Rule> {
-        let unreadable = || self.unreadable.get(place).filter(|rule| namespace_of(rule) == namespace);
+        let unreadable = || self.unreadable.get(&(place.clone(), namespace.into()));
         self.rules.get(place).or_else(unreadable)
     }
 
@@ -71,7 +72,10 @@ impl PathTable {
         let rule = Rule { matches: Match::path(path), action, policies, filters: Vec::new(), origin };
         match is_read && place.form != Form::Beginning {
             true => self.rules.insert(place, rule),
-            false => self.unreadable.insert(place, rule),
+            false => {
+                let namespace = namespace_of(&rule).into();
+                self.unreadable.insert((place, namespace), rule)
+            }
         };
     }
 
@@ -107,18 +111,20 @@ fn slash_redirect(
 /// Inserts the rules of unreadable paths. Such a rule closes what its own namespace would otherwise
 /// serve by a broader path, and comes behind every path of another namespace: a path that cannot be
 /// read harms its owner at most.
-fn ordered(mut rules: Vec<(PathRank, Rule)>, unreadable: BTreeMap<PathRank, Rule>) -> OrderedRules {
+fn ordered(
+    mut rules: Vec<(PathRank, Rule)>,
+    unreadable: BTreeMap<(PathRank, Box<str>), Rule>,
+) -> OrderedRules {
     let mut behind = Vec::new();
-    for (place, rule) in unreadable {
-        let namespace = namespace_of(&rule).to_owned();
+    for ((place, namespace), rule) in unreadable {
         let first_of_others = |rules: &[(PathRank, Rule)]| {
-            rules.iter().rposition(|(_, other)| namespace_of(other) != namespace).map_or(0, |last| last + 1)
+            rules.iter().rposition(|(_, other)| namespace_of(other) != &*namespace).map_or(0, |last| last + 1)
         };
         let only_own_from = first_of_others(&rules);
         let at = (0..rules.len()).find(|&at| {
             let (other, own) = &rules[at];
             *other > place
-                && namespace_of(own) == namespace
+                && namespace_of(own) == &*namespace
                 && (at >= only_own_from || covers(&own.matches.path, &rule.matches.path))
         });
         match at {
