@@ -67,15 +67,15 @@ pub(super) fn settings() -> Vec<Annotation> {
     vec![
         Annotation::served(
             "affinity",
-            value::choice(&["cookie"]),
+            value::exactly_one_of(&[("cookie", ())]),
             "",
             "Sticky sessions; the only kind is cookie.",
-            |settings, _| settings.affinity.enabled = true,
+            |settings, ()| settings.affinity.enabled = true,
         )
         .ingress(Risk::Low),
         Annotation::served(
             "affinity-mode",
-            value::one_of(MODES),
+            value::exactly_one_of(MODES),
             "balanced",
             "balanced redistributes sessions when endpoints change; persistent keeps a session while its \
              endpoint exists.",
@@ -84,7 +84,7 @@ pub(super) fn settings() -> Vec<Annotation> {
         .ingress(Risk::Medium),
         Annotation::served(
             "affinity-canary-behavior",
-            value::one_of(&[("sticky", false), ("legacy", true)]),
+            value::exactly_one_of(&[("sticky", false), ("legacy", true)]),
             "sticky",
             "On a canary: sticky keeps a client on the side that it first reached; legacy chooses the side \
              for each request.",

@@ -47,10 +47,11 @@ pub(super) fn settings() -> Vec<Annotation> {
             "auth-method",
             external_auth::method(),
             "GET",
-            "Method of the authorisation request; CONNECT and TRACE are refused. If set, the service also \
-             gets X-Original-URI and X-Scheme.",
+            "Method of the authorisation request. If set, the service also gets X-Original-URI and \
+             X-Scheme.",
             |settings, value| settings.external_auth.method = Some(value),
         )
+        .except("CONNECT and TRACE close the routes with 503")
         .unreadable(Unreadable::Close, Reference::Close, "")
         .beside("auth-url")
         .location(Risk::Low),

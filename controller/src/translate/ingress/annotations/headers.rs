@@ -64,6 +64,7 @@ pub(super) fn settings() -> Vec<Annotation> {
              $server_port and those of the Ingress and its Service.",
             |settings, value| settings.heads.host = Some(value),
         )
+        .except("variables that a client chooses, such as $http_x, reject the Ingress")
         .unreadable(Unreadable::Reject, Reference::Reject, "")
         .location(Risk::Low),
         Annotation::served(

@@ -51,6 +51,7 @@ pub(super) fn settings() -> Vec<Annotation> {
             "Redirect (301) all paths to this URL.",
             |settings, value| settings.redirection.permanent = Some(value),
         )
+        .except("another scheme, or a text that is neither a URL nor a path, rejects the Ingress")
         .unreadable(Unreadable::Reject, Reference::Reject, "")
         .location(Risk::Medium),
         Annotation::served(

@@ -206,6 +206,8 @@ fn a_value_that_ingress_nginx_reads_leniently_is_ignored_with_a_warning() {
         ("proxy-redirect-from", "~("),
         ("custom-headers", "a b"),
         ("satisfy", "Any"),
+        ("affinity", "Cookie"),
+        ("affinity-mode", "Persistent"),
         ("proxy-read-timeout", "60s"),
         ("backend-protocol", "gopher"),
         ("default-backend", "Not_a_service"),
