@@ -68,6 +68,26 @@ impl Backend {
     }
 }
 
+/// Starts a server that accepts connections and never responds. It runs until the process ends.
+///
+/// # Errors
+/// The address cannot be bound.
+pub async fn silent(ip: IpAddr, port: u16) -> anyhow::Result<SocketAddr> {
+    let listener = TcpListener::bind((ip, port)).await.with_context(|| format!("cannot bind {ip}:{port}"))?;
+    let address = listener.local_addr()?;
+    tokio::spawn(async move {
+        loop {
+            // Out of file descriptors: the client waits in the queue of the socket.
+            let Ok((mut stream, _)) = listener.accept().await else { continue };
+            tokio::spawn(async move {
+                // Ends when the client closes the connection.
+                let _ = tokio::io::copy(&mut stream, &mut tokio::io::sink()).await;
+            });
+        }
+    });
+    Ok(address)
+}
+
 impl Drop for Backend {
     fn drop(&mut self) {
         self.stop();

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use anyhow::Context;
 use clap::Parser;
 use sluice_loadtest::arguments::Common;
-use sluice_loadtest::backend::Backend;
+use sluice_loadtest::backend::{Backend, silent};
 use sluice_loadtest::client::Target;
 use sluice_loadtest::echo::Echo;
 use sluice_loadtest::hostile::{Hosts, attack};
@@ -26,7 +26,6 @@ use sluice_testing::folder::Folder;
 use sluice_testing::gateway::{Gateway, Source};
 use sluice_testing::manifest::{nginx_class, service};
 use sluice_testing::ports;
-use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::time::{MissedTickBehavior, interval};
 
@@ -149,8 +148,6 @@ struct Site {
     certificates: [TestCertificate; 2],
     /// The backend that hostile clients reach.
     _attacked: Echo,
-    /// The authorisation service that never responds: connections wait in the socket's backlog.
-    _silent: TcpListener,
 }
 
 impl Site {
@@ -162,8 +159,7 @@ impl Site {
             backends.push(Backend::start(address(number), port, "steady").await?);
         }
         let attacked = Echo::start(address(100), port, "attacked").await?;
-        let silent = TcpListener::bind((address(101), port)).await?;
-        let check = format!("http://{}/", silent.local_addr()?);
+        let check = format!("http://{}/", silent(address(101), port).await?);
         let unanswered = ingress_of("unanswered", ("/", "Prefix"), &[ATTACKED.unanswered], "attacked", None)
             .annotation("auth-url", &check);
         let certificates = [(); 2].map(|()| TestCertificate::new(&[HOST]));
@@ -176,7 +172,7 @@ impl Site {
         folder.try_write("attacked.yaml", ingress("attacked", &[ATTACKED.served], "attacked", None))?;
         folder.try_write("unanswered.yaml", unanswered.text())?;
         folder.try_write("attacked-endpoints.yaml", slice("attacked", &[attacked.address.ip()], port))?;
-        let site = Self { folder, backends, port, certificates, _attacked: attacked, _silent: silent };
+        let site = Self { folder, backends, port, certificates, _attacked: attacked };
         site.write(0)?;
         Ok(site)
     }
