@@ -13,12 +13,12 @@
 //! both directions after a switch to another protocol.
 
 mod answer;
-pub(crate) mod call;
 mod direct;
 mod grpc;
 mod interim;
 mod jobs;
 mod mirror;
+mod own_call;
 pub(crate) mod proxy;
 mod questions;
 pub(crate) mod tunnel;
@@ -41,11 +41,12 @@ use crate::io::alarm::Alarm;
 use crate::io::budget::Reservation;
 use crate::message::head::Head;
 use crate::message::request;
-use crate::pipeline::{Answer, Exchange, Failure, Next, Outcome, Question, RequestBody, Verdict};
+use crate::pipeline::{
+    Answer, Exchange, Failure, Next, Originator, Outcome, Question, RequestBody, Verdict,
+};
 use crate::snapshot::Snapshot;
 use crate::worker::Worker;
 use tunnel::Switched;
-use watch::Watch;
 
 /// How a request ended, for the client's connection.
 #[derive(Debug)]
@@ -58,14 +59,14 @@ pub(crate) enum RequestEnd {
     Broken { asked: bool },
 }
 
-/// The outcome of forwarding a request.
-enum Forwarded {
+/// The outcome of forwarding a request. `A` is [`Originator::Answer`](crate::pipeline::Originator::Answer).
+enum Forwarded<A = Answer> {
     /// The client received the endpoint's response, at this time.
     Relayed(Instant),
     /// The endpoint accepted a switch to another protocol.
     Switched(tunnel::Endpoint),
     /// This answer goes to the client.
-    Answer(Answer),
+    Answer(A),
     /// No answer can reach the client. `asked`: an endpoint had received the request.
     Aborted { asked: bool },
 }
@@ -83,8 +84,8 @@ struct ForwardCounts {
     reset: Option<Reason>,
 }
 
-/// Serves one request from its head to its log line, and returns its client side. Client side and
-/// exchange are boxed because both are moved several times.
+/// Serves one request from its head to its log line, and returns its client side. Client side and exchange are boxed
+/// because both are moved several times.
 pub(crate) async fn serve<D: Downstream + Send + Sync + 'static>(
     worker: &Arc<Worker>,
     snapshot: Snapshot,
@@ -200,15 +201,14 @@ async fn forward<D: Downstream + Send + Sync + 'static>(
     counts: &mut ForwardCounts,
 ) -> (Box<D>, Box<Exchange>, Forwarded) {
     if worker.driver == Driver::Direct {
-        let forwarded = direct::forward(worker, &mut *downstream, alarm, &mut exchange, head, counts).await;
+        let forwarded = direct::forward(worker, &mut *downstream, alarm, &mut *exchange, head, counts).await;
         return (downstream, exchange, forwarded);
     }
     // Boxed, because the direct engine is the common case.
     Box::pin(proxy::forward(worker, downstream, exchange, head, counts)).await
 }
 
-/// Carries a request whose bodies pass through stages. An endpoint is asked when the request body is as whole as they
-/// want it.
+/// Forwards a request whose bodies pass through stages. Starts when the request body is as complete as they require.
 async fn forward_staged<D: Downstream + Send + Sync + 'static>(
     worker: &Arc<Worker>,
     mut staged: Box<Staged<D>>,
@@ -240,13 +240,13 @@ async fn forward_staged<D: Downstream + Send + Sync + 'static>(
     (staged.into_inner(), exchange, forwarded)
 }
 
-/// Whether there is memory for the head while the request is under way. Of large heads, of which compression lets a
-/// client make many from nothing, a connection gets what is its fair share.
+/// Reserves memory for the head while the request is in progress. Compression lets a client create many large heads from
+/// few bytes, so a connection gets its fair share only.
 fn holds(memory: &mut Reservation, head: &Head) -> bool {
     memory.try_hold(head.fields.text().len())
 }
 
-/// What questions come to; `None` is that the request is forwarded. What the client sends meanwhile waits.
+/// Executes questions; `None` if the request is forwarded. Nothing is read from the client meanwhile.
 async fn ask(
     worker: &Worker,
     question: Question,
@@ -255,12 +255,10 @@ async fn ask(
     downstream: &mut impl Downstream,
 ) -> Option<Forwarded> {
     downstream.set_stalled(!downstream.is_spent());
-    let mut watch = Watch::default();
-    let left = poll_fn(|cx| watch.poll(cx, downstream));
-    questions::decide(worker, question, exchange, &request::view(head), left).await
+    questions::decide(worker, question, exchange, &request::view(head), downstream).await
 }
 
-/// The answer as somebody else words it, where the rule asks for that; `None` when the client has left meanwhile.
+/// The answer with the page of the error backend, if the rule has one; `None` if the client has left meanwhile.
 async fn page(
     worker: &Worker,
     answer: Answer,
@@ -270,13 +268,11 @@ async fn page(
 ) -> Option<Answer> {
     let Some(question) = exchange.ask_for_page(&answer, &request::view(head)) else { return Some(answer) };
     downstream.set_stalled(!downstream.is_spent());
-    let mut watch = Watch::default();
-    let left = poll_fn(|cx| watch.poll(cx, downstream));
-    // In a box: rare and large.
-    Box::pin(questions::page(worker, question, answer, exchange, left)).await
+    // Boxed, because it is rare and large.
+    Box::pin(questions::page(worker, question, answer, exchange, downstream)).await
 }
 
-/// Answers what could not be read as a request: our page, a log line and a metric. Says whether the client has got it.
+/// Answers a request that could not be read with a page, a log line and a metric. Returns whether the client received it.
 pub(crate) async fn refuse(
     worker: &Worker,
     info: &Arc<ConnectionInfo>,
@@ -301,7 +297,7 @@ pub(crate) async fn refuse(
 
 /// A request that is refused because it cannot be read.
 pub(crate) struct Refusal<'a> {
-    /// As much of the first line as there is.
+    /// The part of the first line that arrived.
     pub(crate) request_line: &'a [u8],
     /// Bytes that arrived.
     pub(crate) length: usize,

@@ -1,37 +1,38 @@
-//! The life of a request, independent of who moves the bytes.
+//! The life cycle of a request, without sockets.
 //!
-//! A driver (`direct`, `proxy`) turns bytes into heads and calls, in this order:
+//! An engine (`direct`, `proxy`) reads heads and calls, in this order:
 //!
-//! 1. [`Exchange::begin`] with the request head: route, then the stages of the rule, in the order of the list in
-//!    `stages`. Gives an answer, "forward", or a question that somebody must carry out; then [`Exchange::resume`].
-//! 2. [`Exchange::pick`]: the endpoint for this attempt.
-//! 3. [`Exchange::upstream_request`]: what the head becomes on its way to the endpoint.
-//! 4. [`Exchange::failed`] or [`Exchange::upstream_response`]: whether another endpoint is tried (back to 2),
-//!    what the client is told, or that the response is relayed.
-//! 5. [`Exchange::response`]: what the response head becomes on its way to the client.
-//! 6. [`Exchange::end`], exactly once whatever happened: log line, metrics, passive health.
+//! 1. [`Exchange::begin`] with the request head: finds the route and runs the stages of the rule in the order of the
+//!    list in `stages`. The verdict is an answer, "forward", or a question, whose reply goes to [`Exchange::resume`].
+//! 2. [`Originator::pick`]: the endpoint for an attempt.
+//! 3. [`Originator::upstream_request`]: changes the head for the endpoint.
+//! 4. [`Originator::failed`] or [`Originator::upstream_response`]: decides between another attempt (back to 2), an answer,
+//!    and relaying the response.
+//! 5. [`Originator::response`]: changes the response head for the client.
+//! 6. [`Exchange::end`], exactly once: log line, metrics, passive health.
 //!
-//! Nothing here sees a socket, a body or a Pingora type, which is what makes two drivers possible and the
-//! order of checks testable.
+//! Steps 2 to 5 are the same for the gateway's own calls ([`OwnCall`]). The pipeline uses no socket, no body and no type
+//! of Pingora, so two engines can share it, and the order of checks is tested without either.
 
 mod admission;
 mod ask;
-mod attempts;
 mod authorise;
 mod bodies;
-pub mod call;
+pub(crate) mod call;
 mod checks;
 mod end;
 mod error_page;
 pub mod exchange;
 mod header_sets;
 mod mirror;
+pub mod originator;
 pub mod outcome;
 pub mod question;
 mod request;
 mod response;
 mod session;
 mod stages;
+pub mod subrequest;
 #[cfg(test)]
 pub(crate) mod tests;
 mod upstream;
@@ -39,12 +40,14 @@ mod upstream;
 pub(crate) use admission::is_exempt;
 pub(crate) use authorise::{Service, service};
 pub(crate) use bodies::RequestBody;
-pub use call::{Call, CallFailure, Subrequest};
+pub use call::Call;
 pub use exchange::{Exchange, Verdict};
 pub use mirror::MirroredRequest;
+pub use originator::Originator;
 pub use outcome::{MOST_INTERIM, Next, Outcome};
 pub use question::{Job, Question, Reply};
 pub(crate) use stages::{ORDER, PipelineStage};
+pub use subrequest::{CallFailure, OwnCall, Response, Subrequest};
 
 pub use crate::failure::{Failure, FailureKind};
 pub use crate::message::answer::Answer;

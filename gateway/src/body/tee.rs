@@ -1,82 +1,64 @@
-//! A copy of a request body for a mirror, made while the body passes to the endpoint.
+//! A copy of a request body, made while the body passes to the endpoint.
 //!
-//! The request never waits for the reader of the copy: pieces queue up, up to a limit and while
-//! memory is plentiful. Beyond that the copy is abandoned, without any effect on the request.
+//! The request never waits for the receiver of the copy: pieces are queued for it, up to a limit and while memory is
+//! plentiful. Beyond that the copy is abandoned, without effect on the request.
 //!
-//! A copy has the coding of the original, byte for byte.
+//! A copy has the transfer coding of the original, byte for byte.
 
-use std::collections::VecDeque;
-use std::future::pending;
+use std::future::Future;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::oneshot;
 
+use crate::failure::FailureKind;
 use crate::io::budget::{self, Reservation};
 use crate::io::counted::counted;
 use crate::message::framing::Framing;
 
-/// Maximum number of queued bytes per copy.
+/// Bytes of one body that may be queued.
 const MOST_QUEUED: usize = 1024 * 1024;
-/// Bytes kept so that the copy can be sent again over another connection; the same as for requests.
-const REPLAY: usize = 64 * 1024;
-/// Approximate cost in bytes of each piece besides its content, so that single-byte pieces count
-/// for what they use.
+/// Approximate memory of a piece besides its bytes, so that a client gains nothing by sending single bytes.
 const OVERHEAD: usize = 128;
 
-/// The writing end of a copy.
+/// The sending side of a copy.
 #[derive(Debug)]
 pub(crate) struct Tee {
     to: UnboundedSender<Piece>,
     queued: Arc<AtomicUsize>,
     /// Bytes that have passed since the start of the body.
     passed: u64,
-    /// Bytes of the body that were copied.
+    /// Of these, bytes that were copied.
     copied: u64,
-    /// Reports the outcome to the reader. `None` once reported.
+    /// Reports how the copy ended; `None` once it has.
     fate: Option<oneshot::Sender<Fate>>,
 }
 
-/// The outcome of a copy. A request that breaks off drops the sender instead.
+/// How a copy ended. Dropped without a value if its request broke off.
 #[derive(Debug)]
 enum Fate {
     Whole,
-    /// A piece did not fit into the queue or the memory budget.
+    /// There was no memory for a part of it.
     Lost,
 }
 
-/// The reading end of a copy.
+/// The receiving side of a copy.
 #[derive(Debug)]
 pub(crate) struct Feed {
     /// The framing of the body.
     pub(crate) framing: Framing,
     from: UnboundedReceiver<Piece>,
     queued: Arc<AtomicUsize>,
-    /// All pieces so far, while they are within the replay limit.
-    kept: VecDeque<Bytes>,
-    kept_bytes: usize,
-    /// Number of `kept` pieces that were returned since the last rewind.
-    given: usize,
-    whole: bool,
-    /// The kept pieces were dropped, so the body cannot be replayed.
-    forgotten: bool,
-    /// Receives the outcome. `None` once the copy is known to be whole.
+    /// The end was received.
+    has_ended: bool,
+    /// How the copy will end; `None` once that is known.
     fate: Option<oneshot::Receiver<Fate>>,
-}
-
-/// The next part of a copied body.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) enum FeedItem {
-    /// A piece, in its coding.
-    Piece(Bytes),
-    /// The end of a complete body.
-    End,
-    /// The end of an incomplete body: the request broke off.
-    Cut,
-    /// The end of an incomplete body: there was no room for more.
-    Lost,
+    /// Why the rest of the copy never arrives.
+    failure: Option<FailureKind>,
 }
 
 #[derive(Debug)]
@@ -85,28 +67,18 @@ enum Piece {
     End,
 }
 
-/// Returns both ends of the copy of a body with this framing.
+/// Both sides of the copy of a body with this framing.
 pub(crate) fn tee(framing: Framing) -> (Tee, Feed) {
     let (to, from) = unbounded_channel();
     let queued = Arc::new(AtomicUsize::new(0));
     let (tells, fate) = oneshot::channel();
     let tee = Tee { to, queued: queued.clone(), passed: 0, copied: 0, fate: Some(tells) };
-    let feed = Feed {
-        framing,
-        from,
-        queued,
-        kept: VecDeque::new(),
-        kept_bytes: 0,
-        given: 0,
-        whole: false,
-        forgotten: false,
-        fate: Some(fate),
-    };
+    let feed = Feed { framing, from, queued, has_ended: false, fate: Some(fate), failure: None };
     (tee, feed)
 }
 
 impl Tee {
-    /// Copies a piece. Bytes that were already copied before a rewind are skipped.
+    /// Copies a piece that passes. Bytes that passed before a rewind are not copied again.
     pub(crate) fn copy(&mut self, bytes: &[u8]) {
         let begin = self.passed;
         self.passed += bytes.len() as u64;
@@ -125,7 +97,7 @@ impl Tee {
         self.copied = self.passed;
         self.queued.fetch_add(size, Relaxed);
         if self.to.send(Piece::Content(counted(fresh.to_vec(), share))).is_err() {
-            // The reader is gone.
+            // The receiver has ended.
             self.fate = None;
         }
     }
@@ -145,97 +117,70 @@ impl Tee {
 
     fn tell(&mut self, fate: Fate) {
         if let Some(tells) = self.fate.take() {
-            // An error means that the reader is gone and needs no outcome.
+            // The receiver may have ended.
             let _ = tells.send(fate);
         }
     }
 }
 
 impl Feed {
-    /// Waits for the next part.
-    pub(crate) async fn next(&mut self) -> FeedItem {
-        if let Some(bytes) = self.kept.get(self.given) {
-            self.given += 1;
-            return FeedItem::Piece(bytes.clone());
-        }
-        if self.whole {
-            return FeedItem::End;
-        }
-        let next = tokio::select! {
-            biased;
-            next = self.from.recv() => next,
-            why = given_up(&mut self.fate) => return why,
-        };
-        match next {
-            Some(Piece::Content(bytes)) => {
+    /// Whether the whole body was received.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.has_ended
+    }
+
+    /// The next piece in its transfer coding, or `None` at the end.
+    ///
+    /// # Errors
+    /// As [`poll_given_up`](Self::poll_given_up).
+    pub(crate) fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Bytes>, FailureKind>> {
+        match self.from.poll_recv(cx) {
+            Poll::Ready(Some(Piece::Content(bytes))) => {
                 self.queued.fetch_sub(bytes.len() + OVERHEAD, Relaxed);
-                self.keep(bytes.clone());
-                FeedItem::Piece(bytes)
+                Poll::Ready(Ok(Some(bytes)))
             }
-            Some(Piece::End) => {
-                self.whole = true;
-                FeedItem::End
+            Poll::Ready(Some(Piece::End)) => {
+                self.has_ended = true;
+                Poll::Ready(Ok(None))
             }
-            None => given_up(&mut self.fate).await,
+            Poll::Ready(None) | Poll::Pending => self.poll_given_up(cx).map(Err),
         }
     }
 
-    /// Ready with the reason when the copy was abandoned, so that sending the rest is pointless.
-    pub(crate) async fn given_up(&mut self) -> FeedItem {
-        given_up(&mut self.fate).await
-    }
-
-    fn keep(&mut self, bytes: Bytes) {
-        self.kept_bytes += bytes.len() + OVERHEAD;
-        self.forgotten |= self.kept_bytes > REPLAY;
-        if self.forgotten {
-            self.kept.clear();
-            self.given = 0;
-            return;
+    /// Ready when the rest of the body will never arrive: `Client` if the request broke off, `Memory` if there was no
+    /// memory for the copy. Queued pieces need not be sent then.
+    pub(crate) fn poll_given_up(&mut self, cx: &mut Context<'_>) -> Poll<FailureKind> {
+        if let Some(fate) = &mut self.fate {
+            self.failure = match ready!(Pin::new(fate).poll(cx)) {
+                Err(_) => Some(FailureKind::Client),
+                Ok(Fate::Lost) => Some(FailureKind::Memory),
+                Ok(Fate::Whole) => None,
+            };
+            self.fate = None;
         }
-        self.kept.push_back(bytes);
-        self.given += 1;
-    }
-
-    /// Returns whether everything returned so far can be returned again.
-    pub(crate) fn is_replayable(&self) -> bool {
-        !self.forgotten
-    }
-
-    /// Restarts the body from its beginning.
-    pub(crate) fn rewind(&mut self) {
-        self.given = 0;
-    }
-}
-
-async fn given_up(fate: &mut Option<oneshot::Receiver<Fate>>) -> FeedItem {
-    let Some(told) = fate else { return pending().await };
-    match told.await {
-        Err(_) => FeedItem::Cut,
-        Ok(Fate::Lost) => FeedItem::Lost,
-        Ok(Fate::Whole) => {
-            *fate = None;
-            pending().await
-        }
+        self.failure.map_or(Poll::Pending, Poll::Ready)
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::future::poll_fn;
+
     use super::*;
 
-    async fn all(feed: &mut Feed) -> (Vec<u8>, FeedItem) {
+    async fn all(feed: &mut Feed) -> (Vec<u8>, Result<(), FailureKind>) {
         let mut got = Vec::new();
         loop {
-            match feed.next().await {
-                FeedItem::Piece(bytes) => got.extend_from_slice(&bytes),
-                end => return (got, end),
+            match poll_fn(|cx| feed.poll_next(cx)).await {
+                Ok(Some(bytes)) => got.extend_from_slice(&bytes),
+                Ok(None) => return (got, Ok(())),
+                Err(kind) => return (got, Err(kind)),
             }
         }
     }
 
     #[tokio::test]
-    async fn what_passes_again_is_copied_once() {
+    async fn bytes_that_pass_again_are_copied_once() {
         let (mut tee, mut feed) = tee(Framing::Length(9));
         tee.copy(b"one");
         tee.rewind();
@@ -244,13 +189,12 @@ mod tests {
         tee.rewind();
         tee.copy(b"one two 3");
         tee.end();
-        assert_eq!(all(&mut feed).await, (b"one two 3".to_vec(), FeedItem::End));
-        feed.rewind();
-        assert_eq!(all(&mut feed).await, (b"one two 3".to_vec(), FeedItem::End), "given again");
+        assert_eq!(all(&mut feed).await, (b"one two 3".to_vec(), Ok(())));
+        assert!(feed.has_ended());
     }
 
     #[tokio::test]
-    async fn what_nobody_takes_is_bounded_and_then_cut() {
+    async fn a_copy_that_is_not_received_is_bounded_and_then_lost() {
         let (mut tee, mut feed) = tee(Framing::CHUNKED);
         let piece = vec![7; 64 * 1024];
         for _ in 0..MOST_QUEUED / piece.len() + 5 {
@@ -258,19 +202,19 @@ mod tests {
         }
         tee.end();
         let (got, end) = all(&mut feed).await;
-        assert_eq!((got.len() / piece.len(), end), (MOST_QUEUED / (piece.len() + OVERHEAD), FeedItem::Lost));
-        assert!(!feed.is_replayable());
+        let most = MOST_QUEUED / (piece.len() + OVERHEAD);
+        assert_eq!((got.len() / piece.len(), end), (most, Err(FailureKind::Memory)));
+        assert!(!feed.has_ended());
     }
 
     #[tokio::test]
-    async fn single_bytes_cost_what_it_takes_to_keep_them() {
+    async fn single_bytes_count_with_the_memory_that_they_need() {
         let (mut tee, mut feed) = tee(Framing::CHUNKED);
         for _ in 0..MOST_QUEUED {
             tee.copy(b"x");
         }
         let (got, end) = all(&mut feed).await;
-        assert_eq!((got.len(), end), (MOST_QUEUED / (1 + OVERHEAD), FeedItem::Lost));
-        assert!(!feed.is_replayable());
+        assert_eq!((got.len(), end), (MOST_QUEUED / (1 + OVERHEAD), Err(FailureKind::Memory)));
     }
 
     #[tokio::test]
@@ -278,16 +222,13 @@ mod tests {
         let (mut broken, mut feed) = tee(Framing::Length(9));
         broken.copy(b"one");
         drop(broken);
-        assert_eq!(all(&mut feed).await, (b"one".to_vec(), FeedItem::Cut));
+        assert_eq!(all(&mut feed).await, (b"one".to_vec(), Err(FailureKind::Client)));
         let (mut rewound, mut feed) = tee(Framing::Length(9));
         rewound.copy(b"one two 3");
         rewound.rewind();
         rewound.copy(b"one");
         drop(rewound);
-        assert_eq!(
-            all(&mut feed).await,
-            (b"one two 3".to_vec(), FeedItem::Cut),
-            "nobody has said that it is whole"
-        );
+        let got = all(&mut feed).await;
+        assert_eq!(got, (b"one two 3".to_vec(), Err(FailureKind::Client)), "its end was not reported");
     }
 }

@@ -1,19 +1,18 @@
-//! The direct engine: endpoints without Pingora's `HttpProxy`.
+//! The direct engine: the gateway's own client for HTTP/1.1 and HTTP/2 endpoints.
 //!
-//! `HttpProxy` does much that a request does not need: two tasks with a channel between them, clones of every head,
-//! buffers that are cold whenever they are used. With HTTP/1.1 this engine writes a head on where it was read, and bodies
-//! pass through one buffer of the worker; with HTTP/2 on both sides they pass as pieces that nobody copies.
+//! It forwards requests of any origin ([`Originator`](crate::pipeline::Originator)) between a client side
+//! ([`Downstream`](crate::body::downstream::Downstream)) and endpoints. Over HTTP/1.1 it writes the head from the text
+//! that was read, and bodies pass through one buffer of the worker. Over HTTP/2 on both sides, bodies pass as pieces
+//! without a copy.
 //!
-//! | file | what |
+//! | file | content |
 //! |---|---|
-//! | `attempts` | attempts, endpoint after endpoint |
-//! | `sides`, `download`, `replay` | what they have in common, whatever the endpoint speaks |
-//! | `http1`, `http2` | one attempt each, both directions; with an `upload` each |
-//! | `connecting` | an eye on the client while a connection is made |
+//! | `attempts` | attempts at one endpoint after another |
+//! | `attempt_io`, `download`, `replay` | parts shared by both protocols |
+//! | `http1`, `http2` | one attempt, both directions; with an `upload` each |
 
 mod attempt_io;
 mod attempts;
-mod connecting;
 mod download;
 mod http1;
 mod http2;

@@ -1,26 +1,25 @@
-//! Copies of requests on their way to another place (`mirror-target`).
+//! Sends copies of requests to mirrors (`mirror-target`).
 //!
-//! A copy is a task of the worker beside the request that it was made of, and has nothing in common with it but the
-//! pieces of the body that pass: the request never waits for it, and it may outlive the request and its client's
-//! connection. It keeps no graceful shutdown waiting, and ends with the worker. Whatever it comes to is counted and
-//! forgotten.
+//! A copy is a task of the worker that shares nothing with its request except the pieces of the body. The request never
+//! waits for it, and it may outlive the request and its client's connection. A graceful shutdown does not wait for it;
+//! it ends with the worker. Its outcome is counted, and its response dropped.
 
 use std::cell::Cell;
 use std::sync::Arc;
 
-use super::call::call_with;
+use super::own_call;
 use crate::body::tee::{Tee, tee};
 use crate::message::head::Head;
 use crate::message::request;
-use crate::pipeline::{CallFailure, Exchange, FailureKind, MirroredRequest};
+use crate::pipeline::{CallFailure, Exchange, FailureKind, MirroredRequest, OwnCall};
 use crate::telemetry::MirrorOutcome;
 use crate::worker::Worker;
 
-/// Copies under way at a time, for each worker. One that hangs has its place for as long as its timeouts allow.
+/// Copies in progress at a time, per worker. One that hangs keeps its place until its timeouts expire.
 const MOST: usize = 256;
 
 thread_local! {
-    /// Copies of this worker that are under way.
+    /// Copies of this worker in progress.
     static UNDER_WAY: Cell<usize> = const { Cell::new(0) };
 }
 
@@ -43,10 +42,10 @@ impl Drop for MirrorPermit {
     }
 }
 
-/// Begins to send the copy of a request that is about to be forwarded, with `head` as it was received. Gives what is to
-/// take a copy of the body, where the copy gets one.
+/// Starts to send the copy of a request that is about to be forwarded, with `head` as it was received. Returns the tee
+/// for the request body, if the copy gets the body.
 pub(super) fn begin(worker: &Arc<Worker>, exchange: &Exchange, head: &Head) -> Option<Tee> {
-    let Some(place) = MirrorPermit::take() else {
+    let Some(permit) = MirrorPermit::take() else {
         worker.state.telemetry.mirrored(MirrorOutcome::Dropped);
         return None;
     };
@@ -63,8 +62,8 @@ pub(super) fn begin(worker: &Arc<Worker>, exchange: &Exchange, head: &Head) -> O
     };
     let worker = worker.clone();
     tokio::spawn(async move {
-        let done = call_with(&worker, subrequest, feed).await;
-        drop(place);
+        let done = own_call::send(&worker, &mut OwnCall::new(subrequest), feed).await;
+        drop(permit);
         if let Err(failure) = &done {
             tracing::debug!(?failure, "the copy of a request was not answered");
         }

@@ -43,6 +43,7 @@ pub(super) use forward::forward;
 use crate::descriptors::Wait;
 use crate::drain::Drain;
 use crate::message::hop_by_hop;
+use crate::pipeline::Originator;
 use crate::pipeline::{Exchange, FailureKind, Next};
 use crate::registry::Admission;
 use connector::{Clients, ConnectStage, Connector};
@@ -66,7 +67,7 @@ impl Proxy {
 /// Waits until the endpoint of this attempt may have one more request. False when it may not in time.
 async fn await_room(ctx: &mut Context) -> Result<bool> {
     loop {
-        match ctx.exchange(Exchange::ask_for_room)? {
+        match ctx.exchange(|exchange| exchange.call().ask_for_room())? {
             Admission::Given => return Ok(true),
             Admission::Refused => return Ok(false),
             Admission::Waits => {}
@@ -137,7 +138,7 @@ impl ProxyHttp for Proxy {
         ctx: &mut Context,
     ) -> Result<()> {
         if let Some(address) = peer._address.as_inet() {
-            ctx.exchange(|exchange| exchange.connected(*address, reused))?;
+            ctx.exchange(|exchange| exchange.call().connected(*address, reused))?;
         }
         Ok(())
     }

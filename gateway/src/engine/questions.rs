@@ -1,44 +1,40 @@
-//! Carries out what the stages of the pipeline ask, before it is known which engine serves the request: once for all
-//! engines and protocols.
+//! Executes the questions of pipeline stages, before the engine of a request is chosen: once for all engines and
+//! protocols.
 //!
-//! A client who leaves takes its question back. So does the end of a graceful shutdown, which drops whatever a worker
-//! is doing. Work on the blocking pool that has begun comes to its end then, unheard.
+//! A client that leaves ends its question. So does the end of a graceful shutdown, which drops all tasks of a worker.
+//! A job on the blocking pool then runs to its end, and its result is dropped.
 
-use std::future::{Future, poll_fn};
 use std::net::IpAddr;
-use std::pin::{Pin, pin};
 use std::sync::{Arc, LazyLock};
-use std::task::Poll;
 use std::thread::available_parallelism;
 use std::time::Instant;
 
-use super::Forwarded;
-use super::call::{call, carry};
 use super::jobs::Jobs;
+use super::watch::unless_left;
+use super::{Forwarded, own_call};
+use crate::body::downstream::Downstream;
 use crate::message::fields::Fields;
 use crate::message::request_head::RequestHead;
-use crate::pipeline::call::Response;
-use crate::pipeline::{Answer, Call, CallFailure, Exchange, Question, Reply, Subrequest, Verdict};
+use crate::pipeline::{Answer, Exchange, OwnCall, Question, Reply, Subrequest, Verdict};
 use crate::worker::Worker;
 
-/// What the question comes to. It and those behind it are carried out until one is the last, or `left` is ready: the
-/// client has gone. `None` is that the request goes to an endpoint.
+/// Executes a question and those that follow it. Returns the outcome, or `None` if the request goes to an endpoint.
 pub(super) async fn decide<F: Fields>(
     worker: &Worker,
     mut question: Question,
     exchange: &mut Exchange,
     head: &RequestHead<'_, F>,
-    left: impl Future<Output = ()>,
+    downstream: &mut impl Downstream,
 ) -> Option<Forwarded> {
-    let (mut left, client) = (pin!(left), exchange.client());
+    let client = exchange.client();
     loop {
         let reply = match question {
-            // In a box: rare and large.
+            // Boxed, because it is rare and large.
             Question::Call(subrequest) if exchange.logs_questions() => {
                 let logged = logged_reply(worker, *subrequest, exchange, head);
-                Box::pin(unless(left.as_mut(), logged)).await
+                Box::pin(unless_left(downstream, logged)).await
             }
-            question => unless(left.as_mut(), reply(worker, client, question)).await,
+            question => unless_left(downstream, reply(worker, client, question)).await,
         };
         let Some(reply) = reply else { return Some(Forwarded::Aborted { asked: false }) };
         match exchange.resume(reply, head) {
@@ -49,36 +45,22 @@ pub(super) async fn decide<F: Fields>(
     }
 }
 
-/// Asks for the page of an answer, which goes out as it is if none comes. `None` when the client has left.
-pub(crate) async fn page(
+/// Requests the page of an answer, which is sent as it is if there is none. `None` if the client has left.
+pub(super) async fn page(
     worker: &Worker,
     question: Question,
     answer: Answer,
     exchange: &Exchange,
-    left: impl Future<Output = ()>,
+    downstream: &mut impl Downstream,
 ) -> Option<Answer> {
-    let mut left = pin!(left);
-    let reply = unless(left.as_mut(), reply(worker, exchange.client(), question)).await?;
+    let reply = unless_left(downstream, reply(worker, exchange.client(), question)).await?;
     Some(exchange.with_page(answer, reply))
-}
-
-/// The reply, unless the client leaves before it is there.
-async fn unless(
-    mut left: Pin<&mut impl Future<Output = ()>>,
-    reply: impl Future<Output = Reply>,
-) -> Option<Reply> {
-    let mut reply = pin!(reply);
-    poll_fn(|cx| match reply.as_mut().poll(cx) {
-        Poll::Ready(reply) => Poll::Ready(Some(reply)),
-        Poll::Pending => left.as_mut().poll(cx).map(|()| None),
-    })
-    .await
 }
 
 async fn reply(worker: &Worker, client: IpAddr, question: Question) -> Reply {
     match question {
         Question::Compute(job) => JOBS.run(client, job).await,
-        Question::Call(subrequest) => replied(call(worker, *subrequest).await),
+        Question::Call(subrequest) => replied(worker, &mut OwnCall::new(*subrequest)).await,
     }
 }
 
@@ -89,20 +71,20 @@ async fn logged_reply<F: Fields>(
     exchange: &Exchange,
     head: &RequestHead<'_, F>,
 ) -> Reply {
-    let (mut call, began) = (Call::new(subrequest), Instant::now());
-    let reply = replied(carry(worker, &mut call, None).await);
-    exchange.log_question(head, &call, &reply, began.elapsed());
+    let (mut own_call, began) = (OwnCall::new(subrequest), Instant::now());
+    let reply = replied(worker, &mut own_call).await;
+    exchange.log_question(head, &own_call, &reply, began.elapsed());
     reply
 }
 
-fn replied(result: Result<Response, CallFailure>) -> Reply {
-    match result {
+async fn replied(worker: &Worker, own_call: &mut OwnCall) -> Reply {
+    match own_call::send(worker, own_call, None).await {
         Ok(response) => Reply::Response(Box::new(response)),
         Err(failure) => Reply::NoResponse(failure),
     }
 }
 
 static JOBS: LazyLock<Arc<Jobs>> = LazyLock::new(|| {
-    // What cannot be counted is small. The other half is for requests: the system shares it out evenly otherwise.
+    // One if the processors cannot be counted. The other half is for requests, which would otherwise get an equal share.
     Jobs::new(available_parallelism().map_or(1, |processors| (processors.get() / 2).max(1)))
 });

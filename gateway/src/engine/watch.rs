@@ -1,6 +1,7 @@
-//! An eye on a client from which nothing is read for a while.
+//! Detects that a client has left while nothing is read from it: during a question, or while a connection is made.
 
-use std::pin::Pin;
+use std::future::{Future, poll_fn};
+use std::pin::{Pin, pin};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
@@ -8,10 +9,24 @@ use tokio::time::{Sleep, sleep};
 
 use crate::body::downstream::Downstream;
 
-/// Between two looks whether a client has left whose request body fills the buffer.
+/// Interval of checks for a client whose unread request body fills the buffer.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// Watches a client.
+/// Runs `work` unless the client leaves first; then returns `None`. So an endpoint that accepts no connections does not
+/// hold the descriptors of clients that have given up for all its connect timeouts.
+pub(super) async fn unless_left<T>(
+    downstream: &mut impl Downstream,
+    work: impl Future<Output = T>,
+) -> Option<T> {
+    let (mut work, mut watch) = (pin!(work), Watch::default());
+    poll_fn(|cx| match work.as_mut().poll(cx) {
+        Poll::Ready(done) => Poll::Ready(Some(done)),
+        Poll::Pending => watch.poll(cx, downstream).map(|()| None),
+    })
+    .await
+}
+
+/// Detects that a client has left.
 #[derive(Debug, Default)]
 pub(super) struct Watch {
     look: Option<Pin<Box<Sleep>>>,
@@ -23,7 +38,7 @@ impl Watch {
         if downstream.poll_client_closed(cx, false).is_ready() {
             return Poll::Ready(());
         }
-        // Behind a body that is not read yet.
+        // The end of the connection is behind a body that is not read yet.
         while !downstream.is_spent() {
             ready!(self.look.get_or_insert_with(|| Box::pin(sleep(LOOK))).as_mut().poll(cx));
             if downstream.has_left() {

@@ -7,6 +7,7 @@
 //! and the endpoint all read the same request.
 
 pub(crate) mod http2;
+mod own;
 
 use std::mem::MaybeUninit;
 use std::ops::Range;

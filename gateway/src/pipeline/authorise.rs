@@ -2,17 +2,16 @@
 
 use std::sync::Arc;
 
-use bytes::Bytes;
 use http::StatusCode;
 use http::header::{HeaderName, HeaderValue, SET_COOKIE, WWW_AUTHENTICATE};
 use sluice_config::Authorisation;
 
 use super::admission::{CheckDecision, Refusal, is_exempt};
 use super::ask::target;
-use super::call::{CallFailure, Subrequest};
 use super::exchange::{Exchange, Verdict};
 use super::question::{Question, Reply};
 use super::stages::StageInput;
+use super::subrequest::{CallFailure, Subrequest};
 use crate::compiled_settings::{CompiledSettings, GlobalAuth};
 use crate::failure::FailureKind;
 use crate::message::answer::Answer;
@@ -163,7 +162,6 @@ impl Exchange {
             method: auth.method.clone(),
             target,
             fields,
-            body: Bytes::new(),
             server_name: auth.server_name.clone(),
             keep_alive: auth.keep_alive.map(|own| KeepAlive {
                 idle: own.idle,

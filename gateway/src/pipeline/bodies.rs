@@ -9,6 +9,7 @@ use crate::body::plan::Plan;
 use crate::message::answer::Answer;
 use crate::message::fields::Fields;
 use crate::message::framing::Framing;
+use crate::pipeline::Originator;
 
 /// What the head says of the request body, and what is known of it besides.
 #[derive(Clone, Copy, Debug)]

@@ -1,172 +1,286 @@
-//! A call of the gateway's own: one conversation with a pool, beside the one that carries the client's request.
+//! A call: one conversation with a pool, made of attempts.
 //!
-//! Whatever asks for it says where to and what; target, attempts, retry rule and the health of endpoints are those of
-//! any request. Nothing of it goes to a client: who asked gets the head and the start of the body. A call owns all that
-//! it needs, so that it can outlive the exchange that began it.
+//! It holds how each attempt begins, whether another follows a failed one, and the consequences for the health of
+//! endpoints. An [`Exchange`](super::Exchange) owns one for its client's request, an [`OwnCall`](super::OwnCall) one for
+//! a request of the gateway's own.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use bytes::Bytes;
-use http::header::{HeaderMap, HeaderName, HeaderValue};
 use http::{Method, StatusCode};
-use sluice_config::{GlobalSettings, Retry, Timeouts};
+use sluice_config::{GlobalSettings, Retry, Timeouts, UpstreamProtocol};
+use smallvec::SmallVec;
 
-use super::attempts::{Attempts, DEFAULT_RETRY, DEFAULT_TIMEOUTS, Rules, pick};
 use crate::failure::{Failure, FailureKind};
 use crate::policy::RetryPolicy;
-use crate::registry::{Admission, Pool};
+use crate::policy::retry::Progress;
+use crate::policy::timeouts::resolve;
+use crate::registry::{Admission, Endpoint, InFlight, PickError, PickKey, PickRequest, Pool};
 use crate::route::Route;
-use crate::snapshot::Held;
 use crate::upstream::attempt::{KeepAlive, Upstream};
+use crate::upstream::tls::Session;
 
-/// What is asked of a pool.
-#[derive(Debug)]
-pub struct Subrequest {
-    /// Whom.
-    pub pool: Arc<Pool>,
-    /// The method.
-    pub method: Method,
-    /// Path and query.
-    pub target: Box<str>,
-    /// All fields but those of framing and connection; `Host` is one of them.
-    pub fields: Vec<(HeaderName, HeaderValue)>,
-    /// The body, whole.
-    pub body: Bytes,
-    /// The name that is asked for in TLS; without one, none is.
-    pub server_name: Option<Arc<str>>,
-    /// How long connections are kept; `None` is as for any request.
-    pub keep_alive: Option<KeepAlive>,
-    /// Bytes of the response's body that are read; more end the conversation.
-    pub most_body: usize,
-    /// Whether what is read of it is given back, too.
-    pub wants_body: bool,
-    /// Nobody wants to know what is in the response, nor may the request be sent a second time once an endpoint can have
-    /// seen it.
-    pub is_copy: bool,
-    /// A client waits for the response: once an endpoint has taken the connection there is no
-    /// further attempt, which would double the time of a slow endpoint.
-    pub is_single: bool,
-    /// The rule whose timeouts and retries hold; without one, the global ones do.
-    pub route: Option<Held<Route>>,
-    /// Global settings.
-    pub settings: Arc<GlobalSettings>,
+/// One conversation with a pool.
+#[derive(Debug, Default)]
+pub struct Call {
+    /// The retry rule of the last attempt.
+    policy: Option<RetryPolicy>,
+    /// In order; the last is the current one.
+    pub(super) attempts: SmallVec<[Attempt; 2]>,
+    /// Endpoints that failed, or whose response was dropped.
+    pub(super) failed: SmallVec<[Arc<Endpoint>; 2]>,
+    /// The current attempt's place at its endpoint.
+    pub(super) in_flight: Option<InFlight>,
+    /// The next attempt goes to this endpoint over a new connection: the pooled one was stale.
+    same_endpoint: Option<Arc<Endpoint>>,
+    /// When the first attempt began.
+    first: Option<Instant>,
+    /// The current attempt has less than the connect timeout, because the retry window is about to close.
+    hurried: bool,
 }
 
-/// What came back.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Response {
-    /// The status.
-    pub status: StatusCode,
-    /// All fields, as they were sent.
-    pub fields: HeaderMap,
-    /// The body, free of its coding.
-    pub body: Bytes,
-    /// Whether that is all of the body.
-    pub whole: bool,
+/// One attempt.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Attempt {
+    pub(super) address: SocketAddr,
+    /// It replaces an attempt over a stale connection.
+    is_repeated: bool,
+    pub(super) began: Instant,
+    pub(super) connected: Option<Duration>,
+    pub(super) header: Option<Duration>,
+    pub(super) ended: Option<Duration>,
+    pub(super) status: Option<StatusCode>,
 }
 
-/// Why nothing came back.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CallFailure {
-    /// The pool has no endpoint.
-    NoEndpoint,
-    /// The last attempt failed like this.
-    Attempt(FailureKind),
+/// The rules for one attempt.
+pub(super) struct Rules<'r> {
+    pub(super) now: Instant,
+    pub(super) policy: RetryPolicy,
+    pub(super) timeouts: &'r Timeouts,
+    pub(super) settings: &'r GlobalSettings,
+    pub(super) keep_alive: KeepAlive,
+    /// The server name sent in TLS; `None` sends none.
+    pub(super) server_name: Option<&'r Arc<str>>,
+    /// The protocol of the endpoint.
+    pub(super) protocol: UpstreamProtocol,
+    /// TLS settings of the rule.
+    pub(super) tls: Option<Arc<Session>>,
 }
 
-impl CallFailure {
-    /// The status that a client would get for it.
-    pub(super) fn status(self) -> StatusCode {
-        match self {
-            Self::NoEndpoint => StatusCode::SERVICE_UNAVAILABLE,
-            Self::Attempt(FailureKind::Memory | FailureKind::Shortage) => StatusCode::SERVICE_UNAVAILABLE,
-            Self::Attempt(kind) if kind.is_timeout() => StatusCode::GATEWAY_TIMEOUT,
-            Self::Attempt(_) => StatusCode::BAD_GATEWAY,
-        }
+static DEFAULT_RETRY: Retry = Retry { on: None, tries: None, timeout: sluice_config::Timeout::Inherit };
+static DEFAULT_TIMEOUTS: Timeouts = Timeouts {
+    connect: sluice_config::Timeout::Inherit,
+    read: sluice_config::Timeout::Inherit,
+    send: sluice_config::Timeout::Inherit,
+};
+
+impl<'r> Rules<'r> {
+    /// The rules of a route for an attempt that begins now, without TLS to the endpoint; without a route, the global ones.
+    pub(super) fn of(
+        now: Instant,
+        route: Option<&'r Route>,
+        settings: &'r GlobalSettings,
+        method: &Method,
+        protocol: UpstreamProtocol,
+    ) -> Self {
+        let (retry, timeouts) = match route {
+            Some(route) => (&route.policies.retry, &route.policies.timeouts),
+            None => (&DEFAULT_RETRY, &DEFAULT_TIMEOUTS),
+        };
+        let (policy, keep_alive) = (RetryPolicy::new(retry, settings, method), KeepAlive::of(settings));
+        Self { now, policy, timeouts, settings, keep_alive, server_name: None, protocol, tls: None }
     }
 }
 
-/// A call under way.
-#[derive(Debug)]
-pub struct Call {
-    /// What is asked.
-    pub subrequest: Subrequest,
-    pub(super) attempts: Attempts,
-}
-
-impl Subrequest {
-    /// Whether the request fails without a response to this: a copy is dropped, and an answer
-    /// without its page goes out plain.
-    pub(crate) fn is_needed(&self) -> bool {
-        !self.is_copy && !self.wants_body
+impl KeepAlive {
+    /// The values of `upstream-keepalive-*`.
+    pub(super) fn of(settings: &GlobalSettings) -> Self {
+        Self {
+            idle: settings.upstream_keepalive_timeout,
+            age: settings.upstream_keepalive_time,
+            requests: settings.upstream_keepalive_requests,
+        }
     }
 }
 
 impl Call {
-    /// Nothing is sent yet.
-    pub fn new(subrequest: Subrequest) -> Self {
-        Self { subrequest, attempts: Attempts::default() }
+    /// The endpoint whose pooled connection was stale, which gets the next attempt too.
+    pub(super) fn take_same_endpoint(&mut self) -> Option<Arc<Endpoint>> {
+        self.same_endpoint.take()
     }
 
-    /// The endpoint for the next attempt; `None` where there is none.
-    pub fn pick(&mut self) -> Option<Upstream> {
-        let Subrequest { pool, method, route, settings, keep_alive, server_name, .. } = &self.subrequest;
-        let retry_same_endpoint = self.attempts.retry_same_endpoint.take();
-        let again = retry_same_endpoint.is_some();
-        let now = Instant::now();
-        let endpoint = match retry_same_endpoint {
-            Some(endpoint) => endpoint,
-            None => pick(pool, None, &self.attempts.failed, now).ok()?,
+    /// Begins an attempt at this endpoint. `again`: it replaces the last one, which used a stale connection and does
+    /// not count.
+    pub(super) fn begin(&mut self, endpoint: &Arc<Endpoint>, again: bool, rules: &Rules<'_>) -> Upstream {
+        let Rules { now, policy, timeouts, settings, keep_alive, server_name, protocol, tls } = rules;
+        let now = *now;
+        let first = *self.first.get_or_insert(now);
+        let connect = resolve(timeouts.connect, settings.proxy_connect_timeout);
+        // The first attempt always has the whole timeout, even if the window is shorter: otherwise no attempt could
+        // detect a dead machine. The time left must not be zero.
+        let is_first = self.attempts.len() == usize::from(again);
+        let left = (!is_first).then(|| policy.time_left(first)).filter(|left| !left.is_zero());
+        let connect_timeout = [connect, left].into_iter().flatten().min();
+        self.hurried = connect_timeout != connect;
+        let upstream = Upstream {
+            endpoint: endpoint.clone(),
+            address: endpoint.address(),
+            membership: endpoint.membership(),
+            protocol: *protocol,
+            server_name: server_name.cloned(),
+            tls: tls.clone(),
+            fresh: again,
+            // A request that cannot be sent twice should not use a connection that may be closed.
+            repeatable: policy.may_repeat() && policy.after_stale(),
+            connect_timeout,
+            read_timeout: resolve(timeouts.read, settings.proxy_read_timeout),
+            send_timeout: resolve(timeouts.send, settings.proxy_send_timeout),
+            keep_alive: *keep_alive,
+            in_flight: endpoint.in_flight(),
+            began: now,
         };
-        let (retry, timeouts): (&Retry, &Timeouts) = match route {
-            Some(route) => (&route.policies.retry, &route.policies.timeouts),
-            None => (&DEFAULT_RETRY, &DEFAULT_TIMEOUTS),
-        };
-        let rules = Rules {
-            now,
-            policy: RetryPolicy::new(retry, settings, method),
-            timeouts,
-            settings,
-            keep_alive: keep_alive.unwrap_or_else(|| KeepAlive::of(settings)),
-            server_name: server_name.as_ref(),
-            protocol: pool.protocol(),
-            tls: None,
-        };
-        Some(self.attempts.begin(&endpoint, again, &rules))
+        if again {
+            self.attempts.pop();
+        }
+        self.policy = Some(*policy);
+        self.attempts.push(Attempt {
+            address: endpoint.address(),
+            is_repeated: again,
+            began: now,
+            connected: None,
+            header: None,
+            ended: None,
+            status: None,
+        });
+        self.in_flight = Some(endpoint.enter());
+        upstream
     }
 
-    /// Asks the endpoint of this attempt for room for a connection.
-    pub fn ask_for_room(&mut self) -> Admission {
-        self.attempts.in_flight.as_mut().map_or(Admission::Given, |on_its_way| on_its_way.ask())
+    /// The current attempt's place at its endpoint, which admits new connections.
+    pub(crate) fn in_flight(&mut self) -> Option<&mut InFlight> {
+        self.in_flight.as_mut()
     }
 
-    /// This attempt has got a connection without room for a new one.
-    pub fn needs_no_room(&mut self) {
-        if let Some(on_its_way) = &mut self.attempts.in_flight {
-            on_its_way.go();
+    /// Requests a connection slot of the current attempt's endpoint.
+    pub(crate) fn ask_for_room(&mut self) -> Admission {
+        self.in_flight().map_or(Admission::Given, InFlight::ask)
+    }
+
+    /// Whether the current attempt has a connection.
+    pub(super) fn is_connected(&self) -> bool {
+        self.attempts.last().is_some_and(|attempt| attempt.connected.is_some())
+    }
+
+    /// The current attempt has a connection; `reused`: from the pool.
+    pub fn connected(&mut self, address: SocketAddr, reused: bool) {
+        if let Some(attempt) = self.attempts.last_mut() {
+            debug_assert_eq!(attempt.address, address, "connected to another endpoint than was picked");
+            attempt.connected = Some(if reused { Default::default() } else { attempt.began.elapsed() });
         }
     }
 
-    /// The connection of this attempt stands.
-    pub fn connected(&mut self, address: SocketAddr, reused: bool) {
-        self.attempts.connected(address, reused);
+    /// The current attempt failed; `status` is logged for it. Returns whether another follows.
+    pub(super) fn failed(&mut self, pool: Option<&Pool>, failure: &Failure, status: StatusCode) -> bool {
+        let endpoint = self.in_flight.take().map(|in_flight| in_flight.endpoint().clone());
+        let was_retry = self.attempts.last().is_some_and(|attempt| attempt.is_repeated);
+        let harmless = !failure.sent || self.policy.is_some_and(|policy| policy.may_repeat());
+        let wanted = self.policy.is_some_and(|policy| policy.after_stale());
+        if failure.stale
+            && wanted
+            && harmless
+            && failure.replayable
+            && !failure.response_started
+            && !was_retry
+        {
+            self.same_endpoint = endpoint;
+            return true;
+        }
+        self.finish(status);
+        if let Some(endpoint) = endpoint {
+            if failure.kind.is_timeout() {
+                self.measure(pool, &endpoint, Instant::now());
+            }
+            self.eject(pool, failure, &endpoint);
+            self.failed.push(endpoint);
+        }
+        let progress = self.progress(pool);
+        self.policy.is_some_and(|policy| policy.after_failure(failure, &progress))
     }
 
-    /// The attempt failed. Says whether there is another.
-    pub fn failed(&mut self, failure: &Failure) -> bool {
-        let Subrequest { pool, is_copy, is_single, .. } = &self.subrequest;
-        let was_connected = self.attempts.all.last().is_some_and(|attempt| attempt.connected.is_some());
-        let again = self.attempts.failed(Some(pool), failure, StatusCode::BAD_GATEWAY);
-        // A stale connection was no attempt.
-        let is_over = !failure.stale && (*is_copy && failure.sent || *is_single && was_connected);
-        again && !is_over
+    /// The endpoint sent a final response head. Returns whether it is dropped for another attempt, because its status is
+    /// listed in `proxy-next-upstream`.
+    pub(super) fn responded(&mut self, pool: Option<&Pool>, status: StatusCode, replayable: bool) -> bool {
+        let Some(attempt) = self.attempts.last_mut() else { return false };
+        let (began, now) = (attempt.began, Instant::now());
+        attempt.header = Some(now - began);
+        attempt.status = Some(status);
+        if let Some(in_flight) = &self.in_flight {
+            in_flight.endpoint().succeeded(began);
+            self.measure(pool, in_flight.endpoint(), now);
+        }
+        let wanted = self.policy.filter(|policy| policy.names_status(status));
+        let retry =
+            wanted.is_some_and(|policy| policy.after_status(status, replayable, &self.progress(pool)));
+        if retry {
+            self.finish(status);
+            if let Some(in_flight) = self.in_flight.take() {
+                self.failed.push(in_flight.endpoint().clone());
+            }
+        }
+        retry
     }
 
-    /// There is a response head. Says whether it is dropped for another attempt.
-    pub fn responded(&mut self, status: StatusCode) -> bool {
-        let Subrequest { pool, is_copy, is_single, .. } = &self.subrequest;
-        self.attempts.responded(Some(pool), status, !is_copy && !is_single)
+    fn progress(&self, pool: Option<&Pool>) -> Progress {
+        Progress {
+            tries: u32::try_from(self.attempts.len()).unwrap_or(u32::MAX),
+            first: self.first.unwrap_or_else(Instant::now),
+            endpoints: pool.map_or(0, Pool::len),
+        }
+    }
+
+    /// Records how long the endpoint took up to the response head, for pools that are balanced by latency. The time after
+    /// the head may be due to the client.
+    fn measure(&self, pool: Option<&Pool>, endpoint: &Endpoint, now: Instant) {
+        if let (Some(pool), Some(attempt)) = (pool, self.attempts.last()) {
+            pool.measure(endpoint, attempt.began, now);
+        }
+    }
+
+    fn finish(&mut self, status: StatusCode) {
+        if let Some(attempt) = self.attempts.last_mut() {
+            attempt.ended = Some(attempt.began.elapsed());
+            attempt.status.get_or_insert(status);
+        }
+    }
+
+    /// Ejects the endpoint if it does not accept connections. Failures that a request can provoke do not count, because
+    /// a client must not be able to empty a pool: slow or malformed responses, connections that break once the endpoint
+    /// may have seen part of the request, connect timeouts shortened by earlier attempts. Failed TLS handshakes do not
+    /// count either: TLS is a setting of one route, and other routes share the endpoint.
+    fn eject(&self, pool: Option<&Pool>, failure: &Failure, endpoint: &Endpoint) {
+        let connection = match failure.kind {
+            FailureKind::Connect => true,
+            FailureKind::ConnectTimeout => !self.hurried,
+            FailureKind::Broken => !failure.stale && !failure.sent,
+            _ => false,
+        };
+        if let Some(pool) = pool.filter(|_| connection) {
+            pool.failed(endpoint, Instant::now());
+        }
+    }
+}
+
+/// An endpoint that has not failed in this call, or any if all have.
+pub(super) fn pick(
+    pool: &Pool,
+    key: Option<PickKey<'_>>,
+    failed: &[Arc<Endpoint>],
+    now: Instant,
+) -> Result<Arc<Endpoint>, PickError> {
+    let request = PickRequest { key, tried: failed, now };
+    match pool.pick(&request) {
+        Err(PickError::Exhausted) => pool.pick(&PickRequest { tried: &[], ..request }),
+        other => other,
     }
 }

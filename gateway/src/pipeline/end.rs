@@ -5,11 +5,11 @@ use std::time::{Duration, Instant};
 use http::StatusCode;
 use smallvec::SmallVec;
 
-use super::attempts::Attempt;
-use super::call::Call;
+use super::call::Attempt;
 use super::exchange::Exchange;
 use super::outcome::Outcome;
 use super::question::Reply;
+use super::subrequest::OwnCall;
 use crate::message::answer::Answer;
 use crate::message::fields::Fields;
 use crate::message::request_head::RequestHead;
@@ -26,12 +26,12 @@ impl Exchange {
         if std::mem::replace(&mut self.ended, true) {
             return;
         }
-        self.attempts.in_flight = None;
+        self.call.in_flight = None;
         self.extras = None;
         let now = outcome.ended.unwrap_or_else(Instant::now);
         let time = now - self.began;
         let status = outcome.status.map_or(CLIENT_CLOSED_REQUEST, |status| status.as_u16());
-        if let Some(attempt) = self.attempts.all.last_mut() {
+        if let Some(attempt) = self.call.attempts.last_mut() {
             attempt.ended.get_or_insert(now - attempt.began);
         }
         self.record(&outcome, status, time);
@@ -41,7 +41,7 @@ impl Exchange {
 
     fn record(&self, outcome: &Outcome, status: u16, time: Duration) {
         let Some(meters) = self.meters() else { return };
-        let last = self.attempts.all.last();
+        let last = self.call.attempts.last();
         meters.record(
             &self.method,
             status,
@@ -66,7 +66,7 @@ impl Exchange {
     fn write_line(&mut self, outcome: &Outcome, status: u16, time: Duration) {
         let Some(line) = self.line.take() else { return };
         let Some(format) = self.log_format() else { return };
-        let attempts = logged(&self.attempts.all, outcome.upstream_received);
+        let attempts = logged(&self.call.attempts, outcome.upstream_received);
         let record = LogRecord {
             status,
             body_sent: outcome.body_sent,
@@ -89,13 +89,13 @@ impl Exchange {
     pub(crate) fn log_question<F: Fields>(
         &self,
         head: &RequestHead<'_, F>,
-        call: &Call,
+        own_call: &OwnCall,
         reply: &Reply,
         time: Duration,
     ) {
         let Some(format) = self.log_format() else { return };
         let access_scheme = forwarded::access_scheme(&self.connection, head.headers, self.client);
-        let path = call.subrequest.target.split('?').next();
+        let path = own_call.subrequest.target.split('?').next();
         let mut line = format.request(&LoggedHead { head, path, access_scheme });
         let status = match reply {
             Reply::Response(response) => {
@@ -107,7 +107,7 @@ impl Exchange {
             Reply::NoResponse(failure) => failure.status(),
             Reply::Checked(_) | Reply::Overloaded | Reply::Lost => return,
         };
-        let attempts = logged(&call.attempts.all, 0);
+        let attempts = logged(&own_call.call.attempts, 0);
         let record = LogRecord {
             status: status.as_u16(),
             request_time: time,

@@ -2,16 +2,15 @@
 //! status is on the list gives way to what the error backend answers. The request itself goes nowhere by that: what was
 //! denied stays denied, whatever the page says.
 
-use bytes::Bytes;
 use http::StatusCode;
 use http::header::{
     CONTENT_LENGTH, DATE, HeaderName, HeaderValue, STRICT_TRANSPORT_SECURITY, WWW_AUTHENTICATE,
 };
 
-use super::call::Subrequest;
 use super::exchange::Exchange;
 use super::question::{Question, Reply};
 use super::stages::StageInput;
+use super::subrequest::Subrequest;
 use crate::message::answer::Answer;
 use crate::message::fields::{Fields, FieldsMut};
 use crate::message::hop_by_hop;
@@ -46,7 +45,7 @@ impl Exchange {
         {
             return None;
         }
-        self.attempts.in_flight = None;
+        self.call.in_flight = None;
         let mut answer = self.answer(status);
         for challenge in fields.lines(&WWW_AUTHENTICATE).filter_map(|line| HeaderValue::from_bytes(line).ok())
         {
@@ -77,7 +76,6 @@ impl Exchange {
             method: head.method.clone(),
             target: "/".into(),
             fields,
-            body: Bytes::new(),
             server_name: None,
             keep_alive: None,
             most_body: MOST_BODY,

@@ -13,7 +13,7 @@ use http::{Method, StatusCode, Version};
 use sluice_config::GlobalSettings;
 
 use super::admission::SatisfyAny;
-use super::attempts::Attempts;
+use super::call::Call;
 use super::header_sets::FilledSets;
 use super::question::Question;
 use super::session::BoundSession;
@@ -71,7 +71,7 @@ pub struct Exchange {
     pub(super) extras: Option<Box<ExchangeExtras>>,
     /// The session cookie that the response will set.
     pub(super) set_cookie: Option<HeaderValue>,
-    pub(super) attempts: Attempts,
+    pub(super) call: Call,
     pub(super) ended: bool,
 }
 

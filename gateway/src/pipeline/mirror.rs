@@ -4,19 +4,19 @@
 //! what is told about the client, what an authorisation service has said, what rules change, and no password that was
 //! meant for us. Only the target and `Host` are the mirror's own. Conditions and ranges stay; an upgrade does not.
 
-use bytes::Bytes;
 use http::Method;
 use http::header::{
     CONNECTION, CONTENT_LENGTH, EXPECT, HOST, HeaderName, HeaderValue, TRAILER, TRANSFER_ENCODING, UPGRADE,
 };
 
 use super::ask::target;
-use super::call::Subrequest;
 use super::exchange::Exchange;
 use super::stages::StageInput;
+use super::subrequest::Subrequest;
 use crate::message::edit::{EditableMethod, HeadMut, RequestMut, RequestTarget};
 use crate::message::fields::{Fields, FieldsMut};
 use crate::message::request_head::RequestHead;
+use crate::pipeline::Originator;
 use crate::policy::Mirror;
 use crate::router::normalise;
 
@@ -99,7 +99,6 @@ impl Exchange {
             method,
             target,
             fields,
-            body: Bytes::new(),
             server_name: mirror.server_name.clone(),
             keep_alive: None,
             most_body: MOST_BODY,

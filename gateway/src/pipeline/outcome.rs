@@ -1,4 +1,4 @@
-//! What a driver tells the pipeline about the upstream side, and what it is told to do.
+//! The results that engine and pipeline exchange: the next step after an attempt, and the outcome of an exchange.
 
 use std::time::Instant;
 
@@ -6,26 +6,24 @@ use http::StatusCode;
 
 use crate::message::answer::Answer;
 
-/// Interim responses before a final one, over all attempts of a request. An endpoint could send them for ever.
+/// Limit of interim responses over all attempts of a request. An endpoint could send them forever.
 pub const MOST_INTERIM: u32 = 32;
 
-/// What the driver does in place of relaying a response.
+/// The step of the engine when a response is not relayed. `A` is [`Originator::Answer`](super::Originator::Answer).
 #[derive(Debug)]
-pub enum Next {
-    /// Asks [`Exchange::pick`](super::Exchange::pick) again.
+pub enum Next<A = Answer> {
+    /// Starts another attempt with [`Originator::pick`](super::Originator::pick).
     Retry,
-    /// Sends this answer.
-    Answer(Answer),
-    /// Ends the exchange by closing the connection or resetting the stream: a response has begun, or nobody
-    /// is there to read one.
+    /// Ends with this answer.
+    Answer(A),
+    /// Closes the connection or resets the stream: a response has begun, or the client has left.
     Abort,
 }
 
-/// How an exchange ended, as the driver counted it.
+/// How an exchange ended, as the engine counted it.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Outcome {
-    /// The status that went to the client; `None` when nothing was written (the log then says 499, as nginx
-    /// does, when the client went away).
+    /// The status sent to the client; `None` if nothing was written (logged as 499, as in nginx).
     pub status: Option<StatusCode>,
     /// Bytes of the response body sent to the client (`$body_bytes_sent`).
     pub body_sent: u64,
@@ -37,12 +35,12 @@ pub struct Outcome {
     pub upstream_received: u64,
     /// Whether the response was cut short.
     pub aborted: bool,
-    /// When it ended, where the driver has looked; else now.
+    /// When it ended; `None` is now.
     pub ended: Option<Instant>,
 }
 
 impl Outcome {
-    /// The client has left before its answer, having been sent so many bytes in all and of the body.
+    /// The client left before its answer, after it was sent so many bytes in total and of the body.
     pub(crate) fn left(self, (bytes_sent, body_sent): (u64, u64)) -> Self {
         Self { status: None, bytes_sent, body_sent, aborted: true, ..self }
     }

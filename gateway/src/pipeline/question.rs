@@ -1,18 +1,18 @@
-//! What a stage asks when it cannot decide from the head alone, and what it is told.
+//! Questions of stages that cannot decide from the head alone, and their replies.
 //!
-//! The pipeline never waits. A stage that needs somebody else's word returns a question, which owns all that it needs;
-//! the engine carries it out and resumes the exchange with the reply, at the stage that asked.
+//! The pipeline never waits. Such a stage returns a question, which owns all that it needs. The engine executes it and
+//! resumes the exchange with the reply, at the stage that asked.
 
 use std::fmt;
 
-use super::call::{CallFailure, Response, Subrequest};
+use super::subrequest::{CallFailure, Response, Subrequest};
 
-/// What a stage must know before the exchange can go on.
+/// Work that a stage needs before the exchange can continue.
 #[derive(Debug)]
 pub enum Question {
-    /// Work that would hold up an event loop: it runs on the blocking pool.
+    /// Work for the blocking pool, because it would hold up an event loop.
     Compute(Job),
-    /// A call of our own.
+    /// A call of the gateway's own.
     Call(Box<Subrequest>),
 }
 
@@ -22,25 +22,25 @@ pub struct Job(Box<dyn FnOnce() -> Reply + Send>);
 /// The reply to a question.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Reply {
-    /// A job has checked what the client gave: whether it is good.
+    /// A job has checked credentials: whether they are valid.
     Checked(bool),
-    /// A call has brought this.
+    /// The response to a call.
     Response(Box<Response>),
-    /// A call has brought nothing.
+    /// A call has no response.
     NoResponse(CallFailure),
-    /// More questions wait than there is room for.
+    /// Too many questions wait.
     Overloaded,
-    /// The job did not come to an end.
+    /// The job did not finish.
     Lost,
 }
 
 impl Job {
-    /// Work that gives a reply.
+    /// A job that computes a reply.
     pub fn new(work: impl FnOnce() -> Reply + Send + 'static) -> Self {
         Self(Box::new(work))
     }
 
-    /// Does it, on the thread of the caller.
+    /// Runs the job on the caller's thread.
     pub fn run(self) -> Reply {
         (self.0)()
     }

@@ -8,7 +8,7 @@ use http::header::HeaderValue;
 use http::{Method, StatusCode, Version};
 use sluice_config::{HostKey, HostPattern};
 
-use super::attempts::Attempts;
+use super::call::Call;
 use super::exchange::{Exchange, Verdict};
 use super::question::Reply;
 use super::stages::StageInput;
@@ -71,7 +71,7 @@ impl Exchange {
             fallback: None,
             extras: None,
             set_cookie: None,
-            attempts: Attempts::default(),
+            call: Call::default(),
             ended: false,
         });
         let verdict = exchange.decide(head);
@@ -126,7 +126,7 @@ impl Exchange {
             fallback: None,
             extras: None,
             set_cookie: None,
-            attempts: Attempts::default(),
+            call: Call::default(),
             ended: false,
         };
         let format = exchange.log_format();

@@ -16,10 +16,10 @@ static HSTS: EditableName = EditableName::from_static("strict-transport-security
 static SET_COOKIE: EditableName = EditableName::from_static("set-cookie");
 
 impl Exchange {
-    /// Changes the response head for the client: hop-by-hop fields and what is hidden out, cookies
-    /// and redirects of the endpoint replaced, `Server`, HSTS, what the
-    /// operator adds, cookies of our own, then the rule's changes.
-    pub fn response(&mut self, head: &mut impl ResponseMut) {
+    /// Changes the response head for the client: removes hop-by-hop and hidden fields, replaces cookies and redirects of
+    /// the endpoint, sets `Server` and HSTS, adds the operator's fields and cookies of the gateway, then applies the
+    /// rule's changes.
+    pub(super) fn change_response(&mut self, head: &mut impl ResponseMut) {
         let status = head.status();
         self.log_upstream(head.fields());
         hop_by_hop::response(head.fields(), status);

@@ -64,13 +64,13 @@ pub(super) fn choose(
         // Its place on the ring leads to the next endpoint meanwhile, or the ring is not built yet. Any key has a place on
         // it, so the cookie stays good.
         let key = PickKey { bytes: &session.key, subset: None };
-        let endpoint = super::attempts::pick(pool, Some(key), failed, now)?;
+        let endpoint = super::call::pick(pool, Some(key), failed, now)?;
         return Ok(Choice { endpoint, new_key: None });
     }
     match affinity.mode {
         AffinityMode::Balanced => begin_balanced(pool, failed),
         AffinityMode::Persistent => {
-            let endpoint = super::attempts::pick(pool, None, failed, now)?;
+            let endpoint = super::call::pick(pool, None, failed, now)?;
             if let Some(own) = own.filter(|_| !pool.passes_check(&endpoint)) {
                 // No other one is better.
                 return Ok(Choice { endpoint: own, new_key: None });

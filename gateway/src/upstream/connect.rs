@@ -1,5 +1,4 @@
-//! Opens a connection for an attempt. If no slot is free, waits for one or for a connection that
-//! returns to the pool.
+//! Obtains a connection for an attempt: a new one if it is admitted, or one that returns to the pool meanwhile.
 
 use std::io;
 use std::time::Duration;
@@ -13,9 +12,10 @@ use tokio_rustls::TlsConnector;
 use super::connection::{Connection, HTTP2, UNVERIFIED, UNVERIFIED_HTTP2};
 use super::{http2, pool};
 use crate::descriptors::{DescriptorPermit, Shortage, Wait};
+use crate::drain::Drain;
 use crate::failure::FailureKind;
 use crate::io::transport::Transport;
-use crate::registry::Admission;
+use crate::registry::{Admission, InFlight};
 use crate::upstream::attempt::Upstream;
 
 /// The phase that a new connection has reached.
@@ -27,61 +27,76 @@ enum ConnectStage {
     Tls,
 }
 
-/// Admission of new connections to an endpoint.
-pub(crate) trait ConnectionGate {
-    /// Returns the number of client connections.
-    fn clients(&self) -> usize;
-    /// Requests a connection slot of the endpoint.
-    fn ask(&mut self) -> Admission;
-    /// Returns whether to wait when no slot is free.
-    fn may_wait(&self) -> bool {
-        true
-    }
-    /// Reports that the slot is no longer needed.
-    fn go(&mut self);
+/// Admission of new connections for one attempt.
+pub(crate) struct ConnectionGate<'r> {
+    /// The attempt's place at its endpoint, whose connections are limited; `None` is no limit.
+    pub(crate) in_flight: Option<&'r mut InFlight>,
+    /// Counts the connections of clients, which share the descriptors.
+    pub(crate) clients: &'r Drain,
+    /// Whether the request may wait for admission.
+    pub(crate) may_wait: bool,
 }
 
-/// Origin of the connection of a request.
+impl ConnectionGate<'_> {
+    /// Requests a connection slot of the endpoint.
+    fn ask(&mut self) -> Admission {
+        match self.in_flight.as_mut().map_or(Admission::Given, |in_flight| in_flight.ask()) {
+            Admission::Waits if !self.may_wait => Admission::Refused,
+            admission => admission,
+        }
+    }
+
+    /// Takes a descriptor, for which an idle connection gives way if necessary.
+    fn take_descriptor(&self) -> Option<DescriptorPermit> {
+        DescriptorPermit::take(self.clients.connections()).or_else(|| {
+            let_go();
+            DescriptorPermit::take(self.clients.connections())
+        })
+    }
+
+    /// Ends the wait: the request has a connection.
+    fn leave(&mut self) {
+        if let Some(in_flight) = &mut self.in_flight {
+            in_flight.go();
+        }
+    }
+}
+
+/// The origin of a connection.
 #[derive(Debug)]
 pub(crate) enum Obtained<P> {
-    /// From the pool, while the request waited for a slot.
+    /// The pool, while the request waited for admission.
     Pooled(P),
-    /// Newly opened.
+    /// A new connection.
     New(Connection),
 }
 
-/// Returns an HTTP/1.1 connection to the endpoint. `waited_since` is the time at which the request
-/// first had to wait for a slot, in any attempt.
+/// Obtains an HTTP/1.1 connection. `waited_since` is when the request first had to wait for admission, in any attempt.
 pub(crate) async fn obtain(
     upstream: &Upstream,
-    room: &mut impl ConnectionGate,
+    gate: &mut ConnectionGate<'_>,
     waited_since: &mut Option<Instant>,
 ) -> Result<Connection, FailureKind> {
-    match obtain_or(upstream, upstream.connect_timeout, room, waited_since, pool::take).await? {
+    match obtain_or(upstream, upstream.connect_timeout, gate, waited_since, pool::take).await? {
         Obtained::Pooled(connection) | Obtained::New(connection) => Ok(connection),
     }
 }
 
-/// Opens a connection to the endpoint within `limit`. While no slot is free, takes a pooled one
-/// from `take` instead, if there is one.
+/// Opens a connection within `limit`, or returns what `take` finds in a pool while none is admitted.
 pub(super) async fn obtain_or<P>(
     upstream: &Upstream,
     limit: Option<Duration>,
-    room: &mut impl ConnectionGate,
+    gate: &mut ConnectionGate<'_>,
     waited_since: &mut Option<Instant>,
     take: impl Fn(&Upstream) -> Option<P>,
 ) -> Result<Obtained<P>, FailureKind> {
     let mut wait = Wait::new(waited_since);
     loop {
-        let admission = room.ask();
+        let admission = gate.ask();
         let place = match admission {
             Admission::Refused => return Err(FailureKind::Shortage),
             Admission::Waits => None,
-            // Idle connections are closed if descriptors are needed.
-            Admission::Given => DescriptorPermit::take(room.clients()).or_else(|| {
-                let_go();
-                DescriptorPermit::take(room.clients())
-            }),
+            Admission::Given => gate.take_descriptor(),
         };
         if let Some(place) = place {
             match connect(upstream, limit, place).await {
@@ -91,7 +106,7 @@ pub(super) async fn obtain_or<P>(
                 Ok(connection) => return Ok(Obtained::New(connection)),
             }
         }
-        if !room.may_wait() {
+        if !gate.may_wait {
             return Err(FailureKind::Shortage);
         }
         let goes_on = match admission {
@@ -102,13 +117,13 @@ pub(super) async fn obtain_or<P>(
             return Err(FailureKind::Shortage);
         }
         if let Some(pooled) = take(upstream) {
-            room.go();
+            gate.leave();
             return Ok(Obtained::Pooled(pooled));
         }
     }
 }
 
-/// Closes idle connections to make room for a new one.
+/// Closes idle connections, because a new one is needed.
 fn let_go() {
     pool::let_go();
     http2::let_go();
@@ -165,7 +180,7 @@ async fn open(upstream: &Upstream, stage: &mut ConnectStage) -> io::Result<Trans
     let name = name.and_then(|name| ServerName::try_from(name.to_owned()).ok());
     let name = name.unwrap_or_else(|| ServerName::IpAddress(upstream.address.ip().into()));
     let stream = TlsConnector::from((*config).clone()).connect(name, stream).await?;
-    // For an endpoint without ALPN, the protocol of the rule applies, as in nginx.
+    // An endpoint without ALPN gets the protocol of the rule, as in nginx.
     if upstream.protocol.is_http2()
         && stream.get_ref().1.alpn_protocol().is_some_and(|chosen| chosen != HTTP2)
     {

@@ -1,5 +1,4 @@
-//! A request that is to be forwarded: its attempts, endpoint after endpoint, until one answers or the pipeline has had
-//! enough.
+//! The attempts of a request, at one endpoint after another, until a response is relayed or the originator ends them.
 
 use std::mem;
 
@@ -16,21 +15,22 @@ use crate::io::alarm::Alarm;
 use crate::io::budget::WaitTicket;
 use crate::io::deadlines::Deadlines;
 use crate::message::head::Head;
-use crate::pipeline::{Exchange, Failure, FailureKind, Next, Upstream};
+use crate::pipeline::{Failure, FailureKind, Next, Originator, Upstream};
+use crate::upstream::connect::ConnectionGate;
 use crate::worker::Worker;
 
-/// Carries a request to endpoints.
-pub(in crate::engine) async fn forward<D: Downstream>(
+/// Forwards a request.
+pub(in crate::engine) async fn forward<D: Downstream, O: Originator>(
     worker: &Worker,
     downstream: &mut D,
     alarm: &mut Alarm,
-    exchange: &mut Exchange,
+    originator: &mut O,
     head: &mut Head,
     counts: &mut ForwardCounts,
-) -> Forwarded {
+) -> Forwarded<O::Answer> {
     let mut download = Download::default();
-    // All endpoints of a pool speak the same.
-    let mut client = match exchange.protocol().is_some_and(UpstreamProtocol::is_http2) {
+    // All endpoints of a pool use the same protocol.
+    let mut client = match originator.protocol().is_some_and(UpstreamProtocol::is_http2) {
         false => UpstreamClient::Http1(Http1::new(head)),
         true => UpstreamClient::Http2(Box::new(Http2::new(head))),
     };
@@ -38,7 +38,7 @@ pub(in crate::engine) async fn forward<D: Downstream>(
         worker,
         downstream,
         alarm,
-        exchange,
+        originator,
         head,
         download: &mut download,
         waited_since: None,
@@ -48,7 +48,7 @@ pub(in crate::engine) async fn forward<D: Downstream>(
     if run.changed
         && let Forwarded::Answer(_) = forwarded
     {
-        // Whoever is asked about the answer is told of the request, not of an attempt.
+        // The error backend gets the fields of the request, not those of an attempt.
         head.restore();
     }
     counts.status = download.started.then_some(download.response.status);
@@ -68,23 +68,23 @@ enum UpstreamClient {
 }
 
 /// The parts of a request that all its attempts share.
-pub(super) struct ForwardContext<'r, D> {
+pub(super) struct ForwardContext<'r, D, O> {
     pub(super) worker: &'r Worker,
     pub(super) downstream: &'r mut D,
     pub(super) alarm: &'r mut Alarm,
-    pub(super) exchange: &'r mut Exchange,
+    pub(super) originator: &'r mut O,
     pub(super) head: &'r mut Head,
     pub(super) download: &'r mut Download,
-    /// When the request first had to wait for room, in any attempt.
+    /// When the request first had to wait until a connection is admitted, in any attempt.
     pub(super) waited_since: Option<tokio::time::Instant>,
-    /// The head is as the last attempt sent it.
+    /// The head was changed for an attempt.
     changed: bool,
 }
 
-impl<D: Downstream> ForwardContext<'_, D> {
-    async fn attempts(&mut self, client: &mut UpstreamClient) -> Forwarded {
+impl<D: Downstream, O: Originator> ForwardContext<'_, D, O> {
+    async fn attempts(&mut self, client: &mut UpstreamClient) -> Forwarded<O::Answer> {
         loop {
-            let upstream = match self.exchange.pick() {
+            let upstream = match self.originator.pick() {
                 Ok(upstream) => upstream,
                 Err(answer) => return Forwarded::Answer(answer),
             };
@@ -98,39 +98,43 @@ impl<D: Downstream> ForwardContext<'_, D> {
         }
     }
 
-    /// How many connections to endpoints may be idle.
+    /// Limit of idle connections to endpoints.
     pub(super) fn pool_size(&self) -> usize {
-        self.exchange.settings().upstream_keepalive_connections.min(self.worker.idle)
+        self.originator.settings().upstream_keepalive_connections.min(self.worker.idle)
     }
 
-    /// No connection came about. `None` is another attempt.
-    pub(super) async fn not_connected(&mut self, kind: FailureKind, replayable: bool) -> Option<Forwarded> {
+    /// No connection was established. `None` is another attempt.
+    pub(super) async fn not_connected(
+        &mut self,
+        kind: FailureKind,
+        replayable: bool,
+    ) -> Option<Forwarded<O::Answer>> {
         let forwarded = self.failed(Failure::before_connecting(kind, replayable));
         if forwarded.is_none() {
-            // A refusal may come without a wait. Others have their turn, and the end of the program its.
+            // A refusal may arrive without a wait. Other tasks get their turn, and so does the shutdown.
             yield_now().await;
         }
         forwarded
     }
 
-    /// The connection of this attempt stands: the head is made ready for the endpoint. Every attempt begins with the head
-    /// as it was received.
+    /// The attempt has a connection: prepares the head for the endpoint. Every attempt begins with the head as it was
+    /// received.
     pub(super) fn connected(&mut self, upstream: &Upstream, reused: bool) {
-        self.exchange.connected(upstream.address, reused);
+        self.originator.call().connected(upstream.address, reused);
         match mem::replace(&mut self.changed, true) {
             false => self.head.keep(),
             true => self.head.restore(),
         }
-        self.exchange.upstream_request(self.head);
+        self.originator.upstream_request(self.head);
         self.download.begin();
     }
 
-    /// What the relay of this attempt works on, and the head that it sends.
-    pub(super) fn attempt_io<'s>(&'s mut self, upstream: &'s Upstream) -> (AttemptIo<'s, D>, &'s Head) {
+    /// The state that the relay of this attempt needs, and the head that it sends.
+    pub(super) fn attempt_io<'s>(&'s mut self, upstream: &'s Upstream) -> (AttemptIo<'s, D, O>, &'s Head) {
         let attempt_io = AttemptIo {
             downstream: &mut *self.downstream,
             alarm: &mut *self.alarm,
-            exchange: &mut *self.exchange,
+            originator: &mut *self.originator,
             download: &mut *self.download,
             upstream,
             deadlines: Deadlines::default(),
@@ -139,14 +143,20 @@ impl<D: Downstream> ForwardContext<'_, D> {
         (attempt_io, &*self.head)
     }
 
-    /// An attempt failed before anything was sent. `None` is another one.
-    pub(super) fn failed(&mut self, failure: Failure) -> Option<Forwarded> {
-        follow(self.exchange.failed(failure))
+    /// An attempt failed before anything was sent. `None` is another attempt.
+    pub(super) fn failed(&mut self, failure: Failure) -> Option<Forwarded<O::Answer>> {
+        follow(self.originator.failed(failure))
     }
 }
 
-/// What the pipeline says to an attempt whose response is not relayed; `None` is another one.
-pub(super) fn follow(next: Next) -> Option<Forwarded> {
+/// Admission of a new connection for the current attempt.
+pub(super) fn gate<'g>(worker: &'g Worker, originator: &'g mut impl Originator) -> ConnectionGate<'g> {
+    let may_wait = originator.may_wait();
+    ConnectionGate { in_flight: originator.call().in_flight(), clients: worker.drain.shared(), may_wait }
+}
+
+/// The outcome of an attempt whose response is not relayed; `None` is another attempt.
+pub(super) fn follow<A>(next: Next<A>) -> Option<Forwarded<A>> {
     match next {
         Next::Retry => None,
         Next::Answer(answer) => Some(Forwarded::Answer(answer)),

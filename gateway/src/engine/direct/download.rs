@@ -1,36 +1,36 @@
-//! How far the response of an exchange has come.
+//! Progress of a response.
 
 use crate::body::downstream::Passed;
 use crate::engine::interim::InterimCounter;
 use crate::message::response::Response;
 
-/// The response of one exchange, over all its attempts.
+/// The response to a request, over all its attempts.
 #[derive(Debug, Default)]
 pub(super) struct Download {
     pub(super) response: Response,
     pub(super) state: Receiving,
-    /// A head that is not complete.
+    /// An incomplete head.
     pub(super) partial: Vec<u8>,
-    /// Bytes of the body that the endpoint of this attempt has sent, free of their coding.
+    /// Bytes of the body that this attempt's endpoint has sent, without transfer coding.
     pub(super) received: u64,
     /// The endpoint has sent something in this attempt.
     pub(super) heard: bool,
     /// The endpoint has sent more than its response.
     pub(super) excess: bool,
-    /// Something of the final response went out.
+    /// A part of the final response was forwarded.
     pub(super) started: bool,
     pub(super) heads: InterimCounter,
 }
 
-/// How far an attempt has come with its response.
+/// The part of a response that an attempt receives.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Receiving {
-    /// The final head is not there.
+    /// The head: the final one has not arrived.
     #[default]
     Head,
-    /// The body is not complete.
+    /// The body: it is incomplete.
     Body,
-    /// All is there.
+    /// Nothing: the response is complete.
     Done,
 }
 
@@ -39,11 +39,11 @@ impl Download {
     pub(super) fn begin(&mut self) {
         self.state = Receiving::Head;
         self.partial.clear();
-        (self.received, self.heard, self.excess) = (0, false, false);
+        (self.received, self.heard, self.excess, self.started) = (0, false, false, false);
     }
 
-    /// Drops the body of a response that is not relayed. If all of it came with the head, the connection may go on; it
-    /// is not worth waiting for more.
+    /// Drops the body of a response that is not relayed. The connection can be reused if the body is complete; the rest of
+    /// a longer one is not waited for.
     pub(super) fn drop_body(&mut self, bytes: &[u8]) {
         if let Ok(taken) = self.response.framing.take(bytes)
             && self.response.framing.is_done()
@@ -53,8 +53,7 @@ impl Download {
         }
     }
 
-    /// Counts what was passed on of so many bytes. What does not belong to the body is dropped, and with it,
-    /// later, the connection.
+    /// Counts the forwarded part of so many bytes. Bytes beyond the body are dropped, and later the connection.
     pub(super) fn passed(&mut self, passed: Passed, of: usize) {
         self.received += passed.data as u64;
         self.excess |= passed.taken < of;

@@ -10,18 +10,18 @@ use http::Version;
 
 use self::relay::Relay;
 use self::upload::{Outgoing, Upload};
-use super::attempts::{ForwardContext, follow};
-use super::connecting::{ConnectionGate, unless_left};
+use super::attempts::{ForwardContext, follow, gate};
 use crate::body::downstream::Downstream;
 use crate::engine::Forwarded;
 use crate::engine::tunnel::Endpoint;
+use crate::engine::watch::unless_left;
 use crate::message::head::Head;
 use crate::message::request;
-use crate::pipeline::{Next, Upstream};
+use crate::pipeline::{FailureKind, Next, Originator, Upstream};
 use crate::upstream::connect;
 use crate::upstream::pool::{self, InUse};
 
-/// What a request needs over all its attempts.
+/// State of a request over all its attempts.
 pub(super) struct Http1 {
     upload: Upload,
     asks_for_upgrade: bool,
@@ -32,30 +32,31 @@ impl Http1 {
         Self { upload: Upload::new(), asks_for_upgrade: request::asks_for_upgrade(head) }
     }
 
-    /// Bytes of the request body that came, free of their coding.
+    /// Bytes of the request body that arrived, without transfer coding.
     pub(super) fn received(&self) -> u64 {
         self.upload.received
     }
 
-    /// One attempt. `None` is another one.
-    pub(super) async fn attempt<D: Downstream>(
+    /// Makes an attempt. `None` is another attempt.
+    pub(super) async fn attempt<D: Downstream, O: Originator>(
         &mut self,
-        run: &mut ForwardContext<'_, D>,
+        run: &mut ForwardContext<'_, D, O>,
         upstream: &Upstream,
-    ) -> Option<Forwarded> {
+    ) -> Option<Forwarded<O::Answer>> {
         let upload = &mut self.upload;
         let size = run.pool_size();
         let _in_use = InUse::new();
         let pooled = pool::take(upstream);
-        // What the client sends meanwhile waits.
+        // Nothing is read from the client meanwhile.
         run.downstream.set_stalled(pooled.is_none() && !run.downstream.is_spent());
         let mut connection = match pooled {
             Some(connection) => connection,
             None => {
-                let mut room = ConnectionGate { worker: run.worker, exchange: run.exchange };
-                let obtain = connect::obtain(upstream, &mut room, &mut run.waited_since);
-                // In a box: rare and large.
-                match Box::pin(unless_left(run.downstream, obtain)).await {
+                let mut gate = gate(run.worker, run.originator);
+                let obtain = connect::obtain(upstream, &mut gate, &mut run.waited_since);
+                // Boxed, because it is rare and large.
+                match Box::pin(unless_left(run.downstream, obtain)).await.unwrap_or(Err(FailureKind::Client))
+                {
                     Ok(connection) => connection,
                     Err(kind) => return run.not_connected(kind, upload.is_replayable()).await,
                 }
@@ -63,14 +64,14 @@ impl Http1 {
         };
         run.connected(upstream, connection.reused);
         upload.begin(run.downstream);
-        let version = if run.exchange.speaks_http_1_0() { Version::HTTP_10 } else { Version::HTTP_11 };
+        let version = if run.originator.speaks_http_1_0() { Version::HTTP_10 } else { Version::HTTP_11 };
         let (attempt_io, head) = run.attempt_io(upstream);
         let outgoing = Outgoing {
             head,
             version,
             last: size == 0 || connection.served + 1 >= upstream.keep_alive.requests,
             upgrade: self.asks_for_upgrade && request::asks_for_upgrade(head),
-            client: attempt_io.exchange.settings().client_body_timeout,
+            client: attempt_io.originator.body_timeout(),
             endpoint: upstream.send_timeout,
         };
         let mut relay =
@@ -84,8 +85,7 @@ impl Http1 {
                 let up = self.upload.take_flow();
                 return Some(Forwarded::Switched(Endpoint { connection, read_timeout, send_timeout, up }));
             }
-            // Also before another attempt: an answer that is not relayed is no fault of its
-            // connection.
+            // Also before another attempt: a response that is not relayed is no fault of its connection.
             None | Some(Next::Answer(_) | Next::Abort | Next::Retry) => {}
         }
         if is_reusable {

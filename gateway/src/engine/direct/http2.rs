@@ -1,4 +1,4 @@
-//! Attempts over HTTP/2: a stream of a connection that others use as well.
+//! Attempts over HTTP/2: a stream of a connection that other requests share.
 
 mod relay;
 mod upload;
@@ -11,21 +11,21 @@ use http::Version;
 
 use self::relay::{Incoming, Relay};
 use self::upload::{Patience, Upload};
-use super::attempts::{ForwardContext, follow};
-use super::connecting::{ConnectionGate, unless_left};
+use super::attempts::{ForwardContext, follow, gate};
 use crate::body::downstream::Downstream;
 use crate::engine::Forwarded;
+use crate::engine::watch::unless_left;
 use crate::message::head::Head;
 use crate::message::http2::{Http2Target, request, takes_trailers};
-use crate::pipeline::{Failure, FailureKind, Upstream};
+use crate::pipeline::{Failure, FailureKind, Originator, Upstream};
 use crate::upstream::http2;
 
-/// What a request needs over all its attempts.
+/// State of a request over all its attempts.
 pub(super) struct Http2 {
     upload: Upload,
-    /// The client takes trailers.
+    /// The client accepts trailers.
     trailers: bool,
-    /// With what the endpoint of the last attempt has reset its stream.
+    /// The error code with which the endpoint of the last attempt reset its stream.
     reset: Option<Reason>,
 }
 
@@ -34,34 +34,34 @@ impl Http2 {
         Self { upload: Upload::new(head), trailers: takes_trailers(head), reset: None }
     }
 
-    /// Bytes of the request body that came.
+    /// Bytes of the request body that arrived.
     pub(super) fn received(&self) -> u64 {
         self.upload.received
     }
 
-    /// With what the endpoint of the last attempt has reset its stream.
+    /// The error code with which the endpoint of the last attempt reset its stream.
     pub(super) fn reset(&self) -> Option<Reason> {
         self.reset
     }
 
-    /// One attempt. `None` is another one.
-    pub(super) async fn attempt<D: Downstream>(
+    /// Makes an attempt. `None` is another attempt.
+    pub(super) async fn attempt<D: Downstream, O: Originator>(
         &mut self,
-        run: &mut ForwardContext<'_, D>,
+        run: &mut ForwardContext<'_, D, O>,
         upstream: &Upstream,
-    ) -> Option<Forwarded> {
+    ) -> Option<Forwarded<O::Answer>> {
         let Self { upload, trailers, reset } = self;
         let size = run.pool_size();
         let pooled = if size > 0 { http2::take(upstream) } else { None };
-        // What the client sends meanwhile waits.
+        // Nothing is read from the client meanwhile.
         run.downstream.set_stalled(pooled.is_none() && !run.downstream.is_spent());
         let stream_permit = match pooled {
             Some(stream_permit) => stream_permit,
             None => {
-                let mut room = ConnectionGate { worker: run.worker, exchange: run.exchange };
+                let mut gate = gate(run.worker, run.originator);
                 let waited_since = &mut run.waited_since;
-                let obtain = http2::obtain(upstream, &mut room, waited_since, size, run.worker.idle);
-                match unless_left(run.downstream, obtain).await {
+                let obtain = http2::obtain(upstream, &mut gate, waited_since, size, run.worker.idle);
+                match unless_left(run.downstream, obtain).await.unwrap_or(Err(FailureKind::Client)) {
                     Ok(stream_permit) => stream_permit,
                     Err(kind) => return run.not_connected(kind, upload.is_replayable()).await,
                 }
@@ -74,17 +74,15 @@ impl Http2 {
             Http2Target { tls: upstream.protocol.has_tls(), address: upstream.address, trailers: *trailers };
         let Ok((response, stream)) = stream_permit.send(request(run.head, target), !upload.is_sending())
         else {
-            // It was about to end.
+            // The connection was about to close.
             let replayable = upload.is_replayable();
             let failure =
                 Failure { stale: true, ..Failure::before_connecting(FailureKind::Broken, replayable) };
             return run.failed(failure);
         };
         let (attempt_io, head) = run.attempt_io(upstream);
-        let patience = Patience {
-            client: attempt_io.exchange.settings().client_body_timeout,
-            endpoint: upstream.send_timeout,
-        };
+        let patience =
+            Patience { client: attempt_io.originator.body_timeout(), endpoint: upstream.send_timeout };
         let mut relay = Relay {
             attempt_io,
             upload,

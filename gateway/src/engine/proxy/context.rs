@@ -10,6 +10,7 @@ use tokio::time::Instant;
 use super::Result;
 use super::connector::Connector;
 use super::shared_request::Handle;
+use crate::pipeline::Originator;
 use crate::pipeline::{Exchange, Failure, MOST_INTERIM, Next};
 
 /// The state of one request in Pingora's phases.

@@ -13,6 +13,7 @@ use pingora_proxy::Session;
 use super::failure;
 use crate::engine::ForwardCounts;
 use crate::io::budget::Reservation;
+use crate::pipeline::Originator;
 use crate::pipeline::{Answer, Exchange, FailureKind, Next};
 
 /// The state of a request that Pingora's proxy serves, shared with its session.

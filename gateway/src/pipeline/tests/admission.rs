@@ -10,7 +10,8 @@ use sluice_config::{
 };
 
 use super::fixture::*;
-use crate::pipeline::call::Response;
+use crate::pipeline::Originator;
+use crate::pipeline::Response;
 use crate::pipeline::{Answer, Question, Reply, Verdict};
 
 /// `ann` with the password `x`.

@@ -12,9 +12,9 @@ use sluice_config::{
 };
 
 use super::fixture::*;
-use crate::pipeline::call::Response;
 use crate::pipeline::{
-    Answer, Call, CallFailure, Exchange, Failure, FailureKind, Question, Reply, Subrequest, Verdict,
+    Answer, CallFailure, Exchange, Failure, FailureKind, Next, Originator, OwnCall, Question, Reply,
+    Response, Subrequest, Verdict,
 };
 
 fn text(text: &str) -> Template {
@@ -325,17 +325,18 @@ fn a_slow_authorisation_service_is_queried_once() {
     let mut plane = plane(own(auth()));
     plane.pool("auth", Balance::RoundRobin, &[7, 8, 9]);
     let (_exchange, verdict) = plane.begin(&Request::get("a.example", "/"));
-    let mut call = Call::new(asks(verdict));
-    call.pick().unwrap();
-    assert!(call.failed(&Failure::before_connecting(FailureKind::ConnectTimeout, true)));
-    let upstream = call.pick().unwrap();
-    call.connected(upstream.address, true);
+    let mut own_call = OwnCall::new(asks(verdict));
+    own_call.pick().unwrap();
+    let timeout = Failure::before_connecting(FailureKind::ConnectTimeout, true);
+    assert!(matches!(own_call.failed(timeout), Next::Retry));
+    let upstream = own_call.pick().unwrap();
+    own_call.call().connected(upstream.address, true);
     let stale = Failure { stale: true, ..Failure::before_connecting(FailureKind::Broken, true) };
-    assert!(call.failed(&stale), "a stale connection was no attempt");
-    let upstream = call.pick().unwrap();
-    call.connected(upstream.address, false);
+    assert!(matches!(own_call.failed(stale), Next::Retry), "a stale connection was no attempt");
+    let upstream = own_call.pick().unwrap();
+    own_call.call().connected(upstream.address, false);
     let slow = Failure { sent: true, ..Failure::before_connecting(FailureKind::ReadTimeout, true) };
-    assert!(!call.failed(&slow));
+    assert!(matches!(own_call.failed(slow), Next::Answer(CallFailure::Attempt(FailureKind::ReadTimeout))));
 }
 
 #[test]

@@ -9,6 +9,7 @@ use sluice_config::{
 };
 
 use super::fixture::*;
+use crate::pipeline::Originator;
 use crate::pipeline::{Question, Reply, Verdict};
 
 /// `ann` with the password `open sesame`, by MD5.

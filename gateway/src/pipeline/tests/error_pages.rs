@@ -8,7 +8,8 @@ use http::header::{HeaderMap, HeaderValue};
 use sluice_config::{Balance, ErrorPages, Policies, Rule};
 
 use super::fixture::*;
-use crate::pipeline::call::Response;
+use crate::pipeline::Originator;
+use crate::pipeline::Response;
 use crate::pipeline::{CallFailure, Question, Reply, Subrequest};
 
 fn plane(error_pages: ErrorPages) -> Plane {

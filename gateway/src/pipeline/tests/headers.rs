@@ -9,6 +9,7 @@ use sluice_config::{Action, Filter, Hsts, Rule, ServerField, WeightedBackend};
 
 use super::fixture::*;
 use crate::pipeline::Exchange;
+use crate::pipeline::Originator;
 use crate::snapshot::Snapshot;
 
 fn sent(plane: &Plane, request: &Request) -> HeaderMap {

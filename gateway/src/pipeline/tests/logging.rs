@@ -6,6 +6,7 @@ use http::{HeaderMap, Method, StatusCode};
 use sluice_config::{Action, Change, Delta, HostName, HostPattern};
 
 use super::fixture::*;
+use crate::pipeline::Originator;
 use crate::pipeline::{Exchange, FailureKind, Outcome};
 use crate::snapshot::Snapshot;
 use crate::telemetry::Options;
@@ -32,7 +33,7 @@ fn a_relayed_request() {
         .with("x-request-id", "id-1");
     let mut exchange = plane.forward(&request);
     let upstream = exchange.pick().unwrap();
-    exchange.connected(upstream.address, false);
+    exchange.call.connected(upstream.address, false);
     exchange.upstream_response(StatusCode::OK, &HeaderMap::new(), true);
     exchange.end(outcome(200));
     exchange.end(outcome(500));
@@ -127,7 +128,7 @@ fn samples_carry_the_labels_of_the_rule() {
     plane.host(wildcard, false, vec![rule("/app", forward("web"))]);
     let mut exchange = plane.forward(&Request::get("x.w.example", "/app/deep").method(Method::POST));
     let upstream = exchange.pick().unwrap();
-    exchange.connected(upstream.address, false);
+    exchange.call.connected(upstream.address, false);
     exchange.upstream_response(StatusCode::OK, &HeaderMap::new(), true);
     exchange.end(outcome(200));
     let metrics = plane.metrics();

@@ -7,6 +7,7 @@ use http::{HeaderMap, Method, StatusCode};
 use sluice_config::{Balance, NextUpstream, Policies, Retry, Timeout, Timeouts};
 
 use super::fixture::*;
+use crate::pipeline::Originator;
 use crate::pipeline::{Exchange, Failure, FailureKind, Next};
 
 fn with_retry(endpoints: &[u8], retry: Retry) -> Plane {
@@ -120,13 +121,13 @@ fn a_stale_connection_is_replaced_without_counting() {
     let plane = with_retry(&[1, 2], Retry { tries: Some(1), ..Retry::default() });
     let mut exchange = plane.forward(&get().method(Method::POST));
     let first = exchange.pick().unwrap();
-    exchange.connected(first.address, true);
+    exchange.call.connected(first.address, true);
     let stale = Failure { stale: true, sent: false, ..failure(FailureKind::Broken) };
     assert!(matches!(exchange.failed(stale), Next::Retry));
     let second = exchange.pick().unwrap();
     assert_eq!(second.address, first.address);
     assert!(second.fresh && !first.fresh, "the pool may hold more stale connections");
-    exchange.connected(second.address, false);
+    exchange.call.connected(second.address, false);
     assert!(exchange.upstream_response(StatusCode::OK, &HeaderMap::new(), true).is_none());
     exchange.end(outcome(200));
     assert!(plane.lines()[0].contains(&format!("[] {} 5 ", first.address)), "{:?}", plane.lines());

@@ -10,6 +10,7 @@ use sluice_config::{
 
 use super::fixture::*;
 use crate::apply::apply;
+use crate::pipeline::Originator;
 use crate::pipeline::stages::{ORDER, StageInput};
 use crate::tls::Certificates;
 

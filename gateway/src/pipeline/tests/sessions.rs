@@ -7,6 +7,7 @@ use http::header::SET_COOKIE;
 use sluice_config::{Action, AffinityMode, Balance, CookieAffinity, Policies, Rule};
 
 use super::fixture::*;
+use crate::pipeline::Originator;
 use crate::pipeline::{Exchange, FailureKind, Next};
 use crate::policy::affinity::backend_digits;
 

@@ -18,7 +18,7 @@ use crate::upstream::attempt::Upstream;
 /// had to wait for a connection slot, in any attempt.
 pub(crate) async fn obtain(
     upstream: &Upstream,
-    room: &mut impl ConnectionGate,
+    gate: &mut ConnectionGate<'_>,
     waited_since: &mut Option<Instant>,
     size: usize,
     share: usize,
@@ -38,7 +38,7 @@ pub(crate) async fn obtain(
     let limit = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
     let limit = limit.map(|left| left.max(Duration::from_millis(1)));
     let take = |upstream: &Upstream| (size > 0).then(|| pool::take(upstream)).flatten();
-    let made = match obtain_or(upstream, limit, room, waited_since, take).await {
+    let made = match obtain_or(upstream, limit, gate, waited_since, take).await {
         Ok(Obtained::Pooled(stream_permit)) => return Ok(stream_permit),
         Ok(Obtained::New(made)) => made,
         Err(kind) => {

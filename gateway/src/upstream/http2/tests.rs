@@ -15,28 +15,13 @@ use sluice_testing::wait::until;
 use tokio::net::TcpListener;
 
 use super::*;
+use crate::drain::Drain;
 use crate::failure::FailureKind;
 use crate::io::budget::{self, Budget, Reservation};
-use crate::registry::Admission;
 use crate::upstream::attempt::{KeepAlive, Upstream};
 use crate::upstream::connect::ConnectionGate;
 
-/// A gate that always grants a slot.
-struct Free;
-
-impl ConnectionGate for Free {
-    fn clients(&self) -> usize {
-        0
-    }
-
-    fn ask(&mut self) -> Admission {
-        Admission::Given
-    }
-
-    fn go(&mut self) {}
-}
-
-/// Counters of an endpoint's connections.
+/// Connections of an endpoint.
 #[derive(Default)]
 struct Count {
     taken: AtomicUsize,
@@ -82,8 +67,15 @@ fn upstream(address: SocketAddr) -> Upstream {
     Upstream { repeatable: false, connect_timeout, ..Upstream::to(address, UpstreamProtocol::Grpc) }
 }
 
+/// Obtains a place on a connection, of which any number is admitted.
+async fn obtain(upstream: &Upstream, size: usize, share: usize) -> Result<StreamPermit, FailureKind> {
+    let drain = Drain::new();
+    let mut gate = ConnectionGate { in_flight: None, clients: &drain, may_wait: true };
+    super::obtain(upstream, &mut gate, &mut None, size, share).await
+}
+
 async fn stream_permit(upstream: &Upstream) -> StreamPermit {
-    obtain(upstream, &mut Free, &mut None, 4, 4).await.unwrap()
+    obtain(upstream, 4, 4).await.unwrap()
 }
 
 /// Performs one request and returns its response.
@@ -155,7 +147,7 @@ async fn a_connection_ends_after_its_requests_and_its_time() {
     drop(stream_permit(&upstream).await);
     let aged = KeepAlive { age: Duration::ZERO, ..upstream.keep_alive };
     assert!(take(&Upstream { keep_alive: aged, ..upstream.clone() }).is_none());
-    let _place = obtain(&upstream, &mut Free, &mut None, 0, 0).await.unwrap();
+    let _place = obtain(&upstream, 0, 0).await.unwrap();
     assert!(take(&upstream).is_none(), "with no room for idle ones, each request has its own");
 }
 
@@ -276,7 +268,7 @@ async fn nobody_waits_longer_for_the_connection_of_another_than_for_his_own() {
     let mut upstream = upstream(listener.local_addr().unwrap());
     upstream.connect_timeout = Some(Duration::from_millis(50));
     let first = stream_permit(&upstream).await;
-    let second = obtain(&upstream, &mut Free, &mut None, 4, 4).await;
+    let second = obtain(&upstream, 4, 4).await;
     assert_eq!(second.unwrap_err(), FailureKind::ConnectTimeout);
     drop(first);
     assert!(take(&upstream).is_some());
@@ -330,6 +322,6 @@ async fn a_refusal_is_told_to_all_who_wait() {
         listener.local_addr().unwrap()
     };
     let upstream = upstream(address);
-    let all = (0..10).map(|_| async { obtain(&upstream, &mut Free, &mut None, 4, 4).await.unwrap_err() });
+    let all = (0..10).map(|_| async { obtain(&upstream, 4, 4).await.unwrap_err() });
     assert_eq!(futures::future::join_all(all).await, [FailureKind::Connect; 10]);
 }

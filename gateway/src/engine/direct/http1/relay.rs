@@ -17,12 +17,12 @@ use crate::engine::direct::download::{Download, Receiving};
 use crate::io::budget;
 use crate::io::scratch;
 use crate::message::framing::Framing;
-use crate::pipeline::{Failure, FailureKind, Next};
+use crate::pipeline::{Failure, FailureKind, Next, Originator};
 use crate::upstream::connection::Connection;
 
 /// One attempt.
-pub(super) struct Relay<'r, D> {
-    pub(super) attempt_io: AttemptIo<'r, D>,
+pub(super) struct Relay<'r, D, O> {
+    pub(super) attempt_io: AttemptIo<'r, D, O>,
     pub(super) upload: &'r mut Upload,
     pub(super) connection: &'r mut Connection,
     pub(super) outgoing: Outgoing<'r>,
@@ -32,9 +32,9 @@ pub(super) struct Relay<'r, D> {
     pub(super) ended: bool,
 }
 
-impl<D: Downstream> Relay<'_, D> {
+impl<D: Downstream, O: Originator> Relay<'_, D, O> {
     /// Goes on as far as it can. Ready when the response is relayed, or when something else is to be done.
-    pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<Next>> {
+    pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<Next<O::Answer>>> {
         if self.upload.is_sending() {
             let Self { upload, attempt_io, connection, outgoing, .. } = self;
             let AttemptIo { downstream, deadlines, .. } = attempt_io;
@@ -50,7 +50,7 @@ impl<D: Downstream> Relay<'_, D> {
         self.attempt_io.poll_over(cx, self.upload.is_sending()).map(|kind| Some(self.failed(kind)))
     }
 
-    fn poll_response(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Next>, FailureKind>> {
+    fn poll_response(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Next<O::Answer>>, FailureKind>> {
         loop {
             let AttemptIo { downstream, deadlines, download, .. } = &mut self.attempt_io;
             ready!(downstream.poll_flush(cx, deadlines))?;
@@ -73,7 +73,7 @@ impl<D: Downstream> Relay<'_, D> {
         &mut self,
         cx: &mut Context<'_>,
         buffer: &mut [u8],
-    ) -> Poll<Result<Option<Next>, FailureKind>> {
+    ) -> Poll<Result<Option<Next<O::Answer>>, FailureKind>> {
         let most = self.attempt_io.downstream.portion(budget::portion(buffer.len()));
         let mut buf = ReadBuf::new(&mut buffer[..most]);
         let polled = Pin::new(&mut self.connection.stream).poll_read(cx, &mut buf);
@@ -112,7 +112,11 @@ impl<D: Downstream> Relay<'_, D> {
         downstream.end(cx, &mut download.response, None)
     }
 
-    fn receive(&mut self, cx: &mut Context<'_>, bytes: &[u8]) -> Result<Option<Next>, FailureKind> {
+    fn receive(
+        &mut self,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Result<Option<Next<O::Answer>>, FailureKind> {
         if self.attempt_io.download.state == Receiving::Body {
             let passed =
                 self.attempt_io.downstream.pass(cx, &mut self.attempt_io.download.response, bytes)?;
@@ -132,7 +136,11 @@ impl<D: Downstream> Relay<'_, D> {
     }
 
     /// Interim heads, the final one, and what is there of its body.
-    fn receive_head(&mut self, cx: &mut Context<'_>, mut bytes: &[u8]) -> Result<Option<Next>, FailureKind> {
+    fn receive_head(
+        &mut self,
+        cx: &mut Context<'_>,
+        mut bytes: &[u8],
+    ) -> Result<Option<Next<O::Answer>>, FailureKind> {
         loop {
             let Outgoing { head, upgrade, .. } = &self.outgoing;
             let Download { response, heads, partial, .. } = &mut *self.attempt_io.download;
@@ -154,12 +162,12 @@ impl<D: Downstream> Relay<'_, D> {
         self.attempt_io.download.started && self.attempt_io.download.response.switches()
     }
 
-    fn failed(&mut self, kind: FailureKind) -> Next {
+    fn failed(&mut self, kind: FailureKind) -> Next<O::Answer> {
         let response_started = self.attempt_io.download.started;
         let stale = kind == FailureKind::Broken && self.connection.reused && !self.attempt_io.download.heard;
         let replayable = self.upload.is_replayable();
         let sent = kind != FailureKind::Broken || self.attempt_io.download.heard || !self.is_untouched();
-        self.attempt_io.exchange.failed(Failure { kind, stale, sent, replayable, response_started })
+        self.attempt_io.originator.failed(Failure { kind, stale, sent, replayable, response_started })
     }
 
     /// Whether the endpoint had certainly ended its connection before anything of the request came to it.

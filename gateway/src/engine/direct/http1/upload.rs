@@ -21,7 +21,7 @@ use crate::message::request;
 use crate::message::response::Response;
 use crate::pipeline::FailureKind;
 
-/// The request of one exchange, over all its attempts.
+/// The request over all its attempts.
 #[derive(Debug)]
 pub(super) struct Upload {
     /// Bytes of the body that came, free of their coding.
@@ -60,9 +60,9 @@ pub(super) struct Outgoing<'r> {
     pub(super) last: bool,
     /// The endpoint may switch protocols: the client has asked for it, and so does the head.
     pub(super) upgrade: bool,
-    /// For the client's next bytes.
-    pub(super) client: Duration,
-    /// For the endpoint to take some.
+    /// Time limit for the client's next bytes.
+    pub(super) client: Option<Duration>,
+    /// Time limit for the endpoint to accept some.
     pub(super) endpoint: Option<Duration>,
 }
 
@@ -195,7 +195,7 @@ impl Upload {
             let read = if has_room { self.poll_read(cx, downstream, to) } else { Poll::Pending };
             if read.is_pending() {
                 if has_room {
-                    deadlines.body.begin(Some(outgoing.client));
+                    deadlines.body.begin(outgoing.client);
                 }
                 // What TLS has not written yet would wait for the client's next bytes.
                 match Pin::new(&mut *to).poll_flush(cx) {

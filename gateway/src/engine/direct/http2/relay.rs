@@ -20,7 +20,7 @@ use crate::engine::direct::download::{Download, Receiving};
 use crate::io::budget::{self, Reservation};
 use crate::message::framing::Framing;
 use crate::message::http2;
-use crate::pipeline::{FailureKind, Next};
+use crate::pipeline::{FailureKind, Next, Originator};
 use crate::upstream::http2::{Progress, StreamError, StreamPermit};
 
 /// Bytes of a body that are passed on at a time.
@@ -32,8 +32,8 @@ const WITH_HEAD: usize = 4 * 1024;
 const GATHERED: usize = 64;
 
 /// One attempt.
-pub(super) struct Relay<'r, D> {
-    pub(super) attempt_io: AttemptIo<'r, D>,
+pub(super) struct Relay<'r, D, O> {
+    pub(super) attempt_io: AttemptIo<'r, D, O>,
     pub(super) upload: &'r mut Upload,
     pub(super) patience: Patience,
     pub(super) stream: SendStream<Bytes>,
@@ -109,9 +109,9 @@ impl Incoming {
     }
 }
 
-impl<D: Downstream> Relay<'_, D> {
+impl<D: Downstream, O: Originator> Relay<'_, D, O> {
     /// Goes on as far as it can. Ready when the response is relayed, or when something else is to be done.
-    pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<Next>> {
+    pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<Next<O::Answer>>> {
         if self.upload.is_sending() {
             let Self { upload, attempt_io, stream, patience, .. } = self;
             let AttemptIo { downstream, deadlines, .. } = attempt_io;
@@ -127,7 +127,7 @@ impl<D: Downstream> Relay<'_, D> {
         self.attempt_io.poll_over(cx, self.upload.is_sending()).map(|kind| Some(self.failed(kind)))
     }
 
-    fn poll_response(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Next>, FailureKind>> {
+    fn poll_response(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Next<O::Answer>>, FailureKind>> {
         loop {
             let AttemptIo { downstream, deadlines, download, .. } = &mut self.attempt_io;
             if downstream.poll_flush(cx, deadlines)?.is_pending() {
@@ -164,7 +164,7 @@ impl<D: Downstream> Relay<'_, D> {
     }
 
     /// The next interim head, or the final one.
-    fn poll_head(&mut self, cx: &mut Context<'_>) -> Result<Poll<Option<Next>>, FailureKind> {
+    fn poll_head(&mut self, cx: &mut Context<'_>) -> Result<Poll<Option<Next<O::Answer>>>, FailureKind> {
         let Source::Head(response) = &mut self.incoming.source else { return Ok(Poll::Pending) };
         if let Poll::Ready(Some(interim)) = response.poll_informational(cx) {
             let interim = interim.map_err(|error| self.stream_error(&error))?;
@@ -236,7 +236,7 @@ impl<D: Downstream> Relay<'_, D> {
         self.stream_error.insert(StreamError::of(error)).kind
     }
 
-    fn failed(&mut self, kind: FailureKind) -> Next {
+    fn failed(&mut self, kind: FailureKind) -> Next<O::Answer> {
         let progress = Progress {
             heard: self.attempt_io.download.heard,
             response_started: self.attempt_io.download.started,
@@ -246,6 +246,6 @@ impl<D: Downstream> Relay<'_, D> {
         if let Some(reason) = stream_error.reset {
             self.attempt_io.downstream.taken_back(reason);
         }
-        self.attempt_io.exchange.failed(stream_error.failure(self.stream_permit, progress))
+        self.attempt_io.originator.failed(stream_error.failure(self.stream_permit, progress))
     }
 }

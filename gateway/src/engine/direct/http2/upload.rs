@@ -21,7 +21,7 @@ use crate::message::head::Head;
 use crate::message::response::Response;
 use crate::pipeline::FailureKind;
 
-/// The request body of one exchange, over all its attempts.
+/// The request body over all its attempts.
 #[derive(Debug)]
 pub(super) struct Upload {
     /// Bytes that came.
@@ -40,12 +40,12 @@ pub(super) struct Upload {
     sending: bool,
 }
 
-/// How long an upload waits.
+/// Time limits of an upload.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Patience {
     /// For the client's next bytes.
-    pub(super) client: Duration,
-    /// For the endpoint to take some.
+    pub(super) client: Option<Duration>,
+    /// For the endpoint to accept some.
     pub(super) endpoint: Option<Duration>,
 }
 
@@ -115,7 +115,7 @@ impl Upload {
                 return Poll::Pending;
             }
             let Poll::Ready(piece) = downstream.poll_piece(cx, &mut self.decoder) else {
-                deadlines.body.begin(Some(patience.client));
+                deadlines.body.begin(patience.client);
                 return Poll::Pending;
             };
             deadlines.body.end();

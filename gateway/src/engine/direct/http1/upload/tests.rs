@@ -112,7 +112,7 @@ async fn what_tls_had_not_written_when_the_client_paused_waited_for_its_next_byt
         version: Version::HTTP_11,
         last: false,
         upgrade: false,
-        client: minute,
+        client: Some(minute),
         endpoint: Some(minute),
     };
     let (mut upload, mut downstream, mut deadlines) =

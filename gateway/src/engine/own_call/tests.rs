@@ -2,17 +2,20 @@ use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::Duration;
 
 use bytes::Bytes;
-use http::StatusCode;
-use http::header::HOST;
+use http::header::{HOST, HeaderValue};
+use http::{Method, StatusCode};
 use sluice_config::{Balance, Change, Delta, Endpoint, EndpointSet, Pool, UpstreamProtocol};
 use sluice_testing::wait::until;
 
 use super::*;
+use crate::body::tee::tee;
 use crate::drain::{Drain, LocalDrain};
 use crate::driver::Driver;
 use crate::io::budget::{self, Budget};
+use crate::pipeline::Subrequest;
 use crate::pipeline::tests::fixture::{Plane, pool_key};
 use crate::tls::CertificateStore;
 
@@ -47,7 +50,6 @@ fn subrequest(plane: &Plane, pool: &Arc<crate::registry::Pool>) -> Subrequest {
         method: Method::GET,
         target: "/check?a=b".into(),
         fields: vec![(HOST, HeaderValue::from_static("auth.example"))],
-        body: Bytes::new(),
         server_name: None,
         keep_alive: None,
         most_body: 64,
@@ -96,12 +98,12 @@ fn worker(plane: &Plane) -> Worker {
     }
 }
 
-async fn ask(plane: &Plane, subrequest: Subrequest) -> Result<call::Response, CallFailure> {
-    call(&worker(plane), subrequest).await
+async fn ask(plane: &Plane, subrequest: Subrequest) -> Result<Response, CallFailure> {
+    send(&worker(plane), &mut OwnCall::new(subrequest), None).await
 }
 
 #[tokio::test]
-async fn what_a_request_needs_waits_for_memory_and_the_rest_does_not() {
+async fn a_call_that_a_request_needs_waits_for_memory_and_others_do_not() {
     let mut plane = Plane::new();
     let (address, endpoint) = serve(vec![vec!["HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nyes"]]);
     let pool = pool(&mut plane, &[address]);
@@ -119,16 +121,16 @@ async fn what_a_request_needs_waits_for_memory_and_the_rest_does_not() {
     endpoint.join().unwrap();
     let mut all = Reservation::default();
     all.hold(64 * 1024);
-    let mut memory = Reservation::default();
     let page = subrequest(&plane, &pool);
     let copy = Subrequest { is_copy: true, wants_body: false, ..subrequest(&plane, &pool) };
     for optional in [page, copy] {
-        assert_eq!(hold(&mut memory, 1024, &optional).await, Err(FailureKind::Memory));
+        let failed = ask(&plane, optional).await;
+        assert_eq!(failed, Err(CallFailure::Attempt(FailureKind::Memory)));
     }
 }
 
 #[tokio::test]
-async fn a_call_brings_head_and_body_and_keeps_its_connection() {
+async fn a_call_returns_head_and_body_and_keeps_its_connection() {
     let mut plane = Plane::new();
     let (address, endpoint) = serve(vec![vec![
         "HTTP/1.1 103 Early Hints\r\nA: 1\r\n\r\nHTTP/1.1 202 Accepted\r\nTransfer-Encoding: chunked\r\nX-User: ann\r\n\r\n3\r\nabc\r\n0\r\n\r\n",
@@ -148,7 +150,7 @@ async fn a_call_brings_head_and_body_and_keeps_its_connection() {
 }
 
 #[tokio::test]
-async fn another_endpoint_is_asked_where_one_takes_no_connection() {
+async fn another_endpoint_is_asked_if_one_accepts_no_connection() {
     let mut plane = Plane::new();
     let dead = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let (address, endpoint) = serve(vec![vec!["HTTP/1.1 204 Fine\r\n\r\n"]]);
@@ -159,7 +161,7 @@ async fn another_endpoint_is_asked_where_one_takes_no_connection() {
 }
 
 #[tokio::test]
-async fn what_is_no_response_is_a_failure() {
+async fn a_malformed_response_is_a_failure() {
     for (response, kind) in [
         (
             "HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\n",
@@ -183,7 +185,7 @@ async fn what_is_no_response_is_a_failure() {
 }
 
 #[tokio::test]
-async fn no_more_of_a_body_is_read_than_is_wanted() {
+async fn a_body_is_read_up_to_the_limit() {
     let mut plane = Plane::new();
     let body: &'static str =
         Box::leak(format!("HTTP/1.1 200 OK\r\n\r\n{}", "x".repeat(100)).into_boxed_str());
@@ -195,7 +197,7 @@ async fn no_more_of_a_body_is_read_than_is_wanted() {
 }
 
 #[tokio::test]
-async fn silence_has_an_end() {
+async fn a_silent_endpoint_is_given_up_after_the_read_timeout() {
     let mut plane = Plane::new();
     plane.tune(|settings| {
         settings.next_upstream_tries = 1;
@@ -258,8 +260,11 @@ async fn a_pool_of_http2_is_asked_like_any_other() {
     let mut plane = Plane::new();
     let address = serve_http2().await;
     let pool = pool_of(&mut plane, &[address], UpstreamProtocol::Grpc);
-    let asked = Subrequest { method: Method::POST, body: "hello".into(), ..subrequest(&plane, &pool) };
-    let response = ask(&plane, asked).await.unwrap();
+    let (mut body, feed) = tee(Framing::Length(5));
+    body.copy(b"hello");
+    body.end();
+    let asked = Subrequest { method: Method::POST, ..subrequest(&plane, &pool) };
+    let response = send(&worker(&plane), &mut OwnCall::new(asked), Some(feed)).await.unwrap();
     assert_eq!((response.status, response.whole), (StatusCode::ACCEPTED, true));
     assert_eq!(response.fields["x-user"], "ann");
     assert_eq!(&response.body[..], b"POST http://auth.example/check?a=b hello");

@@ -1,0 +1,47 @@
+//! Sends the gateway's own requests through the direct engine, with an in-memory client side.
+
+mod client;
+
+use self::client::CallClient;
+use super::{ForwardCounts, Forwarded, direct};
+use crate::body::tee::Feed;
+use crate::io::alarm::Alarm;
+use crate::io::budget::Reservation;
+use crate::message::framing::Framing;
+use crate::message::head::Head;
+use crate::pipeline::{CallFailure, FailureKind, OwnCall, Response};
+use crate::worker::Worker;
+
+/// Makes a call whose request body, if it has one, comes from `feed`. Dropping the future ends the call.
+///
+/// # Errors
+/// No endpoint responded.
+pub(super) async fn send(
+    worker: &Worker,
+    own_call: &mut OwnCall,
+    feed: Option<Feed>,
+) -> Result<Response, CallFailure> {
+    let subrequest = &own_call.subrequest;
+    let framing = feed.as_ref().map_or(Framing::NONE, |feed| feed.framing);
+    let mut head = Head::own(&subrequest.method, &subrequest.target, &subrequest.fields, framing);
+    let mut memory = Reservation::default();
+    // The request exists twice, as fields and as text.
+    let bytes = 2 * head.length;
+    // Boxed, because waiting is rare.
+    if !memory.try_hold(bytes) && !(subrequest.is_needed() && Box::pin(memory.hold_in_time(bytes)).await) {
+        return Err(CallFailure::Attempt(FailureKind::Memory));
+    }
+    let mut client = CallClient::new(subrequest, feed);
+    let (mut alarm, mut counts) = (Alarm::default(), ForwardCounts::default());
+    let forwarded = direct::forward(worker, &mut client, &mut alarm, own_call, &mut head, &mut counts).await;
+    match forwarded {
+        Forwarded::Relayed(_) => Ok(client.into_response()),
+        _ if client.has_enough() => Ok(client.into_response()),
+        Forwarded::Answer(failure) => Err(client.failure().map_or(failure, CallFailure::Attempt)),
+        // The request asks for no other protocol, so the engine refuses a switch.
+        Forwarded::Switched(_) | Forwarded::Aborted { .. } => Err(CallFailure::Attempt(FailureKind::Broken)),
+    }
+}
+
+#[cfg(test)]
+mod tests;
