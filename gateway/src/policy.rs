@@ -11,7 +11,6 @@ pub mod backend_headers;
 pub mod basic_auth;
 pub(crate) mod blocks;
 pub mod canary;
-pub mod cookie;
 pub mod cors;
 pub mod digest_auth;
 pub mod error;

@@ -1,28 +1,58 @@
-//! The choice of stages for one request.
+//! The body stages of one request.
 
 use std::sync::Arc;
 
 use super::compression::{ClientEncodings, CompressionRules};
 
-/// The stages for the bodies of one request. The default is none.
+/// A stage on bodies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum BodyStage {
+    /// Limits the bytes of a request body whose length is unknown.
+    Limit,
+    /// Holds the request body until it is whole.
+    Buffer,
+    /// Copies the request body to a mirror.
+    Copy,
+    /// Compresses the response.
+    Compression,
+    /// Limits the rate of the response.
+    Rate,
+}
+
+/// All stages, in the order in which bytes pass them: the request body from the client to the endpoint, then the response
+/// body from the endpoint to the client.
+pub(crate) const ORDER: [BodyStage; 5] =
+    [BodyStage::Limit, BodyStage::Buffer, BodyStage::Copy, BodyStage::Compression, BodyStage::Rate];
+
+/// The settings of the stages that one request needs. The default is none.
 #[derive(Debug, Default)]
 pub(crate) struct Plan {
-    /// Maximum number of bytes in the request body, if its head does not announce the length.
+    /// Bytes that the request body may have, if its head states no length.
     pub(crate) limit: Option<u64>,
-    /// Buffers the whole request body; the value is the number of bytes held in memory.
+    /// The request body is buffered, with so many bytes of it in memory.
     pub(crate) buffer: Option<u64>,
     /// Compresses the response if the rules allow it.
     pub(crate) compression: Option<(Arc<CompressionRules>, ClientEncodings)>,
-    /// Bytes per second of the response, and the number of bytes sent before the limit applies.
+    /// Bytes of the response per second, and bytes before the limit applies.
     pub(crate) rate: Option<(u64, u64)>,
-    /// Copies the request body to a mirror.
+    /// The request is copied to a mirror.
     pub(crate) mirror: bool,
 }
 
 impl Plan {
-    /// Returns whether no stage is needed.
+    /// Whether the request needs a stage.
+    pub(crate) fn needs(&self, stage: BodyStage) -> bool {
+        match stage {
+            BodyStage::Limit => self.limit.is_some(),
+            BodyStage::Buffer => self.buffer.is_some(),
+            BodyStage::Copy => self.mirror,
+            BodyStage::Compression => self.compression.is_some(),
+            BodyStage::Rate => self.rate.is_some(),
+        }
+    }
+
+    /// Whether the request needs no stage.
     pub(crate) fn is_empty(&self) -> bool {
-        let Self { limit, buffer, compression, rate, mirror } = self;
-        limit.is_none() && buffer.is_none() && compression.is_none() && rate.is_none() && !mirror
+        !ORDER.iter().any(|stage| self.needs(*stage))
     }
 }

@@ -1,7 +1,7 @@
-//! A client side with stages around it.
+//! A client side with body stages around it.
 //!
-//! One type holds all stages, each optional. Engines are therefore compiled for two kinds of client
-//! side, with and without stages, instead of one per combination.
+//! One type holds all stages, each optional, in the [order](super::plan::ORDER) of the plan. So an engine has two kinds of
+//! client side, with and without stages, and not one for each combination.
 
 use std::future::poll_fn;
 use std::sync::Arc;
@@ -56,11 +56,11 @@ impl<D: Downstream> Staged<D> {
         }
     }
 
-    /// Reads the whole request body, if it is to be buffered, and sets its length in the head. The
-    /// client has `patience` for each piece.
+    /// Buffers the whole request body, if the plan has a buffer, and sets its length in the head. `patience` is the time
+    /// limit for each piece.
     ///
     /// # Errors
-    /// The body does not arrive, is too large, or cannot be stored.
+    /// The body does not arrive, or cannot be kept.
     pub(crate) async fn collect(
         &mut self,
         head: &mut Head,
@@ -83,13 +83,12 @@ impl<D: Downstream> Staged<D> {
         Ok(())
     }
 
-    /// Starts to copy the request body, as engines receive it.
+    /// Copies the request body from now on, as the engine gets it.
     pub(crate) fn copy_to(&mut self, tee: Tee) {
         self.tee = Some(tee);
     }
 
-    /// Copies the rest of the request body after the engine is done, as far as that needs no
-    /// waiting.
+    /// Copies the rest of a body that has arrived and that the engine did not read, without a wait.
     pub(crate) fn finish_copy(&mut self) {
         if self.tee.is_none() || !self.has_whole_body() {
             return;
@@ -98,33 +97,31 @@ impl<D: Downstream> Staged<D> {
         while !self.is_spent() {
             match self.poll_body(&mut cx, |_, _, _| {}) {
                 Poll::Ready(Ok(())) => {}
-                // The body is on disk. The client already has its response and must not wait for
-                // the copy.
+                // The rest is on disk. The client has its response and does not wait for it.
                 Poll::Ready(Err(_)) | Poll::Pending => return,
             }
         }
     }
 
-    /// Returns the client side without its stages.
+    /// The client side without stages.
     pub(crate) fn into_inner(self) -> Box<D> {
         self.inner
     }
 
-    /// Returns the bytes of the request body that arrived before an engine read any.
+    /// Bytes of the request body that were buffered before the engine started.
     pub(crate) fn collected(&self) -> u64 {
         self.buffer.as_ref().map_or(0, RequestBuffer::length)
     }
 
-    /// Ends the rate limit once the response is complete, so that its end is not delayed.
+    /// A complete response is not delayed.
     fn end_rate(&mut self, response: &Response) {
         if let Some(rate) = self.rate.as_mut().filter(|_| response.framing.is_done()) {
             rate.end();
         }
     }
 
-    /// Passes on the next piece of the request body from the buffer or the client, within the
-    /// limit.
-    fn poll_piece(
+    /// Gives the next piece of the request body in its coding, past limit and buffer.
+    fn poll_bounded(
         &mut self,
         cx: &mut Context<'_>,
         pass: impl FnOnce(&mut Context<'_>, &[u8], usize),
@@ -167,13 +164,13 @@ impl<D: Downstream> Downstream for Staged<D> {
         cx: &mut Context<'_>,
         pass: impl FnOnce(&mut Context<'_>, &[u8], usize),
     ) -> Poll<Result<(), FailureKind>> {
-        let Some(mut tee) = self.tee.take() else { return self.poll_piece(cx, pass) };
-        let read = self.poll_piece(cx, |cx, bytes, data| {
+        let Some(mut tee) = self.tee.take() else { return self.poll_bounded(cx, pass) };
+        let read = self.poll_bounded(cx, |cx, bytes, data| {
             tee.copy(bytes);
             pass(cx, bytes, data);
         });
         match read {
-            // A request that the endpoint does not receive in full is not mirrored.
+            // A request that the endpoint does not get whole is not copied.
             Poll::Ready(Err(_)) => {}
             _ if self.is_spent() => tee.end(),
             _ => self.tee = Some(tee),
@@ -181,7 +178,7 @@ impl<D: Downstream> Downstream for Staged<D> {
         read
     }
 
-    /// Avoids the coding where no stage needs it.
+    /// Without transfer coding, unless a stage reads the coding.
     fn poll_piece(
         &mut self,
         cx: &mut Context<'_>,
@@ -302,7 +299,7 @@ impl<D: Downstream> Downstream for Staged<D> {
     }
 
     fn switched(&mut self) {
-        // Bytes that follow belong to another protocol and are not copied.
+        // The bytes that follow are of another protocol.
         self.tee = None;
         self.inner.switched();
     }
@@ -326,7 +323,7 @@ impl<D: Downstream> Downstream for Staged<D> {
     ) -> Poll<Result<(), FailureKind>> {
         ready!(self.inner.poll_flush(cx, deadlines))?;
         if self.compressor.as_mut().is_some_and(Compressor::has_had_its_turn) {
-            // Yields to the other tasks of the worker.
+            // Other tasks get their turn.
             cx.waker().wake_by_ref();
             return Poll::Pending;
         }

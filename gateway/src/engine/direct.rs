@@ -8,7 +8,7 @@
 //! | file | content |
 //! |---|---|
 //! | `attempts` | attempts at one endpoint after another |
-//! | `attempt_io`, `download`, `replay` | parts shared by both protocols |
+//! | `relay`, `attempt_io`, `download`, `replay` | parts shared by both protocols |
 //! | `http1`, `http2` | one attempt, both directions; with an `upload` each |
 
 mod attempt_io;
@@ -16,6 +16,7 @@ mod attempts;
 mod download;
 mod http1;
 mod http2;
+mod relay;
 mod replay;
 
 pub(super) use attempts::forward;

@@ -23,7 +23,7 @@ pub(super) async fn send(
 ) -> Result<Response, CallFailure> {
     let subrequest = &own_call.subrequest;
     let framing = feed.as_ref().map_or(Framing::NONE, |feed| feed.framing);
-    let mut head = Head::own(&subrequest.method, &subrequest.target, &subrequest.fields, framing);
+    let mut head = Head::own(&subrequest.method, subrequest.target.as_str(), &subrequest.fields, framing);
     let mut memory = Reservation::default();
     // The request exists twice, as fields and as text.
     let bytes = 2 * head.length;

@@ -13,17 +13,16 @@ use super::jobs::Jobs;
 use super::watch::unless_left;
 use super::{Forwarded, own_call};
 use crate::body::downstream::Downstream;
-use crate::message::fields::Fields;
 use crate::message::request_head::RequestHead;
 use crate::pipeline::{Answer, Exchange, OwnCall, Question, Reply, Subrequest, Verdict};
 use crate::worker::Worker;
 
 /// Executes a question and those that follow it. Returns the outcome, or `None` if the request goes to an endpoint.
-pub(super) async fn decide<F: Fields>(
+pub(super) async fn decide(
     worker: &Worker,
     mut question: Question,
     exchange: &mut Exchange,
-    head: &RequestHead<'_, F>,
+    head: &RequestHead<'_>,
     downstream: &mut impl Downstream,
 ) -> Option<Forwarded> {
     let client = exchange.client();
@@ -65,11 +64,11 @@ async fn reply(worker: &Worker, client: IpAddr, question: Question) -> Reply {
 }
 
 /// The reply to a question that has a line in the access log.
-async fn logged_reply<F: Fields>(
+async fn logged_reply(
     worker: &Worker,
     subrequest: Subrequest,
     exchange: &Exchange,
-    head: &RequestHead<'_, F>,
+    head: &RequestHead<'_>,
 ) -> Reply {
     let (mut own_call, began) = (OwnCall::new(subrequest), Instant::now());
     let reply = replied(worker, &mut own_call).await;

@@ -1,13 +1,13 @@
-//! Responses that Sluice generates.
+//! Responses of the gateway itself.
 
 use bytes::Bytes;
 use http::StatusCode;
-use http::header::{CONTENT_TYPE, HeaderName, HeaderValue, LOCATION, STRICT_TRANSPORT_SECURITY};
+use http::header::{CONTENT_TYPE, HeaderName, HeaderValue, LOCATION};
 
 use super::page::{page, page_of_large_head};
 
-/// A complete response. The engine adds `Date`, `Content-Length` and the connection fields of its
-/// protocol, and omits the body for HEAD.
+/// A complete response. The client side adds `Date`, `Content-Length` and the connection fields of its protocol, and omits
+/// the body for HEAD.
 #[derive(Clone, Debug)]
 pub struct Answer {
     /// The status.
@@ -21,41 +21,38 @@ pub struct Answer {
 }
 
 impl Answer {
-    /// Returns whether the response has a `Content-Length`. 204 must not have one (RFC 9110 §8.6),
-    /// and that of a 304 would describe another representation.
+    /// Whether it has a `Content-Length`: not where none is allowed (RFC 9110 §8.6), or where it would describe another
+    /// representation.
     pub(crate) fn has_length(&self) -> bool {
         !matches!(self.status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED)
     }
 
-    /// Returns the standard page for a status. `hsts` is set for https.
-    pub(crate) fn page(status: StatusCode, hsts: Option<&HeaderValue>) -> Self {
-        Self::with_body(status, page(status), hsts)
+    /// The standard page for a status.
+    pub(crate) fn page(status: StatusCode) -> Self {
+        Self::with_body(status, page(status))
     }
 
-    /// Returns the response to a head, or a line in it, that exceeds its limit.
-    pub(crate) fn head_too_large(hsts: Option<&HeaderValue>) -> Self {
-        Self::with_body(StatusCode::BAD_REQUEST, page_of_large_head(), hsts)
+    /// The answer to a head, or a line of it, that is longer than it may be.
+    pub(crate) fn head_too_large() -> Self {
+        Self::with_body(StatusCode::BAD_REQUEST, page_of_large_head())
     }
 
-    /// Returns a response without content.
-    pub(crate) fn empty(status: StatusCode, hsts: Option<&HeaderValue>) -> Self {
-        Self::with_body(status, Bytes::new(), hsts)
+    /// A status without a body.
+    pub(crate) fn empty(status: StatusCode) -> Self {
+        Self::with_body(status, Bytes::new())
     }
 
-    /// Returns a redirect, with a page for clients that do not follow it.
-    pub(crate) fn redirect(status: StatusCode, location: HeaderValue, hsts: Option<&HeaderValue>) -> Self {
-        let mut answer = Self::page(status, hsts);
+    /// A redirect, with the page for clients that do not follow it.
+    pub(crate) fn redirect(status: StatusCode, location: HeaderValue) -> Self {
+        let mut answer = Self::page(status);
         answer.fields.push((LOCATION, location));
         answer
     }
 
-    fn with_body(status: StatusCode, body: Bytes, hsts: Option<&HeaderValue>) -> Self {
+    fn with_body(status: StatusCode, body: Bytes) -> Self {
         let mut fields = Vec::with_capacity(4);
         if !body.is_empty() {
             fields.push((CONTENT_TYPE, HeaderValue::from_static("text/html")));
-        }
-        if let Some(hsts) = hsts {
-            fields.push((STRICT_TRANSPORT_SECURITY, hsts.clone()));
         }
         Self { status, fields, body, close: false }
     }

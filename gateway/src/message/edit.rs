@@ -149,17 +149,31 @@ impl EditableStatus {
     }
 }
 
+/// Whether a target is in origin form (RFC 9112 §3.2.1): without blanks, control characters and fragment. Bytes outside
+/// ASCII are no URI, but clients send them and nginx accepts them.
+pub(crate) fn is_path(target: &str) -> bool {
+    target.starts_with('/') && is_target_text(target)
+}
+
+/// Whether text may be a part of a target.
+pub(crate) fn is_target_text(text: &str) -> bool {
+    !text.bytes().any(|byte| byte <= b' ' || byte == 0x7f || byte == b'#')
+}
+
 fn has_body(status: StatusCode) -> bool {
     let bodiless = [StatusCode::NO_CONTENT, StatusCode::RESET_CONTENT, StatusCode::NOT_MODIFIED];
     !status.is_informational() && status.as_u16() < 600 && !bodiless.contains(&status)
 }
 
 impl RequestTarget {
-    /// Validates a target: a path without spaces, control characters or a fragment. Characters
-    /// outside ASCII are allowed, as in targets from clients.
+    /// The target `/`.
+    pub fn root() -> Self {
+        Self("/".to_owned())
+    }
+
+    /// Checks that a target is a path with an optional query ([`is_path`]).
     pub fn new(text: String) -> Option<Self> {
-        let fits = |byte: u8| byte > b' ' && byte != 0x7f && byte != b'#';
-        (text.starts_with('/') && text.bytes().all(fits)).then_some(Self(text))
+        is_path(&text).then_some(Self(text))
     }
 
     /// Returns the target as text.

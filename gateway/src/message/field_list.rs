@@ -12,10 +12,11 @@ use http::header::{HeaderName, HeaderValue};
 use crate::message::fields::Fields;
 use crate::message::fields::FieldsMut;
 
-/// The text of a head and the offsets of its fields. Added fields are appended to the text. The
-/// memory is reused from lists dropped on the same thread.
+/// A head's text and where its fields are. What is added stands behind the text. Its memory comes from a list that
+/// was dropped before on the same thread.
+#[cfg_attr(test, derive(Clone))]
 #[derive(Debug)]
-pub(crate) struct FieldList {
+pub struct FieldList {
     text: Vec<u8>,
     places: Vec<FieldOffsets>,
     /// Bit set of name lengths (modulo 64). Most lookups are for absent names and end here.
@@ -119,7 +120,14 @@ impl FieldList {
         self.places.iter().map(|place| (self.name(place), self.value(place)))
     }
 
-    /// Writes all fields as lines. Consecutive lines of the text are copied at once.
+    /// All fields in the types of `http`. Fields that were read as a head are valid there too.
+    pub(crate) fn parsed(&self) -> impl Iterator<Item = (HeaderName, HeaderValue)> {
+        self.iter().filter_map(|(name, value)| {
+            Some((HeaderName::from_bytes(name).ok()?, HeaderValue::from_bytes(value).ok()?))
+        })
+    }
+
+    /// Writes all fields as lines. What the text has of them one behind the other is copied at once.
     pub(crate) fn write(&self, out: &mut Vec<u8>) {
         let mut run = 0..0;
         for place in &self.places {

@@ -18,7 +18,7 @@ use http::{Method, StatusCode, Version};
 use sluice_config::GlobalSettings;
 
 use crate::message::authority::is_authority;
-use crate::message::edit::{EditableMethod, HeadMut, RequestMut, RequestTarget};
+use crate::message::edit::{EditableMethod, HeadMut, RequestMut, RequestTarget, is_path, is_target_text};
 use crate::message::field_list::FieldList;
 use crate::message::field_names::FieldNames;
 use crate::message::framing::Framing;
@@ -389,16 +389,10 @@ pub(crate) fn check_target(method: &str, target: &str) -> Result<(), Fault> {
     if ["CONNECT", "TRACE"].iter().any(|refused| method.eq_ignore_ascii_case(refused)) {
         return Err(Fault { status: StatusCode::METHOD_NOT_ALLOWED, reason: "CONNECT or TRACE" });
     }
-    match target.starts_with('/') && is_target_text(target) || target == "*" && method == "OPTIONS" {
+    match is_path(target) || target == "*" && method == "OPTIONS" {
         true => Ok(()),
         false => Err(Fault::bad("the target is neither a path nor a URL")),
     }
-}
-
-/// Rejects spaces, control characters and fragments. Bytes outside ASCII are not valid in URIs, but
-/// clients send them and nginx accepts them.
-fn is_target_text(text: &str) -> bool {
-    !text.bytes().any(|byte| byte <= b' ' || byte == 0x7f || byte == b'#')
 }
 
 fn without_scheme(target: &str) -> Option<&str> {

@@ -3,7 +3,7 @@
 use base64::Engine;
 use base64::alphabet::STANDARD;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
-use http::header::AUTHORIZATION;
+use http::header::{AUTHORIZATION, COOKIE};
 
 use super::fields::Fields;
 
@@ -37,13 +37,19 @@ pub(crate) fn argument<'q>(query: &'q str, name: &str) -> Option<&'q str> {
         .map(|(_, value)| value)
 }
 
-/// Returns the value of a cookie.
-pub(crate) fn cookie<'h>(headers: &'h impl Fields, name: &str) -> Option<&'h [u8]> {
-    let crumbs = headers.lines(&http::header::COOKIE).flat_map(|line| line.split(|byte| *byte == b';'));
-    crumbs.map(|crumb| crumb.trim_ascii()).find_map(|crumb| {
-        let rest = crumb.strip_prefix(name.as_bytes())?;
-        rest.strip_prefix(b"=")
+/// All cookies (RFC 6265 §5.4), as name and value without surrounding spaces, in order, from any number of `Cookie`
+/// fields (HTTP/2 splits them, RFC 9113 §8.2.3). Parts that are no pair are skipped.
+pub(crate) fn cookies<'h>(headers: &'h impl Fields) -> impl Iterator<Item = (&'h [u8], &'h [u8])> {
+    let parts = headers.lines(&COOKIE).flat_map(|line| line.split(|byte| *byte == b';'));
+    parts.filter_map(|part| {
+        let equals = part.iter().position(|byte| *byte == b'=')?;
+        Some((part[..equals].trim_ascii(), part[equals + 1..].trim_ascii()))
     })
+}
+
+/// The value of the first cookie of a name in any case, as nginx reads `$cookie_<name>`.
+pub(crate) fn cookie<'h>(headers: &'h impl Fields, name: &str) -> Option<&'h [u8]> {
+    cookies(headers).find(|(key, _)| key.eq_ignore_ascii_case(name.as_bytes())).map(|(_, value)| value)
 }
 
 #[cfg(test)]
@@ -51,6 +57,18 @@ mod tests {
     use http::HeaderMap;
 
     use super::*;
+
+    #[test]
+    fn cookies_are_read_from_all_fields_whatever_their_spacing() {
+        let lines = ["a=1; Route = x=y ;junk", ";=; b=", "route=z"];
+        let headers: HeaderMap = lines.iter().map(|line| (COOKIE, line.parse().unwrap())).collect();
+        let expected = [("a", "1"), ("Route", "x=y"), ("", ""), ("b", ""), ("route", "z")];
+        let expected = expected.map(|(name, value)| (name.as_bytes(), value.as_bytes()));
+        assert_eq!(cookies(&headers).collect::<Vec<_>>(), expected);
+        assert_eq!(cookie(&headers, "route"), Some(&b"x=y"[..]));
+        assert_eq!(cookie(&headers, "b"), Some(&b""[..]));
+        assert_eq!(cookie(&headers, "rout"), None);
+    }
 
     #[test]
     fn credentials_without_user_and_password_are_none() {

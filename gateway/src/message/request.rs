@@ -12,8 +12,8 @@ use crate::message::request_head::RequestHead;
 static CLOSE: HeaderName = HeaderName::from_static("close");
 static KEEP_ALIVE: HeaderName = HeaderName::from_static("keep-alive");
 
-/// Returns the view for the pipeline. The host was already checked to be ASCII.
-pub(crate) fn view(head: &Head) -> RequestHead<'_, impl Fields> {
+/// What the pipeline sees. Hosts are checked to be ASCII.
+pub(crate) fn view(head: &Head) -> RequestHead<'_> {
     RequestHead {
         method: &head.method,
         target: head.target(),

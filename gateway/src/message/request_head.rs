@@ -1,23 +1,36 @@
 //! A request head as the pipeline reads it.
 
-use http::{HeaderMap, Method, Version};
+use http::{Method, Version};
 
-/// Borrowed view of a request head. The engine has already checked its framing (RFC 9112) and
-/// resolved the authority.
+use crate::message::field_list::FieldList;
+
+/// Borrowed view of a request head whose framing (RFC 9112) is checked and whose authority is resolved.
 #[derive(Debug)]
-pub struct RequestHead<'a, F = HeaderMap> {
+pub struct RequestHead<'a> {
     /// The method.
     pub method: &'a Method,
-    /// Path and query as the client sent them, without the authority of an absolute-form target
-    /// (RFC 9112 §3.2.2); `*` for `OPTIONS *`.
+    /// Path and query as the client sent them; of an absolute-form target only that part (RFC 9112 §3.2.2); `*` for
+    /// `OPTIONS *`.
     pub target: &'a str,
-    /// Host and optional port: the authority of an absolute-form target, `:authority`, or else the
-    /// Host field. Empty for HTTP/1.0 requests without any.
+    /// Host and port of the request: the authority of an absolute-form target or `:authority`, else the Host field; empty
+    /// for HTTP/1.0 without one.
     pub authority: &'a str,
     /// Protocol version.
     pub version: Version,
-    /// All fields, including `Host`.
-    pub headers: &'a F,
+    /// All fields, `Host` included.
+    pub headers: &'a FieldList,
     /// Bytes of the head on the wire (HTTP/2: the sum of names and values), for `$request_length`.
     pub length: usize,
+}
+
+impl RequestHead<'_> {
+    /// The target without its query.
+    pub fn path(&self) -> &str {
+        self.target.split_once('?').map_or(self.target, |(path, _)| path)
+    }
+
+    /// The query of the target.
+    pub fn query(&self) -> Option<&str> {
+        self.target.split_once('?').map(|(_, query)| query)
+    }
 }

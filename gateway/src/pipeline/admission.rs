@@ -15,7 +15,6 @@ use super::question::{Job, Question, Reply};
 use super::stages::{StageInput, Step};
 use crate::compiled_settings::CompiledSettings;
 use crate::message::answer::Answer;
-use crate::message::fields::Fields;
 use crate::policy::basic_auth::Access;
 use crate::policy::digest_auth::DigestAccess;
 use crate::policy::sources::{self, Standpoint};
@@ -93,7 +92,7 @@ impl Exchange {
         }
     }
 
-    pub(super) fn check_source<F: Fields>(&self, route: &Route, input: &StageInput<'_, F>) -> CheckDecision {
+    pub(super) fn check_source(&self, route: &Route, input: &StageInput<'_>) -> CheckDecision {
         let own = route.compiled.as_ref().and_then(|compiled| compiled.sources.as_ref());
         match sources::standpoint(own, input.compiled_settings.sources.as_ref(), self.client.address) {
             Standpoint::Unlisted => CheckDecision::Nothing,
@@ -104,11 +103,7 @@ impl Exchange {
         }
     }
 
-    pub(super) fn check_credentials<F: Fields>(
-        &self,
-        route: &Route,
-        input: &StageInput<'_, F>,
-    ) -> CheckDecision {
+    pub(super) fn check_credentials(&self, route: &Route, input: &StageInput<'_>) -> CheckDecision {
         if is_exempt(route, input.compiled_settings) {
             return CheckDecision::Nothing;
         }
@@ -142,7 +137,7 @@ impl Exchange {
 
     /// The client is asked for a name and a password.
     fn challenged(&self, challenges: impl IntoIterator<Item = HeaderValue>) -> CheckDecision {
-        let mut answer = Answer::page(StatusCode::UNAUTHORIZED, self.hsts());
+        let mut answer = Answer::page(StatusCode::UNAUTHORIZED);
         answer.fields.extend(challenges.into_iter().map(|challenge| (WWW_AUTHENTICATE, challenge)));
         CheckDecision::No(Refusal { can_retry: true, answer: self.with_response_headers(answer) })
     }

@@ -10,7 +10,8 @@ use sluice_config::{Satisfy, ServiceRef};
 use super::admission::is_exempt;
 use super::exchange::Exchange;
 use super::stages::StageInput;
-use crate::message::fields::{Fields, FieldsMut};
+use crate::message::edit::RequestTarget;
+use crate::message::fields::FieldsMut;
 use crate::message::hop_by_hop;
 use crate::message::request_head::RequestHead;
 use crate::policy::template::TemplateContext;
@@ -34,18 +35,13 @@ static OF_THE_REQUEST_ALONE: [HeaderName; 10] = [
 impl Exchange {
     /// The client's fields for a question of our own, with what every endpoint is told about the
     /// client. Without a host of its own, the question has that of the request.
-    pub(super) fn fields_of_question<F: Fields>(
+    pub(super) fn fields_of_question(
         &self,
-        head: &RequestHead<'_, F>,
+        head: &RequestHead<'_>,
         host: Option<&HeaderValue>,
     ) -> Vec<(HeaderName, HeaderValue)> {
         let mut fields = Vec::with_capacity(32);
-        head.headers.each(|name, value| {
-            let parsed = (HeaderName::from_bytes(name), HeaderValue::from_bytes(value));
-            if let (Ok(name), Ok(value)) = parsed {
-                fields.push((name, value));
-            }
-        });
+        fields.extend(head.headers.parsed());
         // No upgrade: nobody switches protocols here.
         hop_by_hop::request(&mut fields, Version::HTTP_10);
         for name in &OF_THE_REQUEST_ALONE {
@@ -59,11 +55,11 @@ impl Exchange {
     }
 
     /// What templates of the rule are filled in from.
-    pub(super) fn template_context<'f, F: Fields>(
+    pub(super) fn template_context<'f>(
         &'f self,
         route: Option<&'f Route>,
-        input: &'f StageInput<'f, F>,
-    ) -> TemplateContext<'f, F> {
+        input: &'f StageInput<'f>,
+    ) -> TemplateContext<'f> {
         let head = input.head;
         let checks_digest = |route: &Route| {
             // Another check may have admitted the client, and then nobody has checked its
@@ -97,9 +93,7 @@ impl Exchange {
     }
 }
 
-/// A target that a request line can carry.
-pub(super) fn target(text: Vec<u8>) -> Option<Box<str>> {
-    let text = String::from_utf8(text).ok()?;
-    let fits = |byte: u8| byte > b' ' && byte != 0x7f && byte != b'#';
-    (text.starts_with('/') && text.bytes().all(fits)).then(|| text.into())
+/// The target that a template was filled in to, if a request line can carry it.
+pub(super) fn target(text: Vec<u8>) -> Option<RequestTarget> {
+    RequestTarget::new(String::from_utf8(text).ok()?)
 }

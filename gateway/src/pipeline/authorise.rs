@@ -16,7 +16,7 @@ use crate::compiled_settings::{CompiledSettings, GlobalAuth};
 use crate::failure::FailureKind;
 use crate::message::answer::Answer;
 use crate::message::edit::{Edit, EditableName};
-use crate::message::fields::{Fields, FieldsMut};
+use crate::message::fields::FieldsMut;
 use crate::policy::external_auth::{self, CacheKey, keep, kept};
 use crate::policy::{ExternalAuth, forwarded};
 use crate::route::Route;
@@ -38,7 +38,7 @@ const MOST_BODY: usize = 16 * 1024;
 
 impl Exchange {
     /// Asks, unless the answer is known, or the client is in already.
-    pub(super) fn authorise<F: Fields>(&mut self, route: &Route, input: &StageInput<'_, F>) -> CheckDecision {
+    pub(super) fn authorise(&mut self, route: &Route, input: &StageInput<'_>) -> CheckDecision {
         let auth = match service(route, input.compiled_settings) {
             Service::None => return CheckDecision::Nothing,
             Service::Closed => return CheckDecision::Stop(self.refused(StatusCode::SERVICE_UNAVAILABLE)),
@@ -61,11 +61,11 @@ impl Exchange {
     }
 
     /// The service has answered, or not.
-    pub(super) fn authorised<F: Fields>(
+    pub(super) fn authorised(
         &mut self,
         reply: Reply,
         route: &Route,
-        input: &StageInput<'_, F>,
+        input: &StageInput<'_>,
     ) -> CheckDecision {
         let Service::Asks(auth) = service(route, input.compiled_settings) else {
             // Nobody was to be asked: the snapshot is still the one that the request began with.
@@ -91,12 +91,12 @@ impl Exchange {
     }
 
     /// Does what was said.
-    fn heed<F: Fields>(
+    fn heed(
         &mut self,
         auth: &ExternalAuth,
         word: Arc<external_auth::AuthReply>,
         route: &Route,
-        input: &StageInput<'_, F>,
+        input: &StageInput<'_>,
     ) -> CheckDecision {
         if word.status.is_success() {
             self.authorised = Some(word);
@@ -110,12 +110,12 @@ impl Exchange {
                 else {
                     return CheckDecision::Stop(self.refused(StatusCode::INTERNAL_SERVER_ERROR));
                 };
-                let mut answer = Answer::redirect(StatusCode::FOUND, location, self.hsts());
+                let mut answer = Answer::redirect(StatusCode::FOUND, location);
                 answer.fields.extend(word.cookies.iter().map(|cookie| (SET_COOKIE, cookie.clone())));
                 answer
             }
             None => {
-                let mut answer = Answer::page(word.status, self.hsts());
+                let mut answer = Answer::page(word.status);
                 let challenges = word.challenges.iter();
                 answer.fields.extend(challenges.map(|challenge| (WWW_AUTHENTICATE, challenge.clone())));
                 let cookies = word.cookies(word.status);
@@ -126,12 +126,7 @@ impl Exchange {
         CheckDecision::No(Refusal { can_retry, answer: self.with_response_headers(answer) })
     }
 
-    fn question<F: Fields>(
-        &self,
-        auth: &ExternalAuth,
-        route: &Route,
-        input: &StageInput<'_, F>,
-    ) -> Option<Subrequest> {
+    fn question(&self, auth: &ExternalAuth, route: &Route, input: &StageInput<'_>) -> Option<Subrequest> {
         let StageInput { head, compiled_settings, .. } = input;
         let context = self.template_context(Some(route), input);
         let target = target(auth.target.fill(&context))?;
@@ -178,12 +173,7 @@ impl Exchange {
     }
 
     /// Under what the word of the service is kept. Two rules never share one, whatever clients send.
-    fn cache_key<F: Fields>(
-        &self,
-        auth: &ExternalAuth,
-        route: &Route,
-        input: &StageInput<'_, F>,
-    ) -> Option<CacheKey> {
+    fn cache_key(&self, auth: &ExternalAuth, route: &Route, input: &StageInput<'_>) -> Option<CacheKey> {
         let cache = auth.cache.as_ref()?;
         let own = cache.key.fill(&self.template_context(Some(route), input));
         let origin = &route.origin;

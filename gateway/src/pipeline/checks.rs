@@ -9,7 +9,6 @@ use super::session::BoundSession;
 use super::stages::{StageInput, Step};
 use crate::compiled_settings::{Blocking, CompiledSettings, LimitKey};
 use crate::message::answer::Answer;
-use crate::message::fields::Fields;
 use crate::message::request_head::RequestHead;
 use crate::policy::limits::Excess;
 use crate::policy::redirect::Source;
@@ -18,11 +17,7 @@ use crate::policy::{Affinity, RedirectTo, Rewritten, forwarded, hops, https_redi
 use crate::route::{CompiledPolicies, Destination, Route, RouteAction};
 
 impl Exchange {
-    pub(super) fn check_blocked<F: Fields>(
-        &self,
-        head: &RequestHead<'_, F>,
-        compiled_settings: &CompiledSettings,
-    ) -> Step {
+    pub(super) fn check_blocked(&self, head: &RequestHead<'_>, compiled_settings: &CompiledSettings) -> Step {
         match &compiled_settings.blocks {
             Blocking::None => Step::Continue(()),
             Blocking::These(blocks) if !blocks.blocks(self.client.address, head.headers) => {
@@ -41,7 +36,7 @@ impl Exchange {
         }
     }
 
-    pub(super) fn check_origin<F: Fields>(&mut self, route: &Route, input: &StageInput<'_, F>) -> Step {
+    pub(super) fn check_origin(&mut self, route: &Route, input: &StageInput<'_>) -> Step {
         let cors = route.compiled.as_ref().and_then(|compiled| compiled.cors.as_ref());
         let Some(cors) = cors else { return Step::Continue(()) };
         let Some(origin) = cors.accepts(input.head.headers) else { return Step::Continue(()) };
@@ -49,11 +44,11 @@ impl Exchange {
         if *input.head.method != Method::OPTIONS {
             return Step::Continue(());
         }
-        let answer = Answer::empty(StatusCode::NO_CONTENT, self.hsts());
+        let answer = Answer::empty(StatusCode::NO_CONTENT);
         Step::Break(Verdict::Answer(self.with_response_headers(answer)))
     }
 
-    pub(super) fn check_redirect<F: Fields>(&self, route: &Route, input: &StageInput<'_, F>) -> Step {
+    pub(super) fn check_redirect(&self, route: &Route, input: &StageInput<'_>) -> Step {
         match &route.action {
             RouteAction::Redirect(redirect) => Step::Break(self.redirect(redirect, route, input)),
             RouteAction::RedirectToHost(host) => Step::Break(self.redirect_to_host(host, input)),
@@ -61,7 +56,7 @@ impl Exchange {
         }
     }
 
-    pub(super) fn rewrite<F: Fields>(&mut self, route: &Route, input: &StageInput<'_, F>) -> Step {
+    pub(super) fn rewrite(&mut self, route: &Route, input: &StageInput<'_>) -> Step {
         let rewrite = route.compiled.as_ref().and_then(|compiled| compiled.rewrite.as_ref());
         let Some(rewrite) = rewrite else { return Step::Continue(()) };
         let fill = |template: &Template| template.fill(&self.template_context(Some(route), input));
@@ -82,7 +77,7 @@ impl Exchange {
         }
     }
 
-    pub(super) fn check_https<F: Fields>(&self, route: &Route, input: &StageInput<'_, F>) -> Step {
+    pub(super) fn check_https(&self, route: &Route, input: &StageInput<'_>) -> Step {
         let StageInput { head, path, compiled_settings } = input;
         let settings = &compiled_settings.settings;
         let redirect = https_redirect::RedirectInput {
@@ -103,7 +98,7 @@ impl Exchange {
         Step::Break(self.redirect_to(status, host, location))
     }
 
-    pub(super) fn draw_backend<F: Fields>(&mut self, route: &Route, input: &StageInput<'_, F>) -> Step {
+    pub(super) fn draw_backend(&mut self, route: &Route, input: &StageInput<'_>) -> Step {
         match &route.action {
             RouteAction::Forward(_) => self.forward(route, input),
             RouteAction::Answer(status) => Step::Break(self.refused(*status)),
@@ -112,7 +107,7 @@ impl Exchange {
         }
     }
 
-    fn forward<F: Fields>(&mut self, route: &Route, input: &StageInput<'_, F>) -> Step {
+    fn forward(&mut self, route: &Route, input: &StageInput<'_>) -> Step {
         let session = route.affinity().and_then(|affinity| affinity.session(input.head.headers));
         let digits = session.map(|session| session.backend);
         let target = self.route.as_ref().and_then(|route| {
@@ -154,12 +149,7 @@ impl Exchange {
     }
 
     /// What the choice of an endpoint needs of the head.
-    fn note_for_pick<F: Fields>(
-        &mut self,
-        compiled: &CompiledPolicies,
-        route: &Route,
-        input: &StageInput<'_, F>,
-    ) {
+    fn note_for_pick(&mut self, compiled: &CompiledPolicies, route: &Route, input: &StageInput<'_>) {
         if let Some(hash_by) = &compiled.hash_by
             && let Some(bytes) = hash_by.key(&self.template_context(Some(route), input))
         {
@@ -172,7 +162,7 @@ impl Exchange {
         }
     }
 
-    pub(super) fn check_limits<F: Fields>(&mut self, route: &Route, input: &StageInput<'_, F>) -> Step {
+    pub(super) fn check_limits(&mut self, route: &Route, input: &StageInput<'_>) -> Step {
         let limits = route.compiled.as_ref().and_then(|compiled| compiled.limits.as_ref());
         let Some(limits) = limits else { return Step::Continue(()) };
         let client = self.client.address;
@@ -210,12 +200,7 @@ impl Exchange {
         }
     }
 
-    fn redirect<F: Fields>(
-        &self,
-        redirect: &RedirectTo,
-        route: &Route,
-        input: &StageInput<'_, F>,
-    ) -> Verdict {
+    fn redirect(&self, redirect: &RedirectTo, route: &Route, input: &StageInput<'_>) -> Verdict {
         let StageInput { head, compiled_settings, .. } = input;
         let (own, settings) = (&route.policies.locations, &compiled_settings.settings);
         let source = Source {
@@ -232,7 +217,7 @@ impl Exchange {
         self.redirect_to(redirect.status, redirect.host(&source), location)
     }
 
-    fn redirect_to_host<F: Fields>(&self, host: &HostName, input: &StageInput<'_, F>) -> Verdict {
+    fn redirect_to_host(&self, host: &HostName, input: &StageInput<'_>) -> Verdict {
         let StageInput { head, compiled_settings, .. } = input;
         let scheme = match forwarded::access_scheme(&self.connection, head.headers, self.client) {
             b"https" => "https",
@@ -248,7 +233,7 @@ impl Exchange {
     fn redirect_to(&self, status: StatusCode, host: &str, location: String) -> Verdict {
         match HeaderValue::try_from(location) {
             Ok(location) if !host.is_empty() => {
-                Verdict::Answer(self.with_response_headers(Answer::redirect(status, location, self.hsts())))
+                Verdict::Answer(self.with_response_headers(Answer::redirect(status, location)))
             }
             _ => {
                 self.state().telemetry.request_refused(StatusCode::BAD_REQUEST);

@@ -86,16 +86,16 @@ impl Exchange {
 
     /// Writes the line of such a question: as nginx has it for a subrequest, the line of the client's request with what came
     /// of the question. `$uri` is the path that the service was asked for.
-    pub(crate) fn log_question<F: Fields>(
+    pub(crate) fn log_question(
         &self,
-        head: &RequestHead<'_, F>,
+        head: &RequestHead<'_>,
         own_call: &OwnCall,
         reply: &Reply,
         time: Duration,
     ) {
         let Some(format) = self.log_format() else { return };
         let access_scheme = forwarded::access_scheme(&self.connection, head.headers, self.client);
-        let path = own_call.subrequest.target.split('?').next();
+        let path = own_call.subrequest.target.as_str().split('?').next();
         let mut line = format.request(&LoggedHead { head, path, access_scheme });
         let status = match reply {
             Reply::Response(response) => {

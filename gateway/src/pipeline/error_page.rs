@@ -3,15 +3,14 @@
 //! denied stays denied, whatever the page says.
 
 use http::StatusCode;
-use http::header::{
-    CONTENT_LENGTH, DATE, HeaderName, HeaderValue, STRICT_TRANSPORT_SECURITY, WWW_AUTHENTICATE,
-};
+use http::header::{CONTENT_LENGTH, DATE, HeaderName, HeaderValue, WWW_AUTHENTICATE};
 
 use super::exchange::Exchange;
 use super::question::{Question, Reply};
 use super::stages::StageInput;
 use super::subrequest::Subrequest;
 use crate::message::answer::Answer;
+use crate::message::edit::RequestTarget;
 use crate::message::fields::{Fields, FieldsMut};
 use crate::message::hop_by_hop;
 use crate::message::request_head::RequestHead;
@@ -55,7 +54,7 @@ impl Exchange {
     }
 
     /// What is asked before an answer of our own goes out: a page for it.
-    pub fn ask_for_page<F: Fields>(&self, answer: &Answer, head: &RequestHead<'_, F>) -> Option<Question> {
+    pub fn ask_for_page(&self, answer: &Answer, head: &RequestHead<'_>) -> Option<Question> {
         if answer.status.as_u16() < 400 {
             return None;
         }
@@ -74,7 +73,7 @@ impl Exchange {
         Some(Question::Call(Box::new(Subrequest {
             pool: pool.clone(),
             method: head.method.clone(),
-            target: "/".into(),
+            target: RequestTarget::root(),
             fields,
             server_name: None,
             keep_alive: None,
@@ -99,9 +98,6 @@ impl Exchange {
         for name in [&CONTENT_LENGTH, &DATE, &http::header::TRANSFER_ENCODING, &http::header::TRAILER] {
             FieldsMut::remove(&mut head, name);
         }
-        if let Some(hsts) = self.hsts() {
-            head.set(&STRICT_TRANSPORT_SECURITY, hsts);
-        }
         let mut fields: Vec<(HeaderName, HeaderValue)> =
             head.iter().map(|(name, value)| (name.clone(), value.clone())).collect();
         let challenges = answer.fields.iter().filter(|(name, _)| *name == WWW_AUTHENTICATE);
@@ -115,11 +111,11 @@ impl Exchange {
     }
 
     /// What an error backend is told.
-    pub(super) fn set_error_fields<F: Fields>(
+    pub(super) fn set_error_fields(
         &self,
         status: StatusCode,
         route: &Route,
-        head: &RequestHead<'_, F>,
+        head: &RequestHead<'_>,
         fields: &mut impl FieldsMut,
     ) {
         let accept = head.headers.first(&http::header::ACCEPT).unwrap_or_default().to_vec();
@@ -143,7 +139,7 @@ impl Exchange {
     }
 
     /// Takes the request to the rule's own default backend, where there is one: its Service has no endpoint.
-    pub(super) fn fall_back<F: Fields>(&mut self, route: &Route, input: &StageInput<'_, F>) -> bool {
+    pub(super) fn fall_back(&mut self, route: &Route, input: &StageInput<'_>) -> bool {
         let backend =
             self.route.as_ref().and_then(|route| route.part(|route| pages(route)?.backend.as_ref()));
         let Some(backend) = backend else { return false };

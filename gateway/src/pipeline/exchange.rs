@@ -1,14 +1,15 @@
-//! One request from its head to its log line: the state that the steps share.
+//! The state of one request from its head to its log line.
 //!
-//! The steps are in files of their own: `request` (what becomes of it), `upstream` (endpoints, attempts,
-//! failures), `response` (the head on its way back) and `end` (log line and metrics).
+//! The steps are in files of their own: `request` (route and verdict), `upstream` (endpoints, attempts, failures),
+//! `response` (response heads) and `end` (log line and metrics).
 
 use std::net::IpAddr;
 use std::num::NonZeroU32;
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
 
-use http::header::{HeaderName, HeaderValue, SET_COOKIE};
+use http::header::{HeaderName, HeaderValue};
 use http::{Method, StatusCode, Version};
 use sluice_config::GlobalSettings;
 
@@ -20,7 +21,6 @@ use super::session::BoundSession;
 use crate::compiled_settings::CompiledSettings;
 use crate::connection_info::ConnectionInfo;
 use crate::message::answer::Answer;
-use crate::message::edit::Edit;
 use crate::policy::external_auth::AuthReply;
 use crate::policy::forwarded::Client;
 use crate::policy::limits::Permit;
@@ -30,14 +30,14 @@ use crate::snapshot::{Held, Snapshot};
 use crate::state::State;
 use crate::telemetry::{LogLine, TargetMeters};
 
-/// The state of one request. Plain data; a driver keeps it next to the stream. Should the driver drop it
-/// without [`end`](Self::end), it ends as a request whose client went away.
+/// The state of one request, without sockets. If it is dropped without [`end`](Self::end), it ends as a request whose
+/// client has left.
 #[derive(Debug)]
 pub struct Exchange {
     pub(super) snapshot: Snapshot,
     pub(super) connection: Arc<ConnectionInfo>,
     pub(super) began: Instant,
-    /// Whether there is a head; without one, the method and the version mean nothing.
+    /// Whether a head was read; otherwise method and version are meaningless.
     pub(super) head_was_read: bool,
     pub(super) method: Method,
     pub(super) version: Version,
@@ -46,28 +46,28 @@ pub struct Exchange {
     pub(super) client: Client,
     /// Requests on the connection so far, including this one.
     pub(super) ordinal: u32,
-    /// Gateways that the request has come through before this one.
+    /// Number of gateways that the request has passed before this one.
     pub(super) hops: u8,
     pub(super) authority: HeaderValue,
     pub(super) request_id: Option<HeaderValue>,
     /// `None` when the request is not logged.
     pub(super) line: Option<LogLine>,
-    /// The rule, where one took the request.
+    /// The rule that matched.
     pub(super) route: Option<Held<Route>>,
-    /// The backend, once it is drawn.
+    /// The backend, once it is chosen.
     pub(super) target: Option<Held<Target>>,
-    /// Meters of a host that no Ingress names.
+    /// Metrics of a host that no Ingress names.
     pub(super) undefined_host: Option<Arc<TargetMeters>>,
-    /// What the rule's rewriting makes of the head, for every attempt.
+    /// The rewritten target, for every attempt.
     pub(super) outgoing: Option<Box<Outgoing>>,
     pub(super) session: Option<BoundSession>,
-    /// The stage, by its place in the order, that waits for the reply to its question.
+    /// The index of the stage that waits for the reply to its question.
     pub(super) asked: Option<u8>,
-    /// What an authorisation service has said, where it let the request pass.
+    /// The reply of the authorisation service that allowed the request.
     pub(super) authorised: Option<Arc<AuthReply>>,
-    /// The request goes to the rule's own default backend, which is told this.
+    /// Fields for the rule's default backend, if the request goes there.
     pub(super) fallback: Option<Box<[(HeaderName, HeaderValue)]>>,
-    /// What most requests have nothing of.
+    /// State that few requests need.
     pub(super) extras: Option<Box<ExchangeExtras>>,
     /// The session cookie that the response will set.
     pub(super) set_cookie: Option<HeaderValue>,
@@ -82,78 +82,90 @@ pub(super) struct ExchangeExtras {
     pub(super) origin: Option<HeaderValue>,
     /// Header fields whose values depend on the request.
     pub(super) headers: Option<Box<FilledSets>>,
-    /// The place of the request among those that its client has under way, where that is limited.
+    /// The permit of a limit on the client's concurrent requests.
     pub(super) permit: Option<Permit>,
-    /// What was said of the client so far, where any of several checks lets it in.
+    /// The results of checks with `satisfy: any`.
     pub(super) satisfy_any: SatisfyAny,
     /// Requests with this key go to the same endpoint, or group of endpoints.
     pub(super) hash_key: Option<HashKey>,
-    /// `SameSite=None` is to be left out of the session cookie.
+    /// Whether the client misreads `SameSite=None`, which its session cookie then omits.
     pub(super) misreads_none: bool,
 }
 
-/// What `upstream-hash-by` makes of a request.
+/// The key of `upstream-hash-by`.
 #[derive(Debug)]
 pub(super) struct HashKey {
     pub(super) bytes: Vec<u8>,
     pub(super) subset: Option<NonZeroU32>,
 }
 
-/// What becomes of a request.
+/// The decision on a request.
 #[derive(Debug)]
 pub enum Verdict {
-    /// It is answered at once.
+    /// It is answered.
     Answer(Answer),
     /// It goes to an endpoint.
     Forward,
-    /// A stage must know something first. Carry it out and call [`Exchange::resume`].
+    /// A stage has a question. Execute it and call [`Exchange::resume`].
     Ask(Question),
 }
 
 impl Exchange {
-    /// What does not change with the configuration.
+    /// An exchange that begins now, of which nothing but the connection and the client is known.
+    pub(super) fn new(snapshot: Snapshot, connection: &Arc<ConnectionInfo>, client: Client) -> Self {
+        snapshot.state().telemetry.request_began();
+        Self {
+            snapshot,
+            connection: connection.clone(),
+            began: Instant::now(),
+            head_was_read: false,
+            method: Method::GET,
+            version: Version::HTTP_11,
+            head_length: 0,
+            client,
+            ordinal: connection.requests.fetch_add(1, Relaxed).wrapping_add(1),
+            hops: 0,
+            authority: HeaderValue::from_static(""),
+            request_id: None,
+            line: None,
+            route: None,
+            target: None,
+            undefined_host: None,
+            outgoing: None,
+            session: None,
+            asked: None,
+            authorised: None,
+            fallback: None,
+            extras: None,
+            set_cookie: None,
+            call: Call::default(),
+            ended: false,
+        }
+    }
+
+    /// State that does not change with the configuration.
     pub(super) fn state(&self) -> &State {
         self.snapshot.state()
     }
 
-    /// Global settings, without what is made of them.
+    /// Global settings.
     pub(crate) fn settings(&self) -> &GlobalSettings {
         &self.snapshot.compiled_settings.settings
     }
 
-    /// The client, as far as it is known behind proxies.
+    /// The address of the client, behind trusted proxies.
     pub(crate) fn client(&self) -> IpAddr {
         self.client.address
     }
 
-    /// Global settings.
+    /// Global settings in their compiled form.
     pub(super) fn compiled_settings(&self) -> &CompiledSettings {
         &self.snapshot.compiled_settings
     }
 
     /// An answer with the standard page for a status.
     pub(super) fn answer(&self, status: StatusCode) -> Answer {
-        self.with_response_headers(Answer::page(status, self.hsts()))
-    }
-
-    /// An answer of our own with the header changes of the operator and the rule, which hold for every response.
-    pub(super) fn with_response_headers(&self, mut answer: Answer) -> Answer {
-        let mut head = Edit::new(&mut answer.fields);
-        self.name_server(&mut head);
-        self.set_response_headers(&mut head);
-        let cookies = self.authorised_cookies(answer.status);
-        answer.fields.extend(cookies.iter().map(|cookie| (SET_COOKIE, cookie.clone())));
-        let mut head = Edit::new(&mut answer.fields);
-        self.share_with_origin(&mut head);
-        for edits in self.edits() {
-            edits.response(&mut head);
-        }
-        answer
-    }
-
-    /// The HSTS value, where the client came over https.
-    pub(super) fn hsts(&self) -> Option<&HeaderValue> {
-        self.compiled_settings().hsts.as_ref().filter(|_| self.connection.is_https())
+        self.with_response_headers(Answer::page(status))
     }
 }
 

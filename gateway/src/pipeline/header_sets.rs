@@ -12,7 +12,6 @@ use super::checks::host_of_url;
 use super::exchange::Exchange;
 use super::stages::StageInput;
 use crate::message::edit::{Edit, EditableName, HeadMut};
-use crate::message::fields::Fields;
 use crate::policy::BackendHeaders;
 use crate::policy::header_set::{FilledHeaders, HeaderSet};
 use crate::policy::redirect::{self, Source};
@@ -54,7 +53,7 @@ impl FilledSets {
 
 impl Exchange {
     /// Fills in what depends on the request. To be called before the first stage.
-    pub(super) fn fill_headers<F: Fields>(&mut self, route: Option<&Route>, input: &StageInput<'_, F>) {
+    pub(super) fn fill_headers(&mut self, route: Option<&Route>, input: &StageInput<'_>) {
         let global = input.compiled_settings.headers.as_deref();
         let own = route.and_then(backend_headers);
         let replaced = [route.and_then(replacements), global.and_then(|global| global.replacements.as_ref())];

@@ -14,7 +14,7 @@ use super::exchange::Exchange;
 use super::stages::StageInput;
 use super::subrequest::Subrequest;
 use crate::message::edit::{EditableMethod, HeadMut, RequestMut, RequestTarget};
-use crate::message::fields::{Fields, FieldsMut};
+use crate::message::fields::FieldsMut;
 use crate::message::request_head::RequestHead;
 use crate::pipeline::Originator;
 use crate::policy::Mirror;
@@ -72,22 +72,16 @@ impl Exchange {
     }
 
     /// The copy of a request that is about to be forwarded; `None` where none can be made.
-    pub fn mirrored<F: Fields>(&self, head: &RequestHead<'_, F>) -> Option<MirroredRequest> {
+    pub fn mirrored(&self, head: &RequestHead<'_>) -> Option<MirroredRequest> {
         let (mirror, route) = (self.mirror()?, self.route.as_ref()?);
         let compiled_settings = self.compiled_settings();
-        let path = head.target.split_once('?').map_or(head.target, |(path, _)| path);
-        let path = normalise(path).ok()?;
+        let path = normalise(head.path()).ok()?;
         let input = StageInput { head, path: &path, compiled_settings };
         let context = self.template_context(Some(route), &input);
         let target = target(mirror.target.fill(&context))?;
         let host = HeaderValue::try_from(mirror.host.fill(&context)).ok()?;
         let mut copied = Head { method: head.method.clone(), fields: Vec::with_capacity(32) };
-        head.headers.each(|name, value| {
-            let parsed = (HeaderName::from_bytes(name), HeaderValue::from_bytes(value));
-            if let (Ok(name), Ok(value)) = parsed {
-                copied.fields.push((name, value));
-            }
-        });
+        copied.fields.extend(head.headers.parsed());
         self.upstream_request(&mut copied);
         let Head { method, mut fields } = copied;
         for name in &NOT_COPIED {

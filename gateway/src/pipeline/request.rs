@@ -1,14 +1,11 @@
-//! The first step: what becomes of a request, from nothing but its head.
+//! The first step: the verdict on a request from its head.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
-use std::time::Instant;
 
+use http::StatusCode;
 use http::header::HeaderValue;
-use http::{Method, StatusCode, Version};
 use sluice_config::{HostKey, HostPattern};
 
-use super::call::Call;
 use super::exchange::{Exchange, Verdict};
 use super::question::Reply;
 use super::stages::StageInput;
@@ -37,50 +34,30 @@ enum Found {
 }
 
 impl Exchange {
-    /// Takes a request in: finds its rule and runs every check that needs nothing but the head.
-    pub fn begin<F: Fields>(
+    /// Begins an exchange: finds the rule and runs its stages.
+    pub fn begin(
         snapshot: Snapshot,
         connection: &Arc<ConnectionInfo>,
-        head: &RequestHead<'_, F>,
+        head: &RequestHead<'_>,
     ) -> (Box<Self>, Verdict) {
-        snapshot.state().telemetry.request_began();
         let settings = &snapshot.compiled_settings.settings;
         let client = snapshot.compiled_settings.forwarded.client(connection, head.headers);
         let request_id = forwarded::request_id(head.headers, settings);
-        let mut exchange = Box::new(Self {
-            snapshot,
-            connection: connection.clone(),
-            began: Instant::now(),
-            head_was_read: true,
-            method: head.method.clone(),
-            version: head.version,
-            head_length: head.length,
-            client,
-            ordinal: ordinal(connection),
-            hops: hops::count(head.headers),
-            authority: authority(head),
-            request_id,
-            line: None,
-            route: None,
-            target: None,
-            undefined_host: None,
-            outgoing: None,
-            session: None,
-            asked: None,
-            authorised: None,
-            fallback: None,
-            extras: None,
-            set_cookie: None,
-            call: Call::default(),
-            ended: false,
-        });
+        let mut exchange = Box::new(Self::new(snapshot, connection, client));
+        exchange.head_was_read = true;
+        exchange.method = head.method.clone();
+        exchange.version = head.version;
+        exchange.head_length = head.length;
+        exchange.hops = hops::count(head.headers);
+        exchange.authority = authority(head);
+        exchange.request_id = request_id;
         let verdict = exchange.decide(head);
         (exchange, verdict)
     }
 
-    /// Goes on with the reply to what a stage has asked. `head` is the one that the exchange began with.
-    pub fn resume<F: Fields>(&mut self, reply: Reply, head: &RequestHead<'_, F>) -> Verdict {
-        let (Some(route), Ok(path)) = (self.route.clone(), normalise(path_of(head.target))) else {
+    /// Continues with the reply to the question of a stage. `head` is the one that the exchange began with.
+    pub fn resume(&mut self, reply: Reply, head: &RequestHead<'_>) -> Verdict {
+        let (Some(route), Ok(path)) = (self.route.clone(), normalise(head.path())) else {
             return self.refused(StatusCode::INTERNAL_SERVER_ERROR);
         };
         let snapshot = self.snapshot.clone();
@@ -91,8 +68,9 @@ impl Exchange {
         )
     }
 
-    /// Takes a request in that could not be read: malformed (400), too slow (408), too long a request line
-    /// (414), too large a head (431, answered with 400 and nginx's words). `request_line` is what was read of the first line, for the log.
+    /// Begins an exchange whose request could not be read: malformed (400), too slow (408), request line too long (414),
+    /// head too large (431, answered with 400 and nginx's page). `request_line` is the part of the first line that was read,
+    /// for the log.
     pub fn refuse(
         snapshot: Snapshot,
         connection: &Arc<ConnectionInfo>,
@@ -100,40 +78,14 @@ impl Exchange {
         length: usize,
         status: StatusCode,
     ) -> (Self, Answer) {
-        snapshot.state().telemetry.request_began();
         let client = Client { address: connection.nearest(), believed: false };
-        let mut exchange = Self {
-            snapshot,
-            connection: connection.clone(),
-            began: Instant::now(),
-            head_was_read: false,
-            method: Method::GET,
-            version: Version::HTTP_11,
-            head_length: length,
-            client,
-            ordinal: ordinal(connection),
-            hops: 0,
-            authority: HeaderValue::from_static(""),
-            request_id: None,
-            line: None,
-            route: None,
-            target: None,
-            undefined_host: None,
-            outgoing: None,
-            session: None,
-            asked: None,
-            authorised: None,
-            fallback: None,
-            extras: None,
-            set_cookie: None,
-            call: Call::default(),
-            ended: false,
-        };
+        let mut exchange = Self::new(snapshot, connection, client);
+        exchange.head_length = length;
         let format = exchange.log_format();
         exchange.line = format.map(|format| format.refused(request_line));
         let answer = match status {
             StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE => {
-                exchange.with_response_headers(Answer::head_too_large(exchange.hsts()))
+                exchange.with_response_headers(Answer::head_too_large())
             }
             status => exchange.answer(status),
         };
@@ -141,15 +93,19 @@ impl Exchange {
         (exchange, Answer { close: true, ..answer })
     }
 
-    fn decide<F: Fields>(&mut self, head: &RequestHead<'_, F>) -> Verdict {
-        let query = head.target.split_once('?').map(|(_, query)| query);
-        let Ok(path) = normalise(path_of(head.target)) else {
+    fn decide(&mut self, head: &RequestHead<'_>) -> Verdict {
+        let Ok(path) = normalise(head.path()) else {
             self.log(head, None);
             self.state().telemetry.request_refused(StatusCode::BAD_REQUEST);
             return self.refused(StatusCode::BAD_REQUEST);
         };
         let host = host_of(head.authority);
-        let view = RequestView { path: &path, method: head.method.as_str(), headers: head.headers, query };
+        let view = RequestView {
+            path: &path,
+            method: head.method.as_str(),
+            headers: head.headers,
+            query: head.query(),
+        };
         match self.find(&host, &view) {
             Found::Route(route) => {
                 if !route.policies.unlogged {
@@ -172,7 +128,7 @@ impl Exchange {
                 }
                 self.fill_without_rule(head, &path);
                 if path == HEALTH_PATH {
-                    let health = self.with_response_headers(Answer::empty(StatusCode::OK, self.hsts()));
+                    let health = self.with_response_headers(Answer::empty(StatusCode::OK));
                     let blocked = self.check_blocked(head, self.compiled_settings()).break_value();
                     return blocked.unwrap_or(Verdict::Answer(health));
                 }
@@ -207,17 +163,17 @@ impl Exchange {
         found.map_or_else(|nothing| nothing, Found::Route)
     }
 
-    fn fill_without_rule<F: Fields>(&mut self, head: &RequestHead<'_, F>, path: &str) {
+    fn fill_without_rule(&mut self, head: &RequestHead<'_>, path: &str) {
         let snapshot = self.snapshot.clone();
         self.fill_headers(None, &StageInput { head, path, compiled_settings: &snapshot.compiled_settings });
     }
 
-    fn forward_without_rule<F: Fields>(&mut self, head: &RequestHead<'_, F>) -> Verdict {
+    fn forward_without_rule(&mut self, head: &RequestHead<'_>) -> Verdict {
         let blocked = self.check_blocked(head, self.compiled_settings()).break_value();
         blocked.unwrap_or_else(|| self.forward_to_default())
     }
 
-    /// To the program's default backend; without one the answer is 404.
+    /// Forwards to the default backend of the gateway; without one the answer is 404.
     pub(super) fn forward_to_default(&mut self) -> Verdict {
         match self.default_backend() {
             Some(target) => {
@@ -236,14 +192,14 @@ impl Exchange {
         Verdict::Answer(self.answer(status))
     }
 
-    /// What the line of this request says; `None` where there is no log.
+    /// The format of the log line; `None` if there is no log.
     pub(super) fn log_format(&self) -> Option<&LogFormat> {
         let format = self.snapshot.compiled_settings.log.format.as_ref();
         format.filter(|_| self.state().telemetry.access_log.is_on())
     }
 
-    /// Begins the line of this request, unless it gets none.
-    fn log<F: Fields>(&mut self, head: &RequestHead<'_, F>, path: Option<&str>) {
+    /// Begins the log line of this request, unless it is not logged.
+    fn log(&mut self, head: &RequestHead<'_>, path: Option<&str>) {
         if self.compiled_settings().log.skips(head.target) {
             return;
         }
@@ -259,18 +215,8 @@ fn names_health(route: &Route) -> bool {
     route.origin.path.to_ascii_lowercase().contains(&HEALTH_PATH[1..])
 }
 
-/// The number of a request on its connection.
-fn ordinal(connection: &ConnectionInfo) -> u32 {
-    connection.requests.fetch_add(1, Relaxed).wrapping_add(1)
-}
-
 /// The authority as a field value.
-fn authority<F>(head: &RequestHead<'_, F>) -> HeaderValue {
-    // Drivers hand over text from a head that they have checked.
+fn authority(head: &RequestHead<'_>) -> HeaderValue {
+    // The text comes from a head that was checked.
     HeaderValue::from_str(head.authority).unwrap_or(HeaderValue::from_static(""))
-}
-
-/// The target without its query.
-fn path_of(target: &str) -> &str {
-    target.split_once('?').map_or(target, |(path, _)| path)
 }

@@ -20,7 +20,6 @@ use http::StatusCode;
 use super::exchange::{Exchange, Verdict};
 use super::question::Reply;
 use crate::compiled_settings::CompiledSettings;
-use crate::message::fields::Fields;
 use crate::message::request_head::RequestHead;
 use crate::route::Route;
 
@@ -91,8 +90,8 @@ impl PipelineStage {
 pub(super) type Step = ControlFlow<Verdict>;
 
 /// The input of a pipeline stage.
-pub(super) struct StageInput<'l, F> {
-    pub(super) head: &'l RequestHead<'l, F>,
+pub(super) struct StageInput<'l> {
+    pub(super) head: &'l RequestHead<'l>,
     /// The normalised path.
     pub(super) path: &'l str,
     pub(super) compiled_settings: &'l CompiledSettings,
@@ -100,17 +99,12 @@ pub(super) struct StageInput<'l, F> {
 
 impl Exchange {
     /// Runs all stages from the start.
-    pub(super) fn run<F: Fields>(&mut self, route: &Route, input: &StageInput<'_, F>) -> Verdict {
+    pub(super) fn run(&mut self, route: &Route, input: &StageInput<'_>) -> Verdict {
         self.run_from(0, route, input)
     }
 
     /// Takes in the reply to the question of the stage that waits, and goes on behind it.
-    pub(super) fn run_on<F: Fields>(
-        &mut self,
-        reply: Reply,
-        route: &Route,
-        input: &StageInput<'_, F>,
-    ) -> Verdict {
+    pub(super) fn run_on(&mut self, reply: Reply, route: &Route, input: &StageInput<'_>) -> Verdict {
         let Some(at) = self.asked.take() else {
             // Nobody has asked. What nobody has asked for lets nobody through.
             return self.refused(StatusCode::INTERNAL_SERVER_ERROR);
@@ -122,7 +116,7 @@ impl Exchange {
         }
     }
 
-    fn run_from<F: Fields>(&mut self, from: usize, route: &Route, input: &StageInput<'_, F>) -> Verdict {
+    fn run_from(&mut self, from: usize, route: &Route, input: &StageInput<'_>) -> Verdict {
         let is_plain = route.is_plain() && input.compiled_settings.ask_nothing();
         for (at, stage) in ORDER.iter().enumerate().skip(from) {
             if is_plain && !stage.is_for_all_rules() {
@@ -144,12 +138,7 @@ impl Exchange {
     }
 
     /// One stage looks at the request.
-    pub(super) fn look<F: Fields>(
-        &mut self,
-        stage: PipelineStage,
-        route: &Route,
-        input: &StageInput<'_, F>,
-    ) -> Step {
+    pub(super) fn look(&mut self, stage: PipelineStage, route: &Route, input: &StageInput<'_>) -> Step {
         match stage {
             PipelineStage::Blocked => self.check_blocked(input.head, input.compiled_settings),
             PipelineStage::Denied => self.check_denied(route),
@@ -172,12 +161,12 @@ impl Exchange {
     }
 
     /// The stage that asked is told. A reply that it has no use for closes: it never opens.
-    fn answered<F: Fields>(
+    fn answered(
         &mut self,
         stage: PipelineStage,
         reply: Reply,
         route: &Route,
-        input: &StageInput<'_, F>,
+        input: &StageInput<'_>,
     ) -> Step {
         match (stage, reply) {
             (PipelineStage::Credentials, Reply::Checked(good)) => {

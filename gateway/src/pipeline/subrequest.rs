@@ -16,7 +16,7 @@ use super::call::{Call, Rules, pick};
 use super::originator::Originator;
 use super::outcome::Next;
 use crate::failure::{Failure, FailureKind};
-use crate::message::edit::{RequestMut, ResponseMut};
+use crate::message::edit::{RequestMut, RequestTarget, ResponseMut};
 use crate::message::fields::Fields;
 use crate::registry::Pool;
 use crate::route::Route;
@@ -31,7 +31,7 @@ pub struct Subrequest {
     /// The method.
     pub method: Method,
     /// Path and query.
-    pub target: Box<str>,
+    pub target: RequestTarget,
     /// All fields except those of framing and connection; `Host` is included.
     pub fields: Vec<(HeaderName, HeaderValue)>,
     /// The server name sent in TLS; `None` sends none.

@@ -15,9 +15,9 @@ use jiff::Timestamp;
 use md5::{Digest, Md5};
 use sluice_config::{AffinityMode, CookieAffinity, SameSite};
 
-use super::cookie;
 use super::error::PolicyError;
 use crate::message::fields::Fields;
+use crate::message::parts::cookies;
 
 /// A session cookie, with all attributes that are the same in every response already formatted.
 #[derive(Clone, Debug)]
@@ -89,10 +89,12 @@ impl Affinity {
         })
     }
 
-    /// Returns the session of a request. Cookies set by another program are accepted too: any key
-    /// selects an endpoint.
+    /// Returns the session of a request: the first value of the cookie that is not empty. Unlike
+    /// `$cookie_<name>`, the name is case-sensitive and quotes are removed, as in ingress-nginx
+    /// (`lua-resty-cookie`). Cookies of other programs count: any key selects an endpoint.
     pub fn session<'h>(&self, headers: &'h impl Fields) -> Option<Session<'h>> {
-        let value = cookie::find(headers, &self.name)?;
+        let own = cookies(headers).filter(|(name, _)| *name == self.name.as_bytes());
+        let value = own.map(|(_, value)| unquoted(value)).find(|value| !value.is_empty())?;
         let mut parts = value.split(|byte| *byte == b'|');
         let key = parts.next().filter(|key| !key.is_empty())?;
         Some(Session { key, backend: parts.next().unwrap_or_default() })
@@ -146,7 +148,14 @@ pub fn balanced_key(now: SystemTime, attempt: u32) -> String {
     format!("{seconds}.{}.{}", std::process::id(), fastrand::u32(1..=999_999))
 }
 
-/// Returns the half of the cookie that identifies the backend.
+fn unquoted(value: &[u8]) -> &[u8] {
+    match value {
+        [b'"', inner @ .., b'"'] => inner,
+        other => other,
+    }
+}
+
+/// The half of a cookie that names the backend.
 pub fn backend_digits(backend: &str) -> Digits {
     md5(&[&md5(&[backend.as_bytes()]), backend.as_bytes()])
 }
@@ -179,6 +188,7 @@ fn cookie_time(now: SystemTime, seconds: i64) -> String {
 #[cfg(test)]
 mod tests {
     use http::HeaderMap;
+    use http::header::COOKIE;
 
     use super::*;
 
@@ -282,6 +292,26 @@ mod tests {
         assert_eq!(read("a|b|c"), Some(("a".into(), "b".into())));
         assert_eq!(read("|f00"), None);
         assert_eq!(read(""), None);
+    }
+
+    #[test]
+    fn a_session_is_found_whatever_the_shape_of_the_cookies() {
+        let affinity = Affinity::compile(&CookieAffinity { name: "route".into(), ..policy() }).unwrap();
+        let key = |lines: &[&str]| {
+            let headers: HeaderMap = lines.iter().map(|line| (COOKIE, line.parse().unwrap())).collect();
+            affinity.session(&headers).map(|session| String::from_utf8_lossy(session.key).into_owned())
+        };
+        for (lines, expected) in [
+            (&["a=1; route=x.1; b=2"][..], Some("x.1")),
+            (&["a=1;route=x"], Some("x")),
+            (&["a=1", " route = \"x=y\" ;"], Some("x=y")),
+            (&["junk; ;=; route=; route=z"], Some("z")),
+            (&["route=\""], Some("\"")),
+            (&["Route=1; xroute=2; route2=3"], None),
+            (&[], None),
+        ] {
+            assert_eq!(key(lines).as_deref(), expected, "{lines:?}");
+        }
     }
 
     #[test]

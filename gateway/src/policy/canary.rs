@@ -8,7 +8,6 @@
 use std::sync::Arc;
 
 use http::HeaderName;
-use http::header::COOKIE;
 use regex::bytes::Regex;
 use sluice_config::CanaryValue;
 use smallvec::SmallVec;
@@ -17,6 +16,7 @@ use super::error::PolicyError;
 use super::look_ahead::LookAheadMatcher;
 use super::shares::Shares;
 use crate::message::fields::Fields;
+use crate::message::parts::cookie;
 use crate::router::bounded_bytes_regex;
 
 /// Compiled choice between a rule's own backend and its canaries.
@@ -159,18 +159,6 @@ fn always_or_never(value: &[u8]) -> Option<bool> {
         b"never" => Some(false),
         _ => None,
     }
-}
-
-/// Returns the first cookie whose name matches case-insensitively, as nginx does for canaries.
-fn cookie<'h>(headers: &'h impl Fields, name: &str) -> Option<&'h [u8]> {
-    let pairs = headers.lines(&COOKIE).flat_map(|line| line.split(|byte| *byte == b';'));
-    pairs
-        .filter_map(|pair| {
-            let equals = pair.iter().position(|byte| *byte == b'=')?;
-            let (key, value) = (pair[..equals].trim_ascii(), pair[equals + 1..].trim_ascii());
-            key.eq_ignore_ascii_case(name.as_bytes()).then_some(value)
-        })
-        .next()
 }
 
 #[cfg(test)]

@@ -9,7 +9,6 @@ use std::num::NonZeroU32;
 
 use super::error::PolicyError;
 use super::template::{Template, TemplateContext};
-use crate::message::fields::Fields;
 
 /// Compiled template of the key.
 #[derive(Debug)]
@@ -28,8 +27,8 @@ impl HashBy {
         Ok(Self { key: Template::compile(&policy.key)?, subset: policy.subset })
     }
 
-    /// Returns the key of a request; `None` if it is empty.
-    pub fn key<F: Fields>(&self, context: &TemplateContext<'_, F>) -> Option<Vec<u8>> {
+    /// The key of a request.
+    pub fn key(&self, context: &TemplateContext<'_>) -> Option<Vec<u8>> {
         Some(self.key.fill(context)).filter(|key| !key.is_empty())
     }
 }

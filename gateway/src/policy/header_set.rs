@@ -8,7 +8,6 @@ use super::error::PolicyError;
 use super::filters::name;
 use super::template::{Template, TemplateContext};
 use crate::message::edit::{Edit, EditableName, HeadMut};
-use crate::message::fields::Fields;
 
 /// A set of header fields.
 #[derive(Debug, Default)]
@@ -59,9 +58,9 @@ impl HeaderSet {
         &self.fixed
     }
 
-    /// Returns all fields with their values for a request. An invalid value counts as empty: a
-    /// decoded path can contain a line break.
-    pub fn fill<F: Fields>(&self, context: &TemplateContext<'_, F>) -> FilledHeaders {
+    /// All fields, with the values that they have for a request. What no field can have counts as no value: a path may
+    /// have a line break in it once it is decoded.
+    pub fn fill(&self, context: &TemplateContext<'_>) -> FilledHeaders {
         let filled = self.templates.iter().map(|(name, template)| {
             let value = HeaderValue::try_from(template.fill(context)).ok();
             (name.clone(), value.filter(|value| !value.is_empty()))

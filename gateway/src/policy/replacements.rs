@@ -94,8 +94,8 @@ impl Replacements {
             || self.redirect_to.value().is_some_and(Template::has_variables)
     }
 
-    /// Evaluates the variables for one request.
-    pub fn fill<F: Fields>(&self, context: &TemplateContext<'_, F>) -> Self {
+    /// The same with the texts that they have for one request.
+    pub fn fill(&self, context: &TemplateContext<'_>) -> Self {
         let replacement = |one: &Override<Replacement>| {
             let fill =
                 |one: &Replacement| Replacement { from: one.from.fill(context), to: one.to.resolve(context) };
@@ -140,7 +140,7 @@ impl Pattern {
         matches!(self, Self::Text(text) if text.has_variables())
     }
 
-    fn fill<F: Fields>(&self, context: &TemplateContext<'_, F>) -> Self {
+    fn fill(&self, context: &TemplateContext<'_>) -> Self {
         match self {
             Self::Text(text) => Self::Text(text.resolve(context)),
             Self::Regex(regex) => Self::Regex(regex.clone()),

@@ -26,12 +26,12 @@ enum Part {
     Field(HeaderName),
 }
 
-/// The values of template variables.
-pub struct TemplateContext<'f, F> {
-    /// Data of the connection, the client and the rule.
+/// The values that template variables are read from.
+pub struct TemplateContext<'f> {
+    /// The connection, the client and the rule.
     pub request: telemetry::LogRecord<'f>,
-    /// The head of the request.
-    pub head: &'f RequestHead<'f, F>,
+    /// The head.
+    pub head: &'f RequestHead<'f>,
     /// The normalised path.
     pub path: &'f str,
     /// The scheme that the client used, from trusted fields or the connection.
@@ -78,8 +78,8 @@ impl Template {
         self.0.iter().any(is_variable)
     }
 
-    /// Evaluates all variables except groups.
-    pub fn resolve<F: Fields>(&self, context: &TemplateContext<'_, F>) -> Self {
+    /// The same with all variables filled in but groups.
+    pub fn resolve(&self, context: &TemplateContext<'_>) -> Self {
         let resolve = |part: &Part| match part {
             Part::Text(_) | Part::Variable(Variable::Group(_)) => part.clone(),
             Part::Variable(_) | Part::Field(_) => {
@@ -111,8 +111,8 @@ impl Template {
         texts.flatten().copied().collect()
     }
 
-    /// Evaluates the template for a request.
-    pub fn fill<F: Fields>(&self, context: &TemplateContext<'_, F>) -> Vec<u8> {
+    /// What a request makes of it.
+    pub fn fill(&self, context: &TemplateContext<'_>) -> Vec<u8> {
         let mut out = Vec::with_capacity(128);
         for part in &self.0 {
             match part {
@@ -132,9 +132,9 @@ impl Template {
     }
 }
 
-impl<F: Fields> TemplateContext<'_, F> {
-    /// Returns the user named by the credentials. As in nginx, digest credentials count only if the
-    /// rule checks them; basic credentials always count.
+impl TemplateContext<'_> {
+    /// The user that credentials name: digest credentials only where the rule checks them, others
+    /// always, as in nginx.
     fn user(&self) -> Option<Vec<u8>> {
         match self.checks_digest {
             true => digest_auth::user(self.head.headers),
@@ -145,7 +145,7 @@ impl<F: Fields> TemplateContext<'_, F> {
     fn fill(&self, variable: &Variable, out: &mut Vec<u8>) {
         let (head, request) = (self.head, &self.request);
         let (connection, origin) = (request.connection, request.origin);
-        let query = head.target.split_once('?').map(|(_, query)| query);
+        let query = head.query();
         let mut put = |bytes: &[u8]| out.extend_from_slice(bytes);
         match variable {
             Variable::Host => put(host_of(head.authority).as_bytes()),
@@ -213,19 +213,20 @@ fn escape(text: &[u8], out: &mut Vec<u8>) {
 
 #[cfg(test)]
 pub(super) mod tests {
-    use http::{HeaderMap, HeaderValue, Method, Version};
+    use http::{Method, Version};
     use sluice_config::{ObjectRef, Origin};
 
     use super::*;
+    use crate::message::field_list::FieldList;
     use crate::pipeline::tests::fixture::connection;
 
-    /// Calls `use_them` with the context of a sample request.
-    pub(in crate::policy) fn with_context(use_them: impl FnOnce(&TemplateContext<'_, HeaderMap>)) {
-        let mut headers = HeaderMap::new();
-        headers.insert("cookie", HeaderValue::from_static("a=1; session=x=y; session2=no"));
-        headers.insert("x-tenant", HeaderValue::from_static("blue"));
-        headers.insert("x-forwarded-for", HeaderValue::from_static("203.0.113.9"));
-        headers.insert("authorization", HeaderValue::from_static("Basic YW5uOng6eQ"));
+    /// What is known of a request.
+    pub(in crate::policy) fn with_context(use_them: impl FnOnce(&TemplateContext<'_>)) {
+        let mut headers = FieldList::default();
+        headers.push_line(b"cookie", b"a=1; session=x=y; session2=no");
+        headers.push_line(b"x-tenant", b"blue");
+        headers.push_line(b"x-forwarded-for", b"203.0.113.9");
+        headers.push_line(b"authorization", b"Basic YW5uOng6eQ");
         let head = RequestHead {
             method: &Method::POST,
             target: "/a%20b/c?x=1&y=é",

@@ -43,7 +43,7 @@ impl Compiler<'_> {
         for rule in &host.rules {
             rules.push((&rule.matches, Arc::new(self.rule(rule, &label, host.tls.is_some())?)));
         }
-        Ok(CompiledHost::compile(rules, host.fall_through, ())?)
+        Ok(CompiledHost::compile(rules, host.fall_through)?)
     }
 
     fn rule(&self, rule: &Rule, host: &Arc<str>, host_has_tls: bool) -> Result<Route, RouteError> {

@@ -17,7 +17,7 @@ use crate::message::fields::Fields;
 
 pub use explain::Reason;
 
-/// The parts of a request that the router matches.
+/// The parts of a request that select a rule.
 #[derive(Debug)]
 pub struct RequestView<'a, F = HeaderMap> {
     /// Normalised path ([`normalise`](super::normalise)).
@@ -26,20 +26,18 @@ pub struct RequestView<'a, F = HeaderMap> {
     pub method: &'a str,
     /// All header fields.
     pub headers: &'a F,
-    /// Query as received, without the question mark.
+    /// The query as sent, without the question mark.
     pub query: Option<&'a str>,
 }
 
-/// The rules of one host. `T` is the route of a rule, `H` data that the caller stores with the
-/// host.
-pub struct CompiledHost<T, H = ()> {
+/// The rules of one host. `T` is the route of a rule.
+pub struct CompiledHost<T> {
     /// Most hosts have one.
     rules: SmallVec<[Entry<T>; 1]>,
     paths: PathTrie,
     /// Most hosts have none.
     regexes: Option<Box<Regexes>>,
     fall_through: bool,
-    extra: H,
 }
 
 struct Entry<T> {
@@ -47,17 +45,13 @@ struct Entry<T> {
     route: Arc<T>,
 }
 
-impl<T, H> CompiledHost<T, H> {
-    /// Compiles the matches of a host. Their order is significant: the first match that holds for a
-    /// request decides. `fall_through` is [`sluice_config::Host::fall_through`].
-    ///
-    /// # Errors
-    /// A regular expression is malformed or too large, or a header name is invalid. The error names
-    /// it.
+impl<T> CompiledHost<T> {
+    /// Compiles the matches of a host, which are in total order: of all that hold for a request, the first
+    /// one decides. `fall_through` is [`sluice_config::Host::fall_through`]. Fails, naming it, on a regular
+    /// expression that is malformed or too large, and on a header name that is none.
     pub fn compile<'m>(
         matches: impl IntoIterator<Item = (&'m Match, Arc<T>)>,
         fall_through: bool,
-        extra: H,
     ) -> Result<Self, RouterError> {
         let mut rules = SmallVec::new();
         let mut paths = PathTrie::default();
@@ -80,7 +74,7 @@ impl<T, H> CompiledHost<T, H> {
             true => None,
             false => Some(Box::new(Regexes::compile(&patterns)?)),
         };
-        Ok(Self { rules, paths, regexes, fall_through, extra })
+        Ok(Self { rules, paths, regexes, fall_through })
     }
 
     /// Returns the route of the first rule that matches. Allocates only to evaluate regular
@@ -117,19 +111,13 @@ impl<T, H> CompiledHost<T, H> {
     pub fn fall_through(&self) -> bool {
         self.fall_through
     }
-
-    /// Returns the data that the caller stored with the host.
-    pub fn extra(&self) -> &H {
-        &self.extra
-    }
 }
 
-impl<T, H: fmt::Debug> fmt::Debug for CompiledHost<T, H> {
+impl<T> fmt::Debug for CompiledHost<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("CompiledHost")
             .field("rules", &self.rules.len())
             .field("fall_through", &self.fall_through)
-            .field("extra", &self.extra)
             .finish_non_exhaustive()
     }
 }

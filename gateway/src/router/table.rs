@@ -14,30 +14,30 @@ use super::map::Map;
 use super::names::{Matching, Names};
 use crate::message::fields::Fields;
 
-/// All hosts of all listener groups. A clone copies a few pointers and shares all content; a change
-/// to the clone copies O(log n) of it.
-pub struct RouteTable<T, H = ()> {
-    groups: Map<GroupId, Group<T, H>>,
+/// All hosts of all listener groups. A clone costs a few pointers and shares everything; a change to it copies
+/// O(log n) of what it shares.
+pub struct RouteTable<T> {
+    groups: Map<GroupId, Group<T>>,
 }
 
-/// A listener group. A connection looks it up once and keeps using the same table.
-pub struct Group<T, H = ()> {
+/// One listener group. Connections look it up once and then keep to the table they took it from.
+pub struct Group<T> {
     listeners: Names<ListenerId>,
-    hosts: Map<ListenerId, Hosts<T, H>>,
+    hosts: Map<ListenerId, Hosts<T>>,
 }
 
-type Hosts<T, H> = Names<Arc<CompiledHost<T, H>>>;
+type Hosts<T> = Names<Arc<CompiledHost<T>>>;
 
-/// The host of a request, and the less specific hosts to which the request may fall through.
-pub struct HostMatch<'t, 'h, T, H = ()> {
-    host: &'t Arc<CompiledHost<T, H>>,
-    less_specific: Matching<'t, 'h, Arc<CompiledHost<T, H>>>,
+/// The host that a request belongs to, and the less specific ones it may fall through to.
+pub struct HostMatch<'t, 'h, T> {
+    host: &'t Arc<CompiledHost<T>>,
+    less_specific: Matching<'t, 'h, Arc<CompiledHost<T>>>,
     listener: &'t ListenerId,
 }
 
-impl<T, H> RouteTable<T, H> {
-    /// Adds a host, or replaces the one with the same key.
-    pub fn put_host(&mut self, key: &HostKey, host: Arc<CompiledHost<T, H>>) {
+impl<T> RouteTable<T> {
+    /// Puts a host in, in place of the one with the same key.
+    pub fn put_host(&mut self, key: &HostKey, host: Arc<CompiledHost<T>>) {
         let group = self.groups.entry(key.group.clone()).or_default();
         group.hosts.entry(key.listener.clone()).or_default().insert(&key.pattern, host);
     }
@@ -71,23 +71,23 @@ impl<T, H> RouteTable<T, H> {
         }
     }
 
-    /// Returns a group, for connections that serve many requests.
-    pub fn group(&self, group: &GroupId) -> Option<&Group<T, H>> {
+    /// A group, for connections that serve many requests of it.
+    pub fn group(&self, group: &GroupId) -> Option<&Group<T>> {
         self.groups.get(group)
     }
 
-    /// Calls [`Group::find_host`] of a group.
-    pub fn find_host<'t, 'h>(&'t self, group: &GroupId, host: &'h str) -> Option<HostMatch<'t, 'h, T, H>> {
+    /// [`Group::find_host`] in one group.
+    pub fn find_host<'t, 'h>(&'t self, group: &GroupId, host: &'h str) -> Option<HostMatch<'t, 'h, T>> {
         self.group(group)?.find_host(host)
     }
 
-    /// Returns the host with exactly this key.
-    pub fn host(&self, key: &HostKey) -> Option<&Arc<CompiledHost<T, H>>> {
+    /// The host under exactly this key.
+    pub fn host(&self, key: &HostKey) -> Option<&Arc<CompiledHost<T>>> {
         self.group(&key.group)?.hosts.get(&key.listener)?.get(&key.pattern)
     }
 
-    /// Returns all hosts in arbitrary order; for introspection.
-    pub fn hosts(&self) -> impl Iterator<Item = (HostKey, &Arc<CompiledHost<T, H>>)> {
+    /// All hosts, in no order; for introspection.
+    pub fn hosts(&self) -> impl Iterator<Item = (HostKey, &Arc<CompiledHost<T>>)> {
         self.groups.iter().flat_map(|(group, content)| {
             content.hosts.iter().flat_map(move |(listener, hosts)| {
                 hosts.iter().map(move |(pattern, host)| {
@@ -98,12 +98,11 @@ impl<T, H> RouteTable<T, H> {
     }
 }
 
-impl<T, H> Group<T, H> {
-    /// Finds the host for a host name, which must be in lower case and without a port
-    /// ([`host_of`](super::host_of)), or empty if the request has none. Selects the listener with
-    /// the most specific pattern, then the most specific host of that listener: exact, one-label
-    /// wildcard, longest suffix, any.
-    pub fn find_host<'t, 'h>(&'t self, host: &'h str) -> Option<HostMatch<'t, 'h, T, H>> {
+impl<T> Group<T> {
+    /// The host for a host name that is lower case and has no port ([`host_of`](super::host_of)); empty where
+    /// the request has none. First the listener with the most specific pattern, then the most specific host
+    /// in that listener: exact, one-label wildcard, longest suffix, any.
+    pub fn find_host<'t, 'h>(&'t self, host: &'h str) -> Option<HostMatch<'t, 'h, T>> {
         let listener = self.listeners.matching(host).next()?;
         let mut hosts = self.hosts.get(listener)?.matching(host);
         let host = hosts.next()?;
@@ -111,9 +110,9 @@ impl<T, H> Group<T, H> {
     }
 }
 
-impl<'t, T, H> HostMatch<'t, '_, T, H> {
-    /// Returns the most specific host.
-    pub fn host(&self) -> &'t Arc<CompiledHost<T, H>> {
+impl<'t, T> HostMatch<'t, '_, T> {
+    /// The most specific host.
+    pub fn host(&self) -> &'t Arc<CompiledHost<T>> {
         self.host
     }
 
@@ -128,10 +127,10 @@ impl<'t, T, H> HostMatch<'t, '_, T, H> {
         self.hosts().find_map(|host| host.find(request))
     }
 
-    /// Returns the hosts in which a request is looked up until a rule matches.
-    pub fn hosts(&self) -> impl Iterator<Item = &'t Arc<CompiledHost<T, H>>> {
+    /// The hosts that a request is looked up in, until a rule takes it.
+    pub fn hosts(&self) -> impl Iterator<Item = &'t Arc<CompiledHost<T>>> {
         let (first, mut less_specific) = (self.host, self.less_specific.clone());
-        let mut last: Option<&'t Arc<CompiledHost<T, H>>> = None;
+        let mut last: Option<&'t Arc<CompiledHost<T>>> = None;
         std::iter::from_fn(move || {
             let next = match last {
                 None => first,
@@ -144,31 +143,31 @@ impl<'t, T, H> HostMatch<'t, '_, T, H> {
     }
 }
 
-impl<T, H> Clone for RouteTable<T, H> {
+impl<T> Clone for RouteTable<T> {
     fn clone(&self) -> Self {
         Self { groups: self.groups.clone() }
     }
 }
 
-impl<T, H> Default for RouteTable<T, H> {
+impl<T> Default for RouteTable<T> {
     fn default() -> Self {
         Self { groups: Map::default() }
     }
 }
 
-impl<T, H> Clone for Group<T, H> {
+impl<T> Clone for Group<T> {
     fn clone(&self) -> Self {
         Self { listeners: self.listeners.clone(), hosts: self.hosts.clone() }
     }
 }
 
-impl<T, H> Default for Group<T, H> {
+impl<T> Default for Group<T> {
     fn default() -> Self {
         Self { listeners: Names::default(), hosts: Map::default() }
     }
 }
 
-impl<T, H> fmt::Debug for RouteTable<T, H> {
+impl<T> fmt::Debug for RouteTable<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let hosts: Vec<String> = self.hosts().map(|(key, _)| key.to_string()).collect();
         f.debug_struct("RouteTable").field("hosts", &hosts).finish()

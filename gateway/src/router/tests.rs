@@ -48,11 +48,11 @@ fn compile(matches: &[Match]) -> CompiledHost<usize> {
 }
 
 fn try_compile(matches: &[Match]) -> Result<CompiledHost<usize>, RouterError> {
-    CompiledHost::compile(matches.iter().zip((0..).map(Arc::new)), false, ())
+    CompiledHost::compile(matches.iter().zip((0..).map(Arc::new)), false)
 }
 
 fn leads_to(index: usize, fall_through: bool) -> Arc<CompiledHost<usize>> {
-    Arc::new(CompiledHost::compile([(&prefix("/"), Arc::new(index))], fall_through, ()).unwrap())
+    Arc::new(CompiledHost::compile([(&prefix("/"), Arc::new(index))], fall_through).unwrap())
 }
 
 fn get<'a>(path: &'a str, headers: &'a HeaderMap) -> RequestView<'a> {
@@ -166,7 +166,7 @@ mod hosts {
     #[test]
     fn falling_through_is_a_property_of_the_host() {
         let only_a = |fall_through| {
-            Arc::new(CompiledHost::compile([(&exact("/a"), Arc::new(1))], fall_through, ()).unwrap())
+            Arc::new(CompiledHost::compile([(&exact("/a"), Arc::new(1))], fall_through).unwrap())
         };
         let mut table = ingress();
         table.put_host(&key(HostPattern::Any), leads_to(0, false));
@@ -238,7 +238,7 @@ mod hosts {
                 if put {
                     // Hosts with an even index only match `/x`.
                     let matches = if index % 2 == 0 { exact("/x") } else { prefix("/") };
-                    let host = CompiledHost::compile([(&matches, Arc::new(index))], fall_through, ()).unwrap();
+                    let host = CompiledHost::compile([(&matches, Arc::new(index))], fall_through).unwrap();
                     table.put_host(&key(pattern.clone()), Arc::new(host));
                     naive.push((pattern, index, fall_through));
                 } else {

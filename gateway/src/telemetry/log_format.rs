@@ -87,8 +87,8 @@ impl LogFormat {
         self.wants_response
     }
 
-    /// Starts the line of a request that was read.
-    pub fn request<F: Fields>(&self, logged: &LoggedHead<'_, F>) -> LogLine {
+    /// Begins the line of a request that was read.
+    pub fn request(&self, logged: &LoggedHead<'_>) -> LogLine {
         self.begin(|value, out| value.write(logged, self.escape, out))
     }
 

@@ -13,6 +13,7 @@ use self::upload::{Outgoing, Upload};
 use super::attempts::{ForwardContext, follow, gate};
 use crate::body::downstream::Downstream;
 use crate::engine::Forwarded;
+use crate::engine::direct::relay::Relay as _;
 use crate::engine::tunnel::Endpoint;
 use crate::engine::watch::unless_left;
 use crate::message::head::Head;

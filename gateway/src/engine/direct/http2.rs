@@ -14,6 +14,7 @@ use self::upload::{Patience, Upload};
 use super::attempts::{ForwardContext, follow, gate};
 use crate::body::downstream::Downstream;
 use crate::engine::Forwarded;
+use crate::engine::direct::relay::Relay as _;
 use crate::engine::watch::unless_left;
 use crate::message::head::Head;
 use crate::message::http2::{Http2Target, request, takes_trailers};

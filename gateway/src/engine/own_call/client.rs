@@ -2,7 +2,7 @@
 
 use std::task::{Context, Poll, ready};
 
-use http::header::{HeaderMap, HeaderName, HeaderValue};
+use http::HeaderMap;
 
 use crate::body::downstream::{Downstream, Passed};
 use crate::body::tee::Feed;
@@ -174,13 +174,7 @@ impl Downstream for CallClient {
         (self.body, self.length) = (Vec::new(), 0);
         self.memory.shrink(0);
         self.hold(response.fields.text().len())?;
-        let mut fields = HeaderMap::new();
-        for (name, value) in response.fields.iter() {
-            let parsed = (HeaderName::from_bytes(name), HeaderValue::from_bytes(value));
-            if let (Ok(name), Ok(value)) = parsed {
-                fields.append(name, value);
-            }
-        }
+        let fields = response.fields.parsed().collect();
         self.head = pipeline::Response { status: response.status, fields, ..pipeline::Response::default() };
         let passed = self.take(response, bytes)?;
         self.settle(response, passed)

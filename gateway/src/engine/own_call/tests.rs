@@ -15,6 +15,7 @@ use crate::body::tee::tee;
 use crate::drain::{Drain, LocalDrain};
 use crate::driver::Driver;
 use crate::io::budget::{self, Budget};
+use crate::message::edit::RequestTarget;
 use crate::pipeline::Subrequest;
 use crate::pipeline::tests::fixture::{Plane, pool_key};
 use crate::tls::CertificateStore;
@@ -48,7 +49,7 @@ fn subrequest(plane: &Plane, pool: &Arc<crate::registry::Pool>) -> Subrequest {
     Subrequest {
         pool: pool.clone(),
         method: Method::GET,
-        target: "/check?a=b".into(),
+        target: RequestTarget::new("/check?a=b".to_owned()).unwrap(),
         fields: vec![(HOST, HeaderValue::from_static("auth.example"))],
         server_name: None,
         keep_alive: None,

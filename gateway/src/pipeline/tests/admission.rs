@@ -169,7 +169,7 @@ fn what_a_service_says_of_a_client_only_it_says() {
     let mut exchange = plane.forward(&request);
     exchange.pick().unwrap();
     let mut head = http::Request::new(());
-    *head.headers_mut() = request.headers.clone();
+    *head.headers_mut() = request.headers.parsed().collect();
     exchange.upstream_request(&mut head);
     assert!(!head.headers().contains_key("x-user"), "{:?}", head.headers());
 }

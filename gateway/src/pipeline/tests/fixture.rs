@@ -5,7 +5,6 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use http::header::{HeaderMap, HeaderName, HeaderValue};
 use http::{Method, StatusCode, Version};
 use sluice_config::{
     Action, Backend, Balance, Bind, BindProtocol, Change, Delta, Endpoint, EndpointSet, EndpointSetKey,
@@ -18,6 +17,7 @@ use crate::apply::apply;
 use crate::connection_info::ConnectionInfo;
 use crate::connection_info::Texts;
 use crate::connection_info::TlsInfo;
+use crate::message::field_list::FieldList;
 use crate::message::request_head::RequestHead;
 use crate::pipeline::Answer;
 use crate::pipeline::Exchange;
@@ -194,13 +194,13 @@ pub(crate) struct Request {
     pub(crate) method: Method,
     pub(crate) target: &'static str,
     pub(crate) authority: &'static str,
-    pub(crate) headers: HeaderMap,
+    pub(crate) headers: FieldList,
     pub(crate) https: bool,
 }
 
 impl Request {
     pub(crate) fn get(authority: &'static str, target: &'static str) -> Self {
-        Self { method: Method::GET, target, authority, headers: HeaderMap::new(), https: false }
+        Self { method: Method::GET, target, authority, headers: FieldList::default(), https: false }
             .with("host", authority)
     }
 
@@ -215,7 +215,7 @@ impl Request {
     }
 
     pub(crate) fn with(mut self, name: &'static str, value: &str) -> Self {
-        self.headers.append(HeaderName::from_static(name), HeaderValue::from_str(value).unwrap());
+        self.headers.push_line(name.as_bytes(), value.as_bytes());
         self
     }
 

@@ -3,11 +3,12 @@
 use std::sync::Arc;
 
 use http::Method;
-use http::header::{HeaderMap, HeaderValue};
+use http::header::{HOST, HeaderMap, HeaderValue};
 use sluice_config::rule::HeaderChanges;
 use sluice_config::{Action, Filter, Hsts, Rule, ServerField, WeightedBackend};
 
 use super::fixture::*;
+use crate::message::fields::FieldsMut;
 use crate::pipeline::Exchange;
 use crate::pipeline::Originator;
 use crate::snapshot::Snapshot;
@@ -20,7 +21,7 @@ fn sent(plane: &Plane, request: &Request) -> HeaderMap {
 
 fn head_of_attempt(exchange: &mut Exchange, request: &Request) -> HeaderMap {
     let mut head = http::Request::new(());
-    *head.headers_mut() = request.headers.clone();
+    *head.headers_mut() = request.headers.parsed().collect();
     exchange.upstream_request(&mut head);
     head.into_parts().0.headers
 }
@@ -58,7 +59,7 @@ fn the_endpoint_is_told_about_the_client() {
 fn the_authority_is_the_host_that_the_endpoint_sees() {
     let plane = Plane::simple(&[1]);
     let mut request = Request::get("a.example", "/");
-    request.headers.insert("host", HeaderValue::from_static("other.example"));
+    request.headers.set(&HOST, &HeaderValue::from_static("other.example"));
     assert_eq!(sent(&plane, &request)["host"], "a.example");
 }
 

@@ -37,9 +37,8 @@ impl fmt::Display for Reason {
     }
 }
 
-impl<T, H> CompiledHost<T, H> {
-    /// Returns a reason for each rule, in order. [`find`](Self::find) returns the route of the rule
-    /// with [`Reason::Matches`].
+impl<T> CompiledHost<T> {
+    /// A reason for each rule, in order. [`find`](Self::find) gives the route of the one that takes the request.
     pub fn explain(&self, request: &RequestView<'_, impl Fields>) -> Vec<Reason> {
         let candidates = self.paths.candidates(request.path);
         let indexed = candidates.iter().flat_map(|positions| positions.iter().copied());

@@ -1,4 +1,4 @@
-//! Values of the log format that come from the head of a request.
+//! The variables of the access log that come from the request head.
 
 use http::header::HeaderName;
 use sluice_config::LogEscape;
@@ -9,7 +9,7 @@ use crate::message::fields::Fields;
 use crate::message::parts;
 use crate::message::request_head::RequestHead;
 
-/// A value from the head of a request.
+/// A variable that comes from the request head.
 #[derive(Debug)]
 pub(super) enum HeadValue {
     Args,
@@ -24,30 +24,24 @@ pub(super) enum HeadValue {
     Argument(Box<str>),
 }
 
-/// The head of a request, with derived values for the log.
+/// The request head and what was derived from it for the log.
 #[derive(Clone, Copy, Debug)]
-pub struct LoggedHead<'a, F> {
+pub struct LoggedHead<'a> {
     /// The head.
-    pub head: &'a RequestHead<'a, F>,
-    /// The normalised path, if there is one.
+    pub head: &'a RequestHead<'a>,
+    /// The normalised path, if the target has one.
     pub path: Option<&'a str>,
-    /// The scheme that the client used, from trusted fields or the connection.
+    /// The client's scheme: that of a trusted proxy's field, or of the connection.
     pub access_scheme: &'a [u8],
 }
 
 impl HeadValue {
-    /// Appends the value; `None` if the request has none.
-    pub(super) fn write<F: Fields>(
-        &self,
-        logged: &LoggedHead<'_, F>,
-        mode: LogEscape,
-        out: &mut Vec<u8>,
-    ) -> Option<()> {
+    /// Writes the value; `None` if there is none.
+    pub(super) fn write(&self, logged: &LoggedHead<'_>, mode: LogEscape, out: &mut Vec<u8>) -> Option<()> {
         let LoggedHead { head, path, access_scheme } = logged;
-        let query = || head.target.split_once('?').map(|(_, query)| query);
         match self {
-            Self::Args => escape(mode, query()?.as_bytes(), out),
-            Self::IsArgs => out.extend_from_slice(query().map_or(b"", |_| b"?")),
+            Self::Args => escape(mode, head.query()?.as_bytes(), out),
+            Self::IsArgs => out.extend_from_slice(head.query().map_or(b"", |_| b"?")),
             Self::PassAccessScheme => escape(mode, access_scheme, out),
             Self::RemoteUser => {
                 let (user, _) =
@@ -65,7 +59,7 @@ impl HeadValue {
             Self::Uri => escape(mode, (*path)?.as_bytes(), out),
             Self::Field(name) => return field(head.headers, name, mode, out),
             Self::Cookie(name) => escape(mode, parts::cookie(head.headers, name)?, out),
-            Self::Argument(name) => escape(mode, parts::argument(query()?, name)?.as_bytes(), out),
+            Self::Argument(name) => escape(mode, parts::argument(head.query()?, name)?.as_bytes(), out),
         }
         Some(())
     }

@@ -1,10 +1,11 @@
 use std::time::Duration;
 
-use http::{HeaderMap, HeaderValue, Method, Version};
+use http::{Method, Version};
 use sluice_config::{LogPiece, ObjectRef, Origin, ServiceRef};
 
 use super::*;
 use crate::connection_info::{ConnectionInfo, ProxiedAddresses, Texts, TlsInfo};
+use crate::message::field_list::FieldList;
 use crate::message::request_head::RequestHead;
 use crate::pipeline::tests::fixture;
 
@@ -23,12 +24,12 @@ fn without_time(line: &[u8]) -> String {
     format!("{start}[T]{end}")
 }
 
-fn headers(fields: &[(&'static str, &'static str)]) -> HeaderMap {
-    let mut head = HeaderMap::new();
+fn headers(fields: &[(&str, &str)]) -> FieldList {
+    let mut list = FieldList::default();
     for (name, value) in fields {
-        head.append(*name, HeaderValue::from_static(value));
+        list.push_line(name.as_bytes(), value.as_bytes());
     }
-    head
+    list
 }
 
 fn connection(https: bool) -> ConnectionInfo {

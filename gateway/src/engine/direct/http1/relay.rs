@@ -1,8 +1,4 @@
-//! One attempt: a request and its response over one connection to an endpoint, both directions at once.
-//!
-//! Written as polls, because the parts of an attempt wait for one another in ways that no sequence of awaits can
-//! say: a response may come before its request is complete, either side may go away at any time, and nobody may
-//! be read from faster than the other side takes it.
+//! One attempt over a connection of HTTP/1.1.
 
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -14,6 +10,7 @@ use super::upload::{Outgoing, Sending, Upload};
 use crate::body::downstream::Downstream;
 use crate::engine::direct::attempt_io::AttemptIo;
 use crate::engine::direct::download::{Download, Receiving};
+use crate::engine::direct::relay;
 use crate::io::budget;
 use crate::io::scratch;
 use crate::message::framing::Framing;
@@ -26,28 +23,30 @@ pub(super) struct Relay<'r, D, O> {
     pub(super) upload: &'r mut Upload,
     pub(super) connection: &'r mut Connection,
     pub(super) outgoing: Outgoing<'r>,
-    /// The endpoint has been waited for.
+    /// The attempt has waited for the endpoint before.
     pub(super) waited: bool,
-    /// The endpoint has ended its connection in order.
+    /// The endpoint has closed its connection in order.
     pub(super) ended: bool,
 }
 
-impl<D: Downstream, O: Originator> Relay<'_, D, O> {
-    /// Goes on as far as it can. Ready when the response is relayed, or when something else is to be done.
-    pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<Next<O::Answer>>> {
-        if self.upload.is_sending() {
-            let Self { upload, attempt_io, connection, outgoing, .. } = self;
-            let AttemptIo { downstream, deadlines, .. } = attempt_io;
-            let polled = upload.poll(cx, *downstream, &mut connection.stream, deadlines, outgoing);
-            downstream.set_stalled(upload.is_stalled());
-            if let Poll::Ready(Err(kind)) = polled {
-                return Poll::Ready(Some(self.failed(kind)));
-            }
-        }
-        if let Poll::Ready(done) = self.poll_response(cx) {
-            return Poll::Ready(done.unwrap_or_else(|kind| Some(self.failed(kind))));
-        }
-        self.attempt_io.poll_over(cx, self.upload.is_sending()).map(|kind| Some(self.failed(kind)))
+impl<'r, D: Downstream + 'r, O: Originator + 'r> relay::Relay<'r> for Relay<'r, D, O> {
+    type Downstream = D;
+    type Originator = O;
+
+    fn attempt_io(&mut self) -> &mut AttemptIo<'r, D, O> {
+        &mut self.attempt_io
+    }
+
+    fn is_sending(&self) -> bool {
+        self.upload.is_sending()
+    }
+
+    fn poll_request(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), FailureKind>> {
+        let Self { upload, attempt_io, connection, outgoing, .. } = self;
+        let AttemptIo { downstream, deadlines, .. } = attempt_io;
+        let polled = upload.poll(cx, *downstream, &mut connection.stream, deadlines, outgoing);
+        downstream.set_stalled(upload.is_stalled());
+        polled
     }
 
     fn poll_response(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Next<O::Answer>>, FailureKind>> {
@@ -68,7 +67,17 @@ impl<D: Downstream, O: Originator> Relay<'_, D, O> {
         }
     }
 
-    /// Reads from the endpoint and passes on what came.
+    fn failed(&mut self, kind: FailureKind) -> Next<O::Answer> {
+        let response_started = self.attempt_io.download.started;
+        let stale = kind == FailureKind::Broken && self.connection.reused && !self.attempt_io.download.heard;
+        let replayable = self.upload.is_replayable();
+        let sent = kind != FailureKind::Broken || self.attempt_io.download.heard || !self.is_untouched();
+        self.attempt_io.originator.failed(Failure { kind, stale, sent, replayable, response_started })
+    }
+}
+
+impl<D: Downstream, O: Originator> Relay<'_, D, O> {
+    /// Reads from the endpoint and forwards the bytes.
     fn poll_read(
         &mut self,
         cx: &mut Context<'_>,
@@ -79,7 +88,7 @@ impl<D: Downstream, O: Originator> Relay<'_, D, O> {
         let polled = Pin::new(&mut self.connection.stream).poll_read(cx, &mut buf);
         let Poll::Ready(read) = polled else {
             if self.attempt_io.waits_for_endpoint(self.upload.is_sending()) {
-                // The first wait of an attempt over a pooled connection begins with it.
+                // The first wait of an attempt over a pooled connection began with the attempt.
                 let began = self.attempt_io.upstream.began;
                 let first = self.connection.reused && !self.attempt_io.download.heard && !self.waited;
                 self.waited = true;
@@ -102,7 +111,7 @@ impl<D: Downstream, O: Originator> Relay<'_, D, O> {
         })
     }
 
-    /// The endpoint ended its connection, which may be the end of the response.
+    /// The endpoint closed its connection, which may be the end of the response.
     fn end(&mut self, cx: &mut Context<'_>) -> Result<(), FailureKind> {
         let AttemptIo { download, downstream, .. } = &mut self.attempt_io;
         if download.state != Receiving::Body || download.response.framing != Framing::Opaque {
@@ -126,7 +135,7 @@ impl<D: Downstream, O: Originator> Relay<'_, D, O> {
         if self.attempt_io.download.partial.is_empty() {
             return self.receive_head(cx, bytes);
         }
-        // Nothing becomes complete without the end of a line.
+        // A head ends with the end of a line.
         self.attempt_io.download.partial.extend_from_slice(bytes);
         if !bytes.contains(&b'\n') {
             return Ok(None);
@@ -135,7 +144,7 @@ impl<D: Downstream, O: Originator> Relay<'_, D, O> {
         self.receive_head(cx, &bytes)
     }
 
-    /// Interim heads, the final one, and what is there of its body.
+    /// Handles interim heads, the final one, and the start of its body.
     fn receive_head(
         &mut self,
         cx: &mut Context<'_>,
@@ -157,20 +166,12 @@ impl<D: Downstream, O: Originator> Relay<'_, D, O> {
         self.attempt_io.begin_response(cx, self.upload.is_replayable(), bytes)
     }
 
-    /// Whether the endpoint has switched protocols, and the client is being told.
+    /// Whether the endpoint has switched protocols, and the client's response has begun.
     pub(super) fn has_switched(&self) -> bool {
         self.attempt_io.download.started && self.attempt_io.download.response.switches()
     }
 
-    fn failed(&mut self, kind: FailureKind) -> Next<O::Answer> {
-        let response_started = self.attempt_io.download.started;
-        let stale = kind == FailureKind::Broken && self.connection.reused && !self.attempt_io.download.heard;
-        let replayable = self.upload.is_replayable();
-        let sent = kind != FailureKind::Broken || self.attempt_io.download.heard || !self.is_untouched();
-        self.attempt_io.originator.failed(Failure { kind, stale, sent, replayable, response_started })
-    }
-
-    /// Whether the endpoint had certainly ended its connection before anything of the request came to it.
+    /// Whether the endpoint certainly closed its connection before any byte of the request reached it.
     fn is_untouched(&self) -> bool {
         match self.upload.sent() {
             0 => true,
@@ -178,8 +179,7 @@ impl<D: Downstream, O: Originator> Relay<'_, D, O> {
         }
     }
 
-    /// Whether the endpoint's connection may serve another request: both sides are at the end of a message and
-    /// agree about it.
+    /// Whether the endpoint's connection may serve another request: both messages are complete, and both sides agree.
     pub(super) fn is_reusable(&self) -> bool {
         self.attempt_io.download.state == Receiving::Done
             && self.upload.state == Sending::Done

@@ -1,7 +1,4 @@
-//! One attempt: a request and its response on one stream, both directions at once.
-//!
-//! Written as polls, for the same reasons as that of HTTP/1.1. Neither direction waits for the other, and each side is
-//! allowed as much more as the other one has taken.
+//! One attempt over a stream of HTTP/2. Each side may send as much more as the other one has accepted.
 
 use std::collections::VecDeque;
 use std::pin::Pin;
@@ -17,18 +14,19 @@ use crate::body::downstream::Downstream;
 use crate::body::pieces::poll_joined;
 use crate::engine::direct::attempt_io::AttemptIo;
 use crate::engine::direct::download::{Download, Receiving};
+use crate::engine::direct::relay;
 use crate::io::budget::{self, Reservation};
 use crate::message::framing::Framing;
 use crate::message::http2;
 use crate::pipeline::{FailureKind, Next, Originator};
 use crate::upstream::http2::{Progress, StreamError, StreamPermit};
 
-/// Bytes of a body that are passed on at a time.
+/// Bytes of a body that are forwarded at a time.
 const PORTION: usize = 64 * 1024;
-/// Bytes of a body that are passed on together with the head.
+/// Bytes of a body that are forwarded together with the head.
 const WITH_HEAD: usize = 4 * 1024;
 
-/// Pieces of a response that are taken from `h2` while its client does not take any.
+/// Pieces of a response that are taken from `h2` while the client accepts none.
 const GATHERED: usize = 64;
 
 /// One attempt.
@@ -40,22 +38,22 @@ pub(super) struct Relay<'r, D, O> {
     pub(super) incoming: Incoming,
     pub(super) stream_permit: &'r StreamPermit,
     pub(super) method: &'r Method,
-    /// The client learns from a length where the body ends.
+    /// The client finds the end of the body by its length.
     pub(super) keeps_length: bool,
-    /// How the stream broke, if it has.
+    /// Why the stream failed, if it has.
     pub(super) stream_error: Option<StreamError>,
 }
 
-/// The response as it comes.
+/// The response as it arrives.
 pub(super) struct Incoming {
     source: Source,
-    /// What came and may not be passed on yet.
+    /// Bytes that may not be forwarded yet.
     held: Bytes,
-    /// What came behind that.
+    /// Pieces behind `held`.
     gathered: VecDeque<Bytes>,
-    /// For both of them.
+    /// Memory of both.
     share: Reservation,
-    /// Bytes that were passed on and wait to be taken.
+    /// Bytes that were forwarded and are not accepted yet.
     unreleased: usize,
 }
 
@@ -75,15 +73,15 @@ impl Incoming {
         }
     }
 
-    /// The client has what was passed on: the endpoint may send as much again.
+    /// The client has accepted the forwarded bytes: the endpoint may send as many again.
     fn release(&mut self) {
         if let (Source::Body(body), 1..) = (&mut self.source, self.unreleased) {
-            // It fails where more is released than came.
+            // It fails only if more is released than arrived.
             let _ = body.flow_control().release_capacity(std::mem::take(&mut self.unreleased));
         }
     }
 
-    /// The next part of what came, for so many bytes of which there is room.
+    /// The next part, of at most so many bytes.
     fn take(&mut self, most: usize) -> Bytes {
         let part = self.held.split_to(most.min(self.held.len()));
         self.unreleased += part.len();
@@ -91,8 +89,8 @@ impl Incoming {
         part
     }
 
-    /// Takes what has come out of `h2`, where nobody counts it, while none of it can be passed on. How much can come is
-    /// bounded by the window, of which nothing is released for it.
+    /// Takes pieces out of `h2`, which does not count them, while none can be forwarded. Their size is bounded by the
+    /// window, of which nothing is released for them.
     fn gather(&mut self, cx: &mut Context<'_>) {
         let Source::Body(body) = &mut self.source else { return };
         while self.gathered.len() < GATHERED
@@ -103,28 +101,30 @@ impl Incoming {
         self.share.hold(self.waiting());
     }
 
-    /// Bytes that may not be passed on yet.
+    /// Number of bytes that may not be forwarded yet.
     fn waiting(&self) -> usize {
         self.held.len() + self.gathered.iter().map(Bytes::len).sum::<usize>()
     }
 }
 
-impl<D: Downstream, O: Originator> Relay<'_, D, O> {
-    /// Goes on as far as it can. Ready when the response is relayed, or when something else is to be done.
-    pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<Next<O::Answer>>> {
-        if self.upload.is_sending() {
-            let Self { upload, attempt_io, stream, patience, .. } = self;
-            let AttemptIo { downstream, deadlines, .. } = attempt_io;
-            let polled = upload.poll(cx, *downstream, stream, deadlines, *patience);
-            downstream.set_stalled(upload.is_stalled());
-            if let Poll::Ready(Err(kind)) = polled {
-                return Poll::Ready(Some(self.failed(kind)));
-            }
-        }
-        if let Poll::Ready(done) = self.poll_response(cx) {
-            return Poll::Ready(done.unwrap_or_else(|kind| Some(self.failed(kind))));
-        }
-        self.attempt_io.poll_over(cx, self.upload.is_sending()).map(|kind| Some(self.failed(kind)))
+impl<'r, D: Downstream + 'r, O: Originator + 'r> relay::Relay<'r> for Relay<'r, D, O> {
+    type Downstream = D;
+    type Originator = O;
+
+    fn attempt_io(&mut self) -> &mut AttemptIo<'r, D, O> {
+        &mut self.attempt_io
+    }
+
+    fn is_sending(&self) -> bool {
+        self.upload.is_sending()
+    }
+
+    fn poll_request(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), FailureKind>> {
+        let Self { upload, attempt_io, stream, patience, .. } = self;
+        let AttemptIo { downstream, deadlines, .. } = attempt_io;
+        let polled = upload.poll(cx, *downstream, stream, deadlines, *patience);
+        downstream.set_stalled(upload.is_stalled());
+        polled
     }
 
     fn poll_response(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Next<O::Answer>>, FailureKind>> {
@@ -163,7 +163,22 @@ impl<D: Downstream, O: Originator> Relay<'_, D, O> {
         }
     }
 
-    /// The next interim head, or the final one.
+    fn failed(&mut self, kind: FailureKind) -> Next<O::Answer> {
+        let progress = Progress {
+            heard: self.attempt_io.download.heard,
+            response_started: self.attempt_io.download.started,
+            replayable: self.upload.is_replayable(),
+        };
+        let stream_error = self.stream_error.unwrap_or_else(|| StreamError::given_up(kind));
+        if let Some(reason) = stream_error.reset {
+            self.attempt_io.downstream.taken_back(reason);
+        }
+        self.attempt_io.originator.failed(stream_error.failure(self.stream_permit, progress))
+    }
+}
+
+impl<D: Downstream, O: Originator> Relay<'_, D, O> {
+    /// Handles the next interim head, or the final one.
     fn poll_head(&mut self, cx: &mut Context<'_>) -> Result<Poll<Option<Next<O::Answer>>>, FailureKind> {
         let Source::Head(response) = &mut self.incoming.source else { return Ok(Poll::Pending) };
         if let Poll::Ready(Some(interim)) = response.poll_informational(cx) {
@@ -180,7 +195,7 @@ impl<D: Downstream, O: Originator> Relay<'_, D, O> {
         self.attempt_io.download.response = response.map_err(|_| FailureKind::InvalidHead)?;
         self.attempt_io.download.heard = true;
         self.attempt_io.deadlines.read.end();
-        // What is there of the body leaves with the head.
+        // The part of the body that has arrived is sent with the head.
         let bodiless = self.attempt_io.download.response.framing.is_done();
         if !bodiless && let Poll::Ready(Some(Ok(first))) = poll_joined(cx, &mut body) {
             self.incoming.held = first;
@@ -195,7 +210,7 @@ impl<D: Downstream, O: Originator> Relay<'_, D, O> {
         Ok(Poll::Ready(self.attempt_io.begin_response(cx, self.upload.is_replayable(), &first)?))
     }
 
-    /// The next part of the body, or its end.
+    /// Forwards the next part of the body, or its end.
     fn poll_body(&mut self, cx: &mut Context<'_>) -> Result<Poll<()>, FailureKind> {
         let Source::Body(body) = &mut self.incoming.source else { return Ok(Poll::Pending) };
         if self.incoming.held.is_empty() {
@@ -217,14 +232,14 @@ impl<D: Downstream, O: Originator> Relay<'_, D, O> {
         Ok(Poll::Ready(()))
     }
 
-    /// Nothing of the body follows, but for trailers.
+    /// The content is complete; trailers may follow.
     fn poll_end(&mut self, cx: &mut Context<'_>) -> Result<Poll<()>, FailureKind> {
         let Source::Body(body) = &mut self.incoming.source else { return Ok(Poll::Pending) };
         let Poll::Ready(trailers) = body.poll_trailers(cx) else { return Ok(Poll::Pending) };
         let trailers = trailers.map_err(|error| self.stream_error(&error))?;
         let AttemptIo { downstream, download, .. } = &mut self.attempt_io;
         if download.response.framing != Framing::Opaque {
-            // It is shorter than it says.
+            // It is shorter than its length.
             return Err(FailureKind::Broken);
         }
         download.state = Receiving::Done;
@@ -234,18 +249,5 @@ impl<D: Downstream, O: Originator> Relay<'_, D, O> {
 
     fn stream_error(&mut self, error: &h2::Error) -> FailureKind {
         self.stream_error.insert(StreamError::of(error)).kind
-    }
-
-    fn failed(&mut self, kind: FailureKind) -> Next<O::Answer> {
-        let progress = Progress {
-            heard: self.attempt_io.download.heard,
-            response_started: self.attempt_io.download.started,
-            replayable: self.upload.is_replayable(),
-        };
-        let stream_error = self.stream_error.unwrap_or_else(|| StreamError::given_up(kind));
-        if let Some(reason) = stream_error.reset {
-            self.attempt_io.downstream.taken_back(reason);
-        }
-        self.attempt_io.originator.failed(stream_error.failure(self.stream_permit, progress))
     }
 }
