@@ -23,7 +23,7 @@ use tokio::net::TcpListener;
 use health::Health;
 use introspection::Introspection;
 
-use crate::critical_task;
+use crate::process::critical_task;
 use crate::registry::OwnListener;
 use crate::state::State;
 

@@ -1,4 +1,6 @@
-//! The data plane as one thing: what the program starts, tells deltas, and ends.
+//! The data plane as a whole: starts its threads, applies deltas, and shuts down.
+
+pub mod workers;
 
 use std::io;
 use std::path::PathBuf;
@@ -8,15 +10,15 @@ use std::time::Duration;
 use sluice_config::{Delta, Report};
 use tokio::sync::mpsc;
 
-use crate::apply::apply;
-use crate::critical_task;
-use crate::drain::Drain;
-use crate::driver::Driver;
+use crate::connection::drain::Drain;
+use crate::data_plane::workers::Workers;
 use crate::listen::Listeners;
+use crate::process::critical_task;
 use crate::state::State;
+use crate::state::apply::apply;
 use crate::telemetry::Telemetry;
 use crate::tls::{CertificateStore, TlsError};
-use crate::workers::Workers;
+use crate::worker::driver::Driver;
 
 /// A running data plane.
 pub struct DataPlane {
@@ -40,8 +42,9 @@ pub enum StartError {
 }
 
 impl DataPlane {
-    /// Starts `workers` threads, which serve with `driver` once a complete state has been applied. Reports that
-    /// no delta asked for, such as ejected endpoints, come out of the receiver. Call it on a Tokio runtime.
+    /// Starts `workers` threads, which serve with `driver` once a complete state has been applied.
+    /// Reports that no delta asked for, such as ejected endpoints, come out of the receiver. Call
+    /// it on a Tokio runtime.
     ///
     /// # Errors
     /// See [`StartError`].
@@ -52,7 +55,7 @@ impl DataPlane {
     ) -> Result<(Self, mpsc::UnboundedReceiver<Report>), StartError> {
         let (reporter, reports) = mpsc::unbounded_channel();
         let report = Arc::new(move |report| {
-            // Nobody may be listening any more; then nobody wants to know.
+            // The receiver may be dropped already.
             let _ = reporter.send(report);
         });
         let certificates = CertificateStore::new()?;
@@ -60,7 +63,7 @@ impl DataPlane {
         let told = Arc::downgrade(&state);
         state.telemetry.access_log.on_fault(move |fault| {
             if let Some(state) = told.upgrade() {
-                state.set_log_fault("access", fault);
+                state.problems.set_log_fault("access", fault);
             }
         });
         let (listeners, drain) = (Listeners::new(), Drain::new());
@@ -83,19 +86,19 @@ impl DataPlane {
         Ok((Self { state, certificates, listeners, drain, workers: Mutex::new(Some(workers)) }, reports))
     }
 
-    /// Says where request bodies wait that are too large for memory. Without it that is the system's folder for
-    /// temporary files.
+    /// Sets the folder for request bodies that are too large for memory; the default is the
+    /// system's folder for temporary files.
     pub fn keep_bodies_in(&self, folder: PathBuf) {
         self.state.disk.set_path(folder);
     }
 
-    /// What all workers share.
+    /// The state that all workers share.
     pub fn state(&self) -> &Arc<State> {
         &self.state
     }
 
-    /// Puts a delta into force. Gives its acknowledgement, and what changed about sockets. Deltas come from
-    /// one caller, in order.
+    /// Applies a delta. Returns its acknowledgement, and the changes of sockets. Called from one
+    /// task, in order.
     pub fn apply(&self, delta: &Delta) -> (Report, Vec<Report>) {
         let acknowledged = apply(&self.state, delta, &*self.certificates);
         let binds = self.listeners.apply(&delta.groups);
@@ -106,9 +109,9 @@ impl DataPlane {
         (acknowledged, binds)
     }
 
-    /// Ends: health fails at once; new connections are taken for `grace`; then sockets and idle connections
-    /// are closed and running requests finished, for at most `worker-shutdown-timeout`. Returns false when
-    /// some had to be cut off.
+    /// Ends: health fails at once; new connections are taken for `grace`; then sockets and idle
+    /// connections are closed and running requests finished, for at most `worker-shutdown-timeout`.
+    /// Returns false when some had to be cut off.
     pub async fn end(&self, grace: Duration) -> bool {
         self.state.readiness.set_draining();
         self.drain.begin();
@@ -160,9 +163,12 @@ mod tests {
         let telemetry = Telemetry::new(Options::default(), AccessLog::none()).unwrap();
         let (plane, _reports) = DataPlane::start(1, Driver::Direct, Arc::new(telemetry)).unwrap();
         plane.apply(&Delta { complete: true, ..Delta::default() });
-        let before = plane.state().problems();
+        let before = plane.state().problems.all();
         plane.apply(&Delta { settings: Some(Arc::default()), ..Delta::default() });
-        assert!(Arc::ptr_eq(&before, &plane.state().problems()), "all were sorted and copied at each delta");
+        assert!(
+            Arc::ptr_eq(&before, &plane.state().problems.all()),
+            "all were sorted and copied at each delta"
+        );
         // Nobody listens at an address of another machine.
         let bind = Bind {
             addresses: vec![[192, 0, 2, 1].into()],
@@ -174,7 +180,7 @@ mod tests {
         let group = ListenerGroup { id: GroupId::ingress(), binds: vec![bind], listeners: Vec::new() };
         let groups = vec![Change::Put(GroupId::ingress(), Arc::new(group))];
         plane.apply(&Delta { groups, ..Delta::default() });
-        assert_eq!(plane.state().problems().len(), 1, "there is news");
+        assert_eq!(plane.state().problems.all().len(), 1, "there is news");
         assert!(plane.end(Duration::ZERO).await);
     }
 }

@@ -35,17 +35,15 @@ use http::{Method, StatusCode};
 use crate::body::downstream::Downstream;
 use crate::body::plan::Plan;
 use crate::body::staged::Staged;
-use crate::connection_info::ConnectionInfo;
-use crate::driver::Driver;
+use crate::connection::info::ConnectionInfo;
 use crate::io::alarm::Alarm;
 use crate::io::budget::Reservation;
 use crate::message::head::Head;
 use crate::message::request;
-use crate::pipeline::{
-    Answer, Exchange, Failure, Next, Originator, Outcome, Question, RequestBody, Verdict,
-};
-use crate::snapshot::Snapshot;
+use crate::pipeline::{Answer, Exchange, Failure, Next, Originator, Outcome, Question, RequestBody, Verdict};
+use crate::state::snapshot::Snapshot;
 use crate::worker::Worker;
+use crate::worker::driver::Driver;
 use tunnel::Switched;
 
 /// How a request ended, for the client's connection.
@@ -59,7 +57,8 @@ pub(crate) enum RequestEnd {
     Broken { asked: bool },
 }
 
-/// The outcome of forwarding a request. `A` is [`Originator::Answer`](crate::pipeline::Originator::Answer).
+/// The outcome of forwarding a request. `A` is
+/// [`Originator::Answer`](crate::pipeline::Originator::Answer).
 enum Forwarded<A = Answer> {
     /// The client received the endpoint's response, at this time.
     Relayed(Instant),
@@ -84,8 +83,8 @@ struct ForwardCounts {
     reset: Option<Reason>,
 }
 
-/// Serves one request from its head to its log line, and returns its client side. Client side and exchange are boxed
-/// because both are moved several times.
+/// Serves one request from its head to its log line, and returns its client side. Client side and
+/// exchange are boxed because both are moved several times.
 pub(crate) async fn serve<D: Downstream + Send + Sync + 'static>(
     worker: &Arc<Worker>,
     snapshot: Snapshot,
@@ -208,7 +207,8 @@ async fn forward<D: Downstream + Send + Sync + 'static>(
     Box::pin(proxy::forward(worker, downstream, exchange, head, counts)).await
 }
 
-/// Forwards a request whose bodies pass through stages. Starts when the request body is as complete as they require.
+/// Forwards a request whose bodies pass through stages. Starts when the request body is as complete
+/// as they require.
 async fn forward_staged<D: Downstream + Send + Sync + 'static>(
     worker: &Arc<Worker>,
     mut staged: Box<Staged<D>>,
@@ -240,13 +240,14 @@ async fn forward_staged<D: Downstream + Send + Sync + 'static>(
     (staged.into_inner(), exchange, forwarded)
 }
 
-/// Reserves memory for the head while the request is in progress. Compression lets a client create many large heads from
-/// few bytes, so a connection gets its fair share only.
+/// Reserves memory for the head while the request is in progress. Compression lets a client create
+/// many large heads from few bytes, so a connection gets its fair share only.
 fn holds(memory: &mut Reservation, head: &Head) -> bool {
     memory.try_hold(head.fields.text().len())
 }
 
-/// Executes questions; `None` if the request is forwarded. Nothing is read from the client meanwhile.
+/// Executes questions; `None` if the request is forwarded. Nothing is read from the client
+/// meanwhile.
 async fn ask(
     worker: &Worker,
     question: Question,
@@ -258,7 +259,8 @@ async fn ask(
     questions::decide(worker, question, exchange, &request::view(head), downstream).await
 }
 
-/// The answer with the page of the error backend, if the rule has one; `None` if the client has left meanwhile.
+/// The answer with the page of the error backend, if the rule has one; `None` if the client has
+/// left meanwhile.
 async fn page(
     worker: &Worker,
     answer: Answer,
@@ -272,7 +274,8 @@ async fn page(
     Box::pin(questions::page(worker, question, answer, exchange, downstream)).await
 }
 
-/// Answers a request that could not be read with a page, a log line and a metric. Returns whether the client received it.
+/// Answers a request that could not be read with a page, a log line and a metric. Returns whether
+/// the client received it.
 pub(crate) async fn refuse(
     worker: &Worker,
     info: &Arc<ConnectionInfo>,

@@ -1,10 +1,12 @@
-//! Sockets and time: the stream of a client or an endpoint, unsent output, the worker's shared read
-//! buffer, the memory budget, and one timer for all deadlines of a request.
+//! Sockets and time: streams of clients and endpoints, write buffers, the read buffer of a worker,
+//! the memory budget, one timer for all limits of a request, and the ways in which an attempt
+//! fails.
 
 pub(crate) mod alarm;
 pub(crate) mod budget;
 pub(crate) mod counted;
 pub(crate) mod deadlines;
+pub mod failure;
 pub(crate) mod joined;
 pub(crate) mod scratch;
 pub(crate) mod transport;

@@ -1,45 +1,43 @@
 //! The data plane of Sluice: everything between a client's connection and a Pod's address.
 //!
-//! It is told what to serve by [`sluice_config::Delta`] and tells what it did by [`sluice_config::Report`]; it
-//! knows neither Kubernetes nor annotations. A connection comes in by `listen`. A request passes `downstream` (bytes
-//! to heads), `engine` (which has it judged by `pipeline`, with `router`, `policy` and `registry`, and carries it),
-//! and `upstream` (connections to endpoints); `workers` and `data_plane` put them together. These modules form no cycle
-//! (`module_cycles` checks).
+//! It applies a [`sluice_config::Delta`] and answers with a [`sluice_config::Report`]. It contains
+//! nothing of Kubernetes or of annotations. Its modules, from top to bottom,
+//! form no cycle of imports; a test checks this.
+//!
+//! | module | purpose |
+//! |---|---|
+//! | [`data_plane`], [`admin`] | threads and their composition; health, metrics, introspection |
+//! | [`listen`] | accepts connections |
+//! | `downstream` | HTTP/1.1 and HTTP/2 connections of clients |
+//! | `engine` | forwards requests |
+//! | [`pipeline`] | the life cycle of a request, without sockets |
+//! | [`worker`], [`state`] | what the connections of a worker share; what all workers share, and applying a delta |
+//! | [`route`], [`router`], [`policy`] | compiled rules, their lookup, their policies |
+//! | [`registry`], `upstream` | endpoints; connections to them |
+//! | `body` | stages on bodies |
+//! | [`telemetry`], [`tls`] | metrics and logs; certificates |
+//! | [`connection`], [`process`] | connections that are open; limits and tasks of the process |
+//! | [`io`], [`message`] | streams, deadlines, memory; HTTP messages |
 
 pub mod admin;
-pub mod apply;
 pub(crate) mod body;
-mod bounds;
-mod compiled_settings;
-pub mod configuration;
-pub mod connection_info;
-mod critical_task;
+pub mod connection;
 pub mod data_plane;
-mod descriptors;
-mod distrusted_proxies;
 mod downstream;
-pub mod drain;
-pub mod driver;
 mod engine;
-pub mod failure;
-mod idle_connections;
-mod io;
+pub mod io;
 pub mod listen;
 pub mod message;
 #[cfg(test)]
 mod module_cycles;
-mod per_worker;
 pub mod pipeline;
 pub mod policy;
-pub mod readiness;
+pub mod process;
 pub mod registry;
-pub mod reporter;
 pub mod route;
 pub mod router;
-pub mod snapshot;
 pub mod state;
 pub mod telemetry;
 pub mod tls;
 mod upstream;
-mod worker;
-pub mod workers;
+pub mod worker;

@@ -26,13 +26,13 @@ use tokio::net::TcpStream;
 pub use listeners::Listeners;
 pub(crate) use listeners::{ListenerSet, Listening, SocketKey};
 
-use crate::connection_info::{ConnectionInfo, Texts};
+use crate::connection::idle::IdleSlot;
+use crate::connection::info::{ConnectionInfo, Texts};
 use crate::downstream::http1::Http1;
 use crate::downstream::http2::Http2;
-use crate::idle_connections::IdleSlot;
 use crate::io::transport::Transport;
 use crate::io::wire::Wire;
-use crate::snapshot::Snapshot;
+use crate::state::snapshot::Snapshot;
 use crate::worker::Worker;
 use listeners::ListenerTarget;
 

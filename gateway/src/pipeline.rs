@@ -2,17 +2,19 @@
 //!
 //! An engine (`direct`, `proxy`) reads heads and calls, in this order:
 //!
-//! 1. [`Exchange::begin`] with the request head: finds the route and runs the stages of the rule in the order of the
-//!    list in `stages`. The verdict is an answer, "forward", or a question, whose reply goes to [`Exchange::resume`].
+//! 1. [`Exchange::begin`] with the request head: finds the route and runs the stages of the rule in
+//!    the order of the list in `stages`. The verdict is an answer, "forward", or a question, whose
+//!    reply goes to [`Exchange::resume`].
 //! 2. [`Originator::pick`]: the endpoint for an attempt.
 //! 3. [`Originator::upstream_request`]: changes the head for the endpoint.
-//! 4. [`Originator::failed`] or [`Originator::upstream_response`]: decides between another attempt (back to 2), an answer,
-//!    and relaying the response.
+//! 4. [`Originator::failed`] or [`Originator::upstream_response`]: decides between another attempt
+//!    (back to 2), an answer, and relaying the response.
 //! 5. [`Originator::response`]: changes the response head for the client.
 //! 6. [`Exchange::end`], exactly once: log line, metrics, passive health.
 //!
-//! Steps 2 to 5 are the same for the gateway's own calls ([`OwnCall`]). The pipeline uses no socket, no body and no type
-//! of Pingora, so two engines can share it, and the order of checks is tested without either.
+//! Steps 2 to 5 are the same for the gateway's own calls ([`OwnCall`]). The pipeline uses no
+//! socket, no body and no type of Pingora, so two engines can share it, and the order of checks is
+//! tested without either.
 
 mod admission;
 mod ask;
@@ -49,6 +51,6 @@ pub use question::{Job, Question, Reply};
 pub(crate) use stages::{ORDER, PipelineStage};
 pub use subrequest::{CallFailure, OwnCall, Response, Subrequest};
 
-pub use crate::failure::{Failure, FailureKind};
+pub use crate::io::failure::{Failure, FailureKind};
 pub use crate::message::answer::Answer;
 pub use crate::upstream::attempt::{KeepAlive, Upstream};

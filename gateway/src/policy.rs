@@ -10,6 +10,7 @@ pub mod affinity;
 pub mod backend_headers;
 pub mod basic_auth;
 pub(crate) mod blocks;
+pub(crate) mod bounds;
 pub mod canary;
 pub mod cors;
 pub mod digest_auth;

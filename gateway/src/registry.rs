@@ -49,7 +49,7 @@ pub use pool::Pool;
 pub use prober::Prober;
 pub use sessions::Sessions;
 
-use crate::reporter::Reporter;
+use crate::process::reporter::Reporter;
 
 use balance::DefaultBalance;
 use check::CheckError;

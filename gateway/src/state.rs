@@ -1,46 +1,55 @@
-//! What all workers share: the current configuration and the meters. Read on every request without a lock;
-//! changed by [`apply`](crate::apply::apply) alone.
+//! The state that all workers share: the current configuration, the registry and the metrics.
+//!
+//! Requests read it without a lock; only [`apply`](apply::apply) changes the configuration.
 
-use std::collections::BTreeMap;
+pub mod apply;
+pub(crate) mod compiled_settings;
+mod distrusted_proxies;
+pub mod problem_index;
+pub mod readiness;
+pub mod snapshot;
+
 use std::fmt;
-use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, LazyLock};
 
 use arc_swap::ArcSwap;
-use imbl::OrdSet;
-use sluice_config::{Code, GlobalSettings, ObjectRef, Problem, Severity};
+use sluice_config::GlobalSettings;
 use tokio::sync::watch;
 
+use self::compiled_settings::CompiledSettings;
+use self::distrusted_proxies::DistrustedProxies;
+pub(crate) use self::problem_index::Listening;
+use self::problem_index::ProblemIndex;
+use self::readiness::Readiness;
 use crate::body::disk::Disk;
-use crate::compiled_settings::CompiledSettings;
-use crate::configuration::Configuration;
-use crate::distrusted_proxies::{DistrustedProxies, DistrustedProxy};
 use crate::io::budget::Budget;
 use crate::policy::basic_auth::Verified;
 use crate::policy::digest_auth::Nonces;
 use crate::policy::limits::Limiter;
 use crate::policy::resources::Resources;
-use crate::readiness::Readiness;
-use crate::registry::{OwnEndpoint, OwnListener, Registry};
-use crate::reporter::Reporter;
+use crate::process::reporter::Reporter;
+use crate::registry::{OwnListener, Registry};
 use crate::route::Route;
 use crate::router::RouteTable;
-use crate::telemetry::{LogFault, MemoryUse, Telemetry};
+use crate::telemetry::configuration::Configuration;
+use crate::telemetry::{MemoryUse, Telemetry};
 
 /// The data plane's shared state.
 pub struct State {
-    /// Hosts and global settings. Requests see it through a [`Snapshot`](crate::snapshot::Snapshot).
+    /// Hosts and global settings. Requests see it through a
+    /// [`Snapshot`](crate::state::snapshot::Snapshot).
     pub(crate) published: ArcSwap<Published>,
-    /// That it has changed.
+    /// Signals each change of `published`.
     pub(crate) publications: watch::Sender<()>,
     /// Pools and endpoints.
     pub registry: Registry,
-    /// What rules name by key: users, header sets, certificate authorities.
+    /// Resources that rules refer to by key: users, header sets, certificate authorities.
     pub resources: Resources,
-    /// What limited clients have used.
+    /// Usage of clients with limits.
     pub(crate) limiter: Limiter,
-    /// What was found of passwords lately.
+    /// Recent results of password checks.
     pub(crate) verified: Arc<Verified>,
-    /// Nonces of digest authentication, once there has been a use for them.
+    /// Nonces of digest authentication, created on first use.
     pub(crate) nonces: LazyLock<Nonces>,
     /// Meters and logs.
     pub telemetry: Arc<Telemetry>,
@@ -52,58 +61,25 @@ pub struct State {
     pub readiness: Readiness,
     /// Requests of proxies that are not trusted.
     pub(crate) distrusted: DistrustedProxies,
-    /// Where it is told what no delta asked for.
+    /// Sink for reports that no delta requested.
     pub(crate) reporter: Reporter,
     /// The configuration in force, as it was sent; for introspection and metrics.
     pub configuration: ArcSwap<Configuration>,
-    /// What is wrong now, of all kinds.
-    problems: ArcSwap<Problems>,
-    /// The same by who says so. Not looked at by requests.
-    told: Mutex<Reported>,
+    /// All problems that exist now.
+    pub problems: ProblemIndex,
 }
 
-/// Problems, sorted by object, each once. A change costs what it changes, however many others there are.
-pub type Problems = OrdSet<Arc<Problem>>;
-
-/// How the listeners are.
-#[derive(Debug)]
-pub(crate) struct Listening {
-    /// Whether requests can come.
-    pub(crate) serves: bool,
-    /// What is wrong with the sockets.
-    pub(crate) problems: Vec<Problem>,
-    /// The addresses of the client listeners.
-    pub(crate) addresses: Vec<OwnListener>,
-}
-
-/// Problems that the data plane detects itself, with the state needed to detect them.
-#[derive(Debug, Default)]
-struct Reported {
-    /// Listeners that cannot be bound.
-    listeners: Vec<Arc<Problem>>,
-    /// Endpoints that are the gateway's own listeners.
-    own: Vec<Arc<Problem>>,
-    /// The addresses of the client listeners.
-    traffic: Vec<OwnListener>,
-    /// Health and introspection.
-    admin: Vec<OwnListener>,
-    /// Logs that do not go where they should, by name.
-    logs: BTreeMap<&'static str, Vec<Arc<Problem>>>,
-    /// A proxy that is not trusted.
-    proxies: Vec<Arc<Problem>>,
-}
-
-/// The part of the configuration that requests are judged by. It changes as a whole.
+/// The part of the configuration that requests use. It is replaced as a whole.
 #[derive(Clone, Default)]
 pub struct Published {
     /// Compiled hosts.
     pub routes: RouteTable<Route>,
-    /// Global settings with what is made of them.
+    /// Global settings in their compiled form.
     pub(crate) compiled_settings: Arc<CompiledSettings>,
 }
 
 impl State {
-    /// The state before the first delta. The reporter hears of ejected endpoints; it must not block.
+    /// The state before the first delta. The reporter must not block.
     pub fn new(telemetry: Arc<Telemetry>, reporter: Reporter) -> Arc<Self> {
         let settings = GlobalSettings::default();
         let disk = Arc::new(Disk::default());
@@ -120,32 +96,31 @@ impl State {
             nonces: LazyLock::new(Nonces::new),
             distrusted: DistrustedProxies::default(),
             reporter,
+            problems: ProblemIndex::new(telemetry.clone()),
             telemetry,
             readiness: Readiness::default(),
             configuration: ArcSwap::default(),
-            problems: ArcSwap::default(),
-            told: Mutex::default(),
         })
     }
 
-    /// Puts this in force for requests to come.
+    /// Publishes a configuration for new requests.
     pub(crate) fn put_in_force(&self, published: Published) {
         self.published.store(Arc::new(published));
         self.publications.send_replace(());
     }
 
-    /// Global settings as they are now, for whoever serves no request.
+    /// The current global settings, for code outside of requests.
     pub fn settings(&self) -> Arc<GlobalSettings> {
         self.published.load().compiled_settings.settings.clone()
     }
 
-    /// Takes in how much memory and disk bodies may have.
+    /// Sets the limits of memory and disk for bodies.
     pub(crate) fn set_room(&self, settings: &GlobalSettings) {
         self.budget.set_limit(bytes(settings.body_memory));
         self.disk.set_limit(settings.body_disk);
     }
 
-    /// How much of the memory for bodies and heads is in use.
+    /// The use of the memory budget.
     pub(crate) fn memory_use(&self) -> MemoryUse {
         let budget = &self.budget;
         MemoryUse {
@@ -156,138 +131,27 @@ impl State {
         }
     }
 
-    /// Takes over how the problems differ from before.
-    pub fn change_problems(&self, appeared: &[Arc<Problem>], resolved: &[Arc<Problem>]) {
-        let _told = self.told();
-        self.publish(appeared, resolved);
-    }
-
-    /// Takes over how the listeners are, and sees to it that nobody makes one an endpoint.
+    /// Records the state of the client listeners.
     pub(crate) fn set_listening(&self, look: impl FnOnce() -> Listening) {
-        // Asked under the lock: of two callers the later one has the newer answer.
-        let mut told = self.told();
-        let Listening { serves, problems, addresses } = look();
-        self.replace(&mut told.listeners, problems);
-        self.readiness.set_bound(serves);
-        self.set_own(&mut told, |told| &mut told.traffic, addresses);
+        self.problems.set_listening(&self.registry, &self.readiness, look);
     }
 
-    /// Takes over whether a log goes where it should. Its name completes "the ... log".
-    pub fn set_log_fault(&self, name: &'static str, fault: Option<&LogFault>) {
-        let problem = fault.map(|LogFault { place, reason }| Problem {
-            object: ObjectRef::new("Log", "", name),
-            field: "path".into(),
-            uid: None,
-            severity: Severity::Error,
-            code: Code::LogNotOpened,
-            message: format!("{place} cannot be opened: {reason}; lines go to the standard stream"),
-            remedy:
-                "make the place writable for the gateway, or name another one; it is opened as soon as it can be, without a restart"
-                    .into(),
-        });
-        let mut told = self.told();
-        let known = told.logs.entry(name).or_default();
-        if known.iter().map(|problem| &**problem).eq(&problem) {
-            return;
-        }
-        if let Some(problem) = &problem {
-            tracing::error!(%problem, "a log cannot be opened");
-        }
-        self.replace(told.logs.entry(name).or_default(), problem.into_iter().collect());
+    /// Records the addresses of health and introspection.
+    pub(crate) fn set_admin_listeners(&self, listeners: Vec<OwnListener>) {
+        self.problems.set_admin_listeners(&self.registry, listeners);
     }
 
-    /// Reports a proxy that is not trusted in place of the one before.
-    fn set_distrusted_proxy(&self, proxy: Option<DistrustedProxy>) {
-        let problems = proxy.map(DistrustedProxy::problem).into_iter().collect();
-        for problem in self.replace(&mut self.told().proxies, problems) {
-            tracing::error!(%problem, "a proxy is not trusted");
-        }
-    }
-
-    /// Reports proxies that are not trusted, for ever.
+    /// Records proxies that are not trusted as problems. Does not return.
     pub(crate) async fn follow_distrusted_proxies(&self) {
         let mut reports = self.distrusted.subscribe();
         while reports.changed().await.is_ok() {
             let proxy = *reports.borrow_and_update();
-            self.set_distrusted_proxy(proxy);
+            self.problems.set_distrusted_proxy(proxy);
         }
-    }
-
-    /// Says where health and introspection are, so that nobody makes that an endpoint.
-    pub(crate) fn set_admin_listeners(&self, listeners: Vec<OwnListener>) {
-        self.set_own(&mut self.told(), |told| &mut told.admin, listeners);
-    }
-
-    /// Takes in which endpoints are listeners of our own, after the registry has changed.
-    pub(crate) fn registry_changed(&self) {
-        self.find_own_endpoints(&mut self.told());
-    }
-
-    fn set_own(
-        &self,
-        told: &mut Reported,
-        part: impl FnOnce(&mut Reported) -> &mut Vec<OwnListener>,
-        listeners: Vec<OwnListener>,
-    ) {
-        if std::mem::replace(part(told), listeners.clone()) == listeners {
-            return;
-        }
-        let all = told.admin.iter().chain(&told.traffic).cloned().collect();
-        self.registry.set_own_listeners(all);
-        self.find_own_endpoints(told);
-    }
-
-    fn find_own_endpoints(&self, told: &mut Reported) {
-        let Some(own) = self.registry.own_endpoints() else { return };
-        let appeared = self.replace(&mut told.own, own.iter().map(OwnEndpoint::problem).collect());
-        for problem in appeared {
-            tracing::warn!(%problem, "an endpoint is refused");
-        }
-    }
-
-    /// Puts these problems in place of those. Gives the new ones.
-    fn replace(&self, old: &mut Vec<Arc<Problem>>, new: Vec<Problem>) -> Vec<Arc<Problem>> {
-        let new: Vec<Arc<Problem>> = new.into_iter().map(Arc::new).collect();
-        let without = |all: &[Arc<Problem>], others: &[Arc<Problem>]| -> Vec<Arc<Problem>> {
-            all.iter().filter(|problem| !others.contains(problem)).cloned().collect()
-        };
-        let (appeared, resolved) = (without(&new, old), without(old, &new));
-        self.publish(&appeared, &resolved);
-        *old = new;
-        appeared
-    }
-
-    /// To be called with the lock held.
-    fn publish(&self, appeared: &[Arc<Problem>], resolved: &[Arc<Problem>]) {
-        if appeared.is_empty() && resolved.is_empty() {
-            return;
-        }
-        let mut all = Problems::clone(&self.problems.load());
-        for problem in resolved {
-            if all.remove(problem).is_some() {
-                self.telemetry.problem_resolved(problem);
-            }
-        }
-        for problem in appeared {
-            if all.insert(problem.clone()).is_none() {
-                self.telemetry.problem_appeared(problem);
-            }
-        }
-        self.problems.store(Arc::new(all));
-    }
-
-    fn told(&self) -> MutexGuard<'_, Reported> {
-        // A list is replaced as a whole: a panic elsewhere leaves nothing half done.
-        self.told.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// All problems there are, sorted by object.
-    pub fn problems(&self) -> Arc<Problems> {
-        self.problems.load_full()
     }
 }
 
-/// As many as this machine can tell.
+/// Saturates on machines with smaller addresses.
 fn bytes(count: u64) -> usize {
     usize::try_from(count).unwrap_or(usize::MAX)
 }

@@ -10,6 +10,7 @@ mod admission;
 mod certificates;
 mod checks;
 mod clock;
+pub mod configuration;
 mod connections;
 mod controller;
 mod error;

@@ -1,14 +1,15 @@
-//! What the connections of one worker share.
-//!
-//! The rooms that serve connections use this and need not know the threads that run them.
+//! The state that the connections of one worker share. The modules that serve connections use it
+//! without the threads that run them.
+
+pub mod driver;
 
 use std::sync::Arc;
 
-use crate::descriptors::Shares;
-use crate::drain::LocalDrain;
-use crate::driver::Driver;
+use crate::connection::drain::LocalDrain;
+use crate::process::descriptors::Shares;
 use crate::state::State;
 use crate::tls::CertificateStore;
+use crate::worker::driver::Driver;
 
 /// One worker, as its connections see it.
 pub(crate) struct Worker {

@@ -113,7 +113,10 @@ async fn run(flags: &ServeFlags, program_log: ProgramLog) -> Result<()> {
                 && error_log != settings.error_log
             {
                 error_log = settings.error_log.clone();
-                plane.state().set_log_fault("program", program_log.change(&error_log).err().as_ref());
+                plane
+                    .state()
+                    .problems
+                    .set_log_fault("program", program_log.change(&error_log).err().as_ref());
                 log_changed.notify_one();
             }
             let report = apply(&plane, &delta, &mut start, &fatal);
@@ -199,7 +202,7 @@ async fn keep_logs(mut rotate: Signal, changed: Arc<Notify>, log: ProgramLog, st
             () = changed.notified() => continue,
             () = again => {}
         }
-        state.set_log_fault("program", log.open_again().err().as_ref());
+        state.problems.set_log_fault("program", log.open_again().err().as_ref());
     }
 }
 
@@ -303,7 +306,7 @@ impl Observe for Observer {
     }
 
     fn problems(&mut self, changes: &ProblemChanges) {
-        self.state.change_problems(&changes.appeared, &changes.resolved);
+        self.state.problems.change(&changes.appeared, &changes.resolved);
         self.duties.problems(changes);
     }
 

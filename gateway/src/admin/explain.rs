@@ -15,13 +15,13 @@ use serde_json::{Map, Value, json};
 use sluice_config::{Action, Backend, GroupId, Host, Policies, PoolKey, Rule};
 
 use super::view;
-use crate::compiled_settings::CompiledSettings;
-use crate::configuration::Configuration;
 use crate::policy::https_redirect;
 use crate::registry::PoolDescription;
 use crate::route::Route;
 use crate::router::{CompiledHost, Reason, RequestView, RouteTable, host_of, normalise, query_values};
 use crate::state::State;
+use crate::state::compiled_settings::CompiledSettings;
+use crate::telemetry::configuration::Configuration;
 
 /// The request to explain.
 struct Query {

@@ -48,7 +48,7 @@ fn answer(state: &State, path: &str) -> Document {
         "/routes" => json(&configuration.hosts.values().map(|host| view::host(host)).collect::<Vec<_>>()),
         "/backends" => json(&state.registry.describe().iter().map(view::pool).collect::<Vec<_>>()),
         "/certs" => json(&view::certificates(&configuration, &state.settings())),
-        "/problems" => json(&state.problems().iter().map(|problem| problem.view()).collect::<Vec<_>>()),
+        "/problems" => json(&state.problems.all().iter().map(|problem| problem.view()).collect::<Vec<_>>()),
         "/generation" => json(&view::Generation {
             generation: configuration.generation.0,
             hash: format!("{:016x}", configuration.hash()),

@@ -56,7 +56,7 @@ async fn readiness_needs_configuration_and_listeners_and_ends_first() {
     assert_eq!(get(health, "/healthz").await.0, 500);
     assert_eq!(get(health, "/livez").await.0, 200);
     let complete = Delta { complete: true, ..Delta::default() };
-    crate::apply::apply(&state, &complete, &NoCertificates);
+    crate::state::apply::apply(&state, &complete, &NoCertificates);
     assert_eq!(get(health, "/healthz").await.0, 500);
     state.readiness.set_bound(true);
     assert_eq!(get(health, "/healthz").await.0, 200);
@@ -105,7 +105,7 @@ fn served_plane() -> Plane {
         message: "odd".into(),
         remedy: "look".into(),
     };
-    plane.state.change_problems(&[Arc::new(problem)], &[]);
+    plane.state.problems.change(&[Arc::new(problem)], &[]);
     plane
 }
 

@@ -9,8 +9,8 @@ use sluice_config::{
     RedirectPath, Rule, TextMatch, UpstreamProtocol,
 };
 
-use crate::configuration::Configuration;
 use crate::registry::{Health, PoolDescription};
+use crate::telemetry::configuration::Configuration;
 
 #[derive(Debug, Serialize)]
 pub(super) struct Index {

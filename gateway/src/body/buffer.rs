@@ -17,9 +17,9 @@ use std::time::Duration;
 use super::disk::Disk;
 use super::spill::Spill;
 use crate::body::downstream::Downstream;
-use crate::failure::FailureKind;
 use crate::io::budget::{self, Reservation, WaitTicket};
 use crate::io::deadlines::Deadlines;
+use crate::io::failure::FailureKind;
 use crate::message::framing::Framing;
 use crate::message::response::Response;
 

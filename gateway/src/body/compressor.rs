@@ -9,8 +9,8 @@ use super::coding::Coding;
 use super::compression::{self, Choice, ClientEncodings, CompressionRules};
 use super::encoder::Encoder;
 use crate::body::downstream::{Downstream, Passed};
-use crate::failure::FailureKind;
 use crate::io::budget::Reservation;
+use crate::io::failure::FailureKind;
 use crate::message::framing::Framing;
 use crate::message::response::Response;
 

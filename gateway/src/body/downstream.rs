@@ -32,8 +32,8 @@ use h2::Reason;
 use http::HeaderMap;
 
 use super::pieces::{Decoder, Piece};
-use crate::failure::FailureKind;
 use crate::io::deadlines::Deadlines;
+use crate::io::failure::FailureKind;
 use crate::message::answer::Answer;
 use crate::message::response::Response;
 

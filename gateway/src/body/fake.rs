@@ -6,8 +6,8 @@ use std::task::{Context, Poll};
 use http::{HeaderMap, StatusCode};
 
 use crate::body::downstream::{Downstream, Passed};
-use crate::failure::FailureKind;
 use crate::io::deadlines::Deadlines;
+use crate::io::failure::FailureKind;
 use crate::message::answer::Answer;
 use crate::message::framing::Framing;
 use crate::message::response::Response;

@@ -7,7 +7,7 @@ use h2::RecvStream;
 use http::HeaderMap;
 
 use super::downstream::Downstream;
-use crate::failure::FailureKind;
+use crate::io::failure::FailureKind;
 use crate::message::field_names::FieldNames;
 use crate::message::framing::Framing;
 use crate::message::head::Head;

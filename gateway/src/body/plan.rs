@@ -19,8 +19,8 @@ pub(crate) enum BodyStage {
     Rate,
 }
 
-/// All stages, in the order in which bytes pass them: the request body from the client to the endpoint, then the response
-/// body from the endpoint to the client.
+/// All stages, in the order in which bytes pass them: the request body from the client to the
+/// endpoint, then the response body from the endpoint to the client.
 pub(crate) const ORDER: [BodyStage; 5] =
     [BodyStage::Limit, BodyStage::Buffer, BodyStage::Copy, BodyStage::Compression, BodyStage::Rate];
 

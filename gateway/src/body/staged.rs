@@ -1,7 +1,7 @@
 //! A client side with body stages around it.
 //!
-//! One type holds all stages, each optional, in the [order](super::plan::ORDER) of the plan. So an engine has two kinds of
-//! client side, with and without stages, and not one for each combination.
+//! One type holds all stages, each optional, in the [order](super::plan::ORDER) of the plan. So an
+//! engine has two kinds of client side, with and without stages, and not one for each combination.
 
 use std::future::poll_fn;
 use std::sync::Arc;
@@ -21,9 +21,9 @@ use super::rate::Rate;
 use super::tee::Tee;
 use crate::body::downstream::{Downstream, Passed};
 use crate::body::pieces::{Decoder, Piece};
-use crate::failure::FailureKind;
 use crate::io::alarm::Alarm;
 use crate::io::deadlines::Deadlines;
+use crate::io::failure::FailureKind;
 use crate::message::answer::Answer;
 use crate::message::fields::FieldsMut;
 use crate::message::framing::Framing;
@@ -56,8 +56,8 @@ impl<D: Downstream> Staged<D> {
         }
     }
 
-    /// Buffers the whole request body, if the plan has a buffer, and sets its length in the head. `patience` is the time
-    /// limit for each piece.
+    /// Buffers the whole request body, if the plan has a buffer, and sets its length in the head.
+    /// `patience` is the time limit for each piece.
     ///
     /// # Errors
     /// The body does not arrive, or cannot be kept.

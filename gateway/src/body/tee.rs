@@ -1,7 +1,7 @@
 //! A copy of a request body, made while the body passes to the endpoint.
 //!
-//! The request never waits for the receiver of the copy: pieces are queued for it, up to a limit and while memory is
-//! plentiful. Beyond that the copy is abandoned, without effect on the request.
+//! The request never waits for the receiver of the copy: pieces are queued for it, up to a limit
+//! and while memory is plentiful. Beyond that the copy is abandoned, without effect on the request.
 //!
 //! A copy has the transfer coding of the original, byte for byte.
 
@@ -15,14 +15,15 @@ use bytes::Bytes;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::oneshot;
 
-use crate::failure::FailureKind;
 use crate::io::budget::{self, Reservation};
 use crate::io::counted::counted;
+use crate::io::failure::FailureKind;
 use crate::message::framing::Framing;
 
 /// Bytes of one body that may be queued.
 const MOST_QUEUED: usize = 1024 * 1024;
-/// Approximate memory of a piece besides its bytes, so that a client gains nothing by sending single bytes.
+/// Approximate memory of a piece besides its bytes, so that a client gains nothing by sending
+/// single bytes.
 const OVERHEAD: usize = 128;
 
 /// The sending side of a copy.
@@ -147,8 +148,8 @@ impl Feed {
         }
     }
 
-    /// Ready when the rest of the body will never arrive: `Client` if the request broke off, `Memory` if there was no
-    /// memory for the copy. Queued pieces need not be sent then.
+    /// Ready when the rest of the body will never arrive: `Client` if the request broke off,
+    /// `Memory` if there was no memory for the copy. Queued pieces need not be sent then.
     pub(crate) fn poll_given_up(&mut self, cx: &mut Context<'_>) -> Poll<FailureKind> {
         if let Some(fate) = &mut self.fate {
             self.failure = match ready!(Pin::new(fate).poll(cx)) {

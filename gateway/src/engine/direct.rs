@@ -1,9 +1,9 @@
 //! The direct engine: the gateway's own client for HTTP/1.1 and HTTP/2 endpoints.
 //!
-//! It forwards requests of any origin ([`Originator`](crate::pipeline::Originator)) between a client side
-//! ([`Downstream`](crate::body::downstream::Downstream)) and endpoints. Over HTTP/1.1 it writes the head from the text
-//! that was read, and bodies pass through one buffer of the worker. Over HTTP/2 on both sides, bodies pass as pieces
-//! without a copy.
+//! It forwards requests of any origin ([`Originator`](crate::pipeline::Originator)) between a
+//! client side ([`Downstream`](crate::body::downstream::Downstream)) and endpoints. Over HTTP/1.1
+//! it writes the head from the text that was read, and bodies pass through one buffer of the
+//! worker. Over HTTP/2 on both sides, bodies pass as pieces without a copy.
 //!
 //! | file | content |
 //! |---|---|

@@ -1,8 +1,9 @@
 //! Sends copies of requests to mirrors (`mirror-target`).
 //!
-//! A copy is a task of the worker that shares nothing with its request except the pieces of the body. The request never
-//! waits for it, and it may outlive the request and its client's connection. A graceful shutdown does not wait for it;
-//! it ends with the worker. Its outcome is counted, and its response dropped.
+//! A copy is a task of the worker that shares nothing with its request except the pieces of the
+//! body. The request never waits for it, and it may outlive the request and its client's
+//! connection. A graceful shutdown does not wait for it; it ends with the worker. Its outcome is
+//! counted, and its response dropped.
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -15,7 +16,8 @@ use crate::pipeline::{CallFailure, Exchange, FailureKind, MirroredRequest, OwnCa
 use crate::telemetry::MirrorOutcome;
 use crate::worker::Worker;
 
-/// Copies in progress at a time, per worker. One that hangs keeps its place until its timeouts expire.
+/// Copies in progress at a time, per worker. One that hangs keeps its place until its timeouts
+/// expire.
 const MOST: usize = 256;
 
 thread_local! {
@@ -42,8 +44,8 @@ impl Drop for MirrorPermit {
     }
 }
 
-/// Starts to send the copy of a request that is about to be forwarded, with `head` as it was received. Returns the tee
-/// for the request body, if the copy gets the body.
+/// Starts to send the copy of a request that is about to be forwarded, with `head` as it was
+/// received. Returns the tee for the request body, if the copy gets the body.
 pub(super) fn begin(worker: &Arc<Worker>, exchange: &Exchange, head: &Head) -> Option<Tee> {
     let Some(permit) = MirrorPermit::take() else {
         worker.state.telemetry.mirrored(MirrorOutcome::Dropped);

@@ -12,7 +12,8 @@ use crate::message::head::Head;
 use crate::pipeline::{CallFailure, FailureKind, OwnCall, Response};
 use crate::worker::Worker;
 
-/// Makes a call whose request body, if it has one, comes from `feed`. Dropping the future ends the call.
+/// Makes a call whose request body, if it has one, comes from `feed`. Dropping the future ends the
+/// call.
 ///
 /// # Errors
 /// No endpoint responded.
@@ -28,7 +29,8 @@ pub(super) async fn send(
     // The request exists twice, as fields and as text.
     let bytes = 2 * head.length;
     // Boxed, because waiting is rare.
-    if !memory.try_hold(bytes) && !(subrequest.is_needed() && Box::pin(memory.hold_in_time(bytes)).await) {
+    let held = memory.try_hold(bytes) || subrequest.is_needed() && Box::pin(memory.hold_in_time(bytes)).await;
+    if !held {
         return Err(CallFailure::Attempt(FailureKind::Memory));
     }
     let mut client = CallClient::new(subrequest, feed);

@@ -1,8 +1,9 @@
-//! The engine that is Pingora's `ProxyHttp`: it carries one request at a time between a client side of ours, which it
-//! takes for a custom session (`session`), and endpoints of HTTP/1.1 and HTTP/2. Thin: it turns Pingora's types into
-//! the pipeline's and back, and decides nothing.
+//! The engine that is Pingora's `ProxyHttp`: it carries one request at a time between a client side
+//! of ours, which it takes for a custom session (`session`), and endpoints of HTTP/1.1 and HTTP/2.
+//! Thin: it turns Pingora's types into the pipeline's and back, and decides nothing.
 //!
-//! The request was judged before, and answers of our own are sent afterwards, by whoever called `forward`.
+//! The request was judged before, and answers of our own are sent afterwards, by whoever called
+//! `forward`.
 //!
 //! | Pingora's phase | the pipeline's step |
 //! |---|---|
@@ -40,11 +41,11 @@ use tokio::task::yield_now;
 pub(crate) use engine::prepare;
 pub(super) use forward::forward;
 
-use crate::descriptors::Wait;
-use crate::drain::Drain;
+use crate::connection::drain::Drain;
 use crate::message::hop_by_hop;
 use crate::pipeline::Originator;
 use crate::pipeline::{Exchange, FailureKind, Next};
+use crate::process::descriptors::Wait;
 use crate::registry::Admission;
 use connector::{Clients, ConnectStage, Connector};
 use context::Context;
@@ -64,7 +65,8 @@ impl Proxy {
     }
 }
 
-/// Waits until the endpoint of this attempt may have one more request. False when it may not in time.
+/// Waits until the endpoint of this attempt may have one more request. False when it may not in
+/// time.
 async fn await_room(ctx: &mut Context) -> Result<bool> {
     loop {
         match ctx.exchange(|exchange| exchange.call().ask_for_room())? {
@@ -96,7 +98,8 @@ impl ProxyHttp for Proxy {
 
     async fn upstream_peer(&self, _session: &mut Session, ctx: &mut Context) -> Result<Box<HttpPeer>> {
         if ctx.connector.is_some() {
-            // Another attempt. A refusal may come without a wait: others have their turn, and the end of the program its.
+            // Another attempt. A refusal may come without a wait: others have their turn, and the
+            // end of the program its.
             yield_now().await;
         }
         loop {
@@ -259,7 +262,8 @@ impl ProxyHttp for Proxy {
         FailToProxy { error_code: 0, can_reuse_downstream: false }
     }
 
-    /// The access log and the metrics tell. Pingora would write an error for every client that went away.
+    /// The access log and the metrics tell. Pingora would write an error for every client that went
+    /// away.
     fn suppress_error_log(&self, _session: &Session, _ctx: &Context, _error: &Error) -> bool {
         true
     }

@@ -1,8 +1,8 @@
-//! Executes the questions of pipeline stages, before the engine of a request is chosen: once for all engines and
-//! protocols.
+//! Executes the questions of pipeline stages, before the engine of a request is chosen: once for
+//! all engines and protocols.
 //!
-//! A client that leaves ends its question. So does the end of a graceful shutdown, which drops all tasks of a worker.
-//! A job on the blocking pool then runs to its end, and its result is dropped.
+//! A client that leaves ends its question. So does the end of a graceful shutdown, which drops all
+//! tasks of a worker. A job on the blocking pool then runs to its end, and its result is dropped.
 
 use std::net::IpAddr;
 use std::sync::{Arc, LazyLock};
@@ -17,7 +17,8 @@ use crate::message::request_head::RequestHead;
 use crate::pipeline::{Answer, Exchange, OwnCall, Question, Reply, Subrequest, Verdict};
 use crate::worker::Worker;
 
-/// Executes a question and those that follow it. Returns the outcome, or `None` if the request goes to an endpoint.
+/// Executes a question and those that follow it. Returns the outcome, or `None` if the request goes
+/// to an endpoint.
 pub(super) async fn decide(
     worker: &Worker,
     mut question: Question,
@@ -44,7 +45,8 @@ pub(super) async fn decide(
     }
 }
 
-/// Requests the page of an answer, which is sent as it is if there is none. `None` if the client has left.
+/// Requests the page of an answer, which is sent as it is if there is none. `None` if the client
+/// has left.
 pub(super) async fn page(
     worker: &Worker,
     question: Question,
@@ -84,6 +86,7 @@ async fn replied(worker: &Worker, own_call: &mut OwnCall) -> Reply {
 }
 
 static JOBS: LazyLock<Arc<Jobs>> = LazyLock::new(|| {
-    // One if the processors cannot be counted. The other half is for requests, which would otherwise get an equal share.
+    // One if the processors cannot be counted. The other half is for requests, which would
+    // otherwise get an equal share.
     Jobs::new(available_parallelism().map_or(1, |processors| (processors.get() / 2).max(1)))
 });

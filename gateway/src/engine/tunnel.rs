@@ -1,10 +1,11 @@
-//! A connection whose endpoint has switched protocols (RFC 9110 §7.8): from then on bytes pass both ways, and
-//! nobody looks at them.
+//! A connection whose endpoint has switched protocols (RFC 9110 §7.8): from then on bytes pass both
+//! ways, and nobody looks at them.
 //!
-//! A direction is read only when its other side has taken everything, so it holds no more than one read, and
-//! nothing while it waits. The end of one side is passed on, and the other direction goes on: nginx and
-//! `HttpProxy` end both, and cut off what the other side has still to say. What a request needed besides has
-//! been dropped by now, because most of these connections are idle most of the time, and for long.
+//! A direction is read only when its other side has taken everything, so it holds no more than one
+//! read, and nothing while it waits. The end of one side is passed on, and the other direction goes
+//! on: nginx and `HttpProxy` end both, and cut off what the other side has still to say. What a
+//! request needed besides has been dropped by now, because most of these connections are idle most
+//! of the time, and for long.
 
 use std::future::poll_fn;
 use std::io;
@@ -16,7 +17,6 @@ use std::time::Duration;
 use http::StatusCode;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use crate::descriptors::DescriptorPermit;
 use crate::io::alarm::Alarm;
 use crate::io::deadlines::Deadline;
 use crate::io::deadlines::Deadlines;
@@ -26,10 +26,11 @@ use crate::io::transport::Transport;
 use crate::io::wire::Wire;
 use crate::io::write_buffer::WriteBuffer;
 use crate::pipeline::{Exchange, Outcome};
+use crate::process::descriptors::DescriptorPermit;
 use crate::upstream::connection::Connection;
 
-/// Both directions, between a response head with status 101 and the end. Its own end is that of the exchange,
-/// whoever brings it about.
+/// Both directions, between a response head with status 101 and the end. Its own end is that of the
+/// exchange, whoever brings it about.
 #[derive(Debug)]
 pub(crate) struct Tunnel {
     exchange: Box<Exchange>,
@@ -115,7 +116,8 @@ impl Tunnel {
         alarm: &mut Alarm,
     ) -> Poll<io::Result<()>> {
         let Self { endpoint, up, down, deadlines, .. } = self;
-        // Both before either's failure is looked at: who takes no more may have said something before that.
+        // Both before either's failure is looked at: who takes no more may have said something
+        // before that.
         let (sent, received) = (up.poll(cx, client, endpoint), down.poll(cx, endpoint, client));
         if (sent?, received?) == (Poll::Ready(()), Poll::Ready(())) {
             return Poll::Ready(Ok(()));
@@ -216,7 +218,8 @@ impl Flow {
         })
     }
 
-    /// Sets `deadline` while the other side does not take what there is for it. Says whether bytes have moved.
+    /// Sets `deadline` while the other side does not take what there is for it. Says whether bytes
+    /// have moved.
     fn wait(&mut self, deadline: &mut Deadline, patience: Option<Duration>) -> bool {
         let moved = mem::take(&mut self.moved);
         if moved {

@@ -1,4 +1,5 @@
-//! Detects that a client has left while nothing is read from it: during a question, or while a connection is made.
+//! Detects that a client has left while nothing is read from it: during a question, or while a
+//! connection is made.
 
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
@@ -12,8 +13,9 @@ use crate::body::downstream::Downstream;
 /// Interval of checks for a client whose unread request body fills the buffer.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// Runs `work` unless the client leaves first; then returns `None`. So an endpoint that accepts no connections does not
-/// hold the descriptors of clients that have given up for all its connect timeouts.
+/// Runs `work` unless the client leaves first; then returns `None`. So an endpoint that accepts no
+/// connections does not hold the descriptors of clients that have given up for all its connect
+/// timeouts.
 pub(super) async fn unless_left<T>(
     downstream: &mut impl Downstream,
     work: impl Future<Output = T>,

@@ -43,7 +43,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed, Ordering::Seq
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use crate::per_worker::Padded;
+use crate::process::per_worker::Padded;
 
 pub(crate) use account::Account;
 pub(crate) use reservation::Reservation;

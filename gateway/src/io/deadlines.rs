@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::failure::FailureKind;
 use crate::io::alarm::Alarm;
 use crate::io::budget::{self, WaitTicket};
+use crate::io::failure::FailureKind;
 
 /// Time for which the client may leave output unread (nginx's `send_timeout`).
 pub(crate) const STALL: Duration = Duration::from_secs(60);

@@ -21,7 +21,7 @@ use super::arrivals::{Arrivals, Order};
 use super::bind::BACKLOG;
 use super::listeners::{ListenerTarget, Listening};
 use super::{AcceptedStream, open, serve};
-use crate::drain::{Admission, OpenConnection};
+use crate::connection::drain::{Admission, OpenConnection};
 use crate::io::budget::Account;
 use crate::worker::Worker;
 

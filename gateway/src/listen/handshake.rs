@@ -11,7 +11,7 @@ use tokio::time::timeout;
 use tokio_rustls::LazyConfigAcceptor;
 use tokio_rustls::TlsStream;
 
-use crate::connection_info::TlsInfo;
+use crate::connection::info::TlsInfo;
 use crate::worker::Worker;
 
 /// What came of it.

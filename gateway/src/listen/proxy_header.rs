@@ -7,7 +7,7 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::str::FromStr;
 
-use crate::connection_info::ProxiedAddresses;
+use crate::connection::info::ProxiedAddresses;
 
 /// Bytes of the longest header of version 1, its end of line included.
 const LONGEST_V1: usize = 107;

@@ -15,7 +15,7 @@ use tokio::net::TcpStream;
 use tokio::time::{Instant, timeout};
 
 use super::proxy_header::{self, LOOKED_AT, NoHeader, ProxyHeader};
-use crate::connection_info::ProxiedAddresses;
+use crate::connection::info::ProxiedAddresses;
 use crate::policy::forwarded::ForwardedRules;
 use crate::telemetry::ProxyProtocolFault;
 use crate::worker::Worker;

@@ -6,8 +6,8 @@ use http::header::{CONTENT_TYPE, HeaderName, HeaderValue, LOCATION};
 
 use super::page::{page, page_of_large_head};
 
-/// A complete response. The client side adds `Date`, `Content-Length` and the connection fields of its protocol, and omits
-/// the body for HEAD.
+/// A complete response. The client side adds `Date`, `Content-Length` and the connection fields of
+/// its protocol, and omits the body for HEAD.
 #[derive(Clone, Debug)]
 pub struct Answer {
     /// The status.
@@ -21,8 +21,8 @@ pub struct Answer {
 }
 
 impl Answer {
-    /// Whether it has a `Content-Length`: not where none is allowed (RFC 9110 §8.6), or where it would describe another
-    /// representation.
+    /// Whether it has a `Content-Length`: not where none is allowed (RFC 9110 §8.6), or where it
+    /// would describe another representation.
     pub(crate) fn has_length(&self) -> bool {
         !matches!(self.status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED)
     }

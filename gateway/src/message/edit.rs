@@ -1,12 +1,12 @@
 //! The changes that policies may make to a head: target, method, fields and status.
 //!
-//! The author of a rule cannot know the connections on which it applies. A rule that sets a framing
-//! field, or turns a GET into a HEAD, would make Sluice and an endpoint read different messages
-//! from then on. Policies therefore change heads only through [`Edit`], whose argument types
-//! exclude this: an [`EditableName`] is not a field of framing, connection or routing, a
-//! [`RequestTarget`] is a path that fits a request line, and [`EditableMethod`] and
-//! [`EditableStatus`] do not change whether a body follows. [`FieldsMut`] is for the engines' own
-//! changes: hop-by-hop fields, `Host`, and the forwarding fields that describe the client.
+//! A rule is written by somebody who knows nothing of the connections it will be used on. Whoever
+//! could name a field of framing, or turn a GET into a HEAD, would make us and an endpoint read two
+//! different messages from there on. So policies change heads through [`Edit`] alone, whose
+//! arguments cannot be any of that: [`EditableName`] is no field of framing, connection or routing,
+//! [`RequestTarget`] is a path that a request line can carry, and neither [`EditableMethod`] nor
+//! [`EditableStatus`] changes whether a body follows. [`FieldsMut`] is for the engines' own needs:
+//! hop-by-hop fields, `Host`, what is told about the client.
 
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use sluice_config::OWN_FIELDS;
@@ -149,8 +149,8 @@ impl EditableStatus {
     }
 }
 
-/// Whether a target is in origin form (RFC 9112 §3.2.1): without blanks, control characters and fragment. Bytes outside
-/// ASCII are no URI, but clients send them and nginx accepts them.
+/// Whether a target is in origin form (RFC 9112 §3.2.1): without blanks, control characters and
+/// fragment. Bytes outside ASCII are no URI, but clients send them and nginx accepts them.
 pub(crate) fn is_path(target: &str) -> bool {
     target.starts_with('/') && is_target_text(target)
 }

@@ -37,9 +37,10 @@ pub(crate) fn argument<'q>(query: &'q str, name: &str) -> Option<&'q str> {
         .map(|(_, value)| value)
 }
 
-/// All cookies (RFC 6265 §5.4), as name and value without surrounding spaces, in order, from any number of `Cookie`
-/// fields (HTTP/2 splits them, RFC 9113 §8.2.3). Parts that are no pair are skipped.
-pub(crate) fn cookies<'h>(headers: &'h impl Fields) -> impl Iterator<Item = (&'h [u8], &'h [u8])> {
+/// All cookies (RFC 6265 §5.4), as name and value without surrounding spaces, in order, from any
+/// number of `Cookie` fields (HTTP/2 splits them, RFC 9113 §8.2.3). Parts that are no pair are
+/// skipped.
+pub(crate) fn cookies(headers: &impl Fields) -> impl Iterator<Item = (&[u8], &[u8])> {
     let parts = headers.lines(&COOKIE).flat_map(|line| line.split(|byte| *byte == b';'));
     parts.filter_map(|part| {
         let equals = part.iter().position(|byte| *byte == b'=')?;

@@ -4,16 +4,17 @@ use http::{Method, Version};
 
 use crate::message::field_list::FieldList;
 
-/// Borrowed view of a request head whose framing (RFC 9112) is checked and whose authority is resolved.
+/// Borrowed view of a request head whose framing (RFC 9112) is checked and whose authority is
+/// resolved.
 #[derive(Debug)]
 pub struct RequestHead<'a> {
     /// The method.
     pub method: &'a Method,
-    /// Path and query as the client sent them; of an absolute-form target only that part (RFC 9112 §3.2.2); `*` for
-    /// `OPTIONS *`.
+    /// Path and query as the client sent them; of an absolute-form target only that part (RFC 9112
+    /// §3.2.2); `*` for `OPTIONS *`.
     pub target: &'a str,
-    /// Host and port of the request: the authority of an absolute-form target or `:authority`, else the Host field; empty
-    /// for HTTP/1.0 without one.
+    /// Host and port of the request: the authority of an absolute-form target or `:authority`, else
+    /// the Host field; empty for HTTP/1.0 without one.
     pub authority: &'a str,
     /// Protocol version.
     pub version: Version,

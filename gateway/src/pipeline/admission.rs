@@ -1,10 +1,12 @@
-//! Who gets in: address lists, passwords and the word of another service, and how they count together (`satisfy`).
+//! Who gets in: address lists, passwords and the word of another service, and how they count
+//! together (`satisfy`).
 //!
-//! Each says of a request that it may pass, that it may not (401 or 403), or nothing, where the rule does not ask. Of
-//! all of them every one must say yes, as far as the rule asks. Of any of them one yes is enough: what comes after it
-//! is not asked, and a no counts only when the last of them has spoken. That is nginx's access phase, with one of its
-//! consequences: a list of denied addresses alone lets nobody in by itself, so that others still need a password. What
-//! fails for another reason closes in either case.
+//! Each says of a request that it may pass, that it may not (401 or 403), or nothing, where the
+//! rule does not ask. Of all of them every one must say yes, as far as the rule asks. Of any of
+//! them one yes is enough: what comes after it is not asked, and a no counts only when the last of
+//! them has spoken. That is nginx's access phase, with one of its consequences: a list of denied
+//! addresses alone lets nobody in by itself, so that others still need a password. What fails for
+//! another reason closes in either case.
 
 use http::StatusCode;
 use http::header::{HeaderValue, WWW_AUTHENTICATE};
@@ -13,12 +15,12 @@ use sluice_config::Satisfy;
 use super::exchange::{Exchange, Verdict};
 use super::question::{Job, Question, Reply};
 use super::stages::{StageInput, Step};
-use crate::compiled_settings::CompiledSettings;
 use crate::message::answer::Answer;
 use crate::policy::basic_auth::Access;
 use crate::policy::digest_auth::DigestAccess;
 use crate::policy::sources::{self, Standpoint};
 use crate::route::Route;
+use crate::state::compiled_settings::CompiledSettings;
 
 /// The decision of one check.
 #[derive(Debug)]

@@ -18,7 +18,8 @@ use crate::policy::template::TemplateContext;
 use crate::policy::{forwarded, hops};
 use crate::route::{Route, RouteAction};
 
-/// Fields about a body that does not go along, and conditions on a resource that is not the one that is asked for.
+/// Fields about a body that does not go along, and conditions on a resource that is not the one
+/// that is asked for.
 static OF_THE_REQUEST_ALONE: [HeaderName; 10] = [
     CONTENT_LENGTH,
     EXPECT,

@@ -12,14 +12,14 @@ use super::exchange::{Exchange, Verdict};
 use super::question::{Question, Reply};
 use super::stages::StageInput;
 use super::subrequest::{CallFailure, Subrequest};
-use crate::compiled_settings::{CompiledSettings, GlobalAuth};
-use crate::failure::FailureKind;
+use crate::io::failure::FailureKind;
 use crate::message::answer::Answer;
 use crate::message::edit::{Edit, EditableName};
 use crate::message::fields::FieldsMut;
 use crate::policy::external_auth::{self, CacheKey, keep, kept};
 use crate::policy::{ExternalAuth, forwarded};
 use crate::route::Route;
+use crate::state::compiled_settings::{CompiledSettings, GlobalAuth};
 use crate::upstream::attempt::KeepAlive;
 
 static X_AUTH_REQUEST_REDIRECT: HeaderName = HeaderName::from_static("x-auth-request-redirect");
@@ -148,7 +148,8 @@ impl Exchange {
             fields.set(&X_SCHEME, &HeaderValue::from_bytes(scheme).ok()?);
         }
         if let Some(slot) = &auth.set_headers {
-            // While its ConfigMap cannot be used, the service would be asked something else than was meant.
+            // While its ConfigMap cannot be used, the service would be asked something else than
+            // was meant.
             let headers = slot.load();
             headers.as_ref()?.fill(&context).apply(&mut Edit::new(&mut fields));
         }
@@ -172,7 +173,8 @@ impl Exchange {
         })
     }
 
-    /// Under what the word of the service is kept. Two rules never share one, whatever clients send.
+    /// Under what the word of the service is kept. Two rules never share one, whatever clients
+    /// send.
     fn cache_key(&self, auth: &ExternalAuth, route: &Route, input: &StageInput<'_>) -> Option<CacheKey> {
         let cache = auth.cache.as_ref()?;
         let own = cache.key.fill(&self.template_context(Some(route), input));

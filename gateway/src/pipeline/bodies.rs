@@ -1,4 +1,5 @@
-//! What is done to the bodies of a request that is about to be forwarded: the last check of its head.
+//! What is done to the bodies of a request that is about to be forwarded: the last check of its
+//! head.
 
 use http::header::CONTENT_TYPE;
 use http::{Method, StatusCode};
@@ -17,7 +18,8 @@ pub(crate) struct RequestBody {
     pub(crate) framing: Framing,
     /// All of it is here.
     pub(crate) is_whole: bool,
-    /// The request asks for another protocol: what follows may be spoken in that. Of interest where something follows.
+    /// The request asks for another protocol: what follows may be spoken in that. Of interest where
+    /// something follows.
     pub(crate) upgrades: bool,
 }
 
@@ -30,7 +32,8 @@ impl Exchange {
     /// Which stages the bodies get.
     ///
     /// # Errors
-    /// The request body is larger than it may be: the answer is 413, and an endpoint never hears of the request.
+    /// The request body is larger than it may be: the answer is 413, and an endpoint never hears of
+    /// the request.
     pub(crate) fn bodies(&self, head: &impl Fields, body: RequestBody) -> Result<Plan, Answer> {
         let compiled_settings = self.compiled_settings();
         let settings = &compiled_settings.settings;
@@ -49,7 +52,8 @@ impl Exchange {
             && !body.is_whole
             && !body.upgrades
             && !head.first(&CONTENT_TYPE).is_some_and(is_grpc)
-            // Without an endpoint there will be an answer at once. HTTP/2 to endpoints is there for gRPC.
+            // Without an endpoint there will be an answer at once. HTTP/2 to endpoints is there for
+            // gRPC.
             && self.pool().is_some_and(|pool| !pool.is_empty() && !pool.protocol().is_http2());
         // An endpoint of HTTP/1.0 needs the length.
         let waits = waits || !body.framing.is_done() && self.speaks_http_1_0() && length.is_none();

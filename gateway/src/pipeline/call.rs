@@ -1,8 +1,8 @@
 //! A call: one conversation with a pool, made of attempts.
 //!
-//! It holds how each attempt begins, whether another follows a failed one, and the consequences for the health of
-//! endpoints. An [`Exchange`](super::Exchange) owns one for its client's request, an [`OwnCall`](super::OwnCall) one for
-//! a request of the gateway's own.
+//! It holds how each attempt begins, whether another follows a failed one, and the consequences for
+//! the health of endpoints. An [`Exchange`](super::Exchange) owns one for its client's request, an
+//! [`OwnCall`](super::OwnCall) one for a request of the gateway's own.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use http::{Method, StatusCode};
 use sluice_config::{GlobalSettings, Retry, Timeouts, UpstreamProtocol};
 use smallvec::SmallVec;
 
-use crate::failure::{Failure, FailureKind};
+use crate::io::failure::{Failure, FailureKind};
 use crate::policy::RetryPolicy;
 use crate::policy::retry::Progress;
 use crate::policy::timeouts::resolve;
@@ -36,7 +36,8 @@ pub struct Call {
     same_endpoint: Option<Arc<Endpoint>>,
     /// When the first attempt began.
     first: Option<Instant>,
-    /// The current attempt has less than the connect timeout, because the retry window is about to close.
+    /// The current attempt has less than the connect timeout, because the retry window is about to
+    /// close.
     hurried: bool,
 }
 
@@ -76,7 +77,8 @@ static DEFAULT_TIMEOUTS: Timeouts = Timeouts {
 };
 
 impl<'r> Rules<'r> {
-    /// The rules of a route for an attempt that begins now, without TLS to the endpoint; without a route, the global ones.
+    /// The rules of a route for an attempt that begins now, without TLS to the endpoint; without a
+    /// route, the global ones.
     pub(super) fn of(
         now: Instant,
         route: Option<&'r Route>,
@@ -110,15 +112,15 @@ impl Call {
         self.same_endpoint.take()
     }
 
-    /// Begins an attempt at this endpoint. `again`: it replaces the last one, which used a stale connection and does
-    /// not count.
+    /// Begins an attempt at this endpoint. `again`: it replaces the last one, which used a stale
+    /// connection and does not count.
     pub(super) fn begin(&mut self, endpoint: &Arc<Endpoint>, again: bool, rules: &Rules<'_>) -> Upstream {
         let Rules { now, policy, timeouts, settings, keep_alive, server_name, protocol, tls } = rules;
         let now = *now;
         let first = *self.first.get_or_insert(now);
         let connect = resolve(timeouts.connect, settings.proxy_connect_timeout);
-        // The first attempt always has the whole timeout, even if the window is shorter: otherwise no attempt could
-        // detect a dead machine. The time left must not be zero.
+        // The first attempt always has the whole timeout, even if the window is shorter: otherwise
+        // no attempt could detect a dead machine. The time left must not be zero.
         let is_first = self.attempts.len() == usize::from(again);
         let left = (!is_first).then(|| policy.time_left(first)).filter(|left| !left.is_zero());
         let connect_timeout = [connect, left].into_iter().flatten().min();
@@ -208,8 +210,8 @@ impl Call {
         self.policy.is_some_and(|policy| policy.after_failure(failure, &progress))
     }
 
-    /// The endpoint sent a final response head. Returns whether it is dropped for another attempt, because its status is
-    /// listed in `proxy-next-upstream`.
+    /// The endpoint sent a final response head. Returns whether it is dropped for another attempt,
+    /// because its status is listed in `proxy-next-upstream`.
     pub(super) fn responded(&mut self, pool: Option<&Pool>, status: StatusCode, replayable: bool) -> bool {
         let Some(attempt) = self.attempts.last_mut() else { return false };
         let (began, now) = (attempt.began, Instant::now());
@@ -239,8 +241,8 @@ impl Call {
         }
     }
 
-    /// Records how long the endpoint took up to the response head, for pools that are balanced by latency. The time after
-    /// the head may be due to the client.
+    /// Records how long the endpoint took up to the response head, for pools that are balanced by
+    /// latency. The time after the head may be due to the client.
     fn measure(&self, pool: Option<&Pool>, endpoint: &Endpoint, now: Instant) {
         if let (Some(pool), Some(attempt)) = (pool, self.attempts.last()) {
             pool.measure(endpoint, attempt.began, now);
@@ -254,10 +256,11 @@ impl Call {
         }
     }
 
-    /// Ejects the endpoint if it does not accept connections. Failures that a request can provoke do not count, because
-    /// a client must not be able to empty a pool: slow or malformed responses, connections that break once the endpoint
-    /// may have seen part of the request, connect timeouts shortened by earlier attempts. Failed TLS handshakes do not
-    /// count either: TLS is a setting of one route, and other routes share the endpoint.
+    /// Ejects the endpoint if it does not accept connections. Failures that a request can provoke
+    /// do not count, because a client must not be able to empty a pool: slow or malformed
+    /// responses, connections that break once the endpoint may have seen part of the request,
+    /// connect timeouts shortened by earlier attempts. Failed TLS handshakes do not count either:
+    /// TLS is a setting of one route, and other routes share the endpoint.
     fn eject(&self, pool: Option<&Pool>, failure: &Failure, endpoint: &Endpoint) {
         let connection = match failure.kind {
             FailureKind::Connect => true,

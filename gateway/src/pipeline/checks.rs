@@ -1,4 +1,5 @@
-//! What the stages look at: each check of a rule, in no order of its own ([`stages`](super::stages) has that).
+//! What the stages look at: each check of a rule, in no order of its own ([`stages`](super::stages)
+//! has that).
 
 use http::header::HeaderValue;
 use http::{Method, StatusCode};
@@ -7,7 +8,6 @@ use sluice_config::HostName;
 use super::exchange::{Exchange, HashKey, Verdict};
 use super::session::BoundSession;
 use super::stages::{StageInput, Step};
-use crate::compiled_settings::{Blocking, CompiledSettings, LimitKey};
 use crate::message::answer::Answer;
 use crate::message::request_head::RequestHead;
 use crate::policy::limits::Excess;
@@ -15,6 +15,7 @@ use crate::policy::redirect::Source;
 use crate::policy::template::Template;
 use crate::policy::{Affinity, RedirectTo, Rewritten, forwarded, hops, https_redirect, redirect, same_site};
 use crate::route::{CompiledPolicies, Destination, Route, RouteAction};
+use crate::state::compiled_settings::{Blocking, CompiledSettings, LimitKey};
 
 impl Exchange {
     pub(super) fn check_blocked(&self, head: &RequestHead<'_>, compiled_settings: &CompiledSettings) -> Step {
@@ -228,8 +229,8 @@ impl Exchange {
         self.redirect_to(https_redirect::status(&compiled_settings.settings), host.as_str(), location)
     }
 
-    /// A request of HTTP/1.0 may have no host. There is no URL to send its client to then, and what a redirect is to
-    /// keep from being answered must not be answered either.
+    /// A request of HTTP/1.0 may have no host. There is no URL to send its client to then, and what
+    /// a redirect is to keep from being answered must not be answered either.
     fn redirect_to(&self, status: StatusCode, host: &str, location: String) -> Verdict {
         match HeaderValue::try_from(location) {
             Ok(location) if !host.is_empty() => {

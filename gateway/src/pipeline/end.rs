@@ -79,13 +79,15 @@ impl Exchange {
         self.state().telemetry.access_log.send(|out| format.write(&line, &record, out));
     }
 
-    /// Whether questions to authorisation services have lines of their own (`enable-auth-access-log`).
+    /// Whether questions to authorisation services have lines of their own
+    /// (`enable-auth-access-log`).
     pub(crate) fn logs_questions(&self) -> bool {
         self.line.is_some() && self.settings().access_log.authorisation
     }
 
-    /// Writes the line of such a question: as nginx has it for a subrequest, the line of the client's request with what came
-    /// of the question. `$uri` is the path that the service was asked for.
+    /// Writes the line of such a question: as nginx has it for a subrequest, the line of the
+    /// client's request with what came of the question. `$uri` is the path that the service was
+    /// asked for.
     pub(crate) fn log_question(
         &self,
         head: &RequestHead<'_>,

@@ -1,6 +1,6 @@
-//! Errors that somebody else words (`custom-http-errors`): a response of an endpoint, or an answer of our own, whose
-//! status is on the list gives way to what the error backend answers. The request itself goes nowhere by that: what was
-//! denied stays denied, whatever the page says.
+//! Errors that somebody else words (`custom-http-errors`): a response of an endpoint, or an answer
+//! of our own, whose status is on the list gives way to what the error backend answers. The request
+//! itself goes nowhere by that: what was denied stays denied, whatever the page says.
 
 use http::StatusCode;
 use http::header::{CONTENT_LENGTH, DATE, HeaderName, HeaderValue, WWW_AUTHENTICATE};
@@ -29,8 +29,8 @@ static X_SERVICE_PORT: HeaderName = HeaderName::from_static("x-service-port");
 const MOST_BODY: usize = 1024 * 1024;
 
 impl Exchange {
-    /// Whether the response of an endpoint gives way, and to which answer if nobody words it better. Its own challenge
-    /// stays, or no client could ever meet it.
+    /// Whether the response of an endpoint gives way, and to which answer if nobody words it
+    /// better. Its own challenge stays, or no client could ever meet it.
     pub(super) fn intercept(&mut self, status: StatusCode, fields: &impl Fields) -> Option<Answer> {
         if status.as_u16() < 400 {
             return None;
@@ -138,7 +138,8 @@ impl Exchange {
         }
     }
 
-    /// Takes the request to the rule's own default backend, where there is one: its Service has no endpoint.
+    /// Takes the request to the rule's own default backend, where there is one: its Service has no
+    /// endpoint.
     pub(super) fn fall_back(&mut self, route: &Route, input: &StageInput<'_>) -> bool {
         let backend =
             self.route.as_ref().and_then(|route| route.part(|route| pages(route)?.backend.as_ref()));

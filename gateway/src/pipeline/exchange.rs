@@ -1,7 +1,7 @@
 //! The state of one request from its head to its log line.
 //!
-//! The steps are in files of their own: `request` (route and verdict), `upstream` (endpoints, attempts, failures),
-//! `response` (response heads) and `end` (log line and metrics).
+//! The steps are in files of their own: `request` (route and verdict), `upstream` (endpoints,
+//! attempts, failures), `response` (response heads) and `end` (log line and metrics).
 
 use std::net::IpAddr;
 use std::num::NonZeroU32;
@@ -18,20 +18,20 @@ use super::call::Call;
 use super::header_sets::FilledSets;
 use super::question::Question;
 use super::session::BoundSession;
-use crate::compiled_settings::CompiledSettings;
-use crate::connection_info::ConnectionInfo;
+use crate::connection::info::ConnectionInfo;
 use crate::message::answer::Answer;
 use crate::policy::external_auth::AuthReply;
 use crate::policy::forwarded::Client;
 use crate::policy::limits::Permit;
 use crate::policy::rewrite::Outgoing;
 use crate::route::{Route, Target};
-use crate::snapshot::{Held, Snapshot};
 use crate::state::State;
+use crate::state::compiled_settings::CompiledSettings;
+use crate::state::snapshot::{Held, Snapshot};
 use crate::telemetry::{LogLine, TargetMeters};
 
-/// The state of one request, without sockets. If it is dropped without [`end`](Self::end), it ends as a request whose
-/// client has left.
+/// The state of one request, without sockets. If it is dropped without [`end`](Self::end), it ends
+/// as a request whose client has left.
 #[derive(Debug)]
 pub struct Exchange {
     pub(super) snapshot: Snapshot,

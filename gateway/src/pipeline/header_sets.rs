@@ -1,8 +1,9 @@
-//! Fields that the operator or a rule wants on heads: `proxy-set-headers`, `add-headers`, `custom-headers`,
-//! `upstream-vhost`, `connection-proxy-header` and `hide-headers`; and what is replaced in cookies and redirects.
+//! Fields that the operator or a rule wants on heads: `proxy-set-headers`, `add-headers`,
+//! `custom-headers`, `upstream-vhost`, `connection-proxy-header` and `hide-headers`; and what is
+//! replaced in cookies and redirects.
 //!
-//! Values with variables are filled in once, when the request is known, because what they are filled in from is gone when
-//! a response comes. All others are looked up when a head is changed.
+//! Values with variables are filled in once, when the request is known, because what they are
+//! filled in from is gone when a response comes. All others are looked up when a head is changed.
 
 use std::cell::LazyCell;
 
@@ -86,7 +87,8 @@ impl Exchange {
         }
     }
 
-    /// Whether the fields that the rule wants on its responses are there. Until they are it is closed.
+    /// Whether the fields that the rule wants on its responses are there. Until they are it is
+    /// closed.
     pub(super) fn lacks_headers(&self, route: &Route) -> bool {
         let own = backend_headers(route).and_then(|own| own.response.as_deref());
         own.is_some_and(|slot| slot.load().is_none())

@@ -1,8 +1,9 @@
 //! The copy of a request that a rule sends to another place (`mirror-target`): what it looks like.
 //!
-//! It is the request as the endpoint gets it, so that what stands in for an endpoint there sees what that would see:
-//! what is told about the client, what an authorisation service has said, what rules change, and no password that was
-//! meant for us. Only the target and `Host` are the mirror's own. Conditions and ranges stay; an upgrade does not.
+//! It is the request as the endpoint gets it, so that what stands in for an endpoint there sees
+//! what that would see: what is told about the client, what an authorisation service has said, what
+//! rules change, and no password that was meant for us. Only the target and `Host` are the mirror's
+//! own. Conditions and ranges stay; an upgrade does not.
 
 use http::Method;
 use http::header::{
@@ -66,7 +67,8 @@ impl RequestMut for Head {
 impl Exchange {
     /// Whether the request is to be copied.
     pub(super) fn mirror(&self) -> Option<&Mirror> {
-        // A gateway that mirrors to itself must come to an end, and an error backend is no place of the rule.
+        // A gateway that mirrors to itself must come to an end, and an error backend is no place of
+        // the rule.
         let copies = self.fallback.is_none() && self.goes_round().is_none();
         self.route.as_deref()?.compiled.as_deref()?.mirror.as_ref().filter(|_| copies)
     }

@@ -1,8 +1,9 @@
 //! The interface between the direct engine and the origin of the request that it forwards.
 //!
 //! A request comes from a client ([`Exchange`](super::Exchange)) or from the gateway itself
-//! ([`OwnCall`](super::OwnCall)). Both choose endpoints, retry and judge failures through a [`Call`], so the engine is
-//! written once. They differ in what becomes of the response and of a failure.
+//! ([`OwnCall`](super::OwnCall)). Both choose endpoints, retry and judge failures through a
+//! [`Call`], so the engine is written once. They differ in what becomes of the response and of a
+//! failure.
 
 use std::time::Duration;
 
@@ -11,7 +12,7 @@ use sluice_config::{GlobalSettings, UpstreamProtocol};
 
 use super::call::Call;
 use super::outcome::Next;
-use crate::failure::Failure;
+use crate::io::failure::Failure;
 use crate::message::edit::{RequestMut, ResponseMut};
 use crate::message::fields::Fields;
 use crate::upstream::attempt::Upstream;
@@ -30,8 +31,8 @@ pub trait Originator {
     /// The protocol of the endpoints, once the request is to be forwarded.
     fn protocol(&self) -> Option<UpstreamProtocol>;
 
-    /// Whether the endpoint gets HTTP/1.0 (`proxy-http-version`), which has neither chunks nor persistent connections.
-    /// Valid once the target of the request is chosen.
+    /// Whether the endpoint gets HTTP/1.0 (`proxy-http-version`), which has neither chunks nor
+    /// persistent connections. Valid once the target of the request is chosen.
     fn speaks_http_1_0(&self) -> bool;
 
     /// Whether the request may wait until a connection is admitted.
@@ -46,13 +47,15 @@ pub trait Originator {
     /// There is none.
     fn pick(&mut self) -> Result<Upstream, Self::Answer>;
 
-    /// Changes the request head for the endpoint. Every attempt starts from the head as it was received.
+    /// Changes the request head for the endpoint. Every attempt starts from the head as it was
+    /// received.
     fn upstream_request(&self, head: &mut impl RequestMut);
 
     /// The attempt failed.
     fn failed(&mut self, failure: Failure) -> Next<Self::Answer>;
 
-    /// The endpoint sent a final response head. `None`: it is relayed. `replayable` as in [`Failure::replayable`].
+    /// The endpoint sent a final response head. `None`: it is relayed. `replayable` as in
+    /// [`Failure::replayable`].
     fn upstream_response(
         &mut self,
         status: StatusCode,

@@ -1,4 +1,5 @@
-//! The results that engine and pipeline exchange: the next step after an attempt, and the outcome of an exchange.
+//! The results that engine and pipeline exchange: the next step after an attempt, and the outcome
+//! of an exchange.
 
 use std::time::Instant;
 
@@ -9,7 +10,8 @@ use crate::message::answer::Answer;
 /// Limit of interim responses over all attempts of a request. An endpoint could send them forever.
 pub const MOST_INTERIM: u32 = 32;
 
-/// The step of the engine when a response is not relayed. `A` is [`Originator::Answer`](super::Originator::Answer).
+/// The step of the engine when a response is not relayed. `A` is
+/// [`Originator::Answer`](super::Originator::Answer).
 #[derive(Debug)]
 pub enum Next<A = Answer> {
     /// Starts another attempt with [`Originator::pick`](super::Originator::pick).
@@ -31,7 +33,8 @@ pub struct Outcome {
     pub bytes_sent: u64,
     /// Bytes of the request body received.
     pub body_received: u64,
-    /// Bytes of the response body received from the endpoint of the last attempt (`$upstream_response_length`).
+    /// Bytes of the response body received from the endpoint of the last attempt
+    /// (`$upstream_response_length`).
     pub upstream_received: u64,
     /// Whether the response was cut short.
     pub aborted: bool,

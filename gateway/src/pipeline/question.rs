@@ -1,7 +1,7 @@
 //! Questions of stages that cannot decide from the head alone, and their replies.
 //!
-//! The pipeline never waits. Such a stage returns a question, which owns all that it needs. The engine executes it and
-//! resumes the exchange with the reply, at the stage that asked.
+//! The pipeline never waits. Such a stage returns a question, which owns all that it needs. The
+//! engine executes it and resumes the exchange with the reply, at the stage that asked.
 
 use std::fmt;
 

@@ -9,7 +9,7 @@ use sluice_config::{HostKey, HostPattern};
 use super::exchange::{Exchange, Verdict};
 use super::question::Reply;
 use super::stages::StageInput;
-use crate::connection_info::ConnectionInfo;
+use crate::connection::info::ConnectionInfo;
 use crate::message::answer::Answer;
 use crate::message::fields::Fields;
 use crate::message::request_head::RequestHead;
@@ -17,7 +17,7 @@ use crate::policy::forwarded::{self, Client};
 use crate::policy::hops;
 use crate::route::{Route, Target};
 use crate::router::{RequestView, host_of, normalise};
-use crate::snapshot::{Held, Snapshot};
+use crate::state::snapshot::{Held, Snapshot};
 use crate::telemetry::{LogFormat, LoggedHead};
 
 /// Answered with 200 for every host that no Ingress names, because load balancers send health
@@ -55,7 +55,8 @@ impl Exchange {
         (exchange, verdict)
     }
 
-    /// Continues with the reply to the question of a stage. `head` is the one that the exchange began with.
+    /// Continues with the reply to the question of a stage. `head` is the one that the exchange
+    /// began with.
     pub fn resume(&mut self, reply: Reply, head: &RequestHead<'_>) -> Verdict {
         let (Some(route), Ok(path)) = (self.route.clone(), normalise(head.path())) else {
             return self.refused(StatusCode::INTERNAL_SERVER_ERROR);
@@ -68,9 +69,9 @@ impl Exchange {
         )
     }
 
-    /// Begins an exchange whose request could not be read: malformed (400), too slow (408), request line too long (414),
-    /// head too large (431, answered with 400 and nginx's page). `request_line` is the part of the first line that was read,
-    /// for the log.
+    /// Begins an exchange whose request could not be read: malformed (400), too slow (408), request
+    /// line too long (414), head too large (431, answered with 400 and nginx's page).
+    /// `request_line` is the part of the first line that was read, for the log.
     pub fn refuse(
         snapshot: Snapshot,
         connection: &Arc<ConnectionInfo>,

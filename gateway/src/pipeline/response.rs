@@ -18,8 +18,8 @@ static HSTS: EditableName = EditableName::from_static("strict-transport-security
 static SET_COOKIE: EditableName = EditableName::from_static("set-cookie");
 
 impl Exchange {
-    /// Changes the response head of an endpoint for the client: removes hop-by-hop and hidden fields, replaces cookies and
-    /// redirects, then adds the fields of every response.
+    /// Changes the response head of an endpoint for the client: removes hop-by-hop and hidden
+    /// fields, replaces cookies and redirects, then adds the fields of every response.
     pub(super) fn change_response(&mut self, head: &mut impl ResponseMut) {
         let status = head.status();
         self.log_upstream(head.fields());
@@ -39,8 +39,9 @@ impl Exchange {
         answer
     }
 
-    /// Changes that every response gets, in this order: `Server`, HSTS, the operator's fields, the cookies of a new session
-    /// and of the authorisation service, CORS, and the changes of the rule and its backend.
+    /// Changes that every response gets, in this order: `Server`, HSTS, the operator's fields, the
+    /// cookies of a new session and of the authorisation service, CORS, and the changes of the rule
+    /// and its backend.
     fn add_response_headers(
         &self,
         head: &mut Edit<'_, impl HeadMut>,

@@ -44,8 +44,9 @@ impl BoundSession {
 }
 
 /// Follows the session, or begins one. A session stays with its endpoint through failures unless
-/// `change_on_failure` says otherwise: then its client sees the failure, but keeps its state. An endpoint that fails the
-/// checks that somebody asked for is not followed while another one passes them.
+/// `change_on_failure` says otherwise: then its client sees the failure, but keeps its state. An
+/// endpoint that fails the checks that somebody asked for is not followed while another one passes
+/// them.
 pub(super) fn choose(
     affinity: &Affinity,
     pool: &Pool,
@@ -61,8 +62,8 @@ pub(super) fn choose(
         return Ok(Choice { endpoint: endpoint.clone(), new_key: None });
     }
     if let Some(session) = bound.filter(|_| affinity.mode == AffinityMode::Balanced) {
-        // Its place on the ring leads to the next endpoint meanwhile, or the ring is not built yet. Any key has a place on
-        // it, so the cookie stays good.
+        // Its place on the ring leads to the next endpoint meanwhile, or the ring is not built yet.
+        // Any key has a place on it, so the cookie stays good.
         let key = PickKey { bytes: &session.key, subset: None };
         let endpoint = super::call::pick(pool, Some(key), failed, now)?;
         return Ok(Choice { endpoint, new_key: None });
@@ -81,7 +82,8 @@ pub(super) fn choose(
     }
 }
 
-/// Throws keys until one falls on an endpoint that is well, or at least has not failed this request.
+/// Throws keys until one falls on an endpoint that is well, or at least has not failed this
+/// request.
 fn begin_balanced(pool: &Pool, failed: &[Arc<Endpoint>]) -> Result<Choice, PickError> {
     let (time, now) = (SystemTime::now(), Instant::now());
     let mut second_best = None;
@@ -98,7 +100,8 @@ fn begin_balanced(pool: &Pool, failed: &[Arc<Endpoint>]) -> Result<Choice, PickE
         }
         second_best.get_or_insert(choice);
     }
-    // Without a ring, or with none of the keys on a new endpoint: no session begins with this request.
+    // Without a ring, or with none of the keys on a new endpoint: no session begins with this
+    // request.
     let request = PickRequest { key: None, tried: failed, now };
     match second_best {
         Some(choice) => Ok(choice),

@@ -1,17 +1,22 @@
-//! The stages of a request that a rule takes, in the order of their checks: this list is the only place that knows it.
+//! The stages of a request that a rule takes, in the order of their checks: this list is the only
+//! place that knows it.
 //!
-//! The order is that of ingress-nginx, because it is visible: it decides which of two answers a client gets.
+//! The order is that of ingress-nginx, because it is visible: it decides which of two answers a
+//! client gets.
 //!
-//! Before any stage, **the path is normalised** for matching: a rule must not be passed by writing its path in another
-//! way. One that cannot be normalised is answered with 400. Then come **host and rule**. The host decides which rules
-//! there are; the rules of the most specific host are tried in their total order. A known host without a fitting rule
-//! gets the program's default backend. For a host that no Ingress names, `/healthz` is answered with 200, because load
-//! balancers in front of a gateway request it, unless the path of a catch-all rule names it. Everything else goes to the
-//! catch-all rules and the default backend; without one the answer is 404.
+//! Before any stage, **the path is normalised** for matching: a rule must not be passed by writing
+//! its path in another way. One that cannot be normalised is answered with 400. Then come **host
+//! and rule**. The host decides which rules there are; the rules of the most specific host are
+//! tried in their total order. A known host without a fitting rule gets the program's default
+//! backend. For a host that no Ingress names, `/healthz` is answered with 200, because load
+//! balancers in front of a gateway request it, unless the path of a catch-all rule names it.
+//! Everything else goes to the catch-all rules and the default backend; without one the answer is
+//! 404.
 //!
-//! After the last stage the request is forwarded. Each attempt picks an endpoint; no endpoint is 503. What goes out
-//! loses the fields of the client's connection first, then gets ours, so that no client can remove one of ours by
-//! naming it in `Connection`; changes that a rule asks for come last and win.
+//! After the last stage the request is forwarded. Each attempt picks an endpoint; no endpoint is
+//! 503. What goes out loses the fields of the client's connection first, then gets ours, so that no
+//! client can remove one of ours by naming it in `Connection`; changes that a rule asks for come
+//! last and win.
 
 use std::ops::ControlFlow;
 
@@ -19,33 +24,33 @@ use http::StatusCode;
 
 use super::exchange::{Exchange, Verdict};
 use super::question::Reply;
-use crate::compiled_settings::CompiledSettings;
 use crate::message::request_head::RequestHead;
 use crate::route::Route;
+use crate::state::compiled_settings::CompiledSettings;
 
 /// A stage of the pipeline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PipelineStage {
     /// Who is blocked everywhere gets 403, also where no rule takes the request.
     Blocked,
-    /// A closed rule answers with its status (503), before redirects: a policy that protects it could not be built,
-    /// and nothing about it may be learned.
+    /// A closed rule answers with its status (503), before redirects: a policy that protects it
+    /// could not be built, and nothing about it may be learned.
     Denied,
-    /// Whether a page of another origin may read the answer. Its browser's question before the request (OPTIONS) is
-    /// answered with 204, before redirects, which no browser follows there, and before anybody is asked for a password,
-    /// which it does not send.
+    /// Whether a page of another origin may read the answer. Its browser's question before the
+    /// request (OPTIONS) is answered with 204, before redirects, which no browser follows there,
+    /// and before anybody is asked for a password, which it does not send.
     Cors,
-    /// Redirects that the rule asks for, among them the slash that nginx appends. They come before the redirect to
-    /// https, as in nginx: the second request then gets that one.
+    /// Redirects that the rule asks for, among them the slash that nginx appends. They come before
+    /// the redirect to https, as in nginx: the second request then gets that one.
     Redirect,
-    /// The path for the endpoint. It comes before the redirect to https because a template may be a URL, which the
-    /// client is redirected to.
+    /// The path for the endpoint. It comes before the redirect to https because a template may be a
+    /// URL, which the client is redirected to.
     Rewrite,
     /// The redirect to https, before everything that a client could learn over http.
     HttpsRedirect,
-    /// Fixed answers, then the draw of a backend by weight. A backend that is not valid keeps its share and answers
-    /// with its status; no weight at all is 500. Without any endpoint it is 503, or the rule's own default backend takes
-    /// the request.
+    /// Fixed answers, then the draw of a backend by weight. A backend that is not valid keeps its
+    /// share and answers with its status; no weight at all is 500. Without any endpoint it is 503,
+    /// or the rule's own default backend takes the request.
     Backend,
     /// How much the client may ask for: 503, or what the ConfigMap says.
     Limits,
@@ -55,7 +60,8 @@ pub(crate) enum PipelineStage {
     Credentials,
     /// Authorisation by another service: 401, 403, a redirect to where one signs in, or 500.
     Authorisation,
-    /// Where any one of the last three is enough: the answer of those who have said no, if none has said yes.
+    /// Where any one of the last three is enough: the answer of those who have said no, if none has
+    /// said yes.
     SatisfyAny,
     /// A request that has come through so many gateways that it must be going round: 508.
     Loop,
@@ -79,8 +85,8 @@ pub(crate) const ORDER: [PipelineStage; 13] = [
 ];
 
 impl PipelineStage {
-    /// Whether it looks at what every rule has. The others have nothing to say where neither the rule nor the operator
-    /// asks for anything, and most rules are like that.
+    /// Whether it looks at what every rule has. The others have nothing to say where neither the
+    /// rule nor the operator asks for anything, and most rules are like that.
     pub(super) const fn is_for_all_rules(self) -> bool {
         matches!(self, Self::Redirect | Self::HttpsRedirect | Self::Backend | Self::Loop)
     }

@@ -1,8 +1,10 @@
-//! Calls of the gateway's own: requests to authorisation services and error backends, and copies for mirrors.
+//! Calls of the gateway's own: requests to authorisation services and error backends, and copies
+//! for mirrors.
 //!
-//! A stage of the pipeline describes the request ([`Subrequest`]); the engine sends it as an [`OwnCall`]. Endpoints,
-//! retries and the health of endpoints follow the same rules as for clients' requests. The response goes to no client:
-//! the stage gets the head and the start of the body. A call owns all that it needs, so it can outlive its exchange.
+//! A stage of the pipeline describes the request ([`Subrequest`]); the engine sends it as an
+//! [`OwnCall`]. Endpoints, retries and the health of endpoints follow the same rules as for
+//! clients' requests. The response goes to no client: the stage gets the head and the start of the
+//! body. A call owns all that it needs, so it can outlive its exchange.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -15,12 +17,12 @@ use sluice_config::{GlobalSettings, UpstreamProtocol};
 use super::call::{Call, Rules, pick};
 use super::originator::Originator;
 use super::outcome::Next;
-use crate::failure::{Failure, FailureKind};
+use crate::io::failure::{Failure, FailureKind};
 use crate::message::edit::{RequestMut, RequestTarget, ResponseMut};
 use crate::message::fields::Fields;
 use crate::registry::Pool;
 use crate::route::Route;
-use crate::snapshot::Held;
+use crate::state::snapshot::Held;
 use crate::upstream::attempt::{KeepAlive, Upstream};
 
 /// A request of the gateway's own.
@@ -42,11 +44,11 @@ pub struct Subrequest {
     pub most_body: usize,
     /// Whether the body is returned too.
     pub wants_body: bool,
-    /// The request is a copy: its response is dropped, it never waits for capacity or memory, and it is not sent again
-    /// once an endpoint may have seen it.
+    /// The request is a copy: its response is dropped, it never waits for capacity or memory, and
+    /// it is not sent again once an endpoint may have seen it.
     pub is_copy: bool,
-    /// A client waits for the response: once an endpoint has accepted the connection, no further attempt is made,
-    /// because it would double the time of a slow endpoint.
+    /// A client waits for the response: once an endpoint has accepted the connection, no further
+    /// attempt is made, because it would double the time of a slow endpoint.
     pub is_single: bool,
     /// The rule whose timeouts and retries apply; `None` uses the global ones.
     pub route: Option<Held<Route>>,
@@ -89,8 +91,8 @@ impl CallFailure {
 }
 
 impl Subrequest {
-    /// Whether a client's request fails without the response: a missing copy is harmless, and an answer without its
-    /// page is sent plain.
+    /// Whether a client's request fails without the response: a missing copy is harmless, and an
+    /// answer without its page is sent plain.
     pub(crate) fn is_needed(&self) -> bool {
         !self.is_copy && !self.wants_body
     }

@@ -13,7 +13,7 @@ use super::header_sets::backend_headers;
 use super::originator::Originator;
 use super::outcome::Next;
 use super::session::{self, Choice};
-use crate::failure::{Failure, FailureKind};
+use crate::io::failure::{Failure, FailureKind};
 use crate::message::answer::Answer;
 use crate::message::edit::{Edit, EditableName, RequestMut, ResponseMut};
 use crate::message::fields::{Fields, FieldsMut};
@@ -94,8 +94,8 @@ impl Originator for Exchange {
         Ok(self.call.begin(&endpoint, again, &rules))
     }
 
-    /// Removes hop-by-hop fields (RFC 9110 §7.6.1; an upgrade stays), adds forwarding fields and the count of gateways,
-    /// then applies the rule's changes.
+    /// Removes hop-by-hop fields (RFC 9110 §7.6.1; an upgrade stays), adds forwarding fields and
+    /// the count of gateways, then applies the rule's changes.
     fn upstream_request(&self, head: &mut impl RequestMut) {
         let fields = head.fields();
         // HTTP/1.0 has no upgrade (RFC 9110 §7.8).
@@ -114,7 +114,8 @@ impl Originator for Exchange {
             has_users && !is_exempt(route, self.compiled_settings())
         };
         if self.route.as_ref().is_some_and(|route| asks(route)) {
-            // The password is for the gateway, as in ingress-nginx. A value set by an authorisation service or a rule stays.
+            // The password is for the gateway, as in ingress-nginx. A value set by an authorisation
+            // service or a rule stays.
             edit.remove(&AUTHORIZATION);
         }
         for (name, value) in self.authorised_fields() {
@@ -155,7 +156,8 @@ impl Originator for Exchange {
                 self.state().telemetry.request_refused(status);
             }
             return match self.give_up(&failure, status) {
-                // A client that was too slow would be so again, and no request can be found behind a malformed body.
+                // A client that was too slow would be so again, and no request can be found behind
+                // a malformed body.
                 Next::Answer(answer) => Next::Answer(Answer { close: true, ..answer }),
                 next => next,
             };
@@ -174,8 +176,8 @@ impl Originator for Exchange {
         }
     }
 
-    /// The response is relayed, or another attempt follows because its status is listed in `proxy-next-upstream`, or an
-    /// error page replaces it.
+    /// The response is relayed, or another attempt follows because its status is listed in
+    /// `proxy-next-upstream`, or an error page replaces it.
     fn upstream_response(
         &mut self,
         status: StatusCode,
@@ -202,7 +204,8 @@ impl Exchange {
         if closes { KeepAlive { requests: 1, ..usual } } else { usual }
     }
 
-    /// Adds forwarding fields and the count of gateways, which every endpoint gets, also in the gateway's own calls.
+    /// Adds forwarding fields and the count of gateways, which every endpoint gets, also in the
+    /// gateway's own calls.
     pub(super) fn set_forwarding_headers(&self, fields: &mut impl FieldsMut) {
         let forwarding = Forwarding {
             connection: &self.connection,

@@ -28,8 +28,8 @@ use http::header::{HOST, HeaderName, HeaderValue};
 use sluice_config::{Forwarded, GlobalSettings, TrustedPeers};
 
 use super::networks::Networks;
-use crate::connection_info::ConnectionInfo;
-use crate::connection_info::address;
+use crate::connection::info::ConnectionInfo;
+use crate::connection::info::address;
 use crate::message::authority::is_authority;
 use crate::message::fields::Fields;
 use crate::message::fields::FieldsMut;

@@ -25,8 +25,8 @@ pub struct Slot<T> {
     content: ArcSwapOption<T>,
 }
 
-/// All resources that a delta contains or a route refers to. Only [`apply`](crate::apply::apply)
-/// changes them; requests read slots and never this map.
+/// All resources that a delta has brought or a route names. Changed by [`apply`](crate::state::apply::apply) alone; requests
+/// look at slots and never here.
 #[derive(Debug, Default)]
 pub struct Resources {
     slots: Mutex<HashMap<ResourceKey, AnySlot>>,

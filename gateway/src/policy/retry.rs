@@ -10,7 +10,7 @@ use http::{Method, StatusCode};
 use sluice_config::{GlobalSettings, NextUpstream, Retry};
 
 use super::timeouts::resolve_optional;
-use crate::failure::{Failure, FailureKind};
+use crate::io::failure::{Failure, FailureKind};
 
 /// Maximum number of attempts per request, which `proxy-next-upstream-tries` cannot exceed.
 /// Endpoints that refuse connections are ejected, so more attempts would only repeat recent

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use sluice_config::Timeout;
 
-use crate::bounds::LONGEST;
+use crate::policy::bounds::LONGEST;
 
 /// Returns the rule's limit, or the global one if the rule has none. `None` is no limit.
 pub fn resolve(own: Timeout, global: Duration) -> Option<Duration> {

@@ -17,7 +17,7 @@ use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant};
 
 use super::latency::Latency;
-use crate::descriptors::Shares;
+use crate::process::descriptors::Shares;
 
 /// Duration of the first ejection, before jitter.
 const FIRST_EJECTION: Duration = Duration::from_secs(1);

@@ -14,7 +14,7 @@ use sluice_config::{EndpointSetKey, Report};
 
 use super::endpoint::{Endpoint, MEMORY};
 use super::ring::Ring;
-use crate::reporter::Reporter;
+use crate::process::reporter::Reporter;
 
 /// The usable endpoints, shared by all pools on the Service port. Never replaced; new generations
 /// are published into it.

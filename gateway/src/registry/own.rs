@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 use sluice_config::{Code, EndpointSetKey, ObjectRef, Problem, Severity};
 
-use crate::descriptors::Shortage;
+use crate::process::descriptors::Shortage;
 
 /// A listener of the gateway.
 #[derive(Clone, Debug, PartialEq, Eq)]

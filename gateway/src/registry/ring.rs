@@ -19,8 +19,8 @@ use pingora_load_balancing::{Backend, Extensions};
 
 use super::endpoint::Endpoint;
 use super::endpoint_set::{EndpointSet, Generation};
-use crate::critical_task::CriticalTask;
-use crate::reporter::Reporter;
+use crate::process::critical_task::CriticalTask;
+use crate::process::reporter::Reporter;
 
 /// Sets up to this size get their ring at once, in less than half a millisecond.
 const BUILT_AT_ONCE: usize = 64;

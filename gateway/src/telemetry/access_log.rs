@@ -24,7 +24,7 @@ use std::time::Duration;
 use sluice_config::LogOutput;
 
 use super::sink::{LogFault, Sink};
-use crate::per_worker::{Padded, PerWorker};
+use crate::process::per_worker::{Padded, PerWorker};
 
 /// Maximum number of waiting bytes, in all queues together.
 const WAITING: usize = 4 * 1024 * 1024;

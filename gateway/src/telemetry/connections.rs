@@ -9,7 +9,7 @@ use prometheus::{IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registr
 
 use super::error::TelemetryError;
 use super::options::Options;
-use crate::per_worker::{Padded, PerWorker};
+use crate::process::per_worker::{Padded, PerWorker};
 
 /// The counters, read at each scrape.
 #[derive(Debug, Default)]

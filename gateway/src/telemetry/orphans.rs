@@ -9,7 +9,7 @@ use prometheus::proto::MetricFamily;
 use sluice_config::{Action, Backend, EndpointSetKey};
 
 use super::options::Options;
-use crate::configuration::Configuration;
+use crate::telemetry::configuration::Configuration;
 
 /// An Ingress and the missing part of one of its backends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

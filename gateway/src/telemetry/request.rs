@@ -31,7 +31,7 @@ use prometheus::Registry;
 
 use super::error::TelemetryError;
 use super::options::Options;
-use crate::per_worker::PerWorker;
+use crate::process::per_worker::PerWorker;
 use collector::RequestCollector;
 use family::Families;
 use own::Own;

@@ -1,4 +1,5 @@
-//! Obtains a connection for an attempt: a new one if it is admitted, or one that returns to the pool meanwhile.
+//! Obtains a connection for an attempt: a new one if it is admitted, or one that returns to the
+//! pool meanwhile.
 
 use std::io;
 use std::time::Duration;
@@ -11,10 +12,10 @@ use tokio_rustls::TlsConnector;
 
 use super::connection::{Connection, HTTP2, UNVERIFIED, UNVERIFIED_HTTP2};
 use super::{http2, pool};
-use crate::descriptors::{DescriptorPermit, Shortage, Wait};
-use crate::drain::Drain;
-use crate::failure::FailureKind;
+use crate::connection::drain::Drain;
+use crate::io::failure::FailureKind;
 use crate::io::transport::Transport;
+use crate::process::descriptors::{DescriptorPermit, Shortage, Wait};
 use crate::registry::{Admission, InFlight};
 use crate::upstream::attempt::Upstream;
 
@@ -71,7 +72,8 @@ pub(crate) enum Obtained<P> {
     New(Connection),
 }
 
-/// Obtains an HTTP/1.1 connection. `waited_since` is when the request first had to wait for admission, in any attempt.
+/// Obtains an HTTP/1.1 connection. `waited_since` is when the request first had to wait for
+/// admission, in any attempt.
 pub(crate) async fn obtain(
     upstream: &Upstream,
     gate: &mut ConnectionGate<'_>,
@@ -82,7 +84,8 @@ pub(crate) async fn obtain(
     }
 }
 
-/// Opens a connection within `limit`, or returns what `take` finds in a pool while none is admitted.
+/// Opens a connection within `limit`, or returns what `take` finds in a pool while none is
+/// admitted.
 pub(super) async fn obtain_or<P>(
     upstream: &Upstream,
     limit: Option<Duration>,

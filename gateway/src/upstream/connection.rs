@@ -16,8 +16,8 @@ use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use socket2::SockRef;
 use tokio::io::{AsyncRead, ReadBuf};
 
-use crate::descriptors::DescriptorPermit;
 use crate::io::transport::Transport;
+use crate::process::descriptors::DescriptorPermit;
 use crate::tls::provider;
 
 /// A connection to an endpoint.

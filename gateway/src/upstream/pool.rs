@@ -23,7 +23,7 @@ use std::time::{Duration, Instant};
 use self::by_age::ByAge;
 use super::connection::Connection;
 use super::trust::TrustKey;
-use crate::descriptors::is_short;
+use crate::process::descriptors::is_short;
 use crate::registry::Endpoint;
 use crate::upstream::attempt::Upstream;
 

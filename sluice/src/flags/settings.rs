@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use sluice_controller::admission::AdmissionOptions;
 use sluice_controller::{DutyOptions, Options};
-use sluice_gateway::driver::Driver;
+use sluice_gateway::worker::driver::Driver;
 
 /// The flags of `serve` and `check`.
 #[derive(Clone, Debug)]

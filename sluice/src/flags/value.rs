@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use sluice_config::NamespacedName;
 use sluice_controller::label_selector::Selector;
-use sluice_gateway::driver::Driver;
+use sluice_gateway::worker::driver::Driver;
 
 use super::settings::ServeFlags;
 

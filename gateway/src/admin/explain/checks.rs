@@ -11,13 +11,13 @@ use serde_json::{Value, json};
 use sluice_config::{Action, Backend, Limits, Policies, ResourceKey, Satisfy};
 
 use super::{MatchedRoute, Query};
-use crate::compiled_settings::Blocking;
 use crate::message::fields::Fields;
 use crate::pipeline::{ORDER, PipelineStage, Service, is_exempt, service};
 use crate::policy::canary::Canary;
 use crate::policy::sources::{Standpoint, standpoint};
 use crate::policy::{Rewritten, hops, https_redirect};
 use crate::router::host_of;
+use crate::state::compiled_settings::Blocking;
 
 /// Result of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

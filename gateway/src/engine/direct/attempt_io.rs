@@ -1,5 +1,5 @@
-//! The parts of an attempt that do not depend on the endpoint's protocol: client side, originator, and progress of the
-//! response.
+//! The parts of an attempt that do not depend on the endpoint's protocol: client side, originator,
+//! and progress of the response.
 
 use std::task::{Context, Poll};
 
@@ -33,8 +33,8 @@ impl<D: Downstream, O: Originator> AttemptIo<'_, D, O> {
         self.downstream.interim(cx, &mut self.download.response)
     }
 
-    /// Passes the final head to the originator and begins the response with it and with `bytes`, which arrived behind it.
-    /// Returns the next step if the response is not relayed.
+    /// Passes the final head to the originator and begins the response with it and with `bytes`,
+    /// which arrived behind it. Returns the next step if the response is not relayed.
     pub(super) fn begin_response(
         &mut self,
         cx: &mut Context<'_>,
@@ -59,7 +59,8 @@ impl<D: Downstream, O: Originator> AttemptIo<'_, D, O> {
         Ok(None)
     }
 
-    /// Sends bytes that a stage held back, because the endpoint pauses. Returns whether there were any.
+    /// Sends bytes that a stage held back, because the endpoint pauses. Returns whether there were
+    /// any.
     pub(super) fn pause(&mut self, cx: &mut Context<'_>) -> Result<bool, FailureKind> {
         let Download { state, response, .. } = &mut *self.download;
         match *state {
@@ -68,8 +69,8 @@ impl<D: Downstream, O: Originator> AttemptIo<'_, D, O> {
         }
     }
 
-    /// Whether the read timeout runs while the endpoint is silent: not while the client still sends its request
-    /// (`sending`).
+    /// Whether the read timeout runs while the endpoint is silent: not while the client still sends
+    /// its request (`sending`).
     pub(super) fn waits_for_endpoint(&self, sending: bool) -> bool {
         !sending || self.download.started
     }

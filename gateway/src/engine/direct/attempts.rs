@@ -1,4 +1,5 @@
-//! The attempts of a request, at one endpoint after another, until a response is relayed or the originator ends them.
+//! The attempts of a request, at one endpoint after another, until a response is relayed or the
+//! originator ends them.
 
 use std::mem;
 
@@ -111,14 +112,15 @@ impl<D: Downstream, O: Originator> ForwardContext<'_, D, O> {
     ) -> Option<Forwarded<O::Answer>> {
         let forwarded = self.failed(Failure::before_connecting(kind, replayable));
         if forwarded.is_none() {
-            // A refusal may arrive without a wait. Other tasks get their turn, and so does the shutdown.
+            // A refusal may arrive without a wait. Other tasks get their turn, and so does the
+            // shutdown.
             yield_now().await;
         }
         forwarded
     }
 
-    /// The attempt has a connection: prepares the head for the endpoint. Every attempt begins with the head as it was
-    /// received.
+    /// The attempt has a connection: prepares the head for the endpoint. Every attempt begins with
+    /// the head as it was received.
     pub(super) fn connected(&mut self, upstream: &Upstream, reused: bool) {
         self.originator.call().connected(upstream.address, reused);
         match mem::replace(&mut self.changed, true) {

@@ -42,8 +42,8 @@ impl Download {
         (self.received, self.heard, self.excess, self.started) = (0, false, false, false);
     }
 
-    /// Drops the body of a response that is not relayed. The connection can be reused if the body is complete; the rest of
-    /// a longer one is not waited for.
+    /// Drops the body of a response that is not relayed. The connection can be reused if the body
+    /// is complete; the rest of a longer one is not waited for.
     pub(super) fn drop_body(&mut self, bytes: &[u8]) {
         if let Ok(taken) = self.response.framing.take(bytes)
             && self.response.framing.is_done()
@@ -53,7 +53,8 @@ impl Download {
         }
     }
 
-    /// Counts the forwarded part of so many bytes. Bytes beyond the body are dropped, and later the connection.
+    /// Counts the forwarded part of so many bytes. Bytes beyond the body are dropped, and later the
+    /// connection.
     pub(super) fn passed(&mut self, passed: Passed, of: usize) {
         self.received += passed.data as u64;
         self.excess |= passed.taken < of;

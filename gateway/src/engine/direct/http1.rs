@@ -86,7 +86,8 @@ impl Http1 {
                 let up = self.upload.take_flow();
                 return Some(Forwarded::Switched(Endpoint { connection, read_timeout, send_timeout, up }));
             }
-            // Also before another attempt: a response that is not relayed is no fault of its connection.
+            // Also before another attempt: a response that is not relayed is no fault of its
+            // connection.
             None | Some(Next::Answer(_) | Next::Abort | Next::Retry) => {}
         }
         if is_reusable {

@@ -1,8 +1,8 @@
 //! One attempt: a request and its response over one connection or stream, both directions at once.
 //!
-//! Written as polls, because the directions wait for each other in ways that a sequence of awaits cannot express: a
-//! response may arrive before its request is complete, either side may leave at any time, and neither side may be read
-//! faster than the other one accepts.
+//! Written as polls, because the directions wait for each other in ways that a sequence of awaits
+//! cannot express: a response may arrive before its request is complete, either side may leave at
+//! any time, and neither side may be read faster than the other one accepts.
 
 use std::task::{Context, Poll};
 
@@ -26,7 +26,8 @@ pub(super) trait Relay<'r> {
     /// Sends as much of the request as possible.
     fn poll_request(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), FailureKind>>;
 
-    /// Forwards as much of the response as possible. Ready when it is complete, or with another step.
+    /// Forwards as much of the response as possible. Ready when it is complete, or with another
+    /// step.
     fn poll_response(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<NextOf<'r, Self>>, FailureKind>>;
 
     /// Reports a failure of the attempt to the originator.

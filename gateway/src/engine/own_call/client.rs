@@ -6,10 +6,10 @@ use http::HeaderMap;
 
 use crate::body::downstream::{Downstream, Passed};
 use crate::body::tee::Feed;
-use crate::failure::FailureKind;
 use crate::io::budget::Reservation;
 use crate::io::counted::counted;
 use crate::io::deadlines::Deadlines;
+use crate::io::failure::FailureKind;
 use crate::message::answer::Answer;
 use crate::message::framing::Framing;
 use crate::message::response::Response;
@@ -114,8 +114,8 @@ impl CallClient {
         Ok(Passed { taken, data })
     }
 
-    /// Ends the response where it is complete, or has more than is to be read: then the engine is told that the client
-    /// has left.
+    /// Ends the response where it is complete, or has more than is to be read: then the engine is
+    /// told that the client has left.
     fn settle(&mut self, response: &Response, passed: Passed) -> Result<Passed, FailureKind> {
         if response.framing.is_done() {
             self.state = CollectState::Whole;

@@ -12,13 +12,13 @@ use sluice_testing::wait::until;
 
 use super::*;
 use crate::body::tee::tee;
-use crate::drain::{Drain, LocalDrain};
-use crate::driver::Driver;
+use crate::connection::drain::{Drain, LocalDrain};
 use crate::io::budget::{self, Budget};
 use crate::message::edit::RequestTarget;
 use crate::pipeline::Subrequest;
 use crate::pipeline::tests::fixture::{Plane, pool_key};
 use crate::tls::CertificateStore;
+use crate::worker::driver::Driver;
 
 /// A pool of these addresses.
 fn pool(plane: &mut Plane, addresses: &[SocketAddr]) -> Arc<crate::registry::Pool> {
@@ -62,7 +62,8 @@ fn subrequest(plane: &Plane, pool: &Arc<crate::registry::Pool>) -> Subrequest {
     }
 }
 
-/// Serves one scripted conversation for each connection, each a list of responses to requests without a body.
+/// Serves one scripted conversation for each connection, each a list of responses to requests
+/// without a body.
 fn serve(scripts: Vec<Vec<&'static str>>) -> (SocketAddr, std::thread::JoinHandle<Vec<String>>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -224,7 +225,8 @@ async fn answer_http2(request: http::Request<h2::RecvStream>, mut reply: h2::ser
     stream.send_data(got.into(), true).unwrap();
 }
 
-/// An endpoint of HTTP/2 that refuses the first request, hints at the second and answers with what it got.
+/// An endpoint of HTTP/2 that refuses the first request, hints at the second and answers with what
+/// it got.
 async fn serve_http2() -> SocketAddr {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();

@@ -1,5 +1,5 @@
-//! Connections to endpoints for Pingora: made by us, so that they are counted among the descriptors, and what we lack is
-//! told from what fails.
+//! Connections to endpoints for Pingora: made by us, so that they are counted among the
+//! descriptors, and what we lack is told from what fails.
 
 use std::io;
 use std::pin::Pin;
@@ -20,9 +20,9 @@ use tokio::time::Instant;
 use tokio_rustls::client::TlsStream;
 
 use super::Result;
-use crate::descriptors::{self, DescriptorPermit, Shortage, Wait};
-use crate::drain::Drain;
+use crate::connection::drain::Drain;
 use crate::pipeline::Upstream;
+use crate::process::descriptors::{self, DescriptorPermit, Shortage, Wait};
 use crate::upstream::tls::Session;
 
 /// There is no room for a connection, or something else that we lack for it.
@@ -37,7 +37,8 @@ pub(super) struct Connector {
     tls: Option<(Arc<Session>, bool)>,
 }
 
-/// Where connections of clients are counted. In a handle of this worker, because every request counts a reference.
+/// Where connections of clients are counted. In a handle of this worker, because every request
+/// counts a reference.
 #[derive(Debug)]
 pub(super) struct Clients(pub(super) Arc<Drain>);
 

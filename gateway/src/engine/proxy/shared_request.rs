@@ -1,7 +1,8 @@
-//! What one request shares between Pingora's hooks, its client side and whoever waits for it to be carried.
+//! What one request shares between Pingora's hooks, its client side and whoever waits for it to be
+//! carried.
 //!
-//! All three run in one task, one after the other; the lock is there because Pingora's futures must be `Send`, and is
-//! never waited for. It is held for single steps, never over an await.
+//! All three run in one task, one after the other; the lock is there because Pingora's futures must
+//! be `Send`, and is never waited for. It is held for single steps, never over an await.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -33,10 +34,11 @@ pub(super) struct SharedRequest {
     pub(super) ended: bool,
     /// The client has been listened to since this was last looked at.
     pub(super) listening: bool,
-    /// The endpoint of this attempt speaks HTTP/2. Pingora passes no interim response of such a one on.
+    /// The endpoint of this attempt speaks HTTP/2. Pingora passes no interim response of such a one
+    /// on.
     pub(super) http2: bool,
-    /// How long an endpoint of HTTP/2 may keep silent. Pingora would count from the head on, while the request body
-    /// still moves.
+    /// How long an endpoint of HTTP/2 may keep silent. Pingora would count from the head on, while
+    /// the request body still moves.
     pub(super) read_timeout: Option<Duration>,
     /// For what Pingora has read ahead of a response whose client does not take it.
     pub(super) read_ahead: Reservation,

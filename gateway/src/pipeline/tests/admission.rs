@@ -65,7 +65,8 @@ fn plane(policies: Policies) -> Plane {
     plane
 }
 
-/// What becomes of a request: its answer, or `None` where it passes. The service answers with `says` if it is asked.
+/// What becomes of a request: its answer, or `None` where it passes. The service answers with
+/// `says` if it is asked.
 fn sent(plane: &Plane, authorization: Option<&str>, says: Option<u16>) -> Option<Answer> {
     let request = Request::get("a.example", "/");
     let request = match authorization {

@@ -13,10 +13,9 @@ use sluice_config::{
     Rule, ServiceRef, UpstreamProtocol, WeightedBackend,
 };
 
-use crate::apply::apply;
-use crate::connection_info::ConnectionInfo;
-use crate::connection_info::Texts;
-use crate::connection_info::TlsInfo;
+use crate::connection::info::ConnectionInfo;
+use crate::connection::info::Texts;
+use crate::connection::info::TlsInfo;
 use crate::message::field_list::FieldList;
 use crate::message::request_head::RequestHead;
 use crate::pipeline::Answer;
@@ -26,8 +25,9 @@ use crate::pipeline::FailureKind;
 use crate::pipeline::Outcome;
 use crate::pipeline::Upstream;
 use crate::pipeline::Verdict;
-use crate::snapshot::Snapshot;
 use crate::state::State;
+use crate::state::apply::apply;
+use crate::state::snapshot::Snapshot;
 use crate::telemetry::{AccessLog, Options, Telemetry};
 use crate::tls::Certificates;
 

@@ -11,7 +11,7 @@ use super::fixture::*;
 use crate::message::fields::FieldsMut;
 use crate::pipeline::Exchange;
 use crate::pipeline::Originator;
-use crate::snapshot::Snapshot;
+use crate::state::snapshot::Snapshot;
 
 fn sent(plane: &Plane, request: &Request) -> HeaderMap {
     let mut exchange = plane.forward(request);

@@ -8,7 +8,7 @@ use sluice_config::{Action, Change, Delta, HostName, HostPattern};
 use super::fixture::*;
 use crate::pipeline::Originator;
 use crate::pipeline::{Exchange, FailureKind, Outcome};
-use crate::snapshot::Snapshot;
+use crate::state::snapshot::Snapshot;
 use crate::telemetry::Options;
 
 /// The line with its two times of the request taken out.

@@ -210,8 +210,9 @@ fn a_slow_or_malformed_answer_blames_no_endpoint() {
     assert_eq!(plane.state.registry.health().ejected, 0);
 }
 
-/// A window that was no longer than the connect timeout cut every attempt short, the first one too, so that a dead machine
-/// was never ejected and each request that met it waited for the whole window.
+/// A window that was no longer than the connect timeout cut every attempt short, the first one too,
+/// so that a dead machine was never ejected and each request that met it waited for the whole
+/// window.
 #[test]
 fn a_dead_machine_was_never_ejected_where_the_window_is_no_longer_than_the_connect_timeout() {
     let connect = Duration::from_secs(5);

@@ -9,9 +9,9 @@ use sluice_config::{
 };
 
 use super::fixture::*;
-use crate::apply::apply;
 use crate::pipeline::Originator;
 use crate::pipeline::stages::{ORDER, StageInput};
+use crate::state::apply::apply;
 use crate::tls::Certificates;
 
 fn title(answer: &crate::pipeline::Answer) -> String {

@@ -2,7 +2,7 @@ use http::HeaderMap;
 use sluice_config::Network;
 
 use super::*;
-use crate::connection_info::{ProxiedAddresses, Texts};
+use crate::connection::info::{ProxiedAddresses, Texts};
 use crate::pipeline::tests::fixture::connection_from;
 
 fn connection(https: bool) -> ConnectionInfo {

@@ -67,8 +67,8 @@ fn lines_of_many_threads_are_whole_and_in_the_order_of_each() {
         for name in 0..4 {
             let log = &log;
             scope.spawn(move || {
-                // One of the threads has no queue of its own.
-                let _place = (name > 0).then(crate::per_worker::enter);
+                // One of them has no queue of its own.
+                let _place = (name > 0).then(crate::process::per_worker::enter);
                 AccessLog::gather();
                 for number in 0..2000 {
                     send(log, format!("{name} {number}\n").as_bytes());

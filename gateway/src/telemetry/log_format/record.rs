@@ -8,7 +8,7 @@ use sluice_config::{LogEscape, LogVariable, Origin, ServiceRef};
 
 use super::super::clock;
 use super::super::escape::{self, escape};
-use crate::connection_info::ConnectionInfo;
+use crate::connection::info::ConnectionInfo;
 use crate::router::host_of;
 
 /// One attempt to reach an endpoint.

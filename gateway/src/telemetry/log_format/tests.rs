@@ -4,7 +4,7 @@ use http::{Method, Version};
 use sluice_config::{LogPiece, ObjectRef, Origin, ServiceRef};
 
 use super::*;
-use crate::connection_info::{ConnectionInfo, ProxiedAddresses, Texts, TlsInfo};
+use crate::connection::info::{ConnectionInfo, ProxiedAddresses, Texts, TlsInfo};
 use crate::message::field_list::FieldList;
 use crate::message::request_head::RequestHead;
 use crate::pipeline::tests::fixture;

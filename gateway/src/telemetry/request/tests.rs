@@ -172,7 +172,7 @@ fn workers_that_record_into_rows_of_their_own_lose_nothing_and_no_counter_ever_f
     let sample = Sample { request: Duration::from_millis(7), bytes_sent: 120, ..Sample::default() };
     let requests = std::thread::scope(|scope| {
         let work = |worker: usize| {
-            let _place = crate::per_worker::enter();
+            let _place = crate::process::per_worker::enter();
             let mut recorded = 0;
             for round in 0..ROUNDS {
                 // One target that all threads use all the time, and the others in turn. Those that
@@ -232,7 +232,7 @@ fn series_that_take_turns_in_one_place_seldom_move() {
     let (_registry, meters) = meters(|_| ());
     std::thread::scope(|scope| {
         scope.spawn(|| {
-            let _place = crate::per_worker::enter();
+            let _place = crate::process::per_worker::enter();
             let series: [Series; 4] = in_one_place(&meters.families);
             let has_row = |series: &Series| meters.own.own().unwrap().keep().row(series).is_some();
             let mut moves = 0;
@@ -257,7 +257,7 @@ fn a_series_that_is_recorded_often_keeps_its_row() {
     let (_registry, meters) = meters(|_| ());
     std::thread::scope(|scope| {
         scope.spawn(|| {
-            let _place = crate::per_worker::enter();
+            let _place = crate::process::per_worker::enter();
             let families = &meters.families;
             let [often, seldom] = &in_one_place(families);
             let has_row = |series: &Series| meters.own.own().unwrap().keep().row(series).is_some();

@@ -16,11 +16,11 @@ use http::Request;
 use super::super::connection::Connection as Made;
 use super::group::Coming;
 use super::stream::Stream;
-use crate::descriptors::DescriptorPermit;
-use crate::failure::FailureKind;
 use crate::io::budget;
+use crate::io::failure::FailureKind;
 use crate::io::transport::has_left;
 use crate::message::response::MAX_HEAD;
+use crate::process::descriptors::DescriptorPermit;
 use crate::upstream::attempt::{KeepAlive, Upstream};
 
 /// Maximum number of concurrent requests per connection, if the endpoint allows as many.

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::Notify;
 
 use super::connection::STREAMS;
-use crate::failure::FailureKind;
+use crate::io::failure::FailureKind;
 
 /// State shared by the waiting requests.
 #[derive(Debug)]

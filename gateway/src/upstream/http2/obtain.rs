@@ -9,7 +9,7 @@ use super::super::connect::{ConnectionGate, Obtained, obtain_or};
 use super::connection::{Connection, StreamPermit};
 use super::group::Group;
 use super::pool;
-use crate::failure::FailureKind;
+use crate::io::failure::FailureKind;
 use crate::upstream::attempt::Upstream;
 
 /// Returns a stream permit on a connection to the endpoint. `size` is the maximum number of idle

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use super::super::pool::{ConnectionKey, OneWord};
 use super::connection::{Connection, StreamPermit};
 use super::group::Group;
-use crate::descriptors::is_short;
+use crate::process::descriptors::is_short;
 use crate::registry::Endpoint;
 use crate::upstream::attempt::Upstream;
 

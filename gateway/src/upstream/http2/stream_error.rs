@@ -3,7 +3,7 @@
 use h2::{Error, Reason};
 
 use super::connection::StreamPermit;
-use crate::failure::{Failure, FailureKind};
+use crate::io::failure::{Failure, FailureKind};
 
 /// A failed stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

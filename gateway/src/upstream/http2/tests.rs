@@ -15,9 +15,9 @@ use sluice_testing::wait::until;
 use tokio::net::TcpListener;
 
 use super::*;
-use crate::drain::Drain;
-use crate::failure::FailureKind;
+use crate::connection::drain::Drain;
 use crate::io::budget::{self, Budget, Reservation};
+use crate::io::failure::FailureKind;
 use crate::upstream::attempt::{KeepAlive, Upstream};
 use crate::upstream::connect::ConnectionGate;
 

@@ -171,7 +171,8 @@ impl<D: Downstream, O: Originator> Relay<'_, D, O> {
         self.attempt_io.download.started && self.attempt_io.download.response.switches()
     }
 
-    /// Whether the endpoint certainly closed its connection before any byte of the request reached it.
+    /// Whether the endpoint certainly closed its connection before any byte of the request reached
+    /// it.
     fn is_untouched(&self) -> bool {
         match self.upload.sent() {
             0 => true,
@@ -179,7 +180,8 @@ impl<D: Downstream, O: Originator> Relay<'_, D, O> {
         }
     }
 
-    /// Whether the endpoint's connection may serve another request: both messages are complete, and both sides agree.
+    /// Whether the endpoint's connection may serve another request: both messages are complete, and
+    /// both sides agree.
     pub(super) fn is_reusable(&self) -> bool {
         self.attempt_io.download.state == Receiving::Done
             && self.upload.state == Sending::Done

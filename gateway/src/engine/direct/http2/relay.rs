@@ -1,4 +1,5 @@
-//! One attempt over a stream of HTTP/2. Each side may send as much more as the other one has accepted.
+//! One attempt over a stream of HTTP/2. Each side may send as much more as the other one has
+//! accepted.
 
 use std::collections::VecDeque;
 use std::pin::Pin;
@@ -89,8 +90,8 @@ impl Incoming {
         part
     }
 
-    /// Takes pieces out of `h2`, which does not count them, while none can be forwarded. Their size is bounded by the
-    /// window, of which nothing is released for them.
+    /// Takes pieces out of `h2`, which does not count them, while none can be forwarded. Their size
+    /// is bounded by the window, of which nothing is released for them.
     fn gather(&mut self, cx: &mut Context<'_>) {
         let Source::Body(body) = &mut self.source else { return };
         while self.gathered.len() < GATHERED

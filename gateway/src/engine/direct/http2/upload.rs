@@ -1,7 +1,7 @@
 //! The request body on its way to an endpoint of HTTP/2, with what is needed to send it again.
 //!
-//! No more is handed to `h2` than the endpoint's windows allow. What is beyond them waits here, and while it waits no
-//! more is taken from the client.
+//! No more is handed to `h2` than the endpoint's windows allow. What is beyond them waits here, and
+//! while it waits no more is taken from the client.
 
 use std::mem;
 use std::task::{Context, Poll, ready};
@@ -129,7 +129,8 @@ impl Upload {
                     self.received += content.len() as u64;
                     let mut share = Reservation::of_flow();
                     share.hold(content.len());
-                    // With its share, because `h2` keeps what the windows allow until the socket takes it.
+                    // With its share, because `h2` keeps what the windows allow until the socket
+                    // takes it.
                     (self.rest, self.whole) = (counted(content, share), ends);
                 }
                 Piece::Trailers(trailers) => (self.trailers, self.whole) = (Some(trailers), true),
@@ -138,7 +139,8 @@ impl Upload {
         }
     }
 
-    /// Hands on as much of the rest as the endpoint's windows allow, and the end behind it. Ready when nothing is left.
+    /// Hands on as much of the rest as the endpoint's windows allow, and the end behind it. Ready
+    /// when nothing is left.
     fn poll_deliver(
         &mut self,
         cx: &mut Context<'_>,

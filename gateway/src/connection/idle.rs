@@ -18,7 +18,7 @@ use std::sync::{Arc, LazyLock, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::task::{Poll, Waker};
 use std::time::{Duration, Instant};
 
-use crate::per_worker::{Padded, PerWorker};
+use crate::process::per_worker::{Padded, PerWorker};
 
 /// State of a connection that must not be closed: a request is in progress, or the slot is free.
 const BUSY: u64 = 0;
@@ -314,7 +314,7 @@ mod tests {
         assert!(all.close_oldest() && slots[0].is_chosen());
         std::thread::scope(|scope| {
             scope.spawn(|| {
-                let _worker = crate::per_worker::enter().unwrap();
+                let _worker = crate::process::per_worker::enter().unwrap();
                 let own = slot_since(&all, 60);
                 assert!(all.close_oldest() && slots[1].is_chosen());
                 assert!(all.close_oldest() && slots[2].is_chosen() && !own.is_chosen());

@@ -20,8 +20,8 @@ use tokio::sync::futures::Notified;
 use tokio::sync::{Notify, watch};
 use tokio::time::sleep;
 
-use crate::idle_connections::{IdleConnections, IdleSlot};
-use crate::per_worker::{Padded, PerWorker};
+use crate::connection::idle::{IdleConnections, IdleSlot};
+use crate::process::per_worker::{Padded, PerWorker};
 
 /// How long what is under way may still come when the program closes.
 const LAST_CALL: Duration = Duration::from_secs(1);

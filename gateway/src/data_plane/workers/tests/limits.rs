@@ -7,7 +7,7 @@ use sluice_testing::wait::until;
 
 use super::backend::Backend;
 use super::gateway::Gateway;
-use crate::driver::Driver;
+use crate::worker::driver::Driver;
 
 #[tokio::test]
 async fn idle_connections_end_after_a_while() {

@@ -11,13 +11,13 @@ use sluice_config::{
 use sluice_testing::certificate::TestCertificate;
 
 use super::client::{Client, PATIENCE};
-use crate::apply::apply;
-use crate::drain::Drain;
-use crate::driver::Driver;
+use crate::connection::drain::Drain;
+use crate::data_plane::workers::Workers;
 use crate::listen::Listeners;
 use crate::pipeline::tests::fixture::{Plane, exact, forward, host_key, pool_key, rule};
+use crate::state::apply::apply;
 use crate::tls::CertificateStore;
-use crate::workers::Workers;
+use crate::worker::driver::Driver;
 
 pub(super) struct Gateway {
     pub(super) plane: Plane,

@@ -156,8 +156,8 @@ impl LimitKey {
 }
 
 impl GlobalHeaders {
-    /// `None` where nobody wants any. A name that cannot be hidden and a key of another kind, which the control plane
-    /// sends of neither, are left out.
+    /// `None` where nobody wants any. A name that cannot be hidden and a key of another kind, which
+    /// the control plane sends of neither, are left out.
     fn compile(settings: &GlobalSettings, resources: &Resources) -> Option<Self> {
         let slot = |key: &Option<ResourceKey>| key.as_ref().and_then(|key| resources.headers(key).ok());
         let hidden = settings.hidden_headers.iter().filter_map(|name| EditableName::new(name).ok()).collect();

@@ -1,8 +1,9 @@
-//! What requests see of the configuration: one snapshot each, taken once and kept until the log line is written.
+//! What requests see of the configuration: one snapshot each, taken once and kept until the log
+//! line is written.
 //!
-//! Workers share what is published. A reference count in it would travel between their caches with every request, so
-//! each worker wraps what it finds published once, and its requests count their references to that wrapper and to
-//! parts of the content through it.
+//! Workers share what is published. A reference count in it would travel between their caches with
+//! every request, so each worker wraps what it finds published once, and its requests count their
+//! references to that wrapper and to parts of the content through it.
 
 use std::cell::RefCell;
 use std::fmt;
@@ -59,8 +60,8 @@ impl Snapshot {
         })
     }
 
-    /// Keeps the last one of this thread up to date for ever, also while no request comes: an old one would keep what is
-    /// gone from the configuration, metric series among it.
+    /// Keeps the last one of this thread up to date for ever, also while no request comes: an old
+    /// one would keep what is gone from the configuration, metric series among it.
     pub(crate) async fn follow(state: Arc<State>) {
         let mut publications = state.publications.subscribe();
         while publications.changed().await.is_ok() {

@@ -20,8 +20,8 @@ use super::frames::{
     DATA, END_HEADERS, Frames, HEADERS, PING, WINDOW_UPDATE, frame, get, request as request_head,
 };
 use super::gateway::{Gateway, through_proxy};
-use crate::driver::Driver;
 use crate::pipeline::tests::fixture::{exact, forward, pool_key, rule, service};
+use crate::worker::driver::Driver;
 
 /// SETTINGS_INITIAL_WINDOW_SIZE.
 const INITIAL_WINDOW: u16 = 4;

@@ -11,7 +11,7 @@ use tokio::sync::Semaphore;
 use super::backend::{Backend, request};
 use super::client::Client;
 use super::gateway::Gateway;
-use crate::driver::Driver;
+use crate::worker::driver::Driver;
 
 /// Returns an address without a listener.
 async fn refusing() -> std::net::SocketAddr {

@@ -11,20 +11,20 @@ use std::thread::{self, JoinHandle};
 
 use tokio::sync::{oneshot, watch};
 
-use crate::critical_task::{self, CriticalTask};
-use crate::descriptors::Shares;
-use crate::drain::{Drain, LocalDrain, Phase};
-use crate::driver::Driver;
+use crate::connection::drain::{Drain, LocalDrain, Phase};
 use crate::engine::proxy;
 use crate::io::budget;
 use crate::listen::accept::accept;
 use crate::listen::{ListenerSet, Listeners, Listening, SocketKey};
-use crate::per_worker;
-use crate::snapshot::Snapshot;
+use crate::process::critical_task::{self, CriticalTask};
+use crate::process::descriptors::Shares;
+use crate::process::per_worker;
 use crate::state::State;
+use crate::state::snapshot::Snapshot;
 use crate::telemetry::AccessLog;
 use crate::tls::{CertificateStore, install_provider};
 use crate::worker::Worker;
+use crate::worker::driver::Driver;
 
 /// The worker threads.
 #[derive(Debug)]

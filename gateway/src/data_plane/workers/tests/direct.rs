@@ -10,7 +10,7 @@ use sluice_testing::wait::until;
 use super::backend::{Backend, request};
 use super::client::{Client, PATIENCE};
 use super::gateway::Gateway;
-use crate::driver::Driver;
+use crate::worker::driver::Driver;
 
 async fn direct(backend: &Backend, tune: impl FnOnce(&mut GlobalSettings)) -> Gateway {
     Gateway::driven(Driver::Direct, &[backend.address], UpstreamProtocol::Http, tune).await

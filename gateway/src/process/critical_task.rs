@@ -6,7 +6,7 @@
 use sluice_config::Report;
 use tokio::task::JoinHandle;
 
-use crate::reporter::Reporter;
+use crate::process::reporter::Reporter;
 
 /// Guard of a task that must not end; reports a panic when dropped by one.
 pub(crate) struct CriticalTask {

@@ -1,10 +1,11 @@
 //! Takes a delta in: the only way in which the data plane changes.
 //!
-//! The order keeps every reference good at every moment: certificates, resources, endpoint sets and pools come before the
-//! hosts that name them, removals go last. Requests see each host change whole, by one swap of a table that
-//! shares all hosts that did not change, so a delta costs what it changes. A part that cannot be used is refused
-//! with a reason, and the rest of the delta goes on. A certificate keeps its last good version. A host does not: that
-//! would lack whatever protection the new one has, and hold pools that are gone. It is closed whole.
+//! The order keeps every reference good at every moment: certificates, resources, endpoint sets and
+//! pools come before the hosts that name them, removals go last. Requests see each host change
+//! whole, by one swap of a table that shares all hosts that did not change, so a delta costs what
+//! it changes. A part that cannot be used is refused with a reason, and the rest of the delta goes
+//! on. A certificate keeps its last good version. A host does not: that would lack whatever
+//! protection the new one has, and hold pools that are gone. It is closed whole.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
@@ -16,12 +17,12 @@ use sluice_config::{
     PoolKey, Refusal, Report, Rule, Subject,
 };
 
-use crate::bounds::bounded;
-use crate::compiled_settings::{CompiledSettings, GlobalAuth};
-use crate::configuration::Configuration;
 use crate::policy::ExternalAuth;
+use crate::policy::bounds::bounded;
 use crate::route::{Compiler, Target};
+use crate::state::compiled_settings::{CompiledSettings, GlobalAuth};
 use crate::state::{Published, State};
+use crate::telemetry::configuration::Configuration;
 use crate::tls::Certificates;
 
 /// Applies a delta and says so. Deltas are applied one after the other: there must be one caller.
@@ -48,7 +49,7 @@ pub fn apply(state: &State, delta: &Delta, certificates: &dyn Certificates) -> R
         state.put_in_force(published);
     }
     certificates.remove(delta);
-    state.registry_changed();
+    state.problems.registry_changed(&state.registry);
     if delta.complete {
         state.readiness.set_complete();
     }
@@ -154,7 +155,8 @@ fn apply_hosts(
                     let closed = Arc::new(closed(host, &reason));
                     match compiler.host(&closed) {
                         Ok(compiled) => table.put_host(key, Arc::new(compiled)),
-                        // A fixed status on one path always compiles; without it the host is unknown.
+                        // A fixed status on one path always compiles; without it the host is
+                        // unknown.
                         Err(_) => {
                             table.remove_host(key);
                         }
@@ -231,8 +233,8 @@ fn apply_certificates(delta: &Delta, configuration: &mut Configuration, refused:
     }
 }
 
-/// A number for one entry of the configuration. Entries are put together by exclusive or, so that the whole
-/// can be kept up to date at the cost of what changes.
+/// A number for one entry of the configuration. Entries are put together by exclusive or, so that
+/// the whole can be kept up to date at the cost of what changes.
 fn digest<K: Hash, V: Serialize>(key: &K, value: &V) -> u64 {
     let mut hasher = DefaultHasher::new();
     key.hash(&mut hasher);

@@ -1,0 +1,186 @@
+//! All problems that exist now: those of translation, and those that the data plane detects itself.
+//! Requests do not use it.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use arc_swap::ArcSwap;
+use imbl::OrdSet;
+use sluice_config::{Code, ObjectRef, Problem, Severity};
+
+use super::distrusted_proxies::DistrustedProxy;
+use super::readiness::Readiness;
+use crate::registry::{OwnEndpoint, OwnListener, Registry};
+use crate::telemetry::{LogFault, Telemetry};
+
+/// Problems, sorted by object, without duplicates. The cost of a change does not depend on the
+/// number of other problems.
+pub type Problems = OrdSet<Arc<Problem>>;
+
+/// The problems of all sources.
+pub struct ProblemIndex {
+    telemetry: Arc<Telemetry>,
+    all: ArcSwap<Problems>,
+    reported: Mutex<Reported>,
+}
+
+/// The state of the client listeners.
+#[derive(Debug)]
+pub(crate) struct Listening {
+    /// Whether requests can arrive.
+    pub(crate) serves: bool,
+    /// Problems of the sockets.
+    pub(crate) problems: Vec<Problem>,
+    /// The addresses of the client listeners.
+    pub(crate) addresses: Vec<OwnListener>,
+}
+
+/// Problems that the data plane detects itself, with the state needed to detect them.
+#[derive(Debug, Default)]
+struct Reported {
+    /// Listeners that cannot be bound.
+    listeners: Vec<Arc<Problem>>,
+    /// Endpoints that are the gateway's own listeners.
+    own: Vec<Arc<Problem>>,
+    /// The addresses of the client listeners.
+    traffic: Vec<OwnListener>,
+    /// The addresses of health and introspection.
+    admin: Vec<OwnListener>,
+    /// Logs that cannot be opened, by name.
+    logs: BTreeMap<&'static str, Vec<Arc<Problem>>>,
+    /// A proxy that is not trusted.
+    proxies: Vec<Arc<Problem>>,
+}
+
+impl ProblemIndex {
+    pub(super) fn new(telemetry: Arc<Telemetry>) -> Self {
+        Self { telemetry, all: ArcSwap::default(), reported: Mutex::default() }
+    }
+
+    /// All problems, sorted by object.
+    pub fn all(&self) -> Arc<Problems> {
+        self.all.load_full()
+    }
+
+    /// Adds and removes problems of the control plane.
+    pub fn change(&self, appeared: &[Arc<Problem>], resolved: &[Arc<Problem>]) {
+        let _reported = self.reported();
+        self.publish(appeared, resolved);
+    }
+
+    /// Records the state of the client listeners, which must not be endpoints.
+    pub(crate) fn set_listening(
+        &self,
+        registry: &Registry,
+        readiness: &Readiness,
+        look: impl FnOnce() -> Listening,
+    ) {
+        // Called with the lock held: of two callers, the later one has the newer state.
+        let mut reported = self.reported();
+        let Listening { serves, problems, addresses } = look();
+        self.replace(&mut reported.listeners, problems);
+        readiness.set_bound(serves);
+        self.set_own(registry, &mut reported, |reported| &mut reported.traffic, addresses);
+    }
+
+    /// Records whether a log can be opened. Its name completes "the ... log".
+    pub fn set_log_fault(&self, name: &'static str, fault: Option<&LogFault>) {
+        let problem = fault.map(|LogFault { place, reason }| Problem {
+            object: ObjectRef::new("Log", "", name),
+            field: "path".into(),
+            uid: None,
+            severity: Severity::Error,
+            code: Code::LogNotOpened,
+            message: format!("{place} cannot be opened: {reason}; lines go to the standard stream"),
+            remedy:
+                "make the place writable for the gateway, or name another one; it is opened as soon as it can be, without a restart"
+                    .into(),
+        });
+        let mut reported = self.reported();
+        let known = reported.logs.entry(name).or_default();
+        if known.iter().map(|problem| &**problem).eq(&problem) {
+            return;
+        }
+        if let Some(problem) = &problem {
+            tracing::error!(%problem, "a log cannot be opened");
+        }
+        self.replace(reported.logs.entry(name).or_default(), problem.into_iter().collect());
+    }
+
+    /// Records a proxy that is not trusted, instead of the previous one.
+    pub(super) fn set_distrusted_proxy(&self, proxy: Option<DistrustedProxy>) {
+        let problems = proxy.map(DistrustedProxy::problem).into_iter().collect();
+        for problem in self.replace(&mut self.reported().proxies, problems) {
+            tracing::error!(%problem, "a proxy is not trusted");
+        }
+    }
+
+    /// Records the addresses of health and introspection, which must not be endpoints.
+    pub(crate) fn set_admin_listeners(&self, registry: &Registry, listeners: Vec<OwnListener>) {
+        self.set_own(registry, &mut self.reported(), |reported| &mut reported.admin, listeners);
+    }
+
+    /// Finds endpoints that are the gateway's own listeners, after the registry has changed.
+    pub(crate) fn registry_changed(&self, registry: &Registry) {
+        self.find_own_endpoints(registry, &mut self.reported());
+    }
+
+    fn set_own(
+        &self,
+        registry: &Registry,
+        reported: &mut Reported,
+        part: impl FnOnce(&mut Reported) -> &mut Vec<OwnListener>,
+        listeners: Vec<OwnListener>,
+    ) {
+        if std::mem::replace(part(reported), listeners.clone()) == listeners {
+            return;
+        }
+        let all = reported.admin.iter().chain(&reported.traffic).cloned().collect();
+        registry.set_own_listeners(all);
+        self.find_own_endpoints(registry, reported);
+    }
+
+    fn find_own_endpoints(&self, registry: &Registry, reported: &mut Reported) {
+        let Some(own) = registry.own_endpoints() else { return };
+        let appeared = self.replace(&mut reported.own, own.iter().map(OwnEndpoint::problem).collect());
+        for problem in appeared {
+            tracing::warn!(%problem, "an endpoint is refused");
+        }
+    }
+
+    /// Replaces problems, and returns those that are new.
+    fn replace(&self, old: &mut Vec<Arc<Problem>>, new: Vec<Problem>) -> Vec<Arc<Problem>> {
+        let new: Vec<Arc<Problem>> = new.into_iter().map(Arc::new).collect();
+        let without = |all: &[Arc<Problem>], others: &[Arc<Problem>]| -> Vec<Arc<Problem>> {
+            all.iter().filter(|problem| !others.contains(problem)).cloned().collect()
+        };
+        let (appeared, resolved) = (without(&new, old), without(old, &new));
+        self.publish(&appeared, &resolved);
+        *old = new;
+        appeared
+    }
+
+    /// Must be called with the lock held.
+    fn publish(&self, appeared: &[Arc<Problem>], resolved: &[Arc<Problem>]) {
+        if appeared.is_empty() && resolved.is_empty() {
+            return;
+        }
+        let mut all = Problems::clone(&self.all.load());
+        for problem in resolved {
+            if all.remove(problem).is_some() {
+                self.telemetry.problem_resolved(problem);
+            }
+        }
+        for problem in appeared {
+            if all.insert(problem.clone()).is_none() {
+                self.telemetry.problem_appeared(problem);
+            }
+        }
+        self.all.store(Arc::new(all));
+    }
+
+    fn reported(&self) -> MutexGuard<'_, Reported> {
+        // Lists are replaced as a whole, so a panic elsewhere leaves no list half changed.
+        self.reported.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
