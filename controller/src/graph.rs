@@ -37,9 +37,9 @@ pub(crate) enum Key {
     Ipv4Names,
     /// The authorisation service for all rules, where it is another one for each host.
     AuthOfHosts,
-    /// What an Ingress asks for.
-    IngressModel(NamespacedName),
-    /// Which Ingresses claim a host.
+    /// The routes of an object.
+    ObjectRoutes(ObjectKey),
+    /// Which objects claim a host.
     Claims(HostKey),
     /// What became of a certificate.
     Certificate(NamespacedName),
@@ -273,7 +273,7 @@ mod tests {
     }
 
     fn key(name: &str) -> Key {
-        Key::IngressModel(NamespacedName::new("n", name))
+        Key::ObjectRoutes(object(name))
     }
 
     fn readers(graph: &Graph, name: &str) -> Vec<Node> {

@@ -20,6 +20,7 @@ mod object;
 mod prune;
 mod reference;
 mod resolved;
+mod route_path;
 mod secret;
 mod service;
 
@@ -31,10 +32,7 @@ pub use batch::{Batch, ClassAccess, Event, Progress, References};
 pub use config_map::ConfigMap;
 pub use endpoint_slice::{AddressType, EndpointSlice, Hints, SliceEndpoint, SlicePort};
 pub use identity::Identity;
-pub use ingress::{
-    Address, Ingress, IngressBackend, IngressPath, IngressRule, IngressTls, OWN_PREFIX, PathType, PortRef,
-    Published,
-};
+pub use ingress::{Address, Ingress, IngressRule, OWN_PREFIX, Published};
 pub use ingress_change::{IngressChange, IngressChanges};
 pub use ingress_class::IngressClass;
 pub(crate) use kinds::for_each_kind;
@@ -46,6 +44,7 @@ pub(crate) use prune::Prunable;
 pub use prune::{Prune, PruneError};
 pub use reference::{Fields, Needs, Reference};
 pub use resolved::{LookedUp, Resolved};
+pub use route_path::{BackendRef, PathType, PortRef, RoutePath, TlsSection};
 pub use secret::Secret;
 pub use service::{Service, ServicePort, TargetPort};
 

@@ -3,11 +3,11 @@
 //! | node | key | reads |
 //! |---|---|---|
 //! | config_map | one | the ConfigMap |
-//! | ingress model | Ingress | that Ingress, its class, its namespace, the limits of annotations |
+//! | routes of an object | Ingress | that Ingress, its class, its namespace, the limits of annotations |
 //! | certificate | Secret | that Secret |
 //! | resource | kind and object | that Secret or ConfigMap |
 //! | flags | one | config_map; the Service and Secret that flags name |
-//! | host | group, listener, host name | models of all Ingresses that claim it, Services, certificates, whether resources can be used |
+//! | host | group, listener, host name | routes of all objects that claim it, Services, certificates, whether resources can be used |
 //! | endpoints | Service port | its EndpointSlices |
 //!
 //! Each node reads through a `View`, which records every key, misses included; the reverse of these
@@ -101,7 +101,7 @@ impl Translation {
         let (config_map, _) = global_settings::read(None);
         let values = Values {
             config_map,
-            models: ByKey::default(),
+            routes: ByKey::default(),
             claims: HashMap::new(),
             class_access: ClassAccess::Listed,
             certificates: HashMap::new(),
@@ -195,7 +195,7 @@ impl Translation {
             return None;
         }
         self.survey();
-        if access == ClassAccess::Withheld && !self.values.models.is_empty() {
+        if access == ClassAccess::Withheld && !self.values.routes.is_empty() {
             return None;
         }
         let view = self.view();
@@ -264,8 +264,9 @@ impl Translation {
         let mut changes = std::mem::take(&mut self.ingresses);
         for change in &mut changes {
             if let IngressChange::Seen { name, edited, .. } = change {
-                // Of one that belongs to another controller there is no model.
-                *edited &= self.values.models.get(name).is_some();
+                // Those of one that belongs to another controller are not kept.
+                let object = ObjectKey { kind: Kind::Ingress, name: name.clone() };
+                *edited &= self.values.routes.get(&object).is_some();
             }
         }
         changes

@@ -8,6 +8,7 @@ use sluice_config::NamespacedName;
 
 use super::identity::Identity;
 use super::prune::{Prune, created};
+use super::route_path::{BackendRef, PathType, PortRef, RoutePath, TlsSection};
 
 /// The annotation for the class, which preceded `spec.ingressClassName`.
 const CLASS_ANNOTATION: &str = "kubernetes.io/ingress.class";
@@ -33,9 +34,9 @@ pub struct Ingress {
     /// [`OWN_PREFIX`], with it. Sorted by name, without empty values.
     pub annotations: Box<[(Arc<str>, Box<str>)]>,
     /// `spec.defaultBackend`.
-    pub default_backend: Option<IngressBackend>,
+    pub default_backend: Option<BackendRef>,
     /// `spec.tls`.
-    pub tls: Box<[IngressTls]>,
+    pub tls: Arc<[TlsSection]>,
     /// `spec.rules`.
     pub rules: Box<[IngressRule]>,
     /// `status.loadBalancer.ingress`.
@@ -75,65 +76,7 @@ pub struct IngressRule {
     /// `host`; `None` when absent or empty.
     pub host: Option<Box<str>>,
     /// `http.paths`; `None` when there is no `http`.
-    pub paths: Option<Box<[IngressPath]>>,
-}
-
-/// `spec.rules[].http.paths[]`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct IngressPath {
-    /// `path`, `/` when absent or empty.
-    pub path: Box<str>,
-    /// `pathType`.
-    pub path_type: PathType,
-    /// `backend`.
-    pub backend: IngressBackend,
-}
-
-/// `pathType`. Unknown and absent values are `ImplementationSpecific`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PathType {
-    /// Matches the whole path.
-    Exact,
-    /// Matches leading path elements.
-    Prefix,
-    /// Implementation-defined: treated as `Prefix`.
-    ImplementationSpecific,
-}
-
-/// `backend`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum IngressBackend {
-    /// A port of a Service.
-    Service {
-        /// Name, in the namespace of the Ingress.
-        name: Box<str>,
-        /// The port.
-        port: PortRef,
-    },
-    /// A reference to another resource, which is not served.
-    Resource,
-    /// Neither a Service nor a resource.
-    Missing,
-}
-
-/// `backend.service.port`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum PortRef {
-    /// By number.
-    Number(i32),
-    /// By name.
-    Name(Box<str>),
-    /// Absent.
-    Missing,
-}
-
-/// `spec.tls[]`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct IngressTls {
-    /// `hosts` in lower case.
-    pub hosts: Box<[Box<str>]>,
-    /// `secretName`; `None` when absent or empty.
-    pub secret: Option<Box<str>>,
+    pub paths: Option<Arc<[RoutePath]>>,
 }
 
 impl Ingress {
@@ -161,9 +104,18 @@ impl Ingress {
                 .collect::<BTreeMap<_, _>>()
                 .into_iter()
                 .collect(),
-            default_backend: spec.default_backend.map(IngressBackend::pruned),
-            tls: spec.tls.unwrap_or_default().into_iter().map(IngressTls::pruned).collect(),
-            rules: spec.rules.unwrap_or_default().into_iter().map(IngressRule::pruned).collect(),
+            default_backend: spec.default_backend.map(BackendRef::pruned),
+            tls: match spec.tls {
+                Some(tls) if !tls.is_empty() => tls.into_iter().map(TlsSection::pruned).collect(),
+                // The empty slice is allocated once.
+                _ => Arc::default(),
+            },
+            rules: spec
+                .rules
+                .unwrap_or_default()
+                .into_iter()
+                .map(|rule| IngressRule::pruned(rule, prune))
+                .collect(),
             published: Published::pruned(object.status, object.metadata.resource_version.as_deref()),
         }
     }
@@ -190,29 +142,34 @@ impl Published {
 }
 
 impl IngressRule {
-    fn pruned(rule: networking::IngressRule) -> Self {
+    fn pruned(rule: networking::IngressRule, prune: &Prune) -> Self {
         Self {
             host: rule.host.and_then(non_empty),
-            paths: rule.http.map(|http| http.paths.into_iter().map(IngressPath::pruned).collect()),
+            paths: rule
+                .http
+                .map(|http| http.paths.into_iter().map(|path| RoutePath::pruned(path, prune)).collect()),
         }
     }
 }
 
-impl IngressPath {
-    fn pruned(path: networking::HTTPIngressPath) -> Self {
+impl RoutePath {
+    fn pruned(path: networking::HTTPIngressPath, prune: &Prune) -> Self {
         Self {
-            path: path.path.and_then(non_empty).unwrap_or_else(|| "/".into()),
+            path: match path.path.as_deref() {
+                None | Some("" | "/") => prune.names.share("/"),
+                Some(path) => path.into(),
+            },
             path_type: match path.path_type.as_str() {
                 "Exact" => PathType::Exact,
                 "Prefix" => PathType::Prefix,
                 _ => PathType::ImplementationSpecific,
             },
-            backend: IngressBackend::pruned(path.backend),
+            backend: BackendRef::pruned(path.backend),
         }
     }
 }
 
-impl IngressBackend {
+impl BackendRef {
     fn pruned(backend: networking::IngressBackend) -> Self {
         match (backend.service, backend.resource) {
             (Some(service), _) if !service.name.is_empty() => Self::Service {
@@ -229,7 +186,7 @@ impl IngressBackend {
     }
 }
 
-impl IngressTls {
+impl TlsSection {
     fn pruned(tls: networking::IngressTLS) -> Self {
         let hosts = tls.hosts.unwrap_or_default();
         Self {

@@ -1,7 +1,7 @@
 //! The served kinds, and an object of any of them.
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use serde::Deserialize;
 use serde::de::{DeserializeSeed, Deserializer, Error as _};
@@ -133,9 +133,12 @@ pub struct ObjectKey {
 }
 
 impl ObjectKey {
-    /// Returns the key as a reference for problems.
+    /// Returns the key as a reference for problems and origins of rules.
     pub fn object_ref(&self) -> ObjectRef {
-        ObjectRef { kind: self.kind.as_str().into(), name: self.name.clone() }
+        // Thousands of rules hold the name of their kind.
+        static NAMES: LazyLock<Box<[Arc<str>]>> =
+            LazyLock::new(|| Kind::ALL.iter().map(|kind| kind.as_str().into()).collect());
+        ObjectRef { kind: NAMES[self.kind as usize].clone(), name: self.name.clone() }
     }
 }
 

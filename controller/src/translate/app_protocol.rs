@@ -9,19 +9,17 @@ use sluice_config::{Code, NamespacedName, ObjectRef, Problem, UpstreamProtocol};
 use super::Translation;
 use super::routes::backend;
 use crate::problem::warning;
-use crate::store::IngressBackend;
+use crate::store::{BackendRef, ObjectKey};
 
 impl Translation {
     /// A problem for each Service port in use where ingress-nginx would speak plain HTTP.
     pub(crate) fn obeyed_app_protocols(&self) -> Vec<Problem> {
         let mut ports = BTreeMap::new();
-        for model in self.values.models.values().filter(|model| model.protocol.is_none()) {
-            let ingress = &model.ingress;
-            let paths = ingress.rules.iter().flat_map(|rule| rule.paths.iter().flatten());
-            let backends = paths.map(|path| &path.backend).chain(model.default_backend());
+        for routes in self.values.routes.values().filter(|routes| routes.settings.protocol.is_none()) {
+            let backends = routes.paths().map(|path| &path.backend).chain(routes.default_backend.as_deref());
             for backend in backends {
-                let IngressBackend::Service { name, port } = backend else { continue };
-                let name = NamespacedName::new(&ingress.name.namespace, name);
+                let BackendRef::Service { name, port } = backend else { continue };
+                let name = routes.in_namespace(name);
                 let found = backend::protocol_of(
                     self.store.service(&name).map(|service| &**service),
                     &name,
@@ -31,13 +29,13 @@ impl Translation {
                 if let Some((number, protocol)) =
                     found.filter(|(_, protocol)| *protocol != UpstreamProtocol::Http)
                 {
-                    ports.entry((name, number)).or_insert((protocol, ingress.name.clone()));
+                    ports.entry((name, number)).or_insert((protocol, routes.object.clone()));
                 }
             }
         }
-        let problem = |((name, port), (protocol, ingress)): (
+        let problem = |((name, port), (protocol, object)): (
             (NamespacedName, i32),
-            (UpstreamProtocol, NamespacedName),
+            (UpstreamProtocol, ObjectKey),
         )| {
             let spoken = match protocol {
                 UpstreamProtocol::Http => "HTTP",
@@ -51,7 +49,7 @@ impl Translation {
                 "spec.ports[].appProtocol",
                 format!(
                     "port {port} has an appProtocol for which its endpoints are sent {spoken}; ingress-nginx ignores the \
-                     field and sends plain HTTP for Ingress {ingress}"
+                     field and sends plain HTTP for {object}"
                 ),
                 "set the annotation backend-protocol to say the same in both, or leave it if the appProtocol is right",
             )

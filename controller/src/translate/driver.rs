@@ -12,9 +12,8 @@ use sluice_config::{EndpointSet, EndpointSetKey, HostKey, NamespacedName, Proble
 
 use super::certificate::CertificateState;
 use super::global_settings::ConfigMapSettings;
-use super::ingress::IngressModel;
 use super::resource::ResourceState;
-use super::routes::host;
+use super::routes::{ObjectRoutes, host};
 use super::view::View;
 use super::{certificate, endpoints, flags, global_settings, ingress, resource};
 use crate::graph::{Key, Node, Reads};
@@ -216,12 +215,12 @@ impl NodeKind for ConfigMapNode {
     }
 }
 
-/// The model of an Ingress; no value if it is not served by this controller.
+/// The routes of an Ingress; no value if it is not served by this controller.
 pub(super) struct IngressNode;
 
 impl NodeKind for IngressNode {
     type Key = NamespacedName;
-    type Value = Option<IngressModel>;
+    type Value = Option<ObjectRoutes>;
 
     fn node(name: &NamespacedName) -> Node {
         Node::Ingress(name.clone())
@@ -235,8 +234,8 @@ impl NodeKind for IngressNode {
         &mut stats.ingresses
     }
 
-    fn compute(view: &View<'_>, name: &NamespacedName) -> (Option<IngressModel>, Vec<Problem>) {
-        ingress::model::compute(view, name)
+    fn compute(view: &View<'_>, name: &NamespacedName) -> (Option<ObjectRoutes>, Vec<Problem>) {
+        ingress::compute(view, name)
     }
 }
 
@@ -312,7 +311,7 @@ impl NodeKind for FlagsNode {
     }
 }
 
-/// A host that an Ingress claims.
+/// A host that an object claims.
 pub(super) struct HostNode;
 
 impl NodeKind for HostNode {

@@ -3,7 +3,7 @@
 
 pub mod annotations;
 pub(crate) mod class;
-pub(crate) mod model;
+mod model;
 pub(crate) mod names;
 
-pub(crate) use model::IngressModel;
+pub(crate) use model::compute;

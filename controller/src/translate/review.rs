@@ -19,11 +19,10 @@ use super::driver::{
     ResourceNode, Sink, Stats,
 };
 use super::global_settings::ConfigMapSettings;
-use super::ingress::IngressModel;
 use super::resource::ResourceState;
 use super::routes::backend::Uses;
 use super::routes::claim::{self, Claim};
-use super::routes::host;
+use super::routes::{ObjectRoutes, host};
 use super::view::View;
 use super::{Translation, flags};
 use crate::graph::{Key, Node, Reads};
@@ -46,7 +45,7 @@ pub(crate) struct Overlay {
     pub(crate) object: Object,
     pub(crate) key: ObjectKey,
     pub(crate) config_map: Option<ConfigMapSettings>,
-    pub(crate) models: HashMap<NamespacedName, Option<Arc<IngressModel>>>,
+    pub(crate) routes: HashMap<ObjectKey, Option<Arc<ObjectRoutes>>>,
     pub(crate) claims: HashMap<HostKey, Vec<Claim>>,
     pub(crate) certificates: HashMap<NamespacedName, CertificateState>,
     pub(crate) resources: HashMap<ResourceKey, ResourceState>,
@@ -70,7 +69,7 @@ impl Translation {
             object,
             key,
             config_map: None,
-            models: HashMap::new(),
+            routes: HashMap::new(),
             claims: HashMap::new(),
             certificates: HashMap::new(),
             resources: HashMap::new(),
@@ -87,7 +86,7 @@ impl Translation {
         }
         self.add_readers(&Key::Object(review.overlay.key.clone()), &mut review.dirty);
         driver::run(&mut review);
-        let is_ours = review.overlay.models.get(&review.overlay.key.name).is_some_and(Option::is_some);
+        let is_ours = review.overlay.routes.get(&review.overlay.key).is_some_and(Option::is_some);
         Verdict { problems: review.found.into_iter().collect(), is_ours, stats: review.stats }
     }
 }
@@ -97,6 +96,39 @@ impl Review<'_> {
         let claims = &self.base.values.claims;
         let known = || claims.get(host).cloned().unwrap_or_default();
         self.overlay.claims.entry(host.clone()).or_insert_with(known)
+    }
+
+    /// Replaces the routes of an object. Reviews its hosts even without a change: the review is about what the object
+    /// refers to.
+    fn put_routes(&mut self, object: ObjectKey, new: Option<Arc<ObjectRoutes>>) {
+        let old = self.base.values.routes.get(&object);
+        let mut touched = BTreeSet::new();
+        if new.as_ref() != old {
+            self.stale(&Key::ObjectRoutes(object.clone()));
+        }
+        for (host, _) in old.iter().flat_map(|routes| routes.claims()) {
+            claim::withdraw(self.claims_of(&host), &object);
+            touched.insert(host);
+        }
+        for routes in new.as_slice() {
+            for (host, kind) in routes.claims() {
+                let claim = Claim::new(kind, routes);
+                claim::add(self.claims_of(&host), claim);
+                touched.insert(host);
+            }
+            let certificates = &self.base.values.certificates;
+            let secrets = routes.secrets().into_iter();
+            self.dirty.certificates.extend(secrets.filter(|secret| !certificates.contains_key(secret)));
+            self.look_at_resources(routes.resources().cloned());
+        }
+        self.overlay.routes.insert(object, new);
+        for host in touched {
+            // Other hosts, which are aliases of this one, read its claims.
+            if self.overlay.claims.get(&host) != self.base.values.claims.get(&host) {
+                self.stale(&Key::Claims(host.clone()));
+            }
+            self.dirty.hosts.insert(host);
+        }
     }
 
     /// Reviews the endpoints of pools that are not in use yet.
@@ -160,38 +192,8 @@ impl Sink<ConfigMapNode> for Review<'_> {
 }
 
 impl Sink<IngressNode> for Review<'_> {
-    fn put(&mut self, name: NamespacedName, value: Option<Option<IngressModel>>) {
-        let new = value.flatten().map(Arc::new);
-        let old = self.base.values.models.get(&name);
-        let mut touched = BTreeSet::new();
-        if new.as_ref() != old {
-            self.stale(&Key::IngressModel(name.clone()));
-        }
-        let object = ObjectKey { kind: Kind::Ingress, name: name.clone() };
-        for (host, _) in old.iter().flat_map(|model| model.claims()) {
-            claim::withdraw(self.claims_of(&host), &object);
-            touched.insert(host);
-        }
-        // Even without a change: the review is about what the Ingress refers to.
-        for model in new.as_slice() {
-            for (host, kind) in model.claims() {
-                let claim = Claim::new(kind, &model.ingress);
-                claim::add(self.claims_of(&host), claim);
-                touched.insert(host);
-            }
-            let certificates = &self.base.values.certificates;
-            let secrets = model.secrets().into_iter();
-            self.dirty.certificates.extend(secrets.filter(|secret| !certificates.contains_key(secret)));
-            self.look_at_resources(model.resources().cloned());
-        }
-        self.overlay.models.insert(name, new);
-        for host in touched {
-            // Other hosts, which are aliases of this one, read its claims.
-            if self.overlay.claims.get(&host) != self.base.values.claims.get(&host) {
-                self.stale(&Key::Claims(host.clone()));
-            }
-            self.dirty.hosts.insert(host);
-        }
+    fn put(&mut self, name: NamespacedName, value: Option<Option<ObjectRoutes>>) {
+        self.put_routes(ObjectKey { kind: Kind::Ingress, name }, value.flatten().map(Arc::new));
     }
 }
 

@@ -1,5 +1,21 @@
 //! Routes: which object has which host and path, and where its requests go.
+//!
+//! The sources of routes (`ingress`) turn each object into [`ObjectRoutes`]; hosts are built of these, and nothing
+//! here depends on the kind of an object.
 
+mod affinity;
 pub(crate) mod backend;
+mod canary;
 pub(crate) mod claim;
+mod closure;
+mod endpoint_name;
 pub(crate) mod host;
+mod object_routes;
+mod rewriting;
+
+pub(crate) use affinity::{Affinity, can_be_attribute};
+pub(crate) use canary::CanarySettings;
+pub(crate) use closure::{HostClosure, REJECTED, UNABLE};
+pub(crate) use endpoint_name::{endpoint_name, read_endpoint_name};
+pub(crate) use object_routes::{HostRoutes, ObjectRoutes, RouteSettings, RuleRoutes, path_field};
+pub(crate) use rewriting::{GroupText, RewriteError, Rewriting, Target};

@@ -14,11 +14,10 @@ use super::driver::{
     ResourceNode, Sink, Stats,
 };
 use super::global_settings::ConfigMapSettings;
-use super::ingress::IngressModel;
 use super::resource::ResourceState;
 use super::routes::backend::Uses;
 use super::routes::claim::{self, Claim};
-use super::routes::host;
+use super::routes::{ObjectRoutes, host};
 use super::view::View;
 use super::{Translation, flags};
 use crate::graph::{Key, Node, Reads};
@@ -85,6 +84,41 @@ impl Translation {
             }
             self.stale(&Key::Claims(host));
         }
+    }
+
+    /// Replaces the routes of an object. Returns whether it is admitted, if it was not, or whether it no longer is.
+    fn put_routes(&mut self, object: &ObjectKey, value: Option<ObjectRoutes>) -> Option<bool> {
+        let new = value.map(|mut routes| {
+            routes.share(&mut self.policies);
+            Arc::new(routes)
+        });
+        if self.values.routes.get(object) == new.as_ref() {
+            return None;
+        }
+        self.stale(&Key::ObjectRoutes(object.clone()));
+        let old = match new.clone() {
+            Some(new) => self.values.routes.insert(new),
+            None => self.values.routes.remove(object),
+        };
+        if let Some(routes) = &new {
+            for (host, kind) in routes.claims() {
+                self.claim(host, Claim::new(kind, routes));
+            }
+        }
+        for (host, _) in old.iter().flat_map(|routes| routes.claims()) {
+            let kept = new.iter().flat_map(|routes| routes.claims()).any(|(other, _)| other == host);
+            if !kept {
+                self.unclaim(host, object);
+            }
+        }
+        // New names first: a certificate that stays named must not be forgotten in between.
+        new.iter().flat_map(|routes| routes.secrets()).for_each(|secret| self.name_certificate(secret));
+        old.iter().flat_map(|routes| routes.secrets()).for_each(|secret| self.unname_certificate(secret));
+        new.iter().flat_map(|routes| routes.resources()).for_each(|key| self.name_resource(key));
+        old.iter().flat_map(|routes| routes.resources()).for_each(|key| self.unname_resource(key));
+        let admitted = |routes: Option<Arc<ObjectRoutes>>| routes.is_some_and(|routes| routes.is_admitted());
+        let (was_admitted, is_admitted) = (admitted(old), admitted(new));
+        (was_admitted != is_admitted).then_some(is_admitted)
     }
 
     fn name_certificate(&mut self, secret: NamespacedName) {
@@ -186,41 +220,11 @@ impl Sink<IngressNode> for Update<'_> {
         self.base.store.ingress(name).is_some()
     }
 
-    fn put(&mut self, name: NamespacedName, value: Option<Option<IngressModel>>) {
-        let base = &mut *self.base;
-        let new = value.flatten().map(|mut model| {
-            model.share(&mut base.policies);
-            Arc::new(model)
-        });
-        if base.values.models.get(&name) == new.as_ref() {
-            return;
-        }
-        base.stale(&Key::IngressModel(name.clone()));
-        let old = match new.clone() {
-            Some(new) => base.values.models.insert(new),
-            None => base.values.models.remove(&name),
-        };
-        let served = |model: &Option<Arc<IngressModel>>| model.as_ref().is_some_and(|it| it.is_admitted());
-        if served(&old) != served(&new) {
-            base.ingresses.push(IngressChange::Served(name.clone(), served(&new)));
-        }
-        if let Some(model) = &new {
-            for (host, kind) in model.claims() {
-                base.claim(host, Claim::new(kind, &model.ingress));
-            }
-        }
+    fn put(&mut self, name: NamespacedName, value: Option<Option<ObjectRoutes>>) {
         let object = ObjectKey { kind: Kind::Ingress, name };
-        for (host, _) in old.iter().flat_map(|model| model.claims()) {
-            let kept = new.iter().flat_map(|model| model.claims()).any(|(other, _)| other == host);
-            if !kept {
-                base.unclaim(host, &object);
-            }
+        if let Some(is_admitted) = self.base.put_routes(&object, value.flatten()) {
+            self.base.ingresses.push(IngressChange::Served(object.name, is_admitted));
         }
-        // New names first: a certificate that stays named must not be forgotten in between.
-        new.iter().flat_map(|model| model.secrets()).for_each(|secret| base.name_certificate(secret));
-        old.iter().flat_map(|model| model.secrets()).for_each(|secret| base.unname_certificate(secret));
-        new.iter().flat_map(|model| model.resources()).for_each(|key| base.name_resource(key));
-        old.iter().flat_map(|model| model.resources()).for_each(|key| base.unname_resource(key));
     }
 }
 

@@ -4,16 +4,17 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use sluice_config::{ByKey, HostKey, NamespacedName, ResourceKey};
+use sluice_config::{ByKey, HostKey, NamespacedName, ObjectRef, ResourceKey};
 
 use super::certificate::CertificateState;
 use super::expression::Expressions;
 use super::external_auth::AuthSettings;
 use super::global_settings::ConfigMapSettings;
-use super::ingress::IngressModel;
+use super::ingress;
 use super::ingress::annotations::AnnotationLimits;
 use super::resource;
 use super::review::Overlay;
+use super::routes::ObjectRoutes;
 use super::routes::claim::Claim;
 use crate::graph::{Key, Reads};
 use crate::options::Options;
@@ -26,8 +27,8 @@ use crate::store::{
 pub(crate) struct Values {
     /// Keys of the ConfigMap.
     pub(crate) config_map: ConfigMapSettings,
-    /// Ingresses that are served.
-    pub(crate) models: ByKey<Arc<IngressModel>>,
+    /// Routes of the objects that are served.
+    pub(crate) routes: ByKey<Arc<ObjectRoutes>>,
     /// Claims by host, sorted.
     pub(crate) claims: HashMap<HostKey, Vec<Claim>>,
     /// Whether IngressClasses could be listed.
@@ -211,11 +212,20 @@ impl<'a> View<'a> {
         self.config_map_settings().auth_of_hosts()
     }
 
-    pub(crate) fn ingress_model(&self, name: &NamespacedName) -> Option<&'a Arc<IngressModel>> {
-        self.read(Key::IngressModel(name.clone()));
-        match self.overlay.and_then(|overlay| overlay.models.get(name)) {
-            Some(model) => model.as_ref(),
-            None => self.values.models.get(name),
+    /// The routes of an object; `None` if it is not served by this controller.
+    pub(crate) fn object_routes(&self, object: &ObjectKey) -> Option<&'a Arc<ObjectRoutes>> {
+        self.read(Key::ObjectRoutes(object.clone()));
+        match self.overlay.and_then(|overlay| overlay.routes.get(object)) {
+            Some(routes) => routes.as_ref(),
+            None => self.values.routes.get(object),
+        }
+    }
+
+    /// The field of a setting of an object with routes, as problems name it.
+    pub(crate) fn setting_field(&self, object: &ObjectRef, setting: &str) -> String {
+        match *object.kind == *Kind::Ingress.as_str() {
+            true => ingress::annotations::field(&self.options.annotations_prefix, setting),
+            false => setting.to_owned(),
         }
     }
 

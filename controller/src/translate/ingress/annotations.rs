@@ -44,26 +44,22 @@ use std::sync::LazyLock;
 use crate::translate::nginx_text;
 use crate::translate::setting::{self, Family, Setting, Table};
 
-pub use affinity::Affinity;
 pub use annotation_limits::AnnotationLimits;
 pub use backend_protocol::BackendProtocol;
 pub(crate) use backend_protocol::{HTTP_VERSION, HTTP_VERSIONS};
 pub(crate) use balancing::BALANCES;
 pub use balancing::Balancing;
-pub use canary::Canary;
 pub use cors::CorsSettings;
 pub use errors::Errors;
 pub use headers::HeaderSettings;
 pub use health_check::HealthChecking;
 pub use limits::Limiting;
 pub use password_auth::Auth;
-pub use reader::{HostClosure, Parsed, Treatment, parse};
-pub(crate) use reader::{REJECTED, UNABLE, field};
+pub(crate) use reader::field;
+pub use reader::{Parsed, Treatment, parse};
 pub use redirect::Redirection;
-pub use rewrite::{RewriteError, Rewriting};
 pub use settings::Settings;
 pub use upstream_tls::EndpointTls;
-pub(crate) use upstream_tls::name_of;
 
 /// An entry of the table.
 type Annotation = Setting<Settings>;

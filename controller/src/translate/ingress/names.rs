@@ -3,6 +3,7 @@
 use sluice_config::{HostName, HostPattern};
 
 use crate::store::Ingress;
+use crate::translate::routes::RuleRoutes;
 use crate::translate::routes::claim::ClaimKind;
 use crate::translate::value;
 
@@ -72,7 +73,7 @@ pub(super) fn sibling(host: &HostPattern) -> Option<HostPattern> {
 pub(super) fn further(
     aliases: Vec<HostPattern>,
     www: bool,
-    hosts: &[(HostPattern, Vec<u32>)],
+    hosts: &[(HostPattern, Vec<RuleRoutes>)],
 ) -> Box<[(HostPattern, ClaimKind)]> {
     let mut found: Vec<(HostPattern, ClaimKind)> =
         aliases.into_iter().map(|alias| (alias, ClaimKind::Alias)).collect();

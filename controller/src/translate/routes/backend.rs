@@ -1,4 +1,4 @@
-//! From the backend of an Ingress to a pool, and which pools and certificates a node uses.
+//! From a backend reference to a pool, and which pools and certificates a node uses.
 
 use std::fmt::Write as _;
 use std::net::IpAddr;
@@ -12,7 +12,7 @@ use sluice_config::{
 
 use crate::options::Options;
 use crate::problem::{error, warning};
-use crate::store::{IngressBackend, PortRef, Service, ServicePort, TargetPort};
+use crate::store::{BackendRef, PortRef, Service, ServicePort, TargetPort};
 use crate::translate::external_name;
 use crate::translate::view::View;
 use sluice_config::ObjectRef;
@@ -139,7 +139,7 @@ pub(crate) struct BackendReference<'a> {
     /// The field of that object: `spec.rules[0].http.paths[1].backend`.
     pub(crate) field: &'a dyn Fn() -> String,
     /// What it says.
-    pub(crate) backend: &'a IngressBackend,
+    pub(crate) backend: &'a BackendRef,
     /// What is spoken to the endpoints; `None` is what the Service port says.
     pub(crate) protocol: Option<UpstreamProtocol>,
     /// How its endpoints are used.
@@ -157,15 +157,15 @@ impl BackendReference<'_> {
     /// Looks the Service and its port up. What cannot be found, or is no Service, answers 503.
     pub(crate) fn resolve(&self, view: &View<'_>, uses: &mut Uses, problems: &mut Vec<Problem>) -> Backend {
         let (name, port) = match self.backend {
-            IngressBackend::Service { name, port } => (name, port),
-            IngressBackend::Resource => {
+            BackendRef::Service { name, port } => (name, port),
+            BackendRef::Resource => {
                 let reason = "a resource backend is not served";
                 let message = format!("{reason}; {}", self.otherwise);
                 let field = format!("{}.resource", (self.field)());
                 problems.push(error(Code::BackendNotServed, self.object, field, message, "name a Service"));
                 return Backend::Invalid { status: 503, service: None, reason: reason.into() };
             }
-            IngressBackend::Missing => {
+            BackendRef::Missing => {
                 let reason = "no Service is named";
                 let message = format!("{reason}; {}", self.otherwise);
                 problems.push(error(

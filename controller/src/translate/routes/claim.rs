@@ -6,7 +6,8 @@ use std::cmp::Ordering;
 
 use sluice_config::NamespacedName;
 
-use crate::store::{Ingress, Kind, ObjectKey};
+use super::ObjectRoutes;
+use crate::store::ObjectKey;
 
 /// What an object wants a host for. The first of these come first, whatever their age.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -33,15 +34,9 @@ pub(crate) struct Claim {
 }
 
 impl Claim {
-    /// A claim of an Ingress.
-    pub(crate) fn new(kind: ClaimKind, ingress: &Ingress) -> Self {
-        let object = ObjectKey { kind: Kind::Ingress, name: ingress.name.clone() };
-        Self { kind, object, created: ingress.created }
-    }
-
-    /// The Ingress that has the claim; `None` for an object of another kind.
-    pub(crate) fn ingress(&self) -> Option<&NamespacedName> {
-        (self.object.kind == Kind::Ingress).then_some(&self.object.name)
+    /// A claim of an object with routes.
+    pub(crate) fn new(kind: ClaimKind, routes: &ObjectRoutes) -> Self {
+        Self { kind, object: routes.object.clone(), created: routes.created }
     }
 }
 
@@ -88,6 +83,7 @@ fn text(name: &NamespacedName) -> impl Iterator<Item = u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::store::Kind;
 
     fn claim(kind: ClaimKind, created: Option<i64>, name: &str) -> Claim {
         Claim {
@@ -119,7 +115,7 @@ mod tests {
         let mut claims = Vec::new();
         assert!(add(&mut claims, ingress.clone()) && add(&mut claims, other.clone()));
         assert!(!add(&mut claims, other.clone()), "it is there already");
-        assert_eq!(claims.iter().filter_map(Claim::ingress).collect::<Vec<_>>(), [&ingress.object.name]);
+        assert_eq!(claims.len(), 2);
         withdraw(&mut claims, &ingress.object);
         assert_eq!(claims, [other]);
     }

@@ -1,11 +1,11 @@
-//! Everything that is served for one host, from the models of all Ingresses that claim it.
+//! Everything that is served for one host, from the routes of all objects that claim it.
 //!
-//! The oldest Ingress wins a path that two of them ask for, also when it is closed. The order of the rules is
+//! The oldest object wins a path that two of them ask for, also when it is closed. The order of the rules is
 //! decided here and nowhere else: exact paths first, then the longest path, and of one path Exact before Prefix.
 //! A path that cannot be read comes behind the paths of other namespaces.
-//! Where an Ingress asks for regular expressions, all paths of the host are such, in the order of their lengths.
-//! What is closed is claimed as widely as it can have been meant: paths as regular expressions where an Ingress
-//! can have asked for them, further names of a host where nobody has a rule for them.
+//! Where an object asks for regular expressions, all paths of the host are such, in the order of their lengths.
+//! What is closed is claimed as widely as it can have been meant: paths as regular expressions where its object
+//! can have asked for them, further names of a host where no object has a rule for them.
 
 mod canaries;
 mod copies;
@@ -24,11 +24,11 @@ use sluice_config::{
 
 use super::backend::{BackendReference, UNSERVED, Uses};
 use super::claim::{Claim, ClaimKind};
+use super::{HostClosure, ObjectRoutes, REJECTED, path_field};
 use crate::problem::{error, warning};
-use crate::store::IngressPath;
-use crate::translate::ingress::IngressModel;
-use crate::translate::ingress::annotations::{self, HostClosure, REJECTED};
+use crate::store::RoutePath;
 use crate::translate::view::View;
+use copies::PlacedPath;
 use paths::{OrderedRules, PathTable};
 use reading::{Reading, meant_path, places};
 
@@ -41,7 +41,7 @@ pub(crate) struct Output {
     pub(crate) uses: Uses,
 }
 
-/// Identity of an Ingress host.
+/// Identity of a host of the Ingress group.
 pub(crate) fn key(pattern: &HostPattern) -> HostKey {
     static PLACE: LazyLock<(GroupId, ListenerId)> = LazyLock::new(|| (GroupId::ingress(), ListenerId::any()));
     let (group, listener) = PLACE.clone();
@@ -58,7 +58,7 @@ pub(crate) fn compute(view: &View<'_>, key: &HostKey) -> (Output, Vec<Problem>) 
         let rules = builder.rules(pattern, &own);
         builder.report_foreign_tls(pattern, &rules);
         // The redirect holds for what is left, such as beside a challenge of a certificate authority.
-        let redirects = own.redirects.iter().filter(|model| model.closed().is_none());
+        let redirects = own.redirects.iter().filter(|routes| routes.closed().is_none());
         (rules, own.rules.iter().chain(redirects).copied().collect())
     } else if let Some(first) = own.aliases.first() {
         builder.of_alias(first)
@@ -76,10 +76,11 @@ pub(crate) fn compute(view: &View<'_>, key: &HostKey) -> (Output, Vec<Problem>) 
     if let Some(reason) = view.closed() {
         close(rules.iter_mut(), reason);
     } else {
-        let closures = claimants.iter().filter_map(|model| Some((model, model.closes_hosts.as_ref()?)));
+        let closures =
+            claimants.iter().filter_map(|routes| Some((routes, routes.settings.closes_hosts.as_ref()?)));
         for (closer, closure) in closures {
             builder.closed_by(pattern, closer, closure, &claimants);
-            let namespace = &closer.ingress.name.namespace;
+            let namespace = closer.namespace();
             let is_closed = |rule: &&mut Rule| {
                 !closure.own_namespace_only || rule.origin.object.name.namespace == *namespace
             };
@@ -92,18 +93,18 @@ pub(crate) fn compute(view: &View<'_>, key: &HostKey) -> (Output, Vec<Problem>) 
 
 /// Who wants a host, by what for; who comes first wins.
 struct Claimants<'v> {
-    rules: Vec<&'v Arc<IngressModel>>,
-    aliases: Vec<&'v Arc<IngressModel>>,
-    redirects: Vec<&'v Arc<IngressModel>>,
-    canaries: Vec<&'v Arc<IngressModel>>,
+    rules: Vec<&'v Arc<ObjectRoutes>>,
+    aliases: Vec<&'v Arc<ObjectRoutes>>,
+    redirects: Vec<&'v Arc<ObjectRoutes>>,
+    canaries: Vec<&'v Arc<ObjectRoutes>>,
 }
 
 impl<'v> Claimants<'v> {
     fn of(view: &'v View<'_>, key: &HostKey) -> Self {
         let claims = view.claims(key);
-        let of = |kind| -> Vec<&'v Arc<IngressModel>> {
+        let of = |kind| -> Vec<&'v Arc<ObjectRoutes>> {
             let claims = claims.iter().filter(|claim| claim.kind == kind);
-            claims.filter_map(|claim| view.ingress_model(claim.ingress()?)).collect()
+            claims.filter_map(|claim| view.object_routes(&claim.object)).collect()
         };
         Self {
             rules: of(ClaimKind::Rule),
@@ -131,9 +132,9 @@ impl<'a> Builder<'a, '_> {
         if let Some(root) = Self::app_root(&claimants.rules, &rules) {
             rules.insert(0, root);
         }
-        let redirect = claimants.redirects.iter().find(|model| model.closed().is_none());
+        let redirect = claimants.redirects.iter().find(|routes| routes.closed().is_none());
         let rest = match redirect.filter(|_| !rules.iter().any(paths::takes_everything)) {
-            Some(model) => to_sibling(pattern, model),
+            Some(routes) => to_sibling(pattern, routes),
             None => self.rest(pattern, &claimants.rules, &rules),
         };
         // The default backend of another namespace is served before what cannot be read.
@@ -151,9 +152,9 @@ impl<'a> Builder<'a, '_> {
 
     /// The rules under a further name: those of the host that it is a name of, which says itself what is wrong with
     /// them. A name of an Ingress that is closed is closed.
-    fn of_alias(&mut self, model: &'a Arc<IngressModel>) -> (Vec<Rule>, Vec<&'a Arc<IngressModel>>) {
-        let target = model.host_of_alias().filter(|_| model.closed().is_none());
-        let Some(target) = target else { return (self.closed_name(model), vec![model]) };
+    fn of_alias(&mut self, routes: &'a Arc<ObjectRoutes>) -> (Vec<Rule>, Vec<&'a Arc<ObjectRoutes>>) {
+        let target = routes.host_of_alias().filter(|_| routes.closed().is_none());
+        let Some(target) = target else { return (self.closed_name(routes), vec![routes]) };
         let claimants = Claimants::of(self.view, &key(target));
         let known = self.problems.len();
         let rules = self.rules(target, &claimants);
@@ -162,15 +163,15 @@ impl<'a> Builder<'a, '_> {
     }
 
     /// The rule of a host that differs by its `www.` from another one.
-    fn of_sibling(&mut self, model: &Arc<IngressModel>) -> Vec<Rule> {
-        match model.closed() {
-            None => to_sibling(self.served, model).into_iter().collect(),
-            Some(_) => self.closed_name(model),
+    fn of_sibling(&mut self, routes: &Arc<ObjectRoutes>) -> Vec<Rule> {
+        match routes.closed() {
+            None => to_sibling(self.served, routes).into_iter().collect(),
+            Some(_) => self.closed_name(routes),
         }
     }
 
-    fn closed_name(&mut self, model: &Arc<IngressModel>) -> Vec<Rule> {
-        self.rest(self.served, &[model], &[]).into_iter().collect()
+    fn closed_name(&mut self, routes: &Arc<ObjectRoutes>) -> Vec<Rule> {
+        self.rest(self.served, &[routes], &[]).into_iter().collect()
     }
 
     /// Reports to the others on a host that one of them closes it, or would close it in
@@ -178,31 +179,32 @@ impl<'a> Builder<'a, '_> {
     fn closed_by(
         &mut self,
         pattern: &HostPattern,
-        closer: &IngressModel,
+        closer: &ObjectRoutes,
         closure: &HostClosure,
-        claimants: &[&Arc<IngressModel>],
+        claimants: &[&Arc<ObjectRoutes>],
     ) {
-        let name = &closer.ingress.name;
-        for model in claimants.iter().filter(|model| model.closes_hosts.is_none()) {
-            let is_served = closure.own_namespace_only && model.ingress.name.namespace != name.namespace;
+        let object = &closer.object;
+        for routes in claimants.iter().filter(|routes| routes.settings.closes_hosts.is_none()) {
+            let is_served = closure.own_namespace_only && routes.namespace() != closer.namespace();
+            let kind = routes.object.kind.as_str();
             let problem = match is_served {
                 true => warning(
                     Code::HostClosed,
-                    &object_ref(model),
+                    &object_ref(routes),
                     "spec.rules",
                     format!(
-                        "Ingress {name} has a server-snippet that restricts access to host {pattern}, which applies to \
-                         this Ingress too in ingress-nginx; it is not served, and this Ingress, of another namespace, \
+                        "{object} has a server-snippet that restricts access to host {pattern}, which applies to \
+                         this {kind} too in ingress-nginx; it is not served, and this {kind}, of another namespace, \
                          is served without it"
                     ),
-                    "if the snippet protects this Ingress, protect it by annotations of its own",
+                    format!("if the snippet protects this {kind}, protect it by annotations of its own"),
                 ),
                 false => error(
                     Code::HostClosed,
-                    &object_ref(model),
+                    &object_ref(routes),
                     "spec.rules",
                     format!(
-                        "all routes of {}host {pattern} answer 503, because Ingress {name} asks for what holds for the \
+                        "all routes of {}host {pattern} answer 503, because {object} asks for what holds for the \
                          whole host and cannot be served",
                         if closure.own_namespace_only { "this namespace on " } else { "" }
                     ),
@@ -213,7 +215,7 @@ impl<'a> Builder<'a, '_> {
         }
     }
 
-    /// Tells those who want the host as a further name of theirs that it is somebody else's.
+    /// Reports to objects that claim the host as a further name that it belongs to another one.
     fn lost_names(&mut self, pattern: &HostPattern, claims: &[Claim]) {
         let Some((winner, others)) = claims.split_first() else { return };
         for claim in others.iter().filter(|claim| claim.object != winner.object) {
@@ -226,13 +228,14 @@ impl<'a> Builder<'a, '_> {
                 ClaimKind::Rule => "has rules for it",
                 _ => "is older and wants it too",
             };
+            let object = claim.object.object_ref();
             let problem = error(
                 Code::AliasConflict,
-                &claim.object.object_ref(),
-                annotations::field(&self.view.options.annotations_prefix, name),
+                &object,
+                self.view.setting_field(&object, name),
                 format!(
-                    "host {pattern} belongs to Ingress {}, which {has}; the further name is left out",
-                    winner.object.name
+                    "host {pattern} belongs to {}, which {has}; the further name is left out",
+                    winner.object
                 ),
                 "take the name out of one of the two",
             );
@@ -242,35 +245,35 @@ impl<'a> Builder<'a, '_> {
         }
     }
 
-    /// The rules that Ingresses spell out, in order.
-    fn paths(&mut self, pattern: &HostPattern, claimants: &[&Arc<IngressModel>]) -> OrderedRules {
+    /// The rules that objects spell out, in order.
+    fn paths(&mut self, pattern: &HostPattern, claimants: &[&Arc<ObjectRoutes>]) -> OrderedRules {
         let mut table = PathTable::default();
-        // One Ingress that asks for regular expressions makes all paths of the host such. One that is closed does so
+        // One object that asks for regular expressions makes all paths of the host such. One that is closed does so
         // for what is closed alone.
-        let expressions = claimants.iter().any(|model| model.makes_expressions(pattern));
-        let closed_too = claimants.iter().any(|model| model.regex);
-        let reading_of = |model: &IngressModel| match expressions {
+        let expressions = claimants.iter().any(|routes| routes.makes_expressions(pattern));
+        let closed_too = claimants.iter().any(|routes| routes.regex);
+        let reading_of = |routes: &ObjectRoutes| match expressions {
             true => Reading::Expressions,
-            false if closed_too && model.closed().is_some() => Reading::Both,
+            false if closed_too && routes.closed().is_some() => Reading::Both,
             false => Reading::Plain,
         };
-        // Copies that were served in the place of an older Ingress.
+        // Copies that were served in the place of an older object.
         let mut served = Vec::new();
         let all = (1..)
             .zip(claimants)
-            .flat_map(|(next, model)| copies::paths_of(model, pattern).map(move |placed| (next, placed)));
+            .flat_map(|(next, routes)| copies::paths_of(routes, pattern).map(move |placed| (next, placed)));
         for (next, placed) in all {
             let copy = placed
-                .0
+                .routes
                 .gives_way_to_copies
                 .then(|| self.copy(pattern, placed, &claimants[next..]))
                 .flatten();
-            let (model, position, path) = copy.unwrap_or(placed);
-            if served.iter().any(|known: &*const IngressPath| std::ptr::eq(*known, path)) {
+            let placed = copy.unwrap_or(placed);
+            if served.iter().any(|known: &*const RoutePath| std::ptr::eq(*known, placed.path)) {
                 continue;
             }
-            self.path(&mut table, pattern, model, position, path, reading_of(model));
-            served.extend(copy.map(|(_, _, path)| std::ptr::from_ref(path)));
+            self.path(&mut table, pattern, placed, reading_of(placed.routes));
+            served.extend(copy.map(|copy| std::ptr::from_ref(copy.path)));
         }
         table.into_rules(expressions)
     }
@@ -279,14 +282,12 @@ impl<'a> Builder<'a, '_> {
         &mut self,
         table: &mut PathTable,
         pattern: &HostPattern,
-        model: &IngressModel,
-        (rule, index): (u32, u32),
-        path: &IngressPath,
+        PlacedPath { routes, rule, index, path }: PlacedPath<'_>,
         reading: Reading,
     ) {
-        let object = object_ref(model);
-        let field = || format!("spec.rules[{rule}].http.paths[{index}]");
-        let asks = model.regex || model.makes_expressions(pattern);
+        let object = object_ref(routes);
+        let field = || path_field(rule.index, index);
+        let asks = routes.regex || routes.makes_expressions(pattern);
         let (text, fault) = meant_path(&path.path, asks);
         let mut closed = None;
         if let Some((reason, remedy)) = fault {
@@ -299,16 +300,18 @@ impl<'a> Builder<'a, '_> {
                 message,
                 remedy,
             ));
-            closed = Some(model.policies_of_closed(&format!("{}.path", field()), reason, REJECTED));
+            closed = Some(routes.policies_of_closed(&format!("{}.path", field()), reason, REJECTED));
         }
-        let (places, taken) = places(table, model, path, &text, (asks, reading), self.view.expressions());
+        let (places, taken) = places(table, routes, path, &text, (asks, reading), self.view.expressions());
         if let Some(winner) = taken {
             let origin = &winner.origin;
             let is_closed = if winner.policies.deny.is_some() { " and is closed" } else { "" };
             let message = format!(
-                "host \"{pattern}\" and path {:?} is already defined in ingress {} (spec.rules[{}].http.paths[{}]){is_closed}, \
-                 and is left out",
-                path.path, origin.object.name, origin.rule, origin.match_index
+                "host \"{pattern}\" and path {:?} is already defined in {} {} ({}){is_closed}, and is left out",
+                path.path,
+                origin.object.kind.to_lowercase(),
+                origin.object.name,
+                path_field(origin.rule, origin.match_index)
             );
             let remedy = "remove one of the two, or give it another host or path";
             self.problems.push(error(
@@ -322,43 +325,45 @@ impl<'a> Builder<'a, '_> {
         if places.is_empty() {
             return;
         }
-        let action = model.redirect.as_deref().cloned().map(Action::Redirect).unwrap_or_else(|| {
+        let action = routes.settings.redirect.clone().map(Action::Redirect).unwrap_or_else(|| {
             let reference = BackendReference {
                 object: &object,
                 field: &|| format!("{}.backend", field()),
                 backend: &path.backend,
-                protocol: model.protocol,
-                usage: model.usage(),
-                by_address: model.goes_by_address(self.view),
+                protocol: routes.settings.protocol,
+                usage: routes.usage(),
+                by_address: self.goes_by_address(routes),
                 otherwise: UNSERVED,
             };
             forward(reference.resolve(self.view, &mut self.uses, &mut self.problems))
         });
         let closed = match closed {
-            None if model.is_misnamed(rule) => {
-                Some(model.policies_of_closed(&format!("spec.rules[{rule}].host"), MISNAMED, REJECTED))
-            }
-            None if model.closed().is_some() => Some(model.policies(&path.path)),
+            None if rule.is_misnamed => Some(routes.policies_of_closed(
+                &format!("spec.rules[{}].host", rule.index),
+                MISNAMED,
+                REJECTED,
+            )),
+            None if routes.closed().is_some() => Some(routes.policies(&path.path)),
             closed => closed,
         };
         // What is closed is looked at all the same, to tell what else is wrong.
-        let open = self.open_path(&object, &field(), model, &path.path, asks);
-        let policies = self.guarded(model, closed.unwrap_or(open), &action);
-        let is_read = fault.is_none() && !model.is_misnamed(rule);
-        let origin = origin(model, rule, index, text);
+        let open = self.open_path(&object, &field(), routes, &path.path, asks);
+        let policies = self.guarded(routes, closed.unwrap_or(open), &action);
+        let is_read = fault.is_none() && !rule.is_misnamed;
+        let origin = origin(routes, rule.index, index, text);
         for (place, matches) in places {
             table.put(place, is_read, matches, action.clone(), policies.clone(), origin.clone());
         }
     }
 
-    /// `app-root` of the first path in order whose Ingress has one, for the whole host, as in ingress-nginx.
-    fn app_root(claimants: &[&Arc<IngressModel>], rules: &[Rule]) -> Option<Rule> {
-        if claimants.iter().all(|model| model.app_root().is_none()) {
+    /// `app-root` of the first path in order whose object has one, for the whole host, as in ingress-nginx.
+    fn app_root(claimants: &[&Arc<ObjectRoutes>], rules: &[Rule]) -> Option<Rule> {
+        if claimants.iter().all(|routes| routes.app_root().is_none()) {
             return None;
         }
-        let (model, path) = rules.iter().find_map(|rule| {
-            let model = claimants.iter().find(|model| model.ingress.name == rule.origin.object.name)?;
-            Some((model, model.app_root()?))
+        let (routes, path) = rules.iter().find_map(|rule| {
+            let routes = claimants.iter().find(|routes| routes.is_origin_of(&rule.origin))?;
+            Some((routes, routes.app_root()?))
         })?;
         let redirect = Redirect {
             status: 302,
@@ -374,8 +379,13 @@ impl<'a> Builder<'a, '_> {
             // It tells nothing, so that nothing protects it; ingress-nginx redirects before all checks too.
             policies: Arc::default(),
             filters: Vec::new(),
-            origin: origin(model, 0, 0, root),
+            origin: origin(routes, 0, 0, root),
         })
+    }
+
+    /// Whether requests go to the addresses of Services in place of endpoints.
+    fn goes_by_address(&self, routes: &ObjectRoutes) -> bool {
+        routes.settings.service_upstream.unwrap_or_else(|| self.view.service_upstream())
     }
 
     /// Adds a problem once, however many rules have it.
@@ -385,33 +395,31 @@ impl<'a> Builder<'a, '_> {
         }
     }
 
-    /// The rule for whatever no path takes: the default backend of the oldest Ingress that has one, else the
-    /// program's. None where an Ingress has said what happens to `/`.
+    /// The rule for whatever no path takes: the default backend of the oldest object that has one, else the
+    /// program's. None where an object has said what happens to `/`.
     fn rest(
         &mut self,
         pattern: &HostPattern,
-        claimants: &[&Arc<IngressModel>],
+        claimants: &[&Arc<ObjectRoutes>],
         rules: &[Rule],
     ) -> Option<Rule> {
         if rules.iter().any(paths::takes_everything) {
             return None;
         }
-        let mut found: Option<(Rule, &IngressModel)> = None;
-        for model in claimants {
-            let Some(backend) = model.default_backend() else { continue };
-            let has_copy = |other: &&Arc<IngressModel>| copies::takes_over(other, model);
-            if claimants.iter().any(|other| has_copy(other) && other.default_backend().is_some()) {
+        let mut found: Option<(Rule, &ObjectRoutes)> = None;
+        for routes in claimants {
+            let Some(backend) = routes.default_backend.as_deref() else { continue };
+            let has_copy = |other: &&Arc<ObjectRoutes>| copies::takes_over(other, routes);
+            if claimants.iter().any(|other| has_copy(other) && other.default_backend.is_some()) {
                 continue;
             }
-            let object = object_ref(model);
+            let object = object_ref(routes);
             if let Some((_, winner)) = &found {
-                if winner.default_backend() != model.default_backend()
-                    || winner.ingress.name.namespace != model.ingress.name.namespace
+                if winner.default_backend != routes.default_backend
+                    || winner.namespace() != routes.namespace()
                 {
-                    let message = format!(
-                        "the default backend of host {pattern} is already that of Ingress {}",
-                        winner.ingress.name
-                    );
+                    let message =
+                        format!("the default backend of host {pattern} is already that of {}", winner.object);
                     let remedy = "remove one of the two";
                     self.problems.push(error(
                         Code::DefaultBackendConflict,
@@ -427,26 +435,26 @@ impl<'a> Builder<'a, '_> {
                 object: &object,
                 field: &|| "spec.defaultBackend".to_owned(),
                 backend,
-                protocol: model.protocol,
-                usage: model.usage(),
-                by_address: model.goes_by_address(self.view),
+                protocol: routes.settings.protocol,
+                usage: routes.usage(),
+                by_address: self.goes_by_address(routes),
                 otherwise: UNSERVED,
             };
             let backend = reference.resolve(self.view, &mut self.uses, &mut self.problems);
-            let policies = match model.ingress.rules.is_empty() {
-                true => model.catch_all_policies(),
-                false => policies::of_rest(model, pattern),
+            let policies = match routes.is_catch_all() {
+                true => routes.catch_all_policies(),
+                false => policies::of_rest(routes, pattern),
             };
-            let action = policies::rest_action(pattern, model, backend);
-            let policies = self.guarded(model, policies, &action);
-            found = Some((rest_rule(action, policies, model), model));
+            let action = policies::rest_action(pattern, routes, backend);
+            let policies = self.guarded(routes, policies, &action);
+            found = Some((rest_rule(action, policies, routes), routes));
         }
         if let Some((rule, _)) = found {
             return Some(rule);
         }
         // Nobody asks for what is left, so that it is closed only with the whole host. Claimants are never empty
         // here: a host without them is not built.
-        let first = claimants.iter().find(|model| model.closed().is_none()).or(claimants.first())?;
+        let first = claimants.iter().find(|routes| routes.closed().is_none()).or(claimants.first())?;
         let policies = match pattern {
             HostPattern::Any => first.catch_all_policies(),
             _ => policies::of_rest(first, pattern),
@@ -460,14 +468,14 @@ impl<'a> Builder<'a, '_> {
 const MISNAMED: &str = "is no host of an Ingress";
 
 /// What is left of a host redirects to the one that differs by its `www.`.
-fn to_sibling(pattern: &HostPattern, model: &IngressModel) -> Option<Rule> {
-    let host = model.host_of_sibling(pattern)?;
-    Some(rest_rule(Action::RedirectToHost(host.clone()), Arc::default(), model))
+fn to_sibling(pattern: &HostPattern, routes: &ObjectRoutes) -> Option<Rule> {
+    let host = routes.host_of_sibling(pattern)?;
+    Some(rest_rule(Action::RedirectToHost(host.clone()), Arc::default(), routes))
 }
 
-fn rest_rule(action: Action, policies: Arc<Policies>, model: &IngressModel) -> Rule {
+fn rest_rule(action: Action, policies: Arc<Policies>, routes: &ObjectRoutes) -> Rule {
     let path: Arc<str> = "/".into();
-    let origin = origin(model, 0, 0, path.clone());
+    let origin = origin(routes, 0, 0, path.clone());
     let matches = Match::path(PathMatch::Prefix(path));
     Rule { matches, action, policies, filters: Vec::new(), origin }
 }
@@ -476,14 +484,12 @@ fn forward(backend: Backend) -> Action {
     Action::Forward(vec![WeightedBackend { weight: 1, backend, filters: Vec::new() }])
 }
 
-fn origin(model: &IngressModel, rule: u32, match_index: u32, path: Arc<str>) -> Arc<Origin> {
-    static KIND: LazyLock<Arc<str>> = LazyLock::new(|| "Ingress".into());
-    let object = ObjectRef { kind: KIND.clone(), name: model.ingress.name.clone() };
-    Arc::new(Origin { object, rule, match_index, rule_name: None, path })
+fn origin(routes: &ObjectRoutes, rule: u32, match_index: u32, path: Arc<str>) -> Arc<Origin> {
+    Arc::new(Origin { object: object_ref(routes), rule, match_index, rule_name: None, path })
 }
 
-fn object_ref(model: &IngressModel) -> ObjectRef {
-    ObjectRef { kind: "Ingress".into(), name: model.ingress.name.clone() }
+fn object_ref(routes: &ObjectRoutes) -> ObjectRef {
+    routes.object.object_ref()
 }
 
 fn close<'r>(rules: impl Iterator<Item = &'r mut Rule>, reason: &Arc<str>) {

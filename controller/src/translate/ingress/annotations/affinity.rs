@@ -3,60 +3,12 @@
 
 use std::sync::Arc;
 
-use sluice_config::{AffinityMode, CookieAffinity, SameSite};
+use sluice_config::{AffinityMode, SameSite};
 
 use super::Annotation;
+use crate::translate::routes::can_be_attribute;
 use crate::translate::setting::Risk;
 use crate::translate::value::{self, Type};
-
-/// What the annotations of this family say.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Affinity {
-    /// `affinity: cookie`.
-    enabled: bool,
-    /// `session-cookie-path`; without it, each rule's own path.
-    path: Option<Arc<str>>,
-    /// The rest, whose own `path` is filled in per rule.
-    cookie: CookieAffinity,
-}
-
-impl Default for Affinity {
-    fn default() -> Self {
-        let cookie = CookieAffinity {
-            mode: AffinityMode::Balanced,
-            name: "INGRESSCOOKIE".into(),
-            path: "/".into(),
-            domain: None,
-            secure: false,
-            same_site: None,
-            conditional_same_site_none: false,
-            expires: None,
-            max_age: None,
-            change_on_failure: false,
-        };
-        Self { enabled: false, path: None, cookie }
-    }
-}
-
-impl Affinity {
-    /// Whether sessions stick.
-    pub fn is_enabled(&self) -> bool {
-        self.enabled
-    }
-
-    /// Whether the policy differs from path to path.
-    pub fn depends_on_path(&self) -> bool {
-        self.enabled && self.path.is_none()
-    }
-
-    /// The policy of a rule with this path.
-    pub fn for_path(&self, path: &str) -> Option<CookieAffinity> {
-        // A path that no cookie can have must not cost the Ingress its sessions, nor its host its routes.
-        let path =
-            self.path.clone().unwrap_or_else(|| if can_be_attribute(path) { path } else { "/" }.into());
-        self.enabled.then(|| CookieAffinity { path, ..self.cookie.clone() })
-    }
-}
 
 const SAME_SITE: &[(&str, SameSite)] =
     &[("None", SameSite::None), ("Lax", SameSite::Lax), ("Strict", SameSite::Strict)];
@@ -167,11 +119,7 @@ pub(super) fn settings() -> Vec<Annotation> {
     ]
 }
 
-/// A text that cannot end its attribute (RFC 6265 §4.1.1, `av-byte`).
+/// A text that cannot end its attribute.
 fn attribute() -> Type<Arc<str>> {
     Type::of("text without spaces, commas and semicolons", |text| can_be_attribute(text).then(|| text.into()))
-}
-
-fn can_be_attribute(text: &str) -> bool {
-    text.bytes().all(|b| b.is_ascii_graphic() && b != b';' && b != b',')
 }

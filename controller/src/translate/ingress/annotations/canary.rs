@@ -3,50 +3,12 @@
 
 use std::sync::Arc;
 
-use sluice_config::{CanaryHeader, CanaryValue};
+use sluice_config::CanaryValue;
 
 use super::Annotation;
 use crate::translate::expression::Expressions;
 use crate::translate::setting::{Reference, Risk, Unreadable};
 use crate::translate::value;
-
-/// What the annotations of this family say.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Canary {
-    header: Option<Arc<str>>,
-    header_value: Option<Arc<str>>,
-    header_pattern: Option<CanaryValue>,
-    /// `canary-by-cookie`.
-    pub cookie: Option<Arc<str>>,
-    /// `canary-weight`.
-    pub weight: u32,
-    total: u32,
-    /// `affinity-canary-behavior: legacy`: sessions of the main Ingress do not hold for the canary.
-    pub legacy: bool,
-}
-
-impl Canary {
-    /// The header that chooses. A value wins over an expression.
-    pub fn header(&self) -> Option<CanaryHeader> {
-        let name = self.header.clone()?;
-        let value = match (&self.header_value, &self.header_pattern) {
-            (Some(value), _) => CanaryValue::Exact(value.clone()),
-            (None, Some(pattern)) => pattern.clone(),
-            (None, None) => CanaryValue::AlwaysOrNever,
-        };
-        Some(CanaryHeader { name, value })
-    }
-
-    /// What the weight is a share of: less than 100 counts as 100.
-    pub fn total(&self) -> u32 {
-        self.total.max(100)
-    }
-
-    /// Whether no request can ever get to it.
-    pub fn is_idle(&self) -> bool {
-        self.header.is_none() && self.cookie.is_none() && self.weight == 0
-    }
-}
 
 pub(super) fn settings() -> Vec<Annotation> {
     vec![

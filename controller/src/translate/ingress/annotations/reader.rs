@@ -1,13 +1,12 @@
 //! Reads the annotations of one Ingress, and says what becomes of it.
 
-use std::sync::Arc;
-
 use sluice_config::{Code, Deny, ObjectRef, Problem};
 
 use super::{Annotation, AnnotationLimits, Settings, TABLE};
 use crate::options::Options;
 use crate::problem::{because, error, warning};
 use crate::store::{Ingress, OWN_PREFIX};
+use crate::translate::routes::{HostClosure, REJECTED, UNABLE};
 use crate::translate::setting::{NotYet, Reach, Reference, Risk, Support, Unreadable};
 use crate::translate::value::{self, Author, Wrong};
 
@@ -26,12 +25,6 @@ pub enum Treatment {
     },
 }
 
-/// Status of the routes of an Ingress that is rejected.
-pub(crate) const REJECTED: u16 = 404;
-
-/// Status of routes that ask for something which cannot be done.
-pub(crate) const UNABLE: u16 = 503;
-
 /// What the annotations of an Ingress amount to.
 pub struct Parsed {
     /// Typed.
@@ -40,20 +33,11 @@ pub struct Parsed {
     pub treatment: Treatment,
     /// What else is closed on its hosts: it asks for something that holds for a whole host and
     /// cannot be done.
-    pub closes_hosts: Option<HostClosure>,
+    pub(crate) closes_hosts: Option<HostClosure>,
     /// Whether nothing but snippets closes it.
     pub closed_by_snippets: bool,
     /// What is wrong with them.
     pub problems: Vec<Problem>,
-}
-
-/// What an Ingress closes on its hosts beside its own routes.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct HostClosure {
-    /// Why.
-    pub reason: Arc<str>,
-    /// Whether it closes the routes of its own namespace only.
-    pub own_namespace_only: bool,
 }
 
 /// Reads the annotations of one Ingress.

@@ -1,66 +1,12 @@
 //! Paths as regular expressions, other paths for the endpoints, and other changes to requests and responses on their
 //! way.
 
-mod template;
-
 use std::sync::Arc;
 
-use sluice_config::Rewrite;
-
 use super::Annotation;
-use crate::translate::expression::Expressions;
+use crate::translate::routes::{GroupText, Target};
 use crate::translate::setting::{Reference, Risk, Unreadable};
 use crate::translate::value::{self, Wrong};
-
-pub use template::RewriteError;
-use template::{GroupText, Target};
-
-/// What the annotations of this family say.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Rewriting {
-    /// `use-regex`.
-    use_regex: bool,
-    /// `rewrite-target`, as it was written and as it was read.
-    target: Option<(Arc<str>, Target)>,
-    /// `x-forwarded-prefix`.
-    forwarded_prefix: Option<GroupText>,
-    /// `app-root`.
-    pub app_root: Option<Arc<str>>,
-}
-
-impl Rewriting {
-    /// Whether it asks for anything.
-    pub fn is_idle(&self) -> bool {
-        *self == Self::default()
-    }
-
-    /// Whether this path makes all paths of its host expressions.
-    pub fn makes_expressions(&self, path: &str) -> bool {
-        self.use_regex || self.is_rewritten(path)
-    }
-
-    /// A target that is the path itself asks for nothing.
-    fn is_rewritten(&self, path: &str) -> bool {
-        self.target.as_ref().is_some_and(|(text, _)| **text != *path)
-    }
-
-    /// What a path becomes, and the first number of a group that the target has and the path has not.
-    ///
-    /// # Errors
-    /// The path cannot be read, or has no group of a name that the target has.
-    pub(crate) fn for_path(
-        &self,
-        path: &str,
-        expressions: &Expressions,
-    ) -> Result<Option<(Rewrite, Option<usize>)>, RewriteError> {
-        match &self.target {
-            Some((_, target)) if self.is_rewritten(path) => {
-                target.resolve(path, self.forwarded_prefix.as_ref(), expressions).map(Some)
-            }
-            _ => Ok(None),
-        }
-    }
-}
 
 pub(super) fn settings() -> Vec<Annotation> {
     vec![

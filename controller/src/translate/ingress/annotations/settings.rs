@@ -1,15 +1,20 @@
 //! What the annotations of one Ingress say, typed.
 
+use std::sync::Arc;
+
 use sluice_config::{
-    Bodies, HttpsRedirect, Locations, Replacements, ResourceKey, Retry, Satisfy, Sources, Timeouts,
+    Authorisation, Balance, Bodies, Deny, ErrorPages, HashBy, HttpsRedirect, Locations, NamespacedName,
+    Policies, Replacements, ResourceKey, Retry, Satisfy, Sources, Timeouts,
 };
 
 use super::{
-    Affinity, Auth, BackendProtocol, Balancing, Canary, CorsSettings, EndpointTls, Errors, HeaderSettings,
-    HealthChecking, Limiting, Redirection, Rewriting, external_auth, hosts::Aliases,
+    Auth, BackendProtocol, Balancing, CorsSettings, EndpointTls, Errors, HeaderSettings, HealthChecking,
+    Limiting, Redirection, external_auth, field, hosts::Aliases,
 };
 use crate::translate::external_auth::AuthSettings;
 use crate::translate::mirror::MirrorSettings;
+use crate::translate::routes::backend::Usage;
+use crate::translate::routes::{Affinity, CanarySettings, Rewriting, RouteSettings};
 use crate::translate::setting::MissingSetting;
 
 /// What the annotations of an Ingress say, typed.
@@ -42,15 +47,15 @@ pub struct Settings {
     /// `proxy-http-version`: whether it is 1.0; the GlobalSettings's without it.
     pub http_1_0: Option<bool>,
     /// Sticky sessions.
-    pub affinity: Affinity,
+    pub(crate) affinity: Affinity,
     /// How an endpoint is chosen otherwise.
     pub balancing: Balancing,
     /// How endpoints are checked.
     pub health: HealthChecking,
     /// Which requests it takes of another Ingress.
-    pub canary: Canary,
+    pub(crate) canary: CanarySettings,
     /// Paths as expressions, and other paths for the endpoints.
-    pub rewriting: Rewriting,
+    pub(crate) rewriting: Rewriting,
     /// Names and passwords.
     pub auth: Auth,
     /// Request bodies.
@@ -92,6 +97,82 @@ impl Settings {
     }
 }
 
+impl Settings {
+    /// The policies of the routes of an Ingress, and what else these are served with.
+    pub(crate) fn into_routes(
+        self,
+        ingress: &NamespacedName,
+        deny: Option<Deny>,
+        prefix: &str,
+    ) -> (Policies, RouteSettings) {
+        let needs = self.needs().map(|(key, name)| (key, field(prefix, name).into())).collect();
+        let policies = Policies {
+            deny,
+            unlogged: self.unlogged,
+            https_redirect: self.https_redirect,
+            locations: self.locations,
+            sources: self.sources,
+            satisfy: self.satisfy,
+            limits: self.limiting.policy(ingress),
+            cors: self.cors.policy(),
+            headers: self.heads.policy(),
+            upstream_tls: self.upstream_tls.policy(),
+            http_1_0: self.http_1_0,
+            follows_scheme: self.protocol == BackendProtocol::OfClient,
+            replacements: (self.replacements != Replacements::default()).then(|| Arc::new(self.replacements)),
+            timeouts: self.timeouts,
+            retry: self.retry,
+            affinity: self.affinity.for_path("/"),
+            // A session decides before a key does.
+            hash_by: match self.affinity.is_enabled() {
+                true => None,
+                false => self.balancing.hash_by().map(Arc::new),
+            },
+            basic_auth: self.auth.basic(),
+            digest_auth: self.auth.digest(),
+            bodies: self.bodies,
+            authorisation: match self.global_auth {
+                true => Authorisation::Global,
+                false => Authorisation::Off,
+            },
+            error_pages: ErrorPages {
+                statuses: self.errors.statuses,
+                keeps_responses: self.errors.keeps_responses,
+                // Its Service is looked up where hosts are made.
+                backend: None,
+            },
+            // Its pool is looked up there too.
+            mirror: None,
+            // It differs from path to path.
+            canaries: Vec::new(),
+            rewrite: None,
+        };
+        let usage = Usage {
+            balance: match policies.hash_by.as_deref() {
+                Some(HashBy { subset: None, .. }) => Balance::Ring,
+                _ => self.balancing.balance,
+            },
+            slow_start: self.balancing.slow_start,
+            health_check: self.health.check(),
+        };
+        let settings = RouteSettings {
+            closes_hosts: None,
+            protocol: self.protocol.given(),
+            usage,
+            service_upstream: self.balancing.service_upstream,
+            rewriting: self.rewriting,
+            redirect: self.redirection.everywhere(),
+            canary: Some(self.canary),
+            affinity: Some(self.affinity).filter(Affinity::depends_on_path),
+            external_auth: Some(self.external_auth).filter(|auth| auth.url.is_some()),
+            mirror: Some(self.mirror).filter(|mirror| mirror.target.is_some()),
+            error_backend: self.errors.backend,
+            needs,
+        };
+        (policies, settings)
+    }
+}
+
 impl Default for Settings {
     fn default() -> Self {
         Self {
@@ -112,7 +193,7 @@ impl Default for Settings {
             balancing: Balancing::default(),
             health: HealthChecking::default(),
             auth: Auth::default(),
-            canary: Canary::default(),
+            canary: CanarySettings::default(),
             rewriting: Rewriting::default(),
             bodies: Bodies::default(),
             external_auth: AuthSettings::default(),

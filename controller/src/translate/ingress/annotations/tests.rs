@@ -24,7 +24,7 @@ fn ingress(annotations: &[(&str, &str)]) -> Ingress {
         class_annotation: None,
         annotations: sorted.into(),
         default_backend: None,
-        tls: Box::default(),
+        tls: Arc::default(),
         rules: Box::default(),
         published: Default::default(),
     }

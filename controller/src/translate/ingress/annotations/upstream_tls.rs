@@ -2,14 +2,12 @@
 
 use std::sync::Arc;
 
-use rustls_pki_types::ServerName;
-use sluice_config::{
-    LogVariable, NamespacedName, Piece, ResourceKey, ResourceKind, TlsVersions, UpstreamTls, Variable,
-};
+use sluice_config::{NamespacedName, ResourceKey, ResourceKind, TlsVersions, UpstreamTls};
 
 use super::Annotation;
+use crate::translate::routes::read_endpoint_name;
 use crate::translate::setting::{Reference, Risk, Unreadable};
-use crate::translate::{template, value};
+use crate::translate::value;
 
 const SECRET: &str = "proxy-ssl-secret";
 const VERIFY: &str = "proxy-ssl-verify";
@@ -99,7 +97,7 @@ pub(super) fn settings() -> Vec<Annotation> {
         .ingress(Risk::Low),
         Annotation::served(
             "proxy-ssl-name",
-            value::text().called("a DNS name or an address").and_then(name),
+            value::text().called("a DNS name or an address").and_then(read_endpoint_name),
             "",
             "Name for which an endpoint's certificate must be valid; by default that of the Service \
              (service.namespace.svc). $host and $server_name are the host of the rule, which must \
@@ -138,41 +136,4 @@ pub(super) fn settings() -> Vec<Annotation> {
         .beside(SECRET)
         .ingress(Risk::Medium),
     ]
-}
-
-/// Reads a name. One with variables stays as text until the host and the Service of a rule are
-/// known.
-fn name(text: Arc<str>) -> Result<Arc<str>, String> {
-    let read = match text.contains('$') {
-        false => text.to_string(),
-        true => name_of(&text, Some("host"), "service", &NamespacedName::new("namespace", "ingress"))?,
-    };
-    match ServerName::try_from(read) {
-        Ok(_) => Ok(text),
-        Err(_) => Err("is neither a DNS name nor an address, which no certificate can be for".to_owned()),
-    }
-}
-
-/// Replaces the variables of a `proxy-ssl-name` for one rule. `host` is `None` for a wildcard host.
-/// The error completes "the value ...".
-pub(crate) fn name_of(
-    text: &str,
-    host: Option<&str>,
-    service: &str,
-    ingress: &NamespacedName,
-) -> Result<String, String> {
-    let mut name = String::new();
-    for piece in template::parse(text)?.pieces {
-        name += match &piece {
-            Piece::Text(text) => text,
-            Piece::Variable(Variable::Host | Variable::Logged(LogVariable::ServerName)) => {
-                host.ok_or("has the host as a part, and a wildcard host has no single name")?
-            }
-            Piece::Variable(Variable::ServiceName) => service,
-            Piece::Variable(Variable::Namespace) => &ingress.namespace,
-            Piece::Variable(Variable::IngressName) => &ingress.name,
-            Piece::Variable(_) => return Err("has a variable that differs between requests".to_owned()),
-        };
-    }
-    Ok(name)
 }

@@ -6,15 +6,15 @@ use sluice_config::{Action, Backend, Canary, Code, HostPattern, PathMatch, Rule}
 
 use super::{Builder, object_ref};
 use crate::problem::{error, warning};
-use crate::store::{IngressBackend, PathType};
-use crate::translate::ingress::IngressModel;
+use crate::store::{BackendRef, PathType};
 use crate::translate::routes::backend::{BackendReference, Uses};
+use crate::translate::routes::{ObjectRoutes, path_field};
 
 /// A path of a canary, or its default backend.
 struct CanaryPath<'f> {
     /// The path that the main Ingress must have too; none for a default backend.
     path: Option<(&'f str, PathType)>,
-    backend: &'f IngressBackend,
+    backend: &'f BackendRef,
     field: String,
 }
 
@@ -23,8 +23,8 @@ impl Builder<'_, '_> {
     pub(super) fn canaries(
         &mut self,
         pattern: &HostPattern,
-        canaries: &[&Arc<IngressModel>],
-        claimants: &[&Arc<IngressModel>],
+        canaries: &[&Arc<ObjectRoutes>],
+        claimants: &[&Arc<ObjectRoutes>],
         rules: &mut [Rule],
     ) {
         for canary in canaries {
@@ -37,16 +37,16 @@ impl Builder<'_, '_> {
     fn canary(
         &mut self,
         pattern: &HostPattern,
-        canary: &IngressModel,
+        canary: &ObjectRoutes,
         part: &CanaryPath<'_>,
-        claimants: &[&Arc<IngressModel>],
+        claimants: &[&Arc<ObjectRoutes>],
         rules: &mut [Rule],
     ) {
         let object = object_ref(canary);
         let what = part.path.map_or("a default backend".to_owned(), |(path, _)| format!("{path:?}"));
         let main = rules.iter_mut().find_map(|rule| {
-            let model = claimants.iter().find(|model| model.ingress.name == rule.origin.object.name)?;
-            fits(rule, model, part).then_some((rule, model))
+            let routes = claimants.iter().find(|routes| routes.is_origin_of(&rule.origin))?;
+            fits(rule, routes, part).then_some((rule, routes))
         });
         let Some((rule, main)) = main else {
             let message = format!(
@@ -66,17 +66,19 @@ impl Builder<'_, '_> {
             // The rule says itself what is wrong with it.
             _ => return,
         };
-        let legacy = canary.canary.as_ref().is_some_and(|settings| settings.legacy);
+        let settings = canary.settings.canary.as_ref();
+        let legacy = settings.is_some_and(|settings| settings.legacy);
         let reference = BackendReference {
             object: &object,
             field: &|| format!("{}.backend", part.field).replace("defaultBackend.backend", "defaultBackend"),
             backend: part.backend,
-            protocol: main.protocol,
-            usage: if legacy { main.usage_without_sessions() } else { main.usage() },
-            by_address: main.goes_by_address(self.view),
+            protocol: main.settings.protocol,
+            // Sessions do not count for a legacy canary.
+            usage: if legacy { main.settings.usage.clone() } else { main.usage() },
+            by_address: self.goes_by_address(main),
             otherwise: "its requests go to the main Ingress",
         };
-        let Some(settings) = &canary.canary else {
+        let Some(settings) = settings else {
             // It is rejected, and has told why. What else is wrong with it is told too.
             reference.resolve(self.view, &mut Uses::default(), &mut self.problems);
             return;
@@ -88,8 +90,8 @@ impl Builder<'_, '_> {
         };
         if service == *own {
             let message = format!(
-                "Service {service} is already that of the main Ingress {}; this canary takes no requests there",
-                main.ingress.name
+                "Service {service} is already that of the main {}; this canary takes no requests there",
+                main.object
             );
             let remedy = "give it another path, or another Service, or remove it";
             self.problems.push(warning(Code::CanaryConflict, &object, part.field.as_str(), message, remedy));
@@ -127,41 +129,38 @@ fn more_than_all<'c>(canaries: impl Iterator<Item = &'c Canary>) -> bool {
 }
 
 /// What a canary asks for on a host.
-fn parts<'f>(canary: &'f IngressModel, pattern: &HostPattern) -> Vec<CanaryPath<'f>> {
+fn parts<'f>(canary: &'f ObjectRoutes, pattern: &HostPattern) -> Vec<CanaryPath<'f>> {
     let mut parts = Vec::new();
     for rule in canary.rules_of(pattern) {
-        let paths = canary.ingress.rules[*rule as usize].paths.as_deref().unwrap_or_default();
-        parts.extend(paths.iter().enumerate().map(|(index, path)| CanaryPath {
+        let paths = rule.paths.as_deref().unwrap_or_default();
+        parts.extend((0u32..).zip(paths).map(|(index, path)| CanaryPath {
             path: Some((&*path.path, path.path_type)),
             backend: &path.backend,
-            field: format!("spec.rules[{rule}].http.paths[{index}]"),
+            field: path_field(rule.index, index),
         }));
     }
-    if let (HostPattern::Any, Some(backend)) = (pattern, canary.default_backend()) {
+    if let (HostPattern::Any, Some(backend)) = (pattern, canary.default_backend.as_deref()) {
         parts.push(CanaryPath { path: None, backend, field: "spec.defaultBackend".to_owned() });
     }
     parts
 }
 
 /// Whether a rule is what a canary asks for: the same path of the same type, as they are written, or the default
-/// backend of an Ingress without rules.
-fn fits(rule: &Rule, main: &IngressModel, part: &CanaryPath<'_>) -> bool {
+/// backend of an object without rules.
+fn fits(rule: &Rule, main: &ObjectRoutes, part: &CanaryPath<'_>) -> bool {
     if !matches!(rule.action, Action::Forward(_)) {
         return false;
     }
     let Some((path, path_type)) = part.path else {
-        return main.ingress.rules.is_empty()
-            && main.default_backend().is_some()
+        return main.is_catch_all()
             && matches!(&rule.matches.path, PathMatch::Prefix(path) if **path == *"/");
     };
-    let origin = &rule.origin;
-    let paths = main.ingress.rules.get(origin.rule as usize).and_then(|rule| rule.paths.as_deref());
-    // The rule for the rest of a host names no path of its Ingress: its text tells.
-    let of = paths.and_then(|paths| paths.get(origin.match_index as usize));
-    of.is_some_and(|of| *of.path == *path && of.path_type == path_type && is_of(rule, &of.path))
+    // The rule for the rest of a host names no path of its object: its text tells.
+    main.path_of(&rule.origin)
+        .is_some_and(|of| *of.path == *path && of.path_type == path_type && is_of(rule, &of.path))
 }
 
-/// Whether a rule is made of this path, and not of what no path of its Ingress takes.
+/// Whether a rule is made of this path, and not of what no path of its object takes.
 fn is_of(rule: &Rule, path: &str) -> bool {
     let of_rest = matches!(&rule.matches.path, PathMatch::Prefix(text) if **text == *"/");
     path == "/" || !of_rest

@@ -1,4 +1,4 @@
-//! Copies: a path of an Ingress that is closed because of a snippet, asked for by a newer Ingress
+//! Copies: a path of an object that is closed because of a snippet, asked for by a newer object
 //! without one.
 //!
 //! ingress-nginx does not take an Ingress with a snippet over, so that a copy of it without the
@@ -11,52 +11,58 @@ use sluice_config::{Code, HostPattern};
 
 use super::{Builder, object_ref};
 use crate::problem::warning;
-use crate::store::{IngressPath, PathType};
-use crate::translate::ingress::IngressModel;
+use crate::store::{PathType, RoutePath};
+use crate::translate::routes::{ObjectRoutes, RuleRoutes, path_field};
 
-/// A path of an Ingress, with the numbers of its rule and of the path.
-pub(super) type PlacedPath<'f> = (&'f Arc<IngressModel>, (u32, u32), &'f IngressPath);
+/// A path with the rule and the object that it belongs to.
+#[derive(Clone, Copy)]
+pub(super) struct PlacedPath<'f> {
+    pub(super) routes: &'f Arc<ObjectRoutes>,
+    pub(super) rule: &'f RuleRoutes,
+    /// Its index within the rule.
+    pub(super) index: u32,
+    pub(super) path: &'f RoutePath,
+}
 
-/// All paths of an Ingress on a host.
+/// All paths of an object on a host.
 pub(super) fn paths_of<'f>(
-    model: &'f Arc<IngressModel>,
+    routes: &'f Arc<ObjectRoutes>,
     pattern: &HostPattern,
 ) -> impl Iterator<Item = PlacedPath<'f>> {
-    model.rules_of(pattern).iter().flat_map(move |&rule| {
-        let paths = model.ingress.rules[rule as usize].paths.as_deref().unwrap_or_default();
-        (0u32..).zip(paths).map(move |(index, path)| (model, (rule, index), path))
+    routes.rules_of(pattern).iter().flat_map(move |rule| {
+        let paths = rule.paths.as_deref().unwrap_or_default();
+        (0u32..).zip(paths).map(move |(index, path)| PlacedPath { routes, rule, index, path })
     })
 }
 
-/// Whether `other` may be served in the place of `model`.
-pub(super) fn takes_over(other: &IngressModel, model: &IngressModel) -> bool {
-    model.gives_way_to_copies
-        && other.closed().is_none()
-        && other.ingress.name.namespace == model.ingress.name.namespace
+/// Whether `other` may be served in the place of `routes`.
+pub(super) fn takes_over(other: &ObjectRoutes, routes: &ObjectRoutes) -> bool {
+    routes.gives_way_to_copies && other.closed().is_none() && other.namespace() == routes.namespace()
 }
 
 impl Builder<'_, '_> {
-    /// The copy of a path, of one of these newer Ingresses, that is served in its place.
+    /// The copy of a path, of one of these newer objects, that is served in its place.
     pub(super) fn copy<'f>(
         &mut self,
         pattern: &HostPattern,
-        (model, (rule, index), path): PlacedPath<'f>,
-        newer: &[&'f Arc<IngressModel>],
+        PlacedPath { routes, rule, index, path }: PlacedPath<'f>,
+        newer: &[&'f Arc<ObjectRoutes>],
     ) -> Option<PlacedPath<'f>> {
-        let others = newer.iter().filter(|other| takes_over(other, model));
-        let is_exact = |path: &IngressPath| path.path_type == PathType::Exact;
+        let others = newer.iter().filter(|other| takes_over(other, routes));
+        let is_exact = |path: &RoutePath| path.path_type == PathType::Exact;
         let copy = others
             .flat_map(|other| paths_of(other, pattern))
-            .find(|(_, _, copy)| copy.path == path.path && is_exact(copy) == is_exact(path))?;
+            .find(|copy| copy.path.path == path.path && is_exact(copy.path) == is_exact(path))?;
+        let kind = routes.object.kind.as_str();
         self.problems.push(warning(
             Code::PathConflict,
-            &object_ref(model),
-            format!("spec.rules[{rule}].http.paths[{index}].path"),
+            &object_ref(routes),
+            format!("{}.path", path_field(rule.index, index)),
             format!(
-                "host {pattern} and path {:?} are served by Ingress {}, which has no snippet",
-                path.path, copy.0.ingress.name
+                "host {pattern} and path {:?} are served by {}, which has no snippet",
+                path.path, copy.routes.object
             ),
-            "remove this path, or this Ingress, when it is no longer needed",
+            format!("remove this path, or this {kind}, when it is no longer needed"),
         ));
         Some(copy)
     }

@@ -1,4 +1,4 @@
-//! The `proxy-ssl-*` annotations that an Ingress inherits from another one of its host.
+//! The `proxy-ssl-*` settings that an object inherits from another one of its host.
 //!
 //! In ingress-nginx they apply to the whole host, unless `proxy-ssl-location-only` is set: the host has those of the
 //! oldest Ingress whose Secret holds `ca.crt`, or else those of the newest Ingress. A path overrides what the Secret
@@ -8,19 +8,19 @@
 use std::sync::Arc;
 
 use sluice_config::{
-    Action, Backend, Code, EndpointIdentity, HostPattern, NamespacedName, Policies, Resource, ResourceKey,
-    Rule, UpstreamProtocol, UpstreamTls,
+    Action, Backend, Code, EndpointIdentity, HostPattern, Policies, Resource, ResourceKey, Rule,
+    UpstreamProtocol, UpstreamTls,
 };
 
 use super::{Builder, object_ref};
 use crate::problem::warning;
-use crate::translate::ingress::IngressModel;
-use crate::translate::ingress::annotations;
+use crate::store::ObjectKey;
+use crate::translate::routes::{ObjectRoutes, endpoint_name};
 use crate::translate::view::View;
 
-/// An Ingress whose `proxy-ssl-*` annotations apply to its whole host.
+/// An object whose `proxy-ssl-*` settings apply to its whole host.
 pub(super) struct TlsOwner {
-    ingress: NamespacedName,
+    object: ObjectKey,
     secret: ResourceKey,
     tls: Arc<UpstreamTls>,
     has_authorities: bool,
@@ -32,36 +32,34 @@ pub(super) struct InheritedTls {
     pub(super) tls: Arc<UpstreamTls>,
     /// The Secret of the owner, if it is used.
     pub(super) secret: Option<ResourceKey>,
-    pub(super) owner: NamespacedName,
+    pub(super) owner: ObjectKey,
 }
 
 /// The owner of each namespace on a host.
 pub(super) fn owners(
     view: &View<'_>,
     pattern: &HostPattern,
-    claimants: &[&Arc<IngressModel>],
+    claimants: &[&Arc<ObjectRoutes>],
 ) -> Vec<TlsOwner> {
     let has_secret =
-        |model: &&Arc<IngressModel>| model.endpoint_tls().is_some_and(|tls| tls.identity.is_some());
+        |routes: &&Arc<ObjectRoutes>| routes.endpoint_tls().is_some_and(|tls| tls.identity.is_some());
     if claimants.len() < 2 || !claimants.iter().any(has_secret) || view.endpoint_tls_per_location() {
         return Vec::new();
     }
     let mut namespaces: Vec<&str> = Vec::new();
-    for model in claimants {
-        let namespace = &*model.ingress.name.namespace;
+    for routes in claimants {
+        let namespace: &str = routes.namespace();
         if !namespaces.contains(&namespace) {
             namespaces.push(namespace);
         }
     }
     let owner = |namespace: &str| {
-        // ingress-nginx does not take over an Ingress with a snippet.
-        let counts = |model: &&&Arc<IngressModel>| {
-            *model.ingress.name.namespace == *namespace
-                && !model.gives_way_to_copies
-                && model.has_paths(pattern)
+        // ingress-nginx does not take over an object with a snippet.
+        let counts = |routes: &&&Arc<ObjectRoutes>| {
+            **routes.namespace() == *namespace && !routes.gives_way_to_copies && routes.has_paths(pattern)
         };
         let mut all = claimants.iter().filter(counts);
-        let first = all.clone().filter_map(|model| TlsOwner::of(view, model));
+        let first = all.clone().filter_map(|routes| TlsOwner::of(view, routes));
         let first = first.into_iter().find(|owner| owner.has_authorities);
         first.or_else(|| TlsOwner::of(view, all.next_back()?))
     };
@@ -69,12 +67,12 @@ pub(super) fn owners(
 }
 
 impl TlsOwner {
-    fn of(view: &View<'_>, model: &IngressModel) -> Option<Self> {
-        let tls = model.endpoint_tls()?;
+    fn of(view: &View<'_>, routes: &ObjectRoutes) -> Option<Self> {
+        let tls = routes.endpoint_tls()?;
         let secret = tls.identity.clone()?;
         let content = content(view, &secret);
         Some(Self {
-            ingress: model.ingress.name.clone(),
+            object: routes.object.clone(),
             has_authorities: content.is_none_or(|content| !content.authorities.certificates.is_empty()),
             has_certificate: content.is_some_and(|content| content.certificate.is_some()),
             secret,
@@ -111,13 +109,13 @@ impl TlsOwner {
 
 impl Builder<'_, '_> {
     /// The settings of an Ingress where it inherits some.
-    pub(super) fn inherited_tls(&self, model: &IngressModel) -> Option<InheritedTls> {
-        let name = &model.ingress.name;
-        let owner = self.tls_owners.iter().find(|owner| owner.ingress.namespace == name.namespace)?;
-        if owner.ingress == *name {
+    pub(super) fn inherited_tls(&self, routes: &ObjectRoutes) -> Option<InheritedTls> {
+        let own_namespace = |owner: &&TlsOwner| owner.object.name.namespace == *routes.namespace();
+        let owner = self.tls_owners.iter().find(own_namespace)?;
+        if owner.object == routes.object {
             return None;
         }
-        let own = model.endpoint_tls().cloned().unwrap_or_default();
+        let own = routes.endpoint_tls().cloned().unwrap_or_default();
         let own_secret = match &own.identity {
             // One that cannot be used closes the routes by itself.
             Some(key) => Some(content(self.view, key)?),
@@ -129,14 +127,14 @@ impl Builder<'_, '_> {
         }
         let uses_secret = [&tls.identity, &tls.certificate].contains(&&Some(owner.secret.clone()));
         let secret = uses_secret.then(|| owner.secret.clone());
-        Some(InheritedTls { tls: Arc::new(tls), secret, owner: owner.ingress.clone() })
+        Some(InheritedTls { tls: Arc::new(tls), secret, owner: owner.object.clone() })
     }
 
     /// Returns the settings with the variables of `proxy-ssl-name` replaced, if it has some. A name
     /// that this host does not determine is replaced by that of the Service, with a warning.
     pub(super) fn named_tls(
         &mut self,
-        model: &IngressModel,
+        routes: &ObjectRoutes,
         policies: &Policies,
         action: &Action,
     ) -> Option<Arc<UpstreamTls>> {
@@ -147,14 +145,14 @@ impl Builder<'_, '_> {
             _ => None,
         };
         let name = match service(action) {
-            Some(service) => annotations::name_of(&text, host, service, &model.ingress.name),
+            Some(service) => endpoint_name(&text, host, service, &routes.object.name),
             None => Ok(String::new()),
         };
         if let Err(reason) = &name {
             self.add(warning(
                 Code::AnnotationInvalid,
-                &object_ref(model),
-                annotations::field(&self.view.options.annotations_prefix, "proxy-ssl-name"),
+                &object_ref(routes),
+                self.view.setting_field(&object_ref(routes), "proxy-ssl-name"),
                 format!("{text:?} {reason}; on host {} the name of the Service is used", self.served),
                 "name the endpoints' certificate without this variable",
             ));
@@ -178,27 +176,28 @@ impl Builder<'_, '_> {
             })
     }
 
-    /// Reports to Ingresses whose endpoints speak TLS that one of another namespace has annotations for the host.
+    /// Reports to objects whose endpoints speak TLS that one of another namespace has settings for the host.
     pub(super) fn report_foreign_tls(&mut self, pattern: &HostPattern, rules: &[Rule]) {
         let owners = &self.tls_owners;
         let Some(owner) = owners.iter().find(|owner| owner.has_authorities).or(owners.first()) else {
             return;
         };
-        let owner = owner.ingress.clone();
+        let owner = owner.object.clone();
         for rule in rules {
             let name = &rule.origin.object.name;
-            let has_owner = self.tls_owners.iter().any(|owner| owner.ingress.namespace == name.namespace);
+            let has_owner = self.tls_owners.iter().any(|owner| owner.object.name.namespace == name.namespace);
             if has_owner || !self.speaks_tls(&rule.action, &rule.policies) {
                 continue;
             }
+            let kind = &rule.origin.object.kind;
             self.add(warning(
                 Code::EndpointTlsOfSibling,
                 &rule.origin.object,
-                annotations::field(&self.view.options.annotations_prefix, "proxy-ssl-secret"),
+                self.view.setting_field(&rule.origin.object, "proxy-ssl-secret"),
                 format!(
-                    "is not set, and Ingress {owner} of another namespace has it for host {pattern}: in ingress-nginx \
-                     it applies to this Ingress too; here it applies within a namespace only, so the endpoints of this \
-                     Ingress are neither verified nor shown a certificate"
+                    "is not set, and {owner} of another namespace has it for host {pattern}: in ingress-nginx \
+                     it applies to this {kind} too; here it applies within a namespace only, so the endpoints of this \
+                     {kind} are neither verified nor shown a certificate"
                 ),
                 "set the proxy-ssl annotations here too, with a Secret of this namespace, if the endpoints need them",
             ));

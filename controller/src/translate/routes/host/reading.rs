@@ -1,15 +1,15 @@
-//! How the paths of an Ingress are read on a host: as they stand, or as regular expressions.
+//! How the paths of an object are read on a host: as they stand, or as regular expressions.
 
 use std::sync::Arc;
 
 use sluice_config::{PathMatch, Rule};
 
 use super::paths::{self, PathRank, PathTable};
-use crate::store::{IngressPath, PathType};
+use crate::store::{PathType, RoutePath};
 use crate::translate::expression::Expressions;
-use crate::translate::ingress::IngressModel;
+use crate::translate::routes::ObjectRoutes;
 
-/// How the paths of an Ingress are read.
+/// How the paths of an object are read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Reading {
     /// As they stand.
@@ -23,8 +23,8 @@ pub(super) enum Reading {
 /// Where a path stands, and what it matches there; and who has a part of that already.
 pub(super) fn places<'t>(
     table: &'t PathTable,
-    model: &IngressModel,
-    path: &IngressPath,
+    routes: &ObjectRoutes,
+    path: &RoutePath,
     text: &Arc<str>,
     (asks, reading): (bool, Reading),
     expressions: &Expressions,
@@ -34,8 +34,8 @@ pub(super) fn places<'t>(
         let matches = place.to_match();
         (place, matches)
     };
-    let is_closed = model.closed().is_some();
-    let taken_by = |place: &PathRank| table.taken(place, &model.ingress.name.namespace);
+    let is_closed = routes.closed().is_some();
+    let taken_by = |place: &PathRank| table.taken(place, routes.namespace());
     if reading == Reading::Expressions {
         let expression = paths::on_host_of_expressions(text, asks || is_closed, expressions);
         if let Some(winner) = taken_by(&expression.0) {
@@ -62,13 +62,13 @@ pub(super) fn places<'t>(
     (places, taken)
 }
 
-fn slashed(path: &str) -> Arc<str> {
-    if path.starts_with('/') { path.into() } else { format!("/{path}").into() }
+fn slashed(path: &Arc<str>) -> Arc<str> {
+    if path.starts_with('/') { path.clone() } else { format!("/{path}").into() }
 }
 
-/// The path that is claimed for what an Ingress says, and what is wrong with that, with how to fix it. Dots of
+/// The path that is claimed for what an object says, and what is wrong with that, with how to fix it. Dots of
 /// an expression are no segments.
-pub(super) fn meant_path(path: &str, regex: bool) -> (Arc<str>, Option<(&'static str, &'static str)>) {
+pub(super) fn meant_path(path: &Arc<str>, regex: bool) -> (Arc<str>, Option<(&'static str, &'static str)>) {
     if !path.starts_with('/') {
         let fault = ("does not begin with a slash", "begin the path with a slash");
         return (slashed(path), Some(fault));
@@ -78,6 +78,6 @@ pub(super) fn meant_path(path: &str, regex: bool) -> (Arc<str>, Option<(&'static
             let remedy = "write the path as it is after its slashes are merged and its dots resolved";
             (other.into(), Some(("is a path that no request is ever looked up by", remedy)))
         }
-        None => (path.into(), None),
+        None => (path.clone(), None),
     }
 }

@@ -2,29 +2,30 @@
 
 use std::sync::Arc;
 
-use sluice_config::{Code, HostPattern, HostTls, ObjectRef, Problem};
+use sluice_config::{Code, HostPattern, HostTls, Problem};
 
+use super::object_ref;
 use crate::problem::{error, warning};
-use crate::store::IngressTls;
+use crate::store::TlsSection;
 use crate::translate::certificate::{self, CertificateState};
-use crate::translate::ingress::IngressModel;
+use crate::translate::routes::ObjectRoutes;
 use crate::translate::view::View;
 
-/// The TLS section of the oldest Ingress that has an entry for the host. Within it, the entry that names the host
-/// counts, else one whose certificate is valid for it, else one that names no host at all. Where no Ingress has
+/// The TLS section of the oldest object that has an entry for the host. Within it, the entry that names the host
+/// counts, else one whose certificate is valid for it, else one that names no host at all. Where no object has
 /// such an entry but one has any, the host has TLS with the default certificate, as in ingress-nginx, so that the
 /// redirect to https holds for it too. A certificate that is missing, bad or for other hosts leaves the default one
 /// as well.
 pub(super) fn choose(
     view: &View<'_>,
     pattern: &HostPattern,
-    claimants: &[&Arc<IngressModel>],
+    claimants: &[&Arc<ObjectRoutes>],
     problems: &mut Vec<Problem>,
 ) -> Option<HostTls> {
-    let found = claimants.iter().find_map(|model| Section { view, pattern, model }.choose(problems));
+    let found = claimants.iter().find_map(|routes| Section { view, pattern, routes }.choose(problems));
     found.or_else(|| {
-        let model = claimants.iter().find(|model| !model.ingress.tls.is_empty())?;
-        let object = ObjectRef { kind: "Ingress".into(), name: model.ingress.name.clone() };
+        let routes = claimants.iter().find(|routes| !routes.tls.is_empty())?;
+        let object = object_ref(routes);
         if *pattern != HostPattern::Any {
             problems.push(warning(
                 Code::HostWithoutCertificate,
@@ -41,19 +42,19 @@ pub(super) fn choose(
 struct Section<'a, 'v> {
     view: &'a View<'v>,
     pattern: &'a HostPattern,
-    model: &'a IngressModel,
+    routes: &'a ObjectRoutes,
 }
 
 impl Section<'_, '_> {
     fn choose(&self, problems: &mut Vec<Problem>) -> Option<HostTls> {
-        let entries = &self.model.ingress.tls;
+        let entries = &self.routes.tls;
         let name = self.pattern.to_string();
         let named = entries.iter().position(|tls| tls.hosts.iter().any(|host| **host == *name));
         if let Some(index) = named {
             return Some(self.entry(index, &entries[index], problems));
         }
         let valid = entries.iter().filter_map(|tls| tls.secret.as_deref()).find_map(|secret| {
-            let secret = self.model.in_namespace(secret);
+            let secret = self.routes.in_namespace(secret);
             let certificate = self.view.certificate(&secret).good()?;
             certificate::covers(&certificate.facts, self.pattern).then_some(secret)
         });
@@ -64,13 +65,13 @@ impl Section<'_, '_> {
         Some(self.entry(open, &entries[open], problems))
     }
 
-    fn entry(&self, index: usize, tls: &IngressTls, problems: &mut Vec<Problem>) -> HostTls {
+    fn entry(&self, index: usize, tls: &TlsSection, problems: &mut Vec<Problem>) -> HostTls {
         let none = HostTls { certificate: None };
-        // Where every host ends, no single Ingress decides which certificate strangers get.
+        // Where every host ends, no single object decides which certificate strangers get.
         let Some(secret) = tls.secret.as_deref().filter(|_| *self.pattern != HostPattern::Any) else {
             return none;
         };
-        let secret = self.model.in_namespace(secret);
+        let secret = self.routes.in_namespace(secret);
         let (code, fault, remedy) = match self.view.certificate(&secret) {
             CertificateState::Good(certificate) if certificate::covers(&certificate.facts, self.pattern) => {
                 return HostTls { certificate: Some(secret) };
@@ -92,7 +93,7 @@ impl Section<'_, '_> {
                 (Code::SecretInvalid, format!("Secret {secret} {reason}"), "correct the Secret")
             }
         };
-        let object = ObjectRef { kind: "Ingress".into(), name: self.model.ingress.name.clone() };
+        let object = object_ref(self.routes);
         let message = format!("{fault}; host {} gets the default certificate", self.pattern);
         problems.push(error(code, &object, format!("spec.tls[{index}].secretName"), message, remedy));
         none

@@ -9,7 +9,7 @@ use crate::translate::template;
 
 /// A text with references to groups.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct GroupText(Box<[TextPart]>);
+pub(crate) struct GroupText(Box<[TextPart]>);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum TextPart {
@@ -20,7 +20,7 @@ enum TextPart {
 
 /// A target.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Target {
+pub(crate) struct Target {
     path: GroupText,
     /// Behind a question mark.
     query: Option<GroupText>,
@@ -31,7 +31,7 @@ pub(super) struct Target {
 
 /// Why a path cannot be rewritten.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum RewriteError {
+pub(crate) enum RewriteError {
     /// There is no group and no variable of this name. nginx would refuse its configuration.
     #[error(
         "rewrite-target or x-forwarded-prefix names ${name}, and the path {path:?} has no such group, and no variable has that name"
@@ -54,7 +54,7 @@ pub enum RewriteError {
 
 impl GroupText {
     /// Reads `$1`, `$name` and `${name}`.
-    pub(super) fn read(text: &str) -> Result<Self, String> {
+    pub(crate) fn read(text: &str) -> Result<Self, String> {
         let mut parts = Vec::new();
         let mut rest = text;
         while let Some((plain, behind)) = rest.split_once('$') {
@@ -105,7 +105,7 @@ impl TextPart {
 }
 
 impl Target {
-    pub(super) fn read(text: &str) -> Result<Self, String> {
+    pub(crate) fn read(text: &str) -> Result<Self, String> {
         let redirects = ["http://", "https://"].iter().any(|scheme| text.starts_with(scheme));
         let (text, appends) = match text.strip_suffix('?') {
             Some(rest) => (rest, false),
@@ -128,7 +128,7 @@ impl Target {
     }
 
     /// The rewriting of one path, and the first number of a group that the path does not have.
-    pub(super) fn resolve(
+    pub(crate) fn resolve(
         &self,
         path: &str,
         prefix: Option<&GroupText>,
