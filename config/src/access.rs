@@ -38,7 +38,7 @@ pub enum Satisfy {
 }
 
 /// Clients that get 403 on every host.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Blocks {
     /// Clients in these networks (`block-cidrs`).
     pub networks: Arc<[Network]>,

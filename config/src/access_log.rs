@@ -8,7 +8,7 @@ use crate::access::Blocked;
 use crate::log_format::LogFormat;
 
 /// Settings of the access log. [`AccessLog::default`] has the defaults of ingress-nginx.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct AccessLog {
     /// Logs requests (`disable-access-log` and `disable-http-access-log`, negated).
     pub enabled: bool,
@@ -26,7 +26,7 @@ pub struct AccessLog {
 }
 
 /// The output of a log.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum LogOutput {
     /// The default: standard output for the access log, standard error for the error log.
     #[default]
@@ -45,7 +45,7 @@ pub enum LogOutput {
 }
 
 /// Settings of the error log (the program's own log).
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct ErrorLog {
     /// Minimum level (`error-log-level`); `None` is the level of `--v`.
     pub level: Option<LogLevel>,
@@ -54,7 +54,7 @@ pub struct ErrorLog {
 }
 
 /// The minimum level of the error log.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum LogLevel {
     /// Details for debugging.
     Debug,

@@ -9,7 +9,7 @@ use crate::access::Network;
 
 /// How the client's address is determined behind other proxies. [`Forwarded::default`] has the
 /// defaults of ingress-nginx.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Forwarded {
     /// Accepts the `X-Forwarded-*` fields of trusted peers (`use-forwarded-headers`).
     pub use_headers: bool,
@@ -34,7 +34,7 @@ pub struct Forwarded {
 }
 
 /// Peers whose forwarding headers are accepted.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum TrustedPeers {
     /// All peers.
     #[default]

@@ -20,7 +20,7 @@ use crate::server_field::ServerField;
 use crate::template::{Piece, Template, Variable};
 
 /// All global settings, resolved. [`GlobalSettings::default`] has the defaults of ingress-nginx.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct GlobalSettings {
     /// Time limit for a request head and for a TLS handshake, then 408 (`client-header-timeout`).
     pub client_header_timeout: Duration,
@@ -167,7 +167,7 @@ pub struct GlobalSettings {
 }
 
 /// Buffers for a request head as in nginx: a line must fit in one buffer, the head in all of them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct HeaderBuffers {
     /// Number of buffers.
     pub count: usize,
@@ -183,7 +183,7 @@ impl HeaderBuffers {
 }
 
 /// Compression with one content coding.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Compression {
     /// Whether the coding is enabled.
     pub enabled: bool,
@@ -210,7 +210,7 @@ impl Compression {
 }
 
 /// HTTP Strict Transport Security (RFC 6797).
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Hsts {
     /// `max-age` in seconds.
     pub max_age: u64,

@@ -27,7 +27,7 @@ impl fmt::Display for HostKey {
 }
 
 /// The configuration of one host of one listener.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Host {
     /// Identity.
     pub key: HostKey,
@@ -43,7 +43,7 @@ pub struct Host {
 
 /// TLS settings of a host. For `ssl-redirect` such a host has TLS, even if its certificate is
 /// missing.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct HostTls {
     /// The certificate; `None` serves the default certificate (the Secret is missing, invalid or
     /// not named).

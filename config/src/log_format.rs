@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 /// The format of the access log.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct LogFormat {
     /// Parts of a line, in order.
     pub pieces: Arc<[LogPiece]>,
@@ -14,7 +14,7 @@ pub struct LogFormat {
 }
 
 /// A part of an access log line.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum LogPiece {
     /// Literal text.
     Text(Arc<str>),
@@ -23,7 +23,7 @@ pub enum LogPiece {
 }
 
 /// Escaping of variable values, which prevents forged lines.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum LogEscape {
     /// nginx's default: quotes, backslashes and bytes that are not printable ASCII as `\xXX`; `-`
     /// if empty.

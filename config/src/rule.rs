@@ -13,7 +13,7 @@ use crate::policy::Policies;
 use crate::pool::PoolKey;
 
 /// One match and its action.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Rule {
     /// Conditions, all of which must hold.
     pub matches: Match,
@@ -29,7 +29,7 @@ pub struct Rule {
 
 /// Conditions on a request head, combined with AND. A request that fails one is matched against the
 /// next rule.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Match {
     /// Condition on the normalised path (percent-decoded, dot segments removed, slashes merged).
     pub path: PathMatch,
@@ -65,7 +65,7 @@ pub enum PathMatch {
 }
 
 /// A condition on a header field or query parameter.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct FieldMatch {
     /// Name.
     pub name: Arc<str>,
@@ -74,7 +74,7 @@ pub struct FieldMatch {
 }
 
 /// A condition on a text.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum TextMatch {
     /// Equal.
     Exact(Arc<str>),
@@ -83,7 +83,7 @@ pub enum TextMatch {
 }
 
 /// The action for requests that match a rule.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Action {
     /// Forwards to one of these backends, in proportion to their weights. Without a backend, or if
     /// all weights are 0, the response is 500.
@@ -98,7 +98,7 @@ pub enum Action {
 }
 
 /// A backend and its weight.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct WeightedBackend {
     /// Weight. A backend with weight 0 gets no new sessions but keeps existing ones.
     pub weight: u32,
@@ -109,7 +109,7 @@ pub struct WeightedBackend {
 }
 
 /// The destination of a request.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Backend {
     /// An endpoint of a pool.
     Pool {
@@ -133,7 +133,7 @@ pub enum Backend {
 }
 
 /// A redirect that depends on the request only.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Redirect {
     /// 300, 301, 302, 303, 307 or 308.
     pub status: u16,
@@ -148,7 +148,7 @@ pub struct Redirect {
 }
 
 /// The path of a redirect.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum RedirectPath {
     /// Keeps the path.
     Keep,
@@ -169,7 +169,7 @@ pub enum RedirectPath {
 /// A Gateway API filter of a rule or backend, in list order.
 ///
 /// The data plane refuses a host with an unknown filter, so a filter is never skipped.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum Filter {
     /// Header changes on the request.
@@ -181,7 +181,7 @@ pub enum Filter {
 /// Changes of header fields, in the order set, add, remove. The data plane refuses names of its own
 /// fields: those of framing, connection and routing (`Content-Length`, `Connection`, `Host` and
 /// others).
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct HeaderChanges {
     /// Fields whose values are replaced.
     pub set: Vec<(Arc<str>, Arc<str>)>,

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 /// Sources of the `Server` field. The default sends Sluice's own value only.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct ServerField {
     /// Passes on the endpoint's value.
     pub of_endpoints: bool,

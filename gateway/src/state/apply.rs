@@ -11,7 +11,6 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 use std::time::Instant;
 
-use serde::Serialize;
 use sluice_config::{
     Action, Change, Delta, Deny, GlobalSettings, Host, Match, ObjectRef, Origin, PathMatch, Policies,
     PoolKey, Refusal, Report, Rule, Subject,
@@ -235,10 +234,9 @@ fn apply_certificates(delta: &Delta, configuration: &mut Configuration, refused:
 
 /// A number for one entry of the configuration. Entries are put together by exclusive or, so that
 /// the whole can be kept up to date at the cost of what changes.
-fn digest<K: Hash, V: Serialize>(key: &K, value: &V) -> u64 {
+fn digest(key: &impl Hash, value: &impl Hash) -> u64 {
     let mut hasher = DefaultHasher::new();
     key.hash(&mut hasher);
-    // Plain data with text keys always serialises; should it ever not, the number only says less.
-    serde_json::to_vec(value).unwrap_or_default().hash(&mut hasher);
+    value.hash(&mut hasher);
     hasher.finish()
 }
