@@ -94,8 +94,7 @@ pub use resource::{
 };
 pub use rewrite::{Rewrite, RewritePart, RewriteQuery, RewriteTemplate};
 pub use rule::{
-    Action, Backend, FieldMatch, Filter, Match, PathMatch, Redirect, RedirectPath, Rule, TextMatch,
-    WeightedBackend,
+    Action, Backend, FieldMatch, Match, PathMatch, Redirect, RedirectPath, Rule, TextMatch, WeightedBackend,
 };
 pub use server_field::ServerField;
 pub use simple_expression::{Places, SimpleExpression};

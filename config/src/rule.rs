@@ -21,8 +21,6 @@ pub struct Rule {
     pub action: Action,
     /// Policies for the request and the response.
     pub policies: Arc<Policies>,
-    /// Filters of Gateway API, in list order.
-    pub filters: Vec<Filter>,
     /// Origin of the rule.
     pub origin: Arc<Origin>,
 }
@@ -104,8 +102,6 @@ pub struct WeightedBackend {
     pub weight: u32,
     /// Backend.
     pub backend: Backend,
-    /// Filters of this backend, applied after those of the rule.
-    pub filters: Vec<Filter>,
 }
 
 /// The destination of a request.
@@ -164,29 +160,4 @@ pub enum RedirectPath {
     /// This URL, independent of the request (ingress-nginx `permanent-redirect`,
     /// `temporal-redirect`).
     Url(Arc<str>),
-}
-
-/// A Gateway API filter of a rule or backend, in list order.
-///
-/// The data plane refuses a host with an unknown filter, so a filter is never skipped.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[non_exhaustive]
-pub enum Filter {
-    /// Header changes on the request.
-    RequestHeaders(HeaderChanges),
-    /// Header changes on the response.
-    ResponseHeaders(HeaderChanges),
-}
-
-/// Changes of header fields, in the order set, add, remove. The data plane refuses names of its own
-/// fields: those of framing, connection and routing (`Content-Length`, `Connection`, `Host` and
-/// others).
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct HeaderChanges {
-    /// Fields whose values are replaced.
-    pub set: Vec<(Arc<str>, Arc<str>)>,
-    /// Values that are added.
-    pub add: Vec<(Arc<str>, Arc<str>)>,
-    /// Names of fields that are removed.
-    pub remove: Vec<Arc<str>>,
 }

@@ -21,7 +21,7 @@ pub use compiler::Compiler;
 pub use error_pages::ErrorPages;
 
 use crate::policy::affinity::{self, Digits};
-use crate::policy::{Affinity, BasicAuth, DigestAuth, HeaderEdits, PolicyError, RedirectTo};
+use crate::policy::{Affinity, BasicAuth, DigestAuth, PolicyError, RedirectTo};
 use crate::registry::{Pool, Sessions};
 use crate::router::RouterError;
 use crate::telemetry::{RequestMeters, TargetLabels, TargetMeters};
@@ -73,8 +73,6 @@ pub struct Target {
     pub alternative: Box<str>,
     /// The Service, if there is one.
     pub service: Option<ServiceRef>,
-    /// Header changes that apply to this backend only.
-    pub edits: Option<Box<HeaderEdits>>,
     /// Metrics of its requests.
     pub meters: Option<Arc<TargetMeters>>,
     /// Data for sticky sessions; `None` if sessions do not stick to this backend or the rule has
@@ -173,11 +171,6 @@ impl Route {
         self.compiled.as_ref()?.digest_auth.as_ref()
     }
 
-    /// Returns the header changes of the rule.
-    pub fn edits(&self) -> Option<&HeaderEdits> {
-        self.compiled.as_ref()?.edits.as_ref()
-    }
-
     /// Returns the meters of responses without a backend.
     pub fn meters(&self, meters: &Arc<RequestMeters>) -> &TargetMeters {
         self.meters.get_or_init(|| meters.target(labels(&self.origin, &self.host, None)))
@@ -209,7 +202,6 @@ impl Target {
             name: name.into(),
             alternative: "".into(),
             service: service.cloned(),
-            edits: None,
             meters: None,
             sticky: Some(Box::new(Sticky { digits: [b'0'; 32], sessions: None })),
             tls: None,

@@ -9,7 +9,6 @@ use crate::message::answer::Answer;
 use crate::message::edit::{Edit, EditableName, HeadMut, ResponseMut};
 use crate::message::fields::Fields;
 use crate::message::hop_by_hop;
-use crate::policy::HeaderEdits;
 
 /// The `Server` field of a response without one of its endpoint.
 const PRODUCT: HeaderValue = HeaderValue::from_static("sluice");
@@ -57,9 +56,6 @@ impl Exchange {
             head.append(&SET_COOKIE, cookie);
         }
         self.share_with_origin(head);
-        for edits in self.edits() {
-            edits.response(head);
-        }
     }
 
     /// The HSTS value, if the client uses https.
@@ -85,12 +81,5 @@ impl Exchange {
             let extras = self.extras.as_ref();
             cors.response(extras.and_then(|extras| extras.origin.as_ref()), head);
         }
-    }
-
-    /// Header changes of the rule, then of its backend.
-    pub(super) fn edits(&self) -> impl Iterator<Item = &HeaderEdits> {
-        let rule = self.route.as_ref().and_then(|route| route.edits());
-        let backend = self.target.as_ref().and_then(|target| target.edits.as_deref());
-        rule.into_iter().chain(backend)
     }
 }

@@ -124,9 +124,6 @@ impl Originator for Exchange {
                 None => edit.remove(name),
             }
         }
-        for edits in self.edits() {
-            edits.request(&mut edit);
-        }
         self.set_backend_headers(head);
     }
 

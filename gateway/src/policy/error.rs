@@ -39,9 +39,6 @@ pub enum PolicyError {
     /// Invalid regular expression.
     #[error("expression {0:?} cannot be read or is too large; correct it")]
     Expression(String),
-    /// Filter that this version does not support.
-    #[error("a filter of this rule is not known to this version; remove it or upgrade")]
-    UnknownFilter,
     /// Violation of the contract: a pool was not sent before the rule that refers to it.
     #[error("pool {0} is not known; this is a defect of Sluice, please report it")]
     Pool(String),

@@ -100,7 +100,6 @@ mod tests {
             name: index.to_string().into(),
             alternative: "".into(),
             service: None,
-            edits: None,
             meters: None,
             sticky: Some(Sticky::new(None, &index.to_string())),
             tls: None,

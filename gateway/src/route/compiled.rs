@@ -4,12 +4,11 @@ use std::sync::Arc;
 
 use sluice_config::{Authorisation, Policies, Rule};
 
-use super::compiler::edits;
 use super::{Compiler, ErrorPages, Target};
 use crate::policy::replacements::Replacements;
 use crate::policy::{
-    Affinity, BackendHeaders, BasicAuth, Cors, DigestAuth, ExternalAuth, HashBy, HeaderEdits, Limits, Mirror,
-    PolicyError, Rewrite, Sources, external_auth,
+    Affinity, BackendHeaders, BasicAuth, Cors, DigestAuth, ExternalAuth, HashBy, Limits, Mirror, PolicyError,
+    Rewrite, Sources, external_auth,
 };
 
 /// The policies of a rule. A plain rule has no such value, and its requests check a single `None`.
@@ -29,8 +28,6 @@ pub struct CompiledPolicies {
     pub digest_auth: Option<DigestAuth>,
     /// Rewriting of the path for the endpoint.
     pub rewrite: Option<Rewrite>,
-    /// Header changes of the rule.
-    pub edits: Option<HeaderEdits>,
     /// The rule's own authorisation service.
     pub external_auth: Option<Arc<ExternalAuth>>,
     /// Replacement of error responses, if the rule configures it.
@@ -98,7 +95,6 @@ impl CompiledPolicies {
                 .map(|policy| DigestAuth::compile(policy, compiler.resources))
                 .transpose()?,
             rewrite: rewrite.as_ref().map(Rewrite::compile).transpose()?,
-            edits: edits(&rule.filters)?,
             external_auth: match authorisation {
                 Authorisation::Own(auth) => {
                     Some(Arc::new(ExternalAuth::compile(auth, compiler.registry, compiler.resources)?))
@@ -132,7 +128,6 @@ impl CompiledPolicies {
             basic_auth,
             digest_auth,
             rewrite,
-            edits,
             external_auth,
             error_pages,
             mirror,
@@ -147,7 +142,6 @@ impl CompiledPolicies {
             && basic_auth.is_none()
             && digest_auth.is_none()
             && rewrite.is_none()
-            && edits.is_none()
             && external_auth.is_none()
             && error_pages.is_none()
             && mirror.is_none()

@@ -13,7 +13,7 @@ use super::{
 use crate::policy::canary::Canaries;
 use crate::policy::limits::Limiter;
 use crate::policy::resources::Resources;
-use crate::policy::{HeaderEdits, PolicyError, RedirectTo};
+use crate::policy::{PolicyError, RedirectTo};
 use crate::registry::Registry;
 use crate::router::CompiledHost;
 use crate::telemetry::{RequestMeters, TargetLabels, TargetMeters};
@@ -116,7 +116,6 @@ impl Compiler<'_> {
             name: crate::telemetry::log_name(&name).into(),
             alternative: "".into(),
             service: service.cloned(),
-            edits: edits(&backend.filters).map_err(failed)?.map(Box::new),
             meters: self.meters.map(|meters| meters.target(labels(&rule.origin, host, service))),
             tls: self.tls(rule, service).map_err(failed)?,
         })
@@ -162,7 +161,6 @@ impl Compiler<'_> {
             name: main.map_or("".into(), |main| main.name.clone()),
             alternative: crate::telemetry::log_name(&name).into(),
             service: Some(canary.service.clone()),
-            edits: None,
             meters: self.meters.map(|meters| meters.target(labels())),
             tls: self.tls(rule, Some(&canary.service)).map_err(failed)?,
         })
@@ -170,13 +168,6 @@ impl Compiler<'_> {
 
     fn known_meters(&self, rule: &Rule, host: &Arc<str>) -> Option<Arc<TargetMeters>> {
         self.meters?.known_target(labels(&rule.origin, host, None))
-    }
-}
-
-pub(super) fn edits(filters: &[sluice_config::Filter]) -> Result<Option<HeaderEdits>, PolicyError> {
-    match filters {
-        [] => Ok(None),
-        filters => Ok(Some(HeaderEdits::compile(filters)?)),
     }
 }
 

@@ -206,7 +206,6 @@ fn closed(host: &Host, reason: &str) -> Host {
         matches: Match::path(PathMatch::Prefix("/".into())),
         action: Action::Answer(CLOSED),
         policies: Arc::new(Policies { deny, ..Policies::default() }),
-        filters: Vec::new(),
         origin: Arc::new(origin),
     };
     Host { key: host.key.clone(), tls: host.tls.clone(), rules: vec![rule], fall_through: false }

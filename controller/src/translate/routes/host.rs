@@ -378,7 +378,6 @@ impl<'a> Builder<'a, '_> {
             action: Action::Redirect(redirect),
             // It tells nothing, so that nothing protects it; ingress-nginx redirects before all checks too.
             policies: Arc::default(),
-            filters: Vec::new(),
             origin: origin(routes, 0, 0, root),
         })
     }
@@ -477,11 +476,11 @@ fn rest_rule(action: Action, policies: Arc<Policies>, routes: &ObjectRoutes) -> 
     let path: Arc<str> = "/".into();
     let origin = origin(routes, 0, 0, path.clone());
     let matches = Match::path(PathMatch::Prefix(path));
-    Rule { matches, action, policies, filters: Vec::new(), origin }
+    Rule { matches, action, policies, origin }
 }
 
 fn forward(backend: Backend) -> Action {
-    Action::Forward(vec![WeightedBackend { weight: 1, backend, filters: Vec::new() }])
+    Action::Forward(vec![WeightedBackend { weight: 1, backend }])
 }
 
 fn origin(routes: &ObjectRoutes, rule: u32, match_index: u32, path: Arc<str>) -> Arc<Origin> {

@@ -275,7 +275,7 @@ pub(crate) fn backend(name: &str) -> Backend {
 }
 
 pub(crate) fn weighted(weight: u32, backend: Backend) -> WeightedBackend {
-    WeightedBackend { weight, backend, filters: Vec::new() }
+    WeightedBackend { weight, backend }
 }
 
 pub(crate) fn forward(name: &str) -> Action {
@@ -287,7 +287,6 @@ pub(crate) fn rule(path: &str, action: Action) -> Rule {
         matches: Match::path(PathMatch::Prefix(path.into())),
         action,
         policies: Arc::default(),
-        filters: Vec::new(),
         origin: Arc::new(Origin {
             object: ObjectRef::new("Ingress", "shop", "web"),
             rule: 0,

@@ -69,7 +69,7 @@ impl PathTable {
         policies: Arc<Policies>,
         origin: Arc<Origin>,
     ) {
-        let rule = Rule { matches: Match::path(path), action, policies, filters: Vec::new(), origin };
+        let rule = Rule { matches: Match::path(path), action, policies, origin };
         match is_read && place.form != Form::Beginning {
             true => self.rules.insert(place, rule),
             false => {
@@ -298,7 +298,6 @@ fn append_slash(bare: &str, rule: &Rule) -> Rule {
         matches: Match::path(PathMatch::Exact(bare.into())),
         action: Action::Redirect(redirect),
         policies: rule.policies.clone(),
-        filters: Vec::new(),
         origin: rule.origin.clone(),
     }
 }
