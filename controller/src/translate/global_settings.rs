@@ -39,21 +39,21 @@ type Key = Setting<SettingsBuilder>;
 /// The table, family by family.
 pub static TABLE: LazyLock<Table<SettingsBuilder>> = LazyLock::new(|| {
     Table::new([
-        Family { title: "Authorisation by another service", settings: authentication::settings() },
-        Family { title: "Access", settings: blocking::settings() },
-        Family { title: "Compression", settings: compression::settings() },
-        Family { title: "Error pages", settings: errors::settings() },
-        Family { title: "Header fields", settings: headers::settings() },
-        Family { title: "Removed from ingress-nginx", settings: leftovers::settings() },
-        Family { title: "Limits", settings: limits::settings() },
-        Family { title: "Logs", settings: logging::settings() },
-        Family { title: "The process and its listeners", settings: process::settings() },
-        Family { title: "Safety of annotations", settings: safety::settings() },
-        Family { title: "Snippets and modules", settings: snippets::settings() },
-        Family { title: "Traces and status", settings: telemetry::settings() },
-        Family { title: "Timeouts", settings: timeouts::settings() },
-        Family { title: "TLS", settings: tls::settings() },
-        Family { title: "Endpoints", settings: upstream::settings() },
+        Family::new("Authorisation by another service", authentication::settings()),
+        Family::new("Access", blocking::settings()),
+        Family::new("Compression", compression::settings()),
+        Family::new("Error pages", errors::settings()),
+        Family::new("Header fields", headers::settings()),
+        Family::new("Removed from ingress-nginx", leftovers::settings()),
+        Family::new("Limits", limits::settings()),
+        Family::new("Logs", logging::settings()),
+        Family::new("The process and its listeners", process::settings()),
+        Family::new("Safety of annotations", safety::settings()),
+        Family::new("Snippets and modules", snippets::settings()),
+        Family::new("Traces and status", telemetry::settings()),
+        Family::new("Timeouts", timeouts::settings()),
+        Family::new("TLS", tls::settings()),
+        Family::new("Endpoints", upstream::settings()),
     ])
 });
 

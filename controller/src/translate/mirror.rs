@@ -10,7 +10,7 @@ use super::view::View;
 
 /// What the settings say.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct MirrorSettings {
+pub(crate) struct MirrorSettings {
     /// `mirror-target`.
     pub(crate) target: Option<Remote>,
     /// `mirror-host`.

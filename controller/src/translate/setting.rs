@@ -15,7 +15,7 @@ mod markdown;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use sluice_config::Code;
+use sluice_config::{Code, NamespacedName};
 
 use super::value::{Author, Type, Wrong};
 use crate::options::Options;
@@ -428,6 +428,23 @@ pub struct Family<S> {
     pub title: &'static str,
     /// The settings.
     pub settings: Vec<Setting<S>>,
+    finish: Option<Finish<S>>,
+}
+
+/// Makes one value of what several settings of an object have filled in.
+pub type Finish<S> = fn(&mut S, &NamespacedName);
+
+impl<S> Family<S> {
+    /// Settings about one subject.
+    pub fn new(title: &'static str, settings: Vec<Setting<S>>) -> Self {
+        Self { title, settings, finish: None }
+    }
+
+    /// What is done when all settings of an object are read, in the order of the families.
+    #[must_use]
+    pub fn finished_by(self, finish: Finish<S>) -> Self {
+        Self { finish: Some(finish), ..self }
+    }
 }
 
 /// All settings of a kind, family by family.
@@ -436,19 +453,26 @@ pub struct Table<S> {
     /// The title of each family, and how many entries it has.
     families: Vec<(&'static str, usize)>,
     by_name: HashMap<&'static str, usize>,
+    finish: Vec<Finish<S>>,
 }
 
 impl<S> Table<S> {
     /// A table of these families.
     pub fn new(all: impl IntoIterator<Item = Family<S>>) -> Self {
-        let (mut entries, mut families) = (Vec::new(), Vec::new());
-        for Family { title, settings } in all {
+        let (mut entries, mut families, mut all_finish) = (Vec::new(), Vec::new(), Vec::new());
+        for Family { title, settings, finish } in all {
             families.push((title, settings.len()));
             entries.extend(settings);
+            all_finish.extend(finish);
         }
         let names = entries.iter().enumerate();
         let by_name = names.flat_map(|(at, entry)| entry.names().map(move |name| (name, at))).collect();
-        Self { entries, families, by_name }
+        Self { entries, families, by_name, finish: all_finish }
+    }
+
+    /// Completes the settings of an object, all of which are read.
+    pub fn finish(&self, settings: &mut S, object: &NamespacedName) {
+        self.finish.iter().for_each(|finish| finish(settings, object));
     }
 
     /// All entries.

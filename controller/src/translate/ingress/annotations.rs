@@ -45,13 +45,10 @@ use crate::translate::nginx_text;
 use crate::translate::setting::{self, Family, Setting, Table};
 
 pub use annotation_limits::AnnotationLimits;
-pub use backend_protocol::BackendProtocol;
 pub(crate) use backend_protocol::{HTTP_VERSION, HTTP_VERSIONS};
 pub(crate) use balancing::BALANCES;
-pub use balancing::Balancing;
+pub use balancing::Hashing;
 pub use cors::CorsSettings;
-pub use errors::Errors;
-pub use headers::HeaderSettings;
 pub use health_check::HealthChecking;
 pub use limits::Limiting;
 pub use password_auth::Auth;
@@ -67,31 +64,33 @@ type Annotation = Setting<Settings>;
 /// The table, family by family.
 pub static TABLE: LazyLock<Table<Settings>> = LazyLock::new(|| {
     Table::new([
-        Family { title: "Client addresses", settings: access::settings() },
-        Family { title: "Sticky sessions", settings: affinity::settings() },
-        Family { title: "Client certificates", settings: authentication::settings() },
-        Family { title: "Passwords", settings: password_auth::settings() },
-        Family { title: "Protocol of endpoints", settings: backend_protocol::settings() },
-        Family { title: "Bodies", settings: buffering::settings() },
-        Family { title: "Canaries", settings: canary::settings() },
-        Family { title: "Other origins (CORS)", settings: cors::settings() },
-        Family { title: "Choice of endpoints", settings: balancing::settings() },
-        Family { title: "Error pages", settings: errors::settings() },
-        Family { title: "Authorisation by another service", settings: external_auth::settings() },
-        Family { title: "Fields for endpoints and clients", settings: headers::settings() },
-        Family { title: "Health checks of endpoints", settings: health_check::settings() },
-        Family { title: "Hosts", settings: hosts::settings() },
-        Family { title: "Redirect to https", settings: https_redirect::settings() },
-        Family { title: "Client limits", settings: limits::settings() },
-        Family { title: "Logs and traces", settings: logging::settings() },
-        Family { title: "Mirrors", settings: mirror::settings() },
-        Family { title: "Redirects", settings: redirect::settings() },
-        Family { title: "Cookies and redirects of endpoints", settings: replacements::settings() },
-        Family { title: "Retries", settings: retry::settings() },
-        Family { title: "Paths and header fields", settings: rewrite::settings() },
-        Family { title: "Snippets", settings: snippets::settings() },
-        Family { title: "Timeouts", settings: timeouts::settings() },
-        Family { title: "TLS to endpoints", settings: upstream_tls::settings() },
+        Family::new("Client addresses", access::settings()),
+        Family::new("Sticky sessions", affinity::settings()).finished_by(affinity::finish),
+        Family::new("Client certificates", authentication::settings()),
+        Family::new("Passwords", password_auth::settings()).finished_by(password_auth::finish),
+        Family::new("Protocol of endpoints", backend_protocol::settings()),
+        Family::new("Bodies", buffering::settings()),
+        Family::new("Canaries", canary::settings()),
+        Family::new("Other origins (CORS)", cors::settings()).finished_by(cors::finish),
+        Family::new("Choice of endpoints", balancing::settings()).finished_by(balancing::finish),
+        Family::new("Error pages", errors::settings()),
+        Family::new("Authorisation by another service", external_auth::settings())
+            .finished_by(external_auth::finish),
+        Family::new("Fields for endpoints and clients", headers::settings()).finished_by(headers::finish),
+        Family::new("Health checks of endpoints", health_check::settings()).finished_by(health_check::finish),
+        Family::new("Hosts", hosts::settings()).finished_by(hosts::finish),
+        Family::new("Redirect to https", https_redirect::settings()),
+        Family::new("Client limits", limits::settings()).finished_by(limits::finish),
+        Family::new("Logs and traces", logging::settings()),
+        Family::new("Mirrors", mirror::settings()).finished_by(mirror::finish),
+        Family::new("Redirects", redirect::settings()).finished_by(redirect::finish),
+        Family::new("Cookies and redirects of endpoints", replacements::settings())
+            .finished_by(replacements::finish),
+        Family::new("Retries", retry::settings()),
+        Family::new("Paths and header fields", rewrite::settings()),
+        Family::new("Snippets", snippets::settings()),
+        Family::new("Timeouts", timeouts::settings()),
+        Family::new("TLS to endpoints", upstream_tls::settings()).finished_by(upstream_tls::finish),
     ])
 });
 

@@ -55,13 +55,14 @@ pub(crate) fn compute(view: &View<'_>, name: &NamespacedName) -> (Option<ObjectR
         (_, ClaimKind::Canary) => Box::default(),
         (Some(_), _) => names::further(names::readable_aliases(ingress), on("from-to-www-redirect"), &hosts),
         (None, _) => {
-            names::further(std::mem::take(&mut settings.aliases.names), settings.redirection.www, &hosts)
+            let (aliases, www) = settings.take_further_names();
+            names::further(aliases, www, &hosts)
         }
     };
     let is_closed = deny.is_some();
-    let (policies, mut settings) = settings.into_routes(name, deny, &view.options.annotations_prefix);
+    let (policies, mut settings) = settings.into_routes(deny, &view.options.annotations_prefix);
     settings.closes_hosts = parsed.closes_hosts;
-    settings.canary = settings.canary.filter(|_| takes_requests);
+    settings.canary = takes_requests.then(|| settings.canary.unwrap_or_default());
     settings.redirect = settings.redirect.filter(|_| !is_closed);
     let routes = ObjectRoutes {
         object: key,

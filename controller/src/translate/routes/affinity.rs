@@ -34,11 +34,6 @@ impl Default for Affinity {
 }
 
 impl Affinity {
-    /// Whether sessions stick.
-    pub(crate) fn is_enabled(&self) -> bool {
-        self.enabled
-    }
-
     /// Whether the policy differs from path to path.
     pub(crate) fn depends_on_path(&self) -> bool {
         self.enabled && self.path.is_none()
@@ -46,7 +41,7 @@ impl Affinity {
 
     /// The policy of a rule with this path.
     pub(crate) fn for_path(&self, path: &str) -> Option<CookieAffinity> {
-        // A path that no cookie can have must not cost the Ingress its sessions, nor its host its routes.
+        // A path that no cookie can have must not cost the object its sessions, nor its host its routes.
         let path =
             self.path.clone().unwrap_or_else(|| if can_be_attribute(path) { path } else { "/" }.into());
         self.enabled.then(|| CookieAffinity { path, ..self.cookie.clone() })

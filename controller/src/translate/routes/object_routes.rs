@@ -72,7 +72,7 @@ pub(crate) struct RuleRoutes {
 }
 
 /// What an object asks for beside its policies: hosts make policies of it, with the objects that it names.
-#[derive(Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct RouteSettings {
     /// What else it closes on its hosts.
     pub(crate) closes_hosts: Option<HostClosure>,

@@ -13,7 +13,7 @@ pub(super) fn settings() -> Vec<Annotation> {
             value::networks(),
             "",
             "Only clients from these networks are served; others get 403.",
-            |settings, value| settings.sources.allow = Some(value),
+            |settings, value| settings.policies.sources.allow = Some(value),
         )
         .unreadable(Unreadable::Close, Reference::Close, "")
         .location(Risk::Medium)
@@ -24,7 +24,7 @@ pub(super) fn settings() -> Vec<Annotation> {
             value::networks(),
             "",
             "Clients from these networks get 403, even if allowlist-source-range contains them.",
-            |settings, value| settings.sources.deny = Some(value),
+            |settings, value| settings.policies.sources.deny = Some(value),
         )
         .unreadable(Unreadable::Close, Reference::Close, "")
         .location(Risk::Medium)
@@ -34,7 +34,7 @@ pub(super) fn settings() -> Vec<Annotation> {
             value::exactly_one_of(&[("all", Satisfy::All), ("any", Satisfy::Any)]),
             "all",
             "Whether a request must pass all of address lists, auth-type and auth-url, or any one of them.",
-            |settings, value| settings.satisfy = value,
+            |settings, value| settings.policies.satisfy = value,
         )
         .location(Risk::Low),
     ]

@@ -3,10 +3,10 @@
 
 use std::sync::Arc;
 
-use sluice_config::{AffinityMode, SameSite};
+use sluice_config::{AffinityMode, NamespacedName, SameSite};
 
-use super::Annotation;
-use crate::translate::routes::can_be_attribute;
+use super::{Annotation, Settings};
+use crate::translate::routes::{Affinity, can_be_attribute};
 use crate::translate::setting::Risk;
 use crate::translate::value::{self, Type};
 
@@ -15,6 +15,13 @@ const SAME_SITE: &[(&str, SameSite)] =
 const MODES: &[(&str, AffinityMode)] =
     &[("balanced", AffinityMode::Balanced), ("persistent", AffinityMode::Persistent)];
 
+/// Makes the policy of a rule with the path `/`; what differs from path to path stays with the routes.
+pub(super) fn finish(settings: &mut Settings, _: &NamespacedName) {
+    let Some(affinity) = settings.routes.affinity.take() else { return };
+    settings.policies.affinity = affinity.for_path("/");
+    settings.routes.affinity = Some(affinity).filter(Affinity::depends_on_path);
+}
+
 pub(super) fn settings() -> Vec<Annotation> {
     vec![
         Annotation::served(
@@ -22,7 +29,7 @@ pub(super) fn settings() -> Vec<Annotation> {
             value::exactly_one_of(&[("cookie", ())]),
             "",
             "Sticky sessions; the only kind is cookie.",
-            |settings, ()| settings.affinity.enabled = true,
+            |settings, ()| settings.affinity().enabled = true,
         )
         .ingress(Risk::Low),
         Annotation::served(
@@ -31,7 +38,7 @@ pub(super) fn settings() -> Vec<Annotation> {
             "balanced",
             "balanced redistributes sessions when endpoints change; persistent keeps a session while its \
              endpoint exists.",
-            |settings, value| settings.affinity.cookie.mode = value,
+            |settings, value| settings.affinity().cookie.mode = value,
         )
         .ingress(Risk::Medium),
         Annotation::served(
@@ -40,7 +47,7 @@ pub(super) fn settings() -> Vec<Annotation> {
             "sticky",
             "On a canary: sticky keeps a client on the side that it first reached; legacy chooses the side \
              for each request.",
-            |settings, value| settings.canary.legacy = value,
+            |settings, value| settings.canary().legacy = value,
         )
         .ingress(Risk::Low)
         .on_canary(),
@@ -49,7 +56,7 @@ pub(super) fn settings() -> Vec<Annotation> {
             value::token("a cookie name: letters, digits, - and _"),
             "INGRESSCOOKIE",
             "Name of the cookie.",
-            |settings, value| settings.affinity.cookie.name = value,
+            |settings, value| settings.affinity().cookie.name = value,
         )
         .ingress(Risk::Medium),
         Annotation::served(
@@ -57,7 +64,7 @@ pub(super) fn settings() -> Vec<Annotation> {
             attribute(),
             "",
             "Path attribute of the cookie; the path of the rule by default.",
-            |settings, value| settings.affinity.path = Some(value),
+            |settings, value| settings.affinity().path = Some(value),
         )
         .ingress(Risk::Medium),
         Annotation::served(
@@ -65,7 +72,7 @@ pub(super) fn settings() -> Vec<Annotation> {
             attribute(),
             "",
             "Domain attribute of the cookie.",
-            |settings, value| settings.affinity.cookie.domain = Some(value),
+            |settings, value| settings.affinity().cookie.domain = Some(value),
         )
         .ingress(Risk::Medium),
         Annotation::served(
@@ -73,7 +80,7 @@ pub(super) fn settings() -> Vec<Annotation> {
             value::bool(),
             "false",
             "Secure attribute of the cookie on responses over http too; over https it is always set.",
-            |settings, value| settings.affinity.cookie.secure = value,
+            |settings, value| settings.affinity().cookie.secure = value,
         )
         .ingress(Risk::Low),
         Annotation::served(
@@ -81,7 +88,7 @@ pub(super) fn settings() -> Vec<Annotation> {
             value::one_of(SAME_SITE),
             "",
             "SameSite attribute of the cookie.",
-            |settings, value| settings.affinity.cookie.same_site = Some(value),
+            |settings, value| settings.affinity().cookie.same_site = Some(value),
         )
         .ingress(Risk::Low),
         Annotation::served(
@@ -89,7 +96,7 @@ pub(super) fn settings() -> Vec<Annotation> {
             value::bool(),
             "false",
             "Omit SameSite=None for browsers known to mishandle it.",
-            |settings, value| settings.affinity.cookie.conditional_same_site_none = value,
+            |settings, value| settings.affinity().cookie.conditional_same_site_none = value,
         )
         .ingress(Risk::Low),
         Annotation::served(
@@ -97,7 +104,7 @@ pub(super) fn settings() -> Vec<Annotation> {
             value::int(),
             "",
             "Expires attribute of the cookie, seconds from now.",
-            |settings, value| settings.affinity.cookie.expires = Some(value.into()),
+            |settings, value| settings.affinity().cookie.expires = Some(value.into()),
         )
         .ingress(Risk::Medium),
         Annotation::served(
@@ -105,7 +112,7 @@ pub(super) fn settings() -> Vec<Annotation> {
             value::int(),
             "",
             "Max-Age attribute of the cookie, seconds.",
-            |settings, value| settings.affinity.cookie.max_age = Some(value.into()),
+            |settings, value| settings.affinity().cookie.max_age = Some(value.into()),
         )
         .ingress(Risk::Medium),
         Annotation::served(
@@ -113,7 +120,7 @@ pub(super) fn settings() -> Vec<Annotation> {
             value::bool(),
             "false",
             "Pick another endpoint and set a new cookie after a failed attempt.",
-            |settings, value| settings.affinity.cookie.change_on_failure = value,
+            |settings, value| settings.affinity().cookie.change_on_failure = value,
         )
         .ingress(Risk::Low),
     ]

@@ -7,12 +7,9 @@ use super::Annotation;
 use crate::translate::setting::{Reference, Risk, Unreadable};
 use crate::translate::value::{self, Wrong};
 
-/// What is spoken to the endpoints.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum BackendProtocol {
-    /// What the port of the Service says (`appProtocol`), else HTTP.
-    #[default]
-    OfService,
+/// The protocol to the endpoints, in place of that of the Service port (`appProtocol`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum BackendProtocol {
     /// This.
     Is(UpstreamProtocol),
     /// HTTPS to clients of https, else HTTP.
@@ -38,12 +35,11 @@ pub(crate) const HTTP_VERSION: &str = "HTTP version to endpoints. With 1.0 each 
                                        and GRPCS.";
 
 impl BackendProtocol {
-    /// What it says of endpoints, where it does not leave that to the Service.
-    pub fn given(self) -> Option<UpstreamProtocol> {
+    /// The protocol for clients of https.
+    fn endpoints(self) -> UpstreamProtocol {
         match self {
-            Self::OfService => None,
-            Self::Is(protocol) => Some(protocol),
-            Self::OfClient => Some(UpstreamProtocol::HttpsUnverified),
+            Self::Is(protocol) => protocol,
+            Self::OfClient => UpstreamProtocol::HttpsUnverified,
         }
     }
 }
@@ -65,7 +61,10 @@ pub(super) fn settings() -> Vec<Annotation> {
              unset, appProtocol of the Service port applies (http, https, grpc, grpcs, kubernetes.io/h2c, \
              -/ws, -/wss), otherwise HTTP. Certificates are verified only with proxy-ssl-verify. With FCGI \
              the routes answer 503.",
-            |settings, value| settings.protocol = value,
+            |settings, value| {
+                settings.policies.follows_scheme = value == BackendProtocol::OfClient;
+                settings.routes.protocol = Some(value.endpoints());
+            },
         )
         .location(Risk::Low),
         Annotation::served(
@@ -73,7 +72,7 @@ pub(super) fn settings() -> Vec<Annotation> {
             value::one_of(HTTP_VERSIONS),
             "1.1",
             HTTP_VERSION,
-            |settings, value| settings.http_1_0 = Some(value),
+            |settings, value| settings.policies.http_1_0 = Some(value),
         )
         .location(Risk::Low)
         .falls_back_to("proxy-http-version"),

@@ -2,11 +2,10 @@
 
 use std::num::NonZeroU32;
 use std::sync::Arc;
-use std::time::Duration;
 
-use sluice_config::{Balance, HashBy, Template};
+use sluice_config::{Balance, HashBy, NamespacedName, Template};
 
-use super::Annotation;
+use super::{Annotation, Settings};
 use crate::translate::setting::{Reference, Risk, Unreadable};
 use crate::translate::template;
 use crate::translate::value::{self, Type};
@@ -21,39 +20,31 @@ pub(crate) const BALANCES: &[(&str, Balance)] = &[
     ("least_conn", Balance::LeastConnections),
 ];
 
-/// What the annotations of this family say.
+/// What the annotations about `upstream-hash-by` say.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Balancing {
-    /// `load-balance`; the GlobalSettings's without it.
-    pub balance: Balance,
-    hash_by: Option<Template>,
+pub struct Hashing {
+    key: Option<Template>,
     subset: bool,
     subset_size: NonZeroU32,
-    /// `service-upstream`; the ConfigMap's without it.
-    pub service_upstream: Option<bool>,
-    /// `slow-start`.
-    pub slow_start: Option<Duration>,
 }
 
-impl Default for Balancing {
+impl Default for Hashing {
     fn default() -> Self {
-        Self {
-            balance: Balance::Inherit,
-            hash_by: None,
-            subset: false,
-            subset_size: SUBSET_SIZE,
-            service_upstream: None,
-            slow_start: None,
-        }
+        Self { key: None, subset: false, subset_size: SUBSET_SIZE }
     }
 }
 
-impl Balancing {
-    /// Which requests go to the same endpoint.
-    pub fn hash_by(&self) -> Option<HashBy> {
-        let subset = self.subset.then_some(self.subset_size);
-        self.hash_by.clone().map(|key| HashBy { key, subset })
+/// Makes the key by which an endpoint is chosen.
+pub(super) fn finish(settings: &mut Settings, _: &NamespacedName) {
+    // A session decides before a key does.
+    let Some(key) = settings.hashing.key.clone().filter(|_| settings.policies.affinity.is_none()) else {
+        return;
+    };
+    let subset = settings.hashing.subset.then_some(settings.hashing.subset_size);
+    if subset.is_none() {
+        settings.routes.usage.balance = Balance::Ring;
     }
+    settings.policies.hash_by = Some(Arc::new(HashBy { key, subset }));
 }
 
 pub(super) fn settings() -> Vec<Annotation> {
@@ -66,7 +57,7 @@ pub(super) fn settings() -> Vec<Annotation> {
              faster of two random ones (ewma, a peak-sensitive moving average of the time to the response \
              head, times the requests in progress), or the one with the fewest requests in progress \
              (least_conn, not available in ingress-nginx).",
-            |settings, value| settings.balancing.balance = value,
+            |settings, value| settings.routes.usage.balance = value,
         )
         .unreadable(Unreadable::Default, Reference::Reject, "no request goes anywhere else")
         .location(Risk::Low)
@@ -77,7 +68,7 @@ pub(super) fn settings() -> Vec<Annotation> {
             "",
             "Requests with the same value of this text go to the same endpoint, by consistent hashing. The \
              text may contain nginx variables; if it is empty, the request is balanced normally.",
-            |settings, value| settings.balancing.hash_by = Some(value),
+            |settings, value| settings.hashing.key = Some(value),
         )
         .unreadable(Unreadable::Default, Reference::Reject, "no request goes to another Service")
         .except("a value with an unknown variable is ignored")
@@ -87,7 +78,7 @@ pub(super) fn settings() -> Vec<Annotation> {
             value::bool(),
             "false",
             "upstream-hash-by chooses a group of endpoints, one of which gets the request.",
-            |settings, value| settings.balancing.subset = value,
+            |settings, value| settings.hashing.subset = value,
         )
         .unreadable(Unreadable::Default, Reference::Reject, "no request goes to another Service")
         .location(Risk::Low),
@@ -97,7 +88,7 @@ pub(super) fn settings() -> Vec<Annotation> {
             "3",
             "Endpoints of such a group.",
             |settings, value| {
-                settings.balancing.subset_size = NonZeroU32::new(value).unwrap_or(SUBSET_SIZE);
+                settings.hashing.subset_size = NonZeroU32::new(value).unwrap_or(SUBSET_SIZE);
             },
         )
         .unreadable(Unreadable::Default, Reference::Reject, "no request goes to another Service")
@@ -109,7 +100,7 @@ pub(super) fn settings() -> Vec<Annotation> {
             "Requests go to the address of the Service (clusterIP), and kube-proxy chooses the endpoint; \
              sessions and retries then have a single endpoint. For a Service without an address, its \
              endpoints are used.",
-            |settings, value| settings.balancing.service_upstream = Some(value),
+            |settings, value| settings.routes.service_upstream = Some(value),
         )
         .ingress(Risk::Low)
         .falls_back_to("service-upstream"),
@@ -119,7 +110,7 @@ pub(super) fn settings() -> Vec<Annotation> {
             "",
             "Time in which an endpoint that is new, or was ejected or unhealthy, reaches its full share of \
              requests without a session or key; it starts with a tenth.",
-            |settings, value| settings.balancing.slow_start = Some(value),
+            |settings, value| settings.routes.usage.slow_start = Some(value),
         )
         .absent_in_reference()
         .ingress(Risk::Low),
@@ -151,11 +142,15 @@ mod tests {
 
     #[test]
     fn the_size_of_a_group_counts_only_where_groups_are_asked_for() {
+        let finished = |key: Option<Template>, subset| {
+            let hashing = Hashing { key, subset, ..Hashing::default() };
+            let mut settings = Settings { hashing, ..Settings::default() };
+            finish(&mut settings, &NamespacedName::new("n", "a"));
+            settings.policies.hash_by.map(|hash_by| hash_by.subset)
+        };
         let template = key().parse("$host", &Author::OPERATOR).unwrap();
-        let plain = Balancing { hash_by: Some(template), ..Balancing::default() };
-        assert_eq!(plain.hash_by().unwrap().subset, None);
-        let grouped = Balancing { subset: true, ..plain };
-        assert_eq!(grouped.hash_by().unwrap().subset, Some(SUBSET_SIZE));
-        assert_eq!(Balancing { hash_by: None, ..grouped }.hash_by(), None);
+        assert_eq!(finished(Some(template.clone()), false), Some(None));
+        assert_eq!(finished(Some(template), true), Some(Some(SUBSET_SIZE)));
+        assert_eq!(finished(None, true), None);
     }
 }

@@ -12,7 +12,7 @@ pub(super) fn settings() -> Vec<Annotation> {
             value::size(),
             "1m",
             "Maximum bytes of a request body, 0 for no limit; larger bodies get 413.",
-            |settings, value| settings.bodies.limit = Some(value),
+            |settings, value| settings.policies.bodies.limit = Some(value),
         )
         .location(Risk::Medium)
         .falls_back_to("proxy-body-size"),
@@ -22,7 +22,7 @@ pub(super) fn settings() -> Vec<Annotation> {
             "8k",
             "Bytes of a buffered request body kept in memory, at least 64k while memory is available; the \
              rest goes to disk.",
-            |settings, value| settings.bodies.memory = Some(value),
+            |settings, value| settings.policies.bodies.memory = Some(value),
         )
         .location(Risk::Low)
         .falls_back_to("client-body-buffer-size"),
@@ -72,7 +72,7 @@ pub(super) fn settings() -> Vec<Annotation> {
             "on",
             "Read the whole request body before contacting an endpoint, which then receives it with its \
              length. Never applies to gRPC and upgrades.",
-            |settings, value| settings.bodies.request_buffering = Some(value),
+            |settings, value| settings.policies.bodies.request_buffering = Some(value),
         )
         .location(Risk::Low)
         .falls_back_to("proxy-request-buffering"),

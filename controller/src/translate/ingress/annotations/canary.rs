@@ -29,7 +29,7 @@ pub(super) fn settings() -> Vec<Annotation> {
             value::token("a name: letters, digits, - and _"),
             "",
             "Cookie whose value always or never chooses the side.",
-            |settings, value| settings.canary.cookie = Some(value),
+            |settings, value| settings.canary().cookie = Some(value),
         )
         .ingress(Risk::Medium)
         .on_canary(),
@@ -38,7 +38,7 @@ pub(super) fn settings() -> Vec<Annotation> {
             value::token("a name: letters, digits, - and _"),
             "",
             "Header whose value always or never chooses the side, before cookie and weight.",
-            |settings, value| settings.canary.header = Some(value),
+            |settings, value| settings.canary().header = Some(value),
         )
         .ingress(Risk::Medium)
         .on_canary(),
@@ -48,11 +48,11 @@ pub(super) fn settings() -> Vec<Annotation> {
             "",
             "Regular expression that chooses the canary if the header matches; not with \
              canary-by-header-value. Look-ahead is supported if the text before it has a fixed length.",
-            |settings, value| settings.canary.header_pattern = Some(value),
+            |settings, value| settings.canary().header_pattern = Some(value),
         )
         .ingress(Risk::Medium)
         .fallback("requests with the header go to the main Ingress", |settings| {
-            settings.canary.header_pattern = Some(CanaryValue::Unreadable);
+            settings.canary().header_pattern = Some(CanaryValue::Unreadable);
         })
         .except("look-behind, back-references and other look-ahead send requests with the header to the main Ingress")
         .on_canary(),
@@ -61,7 +61,7 @@ pub(super) fn settings() -> Vec<Annotation> {
             value::text(),
             "",
             "Value of the header that chooses the canary.",
-            |settings, value| settings.canary.header_value = Some(value),
+            |settings, value| settings.canary().header_value = Some(value),
         )
         .ingress(Risk::Medium)
         .on_canary(),
@@ -70,7 +70,7 @@ pub(super) fn settings() -> Vec<Annotation> {
             value::count(),
             "0",
             "Share of the requests not decided by header or cookie, out of canary-weight-total.",
-            |settings, value| settings.canary.weight = value,
+            |settings, value| settings.canary().weight = value,
         )
         .ingress(Risk::Low)
         .on_canary(),
@@ -79,7 +79,7 @@ pub(super) fn settings() -> Vec<Annotation> {
             value::count(),
             "100",
             "Total of which canary-weight is a share; applies only above 100.",
-            |settings, value| settings.canary.total = value,
+            |settings, value| settings.canary().total = value,
         )
         .ingress(Risk::Low)
         .on_canary(),

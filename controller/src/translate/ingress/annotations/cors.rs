@@ -4,9 +4,9 @@
 
 use std::sync::Arc;
 
-use sluice_config::{AllowedOrigin, AllowedOrigins, Cors};
+use sluice_config::{AllowedOrigin, AllowedOrigins, Cors, NamespacedName};
 
-use super::Annotation;
+use super::{Annotation, Settings};
 use crate::translate::setting::{Reference, Risk, Unreadable};
 use crate::translate::value::{self, Type};
 
@@ -35,7 +35,7 @@ struct Origins {
 
 impl CorsSettings {
     /// The policy, where there is one.
-    pub(crate) fn policy(self) -> Option<Arc<Cors>> {
+    fn policy(self) -> Option<Arc<Cors>> {
         let Self { enabled, origins, credentials, methods, headers, expose, max_age } = self;
         let policy = || Cors {
             origins: origins.map_or(AllowedOrigins::Any, |origins| origins.accepted),
@@ -49,7 +49,7 @@ impl CorsSettings {
     }
 
     /// The annotation of which parts are left out, and what is wrong with them.
-    pub(super) fn left_out(&self) -> Option<(&'static str, String)> {
+    fn left_out(&self) -> Option<(&'static str, String)> {
         let unreadable = &self.origins.as_ref()?.unreadable;
         (!unreadable.is_empty()).then(|| {
             let reason = format!(
@@ -59,6 +59,12 @@ impl CorsSettings {
             ("cors-allow-origin", reason)
         })
     }
+}
+
+/// Makes the policy.
+pub(super) fn finish(settings: &mut Settings, _: &NamespacedName) {
+    settings.left_out.extend(settings.cors.left_out());
+    settings.policies.cors = settings.cors.clone().policy();
 }
 
 pub(super) fn settings() -> Vec<Annotation> {

@@ -6,17 +6,6 @@ use super::Annotation;
 use crate::translate::setting::{Reference, Risk, Unreadable};
 use crate::translate::value::{self, Type};
 
-/// What the annotations of this family say.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Errors {
-    /// `custom-http-errors`.
-    pub(crate) statuses: Option<Arc<[u16]>>,
-    /// `disable-proxy-intercept-errors`.
-    pub(crate) keeps_responses: Option<bool>,
-    /// `default-backend`: a Service of the same namespace.
-    pub(crate) backend: Option<Box<str>>,
-}
-
 pub(super) fn settings() -> Vec<Annotation> {
     vec![
         Annotation::served(
@@ -26,7 +15,7 @@ pub(super) fn settings() -> Vec<Annotation> {
             "Responses with these statuses, of endpoints and of the gateway, are replaced by the default \
              backend's response to GET / with X-Code, X-Format, X-Original-URI and others; without a \
              default backend, by a plain page.",
-            |settings, value| settings.errors.statuses = Some(value),
+            |settings, value| settings.policies.error_pages.statuses = Some(value),
         )
         .unreadable(Unreadable::SkipEntries, Reference::Reject, "an error page protects nothing")
         .location(Risk::Low)
@@ -36,7 +25,7 @@ pub(super) fn settings() -> Vec<Annotation> {
             value::bool(),
             "false",
             "Keep responses of endpoints unchanged even if custom-http-errors lists their status.",
-            |settings, value| settings.errors.keeps_responses = Some(value),
+            |settings, value| settings.policies.error_pages.keeps_responses = Some(value),
         )
         .location(Risk::Low)
         .falls_back_to("disable-proxy-intercept-errors"),
@@ -46,7 +35,7 @@ pub(super) fn settings() -> Vec<Annotation> {
             "",
             "Service of the same namespace (its first port) that serves error pages, and all requests \
              while the Service of the rule has no endpoint.",
-            |settings, value| settings.errors.backend = Some(value),
+            |settings, value| settings.routes.error_backend = Some(value),
         )
         .unreadable(Unreadable::Default, Reference::Reject, "the default backend of the program answers")
         .location(Risk::Low),

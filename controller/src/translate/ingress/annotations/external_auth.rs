@@ -2,12 +2,22 @@
 
 use std::time::Duration;
 
-use super::Annotation;
+use sluice_config::{Authorisation, NamespacedName};
+
+use super::{Annotation, Settings};
 use crate::translate::setting::{Reference, Risk, Unreadable};
 use crate::translate::{external_auth, remote, template, value};
 
-pub(super) const SET_HEADERS: &str = "auth-proxy-set-headers";
-pub(super) const RESPONSE_HEADERS: &str = "auth-response-headers";
+const SET_HEADERS: &str = "auth-proxy-set-headers";
+const RESPONSE_HEADERS: &str = "auth-response-headers";
+
+/// The routes cannot be served without the ConfigMap. Drops what has no service to ask.
+pub(super) fn finish(settings: &mut Settings, _: &NamespacedName) {
+    let Some(auth) = settings.routes.external_auth.take() else { return };
+    settings.needs.extend(auth.resource().map(|key| (key, SET_HEADERS)));
+    settings.left_out.extend(auth.own_fields().map(|reason| (RESPONSE_HEADERS, reason)));
+    settings.routes.external_auth = Some(auth).filter(|auth| auth.url.is_some());
+}
 
 pub(super) fn settings() -> Vec<Annotation> {
     vec![
@@ -19,7 +29,7 @@ pub(super) fn settings() -> Vec<Annotation> {
              status or no response is 500. Its host may be $host (for hosts without a wildcard), and no \
              other variable. For Services of the cluster, their endpoints are used; certificates are not \
              verified.",
-            |settings, value| settings.external_auth.url = Some(value),
+            |settings, value| settings.external_auth().url = Some(value),
         )
         .unreadable(Unreadable::Reject, Reference::Reject, "")
         .except("$host on a wildcard host answers 503, other variables in the host reject the Ingress")
@@ -30,7 +40,7 @@ pub(super) fn settings() -> Vec<Annotation> {
             external_auth::sign_in_url(),
             "",
             "URL to which a client is redirected (302) if auth-url answers 401.",
-            |settings, value| settings.external_auth.sign_in = Some(value),
+            |settings, value| settings.external_auth().sign_in = Some(value),
         )
         .beside("auth-url")
         .location(Risk::High),
@@ -39,7 +49,7 @@ pub(super) fn settings() -> Vec<Annotation> {
             external_auth::parameter(),
             "rd",
             "Name of the parameter of auth-signin that carries the original URL.",
-            |settings, value| settings.external_auth.redirect_param = value,
+            |settings, value| settings.external_auth().redirect_param = value,
         )
         .beside("auth-url")
         .location(Risk::Medium),
@@ -49,7 +59,7 @@ pub(super) fn settings() -> Vec<Annotation> {
             "GET",
             "Method of the authorisation request. If set, the service also gets X-Original-URI and \
              X-Scheme.",
-            |settings, value| settings.external_auth.method = Some(value),
+            |settings, value| settings.external_auth().method = Some(value),
         )
         .except("CONNECT and TRACE close the routes with 503")
         .unreadable(Unreadable::Close, Reference::Close, "")
@@ -61,7 +71,7 @@ pub(super) fn settings() -> Vec<Annotation> {
             "",
             "Fields of the service's response that are sent to the endpoint, in place of the client's. \
              Fields of the gateway itself, such as Host, are skipped.",
-            |settings, value| settings.external_auth.response_headers = value,
+            |settings, value| settings.external_auth().response_headers = value,
         )
         .unreadable(Unreadable::Close, Reference::Close, "")
         .beside("auth-url")
@@ -71,7 +81,7 @@ pub(super) fn settings() -> Vec<Annotation> {
             template::field(),
             "$request_uri",
             "Value of X-Auth-Request-Redirect.",
-            |settings, value| settings.external_auth.request_redirect = Some(value),
+            |settings, value| settings.external_auth().request_redirect = Some(value),
         )
         .unreadable(Unreadable::Default, Reference::Drop, "the service is still asked")
         .beside("auth-url")
@@ -82,7 +92,7 @@ pub(super) fn settings() -> Vec<Annotation> {
             "",
             "ConfigMap with fields for the authorisation request. While it is missing or unusable, the \
              routes answer 503.",
-            |settings, value| settings.external_auth.set_headers = Some(value),
+            |settings, value| settings.external_auth().set_headers = Some(value),
         )
         .unreadable(Unreadable::Close, Reference::Default, "the service may decide by these fields")
         .beside("auth-url")
@@ -92,7 +102,7 @@ pub(super) fn settings() -> Vec<Annotation> {
             value::bool(),
             "false",
             "Relay Set-Cookie of the service with every status of a response.",
-            |settings, value| settings.external_auth.always_set_cookie = value,
+            |settings, value| settings.external_auth().always_set_cookie = value,
         )
         .unreadable(Unreadable::Default, Reference::Drop, "the service is still asked")
         .beside("auth-url")
@@ -103,7 +113,7 @@ pub(super) fn settings() -> Vec<Annotation> {
             "",
             "Cache the service's decision for requests with this key, per rule and worker, in memory. If \
              the key contains a variable that is always empty here (variables.md), nothing is cached.",
-            |settings, value| settings.external_auth.cache_key = Some(value),
+            |settings, value| settings.external_auth().cache_key = Some(value),
         )
         .beside("auth-url")
         .location(Risk::Medium),
@@ -113,11 +123,11 @@ pub(super) fn settings() -> Vec<Annotation> {
             "200 202 401 5m",
             "Cache duration by status; only 2xx, 401 and 403 are cached. The service may shorten it \
              (Cache-Control). Statuses without a time, such as 200 202, are invalid.",
-            |settings, value| settings.external_auth.cache_valid = value,
+            |settings, value| settings.external_auth().cache_valid = value,
         )
         .unreadable(Unreadable::Default, Reference::Close, "the service is then asked for each request")
         .beside("auth-url")
-        .fallback("no answer is kept", |settings| settings.external_auth.cache_valid.clear())
+        .fallback("no answer is kept", |settings| settings.external_auth().cache_valid.clear())
         .location(Risk::Medium),
         Annotation::served(
             "auth-keepalive",
@@ -125,7 +135,7 @@ pub(super) fn settings() -> Vec<Annotation> {
             "0",
             "If not 0, auth-keepalive-requests and -timeout apply to connections to the service; with 0, \
              upstream-keepalive-* apply. upstream-keepalive-connections always sets how many are kept.",
-            |settings, value| settings.external_auth.keep_alive = value,
+            |settings, value| settings.external_auth().keep_alive = value,
         )
         .beside("auth-url")
         .location(Risk::Low),
@@ -134,7 +144,7 @@ pub(super) fn settings() -> Vec<Annotation> {
             value::count_or_none(),
             "1000",
             "Requests per kept connection to the service.",
-            |settings, value| settings.external_auth.keep_alive_requests = value,
+            |settings, value| settings.external_auth().keep_alive_requests = value,
         )
         .beside("auth-url")
         .location(Risk::Low),
@@ -152,7 +162,7 @@ pub(super) fn settings() -> Vec<Annotation> {
             value::count_or_none().map(|seconds| Duration::from_secs(seconds.into())),
             "60",
             "Idle seconds of kept connections to the service.",
-            |settings, value| settings.external_auth.keep_alive_timeout = value,
+            |settings, value| settings.external_auth().keep_alive_timeout = value,
         )
         .beside("auth-url")
         .location(Risk::Low),
@@ -161,7 +171,10 @@ pub(super) fn settings() -> Vec<Annotation> {
             value::bool(),
             "true",
             "Whether global-auth-url applies.",
-            |settings, value| settings.global_auth = value,
+            |settings, value| {
+                settings.policies.authorisation =
+                    if value { Authorisation::Global } else { Authorisation::Off };
+            },
         )
         .location(Risk::Low),
     ]

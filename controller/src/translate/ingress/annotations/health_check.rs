@@ -4,9 +4,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use sluice_config::{CheckKind, HealthCheck, StatusRange};
+use sluice_config::{CheckKind, HealthCheck, NamespacedName, StatusRange};
 
-use super::Annotation;
+use super::{Annotation, Settings};
 use crate::translate::setting::Risk;
 use crate::translate::value::{self, Author, Type, Wrong};
 
@@ -54,7 +54,7 @@ const ALL: &[Kind] = &[Kind::Tcp, Kind::Http, Kind::Grpc];
 
 impl HealthChecking {
     /// The check, where one is asked for and nothing is wrong with it.
-    pub fn check(&self) -> Option<Arc<HealthCheck>> {
+    fn check(&self) -> Option<Arc<HealthCheck>> {
         let kind = self.kind()?;
         if self.wrong().next().is_some() {
             return None;
@@ -81,7 +81,7 @@ impl HealthChecking {
     }
 
     /// The annotations that are not carried out, and why.
-    pub(super) fn left_out(&self) -> impl Iterator<Item = (&'static str, String)> {
+    fn left_out(&self) -> impl Iterator<Item = (&'static str, String)> {
         self.wrong().map(|(name, reason)| (name, format!("{reason}; the endpoints are not checked")))
     }
 
@@ -127,6 +127,12 @@ impl HealthChecking {
 
 fn read<T: Clone>(given: &Given<T>) -> Option<T> {
     given.as_ref().and_then(|value| value.as_ref().ok()).cloned()
+}
+
+/// Makes the check.
+pub(super) fn finish(settings: &mut Settings, _: &NamespacedName) {
+    settings.left_out.extend(settings.health.left_out());
+    settings.routes.usage.health_check = settings.health.check();
 }
 
 pub(super) fn settings() -> Vec<Annotation> {
@@ -263,7 +269,7 @@ fn status_range(text: &str) -> Option<StatusRange> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::translate::ingress::annotations::{Settings, TABLE};
+    use crate::translate::ingress::annotations::TABLE;
 
     fn read_all(annotations: &[(&str, &str)]) -> HealthChecking {
         let mut settings = Settings::default();

@@ -1,13 +1,18 @@
 //! Further names of a host, and TLS per host.
 
-use sluice_config::HostPattern;
+use sluice_config::{HostPattern, NamespacedName};
 
-use super::Annotation;
+use super::{Annotation, Settings};
 use crate::translate::ingress::names::alias;
 use crate::translate::setting::{NotYet, Reference, Risk, Unreadable};
 use crate::translate::value::{self, Type};
 
 const ALIAS: &str = "server-alias";
+
+/// Reports the entries that are left out.
+pub(super) fn finish(settings: &mut Settings, _: &NamespacedName) {
+    settings.left_out.extend(settings.aliases.left_out());
+}
 
 pub(super) fn settings() -> Vec<Annotation> {
     vec![
@@ -73,7 +78,7 @@ pub(crate) struct Aliases {
 
 impl Aliases {
     /// The annotation of which entries are left out, and why.
-    pub(super) fn left_out(&self) -> Option<(&'static str, String)> {
+    fn left_out(&self) -> Option<(&'static str, String)> {
         let reason =
             || format!("has {}; skipped, and the other names are in force", self.skipped.join(", and "));
         (!self.skipped.is_empty()).then(|| (ALIAS, reason()))

@@ -12,7 +12,7 @@ pub(super) fn settings() -> Vec<Annotation> {
             value::bool(),
             "true",
             "Redirect from http to https if the host has TLS.",
-            |settings, value| settings.https_redirect.ssl = Some(value),
+            |settings, value| settings.policies.https_redirect.ssl = Some(value),
         )
         .location(Risk::Low)
         .falls_back_to("ssl-redirect"),
@@ -21,7 +21,7 @@ pub(super) fn settings() -> Vec<Annotation> {
             value::bool(),
             "false",
             "Redirect from http to https even if the host has no TLS.",
-            |settings, value| settings.https_redirect.force = Some(value),
+            |settings, value| settings.policies.https_redirect.force = Some(value),
         )
         .location(Risk::Medium)
         .falls_back_to("force-ssl-redirect"),

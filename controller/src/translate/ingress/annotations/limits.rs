@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use sluice_config::{Limits, NamespacedName, Network};
 
-use super::Annotation;
+use super::{Annotation, Settings};
 use crate::translate::setting::{Reference, Risk, Unreadable};
 use crate::translate::value;
 
@@ -20,7 +20,7 @@ pub struct Limiting {
 
 impl Limiting {
     /// The policy, where anything is limited. The paths of an Ingress share what a client has used.
-    pub(crate) fn policy(self, zone: &NamespacedName) -> Option<Arc<Limits>> {
+    fn policy(self, zone: &NamespacedName) -> Option<Arc<Limits>> {
         let Self { connections, per_second, per_minute, burst, exempt } = self;
         let limits = || Limits {
             zone: zone.clone(),
@@ -32,6 +32,11 @@ impl Limiting {
         };
         (connections > 0 || per_second > 0 || per_minute > 0).then(limits).map(Arc::new)
     }
+}
+
+/// Makes the policy.
+pub(super) fn finish(settings: &mut Settings, ingress: &NamespacedName) {
+    settings.policies.limits = settings.limiting.clone().policy(ingress);
 }
 
 pub(super) fn settings() -> Vec<Annotation> {
@@ -70,7 +75,7 @@ pub(super) fn settings() -> Vec<Annotation> {
             value::kibibytes(),
             "0",
             "KiB per second of one response of an endpoint; 0: no limit.",
-            |settings, value| settings.bodies.rate = Some(value),
+            |settings, value| settings.policies.bodies.rate = Some(value),
         )
         .location(Risk::Low)
         .falls_back_to("limit-rate"),
@@ -79,7 +84,7 @@ pub(super) fn settings() -> Vec<Annotation> {
             value::kibibytes(),
             "0",
             "KiB of a response that are sent before limit-rate applies.",
-            |settings, value| settings.bodies.rate_after = Some(value),
+            |settings, value| settings.policies.bodies.rate_after = Some(value),
         )
         .location(Risk::Low)
         .falls_back_to("limit-rate-after"),

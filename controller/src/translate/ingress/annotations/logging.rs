@@ -11,7 +11,7 @@ pub(super) fn settings() -> Vec<Annotation> {
             value::bool(),
             "true",
             "Write an access log line for each request.",
-            |settings, value| settings.unlogged = !value,
+            |settings, value| settings.policies.unlogged = !value,
         )
         .location(Risk::Low),
         Annotation::no_effect(

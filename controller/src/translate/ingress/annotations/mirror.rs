@@ -1,9 +1,16 @@
 //! Copies of requests to another place. What cannot be used is ignored with a problem, as in ingress-nginx: no copy is
 //! worth the request.
 
-use super::Annotation;
+use sluice_config::NamespacedName;
+
+use super::{Annotation, Settings};
 use crate::translate::setting::Risk;
 use crate::translate::{mirror, remote, value};
+
+/// Drops what has no target.
+pub(super) fn finish(settings: &mut Settings, _: &NamespacedName) {
+    settings.routes.mirror.take_if(|mirror| mirror.target.is_none());
+}
 
 pub(super) fn settings() -> Vec<Annotation> {
     vec![
@@ -14,7 +21,7 @@ pub(super) fn settings() -> Vec<Annotation> {
             "URL that gets a copy of each request; its response is dropped. End it with $request_uri to \
              copy the path. Its host may be $host (for hosts without a wildcard), and no other variable. \
              For Services of the cluster, their endpoints are used; certificates are not verified.",
-            |settings, value| settings.mirror.target = Some(value),
+            |settings, value| settings.mirror().target = Some(value),
         )
         .except(
             "with $host on a wildcard host nothing is copied, with other variables in the host it is ignored",
@@ -25,7 +32,7 @@ pub(super) fn settings() -> Vec<Annotation> {
             mirror::host(),
             "",
             "Host field of a copy; by default, the host of mirror-target without its port.",
-            |settings, value| settings.mirror.host = Some(value),
+            |settings, value| settings.mirror().host = Some(value),
         )
         .ingress(Risk::High),
         Annotation::served(
@@ -33,7 +40,7 @@ pub(super) fn settings() -> Vec<Annotation> {
             value::switch(),
             "on",
             "Whether a copy includes the request body.",
-            |settings, value| settings.mirror.body = value,
+            |settings, value| settings.mirror().body = value,
         )
         .ingress(Risk::Low),
     ]

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use sluice_config::{BasicAuth, Code, DigestAuth, NamespacedName, ResourceKey, ResourceKind};
 
-use super::Annotation;
+use super::{Annotation, Settings};
 use crate::translate::setting::{MissingSetting, Reference, Risk, Unreadable};
 use crate::translate::value;
 
@@ -38,20 +38,15 @@ const SECRET: &str = "auth-secret";
 
 impl Auth {
     /// The policy, where `auth-type` is basic.
-    pub fn basic(&self) -> Option<BasicAuth> {
+    fn basic(&self) -> Option<BasicAuth> {
         let credentials = self.users().filter(|_| self.scheme == Some(Scheme::Basic))?;
         Some(BasicAuth { credentials, realm: self.realm.clone().unwrap_or_default() })
     }
 
     /// The policy, where `auth-type` is digest.
-    pub fn digest(&self) -> Option<DigestAuth> {
+    fn digest(&self) -> Option<DigestAuth> {
         let credentials = self.users().filter(|_| self.scheme == Some(Scheme::Digest))?;
         Some(DigestAuth { credentials, realm: self.realm.clone().unwrap_or_default() })
-    }
-
-    /// The resource that it needs, with the annotation that names it.
-    pub fn needs(&self) -> Option<(ResourceKey, &'static str)> {
-        self.users().map(|users| (users, SECRET))
     }
 
     fn users(&self) -> Option<ResourceKey> {
@@ -65,7 +60,7 @@ impl Auth {
     }
 
     /// `auth-type` without `auth-secret`, and what is missing beside it.
-    pub fn missing(&self) -> Option<(MissingSetting, &'static str)> {
+    fn missing(&self) -> Option<(MissingSetting, &'static str)> {
         let lack = MissingSetting {
             name: TYPE,
             code: Code::AnnotationInvalid,
@@ -74,6 +69,14 @@ impl Auth {
         };
         (self.scheme.is_some() && self.secret.is_none()).then_some((lack, SECRET))
     }
+}
+
+/// Makes the policies.
+pub(super) fn finish(settings: &mut Settings, _: &NamespacedName) {
+    settings.policies.basic_auth = settings.auth.basic();
+    settings.policies.digest_auth = settings.auth.digest();
+    settings.needs.extend(settings.auth.users().map(|users| (users, SECRET)));
+    settings.missing.extend(settings.auth.missing());
 }
 
 pub(super) fn settings() -> Vec<Annotation> {

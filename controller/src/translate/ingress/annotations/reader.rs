@@ -6,7 +6,7 @@ use super::{Annotation, AnnotationLimits, Settings, TABLE};
 use crate::options::Options;
 use crate::problem::{because, error, warning};
 use crate::store::{Ingress, OWN_PREFIX};
-use crate::translate::routes::{HostClosure, REJECTED, UNABLE};
+use crate::translate::routes::{CanarySettings, HostClosure, REJECTED, UNABLE};
 use crate::translate::setting::{NotYet, Reach, Reference, Risk, Support, Unreadable};
 use crate::translate::value::{self, Author, Wrong};
 
@@ -61,6 +61,7 @@ pub fn parse(ingress: &Ingress, options: &Options, annotation_limits: &Annotatio
     let canary = ingress.annotation("canary").map(value::truth);
     if let Some(Ok(true) | Err(_)) = canary {
         reader.canary(ingress, canary == Some(Ok(true)));
+        TABLE.finish(&mut reader.parsed.settings, &ingress.name);
         return reader.parsed;
     }
     for (name, text) in given(ingress) {
@@ -82,12 +83,13 @@ pub fn parse(ingress: &Ingress, options: &Options, annotation_limits: &Annotatio
         }
     }
     reader.empty(ingress);
-    for (name, reason) in reader.parsed.settings.left_out().collect::<Vec<_>>() {
+    TABLE.finish(&mut reader.parsed.settings, &ingress.name);
+    for (name, reason) in std::mem::take(&mut reader.parsed.settings.left_out) {
         if let Some(entry) = TABLE.get(name) {
             reader.ignored(name, reason, entry);
         }
     }
-    for (lack, missing) in reader.parsed.settings.missing().collect::<Vec<_>>() {
+    for (lack, missing) in std::mem::take(&mut reader.parsed.settings.missing) {
         // One with a value that cannot be used has been told.
         let is_given = given(ingress).any(|(name, _)| name == missing);
         if let Some(entry) = TABLE.get(lack.name).filter(|_| !is_given) {
@@ -186,7 +188,7 @@ impl AnnotationReader<'_> {
             );
             self.parsed.problems.retain(|known| known.field != problem.field);
             self.parsed.problems.push(problem);
-        } else if self.parsed.settings.canary.is_idle()
+        } else if self.parsed.settings.routes.canary.as_ref().is_none_or(CanarySettings::is_idle)
             && !given(ingress).any(|(name, _)| name == "canary-weight")
         {
             // With a weight of 0 it waits for its release; one that cannot be read has been told.

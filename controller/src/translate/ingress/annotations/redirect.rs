@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use sluice_config::{Redirect, RedirectPath};
+use sluice_config::{NamespacedName, Redirect, RedirectPath};
 
-use super::Annotation;
+use super::{Annotation, Settings};
 use crate::translate::setting::{Reference, Risk, Unreadable};
 use crate::translate::value::{self, Type};
 
@@ -18,12 +18,12 @@ pub struct Redirection {
     ignores_temporal: bool,
     temporal_code: Option<u16>,
     /// `from-to-www-redirect`.
-    pub(crate) www: bool,
+    pub(super) www: bool,
 }
 
 impl Redirection {
     /// The redirect that all paths answer with; the temporal one wins.
-    pub(crate) fn everywhere(self) -> Option<Redirect> {
+    fn everywhere(self) -> Option<Redirect> {
         let Self { permanent, permanent_code, temporal, temporal_code, .. } = self;
         let (status, path) = match temporal {
             Some(path) => (temporal_code.unwrap_or(302), path),
@@ -33,7 +33,7 @@ impl Redirection {
     }
 
     /// The annotation that is left out, and why.
-    pub(super) fn left_out(&self) -> Option<(&'static str, String)> {
+    fn left_out(&self) -> Option<(&'static str, String)> {
         let reason = "must be a URL of http or https; it is ignored, as in ingress-nginx, and the Ingress is served \
                       without it";
         self.ignores_temporal.then(|| (TEMPORAL, reason.to_owned()))
@@ -41,6 +41,12 @@ impl Redirection {
 }
 
 const TEMPORAL: &str = "temporal-redirect";
+
+/// Makes the redirect.
+pub(super) fn finish(settings: &mut Settings, _: &NamespacedName) {
+    settings.left_out.extend(settings.redirection.left_out());
+    settings.routes.redirect = settings.redirection.clone().everywhere();
+}
 
 pub(super) fn settings() -> Vec<Annotation> {
     vec![
@@ -101,7 +107,7 @@ pub(super) fn settings() -> Vec<Annotation> {
             value::bool(),
             "false",
             "Keep the trailing slash in the redirect to https.",
-            |settings, value| settings.locations.trailing_slash = Some(value),
+            |settings, value| settings.policies.locations.trailing_slash = Some(value),
         )
         .location(Risk::Medium)
         .falls_back_to("preserve-trailing-slash"),
@@ -111,7 +117,7 @@ pub(super) fn settings() -> Vec<Annotation> {
             "false",
             "Redirects to a path of the same host (an appended trailing slash, a permanent-redirect to a \
              path) contain only the path.",
-            |settings, value| settings.locations.relative = Some(value),
+            |settings, value| settings.policies.locations.relative = Some(value),
         )
         .unreadable(Unreadable::Default, Reference::Reject, "the target is the same")
         .location(Risk::Low)
@@ -122,7 +128,7 @@ pub(super) fn settings() -> Vec<Annotation> {
             "false",
             "Include the port in redirects unless it is the default one: that of https in the redirect to \
              https, that of the socket in redirects to a path of the same host.",
-            |settings, value| settings.locations.port = Some(value),
+            |settings, value| settings.policies.locations.port = Some(value),
         )
         .location(Risk::Low)
         .falls_back_to("use-port-in-redirects"),

@@ -1,8 +1,16 @@
 //! What an Ingress replaces in the cookies and redirects of its endpoints.
 
-use super::Annotation;
+use sluice_config::{NamespacedName, Replacements};
+
+use super::{Annotation, Settings};
 use crate::translate::replacement;
 use crate::translate::setting::Risk;
+
+/// Drops what replaces nothing.
+pub(super) fn finish(settings: &mut Settings, _: &NamespacedName) {
+    let replacements = &mut settings.policies.replacements;
+    replacements.take_if(|replacements| **replacements == Replacements::default());
+}
 
 pub(super) fn settings() -> Vec<Annotation> {
     vec![
@@ -12,7 +20,7 @@ pub(super) fn settings() -> Vec<Annotation> {
             "off",
             "Domain of endpoints' cookies to replace, and its replacement; after ~ a regular expression, \
              whose groups the replacement may use.",
-            |settings, value| settings.replacements.cookie_domain = value,
+            |settings, value| settings.replacements().cookie_domain = value,
         )
         .location(Risk::Medium)
         .falls_back_to("proxy-cookie-domain"),
@@ -22,7 +30,7 @@ pub(super) fn settings() -> Vec<Annotation> {
             "off",
             "Prefix of the path of endpoints' cookies to replace, and its replacement; after ~ (or ~* for \
              any case) a regular expression, which replaces the whole path.",
-            |settings, value| settings.replacements.cookie_path = value,
+            |settings, value| settings.replacements().cookie_path = value,
         )
         .location(Risk::Medium)
         .falls_back_to("proxy-cookie-path"),
@@ -33,7 +41,7 @@ pub(super) fn settings() -> Vec<Annotation> {
             "Prefix of endpoints' Location and Refresh to replace, or a regular expression after ~; no \
              effect if proxy-redirect-to is off. default is the same as off, because no endpoint sends the \
              text that nginx would replace.",
-            |settings, value| settings.replacements.redirect_from = value,
+            |settings, value| settings.replacements().redirect_from = value,
         )
         .location(Risk::Medium)
         .falls_back_to("proxy-redirect-from"),
@@ -43,7 +51,7 @@ pub(super) fn settings() -> Vec<Annotation> {
             "off",
             "Replacement for proxy-redirect-from. A Location that is a path becomes a URL of the host, \
              unless relative-redirects is on.",
-            |settings, value| settings.replacements.redirect_to = value,
+            |settings, value| settings.replacements().redirect_to = value,
         )
         .location(Risk::Medium)
         .falls_back_to("proxy-redirect-to"),

@@ -13,7 +13,7 @@ pub(super) fn settings() -> Vec<Annotation> {
             value::next_upstream(),
             "error timeout",
             "Conditions under which another endpoint is tried.",
-            |settings, value| settings.retry.on = Some(value),
+            |settings, value| settings.policies.retry.on = Some(value),
         )
         .location(Risk::Medium)
         .falls_back_to("proxy-next-upstream"),
@@ -22,7 +22,7 @@ pub(super) fn settings() -> Vec<Annotation> {
             value::count(),
             "3",
             "Maximum attempts, including the first; 0: one per endpoint; never more than 16.",
-            |settings, value| settings.retry.tries = Some(value),
+            |settings, value| settings.policies.retry.tries = Some(value),
         )
         .location(Risk::Low)
         .falls_back_to("proxy-next-upstream-tries"),
@@ -32,7 +32,8 @@ pub(super) fn settings() -> Vec<Annotation> {
             "0",
             "Seconds after which no further attempt begins; 0: no limit.",
             |settings, limit| {
-                settings.retry.timeout = if limit.is_zero() { Timeout::Off } else { Timeout::After(limit) };
+                settings.policies.retry.timeout =
+                    if limit.is_zero() { Timeout::Off } else { Timeout::After(limit) };
             },
         )
         .location(Risk::Low)

@@ -20,7 +20,7 @@ pub(super) fn settings() -> Vec<Annotation> {
             "",
             "Path sent to the endpoint; may contain $1 to $9 and named groups of the path, which becomes a \
              regular expression, and variables such as $host. A URL redirects to it (302).",
-            |settings, value| settings.rewriting.target = Some(value),
+            |settings, value| settings.routes.rewriting.target = Some(value),
         )
         .except("a name that is neither a group nor a variable closes the path with 503")
         .ingress(Risk::Medium),
@@ -31,7 +31,7 @@ pub(super) fn settings() -> Vec<Annotation> {
             "All paths of the host, in all its Ingresses, are case-insensitive regular expressions \
              anchored at the start of the path. Look-ahead such as /(?!api)(.*) is supported if the text \
              before it has a fixed length.",
-            |settings, value| settings.rewriting.use_regex = value,
+            |settings, value| settings.routes.rewriting.use_regex = value,
         )
         .except("a path with look-behind, a back-reference or other look-ahead answers 503")
         .location(Risk::Low),
@@ -40,7 +40,7 @@ pub(super) fn settings() -> Vec<Annotation> {
             value::capture_path().and_then(app_root),
             "",
             "Path that / of the host is redirected to with 302.",
-            |settings, value| settings.rewriting.app_root = Some(value),
+            |settings, value| settings.routes.rewriting.app_root = Some(value),
         )
         .location(Risk::Medium),
         Annotation::served(
@@ -49,7 +49,7 @@ pub(super) fn settings() -> Vec<Annotation> {
             "",
             "X-Forwarded-Prefix sent to the endpoint, with groups of the path, if rewrite-target changes \
              the path.",
-            |settings, value| settings.rewriting.forwarded_prefix = Some(value),
+            |settings, value| settings.routes.rewriting.forwarded_prefix = Some(value),
         )
         .unreadable(Unreadable::Default, Reference::Reject, "requests go to the same path")
         .location(Risk::Medium),

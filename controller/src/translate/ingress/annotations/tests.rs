@@ -91,14 +91,14 @@ fn served_annotations_are_typed() {
     assert_eq!(parsed.problems, []);
     assert_eq!(parsed.treatment, Treatment::Serve);
     let settings = parsed.settings;
-    let cookie = settings.affinity.for_path("/cart").unwrap();
+    let cookie = settings.routes.affinity.unwrap().for_path("/cart").unwrap();
     assert_eq!((&*cookie.name, cookie.mode, &*cookie.path), ("route", AffinityMode::Persistent, "/cart"));
     assert_eq!(cookie.max_age, Some(-1));
-    assert_eq!(settings.timeouts.read, Timeout::After(std::time::Duration::from_secs(7)));
-    assert_eq!(settings.retry.timeout, Timeout::Off);
-    assert_eq!(settings.retry.on, Some(sluice_config::NextUpstream::default()));
-    assert_eq!(settings.protocol, BackendProtocol::Is(UpstreamProtocol::HttpsUnverified));
-    assert_eq!(settings.https_redirect.ssl, Some(false));
+    assert_eq!(settings.policies.timeouts.read, Timeout::After(std::time::Duration::from_secs(7)));
+    assert_eq!(settings.policies.retry.timeout, Timeout::Off);
+    assert_eq!(settings.policies.retry.on, Some(sluice_config::NextUpstream::default()));
+    assert_eq!(settings.routes.protocol, Some(UpstreamProtocol::HttpsUnverified));
+    assert_eq!(settings.policies.https_redirect.ssl, Some(false));
 }
 
 #[test]
@@ -123,13 +123,13 @@ fn a_bad_cookie_setting_is_ignored_with_a_problem() {
             assert_eq!(parsed.problems[0].severity, Severity::Warning, "{name}");
         }
     }
-    assert!(!read(&[("affinity", "ip")]).settings.affinity.is_enabled());
+    assert_eq!(read(&[("affinity", "ip")]).settings.policies.affinity, None);
     assert_eq!(read(&[("affinity", "ip")]).treatment, Treatment::Serve);
 }
 
 #[test]
 fn a_path_that_no_cookie_can_have_gives_the_cookie_the_root() {
-    let affinity = read(&[("affinity", "cookie")]).settings.affinity;
+    let affinity = read(&[("affinity", "cookie")]).settings.routes.affinity.unwrap();
     for path in ["/a;b", "/caf\u{e9}", "/a b", "/a,b"] {
         assert_eq!(&*affinity.for_path(path).unwrap().path, "/", "{path}");
     }
@@ -138,10 +138,10 @@ fn a_path_that_no_cookie_can_have_gives_the_cookie_the_root() {
 #[test]
 fn a_condition_that_is_none_leaves_the_default_and_off_leaves_nothing() {
     let parsed = read(&[("proxy-next-upstream", "error http_599")]);
-    assert_eq!((parsed.treatment, parsed.settings.retry.on), (Treatment::Serve, None));
+    assert_eq!((parsed.treatment, parsed.settings.policies.retry.on), (Treatment::Serve, None));
     assert!(parsed.problems[0].message.contains("http_599"), "{}", parsed.problems[0]);
     let off = read(&[("proxy-next-upstream", "off")]);
-    assert_eq!(off.settings.retry.on, Some(sluice_config::NextUpstream::default()));
+    assert_eq!(off.settings.policies.retry.on, Some(sluice_config::NextUpstream::default()));
 }
 
 #[test]
@@ -230,7 +230,7 @@ fn a_value_that_ingress_nginx_reads_leniently_is_ignored_with_a_warning() {
 fn limits_that_are_not_positive_limit_nothing() {
     let parsed = read(&[("limit-rps", "-1"), ("limit-connections", "-1"), ("limit-rpm", "0")]);
     assert_eq!((parsed.treatment, &parsed.problems[..]), (Treatment::Serve, &[][..]));
-    assert_eq!(parsed.settings.limiting.policy(&NamespacedName::new("n", "a")), None);
+    assert_eq!(parsed.settings.policies.limits, None);
     for (name, value) in
         [("auth-keepalive", "-1"), ("auth-keepalive-requests", "0"), ("auth-keepalive-timeout", "-5")]
     {
@@ -252,7 +252,7 @@ fn unreadable_settings_of_authorisation_leave_it_in_force() {
     ] {
         let parsed = read(&[("auth-url", "http://auth.example/"), (name, value)]);
         assert_eq!(parsed.treatment, Treatment::Serve, "{name}");
-        assert!(parsed.settings.external_auth.url.is_some(), "{name}");
+        assert!(parsed.settings.routes.external_auth.unwrap().url.is_some(), "{name}");
         assert_eq!(parsed.problems.len(), 1, "{name}: {:?}", parsed.problems);
         assert_eq!(parsed.problems[0].severity, Severity::Warning, "{name}");
     }
@@ -285,7 +285,7 @@ fn an_annotation_without_its_main_one_means_nothing() {
             "{name}: {:?}",
             parsed.problems
         );
-        assert!(parsed.settings.needs().next().is_none(), "{name} of {value}");
+        assert!(parsed.settings.needs.is_empty(), "{name} of {value}");
     }
 }
 
@@ -293,11 +293,15 @@ fn an_annotation_without_its_main_one_means_nothing() {
 fn unreadable_entries_of_a_list_are_skipped() {
     let parsed = read(&[("custom-http-errors", "404,abc, 503,200,308")]);
     assert_eq!(parsed.treatment, Treatment::Serve);
-    assert_eq!(parsed.settings.errors.statuses.as_deref(), Some(&[404, 503, 308][..]));
+    assert_eq!(parsed.settings.policies.error_pages.statuses.as_deref(), Some(&[404, 503, 308][..]));
     let message = &parsed.problems[0].message;
     assert!(message.contains("[\"abc\", \"200\"] skipped"), "{message}");
     let networks = read(&[("whitelist-source-range", "10.0.0.0/8 192.0.2.0/24")]);
-    assert_eq!(networks.settings.sources.allow.map(|allow| allow.len()), Some(2), "blanks separate too");
+    assert_eq!(
+        networks.settings.policies.sources.allow.map(|allow| allow.len()),
+        Some(2),
+        "blanks separate too"
+    );
 }
 
 #[test]
@@ -393,7 +397,7 @@ fn an_unknown_annotation_is_named_with_the_nearest_known_one() {
 fn the_newer_name_wins_over_its_alias() {
     let parsed = read(&[("whitelist-source-range", "10.0.0.0/8"), ("allowlist-source-range", "::/0")]);
     assert_eq!(parsed.problems.len(), 1);
-    assert_eq!(parsed.settings.sources.allow.unwrap()[0].prefix, 0);
+    assert_eq!(parsed.settings.policies.sources.allow.unwrap()[0].prefix, 0);
     assert!(parsed.problems.iter().any(|problem| problem.field.contains("whitelist")
         && problem.message.contains("allowlist-source-range is given too")));
 }

@@ -13,7 +13,7 @@ pub(super) fn settings() -> Vec<Annotation> {
             value::seconds(),
             "5",
             "Seconds to connect to an endpoint; then another endpoint, or 504.",
-            |settings, value| settings.timeouts.connect = Timeout::After(value),
+            |settings, value| settings.policies.timeouts.connect = Timeout::After(value),
         )
         .location(Risk::Low)
         .falls_back_to("proxy-connect-timeout"),
@@ -22,7 +22,7 @@ pub(super) fn settings() -> Vec<Annotation> {
             value::seconds(),
             "60",
             "Seconds between two reads from the endpoint; then 504.",
-            |settings, value| settings.timeouts.read = Timeout::After(value),
+            |settings, value| settings.policies.timeouts.read = Timeout::After(value),
         )
         .location(Risk::Low)
         .falls_back_to("proxy-read-timeout"),
@@ -31,7 +31,7 @@ pub(super) fn settings() -> Vec<Annotation> {
             value::seconds(),
             "60",
             "Seconds between two writes to the endpoint; then 504.",
-            |settings, value| settings.timeouts.send = Timeout::After(value),
+            |settings, value| settings.policies.timeouts.send = Timeout::After(value),
         )
         .location(Risk::Low)
         .falls_back_to("proxy-send-timeout"),

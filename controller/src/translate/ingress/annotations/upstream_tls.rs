@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use sluice_config::{NamespacedName, ResourceKey, ResourceKind, TlsVersions, UpstreamTls};
 
-use super::Annotation;
+use super::{Annotation, Settings};
 use crate::translate::routes::read_endpoint_name;
 use crate::translate::setting::{Reference, Risk, Unreadable};
 use crate::translate::value;
@@ -34,7 +34,7 @@ impl Default for EndpointTls {
 
 impl EndpointTls {
     /// The policy, if there is one.
-    pub(crate) fn policy(&self) -> Option<Arc<UpstreamTls>> {
+    fn policy(&self) -> Option<Arc<UpstreamTls>> {
         let policy = UpstreamTls {
             identity: self.identity(),
             certificate: None,
@@ -47,15 +47,16 @@ impl EndpointTls {
         (policy != UpstreamTls::default()).then(|| Arc::new(policy))
     }
 
-    /// The Secret without which the routes cannot be served, with the annotation that names it.
-    pub(super) fn needs(&self) -> Option<(ResourceKey, &'static str)> {
-        Some((self.identity()?, SECRET))
-    }
-
     fn identity(&self) -> Option<ResourceKey> {
         let kind = if self.verifies { ResourceKind::EndpointTrust } else { ResourceKind::EndpointIdentity };
         Some(ResourceKey { kind, name: self.secret.clone()? })
     }
+}
+
+/// Makes the policy. The routes cannot be served without the Secret.
+pub(super) fn finish(settings: &mut Settings, _: &NamespacedName) {
+    settings.policies.upstream_tls = settings.upstream_tls.policy();
+    settings.needs.extend(settings.upstream_tls.identity().map(|key| (key, SECRET)));
 }
 
 pub(super) fn settings() -> Vec<Annotation> {
