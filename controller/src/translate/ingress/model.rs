@@ -1,9 +1,9 @@
 //! From an Ingress to its routes: the hosts that it claims and the policies of its rules. Reads the Ingress, its class
 //! and the limits of annotations, and nothing of other Ingresses, so that one cannot break another here.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
-use sluice_config::{Code, Deny, HostPattern, NamespacedName, ObjectRef, Problem};
+use sluice_config::{Code, Deny, GroupId, HostPattern, ListenerId, NamespacedName, ObjectRef, Problem};
 
 use super::annotations::{self, AnnotationLimits, Treatment};
 use super::class::{self, Selection};
@@ -15,6 +15,10 @@ use crate::translate::routes::claim::ClaimKind;
 use crate::translate::routes::{HostRoutes, ObjectRoutes, REJECTED, RuleRoutes};
 use crate::translate::value;
 use crate::translate::view::View;
+
+/// All Ingresses share one listener for every host.
+static LISTENERS: LazyLock<Arc<[(GroupId, ListenerId)]>> =
+    LazyLock::new(|| [(GroupId::ingress(), ListenerId::any())].into());
 
 /// Computes the node. The value is `None` for an Ingress that is not ours.
 pub(crate) fn compute(view: &View<'_>, name: &NamespacedName) -> (Option<ObjectRoutes>, Vec<Problem>) {
@@ -68,6 +72,7 @@ pub(crate) fn compute(view: &View<'_>, name: &NamespacedName) -> (Option<ObjectR
         object: key,
         created: ingress.created,
         kind,
+        listeners: LISTENERS.clone(),
         hosts: hosts
             .into_iter()
             .map(|(pattern, rules)| HostRoutes { pattern, rules: rules.into() })

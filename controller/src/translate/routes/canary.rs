@@ -15,7 +15,7 @@ pub(crate) struct CanarySettings {
     /// `canary-weight`.
     pub(crate) weight: u32,
     pub(crate) total: u32,
-    /// `affinity-canary-behavior: legacy`: sessions of the main Ingress do not hold for the canary.
+    /// `affinity-canary-behavior: legacy`: sessions of the main object do not hold for the canary.
     pub(crate) legacy: bool,
 }
 

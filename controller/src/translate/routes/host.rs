@@ -15,11 +15,11 @@ mod policies;
 mod reading;
 mod tls;
 
-use std::sync::{Arc, LazyLock};
+use std::sync::Arc;
 
 use sluice_config::{
-    Action, Backend, Code, Deny, GroupId, Host, HostKey, HostPattern, ListenerId, Match, ObjectRef, Origin,
-    PathMatch, Policies, Problem, Redirect, RedirectPath, Rule, Severity, WeightedBackend,
+    Action, Backend, Code, Deny, Host, HostKey, HostPattern, Match, ObjectRef, Origin, PathMatch, Policies,
+    Problem, Redirect, RedirectPath, Rule, Severity, WeightedBackend,
 };
 
 use super::backend::{BackendReference, UNSERVED, Uses};
@@ -41,13 +41,6 @@ pub(crate) struct Output {
     pub(crate) uses: Uses,
 }
 
-/// Identity of a host of the Ingress group.
-pub(crate) fn key(pattern: &HostPattern) -> HostKey {
-    static PLACE: LazyLock<(GroupId, ListenerId)> = LazyLock::new(|| (GroupId::ingress(), ListenerId::any()));
-    let (group, listener) = PLACE.clone();
-    HostKey { group, listener, pattern: pattern.clone() }
-}
-
 /// Computes the node.
 pub(crate) fn compute(view: &View<'_>, key: &HostKey) -> (Output, Vec<Problem>) {
     let pattern = &key.pattern;
@@ -61,7 +54,7 @@ pub(crate) fn compute(view: &View<'_>, key: &HostKey) -> (Output, Vec<Problem>) 
         let redirects = own.redirects.iter().filter(|routes| routes.closed().is_none());
         (rules, own.rules.iter().chain(redirects).copied().collect())
     } else if let Some(first) = own.aliases.first() {
-        builder.of_alias(first)
+        builder.of_alias(first, key)
     } else if let Some(first) = own.redirects.first() {
         (builder.of_sibling(first), vec![*first])
     } else {
@@ -151,11 +144,15 @@ impl<'a> Builder<'a, '_> {
     }
 
     /// The rules under a further name: those of the host that it is a name of, which says itself what is wrong with
-    /// them. A name of an Ingress that is closed is closed.
-    fn of_alias(&mut self, routes: &'a Arc<ObjectRoutes>) -> (Vec<Rule>, Vec<&'a Arc<ObjectRoutes>>) {
+    /// them. A name of an object that is closed is closed.
+    fn of_alias(
+        &mut self,
+        routes: &'a Arc<ObjectRoutes>,
+        key: &HostKey,
+    ) -> (Vec<Rule>, Vec<&'a Arc<ObjectRoutes>>) {
         let target = routes.host_of_alias().filter(|_| routes.closed().is_none());
         let Some(target) = target else { return (self.closed_name(routes), vec![routes]) };
-        let claimants = Claimants::of(self.view, &key(target));
+        let claimants = Claimants::of(self.view, &HostKey { pattern: target.clone(), ..key.clone() });
         let known = self.problems.len();
         let rules = self.rules(target, &claimants);
         self.problems.truncate(known);

@@ -7,14 +7,14 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, LazyLock};
 
 use sluice_config::{
-    Balance, Deny, HostKey, HostName, HostPattern, HttpsRedirect, Keyed, NamespacedName, Origin, Policies,
-    Redirect, ResourceKey, Rewrite, UpstreamProtocol, UpstreamTls,
+    Balance, Deny, GroupId, HostKey, HostName, HostPattern, HttpsRedirect, Keyed, ListenerId, NamespacedName,
+    Origin, Policies, Redirect, ResourceKey, Rewrite, UpstreamProtocol, UpstreamTls,
 };
 
 use super::backend::Usage;
 use super::claim::ClaimKind;
 use super::closure::{HostClosure, REJECTED};
-use super::{Affinity, CanarySettings, RewriteError, Rewriting, host};
+use super::{Affinity, CanarySettings, RewriteError, Rewriting};
 use crate::problem::because;
 use crate::shared::Shared;
 use crate::store::{BackendRef, ObjectKey, RoutePath, TlsSection};
@@ -30,8 +30,10 @@ pub(crate) struct ObjectRoutes {
     pub(crate) object: ObjectKey,
     /// When it was made, in Unix seconds; without an answer it is older than all.
     pub(crate) created: Option<i64>,
-    /// What it wants the hosts of its rules for.
+    /// Why it claims the hosts of its rules.
     pub(crate) kind: ClaimKind,
+    /// The listeners that serve its hosts.
+    pub(crate) listeners: Arc<[(GroupId, ListenerId)]>,
     /// The hosts that it claims, each with its rules.
     pub(crate) hosts: Box<[HostRoutes]>,
     /// Further names, and why it has each: they count where no object has a rule for them.
@@ -142,7 +144,14 @@ impl ObjectRoutes {
     pub(crate) fn claims(&self) -> impl Iterator<Item = (HostKey, ClaimKind)> {
         let own = self.hosts.iter().map(|host| (&host.pattern, self.kind));
         let further = self.aliases.iter().map(|(pattern, kind)| (pattern, *kind));
-        own.chain(further).map(|(pattern, kind)| (host::key(pattern), kind))
+        own.chain(further).flat_map(move |(pattern, kind)| {
+            let key = move |(group, listener): &(GroupId, ListenerId)| HostKey {
+                group: group.clone(),
+                listener: listener.clone(),
+                pattern: pattern.clone(),
+            };
+            self.listeners.iter().map(move |listener| (key(listener), kind))
+        })
     }
 
     /// Whether it is not rejected as a whole: an address in the status of a rejected one would say that it is served.

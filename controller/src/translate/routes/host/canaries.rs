@@ -12,7 +12,7 @@ use crate::translate::routes::{ObjectRoutes, path_field};
 
 /// A path of a canary, or its default backend.
 struct CanaryPath<'f> {
-    /// The path that the main Ingress must have too; none for a default backend.
+    /// The path that the main object must have too; none for a default backend.
     path: Option<(&'f str, PathType)>,
     backend: &'f BackendRef,
     field: String,

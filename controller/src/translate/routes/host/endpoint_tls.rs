@@ -1,8 +1,8 @@
 //! The `proxy-ssl-*` settings that an object inherits from another one of its host.
 //!
 //! In ingress-nginx they apply to the whole host, unless `proxy-ssl-location-only` is set: the host has those of the
-//! oldest Ingress whose Secret holds `ca.crt`, or else those of the newest Ingress. A path overrides what the Secret
-//! of its own Ingress holds. Sluice does the same within a namespace, because a Secret must not be used on behalf of
+//! oldest object whose Secret holds `ca.crt`, or else those of the newest object. A path overrides what the Secret
+//! of its own object holds. Sluice does the same within a namespace, because a Secret must not be used on behalf of
 //! another one. While a Secret cannot be used, it is taken to hold `ca.crt`, so that no path loses its verification.
 
 use std::sync::Arc;
@@ -27,7 +27,7 @@ pub(super) struct TlsOwner {
     has_certificate: bool,
 }
 
-/// The settings of a rule, of which some are those of another Ingress.
+/// The settings of a rule, of which some are those of another object.
 pub(super) struct InheritedTls {
     pub(super) tls: Arc<UpstreamTls>,
     /// The Secret of the owner, if it is used.
@@ -80,7 +80,7 @@ impl TlsOwner {
         })
     }
 
-    /// The settings of an Ingress with these settings of its own; `own_secret` is what its Secret holds.
+    /// The settings of an object with these settings of its own; `own_secret` is what its Secret holds.
     fn applied_to(&self, own: &UpstreamTls, own_secret: Option<&EndpointIdentity>) -> UpstreamTls {
         let name = || own.name.clone().or_else(|| self.tls.name.clone().filter(|_| self.has_authorities));
         match own_secret {
@@ -108,7 +108,7 @@ impl TlsOwner {
 }
 
 impl Builder<'_, '_> {
-    /// The settings of an Ingress where it inherits some.
+    /// The settings of an object where it inherits some.
     pub(super) fn inherited_tls(&self, routes: &ObjectRoutes) -> Option<InheritedTls> {
         let own_namespace = |owner: &&TlsOwner| owner.object.name.namespace == *routes.namespace();
         let owner = self.tls_owners.iter().find(own_namespace)?;
