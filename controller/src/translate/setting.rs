@@ -431,16 +431,16 @@ pub struct Family<S> {
     finish: Option<Finish<S>>,
 }
 
-/// Makes one value of what several settings of an object have filled in.
+/// Computes values that depend on several settings of an object.
 pub type Finish<S> = fn(&mut S, &NamespacedName);
 
 impl<S> Family<S> {
-    /// Settings about one subject.
+    /// Creates a family without a final step.
     pub fn new(title: &'static str, settings: Vec<Setting<S>>) -> Self {
         Self { title, settings, finish: None }
     }
 
-    /// What is done when all settings of an object are read, in the order of the families.
+    /// Adds a final step, which runs after all settings of an object were read, in the order of the families.
     #[must_use]
     pub fn finished_by(self, finish: Finish<S>) -> Self {
         Self { finish: Some(finish), ..self }
@@ -470,7 +470,7 @@ impl<S> Table<S> {
         Self { entries, families, by_name, finish: all_finish }
     }
 
-    /// Completes the settings of an object, all of which are read.
+    /// Runs the final steps of all families for an object.
     pub fn finish(&self, settings: &mut S, object: &NamespacedName) {
         self.finish.iter().for_each(|finish| finish(settings, object));
     }

@@ -4,14 +4,14 @@ use std::sync::Arc;
 
 use sluice_config::{AffinityMode, CookieAffinity};
 
-/// How the sessions of an object stick.
+/// Sticky sessions of an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Affinity {
     /// `affinity: cookie`.
     pub(crate) enabled: bool,
     /// `session-cookie-path`; without it, each rule's own path.
     pub(crate) path: Option<Arc<str>>,
-    /// The rest, whose own `path` is filled in per rule.
+    /// The other attributes; their `path` is set for each rule.
     pub(crate) cookie: CookieAffinity,
 }
 
@@ -34,21 +34,21 @@ impl Default for Affinity {
 }
 
 impl Affinity {
-    /// Whether the policy differs from path to path.
+    /// Returns whether the policy differs between paths.
     pub(crate) fn depends_on_path(&self) -> bool {
         self.enabled && self.path.is_none()
     }
 
-    /// The policy of a rule with this path.
+    /// Returns the policy of a rule with this path.
     pub(crate) fn for_path(&self, path: &str) -> Option<CookieAffinity> {
-        // A path that no cookie can have must not cost the object its sessions, nor its host its routes.
+        // A path that is invalid in a cookie must disable neither the sessions nor the routes.
         let path =
             self.path.clone().unwrap_or_else(|| if can_be_attribute(path) { path } else { "/" }.into());
         self.enabled.then(|| CookieAffinity { path, ..self.cookie.clone() })
     }
 }
 
-/// Whether a text cannot end the attribute of a cookie (RFC 6265 §4.1.1, `av-byte`).
+/// Returns whether a text is valid as an attribute of a cookie (RFC 6265 §4.1.1, `av-byte`).
 pub(crate) fn can_be_attribute(text: &str) -> bool {
     text.bytes().all(|b| b.is_ascii_graphic() && b != b';' && b != b',')
 }

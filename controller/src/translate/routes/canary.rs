@@ -1,10 +1,10 @@
-//! Which requests of other rules a canary takes.
+//! Requests of other rules that a canary gets.
 
 use std::sync::Arc;
 
 use sluice_config::{CanaryHeader, CanaryValue};
 
-/// Which requests a canary takes.
+/// Requests that a canary gets.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct CanarySettings {
     pub(crate) header: Option<Arc<str>>,
@@ -15,12 +15,12 @@ pub(crate) struct CanarySettings {
     /// `canary-weight`.
     pub(crate) weight: u32,
     pub(crate) total: u32,
-    /// `affinity-canary-behavior: legacy`: sessions of the main object do not hold for the canary.
+    /// `affinity-canary-behavior: legacy`: sessions of the main object do not apply to the canary.
     pub(crate) legacy: bool,
 }
 
 impl CanarySettings {
-    /// The header that chooses. A value wins over an expression.
+    /// Returns the header that selects the canary. A value takes precedence over an expression.
     pub(crate) fn header(&self) -> Option<CanaryHeader> {
         let name = self.header.clone()?;
         let value = match (&self.header_value, &self.header_pattern) {
@@ -31,12 +31,12 @@ impl CanarySettings {
         Some(CanaryHeader { name, value })
     }
 
-    /// What the weight is a share of: less than 100 counts as 100.
+    /// Returns the total of which the weight is a share; at least 100.
     pub(crate) fn total(&self) -> u32 {
         self.total.max(100)
     }
 
-    /// Whether no request can ever get to it.
+    /// Returns whether no request can reach the canary.
     pub(crate) fn is_idle(&self) -> bool {
         self.header.is_none() && self.cookie.is_none() && self.weight == 0
     }

@@ -1,19 +1,18 @@
-//! How routes are closed.
+//! Closed routes: their statuses, and closures of whole hosts.
 
 use std::sync::Arc;
 
 /// Status of the routes of an object that is rejected.
 pub(crate) const REJECTED: u16 = 404;
 
-/// Status of routes that ask for something which cannot be done.
+/// Status of routes with a setting that is not available.
 pub(crate) const UNABLE: u16 = 503;
 
-/// What an object closes on its hosts beside its own routes: it asks for something that holds for a whole host and
-/// cannot be done.
+/// A closure of routes of other objects on a host, because of a setting for the whole host that is not available.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct HostClosure {
-    /// Why.
+    /// Reason, for messages.
     pub(crate) reason: Arc<str>,
-    /// Whether it closes the routes of its own namespace only.
+    /// Whether it applies to the routes of its own namespace only.
     pub(crate) own_namespace_only: bool,
 }

@@ -1,4 +1,4 @@
-//! Paths as regular expressions, and other paths for the endpoints.
+//! Interpretation of paths as regular expressions, and rewriting of paths.
 
 mod template;
 
@@ -10,12 +10,12 @@ use crate::translate::expression::Expressions;
 
 pub(crate) use template::{GroupText, RewriteError, Target};
 
-/// How the paths of an object are read, and what they become.
+/// Interpretation and rewriting of the paths of an object.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Rewriting {
     /// `use-regex`.
     pub(crate) use_regex: bool,
-    /// `rewrite-target`, as it was written and as it was read.
+    /// `rewrite-target`: its text and its parsed form.
     pub(crate) target: Option<(Arc<str>, Target)>,
     /// `x-forwarded-prefix`.
     pub(crate) forwarded_prefix: Option<GroupText>,
@@ -24,20 +24,20 @@ pub(crate) struct Rewriting {
 }
 
 impl Rewriting {
-    /// Whether this path makes all paths of its host expressions.
+    /// Returns whether this path turns all paths of its host into expressions.
     pub(crate) fn makes_expressions(&self, path: &str) -> bool {
         self.use_regex || self.is_rewritten(path)
     }
 
-    /// A target that is the path itself asks for nothing.
+    /// A target that equals the path has no effect.
     fn is_rewritten(&self, path: &str) -> bool {
         self.target.as_ref().is_some_and(|(text, _)| **text != *path)
     }
 
-    /// What a path becomes, and the first number of a group that the target has and the path has not.
+    /// Returns the rewrite of a path, and the first group number of the target that the path lacks.
     ///
     /// # Errors
-    /// The path cannot be read, or has no group of a name that the target has.
+    /// The path is an invalid expression, or lacks a named group of the target.
     pub(crate) fn for_path(
         &self,
         path: &str,

@@ -1,8 +1,7 @@
 //! What the annotations of one Ingress say, typed.
 //!
-//! Annotations fill in the policies of routes and the settings of their hosts directly. A family in which several
-//! annotations make one value has a field of its own here, of which it makes that value when all are read
-//! ([`Family::finish`](crate::translate::setting::Family)).
+//! Annotations set the policies and settings of routes directly. A family whose annotations determine one value
+//! together has a field here and computes the value in its final step ([`Finish`](crate::translate::setting::Finish)).
 
 use std::sync::Arc;
 

@@ -24,7 +24,7 @@ pub(super) struct PlacedPath<'f> {
     pub(super) path: &'f RoutePath,
 }
 
-/// All paths of an object on a host.
+/// Returns all paths of an object on a host.
 pub(super) fn paths_of<'f>(
     routes: &'f Arc<ObjectRoutes>,
     pattern: &HostPattern,
