@@ -17,6 +17,7 @@ use crate::pool::{Balance, PoolKey};
 use crate::replacement::Replacements;
 use crate::resource::ResourceKey;
 use crate::server_field::ServerField;
+use crate::stream::StreamSettings;
 use crate::template::{Piece, Template, Variable};
 
 /// All global settings, resolved. [`GlobalSettings::default`] has the defaults of ingress-nginx.
@@ -136,6 +137,8 @@ pub struct GlobalSettings {
     pub access_log: AccessLog,
     /// Settings of the error log.
     pub error_log: ErrorLog,
+    /// Settings of TCP and UDP services and of TLS that is passed through.
+    pub stream: StreamSettings,
 
     /// Clients that are blocked on every host.
     pub blocks: Blocks,
@@ -275,6 +278,7 @@ impl Default for GlobalSettings {
             replacements: Replacements::OFF,
             access_log: AccessLog::default(),
             error_log: ErrorLog::default(),
+            stream: StreamSettings::default(),
             blocks: Blocks::default(),
             sources: Sources::default(),
             limit_rate_status: 503,

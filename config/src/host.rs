@@ -1,6 +1,7 @@
 //! Hosts: the unit of change of the route table.
 
 use std::fmt;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
@@ -8,6 +9,7 @@ use crate::certificate::CertificateId;
 use crate::host_pattern::HostPattern;
 use crate::listener::{GroupId, ListenerId};
 use crate::rule::Rule;
+use crate::stream::Stream;
 
 /// Identity of a host. Host names are looked up within one listener of one group.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -33,6 +35,9 @@ pub struct Host {
     pub key: HostKey,
     /// TLS settings; `None` if no object configures TLS for the host.
     pub tls: Option<HostTls>,
+    /// Target of TLS connections whose server name (SNI) is this host, which are not terminated
+    /// (`ssl-passthrough`).
+    pub passthrough: Option<Arc<Stream>>,
     /// Rules in total order: the first rule that matches a request applies. The router derives
     /// order from nothing else.
     pub rules: Vec<Rule>,

@@ -10,6 +10,7 @@
 //! - [`listener`]: listener groups and sockets
 //! - [`host`], [`rule`], [`policy`]: hosts, matches, and actions
 //! - [`pool`], [`endpoint`]: backends
+//! - [`stream`]: TCP connections and UDP datagrams
 //! - [`certificate`], [`resource`]: certificates, and other data that rules refer to
 //! - [`global_settings`]: global settings
 //! - [`problem`]: problems of the input
@@ -53,6 +54,8 @@ pub mod rule;
 pub mod server_field;
 pub mod simple_expression;
 pub mod snapshot;
+pub mod stream;
+pub mod stream_log;
 pub mod template;
 pub mod text;
 pub mod uid;
@@ -99,6 +102,8 @@ pub use rule::{
 pub use server_field::ServerField;
 pub use simple_expression::{Places, SimpleExpression};
 pub use snapshot::Snapshot;
+pub use stream::{Stream, StreamKey, StreamSettings, Transport};
+pub use stream_log::{StreamLog, StreamLogPiece, StreamLogVariable};
 pub use template::{Piece, Template, Variable};
 pub use uid::Uid;
 pub use upstream_tls::{TlsVersions, UpstreamTls};

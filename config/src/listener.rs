@@ -1,8 +1,8 @@
 //! Listeners: groups of listeners and their sockets.
 //!
-//! A group is not a port. All Ingresses share one group with one listener for every host. Each
-//! Gateway is a group of its own, and its listeners may use the same declared port as those of
-//! another Gateway.
+//! A group is not a port. All Ingresses share one group with one listener for every host. Each TCP
+//! or UDP service is a group of its own. Each Gateway is a group of its own, and its listeners may
+//! use the same declared port as those of another Gateway.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -11,6 +11,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::host_pattern::HostPattern;
+use crate::stream::{Stream, StreamKey, Transport};
 
 /// Opaque identity of a listener group.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -21,6 +22,11 @@ impl GroupId {
     /// Returns the group of all Ingress objects.
     pub fn ingress() -> Self {
         Self("ingress".into())
+    }
+
+    /// Returns the group of a TCP or UDP service.
+    pub fn stream(key: StreamKey) -> Self {
+        Self(format!("{}/{}", key.transport.as_str(), key.port).into())
     }
 }
 
@@ -58,6 +64,10 @@ pub struct ListenerGroup {
     /// Listeners. The listener with the most specific host serves a request; there is no fallback
     /// to another.
     pub listeners: Vec<Listener>,
+    /// Whether the data plane is ready only when the sockets of the group are bound.
+    pub required: bool,
+    /// Target of the group's TCP and UDP sockets.
+    pub stream: Option<Arc<Stream>>,
 }
 
 /// A port on one or more addresses.
@@ -80,8 +90,28 @@ pub struct Bind {
 pub enum BindProtocol {
     /// HTTP/1.1, or HTTP/2 with prior knowledge, without TLS.
     Http,
-    /// TLS, then HTTP/1.1 or HTTP/2 by ALPN.
+    /// TLS, then HTTP/1.1 or HTTP/2 by ALPN; or TLS that is passed through by SNI
+    /// ([`Host::passthrough`](crate::Host::passthrough)).
     Https,
+    /// Raw TCP connections for [`ListenerGroup::stream`].
+    Tcp,
+    /// UDP datagrams for [`ListenerGroup::stream`].
+    Udp,
+}
+
+impl BindProtocol {
+    /// Returns whether the bytes of the protocol are forwarded unread.
+    pub const fn is_raw(self) -> bool {
+        matches!(self, Self::Tcp | Self::Udp)
+    }
+
+    /// Returns the transport protocol below.
+    pub const fn transport(self) -> Transport {
+        match self {
+            Self::Http | Self::Https | Self::Tcp => Transport::Tcp,
+            Self::Udp => Transport::Udp,
+        }
+    }
 }
 
 /// One listener of a group.

@@ -55,6 +55,10 @@ pub enum UpstreamProtocol {
     Grpc,
     /// HTTP/2 over TLS, not verified by default either.
     GrpcsUnverified,
+    /// Any bytes over TCP.
+    Tcp,
+    /// UDP datagrams.
+    Udp,
 }
 
 impl UpstreamProtocol {

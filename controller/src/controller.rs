@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use sluice_config::{Change, Delta, Generation, Problem, Report, Snapshot, Subject};
+use sluice_config::{Change, Delta, Generation, ListenerGroup, Problem, Report, Snapshot, Subject};
 
 use crate::options::Options;
 use crate::problem::{Duty, Finder, ProblemChanges};
@@ -95,7 +95,9 @@ impl Controller {
         if self.complete || self.startup_snapshot.is_some() {
             return None;
         }
-        let (startup_snapshot, delta) = StartupSnapshot::new(earlier, &self.translation.flags().group);
+        let group = &self.translation.flags().group;
+        let keeps = |group: &ListenerGroup| self.translation.may_serve(group);
+        let (startup_snapshot, delta) = StartupSnapshot::new(earlier, group, keeps);
         self.startup_snapshot = Some(startup_snapshot);
         self.listening = true;
         self.generation.0 += 1;
@@ -123,10 +125,12 @@ impl Controller {
         }
         if let Some(startup_snapshot) = self.startup_snapshot.take() {
             let flags = self.translation.flags();
-            startup_snapshot.leave(&mut delta, &flags.settings, &flags.group);
+            startup_snapshot.leave(&mut delta, &flags.settings, self.translation.groups());
         }
-        if !std::mem::replace(&mut self.listening, true) && delta.groups.is_empty() {
-            let group = &self.translation.flags().group;
+        let group = &self.translation.flags().group;
+        if !std::mem::replace(&mut self.listening, true)
+            && delta.groups.iter().all(|change| *change.key() != group.id)
+        {
             delta.groups.push(Change::Put(group.id.clone(), group.clone()));
         }
         let references = self.translation.take_references();

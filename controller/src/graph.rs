@@ -10,7 +10,7 @@ use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 
 use hashbrown::HashTable;
-use sluice_config::{EndpointSetKey, HostKey, NamespacedName, ResourceKey};
+use sluice_config::{EndpointSetKey, HostKey, NamespacedName, ResourceKey, StreamKey, Transport};
 
 use crate::store::{Fields, ObjectKey, Reference, References};
 
@@ -27,6 +27,10 @@ pub(crate) enum Key {
     DefaultClass,
     /// What the ConfigMap says about annotations.
     AnnotationLimits,
+    /// The addresses to listen on.
+    BindAddresses,
+    /// An entry of the TCP or UDP services.
+    StreamEntry(StreamKey),
     /// Whether every route is closed.
     Closed,
     /// Whether requests go to Services in place of endpoints where an Ingress does not say.
@@ -64,6 +68,10 @@ pub(crate) enum Node {
     Resource(ResourceKey),
     /// A host.
     Host(HostKey),
+    /// The entries of the TCP or UDP services.
+    StreamServices(Transport),
+    /// A TCP or UDP service.
+    Stream(StreamKey),
     /// The endpoints of a Service port.
     Endpoints(EndpointSetKey),
 }

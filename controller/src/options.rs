@@ -47,6 +47,12 @@ pub struct Options {
     pub enable_topology_aware_routing: bool,
     /// Environment variable `NODE_NAME`: the node of this process.
     pub node_name: Option<String>,
+    /// `--tcp-services-configmap`.
+    pub tcp_services_configmap: Option<NamespacedName>,
+    /// `--udp-services-configmap`.
+    pub udp_services_configmap: Option<NamespacedName>,
+    /// Ports of the program, each with its flag; no TCP or UDP service may have one.
+    pub reserved_ports: Vec<(u16, String)>,
     /// `--http-port`.
     pub http_port: u16,
     /// `--https-port`.
@@ -82,6 +88,9 @@ impl Default for Options {
             disable_svc_external_name: false,
             enable_topology_aware_routing: false,
             node_name: None,
+            tcp_services_configmap: None,
+            udp_services_configmap: None,
+            reserved_ports: Vec::new(),
             http_port: 80,
             https_port: 443,
         }

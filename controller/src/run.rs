@@ -342,13 +342,14 @@ mod tests {
         let (sender, inputs) = input::channel();
         let object = || {
             let name = NamespacedName::new("shop", "web");
-            let (identity, ports) = Default::default();
+            let (identity, ports, udp_ports) = Default::default();
             Object::Service(Arc::new(Service {
                 name,
                 identity,
                 external_name: None,
                 cluster_ip: None,
                 ports,
+                udp_ports,
             }))
         };
         let review = || {

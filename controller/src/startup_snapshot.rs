@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use sluice_config::{Change, Delta, GlobalSettings, ListenerGroup, Snapshot};
+use sluice_config::{Change, Delta, GlobalSettings, GroupId, ListenerGroup, Snapshot};
 
 /// The earlier state that the data plane serves.
 pub(crate) struct StartupSnapshot(Snapshot);
@@ -11,14 +11,19 @@ pub(crate) struct StartupSnapshot(Snapshot);
 impl StartupSnapshot {
     /// Prepares `earlier` for service with the listener group `group` of the flags. Addresses are
     /// those of `earlier`, because a ConfigMap that is unreadable now may have set them. Ports are
-    /// those of the flags.
-    pub(crate) fn new(mut earlier: Snapshot, group: &Arc<ListenerGroup>) -> (Self, Delta) {
+    /// those of the flags. `keeps` selects the other groups that are served.
+    pub(crate) fn new(
+        mut earlier: Snapshot,
+        group: &Arc<ListenerGroup>,
+        keeps: impl Fn(&ListenerGroup) -> bool,
+    ) -> (Self, Delta) {
         let mut standing = ListenerGroup::clone(group);
         let addresses = |old: &Arc<ListenerGroup>| Some(old.binds.first()?.addresses.clone());
         if let Some(addresses) = earlier.groups.get(&group.id).and_then(addresses) {
             standing.binds.iter_mut().for_each(|bind| bind.addresses.clone_from(&addresses));
         }
-        earlier.groups = [(group.id.clone(), Arc::new(standing))].into();
+        earlier.groups.retain(|id, earlier| *id != group.id && keeps(earlier));
+        earlier.groups.insert(group.id.clone(), Arc::new(standing));
         earlier.complete = true;
         let delta = earlier.to_delta(Default::default());
         (Self(earlier), delta)
@@ -26,17 +31,20 @@ impl StartupSnapshot {
 
     /// Converts the first delta of the current state to one relative to the earlier state: equal
     /// values are omitted, absent ones removed.
-    pub(crate) fn leave(self, delta: &mut Delta, settings: &Arc<GlobalSettings>, group: &Arc<ListenerGroup>) {
+    pub(crate) fn leave(
+        self,
+        delta: &mut Delta,
+        settings: &Arc<GlobalSettings>,
+        groups: BTreeMap<GroupId, Arc<ListenerGroup>>,
+    ) {
         let Self(earlier) = self;
         if earlier.settings != *settings {
             delta.settings.get_or_insert_with(|| settings.clone());
         } else {
             delta.settings = None;
         }
-        delta.groups = Vec::new();
-        if earlier.groups.get(&group.id) != Some(group) {
-            delta.groups.push(Change::Put(group.id.clone(), group.clone()));
-        }
+        delta.groups = groups.into_iter().map(|(id, group)| Change::Put(id, group)).collect();
+        difference(earlier.groups, &mut delta.groups);
         difference(earlier.certificates, &mut delta.certificates);
         difference(earlier.resources, &mut delta.resources);
         difference(earlier.endpoint_sets, &mut delta.endpoint_sets);
@@ -55,7 +63,7 @@ fn difference<K: Ord, V: PartialEq>(mut earlier: BTreeMap<K, V>, changes: &mut V
 
 #[cfg(test)]
 mod tests {
-    use sluice_config::{EndpointSet, EndpointSetKey, GroupId};
+    use sluice_config::{EndpointSet, EndpointSetKey, StreamKey, Transport};
 
     use super::*;
 
@@ -66,7 +74,12 @@ mod tests {
     }
 
     fn group() -> Arc<ListenerGroup> {
-        Arc::new(ListenerGroup { id: GroupId::ingress(), binds: Vec::new(), listeners: Vec::new() })
+        named(GroupId::ingress())
+    }
+
+    fn named(id: GroupId) -> Arc<ListenerGroup> {
+        let (binds, listeners) = (Vec::new(), Vec::new());
+        Arc::new(ListenerGroup { id, binds, listeners, required: true, stream: None })
     }
 
     #[test]
@@ -84,9 +97,9 @@ mod tests {
             ..Snapshot::default()
         };
         let now = group(bind([0, 0, 0, 0], 8080));
-        let (_, delta) = StartupSnapshot::new(earlier, &now);
+        let (_, delta) = StartupSnapshot::new(earlier, &now, |_| true);
         assert_eq!(delta.groups, [Change::Put(GroupId::ingress(), group(bind([127, 0, 0, 1], 8080)))]);
-        let (_, delta) = StartupSnapshot::new(Snapshot::default(), &now);
+        let (_, delta) = StartupSnapshot::new(Snapshot::default(), &now, |_| true);
         assert_eq!(delta.groups, [Change::Put(GroupId::ingress(), now)]);
     }
 
@@ -97,7 +110,7 @@ mod tests {
             groups: [(GroupId::ingress(), group())].into(),
             ..Snapshot::default()
         };
-        let (startup_snapshot, delta) = StartupSnapshot::new(earlier.clone(), &group());
+        let (startup_snapshot, delta) = StartupSnapshot::new(earlier.clone(), &group(), |_| true);
         assert!(delta.complete);
         assert_eq!(delta.endpoint_sets.len(), 3);
         let puts = [set("same", 1), set("other", 2), set("new", 1)];
@@ -105,12 +118,27 @@ mod tests {
             endpoint_sets: puts.into_iter().map(|(key, set)| Change::Put(key, set)).collect(),
             ..Delta::default()
         };
-        startup_snapshot.leave(&mut next, &earlier.settings, &group());
+        startup_snapshot.leave(&mut next, &earlier.settings, [(GroupId::ingress(), group())].into());
         let put = |(key, set)| Change::Put(key, set);
         assert_eq!(
             next.endpoint_sets,
             [put(set("other", 2)), put(set("new", 1)), Change::Remove(set("gone", 1).0)]
         );
         assert!(next.settings.is_none() && next.groups.is_empty());
+    }
+
+    #[test]
+    fn further_groups_are_served_as_far_as_the_flags_have_them() {
+        let id = |port| GroupId::stream(StreamKey { transport: Transport::Tcp, port });
+        let groups = [id(1), id(2), id(3)].map(|id| (id.clone(), named(id)));
+        let earlier = Snapshot { groups: groups.into(), ..Snapshot::default() };
+        let (startup_snapshot, delta) =
+            StartupSnapshot::new(earlier.clone(), &group(), |group| group.id != id(3));
+        let served: Vec<&GroupId> = delta.groups.iter().map(Change::key).collect();
+        assert_eq!(served, [&GroupId::ingress(), &id(1), &id(2)]);
+        let mut next = Delta::default();
+        let now = [GroupId::ingress(), id(2), id(4)].map(|id| (id.clone(), named(id)));
+        startup_snapshot.leave(&mut next, &earlier.settings, now.into());
+        assert_eq!(next.groups, [Change::Put(id(4), named(id(4))), Change::Remove(id(1))]);
     }
 }

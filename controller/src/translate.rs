@@ -8,6 +8,8 @@
 //! | resource | kind and object | that Secret or ConfigMap |
 //! | flags | one | config_map; the Service and Secret that flags name |
 //! | host | group, listener, host name | routes of all objects that claim it, Services, certificates, whether resources can be used |
+//! | stream services | TCP or UDP | the ConfigMap of these services |
+//! | stream | TCP or UDP port | its entry, its Service, the addresses to listen on |
 //! | endpoints | Service port | its EndpointSlices |
 //!
 //! Each node reads through a `View`, which records every key, misses included; the reverse of these
@@ -36,6 +38,7 @@ mod resource;
 mod review;
 mod routes;
 pub mod setting;
+mod streams;
 mod template;
 mod topology;
 mod update;
@@ -43,12 +46,12 @@ mod users;
 pub mod value;
 mod view;
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use sluice_config::{
-    ByKey, Code, EndpointSet, EndpointSetKey, NamespacedName, ObjectRef, Policies, Problem, ResourceKey,
-    Snapshot,
+    ByKey, Code, EndpointSet, EndpointSetKey, GroupId, ListenerGroup, NamespacedName, ObjectRef, Policies,
+    Problem, ResourceKey, Snapshot, StreamKey, Transport,
 };
 
 use crate::graph::{Graph, Key, Node};
@@ -64,6 +67,7 @@ use expression::Expressions;
 use ingress::class::{self, Selection};
 use ref_counts::RefCounts;
 pub use review::Verdict;
+use streams::StreamOutput;
 use update::ServedHost;
 use users::Users;
 use view::{Values, View};
@@ -82,6 +86,7 @@ pub struct Translation {
     named_resources: Users<ResourceKey>,
     flags: flags::Output,
     hosts: ByKey<ServedHost>,
+    streams: BTreeMap<StreamKey, StreamOutput>,
     endpoints: ByKey<Arc<EndpointSet>>,
     /// How many endpoint sets need a name to be looked up.
     names: Users<Arc<str>>,
@@ -104,6 +109,7 @@ impl Translation {
             routes: ByKey::default(),
             claims: HashMap::new(),
             class_access: ClassAccess::Listed,
+            stream_services: HashMap::new(),
             certificates: HashMap::new(),
             resources: HashMap::new(),
             expressions: Expressions::default(),
@@ -117,6 +123,9 @@ impl Translation {
         }
         let mut dirty = Dirty { config_map: true, flags: true, ..Dirty::default() };
         dirty.certificates.extend(options.default_ssl_certificate.clone());
+        let transports = [Transport::Tcp, Transport::Udp].into_iter();
+        let named = transports.filter(|transport| streams::config_map(&options, *transport).is_some());
+        dirty.stream_services.extend(named);
         Self {
             flags,
             options,
@@ -128,6 +137,7 @@ impl Translation {
             named_certificates,
             named_resources: Users::default(),
             hosts: ByKey::default(),
+            streams: BTreeMap::new(),
             endpoints: ByKey::default(),
             names: Users::default(),
             named_sets: HashMap::new(),
@@ -287,8 +297,24 @@ impl Translation {
             endpoint_sets: self.endpoints.values().map(|set| (set.key.clone(), set.clone())).collect(),
             pools: self.ref_counts.pools(),
             hosts: self.hosts.values().map(|node| (node.host.key.clone(), node.host.clone())).collect(),
-            groups: [(self.flags.group.id.clone(), self.flags.group.clone())].into(),
+            groups: self.groups(),
         }
+    }
+
+    /// All listener groups as they are now.
+    pub(crate) fn groups(&self) -> BTreeMap<GroupId, Arc<ListenerGroup>> {
+        let streams = self.streams.values().filter_map(|stream| stream.group.as_ref());
+        [&self.flags.group]
+            .into_iter()
+            .chain(streams)
+            .map(|group| (group.id.clone(), group.clone()))
+            .collect()
+    }
+
+    /// Whether the flags let a listener group of an earlier state be served.
+    pub(crate) fn may_serve(&self, group: &ListenerGroup) -> bool {
+        let bind = group.binds.first().filter(|_| group.stream.is_some());
+        bind.is_some_and(|bind| streams::config_map(&self.options, bind.protocol.transport()).is_some())
     }
 
     fn view(&self) -> View<'_> {

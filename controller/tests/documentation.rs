@@ -87,6 +87,19 @@ Generated from the table in `config/src/log_format.rs`.
 
 "#;
 
+const STREAM_LOG: &str = r#"
+## Streams
+
+TCP connections, UDP sessions and TLS that is passed through have one line each, in the format of the ConfigMap key
+`log-format-stream`. The line is written when the stream ends. Values are escaped as in nginx, and a missing value is `-`. The
+default is that of ingress-nginx, byte for byte:
+
+    @DEFAULT@
+
+Lines go to the access log, or to `stream-access-log-path`. Generated from the table in `config/src/stream_log.rs`.
+
+"#;
+
 const PROBLEMS: &str = r#"# Problems
 
 This page lists the kinds of problems that Sluice reports, by code. It is generated from the table in
@@ -129,7 +142,10 @@ fn what_is_served_is_counted_from_the_tables() {
 #[test]
 fn the_list_of_log_variables_is_that_of_the_table() {
     let head = LOG.replace("@DEFAULT@", sluice_config::LogFormat::DEFAULT);
-    compare("log-format.md", &head, &sluice_config::log_format::markdown_table());
+    let streams = STREAM_LOG.replace("@DEFAULT@", sluice_config::StreamLog::DEFAULT);
+    let [requests, of_streams] =
+        [sluice_config::log_format::markdown_table(), sluice_config::stream_log::markdown_table()];
+    compare("log-format.md", &head, &format!("{requests}{streams}{of_streams}"));
 }
 
 /// The README contains the counts between two marks.

@@ -66,6 +66,12 @@ impl DataPlane {
                 state.problems.set_log_fault("access", fault);
             }
         });
+        let told = Arc::downgrade(&state);
+        state.telemetry.stream_log.on_fault(move |fault| {
+            if let Some(state) = told.upgrade() {
+                state.problems.set_log_fault("stream", fault);
+            }
+        });
         let (listeners, drain) = (Listeners::new(), Drain::new());
         let workers = Workers::start(&state, &certificates, &listeners, &drain, driver, workers)?;
         let (tended, told) = (listeners.clone(), state.clone());
@@ -151,7 +157,13 @@ mod tests {
             protocol: BindProtocol::Http,
             source: "--http-port".into(),
         };
-        let group = ListenerGroup { id: GroupId::ingress(), binds: vec![bind], listeners: Vec::new() };
+        let group = ListenerGroup {
+            id: GroupId::ingress(),
+            binds: vec![bind],
+            listeners: Vec::new(),
+            required: true,
+            stream: None,
+        };
         let groups = vec![Change::Put(GroupId::ingress(), Arc::new(group))];
         plane.apply(&Delta { complete: true, groups, ..Delta::default() });
         assert!(readiness.is_ready());
@@ -177,7 +189,13 @@ mod tests {
             protocol: BindProtocol::Http,
             source: "--http-port".into(),
         };
-        let group = ListenerGroup { id: GroupId::ingress(), binds: vec![bind], listeners: Vec::new() };
+        let group = ListenerGroup {
+            id: GroupId::ingress(),
+            binds: vec![bind],
+            listeners: Vec::new(),
+            required: true,
+            stream: None,
+        };
         let groups = vec![Change::Put(GroupId::ingress(), Arc::new(group))];
         plane.apply(&Delta { groups, ..Delta::default() });
         assert_eq!(plane.state().problems.all().len(), 1, "there is news");

@@ -7,6 +7,7 @@ pub(crate) mod budget;
 pub(crate) mod counted;
 pub(crate) mod deadlines;
 pub mod failure;
+pub(crate) mod flow;
 pub(crate) mod joined;
 pub(crate) mod scratch;
 pub(crate) mod transport;

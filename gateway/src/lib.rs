@@ -10,6 +10,7 @@
 //! | [`listen`] | accepts connections |
 //! | `downstream` | HTTP/1.1 and HTTP/2 connections of clients |
 //! | `engine` | forwards requests |
+//! | `stream`, `stream_table` | TCP, UDP and TLS that are forwarded unread; their targets |
 //! | [`pipeline`] | the life cycle of a request, without sockets |
 //! | [`worker`], [`state`] | what the connections of a worker share; what all workers share, and applying a delta |
 //! | [`route`], [`router`], [`policy`] | compiled rules, their lookup, their policies |
@@ -37,6 +38,8 @@ pub mod registry;
 pub mod route;
 pub mod router;
 pub mod state;
+mod stream;
+mod stream_table;
 pub mod telemetry;
 pub mod tls;
 mod upstream;

@@ -2,27 +2,26 @@
 //!
 //! [`Listeners`] bind the sockets; every worker accepts from all of them (`accept`), and what it accepts begins in an
 //! order that holds beyond its capacity too (`arrivals`). A connection says for whom it is, where a proxy in front has taken it
-//! (`proxy_protocol`), does its TLS handshake (`handshake`), shows
-//! which protocol it speaks, and is served by the loop of that protocol (`downstream`) until it
+//! (`proxy_protocol`), does its TLS handshake (`handshake`) unless its server name is passed through (`client_hello`), shows
+//! which protocol it speaks, and is served by the loop of that protocol (`downstream`, `stream`) until it
 //! ends.
 
 pub(crate) mod accept;
 mod arrivals;
 mod bind;
+mod client_hello;
 mod handshake;
 mod listeners;
 mod proxy_header;
 mod proxy_protocol;
 
-use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
-use std::time::Instant;
 
-use sluice_config::BindProtocol;
-use tokio::net::TcpStream;
+use sluice_config::{BindProtocol, GroupId};
 
+pub(crate) use bind::ListenSocket;
 pub use listeners::Listeners;
 pub(crate) use listeners::{ListenerSet, Listening, SocketKey};
 
@@ -33,23 +32,26 @@ use crate::downstream::http2::Http2;
 use crate::io::transport::Transport;
 use crate::io::wire::Wire;
 use crate::state::snapshot::Snapshot;
+use crate::stream::{AcceptedConnection, StreamConnection};
 use crate::worker::Worker;
+use handshake::Negotiated;
 use listeners::ListenerTarget;
 
 #[cfg(any(test, feature = "fuzzing"))]
+pub use client_hello::trial as try_client_hello;
+#[cfg(any(test, feature = "fuzzing"))]
 pub use proxy_header::trial as try_proxy_header;
 
-/// A connection that has begun.
-struct AcceptedStream {
-    stream: TcpStream,
-    peer: SocketAddr,
-    /// Tells it from others in the log.
-    number: u64,
-    opened: Instant,
+/// A connection whose protocol is known.
+enum Opened {
+    /// HTTP, ready for the first request.
+    Http(HttpConnection),
+    /// A stream that is forwarded unread.
+    Stream(Box<StreamConnection>),
 }
 
 /// A connection that is ready for its first request.
-struct Opened {
+struct HttpConnection {
     wire: Box<Wire>,
     worker: Arc<Worker>,
     info: Arc<ConnectionInfo>,
@@ -59,8 +61,14 @@ struct Opened {
 
 /// Serves one connection until it ends.
 async fn serve(opening: Pin<Box<impl Future<Output = Option<Opened>>>>, idle: &IdleSlot) {
-    let Some(Opened { wire, worker, info, http2 }) = idle.unless_chosen(opening).await.flatten() else {
-        return;
+    let HttpConnection { wire, worker, info, http2 } = match idle.unless_chosen(opening).await.flatten() {
+        None => return,
+        Some(Opened::Http(connection)) => connection,
+        Some(Opened::Stream(stream)) => {
+            // Bytes may come at any time: it is never idle in the sense of a connection between two requests.
+            idle.end();
+            return Box::pin(stream.serve()).await;
+        }
     };
     match http2 {
         true => Box::pin(Http2::new(worker, info).serve(wire, idle)).await,
@@ -69,14 +77,44 @@ async fn serve(opening: Pin<Box<impl Future<Output = Option<Opened>>>>, idle: &I
     }
 }
 
-/// Makes a connection ready for its first request. `None` where nothing comes of it.
+/// Opens a connection of a TCP service. `None` where nothing comes of it.
+async fn open_stream(
+    accepted: AcceptedConnection,
+    group: &GroupId,
+    worker: Arc<Worker>,
+) -> Option<Box<StreamConnection>> {
+    let snapshot = Snapshot::take(&worker.state);
+    let route = snapshot.streams.service(group)?.clone();
+    let compiled_settings = snapshot.compiled_settings.clone();
+    drop(snapshot);
+    let accepts_proxy = route.accepts_proxy;
+    let mut stream = Box::new(StreamConnection::new(accepted, route, worker.clone()));
+    if accepts_proxy {
+        let patience = compiled_settings.settings.forwarded.proxy_protocol_timeout;
+        let (client, peer) = stream.client();
+        let rules = &compiled_settings.forwarded;
+        match Box::pin(proxy_protocol::receive(client, peer, rules, patience, &worker)).await {
+            Ok(proxied) => stream.set_proxied(proxied),
+            Err(()) => {
+                stream.refuse();
+                return None;
+            }
+        }
+    }
+    Some(stream)
+}
+
+/// Opens a connection. `None` where nothing comes of it.
 async fn open(
-    accepted: AcceptedStream,
+    accepted: AcceptedConnection,
     entry: ListenerTarget,
     port: u16,
     worker: Arc<Worker>,
 ) -> Option<Opened> {
-    let AcceptedStream { mut stream, peer, number, opened } = accepted;
+    if entry.protocol.is_raw() {
+        return open_stream(accepted, &entry.group, worker).await.map(Opened::Stream);
+    }
+    let AcceptedConnection { mut stream, peer, number, opened } = accepted;
     let compiled_settings = Snapshot::take(&worker.state).compiled_settings.clone();
     let settings = &compiled_settings.settings.forwarded;
     let mut proxied = None;
@@ -88,16 +126,27 @@ async fn open(
     }
     drop(compiled_settings);
     let (transport, tls, http2) = match entry.protocol {
-        BindProtocol::Http => (Transport::Plain(stream), None, false),
-        // In a box, because the future of a handshake is large and lives short.
-        BindProtocol::Https => match Box::pin(handshake::secure(stream, &entry.group, &worker)).await {
-            Ok(secured) => (Transport::Tls(secured.stream), Some(secured.info), secured.http2),
-            Err(error) => {
-                tracing::debug!(client = %peer, %error, "TLS handshake failed");
-                worker.state.telemetry.handshake_failed();
-                return None;
+        BindProtocol::Https => {
+            // In a box, because the future of a handshake is large and lives short.
+            match Box::pin(handshake::secure(stream, &entry.group, &worker)).await {
+                Ok(Negotiated::Secured(secured)) => {
+                    (Transport::Tls(secured.stream), Some(secured.info), secured.http2)
+                }
+                Ok(Negotiated::Passed { stream, hello, server_name, route }) => {
+                    let accepted = AcceptedConnection { stream, peer, number, opened };
+                    let mut stream = Box::new(StreamConnection::new(accepted, route, worker));
+                    stream.set_proxied(proxied);
+                    stream.set_client_hello(hello, &server_name);
+                    return Some(Opened::Stream(stream));
+                }
+                Err(error) => {
+                    tracing::debug!(client = %peer, %error, "TLS handshake failed");
+                    worker.state.telemetry.handshake_failed();
+                    return None;
+                }
             }
-        },
+        }
+        BindProtocol::Http | BindProtocol::Tcp | BindProtocol::Udp => (Transport::Plain(stream), None, false),
     };
     let ListenerTarget { group, declared_port, protocol } = entry;
     let connected_to = match &proxied {
@@ -121,5 +170,5 @@ async fn open(
         opened,
         requests,
     });
-    Some(Opened { wire: Wire::new(transport), worker, info, http2 })
+    Some(Opened::Http(HttpConnection { wire: Wire::new(transport), worker, info, http2 }))
 }

@@ -31,6 +31,7 @@ use crate::process::reporter::Reporter;
 use crate::registry::{OwnListener, Registry};
 use crate::route::Route;
 use crate::router::RouteTable;
+use crate::stream_table::StreamTable;
 use crate::telemetry::configuration::Configuration;
 use crate::telemetry::{MemoryUse, Telemetry};
 
@@ -74,6 +75,8 @@ pub struct State {
 pub struct Published {
     /// Compiled hosts.
     pub routes: RouteTable<Route>,
+    /// Targets of streams.
+    pub(crate) streams: StreamTable,
     /// Global settings in their compiled form.
     pub(crate) compiled_settings: Arc<CompiledSettings>,
 }

@@ -21,11 +21,14 @@ mod options;
 pub(crate) mod orphans;
 mod own;
 mod process;
+mod record_text;
 #[cfg(test)]
 mod reference;
 mod request;
 mod sink;
 mod source;
+mod stream;
+mod stream_log;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -35,7 +38,7 @@ use std::time::Duration;
 
 use http::StatusCode;
 use prometheus::{IntGauge, Opts, Registry, TextEncoder};
-use sluice_config::{Generation, Problem};
+use sluice_config::{Generation, GlobalSettings, Problem, ServiceRef};
 
 pub use access_log::AccessLog;
 pub use admission::ReviewSample;
@@ -49,6 +52,8 @@ pub use options::Options;
 pub use request::{RequestMeters, Sample, TargetLabels, TargetMeters};
 pub use sink::LogFault;
 pub use source::SourceContact;
+pub(crate) use stream::StreamMeters;
+pub(crate) use stream_log::StreamRecord;
 
 use crate::registry::{Checked, HealthCounts};
 
@@ -57,6 +62,7 @@ use connections::Connections;
 use controller::Controller;
 use orphans::Orphan;
 use own::Own;
+use stream::StreamFamilies;
 
 /// Maximum number of unsupported kinds of objects with a label of their own.
 const SKIPPED_KINDS: usize = 100;
@@ -92,6 +98,8 @@ pub(crate) enum ProxyProtocolFault {
 pub struct Telemetry {
     /// Receives the lines of the access log.
     pub access_log: AccessLog,
+    /// Where lines of the log of streams go if it has an output of its own.
+    pub stream_log: AccessLog,
     options: Options,
     registry: Registry,
     requests: Option<Arc<RequestMeters>>,
@@ -101,6 +109,7 @@ pub struct Telemetry {
     /// Number of reviews so far.
     reviews: AtomicUsize,
     own: Own,
+    streams: StreamFamilies,
     source: source::SourceMeters,
 }
 
@@ -120,16 +129,57 @@ impl Telemetry {
         process::register(&options, &registry)?;
         Ok(Self {
             access_log,
+            stream_log: AccessLog::none(),
             requests,
             connections,
             controller: Controller::new(&options, &registry)?,
             admission: Admission::new(&options, &registry)?,
             reviews: AtomicUsize::new(0),
             own: Own::new(&registry)?,
+            streams: StreamFamilies::new(&registry)?,
             source: source::SourceMeters::default(),
             registry,
             options,
         })
+    }
+
+    /// Sets the log of streams for outputs other than that of the access log.
+    #[must_use]
+    pub fn with_stream_log(self, stream_log: AccessLog) -> Self {
+        Self { stream_log, ..self }
+    }
+
+    /// The meters of a target of streams; `protocol` is `tcp`, `udp` or `tls`.
+    pub(crate) fn stream_meters(&self, protocol: &str, service: &ServiceRef) -> StreamMeters {
+        self.streams.meters(protocol, service)
+    }
+
+    /// Removes the series of a target of streams.
+    pub(crate) fn forget_stream_meters(&self, protocol: &str, service: &ServiceRef) {
+        self.streams.forget(protocol, service);
+    }
+
+    /// A UDP datagram could not be sent on.
+    pub(crate) fn datagram_dropped(&self) {
+        self.streams.dropped();
+    }
+
+    /// A UDP session was ended to admit another one.
+    pub(crate) fn udp_session_evicted(&self) {
+        self.streams.evicted();
+    }
+
+    /// Writes the line of a stream.
+    pub(crate) fn log_stream(&self, settings: &GlobalSettings, record: &StreamRecord<'_>) {
+        let log = &settings.stream.log;
+        if !log.enabled {
+            return;
+        }
+        if log.output == settings.access_log.output {
+            self.access_log.send(|out| record.write_line(&log.format, out));
+        } else {
+            self.stream_log.send_apart(|out| record.write_line(&log.format, out));
+        }
     }
 
     /// Returns the request metrics, if they are enabled.

@@ -7,7 +7,7 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use sluice_config::{BindResult, Delta, ErrorLog, Report, Snapshot};
+use sluice_config::{BindResult, Change, Delta, ErrorLog, GroupId, ListenerGroup, Report, Snapshot};
 use sluice_controller::admission::{self, Reviewed};
 use sluice_controller::duties::DutyNews;
 use sluice_controller::input::{self, Input};
@@ -53,7 +53,10 @@ async fn run(flags: &ServeFlags, program_log: ProgramLog) -> Result<()> {
     let (vitals, mut ended) = Vitals::new();
     let log = AccessLog::watched(std::io::stdout(), vitals.token("the thread that writes the access log"))
         .context("cannot start the thread of the access log")?;
-    let telemetry = Arc::new(Telemetry::new(metrics(flags), log)?);
+    let token = vitals.token("the thread that writes the log of streams");
+    let stream_log = AccessLog::watched(std::io::stdout(), token)
+        .context("cannot start the thread of the log of streams")?;
+    let telemetry = Arc::new(Telemetry::new(metrics(flags), log)?.with_stream_log(stream_log));
     let (inputs, received) = input::channel();
     let further_inputs = inputs.downgrade();
     let names_inputs = inputs.downgrade();
@@ -171,6 +174,7 @@ async fn run(flags: &ServeFlags, program_log: ProgramLog) -> Result<()> {
         () = either(&mut terminate, &mut interrupt) => {}
     }
     plane.state().telemetry.access_log.flush(FLUSH);
+    plane.state().telemetry.stream_log.flush(FLUSH);
     died.map_or(Ok(()), |part| Err(Died(part.to_owned()).into()))
 }
 
@@ -198,7 +202,10 @@ async fn keep_logs(mut rotate: Signal, changed: Arc<Notify>, log: ProgramLog, st
             }
         };
         tokio::select! {
-            _ = rotate.recv() => state.telemetry.access_log.open_again(),
+            _ = rotate.recv() => {
+                state.telemetry.access_log.open_again();
+                state.telemetry.stream_log.open_again();
+            }
             () = changed.notified() => continue,
             () = again => {}
         }
@@ -235,7 +242,11 @@ fn apply(
 ) -> Report {
     let (acknowledged, others) = plane.apply(delta);
     let start = !delta.groups.is_empty() && std::mem::take(start);
-    if start && let Some(error) = others.iter().find_map(is_fatal) {
+    let is_required = |id: &GroupId| {
+        let put = |change: &Change<_, Arc<ListenerGroup>>| matches!(change, Change::Put(put, group) if put == id && group.required);
+        delta.groups.iter().any(put)
+    };
+    if start && let Some(error) = others.iter().find_map(|report| is_fatal(report, is_required)) {
         // The receiver lives as long as the program.
         let _ = fatal.send(error);
         return acknowledged;
@@ -245,8 +256,11 @@ fn apply(
 }
 
 /// Returns the reason why the program cannot start.
-fn is_fatal(report: &Report) -> Option<String> {
-    let Report::Binds { results, .. } = report else { return None };
+fn is_fatal(report: &Report, is_required: impl Fn(&GroupId) -> bool) -> Option<String> {
+    let Report::Binds { group, results } = report else { return None };
+    if !is_required(group) {
+        return None;
+    }
     let mut errors = results.iter().filter_map(|result| result.error.as_ref());
     errors.find(|error| !error.foreign).map(ToString::to_string)
 }

@@ -10,6 +10,7 @@
 //! | [`gateway`] | the real program as a child process, on a [`folder`] of [`manifest`]s |
 //! | [`backend`], [`echo`] | a backend controlled by a test; one controlled by the request |
 //! | [`client`], [`http2`], [`trust`] | clients that send given bytes; TLS with any certificate |
+//! | [`stream`] | servers of TCP and UDP that send everything back |
 //! | [`dns`] | a DNS server with records that a test defines |
 //! | [`browser`] | headless Chromium, if the machine has it |
 //! | [`module_cycles`] | the check that the modules of a crate form no cycle |
@@ -31,6 +32,7 @@ pub mod memory;
 pub mod module_cycles;
 pub mod ports;
 pub mod program;
+pub mod stream;
 pub mod trust;
 pub mod wait;
 pub mod wire;

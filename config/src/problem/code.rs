@@ -120,6 +120,8 @@ codes! {
     SecretInvalid: MissingReference = "The Secret exists but is unusable.";
     ConfigMapNotFound: MissingReference = "The ConfigMap does not exist.";
     ConfigMapInvalid: MissingReference = "The ConfigMap exists but is unusable.";
+    StreamInvalid: OwnFault = "An entry of the TCP or UDP services cannot be read.";
+    StreamPortReserved: Conflict = "A TCP or UDP service has a port that the gateway itself uses.";
     ReferenceForbidden: OwnFault = "A reference to an object of another namespace is not allowed.";
     CertificateInvalid: OwnFault = "A TLS Secret contains no usable certificate and key.";
     CertificateMismatch: OwnFault = "The certificate is not valid for the host.";

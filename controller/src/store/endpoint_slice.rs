@@ -26,6 +26,8 @@ pub struct EndpointSlice {
     pub address_type: AddressType,
     /// The `ports` with protocol TCP and a number.
     pub ports: Box<[SlicePort]>,
+    /// `ports` that are UDP and have a number.
+    pub udp_ports: Box<[SlicePort]>,
     /// One entry per address of `endpoints`.
     pub endpoints: Box<[SliceEndpoint]>,
     /// Addresses that do not match `address_type`.
@@ -114,17 +116,19 @@ impl EndpointSlice {
                 }
             }
         }
+        let ports = object.ports.unwrap_or_default();
+        let of = |protocol: &str| {
+            let is_of =
+                |port: &&discovery::EndpointPort| port.protocol.as_deref().unwrap_or("TCP") == protocol;
+            ports.iter().filter(is_of).filter_map(|port| SlicePort::pruned(port, names)).collect()
+        };
         Self {
             name,
             identity,
             service,
             address_type,
-            ports: object
-                .ports
-                .unwrap_or_default()
-                .into_iter()
-                .filter_map(|port| SlicePort::pruned(port, names))
-                .collect(),
+            ports: of("TCP"),
+            udp_ports: of("UDP"),
             endpoints: endpoints.into(),
             bad_addresses: bad_addresses.into(),
         }
@@ -143,9 +147,8 @@ impl Hints {
 }
 
 impl SlicePort {
-    fn pruned(port: discovery::EndpointPort, names: &Names) -> Option<Self> {
-        let tcp = port.protocol.as_deref().unwrap_or("TCP") == "TCP";
-        let number = u16::try_from(port.port?).ok().filter(|number| *number > 0 && tcp)?;
-        Some(Self { name: names.share(&port.name.unwrap_or_default()), number })
+    fn pruned(port: &discovery::EndpointPort, names: &Names) -> Option<Self> {
+        let number = u16::try_from(port.port?).ok().filter(|number| *number > 0)?;
+        Some(Self { name: names.share(port.name.as_deref().unwrap_or_default()), number })
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1 as core;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
-use sluice_config::{NamespacedName, UpstreamProtocol};
+use sluice_config::{NamespacedName, Transport, UpstreamProtocol};
 
 use super::identity::Identity;
 use super::names::Names;
@@ -23,6 +23,8 @@ pub struct Service {
     pub cluster_ip: Option<IpAddr>,
     /// The `spec.ports` with protocol TCP.
     pub ports: Box<[ServicePort]>,
+    /// `spec.ports` that are UDP.
+    pub udp_ports: Box<[ServicePort]>,
 }
 
 /// `spec.ports[]`.
@@ -53,19 +55,29 @@ impl Service {
     pub(super) fn pruned(name: NamespacedName, object: core::Service, names: &Names) -> Self {
         let identity = Identity::of(&object.metadata);
         let spec = object.spec.unwrap_or_default();
+        let ports = spec.ports.unwrap_or_default();
+        let of = |protocol: &str| {
+            let is_of = |port: &&core::ServicePort| port.protocol.as_deref().unwrap_or("TCP") == protocol;
+            ports.iter().filter(is_of).map(|port| ServicePort::pruned(port.clone(), names)).collect()
+        };
         let external = spec.type_.as_deref() == Some("ExternalName");
         Self {
             name,
             identity,
             cluster_ip: spec.cluster_ip.and_then(|ip| ip.parse().ok()).filter(|_| !external),
             external_name: external.then(|| spec.external_name.unwrap_or_default().into()),
-            ports: spec
-                .ports
-                .unwrap_or_default()
-                .into_iter()
-                .filter(|port| port.protocol.as_deref().unwrap_or("TCP") == "TCP")
-                .map(|port| ServicePort::pruned(port, names))
-                .collect(),
+            ports: of("TCP"),
+            udp_ports: of("UDP"),
+        }
+    }
+}
+
+impl Service {
+    /// The ports of a transport protocol.
+    pub fn ports_of(&self, transport: Transport) -> &[ServicePort] {
+        match transport {
+            Transport::Tcp => &self.ports,
+            Transport::Udp => &self.udp_ports,
         }
     }
 }

@@ -42,6 +42,7 @@ impl Translation {
                 UpstreamProtocol::HttpsUnverified => "HTTPS",
                 UpstreamProtocol::Grpc => "gRPC (HTTP/2)",
                 UpstreamProtocol::GrpcsUnverified => "gRPC over TLS",
+                UpstreamProtocol::Tcp | UpstreamProtocol::Udp => "unread bytes",
             };
             warning(
                 Code::AppProtocolDiffers,

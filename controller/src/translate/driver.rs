@@ -8,14 +8,17 @@ use std::hash::Hash;
 use std::mem::take;
 use std::sync::Arc;
 
-use sluice_config::{EndpointSet, EndpointSetKey, HostKey, NamespacedName, Problem, ResourceKey};
+use sluice_config::{
+    EndpointSet, EndpointSetKey, HostKey, NamespacedName, Problem, ResourceKey, StreamKey, Transport,
+};
 
 use super::certificate::CertificateState;
 use super::global_settings::ConfigMapSettings;
 use super::resource::ResourceState;
 use super::routes::{ObjectRoutes, host};
+use super::streams::{StreamOutput, StreamServices};
 use super::view::View;
-use super::{certificate, endpoints, flags, global_settings, ingress, resource};
+use super::{certificate, endpoints, flags, global_settings, ingress, resource, streams};
 use crate::graph::{Key, Node, Reads};
 use crate::store::Object;
 
@@ -28,6 +31,8 @@ pub(super) struct Dirty {
     pub(super) certificates: HashSet<NamespacedName>,
     pub(super) resources: HashSet<ResourceKey>,
     pub(super) hosts: HashSet<HostKey>,
+    pub(super) stream_services: HashSet<Transport>,
+    pub(super) streams: HashSet<StreamKey>,
     pub(super) endpoints: HashSet<EndpointSetKey>,
 }
 
@@ -40,6 +45,8 @@ impl Dirty {
             Node::Certificate(name) => drop(self.certificates.insert(name.clone())),
             Node::Resource(key) => drop(self.resources.insert(key.clone())),
             Node::Host(key) => drop(self.hosts.insert(key.clone())),
+            Node::StreamServices(transport) => drop(self.stream_services.insert(*transport)),
+            Node::Stream(key) => drop(self.streams.insert(*key)),
             Node::Endpoints(key) => drop(self.endpoints.insert(key.clone())),
         }
     }
@@ -73,6 +80,8 @@ pub struct Stats {
     pub resources: usize,
     /// Hosts.
     pub hosts: usize,
+    /// TCP and UDP services.
+    pub streams: usize,
     /// Pools that were added or removed.
     pub pools: usize,
     /// Endpoint sets.
@@ -81,13 +90,14 @@ pub struct Stats {
 
 impl Stats {
     /// Returns the counts with a name for each, for metrics.
-    pub fn by_kind(&self) -> [(&'static str, usize); 7] {
+    pub fn by_kind(&self) -> [(&'static str, usize); 8] {
         [
             ("settings", self.settings),
             ("ingress", self.ingresses),
             ("certificate", self.certificates),
             ("resource", self.resources),
             ("host", self.hosts),
+            ("stream", self.streams),
             ("pool", self.pools),
             ("endpoints", self.endpoints),
         ]
@@ -172,8 +182,10 @@ fn run_kind<N: NodeKind>(driver: &mut impl Sink<N>) {
 pub(super) fn survey<D>(driver: &mut D)
 where
     D: Sink<ConfigMapNode> + Sink<IngressNode> + Sink<CertificateNode> + Sink<ResourceNode>,
+    D: Sink<StreamServicesNode>,
 {
     run_kind::<ConfigMapNode>(driver);
+    run_kind::<StreamServicesNode>(driver);
     run_kind::<IngressNode>(driver);
     run_kind::<CertificateNode>(driver);
     run_kind::<ResourceNode>(driver);
@@ -183,11 +195,13 @@ where
 pub(super) fn run<D>(driver: &mut D)
 where
     D: Sink<ConfigMapNode> + Sink<IngressNode> + Sink<CertificateNode> + Sink<ResourceNode>,
-    D: Sink<FlagsNode> + Sink<HostNode> + Sink<EndpointsNode>,
+    D: Sink<StreamServicesNode>,
+    D: Sink<FlagsNode> + Sink<HostNode> + Sink<StreamNode> + Sink<EndpointsNode>,
 {
     survey(driver);
     run_kind::<FlagsNode>(driver);
     run_kind::<HostNode>(driver);
+    run_kind::<StreamNode>(driver);
     run_kind::<EndpointsNode>(driver);
 }
 
@@ -337,6 +351,54 @@ impl NodeKind for HostNode {
     /// A canary without a main Ingress makes no host, but has a problem.
     fn is_kept(output: &host::Output, problems: &[Problem]) -> bool {
         output.host.is_some() || !problems.is_empty()
+    }
+}
+
+/// The entries of a ConfigMap of TCP or UDP services.
+pub(super) struct StreamServicesNode;
+
+impl NodeKind for StreamServicesNode {
+    type Key = Transport;
+    type Value = StreamServices;
+
+    fn node(transport: &Transport) -> Node {
+        Node::StreamServices(*transport)
+    }
+
+    fn take(dirty: &mut Dirty) -> impl Iterator<Item = Transport> + use<> {
+        all(&mut dirty.stream_services)
+    }
+
+    fn count(stats: &mut Stats) -> &mut usize {
+        &mut stats.settings
+    }
+
+    fn compute(view: &View<'_>, transport: &Transport) -> (StreamServices, Vec<Problem>) {
+        streams::read(view, *transport)
+    }
+}
+
+/// A TCP or UDP service.
+pub(super) struct StreamNode;
+
+impl NodeKind for StreamNode {
+    type Key = StreamKey;
+    type Value = StreamOutput;
+
+    fn node(key: &StreamKey) -> Node {
+        Node::Stream(*key)
+    }
+
+    fn take(dirty: &mut Dirty) -> impl Iterator<Item = StreamKey> + use<> {
+        all(&mut dirty.streams)
+    }
+
+    fn count(stats: &mut Stats) -> &mut usize {
+        &mut stats.streams
+    }
+
+    fn compute(view: &View<'_>, key: &StreamKey) -> (StreamOutput, Vec<Problem>) {
+        streams::compute(view, key)
     }
 }
 

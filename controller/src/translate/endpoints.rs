@@ -144,11 +144,13 @@ fn gather(
     found
 }
 
-/// Slices know a Service's port by its name. The only, unnamed port of a Service also takes the only port of
-/// a slice, whatever its name, for slices made by hand.
+/// Slices know a Service's port by its name, which is unique among those of TCP and UDP. The only, unnamed port
+/// of a Service also takes the only port of a slice, whatever its name, for slices made by hand.
 fn port(slice: &EndpointSlice, name: &str) -> Option<u16> {
-    let named = slice.ports.iter().find(|port| *port.name == *name);
-    let only = slice.ports.first().filter(|_| name.is_empty() && slice.ports.len() == 1);
+    let EndpointSlice { ports, udp_ports, .. } = slice;
+    let named = ports.iter().chain(udp_ports).find(|port| *port.name == *name);
+    let all = if ports.is_empty() { udp_ports } else { ports };
+    let only = all.first().filter(|_| name.is_empty() && all.len() == 1);
     named.or(only).map(|port| port.number)
 }
 

@@ -142,5 +142,7 @@ fn group(options: &Options, addresses: &[IpAddr]) -> ListenerGroup {
             bind(options.https_port, 443, BindProtocol::Https, "--https-port"),
         ],
         listeners: vec![Listener { id: ListenerId::any(), host: HostPattern::Any }],
+        required: true,
+        stream: None,
     }
 }

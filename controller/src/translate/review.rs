@@ -10,21 +10,23 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use sluice_config::{
-    EndpointSet, EndpointSetKey, HostKey, NamespacedName, ObjectRef, Problem, ResourceKey, Uid,
+    EndpointSet, EndpointSetKey, HostKey, NamespacedName, ObjectRef, Problem, ResourceKey, StreamKey,
+    Transport, Uid,
 };
 
 use super::certificate::CertificateState;
 use super::driver::{
     self, CertificateNode, ConfigMapNode, Dirty, Driver, EndpointsNode, FlagsNode, HostNode, IngressNode,
-    ResourceNode, Sink, Stats,
+    ResourceNode, Sink, Stats, StreamNode, StreamServicesNode,
 };
 use super::global_settings::ConfigMapSettings;
 use super::resource::ResourceState;
 use super::routes::backend::Uses;
 use super::routes::claim::{self, Claim};
 use super::routes::{ObjectRoutes, host};
+use super::streams::{StreamOutput, StreamServices};
 use super::view::View;
-use super::{Translation, flags};
+use super::{Translation, flags, streams};
 use crate::graph::{Key, Node, Reads};
 use crate::store::{Kind, Object, ObjectKey};
 
@@ -47,6 +49,7 @@ pub(crate) struct Overlay {
     pub(crate) config_map: Option<ConfigMapSettings>,
     pub(crate) routes: HashMap<ObjectKey, Option<Arc<ObjectRoutes>>>,
     pub(crate) claims: HashMap<HostKey, Vec<Claim>>,
+    pub(crate) stream_services: HashMap<Transport, StreamServices>,
     pub(crate) certificates: HashMap<NamespacedName, CertificateState>,
     pub(crate) resources: HashMap<ResourceKey, ResourceState>,
 }
@@ -71,6 +74,7 @@ impl Translation {
             config_map: None,
             routes: HashMap::new(),
             claims: HashMap::new(),
+            stream_services: HashMap::new(),
             certificates: HashMap::new(),
             resources: HashMap::new(),
         };
@@ -224,6 +228,21 @@ impl Sink<FlagsNode> for Review<'_> {
 
 impl Sink<HostNode> for Review<'_> {
     fn put(&mut self, _: HostKey, value: Option<host::Output>) {
+        self.look_at_endpoints(&value.unwrap_or_default().uses);
+    }
+}
+
+impl Sink<StreamServicesNode> for Review<'_> {
+    fn put(&mut self, transport: Transport, value: Option<StreamServices>) {
+        let new = value.unwrap_or_default();
+        let old = self.base.values.stream_services.get(&transport).cloned().unwrap_or_default();
+        self.dirty.streams.extend(streams::changed_keys(transport, &old, &new));
+        self.overlay.stream_services.insert(transport, new);
+    }
+}
+
+impl Sink<StreamNode> for Review<'_> {
+    fn put(&mut self, _: StreamKey, value: Option<StreamOutput>) {
         self.look_at_endpoints(&value.unwrap_or_default().uses);
     }
 }

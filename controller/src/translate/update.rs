@@ -5,21 +5,23 @@ use std::mem::replace;
 use std::sync::Arc;
 
 use sluice_config::{
-    Change, Delta, EndpointSet, EndpointSetKey, Host, HostKey, Keyed, NamespacedName, Problem, ResourceKey,
+    Change, Delta, EndpointSet, EndpointSetKey, GroupId, Host, HostKey, Keyed, NamespacedName, Problem,
+    ResourceKey, StreamKey, Transport,
 };
 
 use super::certificate::CertificateState;
 use super::driver::{
     self, CertificateNode, ConfigMapNode, Dirty, Driver, EndpointsNode, FlagsNode, HostNode, IngressNode,
-    ResourceNode, Sink, Stats,
+    ResourceNode, Sink, Stats, StreamNode, StreamServicesNode,
 };
 use super::global_settings::ConfigMapSettings;
 use super::resource::ResourceState;
 use super::routes::backend::Uses;
 use super::routes::claim::{self, Claim};
 use super::routes::{ObjectRoutes, host};
+use super::streams::{StreamOutput, StreamServices};
 use super::view::View;
-use super::{Translation, flags};
+use super::{Translation, flags, streams};
 use crate::graph::{Key, Node, Reads};
 use crate::store::{IngressChange, Kind, ObjectKey};
 
@@ -306,6 +308,41 @@ impl Sink<HostNode> for Update<'_> {
         };
         let old_uses = old.map(|old| old.uses).unwrap_or_default();
         self.base.ref_counts.exchange(&old_uses, &uses);
+    }
+}
+
+impl Sink<StreamServicesNode> for Update<'_> {
+    fn put(&mut self, transport: Transport, value: Option<StreamServices>) {
+        let new = value.unwrap_or_default();
+        let old = self.base.values.stream_services.insert(transport, new.clone()).unwrap_or_default();
+        for key in streams::changed_keys(transport, &old, &new) {
+            self.base.stale(&Key::StreamEntry(key));
+            self.base.dirty.streams.insert(key);
+        }
+    }
+}
+
+impl Sink<StreamNode> for Update<'_> {
+    fn exists(&self, key: &StreamKey) -> bool {
+        let entries = self.base.values.stream_services.get(&key.transport);
+        entries.is_some_and(|entries| entries.contains_key(&key.port))
+    }
+
+    fn put(&mut self, key: StreamKey, value: Option<StreamOutput>) {
+        let new = value.unwrap_or_default();
+        let old = match new.group.is_some() {
+            true => self.base.streams.insert(key, new.clone()),
+            false => self.base.streams.remove(&key),
+        };
+        let old = old.unwrap_or_default();
+        if old.group != new.group {
+            let id = GroupId::stream(key);
+            self.delta.groups.push(match new.group {
+                Some(group) => Change::Put(id, group),
+                None => Change::Remove(id),
+            });
+        }
+        self.base.ref_counts.exchange(&old.uses, &new.uses);
     }
 }
 

@@ -2,9 +2,10 @@
 
 use std::cell::RefCell;
 use std::collections::HashMap;
+use std::net::IpAddr;
 use std::sync::Arc;
 
-use sluice_config::{ByKey, HostKey, NamespacedName, ObjectRef, ResourceKey};
+use sluice_config::{ByKey, HostKey, NamespacedName, ObjectRef, ResourceKey, StreamKey, Transport};
 
 use super::certificate::CertificateState;
 use super::expression::Expressions;
@@ -16,6 +17,7 @@ use super::resource;
 use super::review::Overlay;
 use super::routes::ObjectRoutes;
 use super::routes::claim::Claim;
+use super::streams::{StreamEntry, StreamServices};
 use crate::graph::{Key, Reads};
 use crate::options::Options;
 use crate::store::{
@@ -31,6 +33,8 @@ pub(crate) struct Values {
     pub(crate) routes: ByKey<Arc<ObjectRoutes>>,
     /// Claims by host, sorted.
     pub(crate) claims: HashMap<HostKey, Vec<Claim>>,
+    /// TCP and UDP services.
+    pub(crate) stream_services: HashMap<Transport, StreamServices>,
     /// Whether IngressClasses could be listed.
     pub(crate) class_access: ClassAccess,
     /// Certificates that something names.
@@ -234,6 +238,19 @@ impl<'a> View<'a> {
         self.read(Key::Claims(host.clone()));
         let overlay = self.overlay.and_then(|overlay| overlay.claims.get(host));
         overlay.or_else(|| self.values.claims.get(host)).map_or(&[], Vec::as_slice)
+    }
+
+    /// An entry of the TCP or UDP services.
+    pub(crate) fn stream_entry(&self, key: &StreamKey) -> Option<&'a StreamEntry> {
+        self.read(Key::StreamEntry(*key));
+        let overlay = self.overlay.and_then(|overlay| overlay.stream_services.get(&key.transport));
+        overlay.or_else(|| self.values.stream_services.get(&key.transport))?.get(&key.port)
+    }
+
+    /// The addresses to listen on.
+    pub(crate) fn bind_addresses(&self) -> &'a [IpAddr] {
+        self.read(Key::BindAddresses);
+        &self.config_map_settings().addresses
     }
 
     pub(crate) fn certificate(&self, name: &NamespacedName) -> &'a CertificateState {

@@ -1,7 +1,7 @@
 //! What objects refer to: Secrets for more than one purpose, and ConfigMaps, which many clusters never need.
 
 use serde_json::{Value, json};
-use sluice_config::NamespacedName;
+use sluice_config::{GroupId, NamespacedName, StreamKey, Transport};
 use sluice_controller::source::kube::{Access, KubeSource};
 use sluice_controller::store::{Event, Fields, Kind, Object, ObjectKey, Progress, Reference, References};
 use sluice_controller::{Input, Options, input};
@@ -193,4 +193,28 @@ fn a_secret_with_users_is_taken_up_live_and_one_secret_serves_two_purposes() {
     plane.until("the Secret to go", |seen| {
         seen.problems.contains("does not exist") && seen.state.resources.is_empty()
     });
+}
+
+#[test]
+fn tcp_services_are_read_also_where_the_watched_namespace_is_another() {
+    let entries = |to: &str| json!({"metadata": {"name": "tcp", "namespace": "edge"}, "data": {"5432": to, "5433": "edge/own:80"}});
+    let fake = Fake::start();
+    fake.put("services", service());
+    fake.put("endpointslices", slice("10.0.0.1"));
+    fake.put("configmaps", entries("shop/web:80"));
+    let options = Options {
+        watch_namespace: Some("shop".into()),
+        tcp_services_configmap: Some(NamespacedName::new("edge", "tcp")),
+        ..Options::default()
+    };
+    let plane = Plane::start(&fake, options);
+    let seen = plane.until("the first state", |seen| seen.is_ready());
+    let id = GroupId::stream(StreamKey { transport: Transport::Tcp, port: 5432 });
+    assert!(seen.first.unwrap().groups.contains_key(&id), "it is whole from the beginning");
+    assert!(seen.problems.contains("name a Service of the watched namespace"), "{}", seen.problems);
+    plane.until("the endpoint", |seen| seen.has("10.0.0.1"));
+    fake.put("configmaps", entries("shop/web:81"));
+    plane.until("the edit", |seen| !seen.state.groups.contains_key(&id));
+    fake.delete("configmaps", "edge", "tcp");
+    plane.until("the deletion", |seen| seen.problems.contains("edge/tcp: this ConfigMap does not exist"));
 }

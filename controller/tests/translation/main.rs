@@ -15,6 +15,7 @@ mod refusals;
 mod review;
 mod rewrites;
 mod services;
+mod streams;
 mod support;
 mod tls;
 mod topology;

@@ -45,7 +45,11 @@ impl Pages for Introspection {
 fn answer(state: &State, path: &str) -> Document {
     let configuration = state.configuration.load();
     match path {
-        "/routes" => json(&configuration.hosts.values().map(|host| view::host(host)).collect::<Vec<_>>()),
+        "/routes" => {
+            let hosts = configuration.hosts.values().map(|host| view::host(host));
+            let streams = configuration.groups.values().filter_map(|group| view::stream(group));
+            json(&hosts.chain(streams).collect::<Vec<_>>())
+        }
         "/backends" => json(&state.registry.describe().iter().map(view::pool).collect::<Vec<_>>()),
         "/certs" => json(&view::certificates(&configuration, &state.settings())),
         "/problems" => json(&state.problems.all().iter().map(|problem| problem.view()).collect::<Vec<_>>()),

@@ -89,6 +89,7 @@ fn served_plane() -> Plane {
         key: key.clone(),
         tls: Some(HostTls { certificate: Some(id.clone()) }),
         rules: vec![rule("/b", forward("web"))],
+        passthrough: None,
         fall_through: false,
     };
     plane.apply(Delta {
@@ -140,7 +141,7 @@ async fn introspection_answers_in_stable_json() {
         routes[1],
         json!({
             "group": "ingress", "listener": "any", "host": "b.example", "tls": true,
-            "certificate": "shop/tls", "fallThrough": false,
+            "certificate": "shop/tls", "passthrough": null, "stream": null, "fallThrough": false,
             "rules": [{
                 "pathType": "Prefix", "path": "/b", "method": null, "headers": [], "query": [],
                 "action": "forward", "status": null, "location": null,

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 use sluice_config::{
-    Action, Backend, CertificateId, FieldMatch, GlobalSettings, Host, HostTls, ObjectRef, PathMatch,
-    RedirectPath, Rule, TextMatch, UpstreamProtocol,
+    Action, Backend, CertificateId, FieldMatch, GlobalSettings, Host, HostTls, ListenerGroup, ObjectRef,
+    PathMatch, RedirectPath, Rule, TextMatch, UpstreamProtocol,
 };
 
 use crate::registry::{Health, PoolDescription};
@@ -33,8 +33,23 @@ pub(super) struct HostView<'a> {
     host: String,
     tls: bool,
     certificate: Option<String>,
+    /// Service that TLS is passed through to.
+    passthrough: Option<String>,
     fall_through: bool,
     rules: Vec<RuleView<'a>>,
+    /// What a TCP or UDP service has instead of rules.
+    stream: Option<StreamView>,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct StreamView {
+    protocol: String,
+    port: u16,
+    service: String,
+    pool: String,
+    accepts_proxy: bool,
+    sends_proxy: bool,
 }
 
 #[derive(Debug, Serialize)]
@@ -128,9 +143,34 @@ pub(super) fn host(host: &Host) -> HostView<'_> {
         host: host.key.pattern.to_string(),
         tls: host.tls.is_some(),
         certificate: certificate.map(ToString::to_string),
+        passthrough: host.passthrough.as_ref().map(|stream| stream.service.to_string()),
         fall_through: host.fall_through,
         rules: host.rules.iter().map(rule).collect(),
+        stream: None,
     }
+}
+
+/// A TCP or UDP service, in the form of a host without rules; `None` for other listener groups.
+pub(super) fn stream(group: &ListenerGroup) -> Option<HostView<'_>> {
+    let (stream, bind) = (group.stream.as_ref()?, group.binds.first()?);
+    Some(HostView {
+        group: &group.id.0,
+        listener: "",
+        host: group.id.to_string(),
+        tls: false,
+        certificate: None,
+        passthrough: None,
+        fall_through: false,
+        rules: Vec::new(),
+        stream: Some(StreamView {
+            protocol: bind.protocol.transport().to_string(),
+            port: bind.port,
+            service: stream.service.to_string(),
+            pool: stream.pool.to_string(),
+            accepts_proxy: stream.accepts_proxy,
+            sends_proxy: stream.sends_proxy,
+        }),
+    })
 }
 
 /// Returns a rule.
@@ -220,6 +260,8 @@ pub(super) fn pool(pool: &PoolDescription) -> PoolView<'_> {
             UpstreamProtocol::HttpsUnverified => "https",
             UpstreamProtocol::Grpc => "grpc",
             UpstreamProtocol::GrpcsUnverified => "grpcs",
+            UpstreamProtocol::Tcp => "tcp",
+            UpstreamProtocol::Udp => "udp",
         },
         balance: match pool.balance {
             sluice_config::Balance::Inherit | sluice_config::Balance::RoundRobin => "roundRobin",

@@ -15,12 +15,13 @@ use crate::connection::drain::{Drain, LocalDrain, Phase};
 use crate::engine::proxy;
 use crate::io::budget;
 use crate::listen::accept::accept;
-use crate::listen::{ListenerSet, Listeners, Listening, SocketKey};
+use crate::listen::{ListenSocket, ListenerSet, Listeners, Listening, SocketKey};
 use crate::process::critical_task::{self, CriticalTask};
 use crate::process::descriptors::Shares;
 use crate::process::per_worker;
 use crate::state::State;
 use crate::state::snapshot::Snapshot;
+use crate::stream::udp;
 use crate::telemetry::AccessLog;
 use crate::tls::{CertificateStore, install_provider};
 use crate::worker::Worker;
@@ -80,7 +81,7 @@ impl Workers {
                 let phase = drain.subscribe();
                 let drain = LocalDrain::new(drain);
                 let worker = Arc::new(Worker { state, certificates, drain, driver, idle, count });
-                runtime.block_on(run(worker, listeners, phase, stop));
+                runtime.block_on(run(worker, index, listeners, phase, stop));
                 // Ends the requests that are still running.
                 drop(runtime);
                 log.pass_on();
@@ -113,6 +114,7 @@ fn runtime(log: &AccessLog) -> io::Result<tokio::runtime::Runtime> {
 /// Starts and ends accepting as listeners change, until the stop signal.
 async fn run(
     worker: Arc<Worker>,
+    index: usize,
     mut listeners: watch::Receiver<ListenerSet>,
     mut phase: watch::Receiver<Phase>,
     mut stop: watch::Receiver<bool>,
@@ -126,7 +128,7 @@ async fn run(
             _ = stop.changed() => return,
             Ok(()) = listeners.changed() => {
                 let set = listeners.borrow_and_update().clone();
-                reconcile(&worker, &mut accepting, set);
+                reconcile((&worker, index), &mut accepting, set);
             }
             Ok(()) = phase.changed() => {
                 let phase = *phase.borrow_and_update();
@@ -139,28 +141,50 @@ async fn run(
     }
 }
 
-fn reconcile(worker: &Arc<Worker>, accepting: &mut HashMap<SocketKey, Accepting>, set: ListenerSet) {
+fn reconcile(
+    (worker, index): (&Arc<Worker>, usize),
+    accepting: &mut HashMap<SocketKey, Accepting>,
+    set: ListenerSet,
+) {
     if !set.open || worker.drain.shared().phase() == Phase::Closing {
         accepting.clear();
         return;
     }
     accepting.retain(|key, now| {
         set.sockets.get(key).is_some_and(|listening| {
-            listening.entry == now.listening.entry && Arc::ptr_eq(&listening.socket, &now.listening.socket)
+            listening.entry == now.listening.entry && listening.socket.is(&now.listening.socket)
         })
     });
     for (key, listening) in set.sockets {
+        if !is_served_by(&listening.socket, index, worker.count) {
+            continue;
+        }
         accepting.entry(key).or_insert_with(|| {
             let (stop, stopped) = oneshot::channel();
-            let (worker, accepted) = (worker.clone(), listening.clone());
+            let (worker, Listening { socket, entry }) = (worker.clone(), listening.clone());
             let hold = worker.drain.shared().hold();
             let report = worker.state.reporter.clone();
             critical_task::spawn(&report, "accepting connections", async move {
-                accept(accepted, worker, stopped).await;
+                match socket {
+                    ListenSocket::Tcp(socket) => accept(socket, entry, worker, stopped).await,
+                    ListenSocket::Udp(socket) => udp::serve(socket, entry.group, worker, stopped).await,
+                }
                 drop(hold);
             });
             Accepting { listening, _stop: stop }
         });
+    }
+}
+
+/// Whether the worker with this index accepts from a socket. Datagrams of one client must meet one
+/// table of sessions: each socket of datagrams has one worker.
+fn is_served_by(socket: &ListenSocket, index: usize, count: usize) -> bool {
+    match socket {
+        ListenSocket::Tcp(_) => true,
+        ListenSocket::Udp(socket) => {
+            let port = socket.local_addr().map_or(0, |address| address.port());
+            usize::from(port) % count == index
+        }
     }
 }
 

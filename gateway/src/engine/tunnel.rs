@@ -1,30 +1,22 @@
 //! A connection whose endpoint has switched protocols (RFC 9110 §7.8): from then on bytes pass both
 //! ways, and nobody looks at them.
 //!
-//! A direction is read only when its other side has taken everything, so it holds no more than one
-//! read, and nothing while it waits. The end of one side is passed on, and the other direction goes
-//! on: nginx and `HttpProxy` end both, and cut off what the other side has still to say. What a
-//! request needed besides has been dropped by now, because most of these connections are idle most
-//! of the time, and for long.
+//! The end of one side is passed on, and the other direction goes on: nginx and `HttpProxy` end both,
+//! and cut off what the other side has still to say. What a request needed besides has been dropped
+//! by now, because most of these connections are idle most of the time, and for long.
 
 use std::future::poll_fn;
 use std::io;
-use std::mem;
-use std::pin::Pin;
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use http::StatusCode;
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use crate::io::alarm::Alarm;
-use crate::io::deadlines::Deadline;
-use crate::io::deadlines::Deadlines;
-use crate::io::deadlines::STALL;
-use crate::io::scratch;
+use crate::io::deadlines::{Deadlines, STALL};
+use crate::io::flow::Flow;
 use crate::io::transport::Transport;
 use crate::io::wire::Wire;
-use crate::io::write_buffer::WriteBuffer;
 use crate::pipeline::{Exchange, Outcome};
 use crate::process::descriptors::DescriptorPermit;
 use crate::upstream::connection::Connection;
@@ -46,31 +38,6 @@ pub(crate) struct Tunnel {
     /// For the endpoint to take some.
     patience: Option<Duration>,
     whole: bool,
-}
-
-/// One direction.
-#[derive(Debug, Default)]
-pub(crate) struct Flow {
-    /// Read but not taken.
-    write_buffer: WriteBuffer,
-    /// Bytes that were read.
-    bytes: u64,
-    state: Flowing,
-    /// Something may not have left yet.
-    unsent: bool,
-    /// Bytes have moved since somebody last asked.
-    moved: bool,
-}
-
-/// How far a direction has come.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Flowing {
-    #[default]
-    Open,
-    /// Its source has ended.
-    Ending,
-    /// So has its other side been told.
-    RequestEnd,
 }
 
 /// What a request leaves behind when its endpoint switches protocols.
@@ -134,112 +101,27 @@ impl Tunnel {
 
 impl Drop for Tunnel {
     fn drop(&mut self) {
-        let waiting = self.down.write_buffer.len() as u64;
+        let waiting = self.down.waiting();
         self.exchange.end(Outcome {
             status: Some(StatusCode::SWITCHING_PROTOCOLS),
-            body_sent: self.down.bytes.saturating_sub(waiting),
-            bytes_sent: (self.heads + self.down.bytes).saturating_sub(waiting),
-            body_received: self.up.bytes,
-            upstream_received: self.down.bytes,
+            body_sent: self.down.read().saturating_sub(waiting),
+            bytes_sent: (self.heads + self.down.read()).saturating_sub(waiting),
+            body_received: self.up.read(),
+            upstream_received: self.down.read(),
             aborted: !self.whole,
             ended: None,
         });
     }
 }
 
-impl Flow {
-    /// The rest of a direction after so many bytes.
-    pub(crate) fn after(write_buffer: WriteBuffer, bytes: u64) -> Self {
-        // What was handed to TLS may wait there, even when nothing does here.
-        Self { write_buffer, bytes, unsent: true, ..Self::default() }
-    }
-
-    /// Adds bytes that were read before.
-    fn push(&mut self, bytes: &[u8]) {
-        self.write_buffer.push(bytes);
-        self.bytes += bytes.len() as u64;
-    }
-
-    /// Moves what comes, as fast as it is taken. Ready once the end is passed on.
-    fn poll(
-        &mut self,
-        cx: &mut Context<'_>,
-        from: &mut Transport,
-        to: &mut Transport,
-    ) -> Poll<io::Result<()>> {
-        loop {
-            if self.unsent {
-                ready!(self.poll_send(cx, to))?;
-            }
-            match self.state {
-                Flowing::Open => ready!(self.poll_read(cx, from, to))?,
-                Flowing::Ending => {
-                    ready!(Pin::new(&mut *to).poll_shutdown(cx))?;
-                    self.state = Flowing::RequestEnd;
-                }
-                Flowing::RequestEnd => return Poll::Ready(Ok(())),
-            }
-        }
-    }
-
-    /// Ready when all that was read has left.
-    fn poll_send(&mut self, cx: &mut Context<'_>, to: &mut Transport) -> Poll<io::Result<()>> {
-        let before = self.write_buffer.len();
-        let sent = self.write_buffer.poll_send(cx, to);
-        self.moved |= self.write_buffer.len() < before;
-        ready!(sent)?;
-        ready!(Pin::new(to).poll_flush(cx))?;
-        self.write_buffer.rest();
-        self.unsent = false;
-        Poll::Ready(Ok(()))
-    }
-
-    /// Reads once and passes on what came, or learns of the end.
-    fn poll_read(
-        &mut self,
-        cx: &mut Context<'_>,
-        from: &mut Transport,
-        to: &mut Transport,
-    ) -> Poll<io::Result<()>> {
-        scratch::read(|buffer| {
-            let mut buf = ReadBuf::new(buffer);
-            ready!(Pin::new(from).poll_read(cx, &mut buf))?;
-            let bytes = buf.filled();
-            self.moved = true;
-            match bytes {
-                [] => self.state = Flowing::Ending,
-                _ => {
-                    self.bytes += bytes.len() as u64;
-                    self.unsent = true;
-                    self.write_buffer.send(cx, to, bytes);
-                }
-            }
-            Poll::Ready(Ok(()))
-        })
-    }
-
-    /// Sets `deadline` while the other side does not take what there is for it. Says whether bytes
-    /// have moved.
-    fn wait(&mut self, deadline: &mut Deadline, patience: Option<Duration>) -> bool {
-        let moved = mem::take(&mut self.moved);
-        if moved {
-            deadline.end();
-        }
-        match self.unsent || self.state == Flowing::Ending {
-            true => deadline.begin(patience),
-            false => deadline.end(),
-        }
-        moved
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::io::AsyncWriteExt;
     use tokio::net::{TcpListener, TcpStream};
     use tokio::time::advance;
 
     use super::*;
+    use crate::io::write_buffer::WriteBuffer;
     use crate::pipeline::tests::fixture::{Plane, Request};
 
     /// Thousands of them are idle at any time.
@@ -276,7 +158,7 @@ mod tests {
             advance(IDLE - Duration::from_millis(1)).await;
             from_client.write_all(b"x").await.unwrap();
             poll_fn(|cx| match tunnel.poll(cx, &mut client, &mut alarm) {
-                Poll::Pending if tunnel.up.bytes == count => Poll::Ready(()),
+                Poll::Pending if tunnel.up.read() == count => Poll::Ready(()),
                 Poll::Pending => Poll::Pending,
                 Poll::Ready(end) => panic!("{end:?} after {count}"),
             })
@@ -285,27 +167,5 @@ mod tests {
         advance(IDLE).await;
         let end = poll_fn(|cx| tunnel.poll(cx, &mut client, &mut alarm)).await;
         assert_eq!(end.unwrap_err().kind(), io::ErrorKind::TimedOut);
-    }
-
-    #[tokio::test]
-    async fn a_direction_holds_one_read_and_nothing_once_that_is_taken() {
-        const ALL: usize = 32 * 1024 * 1024;
-        let ((mut from, mut source), (mut to, mut sink)) = (pair().await, pair().await);
-        let mut flow = Flow::default();
-        let writer = tokio::spawn(async move { source.write_all(&vec![b'x'; ALL]).await });
-        // Nobody reads, so that the sockets are full some time.
-        poll_fn(|cx| match flow.poll(cx, &mut from, &mut to) {
-            Poll::Pending if !flow.write_buffer.is_empty() => Poll::Ready(()),
-            other => other.map(|ended| panic!("{ended:?}")),
-        })
-        .await;
-        assert!(flow.wait(&mut Deadline::default(), None), "something has moved");
-        assert!(flow.unsent && (1..=64 * 1024).contains(&flow.write_buffer.len()), "{flow:?}");
-        let mut seen = Vec::new();
-        let (moved, read) =
-            tokio::join!(poll_fn(|cx| flow.poll(cx, &mut from, &mut to)), sink.read_to_end(&mut seen));
-        assert_eq!((moved.unwrap(), read.unwrap()), ((), ALL));
-        assert_eq!((flow.bytes, flow.write_buffer.capacity()), (ALL as u64, 0));
-        writer.await.unwrap().unwrap();
     }
 }

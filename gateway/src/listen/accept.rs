@@ -19,10 +19,11 @@ use tokio::task::{coop::unconstrained, yield_now};
 
 use super::arrivals::{Arrivals, Order};
 use super::bind::BACKLOG;
-use super::listeners::{ListenerTarget, Listening};
-use super::{AcceptedStream, open, serve};
+use super::listeners::ListenerTarget;
+use super::{open, serve};
 use crate::connection::drain::{Admission, OpenConnection};
 use crate::io::budget::Account;
+use crate::stream::AcceptedConnection;
 use crate::worker::Worker;
 
 /// How long nothing is accepted when the process or the machine has no descriptors or memory left.
@@ -35,8 +36,12 @@ const COMPLAINT: Duration = Duration::from_secs(10);
 type Accepted = io::Result<(TcpStream, SocketAddr)>;
 
 /// Accepts until `stop` is dropped or sent to; then empties the queue and ends.
-pub(crate) async fn accept(listening: Listening, worker: Arc<Worker>, mut stop: oneshot::Receiver<()>) {
-    let Listening { socket, entry } = listening;
+pub(crate) async fn accept(
+    socket: Arc<TcpListener>,
+    entry: ListenerTarget,
+    worker: Arc<Worker>,
+    mut stop: oneshot::Receiver<()>,
+) {
     let port = socket.local_addr().map_or(entry.declared_port, |address| address.port());
     let mut acceptor = Acceptor {
         entry,
@@ -197,7 +202,7 @@ impl Acceptor {
     fn begin(&self, arrival: Arrival) {
         let Arrival { stream, peer, open } = arrival;
         let number = self.worker.state.telemetry.connection_opened();
-        let accepted = AcceptedStream { stream, peer, number, opened: Instant::now() };
+        let accepted = AcceptedConnection { stream, peer, number, opened: Instant::now() };
         let counted = Counted { worker: self.worker.clone(), open };
         tokio::spawn(connection(accepted, self.entry.clone(), self.port, counted));
     }
@@ -285,7 +290,7 @@ fn has_left(stream: &TcpStream) -> bool {
 
 /// The task of a connection. Most are idle: what it takes to open one is in a box, and gone then.
 fn connection(
-    accepted: AcceptedStream,
+    accepted: AcceptedConnection,
     entry: ListenerTarget,
     port: u16,
     counted: Counted,

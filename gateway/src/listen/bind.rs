@@ -1,14 +1,59 @@
 //! One listening socket.
 
 use std::io;
-use std::net::{SocketAddr, TcpListener};
+use std::net::{SocketAddr, TcpListener, UdpSocket};
+use std::os::fd::AsFd;
 use std::sync::Arc;
 
-use sluice_config::{Bind, BindError};
-use socket2::SockRef;
+use sluice_config::{Bind, BindError, Transport};
+use socket2::{SockRef, Socket, Type};
+
+use crate::stream::udp::prepare;
 
 /// Connections that the kernel keeps for us, if `net.core.somaxconn` lets it.
 pub(super) const BACKLOG: u16 = 4096;
+
+/// A socket that clients reach.
+#[derive(Clone, Debug)]
+pub(crate) enum ListenSocket {
+    /// Connections.
+    Tcp(Arc<TcpListener>),
+    /// Datagrams.
+    Udp(Arc<UdpSocket>),
+}
+
+impl ListenSocket {
+    /// The address with the real port.
+    pub(crate) fn local_addr(&self) -> io::Result<SocketAddr> {
+        match self {
+            Self::Tcp(socket) => socket.local_addr(),
+            Self::Udp(socket) => socket.local_addr(),
+        }
+    }
+
+    /// Whether both are the same socket.
+    pub(crate) fn is(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Tcp(one), Self::Tcp(other)) => Arc::ptr_eq(one, other),
+            (Self::Udp(one), Self::Udp(other)) => Arc::ptr_eq(one, other),
+            _ => false,
+        }
+    }
+
+    pub(super) fn transport(&self) -> Transport {
+        match self {
+            Self::Tcp(_) => Transport::Tcp,
+            Self::Udp(_) => Transport::Udp,
+        }
+    }
+
+    fn options(&self) -> SockRef<'_> {
+        match self {
+            Self::Tcp(socket) => SockRef::from(&**socket),
+            Self::Udp(socket) => SockRef::from(&**socket),
+        }
+    }
+}
 
 /// Binds and listens. `[::]` takes IPv6 only, so that `0.0.0.0` can stand beside it and peers keep their own
 /// form of address.
@@ -17,34 +62,53 @@ pub(super) const BACKLOG: u16 = 4096;
 /// contained in it. The kernel lets both listen if both say `SO_REUSEPORT` at this moment, and gives each connection
 /// to the more specific one. They say so for no longer than that, so that another process, also one of ours, is
 /// still told that the port is in use.
-pub(super) fn bind(address: SocketAddr, beside: &[Arc<TcpListener>]) -> io::Result<TcpListener> {
+pub(super) fn bind(
+    address: SocketAddr,
+    transport: Transport,
+    beside: &[ListenSocket],
+) -> io::Result<ListenSocket> {
     let domain = socket2::Domain::for_address(address);
-    let socket =
-        socket2::Socket::new(domain, socket2::Type::STREAM.nonblocking(), Some(socket2::Protocol::TCP))?;
+    let kind = match transport {
+        Transport::Tcp => Type::STREAM,
+        Transport::Udp => Type::DGRAM,
+    };
+    let socket = Socket::new(domain, kind.nonblocking(), None)?;
     if address.is_ipv6() {
         socket.set_only_v6(true)?;
     }
-    // A restart must not wait for connections of the program before it.
-    socket.set_reuse_address(true)?;
-    // What is accepted inherits it. Without it the last segment of an answer may wait for the client's
-    // acknowledgement of the one before.
-    socket.set_tcp_nodelay(true)?;
-    if beside.is_empty() {
-        socket.bind(&address.into())?;
-        socket.listen(BACKLOG.into())?;
-        return Ok(socket.into());
+    if transport == Transport::Udp {
+        prepare(socket.as_fd(), address)?;
+    } else {
+        // A restart must not wait for connections of the program before it. With datagrams it would
+        // let another process take the port.
+        socket.set_reuse_address(true)?;
+        // What is accepted inherits it. Without it the last segment of an answer may wait for the
+        // client's acknowledgement of the one before.
+        socket.set_tcp_nodelay(true)?;
     }
-    let sharing = |on| {
-        let sockets = beside.iter().map(|other| SockRef::from(&**other)).chain([SockRef::from(&socket)]);
-        sockets.map(|socket| socket.set_reuse_port(on)).fold(Ok(()), io::Result::and)
+    let open = || {
+        socket.bind(&address.into())?;
+        match transport {
+            Transport::Tcp => socket.listen(BACKLOG.into()),
+            Transport::Udp => Ok(()),
+        }
     };
-    let bound = sharing(true)
-        .and_then(|()| socket.bind(&address.into()))
-        .and_then(|()| socket.listen(BACKLOG.into()));
-    // Whatever came of it.
-    let alone = sharing(false);
-    bound.and(alone)?;
-    Ok(socket.into())
+    if beside.is_empty() {
+        open()?;
+    } else {
+        let sharing = |on| {
+            let sockets = beside.iter().map(ListenSocket::options).chain([SockRef::from(&socket)]);
+            sockets.map(|socket| socket.set_reuse_port(on)).fold(Ok(()), io::Result::and)
+        };
+        let bound = sharing(true).and_then(|()| open());
+        // Whatever came of it.
+        let alone = sharing(false);
+        bound.and(alone)?;
+    }
+    Ok(match transport {
+        Transport::Tcp => ListenSocket::Tcp(Arc::new(socket.into())),
+        Transport::Udp => ListenSocket::Udp(Arc::new(socket.into())),
+    })
 }
 
 /// Whether the machine has no such kind of addresses: `[::]` next to `0.0.0.0` is no error then.
@@ -84,19 +148,40 @@ mod tests {
 
     #[test]
     fn our_own_sockets_may_overlap_and_nobody_elses() {
-        let wide = Arc::new(bind((Ipv4Addr::UNSPECIFIED, 0).into(), &[]).unwrap());
+        let tcp = |address, beside: &[ListenSocket]| bind(address, Transport::Tcp, beside);
+        let wide = tcp((Ipv4Addr::UNSPECIFIED, 0).into(), &[]).unwrap();
         let port = wide.local_addr().unwrap().port();
         let narrow = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
-        let in_use = |address| bind(address, &[]).unwrap_err().kind() == io::ErrorKind::AddrInUse;
+        let in_use = |address| tcp(address, &[]).unwrap_err().kind() == io::ErrorKind::AddrInUse;
         assert!(in_use(narrow));
-        let beside = Arc::new(bind(narrow, std::slice::from_ref(&wide)).unwrap());
+        let beside = tcp(narrow, std::slice::from_ref(&wide)).unwrap();
         assert!(in_use(narrow) && in_use(wide.local_addr().unwrap()));
         drop(wide);
         assert!(in_use(narrow) && in_use((Ipv4Addr::UNSPECIFIED, port).into()));
-        let wide = bind((Ipv4Addr::UNSPECIFIED, port).into(), std::slice::from_ref(&beside)).unwrap();
+        let wide = tcp((Ipv4Addr::UNSPECIFIED, port).into(), std::slice::from_ref(&beside)).unwrap();
         assert!(in_use(narrow) && in_use((Ipv4Addr::UNSPECIFIED, port).into()));
         let client = std::net::TcpStream::connect(narrow).unwrap();
+        let (ListenSocket::Tcp(beside), ListenSocket::Tcp(wide)) = (beside, wide) else { panic!() };
         assert_eq!(beside.accept().unwrap().1, client.local_addr().unwrap(), "to the more specific one");
         assert!(wide.accept().is_err());
+    }
+
+    #[test]
+    fn a_port_of_datagrams_is_ours_alone_and_may_be_one_of_connections_too() {
+        let udp = |address, beside: &[ListenSocket]| bind(address, Transport::Udp, beside);
+        let wide = udp((Ipv4Addr::UNSPECIFIED, 0).into(), &[]).unwrap();
+        let port = wide.local_addr().unwrap().port();
+        let narrow = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+        let in_use = |address| udp(address, &[]).unwrap_err().kind() == io::ErrorKind::AddrInUse;
+        assert!(in_use(narrow) && in_use(wide.local_addr().unwrap()));
+        let beside = udp(narrow, std::slice::from_ref(&wide)).unwrap();
+        assert!(in_use(narrow) && in_use(wide.local_addr().unwrap()));
+        let client = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        client.send_to(b"x", narrow).unwrap();
+        let (ListenSocket::Udp(beside), ListenSocket::Udp(wide)) = (beside, wide) else { panic!() };
+        let mut byte = [0];
+        assert_eq!(beside.recv_from(&mut byte).unwrap().1, client.local_addr().unwrap());
+        assert!(wide.recv_from(&mut byte).is_err());
+        bind(narrow, Transport::Tcp, &[]).unwrap();
     }
 }

@@ -1,4 +1,5 @@
-//! The TLS handshake: the certificate by the name that the client asks for, under one deadline.
+//! The TLS handshake: the certificate by the name that the client asks for, under one deadline. Where hosts are passed
+//! through, their connections leave here with all bytes that were read.
 
 use std::io;
 use std::sync::Arc;
@@ -6,12 +7,16 @@ use std::sync::Arc;
 use rustls::ServerConnection;
 use rustls::server::Acceptor;
 use sluice_config::GroupId;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
-use tokio_rustls::LazyConfigAcceptor;
-use tokio_rustls::TlsStream;
+use tokio_rustls::{LazyConfigAcceptor, StartHandshake, TlsStream};
 
+use super::client_hello::{ClientHello, HelloReader};
 use crate::connection::info::TlsInfo;
+use crate::io::budget::Reservation;
+use crate::state::snapshot::Snapshot;
+use crate::stream_table::StreamRoute;
 use crate::worker::Worker;
 
 /// What came of it.
@@ -22,14 +27,94 @@ pub(super) struct Secured {
     pub(super) http2: bool,
 }
 
-/// Does it within the time that a request head may take.
-pub(super) async fn secure(stream: TcpStream, group: &GroupId, worker: &Worker) -> io::Result<Secured> {
-    let patience = worker.state.settings().client_header_timeout;
-    timeout(patience, handshake(stream, group, worker)).await?
+/// The end of a handshake.
+pub(super) enum Negotiated {
+    /// TLS ends here.
+    Secured(Secured),
+    /// TLS is passed through to an endpoint.
+    Passed {
+        stream: TcpStream,
+        /// What was read of it.
+        hello: Vec<u8>,
+        server_name: String,
+        route: Arc<StreamRoute>,
+    },
 }
 
-async fn handshake(stream: TcpStream, group: &GroupId, worker: &Worker) -> io::Result<Secured> {
-    let start = LazyConfigAcceptor::new(Acceptor::default(), stream).await?;
+/// Does it within the time that a request head may take.
+pub(super) async fn secure(stream: TcpStream, group: &GroupId, worker: &Worker) -> io::Result<Negotiated> {
+    let patience = worker.state.settings().client_header_timeout;
+    timeout(patience, negotiate(stream, group, worker)).await?
+}
+
+async fn negotiate(mut stream: TcpStream, group: &GroupId, worker: &Worker) -> io::Result<Negotiated> {
+    if !Snapshot::take(&worker.state).streams.passes_any() {
+        let start = LazyConfigAcceptor::new(Acceptor::default(), stream).await?;
+        return handshake(start, group, worker).await.map(Negotiated::Secured);
+    }
+    let (hello, server_name) = read_hello(&mut stream).await?;
+    if let Some(server_name) = server_name {
+        let snapshot = Snapshot::take(&worker.state);
+        let route = snapshot.streams.passthrough(&snapshot.routes, group, &server_name).cloned();
+        if let Some(route) = route {
+            return Ok(Negotiated::Passed { stream, hello, server_name, route });
+        }
+    }
+    let start = replay(stream, &hello).await?;
+    drop(hello);
+    handshake(start, group, worker).await.map(Negotiated::Secured)
+}
+
+/// Reads up to the end of the ClientHello, or of what is none. Returns the bytes and the server
+/// name.
+async fn read_hello(stream: &mut TcpStream) -> io::Result<(Vec<u8>, Option<String>)> {
+    let mut reader = HelloReader::default();
+    // Counts as long as the bytes are here.
+    let mut share = Reservation::of_flow();
+    let mut part = [0; 1024];
+    loop {
+        let wanted = reader.missing().min(part.len());
+        let read = stream.read(&mut part[..wanted]).await?;
+        if read == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        let hello = reader.push(&part[..read]);
+        share.hold(reader.size());
+        match hello {
+            ClientHello::Incomplete => {}
+            ClientHello::Complete(server_name) => return Ok((reader.into_bytes(), server_name)),
+            ClientHello::Other => return Ok((reader.into_bytes(), None)),
+        }
+    }
+}
+
+/// Begins the handshake with bytes that were read before.
+async fn replay(mut stream: TcpStream, mut hello: &[u8]) -> io::Result<StartHandshake<TcpStream>> {
+    let mut acceptor = Acceptor::default();
+    while !hello.is_empty() {
+        acceptor.read_tls(&mut hello)?;
+        match acceptor.accept() {
+            Ok(None) => {}
+            // More in the record that ends the ClientHello is malformed.
+            Ok(Some(_)) if !hello.is_empty() => break,
+            Ok(Some(accepted)) => return Ok(StartHandshake::from_parts(accepted, stream)),
+            Err((error, mut alert)) => {
+                let mut bytes = Vec::new();
+                alert.write_all(&mut bytes)?;
+                // The client may have left.
+                let _ = stream.write_all(&bytes).await;
+                return Err(io::Error::new(io::ErrorKind::InvalidData, error));
+            }
+        }
+    }
+    Err(io::ErrorKind::InvalidData.into())
+}
+
+async fn handshake(
+    start: StartHandshake<TcpStream>,
+    group: &GroupId,
+    worker: &Worker,
+) -> io::Result<Secured> {
     let server_name = start.client_hello().server_name().map(canonical);
     let config = worker.certificates.config(group, server_name.as_deref());
     let stream = start.into_stream(config).await?;

@@ -19,15 +19,17 @@ mod retry;
 mod tests;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
-use std::net::{SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use sluice_config::{
     BindProtocol, BindResult, Change, Code, GroupId, ListenerGroup, ObjectRef, Problem, Report, Severity,
+    Transport,
 };
 use tokio::sync::watch;
 
+use super::bind::ListenSocket;
 use crate::registry::OwnListener;
 use crate::state;
 use plan::Open;
@@ -62,6 +64,7 @@ struct Inner {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct SocketKey {
     address: SocketAddr,
+    transport: Transport,
     any: Option<(GroupId, usize)>,
 }
 
@@ -76,7 +79,7 @@ pub(crate) struct ListenerSet {
 /// A socket and what it leads to.
 #[derive(Clone, Debug)]
 pub(crate) struct Listening {
-    pub(crate) socket: Arc<TcpListener>,
+    pub(crate) socket: ListenSocket,
     pub(crate) entry: ListenerTarget,
 }
 
@@ -164,14 +167,18 @@ impl Listeners {
         }
     }
 
-    /// Whether requests can come: sockets have been asked for, and each is bound, or was there at some time and has an
-    /// earlier one in its place. A change that cannot be made is no reason to stop sending requests here.
+    /// Whether requests can come: required sockets have been asked for, and each is bound, or was there at some time
+    /// and has an earlier one in its place. A change that cannot be made is no reason to stop sending requests here,
+    /// and neither is a socket that is not required: it may be that of one tenant.
     pub fn are_serving(&self) -> bool {
         let inner = self.lock();
         let serves = |entry: &ListenerTarget| {
             inner.complete.contains(entry) && inner.sockets.values().any(|open| open.entry == *entry)
         };
-        !inner.groups.is_empty() && inner.incomplete.iter().all(serves)
+        let is_required =
+            |id: &GroupId| inner.groups.get(id).is_some_and(|group: &Arc<ListenerGroup>| group.required);
+        let mut incomplete = inner.incomplete.iter().filter(|entry| is_required(&entry.group));
+        inner.groups.keys().any(is_required) && incomplete.all(serves)
     }
 
     /// What is wrong with the sockets.

@@ -73,6 +73,10 @@ fn apply_settings(
         if *before != settings.access_log.output {
             state.telemetry.access_log.turn_to(settings.access_log.output.clone());
         }
+        let before = &published.compiled_settings.settings.stream.log.output;
+        if *before != settings.stream.log.output {
+            state.telemetry.stream_log.turn_to(settings.stream.log.output.clone());
+        }
     }
     let put = |change: &Change<PoolKey, _>| matches!(change, Change::Put(..));
     let settings = delta.settings.as_ref().map(bounded);
@@ -132,7 +136,8 @@ fn apply_hosts(
         limiter: &state.limiter,
         meters: state.telemetry.requests(),
     };
-    let table = &mut published.routes;
+    let (table, streams) = (&mut published.routes, &mut published.streams);
+    let (registry, telemetry) = (&state.registry, &*state.telemetry);
     let replace = |key, host: Option<&Arc<Host>>, configuration: &mut Configuration| {
         let old = match host {
             Some(host) => configuration.hosts.insert(Clone::clone(key), host.clone()),
@@ -147,9 +152,13 @@ fn apply_hosts(
             match compiler.host(host) {
                 Ok(compiled) => {
                     table.put_host(key, Arc::new(compiled));
+                    refused.extend(
+                        streams.set_host(key, host.passthrough.as_deref(), registry, telemetry).err(),
+                    );
                     replace(key, Some(host), configuration);
                 }
                 Err(error) => {
+                    refused.extend(streams.set_host(key, None, registry, telemetry).err());
                     let reason = error.to_string();
                     let closed = Arc::new(closed(host, &reason));
                     match compiler.host(&closed) {
@@ -174,18 +183,21 @@ fn apply_hosts(
     for change in &delta.groups {
         if let Change::Put(id, group) = change {
             table.set_listeners(id, &group.listeners);
+            refused.extend(streams.set_service(id, Some(group), registry, telemetry).err());
             configuration.groups.insert(id.clone(), group.clone());
         }
     }
     for change in &delta.hosts {
         if let Change::Remove(key) = change {
             table.remove_host(key);
+            refused.extend(streams.set_host(key, None, registry, telemetry).err());
             replace(key, None, configuration);
         }
     }
     for change in &delta.groups {
         if let Change::Remove(id) = change {
             table.set_listeners(id, &[]);
+            refused.extend(streams.set_service(id, None, registry, telemetry).err());
             configuration.groups.remove(id);
         }
     }
@@ -208,7 +220,8 @@ fn closed(host: &Host, reason: &str) -> Host {
         policies: Arc::new(Policies { deny, ..Policies::default() }),
         origin: Arc::new(origin),
     };
-    Host { key: host.key.clone(), tls: host.tls.clone(), rules: vec![rule], fall_through: false }
+    let (key, tls) = (host.key.clone(), host.tls.clone());
+    Host { key, tls, passthrough: None, rules: vec![rule], fall_through: false }
 }
 
 /// Status of every path of a host that cannot be used.

@@ -183,6 +183,14 @@ impl AccessLog {
         });
     }
 
+    /// Sends a line without gathering it, for a log that is not the one whose lines this thread
+    /// gathers. Never waits.
+    pub fn send_apart(&self, write: impl FnOnce(&mut Vec<u8>)) {
+        let mut lines = Lines { bytes: Vec::new(), count: 1 };
+        write(&mut lines.bytes);
+        self.queue(&mut lines);
+    }
+
     /// Sends the collected lines of this thread. Never blocks.
     pub fn pass_on(&self) {
         GATHERED_HERE.with_borrow_mut(|gathered| self.queue(&mut gathered.lines));

@@ -10,7 +10,8 @@ use std::time::Duration;
 
 use http::{Method, StatusCode};
 use sluice_config::{
-    Certificate, CertificateId, Code, EndpointSetKey, Generation, ObjectRef, PrivateKey, Problem, Severity,
+    Certificate, CertificateId, Code, EndpointSetKey, Generation, ObjectRef, PrivateKey, Problem, ServiceRef,
+    Severity,
 };
 
 use super::orphans::Orphan;
@@ -65,6 +66,8 @@ fn page(requests: bool) -> BTreeMap<String, Metric> {
     }
     telemetry.connection_opened();
     telemetry.connection_refused();
+    let service = ServiceRef { namespace: "shop".into(), name: "db".into(), port: "5432".into() };
+    let _streams = telemetry.stream_meters("tcp", &service);
     telemetry.request_began();
     telemetry.request_refused(StatusCode::BAD_REQUEST);
     telemetry.proxy_protocol_refused(ProxyProtocolFault::Late);

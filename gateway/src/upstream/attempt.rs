@@ -51,6 +51,26 @@ impl Upstream {
         self.membership != 0 && self.endpoint.membership() == self.membership
     }
 
+    /// An attempt to open a connection for a stream. Nothing of HTTP applies to it.
+    pub(crate) fn raw(endpoint: &Arc<Endpoint>, connect_timeout: Option<Duration>, began: Instant) -> Self {
+        Self {
+            address: endpoint.address(),
+            membership: endpoint.membership(),
+            in_flight: endpoint.in_flight(),
+            endpoint: endpoint.clone(),
+            protocol: UpstreamProtocol::Tcp,
+            server_name: None,
+            tls: None,
+            fresh: true,
+            repeatable: true,
+            connect_timeout,
+            read_timeout: None,
+            send_timeout: None,
+            keep_alive: KeepAlive { idle: Duration::ZERO, age: Duration::ZERO, requests: 0 },
+            began,
+        }
+    }
+
     /// Returns an attempt at this address, as the member of a set of its own.
     #[cfg(test)]
     pub(crate) fn to(address: SocketAddr, protocol: UpstreamProtocol) -> Self {

@@ -1,6 +1,7 @@
 //! Obtains a connection for an attempt: a new one if it is admitted, or one that returns to the
 //! pool meanwhile.
 
+use std::convert::Infallible;
 use std::io;
 use std::time::Duration;
 
@@ -81,6 +82,19 @@ pub(crate) async fn obtain(
 ) -> Result<Connection, FailureKind> {
     match obtain_or(upstream, upstream.connect_timeout, gate, waited_since, pool::take).await? {
         Obtained::Pooled(connection) | Obtained::New(connection) => Ok(connection),
+    }
+}
+
+/// A new connection to the endpoint, for a client connection of its own.
+pub(crate) async fn obtain_new(
+    upstream: &Upstream,
+    gate: &mut ConnectionGate<'_>,
+    waited_since: &mut Option<Instant>,
+) -> Result<Connection, FailureKind> {
+    let none = |_: &Upstream| None::<Infallible>;
+    match obtain_or(upstream, upstream.connect_timeout, gate, waited_since, none).await? {
+        Obtained::New(connection) => Ok(connection),
+        Obtained::Pooled(never) => match never {},
     }
 }
 
@@ -174,7 +188,10 @@ async fn open(upstream: &Upstream, stage: &mut ConnectStage) -> io::Result<Trans
         return Ok(Transport::Tls(Box::new(stream.into())));
     }
     let config = match upstream.protocol {
-        UpstreamProtocol::Http | UpstreamProtocol::Grpc => return Ok(Transport::Plain(stream)),
+        UpstreamProtocol::Http | UpstreamProtocol::Grpc | UpstreamProtocol::Tcp => {
+            return Ok(Transport::Plain(stream));
+        }
+        UpstreamProtocol::Udp => return Err(io::ErrorKind::Unsupported.into()),
         UpstreamProtocol::HttpsUnverified => &UNVERIFIED,
         UpstreamProtocol::GrpcsUnverified => &UNVERIFIED_HTTP2,
     };

@@ -198,6 +198,8 @@ fn serve(
         }
     }
     rules::check(&flags)?;
+    let taken = rules::ports(&flags).into_iter().filter(|(_, port)| *port != 0);
+    flags.controller.reserved_ports = taken.map(|(flag, port)| (port, format!("--{flag}"))).collect();
     // Without a folder, `serve` uses a cluster, which is determined at the start.
     let cluster = flags.cluster.kubeconfig.is_some() || flags.cluster.apiserver_host.is_some();
     if flags.manifests.is_none() && !cluster && name == "check" {

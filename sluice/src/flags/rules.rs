@@ -12,6 +12,17 @@ pub(super) const EXCLUSIVE: [(&str, &str); 5] = [
     ("manifests", "snapshot-file"),
 ];
 
+/// The ports of the program's own listeners, each with its flag.
+pub(super) fn ports(flags: &ServeFlags) -> [(&'static str, u16); 5] {
+    [
+        ("http-port", flags.controller.http_port),
+        ("https-port", flags.controller.https_port),
+        ("healthz-port", flags.gateway.healthz_port),
+        ("admin-address", flags.gateway.admin_address.port()),
+        ("validating-webhook", flags.webhook.address.map_or(0, |address| address.port())),
+    ]
+}
+
 /// Checks the relations between the values of different flags.
 pub(super) fn check(flags: &ServeFlags) -> Result<(), FlagError> {
     let gateway = &flags.gateway;
@@ -29,13 +40,7 @@ pub(super) fn check(flags: &ServeFlags) -> Result<(), FlagError> {
             }
         }
     }
-    let ports = [
-        ("http-port", flags.controller.http_port),
-        ("https-port", flags.controller.https_port),
-        ("healthz-port", gateway.healthz_port),
-        ("admin-address", gateway.admin_address.port()),
-        ("validating-webhook", webhook.address.map_or(0, |address| address.port())),
-    ];
+    let ports = ports(flags);
     for (index, (one, port)) in ports.iter().enumerate() {
         // Port 0 selects any free port, so two of them never collide.
         if let Some((other, _)) = ports[..index].iter().find(|(_, taken)| taken == port && *port != 0) {

@@ -14,8 +14,6 @@ use super::settings::ServeFlags;
 pub(super) enum Destination<T> {
     /// This field.
     To(fn(&mut ServeFlags) -> &mut T),
-    /// This field, although it has almost no effect. The text states the reason and what to do.
-    Noted(fn(&mut ServeFlags) -> &mut T, &'static str),
     /// None: the value is validated but has no effect. The text states the reason and what to do.
     Nowhere(&'static str),
 }
@@ -134,7 +132,7 @@ impl Value {
         fn reason<T>(destination: Destination<T>) -> Option<&'static str> {
             match destination {
                 Destination::To(_) => None,
-                Destination::Noted(_, reason) | Destination::Nowhere(reason) => Some(reason),
+                Destination::Nowhere(reason) => Some(reason),
             }
         }
         match self {
@@ -186,7 +184,7 @@ impl Value {
 }
 
 fn store<T>(destination: Destination<T>, value: T, flags: &mut ServeFlags) -> Result<(), Expected> {
-    if let Destination::To(field) | Destination::Noted(field, _) = destination {
+    if let Destination::To(field) = destination {
         *field(flags) = value;
     }
     Ok(())

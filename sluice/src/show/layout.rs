@@ -10,14 +10,24 @@ type Column = (&'static str, fn(&Value, &Value) -> String);
 
 const ROUTES: [Column; 6] = [
     ("HOST", |host, _| text(&host["host"])),
-    ("TLS", |host, _| match (&host["tls"], &host["certificate"]) {
-        (Value::Bool(true), Value::Null) => "default".to_owned(),
-        (_, certificate) => text(certificate),
+    ("TLS", |host, _| match (&host["passthrough"], &host["tls"], &host["certificate"]) {
+        (Value::String(service), ..) => format!("passed to {service}"),
+        (_, Value::Bool(true), Value::Null) => "default".to_owned(),
+        (_, _, certificate) => text(certificate),
     }),
     ("PATH", |_, rule| text(&rule["path"])),
-    ("TYPE", |_, rule| text(&rule["pathType"])),
-    ("TO", |_, rule| destination(rule)),
-    ("FROM", |_, rule| object(&rule["origin"])),
+    ("TYPE", |host, rule| match &host["stream"]["protocol"] {
+        Value::Null => text(&rule["pathType"]),
+        protocol => text(protocol),
+    }),
+    ("TO", |host, rule| match &host["stream"]["service"] {
+        Value::Null => destination(rule),
+        service => text(service),
+    }),
+    ("FROM", |host, rule| match &host["stream"] {
+        Value::Null => object(&rule["origin"]),
+        _ => "-".to_owned(),
+    }),
 ];
 
 const BACKENDS: [Column; 6] = [
@@ -131,6 +141,21 @@ mod tests {
         );
         assert_eq!(lines[2][4], "503 (-: no such Service)");
         assert_eq!(lines[3][4], "301 https://a");
+    }
+
+    #[test]
+    fn streams_and_hosts_that_are_passed_through_have_a_line() {
+        let origin = json!({"kind": "Ingress", "namespace": "default", "name": "shop"});
+        let rules = json!([{"path": "/", "pathType": "Prefix", "backends": [{"service": "default-shop-443"}],
+            "origin": origin}]);
+        let stream = json!({"protocol": "TCP", "port": 5432, "service": "shop-db-5432"});
+        let answer = json!([
+            {"host": "shop.example", "tls": false, "passthrough": "default-shop-443", "rules": rules},
+            {"host": "tcp/5432", "tls": false, "rules": [], "stream": stream},
+        ]);
+        let lines = lines(View::Routes, &answer);
+        assert_eq!(lines[1][1], "passed to default-shop-443");
+        assert_eq!(lines[2], ["tcp/5432", "-", "-", "TCP", "shop-db-5432", "-"]);
     }
 
     #[test]

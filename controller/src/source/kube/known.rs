@@ -210,6 +210,7 @@ mod tests {
             external_name: None,
             cluster_ip: None,
             ports: Box::default(),
+            udp_ports: Box::default(),
         };
         Object::Service(Arc::new(spec))
     }

@@ -54,6 +54,13 @@ pub(super) fn plan(options: &Options) -> Vec<Scope> {
         scopes.push(Scope::named(Kind::ConfigMap, name));
     }
     let elsewhere = |name: &&NamespacedName| namespace.as_ref().is_some_and(|only| *only != name.namespace);
+    let of_streams = [&options.tcp_services_configmap, &options.udp_services_configmap];
+    for name in of_streams.into_iter().flatten().filter(elsewhere) {
+        // The program's own ConfigMap is watched already.
+        if options.configmap.as_ref() != Some(name) {
+            scopes.push(Scope { referred: true, ..Scope::named(Kind::ConfigMap, name) });
+        }
+    }
     if let Some(name) = options.default_backend_service.as_ref().filter(elsewhere) {
         scopes.push(Scope::named(Kind::Service, name));
         scopes.push(Scope {
@@ -171,6 +178,8 @@ mod tests {
             watch_namespace: Some("shop".into()),
             default_backend_service: Some(NamespacedName::new("system", "default")),
             default_ssl_certificate: Some(NamespacedName::new("system", "tls")),
+            tcp_services_configmap: Some(NamespacedName::new("system", "tcp")),
+            udp_services_configmap: Some(NamespacedName::new("shop", "udp")),
             ..Options::default()
         };
         let scopes = plan(&options);
@@ -183,17 +192,19 @@ mod tests {
                 "endpointslices in namespace shop",
                 "secrets in namespace shop",
                 "configmaps in namespace shop",
+                "configmaps tcp in namespace system",
                 "services default in namespace system",
                 "endpointslices in namespace system",
                 "secrets tls in namespace system",
             ]
         );
-        assert_eq!(scopes[7].labels.as_deref(), Some("kubernetes.io/service-name=default"));
+        assert!(scopes[6].referred && scopes[6].is_lazy(), "it begins when it is read");
+        assert_eq!(scopes[8].labels.as_deref(), Some("kubernetes.io/service-name=default"));
         let secret = NamespacedName::new("system", "tls");
-        assert!(!scopes[4].covers(&secret) && scopes[8].covers(&secret));
-        assert!(!scopes[8].covers(&NamespacedName::new("system", "other")));
+        assert!(!scopes[4].covers(&secret) && scopes[9].covers(&secret));
+        assert!(!scopes[9].covers(&NamespacedName::new("system", "other")));
         assert_eq!(scopes[4].fields_of_one("a"), format!("metadata.name=a,{NO_BULK}"));
-        assert_eq!(scopes[8].fields_of_one("tls"), format!("metadata.name=tls,{NO_BULK}"));
+        assert_eq!(scopes[9].fields_of_one("tls"), format!("metadata.name=tls,{NO_BULK}"));
     }
 
     #[test]

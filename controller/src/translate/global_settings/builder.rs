@@ -87,6 +87,7 @@ impl ConfigMapSettings {
     pub(crate) fn changes(&self, other: &Self) -> impl Iterator<Item = Key> + use<> {
         let differs = [
             (Key::AnnotationLimits, self.annotation_limits != other.annotation_limits),
+            (Key::BindAddresses, self.addresses != other.addresses),
             (Key::Closed, self.closed != other.closed),
             (Key::ServiceUpstream, self.service_upstream != other.service_upstream),
             (Key::EndpointTlsPerLocation, self.endpoint_tls_per_location != other.endpoint_tls_per_location),
@@ -123,6 +124,8 @@ impl SettingsBuilder {
             ServerField { of_endpoints: self.server_of_endpoints.unwrap_or(false), own: names_servers };
         self.global.access_log.enabled = self.logs.is_enabled();
         self.global.access_log.output = self.logs.output();
+        self.global.stream.log.enabled = self.logs.streams_are_enabled();
+        self.global.stream.log.output = self.logs.output_of_streams();
         let mut addresses = self.bind_addresses;
         if addresses.is_empty() {
             addresses = vec![Ipv6Addr::UNSPECIFIED.into(), Ipv4Addr::UNSPECIFIED.into()];

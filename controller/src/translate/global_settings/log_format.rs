@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use sluice_config::{LogOutput, LogPiece, LogVariable};
+use sluice_config::{LogOutput, LogPiece, LogVariable, StreamLogPiece, StreamLogVariable};
 
 use crate::translate::value::{self, Type};
 
@@ -11,13 +11,47 @@ pub(super) fn format() -> Type<Arc<[LogPiece]>> {
     value::any().called("text with variables of the access log").and_then(|text| parse(&text))
 }
 
+/// A format of the log of streams.
+pub(super) fn stream_format() -> Type<Arc<[StreamLogPiece]>> {
+    let words = "text with variables of the log of streams";
+    value::any().called(words).and_then(|text| parse_stream(&text))
+}
+
 fn parse(text: &str) -> Result<Arc<[LogPiece]>, String> {
+    pieces(
+        text,
+        |text| LogPiece::Text(text.into()),
+        |name| LogVariable::named(name).map(LogPiece::Variable).ok_or_else(|| unknown(name)),
+    )
+}
+
+fn parse_stream(text: &str) -> Result<Arc<[StreamLogPiece]>, String> {
+    pieces(
+        text,
+        |text| StreamLogPiece::Text(text.into()),
+        |name| {
+            let unknown = || {
+                format!(
+                    "has ${name}, which is no variable of the log of streams; docs/log-format.md#streams has them all"
+                )
+            };
+            StreamLogVariable::named(name).map(StreamLogPiece::Variable).ok_or_else(unknown)
+        },
+    )
+}
+
+/// Splits a format into text and variables.
+fn pieces<P>(
+    text: &str,
+    literal: impl Fn(&str) -> P,
+    variable: impl Fn(&str) -> Result<P, String>,
+) -> Result<Arc<[P]>, String> {
     let text = unquoted(text);
     let mut pieces = Vec::new();
     let mut rest = &*text;
     while let Some(at) = rest.find('$') {
         if at > 0 {
-            pieces.push(LogPiece::Text(rest[..at].into()));
+            pieces.push(literal(&rest[..at]));
         }
         let after = &rest[at + 1..];
         let (name, left) = match after.strip_prefix('{') {
@@ -30,11 +64,11 @@ fn parse(text: &str) -> Result<Arc<[LogPiece]>, String> {
         if name.is_empty() {
             return Err("has a $ without the name of a variable behind it".to_owned());
         }
-        pieces.push(LogPiece::Variable(LogVariable::named(name).ok_or_else(|| unknown(name))?));
+        pieces.push(variable(name)?);
         rest = left;
     }
     if !rest.is_empty() {
-        pieces.push(LogPiece::Text(rest.into()));
+        pieces.push(literal(rest));
     }
     Ok(pieces.into())
 }
@@ -87,7 +121,7 @@ pub(super) fn path(standard: [&'static str; 2], other: &'static str) -> Type<Log
 
 #[cfg(test)]
 mod tests {
-    use sluice_config::LogFormat;
+    use sluice_config::{LogFormat, StreamLog};
 
     use super::*;
     use crate::translate::value::Author;
@@ -95,6 +129,9 @@ mod tests {
     #[test]
     fn the_default_is_what_its_text_says() {
         assert_eq!(parse(LogFormat::DEFAULT).unwrap(), LogFormat::default().pieces);
+        assert_eq!(parse_stream(StreamLog::DEFAULT).unwrap(), StreamLog::default().format);
+        let reason = parse_stream("$request").unwrap_err();
+        assert!(reason.contains("log-format.md#streams"), "{reason}");
     }
 
     #[test]

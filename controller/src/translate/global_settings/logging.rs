@@ -5,7 +5,6 @@ use sluice_config::{LogEscape, LogLevel, LogOutput};
 use super::Key;
 use super::blocking::blocked;
 use super::log_format;
-use crate::translate::setting::NotYet;
 use crate::translate::value;
 
 /// Why nothing is gathered longer than by itself.
@@ -17,15 +16,15 @@ pub(super) fn settings() -> Vec<Key> {
             "disable-access-log",
             value::bool(),
             "false",
-            "Disable the access log.",
-            |settings, value| settings.logs.disabled |= value,
+            "Disable the access log and the log of streams.",
+            |settings, value| settings.logs.all_disabled |= value,
         ),
         Key::served(
             "disable-http-access-log",
             value::bool(),
             "false",
             "Disable the access log of HTTP.",
-            |settings, value| settings.logs.disabled |= value,
+            |settings, value| settings.logs.http_disabled |= value,
         ),
         Key::served(
             "access-log-path",
@@ -155,30 +154,30 @@ pub(super) fn settings() -> Vec<Key> {
     all
 }
 
-/// TCP and UDP services are not served yet, so nothing is logged about them.
+/// Keys about TCP and UDP services and TLS that is passed through.
 fn of_streams() -> [Key; 3] {
     [
-        Key::not_yet(
+        Key::served(
             "disable-stream-access-log",
             value::bool(),
             "false",
-            NotYet::Harmless,
-            "Disable the access log of TCP and UDP services, which are not served yet.",
+            "Disable the log of streams: TCP and UDP services, and TLS that is passed through.",
+            |settings, value| settings.logs.streams_disabled |= value,
         ),
-        Key::not_yet(
+        Key::served(
             "stream-access-log-path",
-            value::text(),
+            log_format::path(["/var/log/nginx/access.log", "/dev/stdout"], "/dev/stderr"),
             "",
-            NotYet::Harmless,
-            "File of the access log of TCP and UDP services, which are not served yet.",
+            "File of the log of streams; without it, that of access-log-path.",
+            |settings, value| settings.logs.stream_path = Some(value),
         )
         .unchecked_by_reference(),
-        Key::not_yet(
+        Key::served(
             "log-format-stream",
-            value::text(),
-            "",
-            NotYet::Harmless,
-            "Format of the access log of TCP and UDP services, which are not served yet.",
+            log_format::stream_format(),
+            sluice_config::StreamLog::DEFAULT,
+            "Format of a line of the log of streams: text and variables (log-format.md lists them).",
+            |settings, value| settings.global.stream.log.format = value,
         )
         .unchecked_by_reference(),
     ]
@@ -187,9 +186,15 @@ fn of_streams() -> [Key; 3] {
 /// What the keys say that mean something together only.
 #[derive(Clone, Debug)]
 pub(super) struct Logs {
-    disabled: bool,
+    /// `disable-access-log`.
+    all_disabled: bool,
+    /// `disable-http-access-log`.
+    http_disabled: bool,
+    /// `disable-stream-access-log`.
+    streams_disabled: bool,
     path: Option<LogOutput>,
     http_path: Option<LogOutput>,
+    stream_path: Option<LogOutput>,
     syslog: bool,
     syslog_host: std::sync::Arc<str>,
     syslog_port: u16,
@@ -198,9 +203,12 @@ pub(super) struct Logs {
 impl Default for Logs {
     fn default() -> Self {
         Self {
-            disabled: false,
+            all_disabled: false,
+            http_disabled: false,
+            streams_disabled: false,
             path: None,
             http_path: None,
+            stream_path: None,
             syslog: false,
             syslog_host: "".into(),
             syslog_port: 514,
@@ -214,13 +222,26 @@ impl Logs {
     }
 
     pub(super) fn is_enabled(&self) -> bool {
-        !self.disabled
+        !self.all_disabled && !self.http_disabled
     }
 
     pub(super) fn output(&self) -> LogOutput {
+        self.output_of(&self.http_path)
+    }
+
+    pub(super) fn streams_are_enabled(&self) -> bool {
+        !self.all_disabled && !self.streams_disabled
+    }
+
+    pub(super) fn output_of_streams(&self) -> LogOutput {
+        self.output_of(&self.stream_path)
+    }
+
+    /// The output of a log that may have a path of its own.
+    fn output_of(&self, own: &Option<LogOutput>) -> LogOutput {
         if self.syslog && !self.lacks_host() {
             return LogOutput::Syslog { host: self.syslog_host.clone(), port: self.syslog_port };
         }
-        self.http_path.clone().or_else(|| self.path.clone()).unwrap_or_default()
+        own.as_ref().or(self.path.as_ref()).cloned().unwrap_or_default()
     }
 }

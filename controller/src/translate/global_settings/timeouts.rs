@@ -1,7 +1,6 @@
 //! Limits on the time of clients and endpoints.
 
 use super::Key;
-use crate::translate::setting::NotYet;
 use crate::translate::value;
 
 pub(super) fn settings() -> Vec<Key> {
@@ -55,12 +54,12 @@ pub(super) fn settings() -> Vec<Key> {
             "Time to receive the PROXY protocol header; then the connection is closed.",
             |settings, value| settings.global.forwarded.proxy_protocol_timeout = value,
         ),
-        Key::not_yet(
+        Key::served(
             "proxy-stream-timeout",
-            value::time(),
+            value::some_time(),
             "600s",
-            NotYet::Harmless,
-            "Idle time for TCP/UDP proxying.",
+            "Idle time, in both directions together, of TCP connections, UDP sessions and TLS that is passed through.",
+            |settings, value| settings.global.stream.timeout = value,
         )
         .unchecked_by_reference(),
         Key::served(

@@ -2,7 +2,6 @@
 
 use super::Key;
 use crate::translate::ingress::annotations::{BALANCES, HTTP_VERSION, HTTP_VERSIONS};
-use crate::translate::setting::NotYet;
 use crate::translate::value;
 
 pub(super) fn settings() -> Vec<Key> {
@@ -43,34 +42,38 @@ pub(super) fn settings() -> Vec<Key> {
             "Also retry POST, LOCK and PATCH.",
             |settings, value| settings.retry_non_idempotent = value,
         ),
-        Key::not_yet(
+        Key::served(
             "proxy-stream-next-upstream",
             value::bool(),
             "true",
-            NotYet::Harmless,
-            "Retry TCP connections at another endpoint.",
+            "Try a TCP connection, or the first datagram of a UDP session, at another endpoint if the first one \
+             refuses it.",
+            |settings, value| settings.global.stream.next_upstream = value,
         ),
-        Key::not_yet(
+        Key::served(
             "proxy-stream-next-upstream-tries",
             value::count(),
             "3",
-            NotYet::Harmless,
-            "Maximum attempts for TCP.",
+            "Maximum attempts, including the first; 0: one per endpoint; never more than 16.",
+            |settings, value| settings.global.stream.next_upstream_tries = value,
         ),
-        Key::not_yet(
+        Key::served(
             "proxy-stream-next-upstream-timeout",
             value::time(),
             "600s",
-            NotYet::Harmless,
-            "Time after which no further attempt for TCP begins.",
+            "Time after which no further attempt begins; 0: no limit.",
+            |settings, limit| {
+                settings.global.stream.next_upstream_timeout = (!limit.is_zero()).then_some(limit);
+            },
         )
         .unchecked_by_reference(),
-        Key::not_yet(
+        Key::served(
             "proxy-stream-responses",
             value::count(),
             "1",
-            NotYet::Harmless,
-            "Datagrams expected per UDP request.",
+            "Datagrams that answer one datagram of a UDP client; the session ends after the last one. With 0 no \
+             response is expected.",
+            |settings, value| settings.global.stream.responses = value,
         ),
         Key::served(
             "upstream-keepalive-connections",

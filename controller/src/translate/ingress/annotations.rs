@@ -50,6 +50,7 @@ pub(crate) use balancing::BALANCES;
 pub use balancing::Hashing;
 pub use cors::CorsSettings;
 pub use health_check::HealthChecking;
+pub(crate) use hosts::PASSTHROUGH;
 pub use limits::Limiting;
 pub use password_auth::Auth;
 pub(crate) use reader::field;

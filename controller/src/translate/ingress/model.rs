@@ -3,7 +3,9 @@
 
 use std::sync::{Arc, LazyLock};
 
-use sluice_config::{Code, Deny, GroupId, HostPattern, ListenerId, NamespacedName, ObjectRef, Problem};
+use sluice_config::{
+    Code, Deny, GroupId, HostPattern, ListenerId, NamespacedName, ObjectRef, Problem, UpstreamProtocol,
+};
 
 use super::annotations::{self, AnnotationLimits, Treatment};
 use super::class::{self, Selection};
@@ -66,6 +68,15 @@ pub(crate) fn compute(view: &View<'_>, name: &NamespacedName) -> (Option<ObjectR
     let is_closed = deny.is_some();
     let (policies, mut settings) = settings.into_routes(deny, &view.options.annotations_prefix);
     settings.closes_hosts = parsed.closes_hosts;
+    settings.passthrough &= view.options.enable_ssl_passthrough && kind == ClaimKind::Rule;
+    settings.protocol = match settings.protocol {
+        // As in ingress-nginx: its endpoints expect TLS on the plain port too.
+        None | Some(UpstreamProtocol::Http) if settings.passthrough => {
+            Some(UpstreamProtocol::HttpsUnverified)
+        }
+        Some(UpstreamProtocol::Grpc) if settings.passthrough => Some(UpstreamProtocol::GrpcsUnverified),
+        given => given,
+    };
     settings.canary = takes_requests.then(|| settings.canary.unwrap_or_default());
     settings.redirect = settings.redirect.filter(|_| !is_closed);
     let routes = ObjectRoutes {

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use sluice_config::{
     Backend, Balance, CertificateId, Code, EndpointSetKey, HealthCheck, NamespacedName, Pool, PoolKey,
-    Problem, ResourceKey, ServiceRef, UpstreamProtocol,
+    Problem, ResourceKey, ServiceRef, Transport, UpstreamProtocol,
 };
 
 use crate::options::Options;
@@ -90,8 +90,8 @@ pub(crate) struct Usage {
 impl Usage {
     /// Spelled out, with what is spoken, so that equal pools have equal keys.
     fn text(&self, protocol: UpstreamProtocol) -> Arc<str> {
-        static USUAL: LazyLock<[[Arc<str>; 5]; 4]> = LazyLock::new(|| {
-            ["http", "https", "grpc", "grpcs"].map(|protocol| {
+        static USUAL: LazyLock<[[Arc<str>; 5]; 6]> = LazyLock::new(|| {
+            ["http", "https", "grpc", "grpcs", "tcp", "udp"].map(|protocol| {
                 ["", ",round-robin", ",ewma", ",least-connections", ",ring"]
                     .map(|balance| format!("{protocol}{balance}").into())
             })
@@ -101,6 +101,8 @@ impl Usage {
             UpstreamProtocol::HttpsUnverified => 1,
             UpstreamProtocol::Grpc => 2,
             UpstreamProtocol::GrpcsUnverified => 3,
+            UpstreamProtocol::Tcp => 4,
+            UpstreamProtocol::Udp => 5,
         };
         let balance = match self.balance {
             Balance::Inherit => 0,
@@ -264,8 +266,8 @@ pub(crate) enum Unresolved {
     External { service: NamespacedName, name: Box<str>, reason: &'static str },
     #[error("Service {0} is of type ExternalName, which --disable-svc-external-name refuses")]
     ExternalRefused(NamespacedName),
-    #[error("Service {service} has no TCP port {port}; it has {ports}")]
-    NoPort { service: NamespacedName, port: String, ports: String },
+    #[error("Service {service} has no {transport} port {port}; it has {ports}")]
+    NoPort { service: NamespacedName, transport: Transport, port: String, ports: String },
 }
 
 impl Unresolved {
@@ -314,7 +316,7 @@ fn find(
 ) -> Result<Found, Unresolved> {
     let service = service.ok_or_else(|| Unresolved::NoService(name.clone()))?;
     if let Some(external) = &service.external_name {
-        return find_external(service, external, name, port, options);
+        return find_external(service, Transport::Tcp, external, name, port, options);
     }
     let ports = &service.ports;
     let (own, target, shown) = match port {
@@ -350,13 +352,43 @@ fn find(
             warning: Some(warning),
         });
     }
-    Err(no_port(service, name, shown))
+    Err(no_port(service, Transport::Tcp, name, shown))
+}
+
+/// The port of a TCP or UDP service as its endpoints are known by: by `port` or `name` alone, as in ingress-nginx.
+pub(crate) fn stream_port(
+    service: Option<&Service>,
+    name: &NamespacedName,
+    port: &PortRef,
+    transport: Transport,
+    options: &Options,
+) -> Result<Arc<str>, Unresolved> {
+    let service = service.ok_or_else(|| Unresolved::NoService(name.clone()))?;
+    if let Some(external) = &service.external_name {
+        return find_external(service, transport, external, name, port, options).map(|found| found.port);
+    }
+    let (own, shown) = match port {
+        PortRef::Number(number) => (known_port(service, transport, port), number.to_string()),
+        PortRef::Name(name) => (known_port(service, transport, port), name.to_string()),
+        PortRef::Missing => (None, "(none is named)".to_owned()),
+    };
+    own.map(|own| own.name.clone()).ok_or_else(|| no_port(service, transport, name, shown))
+}
+
+/// The port of a Service with this number or name.
+fn known_port<'s>(service: &'s Service, transport: Transport, port: &PortRef) -> Option<&'s ServicePort> {
+    service.ports_of(transport).iter().find(|known| match port {
+        PortRef::Number(number) => known.number == *number,
+        PortRef::Name(name) => !known.name.is_empty() && *known.name == **name,
+        PortRef::Missing => false,
+    })
 }
 
 /// A Service of type ExternalName needs no ports: the number that is named is asked then. Of one that it has, the
 /// `targetPort` is, as in ingress-nginx.
 fn find_external(
     service: &Service,
+    transport: Transport,
     external: &str,
     name: &NamespacedName,
     port: &PortRef,
@@ -368,27 +400,25 @@ fn find_external(
     if let Err(reason) = external_name::read(external) {
         return Err(Unresolved::External { service: name.clone(), name: external.into(), reason });
     }
-    let known = service.ports.iter().find(|known| match port {
-        PortRef::Number(number) => known.number == *number,
-        PortRef::Name(name) => !known.name.is_empty() && *known.name == **name,
-        PortRef::Missing => false,
-    });
-    let (number, protocol) = match (known, port) {
+    let missing = |shown: String| no_port(service, transport, name, shown);
+    let (number, protocol) = match (known_port(service, transport, port), port) {
         (Some(known), _) => match known.target {
             TargetPort::Number(number) => (number, known.protocol),
             TargetPort::Same | TargetPort::Name(_) => (known.number, known.protocol),
         },
-        (None, PortRef::Number(number)) if service.ports.is_empty() => (*number, UpstreamProtocol::Http),
-        (None, PortRef::Number(number)) => return Err(no_port(service, name, number.to_string())),
-        (None, PortRef::Name(port)) => return Err(no_port(service, name, port.to_string())),
-        (None, PortRef::Missing) => return Err(no_port(service, name, "(none is named)".to_owned())),
+        (None, PortRef::Number(number)) if service.ports_of(transport).is_empty() => {
+            (*number, UpstreamProtocol::Http)
+        }
+        (None, PortRef::Number(number)) => return Err(missing(number.to_string())),
+        (None, PortRef::Name(port)) => return Err(missing(port.to_string())),
+        (None, PortRef::Missing) => return Err(missing("(none is named)".to_owned())),
     };
     Ok(Found { port: number.to_string().into(), number, protocol, warning: None })
 }
 
-fn no_port(service: &Service, name: &NamespacedName, shown: String) -> Unresolved {
+fn no_port(service: &Service, transport: Transport, name: &NamespacedName, shown: String) -> Unresolved {
     let mut have = String::new();
-    for port in &service.ports {
+    for port in service.ports_of(transport) {
         let separator = if have.is_empty() { "" } else { ", " };
         // Writing to a String cannot fail.
         let _ = write!(have, "{separator}{}", port.number);
@@ -397,5 +427,5 @@ fn no_port(service: &Service, name: &NamespacedName, shown: String) -> Unresolve
         }
     }
     let ports = if have.is_empty() { "none".to_owned() } else { have };
-    Unresolved::NoPort { service: name.clone(), port: shown, ports }
+    Unresolved::NoPort { service: name.clone(), transport, port: shown, ports }
 }

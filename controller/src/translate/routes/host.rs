@@ -10,6 +10,7 @@
 mod canaries;
 mod copies;
 mod endpoint_tls;
+mod passthrough;
 mod paths;
 mod policies;
 mod reading;
@@ -80,7 +81,8 @@ pub(crate) fn compute(view: &View<'_>, key: &HostKey) -> (Output, Vec<Problem>) 
             close(rules.iter_mut().filter(is_closed), &closure.reason);
         }
     }
-    let host = Host { key: key.clone(), tls, rules, fall_through: false };
+    let passthrough = builder.passthrough(pattern, &claimants, &rules);
+    let host = Host { key: key.clone(), tls, passthrough, rules, fall_through: false };
     (Output { host: Some(Arc::new(host)), uses: builder.uses }, builder.problems)
 }
 

@@ -80,6 +80,8 @@ pub(crate) struct RouteSettings {
     pub(crate) closes_hosts: Option<HostClosure>,
     /// Protocol to its endpoints; `None` is that of the Service port.
     pub(crate) protocol: Option<UpstreamProtocol>,
+    /// Whether TLS of its hosts is passed through.
+    pub(crate) passthrough: bool,
     /// Use of its endpoints for requests without a session.
     pub(crate) usage: Usage,
     /// `service-upstream`; `None` is the value of the ConfigMap.

@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pingora_core::upstreams::peer::{HttpPeer, HttpUpstreamRequestPolicy};
-use sluice_config::UpstreamProtocol;
 
 use super::connector::{Connector, counted};
 use super::epoch::Reuse;
@@ -22,13 +21,10 @@ const LEFT_BEHIND: Duration = Duration::from_secs(1);
 
 /// The peer for one attempt. From an address, never from a name: Pingora would resolve it, blocking.
 pub(super) fn peer(upstream: &Upstream, reuse: Reuse, connector: Arc<Connector>) -> HttpPeer {
-    let mut peer = match upstream.protocol {
-        // The connector speaks TLS as the rule wants it, which Pingora cannot.
-        _ if upstream.tls.is_some() => HttpPeer::new(upstream.address, false, String::new()),
-        UpstreamProtocol::Http | UpstreamProtocol::Grpc => {
-            HttpPeer::new(upstream.address, false, String::new())
-        }
-        UpstreamProtocol::HttpsUnverified | UpstreamProtocol::GrpcsUnverified => {
+    // The connector speaks TLS as the rule wants it, which Pingora cannot.
+    let mut peer = match upstream.tls.is_none() && upstream.protocol.has_tls() {
+        false => HttpPeer::new(upstream.address, false, String::new()),
+        true => {
             // An address is never sent as SNI (RFC 6066 §3), as with ingress-nginx. Not an empty name: Pingora
             // takes that for a wish not to verify, and this must be said where it is meant.
             let mut peer = HttpPeer::new(upstream.address, true, upstream.address.ip().to_string());

@@ -1,14 +1,14 @@
 //! Which sockets are opened, kept and closed.
 
 use std::collections::{BTreeMap, HashMap};
-use std::net::{IpAddr, SocketAddr, TcpListener};
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use sluice_config::{Bind, BindError, BindResult, GroupId, ListenerGroup};
 
 use super::{Inner, ListenerTarget, SocketKey};
-use crate::listen::bind::{bind, explain, is_unsupported};
+use crate::listen::bind::{ListenSocket, bind, explain, is_unsupported};
 
 /// How long a socket stays open after another has taken over some of its clients: for handshakes that are under way.
 const HANDSHAKE: Duration = Duration::from_secs(1);
@@ -18,7 +18,7 @@ const HANDSHAKE: Duration = Duration::from_secs(1);
 pub(super) struct Open {
     /// With the real port.
     pub(super) address: SocketAddr,
-    pub(super) socket: Arc<TcpListener>,
+    pub(super) socket: ListenSocket,
     pub(super) entry: ListenerTarget,
     /// When it closes, if it does.
     pub(super) leaves: Option<Instant>,
@@ -83,11 +83,12 @@ impl Inner {
         let beside: Vec<_> = self
             .sockets
             .values()
+            .filter(|open| open.socket.transport() == key.transport)
             .filter(|open| contains(open.address, key.address) || contains(key.address, open.address))
             .map(|open| open.socket.clone())
             .collect();
-        let socket =
-            bind(key.address, &beside).and_then(|socket| Ok((socket.local_addr()?, Arc::new(socket))));
+        let socket = bind(key.address, key.transport, &beside);
+        let socket = socket.and_then(|socket| Ok((socket.local_addr()?, socket)));
         match socket {
             Ok((address, socket)) => {
                 let open = Open { address, socket, entry: entry.clone(), leaves: None };
@@ -116,6 +117,11 @@ impl Inner {
             .filter_map(|key| self.sockets.get(key))
             .map(|open| (open.address, open.entry.clone()))
             .collect();
+        let wanted_by = |transport| {
+            wanted
+                .iter()
+                .filter(move |(_, entry): &&(_, ListenerTarget)| entry.protocol.transport() == transport)
+        };
         self.sockets.retain(|key, open| {
             if taken.contains_key(key) {
                 return true;
@@ -124,12 +130,13 @@ impl Inner {
                 open.leaves = None;
                 return true;
             }
-            if let Some((_, entry)) = wanted.iter().find(|(wanted, _)| contains(*wanted, open.address)) {
+            let mut same = wanted_by(key.transport);
+            if let Some((_, entry)) = same.find(|(wanted, _)| contains(*wanted, open.address)) {
                 open.entry.clone_from(entry);
                 open.leaves = None;
                 return true;
             }
-            if !wanted.iter().any(|(wanted, _)| contains(open.address, *wanted)) {
+            if !wanted_by(key.transport).any(|(wanted, _)| contains(open.address, *wanted)) {
                 return false;
             }
             *open.leaves.get_or_insert(now + HANDSHAKE) > now
@@ -144,7 +151,8 @@ fn wanted(group: &Arc<ListenerGroup>) -> impl Iterator<Item = (SocketKey, Listen
         let entry = ListenerTarget { group: group.id.clone(), declared_port, protocol };
         bind.addresses.iter().map(move |ip| {
             let any = (bind.port == 0).then(|| (group.id.clone(), index));
-            (SocketKey { address: SocketAddr::new(*ip, bind.port), any }, entry.clone(), bind)
+            let (address, transport) = (SocketAddr::new(*ip, bind.port), protocol.transport());
+            (SocketKey { address, transport, any }, entry.clone(), bind)
         })
     })
 }

@@ -1,6 +1,6 @@
 //! Real sockets on loopback.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, TcpStream};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, TcpListener, TcpStream};
 
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -13,15 +13,30 @@ use super::*;
 const LOCALHOST: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
 fn group(id: &str, ports: &[(IpAddr, u16)]) -> Change<GroupId, Arc<ListenerGroup>> {
+    of_protocol(id, ports, BindProtocol::Http, true)
+}
+
+fn of_protocol(
+    id: &str,
+    ports: &[(IpAddr, u16)],
+    protocol: BindProtocol,
+    required: bool,
+) -> Change<GroupId, Arc<ListenerGroup>> {
     let id = GroupId(id.into());
     let binds = ports.iter().map(|(address, port)| Bind {
         addresses: vec![*address],
         port: *port,
         declared_port: 80,
-        protocol: BindProtocol::Http,
+        protocol,
         source: "--http-port".into(),
     });
-    let group = ListenerGroup { id: id.clone(), binds: binds.collect(), listeners: Vec::new() };
+    let group = ListenerGroup {
+        id: id.clone(),
+        binds: binds.collect(),
+        listeners: Vec::new(),
+        required,
+        stream: None,
+    };
     Change::Put(id, Arc::new(group))
 }
 
@@ -64,6 +79,43 @@ fn a_busy_port_says_what_to_do() {
 }
 
 #[test]
+fn a_group_that_is_not_required_leaves_the_others_serving() {
+    let busy = TcpListener::bind((LOCALHOST, 0)).unwrap();
+    let port = busy.local_addr().unwrap().port();
+    let listeners = Listeners::new();
+    let optional = of_protocol("tcp/1", &[(LOCALHOST, port)], BindProtocol::Tcp, false);
+    listeners.apply(std::slice::from_ref(&optional));
+    assert!(!listeners.are_serving(), "no required group");
+    let reports = listeners.apply(&[group("a", &[(LOCALHOST, 0)])]);
+    assert_eq!(results(&reports).len(), 1, "the other group has no news");
+    assert!(listeners.are_serving());
+    assert_eq!(listeners.problems().len(), 1);
+    drop(busy);
+    listeners.again();
+    assert!(listeners.problems().is_empty());
+    listeners.apply(&[Change::Remove(GroupId("a".into()))]);
+    assert!(!listeners.are_serving());
+}
+
+#[test]
+fn datagrams_and_connections_share_a_port_number() {
+    let listeners = Listeners::new();
+    let reports = listeners.apply(&[of_protocol("tcp/1", &[(LOCALHOST, 0)], BindProtocol::Tcp, false)]);
+    let port = results(&reports)[0].1[0].address.port();
+    let both = [
+        of_protocol("udp/1", &[(LOCALHOST, port)], BindProtocol::Udp, false),
+        of_protocol("udp/2", &[(LOCALHOST, port)], BindProtocol::Udp, false),
+    ];
+    let error = error_of(&listeners.apply(&both));
+    assert!(error.contains("is taken by listener group udp/1"), "{error}");
+    listeners.apply(&[Change::Remove(GroupId("udp/1".into()))]);
+    assert!(listeners.problems().is_empty(), "its socket is another one's now");
+    let sockets = listeners.subscribe();
+    let kinds: Vec<_> = sockets.borrow().sockets.values().map(|open| open.socket.transport()).collect();
+    assert!(kinds.len() == 2 && kinds.contains(&Transport::Udp) && kinds.contains(&Transport::Tcp));
+}
+
+#[test]
 fn sockets_outlive_changes_that_do_not_concern_them() {
     let listeners = Listeners::new();
     let reports = listeners.apply(&[group("a", &[(LOCALHOST, 0)])]);
@@ -78,7 +130,7 @@ fn sockets_outlive_changes_that_do_not_concern_them() {
     listeners.apply(&[group("b", &[(LOCALHOST, 0)])]);
     let after = socket(&listeners);
     assert_eq!(after.len(), 2);
-    assert!(after.iter().any(|one| Arc::ptr_eq(&one.socket, &before[0].socket)));
+    assert!(after.iter().any(|one| one.socket.is(&before[0].socket)));
     listeners.apply(&[Change::Remove(GroupId("b".into()))]);
     assert_eq!(socket(&listeners).len(), 1);
     let moved = Listeners::new();
@@ -105,7 +157,7 @@ fn a_port_passes_from_one_group_to_another_without_closing() {
         [("b".into(), vec![BindResult { address: (LOCALHOST, free).into(), error: None }])]
     );
     let listening = set.borrow().sockets.values().next().unwrap().clone();
-    assert!(Arc::ptr_eq(&listening.socket, &before));
+    assert!(listening.socket.is(&before));
     assert_eq!(listening.entry.group, GroupId("b".into()));
 }
 
@@ -227,7 +279,7 @@ proptest! {
             prop_assert!(ips.iter().all(fits), "{ips:?} of {now:?}");
             let sockets: Vec<_> = set.borrow_and_update().sockets.values().map(|one| one.socket.clone()).collect();
             for socket in before {
-                let closed = !sockets.iter().any(|one| Arc::ptr_eq(one, &socket));
+                let closed = !sockets.iter().any(|one| one.is(&socket));
                 let ip = socket.local_addr().unwrap().ip();
                 prop_assert!(!closed || (!ips.contains(&ALL) && !ips.contains(&ip)), "{ip}, and {ips:?} is to be served");
                 prop_assert!(!closed || !ips.contains(&FOREIGN), "{ip} closed before the new one was there");

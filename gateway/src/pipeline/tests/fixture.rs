@@ -10,7 +10,7 @@ use sluice_config::{
     Action, Backend, Balance, Bind, BindProtocol, Change, Delta, Endpoint, EndpointSet, EndpointSetKey,
     Generation, GlobalSettings, GroupId, Host, HostKey, HostName, HostPattern, HostTls, Listener,
     ListenerGroup, ListenerId, Match, ObjectRef, Origin, PathMatch, Policies, Pool, PoolKey, Refusal, Report,
-    Rule, ServiceRef, UpstreamProtocol, WeightedBackend,
+    Rule, ServiceRef, Stream, StreamKey, Transport, UpstreamProtocol, WeightedBackend,
 };
 
 use crate::connection::info::ConnectionInfo;
@@ -28,6 +28,7 @@ use crate::pipeline::Verdict;
 use crate::state::State;
 use crate::state::apply::apply;
 use crate::state::snapshot::Snapshot;
+use crate::stream_table::StreamRoute;
 use crate::telemetry::{AccessLog, Options, Telemetry};
 use crate::tls::Certificates;
 
@@ -80,7 +81,13 @@ impl Plane {
             protocol: BindProtocol::Http,
             source: "--http-port".into(),
         };
-        let group = ListenerGroup { id: GroupId::ingress(), binds: vec![bind], listeners: vec![listener] };
+        let group = ListenerGroup {
+            id: GroupId::ingress(),
+            binds: vec![bind],
+            listeners: vec![listener],
+            required: true,
+            stream: None,
+        };
         plane.apply(Delta {
             complete: true,
             groups: vec![Change::Put(GroupId::ingress(), Arc::new(group))],
@@ -130,8 +137,23 @@ impl Plane {
     pub(crate) fn host(&mut self, pattern: HostPattern, tls: bool, rules: Vec<Rule>) -> Vec<Refusal> {
         let key = host_key(pattern);
         let tls = tls.then_some(HostTls { certificate: None });
-        let host = Host { key: key.clone(), tls, rules, fall_through: false };
+        let host = Host { key: key.clone(), tls, passthrough: None, rules, fall_through: false };
         self.apply(Delta { hosts: vec![Change::Put(key, Arc::new(host))], ..Delta::default() })
+    }
+
+    /// The target of a TCP service.
+    pub(crate) fn stream(&mut self, stream: Stream) -> Arc<StreamRoute> {
+        let id = GroupId::stream(StreamKey { transport: Transport::Tcp, port: 5432 });
+        let group = ListenerGroup {
+            id: id.clone(),
+            binds: Vec::new(),
+            listeners: Vec::new(),
+            required: false,
+            stream: Some(Arc::new(stream)),
+        };
+        let groups = vec![Change::Put(id.clone(), Arc::new(group))];
+        assert_eq!(self.apply(Delta { groups, ..Delta::default() }), []);
+        self.state.published.load().streams.service(&id).unwrap().clone()
     }
 
     /// One host, one pool with a Service of that name, one rule for everything.

@@ -8,6 +8,7 @@ use sluice_config::{LogEscape, LogVariable, Origin, ServiceRef};
 
 use super::super::clock;
 use super::super::escape::{self, escape};
+use super::super::record_text::{number, seconds};
 use crate::connection::info::ConnectionInfo;
 use crate::router::host_of;
 
@@ -218,23 +219,11 @@ fn name(mode: LogEscape, name: &str, out: &mut Vec<u8>) {
     }
 }
 
-fn number(out: &mut Vec<u8>, number: u64) {
-    out.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
-}
-
 fn maybe(out: &mut Vec<u8>, time: Option<Duration>) {
     match time {
         Some(time) => seconds(out, time),
         None => out.push(b'-'),
     }
-}
-
-fn seconds(out: &mut Vec<u8>, time: Duration) {
-    let mut buffer = itoa::Buffer::new();
-    out.extend_from_slice(buffer.format(time.as_secs()).as_bytes());
-    let thousandths = buffer.format(1000 + time.subsec_millis());
-    out.push(b'.');
-    out.extend_from_slice(&thousandths.as_bytes()[1..]);
 }
 
 pub(super) fn protocol(version: Version) -> &'static [u8] {

@@ -33,7 +33,7 @@ fn key(group: &str, pattern: HostPattern) -> HostKey {
 fn host(group: &str, pattern: HostPattern, tls: Option<Option<&str>>) -> Delta {
     let key = key(group, pattern);
     let tls = tls.map(|certificate| HostTls { certificate: certificate.map(id) });
-    let host = Host { key: key.clone(), tls, rules: Vec::new(), fall_through: false };
+    let host = Host { key: key.clone(), tls, passthrough: None, rules: Vec::new(), fall_through: false };
     Delta { hosts: vec![Change::Put(key, Arc::new(host))], ..Delta::default() }
 }
 

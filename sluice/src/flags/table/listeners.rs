@@ -1,6 +1,6 @@
 //! Ports, and TLS settings other than certificates.
 
-use super::super::value::Destination::{Noted, Nowhere, To};
+use super::super::value::Destination::{Nowhere, To};
 use super::super::value::Value::{Bool, Int, Ip, Port, Text, UrlPath};
 use super::{Flag, flag};
 
@@ -8,8 +8,6 @@ use super::{Flag, flag};
 const NO_INTERNAL: &str = "there is no internal server behind the proxy; remove this flag";
 /// Reason why the flags about the profiler have no effect.
 const NO_PROFILER: &str = "there is no profiler listener; profile the process with perf and remove this flag";
-/// Reason why the flags about TLS passthrough have no effect.
-const NO_PASSTHROUGH: &str = "TLS passthrough is not served; give such hosts a Service of their own";
 
 pub(super) const FLAGS: &[Flag] = &[
     flag("http-port", Port(To(|f| &mut f.controller.http_port)), "80", "Port for HTTP"),
@@ -48,13 +46,13 @@ pub(super) const FLAGS: &[Flag] = &[
     flag("stream-port", Port(Nowhere(NO_INTERNAL)), "10247", "Port of the internal stream server"),
     flag(
         "enable-ssl-passthrough",
-        Bool(Noted(|f| &mut f.controller.enable_ssl_passthrough, NO_PASSTHROUGH)),
+        Bool(To(|f| &mut f.controller.enable_ssl_passthrough)),
         "false",
-        "Pass TLS through by SNI",
+        "Pass TLS of hosts with the annotation ssl-passthrough through by SNI",
     ),
     flag(
         "ssl-passthrough-proxy-port",
-        Port(Nowhere(NO_PASSTHROUGH)),
+        Port(Nowhere("server names are read on --https-port itself; remove this flag")),
         "442",
         "Internal port when TLS is passed through",
     ),

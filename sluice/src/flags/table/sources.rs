@@ -4,13 +4,20 @@ use super::super::value::Destination::{Nowhere, To};
 use super::super::value::Value::{Bool, Duration, File, Float, Int, Object, OptionalText};
 use super::{Flag, flag};
 
-/// Reason why the flags about TCP and UDP services have no effect.
-const NO_L4: &str = "TCP and UDP services are not served; expose those ports with a Service of their own";
-
 pub(super) const FLAGS: &[Flag] = &[
     flag("configmap", Object(To(|f| &mut f.controller.configmap)), "", "ConfigMap with the global settings"),
-    flag("tcp-services-configmap", Object(Nowhere(NO_L4)), "", "ConfigMap that maps TCP ports to Services"),
-    flag("udp-services-configmap", Object(Nowhere(NO_L4)), "", "ConfigMap that maps UDP ports to Services"),
+    flag(
+        "tcp-services-configmap",
+        Object(To(|f| &mut f.controller.tcp_services_configmap)),
+        "",
+        "ConfigMap that maps TCP ports to Services: `\"5432\": \"namespace/name:port[:PROXY][:PROXY]\"`",
+    ),
+    flag(
+        "udp-services-configmap",
+        Object(To(|f| &mut f.controller.udp_services_configmap)),
+        "",
+        "ConfigMap that maps UDP ports to Services: `\"53\": \"namespace/name:port\"`",
+    ),
     flag(
         "default-backend-service",
         Object(To(|f| &mut f.controller.default_backend_service)),

@@ -121,8 +121,14 @@ async fn a_kind_that_a_cluster_need_not_have_is_no_problem_and_is_picked_up_when
     say(&mut reader, kind, What::Begin);
     let name = NamespacedName::new("shop", "web");
     let (identity, ports) = Default::default();
-    let service =
-        crate::store::Service { name: name.clone(), identity, external_name: None, cluster_ip: None, ports };
+    let service = crate::store::Service {
+        name: name.clone(),
+        identity,
+        external_name: None,
+        cluster_ip: None,
+        ports,
+        udp_ports: Box::default(),
+    };
     let (service, version) = (Object::Service(Arc::new(service)), Version::of("7"));
     let batch = say(&mut reader, kind, What::Item(Item::Object(service.clone(), version))).unwrap();
     assert_eq!(batch.events, [Event::Put(service)]);

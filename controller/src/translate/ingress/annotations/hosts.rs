@@ -8,6 +8,8 @@ use crate::translate::setting::{NotYet, Reference, Risk, Unreadable};
 use crate::translate::value::{self, Type};
 
 const ALIAS: &str = "server-alias";
+/// Name of the annotation that has TLS passed through.
+pub(crate) const PASSTHROUGH: &str = "ssl-passthrough";
 
 /// Reports the entries that are left out.
 pub(super) fn finish(settings: &mut Settings, _: &NamespacedName) {
@@ -27,12 +29,13 @@ pub(super) fn settings() -> Vec<Annotation> {
         .unreadable(Unreadable::Reject, Reference::Reject, "")
         .except("regular expressions and other names with * are skipped with a warning")
         .ingress(Risk::High),
-        Annotation::not_yet(
-            "ssl-passthrough",
+        Annotation::served(
+            PASSTHROUGH,
             value::bool(),
             "false",
-            NotYet::ChangesAnswers,
-            "Pass TLS through to the Service by SNI.",
+            "Pass TLS of the host through to the Service of path /, by SNI; all other annotations then apply to plain \
+             HTTP only, whose requests are sent to the endpoints over TLS.",
+            |settings, value| settings.routes.passthrough = value,
         )
         .unreadable(Unreadable::Default, Reference::Reject, "TLS is terminated all the same")
         .with_flag("--enable-ssl-passthrough", |options| options.enable_ssl_passthrough)

@@ -299,9 +299,23 @@ impl AnnotationReader<'_> {
         names.into_iter().any(|known| given(self.ingress).any(|(name, _)| name == known))
     }
 
-    /// What a value asks for of an annotation that is not served.
+    /// What a value asks for of an annotation that is not served, or not without a flag.
     fn unserved(&mut self, name: &str, text: &str, entry: &Annotation) {
-        if entry.support == Support::Served || entry.is_idle(text) {
+        if entry.is_idle(text) {
+            return;
+        }
+        if let Some((flag, is_set)) = entry.flag
+            && !is_set(self.options)
+        {
+            let message = format!("{text:?} has no effect without {flag}");
+            return self.warn(
+                Code::AnnotationWithoutEffect,
+                name,
+                message,
+                "remove the annotation, or set the flag",
+            );
+        }
+        if entry.support == Support::Served {
             return;
         }
         if let Some((other, value)) = entry.unless
@@ -310,12 +324,6 @@ impl AnnotationReader<'_> {
             let message = format!("{text:?} has no effect while {other} is {value}");
             let remedy = format!("remove both annotations, or set {other} to another value");
             return self.warn(Code::AnnotationWithoutEffect, name, message, &remedy);
-        }
-        if let Some((flag, is_set)) = entry.flag
-            && !is_set(self.options)
-        {
-            let message = format!("{text:?} has no effect without {flag}");
-            return self.warn(Code::AnnotationWithoutEffect, name, message, "remove the annotation");
         }
         match (entry.meanwhile(text), entry.support) {
             (Some(NotYet::Harmless), _) => {

@@ -75,6 +75,8 @@ impl Gateway {
             id: GroupId::ingress(),
             binds: vec![bind(BindProtocol::Http), bind(BindProtocol::Https)],
             listeners: vec![Listener { id: ListenerId::any(), host: HostPattern::Any }],
+            required: true,
+            stream: None,
         });
         let reports = listeners.apply(&[Change::Put(GroupId::ingress(), group)]);
         let [Report::Binds { results, .. }] = &reports[..] else { panic!("{reports:?}") };
@@ -127,7 +129,7 @@ impl Gateway {
         let key = host_key(pattern);
         let tls = Some(HostTls { certificate: Some(id.clone()) });
         let rules = vec![rule("/", forward("web"))];
-        let host = Host { key: key.clone(), tls, rules, fall_through: false };
+        let host = Host { key: key.clone(), tls, passthrough: None, rules, fall_through: false };
         let delta = Delta {
             certificates: vec![Change::Put(id, Arc::new(certificate))],
             hosts: vec![Change::Put(key, Arc::new(host))],

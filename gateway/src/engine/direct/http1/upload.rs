@@ -10,9 +10,9 @@ use tokio::io::AsyncWrite;
 
 use crate::body::downstream::Downstream;
 use crate::engine::direct::replay::Replay;
-use crate::engine::tunnel::Flow;
 use crate::io::budget::WaitTicket;
 use crate::io::deadlines::Deadlines;
+use crate::io::flow::Flow;
 use crate::io::scratch;
 use crate::io::transport::Transport;
 use crate::io::write_buffer::WriteBuffer;

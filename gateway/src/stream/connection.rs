@@ -1,0 +1,182 @@
+//! One TCP connection that is forwarded unread.
+
+use std::future::poll_fn;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
+
+use sluice_config::Transport as Layer4;
+use tokio::net::TcpStream;
+
+use super::connect::connect;
+use super::proxy_line;
+use super::session::{MALFORMED, SERVED, Session};
+use crate::connection::info::ProxiedAddresses;
+use crate::io::alarm::Alarm;
+use crate::io::deadlines::Deadlines;
+use crate::io::flow::Flow;
+use crate::io::transport::Transport;
+use crate::io::write_buffer::WriteBuffer;
+use crate::process::descriptors::DescriptorPermit;
+use crate::registry::InFlight;
+use crate::state::snapshot::Snapshot;
+use crate::stream_table::StreamRoute;
+use crate::upstream::connection::Connection;
+use crate::worker::Worker;
+
+/// A connection of a client.
+pub(crate) struct AcceptedConnection {
+    pub(crate) stream: TcpStream,
+    pub(crate) peer: SocketAddr,
+    /// Number in the log.
+    pub(crate) number: u64,
+    pub(crate) opened: Instant,
+}
+
+/// A connection whose target is known.
+pub(crate) struct StreamConnection {
+    client: TcpStream,
+    /// Bytes that were read from the client to find the target.
+    ahead: Vec<u8>,
+    session: Session,
+    worker: Arc<Worker>,
+}
+
+/// Both directions.
+struct Relay {
+    client: Transport,
+    endpoint: Transport,
+    up: Flow,
+    down: Flow,
+    deadlines: Deadlines,
+    /// Idle time of both directions together.
+    idle: Duration,
+    session: Session,
+    _place: DescriptorPermit,
+    _in_flight: InFlight,
+}
+
+impl StreamConnection {
+    pub(crate) fn new(accepted: AcceptedConnection, route: Arc<StreamRoute>, worker: Arc<Worker>) -> Self {
+        let AcceptedConnection { stream: client, peer, number, opened } = accepted;
+        let mut session = Session::new(&worker.state, route, Layer4::Tcp, (number, opened), peer);
+        session.server = client.local_addr().ok();
+        Self { client, ahead: Vec::new(), session, worker }
+    }
+
+    /// Sets the addresses of a PROXY protocol header; `None` if the client is the peer.
+    pub(crate) fn set_proxied(&mut self, proxied: Option<Box<ProxiedAddresses>>) {
+        self.session.proxied = proxied;
+    }
+
+    /// Sets what was read of TLS that is passed through.
+    pub(crate) fn set_client_hello(&mut self, hello: Vec<u8>, server_name: &str) {
+        self.ahead = hello;
+        self.session.server_name = Some(server_name.into());
+    }
+
+    /// Returns the socket, for a PROXY protocol header that precedes the stream.
+    pub(crate) fn client(&mut self) -> (&mut TcpStream, SocketAddr) {
+        (&mut self.client, self.session.peer)
+    }
+
+    /// Ends a connection without a valid PROXY protocol header.
+    pub(crate) fn refuse(mut self) {
+        self.session.status = MALFORMED;
+    }
+
+    /// Serves the connection until both sides have ended it, one breaks it, or it is idle for too
+    /// long.
+    pub(crate) fn serve(self) -> impl Future<Output = ()> {
+        // Both in boxes: the first is large and ends early, and the future would have room for its arguments twice.
+        let begun = Box::pin(self.begin());
+        async move {
+            let relay = begun.await;
+            if let Some(mut relay) = relay {
+                relay.run().await;
+            }
+        }
+    }
+
+    /// Connects to an endpoint; `None` if none could be reached.
+    async fn begin(self) -> Option<Box<Relay>> {
+        let Self { client, ahead, mut session, worker } = self;
+        let compiled = Snapshot::take(&worker.state).compiled_settings.clone();
+        let settings = &compiled.settings.stream;
+        let (connection, in_flight) = match connect(&mut session, settings, &worker).await {
+            Ok(connected) => connected,
+            Err(status) => {
+                session.status = status;
+                return None;
+            }
+        };
+        session.status = SERVED;
+        Some(Box::new(Relay::new(client, &ahead, session, connection, in_flight, settings.timeout)))
+    }
+}
+
+impl Relay {
+    fn new(
+        client: TcpStream,
+        ahead: &[u8],
+        session: Session,
+        connection: Connection,
+        in_flight: InFlight,
+        idle: Duration,
+    ) -> Self {
+        let Connection { stream: endpoint, place, .. } = connection;
+        let mut first = WriteBuffer::default();
+        if session.route.sends_proxy {
+            let proxied = session.proxied.as_deref();
+            let source = proxied.map_or(session.peer, |proxied| proxied.source);
+            let own = session.server.unwrap_or(session.peer);
+            let destination = proxied.map_or(own, |proxied| proxied.destination);
+            first.push(proxy_line::line(source, destination).as_bytes());
+        }
+        let mut up = Flow::after(first, 0);
+        up.push(ahead);
+        Self {
+            client: Transport::Plain(client),
+            endpoint,
+            up,
+            down: Flow::default(),
+            deadlines: Deadlines::default(),
+            idle,
+            session,
+            _place: place,
+            _in_flight: in_flight,
+        }
+    }
+
+    async fn run(&mut self) {
+        let mut alarm = Alarm::default();
+        if let Err(error) = poll_fn(|cx| self.poll(cx, &mut alarm)).await {
+            tracing::debug!(client = %self.session.peer, %error, "a stream ended early");
+        }
+    }
+
+    /// Moves bytes until neither side has more. Ready when both have ended.
+    fn poll(&mut self, cx: &mut Context<'_>, alarm: &mut Alarm) -> Poll<io::Result<()>> {
+        let Self { client, endpoint, up, down, deadlines, session, .. } = self;
+        // Both before a failure of either counts: a side that takes no more may have sent something.
+        let (sent, received) = (up.poll(cx, client, endpoint), down.poll(cx, endpoint, client));
+        session.received(up.read());
+        session.sent(down.read() - down.waiting());
+        (session.upstream_sent, session.upstream_received) =
+            (up.read() - up.waiting().min(up.read()), down.read());
+        if (sent?, received?) == (Poll::Ready(()), Poll::Ready(())) {
+            return Poll::Ready(Ok(()));
+        }
+        // `|`: both flags are taken.
+        if up.take_moved() | down.take_moved() {
+            deadlines.read.end();
+        }
+        deadlines.read.begin(Some(self.idle));
+        deadlines.poll(cx, alarm).map(|_| Err(io::ErrorKind::TimedOut.into()))
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,212 @@
+//! One session of datagrams: what the endpoint sends goes to the client.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
+
+use sluice_config::GlobalSettings;
+use tokio::io::Interest;
+use tokio::net::UdpSocket;
+use tokio::sync::Notify;
+use tokio::time::{Instant, sleep_until};
+
+use super::may_retry;
+use super::socket::{self, ClientSocket};
+use super::table::SessionKey;
+use crate::io::scratch;
+use crate::process::descriptors::DescriptorPermit;
+use crate::registry::{Endpoint, InFlight};
+use crate::state::State;
+use crate::stream::session::{SERVED, Session};
+
+/// Responses that are sent before other sessions have their turn.
+const TURN: usize = 32;
+
+/// What a session waits for at the socket of its endpoint.
+const RESPONSE: Interest = Interest::READABLE.add(Interest::ERROR);
+
+/// The endpoint's side of a session, which datagrams of the client are sent to.
+#[derive(Debug)]
+pub(super) struct Peer {
+    socket: UdpSocket,
+    endpoint: Arc<Endpoint>,
+    /// The endpoint's membership of its set when the session began.
+    membership: u64,
+    began: Instant,
+    /// Datagrams from the client.
+    requests: AtomicU64,
+    /// Bytes of them.
+    received: AtomicU64,
+    /// Milliseconds from `began` to the last of them.
+    last: AtomicU64,
+    /// The endpoint's machine has answered that nothing listens there.
+    is_refused: AtomicBool,
+    is_closed: AtomicBool,
+    changed: Notify,
+}
+
+/// What is needed to begin a session, at the first endpoint or at another one.
+pub(super) struct Retry {
+    pub(super) key: SessionKey,
+    pub(super) session: Session,
+    pub(super) tried: Vec<Arc<Endpoint>>,
+    /// The first datagram.
+    pub(super) datagram: Box<[u8]>,
+}
+
+/// The end of a session.
+pub(super) struct Ending {
+    pub(super) key: SessionKey,
+    pub(super) peer: Arc<Peer>,
+    /// What is tried at another endpoint.
+    pub(super) retry: Option<Retry>,
+}
+
+impl Peer {
+    /// A session whose first datagram was sent.
+    pub(super) fn new(socket: UdpSocket, endpoint: Arc<Endpoint>, session: &Session) -> Self {
+        Self {
+            socket,
+            membership: endpoint.membership(),
+            endpoint,
+            began: Instant::now(),
+            requests: AtomicU64::new(1),
+            received: AtomicU64::new(session.bytes_received()),
+            last: AtomicU64::new(0),
+            is_refused: AtomicBool::new(false),
+            is_closed: AtomicBool::new(false),
+            changed: Notify::new(),
+        }
+    }
+
+    /// Returns whether the endpoint is still the one that the session began with.
+    pub(super) fn is_member(&self) -> bool {
+        self.membership != 0 && self.endpoint.membership() == self.membership
+    }
+
+    /// Sends a further datagram of the client.
+    pub(super) fn send(&self, bytes: &[u8], state: &State) {
+        self.requests.fetch_add(1, Relaxed);
+        self.received.fetch_add(bytes.len() as u64, Relaxed);
+        self.last.store(self.began.elapsed().as_millis() as u64, Relaxed);
+        match socket::send(&self.socket, bytes) {
+            Ok(()) => {}
+            // It concerns a datagram before this one.
+            Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
+                self.is_refused.store(true, Relaxed);
+                self.changed.notify_one();
+            }
+            Err(_) => state.telemetry.datagram_dropped(),
+        }
+    }
+
+    /// Ends the session.
+    pub(super) fn close(&self) {
+        self.is_closed.store(true, Relaxed);
+        self.changed.notify_one();
+    }
+}
+
+/// Passes responses on until the session ends.
+pub(super) async fn replies(
+    peer: Arc<Peer>,
+    client: Arc<ClientSocket>,
+    begin: Retry,
+    places: (InFlight, DescriptorPermit),
+    settings: Arc<GlobalSettings>,
+) -> Ending {
+    let settings = &settings.stream;
+    let Retry { key, mut session, mut tried, datagram } = begin;
+    let mut first = Some(datagram);
+    let mut responses = 0;
+    let mut active = peer.began;
+    let mut sent = session.bytes_sent();
+    let is_refused = loop {
+        let expected = peer.requests.load(Relaxed) * u64::from(settings.responses);
+        if responses >= expected || peer.is_closed.load(Relaxed) {
+            break false;
+        }
+        if peer.is_refused.load(Relaxed) {
+            break true;
+        }
+        let last = active.max(peer.began + Duration::from_millis(peer.last.load(Relaxed)));
+        let deadline = last + settings.timeout;
+        tokio::select! {
+            biased;
+            () = peer.changed.notified() => {}
+            // An error is not readability: the message that nothing listens there would go unnoticed.
+            ready = peer.socket.ready(RESPONSE) => {
+                if ready.is_err() {
+                    break false;
+                }
+                let passed = pass_on(&peer.socket, &client, (key, &session));
+                responses += passed.datagrams;
+                sent += passed.bytes;
+                session.upstream_received += passed.bytes;
+                session.sent(sent);
+                if passed.datagrams > 0 {
+                    active = Instant::now();
+                    first = None;
+                    session.status = SERVED;
+                    peer.endpoint.succeeded(peer.began.into_std());
+                }
+                if passed.is_refused {
+                    break true;
+                }
+            }
+            () = sleep_until(deadline) => {
+                let last = peer.began + Duration::from_millis(peer.last.load(Relaxed));
+                if last.max(active) + settings.timeout <= Instant::now() {
+                    break false;
+                }
+            }
+        }
+    };
+    drop(places);
+    let received = peer.received.load(Relaxed);
+    session.received(received);
+    session.upstream_sent = received;
+    let mut retry = None;
+    if is_refused {
+        session.route.pool.failed(&peer.endpoint, std::time::Instant::now());
+        tried.push(peer.endpoint.clone());
+        if let Some(datagram) = first.filter(|_| may_retry(&tried, settings)) {
+            retry = Some(Retry { key, session, tried, datagram });
+            return Ending { key, peer, retry };
+        }
+    } else {
+        // A response need not come: the datagrams were sent.
+        session.status = SERVED;
+    }
+    Ending { key, peer, retry }
+}
+
+/// Responses that were passed on.
+#[derive(Default)]
+struct Passed {
+    datagrams: u64,
+    bytes: u64,
+    is_refused: bool,
+}
+
+fn pass_on(endpoint: &UdpSocket, client: &ClientSocket, (key, session): (SessionKey, &Session)) -> Passed {
+    let mut passed = Passed::default();
+    scratch::read(|buffer| {
+        for _ in 0..TURN {
+            let size = match endpoint.try_io(RESPONSE, || socket::receive(endpoint, buffer)) {
+                Ok(size) => size,
+                Err(error) => {
+                    passed.is_refused = error.kind() == io::ErrorKind::ConnectionRefused;
+                    return;
+                }
+            };
+            if client.send(key.local, key.client, &buffer[..size]).is_err() {
+                session.dropped();
+            }
+            passed.datagrams += 1;
+            passed.bytes += size as u64;
+        }
+    });
+    passed
+}

@@ -1,0 +1,137 @@
+//! Sockets of datagrams: the one that clients reach, which many addresses of the machine may
+//! share, and those that are connected to endpoints.
+
+use std::io::{self, IoSlice};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+use std::os::fd::{AsRawFd, BorrowedFd};
+
+use nix::libc;
+use nix::sys::socket::{ControlMessage, MsgFlags, SockaddrStorage, recv, sendmsg, setsockopt, sockopt};
+use socket2::SockRef;
+use tokio::io::Interest;
+
+use super::batch;
+
+/// Bytes that the kernel keeps for a busy worker, if `net.core.rmem_max` permits.
+const RECEIVE_BUFFER: usize = 1 << 20;
+
+/// A received datagram.
+pub(super) struct Datagram<'b> {
+    pub(super) client: SocketAddr,
+    pub(super) local: Local,
+    pub(super) bytes: &'b [u8],
+}
+
+/// An address of this machine that a datagram was sent to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Local {
+    ip: IpAddr,
+    /// The interface, which a link-local address needs; otherwise 0.
+    interface: u32,
+}
+
+/// The socket that clients reach.
+#[derive(Debug)]
+pub(super) struct ClientSocket {
+    socket: tokio::net::UdpSocket,
+    port: u16,
+}
+
+/// Prepares a socket of datagrams before it is bound: each must arrive with the address that it was sent to.
+pub(crate) fn prepare(socket: BorrowedFd<'_>, address: SocketAddr) -> io::Result<()> {
+    match address {
+        SocketAddr::V4(_) => setsockopt(&socket, sockopt::Ipv4PacketInfo, &true)?,
+        SocketAddr::V6(_) => setsockopt(&socket, sockopt::Ipv6RecvPacketInfo, &true)?,
+    }
+    // A smaller buffer works too.
+    let _ = SockRef::from(&socket).set_recv_buffer_size(RECEIVE_BUFFER);
+    Ok(())
+}
+
+/// Opens a socket that is connected to an endpoint, and sends a first datagram. The kernel drops
+/// what others send to it.
+pub(super) fn connect(endpoint: SocketAddr, datagram: &[u8]) -> io::Result<tokio::net::UdpSocket> {
+    let any: IpAddr = match endpoint {
+        SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+        SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+    };
+    let socket = UdpSocket::bind((any, 0))?;
+    socket.connect(endpoint)?;
+    socket.set_nonblocking(true)?;
+    socket.send(datagram)?;
+    tokio::net::UdpSocket::from_std(socket)
+}
+
+/// Sends a further datagram. The kernel is asked, not the runtime, which does not know yet that a
+/// new socket can be written to.
+pub(super) fn send(socket: &tokio::net::UdpSocket, datagram: &[u8]) -> io::Result<()> {
+    SockRef::from(socket).send(datagram).map(drop)
+}
+
+/// Receives a datagram of the endpoint, or why it cannot be reached.
+pub(super) fn receive(socket: &tokio::net::UdpSocket, buffer: &mut [u8]) -> io::Result<usize> {
+    Ok(recv(socket.as_raw_fd(), buffer, MsgFlags::MSG_DONTWAIT)?)
+}
+
+impl ClientSocket {
+    pub(super) fn new(socket: &UdpSocket) -> io::Result<Self> {
+        let socket = tokio::net::UdpSocket::from_std(socket.try_clone()?)?;
+        Ok(Self { port: socket.local_addr()?.port(), socket })
+    }
+
+    /// Waits for datagrams.
+    pub(super) async fn readable(&self) -> io::Result<()> {
+        self.socket.readable().await
+    }
+
+    /// Receives one batch.
+    pub(super) fn receive(&self, mut each: impl FnMut(Datagram<'_>)) {
+        let receive = || batch::receive(self.socket.as_raw_fd(), &mut each);
+        let received = self.socket.try_io(Interest::READABLE, receive);
+        if let Err(error) = received
+            && error.kind() != io::ErrorKind::WouldBlock
+        {
+            tracing::debug!(%error, "cannot receive a datagram");
+        }
+    }
+
+    /// Sends a datagram from the address that the client knows. Never waits: what the kernel does
+    /// not take is lost, as on any network.
+    pub(super) fn send(&self, from: Local, to: SocketAddr, bytes: &[u8]) -> io::Result<()> {
+        let (descriptor, flags) = (self.socket.as_raw_fd(), MsgFlags::MSG_DONTWAIT);
+        let (slices, to) = ([IoSlice::new(bytes)], SockaddrStorage::from(to));
+        match from.ip {
+            IpAddr::V4(ip) => {
+                let address = libc::in_addr { s_addr: u32::from_ne_bytes(ip.octets()) };
+                let none = libc::in_addr { s_addr: 0 };
+                let info = libc::in_pktinfo { ipi_ifindex: 0, ipi_spec_dst: address, ipi_addr: none };
+                sendmsg(descriptor, &slices, &[ControlMessage::Ipv4PacketInfo(&info)], flags, Some(&to))?;
+            }
+            IpAddr::V6(ip) => {
+                let address = libc::in6_addr { s6_addr: ip.octets() };
+                let info = libc::in6_pktinfo { ipi6_addr: address, ipi6_ifindex: from.interface };
+                sendmsg(descriptor, &slices, &[ControlMessage::Ipv6PacketInfo(&info)], flags, Some(&to))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// A local address with the port.
+    pub(super) fn address(&self, local: Local) -> Option<SocketAddr> {
+        Some(SocketAddr::new(local.ip, self.port))
+    }
+}
+
+impl From<libc::in_pktinfo> for Local {
+    fn from(info: libc::in_pktinfo) -> Self {
+        Self { ip: Ipv4Addr::from(info.ipi_spec_dst.s_addr.to_ne_bytes()).into(), interface: 0 }
+    }
+}
+
+impl From<libc::in6_pktinfo> for Local {
+    fn from(info: libc::in6_pktinfo) -> Self {
+        let ip = Ipv6Addr::from(info.ipi6_addr.s6_addr);
+        let interface = if ip.is_unicast_link_local() { info.ipi6_ifindex } else { 0 };
+        Self { ip: ip.into(), interface }
+    }
+}
