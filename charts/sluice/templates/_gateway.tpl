@@ -1,10 +1,33 @@
 {{/* The Pods of the gateway. */}}
 
-{{/* Whether the gateway listens on a port of the node that an ordinary user cannot bind. */}}
-{{- define "sluice.lowHostPort" -}}
-{{- with .Values.controller -}}
-{{- and .hostNetwork (or (lt (.containerPort.http | int) 1024) (lt (.containerPort.https | int) 1024)) -}}
+{{/* "true" where the gateway listens on a port that an ordinary user cannot bind. */}}
+{{- define "sluice.lowPort" -}}
+{{- $ports := concat (values .Values.controller.containerPort) (keys .Values.tcp) (keys .Values.udp) -}}
+{{- $low := false -}}
+{{- range $ports }}{{ $low = or $low (lt (int .) 1024) }}{{ end -}}
+{{- ternary "true" "" $low -}}
 {{- end -}}
+
+{{/* Whether that is a port of the node. */}}
+{{- define "sluice.lowHostPort" -}}
+{{- and .Values.controller.hostNetwork (eq (include "sluice.lowPort" .) "true") -}}
+{{- end -}}
+
+{{/* The ports of TCP and UDP services, as a map from transport protocol to a map from port to its name. */}}
+{{- define "sluice.streams" -}}
+{{- $root := . -}}
+{{- range $protocol := list "tcp" "udp" }}
+{{ $protocol }}:
+{{- range $port, $_ := get $root.Values $protocol }}
+  {{ $port | quote }}: {{ printf "%s%s-%s" (ternary (printf "%s-" $root.Values.portNamePrefix) "" (ne $root.Values.portNamePrefix "")) $port $protocol }}
+{{- else }} {}
+{{- end }}
+{{- end }}
+{{- end -}}
+
+{{/* The ConfigMap of TCP or UDP services. */}}
+{{- define "sluice.streamsName" -}}
+{{- printf "%s-%s" (include "sluice.fullname" .root) .protocol | trunc 63 | trimSuffix "-" -}}
 {{- end -}}
 
 {{/* The flags, as a map: what extraArgs names replaces what the chart would set. */}}
@@ -46,6 +69,12 @@
 {{- $_ := set $flags "validating-webhook" (printf ":%d" (.admissionWebhooks.port | int)) -}}
 {{- $_ := set $flags "validating-webhook-certificate" .admissionWebhooks.certificate -}}
 {{- $_ := set $flags "validating-webhook-key" .admissionWebhooks.key -}}
+{{- end -}}
+{{- end -}}
+{{- range $protocol := list "tcp" "udp" -}}
+{{- if get $.Values $protocol -}}
+{{- $namespace := default "$(POD_NAMESPACE)" (get $.Values.controller $protocol).configMapNamespace -}}
+{{- $_ := set $flags (printf "%s-services-configmap" $protocol) (printf "%s/%s" $namespace (include "sluice.streamsName" (dict "root" $ "protocol" $protocol))) -}}
 {{- end -}}
 {{- end -}}
 {{- if .Values.defaultBackend.enabled -}}
@@ -140,7 +169,7 @@ below 1024 can be bound by every process in the Pod's network, so that no capabi
 {{- $all := dict -}}
 {{- range $context.sysctls }}{{ $_ := set $all .name .value }}{{ end -}}
 {{- range $name, $value := .sysctls }}{{ $_ := set $all $name (include "sluice.text" $value) }}{{ end -}}
-{{- if and (not .hostNetwork) (or (lt (.containerPort.http | int) 1024) (lt (.containerPort.https | int) 1024)) (not (hasKey $all "net.ipv4.ip_unprivileged_port_start")) -}}
+{{- if and (not .hostNetwork) (eq (include "sluice.lowPort" $) "true") (not (hasKey $all "net.ipv4.ip_unprivileged_port_start")) -}}
 {{- $_ := set $all "net.ipv4.ip_unprivileged_port_start" "0" -}}
 {{- end -}}
 {{- $sysctls := list -}}
@@ -216,6 +245,16 @@ spec:
       {{- if $controller.hostPort.enabled }}
       hostPort: {{ $controller.hostPort.ports.https }}
       {{- end }}
+    {{- range $protocol, $ports := include "sluice.streams" . | fromYaml }}
+    {{- range $port, $name := $ports }}
+    - name: {{ $name }}
+      protocol: {{ upper $protocol }}
+      containerPort: {{ $port }}
+      {{- if $controller.hostPort.enabled }}
+      hostPort: {{ $port }}
+      {{- end }}
+    {{- end }}
+    {{- end }}
     - name: {{ $controller.metrics.portName }}
       containerPort: {{ get (include "sluice.flags" . | fromYaml) "healthz-port" }}
     {{- if $controller.admissionWebhooks.enabled }}

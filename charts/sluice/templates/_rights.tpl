@@ -55,7 +55,7 @@ elsewhere that a flag names.
 
 {{- /* Objects that flags name, outside of the namespace that is served. */ -}}
 {{- if $watched -}}
-{{- range $flag, $resource := dict "configmap" "configmaps" "default-ssl-certificate" "secrets" "default-backend-service" "services" -}}
+{{- range $flag, $resource := dict "configmap" "configmaps" "tcp-services-configmap" "configmaps" "udp-services-configmap" "configmaps" "default-ssl-certificate" "secrets" "default-backend-service" "services" -}}
 {{- if get $flags $flag -}}
 {{- $name := splitList "/" (get $flags $flag | replace "$(POD_NAMESPACE)" $own) -}}
 {{- if ne (first $name) $watched -}}

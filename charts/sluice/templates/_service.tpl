@@ -52,6 +52,19 @@ spec:
     {{- end }}
   {{- end }}
   {{- end }}
+  {{- range $protocol, $ports := include "sluice.streams" $root | fromYaml }}
+  {{- range $port, $name := $ports }}
+  - name: {{ $name }}
+    protocol: {{ upper $protocol }}
+    port: {{ $port }}
+    targetPort: {{ $name }}
+    {{- with get (get $of.nodePorts $protocol) $port }}
+    {{- if ne $of.type "ClusterIP" }}
+    nodePort: {{ . }}
+    {{- end }}
+    {{- end }}
+  {{- end }}
+  {{- end }}
 {{- end -}}
 
 {{/* The addresses of any Service. */}}

@@ -8,5 +8,6 @@ mod refusals;
 mod rendered;
 mod rights;
 mod rules;
+mod streams;
 mod values;
 mod webhook;
