@@ -6,6 +6,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::certificate::CertificateId;
+use crate::client_certificates::ClientCertificates;
 use crate::host_pattern::HostPattern;
 use crate::listener::{GroupId, ListenerId};
 use crate::rule::Rule;
@@ -38,6 +39,8 @@ pub struct Host {
     /// Target of TLS connections whose server name (SNI) is this host, which are not terminated
     /// (`ssl-passthrough`).
     pub passthrough: Option<Arc<Stream>>,
+    /// Client certificates; `None` if no object of the host asks for them.
+    pub client_certificates: Option<Arc<ClientCertificates>>,
     /// Rules in total order: the first rule that matches a request applies. The router derives
     /// order from nothing else.
     pub rules: Vec<Rule>,

@@ -12,6 +12,7 @@
 //! - [`pool`], [`endpoint`]: backends
 //! - [`stream`]: TCP connections and UDP datagrams
 //! - [`certificate`], [`resource`]: certificates, and other data that rules refer to
+//! - [`client_certificates`]: requirements of a host on client certificates
 //! - [`global_settings`]: global settings
 //! - [`problem`]: problems of the input
 //! - [`by_key`]: the map that both planes use for this data
@@ -24,6 +25,7 @@ pub mod backend_headers;
 pub mod by_key;
 pub mod canary;
 pub mod certificate;
+pub mod client_certificates;
 pub mod cors;
 pub mod delta;
 mod digest;
@@ -67,6 +69,7 @@ pub use backend_headers::{BackendHeaders, ConnectionHeader};
 pub use by_key::{ByKey, Keyed};
 pub use canary::{Canary, CanaryHeader, CanaryValue};
 pub use certificate::{Certificate, CertificateId, PrivateKey};
+pub use client_certificates::{ClientCertificateMode, ClientCertificates, ClientVerification};
 pub use cors::{AllowedOrigin, AllowedOrigins, Cors};
 pub use delta::{Change, Delta, Generation};
 pub use digest::{DigestCredentials, DigestRealm};
@@ -93,7 +96,8 @@ pub use problem::{Class, Code, Problem, Severity};
 pub use replacement::{Override, Pattern, Replacement, Replacements};
 pub use report::{BindError, BindResult, Refusal, Report, Subject};
 pub use resource::{
-    CaBundle, Credentials, EndpointIdentity, HeaderSet, PasswordHash, Resource, ResourceKey, ResourceKind,
+    CaBundle, ClientAuthorities, Credentials, EndpointIdentity, HeaderSet, PasswordHash, Resource,
+    ResourceKey, ResourceKind,
 };
 pub use rewrite::{Rewrite, RewritePart, RewriteQuery, RewriteTemplate};
 pub use rule::{

@@ -102,10 +102,8 @@ variables! {
     LocationPath: "location_path" = "The path of the rule.";
     Msec: "msec" = "The time in seconds since 1970, with milliseconds.";
     Namespace: "namespace" = "The namespace of the Ingress.";
-    Nothing: "upstream_cache_status" | "ssl_session_id" | "ssl_early_data" | "ssl_client_cert"
-        | "ssl_client_escaped_cert" | "ssl_client_fingerprint" | "ssl_client_i_dn" | "ssl_client_s_dn"
-        | "ssl_client_serial" | "ssl_client_v_start" | "ssl_client_v_end" | "ssl_client_v_remain"
-        = "Always empty: no cache, no session resumption, no client certificates.";
+    Nothing: "upstream_cache_status" | "ssl_session_id" | "ssl_early_data"
+        = "Always empty: no cache, no early data, and sessions have no id that is logged.";
     PassAccessScheme: "pass_access_scheme" = "The scheme that the client used, or a trusted \
                                               X-Forwarded-Proto.";
     Pid: "pid" = "Number of the process.";
@@ -137,7 +135,18 @@ variables! {
     ServicePort: "service_port" = "Its port.";
     SslAlpnProtocol: "ssl_alpn_protocol" = "The protocol negotiated in TLS (ALPN).";
     SslCipher: "ssl_cipher" = "The cipher suite, by OpenSSL's name.";
-    SslClientVerify: "ssl_client_verify" = "`NONE`: client certificates are not requested.";
+    SslClientCert: "ssl_client_cert" = "The client's certificate in PEM, with a tab before each line but the first.";
+    SslClientDaysLeft: "ssl_client_v_remain" = "Days until the client's certificate expires.";
+    SslClientEscapedCert: "ssl_client_escaped_cert" = "The client's certificate in PEM, URL-encoded.";
+    SslClientFingerprint: "ssl_client_fingerprint" = "SHA-1 of the client's certificate.";
+    SslClientIssuer: "ssl_client_i_dn" = "The issuer of the client's certificate (RFC 2253).";
+    SslClientRawCert: "ssl_client_raw_cert" = "The client's certificate in PEM.";
+    SslClientSerial: "ssl_client_serial" = "The serial number of the client's certificate.";
+    SslClientSubject: "ssl_client_s_dn" = "The subject of the client's certificate (RFC 2253).";
+    SslClientValidFrom: "ssl_client_v_start" = "The start of the validity of the client's certificate.";
+    SslClientValidUntil: "ssl_client_v_end" = "The end of the validity of the client's certificate.";
+    SslClientVerify: "ssl_client_verify" = "`SUCCESS`, `FAILED:` with the reason, or `NONE` without a certificate or \
+                                            for a host that requests none.";
     SslProtocol: "ssl_protocol" = "`TLSv1.3` or `TLSv1.2`.";
     SslServerName: "ssl_server_name" = "The server name that the client sent in TLS (SNI).";
     SslSessionReused: "ssl_session_reused" = "Always `.`: sessions are not resumed.";

@@ -46,6 +46,8 @@ pub enum ResourceKind {
     EndpointIdentity,
     /// An [`EndpointIdentity`] from a Secret that must have `ca.crt`.
     EndpointTrust,
+    /// [`ClientAuthorities`] from a Secret with `ca.crt` and, optionally, `ca.crl`.
+    ClientAuthorities,
 }
 
 impl ResourceKind {
@@ -58,7 +60,8 @@ impl ResourceKind {
             | Self::DigestMap
             | Self::CertificateAuthorities
             | Self::EndpointIdentity
-            | Self::EndpointTrust => "Secret",
+            | Self::EndpointTrust
+            | Self::ClientAuthorities => "Secret",
             Self::Headers | Self::GlobalHeaders | Self::ResponseHeaders => "ConfigMap",
         }
     }
@@ -77,6 +80,7 @@ impl fmt::Display for ResourceKey {
             ResourceKind::CertificateAuthorities => "certificate authorities",
             ResourceKind::EndpointIdentity => "identity towards endpoints",
             ResourceKind::EndpointTrust => "authorities of endpoints",
+            ResourceKind::ClientAuthorities => "authorities of clients",
         };
         write!(f, "{what} of {} {}", self.kind.object(), self.name)
     }
@@ -95,6 +99,8 @@ pub enum Resource {
     CertificateAuthorities(CaBundle),
     /// Authorities and client certificate for TLS to endpoints.
     EndpointIdentity(EndpointIdentity),
+    /// Authorities and revocation lists for client certificates.
+    ClientAuthorities(ClientAuthorities),
 }
 
 /// Users with password hashes.
@@ -172,6 +178,16 @@ impl fmt::Debug for HeaderSet {
 pub struct CaBundle {
     /// The certificates in DER.
     pub certificates: Vec<Vec<u8>>,
+}
+
+/// Authorities and revocation lists for client certificates.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ClientAuthorities {
+    /// The authorities, at least one.
+    pub authorities: CaBundle,
+    /// Certificate revocation lists (RFC 5280 §5) in DER. If there are any, every certificate of a
+    /// chain needs a current one of its issuer.
+    pub revocations: Vec<Vec<u8>>,
 }
 
 /// Authorities and client certificate for TLS to endpoints.

@@ -22,6 +22,7 @@ mod authorise;
 mod bodies;
 pub(crate) mod call;
 mod checks;
+mod client_certificate;
 mod end;
 mod error_page;
 pub mod exchange;

@@ -21,7 +21,7 @@ pub use compiler::Compiler;
 pub use error_pages::ErrorPages;
 
 use crate::policy::affinity::{self, Digits};
-use crate::policy::{Affinity, BasicAuth, DigestAuth, PolicyError, RedirectTo};
+use crate::policy::{Affinity, BasicAuth, ClientCertificates, DigestAuth, PolicyError, RedirectTo};
 use crate::registry::{Pool, Sessions};
 use crate::router::RouterError;
 use crate::telemetry::{RequestMeters, TargetLabels, TargetMeters};
@@ -169,6 +169,11 @@ impl Route {
     /// Returns the policy for digest authentication.
     pub fn digest_auth(&self) -> Option<&DigestAuth> {
         self.compiled.as_ref()?.digest_auth.as_ref()
+    }
+
+    /// Client certificates that the host asks for.
+    pub fn client_certificates(&self) -> Option<&ClientCertificates> {
+        self.compiled.as_ref()?.client_certificates.as_deref()
     }
 
     /// Returns the meters of responses without a backend.

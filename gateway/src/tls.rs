@@ -1,25 +1,35 @@
-//! TLS towards clients: from the name that a client asks for to the certificate that it gets.
+//! TLS towards clients: from the name that a client asks for to the certificate that it gets, and the certificate
+//! that it has to present.
 //!
 //! Every connection uses the table that is there at its handshake; a change publishes a new table that shares
 //! everything that did not change, and touches no connection that runs. TLS 1.2 and 1.3, session tickets off
 //! as in ingress-nginx, and key exchange that a quantum computer cannot undo later preferred.
 
 pub(crate) mod anchor;
+mod authorities;
 mod certificate;
+mod client_authorities;
+mod client_certificate;
+mod client_verifier;
 mod error;
 mod fallback;
 mod identity;
+mod profile;
+mod profiles;
 mod provider;
 mod store;
 mod table;
 
 pub use certificate::ServedCertificate;
 pub(crate) use certificate::certified_key;
+pub use client_authorities::ClientAuthorities;
+pub use client_certificate::{CertificateText, ClientIdentity, ClientTls, PresentedCertificate};
 pub use error::TlsError;
 pub use identity::Identity;
 pub use provider::install_provider;
 pub(crate) use provider::provider;
 pub use store::CertificateStore;
+pub(crate) use store::HandshakeConfig;
 
 use sluice_config::{Delta, Refusal};
 

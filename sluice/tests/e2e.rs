@@ -16,6 +16,7 @@ mod e2e_body_size;
 mod e2e_canary;
 mod e2e_check;
 mod e2e_classes;
+mod e2e_client_certificates;
 mod e2e_closed;
 mod e2e_compression;
 mod e2e_conflicts;

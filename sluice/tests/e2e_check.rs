@@ -152,10 +152,10 @@ fn the_exit_code_is_0_for_warnings_1_for_errors_and_2_when_there_is_nothing_to_c
 fn a_protection_that_is_not_served_is_not_said_to_be_fixed_by_removing_it() {
     let backend = Backend::echo("shop");
     let ingress = Ingress::new("inside").path("a.example", "/", "shop");
-    let ingress = ingress.annotation("auth-tls-secret", "ca");
+    let ingress = ingress.annotation("modsecurity-snippet", "SecRuleEngine On");
     let (_, text) = check(&Folder::with(site("shop", "shop.example", &[&backend]) + &ingress.text()), &[]);
     assert!(
-        text.contains("leave it until Sluice serves it") && !text.contains("; remove the annotation"),
+        text.contains("leave it until a firewall") && text.contains("then remove the annotation"),
         "{text}"
     );
 }

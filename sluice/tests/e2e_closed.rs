@@ -112,9 +112,13 @@ fn client_certificates_close_the_whole_host_because_they_would_protect_all_of_it
     let (_backend, folder) = shop();
     let gateway = Gateway::start(&folder);
     assert_eq!(get(gateway.http, HOST, "/").backend(), "shop");
-    folder.write("admin.yaml", admin().annotation("auth-tls-secret", "default/ca").text());
+    folder.write("admin.yaml", admin().annotation("auth-tls-secret", "other/ca").text());
     await_until("the host to close", || get(gateway.http, HOST, "/").status == 503);
     assert_eq!(get(gateway.http, HOST, "/admin").status, 503);
+    // One that is missing closes it as ingress-nginx does.
+    folder.write("admin.yaml", admin().annotation("auth-tls-secret", "default/ca").text());
+    await_until("the host to stay closed", || get(gateway.http, HOST, "/").status == 403);
+    assert_eq!(get(gateway.http, HOST, "/admin").status, 403);
     folder.remove("admin.yaml");
     await_until("the host to open", || get(gateway.http, HOST, "/").status == 200);
 }

@@ -1,16 +1,20 @@
 //! Certificates for tests: self-signed, or issued by an authority created for the test.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::time::SystemTime;
 
-use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair, KeyUsagePurpose};
+use rcgen::{
+    BasicConstraints, CertificateParams, CertificateRevocationListParams, CertifiedIssuer, DistinguishedName,
+    DnType, IsCa, KeyIdMethod, KeyPair, KeyUsagePurpose, RevokedCertParams,
+};
 use rustls::crypto::aws_lc_rs::default_provider;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 use rustls::server::{ResolvesServerCertUsingSni, WebPkiClientVerifier};
-use rustls::sign::CertifiedKey;
+use rustls::sign::{CertifiedKey, SingleCertAndKey};
 use rustls::{ClientConfig, RootCertStore, ServerConfig, SupportedProtocolVersion};
 
-use crate::manifest;
+use crate::{manifest, trust};
 
 /// A unique certificate with its key.
 #[derive(Clone, Debug)]
@@ -152,6 +156,20 @@ impl TestCertificate {
         Arc::new(config)
     }
 
+    /// For a client that presents this certificate, with those of these authorities behind it, and
+    /// takes any certificate of a server.
+    ///
+    /// # Panics
+    /// The library refuses the key, which it has made.
+    pub fn presenting(&self, intermediates: &[&Authority], protocols: &[&[u8]]) -> Arc<ClientConfig> {
+        let mut config = trust::trusting(rustls::ALL_VERSIONS, protocols);
+        let key = default_provider().key_provider.load_private_key(self.key()).unwrap();
+        let others = intermediates.iter().map(|authority| authority.issuer.der().clone());
+        let chain = std::iter::once(self.der.clone().into()).chain(others).collect();
+        config.client_auth_cert_resolver = Arc::new(SingleCertAndKey::from(CertifiedKey::new(chain, key)));
+        Arc::new(config)
+    }
+
     fn key(&self) -> PrivateKeyDer<'static> {
         PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(self.key_der.clone()))
     }
@@ -178,7 +196,7 @@ impl Authority {
     #[expect(clippy::new_without_default, reason = "each is another one")]
     pub fn new() -> Self {
         let key = KeyPair::generate().unwrap();
-        Self { issuer: CertifiedIssuer::self_signed(authority("an authority"), key).unwrap() }
+        Self { issuer: CertifiedIssuer::self_signed(authority(&unique("an authority")), key).unwrap() }
     }
 
     /// Creates an intermediate authority whose certificate this authority issues.
@@ -187,7 +205,10 @@ impl Authority {
     /// The machine has no source of random numbers.
     pub fn intermediate(&self) -> Self {
         let key = KeyPair::generate().unwrap();
-        Self { issuer: CertifiedIssuer::signed_by(authority("an intermediate"), key, &self.issuer).unwrap() }
+        Self {
+            issuer: CertifiedIssuer::signed_by(authority(&unique("an intermediate")), key, &self.issuer)
+                .unwrap(),
+        }
     }
 
     /// Issues a certificate for these names.
@@ -199,6 +220,53 @@ impl Authority {
         let certificate =
             CertificateParams::new(owned(names)).unwrap().signed_by(&key, &self.issuer).unwrap();
         TestCertificate::of(names, &certificate, &key)
+    }
+
+    /// A certificate for a client, `CN=<name>,O=Example`, with this serial number.
+    ///
+    /// # Panics
+    /// The machine has no random numbers.
+    pub fn issue_client(&self, name: &str, serial: u64) -> TestCertificate {
+        self.issue_client_until(name, serial, 2100)
+    }
+
+    /// The same, valid until the beginning of a year.
+    ///
+    /// # Panics
+    /// The machine has no random numbers.
+    pub fn issue_client_until(&self, name: &str, serial: u64, year: i32) -> TestCertificate {
+        let mut params = CertificateParams::default();
+        params.distinguished_name = DistinguishedName::new();
+        params.distinguished_name.push(DnType::OrganizationName, "Example");
+        params.distinguished_name.push(DnType::CommonName, name);
+        params.serial_number = Some(serial.into());
+        params.not_after = rcgen::date_time_ymd(year, 1, 1);
+        let key = KeyPair::generate().unwrap();
+        let certificate = params.signed_by(&key, &self.issuer).unwrap();
+        TestCertificate::of(&[], &certificate, &key)
+    }
+
+    /// A revocation list in PEM with these serial numbers.
+    ///
+    /// # Panics
+    /// The library refuses what it has made.
+    pub fn revocation_list(&self, serials: &[u64]) -> String {
+        let begin = rcgen::date_time_ymd(2020, 1, 1);
+        let revoked = |serial: &u64| RevokedCertParams {
+            serial_number: (*serial).into(),
+            revocation_time: begin,
+            reason_code: None,
+            invalidity_date: None,
+        };
+        let params = CertificateRevocationListParams {
+            this_update: begin,
+            next_update: rcgen::date_time_ymd(2100, 1, 1),
+            crl_number: 1.into(),
+            issuing_distribution_point: None,
+            revoked_certs: serials.iter().map(revoked).collect(),
+            key_identifier_method: KeyIdMethod::Sha256,
+        };
+        params.signed_by(&self.issuer).unwrap().pem().unwrap()
     }
 
     /// Returns the authority's own certificate in PEM.
@@ -215,10 +283,16 @@ impl Authority {
     }
 }
 
+/// A name that no other authority of the process has.
+fn unique(name: &str) -> String {
+    static COUNT: AtomicU32 = AtomicU32::new(1);
+    format!("{name} {}", COUNT.fetch_add(1, Relaxed))
+}
+
 fn authority(name: &str) -> CertificateParams {
     let mut params = CertificateParams::default();
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-    params.key_usages = vec![KeyUsagePurpose::KeyCertSign];
+    params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
     params.distinguished_name.push(DnType::CommonName, name);
     params
 }

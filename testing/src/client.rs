@@ -6,7 +6,7 @@ use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::sync::Arc;
 
 use rustls::pki_types::ServerName;
-use rustls::{ClientConfig, ClientConnection, NamedGroup, StreamOwned};
+use rustls::{ClientConfig, ClientConnection, HandshakeKind, NamedGroup, StreamOwned};
 use serde_json::Value;
 
 use crate::trust;
@@ -100,6 +100,7 @@ pub struct Connection {
     reader: Reader,
     certificate: Option<Vec<u8>>,
     key_exchange: Option<NamedGroup>,
+    resumed: bool,
 }
 
 impl Connection {
@@ -126,6 +127,7 @@ impl Connection {
             reader: Reader::new(),
             certificate: None,
             key_exchange: None,
+            resumed: false,
         })
     }
 
@@ -145,16 +147,32 @@ impl Connection {
     pub fn try_tls_after(address: SocketAddr, sni: &str, preamble: &[u8]) -> io::Result<Self> {
         let mut socket = connect(address)?;
         socket.write_all(preamble)?;
+        Self::secure(socket, sni, trusting(&[b"http/1.1"]))
+    }
+
+    /// Over TLS with this SNI, as a configuration of the test says.
+    #[track_caller]
+    pub fn tls_with(address: SocketAddr, sni: &str, config: &Arc<ClientConfig>) -> Self {
+        Self::try_tls_with(address, sni, config).unwrap()
+    }
+
+    /// The same; an error when the handshake fails.
+    pub fn try_tls_with(address: SocketAddr, sni: &str, config: &Arc<ClientConfig>) -> io::Result<Self> {
+        Self::secure(connect(address)?, sni, config.clone())
+    }
+
+    fn secure(socket: TcpStream, sni: &str, config: Arc<ClientConfig>) -> io::Result<Self> {
         let name = ServerName::try_from(sni.to_owned()).map_err(io::Error::other)?;
-        let mut session = ClientConnection::new(trusting(&[b"http/1.1"]), name).map_err(io::Error::other)?;
+        let mut session = ClientConnection::new(config, name).map_err(io::Error::other)?;
         let mut copy = socket.try_clone()?;
         while session.is_handshaking() {
             session.complete_io(&mut copy)?;
         }
         let certificate = session.peer_certificates().and_then(|chain| chain.first()).map(|der| der.to_vec());
         let key_exchange = session.negotiated_key_exchange_group().map(|group| group.name());
+        let resumed = session.handshake_kind() == Some(HandshakeKind::Resumed);
         let stream = Box::new(StreamOwned::new(session, copy));
-        Ok(Self { stream, socket, reader: Reader::new(), certificate, key_exchange })
+        Ok(Self { stream, socket, reader: Reader::new(), certificate, key_exchange, resumed })
     }
 
     /// Returns the certificate that the gateway presented, in DER.
@@ -165,6 +183,11 @@ impl Connection {
     /// Returns the group of the TLS key exchange.
     pub fn key_exchange(&self) -> Option<NamedGroup> {
         self.key_exchange
+    }
+
+    /// Whether the handshake resumed an earlier session.
+    pub fn was_resumed(&self) -> bool {
+        self.resumed
     }
 
     /// Sends these bytes.

@@ -7,6 +7,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use h2::client::SendRequest;
 use http::{Request, Response};
+use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
@@ -33,7 +34,12 @@ pub struct Connection {
 impl Connection {
     /// Connects over TLS; the gateway must select `h2` by ALPN.
     pub async fn tls(address: SocketAddr, sni: &str) -> Self {
-        let connector = TlsConnector::from(trusting(&[b"h2", b"http/1.1"]));
+        Self::tls_with(address, sni, trusting(&[b"h2", b"http/1.1"])).await
+    }
+
+    /// The same as a configuration of the test says, which must offer `h2`.
+    pub async fn tls_with(address: SocketAddr, sni: &str, config: Arc<ClientConfig>) -> Self {
+        let connector = TlsConnector::from(config);
         let socket = TcpStream::connect(address).await.unwrap();
         let name = ServerName::try_from(sni.to_owned()).unwrap();
         let stream = connector.connect(name, socket).await.unwrap();

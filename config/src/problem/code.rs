@@ -99,6 +99,8 @@ codes! {
     PathUnusual: OwnFault = "A path of type Exact or Prefix has unusual characters.";
     EndpointTlsOfSibling: Conflict = "An Ingress of another namespace has proxy-ssl annotations for the \
                                       same host, which apply only to its own namespace.";
+    ClientCertificatesOfSibling: Conflict = "An Ingress of another namespace requires client certificates for \
+                                             the same host, which applies to all Ingresses of the host.";
     PathConflict: Conflict = "An older object has the same path of the same host.";
     AliasConflict: Conflict = "An additional name of a host (an alias, or its name with or without www.) \
                                belongs to another Ingress.";

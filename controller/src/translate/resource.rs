@@ -4,6 +4,7 @@
 //! is an entry of its own in the delta, and one that becomes good or bad costs the hosts that name it.
 
 mod authorities;
+mod client_authorities;
 mod digests;
 mod headers;
 mod identity;
@@ -88,6 +89,10 @@ pub(crate) fn compute(view: &View<'_>, key: &ResourceKey) -> (ResourceState, Vec
             let secret = view.secret(&key.name, Fields::named(&identity::FIELDS));
             secret.map(|secret| identity::read(secret, trusts).map(Resource::EndpointIdentity))
         }
+        ResourceKind::ClientAuthorities => {
+            let secret = view.secret(&key.name, Fields::named(&client_authorities::FIELDS));
+            secret.map(|secret| client_authorities::read(secret).map(Resource::ClientAuthorities))
+        }
         ResourceKind::CertificateAuthorities => {
             let secret = view.secret(&key.name, Fields::named(&[authorities::KEY]));
             secret.map(|secret| authorities::read(secret).map(Resource::CertificateAuthorities))
@@ -154,7 +159,8 @@ impl ResourceState {
             | ResourceKind::DigestMap
             | ResourceKind::CertificateAuthorities
             | ResourceKind::EndpointIdentity
-            | ResourceKind::EndpointTrust => (Code::SecretNotFound, Code::SecretInvalid),
+            | ResourceKind::EndpointTrust
+            | ResourceKind::ClientAuthorities => (Code::SecretNotFound, Code::SecretInvalid),
         };
         match self {
             Self::Good(_) => None,
@@ -197,7 +203,9 @@ impl ResourceState {
                         "create it with authorities in PEM in its key ca.crt, a certificate in tls.crt and its key in tls.key, \
                          or either of the two".to_owned()
                     }
-                    ResourceKind::CertificateAuthorities | ResourceKind::EndpointTrust => {
+                    ResourceKind::CertificateAuthorities
+                    | ResourceKind::EndpointTrust
+                    | ResourceKind::ClientAuthorities => {
                         "create it with the certificates in PEM in its key ca.crt".to_owned()
                     }
                 };

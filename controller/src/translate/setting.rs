@@ -46,8 +46,6 @@ pub struct Setting<S> {
     pub reach: Reach,
     /// The setting without which it means nothing.
     pub beside: Option<&'static str>,
-    /// It does not protect while this other setting has this value.
-    pub unless: Option<(&'static str, &'static str)>,
     /// The flag without which it means nothing, and whether that is set.
     pub flag: Option<FlagCondition>,
     /// Which of its values keep requests out, where only some do.
@@ -199,7 +197,6 @@ impl<S> Setting<S> {
             scope: Scope::Global,
             reach: Reach::Ingress,
             beside: None,
-            unless: None,
             flag: None,
             restricts: None,
             on_canary: false,
@@ -283,12 +280,6 @@ impl<S> Setting<S> {
     /// Means nothing without this other setting.
     pub fn beside(mut self, main: &'static str) -> Self {
         self.beside = Some(main);
-        self
-    }
-
-    /// Does not protect while this other setting has this value.
-    pub fn unless(mut self, other: &'static str, value: &'static str) -> Self {
-        self.unless = Some((other, value));
         self
     }
 

@@ -8,7 +8,7 @@ use super::value::{self, Type};
 
 /// Variables of nginx that are not served, beside those of the access log that are about the
 /// response.
-const UNSET: [&str; 30] = [
+const UNSET: [&str; 29] = [
     "connection_upgrade",
     "date_gmt",
     "date_local",
@@ -29,7 +29,6 @@ const UNSET: [&str; 30] = [
     "server_addr",
     "ssl_ciphers",
     "ssl_client_i_dn_legacy",
-    "ssl_client_raw_cert",
     "ssl_client_s_dn_legacy",
     "ssl_curve",
     "ssl_curves",
@@ -195,6 +194,16 @@ fn logged(name: &str) -> Option<Variable> {
                 | V::ServerName
                 | V::SslAlpnProtocol
                 | V::SslCipher
+                | V::SslClientCert
+                | V::SslClientDaysLeft
+                | V::SslClientEscapedCert
+                | V::SslClientFingerprint
+                | V::SslClientIssuer
+                | V::SslClientRawCert
+                | V::SslClientSerial
+                | V::SslClientSubject
+                | V::SslClientValidFrom
+                | V::SslClientValidUntil
                 | V::SslClientVerify
                 | V::SslProtocol
                 | V::SslServerName
@@ -233,7 +242,7 @@ mod tests {
             ("$best_http_host", Variable::BestHttpHost),
             ("$content_type", Variable::Field("content-type".into())),
             ("$server_name", Variable::Logged(LogVariable::ServerName)),
-            ("$ssl_client_s_dn", Variable::Unset),
+            ("$ssl_client_s_dn", Variable::Logged(LogVariable::SslClientSubject)),
             ("$upstream_http_x", Variable::Unset),
             ("$request_body", Variable::Unset),
         ] {

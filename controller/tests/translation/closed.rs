@@ -297,9 +297,9 @@ fn client_certificates_close_the_whole_host_because_they_would_protect_all_of_it
     assert_eq!(
         world.rules("shop.example"),
         [
-            format!("/admin -> {WEB} denied 503"),
-            format!("/api -> {WEB} denied 503"),
-            "/ -> default denied 503".into(),
+            format!("/admin -> {WEB} denied 403"),
+            format!("/api -> {WEB} denied 403"),
+            "/ -> default denied 403".into(),
         ]
     );
     assert_eq!(world.rules("other.example"), [format!("/ -> {WEB}")]);

@@ -4,6 +4,7 @@ mod annotation_limits;
 mod at_once;
 mod canaries;
 mod classes;
+mod client_certificates;
 mod closed;
 mod counters;
 mod endpoint_tls;

@@ -57,7 +57,7 @@ fn a_review_says_what_would_become_of_others() {
     let verdict = review(&world, annotated("guarded", guarded, paths("shop.example", &["/admin"])));
     let affected: Vec<(&str, Code)> =
         verdict.problems.iter().map(|problem| (&*problem.object.name.name, problem.code)).collect();
-    assert_eq!(affected, [("api", Code::HostClosed), ("guarded", Code::AnnotationNotServed)]);
+    assert_eq!(affected, [("api", Code::HostClosed), ("guarded", Code::SecretNotFound)]);
 
     let Event::Put(service) = world.event(service("web", json!([{"name": "other", "port": 81}]))).unwrap()
     else {

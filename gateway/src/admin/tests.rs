@@ -90,6 +90,7 @@ fn served_plane() -> Plane {
         tls: Some(HostTls { certificate: Some(id.clone()) }),
         rules: vec![rule("/b", forward("web"))],
         passthrough: None,
+        client_certificates: None,
         fall_through: false,
     };
     plane.apply(Delta {

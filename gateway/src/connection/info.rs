@@ -8,6 +8,8 @@ use std::time::Instant;
 use http::HeaderValue;
 use sluice_config::{BindProtocol, GroupId};
 
+use crate::tls::ClientTls;
+
 /// The port of https, as clients know it.
 const HTTPS: u16 = 443;
 
@@ -70,7 +72,7 @@ pub fn address(ip: IpAddr) -> HeaderValue {
 }
 
 /// Facts about the TLS side of a connection.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct TlsInfo {
     /// The name the client asked for (RFC 6066 §3), in lower case.
     pub server_name: Option<Arc<str>>,
@@ -80,6 +82,8 @@ pub struct TlsInfo {
     pub cipher: &'static str,
     /// The protocol that was agreed on (RFC 7301); empty where none was.
     pub alpn: &'static str,
+    /// Client certificates, where the host that the client asked for requests them.
+    pub client: Option<Box<ClientTls>>,
 }
 
 impl ConnectionInfo {

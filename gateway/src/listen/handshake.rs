@@ -17,6 +17,7 @@ use crate::connection::info::TlsInfo;
 use crate::io::budget::Reservation;
 use crate::state::snapshot::Snapshot;
 use crate::stream_table::StreamRoute;
+use crate::tls::{ClientTls, HandshakeConfig};
 use crate::worker::Worker;
 
 /// What came of it.
@@ -116,7 +117,7 @@ async fn handshake(
     worker: &Worker,
 ) -> io::Result<Secured> {
     let server_name = start.client_hello().server_name().map(canonical);
-    let config = worker.certificates.config(group, server_name.as_deref());
+    let HandshakeConfig { config, verification } = worker.certificates.config(group, server_name.as_deref());
     let stream = start.into_stream(config).await?;
     let (_, connection) = stream.get_ref();
     let alpn = match connection.alpn_protocol() {
@@ -124,7 +125,10 @@ async fn handshake(
         Some(b"http/1.1") => "http/1.1",
         _ => "",
     };
-    let info = TlsInfo { server_name, version: version(connection), cipher: cipher(connection), alpn };
+    let client = verification
+        .map(|verification| Box::new(ClientTls::new(verification, connection.peer_certificates())));
+    let info =
+        TlsInfo { server_name, version: version(connection), cipher: cipher(connection), alpn, client };
     let http2 = alpn == "h2";
     Ok(Secured { stream: Box::new(stream.into()), info, http2 })
 }

@@ -4,7 +4,7 @@ use bytes::Bytes;
 use http::StatusCode;
 use http::header::{CONTENT_TYPE, HeaderName, HeaderValue, LOCATION};
 
-use super::page::{page, page_of_large_head};
+use super::page::{page, page_of, page_of_large_head};
 
 /// A complete response. The client side adds `Date`, `Content-Length` and the connection fields of
 /// its protocol, and omits the body for HEAD.
@@ -35,6 +35,21 @@ impl Answer {
     /// The answer to a head, or a line of it, that is longer than it may be.
     pub(crate) fn head_too_large() -> Self {
         Self::with_body(StatusCode::BAD_REQUEST, page_of_large_head())
+    }
+
+    /// The answer to a client without the certificate that it needs (nginx's 496).
+    pub(crate) fn certificate_missing() -> Self {
+        Self::with_body(StatusCode::BAD_REQUEST, page_of("No required SSL certificate was sent"))
+    }
+
+    /// The answer to a client whose certificate is not acceptable (nginx's 495).
+    pub(crate) fn certificate_invalid() -> Self {
+        Self::with_body(StatusCode::BAD_REQUEST, page_of("The SSL certificate error"))
+    }
+
+    /// A status with a text.
+    pub(crate) fn text(status: StatusCode, text: &'static str) -> Self {
+        Self::with_body(status, Bytes::from_static(text.as_bytes()))
     }
 
     /// A status without a body.

@@ -38,11 +38,16 @@ pub(super) fn page(status: StatusCode) -> Bytes {
 
 /// Returns the page for a head that is too large: status 400, with a text that names the cause.
 pub(super) fn page_of_large_head() -> Bytes {
-    Bytes::from_static(
-        b"<html>\r\n<head><title>400 Request Header Or Cookie Too Large</title></head>\r\n<body>\r\n\
-          <center><h1>400 Bad Request</h1></center>\r\n\
-          <center>Request Header Or Cookie Too Large</center>\r\n</body>\r\n</html>\r\n",
+    page_of("Request Header Or Cookie Too Large")
+}
+
+/// The page of nginx for a status of its own (494 to 497): 400 to programs, and the reason to people.
+pub(super) fn page_of(reason: &str) -> Bytes {
+    format!(
+        "<html>\r\n<head><title>400 {reason}</title></head>\r\n<body>\r\n<center><h1>400 Bad Request</h1></center>\r\n\
+         <center>{reason}</center>\r\n</body>\r\n</html>\r\n"
     )
+    .into()
 }
 
 fn phrase(status: StatusCode) -> Option<&'static str> {

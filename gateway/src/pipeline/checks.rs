@@ -79,15 +79,9 @@ impl Exchange {
     }
 
     pub(super) fn check_https(&self, route: &Route, input: &StageInput<'_>) -> Step {
-        let StageInput { head, path, compiled_settings } = input;
+        let StageInput { head, compiled_settings, .. } = input;
         let settings = &compiled_settings.settings;
-        let redirect = https_redirect::RedirectInput {
-            https: self.connection.is_https(),
-            access_scheme: forwarded::access_scheme(&self.connection, head.headers, self.client),
-            host_has_tls: route.host_has_tls,
-            path,
-        };
-        if !https_redirect::applies(&route.policies.https_redirect, settings, &redirect) {
+        if !self.redirects_to_https(route, input) {
             return Step::Continue(());
         }
         if compiled_settings.forwarded.distrusts_https(head.headers, self.client) {
@@ -97,6 +91,18 @@ impl Exchange {
         let status = https_redirect::status(settings);
         let location = https_redirect::location(&route.policies.locations, settings, host, head.target);
         Step::Break(self.redirect_to(status, host, location))
+    }
+
+    /// Whether the request is redirected to https, unless an earlier stage answers it.
+    pub(super) fn redirects_to_https(&self, route: &Route, input: &StageInput<'_>) -> bool {
+        let StageInput { head, path, compiled_settings } = input;
+        let redirect = https_redirect::RedirectInput {
+            https: self.connection.is_https(),
+            access_scheme: forwarded::access_scheme(&self.connection, head.headers, self.client),
+            host_has_tls: route.host_has_tls,
+            path,
+        };
+        https_redirect::applies(&route.policies.https_redirect, &compiled_settings.settings, &redirect)
     }
 
     pub(super) fn draw_backend(&mut self, route: &Route, input: &StageInput<'_>) -> Step {

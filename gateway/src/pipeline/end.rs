@@ -136,6 +136,7 @@ impl Exchange {
             origin: route.map(|route| &*route.origin),
             server_name: route.map_or("_", Route::host),
             service: route.and_then(|route| self.service(route)),
+            client_identity: self.client_identity(),
             ..LogRecord::at_start(&self.connection)
         }
     }

@@ -33,6 +33,9 @@ use crate::state::compiled_settings::CompiledSettings;
 pub(crate) enum PipelineStage {
     /// Who is blocked everywhere gets 403, also where no rule takes the request.
     Blocked,
+    /// The certificate of the client: 400 without an acceptable one, 403 for a subject that may not
+    /// come in, 421 for a connection that was made for a host with another verification.
+    ClientCertificate,
     /// A closed rule answers with its status (503), before redirects: a policy that protects it
     /// could not be built, and nothing about it may be learned.
     Denied,
@@ -68,8 +71,9 @@ pub(crate) enum PipelineStage {
 }
 
 /// The order.
-pub(crate) const ORDER: [PipelineStage; 13] = [
+pub(crate) const ORDER: [PipelineStage; 14] = [
     PipelineStage::Blocked,
+    PipelineStage::ClientCertificate,
     PipelineStage::Denied,
     PipelineStage::Cors,
     PipelineStage::Redirect,
@@ -147,6 +151,7 @@ impl Exchange {
     pub(super) fn look(&mut self, stage: PipelineStage, route: &Route, input: &StageInput<'_>) -> Step {
         match stage {
             PipelineStage::Blocked => self.check_blocked(input.head, input.compiled_settings),
+            PipelineStage::ClientCertificate => self.check_client_certificate(route, input),
             PipelineStage::Denied => self.check_denied(route),
             PipelineStage::Cors => self.check_origin(route, input),
             PipelineStage::Redirect => self.check_redirect(route, input),

@@ -2,6 +2,7 @@
 
 mod admission;
 mod authorisation;
+mod client_certificates;
 mod credentials;
 mod error_pages;
 pub(crate) mod fixture;

@@ -213,6 +213,7 @@ impl Exchange {
         };
         forwarding.apply(fields);
         hops::apply(fields, self.hops);
+        self.set_client_certificate(fields);
     }
 
     /// The protocol of the pool; with `AUTO_HTTP`, TLS only if the client uses TLS.

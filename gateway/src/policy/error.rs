@@ -36,6 +36,9 @@ pub enum PolicyError {
     /// Unusable certificate, or unusable name for one.
     #[error("TLS towards endpoints: {0}; correct the Secret or the name")]
     Certificate(String),
+    /// The authorities of clients cannot be used.
+    #[error("client certificates: {0}; correct the Secret")]
+    ClientAuthorities(String),
     /// Invalid regular expression.
     #[error("expression {0:?} cannot be read or is too large; correct it")]
     Expression(String),

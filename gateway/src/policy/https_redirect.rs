@@ -25,12 +25,12 @@ pub fn applies(policy: &HttpsRedirect, settings: &GlobalSettings, input: &Redire
     let force = policy.force.unwrap_or(settings.force_ssl_redirect);
     let ssl = policy.ssl.unwrap_or(settings.ssl_redirect);
     let wanted = force || (ssl && input.host_has_tls && !input.https);
-    wanted && input.access_scheme == b"http" && !exempt(settings, input.path)
+    wanted && input.access_scheme == b"http" && !is_exempt(settings, input.path)
 }
 
 /// Returns whether `no-tls-redirect-locations` exempts the path, which certificate authorities
 /// fetch over http.
-fn exempt(settings: &GlobalSettings, path: &str) -> bool {
+pub(crate) fn is_exempt(settings: &GlobalSettings, path: &str) -> bool {
     settings.no_tls_redirect_locations.iter().any(|prefix| !prefix.is_empty() && path.starts_with(&**prefix))
 }
 

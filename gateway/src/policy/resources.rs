@@ -18,7 +18,7 @@ use sluice_config::{
 
 use super::error::PolicyError;
 use super::header_set::HeaderSet;
-use crate::tls::Identity;
+use crate::tls::{ClientAuthorities, Identity};
 
 /// Holder of the current content of one resource.
 pub struct Slot<T> {
@@ -39,6 +39,7 @@ enum AnySlot {
     Headers(Arc<Slot<HeaderSet>>),
     Authorities(Arc<Slot<CaBundle>>),
     Identity(Arc<Slot<Identity>>),
+    ClientAuthorities(Arc<Slot<ClientAuthorities>>),
 }
 
 impl<T> Slot<T> {
@@ -115,6 +116,17 @@ impl Resources {
         }
     }
 
+    /// The authorities of clients of this key.
+    ///
+    /// # Errors
+    /// The key is not one of such authorities.
+    pub fn client_authorities(&self, key: &ResourceKey) -> Result<Arc<Slot<ClientAuthorities>>, PolicyError> {
+        match self.slot(key) {
+            AnySlot::ClientAuthorities(slot) => Ok(slot),
+            _ => Err(PolicyError::Resource(key.to_string())),
+        }
+    }
+
     /// Returns the slot of the identity with this key: the authorities that verify endpoints, and
     /// the client certificate for them.
     ///
@@ -182,6 +194,7 @@ impl AnySlot {
             }
             ResourceKind::CertificateAuthorities => Self::Authorities(Arc::default()),
             ResourceKind::EndpointIdentity | ResourceKind::EndpointTrust => Self::Identity(Arc::default()),
+            ResourceKind::ClientAuthorities => Self::ClientAuthorities(Arc::default()),
         }
     }
 
@@ -204,6 +217,15 @@ impl AnySlot {
                     return Err(PolicyError::Certificate(error.to_string()));
                 }
             },
+            (Self::ClientAuthorities(slot), Resource::ClientAuthorities(content)) => {
+                match ClientAuthorities::compile(content) {
+                    Ok(authorities) => slot.put(authorities),
+                    Err(error) => {
+                        self.clear();
+                        return Err(PolicyError::ClientAuthorities(error.to_string()));
+                    }
+                }
+            }
             (Self::Authorities(slot), Resource::CertificateAuthorities(bundle)) => slot.put(bundle.clone()),
             _ => {
                 self.clear();
@@ -220,6 +242,7 @@ impl AnySlot {
             Self::Headers(slot) => slot.content.store(None),
             Self::Authorities(slot) => slot.content.store(None),
             Self::Identity(slot) => slot.content.store(None),
+            Self::ClientAuthorities(slot) => slot.content.store(None),
         }
     }
 
@@ -231,6 +254,7 @@ impl AnySlot {
             Self::Headers(slot) => slot.load().is_some() || Arc::strong_count(slot) > 1,
             Self::Authorities(slot) => slot.load().is_some() || Arc::strong_count(slot) > 1,
             Self::Identity(slot) => slot.load().is_some() || Arc::strong_count(slot) > 1,
+            Self::ClientAuthorities(slot) => slot.load().is_some() || Arc::strong_count(slot) > 1,
         }
     }
 }

@@ -4,11 +4,12 @@ use std::sync::Arc;
 
 use sluice_config::{Authorisation, Policies, Rule};
 
+use super::compiler::HostPolicies;
 use super::{Compiler, ErrorPages, Target};
 use crate::policy::replacements::Replacements;
 use crate::policy::{
-    Affinity, BackendHeaders, BasicAuth, Cors, DigestAuth, ExternalAuth, HashBy, Limits, Mirror, PolicyError,
-    Rewrite, Sources, external_auth,
+    Affinity, BackendHeaders, BasicAuth, ClientCertificates, Cors, DigestAuth, ExternalAuth, HashBy, Limits,
+    Mirror, PolicyError, Rewrite, Sources, external_auth,
 };
 
 /// The policies of a rule. A plain rule has no such value, and its requests check a single `None`.
@@ -44,6 +45,8 @@ pub struct CompiledPolicies {
     pub headers: Option<BackendHeaders>,
     /// Replacements in cookies and redirects of endpoints.
     pub replacements: Option<Replacements>,
+    /// Client certificates that the host asks for.
+    pub client_certificates: Option<Arc<ClientCertificates>>,
 }
 
 impl CompiledPolicies {
@@ -52,7 +55,11 @@ impl CompiledPolicies {
     ///
     /// # Errors
     /// A policy is invalid.
-    pub fn compile(rule: &Rule, compiler: &Compiler<'_>) -> Result<Option<Box<Self>>, PolicyError> {
+    pub(super) fn compile(
+        rule: &Rule,
+        compiler: &Compiler<'_>,
+        host: &HostPolicies,
+    ) -> Result<Option<Box<Self>>, PolicyError> {
         let Policies {
             affinity,
             hash_by,
@@ -117,6 +124,7 @@ impl CompiledPolicies {
                 Some(replacements) => Replacements::compile(replacements)?,
                 None => None,
             },
+            client_certificates: host.client_certificates.clone(),
         };
         Ok((!compiled.is_empty()).then(|| Box::new(compiled)))
     }
@@ -136,6 +144,7 @@ impl CompiledPolicies {
             limits,
             headers,
             replacements,
+            client_certificates,
         } = self;
         affinity.is_none()
             && hash_by.is_none()
@@ -150,6 +159,7 @@ impl CompiledPolicies {
             && limits.is_none()
             && headers.is_none()
             && replacements.is_none()
+            && client_certificates.is_none()
     }
 }
 

@@ -13,7 +13,7 @@ use super::{
 use crate::policy::canary::Canaries;
 use crate::policy::limits::Limiter;
 use crate::policy::resources::Resources;
-use crate::policy::{PolicyError, RedirectTo};
+use crate::policy::{ClientCertificates, PolicyError, RedirectTo};
 use crate::registry::Registry;
 use crate::router::CompiledHost;
 use crate::telemetry::{RequestMeters, TargetLabels, TargetMeters};
@@ -32,6 +32,13 @@ pub struct Compiler<'a> {
     pub meters: Option<&'a Arc<RequestMeters>>,
 }
 
+/// What all rules of a host have in common.
+#[derive(Debug)]
+pub(super) struct HostPolicies {
+    has_tls: bool,
+    pub(super) client_certificates: Option<Arc<ClientCertificates>>,
+}
+
 impl Compiler<'_> {
     /// Compiles all rules of a host.
     ///
@@ -40,13 +47,23 @@ impl Compiler<'_> {
     pub fn host(&self, host: &Host) -> Result<CompiledHost<Route>, RouteError> {
         let label = host.key.pattern.to_string().into();
         let mut rules = Vec::with_capacity(host.rules.len());
+        let shared = HostPolicies { has_tls: host.tls.is_some(), client_certificates: self.client(host)? };
         for rule in &host.rules {
-            rules.push((&rule.matches, Arc::new(self.rule(rule, &label, host.tls.is_some())?)));
+            rules.push((&rule.matches, Arc::new(self.rule(rule, &label, &shared)?)));
         }
         Ok(CompiledHost::compile(rules, host.fall_through)?)
     }
 
-    fn rule(&self, rule: &Rule, host: &Arc<str>, host_has_tls: bool) -> Result<Route, RouteError> {
+    fn client(&self, host: &Host) -> Result<Option<Arc<ClientCertificates>>, RouteError> {
+        let (Some(policy), Some(first)) = (&host.client_certificates, host.rules.first()) else {
+            return Ok(None);
+        };
+        let compiled = ClientCertificates::compile(policy, self.resources);
+        let failed = |error| RouteError::Policy { origin: first.origin.clone(), error };
+        compiled.map(|policy| Some(Arc::new(policy))).map_err(failed)
+    }
+
+    fn rule(&self, rule: &Rule, host: &Arc<str>, shared: &HostPolicies) -> Result<Route, RouteError> {
         let failed = |error| RouteError::Policy { origin: rule.origin.clone(), error };
         let policies = &rule.policies;
         let action = match &rule.action {
@@ -65,13 +82,13 @@ impl Compiler<'_> {
             Action::Answer(code) => RouteAction::Answer(status(*code).map_err(failed)?),
         };
         let deny = policies.deny.as_ref().map(|deny| status(deny.status)).transpose().map_err(failed)?;
-        let compiled = CompiledPolicies::compile(rule, self).map_err(failed)?;
+        let compiled = CompiledPolicies::compile(rule, self, shared).map_err(failed)?;
         Ok(Route {
             action,
             deny,
             policies: policies.clone(),
             compiled,
-            host_has_tls,
+            host_has_tls: shared.has_tls,
             // A previous version of this rule may have created them.
             meters: self.known_meters(rule, host).map(OnceLock::from).unwrap_or_default(),
             host: host.clone(),

@@ -221,7 +221,7 @@ fn closed(host: &Host, reason: &str) -> Host {
         origin: Arc::new(origin),
     };
     let (key, tls) = (host.key.clone(), host.tls.clone());
-    Host { key, tls, passthrough: None, rules: vec![rule], fall_through: false }
+    Host { key, tls, passthrough: None, client_certificates: None, rules: vec![rule], fall_through: false }
 }
 
 /// Status of every path of a host that cannot be used.

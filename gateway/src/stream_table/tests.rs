@@ -12,6 +12,7 @@ fn put(plane: &mut Plane, pattern: HostPattern, passed: Option<&str>) -> Vec<Ref
         key: host_key(pattern),
         tls: None,
         passthrough: passed.map(|pool| Arc::new(stream(pool))),
+        client_certificates: None,
         rules: vec![rule("/", forward("web"))],
         fall_through: false,
     };

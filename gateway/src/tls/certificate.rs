@@ -2,8 +2,7 @@
 
 use std::sync::Arc;
 
-use rustls::ServerConfig;
-use rustls::server::NoServerSessionStorage;
+use rustls::server::ResolvesServerCert;
 use rustls::sign::{CertifiedKey, SingleCertAndKey};
 use rustls_pki_types::{
     CertificateDer, PrivateKeyDer, PrivatePkcs1KeyDer, PrivatePkcs8KeyDer, PrivateSec1KeyDer,
@@ -49,56 +48,23 @@ pub(crate) fn certified_key(certificate: &Certificate) -> Result<CertifiedKey, T
     })
 }
 
-/// A certificate with everything that a handshake needs.
+/// A certificate with everything that a handshake needs of it.
 #[derive(Debug)]
 pub(super) struct LoadedCertificate {
     pub(super) names: Vec<String>,
     pub(super) not_after: i64,
-    pub(super) config: Arc<ServerConfig>,
-    key: Arc<CertifiedKey>,
+    pub(super) resolver: Arc<dyn ResolvesServerCert>,
 }
 
 impl LoadedCertificate {
     /// Checks a certificate and its key.
-    pub(super) fn new(certificate: &Certificate, base: &ServerConfig) -> Result<Self, TlsError> {
+    pub(super) fn new(certificate: &Certificate) -> Result<Self, TlsError> {
         let key = certified_key(certificate)?;
         let facts = &certificate.facts;
-        Ok(Self::with_key(Arc::new(key), facts.names.clone(), facts.not_after, base))
+        Ok(Self::with_key(Arc::new(key), facts.names.clone(), facts.not_after))
     }
 
-    pub(super) fn with_key(
-        key: Arc<CertifiedKey>,
-        names: Vec<String>,
-        not_after: i64,
-        base: &ServerConfig,
-    ) -> Self {
-        let mut config = base.clone();
-        config.cert_resolver = Arc::new(SingleCertAndKey::from(key.clone()));
-        Self { names, not_after, config: Arc::new(config), key }
-    }
-
-    /// The same certificate under other settings.
-    pub(super) fn rebased(&self, base: &ServerConfig) -> Self {
-        Self::with_key(self.key.clone(), self.names.clone(), self.not_after, base)
-    }
-}
-
-/// What all certificates have in common. Cloned for each, so that 5,000 of them share all but the key.
-pub(super) fn base(http2: bool, key: Arc<CertifiedKey>) -> Result<ServerConfig, TlsError> {
-    let mut config = ServerConfig::builder_with_provider(provider())
-        .with_protocol_versions(&[&rustls::version::TLS13, &rustls::version::TLS12])?
-        .with_no_client_auth()
-        .with_cert_resolver(Arc::new(SingleCertAndKey::from(key)));
-    config.session_storage = Arc::new(NoServerSessionStorage {});
-    config.send_tls13_tickets = 0;
-    config.alpn_protocols = protocols(http2);
-    Ok(config)
-}
-
-/// What is offered by ALPN (RFC 7301), in order of preference.
-pub(super) fn protocols(http2: bool) -> Vec<Vec<u8>> {
-    match http2 {
-        true => vec![b"h2".to_vec(), b"http/1.1".to_vec()],
-        false => vec![b"http/1.1".to_vec()],
+    pub(super) fn with_key(key: Arc<CertifiedKey>, names: Vec<String>, not_after: i64) -> Self {
+        Self { names, not_after, resolver: Arc::new(SingleCertAndKey::from(key)) }
     }
 }

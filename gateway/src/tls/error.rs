@@ -27,9 +27,15 @@ pub enum TlsError {
         /// What rustls says.
         reason: rustls::Error,
     },
-    /// A certificate authority for endpoints cannot be used.
+    /// A certificate authority cannot be used.
     #[error("an authority cannot be used: {0}")]
     Authority(webpki::Error),
+    /// A revocation list of a client authority cannot be used.
+    #[error(
+        "ca.crl has a revocation list that cannot be used: {0}; issue it in version 2 (RFC 5280), complete, with a \
+         number and the time of its next update"
+    )]
+    Revocation(webpki::Error),
     /// The fallback certificate could not be made. This should not happen.
     #[error("cannot make the self-signed fallback certificate: {0}")]
     Fallback(#[from] rcgen::Error),

@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use rustls::sign::CertifiedKey;
-use rustls_pki_types::{CertificateDer, TrustAnchor};
+use rustls_pki_types::TrustAnchor;
 
+use super::authorities::anchors;
 use super::certified_key;
 use super::error::TlsError;
 
@@ -23,14 +24,7 @@ impl Identity {
     /// # Errors
     /// A certificate or key cannot be used.
     pub fn compile(identity: &sluice_config::EndpointIdentity) -> Result<Self, TlsError> {
-        let anchor = |der: &Vec<u8>| {
-            let der = CertificateDer::from(der.as_slice());
-            Ok(webpki::anchor_from_trusted_cert(&der).map_err(TlsError::Authority)?.to_owned())
-        };
         let certificate = identity.certificate.as_deref().map(certified_key).transpose()?;
-        Ok(Self {
-            anchors: identity.authorities.certificates.iter().map(anchor).collect::<Result<_, TlsError>>()?,
-            certificate: certificate.map(Arc::new),
-        })
+        Ok(Self { anchors: anchors(&identity.authorities)?.into(), certificate: certificate.map(Arc::new) })
     }
 }

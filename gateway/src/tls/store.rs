@@ -6,14 +6,17 @@ use arc_swap::ArcSwap;
 use imbl::HashMap;
 use rustls::ServerConfig;
 use sluice_config::{
-    Certificate, CertificateId, Change, Code, Delta, GroupId, HostKey, HostTls, Refusal, Subject,
+    Certificate, CertificateId, Change, ClientVerification, Code, Delta, GroupId, Host, HostKey, Refusal,
+    ResourceKind, Subject,
 };
 
 use super::Certificates;
-use super::certificate::{LoadedCertificate, ServedCertificate, base, protocols};
+use super::certificate::{LoadedCertificate, ServedCertificate};
 use super::error::TlsError;
 use super::fallback;
-use super::table::Table;
+use super::profile::{ProfileKey, ProfileSettings};
+use super::profiles::Profiles;
+use super::table::{NameEntry, Table};
 
 /// All certificates and the names they are served for. Read without a lock; changed by one caller.
 #[derive(Debug)]
@@ -21,20 +24,28 @@ pub struct CertificateStore {
     table: ArcSwap<Table>,
 }
 
+/// What a handshake is made with.
+#[derive(Debug)]
+pub(crate) struct HandshakeConfig {
+    /// For rustls.
+    pub(crate) config: Arc<ServerConfig>,
+    /// How the client's certificate will be verified; `None` if none is requested.
+    pub(crate) verification: Option<Arc<ClientVerification>>,
+}
+
 impl CertificateStore {
     /// A store with nothing but the self-signed fallback.
     pub fn new() -> Result<Arc<Self>, TlsError> {
         let (key, not_after) = fallback::make()?;
-        let base = base(true, key.clone())?;
         let names = vec![fallback::NAME.to_owned()];
-        let fallback = Arc::new(LoadedCertificate::with_key(key, names, not_after, &base));
+        let fallback = Arc::new(LoadedCertificate::with_key(key, names, not_after));
+        let settings = ProfileSettings { http2: true };
         let table = Table {
             certificates: HashMap::new(),
             groups: HashMap::new(),
             default: None,
+            profiles: Profiles::new(settings, fallback.resolver.clone())?,
             fallback,
-            base: Arc::new(base),
-            http2: true,
         };
         Ok(Arc::new(Self { table: ArcSwap::from_pointee(table) }))
     }
@@ -46,8 +57,13 @@ impl CertificateStore {
 
     /// The configuration for a client that asks for `name` (RFC 6066 §3), in lower case and without a final
     /// dot, on a socket of `group`.
-    pub(crate) fn config(&self, group: &GroupId, name: Option<&str>) -> Arc<ServerConfig> {
-        self.table.load().find(group, name).clone()
+    pub(crate) fn config(&self, group: &GroupId, name: Option<&str>) -> HandshakeConfig {
+        let table = self.table.load();
+        let (certificate, profile) = table.find(group, name);
+        HandshakeConfig {
+            config: profile.with_certificate(certificate.resolver.clone()),
+            verification: profile.verification.clone(),
+        }
     }
 
     fn change(&self, change: impl FnOnce(&mut Table)) {
@@ -65,7 +81,7 @@ impl Certificates for CertificateStore {
         self.change(|table| {
             if let Some(settings) = &delta.settings {
                 table.default = settings.default_certificate.clone();
-                table.set_http2(settings.use_http2);
+                complain(table.profiles.set(ProfileSettings { http2: settings.use_http2 }));
             }
             for change in &delta.certificates {
                 if let Change::Put(id, certificate) = change
@@ -79,9 +95,16 @@ impl Certificates for CertificateStore {
                     });
                 }
             }
+            for change in &delta.resources {
+                if let Change::Put(key, resource) = change
+                    && key.kind == ResourceKind::ClientAuthorities
+                {
+                    complain(table.profiles.set_authorities(key, Some(resource)));
+                }
+            }
             for change in &delta.hosts {
                 if let Change::Put(key, host) = change {
-                    table.set_host(key, host.tls.as_ref());
+                    table.set_host(key, Some(host));
                 }
             }
         });
@@ -95,6 +118,13 @@ impl Certificates for CertificateStore {
                     table.set_host(key, None);
                 }
             }
+            for change in &delta.resources {
+                if let Change::Remove(key) = change
+                    && key.kind == ResourceKind::ClientAuthorities
+                {
+                    complain(table.profiles.set_authorities(key, None));
+                }
+            }
             for change in &delta.certificates {
                 if let Change::Remove(id) = change {
                     table.certificates.remove(id);
@@ -106,36 +136,33 @@ impl Certificates for CertificateStore {
 
 impl Table {
     fn put(&mut self, id: &CertificateId, certificate: &Certificate) -> Result<(), TlsError> {
-        let served = LoadedCertificate::new(certificate, &self.base)?;
+        let served = LoadedCertificate::new(certificate)?;
         self.certificates.insert(id.clone(), Arc::new(served));
         Ok(())
     }
 
-    fn set_host(&mut self, key: &HostKey, tls: Option<&HostTls>) {
+    fn set_host(&mut self, key: &HostKey, host: Option<&Host>) {
+        let entry = host.and_then(|host| {
+            let certificate = host.tls.as_ref().map(|tls| tls.certificate.clone());
+            let profile = complain(self.profiles.take(ProfileKey::of(host))).flatten();
+            (certificate.is_some() || profile.is_some()).then_some(NameEntry { certificate, profile })
+        });
         let mut names = self.groups.get(&key.group).cloned().unwrap_or_default();
-        names.set(&key.pattern, tls.map(|tls| tls.certificate.clone()));
+        let before = names.set(&key.pattern, entry);
         match names.is_empty() {
             true => self.groups.remove(&key.group),
             false => self.groups.insert(key.group.clone(), names),
         };
-    }
-
-    /// ALPN is part of every certificate's configuration: this setting alone touches all of them.
-    fn set_http2(&mut self, http2: bool) {
-        if self.http2 == http2 {
-            return;
+        if let Some(profile) = before.and_then(|entry| entry.profile) {
+            self.profiles.release(&profile);
         }
-        let mut base = ServerConfig::clone(&self.base);
-        base.alpn_protocols = protocols(http2);
-        self.fallback = Arc::new(self.fallback.rebased(&base));
-        self.certificates = self
-            .certificates
-            .iter()
-            .map(|(id, served)| (id.clone(), Arc::new(served.rebased(&base))))
-            .collect();
-        self.base = Arc::new(base);
-        self.http2 = http2;
     }
+}
+
+/// Logs that a profile cannot be built, which does not happen with values of the contract. Without
+/// it, hosts that verify clients refuse them with 421.
+fn complain<T>(result: Result<T, TlsError>) -> Option<T> {
+    result.inspect_err(|error| tracing::error!(%error, "TLS settings cannot be used")).ok()
 }
 
 #[cfg(test)]

@@ -11,11 +11,11 @@
 mod access;
 mod affinity;
 mod annotation_limits;
-mod authentication;
 mod backend_protocol;
 mod balancing;
 mod buffering;
 mod canary;
+mod client_certificates;
 mod cors;
 pub(crate) mod errors;
 mod external_auth;
@@ -48,6 +48,8 @@ pub use annotation_limits::AnnotationLimits;
 pub(crate) use backend_protocol::{HTTP_VERSION, HTTP_VERSIONS};
 pub(crate) use balancing::BALANCES;
 pub use balancing::Hashing;
+pub use client_certificates::ClientCertificateSettings;
+pub(crate) use client_certificates::SECRET as CLIENT_AUTHORITIES;
 pub use cors::CorsSettings;
 pub use health_check::HealthChecking;
 pub(crate) use hosts::PASSTHROUGH;
@@ -67,7 +69,8 @@ pub static TABLE: LazyLock<Table<Settings>> = LazyLock::new(|| {
     Table::new([
         Family::new("Client addresses", access::settings()),
         Family::new("Sticky sessions", affinity::settings()).finished_by(affinity::finish),
-        Family::new("Client certificates", authentication::settings()),
+        Family::new("Client certificates", client_certificates::settings())
+            .finished_by(client_certificates::finish),
         Family::new("Passwords", password_auth::settings()).finished_by(password_auth::finish),
         Family::new("Protocol of endpoints", backend_protocol::settings()),
         Family::new("Bodies", buffering::settings()),

@@ -8,6 +8,7 @@
 //! can have asked for them, further names of a host where no object has a rule for them.
 
 mod canaries;
+mod client_certificates;
 mod copies;
 mod endpoint_tls;
 mod passthrough;
@@ -68,7 +69,7 @@ pub(crate) fn compute(view: &View<'_>, key: &HostKey) -> (Output, Vec<Problem>) 
     let tls = tls::choose(view, pattern, &claimants, &mut builder.problems);
     builder.uses.certificate = tls.as_ref().and_then(|tls| tls.certificate.clone());
     if let Some(reason) = view.closed() {
-        close(rules.iter_mut(), reason);
+        close(rules.iter_mut(), &Deny { status: 503, reason: reason.clone() });
     } else {
         let closures =
             claimants.iter().filter_map(|routes| Some((routes, routes.settings.closes_hosts.as_ref()?)));
@@ -78,11 +79,13 @@ pub(crate) fn compute(view: &View<'_>, key: &HostKey) -> (Output, Vec<Problem>) 
             let is_closed = |rule: &&mut Rule| {
                 !closure.own_namespace_only || rule.origin.object.name.namespace == *namespace
             };
-            close(rules.iter_mut().filter(is_closed), &closure.reason);
+            let deny = Deny { status: 503, reason: closure.reason.clone() };
+            close(rules.iter_mut().filter(is_closed), &deny);
         }
     }
+    let client_certificates = builder.client_certificates(pattern, &claimants, &mut rules);
     let passthrough = builder.passthrough(pattern, &claimants, &rules);
-    let host = Host { key: key.clone(), tls, passthrough, rules, fall_through: false };
+    let host = Host { key: key.clone(), tls, passthrough, client_certificates, rules, fall_through: false };
     (Output { host: Some(Arc::new(host)), uses: builder.uses }, builder.problems)
 }
 
@@ -490,10 +493,10 @@ fn object_ref(routes: &ObjectRoutes) -> ObjectRef {
     routes.object.object_ref()
 }
 
-fn close<'r>(rules: impl Iterator<Item = &'r mut Rule>, reason: &Arc<str>) {
+fn close<'r>(rules: impl Iterator<Item = &'r mut Rule>, deny: &Deny) {
     for rule in rules {
         if rule.policies.deny.is_none() {
-            let deny = Some(Deny { status: 503, reason: reason.clone() });
+            let deny = Some(deny.clone());
             rule.policies = Arc::new(Policies { deny, ..(*rule.policies).clone() });
         }
     }

@@ -7,8 +7,9 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, LazyLock};
 
 use sluice_config::{
-    Balance, Deny, GroupId, HostKey, HostName, HostPattern, HttpsRedirect, Keyed, ListenerId, NamespacedName,
-    Origin, Policies, Redirect, ResourceKey, Rewrite, UpstreamProtocol, UpstreamTls,
+    Balance, ClientCertificates, Deny, GroupId, HostKey, HostName, HostPattern, HttpsRedirect, Keyed,
+    ListenerId, NamespacedName, Origin, Policies, Redirect, ResourceKey, Rewrite, UpstreamProtocol,
+    UpstreamTls,
 };
 
 use super::backend::Usage;
@@ -100,6 +101,8 @@ pub(crate) struct RouteSettings {
     pub(crate) mirror: Option<MirrorSettings>,
     /// Service that serves error pages.
     pub(crate) error_backend: Option<Box<str>>,
+    /// Client certificates that it asks for on its hosts, also if it is closed.
+    pub(crate) client_certificates: Option<Arc<ClientCertificates>>,
     /// Resources without which its routes are closed, each with the field that names it. They are
     /// listed for closed routes too, so that all problems are reported at once.
     pub(crate) needs: Vec<(ResourceKey, Box<str>)>,
@@ -280,7 +283,9 @@ impl ObjectRoutes {
 
     /// Returns the resources that it names.
     pub(crate) fn resources(&self) -> impl Iterator<Item = &ResourceKey> {
-        self.settings.needs.iter().map(|(key, _)| key)
+        let client = self.settings.client_certificates.as_ref();
+        let authorities = client.map(|client| &client.verification.authorities);
+        self.settings.needs.iter().map(|(key, _)| key).chain(authorities)
     }
 
     /// Returns the Secrets of its TLS sections. A canary has none, because a host gets its certificate

@@ -86,6 +86,7 @@ const MOST: usize = 1024;
 fn name(stage: PipelineStage) -> &'static str {
     match stage {
         PipelineStage::Blocked => "block lists",
+        PipelineStage::ClientCertificate => "client certificate",
         PipelineStage::Denied => "closed rule",
         PipelineStage::Cors => "origin",
         PipelineStage::Redirect => "redirect",
@@ -105,6 +106,10 @@ fn said(stage: PipelineStage, asked: &Query, taken: &MatchedRoute<'_>) -> Check 
     let nothing = || (Outcome::Nothing, String::new());
     match stage {
         PipelineStage::Blocked => blocked(asked, taken),
+        PipelineStage::ClientCertificate => match taken.route.client_certificates() {
+            None => nothing(),
+            Some(policy) => (Outcome::Depends, policy.describe().to_owned()),
+        },
         PipelineStage::Denied => match (taken.route.deny, &taken.rule.policies.deny) {
             (Some(status), deny) => {
                 let reason = deny.as_ref().map_or("", |deny| &*deny.reason);

@@ -137,7 +137,19 @@ impl Plane {
     pub(crate) fn host(&mut self, pattern: HostPattern, tls: bool, rules: Vec<Rule>) -> Vec<Refusal> {
         let key = host_key(pattern);
         let tls = tls.then_some(HostTls { certificate: None });
-        let host = Host { key: key.clone(), tls, passthrough: None, rules, fall_through: false };
+        let host = Host {
+            key: key.clone(),
+            tls,
+            passthrough: None,
+            client_certificates: None,
+            rules,
+            fall_through: false,
+        };
+        self.put_host(host)
+    }
+
+    pub(crate) fn put_host(&mut self, host: Host) -> Vec<Refusal> {
+        let key = host.key.clone();
         self.apply(Delta { hosts: vec![Change::Put(key, Arc::new(host))], ..Delta::default() })
     }
 
@@ -271,7 +283,13 @@ pub(crate) fn connection_from(peer: &str, https: bool) -> ConnectionInfo {
         declared_port: if https { 443 } else { 80 },
         port: if https { 8443 } else { 8080 },
         protocol: if https { BindProtocol::Https } else { BindProtocol::Http },
-        tls: https.then_some(TlsInfo { server_name: None, version: "TLSv1.3", cipher: "x", alpn: "" }),
+        tls: https.then_some(TlsInfo {
+            server_name: None,
+            version: "TLSv1.3",
+            cipher: "x",
+            alpn: "",
+            client: None,
+        }),
     }
 }
 

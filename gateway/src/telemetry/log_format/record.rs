@@ -11,6 +11,7 @@ use super::super::escape::{self, escape};
 use super::super::record_text::{number, seconds};
 use crate::connection::info::ConnectionInfo;
 use crate::router::host_of;
+use crate::tls::{ClientIdentity, PresentedCertificate};
 
 /// One attempt to reach an endpoint.
 #[derive(Clone, Copy, Debug)]
@@ -70,6 +71,8 @@ pub struct LogRecord<'a> {
     pub server_name: &'a str,
     /// The Service of the rule.
     pub service: Option<&'a ServiceRef>,
+    /// The client, as far as its certificate proves it, where one was asked for.
+    pub client_identity: Option<ClientIdentity<'a>>,
 }
 
 impl<'a> LogRecord<'a> {
@@ -95,6 +98,7 @@ impl<'a> LogRecord<'a> {
             origin: None,
             server_name: "_",
             service: None,
+            client_identity: None,
         }
     }
 
@@ -176,7 +180,21 @@ impl<'a> LogRecord<'a> {
             LogVariable::SslCipher => out.extend_from_slice(tls()?.cipher.as_bytes()),
             LogVariable::SslClientVerify => {
                 tls()?;
-                out.extend_from_slice(b"NONE");
+                let identity = self.client_identity.unwrap_or_default();
+                escape(mode, identity.verify().as_bytes(), out);
+            }
+            LogVariable::SslClientCert
+            | LogVariable::SslClientEscapedCert
+            | LogVariable::SslClientRawCert
+            | LogVariable::SslClientFingerprint
+            | LogVariable::SslClientIssuer
+            | LogVariable::SslClientSubject
+            | LogVariable::SslClientSerial
+            | LogVariable::SslClientValidFrom
+            | LogVariable::SslClientValidUntil
+            | LogVariable::SslClientDaysLeft => {
+                let presented = self.client_identity?.presented()?;
+                client_certificate(presented, variable, mode, out);
             }
             LogVariable::SslProtocol => out.extend_from_slice(tls()?.version.as_bytes()),
             LogVariable::SslServerName => escape(mode, tls()?.server_name.as_deref()?.as_bytes(), out),
@@ -208,6 +226,33 @@ impl<'a> LogRecord<'a> {
             write(out, one);
         }
         (!self.attempts.is_empty()).then_some(())
+    }
+}
+
+/// One of the variables about a client's certificate.
+fn client_certificate(
+    presented: &PresentedCertificate,
+    variable: &LogVariable,
+    mode: LogEscape,
+    out: &mut Vec<u8>,
+) {
+    let text = presented.text();
+    match variable {
+        LogVariable::SslClientCert => {
+            // As nginx has it, so that it can be a folded field value.
+            let pem = presented.pem();
+            escape(mode, pem.trim_end().replace('\n', "\n\t").as_bytes(), out);
+        }
+        LogVariable::SslClientEscapedCert => escape(mode, presented.escaped().as_bytes(), out),
+        LogVariable::SslClientRawCert => escape(mode, presented.pem().as_bytes(), out),
+        LogVariable::SslClientFingerprint => escape(mode, text.fingerprint.as_bytes(), out),
+        LogVariable::SslClientIssuer => escape(mode, text.issuer.as_bytes(), out),
+        LogVariable::SslClientSubject => escape(mode, text.subject.as_bytes(), out),
+        LogVariable::SslClientSerial => escape(mode, text.serial.as_bytes(), out),
+        LogVariable::SslClientValidFrom => escape(mode, text.valid_from.as_bytes(), out),
+        LogVariable::SslClientValidUntil => escape(mode, text.valid_until.as_bytes(), out),
+        LogVariable::SslClientDaysLeft => number(out, presented.days_left()),
+        _ => {}
     }
 }
 

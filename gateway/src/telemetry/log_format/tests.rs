@@ -58,6 +58,7 @@ fn refused(connection: &ConnectionInfo) -> LogRecord<'_> {
         origin: None,
         server_name: "_",
         service: None,
+        client_identity: None,
     }
 }
 
@@ -156,6 +157,7 @@ fn every_variable_is_written() {
         version: "TLSv1.3",
         cipher: "TLS_AES_128_GCM_SHA256",
         alpn: "h2",
+        client: None,
     });
     connection.proxied = Some(Box::new(ProxiedAddresses {
         source: "198.51.100.7:7777".parse().unwrap(),

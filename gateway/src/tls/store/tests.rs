@@ -1,7 +1,10 @@
 //! Which certificate a name gets, without a handshake.
 
 use sluice_config::certificate::CertificateFacts;
-use sluice_config::{Generation, GlobalSettings, Host, HostName, HostPattern, ListenerId, PrivateKey};
+use sluice_config::{
+    CaBundle, ClientAuthorities, ClientCertificateMode, ClientCertificates, Generation, GlobalSettings,
+    HostName, HostPattern, HostTls, ListenerId, NamespacedName, PrivateKey, Resource, ResourceKey,
+};
 use sluice_testing::certificate::TestCertificate;
 
 use super::*;
@@ -33,7 +36,14 @@ fn key(group: &str, pattern: HostPattern) -> HostKey {
 fn host(group: &str, pattern: HostPattern, tls: Option<Option<&str>>) -> Delta {
     let key = key(group, pattern);
     let tls = tls.map(|certificate| HostTls { certificate: certificate.map(id) });
-    let host = Host { key: key.clone(), tls, passthrough: None, rules: Vec::new(), fall_through: false };
+    let host = Host {
+        key: key.clone(),
+        tls,
+        passthrough: None,
+        client_certificates: None,
+        rules: Vec::new(),
+        fall_through: false,
+    };
     Delta { hosts: vec![Change::Put(key, Arc::new(host))], ..Delta::default() }
 }
 
@@ -49,10 +59,12 @@ fn name(name: &str) -> HostName {
 
 /// Names of the certificate in a configuration; `None` for the fallback.
 fn chosen(store: &CertificateStore, group: &str, sni: Option<&str>) -> Option<String> {
-    let config = store.config(&GroupId(group.into()), sni);
     let table = store.table.load();
-    let found = table.certificates.iter().find(|(_, served)| Arc::ptr_eq(&served.config, &config));
-    assert!(found.is_some() || Arc::ptr_eq(&table.fallback.config, &config));
+    let (chosen, _) = table.find(&GroupId(group.into()), sni);
+    let found = table.certificates.iter().find(|(_, served)| Arc::ptr_eq(served, chosen));
+    assert!(found.is_some() || Arc::ptr_eq(&table.fallback, chosen));
+    let config = store.config(&GroupId(group.into()), sni).config;
+    assert!(Arc::ptr_eq(&config.cert_resolver, &chosen.resolver));
     found.map(|(id, _)| id.name.to_string())
 }
 
@@ -156,23 +168,95 @@ fn http2_is_offered_unless_it_is_off() {
     let store = CertificateStore::new().unwrap();
     store.apply(&put(&certificate("a")));
     store.apply(&host("g", HostPattern::Any, Some(Some("a"))));
-    let offered = |group: &str| store.config(&GroupId(group.into()), None).alpn_protocols.len();
+    let offered = |group: &str| store.config(&GroupId(group.into()), None).config.alpn_protocols.len();
     assert_eq!((offered("g"), offered("other")), (2, 2));
     store.apply(&default(None, false));
     assert_eq!((offered("g"), offered("other")), (1, 1));
     assert_eq!(chosen(&store, "g", None).as_deref(), Some("a"));
-    let config = store.config(&GroupId("g".into()), None);
+    let config = store.config(&GroupId("g".into()), None).config;
     assert_eq!(config.send_tls13_tickets, 0);
     assert!(!config.ticketer.enabled());
 }
 
+fn authorities(name: &str) -> ResourceKey {
+    ResourceKey { kind: ResourceKind::ClientAuthorities, name: NamespacedName::new("shop", name) }
+}
+
+/// A host that verifies clients by the authorities of this name.
+fn verifying(host: &str, mode: ClientCertificateMode, by: &str) -> Delta {
+    let key = key("g", HostPattern::Exact(name(host)));
+    let client_certificates = ClientCertificates {
+        mode,
+        verification: ClientVerification { authorities: authorities(by), depth: 1 },
+        error_page: None,
+        subject: None,
+        passes_certificate: false,
+    };
+    let host = Host {
+        key: key.clone(),
+        tls: None,
+        passthrough: None,
+        client_certificates: Some(Arc::new(client_certificates)),
+        rules: Vec::new(),
+        fall_through: false,
+    };
+    Delta { hosts: vec![Change::Put(key, Arc::new(host))], ..Delta::default() }
+}
+
+fn verification(store: &CertificateStore, sni: &str) -> Option<String> {
+    let config = store.config(&GroupId("g".into()), Some(sni));
+    config.verification.map(|one| one.authorities.name.name.to_string())
+}
+
 #[test]
-fn a_change_keeps_what_it_does_not_concern() {
+fn a_host_has_the_certificate_of_a_wildcard_and_a_verification_of_its_own() {
     let store = CertificateStore::new().unwrap();
-    store.apply(&put(&certificate("a")));
-    store.apply(&host("g", HostPattern::Any, Some(Some("a"))));
-    let before = store.config(&GroupId("g".into()), None);
-    store.apply(&put(&certificate("b")));
-    store.apply(&default(Some("b"), true));
-    assert!(Arc::ptr_eq(&before, &store.config(&GroupId("g".into()), None)));
+    store.apply(&put(&certificate("wild")));
+    store.apply(&host("g", HostPattern::OneLabel(name("example")), Some(Some("wild"))));
+    store.apply(&verifying("a.example", ClientCertificateMode::Required, "ours"));
+    store.apply(&verifying("off.example", ClientCertificateMode::Off, "ours"));
+    assert_eq!(chosen(&store, "g", Some("a.example")).as_deref(), Some("wild"));
+    assert_eq!(verification(&store, "a.example").as_deref(), Some("ours"));
+    for other in ["b.example", "off.example", "else"] {
+        assert_eq!(verification(&store, other), None, "{other}");
+    }
+}
+
+#[test]
+fn hosts_with_equal_settings_share_a_profile_until_the_last_is_gone() {
+    let store = CertificateStore::new().unwrap();
+    for host in ["a.example", "b.example"] {
+        store.apply(&verifying(host, ClientCertificateMode::Required, "ours"));
+    }
+    store.apply(&verifying("c.example", ClientCertificateMode::Optional, "theirs"));
+    let count = || store.table.load().profiles.count();
+    assert_eq!(count(), 2);
+    store.apply(&verifying("b.example", ClientCertificateMode::Optional, "theirs"));
+    assert_eq!(count(), 2);
+    store.apply(&verifying("a.example", ClientCertificateMode::Optional, "theirs"));
+    assert_eq!(count(), 1);
+    for host in ["a.example", "b.example", "c.example"] {
+        let key = key("g", HostPattern::Exact(name(host)));
+        store.remove(&Delta { hosts: vec![Change::Remove(key)], ..Delta::default() });
+    }
+    assert_eq!(count(), 0);
+}
+
+#[test]
+fn clients_are_told_the_names_of_the_authorities_in_force() {
+    let store = CertificateStore::new().unwrap();
+    store.apply(&verifying("a.example", ClientCertificateMode::Required, "ours"));
+    let named = || store.table.load().profiles.authorities(&authorities("ours"));
+    assert_eq!(named(), 0);
+    let content = |certificates| {
+        let content = ClientAuthorities { authorities: CaBundle { certificates }, revocations: Vec::new() };
+        let change = Change::Put(authorities("ours"), Arc::new(Resource::ClientAuthorities(content)));
+        Delta { resources: vec![change], ..Delta::default() }
+    };
+    let made = TestCertificate::new(&["ca"]);
+    store.apply(&content(vec![made.der.clone(), made.der]));
+    assert_eq!(named(), 2);
+    store.apply(&content(vec![b"x".to_vec()]));
+    assert_eq!(named(), 0);
+    assert_eq!(verification(&store, "a.example").as_deref(), Some("ours"));
 }

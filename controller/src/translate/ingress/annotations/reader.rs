@@ -318,13 +318,6 @@ impl AnnotationReader<'_> {
         if entry.support == Support::Served {
             return;
         }
-        if let Some((other, value)) = entry.unless
-            && self.ingress.annotation(other).is_some_and(|text| text.trim() == value)
-        {
-            let message = format!("{text:?} has no effect while {other} is {value}");
-            let remedy = format!("remove both annotations, or set {other} to another value");
-            return self.warn(Code::AnnotationWithoutEffect, name, message, &remedy);
-        }
         match (entry.meanwhile(text), entry.support) {
             (Some(NotYet::Harmless), _) => {
                 let message = format!("{text:?} is ignored: the annotation is not implemented yet");

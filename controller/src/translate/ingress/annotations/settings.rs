@@ -8,7 +8,8 @@ use std::sync::Arc;
 use sluice_config::{BackendHeaders, Deny, HostPattern, Policies, Replacements, ResourceKey};
 
 use super::{
-    Auth, CorsSettings, EndpointTls, Hashing, HealthChecking, Limiting, Redirection, field, hosts::Aliases,
+    Auth, ClientCertificateSettings, CorsSettings, EndpointTls, Hashing, HealthChecking, Limiting,
+    Redirection, field, hosts::Aliases,
 };
 use crate::translate::external_auth::AuthSettings;
 use crate::translate::mirror::MirrorSettings;
@@ -36,6 +37,7 @@ pub struct Settings {
     pub(super) health: HealthChecking,
     pub(super) auth: Auth,
     pub(super) upstream_tls: EndpointTls,
+    pub(super) client_certificates: ClientCertificateSettings,
 }
 
 impl Settings {

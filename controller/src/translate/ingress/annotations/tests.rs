@@ -3,7 +3,9 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use sluice_config::{AffinityMode, NamespacedName, Severity, Timeout, UpstreamProtocol};
+use sluice_config::{
+    AffinityMode, ClientCertificateMode, NamespacedName, Severity, Timeout, UpstreamProtocol,
+};
 
 use super::*;
 use crate::options::Options;
@@ -308,7 +310,6 @@ fn unreadable_entries_of_a_list_are_skipped() {
 fn settings_that_ingress_nginx_does_not_enforce_only_warn() {
     for annotations in [
         &[("ssl-passthrough", "true")][..],
-        &[("auth-tls-secret", "default/ca"), ("auth-tls-verify-client", "off")],
         &[("enable-modsecurity", "true"), ("enable-owasp-core-rules", "true")],
         &[("enable-modsecurity", "true"), ("modsecurity-snippet", "SecRuleEngine DetectionOnly")],
     ] {
@@ -320,10 +321,6 @@ fn settings_that_ingress_nginx_does_not_enforce_only_warn() {
             "{annotations:?}"
         );
     }
-    let tls = |verify| read(&[("auth-tls-secret", "default/ca"), ("auth-tls-verify-client", verify)]);
-    for verify in ["on", "Off", "optional", "optional_no_ca"] {
-        assert_eq!(status(&tls(verify)), Some(503), "{verify}");
-    }
     let passthrough = Options { enable_ssl_passthrough: true, ..Options::default() };
     let parsed = parse(&ingress(&[("ssl-passthrough", "true")]), &passthrough, &AnnotationLimits::default());
     assert_eq!((status(&parsed), parsed.problems.len()), (None, 0));
@@ -334,11 +331,7 @@ fn settings_that_ingress_nginx_does_not_enforce_only_warn() {
 
 #[test]
 fn known_annotations_that_are_not_implemented_fail_closed() {
-    for (name, value) in [
-        ("modsecurity-snippet", "SecRuleEngine On"),
-        ("auth-tls-secret", "default/ca"),
-        ("backend-protocol", "FCGI"),
-    ] {
+    for (name, value) in [("modsecurity-snippet", "SecRuleEngine On"), ("backend-protocol", "FCGI")] {
         let parsed = read(&[(name, value)]);
         assert_eq!(status(&parsed), Some(503), "{name}");
         assert_eq!(parsed.problems[0].severity, Severity::Error, "{name}");
@@ -405,16 +398,12 @@ fn the_newer_name_wins_over_its_alias() {
 
 #[test]
 fn how_to_fix_a_protection_that_is_not_served_never_opens_the_route() {
-    for (name, value) in [("auth-tls-secret", "ca"), ("modsecurity-snippet", "SecRuleEngine On")] {
-        let parsed = read(&[(name, value)]);
-        let remedy = &parsed.problems[0].remedy;
-        assert!(
-            remedy.starts_with("leave it until") && remedy.contains("open to everybody"),
-            "{name}: {remedy}"
-        );
-    }
+    let parsed = read(&[("modsecurity-snippet", "SecRuleEngine On")]);
+    let remedy = &parsed.problems[0].remedy;
+    assert!(remedy.starts_with("leave it until") && remedy.contains("open to everybody"), "{remedy}");
     let strict = AnnotationLimits { risk: Risk::Low, ..AnnotationLimits::default() };
-    let parsed = parse(&ingress(&[("auth-tls-secret", "ca")]), &Options::default(), &strict);
+    let snippet = ingress(&[("modsecurity-snippet", "SecRuleEngine On")]);
+    let parsed = parse(&snippet, &Options::default(), &strict);
     assert!(parsed.problems[0].remedy.starts_with("leave it until"), "{}", parsed.problems[0]);
 }
 
@@ -457,4 +446,36 @@ fn an_empty_annotation_is_as_good_as_none_and_a_protection_says_so() {
         assert!(parsed.problems[0].message.contains("protects nothing"), "{}", parsed.problems[0]);
     }
     assert_eq!(status(&read(&[("auth-type", "basic"), ("auth-secret", "")])), Some(503));
+}
+
+#[test]
+fn client_certificates_are_read_as_ingress_nginx_reads_them() {
+    let client = |annotations: &[(&str, &str)]| {
+        let all = [&[("auth-tls-secret", "default/ca")], annotations].concat();
+        let parsed = read(&all);
+        (parsed.settings.routes.client_certificates.clone().unwrap(), status(&parsed), parsed.problems.len())
+    };
+    let (plain, closed, problems) = client(&[]);
+    assert_eq!((plain.mode, plain.verification.depth), (ClientCertificateMode::Required, 1));
+    assert_eq!((closed, problems), (None, 0));
+    assert_eq!(plain.verification.authorities.name.to_string(), "default/ca");
+    for (name, value) in [
+        ("auth-tls-verify-client", "Off"),
+        ("auth-tls-verify-client", "sometimes"),
+        ("auth-tls-verify-depth", "deep"),
+        ("auth-tls-error-page", "/denied"),
+        ("auth-tls-pass-certificate-to-upstream", "yes"),
+    ] {
+        let (policy, closed, problems) = client(&[(name, value)]);
+        assert_eq!((policy, closed, problems), (plain.clone(), None, 1), "{name}: {value}");
+    }
+    assert_eq!(client(&[("auth-tls-verify-depth", "0")]).0.verification.depth, 1);
+    assert_eq!(client(&[("auth-tls-verify-client", "off")]).0.mode, ClientCertificateMode::Off);
+    for value in ["client", "CN=("] {
+        let parsed = read(&[("auth-tls-secret", "ca"), ("auth-tls-match-cn", value)]);
+        assert_eq!(status(&parsed), Some(503), "{value}");
+        assert!(parsed.closes_hosts.is_some(), "{value}: others of the host would lose the check");
+    }
+    let foreign = read(&[("auth-tls-secret", "other/ca")]);
+    assert!(status(&foreign) == Some(503) && foreign.closes_hosts.is_some());
 }

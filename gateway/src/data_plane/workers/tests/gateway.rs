@@ -129,7 +129,14 @@ impl Gateway {
         let key = host_key(pattern);
         let tls = Some(HostTls { certificate: Some(id.clone()) });
         let rules = vec![rule("/", forward("web"))];
-        let host = Host { key: key.clone(), tls, passthrough: None, rules, fall_through: false };
+        let host = Host {
+            key: key.clone(),
+            tls,
+            passthrough: None,
+            client_certificates: None,
+            rules,
+            fall_through: false,
+        };
         let delta = Delta {
             certificates: vec![Change::Put(id, Arc::new(certificate))],
             hosts: vec![Change::Put(key, Arc::new(host))],

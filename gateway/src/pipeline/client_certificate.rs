@@ -1,0 +1,56 @@
+//! The stage that looks at the client's certificate, and its answers, which are nginx's.
+
+use http::StatusCode;
+
+use super::exchange::{Exchange, Verdict};
+use super::stages::{StageInput, Step};
+use crate::message::answer::Answer;
+use crate::message::fields::FieldsMut;
+use crate::policy::client_certificates::CertificateDecision;
+use crate::policy::https_redirect;
+use crate::route::Route;
+use crate::tls::ClientIdentity;
+
+/// The body of the answer to a client with a subject that may not come in.
+const UNAUTHORIZED: &str = "client certificate unauthorized";
+
+impl Exchange {
+    pub(super) fn check_client_certificate(&self, route: &Route, input: &StageInput<'_>) -> Step {
+        let Some(policy) = route.client_certificates() else { return Step::Continue(()) };
+        let refusal = |missing: Answer| match &policy.error_page {
+            Some(url) => Answer::redirect(StatusCode::FOUND, url.clone()),
+            None => missing,
+        };
+        let answer = match policy.decide(&self.connection) {
+            CertificateDecision::Accepted => return Step::Continue(()),
+            // A later stage redirects to https, unless the path is exempt for certificate authorities.
+            CertificateDecision::Unencrypted
+                if self.redirects_to_https(route, input)
+                    || https_redirect::is_exempt(&input.compiled_settings.settings, input.path) =>
+            {
+                return Step::Continue(());
+            }
+            CertificateDecision::Unencrypted | CertificateDecision::Missing => {
+                refusal(Answer::certificate_missing())
+            }
+            CertificateDecision::Invalid => refusal(Answer::certificate_invalid()),
+            CertificateDecision::Subject => Answer::text(StatusCode::FORBIDDEN, UNAUTHORIZED),
+            // RFC 9110 §15.5.20.
+            CertificateDecision::Misdirected => Answer::page(StatusCode::MISDIRECTED_REQUEST),
+            CertificateDecision::Closed => Answer::page(StatusCode::FORBIDDEN),
+        };
+        Step::Break(Verdict::Answer(self.with_response_headers(answer)))
+    }
+
+    /// The client, as far as its certificate proves it; `None` where the rule's host asks for none.
+    pub(super) fn client_identity(&self) -> Option<ClientIdentity<'_>> {
+        Some(self.route.as_deref()?.client_certificates()?.identity(&self.connection))
+    }
+
+    /// What endpoints are told about the client's certificate, where the rule's host asks for one.
+    pub(super) fn set_client_certificate(&self, fields: &mut impl FieldsMut) {
+        if let Some(policy) = self.route.as_deref().and_then(Route::client_certificates) {
+            policy.set_fields(&self.connection, fields);
+        }
+    }
+}

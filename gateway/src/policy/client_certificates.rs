@@ -1,0 +1,205 @@
+//! Client certificates that a host requires: `auth-tls-*`.
+//!
+//! The handshake has accepted any certificate; this decides for each request whether the one of its
+//! connection is acceptable, with the authorities and revocation lists of the moment.
+
+use std::sync::Arc;
+
+use http::header::{HeaderName, HeaderValue};
+use regex::bytes::Regex;
+use sluice_config::{ClientCertificateMode, ClientVerification};
+
+use super::error::PolicyError;
+use super::resources::{Resources, Slot};
+use crate::connection::info::ConnectionInfo;
+use crate::message::fields::FieldsMut;
+use crate::router::bounded_bytes_regex;
+use crate::tls::{ClientAuthorities, ClientIdentity};
+
+static CERTIFICATE: HeaderName = HeaderName::from_static("ssl-client-cert");
+static ISSUER: HeaderName = HeaderName::from_static("ssl-client-issuer-dn");
+static SUBJECT: HeaderName = HeaderName::from_static("ssl-client-subject-dn");
+static VERIFY: HeaderName = HeaderName::from_static("ssl-client-verify");
+
+/// The requirements of a host, compiled.
+#[derive(Debug)]
+pub struct ClientCertificates {
+    mode: ClientCertificateMode,
+    verification: ClientVerification,
+    authorities: Arc<Slot<ClientAuthorities>>,
+    /// Where clients without an acceptable certificate are redirected to.
+    pub(crate) error_page: Option<HeaderValue>,
+    subject: Option<Regex>,
+    passes_certificate: bool,
+}
+
+/// Whether a request is let in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum CertificateDecision {
+    /// It is.
+    Accepted,
+    /// The connection has no TLS, and so no certificate.
+    Unencrypted,
+    /// The connection was made for a host that verifies clients otherwise.
+    Misdirected,
+    /// No certificate was presented.
+    Missing,
+    /// The certificate is not acceptable.
+    Invalid,
+    /// Its subject is none that may come in.
+    Subject,
+    /// The Secret with the authorities cannot be used.
+    Closed,
+}
+
+impl ClientCertificates {
+    /// Compiles the requirements of a host.
+    ///
+    /// # Errors
+    /// The URL or the expression cannot be used, or the resource is of another kind.
+    pub fn compile(
+        policy: &sluice_config::ClientCertificates,
+        resources: &Resources,
+    ) -> Result<Self, PolicyError> {
+        let sluice_config::ClientCertificates { mode, verification, error_page, subject, passes_certificate } =
+            policy;
+        let url = |url: &Arc<str>| {
+            HeaderValue::from_str(url).map_err(|_| PolicyError::HeaderValue("location".to_owned()))
+        };
+        let expression = |text: &Arc<str>| {
+            bounded_bytes_regex(text).map_err(|_| PolicyError::Expression(text.to_string()))
+        };
+        Ok(Self {
+            mode: *mode,
+            verification: verification.clone(),
+            authorities: resources.client_authorities(&verification.authorities)?,
+            error_page: error_page.as_ref().map(url).transpose()?,
+            subject: subject.as_ref().map(expression).transpose()?,
+            passes_certificate: *passes_certificate,
+        })
+    }
+
+    /// What it comes to, in words for `explain`.
+    pub(crate) fn describe(&self) -> &'static str {
+        match self.mode {
+            ClientCertificateMode::Off => "no certificate is requested",
+            ClientCertificateMode::Required => {
+                "a valid certificate passes, others get 400 or auth-tls-error-page"
+            }
+            ClientCertificateMode::Optional => "a valid certificate passes, or none; others get 400",
+            ClientCertificateMode::OptionalAnyAuthority => "a certificate of any authority passes, or none",
+        }
+    }
+
+    /// Whether clients without a certificate are refused.
+    pub(crate) fn is_required(&self) -> bool {
+        self.mode == ClientCertificateMode::Required
+    }
+
+    /// Decides on a request of this connection.
+    pub(crate) fn decide(&self, connection: &ConnectionInfo) -> CertificateDecision {
+        let unencrypted = connection.tls.is_none();
+        if self.mode != ClientCertificateMode::Off && !unencrypted {
+            if !self.is_for(connection) {
+                return CertificateDecision::Misdirected;
+            }
+            if self.authorities.load().is_none() {
+                return CertificateDecision::Closed;
+            }
+        }
+        let identity = self.identity(connection);
+        match (self.mode, identity.result()) {
+            (ClientCertificateMode::Required, None) if !unencrypted => return CertificateDecision::Missing,
+            (ClientCertificateMode::OptionalAnyAuthority, Some(Err(failure)))
+                if failure.is_unknown_authority() => {}
+            (_, Some(Err(_))) => return CertificateDecision::Invalid,
+            _ => {}
+        }
+        if let Some(subject) = &self.subject
+            && !subject.is_match(identity.subject().as_bytes())
+        {
+            return CertificateDecision::Subject;
+        }
+        match unencrypted && self.is_required() {
+            true => CertificateDecision::Unencrypted,
+            false => CertificateDecision::Accepted,
+        }
+    }
+
+    /// Whether the handshake of a connection was made for this verification.
+    fn is_for(&self, connection: &ConnectionInfo) -> bool {
+        let client = connection.tls.as_ref().and_then(|tls| tls.client.as_ref());
+        client.is_some_and(|client| *client.verification == self.verification)
+    }
+
+    /// The client of a connection.
+    pub(crate) fn identity<'c>(&self, connection: &'c ConnectionInfo) -> ClientIdentity<'c> {
+        let client = connection.tls.as_ref().and_then(|tls| tls.client.as_deref());
+        let client = client.filter(|_| self.mode != ClientCertificateMode::Off && self.is_for(connection));
+        match (client, &*self.authorities.load()) {
+            (Some(client), Some(authorities)) => client.identity(authorities),
+            _ => ClientIdentity::default(),
+        }
+    }
+
+    /// Replaces what a client says about itself by what is known of it.
+    pub(crate) fn set_fields(&self, connection: &ConnectionInfo, fields: &mut impl FieldsMut) {
+        let mut spoofed = Vec::new();
+        fields.each(|name, _| {
+            if is_reserved(name)
+                && let Ok(name) = HeaderName::from_bytes(name)
+            {
+                spoofed.push(name);
+            }
+        });
+        for name in &spoofed {
+            fields.remove(name);
+        }
+        if connection.tls.is_none() {
+            return;
+        }
+        let identity = self.identity(connection);
+        let mut set = |name: &HeaderName, value: &HeaderValue| {
+            // nginx sends no field with an empty value.
+            if !value.is_empty() {
+                fields.set(name, value);
+            }
+        };
+        set(&VERIFY, &identity.verify());
+        set(&SUBJECT, identity.subject());
+        set(&ISSUER, identity.issuer());
+        if self.passes_certificate
+            && let Some(presented) = identity.presented()
+        {
+            set(&CERTIFICATE, &presented.escaped());
+        }
+    }
+}
+
+/// Whether a field is one of those that endpoints believe. Some of them (CGI, WSGI) take an
+/// underscore for a hyphen.
+fn is_reserved(name: &[u8]) -> bool {
+    let same = |one: &u8, other: &u8| match one {
+        b'_' => *other == b'-',
+        one => one.eq_ignore_ascii_case(other),
+    };
+    [&CERTIFICATE, &ISSUER, &SUBJECT, &VERIFY].into_iter().any(|reserved| {
+        let reserved = reserved.as_str().as_bytes();
+        name.len() == reserved.len() && name.iter().zip(reserved).all(|(one, other)| same(one, other))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reserved_fields_are_known_in_any_spelling() {
+        for name in ["ssl-client-verify", "SSL-Client-Verify", "ssl_client_verify", "ssl_client-subject_dn"] {
+            assert!(is_reserved(name.as_bytes()), "{name}");
+        }
+        for name in ["ssl-client", "ssl-client-verify2", "x-ssl-client-verify", "ssl-client-s-dn"] {
+            assert!(!is_reserved(name.as_bytes()), "{name}");
+        }
+    }
+}
