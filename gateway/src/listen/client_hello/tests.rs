@@ -24,7 +24,7 @@ fn hello(name: &str) -> Vec<u8> {
 
 /// The same message in records of this size.
 fn split(hello: &[u8], size: usize) -> Vec<u8> {
-    hello[RECORD_HEADER..].chunks(size).flat_map(|part| record(part)).collect()
+    hello[RECORD_HEADER..].chunks(size).flat_map(record).collect()
 }
 
 fn record(part: &[u8]) -> Vec<u8> {
