@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::directives::FieldChange;
 use crate::pool::PoolKey;
 use crate::resource::ResourceKey;
 use crate::template::Template;
@@ -42,6 +43,10 @@ pub struct ExternalAuth {
     pub request_redirect: Option<Template>,
     /// Fields set in the authorisation request (`auth-proxy-set-headers`).
     pub set_headers: Option<ResourceKey>,
+    /// Changes of the authorisation request (`auth-snippet`).
+    pub fields: Vec<FieldChange>,
+    /// Response fields that variables of directives refer to, in lower case.
+    pub kept: Vec<Arc<str>>,
     /// Sends the service's cookies to the client with every response (`auth-always-set-cookie`).
     pub always_set_cookie: bool,
     /// Cache of the service's responses (`auth-cache-key`).

@@ -29,6 +29,7 @@ pub mod client_certificates;
 pub mod cors;
 pub mod delta;
 mod digest;
+pub mod directives;
 pub mod endpoint;
 pub mod error_pages;
 pub mod external_auth;
@@ -73,6 +74,7 @@ pub use client_certificates::{ClientCertificateMode, ClientCertificates, ClientV
 pub use cors::{AllowedOrigin, AllowedOrigins, Cors};
 pub use delta::{Change, Delta, Generation};
 pub use digest::{DigestCredentials, DigestRealm};
+pub use directives::{Directives, Location, LocationBlock};
 pub use endpoint::{Endpoint, EndpointSet, EndpointSetKey};
 pub use error_pages::ErrorPages;
 pub use external_auth::{AuthCache, AuthKeepAlive, Authorisation, ExternalAuth};

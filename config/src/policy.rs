@@ -10,6 +10,7 @@ use crate::access::{Limits, Satisfy, Sources};
 use crate::backend_headers::BackendHeaders;
 use crate::canary::Canary;
 use crate::cors::Cors;
+use crate::directives::Directives;
 use crate::error_pages::ErrorPages;
 use crate::external_auth::Authorisation;
 use crate::mirror::Mirror;
@@ -64,6 +65,8 @@ pub struct Policies {
     pub cors: Option<Arc<Cors>>,
     /// Header fields for the endpoint and the client.
     pub headers: Option<Arc<BackendHeaders>>,
+    /// Directives of snippets.
+    pub directives: Option<Arc<Directives>>,
     /// Replacements in cookies and redirects of endpoints.
     pub replacements: Option<Arc<Replacements>>,
     /// TLS to endpoints; `None` verifies nothing.

@@ -96,6 +96,12 @@ pub enum Variable {
     Cookie(Arc<str>),
     /// `$arg_NAME`: a parameter of the query.
     Argument(Arc<str>),
-    /// `$1` to `$9` and `$NAME`: a group of the replaced expression.
+    /// A variable that a `set` of a snippet assigns, in lower case.
+    Assigned(Arc<str>),
+    /// A field of the response of the authorisation service, by name in lower case
+    /// (`auth_request_set`).
+    Authorised(Arc<str>),
+    /// `$1` to `$9` and `$NAME`: a group of the replaced expression, or of the last expression of a
+    /// snippet that matched.
     Group(Arc<str>),
 }

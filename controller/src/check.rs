@@ -16,6 +16,7 @@ use crate::options::Options;
 use crate::source::files::{FileSource, FileSourceError};
 use crate::source::kube::{Access, AccessError, KubeSource};
 use crate::store::{Batch, Event, Progress};
+use crate::translate::SnippetTranslation;
 
 /// Time limit for the next part of a cluster's state.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -27,6 +28,8 @@ const IMPATIENCE: Duration = Duration::from_secs(5);
 pub struct CheckReport {
     /// Every problem, sorted by object.
     pub problems: Vec<Problem>,
+    /// Translations of snippets, sorted by object.
+    pub snippets: Vec<SnippetTranslation>,
     /// Numbers of objects and of translated parts.
     pub counts: Counts,
 }
@@ -165,6 +168,7 @@ impl Look {
         problems.extend(self.controller.obeyed_app_protocols());
         CheckReport {
             problems,
+            snippets: self.controller.snippet_translations(),
             counts: Counts {
                 objects: self.objects,
                 skipped: self.skipped,

@@ -12,7 +12,7 @@ use crate::refusals::{self, Refusals};
 use crate::startup_snapshot::StartupSnapshot;
 use crate::store::{Event, IngressChanges, Object, References, Resolved};
 use crate::translate::Translation;
-pub use crate::translate::{Stats, Verdict};
+pub use crate::translate::{SnippetTranslation, Stats, Verdict};
 
 /// The control plane.
 pub struct Controller {
@@ -188,6 +188,11 @@ impl Controller {
     /// Returns a problem for each Service whose appProtocol applies here but not in ingress-nginx.
     pub(crate) fn obeyed_app_protocols(&self) -> Vec<Problem> {
         self.translation.obeyed_app_protocols()
+    }
+
+    /// Returns what snippets were translated to.
+    pub(crate) fn snippet_translations(&self) -> Vec<SnippetTranslation> {
+        self.translation.snippet_translations()
     }
 
     fn take_problem_changes(&mut self) -> ProblemChanges {

@@ -41,6 +41,8 @@ pub(crate) enum Key {
     Ipv4Names,
     /// The authorisation service for all rules, where it is another one for each host.
     AuthOfHosts,
+    /// Snippets for all rules.
+    Snippets,
     /// The routes of an object.
     ObjectRoutes(ObjectKey),
     /// Which objects claim a host.

@@ -36,7 +36,7 @@ pub mod webhook_certificate;
 
 pub use check::{CheckReport, ClusterCheckError, check, check_cluster};
 pub use cluster::DutyOptions;
-pub use controller::{Controller, Stats, Update, Verdict};
+pub use controller::{Controller, SnippetTranslation, Stats, Update, Verdict};
 pub use duties::Duties;
 pub use input::Input;
 pub use names::Names;

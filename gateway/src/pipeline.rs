@@ -23,6 +23,7 @@ mod bodies;
 pub(crate) mod call;
 mod checks;
 mod client_certificate;
+mod directives;
 mod end;
 mod error_page;
 pub mod exchange;

@@ -15,6 +15,7 @@ pub mod canary;
 pub mod client_certificates;
 pub mod cors;
 pub mod digest_auth;
+pub mod directives;
 pub mod error;
 pub mod external_auth;
 pub mod forwarded;

@@ -7,8 +7,8 @@ mod text;
 
 use anyhow::Result;
 use sluice_config::{Problem, Severity};
-use sluice_controller::CheckReport;
 use sluice_controller::source::kube::Access;
+use sluice_controller::{CheckReport, SnippetTranslation};
 
 use crate::flags::{Check, CheckOutput, ClusterFlags, ServeFlags};
 use groups::{Group, Total, groups};
@@ -62,10 +62,13 @@ fn json(report: &CheckReport) -> String {
         })
     };
     let groups: Vec<_> = groups(&report.problems).iter().map(group).collect();
+    let snippet = |SnippetTranslation { object, field, lines }: &SnippetTranslation| serde_json::json!({ "object": object.to_string(), "field": field, "directives": lines });
+    let snippets: Vec<_> = report.snippets.iter().map(snippet).collect();
     let total = |severity| Total::of(&report.problems, severity).problems;
     let answer = serde_json::json!({
         "problems": problems,
         "groups": groups,
+        "snippets": snippets,
         "errors": total(Severity::Error),
         "warnings": total(Severity::Warning),
         "read": counts.objects,

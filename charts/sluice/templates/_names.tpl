@@ -146,6 +146,7 @@ app.kubernetes.io/component: {{ .component }}
 {{- $_ := set $keys $key (printf "%s/%s" (include "sluice.headers.namespace" $) $name) -}}
 {{- end -}}
 {{- end -}}
+{{- if .Values.controller.allowSnippetAnnotations }}{{ $_ := set $keys "allow-snippet-annotations" "true" }}{{ end -}}
 {{- range $key, $value := .Values.controller.config }}{{ $_ := set $keys $key (tpl (include "sluice.text" $value) $) }}{{ end -}}
 {{- toYaml $keys -}}
 {{- end -}}

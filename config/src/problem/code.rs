@@ -80,6 +80,7 @@ codes! {
                                       set too.";
     AnnotationWithoutEffect: NotServed = "An annotation is accepted but has no effect.";
     AnnotationNotServed: NotServed = "An annotation or its value is not served yet.";
+    SnippetNotTranslated: NotServed = "A snippet has a directive that is not translated.";
     KeyInvalid: OwnFault = "A ConfigMap key has an invalid value.";
     KeyUnknown: OwnFault = "The ConfigMap key does not exist.";
     KeyWithoutEffect: NotServed = "A ConfigMap key is accepted but has no effect.";

@@ -53,6 +53,7 @@ fn rank(problem: &Problem, is_own: bool) -> Option<u8> {
         // The expression may be valid for nginx but not for Sluice. Once stored, it would close its
         // route.
         Code::ExpressionInvalid => Some(5),
+        Code::SnippetNotTranslated => Some(4),
         _ if is_snippet(problem) => Some(4),
         _ if problem.severity == Severity::Warning => None,
         _ => match problem.code.class() {
@@ -70,7 +71,7 @@ fn annotation(problem: &Problem) -> Option<&str> {
 }
 
 fn is_snippet(problem: &Problem) -> bool {
-    problem.code.class() == Class::NotServed
+    problem.code == Code::AnnotationNotServed
         && annotation(problem).is_some_and(|name| name.ends_with("-snippet"))
 }
 

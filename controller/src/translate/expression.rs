@@ -58,7 +58,11 @@ impl Expressions {
 }
 
 impl Expression {
-    fn read(pattern: &str) -> Result<Self, String> {
+    /// Reads an expression without remembering it.
+    ///
+    /// # Errors
+    /// Why it cannot be read, in a line.
+    pub(crate) fn read(pattern: &str) -> Result<Self, String> {
         if let Some(simple) = SimpleExpression::of(pattern) {
             return Ok(Self { groups: simple.groups(), names: HashMap::new(), look_ahead: None });
         }

@@ -98,6 +98,8 @@ impl AuthSettings {
             response_headers: self.others_fields().cloned().collect(),
             request_redirect: self.request_redirect.clone(),
             set_headers: self.resource(),
+            fields: Vec::new(),
+            kept: Vec::new(),
             always_set_cookie: self.always_set_cookie,
             cache: self.cache(),
             keep_alive: self.keeps_alive().then_some(AuthKeepAlive {

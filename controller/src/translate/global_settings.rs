@@ -32,6 +32,7 @@ use super::setting::{self, Family, Setting, Table};
 
 pub use builder::{ConfigMapSettings, SettingsBuilder};
 pub use reader::read;
+pub use snippets::GlobalSnippets;
 
 /// An entry of the table.
 type Key = Setting<SettingsBuilder>;

@@ -64,6 +64,8 @@ pub struct Setting<S> {
     pub except: Option<&'static str>,
     /// It will never be served, and what to do instead.
     pub never: Option<&'static str>,
+    /// It is a snippet: what it does while it is not translated.
+    pub snippet: Option<NotYet>,
     /// What is done with a value that cannot be read.
     pub leniency: Leniency,
     /// One line for people.
@@ -191,6 +193,7 @@ impl<S> Setting<S> {
             is_partial: value.is_partial(),
             except: None,
             never: None,
+            snippet: None,
             default,
             idle: &[],
             fallback_key: None,
@@ -320,6 +323,12 @@ impl<S> Setting<S> {
         self
     }
 
+    /// Is a snippet, which does this while it is not translated.
+    pub fn snippet(mut self, meanwhile: NotYet) -> Self {
+        self.snippet = Some(meanwhile);
+        self
+    }
+
     /// Will never be served; what to do instead.
     pub fn never(mut self, instead: &'static str) -> Self {
         self.never = Some(instead);
@@ -378,18 +387,18 @@ impl<S> Setting<S> {
         (good.join(","), bad)
     }
 
-    /// What it does while it is not implemented, with this value.
+    /// What it does while it is not implemented, or not translated, with this value.
     pub fn meanwhile(&self, text: &str) -> Option<NotYet> {
-        match self.support {
-            Support::NotYet(NotYet::ChangesAnswers) if self.restricts.is_some_and(|is| is(text)) => {
-                Some(NotYet::Protects)
-            }
-            Support::NotYet(NotYet::Protects) if self.restricts.is_some_and(|is| !is(text)) => {
-                Some(NotYet::Harmless)
-            }
-            Support::NotYet(meanwhile) => Some(meanwhile),
-            Support::Served | Support::NoEffect(_) => None,
-        }
+        let meanwhile = match self.support {
+            Support::NotYet(meanwhile) => meanwhile,
+            Support::Served => self.snippet?,
+            Support::NoEffect(_) => return None,
+        };
+        Some(match meanwhile {
+            NotYet::ChangesAnswers if self.restricts.is_some_and(|is| is(text)) => NotYet::Protects,
+            NotYet::Protects if self.restricts.is_some_and(|is| !is(text)) => NotYet::Harmless,
+            meanwhile => meanwhile,
+        })
     }
 
     /// Its name and its older names.

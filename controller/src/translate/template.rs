@@ -47,6 +47,17 @@ pub(crate) fn parse(text: &str) -> Result<Template, String> {
 
 /// The same for a text that may also name groups of an expression, if there are such: `$1`, `$name`.
 pub(crate) fn parse_with_groups(text: &str, is_group: impl Fn(&str) -> bool) -> Result<Template, String> {
+    parse_with(text, |name| {
+        let group = is_group(name).then(|| Variable::Group(name.into()));
+        group.or_else(|| variable(name)).ok_or_else(|| format!("has ${name}, which is not served"))
+    })
+}
+
+/// The same for a text whose variables `resolve` gives by their names.
+pub(crate) fn parse_with(
+    text: &str,
+    resolve: impl Fn(&str) -> Result<Variable, String>,
+) -> Result<Template, String> {
     let mut pieces = Vec::new();
     let mut rest = text;
     while let Some(at) = rest.find('$') {
@@ -66,9 +77,7 @@ pub(crate) fn parse_with_groups(text: &str, is_group: impl Fn(&str) -> bool) -> 
         if name.is_empty() {
             return Err("has a $ without the name of a variable behind it".to_owned());
         }
-        let group = is_group(name).then(|| Variable::Group(name.into()));
-        let variable = group.or_else(|| variable(name));
-        pieces.push(Piece::Variable(variable.ok_or_else(|| format!("has ${name}, which is not served"))?));
+        pieces.push(Piece::Variable(resolve(name)?));
         rest = left;
     }
     if !rest.is_empty() {

@@ -19,7 +19,7 @@ use std::borrow::Cow;
 
 use crate::store::Kind;
 
-pub use network::{addresses, networks, trusted_peers};
+pub use network::{addresses, network, networks, trusted_peers};
 pub use number::{
     buffers, count, count_or_none, int, kibibytes, positive, ratio, seconds, seconds_or_zero, size,
     some_time, time, time_of, time_within, within,
@@ -27,8 +27,8 @@ pub use number::{
 pub use reference::{config_map, config_map_of_any_namespace, secret, service};
 pub use retry::next_upstream;
 pub use text::{
-    any, bool, capture_path, choice, exactly_one_of, field, field_name, items, list, list_of, one_of, partly,
-    switch, text, token, truth, words,
+    any, bool, capture_path, choice, exactly_one_of, field, field_name, is_token, items, list, list_of,
+    one_of, partly, switch, text, token, truth, words,
 };
 pub use tls::{tls_ciphers, tls_versions};
 
@@ -71,6 +71,13 @@ pub enum Wrong {
         reason: String,
         /// How to fix it.
         remedy: &'static str,
+    },
+    /// It is a snippet that is not translated; completes "the snippet is not translated: ...".
+    Untranslated {
+        /// The line and the directive, with what is wrong.
+        reason: String,
+        /// How to fix it.
+        remedy: String,
     },
     /// It names what its author may not name; completes "the annotation ...".
     Forbidden(String),

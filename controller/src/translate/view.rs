@@ -10,7 +10,7 @@ use sluice_config::{ByKey, HostKey, NamespacedName, ObjectRef, ResourceKey, Stre
 use super::certificate::CertificateState;
 use super::expression::Expressions;
 use super::external_auth::AuthSettings;
-use super::global_settings::ConfigMapSettings;
+use super::global_settings::{ConfigMapSettings, GlobalSnippets};
 use super::ingress;
 use super::ingress::annotations::AnnotationLimits;
 use super::resource;
@@ -214,6 +214,12 @@ impl<'a> View<'a> {
     pub(crate) fn auth_of_hosts(&self) -> Option<&'a AuthSettings> {
         self.read(Key::AuthOfHosts);
         self.config_map_settings().auth_of_hosts()
+    }
+
+    /// Typed directives of snippets for all rules.
+    pub(crate) fn snippets(&self) -> &'a GlobalSnippets {
+        self.read(Key::Snippets);
+        &self.config_map_settings().snippets
     }
 
     /// The routes of an object; `None` if it is not served by this controller.

@@ -57,6 +57,17 @@ impl Answer {
         Self::with_body(status, Bytes::new())
     }
 
+    /// A status with this text, of this type or, without one, `text/html`.
+    pub(crate) fn text(status: StatusCode, content_type: Option<HeaderValue>, body: Bytes) -> Self {
+        let mut answer = Self::with_body(status, Bytes::new());
+        if answer.has_length() {
+            let content_type = content_type.unwrap_or(HeaderValue::from_static("text/html"));
+            answer.fields.push((CONTENT_TYPE, content_type));
+            answer.body = body;
+        }
+        answer
+    }
+
     /// A redirect, with the page for clients that do not follow it.
     pub(crate) fn redirect(status: StatusCode, location: HeaderValue) -> Self {
         let mut answer = Self::page(status);

@@ -96,12 +96,16 @@ impl Exchange {
 
     pub(super) fn check_source(&self, route: &Route, input: &StageInput<'_>) -> CheckDecision {
         let own = route.compiled.as_ref().and_then(|compiled| compiled.sources.as_ref());
+        let forbidden =
+            || CheckDecision::No(Refusal { can_retry: false, answer: self.answer(StatusCode::FORBIDDEN) });
         match sources::standpoint(own, input.compiled_settings.sources.as_ref(), self.client.address) {
-            Standpoint::Unlisted => CheckDecision::Nothing,
+            Standpoint::Unlisted => match self.admitted_by_directives(route) {
+                None => CheckDecision::Nothing,
+                Some(true) => CheckDecision::Yes,
+                Some(false) => forbidden(),
+            },
             Standpoint::Allowed => CheckDecision::Yes,
-            Standpoint::Denied => {
-                CheckDecision::No(Refusal { can_retry: false, answer: self.answer(StatusCode::FORBIDDEN) })
-            }
+            Standpoint::Denied => forbidden(),
         }
     }
 

@@ -76,6 +76,8 @@ impl Exchange {
             access_scheme: forwarded::access_scheme(&self.connection, head.headers, self.client),
             access_host: forwarded::access_host(head.authority, head.headers, self.client),
             checks_digest: route.is_some_and(checks_digest),
+            assigned: self.assigned(),
+            authorised: self.authorised.as_deref(),
         }
     }
 

@@ -100,6 +100,7 @@ impl Exchange {
     ) -> CheckDecision {
         if word.status.is_success() {
             self.authorised = Some(word);
+            self.fill_directives(route, input);
             return CheckDecision::Yes;
         }
         let can_retry = word.status == StatusCode::UNAUTHORIZED;
@@ -153,6 +154,8 @@ impl Exchange {
             let headers = slot.load();
             headers.as_ref()?.fill(&context).apply(&mut Edit::new(&mut fields));
         }
+        let filled = auth.fields.fill(|template| template.fill(&context));
+        auth.fields.apply(filled.as_ref(), &mut Edit::new(&mut fields));
         Some(Subrequest {
             pool: auth.pool.clone(),
             method: auth.method.clone(),

@@ -51,6 +51,7 @@ impl Exchange {
 
     pub(super) fn check_redirect(&self, route: &Route, input: &StageInput<'_>) -> Step {
         match &route.action {
+            RouteAction::Redirect(_) if self.skips_rewriting() => Step::Continue(()),
             RouteAction::Redirect(redirect) => Step::Break(self.redirect(redirect, route, input)),
             RouteAction::RedirectToHost(host) => Step::Break(self.redirect_to_host(host, input)),
             RouteAction::Forward(_) | RouteAction::Answer(_) => Step::Continue(()),
@@ -59,7 +60,7 @@ impl Exchange {
 
     pub(super) fn rewrite(&mut self, route: &Route, input: &StageInput<'_>) -> Step {
         let rewrite = route.compiled.as_ref().and_then(|compiled| compiled.rewrite.as_ref());
-        let Some(rewrite) = rewrite else { return Step::Continue(()) };
+        let Some(rewrite) = rewrite.filter(|_| !self.skips_rewriting()) else { return Step::Continue(()) };
         let fill = |template: &Template| template.fill(&self.template_context(Some(route), input));
         match rewrite.apply(input.head.target, input.path, &fill) {
             Ok(None) => Step::Continue(()),
@@ -237,7 +238,7 @@ impl Exchange {
 
     /// A request of HTTP/1.0 may have no host. There is no URL to send its client to then, and what
     /// a redirect is to keep from being answered must not be answered either.
-    fn redirect_to(&self, status: StatusCode, host: &str, location: String) -> Verdict {
+    pub(super) fn redirect_to(&self, status: StatusCode, host: &str, location: String) -> Verdict {
         match HeaderValue::try_from(location) {
             Ok(location) if !host.is_empty() => {
                 Verdict::Answer(self.with_response_headers(Answer::redirect(status, location)))

@@ -15,6 +15,7 @@ use sluice_config::GlobalSettings;
 
 use super::admission::SatisfyAny;
 use super::call::Call;
+use super::directives::DirectiveState;
 use super::header_sets::FilledSets;
 use super::question::Question;
 use super::session::BoundSession;
@@ -80,6 +81,8 @@ pub struct Exchange {
 pub(super) struct ExchangeExtras {
     /// `Access-Control-Allow-Origin` of the response, if the request's origin is accepted.
     pub(super) origin: Option<HeaderValue>,
+    /// What the directives of snippets made of the request.
+    pub(super) directives: Option<Box<DirectiveState>>,
     /// Header fields whose values depend on the request.
     pub(super) headers: Option<Box<FilledSets>>,
     /// The permit of a limit on the client's concurrent requests.

@@ -148,7 +148,7 @@ impl Exchange {
     }
 
     /// A path of this host as a URL, where nginx would make it one.
-    fn absolute(&self, path: &str) -> Option<String> {
+    pub(super) fn absolute(&self, path: &str) -> Option<String> {
         let authority = self.authority.to_str().ok().filter(|authority| !authority.is_empty())?;
         let settings = self.settings();
         let own = self.route.as_deref().map(|route| &route.policies.locations);

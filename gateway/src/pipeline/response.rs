@@ -26,6 +26,7 @@ impl Exchange {
         let session = self.set_cookie.take();
         let mut edit = Edit::new(head);
         self.hide_headers(&mut edit);
+        self.hide_by_directives(&mut edit);
         self.replace(&mut edit);
         self.add_response_headers(&mut edit, status, session.as_ref());
         self.log_sent(head.fields());
@@ -39,7 +40,7 @@ impl Exchange {
     }
 
     /// Changes that every response gets, in this order: `Server`, HSTS, the operator's fields, the
-    /// cookies of a new session and of the authorisation service, CORS, and the changes of the rule
+    /// cookies of a new session and of the authorisation service, CORS, the directives of snippets, and the changes of the rule
     /// and its backend.
     fn add_response_headers(
         &self,
@@ -56,6 +57,7 @@ impl Exchange {
             head.append(&SET_COOKIE, cookie);
         }
         self.share_with_origin(head);
+        self.change_response_fields(status, head);
     }
 
     /// The HSTS value, if the client uses https.

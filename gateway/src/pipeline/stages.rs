@@ -39,10 +39,14 @@ pub(crate) enum PipelineStage {
     /// A closed rule answers with its status (503), before redirects: a policy that protects it
     /// could not be built, and nothing about it may be learned.
     Denied,
+    /// The directives of server snippets: their program, and `location` blocks that take the path.
+    Server,
     /// Whether a page of another origin may read the answer. Its browser's question before the
     /// request (OPTIONS) is answered with 204, before redirects, which no browser follows there,
     /// and before anybody is asked for a password, which it does not send.
     Cors,
+    /// The program of the snippets of the location.
+    Location,
     /// Redirects that the rule asks for, among them the slash that nginx appends. They come before
     /// the redirect to https, as in nginx: the second request then gets that one.
     Redirect,
@@ -71,11 +75,13 @@ pub(crate) enum PipelineStage {
 }
 
 /// The order.
-pub(crate) const ORDER: [PipelineStage; 14] = [
+pub(crate) const ORDER: [PipelineStage; 16] = [
     PipelineStage::Blocked,
     PipelineStage::ClientCertificate,
     PipelineStage::Denied,
+    PipelineStage::Server,
     PipelineStage::Cors,
+    PipelineStage::Location,
     PipelineStage::Redirect,
     PipelineStage::Rewrite,
     PipelineStage::HttpsRedirect,
@@ -153,6 +159,8 @@ impl Exchange {
             PipelineStage::Blocked => self.check_blocked(input.head, input.compiled_settings),
             PipelineStage::ClientCertificate => self.check_client_certificate(route, input),
             PipelineStage::Denied => self.check_denied(route),
+            PipelineStage::Server => self.follow_server(route, input),
+            PipelineStage::Location => self.follow_location(route, input),
             PipelineStage::Cors => self.check_origin(route, input),
             PipelineStage::Redirect => self.check_redirect(route, input),
             PipelineStage::Rewrite => self.rewrite(route, input),

@@ -4,6 +4,7 @@ mod admission;
 mod authorisation;
 mod client_certificates;
 mod credentials;
+mod directives;
 mod error_pages;
 pub(crate) mod fixture;
 mod headers;

@@ -100,6 +100,9 @@ impl Originator for Exchange {
         let fields = head.fields();
         // HTTP/1.0 has no upgrade (RFC 9110 §7.8).
         hop_by_hop::request(fields, if self.speaks_http_1_0() { Version::HTTP_10 } else { self.version });
+        let mut edit = Edit::new(head);
+        self.change_client_fields(&mut edit);
+        let fields = head.fields();
         self.set_forwarding_headers(fields);
         for (name, value) in self.fallback.iter().flatten() {
             fields.set(name, value);
@@ -124,6 +127,7 @@ impl Originator for Exchange {
                 None => edit.remove(name),
             }
         }
+        self.change_request_fields(&mut edit);
         self.set_backend_headers(head);
     }
 

@@ -11,6 +11,7 @@ use http::header::{CACHE_CONTROL, HeaderValue, SET_COOKIE, VARY, WWW_AUTHENTICAT
 use http::{HeaderMap, Method, StatusCode};
 use sluice_config::{AuthKeepAlive, PoolKey};
 
+use super::directives::FieldChanges;
 use super::error::PolicyError;
 use super::header_set::HeaderSet;
 use super::resources::{Resources, Slot};
@@ -47,6 +48,10 @@ pub struct ExternalAuth {
     pub request_redirect: Option<Template>,
     /// Fields that are added to the subrequest.
     pub set_headers: Option<Arc<Slot<HeaderSet>>>,
+    /// Response fields that variables of directives refer to.
+    kept: Box<[EditableName]>,
+    /// Changes of the authorisation request.
+    pub fields: FieldChanges,
     /// Whether the cookies of the service are added to every response, whatever its status.
     pub always_set_cookie: bool,
     /// Caching of replies.
@@ -81,6 +86,8 @@ pub struct AuthReply {
     pub challenges: Vec<HeaderValue>,
     /// How long the reply may be cached; `None` if not at all.
     pub holds: Option<Duration>,
+    /// Fields that variables of directives refer to.
+    pub kept: Vec<(Arc<str>, HeaderValue)>,
     /// Whether the cookies are added to every response, whatever its status.
     pub always_set_cookie: bool,
 }
@@ -118,6 +125,7 @@ impl ExternalAuth {
                 fields: response_headers.iter().map(|name| (name.clone(), None)).collect(),
                 cookies: Vec::new(),
                 challenges: Vec::new(),
+                kept: Vec::new(),
                 holds: None,
                 always_set_cookie: false,
             }),
@@ -132,6 +140,8 @@ impl ExternalAuth {
             response_headers,
             request_redirect: template(&auth.request_redirect)?,
             set_headers: auth.set_headers.as_ref().map(|key| resources.headers(key)).transpose()?,
+            kept: auth.kept.iter().map(name).collect::<Result<_, _>>()?,
+            fields: FieldChanges::compile(&auth.fields)?,
             always_set_cookie: auth.always_set_cookie,
             cache: match &auth.cache {
                 Some(cache) => {
@@ -151,8 +161,10 @@ impl ExternalAuth {
             return None;
         }
         let all = |name| fields.get_all(name).iter().cloned().collect();
-        let mut taken = Vec::new();
+        let (mut taken, mut kept) = (Vec::new(), Vec::new());
         if status.is_success() {
+            let value = |name: &EditableName| Some((Arc::from(name.get().as_str()), joined(fields, name)?));
+            kept.extend(self.kept.iter().filter_map(value));
             for name in &self.response_headers {
                 taken.push((name.clone(), joined(fields, name)));
             }
@@ -160,6 +172,7 @@ impl ExternalAuth {
         Some(AuthReply {
             status,
             fields: taken,
+            kept,
             cookies: all(SET_COOKIE),
             challenges: if status == StatusCode::UNAUTHORIZED { all(WWW_AUTHENTICATE) } else { Vec::new() },
             holds: self.cache.as_ref().and_then(|cache| cache.holds(status, fields)),
@@ -194,6 +207,11 @@ fn joined(fields: &HeaderMap, name: &EditableName) -> Option<HeaderValue> {
 }
 
 impl AuthReply {
+    /// The value of a field that variables of directives refer to.
+    pub fn kept(&self, name: &str) -> Option<&HeaderValue> {
+        self.kept.iter().find(|(known, _)| **known == *name).map(|(_, value)| value)
+    }
+
     /// Returns the cookies to add to a response of this status, following the rules of nginx's
     /// `add_header`.
     pub fn cookies(&self, status: StatusCode) -> &[HeaderValue] {

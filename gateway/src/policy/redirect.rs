@@ -59,6 +59,11 @@ impl RedirectTo {
         })
     }
 
+    /// Whether it appends a slash to the path.
+    pub fn appends_slash(&self) -> bool {
+        self.path == RedirectPath::AppendSlash
+    }
+
     /// Returns the host of the Location; empty if neither the redirect nor the request has one.
     pub fn host<'a>(&'a self, source: &Source<'a>) -> &'a str {
         if let RedirectPath::Url(url) = &self.path {

@@ -2,11 +2,13 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use http::HeaderName;
+use http::{HeaderName, HeaderValue};
 use sluice_config::{LogEscape, LogVariable, Piece, Variable};
 
 use super::digest_auth;
+use super::directives::Assigned;
 use super::error::PolicyError;
+use super::external_auth::AuthReply;
 use crate::message::fields::Fields;
 use crate::message::parts::{argument, basic_credentials, cookie};
 use crate::message::request_head::RequestHead;
@@ -40,6 +42,10 @@ pub struct TemplateContext<'f> {
     pub access_host: &'f str,
     /// Whether the rule checks digest credentials, which then name the user.
     pub checks_digest: bool,
+    /// Values that the programs of snippets have assigned.
+    pub assigned: Option<&'f Assigned>,
+    /// The reply of the authorisation service, once it has admitted the request.
+    pub authorised: Option<&'f AuthReply>,
 }
 
 impl Template {
@@ -185,9 +191,14 @@ impl TemplateContext<'_> {
             Variable::ServicePort => put(request.service.map_or("", |service| &service.port).as_bytes()),
             Variable::LocationPath => put(origin.map_or("", |of| &of.path).as_bytes()),
             Variable::Logged(variable) => request.fill(variable, LogEscape::None, out),
-            // Fields are compiled to `Part::Field`, and groups are only available in
-            // [`with_groups`](Template::with_groups).
-            Variable::Unset | Variable::Field(_) | Variable::Group(_) => {}
+            Variable::Assigned(name) => put(self.assigned.map_or(&[], |assigned| assigned.variable(name))),
+            Variable::Authorised(name) => {
+                let value = self.authorised.and_then(|reply| reply.kept(name));
+                put(value.map_or(&[], HeaderValue::as_bytes));
+            }
+            Variable::Group(name) => put(self.assigned.map_or(&[], |assigned| assigned.group(name))),
+            // Fields are compiled to `Part::Field`.
+            Variable::Unset | Variable::Field(_) => {}
             Variable::Cookie(name) => {
                 put(cookie(head.headers, name).unwrap_or_default());
             }
@@ -256,6 +267,8 @@ pub(super) mod tests {
             access_scheme: b"https",
             access_host: "public.example",
             checks_digest: false,
+            assigned: None,
+            authorised: None,
         };
         use_them(&context);
     }

@@ -6,6 +6,7 @@ use sluice_config::{Authorisation, Policies, Rule};
 
 use super::compiler::HostPolicies;
 use super::{Compiler, ErrorPages, Target};
+use crate::policy::directives::Directives;
 use crate::policy::replacements::Replacements;
 use crate::policy::{
     Affinity, BackendHeaders, BasicAuth, ClientCertificates, Cors, DigestAuth, ExternalAuth, HashBy, Limits,
@@ -43,6 +44,8 @@ pub struct CompiledPolicies {
     pub limits: Option<Limits>,
     /// Header fields for the endpoint and the client.
     pub headers: Option<BackendHeaders>,
+    /// Directives of snippets.
+    pub directives: Option<Box<Directives>>,
     /// Replacements in cookies and redirects of endpoints.
     pub replacements: Option<Replacements>,
     /// Client certificates that the host asks for.
@@ -85,6 +88,7 @@ impl CompiledPolicies {
             limits,
             cors,
             headers,
+            directives,
             replacements,
             // Compiled with the backends.
             upstream_tls: _,
@@ -120,6 +124,10 @@ impl CompiledPolicies {
                 .as_deref()
                 .map(|headers| BackendHeaders::compile(headers, compiler.resources))
                 .transpose()?,
+            directives: match directives {
+                Some(directives) => Some(Box::new(Directives::compile(directives, &rule.matches)?)),
+                None => None,
+            },
             replacements: match replacements {
                 Some(replacements) => Replacements::compile(replacements)?,
                 None => None,
@@ -143,6 +151,7 @@ impl CompiledPolicies {
             sources,
             limits,
             headers,
+            directives,
             replacements,
             client_certificates,
         } = self;
@@ -158,6 +167,7 @@ impl CompiledPolicies {
             && sources.is_none()
             && limits.is_none()
             && headers.is_none()
+            && directives.is_none()
             && replacements.is_none()
             && client_certificates.is_none()
     }

@@ -57,17 +57,16 @@ fn an_unknown_flag_or_key_is_refused_with_its_name() {
 #[test]
 fn what_cannot_be_had_is_refused_with_the_reason_all_at_once() {
     let message = refusal(&with_image(
-        "  allowSnippetAnnotations: true\n  extraArgs: {ssl-passthrough-proxy-port: 443, stream-port: 1}\n  \
+        "  extraArgs: {ssl-passthrough-proxy-port: 443, stream-port: 1}\n  \
          config: {use-proxy-protocol-typo-free: x}\n",
     ));
     // The schema comes first: nothing else is looked at before the names are right.
     assert!(message.contains("use-proxy-protocol-typo-free"), "{message}");
     let message = refusal(&with_image(
-        "  allowSnippetAnnotations: true\n  extraArgs: {ssl-passthrough-proxy-port: 443, stream-port: 1}\n  \
+        "  extraArgs: {ssl-passthrough-proxy-port: 443, stream-port: 1}\n  \
          config: {main-snippet: x}\ndhParam: x\n",
     ));
     for part in [
-        "controller.allowSnippetAnnotations: Sluice never executes nginx configuration text of annotations",
         "controller.extraArgs.ssl-passthrough-proxy-port: server names are read on --https-port itself",
         "controller.extraArgs.stream-port: there is no internal server behind the proxy",
         "controller.config.main-snippet: this key is not served yet",

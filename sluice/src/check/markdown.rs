@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write;
 
 use sluice_config::ObjectRef;
-use sluice_controller::CheckReport;
+use sluice_controller::{CheckReport, SnippetTranslation};
 
 use super::groups::{Group, groups};
 use super::text::Counted;
@@ -18,6 +18,15 @@ pub(super) fn render(report: &CheckReport) -> String {
     let mut page = String::from("# Report of sluice check\n\n");
     for line in Counted(report).to_string().lines() {
         line_of(&mut page, format_args!("- {line}"));
+    }
+    for SnippetTranslation { object, field, lines } in &report.snippets {
+        line_of(
+            &mut page,
+            format_args!("\n## {} {} is translated to\n", plain(&object.to_string()), code_of(field)),
+        );
+        for line in lines {
+            line_of(&mut page, format_args!("- {}", plain(line)));
+        }
     }
     let groups = groups(&report.problems);
     if groups.is_empty() {

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::fmt::{self, Display, Formatter, Write};
 
 use sluice_config::{ObjectRef, Severity};
-use sluice_controller::CheckReport;
+use sluice_controller::{CheckReport, SnippetTranslation};
 
 use super::groups::{Cause, Group, Total, groups};
 use super::markdown;
@@ -22,6 +22,12 @@ const OBJECTS: usize = 10;
 pub(super) fn render(report: &CheckReport) -> String {
     let groups = groups(&report.problems);
     let mut text = format!("{}\n", Counted(report));
+    for SnippetTranslation { object, field, lines } in &report.snippets {
+        writeln!(text, "\n{object} {field} is translated to:").expect("a String takes any text");
+        for line in lines {
+            writeln!(text, "  {line}").expect("a String takes any text");
+        }
+    }
     if groups.is_empty() {
         return text;
     }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use sluice_config::{Code, GlobalSettings, Hsts, ResourceKey, ServerField};
 
 use super::logging::Logs;
+use super::snippets::GlobalSnippets;
 use crate::graph::Key;
 use crate::translate::external_auth::AuthSettings;
 use crate::translate::ingress::annotations::AnnotationLimits;
@@ -28,6 +29,7 @@ pub struct SettingsBuilder {
     pub(super) endpoint_tls_per_location: bool,
     pub(super) ipv4_names: bool,
     pub(super) global_auth: AuthSettings,
+    pub(super) snippets: GlobalSnippets,
 }
 
 impl Default for SettingsBuilder {
@@ -52,6 +54,7 @@ impl Default for SettingsBuilder {
             endpoint_tls_per_location: false,
             ipv4_names: false,
             global_auth: AuthSettings::default(),
+            snippets: GlobalSnippets::default(),
         }
     }
 }
@@ -73,6 +76,8 @@ pub struct ConfigMapSettings {
     pub ipv4_names: bool,
     /// Who is asked for all rules.
     pub global_auth: Box<AuthSettings>,
+    /// Typed directives of snippets for all rules.
+    pub snippets: Box<GlobalSnippets>,
     /// Why every route is closed: a key that protects all of them is not implemented yet.
     pub closed: Option<Arc<str>>,
 }
@@ -92,6 +97,7 @@ impl ConfigMapSettings {
             (Key::ServiceUpstream, self.service_upstream != other.service_upstream),
             (Key::EndpointTlsPerLocation, self.endpoint_tls_per_location != other.endpoint_tls_per_location),
             (Key::Ipv4Names, self.ipv4_names != other.ipv4_names),
+            (Key::Snippets, self.snippets != other.snippets),
             (Key::AuthOfHosts, self.auth_of_hosts() != other.auth_of_hosts()),
         ];
         differs.into_iter().filter_map(|(key, differs)| differs.then_some(key))
@@ -141,6 +147,10 @@ impl SettingsBuilder {
             service_upstream: self.service_upstream,
             endpoint_tls_per_location: self.endpoint_tls_per_location,
             ipv4_names: self.ipv4_names,
+            snippets: Box::new(GlobalSnippets {
+                has_authorisation: self.global_auth.url.is_some(),
+                ..self.snippets
+            }),
             global_auth: Box::new(self.global_auth),
             closed,
         }

@@ -66,6 +66,7 @@ impl KeyReader {
                 let message = format!("the value {text:?} {reason}");
                 self.error(Code::KeyNotServed, entry.name, message, remedy);
             }
+            Err(Wrong::Untranslated { reason, remedy }) => self.untranslated(text, &reason, &remedy, entry),
             Err(Wrong::NotServed) => {
                 let message = format!("{text:?} is not implemented yet: {}", entry.doc);
                 self.error(Code::KeyNotServed, entry.name, message, "remove the key");
@@ -73,9 +74,23 @@ impl KeyReader {
         }
     }
 
+    /// A snippet that is not translated closes all routes if it restricts access.
+    fn untranslated(&mut self, text: &str, reason: &str, remedy: &str, entry: &'static Key) {
+        let effect = match entry.meanwhile(text) {
+            Some(NotYet::Protects) => {
+                let reason = format!("{} data[{}] is not translated", self.object, entry.name);
+                self.closed.get_or_insert(reason.into());
+                "it restricts access, so all routes answer 503"
+            }
+            _ => "it has no effect",
+        };
+        let message = format!("the snippet is not translated: {reason}; {effect}");
+        self.error(Code::SnippetNotTranslated, entry.name, message, remedy);
+    }
+
     /// What a value asks for of a key that is not served.
     fn unserved(&mut self, text: &str, entry: &'static Key) {
-        if entry.is_idle(text) {
+        if entry.is_idle(text) || entry.support == Support::Served {
             return;
         }
         match (entry.meanwhile(text), entry.support) {

@@ -6,12 +6,13 @@ use crate::translate::value;
 
 pub(super) fn settings() -> Vec<Key> {
     vec![
-        Key::no_effect(
+        Key::served(
             "allow-snippet-annotations",
             value::bool(),
             "false",
-            "snippets are never executed",
-            "Permit annotations with raw text.",
+            "Translate the snippets of annotations into typed directives (docs/snippets.md). \
+             annotations-risk-level must be Critical, too. If false, a snippet closes its routes with 503.",
+            |settings, value| settings.annotation_limits.snippets = value,
         ),
         Key::served(
             "annotations-risk-level",

@@ -1,12 +1,36 @@
-//! Raw text for nginx and its modules, which is never executed. One that restricts access closes
-//! all routes.
+//! Text for nginx and its modules. Snippets whose directives are all known become typed policies of all
+//! rules; no text is executed. One that restricts access and is not translated closes all routes.
+
+use std::sync::Arc;
 
 use super::{Key, nginx_text};
 use crate::translate::setting::NotYet;
+use crate::translate::snippet::{self, Block, Place};
 use crate::translate::value;
 
+const EXCEPT: &str = "a text with other directives is refused; one that restricts access closes all routes";
 const DETECTION: &str = "by default, ingress-nginx's firewall neither detects nor refuses anything; \
                          modsecurity-snippet with SecRuleEngine On closes all routes";
+
+/// The typed directives that apply to all rules.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct GlobalSnippets {
+    /// `location-snippet`
+    pub(crate) location: Option<Arc<Block>>,
+    /// `server-snippet`
+    pub(crate) server: Option<Arc<Block>>,
+    /// Whether rules have an authorisation service by default (`global-auth-url`), so that their locations have an
+    /// `add_header` of ingress-nginx.
+    pub(crate) has_authorisation: bool,
+}
+
+impl GlobalSnippets {
+    /// The translations, each with its key.
+    pub(crate) fn translations(&self) -> impl Iterator<Item = (&'static str, &Block)> {
+        let all = [("location-snippet", &self.location), ("server-snippet", &self.server)];
+        all.into_iter().filter_map(|(name, block)| Some((name, &**block.as_ref()?)))
+    }
+}
 
 pub(super) fn settings() -> Vec<Key> {
     vec![
@@ -15,12 +39,28 @@ pub(super) fn settings() -> Vec<Key> {
         Key::not_yet("http-snippet", value::any(), "", NotYet::ChangesAnswers, "Raw text for nginx.")
             .unchecked_by_reference()
             .restricting(nginx_text::restricts_access),
-        Key::not_yet("server-snippet", value::any(), "", NotYet::ChangesAnswers, "Raw text for nginx.")
-            .unchecked_by_reference()
-            .restricting(nginx_text::restricts_access),
-        Key::not_yet("location-snippet", value::any(), "", NotYet::ChangesAnswers, "Raw text for nginx.")
-            .unchecked_by_reference()
-            .restricting(nginx_text::restricts_access),
+        Key::served(
+            "server-snippet",
+            snippet::directives(Place::Server),
+            "",
+            "Directives of all servers, translated into typed policies (docs/snippets.md).",
+            |settings, value| settings.snippets.server = Some(value),
+        )
+        .snippet(NotYet::ChangesAnswers)
+        .except(EXCEPT)
+        .unchecked_by_reference()
+        .restricting(nginx_text::restricts_access),
+        Key::served(
+            "location-snippet",
+            snippet::directives(Place::Location),
+            "",
+            "Directives of all locations, translated into typed policies (docs/snippets.md).",
+            |settings, value| settings.snippets.location = Some(value),
+        )
+        .snippet(NotYet::ChangesAnswers)
+        .except(EXCEPT)
+        .unchecked_by_reference()
+        .restricting(nginx_text::restricts_access),
         Key::not_yet("stream-snippet", value::any(), "", NotYet::ChangesAnswers, "Raw text for nginx.")
             .unchecked_by_reference(),
         Key::no_effect("enable-modsecurity", value::bool(), "false", DETECTION, "Web application firewall."),

@@ -135,12 +135,12 @@ fn one_bad_name_among_hidden_fields_shows_none_of_the_others() {
 }
 
 #[test]
-fn a_snippet_that_restricts_access_closes_everything() {
+fn an_untranslated_snippet_that_restricts_access_closes_everything() {
     for (key, value) in [
-        ("location-snippet", "allow 10.0.0.0/8; deny all;"),
-        ("server-snippet", "location /actuator { deny all; }"),
+        ("location-snippet", "allow 10.0.0.0/8; deny all; limit_rate 5k;"),
+        ("server-snippet", "location /actuator { deny all; limit_rate 5k; }"),
         ("http-snippet", "limit_req zone=one;"),
-        ("server-snippet", "if ($http_user_agent ~ bot) { return 403; }"),
+        ("server-snippet", "if ($none ~ bot) { return 403; }"),
     ] {
         let (settings, problems) = read(&[(key, value)]);
         assert!(settings.closed.is_some(), "{key}");
@@ -148,11 +148,19 @@ fn a_snippet_that_restricts_access_closes_everything() {
     }
     for (key, value) in [
         ("http-snippet", "limit_req_zone $binary_remote_addr zone=one:10m rate=5r/s;"),
-        ("server-snippet", "proxy_buffering off;"),
-        ("location-snippet", "more_set_headers \"X-A: deny all;\";"),
+        ("server-snippet", "charset utf-8;"),
+        ("location-snippet", "more_set_headers -a \"X-A: deny all;\";"),
     ] {
         let (settings, problems) = read(&[(key, value)]);
         assert_eq!((settings.closed, problems.len()), (None, 1), "{key}");
+    }
+    for (key, value) in [
+        ("location-snippet", "allow 10.0.0.0/8; deny all;"),
+        ("server-snippet", "location /actuator { deny all; }"),
+    ] {
+        let (settings, problems) = read(&[(key, value)]);
+        assert_eq!((settings.closed, &*problems), (None, &[][..]), "{key}");
+        assert_eq!(settings.snippets.translations().count(), 1, "{key}");
     }
 }
 

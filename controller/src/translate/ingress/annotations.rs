@@ -17,6 +17,7 @@ mod buffering;
 mod canary;
 mod client_certificates;
 mod cors;
+mod direct;
 pub(crate) mod errors;
 mod external_auth;
 mod headers;
@@ -77,6 +78,7 @@ pub static TABLE: LazyLock<Table<Settings>> = LazyLock::new(|| {
         Family::new("Canaries", canary::settings()),
         Family::new("Other origins (CORS)", cors::settings()).finished_by(cors::finish),
         Family::new("Choice of endpoints", balancing::settings()).finished_by(balancing::finish),
+        Family::new("Fields and responses of Sluice", direct::settings()),
         Family::new("Error pages", errors::settings()),
         Family::new("Authorisation by another service", external_auth::settings())
             .finished_by(external_auth::finish),

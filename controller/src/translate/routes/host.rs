@@ -15,6 +15,7 @@ mod passthrough;
 mod paths;
 mod policies;
 mod reading;
+mod snippets;
 mod tls;
 
 use std::sync::Arc;
@@ -29,6 +30,7 @@ use super::claim::{Claim, ClaimKind};
 use super::{HostClosure, ObjectRoutes, REJECTED, path_field};
 use crate::problem::{error, warning};
 use crate::store::RoutePath;
+use crate::translate::snippet::Block;
 use crate::translate::view::View;
 use copies::PlacedPath;
 use paths::{OrderedRules, PathTable};
@@ -47,8 +49,8 @@ pub(crate) struct Output {
 pub(crate) fn compute(view: &View<'_>, key: &HostKey) -> (Output, Vec<Problem>) {
     let pattern = &key.pattern;
     let own = Claimants::of(view, key);
-    let (uses, problems, tls_owners) = Default::default();
-    let mut builder = Builder { view, served: pattern, uses, problems, tls_owners };
+    let (uses, problems, tls_owners, server_snippets) = Default::default();
+    let mut builder = Builder { view, served: pattern, uses, problems, tls_owners, server_snippets };
     let (mut rules, claimants) = if !own.rules.is_empty() {
         let rules = builder.rules(pattern, &own);
         builder.report_foreign_tls(pattern, &rules);
@@ -120,11 +122,14 @@ struct Builder<'a, 'v> {
     uses: Uses,
     problems: Vec<Problem>,
     tls_owners: Vec<endpoint_tls::TlsOwner>,
+    /// Server snippets of each namespace.
+    server_snippets: Vec<(Arc<str>, Block)>,
 }
 
 impl<'a> Builder<'a, '_> {
     /// The rules of those who have some for a host, in order.
     fn rules(&mut self, pattern: &HostPattern, claimants: &Claimants<'_>) -> Vec<Rule> {
+        self.server_snippets = snippets::of_server(&claimants.rules);
         self.tls_owners = endpoint_tls::owners(self.view, pattern, &claimants.rules);
         let OrderedRules { mut rules, behind } = self.paths(pattern, &claimants.rules);
         if let Some(root) = Self::app_root(&claimants.rules, &rules) {

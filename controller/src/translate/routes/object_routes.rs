@@ -22,6 +22,7 @@ use crate::store::{BackendRef, ObjectKey, RoutePath, TlsSection};
 use crate::translate::expression::Expressions;
 use crate::translate::external_auth::AuthSettings;
 use crate::translate::mirror::MirrorSettings;
+use crate::translate::snippet::ObjectSnippets;
 
 /// The routes of one object. An object that is rejected, or requests something that is not available, keeps its claims:
 /// its policies deny every request, so no broader rule serves what it covers.
@@ -97,6 +98,8 @@ pub(crate) struct RouteSettings {
     pub(crate) affinity: Option<Affinity>,
     /// Authorisation by another service.
     pub(crate) external_auth: Option<AuthSettings>,
+    /// Typed directives of its snippets.
+    pub(crate) snippets: ObjectSnippets,
     /// Mirror of its requests.
     pub(crate) mirror: Option<MirrorSettings>,
     /// Service that serves error pages.

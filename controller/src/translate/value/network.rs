@@ -44,7 +44,7 @@ pub fn trusted_peers() -> Type<TrustedPeers> {
 }
 
 /// As Go's `net.ParseCIDR` reads it: bits of the address that do not count may be anything.
-fn network(text: &str) -> Option<Network> {
+pub fn network(text: &str) -> Option<Network> {
     let (address, prefix) = match text.split_once('/') {
         Some((address, prefix)) => (address, Some(prefix)),
         None => (text, None),

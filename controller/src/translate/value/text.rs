@@ -49,8 +49,13 @@ pub fn field() -> Type<Arc<str>> {
 
 /// A token (RFC 9110 §5.6.2), in these words.
 pub fn token(words: &'static str) -> Type<Arc<str>> {
+    Type::of(words, |text| (text.is_empty() || is_token(text)).then(|| text.into()))
+}
+
+/// Whether a text is a token (RFC 9110 §5.6.2), such as the name of a header field.
+pub fn is_token(text: &str) -> bool {
     let fits = |b: u8| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b);
-    Type::of(words, move |text| text.bytes().all(fits).then(|| text.into()))
+    !text.is_empty() && text.bytes().all(fits)
 }
 
 /// The name of a header field (RFC 9110 §5.1).

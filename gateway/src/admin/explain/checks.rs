@@ -8,7 +8,7 @@ use std::net::{IpAddr, Ipv4Addr};
 
 use http::header::AUTHORIZATION;
 use serde_json::{Value, json};
-use sluice_config::{Action, Backend, Limits, Policies, ResourceKey, Satisfy};
+use sluice_config::{Action, Backend, Directives, Limits, Policies, ResourceKey, Satisfy};
 
 use super::{MatchedRoute, Query};
 use crate::message::fields::Fields;
@@ -88,7 +88,9 @@ fn name(stage: PipelineStage) -> &'static str {
         PipelineStage::Blocked => "block lists",
         PipelineStage::ClientCertificate => "client certificate",
         PipelineStage::Denied => "closed rule",
+        PipelineStage::Server => "server snippets",
         PipelineStage::Cors => "origin",
+        PipelineStage::Location => "location snippets",
         PipelineStage::Redirect => "redirect",
         PipelineStage::Rewrite => "rewrite",
         PipelineStage::HttpsRedirect => "https",
@@ -99,6 +101,14 @@ fn name(stage: PipelineStage) -> &'static str {
         PipelineStage::Authorisation => "authorisation",
         PipelineStage::SatisfyAny => "satisfy",
         PipelineStage::Loop => "loop",
+    }
+}
+
+/// Programs of snippets are not run here.
+fn programs(taken: &MatchedRoute<'_>, has: fn(&Directives) -> bool) -> Check {
+    match taken.rule.policies.directives.as_deref().is_some_and(has) {
+        true => (Outcome::Depends, "the directives of snippets, which are not run here".to_owned()),
+        false => (Outcome::Nothing, String::new()),
     }
 }
 
@@ -117,7 +127,11 @@ fn said(stage: PipelineStage, asked: &Query, taken: &MatchedRoute<'_>) -> Check 
             }
             (None, _) => nothing(),
         },
+        PipelineStage::Server => programs(taken, |directives| {
+            !directives.server.program.is_empty() || !directives.blocks.is_empty()
+        }),
         PipelineStage::Cors => origin(asked, taken),
+        PipelineStage::Location => programs(taken, |directives| !directives.location.program.is_empty()),
         PipelineStage::Redirect => match &taken.rule.action {
             Action::Redirect(redirect) => (Outcome::Stops, format!("redirected with {}", redirect.status)),
             Action::RedirectToHost(host) => (Outcome::Stops, format!("redirected to host {host}")),

@@ -33,6 +33,8 @@ fn auth(sign_in: Option<&str>) -> Authorisation {
         sign_in: sign_in.map(text),
         response_headers: vec!["X-User".into()],
         request_redirect: None,
+        fields: Vec::new(),
+        kept: Vec::new(),
         set_headers: None,
         always_set_cookie: false,
         cache: None,

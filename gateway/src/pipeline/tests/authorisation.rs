@@ -33,6 +33,8 @@ fn auth() -> ExternalAuth {
         sign_in: None,
         response_headers: vec!["X-User".into(), "X-Groups".into()],
         request_redirect: None,
+        fields: Vec::new(),
+        kept: Vec::new(),
         set_headers: None,
         always_set_cookie: false,
         cache: None,

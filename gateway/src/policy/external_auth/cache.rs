@@ -93,6 +93,7 @@ mod tests {
             fields: Vec::new(),
             cookies: Vec::new(),
             challenges: Vec::new(),
+            kept: Vec::new(),
             holds,
             always_set_cookie: false,
         })

@@ -48,6 +48,7 @@ fn cookies_go_along_as_nginx_has_it() {
         fields: Vec::new(),
         cookies: vec![HeaderValue::from_static("a=b")],
         challenges: Vec::new(),
+        kept: Vec::new(),
         holds: None,
         always_set_cookie: false,
     };

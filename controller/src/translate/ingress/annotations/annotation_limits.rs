@@ -9,6 +9,8 @@ use crate::translate::setting::Risk;
 pub struct AnnotationLimits {
     /// `annotations-risk-level`: the highest risk that is accepted.
     pub risk: Risk,
+    /// `allow-snippet-annotations`: snippets are translated.
+    pub snippets: bool,
     /// `annotation-value-word-blocklist`: no value may contain one of these.
     pub blocked_words: Vec<Arc<str>>,
     /// `allow-cross-namespace-resources`: annotations may name Secrets and ConfigMaps of other namespaces.
@@ -23,6 +25,7 @@ impl Default for AnnotationLimits {
     fn default() -> Self {
         Self {
             risk: Risk::High,
+            snippets: false,
             blocked_words: Vec::new(),
             cross_namespace: false,
             strict_paths: true,

@@ -222,7 +222,10 @@ fn given<T: 'static>(value: Type<T>) -> Type<Result<T, String>> {
     Type::new(words, move |text| {
         let read = value.parse(text, &Author::OPERATOR);
         Ok::<_, Wrong>(read.map_err(|wrong| match wrong {
-            Wrong::Invalid(reason) | Wrong::Forbidden(reason) | Wrong::Refused { reason, .. } => {
+            Wrong::Invalid(reason)
+            | Wrong::Forbidden(reason)
+            | Wrong::Refused { reason, .. }
+            | Wrong::Untranslated { reason, .. } => {
                 format!("the value {text:?} {reason}")
             }
             Wrong::NotServed => format!("the value {text:?} is not served yet"),

@@ -134,6 +134,12 @@ fn entry(prefix: &str, name: &str) -> Option<&'static Annotation> {
     TABLE.get(name).or_else(|| TABLE.get(&format!("{OWN_PREFIX}{name}")).filter(|_| own))
 }
 
+const SNIPPETS_OFF: &str =
+    "the annotation is a snippet, and allow-snippet-annotations in the ConfigMap is not true";
+const SWITCH_ON: &str = "set allow-snippet-annotations to true and annotations-risk-level to Critical in the ConfigMap \
+                         to have its directives translated (docs/snippets.md), or say the same by annotations; remove \
+                         the snippet only when the routes may be served without it";
+
 /// How to fix an annotation that is not served. Where it protects, to remove it would open the routes.
 fn without(support: Support) -> &'static str {
     match support {
@@ -237,15 +243,19 @@ impl AnnotationReader<'_> {
         }
         // What is not served closes the routes in its own way below, whoever may use it.
         if entry.risk > self.annotation_limits.risk
+            && !self.is_switched_off(entry)
             && (entry.support == Support::Served || entry.is_harmless())
         {
             let (risk, level) = (entry.risk.as_str(), self.annotation_limits.risk.as_str());
+            let mut reason =
+                format!("has the risk {risk}, and annotations-risk-level in the ConfigMap is {level}");
+            self.close_namespace_of_host(name, text, entry, &mut reason);
             self.close(
                 entry,
                 name,
                 Code::AnnotationForbidden,
                 REJECTED,
-                format!("has the risk {risk}, and annotations-risk-level in the ConfigMap is {level}"),
+                reason,
                 &format!(
                     "set annotations-risk-level to {risk}, or remove the annotation if the routes may be served \
                      without it"
@@ -266,6 +276,9 @@ impl AnnotationReader<'_> {
         if let Some(main) = alone.filter(|_| entry.is_protection() && !entry.is_idle(text)) {
             return self.alone(name, text, main);
         }
+        if self.is_switched_off(entry) {
+            return self.unserved(name, text, entry);
+        }
         match (entry.apply(text, &author, &mut self.parsed.settings), alone) {
             (Err(_), Some(main)) => self.alone(name, text, main),
             (Err(Wrong::Invalid(reason)), None) => self.invalid(name, text, &reason, entry, &author),
@@ -278,6 +291,11 @@ impl AnnotationReader<'_> {
                 let reason = format!("the value {text:?} is not implemented yet");
                 let remedy = "give it a value that is served, see docs/annotations.md";
                 self.close(entry, name, Code::AnnotationNotServed, UNABLE, reason, remedy);
+            }
+            (Err(Wrong::Untranslated { reason, remedy }), None) => {
+                let mut reason = format!("the snippet is not translated: {reason}");
+                self.close_namespace_of_host(name, text, entry, &mut reason);
+                self.close(entry, name, Code::SnippetNotTranslated, UNABLE, reason, &remedy);
             }
             (Err(Wrong::Refused { reason, remedy }), None) if !entry.is_harmless() => {
                 let reason = format!("the value {text:?} {reason}");
@@ -315,7 +333,7 @@ impl AnnotationReader<'_> {
                 "remove the annotation, or set the flag",
             );
         }
-        if entry.support == Support::Served {
+        if entry.support == Support::Served && !self.is_switched_off(entry) {
             return;
         }
         match (entry.meanwhile(text), entry.support) {
@@ -324,20 +342,16 @@ impl AnnotationReader<'_> {
                 let remedy = "remove it, or accept that it has no effect for now";
                 self.warn(Code::AnnotationNotServed, name, message, remedy);
             }
-            (Some(meanwhile), _) => {
+            (Some(_), _) => {
                 let (mut reason, remedy) = match entry.never {
+                    _ if entry.snippet.is_some() => (SNIPPETS_OFF.to_owned(), SWITCH_ON),
                     Some(instead) => (
                         "the annotation is text or rules for nginx, which is never executed".to_owned(),
                         instead,
                     ),
                     None => ("the annotation is not implemented yet".to_owned(), without(entry.support)),
                 };
-                if meanwhile == NotYet::Protects && entry.reach == Reach::NamespaceOfHost {
-                    let reason_of_host = because(self.object, &self.field(name), &reason);
-                    self.parsed.closes_hosts =
-                        Some(HostClosure { reason: reason_of_host, own_namespace_only: true });
-                    reason.push_str(", and it restricts access to its hosts: all routes of this namespace on them are closed");
-                }
+                self.close_namespace_of_host(name, text, entry, &mut reason);
                 self.close(entry, name, Code::AnnotationNotServed, UNABLE, reason, remedy);
             }
             (None, Support::NoEffect(reason)) => {
@@ -346,6 +360,23 @@ impl AnnotationReader<'_> {
             }
             (None, _) => {}
         }
+    }
+
+    /// Whether it is a snippet while snippets are switched off.
+    fn is_switched_off(&self, entry: &Annotation) -> bool {
+        entry.snippet.is_some() && !self.annotation_limits.snippets
+    }
+
+    /// Closes all routes of the namespace on the hosts, if the value restricts access to them.
+    fn close_namespace_of_host(&mut self, name: &str, text: &str, entry: &Annotation, reason: &mut String) {
+        if entry.reach != Reach::NamespaceOfHost || entry.meanwhile(text) != Some(NotYet::Protects) {
+            return;
+        }
+        let reason_of_host = because(self.object, &self.field(name), reason);
+        self.parsed.closes_hosts = Some(HostClosure { reason: reason_of_host, own_namespace_only: true });
+        reason.push_str(
+            ", and it restricts access to its hosts: all routes of this namespace on them are closed",
+        );
     }
 
     /// Whoever writes a protection without a value, or whose template does, may believe in it.

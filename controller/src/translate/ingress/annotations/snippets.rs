@@ -1,13 +1,15 @@
-//! Raw text for nginx and its firewall module. Sluice generates no configuration text, so these can never be
-//! executed; their risk is Critical, which `annotations-risk-level` refuses by default.
+//! Text for nginx and its firewall module. Snippets whose directives are all known become typed policies; no text is
+//! executed. Their risk is Critical, which `annotations-risk-level` refuses by default.
 
 use super::{Annotation, nginx_text};
-use crate::translate::setting::{NotYet, Risk};
+use crate::translate::setting::{NotYet, Reference, Risk, Unreadable};
+use crate::translate::snippet::{self, AUTHORISATION, CONFIGURATION, Place, SERVER};
 use crate::translate::value;
 
 const TEXT: &str = "say the same by annotations where there are some for it (docs/annotations.md), or do it in the \
                     application; remove the snippet when the routes may be served without it, and if it protects \
                     them, only when something else does";
+const EXCEPT: &str = "with allow-snippet-annotations; other directives close the routes with 503";
 const DETECTION: &str = "by default, ingress-nginx's firewall neither detects nor refuses anything; \
                          modsecurity-snippet with SecRuleEngine On closes the routes";
 const FIREWALL: &str = "leave it until a firewall in front of the gateway or in the application does the same, because \
@@ -15,26 +17,31 @@ const FIREWALL: &str = "leave it until a firewall in front of the gateway or in 
 
 pub(super) fn settings() -> Vec<Annotation> {
     vec![
-        Annotation::not_yet(
-            "configuration-snippet",
-            value::any(),
+        Annotation::served(
+            CONFIGURATION,
+            snippet::directives(Place::Location),
             "",
-            NotYet::ChangesAnswers,
-            "Text pasted into each location.",
+            "Directives of each location of the Ingress, translated into typed policies.",
+            |settings, value| settings.routes.snippets.location = Some(value),
         )
-        .location(Risk::Critical)
-        .never(TEXT),
-        Annotation::not_yet(
-            "server-snippet",
-            value::any(),
+        .snippet(NotYet::ChangesAnswers)
+        .except(EXCEPT)
+        .unreadable(Unreadable::Close, Reference::RefuseAll, "")
+        .location(Risk::Critical),
+        Annotation::served(
+            SERVER,
+            snippet::directives(Place::Server),
             "",
-            NotYet::ChangesAnswers,
-            "Text in the server block.",
+            "Directives of the server of each host, translated into typed policies for the Ingresses of the same \
+             namespace. If several of them have one, all apply.",
+            |settings, value| settings.routes.snippets.server = Some(value),
         )
+        .snippet(NotYet::ChangesAnswers)
+        .except(EXCEPT)
+        .unreadable(Unreadable::Close, Reference::RefuseAll, "")
         .for_namespace_of_host()
         .restricting(nginx_text::restricts_access)
-        .ingress(Risk::Critical)
-        .never(TEXT),
+        .ingress(Risk::Critical),
         Annotation::not_yet(
             "stream-snippet",
             value::any(),
@@ -44,10 +51,19 @@ pub(super) fn settings() -> Vec<Annotation> {
         )
         .ingress(Risk::Critical)
         .never(TEXT),
-        Annotation::not_yet("auth-snippet", value::any(), "", NotYet::Protects, "Text in the auth location.")
-            .beside("auth-url")
-            .location(Risk::Critical)
-            .never(TEXT),
+        Annotation::served(
+            AUTHORISATION,
+            snippet::directives(Place::Authorisation),
+            "",
+            "Directives of the request to the authorisation service: proxy_set_header.",
+            |settings, value| settings.routes.snippets.authorisation = Some(value),
+        )
+        .snippet(NotYet::Protects)
+        .except(EXCEPT)
+        .unreadable(Unreadable::Close, Reference::RefuseAll, "")
+        .beside("auth-url")
+        .location(Risk::Critical)
+        .protects(),
         Annotation::no_effect(
             "enable-modsecurity",
             value::bool(),

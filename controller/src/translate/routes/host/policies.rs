@@ -97,7 +97,8 @@ impl Builder<'_, '_> {
         action: &Action,
     ) -> Arc<Policies> {
         let object = object_ref(routes);
-        let mut deny = None;
+        policies = self.with_snippets(routes, policies);
+        let mut deny = policies.deny.clone();
         for (key, field) in &routes.settings.needs {
             let digest = policies.digest_auth.as_ref().filter(|digest| digest.credentials == *key);
             let resource = self.view.resource(key);
@@ -142,7 +143,10 @@ impl Builder<'_, '_> {
         };
         if let Some(auth) = routes.settings.external_auth.as_ref().or(global_auth) {
             match auth.policy(self.view, &mut self.uses, host) {
-                Some(auth) => policies.authorisation = Authorisation::Own(Arc::new(auth)),
+                Some(mut auth) => {
+                    self.extend_authorisation(routes, &mut auth);
+                    policies.authorisation = Authorisation::Own(Arc::new(auth));
+                }
                 None => policies.deny = policies.deny.or(Some(self.without_host(routes, self.served))),
             }
         }

@@ -356,6 +356,8 @@ async fn request_bodies_that_wait_for_authorisation_were_outside_the_budget() {
         sign_in: None,
         response_headers: Vec::new(),
         request_redirect: None,
+        fields: Vec::new(),
+        kept: Vec::new(),
         set_headers: None,
         always_set_cookie: false,
         cache: None,

@@ -1,0 +1,95 @@
+//! Directives of snippets for the rules of an Ingress on a host: those of the Ingress, of the host and of all rules.
+//!
+//! A server snippet applies to the Ingresses of its namespace on the host, so no Ingress changes the routes of another
+//! owner. In ingress-nginx it applies to the whole host, and only the first of several counts; here all of a namespace
+//! apply, so that none that restricts access is left out.
+
+use std::sync::Arc;
+
+use sluice_config::{Authorisation, Code, Deny, ExternalAuth, Policies};
+
+use super::{Builder, ObjectRoutes, object_ref};
+use crate::problem::{because, error};
+use crate::translate::snippet::{self, Block};
+
+/// The server snippets of each namespace, oldest Ingress first. Copies of one count once.
+pub(super) fn of_server(claimants: &[&Arc<ObjectRoutes>]) -> Vec<(Arc<str>, Block)> {
+    let mut all: Vec<(Arc<str>, Block)> = Vec::new();
+    let mut known: Vec<(&str, &Block)> = Vec::new();
+    for routes in claimants.iter().filter(|routes| routes.closed().is_none()) {
+        let server = routes.settings.snippets.server.as_deref();
+        let namespace = routes.namespace();
+        let Some(server) = server.filter(|server| !known.contains(&(&**namespace, *server))) else {
+            continue;
+        };
+        known.push((namespace, server));
+        match all.iter_mut().find(|(other, _)| other == namespace) {
+            Some((_, block)) => block.extend(server),
+            None => all.push((namespace.clone(), server.clone())),
+        }
+    }
+    all
+}
+
+impl Builder<'_, '_> {
+    /// The service for all rules keeps no fields for the variables of one Ingress.
+    fn without_reply(&mut self, routes: &ObjectRoutes) -> Deny {
+        let object = object_ref(routes);
+        let field = self.view.setting_field(&object, "configuration-snippet");
+        let reason = "has auth_request_set, which is translated only beside auth-url of the same Ingress";
+        let message = format!("{reason}; the routes of this Ingress answer 503");
+        let remedy = "name the service in auth-url, or remove the directive";
+        self.add(error(Code::SnippetNotTranslated, &object, field.as_str(), message, remedy));
+        Deny { status: 503, reason: because(&object, &field, reason) }
+    }
+
+    /// Adds what snippets ask of the authorisation service of an Ingress.
+    pub(super) fn extend_authorisation(&self, routes: &ObjectRoutes, auth: &mut ExternalAuth) {
+        let own = &routes.settings.snippets;
+        if let Some(block) = own.authorisation.as_deref() {
+            auth.fields.extend_from_slice(block.request());
+        }
+        let locations = [own.location.as_ref(), self.view.snippets().location.as_ref()];
+        for block in locations.into_iter().flatten() {
+            auth.kept.extend_from_slice(block.kept());
+        }
+    }
+
+    /// The policies of a rule with the directives that apply to it.
+    pub(super) fn with_snippets(&mut self, routes: &ObjectRoutes, policies: Arc<Policies>) -> Arc<Policies> {
+        let global = self.view.snippets();
+        let namespace = routes.namespace();
+        let of_host = self.server_snippets.iter().find(|(owner, _)| owner == namespace);
+        let of_host = of_host.map(|(_, block)| block);
+        let own = &routes.settings.snippets;
+        let snippet = own.location.as_deref();
+        let annotations = Some(&own.annotations).filter(|annotations| !annotations.is_empty());
+        let server = combined([of_host, global.server.as_deref()]);
+        let location = combined([snippet, global.location.as_deref(), annotations]);
+        if server.is_none() && location.is_none() {
+            return policies;
+        }
+        let has_service = routes.settings.external_auth.is_some();
+        let asks_for_all = !has_service
+            && global.has_authorisation
+            && routes.policies.authorisation == Authorisation::Global;
+        let has_own_added = has_service || asks_for_all;
+        let (server, location) = (server.unwrap_or_default(), location.unwrap_or_default());
+        let directives = snippet::resolve(&server, &location, has_own_added);
+        let mut policies = (*policies).clone();
+        location.apply_settings(&mut policies);
+        if asks_for_all && !location.kept().is_empty() {
+            policies.deny = policies.deny.or(Some(self.without_reply(routes)));
+        }
+        policies.directives = (!directives.is_empty()).then(|| Arc::new(directives));
+        Arc::new(policies)
+    }
+}
+
+/// Texts of the same level, in the order of ingress-nginx's template.
+fn combined<const N: usize>(texts: [Option<&Block>; N]) -> Option<Block> {
+    let mut texts = texts.into_iter().flatten();
+    let mut block = texts.next()?.clone();
+    texts.for_each(|text| block.extend(text));
+    Some(block)
+}

@@ -1,0 +1,42 @@
+//! Snippets of ingress-nginx (`configuration-snippet`, `server-snippet`, `location-snippet`) as typed
+//! directives.
+//!
+//! A snippet is parsed by a strict parser of nginx's grammar ([`grammar`]), and each directive becomes
+//! a value of the contract ([`reader`]). A directive, argument or variable outside the supported subset
+//! refuses the whole snippet, so no directive is ignored. The blocks of several snippets are combined by
+//! nginx's rules of inheritance ([`block`]). No text is executed.
+
+mod access;
+pub(crate) mod annotation;
+mod block;
+mod condition;
+mod context;
+mod grammar;
+mod headers;
+mod input;
+mod object;
+mod program;
+mod reader;
+mod rewrite;
+mod settings;
+mod variables;
+
+use std::sync::Arc;
+
+use super::value::{Type, Wrong};
+
+pub(crate) use block::{Block, resolve};
+pub(crate) use context::Place;
+pub(crate) use object::{AUTHORISATION, CONFIGURATION, ObjectSnippets, SERVER};
+use reader::{Untranslated, read};
+
+/// The typed directives of a snippet that is pasted into `place`.
+pub(crate) fn directives(place: Place) -> Type<Arc<Block>> {
+    Type::new("directives of nginx", move |text| match read(text, place) {
+        Ok(block) => Ok(Arc::new(block)),
+        Err(Untranslated { reason, remedy }) => Err(Wrong::Untranslated { reason, remedy }),
+    })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,30 @@
+//! `allow` and `deny`.
+
+use sluice_config::directives::AccessRule;
+
+use super::block::Block;
+use super::context::Context;
+use super::reader::Fault;
+use crate::translate::value;
+
+/// Reads one of these directives. Returns the translation in words.
+pub(super) fn read(
+    name: &str,
+    arguments: &[String],
+    context: Context,
+    block: &mut Block,
+) -> Result<String, Fault> {
+    let [text] = arguments else { return Err("takes a network, an address or all".into()) };
+    if context.in_if {
+        return Err(format!("nginx does not permit it in {}", context.name()).into());
+    }
+    let network = match &**text {
+        "all" => None,
+        "unix:" => return Err("no client of the gateway has a Unix socket".into()),
+        text => Some(value::network(text).ok_or_else(|| format!("{text:?} is not a network or an address"))?),
+    };
+    let allows = name == "allow";
+    block.access.push(AccessRule { network, allows });
+    let clients = if network.is_none() { "all clients" } else { text };
+    Ok(format!("{} {clients}", if allows { "admits" } else { "refuses" }))
+}

@@ -1,0 +1,148 @@
+//! Directives that change the request for the endpoint: `proxy_set_header`, `grpc_set_header`, and those of
+//! headers-more for the client's fields.
+
+use std::sync::Arc;
+
+use sluice_config::directives::{FieldChange, FieldOperation};
+use sluice_config::is_own_field;
+
+use super::block::Block;
+use super::context::{Context, Place};
+use super::headers::{cleared_field, field_name, field_value, set_field};
+use super::reader::Fault;
+use super::variables::Declared;
+
+/// Fields that ingress-nginx sets itself, and the gateway too.
+const OF_GATEWAY: [&str; 10] = [
+    "x-request-id",
+    "x-real-ip",
+    "x-forwarded-for",
+    "x-forwarded-host",
+    "x-forwarded-port",
+    "x-forwarded-proto",
+    "x-forwarded-scheme",
+    "x-scheme",
+    "x-original-forwarded-for",
+    "x-original-forwarded-host",
+];
+
+/// Values of the gateway's own fields that ask for what the gateway does.
+const ACCEPTED: [(&str, &[&str]); 3] = [
+    ("host", &["$host", "$http_host", "$best_http_host"]),
+    ("upgrade", &["$http_upgrade"]),
+    ("connection", &["upgrade", "Upgrade", "$connection_upgrade"]),
+];
+
+/// Reads one of these directives. Returns the translation in words.
+pub(super) fn read(
+    name: &str,
+    arguments: &[String],
+    declared: &Declared,
+    context: Context,
+    block: &mut Block,
+) -> Result<String, Fault> {
+    match name {
+        "proxy_set_header" | "grpc_set_header" => set_header(arguments, declared, context, block),
+        _ => client_fields(name == "more_set_input_headers", arguments, declared, block),
+    }
+}
+
+/// A second directive for the same field sends it twice, as in nginx, also where the gateway sets the first.
+fn set_header(
+    arguments: &[String],
+    declared: &Declared,
+    context: Context,
+    block: &mut Block,
+) -> Result<String, Fault> {
+    let [name, value] = arguments else { return Err("takes a name and a value".into()) };
+    if context.in_if {
+        return Err(format!("nginx does not permit it in {}", context.name()).into());
+    }
+    if !matches!(context.place, Place::Location | Place::Authorisation) {
+        declared.template(field_value(value)?)?;
+        return Ok(format!(
+            "no effect on {name}, as in ingress-nginx: each location sets request fields of its own"
+        ));
+    }
+    if is_own_field(name) {
+        return own_field(name, value);
+    }
+    let name = field_name(name)?;
+    let value = declared.template(field_value(value)?)?;
+    let is_repeated = OF_GATEWAY.contains(&&*name) || block.request.iter().any(|known| known.name == name);
+    let (operation, text) = match is_repeated {
+        true => (FieldOperation::Append(value), format!("adds another request field {name}")),
+        false => (FieldOperation::Set(value), format!("sets the request field {name}")),
+    };
+    block.request.push(FieldChange { name, operation });
+    Ok(text)
+}
+
+/// A field of the gateway: accepted if it asks for the value that the gateway sends.
+fn own_field(name: &str, value: &str) -> Result<String, Fault> {
+    let lower = name.to_ascii_lowercase();
+    let accepted = ACCEPTED.iter().find(|(known, _)| *known == lower);
+    match accepted {
+        Some((_, values)) if values.contains(&value) => {
+            Ok(format!("no change: the gateway sends {name} like this itself"))
+        }
+        _ => {
+            let reason = format!("the field {name} belongs to the gateway");
+            Err(match &*lower {
+                "host" => Fault::with(reason, "the annotation upstream-vhost"),
+                "connection" => Fault::with(reason, "the annotation connection-proxy-header"),
+                _ => reason.into(),
+            })
+        }
+    }
+}
+
+/// `more_set_input_headers` and `more_clear_input_headers`.
+fn client_fields(
+    sets: bool,
+    arguments: &[String],
+    declared: &Declared,
+    block: &mut Block,
+) -> Result<String, Fault> {
+    let mut replaces = false;
+    let mut texts = Vec::new();
+    for argument in arguments {
+        match &**argument {
+            "-r" if sets => replaces = true,
+            option if option.starts_with('-') => return Err(format!("{option} is not translated").into()),
+            field => {
+                let (name, operation) =
+                    if sets { set_field(field, declared)? } else { cleared_field(field)? };
+                not_of_gateway(&name)?;
+                let operation = match operation {
+                    FieldOperation::Set(value) if replaces => FieldOperation::Replace(value),
+                    other => other,
+                };
+                texts.push(match operation {
+                    FieldOperation::Set(_) => format!("sets the client's field {name}"),
+                    FieldOperation::Replace(_) => {
+                        format!("replaces the client's field {name} if it is present")
+                    }
+                    FieldOperation::RemovePrefix => format!("removes the client's fields {name}*"),
+                    _ => format!("removes the client's field {name}"),
+                });
+                block.input.push(FieldChange { name, operation });
+            }
+        }
+    }
+    match texts.is_empty() {
+        true => Err("takes at least one field".into()),
+        false => Ok(texts.join(", ")),
+    }
+}
+
+/// The gateway computes its own fields from those that the client sent, and its checks read these.
+fn not_of_gateway(name: &Arc<str>) -> Result<(), Fault> {
+    match OF_GATEWAY.contains(&&**name) {
+        true => Err(Fault::with(
+            format!("the gateway sets the request field {name} itself"),
+            "proxy_set_header, or the ConfigMap keys of forwarded fields",
+        )),
+        false => Ok(()),
+    }
+}

@@ -1,0 +1,339 @@
+use std::time::Duration;
+
+use proptest::prelude::*;
+use sluice_config::directives::{
+    AfterRewrite, Condition, FieldChange, FieldOperation, Instruction, LocationMatch, Return, Scope, Statuses,
+};
+use sluice_config::{
+    Directives, OWN_FIELDS, Override, Piece, Policies, RewritePart, Satisfy, Template, Timeout, Variable,
+};
+
+use super::*;
+
+fn location(text: &str) -> Block {
+    read(text, Place::Location).unwrap_or_else(|fault| panic!("{text}: {fault:?}"))
+}
+
+/// The directives of a rule with this configuration-snippet.
+fn directives(text: &str) -> Directives {
+    resolve(&Block::default(), &location(text), false)
+}
+
+fn scopes(text: &str) -> Vec<Scope> {
+    directives(text).location.scopes
+}
+
+fn refusal(text: &str, place: Place) -> String {
+    let fault = read(text, place).expect_err(text);
+    format!("{}; {}", fault.reason, fault.remedy)
+}
+
+/// The names and operations of the response changes of a scope.
+fn response(scope: &Scope) -> Vec<(&str, &FieldOperation)> {
+    scope.response.iter().map(|change| (&*change.change.name, &change.change.operation)).collect()
+}
+
+fn plain(text: &str) -> Template {
+    Template::plain(text)
+}
+
+#[test]
+fn header_directives_become_changes_in_the_order_of_nginx() {
+    let scopes = scopes(
+        "add_header X-A 1;\nadd_header ETag e always;\nmore_set_headers -s '404 500' -t 'Text/HTML' \"X-B: b; c\" 'X-C:';\n\
+         more_clear_headers Server 'X-D-*';\nproxy_hide_header X-E;",
+    );
+    let [scope] = &scopes[..] else { panic!("{scopes:?}") };
+    assert_eq!(
+        response(scope),
+        [
+            ("x-b", &FieldOperation::Set(plain("b; c"))),
+            ("x-c", &FieldOperation::Remove),
+            ("server", &FieldOperation::Remove),
+            ("x-d-", &FieldOperation::RemovePrefix),
+            ("x-a", &FieldOperation::Append(plain("1"))),
+            ("etag", &FieldOperation::Set(plain("e"))),
+        ]
+    );
+    let statuses: Vec<_> = scope.response.iter().map(|change| &change.statuses).collect();
+    assert_eq!(statuses[0], &Statuses::These(vec![404, 500]));
+    assert_eq!(*scope.response[0].content_types, ["text/html".into()]);
+    assert_eq!((statuses[4], statuses[5]), (&Statuses::Usual, &Statuses::All));
+    assert_eq!(*scope.hidden, ["x-e".into()]);
+}
+
+#[test]
+fn expires_sets_two_fields_on_usual_statuses() {
+    for (text, cache_control, operation) in [
+        ("expires 1h;", "max-age=3600", FieldOperation::SetDate(3600)),
+        ("expires 0;", "max-age=0", FieldOperation::SetDate(0)),
+        ("expires -1;", "no-cache", FieldOperation::SetDate(-1)),
+        ("expires epoch;", "no-cache", FieldOperation::Set(plain("Thu, 01 Jan 1970 00:00:01 GMT"))),
+        ("expires max;", "max-age=315360000", FieldOperation::Set(plain("Thu, 31 Dec 2037 23:55:55 GMT"))),
+    ] {
+        let scopes = scopes(text);
+        let cache_control = FieldOperation::Set(plain(cache_control));
+        assert_eq!(response(&scopes[0]), [("expires", &operation), ("cache-control", &cache_control)]);
+        assert!(scopes[0].response.iter().all(|change| change.statuses == Statuses::Usual));
+    }
+    assert_eq!(scopes("expires off;"), []);
+    assert_eq!(scopes("expires 1h; if ($http_x) { expires off; }")[1].response, []);
+    assert!(refusal("expires modified 1h;", Place::Location).contains("takes a time"));
+}
+
+#[test]
+fn a_second_proxy_set_header_of_a_field_adds_a_value() {
+    let request = directives(
+        "proxy_set_header X-A 1; proxy_set_header X-a 2; proxy_set_header X-Real-IP $remote_addr;\n\
+         grpc_set_header X-B ''; proxy_set_header Host $host; proxy_set_header Upgrade $http_upgrade;\n\
+         proxy_set_header Connection \"upgrade\";",
+    )
+    .location
+    .request;
+    let operations: Vec<_> = request.iter().map(|change| (&*change.name, &change.operation)).collect();
+    let [
+        (a, FieldOperation::Set(_)),
+        (again, FieldOperation::Append(_)),
+        (ip, FieldOperation::Append(_)),
+        (b, last),
+    ] = operations[..]
+    else {
+        panic!("{operations:?}")
+    };
+    assert_eq!((a, again, ip, b), ("x-a", "x-a", "x-real-ip", "x-b"));
+    assert_eq!(last, &FieldOperation::Set(plain("")));
+}
+
+#[test]
+fn an_if_with_add_header_drops_that_of_its_location() {
+    let scopes = scopes(
+        "add_header X-A 1; more_set_headers 'X-B: 1';\nif ($http_x) { add_header X-C 1; }\n\
+         if ($http_y) { more_set_headers 'X-D: 1'; }",
+    );
+    let names = |at: usize| response(&scopes[at]).iter().map(|(name, _)| *name).collect::<Vec<_>>();
+    assert_eq!(names(0), ["x-b", "x-a"]);
+    assert_eq!(names(1), ["x-b", "x-c"]);
+    assert_eq!(names(2), ["x-b", "x-d", "x-a"]);
+}
+
+#[test]
+fn a_location_with_add_header_drops_that_of_its_server() {
+    let server =
+        read("add_header X-S 1; more_set_headers 'X-T: 1'; deny 10.0.0.0/8;", Place::Server).unwrap();
+    let names = |location: &Block, has_own_added| {
+        let resolved = resolve(&server, location, has_own_added);
+        let names =
+            response(&resolved.location.scopes[0]).iter().map(|(name, _)| (*name).to_owned()).collect();
+        (names, resolved.location.access.len())
+    };
+    let names_of = |text: &str| -> (Vec<String>, usize) { names(&location(text), false) };
+    assert_eq!(names_of(""), (vec!["x-t".into(), "x-s".into()], 1));
+    assert_eq!(names_of("add_header X-L 1;"), (vec!["x-t".into(), "x-l".into()], 1));
+    assert_eq!(names_of("allow all; deny all;"), (vec!["x-t".into(), "x-s".into()], 2));
+    let authenticated: (Vec<String>, usize) = names(&Block::default(), true);
+    assert_eq!(authenticated.0, ["x-t"], "the gateway's own add_header of authentication counts");
+}
+
+#[test]
+fn conditions_have_the_operators_of_nginx() {
+    let condition = |text: &str| {
+        let program = directives(&format!("if {text} {{ return 403; }}")).location.program;
+        let [Instruction::If { condition, scope: Some(1), then }] = &program[..] else {
+            panic!("{program:?}")
+        };
+        assert_eq!(then[..], [Instruction::Return(Return::Page(403))]);
+        condition.clone()
+    };
+    assert!(matches!(condition("($http_x)"), Condition::Truth(_)));
+    assert!(matches!(condition("($http_x = \"\")"), Condition::Equal { negated: false, .. }));
+    assert!(matches!(condition("( $host != a.example )"), Condition::Equal { negated: true, .. }));
+    for (operator, case, negated) in
+        [("~", "", false), ("~*", "(?i)", false), ("!~", "", true), ("!~*", "(?i)", true)]
+    {
+        let found = condition(&format!("($http_user_agent {operator} ^curl)"));
+        let Condition::Match { expression, negated: found, .. } = found else { panic!("{operator}") };
+        assert_eq!(found, negated, "{operator}");
+        let expected = format!("{case}^curl");
+        assert_eq!(expression, sluice_config::directives::Expression::Plain(expected.into()));
+    }
+}
+
+#[test]
+fn returns_have_the_forms_of_nginx() {
+    let answer = |text: &str| match directives(text).location.program.pop() {
+        Some(Instruction::Return(answer)) => answer,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(answer("return 503;"), Return::Page(503));
+    assert_eq!(answer("return 200 'ok\n';"), Return::Text { status: 200, body: plain("ok\n") });
+    assert_eq!(answer("return 204;"), Return::Text { status: 204, body: plain("") });
+    assert_eq!(
+        answer("return 308 https://b.example/x;"),
+        Return::Redirect { status: 308, location: plain("https://b.example/x") }
+    );
+    assert!(matches!(answer("return https://b.example;"), Return::Redirect { status: 302, .. }));
+    let Return::Redirect { location, .. } = answer("return 301 https://$host$request_uri;") else { panic!() };
+    assert_eq!(location.pieces.len(), 3);
+}
+
+#[test]
+fn groups_and_variables_of_the_text_can_be_used() {
+    let program =
+        directives("if ($host ~ ^(?<tenant>[a-z]+)\\.(.+)$) { set $where $tenant-$2; }\nreturn 200 $where;")
+            .location
+            .program;
+    assert_eq!(program.len(), 2);
+    assert!(
+        refusal("return 200 $1;", Place::Location).contains("no expression of the snippet has a group $1")
+    );
+    assert!(refusal("return 200 $where;", Place::Location).contains("neither served nor set"));
+    assert!(refusal("add_header X $upstream_http_x;", Place::Location).contains("has no value when"));
+    assert!(refusal("set $host x;", Place::Location).contains("is a variable of the gateway"));
+}
+
+#[test]
+fn rewrites_redirect_or_keep_the_location() {
+    let program = |text: &str| directives(text).location.program;
+    for (text, status) in [
+        ("rewrite ^/old/(.*)$ /new/$1 permanent;", 301),
+        ("rewrite ^/old /new? redirect;", 302),
+        ("rewrite ^ https://$host$request_uri? last;", 302),
+    ] {
+        let program = program(text);
+        let [Instruction::Rewrite { rewrite, then }] = &program[..] else { panic!("{program:?}") };
+        assert_eq!((*then, rewrite.redirects), (AfterRewrite::Redirect(status), true), "{text}");
+    }
+    let kept = program("rewrite ^/api/(?<rest>.*)$ /$rest break;");
+    let [Instruction::Rewrite { rewrite, then: AfterRewrite::Stay }] = &kept[..] else { panic!("{kept:?}") };
+    assert_eq!(rewrite.path, [RewritePart::Text("/".into()), RewritePart::Group(1)]);
+    for text in ["rewrite ^/a /b last;", "rewrite ^/a /b;"] {
+        assert!(refusal(text, Place::Location).contains("the annotation rewrite-target"), "{text}");
+    }
+    assert!(refusal("rewrite ^/a /b break;", Place::Server).contains("new choice of the location"));
+    assert!(refusal("rewrite ^/a /$1 permanent;", Place::Location).contains("group $1"));
+}
+
+#[test]
+fn location_blocks_have_the_modifiers_of_nginx() {
+    let text = "location = /a { return 200; } location ^~ /b { deny all; } location ~* \\.php$ { deny all; }\n\
+                location /c { add_header X-C 1; return 204; } location ~ ^/(x|y) { }";
+    let server = read(text, Place::Server).unwrap();
+    let resolved = resolve(&server, &Block::default(), false);
+    let matches: Vec<_> = resolved.blocks.iter().map(|block| &block.matches).collect();
+    assert!(matches!(matches[0], LocationMatch::Exact(path) if **path == *"/a"));
+    assert!(matches!(matches[1], LocationMatch::FinalPrefix(path) if **path == *"/b"));
+    assert!(matches!(matches[2], LocationMatch::Expression(_)));
+    assert!(matches!(matches[3], LocationMatch::Prefix(path) if **path == *"/c"));
+    assert_eq!(resolved.blocks[1].location.access.len(), 1);
+}
+
+#[test]
+fn a_refusal_names_line_directive_and_replacement() {
+    for (text, place, parts) in [
+        (
+            "more_set_headers 'A: b';\nproxy_read_timeout_x 1;",
+            Place::Location,
+            &["line 2", "proxy_read_timeout_x", "not translated"][..],
+        ),
+        ("limit_rate 5k;", Place::Location, &["line 1: limit_rate", "the annotation limit-rate"]),
+        ("proxy_pass http://x;", Place::Location, &["a path with a Service"]),
+        ("access_by_lua_block { ngx.exit(403) }", Place::Location, &["unexpected }"]),
+        ("access_by_lua_file /x.lua;", Place::Location, &["line 1: access_by_lua_file: the directive"]),
+        ("include /etc/passwd;", Place::Server, &["include"]),
+        ("if ($a) { }", Place::Location, &["$a is neither served"]),
+        ("if (-f $uri) { return 200; }", Place::Location, &["tests of files"]),
+        ("if ($host) { if ($host) { } }", Place::Location, &["does not permit it in an if block"]),
+        ("if ($host) { add_header A b; }", Place::Server, &["an if block of a server"]),
+        ("if ($host) { deny all; }", Place::Location, &["an if block of a location"]),
+        ("location /x { }", Place::Location, &["does not permit it in a location"]),
+        ("return 444;", Place::Location, &["closes the connection"]),
+        ("return 301;", Place::Location, &["needs a URL"]),
+        ("return 99;", Place::Location, &["not a status"]),
+        ("add_header X;", Place::Location, &["takes a name, a value"]),
+        ("add_header X 'a\nb';", Place::Location, &["line break"]),
+        ("add_header Content-Length 1;", Place::Location, &["belongs to the gateway"]),
+        ("proxy_set_header Host other.example;", Place::Location, &["the annotation upstream-vhost"]),
+        ("proxy_set_header Connection '';", Place::Location, &["the annotation connection-proxy-header"]),
+        ("more_clear_headers '*';", Place::Location, &["removes all fields"]),
+        ("more_set_input_headers 'X-Forwarded-For: 1.2.3.4';", Place::Location, &["sets the request field"]),
+        ("allow 10.0.0.0/33;", Place::Location, &["not a network"]),
+    ] {
+        let refusal = refusal(text, place);
+        for part in parts {
+            assert!(refusal.contains(part), "{text}: {part:?} is not in {refusal}");
+        }
+    }
+}
+
+#[test]
+fn directives_with_an_annotation_of_their_meaning_set_the_same_policy() {
+    let block = location(
+        "proxy_read_timeout 1m30s; grpc_send_timeout 5; client_max_body_size 0; satisfy any; access_log off;\n\
+         proxy_cookie_path / '/; Secure'; proxy_cookie_domain off; proxy_buffering off; proxy_http_version 1.0;",
+    );
+    let mut policies = Policies::default();
+    block.apply_settings(&mut policies);
+    assert_eq!(policies.timeouts.read, Timeout::After(Duration::from_secs(90)));
+    assert_eq!(policies.timeouts.send, Timeout::After(Duration::from_secs(5)));
+    assert_eq!((policies.bodies.limit, policies.satisfy, policies.unlogged), (Some(0), Satisfy::Any, true));
+    assert_eq!(policies.http_1_0, Some(true));
+    let replacements = policies.replacements.unwrap();
+    assert_eq!(replacements.cookie_domain, Override::Off);
+    let Override::To(path) = &replacements.cookie_path else { panic!("{replacements:?}") };
+    assert_eq!(path.to, plain("/; Secure"));
+    assert!(refusal("proxy_read_timeout 1; proxy_read_timeout 2;", Place::Location).contains("stands twice"));
+    assert!(refusal("proxy_read_timeout x;", Place::Location).contains("\"x\""));
+    let server = read("proxy_read_timeout 1;", Place::Server).unwrap();
+    assert_eq!(resolve(&server, &Block::default(), false), Directives::default());
+    assert!(server.lines()[0].contains("no effect"));
+}
+
+#[test]
+fn each_directive_is_listed_with_its_translation() {
+    let block = location("add_header X-A 1;\nif ($http_x) {\n  return 403;\n}\ndeny all;");
+    let lines: Vec<_> =
+        block.lines().iter().map(|line| line.split(": ").take(2).collect::<Vec<_>>()).collect();
+    assert_eq!(lines, [["line 1", "add_header"], ["line 2", "if"], ["line 3", "return"], ["line 5", "deny"]]);
+}
+
+#[test]
+fn variables_of_the_authorisation_reply_name_its_fields() {
+    let block =
+        location("auth_request_set $user $upstream_http_x_auth_request_user; proxy_set_header X-User $user;");
+    assert_eq!(*block.kept(), ["x-auth-request-user".into()]);
+    let [FieldChange { operation: FieldOperation::Set(value), .. }] = block.request() else { panic!() };
+    assert_eq!(value.pieces, [Piece::Variable(Variable::Authorised("x-auth-request-user".into()))]);
+    for text in ["auth_request_set $a $upstream_status;", "auth_request_set $a b;"] {
+        assert!(refusal(text, Place::Location).contains("$upstream_http_NAME"), "{text}");
+    }
+    let vouch = "# these return values are used by the @error401 call\n\
+                 auth_request_set $auth_resp_jwt $upstream_http_x_vouch_jwt;";
+    let authentik = "proxy_set_header X-Forwarded-Host $http_host;";
+    for text in [vouch, authentik] {
+        assert!(read(text, Place::Authorisation).is_ok(), "{text}");
+    }
+    for text in ["deny all;", "return 200;", "if ($host) { }", "more_set_headers 'A: b';"] {
+        let refusal = refusal(text, Place::Authorisation);
+        assert!(refusal.contains("the authorisation request"), "{refusal}");
+    }
+}
+
+proptest! {
+    /// No snippet changes a field of framing, of the connection or of the gateway.
+    #[test]
+    fn no_snippet_changes_a_field_of_the_gateway(
+        directive in prop::sample::select(vec![
+            "add_header NAME 1 always;", "more_set_headers 'NAME: 1';", "more_clear_headers NAME;",
+            "proxy_hide_header NAME;", "proxy_set_header NAME 1;", "grpc_set_header NAME 1;",
+            "more_set_input_headers 'NAME: 1';", "more_clear_input_headers NAME;",
+        ]),
+        name in prop::sample::select(OWN_FIELDS.to_vec()),
+        upper in any::<bool>(),
+        place in prop::sample::select(vec![Place::Location, Place::Block, Place::Server]),
+    ) {
+        let name = if upper { name.to_ascii_uppercase() } else { name.to_owned() };
+        if let Ok(block) = read(&directive.replace("NAME", &name), place) {
+            prop_assert_eq!(resolve(&Block::default(), &block, false), Directives::default());
+        }
+    }
+}

@@ -1,0 +1,62 @@
+//! Texts with variables in snippets: those of nginx, those that the snippet sets, and groups of its expressions.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use sluice_config::{Template, Variable};
+
+use crate::translate::template;
+
+/// The names that a text declares.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Declared {
+    /// Variables that `set` assigns, in lower case.
+    pub(super) assigned: BTreeSet<Arc<str>>,
+    /// Variables of `auth_request_set`, in lower case, with the fields that they stand for.
+    pub(super) authorised: BTreeMap<Arc<str>, Arc<str>>,
+    /// The highest number of a group.
+    pub(super) groups: usize,
+    /// Groups with a name.
+    pub(super) names: BTreeSet<Box<str>>,
+}
+
+impl Declared {
+    /// The variable of this name, if there is one.
+    fn variable(&self, name: &str) -> Option<Variable> {
+        let lower: Arc<str> = name.to_ascii_lowercase().into();
+        if self.assigned.contains(&lower) {
+            return Some(Variable::Assigned(lower));
+        }
+        if let Some(field) = self.authorised.get(&lower) {
+            return Some(Variable::Authorised(field.clone()));
+        }
+        let is_group = name.parse::<usize>().is_ok_and(|number| (1..=self.groups.min(9)).contains(&number));
+        if is_group || self.names.contains(name) {
+            return Some(Variable::Group(name.into()));
+        }
+        template::variable(name)
+    }
+
+    /// Parses a text.
+    ///
+    /// # Errors
+    /// A variable that does not exist, or has no value when a request is read.
+    pub(super) fn template(&self, text: &str) -> Result<Template, String> {
+        template::parse_with(text, |name| self.known(name))
+    }
+
+    /// The variable of this name.
+    ///
+    /// # Errors
+    /// It does not exist, or has no value when a request is read.
+    pub(super) fn known(&self, name: &str) -> Result<Variable, String> {
+        match self.variable(name) {
+            Some(Variable::Unset) => Err(format!("${name} has no value when the request is read")),
+            Some(variable) => Ok(variable),
+            None if name.parse::<usize>().is_ok() => {
+                Err(format!("no expression of the snippet has a group ${name}"))
+            }
+            None => Err(format!("the variable ${name} is neither served nor set in the snippet")),
+        }
+    }
+}

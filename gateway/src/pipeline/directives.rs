@@ -1,0 +1,250 @@
+//! The stages of snippets: the program of the server, the choice of a `location` block, and the program of the location.
+//!
+//! The programs run before access checks and authentication, as in nginx's rewrite phase. Values of fields are filled in
+//! when the program ends, from the block that is then in effect.
+
+use http::header::HeaderValue;
+use http::{Method, StatusCode};
+
+use super::checks::host_of_url;
+use super::exchange::{Exchange, Verdict};
+use super::stages::{StageInput, Step};
+use crate::message::answer::Answer;
+use crate::message::edit::{Edit, HeadMut};
+use crate::policy::directives::{
+    ActiveLocation, Assigned, Directives, FilledValues, Location, Outcome, ProgramInput, Return, Scope,
+};
+use crate::policy::template::{Template, TemplateContext};
+use crate::route::{Route, RouteAction};
+
+/// What the directives of a rule made of a request.
+#[derive(Debug, Default)]
+pub(super) struct DirectiveState {
+    active: ActiveLocation,
+    /// Values that programs have assigned, and the scope in effect.
+    pub(super) assigned: Assigned,
+    /// Values of the client's fields, of fields for the endpoint, and of the response.
+    input: Option<FilledValues>,
+    request: Option<FilledValues>,
+    response: Option<FilledValues>,
+    /// A `break` ended the program, so the directives of the rewrite module that follow it do not run.
+    pub(super) is_broken: bool,
+}
+
+/// The directives in effect, with the values for this request.
+struct Effective<'e> {
+    location: &'e Location,
+    scope: &'e Scope,
+    state: Option<&'e DirectiveState>,
+}
+
+impl Exchange {
+    /// Runs the program of the server and, if a `location` block of the server takes the path, answers by that block.
+    pub(super) fn follow_server(&mut self, route: &Route, input: &StageInput<'_>) -> Step {
+        let Some(directives) = directives(route) else { return Step::Continue(()) };
+        if !directives.server.program.is_empty() {
+            self.enter(ActiveLocation::Server);
+            self.run_program(directives, route, input)?;
+        }
+        match directives.block(input.path) {
+            None => Step::Continue(()),
+            Some(at) => {
+                self.enter(ActiveLocation::Block(at));
+                self.run_program(directives, route, input)?;
+                Step::Break(self.answer_of_block(directives.location(ActiveLocation::Block(at)), input))
+            }
+        }
+    }
+
+    /// Runs the program of the rule's location. nginx appends a slash to a path before that.
+    pub(super) fn follow_location(&mut self, route: &Route, input: &StageInput<'_>) -> Step {
+        let Some(directives) = directives(route) else { return Step::Continue(()) };
+        let has_state = self.directive_state().is_some();
+        let appends_slash =
+            matches!(&route.action, RouteAction::Redirect(redirect) if redirect.appends_slash());
+        if appends_slash || (directives.own.is_fixed() && !has_state) {
+            return Step::Continue(());
+        }
+        self.enter(ActiveLocation::Own);
+        self.run_program(directives, route, input)
+    }
+
+    /// Whether a `break` of the location skips the redirect and the rewriting of the rule, which follow it.
+    pub(super) fn skips_rewriting(&self) -> bool {
+        self.directive_state().is_some_and(|state| state.is_broken)
+    }
+
+    /// Whether `allow` and `deny` admit the client; `None` if neither applies.
+    pub(super) fn admitted_by_directives(&self, route: &Route) -> Option<bool> {
+        directives(route)?.own.access.admits(self.client.address)
+    }
+
+    /// Changes the client's fields, before the gateway adds its own.
+    pub(super) fn change_client_fields(&self, head: &mut Edit<'_, impl HeadMut>) {
+        if let Some(Effective { scope, state, .. }) = self.effective() {
+            scope.input.apply(state.and_then(|state| state.input.as_ref()), head);
+        }
+    }
+
+    /// Changes the fields for the endpoint.
+    pub(super) fn change_request_fields(&self, head: &mut Edit<'_, impl HeadMut>) {
+        if let Some(Effective { location, state, .. }) = self.effective() {
+            location.request.apply(state.and_then(|state| state.request.as_ref()), head);
+        }
+    }
+
+    /// Removes fields of an endpoint that the directives hide.
+    pub(super) fn hide_by_directives(&self, head: &mut Edit<'_, impl HeadMut>) {
+        let hidden = self.effective().map(|effective| &effective.scope.hidden[..]);
+        for name in hidden.unwrap_or_default() {
+            head.remove(name);
+        }
+    }
+
+    /// Changes the fields of a response with this status.
+    pub(super) fn change_response_fields(&self, status: StatusCode, head: &mut Edit<'_, impl HeadMut>) {
+        if let Some(Effective { scope, state, .. }) = self.effective() {
+            let filled = state.and_then(|state| state.response.as_ref());
+            scope.response.apply(status.as_u16(), filled, head);
+        }
+    }
+
+    /// The values that programs have assigned.
+    pub(super) fn assigned(&self) -> Option<&Assigned> {
+        self.directive_state().map(|state| &state.assigned)
+    }
+
+    /// A closed rule has no location in nginx's configuration, so no directives apply to its answer.
+    fn effective(&self) -> Option<Effective<'_>> {
+        let route = self.route.as_deref().filter(|route| route.deny.is_none())?;
+        let directives = directives(route)?;
+        let state = self.directive_state();
+        let location = directives.location(state.map(|state| state.active).unwrap_or_default());
+        let scope = location.scope(state.map_or(0, |state| state.assigned.scope));
+        Some(Effective { location, scope, state })
+    }
+
+    fn directive_state(&self) -> Option<&DirectiveState> {
+        self.extras.as_ref()?.directives.as_deref()
+    }
+
+    fn state_of_directives(&mut self) -> &mut DirectiveState {
+        self.extras.get_or_insert_default().directives.get_or_insert_default()
+    }
+
+    /// Continues in another location, with the variables that are assigned.
+    fn enter(&mut self, active: ActiveLocation) {
+        let state = self.state_of_directives();
+        state.active = active;
+        state.assigned.scope = 0;
+    }
+
+    /// Runs the program of the active location, then fills in the values of its fields.
+    fn run_program(&mut self, directives: &Directives, route: &Route, input: &StageInput<'_>) -> Step {
+        let mut state = std::mem::take(self.state_of_directives());
+        let location = directives.location(state.active);
+        let fill = |template: &Template, assigned: &Assigned| {
+            let context =
+                TemplateContext { assigned: Some(assigned), ..self.template_context(Some(route), input) };
+            template.fill(&context)
+        };
+        let request = ProgramInput { path: input.path, target: input.head.target };
+        let outcome = location.program.run(request, &mut state.assigned, &fill);
+        let ends_program = matches!(outcome, Outcome::Break | Outcome::Rewritten(_));
+        state.is_broken = ends_program && state.active == ActiveLocation::Own;
+        let text = match outcome {
+            Outcome::Return(Return::Text(_, text) | Return::Redirect(_, text)) => fill(text, &state.assigned),
+            _ => Vec::new(),
+        };
+        self.fill_state(&mut state, directives, route, input);
+        let default_type = location.scope(state.assigned.scope).default_type.clone();
+        *self.state_of_directives() = state;
+        match outcome {
+            Outcome::End | Outcome::Break => Step::Continue(()),
+            Outcome::Rewritten(outgoing) => {
+                self.outgoing = Some(Box::new(outgoing));
+                Step::Continue(())
+            }
+            Outcome::Return(answer) => Step::Break(self.returned(answer, text, default_type, input)),
+            Outcome::Redirect(status, location) => Step::Break(self.redirect_to_url(status, location, input)),
+            Outcome::Malformed => Step::Break(self.refused(StatusCode::BAD_REQUEST)),
+        }
+    }
+
+    /// Fills in values again that may refer to the reply of the authorisation service.
+    pub(super) fn fill_directives(&mut self, route: &Route, input: &StageInput<'_>) {
+        if let (Some(directives), true) = (directives(route), self.directive_state().is_some()) {
+            let mut state = std::mem::take(self.state_of_directives());
+            // The client's fields are changed before authentication.
+            let client_fields = state.input.take();
+            self.fill_state(&mut state, directives, route, input);
+            state.input = client_fields;
+            *self.state_of_directives() = state;
+        }
+    }
+
+    /// Fills in the values of the fields that the scope in effect changes.
+    fn fill_state(
+        &self,
+        state: &mut DirectiveState,
+        directives: &Directives,
+        route: &Route,
+        input: &StageInput<'_>,
+    ) {
+        let location = directives.location(state.active);
+        let scope = location.scope(state.assigned.scope);
+        let context =
+            TemplateContext { assigned: Some(&state.assigned), ..self.template_context(Some(route), input) };
+        let fill = |template: &Template| template.fill(&context);
+        let filled = (scope.input.fill(fill), location.request.fill(fill), scope.response.fill(fill));
+        (state.input, state.request, state.response) = filled;
+    }
+
+    /// The answer of a `return`.
+    fn returned(
+        &self,
+        answer: &Return,
+        text: Vec<u8>,
+        default_type: Option<HeaderValue>,
+        input: &StageInput<'_>,
+    ) -> Verdict {
+        match answer {
+            Return::Page(status) => self.refused(*status),
+            Return::Text(status, _) => {
+                let answer = Answer::text(*status, default_type, text.into());
+                Verdict::Answer(self.with_response_headers(answer))
+            }
+            Return::Redirect(status, _) => match String::from_utf8(text) {
+                Ok(url) => self.redirect_to_url(*status, url, input),
+                Err(_) => self.refused(StatusCode::BAD_REQUEST),
+            },
+        }
+    }
+
+    /// A redirect to a URL, or to a path of the same host.
+    fn redirect_to_url(&self, status: StatusCode, url: String, input: &StageInput<'_>) -> Verdict {
+        match url.starts_with('/') {
+            true => {
+                let host = host_of_url(input.head.authority);
+                self.redirect_to(status, host, self.absolute(&url).unwrap_or_default())
+            }
+            // A URL needs no host of the request.
+            false => self.redirect_to(status, "url", url),
+        }
+    }
+
+    /// The answer of a block whose program has none: there is no file to serve.
+    fn answer_of_block(&self, location: &Location, input: &StageInput<'_>) -> Verdict {
+        let is_refused = location.access.admits(self.client.address) == Some(false);
+        let reads = [Method::GET, Method::HEAD, Method::POST].contains(input.head.method);
+        self.refused(match (is_refused, reads) {
+            (true, _) => StatusCode::FORBIDDEN,
+            (false, true) => StatusCode::NOT_FOUND,
+            (false, false) => StatusCode::METHOD_NOT_ALLOWED,
+        })
+    }
+}
+
+fn directives(route: &Route) -> Option<&Directives> {
+    route.compiled.as_deref()?.directives.as_deref()
+}

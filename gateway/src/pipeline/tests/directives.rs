@@ -1,0 +1,215 @@
+//! Directives of snippets: their place among the checks, and what they change.
+
+use http::Method;
+use http::header::{HeaderMap, HeaderValue};
+use sluice_config::access::Sources;
+use sluice_config::directives::{
+    AccessRule, Condition, FieldChange, FieldOperation, Instruction, LocationMatch, ResponseChange, Return,
+    Scope, Statuses,
+};
+use sluice_config::{
+    Balance, Deny, Directives, Location, LocationBlock, Network, Piece, Policies, Template, Variable,
+};
+
+use super::fixture::*;
+use crate::pipeline::Exchange;
+
+fn plane(directives: Directives, policies: Policies) -> Plane {
+    let policies = Policies { directives: Some(directives.into()), ..policies };
+    Plane::with_policies(Balance::RoundRobin, &[1], policies)
+}
+
+/// The directives of a rule whose location has this program, scopes and access rules.
+fn own(program: Vec<Instruction>, scopes: Vec<Scope>, access: Vec<AccessRule>) -> Directives {
+    let location = Location { program, scopes, access, ..Location::default() };
+    Directives { location, ..Directives::default() }
+}
+
+fn variable(variable: Variable) -> Template {
+    Template { pieces: vec![Piece::Variable(variable)] }
+}
+
+fn field(name: &str) -> Template {
+    variable(Variable::Field(name.into()))
+}
+
+fn adds(name: &str, value: Template) -> ResponseChange {
+    ResponseChange {
+        change: FieldChange { name: name.into(), operation: FieldOperation::Append(value) },
+        statuses: Statuses::Usual,
+        content_types: Vec::new(),
+    }
+}
+
+fn scope(response: Vec<ResponseChange>) -> Scope {
+    Scope { response, ..Scope::default() }
+}
+
+fn page(status: u16) -> Instruction {
+    Instruction::Return(Return::Page(status))
+}
+
+fn when(name: &str, scope: u16, then: Vec<Instruction>) -> Instruction {
+    Instruction::If { condition: Condition::Truth(field(name)), scope: Some(scope), then }
+}
+
+const DENY_ALL: AccessRule = AccessRule { network: None, allows: false };
+
+fn relayed(exchange: &mut Exchange) -> HeaderMap {
+    let mut head = http::Response::builder().status(200).body(()).unwrap();
+    head.headers_mut().append("x-of-endpoint", HeaderValue::from_static("1"));
+    exchange.response(&mut head);
+    head.into_parts().0.headers
+}
+
+#[test]
+fn return_comes_before_address_lists_and_passwords() {
+    let directives = own(vec![when("x-down", 1, vec![page(503)])], Vec::new(), vec![DENY_ALL]);
+    let nobody: std::sync::Arc<[Network]> =
+        [Network { address: "203.0.113.1".parse().unwrap(), prefix: 32 }].into();
+    let sources = Sources { allow: Some(nobody), deny: None };
+    let plane = plane(directives, Policies { sources, ..Policies::default() });
+    let request = Request::get("a.example", "/");
+    assert_eq!(plane.answer(&request).status, 403);
+    assert_eq!(plane.answer(&request.with("x-down", "1")).status, 503);
+}
+
+#[test]
+fn a_closed_rule_runs_no_program() {
+    let deny = Deny { status: 503, reason: "test".into() };
+    let scopes = vec![scope(vec![adds("x-a", Template::plain("1"))])];
+    let text = Return::Text { status: 200, body: Template::plain("open") };
+    let directives = own(vec![Instruction::Return(text)], scopes, Vec::new());
+    let plane = plane(directives, Policies { deny: Some(deny), ..Policies::default() });
+    let answer = plane.answer(&Request::get("a.example", "/"));
+    assert_eq!((answer.status.as_u16(), field_of(&answer, "x-a")), (503, None));
+}
+
+fn field_of<'a>(answer: &'a crate::pipeline::Answer, name: &str) -> Option<&'a str> {
+    super::fixture::field(answer, name)
+}
+
+#[test]
+fn of_two_matching_ifs_the_last_one_changes_the_response() {
+    let directives = own(
+        vec![when("x-a", 1, Vec::new()), when("x-b", 2, Vec::new())],
+        vec![
+            scope(vec![adds("x-scope", Template::plain("own"))]),
+            scope(vec![adds("x-scope", Template::plain("a"))]),
+            scope(vec![adds("x-scope", field("x-b"))]),
+        ],
+        Vec::new(),
+    );
+    let plane = plane(directives, Policies::default());
+    for (names, expected) in [(&[][..], "own"), (&["x-a"][..], "a"), (&["x-a", "x-b"][..], "from client")] {
+        let request = names
+            .iter()
+            .fold(Request::get("a.example", "/"), |request, name| request.with(name, "from client"));
+        let head = relayed(&mut plane.forward(&request));
+        let values: Vec<_> = head.get_all("x-scope").iter().collect();
+        assert_eq!(values, [expected]);
+    }
+}
+
+#[test]
+fn fields_for_the_endpoint_are_changed_around_those_of_the_gateway() {
+    let change = |name: &str, operation| FieldChange { name: name.into(), operation };
+    let mut directives = own(Vec::new(), Vec::new(), Vec::new());
+    directives.location.scopes = vec![Scope {
+        input: vec![change("x-client", FieldOperation::Remove)],
+        hidden: vec!["x-of-endpoint".into()],
+        ..Scope::default()
+    }];
+    directives.location.request = vec![
+        change("x-real-ip", FieldOperation::Append(Template::plain("again"))),
+        change("x-tenant", FieldOperation::Set(field("x-client"))),
+        change("x-none", FieldOperation::Set(field("x-absent"))),
+    ];
+    let plane = plane(directives, Policies::default());
+    let request = Request::get("a.example", "/").with("x-client", "blue").with("x-none", "forged");
+    let mut exchange = plane.forward(&request);
+    exchange.pick().unwrap();
+    let mut head = http::Request::new(());
+    *head.headers_mut() = request.headers.clone();
+    exchange.upstream_request(&mut head);
+    let head = head.into_parts().0.headers;
+    let addresses: Vec<_> = head.get_all("x-real-ip").iter().collect();
+    assert_eq!(addresses, ["192.0.2.7", "again"]);
+    assert_eq!(head["x-tenant"], "blue");
+    assert!(!head.contains_key("x-client") && !head.contains_key("x-none"));
+    assert!(!relayed(&mut exchange).contains_key("x-of-endpoint"));
+}
+
+#[test]
+fn allow_and_deny_decide_in_order() {
+    let client = Network { address: "192.0.2.7".parse().unwrap(), prefix: 32 };
+    let allow = AccessRule { network: Some(client), allows: true };
+    let refused = plane(own(Vec::new(), Vec::new(), vec![DENY_ALL, allow]), Policies::default());
+    assert_eq!(refused.answer(&Request::get("a.example", "/")).status, 403);
+    let admitted = plane(own(Vec::new(), Vec::new(), vec![allow, DENY_ALL]), Policies::default());
+    admitted.forward(&Request::get("a.example", "/"));
+}
+
+#[test]
+fn a_block_of_the_server_answers_in_place_of_the_rule() {
+    let block =
+        |path: &str, location| LocationBlock { matches: LocationMatch::Prefix(path.into()), location };
+    let text = Return::Text { status: 200, body: Template::plain("ok") };
+    let directives = Directives {
+        blocks: vec![
+            block("/actuator", Location { access: vec![DENY_ALL], ..Location::default() }),
+            block("/empty", Location::default()),
+            block("/ping", Location { program: vec![Instruction::Return(text)], ..Location::default() }),
+        ],
+        ..Directives::default()
+    };
+    let plane = plane(directives, Policies::default());
+    let get = |target| Request::get("a.example", target);
+    for (request, status) in [
+        (get("/actuator/env"), 403),
+        (get("/%61ctuator"), 403),
+        (get("/empty/x"), 404),
+        (get("/empty").method(Method::PUT), 405),
+        (get("/ping"), 200),
+    ] {
+        assert_eq!(plane.answer(&request).status, status, "{}", request.target);
+    }
+    plane.forward(&get("/other"));
+}
+
+#[test]
+fn a_redirect_of_a_path_becomes_a_url_of_this_host() {
+    let to = |location| {
+        own(vec![Instruction::Return(Return::Redirect { status: 301, location })], Vec::new(), Vec::new())
+    };
+    let request = Request::get("a.example:8080", "/x?y=1");
+    let plain = plane(to(Template::plain("/new")), Policies::default()).answer(&request);
+    assert_eq!(field_of(&plain, "location"), Some("http://a.example/new"));
+    let target = plane(to(variable(Variable::RequestUri)), Policies::default()).answer(&request);
+    assert_eq!(field_of(&target, "location"), Some("http://a.example/x?y=1"));
+    let injected = plane(to(variable(Variable::Uri)), Policies::default());
+    let answer = injected.answer(&Request::get("a.example", "/x%0d%0aset-cookie:a"));
+    assert_eq!((answer.status.as_u16(), field_of(&answer, "location")), (400, None));
+}
+
+#[test]
+fn the_program_of_the_server_comes_before_the_choice_of_a_block() {
+    let directives = Directives {
+        server: Location {
+            program: vec![
+                Instruction::Set { variable: "seen".into(), value: Template::plain("yes") },
+                when("x-blocked", 0, vec![page(403)]),
+            ],
+            ..Location::default()
+        },
+        location: Location {
+            scopes: vec![scope(vec![adds("x-seen", variable(Variable::Assigned("seen".into())))])],
+            ..Location::default()
+        },
+        ..Directives::default()
+    };
+    let plane = plane(directives, Policies::default());
+    let request = Request::get("a.example", "/");
+    assert_eq!(relayed(&mut plane.forward(&request))["x-seen"], "yes");
+    assert_eq!(plane.answer(&request.with("x-blocked", "1")).status, 403);
+}

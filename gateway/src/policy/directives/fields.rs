@@ -1,0 +1,235 @@
+//! Changes of fields, with values that are ready or filled in once per request.
+
+use http::HeaderValue;
+use jiff::{SignedDuration, Timestamp};
+use sluice_config::directives::{FieldChange, FieldOperation, ResponseChange, Statuses};
+
+use super::value;
+use crate::message::edit::{Edit, EditableName, HeadMut};
+use crate::message::fields::Fields;
+use crate::policy::error::PolicyError;
+use crate::policy::filters;
+use crate::policy::template::Template;
+
+/// Changes of fields, in order.
+#[derive(Debug, Default)]
+pub struct FieldChanges {
+    changes: Box<[Change]>,
+    templates: Box<[Template]>,
+}
+
+/// Changes of a response with their conditions, in order.
+#[derive(Debug, Default)]
+pub struct ResponseChanges {
+    changes: FieldChanges,
+    conditions: Box<[ResponseCondition]>,
+}
+
+/// The values of the templates of a list, for one request. What no field can have counts as empty.
+#[derive(Debug)]
+pub struct FilledValues(Box<[HeaderValue]>);
+
+#[derive(Debug)]
+struct ResponseCondition {
+    statuses: Statuses,
+    content_types: Box<[Box<str>]>,
+}
+
+#[derive(Debug)]
+struct Change {
+    name: Name,
+    operation: Operation,
+}
+
+#[derive(Debug)]
+enum Name {
+    Whole(EditableName),
+    /// All fields whose names start with this text.
+    Prefix(Box<str>),
+}
+
+#[derive(Debug)]
+enum Operation {
+    Set(Value),
+    Replace(Value),
+    Append(Value),
+    SetDate(i64),
+    Remove,
+}
+
+#[derive(Debug)]
+enum Value {
+    Fixed(HeaderValue),
+    /// Position of the template.
+    Template(usize),
+}
+
+impl FieldChanges {
+    /// Compiles a list.
+    ///
+    /// # Errors
+    /// A field cannot be changed, or not have the value.
+    pub(in crate::policy) fn compile(changes: &[FieldChange]) -> Result<Self, PolicyError> {
+        let mut templates = Vec::new();
+        let changes = changes.iter().map(|change| Change::compile(change, &mut templates));
+        Ok(Self { changes: changes.collect::<Result<_, _>>()?, templates: templates.into() })
+    }
+
+    /// Whether a value depends on the request.
+    pub fn has_variables(&self) -> bool {
+        !self.templates.is_empty()
+    }
+
+    /// The values for one request; `None` if none depends on it.
+    pub fn fill(&self, fill: impl Fn(&Template) -> Vec<u8>) -> Option<FilledValues> {
+        let one = |template| HeaderValue::try_from(fill(template)).unwrap_or(HeaderValue::from_static(""));
+        self.has_variables().then(|| FilledValues(self.templates.iter().map(one).collect()))
+    }
+
+    /// Changes a head.
+    pub fn apply(&self, filled: Option<&FilledValues>, head: &mut Edit<'_, impl HeadMut>) {
+        for change in &self.changes {
+            change.apply(filled, head);
+        }
+    }
+}
+
+impl ResponseChanges {
+    /// Compiles a list.
+    ///
+    /// # Errors
+    /// A field cannot be changed, or not have the value.
+    pub(super) fn compile(changes: &[ResponseChange]) -> Result<Self, PolicyError> {
+        let mut templates = Vec::new();
+        let compiled = changes.iter().map(|change| Change::compile(&change.change, &mut templates));
+        let compiled = compiled.collect::<Result<_, _>>()?;
+        let conditions = changes.iter().map(|change| ResponseCondition {
+            statuses: change.statuses.clone(),
+            content_types: change.content_types.iter().map(|one| (**one).into()).collect(),
+        });
+        Ok(Self {
+            changes: FieldChanges { changes: compiled, templates: templates.into() },
+            conditions: conditions.collect(),
+        })
+    }
+
+    /// Whether a value depends on the request.
+    pub fn has_variables(&self) -> bool {
+        self.changes.has_variables()
+    }
+
+    /// The values for one request; `None` if none depends on it.
+    pub fn fill(&self, fill: impl Fn(&Template) -> Vec<u8>) -> Option<FilledValues> {
+        self.changes.fill(fill)
+    }
+
+    /// Changes the head of a response with this status.
+    pub fn apply(&self, status: u16, filled: Option<&FilledValues>, head: &mut Edit<'_, impl HeadMut>) {
+        for (change, condition) in self.changes.changes.iter().zip(&self.conditions) {
+            if condition.holds(status, head) {
+                change.apply(filled, head);
+            }
+        }
+    }
+}
+
+impl ResponseCondition {
+    fn holds(&self, status: u16, head: &mut Edit<'_, impl HeadMut>) -> bool {
+        if !self.statuses.contain(status) {
+            return false;
+        }
+        if self.content_types.is_empty() {
+            return true;
+        }
+        let content_type = head.fields().first(&http::header::CONTENT_TYPE).unwrap_or_default();
+        let bare = content_type.split(|byte| *byte == b';').next().unwrap_or_default().trim_ascii();
+        self.content_types.iter().any(|one| one.as_bytes().eq_ignore_ascii_case(bare))
+    }
+}
+
+impl Change {
+    fn compile(change: &FieldChange, templates: &mut Vec<Template>) -> Result<Self, PolicyError> {
+        let FieldChange { name, operation } = change;
+        let mut compile = |template| {
+            Ok(match value(template, name)? {
+                Ok(value) => Value::Fixed(value),
+                Err(template) => {
+                    templates.push(template);
+                    Value::Template(templates.len() - 1)
+                }
+            })
+        };
+        let operation = match operation {
+            FieldOperation::Set(template) => Operation::Set(compile(template)?),
+            FieldOperation::Replace(template) => Operation::Replace(compile(template)?),
+            FieldOperation::Append(template) => Operation::Append(compile(template)?),
+            FieldOperation::SetDate(offset) => Operation::SetDate(*offset),
+            FieldOperation::Remove => Operation::Remove,
+            FieldOperation::RemovePrefix => {
+                let name = Name::Prefix(name.to_ascii_lowercase().into());
+                return Ok(Self { name, operation: Operation::Remove });
+            }
+        };
+        Ok(Self { name: Name::Whole(filters::name(name)?), operation })
+    }
+
+    fn apply(&self, filled: Option<&FilledValues>, head: &mut Edit<'_, impl HeadMut>) {
+        let name = match &self.name {
+            Name::Whole(name) => name,
+            Name::Prefix(prefix) => return remove_prefix(prefix, head),
+        };
+        match &self.operation {
+            Operation::Set(new) => set(head, name, new.get(filled)),
+            Operation::Replace(new) if head.fields().has(name.get()) => set(head, name, new.get(filled)),
+            Operation::Replace(_) => {}
+            Operation::Append(new) => {
+                if let Some(value) = new.get(filled).filter(|value| !value.is_empty()) {
+                    head.append(name, value);
+                }
+            }
+            Operation::SetDate(offset) => set(head, name, http_date(*offset).as_ref()),
+            Operation::Remove => head.remove(name),
+        }
+    }
+}
+
+impl Value {
+    /// The value for a request; `None` if the request ended before its templates were filled in.
+    fn get<'v>(&'v self, filled: Option<&'v FilledValues>) -> Option<&'v HeaderValue> {
+        match self {
+            Self::Fixed(value) => Some(value),
+            Self::Template(at) => filled?.0.get(*at),
+        }
+    }
+}
+
+/// The time so many seconds from now (RFC 9110 §5.6.7).
+fn http_date(offset: i64) -> Option<HeaderValue> {
+    let time = Timestamp::now().checked_add(SignedDuration::from_secs(offset)).ok()?;
+    HeaderValue::try_from(time.strftime("%a, %d %b %Y %H:%M:%S GMT").to_string()).ok()
+}
+
+fn set(head: &mut Edit<'_, impl HeadMut>, name: &EditableName, value: Option<&HeaderValue>) {
+    match value.filter(|value| !value.is_empty()) {
+        Some(value) => head.set(name, value),
+        None => head.remove(name),
+    }
+}
+
+/// Removes all fields whose names start with `prefix`, except those of the gateway.
+fn remove_prefix(prefix: &str, head: &mut Edit<'_, impl HeadMut>) {
+    let mut names = Vec::new();
+    head.fields().each(|name, _| {
+        let matches =
+            name.get(..prefix.len()).is_some_and(|start| start.eq_ignore_ascii_case(prefix.as_bytes()));
+        if matches && let Ok(name) = str::from_utf8(name) {
+            names.extend(EditableName::new(name));
+        }
+    });
+    for name in &names {
+        head.remove(name);
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,136 @@
+use sluice_config::directives::{Condition as C, Expression as E, Instruction as I, Return as R};
+use sluice_config::{Piece, Template as T, Variable};
+
+use super::*;
+use crate::policy::template::TemplateContext;
+use crate::policy::template::tests::with_context;
+
+/// A template of text and `$name`, each an assigned variable or a group.
+fn template(text: &str) -> T {
+    let piece = |word: &str| match word.strip_prefix('$') {
+        Some(name) if name.parse::<u8>().is_ok() => Piece::Variable(Variable::Group(name.into())),
+        Some(name) => Piece::Variable(Variable::Assigned(name.into())),
+        None => Piece::Text(word.into()),
+    };
+    T { pieces: text.split(' ').filter(|word| !word.is_empty()).map(piece).collect() }
+}
+
+fn set(variable: &str, value: &str) -> I {
+    I::Set { variable: variable.into(), value: template(value) }
+}
+
+fn matches(value: &str, pattern: &str, negated: bool) -> C {
+    C::Match { value: template(value), expression: E::Plain(pattern.into()), negated }
+}
+
+fn when(condition: C, scope: u16, then: Vec<I>) -> I {
+    I::If { condition, scope: Some(scope), then }
+}
+
+fn fill(template: &Template, assigned: &Assigned) -> Vec<u8> {
+    let mut filled = Vec::new();
+    with_context(|context| {
+        filled = template.fill(&TemplateContext { assigned: Some(assigned), ..*context });
+    });
+    filled
+}
+
+const INPUT: ProgramInput<'_> = ProgramInput { path: "/a b", target: "/a%20b?c=d" };
+
+fn run(program: &[I]) -> (Assigned, Option<StatusCode>) {
+    let program = Program::compile(program).unwrap();
+    let mut assigned = Assigned::default();
+    let status = match program.run(INPUT, &mut assigned, &fill) {
+        Outcome::Return(Return::Page(status)) => Some(*status),
+        _ => None,
+    };
+    (assigned, status)
+}
+
+#[test]
+fn the_last_condition_that_holds_selects_the_scope() {
+    let program = [
+        set("a", "1"),
+        when(C::Truth(template("$a")), 1, Vec::new()),
+        when(C::Truth(template("$a")), 2, vec![set("b", "in")]),
+        when(C::Truth(template("$none")), 3, vec![I::Return(R::Page(403))]),
+    ];
+    let (assigned, status) = run(&program);
+    assert_eq!((assigned.scope, assigned.variable("b"), status), (2, &b"in"[..], None));
+}
+
+#[test]
+fn empty_and_zero_are_false_and_all_else_is_true() {
+    for (value, holds) in [("", false), ("0", false), ("00", true), ("no", true)] {
+        let (_, status) =
+            run(&[set("a", value), when(C::Truth(template("$a")), 1, vec![I::Return(R::Page(403))])]);
+        assert_eq!(status.is_some(), holds, "{value:?}");
+    }
+}
+
+#[test]
+fn a_match_gives_its_groups_to_what_follows() {
+    let (assigned, _) = run(&[
+        set("a", "tenant-7"),
+        when(matches("$a", "^([a-z]+)-(\\d)(x)?$", false), 1, vec![set("b", "$2 : $1 : $3")]),
+        when(matches("$a", "^(none)", false), 2, Vec::new()),
+        set("c", "$1"),
+    ]);
+    assert_eq!(assigned.variable("b"), b"7:tenant:");
+    assert_eq!(assigned.variable("c"), b"tenant", "an expression that does not match changes no group");
+    assert_eq!(assigned.scope, 1);
+}
+
+#[test]
+fn negated_conditions_hold_where_the_others_do_not() {
+    let refuse = || vec![I::Return(R::Page(403))];
+    let equal = |other: &str, negated| C::Equal { value: template("$a"), other: template(other), negated };
+    for (condition, holds) in [
+        (equal("x", false), true),
+        (equal("x", true), false),
+        (equal("y", true), true),
+        (matches("$a", "^x", true), false),
+        (matches("$a", "^y", true), true),
+    ] {
+        let (_, status) = run(&[set("a", "x"), when(condition.clone(), 1, refuse())]);
+        assert_eq!(status.is_some(), holds, "{condition:?}");
+    }
+}
+
+#[test]
+fn a_rewrite_redirects_or_changes_the_path_if_it_matches() {
+    let rewrite = |pattern: &str, then| I::Rewrite {
+        rewrite: sluice_config::Rewrite {
+            pattern: Some(pattern.into()),
+            path: vec![
+                sluice_config::RewritePart::Text("/new/".into()),
+                sluice_config::RewritePart::Group(1),
+            ],
+            query: sluice_config::RewriteQuery::Keep,
+            redirects: then != contract::AfterRewrite::Stay,
+            forwarded_prefix: None,
+        },
+        then,
+    };
+    let outcome = |program: &[I]| {
+        let program = Program::compile(program).unwrap();
+        match program.run(INPUT, &mut Assigned::default(), &fill) {
+            Outcome::End => "end".to_owned(),
+            Outcome::Redirect(status, location) => format!("{} {location}", status.as_u16()),
+            Outcome::Rewritten(outgoing) => outgoing.target().to_owned(),
+            other => panic!("{other:?}"),
+        }
+    };
+    assert_eq!(outcome(&[rewrite("^/(x)", contract::AfterRewrite::Stay)]), "end");
+    assert_eq!(outcome(&[rewrite("^/(a.*)", contract::AfterRewrite::Stay)]), "/new/a%20b?c=d");
+    assert_eq!(outcome(&[rewrite("^/(a)", contract::AfterRewrite::Redirect(301))]), "301 /new/a?c=d");
+}
+
+#[test]
+fn return_and_break_end_the_program() {
+    let (assigned, status) = run(&[set("a", "1"), I::Return(R::Page(503)), set("a", "2")]);
+    assert_eq!((assigned.variable("a"), status.map(|status| status.as_u16())), (&b"1"[..], Some(503)));
+    let (assigned, status) =
+        run(&[set("a", "1"), when(C::Truth(template("$a")), 1, vec![I::Break]), set("a", "2")]);
+    assert_eq!((assigned.variable("a"), assigned.scope, status), (&b"1"[..], 1, None));
+}

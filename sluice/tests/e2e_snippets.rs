@@ -1,0 +1,221 @@
+//! Snippets: their directives as typed policies, and the switches that permit them.
+
+mod nginx;
+mod peer;
+
+use crate::harness::gateway::run;
+use crate::harness::{
+    Backend, Connection, Folder, Gateway, Ingress, Reply, await_until, config_map, get, manifest,
+};
+
+const HOST: &str = "shop.example";
+const OPERATOR: &str = "ingress-nginx/controller";
+const ON: [(&str, &str); 2] = [("allow-snippet-annotations", "true"), ("annotations-risk-level", "Critical")];
+
+/// A shop with these annotations, under a ConfigMap with these keys.
+fn shop(backend: &Backend, annotations: &[(&str, &str)], keys: &[(&str, &str)]) -> Folder {
+    let ingress = Ingress::new("shop").path(HOST, "/", "shop");
+    let ingress = annotations.iter().fold(ingress, |ingress, (name, value)| ingress.annotation(name, value));
+    let folder = Folder::with(ingress.text() + &manifest::service_with("shop", &[backend]));
+    folder.write("operator.yaml", config_map(OPERATOR, keys));
+    folder
+}
+
+fn gateway(folder: &Folder) -> Gateway {
+    Gateway::with(folder, &["--configmap", OPERATOR])
+}
+
+#[test]
+fn snippets_need_the_switch_and_the_risk_level() {
+    let backend = Backend::echo("shop");
+    let snippet = [("configuration-snippet", "more_set_headers 'X-A: 1';")];
+    for (keys, status, part) in [
+        (&[][..], 503, "allow-snippet-annotations in the ConfigMap is not true"),
+        (&ON[1..], 503, "allow-snippet-annotations in the ConfigMap is not true"),
+        (&ON[..1], 404, "has the risk Critical, and annotations-risk-level in the ConfigMap is High"),
+        (&ON[..], 200, ""),
+    ] {
+        let folder = shop(&backend, &snippet, keys);
+        let gateway = gateway(&folder);
+        assert_eq!(get(gateway.http, HOST, "/").status, status, "{keys:?}");
+        let problems = gateway.problems();
+        assert!(problems.contains(part), "{keys:?}: {problems}");
+        assert_eq!(problems.is_empty(), part.is_empty(), "{problems}");
+    }
+}
+
+#[test]
+fn a_directive_outside_of_the_subset_closes_the_routes_and_is_named() {
+    let backend = Backend::echo("shop");
+    let snippet = [("configuration-snippet", "more_set_headers 'X-A: 1';\nlimit_rate 5k;")];
+    let folder = shop(&backend, &snippet, &ON);
+    let gateway = gateway(&folder);
+    assert_eq!(get(gateway.http, HOST, "/").status, 503);
+    let problems = gateway.problems();
+    for part in ["configuration-snippet", "line 2: limit_rate", "the annotation limit-rate"] {
+        assert!(problems.contains(part), "{part}: {problems}");
+    }
+}
+
+#[test]
+fn security_headers_and_request_fields_are_set() {
+    let backend = Backend::echo("shop");
+    let snippet = "more_set_headers \"X-Frame-Options: DENY\";\nadd_header X-Content-Type-Options nosniff always;\n\
+                   add_header X-Path $uri;\nproxy_set_header X-Tenant $http_x_wanted;\n\
+                   more_clear_input_headers X-Internal;";
+    let folder = shop(&backend, &[("configuration-snippet", snippet)], &ON);
+    let gateway = gateway(&folder);
+    let sent = [("X-Wanted", "blue"), ("X-Tenant", "forged"), ("X-Internal", "forged")];
+    let response = Connection::plain(gateway.http).request("GET", HOST, "/a%20b?c", &sent, "");
+    assert_eq!(response.header("x-frame-options"), Some("DENY"));
+    assert_eq!(response.header("x-content-type-options"), Some("nosniff"));
+    assert_eq!(response.header("x-path"), Some("/a b"));
+    assert_eq!(response.received("x-tenant"), ["blue"]);
+    assert_eq!(response.received("x-internal"), Vec::<String>::new());
+}
+
+#[test]
+fn front_doors_id_is_checked_before_anything_is_forwarded() {
+    let backend = Backend::echo("shop");
+    let snippet = "if ($http_x_azure_fdid != \"4f2c\") {\n  return 403;\n}";
+    let folder = shop(&backend, &[("configuration-snippet", snippet)], &ON);
+    let gateway = gateway(&folder);
+    let status = |id: &str| {
+        Connection::plain(gateway.http).request("GET", HOST, "/", &[("X-Azure-FDID", id)], "").status
+    };
+    assert_eq!((status("4f2c"), status("other")), (200, 403));
+    assert_eq!(get(gateway.http, HOST, "/").status, 403);
+    assert_eq!(backend.requests(), 1);
+}
+
+#[test]
+fn paths_are_blocked_by_locations_of_a_server_snippet() {
+    let backend = Backend::echo("shop");
+    let snippet = "location /actuator { deny all; }\nlocation ~* ^/(metrics|admin/debug) { return 404; }\n\
+                   location = /robots.txt { add_header X-R 1; return 200 'none'; }";
+    let folder = shop(&backend, &[("server-snippet", snippet)], &ON);
+    let gateway = gateway(&folder);
+    for (target, status) in [
+        ("/actuator/env", 403),
+        ("/%61ctuator", 403),
+        ("//actuator", 403),
+        ("/x/../actuator", 403),
+        ("/METRICS", 404),
+        ("/admin/debug/x", 404),
+        ("/robots.txt", 200),
+        ("/robots", 200),
+    ] {
+        assert_eq!(get(gateway.http, HOST, target).status, status, "{target}");
+    }
+    let robots = get(gateway.http, HOST, "/robots.txt");
+    assert_eq!((robots.text(), robots.header("x-r")), ("none".to_owned(), Some("1")));
+}
+
+#[test]
+fn a_server_snippet_applies_to_no_other_namespace() {
+    let backend = Backend::echo("shop");
+    let folder = shop(&backend, &[("server-snippet", "location / { return 403; } return 403;")], &ON);
+    let other = Ingress::new("other").path(HOST, "/other", "other").text();
+    let other = (other + &manifest::service_with("other", &[&backend])).replace("\"default\"", "\"team\"");
+    folder.write("other.yaml", other);
+    let gateway = gateway(&folder);
+    assert_eq!(get(gateway.http, HOST, "/").status, 403);
+    assert_eq!(get(gateway.http, HOST, "/other").status, 200);
+}
+
+#[test]
+fn an_auth_snippet_changes_the_request_and_its_reply_fills_variables() {
+    let backend = Backend::echo("shop");
+    let service = Backend::with("auth", |request| match request.header("x-asked-for") {
+        Some("shop.example") => Reply::field("X-Auth-User", "ann"),
+        _ => Reply::status(403),
+    });
+    let url = format!("http://{}/check", service.address);
+    let reply = "auth_request_set $user $upstream_http_x_auth_user;\nproxy_set_header X-User $user;\n\
+                 add_header X-Seen $user;";
+    let annotations = [
+        ("auth-url", &*url),
+        ("auth-snippet", "proxy_set_header X-Asked-For $http_host;"),
+        ("configuration-snippet", reply),
+    ];
+    let folder = shop(&backend, &annotations, &ON);
+    let gateway = gateway(&folder);
+    let response = Connection::plain(gateway.http).request("GET", HOST, "/", &[("X-User", "forged")], "");
+    assert_eq!((response.status, response.header("x-seen")), (200, Some("ann")));
+    assert_eq!(response.received("x-user"), ["ann"]);
+}
+
+#[test]
+fn maintenance_answers_with_its_text_and_type() {
+    let backend = Backend::echo("shop");
+    let snippet = "default_type application/json;\nreturn 503 '{\"down\": true}';";
+    let folder = shop(&backend, &[("configuration-snippet", snippet)], &ON);
+    let gateway = gateway(&folder);
+    let response = get(gateway.http, HOST, "/");
+    assert_eq!((response.status, response.text()), (503, "{\"down\": true}".to_owned()));
+    assert_eq!(response.header("content-type"), Some("application/json"));
+}
+
+#[test]
+fn snippets_of_the_configmap_need_no_switch_and_follow_edits() {
+    let backend = Backend::echo("shop");
+    let keys = [
+        ("location-snippet", "more_set_headers 'X-All: 1';"),
+        ("server-snippet", "location /metrics { deny all; }"),
+    ];
+    let folder = shop(&backend, &[], &keys);
+    let gateway = gateway(&folder);
+    assert_eq!(get(gateway.http, HOST, "/").header("x-all"), Some("1"));
+    assert_eq!(get(gateway.http, HOST, "/metrics").status, 403);
+    folder.write("operator.yaml", config_map(OPERATOR, &[]));
+    await_until("the snippets to go", || get(gateway.http, HOST, "/metrics").status == 200);
+    assert_eq!(get(gateway.http, HOST, "/").header("x-all"), None);
+}
+
+#[test]
+fn check_prints_what_each_snippet_was_translated_to() {
+    let backend = Backend::echo("shop");
+    let snippet = "more_set_headers 'X-A: 1';\nif ($http_x) {\n  return 403;\n}";
+    let folder = shop(&backend, &[("configuration-snippet", snippet)], &ON);
+    let path = folder.path().to_str().unwrap().to_owned();
+    let output = run(&["check", "--manifests", &path, "--configmap", OPERATOR]);
+    let text = String::from_utf8(output.stdout).unwrap();
+    for line in [
+        "Ingress default/shop metadata.annotations[nginx.ingress.kubernetes.io/configuration-snippet]",
+        "line 1: more_set_headers: sets the response field x-a",
+        "line 2: if: ($http_x)",
+        "line 3: return: answers 403 with its standard page",
+    ] {
+        assert!(text.contains(line), "{line}: {text}");
+    }
+}
+
+#[test]
+fn annotations_of_sluice_set_and_remove_fields_without_a_switch() {
+    let backend = Backend::with("shop", |_| Reply::field("X-Powered-By", "PHP"));
+    let annotations = [
+        ("set-request-headers", "X-Tenant: $http_x_wanted\nX-Fixed: a"),
+        ("remove-request-headers", "X-Internal, X-Debug"),
+        ("set-response-headers", "X-Frame-Options: DENY\nX-Host: $host"),
+        ("remove-response-headers", "X-Powered-By"),
+    ];
+    let ingress = Ingress::new("shop").path(HOST, "/", "shop");
+    let ingress = annotations
+        .iter()
+        .fold(ingress, |ingress, (name, value)| ingress.raw_annotation(&format!("sluice.dev/{name}"), value));
+    let fixed = Ingress::new("fixed")
+        .path("fixed.example", "/", "shop")
+        .raw_annotation("sluice.dev/fixed-response", "503 Back at noon");
+    let folder = Folder::with(ingress.text() + &fixed.text() + &manifest::service_with("shop", &[&backend]));
+    let gateway = Gateway::start(&folder);
+    let sent = [("X-Wanted", "blue"), ("X-Internal", "1"), ("X-Fixed", "forged")];
+    let response = Connection::plain(gateway.http).request("GET", HOST, "/", &sent, "");
+    assert_eq!(response.header("x-frame-options"), Some("DENY"));
+    assert_eq!((response.header("x-host"), response.header("x-powered-by")), (Some(HOST), None));
+    let seen = backend.seen().pop().unwrap();
+    assert_eq!((seen.all("x-tenant"), seen.all("x-fixed")), (vec!["blue"], vec!["a"]));
+    assert_eq!(seen.header("x-internal"), None);
+    let answer = get(gateway.http, "fixed.example", "/");
+    assert_eq!((answer.status, answer.text()), (503, "Back at noon".to_owned()));
+    assert_eq!(gateway.problems(), "");
+}
