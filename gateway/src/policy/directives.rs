@@ -137,7 +137,7 @@ impl Scope {
         };
         Ok(Self {
             input: FieldChanges::compile(input)?,
-            hidden: hidden.iter().map(|name| super::filters::name(name)).collect::<Result<_, _>>()?,
+            hidden: hidden.iter().map(|name| super::header_set::name(name)).collect::<Result<_, _>>()?,
             response: ResponseChanges::compile(response)?,
             default_type: default_type.as_ref().map(content_type).transpose()?,
         })

@@ -81,7 +81,7 @@ impl FilledHeaders {
 }
 
 /// Reads a name, with the reason for people.
-fn name(text: &str) -> Result<EditableName, PolicyError> {
+pub(super) fn name(text: &str) -> Result<EditableName, PolicyError> {
     EditableName::new(text).map_err(|error| match error {
         NameError::Malformed => PolicyError::HeaderName(text.to_owned()),
         NameError::Own => PolicyError::OwnHeader(text.to_owned()),

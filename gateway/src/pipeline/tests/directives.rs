@@ -12,7 +12,7 @@ use sluice_config::{
 };
 
 use super::fixture::*;
-use crate::pipeline::Exchange;
+use crate::pipeline::{Exchange, Originator};
 
 fn plane(directives: Directives, policies: Policies) -> Plane {
     let policies = Policies { directives: Some(directives.into()), ..policies };
@@ -130,7 +130,7 @@ fn fields_for_the_endpoint_are_changed_around_those_of_the_gateway() {
     let mut exchange = plane.forward(&request);
     exchange.pick().unwrap();
     let mut head = http::Request::new(());
-    *head.headers_mut() = request.headers.clone();
+    *head.headers_mut() = request.headers.parsed().collect();
     exchange.upstream_request(&mut head);
     let head = head.into_parts().0.headers;
     let addresses: Vec<_> = head.get_all("x-real-ip").iter().collect();

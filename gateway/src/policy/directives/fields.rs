@@ -8,7 +8,7 @@ use super::value;
 use crate::message::edit::{Edit, EditableName, HeadMut};
 use crate::message::fields::Fields;
 use crate::policy::error::PolicyError;
-use crate::policy::filters;
+use crate::policy::header_set;
 use crate::policy::template::Template;
 
 /// Changes of fields, in order.
@@ -170,7 +170,7 @@ impl Change {
                 return Ok(Self { name, operation: Operation::Remove });
             }
         };
-        Ok(Self { name: Name::Whole(filters::name(name)?), operation })
+        Ok(Self { name: Name::Whole(header_set::name(name)?), operation })
     }
 
     fn apply(&self, filled: Option<&FilledValues>, head: &mut Edit<'_, impl HeadMut>) {
