@@ -92,12 +92,12 @@ fn blanks_between_networks_separate_them() {
 }
 
 #[test]
-fn a_configmap_snippet_that_restricts_access_closes_all_routes() {
+fn an_untranslated_configmap_snippet_that_restricts_access_closes_all() {
     let backend = Backend::echo("shop");
     let (folder, gateway) = start(&backend);
     for (key, value) in [
-        ("location-snippet", "allow 10.0.0.0/8; deny all;"),
-        ("server-snippet", "location /actuator { deny all; }"),
+        ("location-snippet", "allow 10.0.0.0/8; deny all; limit_rate 5k;"),
+        ("server-snippet", "location /actuator { deny all; limit_rate 5k; }"),
     ] {
         folder.write("config.yaml", config_map(NAME, &[(key, value)]));
         await_until("the routes to close", || get(gateway.http, HOST, "/actuator").status == 503);

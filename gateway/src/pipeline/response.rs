@@ -40,8 +40,8 @@ impl Exchange {
     }
 
     /// Changes that every response gets, in this order: `Server`, HSTS, the operator's fields, the
-    /// cookies of a new session and of the authorisation service, CORS, the directives of snippets, and the changes of the rule
-    /// and its backend.
+    /// cookies of a new session and of the authorisation service, CORS, and the directives of
+    /// snippets.
     fn add_response_headers(
         &self,
         head: &mut Edit<'_, impl HeadMut>,
