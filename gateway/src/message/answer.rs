@@ -47,11 +47,6 @@ impl Answer {
         Self::with_body(StatusCode::BAD_REQUEST, page_of("The SSL certificate error"))
     }
 
-    /// A status with a text.
-    pub(crate) fn text(status: StatusCode, text: &'static str) -> Self {
-        Self::with_body(status, Bytes::from_static(text.as_bytes()))
-    }
-
     /// A status without a body.
     pub(crate) fn empty(status: StatusCode) -> Self {
         Self::with_body(status, Bytes::new())

@@ -1,5 +1,6 @@
 //! The stage that looks at the client's certificate, and its answers, which are nginx's.
 
+use bytes::Bytes;
 use http::StatusCode;
 
 use super::exchange::{Exchange, Verdict};
@@ -34,7 +35,9 @@ impl Exchange {
                 refusal(Answer::certificate_missing())
             }
             CertificateDecision::Invalid => refusal(Answer::certificate_invalid()),
-            CertificateDecision::Subject => Answer::text(StatusCode::FORBIDDEN, UNAUTHORIZED),
+            CertificateDecision::Subject => {
+                Answer::text(StatusCode::FORBIDDEN, None, Bytes::from_static(UNAUTHORIZED.as_bytes()))
+            }
             // RFC 9110 §15.5.20.
             CertificateDecision::Misdirected => Answer::page(StatusCode::MISDIRECTED_REQUEST),
             CertificateDecision::Closed => Answer::page(StatusCode::FORBIDDEN),
