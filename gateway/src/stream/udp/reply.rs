@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 use sluice_config::GlobalSettings;
-use tokio::io::Interest;
+use tokio::io::{Interest, Ready};
 use tokio::net::UdpSocket;
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
@@ -137,10 +137,8 @@ pub(super) async fn replies(
             () = peer.changed.notified() => {}
             // An error is not readability: the message that nothing listens there would go unnoticed.
             ready = peer.socket.ready(RESPONSE) => {
-                if ready.is_err() {
-                    break false;
-                }
-                let passed = pass_on(&peer.socket, &client, (key, &session));
+                let Ok(ready) = ready else { break false };
+                let passed = pass_on((&peer.socket, ready), &client, (key, &session));
                 responses += passed.datagrams;
                 sent += passed.bytes;
                 session.upstream_received += passed.bytes;
@@ -190,11 +188,19 @@ struct Passed {
     is_refused: bool,
 }
 
-fn pass_on(endpoint: &UdpSocket, client: &ClientSocket, (key, session): (SessionKey, &Session)) -> Passed {
+/// Passes on what the endpoint's socket has, which is ready in this way.
+fn pass_on(
+    (endpoint, ready): (&UdpSocket, Ready),
+    client: &ClientSocket,
+    (key, session): (SessionKey, &Session),
+) -> Passed {
+    // tokio tries an operation for one interest only: with both, the socket is never read, and stays
+    // ready for ever.
+    let interest = if ready.is_readable() { Interest::READABLE } else { Interest::ERROR };
     let mut passed = Passed::default();
     scratch::read(|buffer| {
         for _ in 0..TURN {
-            let size = match endpoint.try_io(RESPONSE, || socket::receive(endpoint, buffer)) {
+            let size = match endpoint.try_io(interest, || socket::receive(endpoint, buffer)) {
                 Ok(size) => size,
                 Err(error) => {
                     passed.is_refused = error.kind() == io::ErrorKind::ConnectionRefused;
