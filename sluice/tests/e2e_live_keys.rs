@@ -45,6 +45,8 @@ const VALUES: &[(&str, &str)] = &[
     ("proxy-redirect-to", "http://two.example/"),
     ("add-headers", "default/fields"),
     ("proxy-set-headers", "default/fields"),
+    ("server-snippet", "more_set_headers \"X-From: the server\";"),
+    ("location-snippet", "more_set_headers \"X-From: the location\";"),
 ];
 
 /// Keys that the load would have to support, with the test that changes them under load.
