@@ -355,7 +355,7 @@ const SETTINGS: [&str; 11] = [
     "{controller: {image: {registry: r}, kind: DaemonSet}, defaultBackend: {enabled: true}}",
     "{global: {image: {registry: r}}, defaultBackend: {enabled: true, image: {registry: \"\"}}}",
     "{controller: {image: {repository: r/sluice}, service: {type: NodePort, internal: {enabled: true}},
-      metrics: {enabled: true, service: {type: NodePort}}}}",
+      metrics: {enabled: true, service: {type: NodePort}}}, tcp: {\"9000\": default/a:1}, udp: {\"9001\": default/b:1}}",
     "{controller: {image: {repository: r/sluice}, admissionWebhooks: {patch: {networkPolicy: {enabled: true}}}}}",
     "{controller: {image: {repository: r/sluice}, admissionWebhooks: {patch: {serviceAccount: {create: false}}}}}",
     "{controller: {image: {repository: r/sluice}, admissionWebhooks: {certManager: {enabled: true}}}}",
@@ -366,6 +366,9 @@ fn samples(value: &Described, number: usize) -> Vec<Value> {
     let mark = format!("m{number}x");
     let port = 20_000 + number;
     match value.kind.as_str() {
+        // Those of a port that SETTINGS has.
+        _ if value.path.ends_with("nodePorts.tcp") => vec![json!({"9000": "31000"})],
+        _ if value.path.ends_with("nodePorts.udp") => vec![json!({"9001": "31000"})],
         "boolean" => vec![json!(value.default != true)],
         "boolean or null" => vec![json!(true)],
         // A path stays in its folder.
@@ -427,6 +430,9 @@ fn every_value_has_an_effect() {
             "certificate",
             "key",
             "issuerRef",
+            // Its key is that of a port.
+            "nodePorts.tcp",
+            "nodePorts.udp",
         ];
         let alone = |value: &Described| alone.iter().any(|name| value.path.ends_with(name));
         for (value, samples) in left.iter().filter(|(value, _)| marked(value) && !alone(value)) {
