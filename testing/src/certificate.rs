@@ -14,7 +14,8 @@ use rustls::server::{ResolvesServerCertUsingSni, WebPkiClientVerifier};
 use rustls::sign::{CertifiedKey, SingleCertAndKey};
 use rustls::{ClientConfig, RootCertStore, ServerConfig, SupportedProtocolVersion};
 
-use crate::{manifest, trust};
+use crate::manifest;
+use crate::trust;
 
 /// A unique certificate with its key.
 #[derive(Clone, Debug)]
