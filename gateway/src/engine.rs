@@ -58,7 +58,7 @@ pub(crate) enum RequestEnd {
 }
 
 /// The outcome of forwarding a request. `A` is
-/// [`Originator::Answer`](crate::pipeline::Originator::Answer).
+/// [`Originator::Answer`].
 enum Forwarded<A = Answer> {
     /// The client received the endpoint's response, at this time.
     Relayed(Instant),

@@ -171,7 +171,7 @@ impl RequestTarget {
         Self("/".to_owned())
     }
 
-    /// Checks that a target is a path with an optional query ([`is_path`]).
+    /// Checks that a target is a path with an optional query.
     pub fn new(text: String) -> Option<Self> {
         is_path(&text).then_some(Self(text))
     }

@@ -2,7 +2,7 @@
 //!
 //! Passive health: an endpoint that does not accept connections is ejected for about one second,
 //! and twice as long each consecutive time, up to 30 seconds. Failures that a single request can
-//! provoke do not count ([`Exchange::failed`](crate::pipeline::Exchange::failed)). Neither do
+//! provoke do not count (`Call::failed`). Neither do
 //! failures of requests that were already in flight when the endpoint was ejected. The success of
 //! such a request does not end the ejection: a terminating Pod completes old requests while it
 //! refuses new ones.

@@ -16,7 +16,7 @@ use crate::policy::{
 /// The policies of a rule. A plain rule has no such value, and its requests check a single `None`.
 ///
 /// A policy that applies to every request of a rule belongs here, not into `Route`: it is compiled
-/// from the contract by [`compile`](Self::compile) and used by the stage, attempt or response that
+/// from the contract by `compile` and used by the stage, attempt or response that
 /// it concerns.
 #[derive(Debug, Default)]
 pub struct CompiledPolicies {
