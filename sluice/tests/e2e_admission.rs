@@ -169,7 +169,7 @@ fn among_thousands_of_ingresses_a_review_costs_what_its_own_costs() {
             .map(|n| Ingress::new(&format!("i{n}")).path(&format!("h{n}.example"), "/", "web").text())
             .collect()
     };
-    let webhook = Webhook::start(many(5_000), Some(&TestCertificate::new(&["webhook.example"])));
+    let webhook = Webhook::start(many(2_000), Some(&TestCertificate::new(&["webhook.example"])));
     let mut connection = Connection::tls(webhook.address, "webhook.example");
     let mut took: Vec<Duration> = (0..50)
         .map(|n| {
@@ -186,7 +186,7 @@ fn among_thousands_of_ingresses_a_review_costs_what_its_own_costs() {
     let first = took[0];
     took.sort();
     println!(
-        "reviews among 5,000 Ingresses: median {:?}, slowest {:?}, first of the connection {first:?}",
+        "reviews among 2,000 Ingresses: median {:?}, slowest {:?}, first of the connection {first:?}",
         took[25], took[49]
     );
     let metrics = webhook.gateway.metrics();

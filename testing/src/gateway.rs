@@ -18,7 +18,7 @@ use crate::folder::Folder;
 use crate::memory;
 use crate::ports;
 use crate::program;
-use crate::wait::{PATIENCE, await_some, pause};
+use crate::wait::{START_PATIENCE, await_some, pause};
 
 /// Maximum number of attempts to start if another process takes a port in between.
 const STARTS: usize = 3;
@@ -166,7 +166,7 @@ impl Gateway {
                 .env("POD_NAMESPACE", "ingress-nginx")
                 .env("NODE_NAME", "node-1");
             let mut gateway = Self::spawn(command, addresses, Some(folder)).unwrap();
-            match gateway.await_ready(health.unwrap_or(&"/healthz"), PATIENCE) {
+            match gateway.await_ready(health.unwrap_or(&"/healthz"), START_PATIENCE) {
                 Ok(()) => return gateway,
                 Err(error) if error.port_taken => {}
                 Err(error) => panic!("{error}"),

@@ -5,6 +5,10 @@ use std::time::{Duration, Instant};
 /// Time limit for any step on a loaded machine. Only failing tests wait that long.
 pub const PATIENCE: Duration = Duration::from_secs(30);
 
+/// Time limit for a program that reads its configuration, which is computation alone: it takes as
+/// many times longer as there are suites that share the processors.
+pub const START_PATIENCE: Duration = PATIENCE.saturating_mul(4);
+
 /// Interval between two checks of a condition.
 const PAUSE: Duration = Duration::from_millis(5);
 
