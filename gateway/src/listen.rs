@@ -1,13 +1,14 @@
 //! Where connections come in.
 //!
-//! [`Listeners`] bind the sockets; every worker accepts from all of them (`accept`), and what it accepts begins in an
-//! order that holds beyond its capacity too (`arrivals`). A connection says for whom it is, where a proxy in front has taken it
-//! (`proxy_protocol`), does its TLS handshake (`handshake`) unless its server name is passed through (`client_hello`), shows
+//! [`Listeners`] bind the sockets. One worker accepts from each (`accept`), in an order that holds
+//! beyond its capacity too (`arrivals`), and assigns each connection to a worker (`assignment`). A
+//! connection names its client, where a proxy in front has taken it (`proxy_protocol`), does its TLS handshake (`handshake`) unless its server name is passed through (`client_hello`), shows
 //! which protocol it speaks, and is served by the loop of that protocol (`downstream`, `stream`) until it
 //! ends.
 
 pub(crate) mod accept;
 mod arrivals;
+pub(crate) mod assignment;
 mod bind;
 mod client_hello;
 mod handshake;

@@ -4,6 +4,7 @@ use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::thread;
 
+use crate::harness::epoll::TcpState;
 use crate::harness::gateway::run;
 use crate::harness::{
     Backend, Connection, Folder, Gateway, await_until, config_map, get, pause, ports, site,
@@ -195,4 +196,26 @@ fn addresses_of_version_6_are_left_out_where_the_operator_says_so() {
     folder.write("config.yaml", config_map(NAME, &[]));
     await_until("it to be open", || is_open(six));
     assert_eq!(get(six, HOST, "/").status, 200);
+}
+
+/// With all workers at the socket, a new connection woke each of them, and all but one found no
+/// connection to accept.
+#[test]
+fn a_new_connection_woke_every_worker() {
+    let backend = Backend::echo("shop");
+    let folder = Folder::with(site("shop", HOST, &[&backend]));
+    let gateway = Gateway::with(&folder, &[]);
+    for address in [gateway.http, gateway.https] {
+        assert_eq!(gateway.watched(address, TcpState::Listening), [1], "one worker waits");
+    }
+    let workers = thread::available_parallelism().unwrap().get();
+    let connections: Vec<_> = (0..2 * workers)
+        .map(|_| {
+            let mut connection = Connection::plain(gateway.http);
+            assert_eq!(connection.request("GET", HOST, "/", &[], "").status, 200);
+            connection
+        })
+        .collect();
+    assert_eq!(gateway.watched(gateway.http, TcpState::Established), vec![2; workers]);
+    drop(connections);
 }

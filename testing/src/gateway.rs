@@ -14,6 +14,7 @@ use std::{fmt, fs};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::client::{Connection, Response};
+use crate::epoll::{self, TcpState};
 use crate::folder::Folder;
 use crate::memory;
 use crate::ports;
@@ -311,6 +312,14 @@ impl Gateway {
         let fields: Vec<&str> = stat.rsplit_once(") ").unwrap().1.split(' ').collect();
         let ticks: u64 = fields[11..13].iter().map(|ticks| ticks.parse::<u64>().unwrap()).sum();
         Duration::from_millis(ticks * 10)
+    }
+
+    /// Returns how many sockets of a local address each of the process's epoll instances watches.
+    ///
+    /// # Panics
+    /// The system is not Linux.
+    pub fn watched(&self, local: SocketAddr, state: TcpState) -> Vec<usize> {
+        epoll::watched(self.child.id(), local, state)
     }
 
     /// Returns the resident memory in bytes.

@@ -13,6 +13,7 @@
 //! | [`stream`] | servers of TCP and UDP that send everything back |
 //! | [`dns`] | a DNS server with records that a test defines |
 //! | [`browser`] | headless Chromium, if the machine has it |
+//! | [`epoll`], [`memory`] | what a process waits for, and its memory (Linux) |
 //! | [`module_cycles`] | the check that the modules of a crate form no cycle |
 //! | [`wire`] | HTTP/1.1 messages as bytes |
 //! | [`certificate`], [`ports`], [`program`], [`wait`] | the basis of the others |
@@ -23,6 +24,7 @@ pub mod certificate;
 pub mod client;
 pub mod dns;
 pub mod echo;
+pub mod epoll;
 pub mod folder;
 pub mod gateway;
 pub mod grpc;

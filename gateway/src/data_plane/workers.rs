@@ -1,7 +1,7 @@
 //! Workers: one thread each, with its own runtime, engines and pool of upstream connections.
 //!
 //! Workers share only data that is immutable or consists of counters, and a task never moves to
-//! another thread. This is a tenth faster than a work-stealing runtime. It is also the only way to
+//! another thread once it runs. This is a tenth faster than a work-stealing runtime. It is also the only way to
 //! keep Pingora from placing streams and idle connections on arbitrary threads.
 
 use std::collections::HashMap;
@@ -14,7 +14,8 @@ use tokio::sync::{oneshot, watch};
 use crate::connection::drain::{Drain, LocalDrain, Phase};
 use crate::engine::proxy;
 use crate::io::budget;
-use crate::listen::accept::accept;
+use crate::listen::accept::{Workplace, accept};
+use crate::listen::assignment::Assignment;
 use crate::listen::{ListenSocket, ListenerSet, Listeners, Listening, SocketKey};
 use crate::process::critical_task::{self, CriticalTask};
 use crate::process::descriptors::Shares;
@@ -59,11 +60,13 @@ impl Workers {
         proxy::prepare()?;
         let stop = watch::Sender::new(false);
         let idle = Shares::for_workers(count).idle(count);
+        let assignment = Assignment::new(count);
         let mut threads = Vec::with_capacity(count);
         let (started, all_started) = mpsc::channel();
         for index in 0..count {
             let (state, certificates, drain) = (state.clone(), certificates.clone(), drain.clone());
             let (listeners, stop, started) = (listeners.subscribe(), stop.subscribe(), started.clone());
+            let assignment = assignment.clone();
             let thread = thread::Builder::new().name(format!("worker-{index}"));
             let critical_task = CriticalTask::new(&state.reporter, format!("worker-{index}"));
             threads.push(thread.spawn(move || {
@@ -81,7 +84,10 @@ impl Workers {
                 let phase = drain.subscribe();
                 let drain = LocalDrain::new(drain);
                 let worker = Arc::new(Worker { state, certificates, drain, driver, idle, count });
-                runtime.block_on(run(worker, index, listeners, phase, stop));
+                runtime.block_on(async {
+                    let own = assignment.join(index, worker);
+                    run(Workplace { own, assignment }, index, listeners, phase, stop).await;
+                });
                 // Ends the requests that are still running.
                 drop(runtime);
                 log.pass_on();
@@ -113,12 +119,13 @@ fn runtime(log: &AccessLog) -> io::Result<tokio::runtime::Runtime> {
 
 /// Starts and ends accepting as listeners change, until the stop signal.
 async fn run(
-    worker: Arc<Worker>,
+    workplace: Workplace,
     index: usize,
     mut listeners: watch::Receiver<ListenerSet>,
     mut phase: watch::Receiver<Phase>,
     mut stop: watch::Receiver<bool>,
 ) {
+    let worker = &workplace.own.worker;
     tokio::spawn(Snapshot::follow(worker.state.clone()));
     let mut accepting = HashMap::new();
     listeners.mark_changed();
@@ -128,7 +135,7 @@ async fn run(
             _ = stop.changed() => return,
             Ok(()) = listeners.changed() => {
                 let set = listeners.borrow_and_update().clone();
-                reconcile((&worker, index), &mut accepting, set);
+                reconcile((&workplace, index), &mut accepting, set);
             }
             Ok(()) = phase.changed() => {
                 let phase = *phase.borrow_and_update();
@@ -142,10 +149,11 @@ async fn run(
 }
 
 fn reconcile(
-    (worker, index): (&Arc<Worker>, usize),
+    (workplace, index): (&Workplace, usize),
     accepting: &mut HashMap<SocketKey, Accepting>,
     set: ListenerSet,
 ) {
+    let worker = &workplace.own.worker;
     if !set.open || worker.drain.shared().phase() == Phase::Closing {
         accepting.clear();
         return;
@@ -161,13 +169,15 @@ fn reconcile(
         }
         accepting.entry(key).or_insert_with(|| {
             let (stop, stopped) = oneshot::channel();
-            let (worker, Listening { socket, entry }) = (worker.clone(), listening.clone());
+            let (workplace, Listening { socket, entry }) = (workplace.clone(), listening.clone());
             let hold = worker.drain.shared().hold();
             let report = worker.state.reporter.clone();
             critical_task::spawn(&report, "accepting connections", async move {
                 match socket {
-                    ListenSocket::Tcp(socket) => accept(socket, entry, worker, stopped).await,
-                    ListenSocket::Udp(socket) => udp::serve(socket, entry.group, worker, stopped).await,
+                    ListenSocket::Tcp(socket) => accept(socket, entry, workplace, stopped).await,
+                    ListenSocket::Udp(socket) => {
+                        udp::serve(socket, entry.group, workplace.own.worker.clone(), stopped).await;
+                    }
                 }
                 drop(hold);
             });
@@ -176,16 +186,14 @@ fn reconcile(
     }
 }
 
-/// Whether the worker with this index accepts from a socket. Datagrams of one client must meet one
-/// table of sessions: each socket of datagrams has one worker.
+/// Whether the worker with this index accepts from a socket. Each socket has one worker: connections
+/// are [assigned](Assignment) from there, and datagrams of one client meet one table of sessions.
 fn is_served_by(socket: &ListenSocket, index: usize, count: usize) -> bool {
-    match socket {
-        ListenSocket::Tcp(_) => true,
-        ListenSocket::Udp(socket) => {
-            let port = socket.local_addr().map_or(0, |address| address.port());
-            usize::from(port) % count == index
-        }
-    }
+    let address = match socket {
+        ListenSocket::Tcp(socket) => socket.local_addr(),
+        ListenSocket::Udp(socket) => socket.local_addr(),
+    };
+    usize::from(address.map_or(0, |address| address.port())) % count == index
 }
 
 #[cfg(test)]

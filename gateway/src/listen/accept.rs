@@ -1,4 +1,4 @@
-//! One worker's share of one listening socket.
+//! Accepting from one listening socket, on one worker.
 
 use std::io;
 use std::net::{SocketAddr, TcpListener};
@@ -18,9 +18,10 @@ use tokio::sync::oneshot::{self, error::TryRecvError};
 use tokio::task::{coop::unconstrained, yield_now};
 
 use super::arrivals::{Arrivals, Order};
+use super::assignment::{Assigned, Assignee, Assignment};
 use super::bind::BACKLOG;
 use super::listeners::ListenerTarget;
-use super::{open, serve};
+use super::{Opened, open, serve};
 use crate::connection::drain::{Admission, OpenConnection};
 use crate::io::budget::Account;
 use crate::stream::AcceptedConnection;
@@ -32,27 +33,33 @@ const EXHAUSTED: Duration = Duration::from_millis(100);
 /// How often that is logged, at most.
 const COMPLAINT: Duration = Duration::from_secs(10);
 
-/// What the kernel gives.
 type Accepted = io::Result<(TcpStream, SocketAddr)>;
+
+/// The workers, as one of them that accepts connections sees them.
+#[derive(Clone)]
+pub(crate) struct Workplace {
+    pub(crate) own: Arc<Assignee>,
+    pub(crate) assignment: Arc<Assignment>,
+}
 
 /// Accepts until `stop` is dropped or sent to; then empties the queue and ends.
 pub(crate) async fn accept(
     socket: Arc<TcpListener>,
     entry: ListenerTarget,
-    worker: Arc<Worker>,
+    workplace: Workplace,
     mut stop: oneshot::Receiver<()>,
 ) {
     let port = socket.local_addr().map_or(entry.declared_port, |address| address.port());
     let mut acceptor = Acceptor {
         entry,
         port,
-        worker,
+        arrivals: Arrivals::new(workplace.assignment.count()),
+        workplace,
         socket: socket.clone(),
-        arrivals: Arrivals::default(),
         backlog: BACKLOG,
         complained: None,
     };
-    // Needs a descriptor, of which there may be none now and some in a moment.
+    // Registering the socket with the runtime needs a descriptor, and none may be free now.
     let listener = loop {
         match socket.try_clone().and_then(tokio::net::TcpListener::from_std) {
             Ok(listener) => break Some(listener),
@@ -69,7 +76,7 @@ pub(crate) async fn accept(
     while let Some(listener) = &listener {
         let mut first = None;
         if acceptor.arrivals.is_behind() {
-            // Everybody else, and what the kernel has to tell.
+            // Lets other tasks run, and lets the runtime ask the kernel for events.
             yield_now().await;
             if stop.try_recv() != Err(TryRecvError::Empty) {
                 break;
@@ -81,7 +88,7 @@ pub(crate) async fn accept(
                 _ = &mut stop => break,
             }
         }
-        // With a budget the runtime could say that there is nothing where there is.
+        // Within a budget, the runtime could report an empty queue that is not empty.
         let take = || first.take().or_else(|| unconstrained(listener.accept()).now_or_never());
         if let Err(error) = acceptor.turn(take) {
             acceptor.pause(&error).await;
@@ -96,11 +103,11 @@ pub(crate) async fn accept(
 }
 
 fn take_now(socket: &TcpListener) -> Option<Accepted> {
-    let ready = |(stream, peer): (std::net::TcpStream, _)| {
+    let register = |(stream, peer): (std::net::TcpStream, _)| {
         stream.set_nonblocking(true)?;
         Ok((TcpStream::from_std(stream)?, peer))
     };
-    match socket.accept().and_then(ready) {
+    match socket.accept().and_then(register) {
         Err(error) if error.kind() == io::ErrorKind::WouldBlock => None,
         accepted => Some(accepted),
     }
@@ -111,7 +118,7 @@ struct Acceptor {
     entry: ListenerTarget,
     /// The port of the socket.
     port: u16,
-    worker: Arc<Worker>,
+    workplace: Workplace,
     socket: Arc<TcpListener>,
     arrivals: Arrivals<Arrival>,
     /// Connections that the kernel keeps, as it was told last.
@@ -157,18 +164,18 @@ impl Acceptor {
     }
 
     fn admit(&mut self, order: Order, stream: TcpStream, peer: SocketAddr) {
-        let limit = self.worker.client_limit();
+        let limit = self.worker().client_limit();
         let open = loop {
-            match self.worker.drain.shared().admit(limit) {
+            match self.worker().drain.shared().admit(limit) {
                 Admission::Free(open) => break open,
                 Admission::InPlaceOfIdle(open) => {
-                    self.worker.state.telemetry.connection_reclaimed();
+                    self.worker().state.telemetry.connection_reclaimed();
                     self.complain_of_limit(limit);
                     break open;
                 }
                 Admission::Refused => {}
             }
-            self.worker.state.telemetry.connection_refused();
+            self.worker().state.telemetry.connection_refused();
             self.complain_of_limit(limit);
             // Whoever has waited longest is the likeliest to have left.
             if self.arrivals.oldest().is_none() {
@@ -188,27 +195,40 @@ impl Acceptor {
             && let Some(arrival) = self.arrivals.newest()
         {
             if self.entry.protocol == BindProtocol::Https && has_left(&arrival.stream) {
-                self.worker.state.telemetry.connection_refused();
+                self.worker().state.telemetry.connection_refused();
                 continue;
             }
             self.begin(arrival);
             left -= 1;
         }
         while self.arrivals.stale(order).is_some() {
-            self.worker.state.telemetry.connection_refused();
+            self.worker().state.telemetry.connection_refused();
         }
     }
 
     fn begin(&self, arrival: Arrival) {
         let Arrival { stream, peer, open } = arrival;
-        let number = self.worker.state.telemetry.connection_opened();
-        let accepted = AcceptedConnection { stream, peer, number, opened: Instant::now() };
-        let counted = Counted { worker: self.worker.clone(), open };
-        tokio::spawn(connection(accepted, self.entry.clone(), self.port, counted));
+        let telemetry = &self.worker().state.telemetry;
+        let assigned = self.workplace.assignment.assign(&self.workplace.own);
+        let stream = match assigned.is_to(&self.workplace.own) {
+            true => Started::Here(stream),
+            // It leaves this worker's runtime.
+            false => match stream.into_std() {
+                Ok(stream) => Started::Passed(stream),
+                Err(_) => return telemetry.connection_refused(),
+            },
+        };
+        let runtime = assigned.runtime().clone();
+        let origin = Origin { peer, number: telemetry.connection_opened(), opened: Instant::now() };
+        let counted = Counted { assigned, open };
+        runtime.spawn(connection(stream, origin, (self.entry.clone(), self.port), counted));
     }
 
-    /// Tells the kernel how many connections to keep, when that has changed. One worker speaks for all: where one is
-    /// late nobody keeps up, or the queue would have been empty.
+    fn worker(&self) -> &Worker {
+        &self.workplace.own.worker
+    }
+
+    /// Tells the kernel how many connections to keep, when that has changed.
     fn keep(&mut self, backlog: u16) {
         if std::mem::replace(&mut self.backlog, backlog) == backlog {
             return;
@@ -234,7 +254,7 @@ impl Acceptor {
             return;
         }
         if self.arrivals.oldest().is_some() {
-            return self.worker.state.telemetry.connection_refused();
+            return self.worker().state.telemetry.connection_refused();
         }
         self.complain(error);
         tokio::time::sleep(EXHAUSTED).await;
@@ -281,21 +301,54 @@ fn waited(stream: &TcpStream) -> Duration {
     Duration::from_millis(since.into())
 }
 
-/// Whether a client has closed its side, without which there is no TLS. As the runtime knows it: whoever waits has
-/// been there for a turn or two.
+/// Whether a client has closed its side, without which there is no TLS. As the runtime knows it: a
+/// connection that waits has been there for a turn or two.
 fn has_left(stream: &TcpStream) -> bool {
     let ready = stream.ready(Interest::READABLE).now_or_never();
     ready.is_some_and(|ready| ready.is_ok_and(|ready| ready.is_read_closed()))
 }
 
+/// The stream of a connection that begins.
+enum Started {
+    /// On the worker that accepted it.
+    Here(TcpStream),
+    /// On another worker, whose runtime does not know it yet.
+    Passed(std::net::TcpStream),
+}
+
+/// Where and when a connection came in.
+struct Origin {
+    peer: SocketAddr,
+    number: u64,
+    opened: Instant,
+}
+
+impl Started {
+    async fn open(
+        self,
+        origin: Origin,
+        (entry, port): (ListenerTarget, u16),
+        worker: Arc<Worker>,
+    ) -> Option<Opened> {
+        let Origin { peer, number, opened } = origin;
+        let stream = match self {
+            Self::Here(stream) => stream,
+            Self::Passed(stream) => TcpStream::from_std(stream)
+                .inspect_err(|error| tracing::warn!(client = %peer, %error, "cannot serve a connection"))
+                .ok()?,
+        };
+        open(AcceptedConnection { stream, peer, number, opened }, entry, port, worker).await
+    }
+}
+
 /// The task of a connection. Most are idle: what it takes to open one is in a box, and gone then.
 fn connection(
-    accepted: AcceptedConnection,
-    entry: ListenerTarget,
-    port: u16,
+    stream: Started,
+    origin: Origin,
+    listener: (ListenerTarget, u16),
     counted: Counted,
 ) -> impl Future<Output = ()> {
-    let opening = Box::pin(open(accepted, entry, port, counted.worker.clone()));
+    let opening = Box::pin(stream.open(origin, listener, counted.assigned.worker().clone()));
     async move {
         // What the connection keeps of heads and bodies counts together.
         let account = Account::open();
@@ -307,13 +360,13 @@ fn connection(
 
 /// A connection in the counts, however it ends.
 struct Counted {
-    worker: Arc<Worker>,
+    assigned: Assigned,
     open: OpenConnection,
 }
 
 impl Drop for Counted {
     fn drop(&mut self) {
-        self.worker.state.telemetry.connection_closed();
+        self.assigned.worker().state.telemetry.connection_closed();
     }
 }
 

@@ -13,7 +13,8 @@ use std::time::{Duration, Instant};
 
 use super::bind::BACKLOG;
 
-/// Connections that begin in one turn: few, for the sake of requests that wait beside a row of TLS handshakes.
+/// Connections that each worker begins in one turn: few, for the sake of requests that wait beside a
+/// row of TLS handshakes.
 const TURN: u16 = 8;
 /// A worker that has not caught up for so long is beyond its capacity, and not in the middle of a burst; one whose queue
 /// takes less than that to pass is only busy.
@@ -29,6 +30,8 @@ const STALE: Duration = Duration::from_secs(5);
 pub(super) struct Arrivals<C> {
     /// The oldest in front.
     waiting: VecDeque<(Instant, C)>,
+    /// Connections that begin in one turn.
+    turn: u16,
     /// Since when the worker has not caught up.
     behind: Option<Instant>,
     /// Whether it is beyond its capacity, until it has caught up.
@@ -43,28 +46,29 @@ pub(super) struct Order {
     pub(super) newest_first: bool,
     /// It is the first turn that goes like that.
     first: bool,
-}
-
-impl<C> Default for Arrivals<C> {
-    fn default() -> Self {
-        Self { waiting: VecDeque::new(), behind: None, late: false }
-    }
+    turn: u16,
 }
 
 impl Order {
     /// Connections to accept: all, to find the newest, and then as many as begin. An accept that comes to nothing is a
     /// tenth of a TLS handshake.
     pub(super) fn accepts(self) -> u16 {
-        if self.first { BACKLOG } else { TURN }
+        if self.first { BACKLOG } else { self.turn }
     }
 
     /// Connections to begin of those that wait.
     pub(super) fn begins(self) -> u16 {
-        TURN
+        self.turn
     }
 }
 
 impl<C> Arrivals<C> {
+    /// No connections, for `workers` that serve them.
+    pub(super) fn new(workers: usize) -> Self {
+        let turn = u16::try_from(workers).unwrap_or(u16::MAX).saturating_mul(TURN).min(BACKLOG);
+        Self { waiting: VecDeque::new(), turn, behind: None, late: false }
+    }
+
     /// Whether the last turn left something to do.
     pub(super) fn is_behind(&self) -> bool {
         self.behind.is_some()
@@ -75,7 +79,7 @@ impl<C> Arrivals<C> {
         let behind = self.behind.is_some_and(|since| now.duration_since(since) >= LATE);
         let first = !self.late && behind && waited() >= LATE;
         self.late |= first;
-        Order { now, newest_first: self.late, first }
+        Order { now, newest_first: self.late, first, turn: self.turn }
     }
 
     /// Ends a turn; `emptied` says that nothing was left in the kernel.
@@ -122,7 +126,7 @@ mod tests {
 
     #[test]
     fn a_queue_that_passes_in_less_than_it_takes_to_be_late_keeps_its_order() {
-        let mut arrivals = Arrivals::<u32>::default();
+        let mut arrivals = Arrivals::<u32>::new(1);
         let start = Instant::now();
         for turns in 0..100 {
             let order = arrivals.begin(start + turns * LATE, || LATE / 2);
@@ -134,7 +138,7 @@ mod tests {
 
     #[test]
     fn who_keeps_up_lets_nobody_wait() {
-        let mut arrivals = Arrivals::<u32>::default();
+        let mut arrivals = Arrivals::<u32>::new(1);
         let start = Instant::now();
         let order = arrivals.begin(start, long);
         assert!(!order.newest_first);
@@ -152,7 +156,7 @@ mod tests {
 
     #[test]
     fn beyond_capacity_the_newest_begin_until_nobody_waits() {
-        let mut arrivals = Arrivals::default();
+        let mut arrivals = Arrivals::new(1);
         let start = Instant::now();
         let order = arrivals.begin(start, long);
         arrivals.end(order, false);
@@ -183,7 +187,7 @@ mod tests {
 
     #[test]
     fn the_oldest_make_room_and_nobody_waits_for_ever() {
-        let mut arrivals = Arrivals::default();
+        let mut arrivals = Arrivals::new(1);
         let start = Instant::now();
         let order = arrivals.begin(start, long);
         arrivals.push(order, 1);

@@ -1,6 +1,6 @@
 //! The listening sockets, which come and go with the configuration.
 //!
-//! There is one socket per address, shared by all workers: with a socket per worker, connections that wait in
+//! There is one socket per address, from which one worker accepts: with a socket per worker, connections that wait in
 //! the queue of one are reset when it closes. Sockets are bound as soon as a group asks for them, so that a
 //! busy port is known at start; workers accept from them once the first complete configuration is in force.
 //! A socket whose group, protocol or declared port changes stays open: what it leads to is told to the

@@ -42,7 +42,7 @@ pub(super) fn settings() -> Vec<Key> {
             "reuse-port",
             value::bool(),
             "true",
-            "all workers accept from one socket",
+            "one worker accepts from each socket and spreads the connections evenly",
             "A listening socket per worker.",
         ),
         Key::no_effect(

@@ -1,0 +1,101 @@
+//! Which worker serves a new connection.
+//!
+//! One worker accepts from each listening socket. If all workers waited for it, a new connection
+//! would wake all of them, and all but one would find the queue empty; the runtime offers no
+//! exclusive wakeups (`EPOLLEXCLUSIVE`). The worker that accepts serves a connection itself or
+//! passes it to another, so that a connection wakes at most two workers, however many there are.
+//!
+//! A connection goes to the one of two workers that has fewer: the accepting worker, which needs no
+//! other thread, or the next of the others in turn. This balances the workers at a cost that does
+//! not depend on their number.
+
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, OnceLock};
+
+use tokio::runtime::Handle;
+
+use crate::process::per_worker::Padded;
+use crate::worker::Worker;
+
+/// The workers that connections are assigned to.
+pub(crate) struct Assignment {
+    workers: Box<[OnceLock<Arc<Assignee>>]>,
+    /// The worker that the next connection may be passed to.
+    turn: Padded<AtomicUsize>,
+}
+
+/// A worker and the runtime that it serves connections on.
+pub(crate) struct Assignee {
+    pub(crate) worker: Arc<Worker>,
+    index: usize,
+    runtime: Handle,
+    connections: Padded<AtomicUsize>,
+}
+
+/// A connection in the count of its worker, until it is dropped.
+pub(crate) struct Assigned(Arc<Assignee>);
+
+impl Assignment {
+    /// No connections are assigned to any of `count` workers until they [join](Self::join).
+    pub(crate) fn new(count: usize) -> Arc<Self> {
+        let workers = (0..count).map(|_| OnceLock::new()).collect();
+        Arc::new(Self { workers, turn: Padded::default() })
+    }
+
+    /// Adds a worker. Call it on the worker's own thread, within its runtime.
+    pub(crate) fn join(&self, index: usize, worker: Arc<Worker>) -> Arc<Assignee> {
+        let (runtime, connections) = (Handle::current(), Padded::default());
+        let assignee = Assignee { worker, index, runtime, connections };
+        self.workers[index].get_or_init(|| Arc::new(assignee)).clone()
+    }
+
+    /// How many workers there are.
+    pub(crate) fn count(&self) -> usize {
+        self.workers.len()
+    }
+
+    /// Assigns a connection that `own` has accepted.
+    pub(crate) fn assign(&self, own: &Arc<Assignee>) -> Assigned {
+        let assignee = match self.next_other(own.index) {
+            Some(other) if other.connections() < own.connections() => other,
+            _ => own,
+        };
+        assignee.connections.fetch_add(1, Relaxed);
+        Assigned(assignee.clone())
+    }
+
+    /// The next worker in turn that is not the one with this index.
+    fn next_other(&self, own: usize) -> Option<&Arc<Assignee>> {
+        let others = self.workers.len() - 1;
+        let place = self.turn.fetch_add(1, Relaxed).checked_rem(others)?;
+        self.workers[if place < own { place } else { place + 1 }].get()
+    }
+}
+
+impl Assignee {
+    fn connections(&self) -> usize {
+        self.connections.load(Relaxed)
+    }
+}
+
+impl Assigned {
+    /// Whether the connection stays with the worker that accepted it.
+    pub(crate) fn is_to(&self, own: &Arc<Assignee>) -> bool {
+        Arc::ptr_eq(&self.0, own)
+    }
+
+    pub(crate) fn worker(&self) -> &Arc<Worker> {
+        &self.0.worker
+    }
+
+    /// The runtime that serves the connection.
+    pub(crate) fn runtime(&self) -> &Handle {
+        &self.0.runtime
+    }
+}
+
+impl Drop for Assigned {
+    fn drop(&mut self) {
+        self.0.connections.fetch_sub(1, Relaxed);
+    }
+}
