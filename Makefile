@@ -6,7 +6,7 @@ OUT := $(if $(CARGO_TARGET_DIR),$(CARGO_TARGET_DIR),target)
 
 .DEFAULT_GOAL := help
 .PHONY: help build run test fmt fmt-check lint docs deny loadtest k6 tools tools-go tools-test endurance bench bench-short bench-guard \
-  bench-guard-build bench-docs bench-build build-pgo chart-test image-root image-lint check sbom scripts-test
+  bench-guard-build bench-docs bench-build profile chart-test image-root image-lint check sbom scripts-test
 
 help: ## print this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -36,14 +36,16 @@ tools-test: tools-go
 	[[ $$(id -u) == 0 ]] || { echo 'missing: root, to make network namespaces; run it as: sudo -E env "PATH=$$PATH" make test'; missing=1; }; \
 	exit $$missing
 
+# Builds of the program use the profile in loadtest/profile (docs/benchmarks.md); PROFILE=none builds without.
+WITH_PROFILE = loadtest/with-profile
+
 build: tools ## the release binary, target/release/sluice
-	$(CARGO) build --locked --release -p sluice --bin sluice
+	$(WITH_PROFILE) $(CARGO) build --locked --release -p sluice --bin sluice
 
-# Needs llvm-profdata and the programs of the benchmark (docs/benchmarks.md).
-build-pgo: tools ## the release binary with profile-guided optimisation: target/pgo/sluice
-	loadtest/build-pgo
+# Needs llvm-profdata and the load generators of the benchmark (docs/benchmarks.md).
+profile: tools ## train the profile that builds of the program use; before a release
+	loadtest/train
 
-# For another program, such as that of build-pgo: make image-root IMAGE_PROGRAM=target/pgo/sluice
 IMAGE_PROGRAM ?= $(OUT)/release/sluice
 # Depends only on the lock file, so it is rebuilt only when that file changes.
 SBOM = $(OUT)/sbom/sluice.cdx.json
@@ -66,7 +68,7 @@ image-lint: ## lint the Containerfile with hadolint
 
 # The profile quick is fast enough for evaluation, and builds in half the time of a release.
 run: tools ## build, and serve examples/quickstart with demo backends
-	$(CARGO) build --locked --profile quick -p sluice --bin sluice -p sluice-loadtest --bin demo-backend
+	$(WITH_PROFILE) $(CARGO) build --locked --profile quick -p sluice --bin sluice -p sluice-loadtest --bin demo-backend
 	examples/run $(OUT)/quick
 
 # End-to-end tests wait more than they compute, so they use more threads than there are cores.
@@ -144,11 +146,11 @@ k6: tools-go lab-build-k6 ## run one k6 script, against a new gateway or TARGET
 BENCH_PROFILE ?= release
 BENCH = $(OUT)/$(BENCH_PROFILE)/bench
 
-BENCH_BUILD = $(CARGO) build --locked -p sluice --bin sluice -p sluice-loadtest --bin bench --bin bench-origin \
-	--bin vanilla-pingora
+BENCH_PROGRAMS = -p sluice-loadtest --bin bench --bin bench-origin --bin vanilla-pingora
 
 bench-build: tools
-	$(BENCH_BUILD) --profile $(BENCH_PROFILE) --bin tuned-pingora
+	$(WITH_PROFILE) $(CARGO) build --locked --profile $(BENCH_PROFILE) -p sluice --bin sluice
+	$(CARGO) build --locked --profile $(BENCH_PROFILE) $(BENCH_PROGRAMS) --bin tuned-pingora
 
 bench: bench-build ## benchmark beside nginx, HAProxy, Envoy and Pingora (docs/benchmarks.md)
 	$(BENCH) $(BENCH_FLAGS)
@@ -166,7 +168,8 @@ GUARD_LIMIT ?= 0.7
 bench-guard: bench-guard-build ## fail if a request costs more than 0.7 of one through plain Pingora
 	$(OUT)/guard/bench --label guard --peers vanilla --scenarios h1,h1-10k,h1-close --rounds 5 --seconds 2 --guard $(GUARD_LIMIT)
 
+# Both without a profile, which Pingora has none of.
 bench-guard-build: tools
-	$(BENCH_BUILD) --profile guard
+	$(CARGO) build --locked --profile guard -p sluice --bin sluice $(BENCH_PROGRAMS)
 
 include lab/lab.mk

@@ -293,7 +293,7 @@ mod tests {
             "{text}"
         );
         assert!(text.contains("- CPU time, HTTP/1.1, 0.1 KiB: nginx (1.50)"), "{text}");
-        assert!(!text.contains("profiled"), "{text}");
+        assert!(!text.contains("no profile"), "{text}");
         // Writing again replaces the first figures.
         document.write(folder.path()).unwrap();
         assert_eq!(fs::read_to_string(&path).unwrap(), text);
@@ -303,9 +303,9 @@ mod tests {
 
     #[test]
     fn another_build_has_a_column_of_its_own() {
-        let samples = [("sluice", 30), ("pgo", 25), ("nginx", 20), ("haproxy", 60)];
+        let samples = [("sluice", 30), ("unprofiled", 25), ("nginx", 20), ("haproxy", 60)];
         let summary = Summary::new(samples.map(|(name, cpu)| sample(0, name, cpu)).into());
-        let versions = json!({"sluice": "1", "pgo": "1", "nginx": "2", "haproxy": "3"});
+        let versions = json!({"sluice": "1", "unprofiled": "1", "nginx": "2", "haproxy": "3"});
         let document = Document {
             scenarios: &scenario::all(),
             summary: &summary,
@@ -315,7 +315,7 @@ mod tests {
             versions: versions.as_object().unwrap(),
         };
         let text = document.figures().unwrap();
-        assert!(text.contains("| | Sluice | Sluice, profiled | HAProxy | nginx, µs |"), "{text}");
+        assert!(text.contains("| | Sluice | Sluice, no profile | HAProxy | nginx, µs |"), "{text}");
         assert!(
             text.contains("| 1.50 (1.50 to 1.50) | 1.25 (1.25 to 1.25) | 3.00 (3.00 to 3.00) | 20.0 |"),
             "{text}"

@@ -120,7 +120,7 @@ fn bars(scenario: &Scenario, summary: &Summary, own: &str) -> Vec<Bar> {
 pub(super) fn display(peer: &str) -> &str {
     match peer {
         "sluice" => "Sluice",
-        "pgo" => "Sluice, profiled",
+        "unprofiled" => "Sluice, no profile",
         "haproxy" => "HAProxy",
         "envoy" => "Envoy",
         "vanilla" => "Pingora",
