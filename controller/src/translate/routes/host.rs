@@ -15,14 +15,15 @@ mod passthrough;
 mod paths;
 mod policies;
 mod reading;
+mod rest;
 mod snippets;
 mod tls;
 
 use std::sync::Arc;
 
 use sluice_config::{
-    Action, Backend, Code, Deny, Host, HostKey, HostPattern, Match, ObjectRef, Origin, PathMatch, Policies,
-    Problem, Redirect, RedirectPath, Rule, Severity, WeightedBackend,
+    Action, Backend, Code, Deny, Host, HostKey, HostPattern, ObjectRef, Origin, Policies, Problem, Rule,
+    Severity, WeightedBackend,
 };
 
 use super::backend::{BackendReference, UNSERVED, Uses};
@@ -35,6 +36,7 @@ use crate::translate::view::View;
 use copies::PlacedPath;
 use paths::{OrderedRules, PathTable};
 use reading::{Reading, meant_path, places};
+use rest::to_sibling;
 
 /// What the node gives; no host when nobody claims it.
 #[derive(Debug, Default)]
@@ -363,32 +365,6 @@ impl<'a> Builder<'a, '_> {
         }
     }
 
-    /// `app-root` of the first path in order whose object has one, for the whole host, as in ingress-nginx.
-    fn app_root(claimants: &[&Arc<ObjectRoutes>], rules: &[Rule]) -> Option<Rule> {
-        if claimants.iter().all(|routes| routes.app_root().is_none()) {
-            return None;
-        }
-        let (routes, path) = rules.iter().find_map(|rule| {
-            let routes = claimants.iter().find(|routes| routes.is_origin_of(&rule.origin))?;
-            Some((routes, routes.app_root()?))
-        })?;
-        let redirect = Redirect {
-            status: 302,
-            scheme: None,
-            host: None,
-            port: None,
-            path: RedirectPath::ReplaceAll(path.clone()),
-        };
-        let root: Arc<str> = "/".into();
-        Some(Rule {
-            matches: Match::path(PathMatch::Exact(root.clone())),
-            action: Action::Redirect(redirect),
-            // It tells nothing, so that nothing protects it; ingress-nginx redirects before all checks too.
-            policies: Arc::default(),
-            origin: origin(routes, 0, 0, root),
-        })
-    }
-
     /// Whether requests go to the addresses of Services in place of endpoints.
     fn goes_by_address(&self, routes: &ObjectRoutes) -> bool {
         routes.settings.service_upstream.unwrap_or_else(|| self.view.service_upstream())
@@ -400,91 +376,9 @@ impl<'a> Builder<'a, '_> {
             self.problems.push(problem);
         }
     }
-
-    /// The rule for whatever no path takes: the default backend of the oldest object that has one, else the
-    /// program's. None where an object has said what happens to `/`.
-    fn rest(
-        &mut self,
-        pattern: &HostPattern,
-        claimants: &[&Arc<ObjectRoutes>],
-        rules: &[Rule],
-    ) -> Option<Rule> {
-        if rules.iter().any(paths::takes_everything) {
-            return None;
-        }
-        let mut found: Option<(Rule, &ObjectRoutes)> = None;
-        for routes in claimants {
-            let Some(backend) = routes.default_backend.as_deref() else { continue };
-            let has_copy = |other: &&Arc<ObjectRoutes>| copies::takes_over(other, routes);
-            if claimants.iter().any(|other| has_copy(other) && other.default_backend.is_some()) {
-                continue;
-            }
-            let object = object_ref(routes);
-            if let Some((_, winner)) = &found {
-                if winner.default_backend != routes.default_backend
-                    || winner.namespace() != routes.namespace()
-                {
-                    let message =
-                        format!("the default backend of host {pattern} is already that of {}", winner.object);
-                    let remedy = "remove one of the two";
-                    self.problems.push(error(
-                        Code::DefaultBackendConflict,
-                        &object,
-                        "spec.defaultBackend",
-                        message,
-                        remedy,
-                    ));
-                }
-                continue;
-            }
-            let reference = BackendReference {
-                object: &object,
-                field: &|| "spec.defaultBackend".to_owned(),
-                backend,
-                protocol: routes.settings.protocol,
-                usage: routes.usage(),
-                by_address: self.goes_by_address(routes),
-                otherwise: UNSERVED,
-            };
-            let backend = reference.resolve(self.view, &mut self.uses, &mut self.problems);
-            let policies = match routes.is_catch_all() {
-                true => routes.catch_all_policies(),
-                false => policies::of_rest(routes, pattern),
-            };
-            let action = policies::rest_action(pattern, routes, backend);
-            let policies = self.guarded(routes, policies, &action);
-            found = Some((rest_rule(action, policies, routes), routes));
-        }
-        if let Some((rule, _)) = found {
-            return Some(rule);
-        }
-        // Nobody asks for what is left, so that it is closed only with the whole host. Claimants are never empty
-        // here: a host without them is not built.
-        let first = claimants.iter().find(|routes| routes.closed().is_none()).or(claimants.first())?;
-        let policies = match pattern {
-            HostPattern::Any => first.catch_all_policies(),
-            _ => policies::of_rest(first, pattern),
-        };
-        let action = policies::rest_action(pattern, first, Backend::Default);
-        let policies = self.guarded(first, policies, &action);
-        Some(rest_rule(action, policies, first))
-    }
 }
 
 const MISNAMED: &str = "is no host of an Ingress";
-
-/// What is left of a host redirects to the one that differs by its `www.`.
-fn to_sibling(pattern: &HostPattern, routes: &ObjectRoutes) -> Option<Rule> {
-    let host = routes.host_of_sibling(pattern)?;
-    Some(rest_rule(Action::RedirectToHost(host.clone()), Arc::default(), routes))
-}
-
-fn rest_rule(action: Action, policies: Arc<Policies>, routes: &ObjectRoutes) -> Rule {
-    let path: Arc<str> = "/".into();
-    let origin = origin(routes, 0, 0, path.clone());
-    let matches = Match::path(PathMatch::Prefix(path));
-    Rule { matches, action, policies, origin }
-}
 
 fn forward(backend: Backend) -> Action {
     Action::Forward(vec![WeightedBackend { weight: 1, backend }])
