@@ -1,12 +1,13 @@
 //! Global settings of the data plane, from flags and the ConfigMap. Any change swaps all of them at
 //! once.
 
+use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::access::{Blocks, Sources};
+use crate::access::{Blocks, Network, Sources};
 use crate::access_log::{AccessLog, ErrorLog};
 use crate::certificate::CertificateId;
 use crate::external_auth::ExternalAuth;
@@ -144,6 +145,9 @@ pub struct GlobalSettings {
     pub blocks: Blocks,
     /// Address lists (`whitelist-source-range`, `denylist-source-range`). A rule can override each.
     pub sources: Sources,
+    /// IPv4 and IPv6 clients that may read `/nginx_status` (`nginx-status-ipv4-whitelist`,
+    /// `nginx-status-ipv6-whitelist`).
+    pub status_readers: [Arc<[Network]>; 2],
     /// Status for requests over the rate limit (`limit-req-status-code`).
     pub limit_rate_status: u16,
     /// Status for requests over the limit of concurrent requests (`limit-conn-status-code`).
@@ -281,6 +285,10 @@ impl Default for GlobalSettings {
             stream: StreamSettings::default(),
             blocks: Blocks::default(),
             sources: Sources::default(),
+            status_readers: [
+                [Network { address: Ipv4Addr::LOCALHOST.into(), prefix: 32 }].into(),
+                [Network { address: Ipv6Addr::LOCALHOST.into(), prefix: 128 }].into(),
+            ],
             limit_rate_status: 503,
             limit_connections_status: 503,
             limit_key: Template { pieces: vec![Piece::Variable(Variable::ClientAddress)] },

@@ -31,6 +31,7 @@ mod header_sets;
 mod mirror;
 pub mod originator;
 pub mod outcome;
+mod own_path;
 pub mod question;
 mod request;
 mod response;

@@ -209,6 +209,11 @@ impl Telemetry {
         self.connections.refused.fetch_add(1, Relaxed);
     }
 
+    /// Returns the page of nginx's `stub_status`.
+    pub fn status_page(&self) -> String {
+        self.connections.status_page()
+    }
+
     /// Counts a TLS handshake that failed before a request could be read.
     pub fn handshake_failed(&self) {
         self.own.handshake_failures.inc();

@@ -4,10 +4,12 @@ use std::collections::BTreeMap;
 
 use crate::harness::manifest::service_with;
 use crate::harness::{
-    Backend, Connection, Folder, Gateway, Ingress, TestCertificate, await_some, await_until, get, site,
+    Backend, Connection, Folder, Gateway, Ingress, TestCertificate, await_some, await_until, config_map, get,
+    site,
 };
 
 const HOST: &str = "shop.example";
+const CONFIG: &str = "ingress-nginx/controller";
 const REQUESTS: &str = "nginx_ingress_controller_requests";
 
 /// A sample.
@@ -238,4 +240,26 @@ fn an_ingress_without_a_service_or_endpoints_is_an_orphan_until_it_has_one() {
     assert_eq!(orphans(), ["idle no-endpoint", "lost no-service"]);
     folder.write("missing.yaml", service_with("missing", &[&backend]));
     await_until("the Service", || orphans() == ["idle no-endpoint"]);
+}
+
+/// As a check of Datadog or the Prometheus exporter of nginx reads it.
+#[test]
+fn the_status_page_is_read_by_the_clients_that_the_keys_name() {
+    let folder = Folder::with("");
+    folder.write("config.yaml", config_map(CONFIG, &[("nginx-status-ipv4-whitelist", "192.0.2.0/24")]));
+    let gateway = Gateway::with(&folder, &["--configmap", CONFIG]);
+    let status = || get(gateway.http, "127.0.0.1", "/nginx_status");
+    assert_eq!(status().status, 403);
+    folder.write("config.yaml", config_map(CONFIG, &[("nginx-status-ipv4-whitelist", "127.0.0.0/8")]));
+    await_until("the key", || status().status == 200);
+    let page = status();
+    assert_eq!(page.header("content-type"), Some("text/plain"));
+    let page = page.text();
+    let totals: Vec<u64> =
+        page.lines().nth(2).unwrap().split_whitespace().map(|n| n.parse().unwrap()).collect();
+    let [accepted, handled, requests] = totals[..] else { panic!("{page}") };
+    assert!(accepted >= 3 && accepted == handled && requests >= 3, "{page}");
+    assert!(page.starts_with("Active connections: 1 \n"), "{page}");
+    assert!(page.ends_with("Reading: 0 Writing: 1 Waiting: 0 \n"), "{page}");
+    assert!(gateway.access_log().is_empty(), "it is not logged");
 }

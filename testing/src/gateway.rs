@@ -114,6 +114,8 @@ pub fn serve(mut program: Command, source: Source<'_>, addresses: &Addresses) ->
         .arg(path)
         .args(addresses.flags())
         .env_remove("RUST_LOG")
+        // As in the image: memory that is free for 10 ms is returned to the system.
+        .env("MIMALLOC_PURGE_DELAY", "10")
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped());

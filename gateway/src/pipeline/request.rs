@@ -7,6 +7,7 @@ use http::header::HeaderValue;
 use sluice_config::{HostKey, HostPattern};
 
 use super::exchange::{Exchange, Verdict};
+use super::own_path::OwnPath;
 use super::question::Reply;
 use super::stages::StageInput;
 use crate::connection::info::ConnectionInfo;
@@ -19,10 +20,6 @@ use crate::route::{Route, Target};
 use crate::router::{RequestView, host_of, normalise};
 use crate::state::snapshot::{Held, Snapshot};
 use crate::telemetry::{LogFormat, LoggedHead};
-
-/// Answered with 200 for every host that no Ingress names, because load balancers send health
-/// checks to addresses.
-const HEALTH_PATH: &str = "/healthz";
 
 /// The result of the route lookup.
 enum Found {
@@ -128,10 +125,8 @@ impl Exchange {
                     self.undefined_host = meters.undefined_host(&host);
                 }
                 self.fill_without_rule(head, &path);
-                if path == HEALTH_PATH {
-                    let health = self.with_response_headers(Answer::empty(StatusCode::OK));
-                    let blocked = self.check_blocked(head, self.compiled_settings()).break_value();
-                    return blocked.unwrap_or(Verdict::Answer(health));
+                if let Some(own) = OwnPath::of(&path) {
+                    return self.answer_own_path(own, head);
                 }
                 if self.compiled_settings().log.default_backend {
                     self.log(head, Some(&path));
@@ -153,7 +148,9 @@ impl Exchange {
                 table.host(&any).is_some_and(|any| Arc::ptr_eq(any, hosts.host()))
             };
             match hosts.find(view) {
-                Some(route) if view.path == HEALTH_PATH && !names_health(route) && is_unknown() => {
+                Some(route)
+                    if OwnPath::of(view.path).is_some_and(|own| !own.is_named_by(route)) && is_unknown() =>
+                {
                     Err(Found::UnknownHost)
                 }
                 Some(route) => Ok(&**route),
@@ -208,12 +205,6 @@ impl Exchange {
         let logged = LoggedHead { head, path, access_scheme };
         self.line = self.log_format().map(|format| format.request(&logged));
     }
-}
-
-/// Whether the path of a rule names the health path, so that the rule takes it over from the
-/// gateway.
-fn names_health(route: &Route) -> bool {
-    route.origin.path.to_ascii_lowercase().contains(&HEALTH_PATH[1..])
 }
 
 /// The authority as a field value.

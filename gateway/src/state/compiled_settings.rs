@@ -11,6 +11,7 @@ use crate::policy::access_log::LogRules;
 use crate::policy::blocks::Blocks;
 use crate::policy::forwarded::ForwardedRules;
 use crate::policy::header_set::HeaderSet;
+use crate::policy::networks::Networks;
 use crate::policy::replacements::Replacements;
 use crate::policy::resources::{Resources, Slot};
 use crate::policy::template::Template;
@@ -27,6 +28,8 @@ pub(crate) struct CompiledSettings {
     pub(crate) auth: GlobalAuth,
     pub(crate) blocks: Blocking,
     pub(crate) sources: Option<Sources>,
+    /// Clients that may read the status page.
+    pub(crate) status_readers: Networks,
     pub(crate) forwarded: ForwardedRules,
     pub(crate) limit_key: LimitKey,
     pub(crate) log: LogRules,
@@ -108,6 +111,7 @@ impl CompiledSettings {
             hsts: settings.hsts.as_ref().map(hsts::value),
             compression,
             sources: Sources::compile(&settings.sources),
+            status_readers: Networks::compile(&settings.status_readers.concat()),
             headers: GlobalHeaders::compile(&settings, resources).map(Box::new),
             forwarded: ForwardedRules::compile(&settings.forwarded),
             limit_key: LimitKey::compile(&settings.limit_key),
@@ -127,6 +131,7 @@ impl CompiledSettings {
             blocks,
             sources,
             settings: _,
+            status_readers: _,
             hsts: _,
             compression: _,
             default_backend: _,

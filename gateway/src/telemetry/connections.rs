@@ -33,6 +33,38 @@ pub(super) struct Requests {
     pub(super) all: AtomicU64,
 }
 
+/// What the counters amount to at one moment.
+struct Counted {
+    active: i64,
+    /// Current requests.
+    writing: i64,
+    accepted: u64,
+    handled: u64,
+    refused: u64,
+    requests: u64,
+}
+
+impl Connections {
+    fn read(&self) -> Counted {
+        let writing = self.requests.all().map(|requests| requests.open.load(Relaxed)).sum::<i64>().max(0);
+        let requests = self.requests.all().map(|requests| requests.all.load(Relaxed)).sum();
+        let (handled, refused) = (self.handled.load(Relaxed), self.refused.load(Relaxed));
+        let active = self.open.load(Relaxed).max(0);
+        Counted { active, writing, accepted: handled + refused, handled, refused, requests }
+    }
+
+    /// Writes the page of nginx's `stub_status`, which monitoring programs parse. The spaces at the
+    /// ends of lines are part of it (ngx_http_stub_status_module.c).
+    pub(super) fn status_page(&self) -> String {
+        let Counted { active, writing, accepted, handled, requests, .. } = self.read();
+        let waiting = (active - writing).max(0);
+        format!(
+            "Active connections: {active} \nserver accepts handled requests\n \
+             {accepted} {handled} {requests} \nReading: 0 Writing: {writing} Waiting: {waiting} \n"
+        )
+    }
+}
+
 /// Exports [`Connections`] at a scrape.
 struct ConnectionsCollector {
     counts: std::sync::Arc<Connections>,
@@ -94,17 +126,15 @@ impl Collector for ConnectionsCollector {
     }
 
     fn collect(&self) -> Vec<MetricFamily> {
-        let open = self.counts.open.load(Relaxed).max(0);
-        let writing =
-            self.counts.requests.all().map(|requests| requests.open.load(Relaxed)).sum::<i64>().max(0);
-        let requests = self.counts.requests.all().map(|requests| requests.all.load(Relaxed)).sum();
-        let handled = self.counts.handled.load(Relaxed);
-        let refused = self.counts.refused.load(Relaxed);
-        let accepted = handled + refused;
+        let Counted { active, writing, accepted, handled, refused, requests } = self.counts.read();
         // A connection without a request counts as waiting: reading a head is not tracked as a
         // separate state. Several requests may share one HTTP/2 connection.
-        let states =
-            [("active", open), ("reading", 0), ("writing", writing), ("waiting", (open - writing).max(0))];
+        let states = [
+            ("active", active),
+            ("reading", 0),
+            ("writing", writing),
+            ("waiting", (active - writing).max(0)),
+        ];
         for (state, value) in states {
             self.states.with_label_values(&[state]).set(value);
         }
@@ -112,7 +142,7 @@ impl Collector for ConnectionsCollector {
             raise(&self.totals.with_label_values(&[state]), value);
         }
         raise(&self.requests, requests);
-        self.open.set(open);
+        self.open.set(active);
         raise(&self.accepted, accepted);
         raise(&self.refused, refused);
         raise(&self.reclaimed, self.counts.reclaimed.load(Relaxed));

@@ -91,20 +91,21 @@ pub(super) fn settings() -> Vec<Key> {
             NotYet::Harmless,
             "Spans of one export.",
         ),
-        Key::not_yet(
+        Key::served(
             "nginx-status-ipv4-whitelist",
-            value::list(),
+            value::networks(),
             "127.0.0.1",
-            NotYet::Harmless,
-            "IPv4 clients that may read the status page.",
+            "IPv4 clients that may read /nginx_status, the page of nginx's stub_status, of hosts that no Ingress \
+             names; others get 403.",
+            |settings, value| settings.global.status_readers[0] = value,
         )
         .unchecked_by_reference(),
-        Key::not_yet(
+        Key::served(
             "nginx-status-ipv6-whitelist",
-            value::list(),
+            value::networks(),
             "::1",
-            NotYet::Harmless,
-            "IPv6 clients that may read the status page.",
+            "IPv6 clients that may read /nginx_status.",
+            |settings, value| settings.global.status_readers[1] = value,
         )
         .unchecked_by_reference(),
     ]

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use http::{Method, StatusCode};
 use sluice_config::{
     Action, Backend, Balance, Certificate, CertificateId, Change, Code, Delta, Deny, HostPattern,
-    HttpsRedirect, Policies, PrivateKey, Redirect, RedirectPath, Refusal, Report, Rule, Subject,
+    HttpsRedirect, Network, Policies, PrivateKey, Redirect, RedirectPath, Refusal, Report, Rule, Subject,
 };
 
 use super::fixture::*;
@@ -59,6 +59,32 @@ fn healthz_of_an_unknown_host_is_200_beside_catch_all_rules() {
     plane.forward(&Request::get("10.0.0.1", "/healthz/x"));
     plane.host(HostPattern::Any, false, vec![rule("/healthz", forward("web")), rule("/", forward("web"))]);
     plane.forward(&Request::get("10.0.0.1", "/healthz"));
+}
+
+#[test]
+fn the_status_page_of_an_unknown_host_is_for_its_readers() {
+    let mut plane = Plane::new();
+    plane.pool("web", Balance::RoundRobin, &[1]);
+    plane.host(HostPattern::Any, false, vec![rule("/", forward("web"))]);
+    let status = |plane: &Plane| plane.answer(&Request::get("10.0.0.1", "/nginx_status"));
+    assert_eq!(status(&plane).status, StatusCode::FORBIDDEN, "only 127.0.0.1 and ::1 by default");
+    plane.tune(|settings| {
+        settings.status_readers[0] = [Network { address: [192, 0, 2, 0].into(), prefix: 24 }].into();
+    });
+    let page = status(&plane);
+    assert_eq!(page.status, StatusCode::OK);
+    let text = String::from_utf8(page.body.to_vec()).unwrap();
+    let lines: Vec<&str> = text.split('\n').collect();
+    let [active, heading, totals, states, ""] = lines[..] else { panic!("{text}") };
+    assert!(active.starts_with("Active connections: ") && active.ends_with(' '));
+    assert_eq!(heading, "server accepts handled requests");
+    assert_eq!(totals.split(' ').filter(|word| word.parse::<u64>().is_ok()).count(), 3, "{totals:?}");
+    assert!(states.starts_with("Reading: 0 Writing: ") && states.contains(" Waiting: "));
+    let mut post = Request::get("10.0.0.1", "/nginx_status");
+    post.method = Method::POST;
+    assert_eq!(plane.answer(&post).status, StatusCode::METHOD_NOT_ALLOWED);
+    plane.host(exact("a.example"), false, vec![rule("/", forward("web"))]);
+    plane.forward(&Request::get("a.example", "/nginx_status"));
 }
 
 #[test]

@@ -1,0 +1,63 @@
+//! Paths that the gateway answers itself for every host that no Ingress names, as the catch-all
+//! server of ingress-nginx does. A rule whose path names one takes it over.
+
+use bytes::Bytes;
+use http::header::HeaderValue;
+use http::{Method, StatusCode};
+
+use super::exchange::{Exchange, Verdict};
+use crate::message::answer::Answer;
+use crate::message::request_head::RequestHead;
+use crate::route::Route;
+
+/// One of these paths.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum OwnPath {
+    /// Answered with 200, because load balancers send health checks to addresses.
+    Health,
+    /// The page of nginx's `stub_status`, for the clients of `nginx-status-ipv4-whitelist` and
+    /// `nginx-status-ipv6-whitelist`.
+    Status,
+}
+
+impl OwnPath {
+    /// Returns the own path that a normalised path is.
+    pub(super) fn of(path: &str) -> Option<Self> {
+        [Self::Health, Self::Status].into_iter().find(|own| own.path() == path)
+    }
+
+    /// Whether the path of a rule names this path.
+    pub(super) fn is_named_by(self, route: &Route) -> bool {
+        route.origin.path.to_ascii_lowercase().contains(&self.path()[1..])
+    }
+
+    fn path(self) -> &'static str {
+        match self {
+            Self::Health => "/healthz",
+            Self::Status => "/nginx_status",
+        }
+    }
+}
+
+impl Exchange {
+    /// Answers a request for an own path. It is not logged.
+    pub(super) fn answer_own_path(&self, own: OwnPath, head: &RequestHead<'_>) -> Verdict {
+        if let Some(blocked) = self.check_blocked(head, self.compiled_settings()).break_value() {
+            return blocked;
+        }
+        let answer = match own {
+            OwnPath::Health => Answer::empty(StatusCode::OK),
+            OwnPath::Status if !self.compiled_settings().status_readers.contains(self.client.address) => {
+                return self.refused(StatusCode::FORBIDDEN);
+            }
+            OwnPath::Status if !matches!(*head.method, Method::GET | Method::HEAD) => {
+                return self.refused(StatusCode::METHOD_NOT_ALLOWED);
+            }
+            OwnPath::Status => {
+                let page = Bytes::from(self.state().telemetry.status_page());
+                Answer::text(StatusCode::OK, Some(HeaderValue::from_static("text/plain")), page)
+            }
+        };
+        Verdict::Answer(self.with_response_headers(answer))
+    }
+}
