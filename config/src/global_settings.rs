@@ -19,7 +19,8 @@ use crate::replacement::Replacements;
 use crate::resource::ResourceKey;
 use crate::server_field::ServerField;
 use crate::stream::StreamSettings;
-use crate::template::{Piece, Template, Variable};
+use crate::template::{Piece, Template};
+use crate::variable::Variable;
 
 /// All global settings, resolved. [`GlobalSettings::default`] has the defaults of ingress-nginx.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -125,7 +126,7 @@ pub struct GlobalSettings {
     /// Fields for all requests to endpoints: a resource of kind `GlobalHeaders`
     /// (`proxy-set-headers`).
     pub request_headers: Option<ResourceKey>,
-    /// Fields for all responses: a resource of kind `GlobalHeaders` (`add-headers`).
+    /// Fields for all responses: a resource of kind `GlobalResponseHeaders` (`add-headers`).
     pub response_headers: Option<ResourceKey>,
     /// Settings of the `Server` response field (`server-tokens`, `allow-backend-server-header`).
     pub server_field: ServerField,
@@ -291,7 +292,7 @@ impl Default for GlobalSettings {
             ],
             limit_rate_status: 503,
             limit_connections_status: 503,
-            limit_key: Template { pieces: vec![Piece::Variable(Variable::ClientAddress)] },
+            limit_key: Template { pieces: vec![Piece::Variable(Variable::RemoteAddr)] },
             worker_shutdown_timeout: Duration::from_secs(240),
             default_certificate: None,
             default_backend: None,

@@ -17,6 +17,7 @@
 //! - [`problem`]: problems of the input
 //! - [`by_key`]: the map that both planes use for this data
 //! - [`text`]: safe printing of untrusted text
+//! - [`variable`]: the table of nginx's variables
 //! - [`simple_expression`]: expressions that both planes match without a regex engine
 
 pub mod access;
@@ -63,6 +64,7 @@ pub mod template;
 pub mod text;
 pub mod uid;
 pub mod upstream_tls;
+pub mod variable;
 
 pub use access::{Blocked, Blocks, Limits, Network, Satisfy, Sources};
 pub use access_log::{AccessLog, ErrorLog, LogLevel, LogOutput};
@@ -84,7 +86,7 @@ pub use health_check::{CheckKind, HealthCheck, StatusRange};
 pub use host::{Host, HostKey, HostTls};
 pub use host_pattern::HostPattern;
 pub use listener::{Bind, BindProtocol, GroupId, Listener, ListenerGroup, ListenerId};
-pub use log_format::{LogEscape, LogFormat, LogPiece, LogVariable};
+pub use log_format::{LogEscape, LogFormat};
 pub use look_ahead::{LookAhead, LookAheadRegex};
 pub use mirror::Mirror;
 pub use name::{HostName, NamespacedName, ObjectRef, Origin, ServiceRef};
@@ -110,6 +112,7 @@ pub use simple_expression::{Places, SimpleExpression};
 pub use snapshot::Snapshot;
 pub use stream::{Stream, StreamKey, StreamSettings, Transport};
 pub use stream_log::{StreamLog, StreamLogPiece, StreamLogVariable};
-pub use template::{Piece, Template, Variable};
+pub use template::{Piece, Template};
 pub use uid::Uid;
 pub use upstream_tls::{TlsVersions, UpstreamTls};
+pub use variable::{Moment, Variable, VariableRow};

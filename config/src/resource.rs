@@ -37,6 +37,8 @@ pub enum ResourceKind {
     Headers,
     /// A [`HeaderSet`] for the requests of all rules. Invalid fields are skipped.
     GlobalHeaders,
+    /// A [`HeaderSet`] for all responses. Invalid fields are skipped.
+    GlobalResponseHeaders,
     /// A [`HeaderSet`] for the responses of one rule, from a ConfigMap with one key per field. One
     /// invalid field, or one that the operator does not allow, invalidates all.
     ResponseHeaders,
@@ -62,7 +64,9 @@ impl ResourceKind {
             | Self::EndpointIdentity
             | Self::EndpointTrust
             | Self::ClientAuthorities => "Secret",
-            Self::Headers | Self::GlobalHeaders | Self::ResponseHeaders => "ConfigMap",
+            Self::Headers | Self::GlobalHeaders | Self::GlobalResponseHeaders | Self::ResponseHeaders => {
+                "ConfigMap"
+            }
         }
     }
 }
@@ -76,6 +80,7 @@ impl fmt::Display for ResourceKey {
             ResourceKind::DigestMap => "digest map",
             ResourceKind::Headers => "headers",
             ResourceKind::GlobalHeaders => "headers for all rules",
+            ResourceKind::GlobalResponseHeaders => "response headers for all rules",
             ResourceKind::ResponseHeaders => "response headers",
             ResourceKind::CertificateAuthorities => "certificate authorities",
             ResourceKind::EndpointIdentity => "identity towards endpoints",

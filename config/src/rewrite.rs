@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::template::Variable;
+use crate::variable::Variable;
 
 /// A rewrite of the request path.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]

@@ -11,6 +11,7 @@ use crate::look_ahead::LookAheadRegex;
 use crate::name::{HostName, Origin, ServiceRef};
 use crate::policy::Policies;
 use crate::pool::PoolKey;
+use crate::template::Template;
 
 /// One match and its action.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -160,4 +161,6 @@ pub enum RedirectPath {
     /// This URL, independent of the request (ingress-nginx `permanent-redirect`,
     /// `temporal-redirect`).
     Url(Arc<str>),
+    /// The same with variables of the request.
+    UrlTemplate(Template),
 }

@@ -1,10 +1,11 @@
-//! `docs/annotations.md`, `docs/configmap.md`, `docs/log-format.md`, `docs/support.md`, `docs/problems.md` and the counts in
-//! `README.md` are made from tables. These tests hold the files against them; with `WRITE_DOCS=1` they write the files
-//! instead.
+//! `docs/annotations.md`, `docs/configmap.md`, `docs/log-format.md`, `docs/variables.md`, `docs/support.md`,
+//! `docs/problems.md` and the counts in `README.md` are made from tables. These tests hold the files against them; with
+//! `WRITE_DOCS=1` they write the files instead.
 
 use std::fs;
 use std::path::Path;
 
+use sluice_config::Moment;
 use sluice_controller::translate::global_settings;
 use sluice_controller::translate::ingress::annotations;
 
@@ -68,7 +69,8 @@ const LOG: &str = r#"# Format of the access log
 
 This page describes the ConfigMap key `log-format-upstream` and its variables. The value is text with variables, written `$name`
 or `${name}`. It equals the text between the quotes of nginx's `log_format`, including the escapes `\"`, `\'`, `\\`, `\t`, `\r`
-and `\n`. If a variable is not in the list below, the value is rejected and the default format applies.
+and `\n`. It may have all variables of [variables.md](variables.md). With a name that is not listed there, the value is rejected
+and the default format applies.
 
 The default is that of ingress-nginx, byte for byte:
 
@@ -80,10 +82,40 @@ For lines of JSON, set `log-format-escape-json` to `true` and write the braces a
 
 A missing value is written as `-`, or as nothing with `log-format-escape-json` or `log-format-escape-none`. Values of several
 attempts are separated by `, `.
+"#;
 
+const VARIABLES: &str = r#"# Variables
+
+This page lists the variables of nginx and the settings whose values may have them, as `$name` or `${name}`. It is generated from
+the table in `config/src/variable.rs`, which is the only one: header fields, keys, redirects, rewrites, snippets and log formats
+read the same variables. The case of a name does not count.
+
+- A name that is not listed here makes the value invalid, as it stops nginx. The effect is that of an unreadable value.
+- A variable whose value is known later than the setting needs it is empty there, as in nginx. The problem `VariableWithoutValue`
+  names it. A field with an empty value is removed. An `auth-cache-key` with such a variable keeps nothing,
+  `limit-conn-zone-variable` ignores it, and a snippet is refused.
+- `upstream-vhost` takes only `$host`, `$http_host`, `$best_http_host`, `$server_port` and the names of the rule.
+- Snippets may also name the variables that they set and the groups of their expressions.
+
+## Where variables are accepted
+
+A setting may have the variables that are known by its moment, and all that are known before it: with the rule, with the
+connection (TLS, PROXY protocol), with the request head, after authentication, with the attempt, with the response head, at the
+end of the request.
+
+"#;
+
+const VARIABLES_TABLE: &str = r#"
 ## Variables
 
-Generated from the table in `config/src/log_format.rs`.
+A value that the client determines can be forged. Values of several attempts are separated by `, `.
+
+"#;
+
+const VARIABLES_UNSERVED: &str = r#"
+## Always empty
+
+nginx or the template of ingress-nginx has these variables, and Sluice has no value for them.
 
 "#;
 
@@ -140,12 +172,33 @@ fn what_is_served_is_counted_from_the_tables() {
 }
 
 #[test]
-fn the_list_of_log_variables_is_that_of_the_table() {
+fn the_list_of_stream_variables_is_that_of_the_table() {
     let head = LOG.replace("@DEFAULT@", sluice_config::LogFormat::DEFAULT);
     let streams = STREAM_LOG.replace("@DEFAULT@", sluice_config::StreamLog::DEFAULT);
-    let [requests, of_streams] =
-        [sluice_config::log_format::markdown_table(), sluice_config::stream_log::markdown_table()];
-    compare("log-format.md", &head, &format!("{requests}{streams}{of_streams}"));
+    compare("log-format.md", &head, &format!("{streams}{}", sluice_config::stream_log::markdown_table()));
+}
+
+#[test]
+fn the_list_of_variables_is_that_of_the_table() {
+    let mut accepted = String::from("| settings | known by then |\n|---|---|\n");
+    for (moment, of_snippets) in [
+        (Moment::Rule, ""),
+        (Moment::Request, "directives of [snippets](snippets.md) about requests"),
+        (Moment::Response, "directives of [snippets](snippets.md) about responses"),
+        (Moment::End, ""),
+    ] {
+        let settings = [
+            annotations::markdown_accepting(moment, "annotations.md"),
+            global_settings::markdown_accepting(moment, "configmap.md"),
+            of_snippets.to_owned(),
+        ];
+        let settings: Vec<&str> = settings.iter().map(|one| &**one).filter(|one| !one.is_empty()).collect();
+        accepted.push_str(&format!("| {} | {} |\n", settings.join(", "), moment.as_str()));
+    }
+    let [table, unserved] =
+        [sluice_config::variable::markdown_table(), sluice_config::variable::markdown_unserved()];
+    let text = format!("{accepted}{VARIABLES_TABLE}{table}{VARIABLES_UNSERVED}{unserved}");
+    compare("variables.md", VARIABLES, &text);
 }
 
 /// The README contains the counts between two marks.

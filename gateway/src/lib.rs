@@ -16,7 +16,9 @@
 //! | [`route`], [`router`], [`policy`] | compiled rules, their lookup, their policies |
 //! | [`registry`], `upstream` | endpoints; connections to them |
 //! | `body` | stages on bodies |
-//! | [`telemetry`], [`tls`] | metrics and logs; certificates |
+//! | [`telemetry`] | metrics and logs |
+//! | [`variable`] | values of nginx's variables |
+//! | [`tls`] | certificates |
 //! | [`connection`], [`process`] | connections that are open; limits and tasks of the process |
 //! | [`io`], [`message`] | streams, deadlines, memory; HTTP messages |
 
@@ -43,4 +45,5 @@ mod stream_table;
 pub mod telemetry;
 pub mod tls;
 mod upstream;
+pub mod variable;
 pub mod worker;

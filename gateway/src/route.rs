@@ -201,7 +201,7 @@ impl Target {
     pub fn stand_in(pool: Arc<Pool>, service: Option<&ServiceRef>) -> Self {
         let name = service.map(ToString::to_string);
         let name =
-            name.map_or("upstream-default-backend".to_owned(), |name| crate::telemetry::log_name(&name));
+            name.map_or("upstream-default-backend".to_owned(), |name| crate::variable::log_name(&name));
         Self {
             to: Destination::Pool(pool),
             name: name.into(),

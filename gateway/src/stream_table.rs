@@ -12,7 +12,8 @@ use sluice_config::{
 use crate::registry::{Pool, Registry};
 use crate::route::Route;
 use crate::router::RouteTable;
-use crate::telemetry::{StreamMeters, Telemetry, log_name};
+use crate::telemetry::{StreamMeters, Telemetry};
+use crate::variable::log_name;
 
 /// The target of a stream, with handles in place of keys.
 pub(crate) struct StreamRoute {

@@ -160,7 +160,7 @@ fn the_format_is_the_operators_and_changes_live() {
     let keys = [("log-format-upstream", "$status $no_such_thing"), ("log-format-escape-json", "true")];
     folder.write("config.yaml", config_map(NAME, &keys));
     await_until("the problem", || gateway.problems().contains("$no_such_thing"));
-    assert!(gateway.problems().contains("log-format.md#variables"));
+    assert!(gateway.problems().contains("docs/variables.md"));
     line_like(&gateway, "/default", |line| line.contains("\"GET /default HTTP/1.1\""));
     folder.write("config.yaml", config_map(NAME, &[("log-format-upstream", "plain $request_uri")]));
     line_like(&gateway, "/plain", |line| line == "plain /plain");

@@ -52,7 +52,13 @@ fn every_request_gets_the_operators_fields_and_an_edit_counts_at_once() {
     assert_eq!(response.received("x-geo"), Vec::<String>::new());
     assert_eq!(response.received("connection"), Vec::<String>::new());
     let problems = gateway.problems();
-    for part in ["ConfigMap ingress-nginx/to-backends", "data[Connection]", "data[X-Geo]", "$geoip_city"] {
+    let parts = [
+        "ConfigMap ingress-nginx/to-backends",
+        "data[Connection]",
+        "data[X-Geo]",
+        "$geoip_city is always empty",
+    ];
+    for part in parts {
         assert!(problems.contains(part), "{part}: {problems}");
     }
     fields(&folder, "ingress-nginx/to-backends", &[("X-Plain", "edited")]);
@@ -117,6 +123,62 @@ fn every_response_gets_the_operators_fields_our_own_answers_too() {
     assert_eq!(response.header("x-powered-by"), Some("PHP"));
 }
 
+#[test]
+fn fields_of_responses_have_variables_of_the_response() {
+    let backend = Backend::with("shop", |request| match request.start.contains("/missing") {
+        true => Reply::status(404),
+        false => Reply::field("X-Version", "7"),
+    });
+    let folder = shop(&backend, &[("custom-headers", "default/own")]);
+    let keys =
+        [("add-headers", "ingress-nginx/to-clients"), ("global-allowed-response-headers", "X-Own,X-Path")];
+    operator(&folder, &keys);
+    let all = [
+        ("X-Status", "$status $upstream_status"),
+        ("X-Endpoint", "$upstream_addr"),
+        ("X-Took", "$request_time"),
+    ];
+    fields(&folder, "ingress-nginx/to-clients", &all);
+    let own = [("X-Own", "$host=$upstream_http_x_version"), ("X-Path", "$uri")];
+    fields(&folder, "default/own", &own);
+    let gateway = Gateway::with(&folder, &["--configmap", OPERATOR]);
+    let response = get(gateway.http, HOST, "/a%20b");
+    assert_eq!(response.header("x-status"), Some("200 200"));
+    assert_eq!(response.header("x-endpoint"), Some(&*backend.address.to_string()));
+    assert_eq!(response.header("x-own"), Some("shop.example=7"));
+    assert_eq!(response.header("x-path"), Some("/a b"));
+    let took: f64 = response.header("x-took").unwrap().parse().unwrap();
+    assert!((0.0..60.0).contains(&took), "{took}");
+    let missing = get(gateway.http, HOST, "/missing");
+    assert_eq!(missing.header("x-status"), Some("404 404"));
+    assert_eq!(missing.header("x-own"), Some("shop.example="));
+    let unknown = get(gateway.http, "nobody.example", "/");
+    assert_eq!(unknown.header("x-status"), Some("404"));
+    assert_eq!(gateway.problems(), "");
+}
+
+#[test]
+fn a_variable_that_is_known_later_is_empty_and_named_by_a_problem() {
+    let backend = Backend::echo("shop");
+    let folder = shop(&backend, &[("auth-request-redirect", "/x"), ("upstream-hash-by", "$upstream_status")]);
+    operator(
+        &folder,
+        &[("proxy-set-headers", "ingress-nginx/to-backends"), ("log-format-upstream", "$geoip2_city")],
+    );
+    fields(&folder, "ingress-nginx/to-backends", &[("X-Status", "a$status")]);
+    let gateway = Gateway::with(&folder, &["--configmap", OPERATOR]);
+    assert_eq!(get(gateway.http, HOST, "/").received("x-status"), ["a"]);
+    let problems = gateway.problems();
+    for part in [
+        "data[X-Status]",
+        "$status is empty, because its value is known with the response head",
+        "upstream-hash-by",
+        "$geoip2_city is always empty",
+    ] {
+        assert!(problems.contains(part), "{part}: {problems}");
+    }
+}
+
 /// Security scanners check this, and it is usually the first setting that users try.
 #[test]
 fn no_response_names_its_server_where_the_operator_says_so() {
@@ -151,15 +213,15 @@ fn fields_of_an_ingress_must_be_allowed_and_it_is_closed_until_they_are() {
     let gateway = Gateway::with(&folder, &["--configmap", OPERATOR]);
     assert_eq!(get(gateway.http, HOST, "/").status, 503);
     assert!(gateway.problems().contains("ConfigMap platform/own does not exist"), "{}", gateway.problems());
-    fields(&folder, "platform/own", &[("X-Own", "costs $5")]);
+    fields(&folder, "platform/own", &[("X-Own", "costs 5 on $host")]);
     await_until("the route to open", || get(gateway.http, HOST, "/").status == 200);
-    assert_eq!(get(gateway.http, HOST, "/").all("x-own"), ["costs $5"]);
+    assert_eq!(get(gateway.http, HOST, "/").all("x-own"), ["costs 5 on shop.example"]);
     fields(&folder, "platform/own", &[("X-Own", "costs $6"), ("X-Other", "1")]);
     await_until("the route to close", || get(gateway.http, HOST, "/").status == 503);
     assert!(gateway.problems().contains("\"X-Other\""), "{}", gateway.problems());
     operator(&folder, &[("global-allowed-response-headers", "x-own,X-Other")]);
     await_until("the route to open", || get(gateway.http, HOST, "/").status == 200);
-    assert_eq!(get(gateway.http, HOST, "/").all("x-own"), ["costs $6"]);
+    assert_eq!(get(gateway.http, HOST, "/").all("x-own"), ["costs"]);
     assert_eq!(get(gateway.http, HOST, "/").all("x-other"), ["1"]);
     fields(&folder, "platform/own", &[("X-Own", "last")]);
     await_until("the edit", || get(gateway.http, HOST, "/").all("x-own") == ["last"]);

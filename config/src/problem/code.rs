@@ -80,6 +80,7 @@ codes! {
                                       set too.";
     AnnotationWithoutEffect: NotServed = "An annotation is accepted but has no effect.";
     AnnotationNotServed: NotServed = "An annotation or its value is not served yet.";
+    VariableWithoutValue: NotServed = "A text names a variable that has no value where it is used; it is empty there.";
     SnippetNotTranslated: NotServed = "A snippet has a directive that is not translated.";
     KeyInvalid: OwnFault = "A ConfigMap key has an invalid value.";
     KeyUnknown: OwnFault = "The ConfigMap key does not exist.";

@@ -64,7 +64,7 @@ impl AuthSettings {
     /// What is kept of its answers: nothing where the key has a variable that is not served,
     /// because requests that the key is meant to tell apart would share an answer.
     fn cache(&self) -> Option<AuthCache> {
-        let key = self.cache_key.as_ref().filter(|key| !template::has_unset(key))?;
+        let key = self.cache_key.as_ref().filter(|key| !template::has_unserved(key))?;
         Some(AuthCache { key: key.clone(), valid: self.cache_valid.clone() })
     }
 

@@ -27,6 +27,8 @@ mod upstream;
 
 use std::sync::LazyLock;
 
+use sluice_config::Moment;
+
 use super::nginx_text;
 use super::setting::{self, Family, Setting, Table};
 
@@ -61,6 +63,11 @@ pub static TABLE: LazyLock<Table<SettingsBuilder>> = LazyLock::new(|| {
 /// The table as Markdown, for the reference documentation.
 pub fn markdown_table() -> String {
     setting::markdown(&TABLE)
+}
+
+/// The keys whose values may have variables that are known at this moment, as Markdown.
+pub fn markdown_accepting(moment: Moment, file: &str) -> String {
+    setting::accepting(&TABLE, moment, file)
 }
 
 /// How much of the table is served, as Markdown.

@@ -1,6 +1,6 @@
 //! What annotations of the `mirror-target` family say, and the policy that comes of it.
 
-use sluice_config::{Mirror, Piece, Template};
+use sluice_config::{Mirror, Moment, Piece, Template};
 
 use super::remote::Remote;
 use super::routes::backend::Uses;
@@ -30,10 +30,11 @@ pub(crate) fn host() -> Type<Template> {
     Type::new("a host, with a port or without", |text| {
         let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"-._:[]${}".contains(&byte);
         match !text.is_empty() && text.bytes().all(fits) {
-            true => template::parse(text),
+            true => template::parse(text, Moment::Request),
             false => Err("must be a host, with a port or without".to_owned()),
         }
     })
+    .evaluated_at(Moment::Request)
 }
 
 impl MirrorSettings {

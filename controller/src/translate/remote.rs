@@ -6,7 +6,7 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use sluice_config::{EndpointSetKey, NamespacedName, PoolKey, Template, UpstreamProtocol};
+use sluice_config::{EndpointSetKey, Moment, NamespacedName, PoolKey, Template, UpstreamProtocol};
 
 use super::routes::backend::{self, Usage, Uses};
 use super::template;
@@ -36,7 +36,7 @@ pub(crate) struct RemoteTarget {
 
 /// A URL with variables behind its host.
 pub(crate) fn url() -> Type<Remote> {
-    Type::new("URL with variables", Remote::read)
+    Type::new("URL with variables", Remote::read).evaluated_at(Moment::Request)
 }
 
 /// Variables that begin with a slash, so that a path may begin with them.
@@ -82,8 +82,8 @@ impl Remote {
             }
         };
         let target = match target.starts_with(['/', '$']) {
-            true => template::parse(target)?,
-            false => template::parse(&format!("/{target}"))?,
+            true => template::parse(target, Moment::Request)?,
+            false => template::parse(&format!("/{target}"), Moment::Request)?,
         };
         Ok(Self { https, host, port, target })
     }

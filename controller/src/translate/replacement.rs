@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use sluice_config::{Override, Pattern, Replacement, Template};
+use sluice_config::{Moment, Override, Pattern, Replacement, Template};
 
 use super::expression;
 use super::template;
@@ -32,34 +32,40 @@ pub(crate) fn cookie_path() -> Type<Override<Replacement>> {
 
 /// What of a redirect is replaced.
 pub(crate) fn redirect_from() -> Type<Override<Pattern>> {
-    value::field().called("off, default, a text with variables, or an expression after ~").and_then(|text| {
-        match &*text {
+    value::field()
+        .called("off, default, a text with variables, or an expression after ~")
+        .and_then(|text| match &*text {
             "off" | "default" => Ok(Override::Off),
             text => pattern(text, false).map(|(pattern, _)| Override::To(pattern)),
-        }
-    })
+        })
+        .evaluated_at(Moment::Request)
 }
 
 /// What replaces it.
 pub(crate) fn redirect_to() -> Type<Override<Template>> {
-    value::field().called("off, or text with variables").and_then(|text| match &*text {
-        "off" => Ok(Override::Off),
-        text => template::parse_with_groups(text, |name| name.parse::<u8>().is_ok()).map(Override::To),
-    })
+    value::field()
+        .called("off, or text with variables")
+        .and_then(|text| match &*text {
+            "off" => Ok(Override::Off),
+            text => template::parse_with_groups(text, Moment::Request, |name| name.parse::<u8>().is_ok())
+                .map(Override::To),
+        })
+        .evaluated_at(Moment::Request)
 }
 
 fn pair(read: fn(&str) -> Result<Replacement, String>) -> Type<Override<Replacement>> {
-    value::field().called("off, or the text to replace and its replacement").and_then(
-        move |text| match &*text {
+    value::field()
+        .called("off, or the text to replace and its replacement")
+        .and_then(move |text| match &*text {
             "off" => Ok(Override::Off),
             text => read(text).map(Override::To),
-        },
-    )
+        })
+        .evaluated_at(Moment::Request)
 }
 
 fn replacement(from: &str, to: &str, any_case: bool) -> Result<Replacement, String> {
     let (from, groups) = pattern(from, any_case)?;
-    let to = template::parse_with_groups(to, |name| match name.parse::<usize>() {
+    let to = template::parse_with_groups(to, Moment::Request, |name| match name.parse::<usize>() {
         Ok(number) => number < groups.count,
         Err(_) => groups.names.iter().any(|known| known == name),
     })?;
@@ -74,7 +80,7 @@ struct Groups {
 
 fn pattern(text: &str, any_case: bool) -> Result<(Pattern, Groups), String> {
     let Some(expression) = text.strip_prefix('~') else {
-        return Ok((Pattern::Text(template::parse(text)?), Groups::default()));
+        return Ok((Pattern::Text(template::parse(text, Moment::Request)?), Groups::default()));
     };
     let expression = match expression.strip_prefix('*') {
         Some(expression) => format!("(?i){expression}"),

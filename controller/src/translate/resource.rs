@@ -14,7 +14,7 @@ mod users;
 
 use std::sync::Arc;
 
-use sluice_config::{Code, Problem, Resource, ResourceKey, ResourceKind};
+use sluice_config::{Code, Moment, Problem, Resource, ResourceKey, ResourceKind};
 
 use super::view::View;
 use crate::options::Options;
@@ -73,16 +73,23 @@ pub(crate) fn compute(view: &View<'_>, key: &ResourceKey) -> (ResourceState, Vec
         }
         ResourceKind::Headers => {
             let config_map = view.config_map(&key.name, Fields::All);
-            config_map.map(|config_map| headers::strict(config_map).map(Resource::Headers))
+            config_map.map(|config_map| headers::strict(config_map, &mut problems).map(Resource::Headers))
         }
-        ResourceKind::GlobalHeaders => {
+        ResourceKind::GlobalHeaders | ResourceKind::GlobalResponseHeaders => {
+            let moment = match key.kind {
+                ResourceKind::GlobalHeaders => Moment::Request,
+                _ => Moment::Response,
+            };
             let config_map = view.config_map(&key.name, Fields::All);
-            config_map.map(|config_map| Ok(Resource::Headers(headers::lenient(config_map, &mut problems))))
+            config_map
+                .map(|config_map| Ok(Resource::Headers(headers::lenient(config_map, moment, &mut problems))))
         }
         ResourceKind::ResponseHeaders => {
             let config_map = view.config_map(&key.name, Fields::All);
             let allowed = &view.annotation_limits().response_headers;
-            config_map.map(|config_map| headers::response(config_map, allowed).map(Resource::Headers))
+            config_map.map(|config_map| {
+                headers::response(config_map, allowed, &mut problems).map(Resource::Headers)
+            })
         }
         ResourceKind::EndpointIdentity | ResourceKind::EndpointTrust => {
             let trusts = key.kind == ResourceKind::EndpointTrust;
@@ -150,9 +157,10 @@ impl ResourceState {
     pub(crate) fn fault(&self, key: &ResourceKey, options: &Options) -> Option<Unusable> {
         let (object, name) = (key.kind.object(), &key.name);
         let (missing, invalid) = match key.kind {
-            ResourceKind::Headers | ResourceKind::GlobalHeaders | ResourceKind::ResponseHeaders => {
-                (Code::ConfigMapNotFound, Code::ConfigMapInvalid)
-            }
+            ResourceKind::Headers
+            | ResourceKind::GlobalHeaders
+            | ResourceKind::GlobalResponseHeaders
+            | ResourceKind::ResponseHeaders => (Code::ConfigMapNotFound, Code::ConfigMapInvalid),
             ResourceKind::PasswordFile
             | ResourceKind::PasswordMap
             | ResourceKind::DigestFile
@@ -196,7 +204,10 @@ impl ResourceState {
                     ResourceKind::DigestMap => {
                         "create it with a key for each user and REALM:DIGEST as its value".to_owned()
                     }
-                    ResourceKind::Headers | ResourceKind::GlobalHeaders | ResourceKind::ResponseHeaders => {
+                    ResourceKind::Headers
+            | ResourceKind::GlobalHeaders
+            | ResourceKind::GlobalResponseHeaders
+            | ResourceKind::ResponseHeaders => {
                         "create it with a key for each header field".to_owned()
                     }
                     ResourceKind::EndpointIdentity => {

@@ -15,14 +15,15 @@ mod markdown;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use sluice_config::{Code, NamespacedName};
+use sluice_config::{Code, Moment, NamespacedName};
 
+use super::template;
 use super::value::{Author, Type, Wrong};
 use crate::options::Options;
 use crate::store::Kind;
 
 pub use leniency::{Leniency, Reference, Unreadable};
-pub use markdown::{markdown, support};
+pub use markdown::{accepting, markdown, support};
 
 /// A setting that changes `S` when it is given.
 pub struct Setting<S> {
@@ -34,6 +35,8 @@ pub struct Setting<S> {
     pub words: String,
     /// The kind of the object that it names.
     pub refers: Option<Kind>,
+    /// When the variables of its value are evaluated, if it may have any.
+    pub moment: Option<Moment>,
     /// What holds when it is absent, as text; empty for nothing.
     pub default: &'static str,
     /// Further values, beside the default, that ask for nothing.
@@ -191,6 +194,7 @@ impl<S> Setting<S> {
             words: value.words().to_owned(),
             refers: value.refers(),
             is_partial: value.is_partial(),
+            moment: value.moment(),
             except: None,
             never: None,
             snippet: None,
@@ -378,6 +382,12 @@ impl<S> Setting<S> {
     /// Why the text cannot be used; the settings are as they were.
     pub fn apply(&self, text: &str, author: &Author<'_>, settings: &mut S) -> Result<(), Wrong> {
         (self.apply)(text, author, settings)
+    }
+
+    /// The variables of a value that have no value when it is evaluated, in words.
+    pub fn without_value(&self, text: &str) -> Option<String> {
+        // A text of the rule has `$host` too, if the host is no wildcard, and refuses other variables.
+        template::without_value(text, self.moment.filter(|moment| *moment > Moment::Rule)?)
     }
 
     /// The entries of a list that can be read, joined, and those that cannot.

@@ -1,55 +1,67 @@
-//! Reads texts with nginx's variables in them, once, at the edge.
+//! Reads texts with nginx's variables in them, once, at the edge: the only parser of `$name` and `${name}`.
+//!
+//! A text is evaluated at one [`Moment`]. A variable whose value is known later is empty there, as in nginx; a problem
+//! names it ([`without_value`]). A name that nginx does not have either makes the text invalid.
 
 use std::sync::Arc;
 
-use sluice_config::{LogVariable, Piece, Template, Variable};
+use sluice_config::variable::unserved_reason;
+use sluice_config::{Moment, Piece, Template, Variable};
 
 use super::value::{self, Type};
 
-/// Variables of nginx that are not served, beside those of the access log that are about the
-/// response.
-const UNSET: [&str; 29] = [
-    "connection_upgrade",
-    "date_gmt",
-    "date_local",
-    "document_root",
-    "forwarded_for_proxy_protocol",
-    "full_x_forwarded_for",
-    "gzip_ratio",
-    "http3",
-    "limit_conn_status",
-    "limit_rate",
-    "limit_req_status",
-    "nginx_version",
-    "proxy_port",
-    "realpath_root",
-    "request_body",
-    "request_body_file",
-    "request_filename",
-    "server_addr",
-    "ssl_ciphers",
-    "ssl_client_i_dn_legacy",
-    "ssl_client_s_dn_legacy",
-    "ssl_curve",
-    "ssl_curves",
-    "tcpinfo_rcv_space",
-    "tcpinfo_rtt",
-    "tcpinfo_rttvar",
-    "tcpinfo_snd_cwnd",
-    "upstream_bytes_received",
-    "upstream_bytes_sent",
-];
+/// How to fix a text with a variable that has no value.
+pub(crate) const REMEDY: &str =
+    "use another variable, or another setting (docs/variables.md lists when values are known)";
 
-/// Reads a template. The error completes "the value ...".
-pub(crate) fn parse(text: &str) -> Result<Template, String> {
-    parse_with_groups(text, |_| false)
+/// A part of a text: literal text, or the name of a variable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Segment<'t> {
+    Text(&'t str),
+    Name(&'t str),
 }
 
-/// The same for a text that may also name groups of an expression, if there are such: `$1`, `$name`.
-pub(crate) fn parse_with_groups(text: &str, is_group: impl Fn(&str) -> bool) -> Result<Template, String> {
-    parse_with(text, |name| {
-        let group = is_group(name).then(|| Variable::Group(name.into()));
-        group.or_else(|| variable(name)).ok_or_else(|| format!("has ${name}, which is not served"))
+/// Splits a text into literal text and names of variables, as nginx does (`ngx_http_script_compile`): a number has one
+/// digit, and the text continues behind it. The error completes "the value ...".
+pub(crate) fn segments(text: &str) -> Result<Vec<Segment<'_>>, String> {
+    let mut segments = Vec::new();
+    let mut rest = text;
+    while let Some((before, behind)) = rest.split_once('$') {
+        if !before.is_empty() {
+            segments.push(Segment::Text(before));
+        }
+        let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
+        let (name, left) = match behind.strip_prefix('{') {
+            Some(braced) => braced.split_once('}').ok_or("has a ${ without its }")?,
+            None if behind.starts_with(|c: char| c.is_ascii_digit()) => behind.split_at(1),
+            None => behind.split_at(behind.find(|c| !is_name(c)).unwrap_or(behind.len())),
+        };
+        if name.is_empty() || !name.chars().all(is_name) {
+            return Err("has a $ without the name of a variable behind it".to_owned());
+        }
+        segments.push(Segment::Name(name));
+        rest = left;
+    }
+    if !rest.is_empty() {
+        segments.push(Segment::Text(rest));
+    }
+    Ok(segments)
+}
+
+/// Reads a text that is evaluated at this moment. The error completes "the value ...".
+pub(crate) fn parse(text: &str, moment: Moment) -> Result<Template, String> {
+    parse_with(text, |name| variable(name, moment))
+}
+
+/// The same for a text that may also name groups of an expression: `$1`, `$name`.
+pub(crate) fn parse_with_groups(
+    text: &str,
+    moment: Moment,
+    is_group: impl Fn(&str) -> bool,
+) -> Result<Template, String> {
+    parse_with(text, |name| match is_group(name) {
+        true => Ok(Variable::Group(name.into())),
+        false => variable(name, moment),
     })
 }
 
@@ -58,42 +70,56 @@ pub(crate) fn parse_with(
     text: &str,
     resolve: impl Fn(&str) -> Result<Variable, String>,
 ) -> Result<Template, String> {
-    let mut pieces = Vec::new();
-    let mut rest = text;
-    while let Some(at) = rest.find('$') {
-        if at > 0 {
-            pieces.push(Piece::Text(rest[..at].into()));
-        }
-        let after = &rest[at + 1..];
-        let (name, left) = match after.strip_prefix('{') {
-            Some(braced) => braced.split_once('}').ok_or("has a ${ without its }")?,
-            // Behind a number of one digit the text goes on, as in nginx.
-            None if after.starts_with(|c: char| c.is_ascii_digit()) => after.split_at(1),
-            None => {
-                let end = after.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(after.len());
-                after.split_at(end)
-            }
-        };
-        if name.is_empty() {
-            return Err("has a $ without the name of a variable behind it".to_owned());
-        }
-        pieces.push(Piece::Variable(resolve(name)?));
-        rest = left;
-    }
-    if !rest.is_empty() {
-        pieces.push(Piece::Text(rest.into()));
-    }
-    Ok(Template { pieces })
+    let pieces = segments(text)?.into_iter().map(|segment| match segment {
+        Segment::Text(text) => Ok(Piece::Text(text.into())),
+        Segment::Name(name) => resolve(name).map(Piece::Variable),
+    });
+    Ok(Template { pieces: pieces.collect::<Result<_, String>>()? })
 }
 
-/// A template for a header field.
-pub(crate) fn field() -> Type<Template> {
-    value::field().called("text with variables").and_then(|text| parse(&text))
+/// The variable of this name in a text that is evaluated at this moment. The error completes "the value ...".
+pub(crate) fn variable(name: &str, moment: Moment) -> Result<Variable, String> {
+    match Variable::named(name) {
+        Some(variable) if variable.known() <= moment => Ok(variable),
+        Some(_) => Ok(Variable::Unserved),
+        None => Err(format!("has ${name}, which is no variable; docs/variables.md lists all")),
+    }
 }
 
-/// A template that tells requests apart for a limit: all its variables must be served.
+/// Why a variable has no value in a text that is evaluated at this moment; `None` if it has one, or does not exist.
+pub(crate) fn lack(name: &str, moment: Moment) -> Option<String> {
+    let known = Variable::named(name)?.known();
+    let reason = match unserved_reason(&name.to_ascii_lowercase()) {
+        Some(reason) => format!("is always empty, because {reason}"),
+        None => format!("is empty, because its value is known {}", known.as_str()),
+    };
+    (known > moment).then(|| format!("${name} {reason}"))
+}
+
+/// The variables of a text that have no value when it is evaluated, in words; `None` if all have one.
+pub(crate) fn without_value(text: &str, moment: Moment) -> Option<String> {
+    let mut reasons: Vec<String> = segments(text)
+        .unwrap_or_default()
+        .into_iter()
+        .filter_map(|segment| match segment {
+            Segment::Name(name) => lack(name, moment),
+            Segment::Text(_) => None,
+        })
+        .collect();
+    reasons.sort_unstable();
+    reasons.dedup();
+    (!reasons.is_empty()).then(|| reasons.join("; "))
+}
+
+/// A template for a header field, or another text of one line.
+pub(crate) fn field(moment: Moment) -> Type<Template> {
+    let read = move |text: Arc<str>| parse(&text, moment);
+    value::field().called("text with variables").and_then(read).evaluated_at(moment)
+}
+
+/// A template that tells requests apart for a limit: all its variables must have values.
 pub(crate) fn key() -> Type<Template> {
-    field().and_then(|template| match has_unset(&template) {
+    field(Moment::Request).and_then(|template| match has_unserved(&template) {
         true => Err("has a variable that is always empty here"),
         false => Ok(template),
     })
@@ -104,7 +130,7 @@ pub(crate) fn key() -> Type<Template> {
 pub(crate) fn host() -> Type<Template> {
     let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"-._:[]".contains(&byte);
     let read = move |text: Arc<str>| {
-        let template = parse(&text)?;
+        let template = parse(&text, Moment::Request)?;
         for piece in &template.pieces {
             match piece {
                 Piece::Text(text) if !text.bytes().all(fits) => {
@@ -128,103 +154,12 @@ pub(crate) fn host() -> Type<Template> {
         }
         Ok(template)
     };
-    value::field().called("host, with variables").and_then(read)
+    value::field().called("host, with variables").and_then(read).evaluated_at(Moment::Request)
 }
 
 /// Whether a template has a variable that is always empty here and not in nginx.
-pub(crate) fn has_unset(template: &Template) -> bool {
-    template.pieces.contains(&Piece::Variable(Variable::Unset))
-}
-
-/// The variable of this name, without its `$`.
-pub(crate) fn variable(name: &str) -> Option<Variable> {
-    let named = |prefix: &str| name.strip_prefix(prefix).filter(|rest| !rest.is_empty());
-    Some(match name {
-        "host" => Variable::Host,
-        "http_host" => Variable::HttpHost,
-        "best_http_host" => Variable::BestHttpHost,
-        "remote_user" => Variable::RemoteUser,
-        "request" => Variable::RequestLine,
-        "content_type" | "content_length" => Variable::Field(name.replace('_', "-").into()),
-        "scheme" => Variable::Scheme,
-        "pass_access_scheme" => Variable::AccessScheme,
-        "request_uri" => Variable::RequestUri,
-        "escaped_request_uri" => Variable::EscapedRequestUri,
-        "uri" | "document_uri" => Variable::Uri,
-        "args" | "query_string" => Variable::Args,
-        "is_args" => Variable::IsArgs,
-        "request_method" => Variable::Method,
-        "server_protocol" => Variable::Protocol,
-        "https" => Variable::Https,
-        "msec" => Variable::Seconds,
-        "proxy_add_x_forwarded_for" => Variable::ForwardedFor,
-        // Here it is text, too: a key is as good, and a field that is not text is none.
-        "remote_addr" | "binary_remote_addr" | "the_real_ip" => Variable::ClientAddress,
-        "server_port" | "pass_server_port" | "pass_port" => Variable::ServerPort,
-        "req_id" | "request_id" => Variable::RequestId,
-        "namespace" => Variable::Namespace,
-        "ingress_name" => Variable::IngressName,
-        "service_name" => Variable::ServiceName,
-        "service_port" => Variable::ServicePort,
-        "location_path" => Variable::LocationPath,
-        _ => {
-            let field = |rest: &str| Variable::Field(rest.replace('_', "-").into());
-            let cookie = |rest: &str| Variable::Cookie(rest.into());
-            let argument = |rest: &str| Variable::Argument(rest.into());
-            return named("http_")
-                .map(field)
-                .or_else(|| named("cookie_").map(cookie))
-                .or_else(|| named("arg_").map(argument))
-                .or_else(|| logged(name));
-        }
-    })
-}
-
-/// A variable of the access log, which has no value yet where it is about the response.
-fn logged(name: &str) -> Option<Variable> {
-    use LogVariable as V;
-    let is_known = |variable: &V| {
-        matches!(
-            variable,
-            V::Connection
-                | V::ConnectionRequests
-                | V::ConnectionTime
-                | V::Hostname
-                | V::Http2
-                | V::Pid
-                | V::ProxyProtocolAddr
-                | V::ProxyProtocolPort
-                | V::ProxyProtocolServerAddr
-                | V::ProxyProtocolServerPort
-                | V::ProxyUpstreamName
-                | V::RealIpRemoteAddr
-                | V::RealIpRemotePort
-                | V::RequestLength
-                | V::ServerName
-                | V::SslAlpnProtocol
-                | V::SslCipher
-                | V::SslClientCert
-                | V::SslClientDaysLeft
-                | V::SslClientEscapedCert
-                | V::SslClientFingerprint
-                | V::SslClientIssuer
-                | V::SslClientRawCert
-                | V::SslClientSerial
-                | V::SslClientSubject
-                | V::SslClientValidFrom
-                | V::SslClientValidUntil
-                | V::SslClientVerify
-                | V::SslProtocol
-                | V::SslServerName
-                | V::TimeIso8601
-                | V::TimeLocal
-        )
-    };
-    match V::named(name) {
-        Some(variable) if is_known(&variable) => Some(Variable::Logged(variable)),
-        Some(_) => Some(Variable::Unset),
-        None => UNSET.contains(&name).then_some(Variable::Unset),
-    }
+pub(crate) fn has_unserved(template: &Template) -> bool {
+    template.pieces.contains(&Piece::Variable(Variable::Unserved))
 }
 
 #[cfg(test)]
@@ -235,7 +170,7 @@ mod tests {
     fn variables_are_told_from_text() {
         let text = |text: &str| Piece::Text(text.into());
         assert_eq!(
-            parse("a$host-${arg_x}b$http_x_user").unwrap().pieces,
+            parse("a$host-${arg_x}b$http_x_user", Moment::Request).unwrap().pieces,
             [
                 text("a"),
                 Piece::Variable(Variable::Host),
@@ -245,23 +180,24 @@ mod tests {
                 Piece::Variable(Variable::Field("x-user".into())),
             ]
         );
-        assert_eq!(parse("plain").unwrap().pieces, [text("plain")]);
-        for (name, variable) in [
-            ("$remote_user", Variable::RemoteUser),
-            ("$best_http_host", Variable::BestHttpHost),
-            ("$content_type", Variable::Field("content-type".into())),
-            ("$server_name", Variable::Logged(LogVariable::ServerName)),
-            ("$ssl_client_s_dn", Variable::Logged(LogVariable::SslClientSubject)),
-            ("$upstream_http_x", Variable::Unset),
-            ("$request_body", Variable::Unset),
-        ] {
-            assert_eq!(parse(name).unwrap().pieces, [Piece::Variable(variable)], "{name}");
-        }
+        assert_eq!(parse("plain", Moment::Request).unwrap().pieces, [text("plain")]);
         assert!(key().parse("$host", &value::Author::OPERATOR).is_ok());
         assert!(key().parse("$request_body", &value::Author::OPERATOR).is_err());
-        for bad in ["$", "a$-", "${host", "$nothing", "$http_", "${}"] {
-            assert!(parse(bad).is_err(), "{bad}");
+        for bad in ["$", "a$-", "${host", "$nothing", "$http_", "${}", "${a b}"] {
+            assert!(parse(bad, Moment::End).is_err(), "{bad}");
         }
-        assert!(field().parse("a\r\nb", &value::Author::OPERATOR).is_err());
+        assert!(field(Moment::Request).parse("a\r\nb", &value::Author::OPERATOR).is_err());
+    }
+
+    #[test]
+    fn a_variable_that_is_known_later_is_empty_and_named() {
+        let at = |moment| parse("$status", moment).unwrap().pieces;
+        assert_eq!(at(Moment::Request), [Piece::Variable(Variable::Unserved)]);
+        assert_eq!(at(Moment::Response), [Piece::Variable(Variable::Status)]);
+        let words = without_value("$host-$status-$status-$geoip2_city", Moment::Request).unwrap();
+        assert!(words.contains("$status is empty, because its value is known with the response head"));
+        assert!(words.contains("$geoip2_city is always empty, because there is no database"), "{words}");
+        assert_eq!(words.matches("$status").count(), 1);
+        assert_eq!(without_value("$host-$status-$1", Moment::End), None);
     }
 }

@@ -17,6 +17,8 @@ mod tls;
 
 use std::borrow::Cow;
 
+use sluice_config::Moment;
+
 use crate::store::Kind;
 
 pub use network::{addresses, network, networks, trusted_peers};
@@ -43,6 +45,8 @@ pub struct Type<T> {
     refers: Option<Kind>,
     /// Some of its values are not served yet.
     is_partial: bool,
+    /// When its variables are evaluated, if it may have any.
+    moment: Option<Moment>,
 }
 
 type Parser<T> = dyn Fn(&str, &Author<'_>) -> Result<T, Wrong> + Send + Sync;
@@ -124,6 +128,7 @@ impl<T: 'static> Type<T> {
             is_allowed: None,
             refers: None,
             is_partial: false,
+            moment: None,
         }
     }
 
@@ -137,10 +142,10 @@ impl<T: 'static> Type<T> {
         self,
         make: impl Fn(T) -> Result<U, E> + Send + Sync + 'static,
     ) -> Type<U> {
-        let Self { words, parser, is_allowed, refers, is_partial } = self;
+        let Self { words, parser, is_allowed, refers, is_partial, moment } = self;
         let parser =
             Box::new(move |text: &str, author: &Author<'_>| make(parser(text, author)?).map_err(Into::into));
-        Type { words, parser, is_allowed, refers, is_partial }
+        Type { words, parser, is_allowed, refers, is_partial, moment }
     }
 
     /// The same, with other words for it.
@@ -169,6 +174,17 @@ impl<T: 'static> Type<T> {
     /// Whether some of its values are not served yet.
     pub fn is_partial(&self) -> bool {
         self.is_partial
+    }
+
+    /// The same, whose variables are evaluated at this moment.
+    pub fn evaluated_at(mut self, moment: Moment) -> Self {
+        self.moment = Some(moment);
+        self
+    }
+
+    /// When its variables are evaluated; `None` if it has none.
+    pub fn moment(&self) -> Option<Moment> {
+        self.moment
     }
 
     /// The kind of the object that it names.

@@ -228,6 +228,7 @@ fn location(redirect: &sluice_config::Redirect) -> String {
         RedirectPath::AppendSlash => "<path>/",
         RedirectPath::Replace(path) | RedirectPath::ReplaceAll(path) | RedirectPath::Root(path) => path,
         RedirectPath::Url(url) => return url.to_string(),
+        RedirectPath::UrlTemplate(_) => return "a URL with variables".to_owned(),
     };
     format!("{scheme}://{host}{port}{path}")
 }

@@ -15,7 +15,7 @@ use crate::message::fields::FieldsMut;
 use crate::message::hop_by_hop;
 use crate::message::request_head::RequestHead;
 use crate::policy::template::TemplateContext;
-use crate::policy::{forwarded, hops};
+use crate::policy::{digest_auth, hops};
 use crate::route::{Route, RouteAction};
 
 /// Fields about a body that does not go along, and conditions on a resource that is not the one
@@ -69,13 +69,13 @@ impl Exchange {
                 && route.policies.satisfy == Satisfy::All
                 && !is_exempt(route, input.compiled_settings)
         };
+        let mut values = self.head_values(head, Some(input.path));
+        if route.is_some_and(checks_digest) {
+            values.user = digest_auth::user;
+        }
         TemplateContext {
-            request: self.facts_of_line(&[]),
-            head,
-            path: input.path,
-            access_scheme: forwarded::access_scheme(&self.connection, head.headers, self.client),
-            access_host: forwarded::access_host(head.authority, head.headers, self.client),
-            checks_digest: route.is_some_and(checks_digest),
+            record: self.facts_of_line(&[]),
+            head: values,
             assigned: self.assigned(),
             authorised: self.authorised.as_deref(),
         }

@@ -154,7 +154,7 @@ impl Exchange {
             let headers = slot.load();
             headers.as_ref()?.fill(&context).apply(&mut Edit::new(&mut fields));
         }
-        let filled = auth.fields.fill(|template| template.fill(&context));
+        let filled = auth.fields.fill(&context);
         auth.fields.apply(filled.as_ref(), &mut Edit::new(&mut fields));
         Some(Subrequest {
             pool: auth.pool.clone(),

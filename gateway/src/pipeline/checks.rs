@@ -210,6 +210,13 @@ impl Exchange {
 
     fn redirect(&self, redirect: &RedirectTo, route: &Route, input: &StageInput<'_>) -> Verdict {
         let StageInput { head, compiled_settings, .. } = input;
+        if let Some(template) = &redirect.template {
+            let url = String::from_utf8(template.fill(&self.template_context(Some(route), input)));
+            return match url {
+                Ok(url) => self.redirect_to(redirect.status, "url", url),
+                Err(_) => self.refused(StatusCode::BAD_REQUEST),
+            };
+        }
         let (own, settings) = (&route.policies.locations, &compiled_settings.settings);
         let source = Source {
             scheme: self.connection.scheme(),

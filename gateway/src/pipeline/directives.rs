@@ -105,8 +105,20 @@ impl Exchange {
     pub(super) fn change_response_fields(&self, status: StatusCode, head: &mut Edit<'_, impl HeadMut>) {
         if let Some(Effective { scope, state, .. }) = self.effective() {
             let filled = state.and_then(|state| state.response.as_ref());
-            scope.response.apply(status.as_u16(), filled, head);
+            let is_late = filled.is_some_and(|filled| filled.late().next().is_some());
+            match is_late {
+                true => self.with_response_context(status, |context| {
+                    scope.response.apply(status.as_u16(), filled, Some(context), head);
+                }),
+                false => scope.response.apply(status.as_u16(), filled, None, head),
+            }
         }
+    }
+
+    /// The values of response fields that are known with the response.
+    pub(super) fn late_values(&self) -> impl Iterator<Item = &Template> {
+        let filled = self.directive_state().and_then(|state| state.response.as_ref());
+        filled.into_iter().flat_map(FilledValues::late)
     }
 
     /// The values that programs have assigned.
@@ -195,8 +207,8 @@ impl Exchange {
         let scope = location.scope(state.assigned.scope);
         let context =
             TemplateContext { assigned: Some(&state.assigned), ..self.template_context(Some(route), input) };
-        let fill = |template: &Template| template.fill(&context);
-        let filled = (scope.input.fill(fill), location.request.fill(fill), scope.response.fill(fill));
+        let filled =
+            (scope.input.fill(&context), location.request.fill(&context), scope.response.fill(&context));
         (state.input, state.request, state.response) = filled;
     }
 

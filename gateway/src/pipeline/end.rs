@@ -15,7 +15,8 @@ use crate::message::fields::Fields;
 use crate::message::request_head::RequestHead;
 use crate::policy::forwarded;
 use crate::route::Route;
-use crate::telemetry::{LogFormat, LogLine, LogRecord, LoggedHead, Sample, TargetMeters, UpstreamAttempt};
+use crate::telemetry::{LogFormat, LogLine, Sample, TargetMeters};
+use crate::variable::{HeadValues, RequestRecord, UpstreamAttempt, basic_user};
 
 /// nginx's status for a client that went away before there was an answer.
 const CLIENT_CLOSED_REQUEST: u16 = 499;
@@ -67,7 +68,7 @@ impl Exchange {
         let Some(line) = self.line.take() else { return };
         let Some(format) = self.log_format() else { return };
         let attempts = logged(&self.call.attempts, outcome.upstream_received);
-        let record = LogRecord {
+        let record = RequestRecord {
             status,
             body_sent: outcome.body_sent,
             bytes_sent: outcome.bytes_sent,
@@ -96,9 +97,8 @@ impl Exchange {
         time: Duration,
     ) {
         let Some(format) = self.log_format() else { return };
-        let access_scheme = forwarded::access_scheme(&self.connection, head.headers, self.client);
         let path = own_call.subrequest.target.as_str().split('?').next();
-        let mut line = format.request(&LoggedHead { head, path, access_scheme });
+        let mut line = format.request(&self.head_values(head, path));
         let status = match reply {
             Reply::Response(response) => {
                 if format.wants_response() {
@@ -110,7 +110,7 @@ impl Exchange {
             Reply::Checked(_) | Reply::Overloaded | Reply::Lost => return,
         };
         let attempts = logged(&own_call.call.attempts, 0);
-        let record = LogRecord {
+        let record = RequestRecord {
             status: status.as_u16(),
             request_time: time,
             is_whole: matches!(reply, Reply::Response(_)),
@@ -119,10 +119,22 @@ impl Exchange {
         self.state().telemetry.access_log.send(|out| format.write(&line, &record, out));
     }
 
+    /// What variables say of the head.
+    pub(super) fn head_values<'h>(&self, head: &'h RequestHead<'h>, path: Option<&'h str>) -> HeadValues<'h> {
+        HeadValues {
+            head,
+            path,
+            access_scheme: forwarded::access_scheme(&self.connection, head.headers, self.client),
+            access_host: forwarded::access_host(head.authority, head.headers, self.client),
+            client: self.client.address,
+            user: basic_user,
+        }
+    }
+
     /// What lines say of the request, however it ends.
-    pub(super) fn facts_of_line<'a>(&'a self, attempts: &'a [UpstreamAttempt]) -> LogRecord<'a> {
+    pub(super) fn facts_of_line<'a>(&'a self, attempts: &'a [UpstreamAttempt]) -> RequestRecord<'a> {
         let route = self.route.as_deref();
-        LogRecord {
+        RequestRecord {
             client: self.client.address,
             requests: self.ordinal,
             method: self.head_was_read.then_some(&self.method),
@@ -137,7 +149,7 @@ impl Exchange {
             server_name: route.map_or("_", Route::host),
             service: route.and_then(|route| self.service(route)),
             client_identity: self.client_identity(),
-            ..LogRecord::at_start(&self.connection)
+            ..RequestRecord::at_start(&self.connection)
         }
     }
 
@@ -167,7 +179,7 @@ impl Exchange {
 }
 
 /// Attempts as a line has them, of which the last has received so many bytes.
-fn logged(attempts: &[Attempt], received: u64) -> SmallVec<[UpstreamAttempt; 2]> {
+pub(super) fn logged(attempts: &[Attempt], received: u64) -> SmallVec<[UpstreamAttempt; 2]> {
     let one = |(index, attempt): (usize, &Attempt)| UpstreamAttempt {
         address: attempt.address,
         status: attempt.status.as_ref().map(StatusCode::as_u16),

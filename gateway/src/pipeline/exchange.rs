@@ -85,6 +85,8 @@ pub(super) struct ExchangeExtras {
     pub(super) directives: Option<Box<DirectiveState>>,
     /// Header fields whose values depend on the request.
     pub(super) headers: Option<Box<FilledSets>>,
+    /// Fields of the endpoint's response that values of response fields refer to.
+    pub(super) upstream_fields: Vec<(HeaderName, HeaderValue)>,
     /// The permit of a limit on the client's concurrent requests.
     pub(super) permit: Option<Permit>,
     /// The results of checks with `satisfy: any`.

@@ -7,6 +7,7 @@
 
 use std::cell::LazyCell;
 
+use http::StatusCode;
 use http::header::HeaderValue;
 
 use super::checks::host_of_url;
@@ -41,6 +42,10 @@ pub(super) struct FilledSets {
 }
 
 impl FilledSets {
+    fn of_responses(&self) -> impl Iterator<Item = &FilledHeaders> {
+        self.response.iter().chain(&self.own)
+    }
+
     fn is_needed(&self) -> bool {
         let Self { original_uri, request, response, own, host, replacements } = self;
         original_uri.is_some()
@@ -121,7 +126,7 @@ impl Exchange {
     }
 
     /// Fields of responses, of endpoints and of our own, that the operator and the rule want.
-    pub(super) fn set_response_headers(&self, head: &mut Edit<'_, impl HeadMut>) {
+    pub(super) fn set_response_headers(&self, status: StatusCode, head: &mut Edit<'_, impl HeadMut>) {
         let filled = self.filled_sets();
         if let Some(global) = self.compiled_settings().headers.as_deref() {
             apply(global.response.as_deref(), filled.and_then(|filled| filled.response.as_ref()), head);
@@ -129,6 +134,18 @@ impl Exchange {
         if let Some(own) = self.route.as_deref().and_then(backend_headers) {
             apply(own.response.as_deref(), filled.and_then(|filled| filled.own.as_ref()), head);
         }
+        if self.late_headers().next().is_some() {
+            self.with_response_context(status, |context| {
+                for set in filled.into_iter().flat_map(FilledSets::of_responses) {
+                    set.apply_late(context, head);
+                }
+            });
+        }
+    }
+
+    /// Values of these fields that are known with the response.
+    pub(super) fn late_headers(&self) -> impl Iterator<Item = &Template> {
+        self.filled_sets().into_iter().flat_map(FilledSets::of_responses).flat_map(FilledHeaders::late)
     }
 
     /// Replaces what is to be replaced in cookies and redirects of an endpoint's response.

@@ -19,7 +19,7 @@ use crate::policy::hops;
 use crate::route::{Route, Target};
 use crate::router::{RequestView, host_of, normalise};
 use crate::state::snapshot::{Held, Snapshot};
-use crate::telemetry::{LogFormat, LoggedHead};
+use crate::telemetry::LogFormat;
 
 /// The result of the route lookup.
 enum Found {
@@ -201,9 +201,8 @@ impl Exchange {
         if self.compiled_settings().log.skips(head.target) {
             return;
         }
-        let access_scheme = forwarded::access_scheme(&self.connection, head.headers, self.client);
-        let logged = LoggedHead { head, path, access_scheme };
-        self.line = self.log_format().map(|format| format.request(&logged));
+        let values = self.head_values(head, path);
+        self.line = self.log_format().map(|format| format.request(&values));
     }
 }
 

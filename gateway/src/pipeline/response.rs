@@ -1,14 +1,17 @@
 //! The response head for the client.
 
 use http::StatusCode;
-use http::header::{HeaderValue, SERVER};
+use http::header::{HeaderName, HeaderValue, SERVER};
 use sluice_config::ServerField;
 
+use super::end::logged;
 use super::exchange::Exchange;
 use crate::message::answer::Answer;
 use crate::message::edit::{Edit, EditableName, HeadMut, ResponseMut};
 use crate::message::fields::Fields;
 use crate::message::hop_by_hop;
+use crate::policy::template::{ResponseContext, Template};
+use crate::variable::RequestRecord;
 
 /// The `Server` field of a response without one of its endpoint.
 const PRODUCT: HeaderValue = HeaderValue::from_static("sluice");
@@ -22,6 +25,7 @@ impl Exchange {
     pub(super) fn change_response(&mut self, head: &mut impl ResponseMut) {
         let status = head.status();
         self.log_upstream(head.fields());
+        self.keep_upstream_fields(head.fields());
         hop_by_hop::response(head.fields(), status);
         let session = self.set_cookie.take();
         let mut edit = Edit::new(head);
@@ -52,12 +56,42 @@ impl Exchange {
         if let Some(hsts) = self.hsts() {
             head.set(&HSTS, hsts);
         }
-        self.set_response_headers(head);
+        self.set_response_headers(status, head);
         for cookie in session.into_iter().chain(self.authorised_cookies(status)) {
             head.append(&SET_COOKIE, cookie);
         }
         self.share_with_origin(head);
         self.change_response_fields(status, head);
+    }
+
+    /// Keeps the fields of an endpoint's response that values of response fields refer to.
+    fn keep_upstream_fields(&mut self, fields: &impl Fields) {
+        if self.extras.is_none() {
+            return;
+        }
+        let names = self.late_headers().chain(self.late_values()).flat_map(Template::upstream_fields);
+        let kept = names.flat_map(|name| {
+            let values = fields.lines(name).filter_map(|line| HeaderValue::from_bytes(line).ok());
+            values.map(|value| (name.clone(), value))
+        });
+        let kept: Vec<_> = kept.collect();
+        if let Some(extras) = self.extras.as_mut().filter(|_| !kept.is_empty()) {
+            extras.upstream_fields = kept;
+        }
+    }
+
+    /// What variables say of a response with this status.
+    pub(super) fn with_response_context(&self, status: StatusCode, apply: impl FnOnce(&ResponseContext<'_>)) {
+        const NONE: &Vec<(HeaderName, HeaderValue)> = &Vec::new();
+        let attempts = logged(&self.call.attempts, 0);
+        apply(&ResponseContext {
+            record: RequestRecord {
+                status: status.as_u16(),
+                request_time: self.began.elapsed(),
+                ..self.facts_of_line(&attempts)
+            },
+            upstream: self.extras.as_ref().map_or(NONE, |extras| &extras.upstream_fields),
+        });
     }
 
     /// The HSTS value, if the client uses https.

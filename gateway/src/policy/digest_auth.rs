@@ -23,6 +23,7 @@ use sluice_config::{DigestCredentials, DigestRealm};
 
 use super::PolicyError;
 use super::resources::{Resources, Slot};
+use crate::message::field_list::FieldList;
 use crate::message::fields::Fields;
 pub(crate) use nonces::Nonces;
 use response::{Algorithm, Response};
@@ -138,7 +139,7 @@ impl DigestAuth {
 }
 
 /// Returns the user in digest credentials, whether or not they were verified.
-pub(super) fn user(fields: &impl Fields) -> Option<Vec<u8>> {
+pub(crate) fn user(fields: &FieldList) -> Option<Vec<u8>> {
     fields.first(&AUTHORIZATION).and_then(Response::read).map(|response| response.user)
 }
 

@@ -5,7 +5,7 @@
 use http::HeaderValue;
 
 use super::error::PolicyError;
-use super::template::{Template, TemplateContext};
+use super::template::{ResponseContext, Template, TemplateContext};
 use crate::message::edit::{Edit, EditableName, HeadMut, NameError};
 
 /// A set of header fields.
@@ -18,7 +18,11 @@ pub struct HeaderSet {
 
 /// Fields with their values for one request; `None` removes the field.
 #[derive(Clone, Debug, Default)]
-pub struct FilledHeaders(Box<[(EditableName, Option<HeaderValue>)]>);
+pub struct FilledHeaders {
+    values: Box<[(EditableName, Option<HeaderValue>)]>,
+    /// Fields whose values are known with the response.
+    late: Box<[(EditableName, Template)]>,
+}
 
 impl HeaderSet {
     /// Compiles a set.
@@ -43,7 +47,8 @@ impl HeaderSet {
                 }
             }
         }
-        Ok(Self { fixed: FilledHeaders(fixed.into()), templates: templates.into() })
+        let fixed = FilledHeaders { values: fixed.into(), late: Box::default() };
+        Ok(Self { fixed, templates: templates.into() })
     }
 
     /// Returns whether a value depends on the request. The set must then be [filled](Self::fill)
@@ -60,21 +65,42 @@ impl HeaderSet {
     /// All fields, with the values that they have for a request. What no field can have counts as no value: a path may
     /// have a line break in it once it is decoded.
     pub fn fill(&self, context: &TemplateContext<'_>) -> FilledHeaders {
-        let filled = self.templates.iter().map(|(name, template)| {
-            let value = HeaderValue::try_from(template.fill(context)).ok();
-            (name.clone(), value.filter(|value| !value.is_empty()))
-        });
-        FilledHeaders(self.fixed.0.iter().cloned().chain(filled).collect())
+        let (mut values, mut late) = (self.fixed.values.to_vec(), Vec::new());
+        for (name, template) in &self.templates {
+            match template.is_of_response() {
+                true => late.push((name.clone(), template.resolve_request(context))),
+                false => {
+                    let value = HeaderValue::try_from(template.fill(context)).ok();
+                    values.push((name.clone(), value.filter(|value| !value.is_empty())));
+                }
+            }
+        }
+        FilledHeaders { values: values.into(), late: late.into() }
     }
 }
 
 impl FilledHeaders {
     /// Edits a head.
     pub fn apply(&self, head: &mut Edit<'_, impl HeadMut>) {
-        for (name, value) in &self.0 {
+        for (name, value) in &self.values {
             match value {
                 Some(value) => head.set(name, value),
                 None => head.remove(name),
+            }
+        }
+    }
+
+    /// The templates whose values are known with the response.
+    pub fn late(&self) -> impl Iterator<Item = &Template> {
+        self.late.iter().map(|(_, template)| template)
+    }
+
+    /// Edits the head of a response by these templates.
+    pub fn apply_late(&self, context: &ResponseContext<'_>, head: &mut Edit<'_, impl HeadMut>) {
+        for (name, template) in &self.late {
+            let value = template.fill_response(context, head.fields());
+            if !value.is_empty() {
+                head.set(name, &value);
             }
         }
     }

@@ -6,6 +6,7 @@ use http::StatusCode;
 use sluice_config::{Redirect, RedirectPath};
 
 use super::error::PolicyError;
+use super::template::Template;
 
 /// A validated redirect.
 #[derive(Clone, Debug)]
@@ -16,6 +17,8 @@ pub struct RedirectTo {
     host: Option<Arc<str>>,
     port: Option<u16>,
     path: RedirectPath,
+    /// The URL, if it has variables of the request.
+    pub template: Option<Template>,
 }
 
 /// Inputs of a Location.
@@ -56,6 +59,10 @@ impl RedirectTo {
             host: host.clone(),
             port: *port,
             path: path.clone(),
+            template: match path {
+                RedirectPath::UrlTemplate(template) => Some(Template::compile(template)?),
+                _ => None,
+            },
         })
     }
 
@@ -81,6 +88,8 @@ impl RedirectTo {
         let query = query.map_or([""; 2], |query| ["?", query]);
         match &self.path {
             RedirectPath::Url(url) => url.to_string(),
+            // Evaluated by the pipeline.
+            RedirectPath::UrlTemplate(_) => String::new(),
             RedirectPath::ReplaceAll(path) => [source.scheme, "://", source.authority, path].concat(),
             RedirectPath::Root(path) => as_nginx(source, &[path]),
             RedirectPath::AppendSlash => as_nginx(source, &[path, "/", query[0], query[1]]),

@@ -189,9 +189,10 @@ impl AnySlot {
         match kind {
             ResourceKind::PasswordFile | ResourceKind::PasswordMap => Self::Credentials(Arc::default()),
             ResourceKind::DigestFile | ResourceKind::DigestMap => Self::Digests(Arc::default()),
-            ResourceKind::Headers | ResourceKind::GlobalHeaders | ResourceKind::ResponseHeaders => {
-                Self::Headers(Arc::default())
-            }
+            ResourceKind::Headers
+            | ResourceKind::GlobalHeaders
+            | ResourceKind::GlobalResponseHeaders
+            | ResourceKind::ResponseHeaders => Self::Headers(Arc::default()),
             ResourceKind::CertificateAuthorities => Self::Authorities(Arc::default()),
             ResourceKind::EndpointIdentity | ResourceKind::EndpointTrust => Self::Identity(Arc::default()),
             ResourceKind::ClientAuthorities => Self::ClientAuthorities(Arc::default()),

@@ -1,21 +1,13 @@
 //! Compiled templates with variables, and their evaluation for a request.
 
-use std::time::{SystemTime, UNIX_EPOCH};
-
 use http::{HeaderName, HeaderValue};
-use sluice_config::{LogEscape, LogVariable, Piece, Variable};
+use sluice_config::{LogEscape, Moment, Piece};
 
-use super::digest_auth;
 use super::directives::Assigned;
 use super::error::PolicyError;
 use super::external_auth::AuthReply;
 use crate::message::fields::Fields;
-use crate::message::parts::{argument, basic_credentials, cookie};
-use crate::message::request_head::RequestHead;
-use crate::router::host_of;
-use crate::telemetry;
-
-static X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
+use crate::variable::{CompiledVariable, HeadValues, RequestRecord, write_field};
 
 /// A compiled template.
 #[derive(Clone, Debug)]
@@ -24,24 +16,15 @@ pub struct Template(Box<[Part]>);
 #[derive(Clone, Debug)]
 enum Part {
     Text(Box<[u8]>),
-    Variable(Variable),
-    Field(HeaderName),
+    Variable(CompiledVariable),
 }
 
 /// The values that template variables are read from.
 pub struct TemplateContext<'f> {
     /// The connection, the client and the rule.
-    pub request: telemetry::LogRecord<'f>,
+    pub record: RequestRecord<'f>,
     /// The head.
-    pub head: &'f RequestHead<'f>,
-    /// The normalised path.
-    pub path: &'f str,
-    /// The scheme that the client used, from trusted fields or the connection.
-    pub access_scheme: &'f [u8],
-    /// The host that the client used, from trusted fields or the authority.
-    pub access_host: &'f str,
-    /// Whether the rule checks digest credentials, which then name the user.
-    pub checks_digest: bool,
+    pub head: HeadValues<'f>,
     /// Values that the programs of snippets have assigned.
     pub assigned: Option<&'f Assigned>,
     /// The reply of the authorisation service, once it has admitted the request.
@@ -56,16 +39,11 @@ impl Template {
     pub fn compile(template: &sluice_config::Template) -> Result<Self, PolicyError> {
         let part = |piece: &Piece| match piece {
             Piece::Text(text) => Ok(Part::Text(text.as_bytes().into())),
-            Piece::Variable(Variable::Logged(LogVariable::Hostname)) => {
-                Ok(Part::Text(telemetry::hostname().into_bytes().into()))
-            }
-            Piece::Variable(Variable::Logged(LogVariable::Pid)) => {
-                Ok(Part::Text(std::process::id().to_string().into_bytes().into()))
-            }
-            Piece::Variable(Variable::Field(name)) => HeaderName::from_bytes(name.as_bytes())
-                .map(Part::Field)
-                .map_err(|_| PolicyError::HeaderName(name.to_string())),
-            Piece::Variable(variable) => Ok(Part::Variable(variable.clone())),
+            Piece::Variable(variable) => match CompiledVariable::compile(variable) {
+                Ok(CompiledVariable::Constant(text)) => Ok(Part::Text(text)),
+                Ok(compiled) => Ok(Part::Variable(compiled)),
+                Err(_) => Err(PolicyError::HeaderName(format!("{variable:?}"))),
+            },
         };
         template.pieces.iter().map(part).collect::<Result<_, _>>().map(Self)
     }
@@ -77,20 +55,32 @@ impl Template {
 
     /// Returns whether the template has variables of a request; groups do not count.
     pub fn has_variables(&self) -> bool {
-        let is_variable = |part: &Part| match part {
-            Part::Text(_) | Part::Variable(Variable::Group(_)) => false,
-            Part::Variable(_) | Part::Field(_) => true,
-        };
-        self.0.iter().any(is_variable)
+        self.0.iter().any(|part| part.is_filled_in())
+    }
+
+    /// Returns whether the template has variables whose values are known with the response.
+    pub fn is_of_response(&self) -> bool {
+        self.0.iter().any(Part::is_of_response)
     }
 
     /// The same with all variables filled in but groups.
     pub fn resolve(&self, context: &TemplateContext<'_>) -> Self {
+        self.map(context, |part| part.is_filled_in())
+    }
+
+    /// The same with all variables filled in but those of the response.
+    pub fn resolve_request(&self, context: &TemplateContext<'_>) -> Self {
+        self.map(context, |part| !part.is_of_response())
+    }
+
+    fn map(&self, context: &TemplateContext<'_>, is_filled_in: impl Fn(&Part) -> bool) -> Self {
         let resolve = |part: &Part| match part {
-            Part::Text(_) | Part::Variable(Variable::Group(_)) => part.clone(),
-            Part::Variable(_) | Part::Field(_) => {
-                Part::Text(Self([part.clone()].into()).fill(context).into())
+            Part::Variable(variable) if is_filled_in(part) => {
+                let mut text = Vec::new();
+                context.fill(variable, &mut text);
+                Part::Text(text.into())
             }
+            part => part.clone(),
         };
         Self(self.0.iter().map(resolve).collect())
     }
@@ -101,8 +91,8 @@ impl Template {
         for part in &self.0 {
             match part {
                 Part::Text(text) => out.extend_from_slice(text),
-                Part::Variable(Variable::Group(name)) => out.extend_from_slice(group_of(name)),
-                Part::Variable(_) | Part::Field(_) => {}
+                Part::Variable(CompiledVariable::Group(name)) => out.extend_from_slice(group_of(name)),
+                Part::Variable(_) => {}
             }
         }
         out
@@ -110,11 +100,7 @@ impl Template {
 
     /// Returns the constant text without variables.
     pub fn text(&self) -> Vec<u8> {
-        let texts = self.0.iter().filter_map(|part| match part {
-            Part::Text(text) => Some(&**text),
-            Part::Variable(_) | Part::Field(_) => None,
-        });
-        texts.flatten().copied().collect()
+        self.with_groups(|_| &[])
     }
 
     /// What a request makes of it.
@@ -123,113 +109,106 @@ impl Template {
         for part in &self.0 {
             match part {
                 Part::Text(text) => out.extend_from_slice(text),
-                Part::Field(name) => {
-                    for (index, line) in context.head.headers.lines(name).enumerate() {
-                        if index > 0 {
-                            out.extend_from_slice(b", ");
-                        }
-                        out.extend_from_slice(line);
-                    }
-                }
                 Part::Variable(variable) => context.fill(variable, &mut out),
             }
         }
         out
     }
+
+    /// The field value that a response makes of a template whose variables of the request are filled
+    /// in. What no field can have counts as empty.
+    pub fn fill_response(&self, context: &ResponseContext<'_>, sent: &impl Fields) -> HeaderValue {
+        let mut out = Vec::with_capacity(128);
+        for part in &self.0 {
+            match part {
+                Part::Text(text) => out.extend_from_slice(text),
+                Part::Variable(variable) => context.fill(variable, sent, &mut out),
+            }
+        }
+        HeaderValue::try_from(out).unwrap_or(HeaderValue::from_static(""))
+    }
+
+    /// The fields of the endpoint's response that it has.
+    pub fn upstream_fields(&self) -> impl Iterator<Item = &HeaderName> {
+        self.0.iter().filter_map(|part| match part {
+            Part::Variable(CompiledVariable::Upstream(name)) => Some(name),
+            _ => None,
+        })
+    }
+}
+
+impl Part {
+    /// Whether a request fills it in.
+    fn is_filled_in(&self) -> bool {
+        !matches!(self, Self::Text(_) | Self::Variable(CompiledVariable::Group(_)))
+    }
+
+    /// Whether its value is known with the response.
+    fn is_of_response(&self) -> bool {
+        match self {
+            Self::Variable(CompiledVariable::Upstream(_) | CompiledVariable::Sent(_)) => true,
+            Self::Variable(CompiledVariable::Record(variable)) => {
+                (Moment::Attempt..=Moment::Response).contains(&variable.known())
+            }
+            _ => false,
+        }
+    }
 }
 
 impl TemplateContext<'_> {
-    /// The user that credentials name: digest credentials only where the rule checks them, others
-    /// always, as in nginx.
-    fn user(&self) -> Option<Vec<u8>> {
-        match self.checks_digest {
-            true => digest_auth::user(self.head.headers),
-            false => basic_credentials(self.head.headers).map(|(user, _)| user),
-        }
-    }
-
-    fn fill(&self, variable: &Variable, out: &mut Vec<u8>) {
-        let (head, request) = (self.head, &self.request);
-        let (connection, origin) = (request.connection, request.origin);
-        let query = head.query();
-        let mut put = |bytes: &[u8]| out.extend_from_slice(bytes);
-        match variable {
-            Variable::Host => put(host_of(head.authority).as_bytes()),
-            Variable::HttpHost => put(head.authority.as_bytes()),
-            Variable::BestHttpHost => put(self.access_host.as_bytes()),
-            Variable::RemoteUser => put(&self.user().unwrap_or_default()),
-            Variable::Scheme => put(connection.scheme().as_bytes()),
-            Variable::AccessScheme => put(self.access_scheme),
-            Variable::RequestUri => put(head.target.as_bytes()),
-            Variable::EscapedRequestUri => escape(head.target.as_bytes(), out),
-            Variable::Uri => put(self.path.as_bytes()),
-            Variable::Args => put(query.unwrap_or_default().as_bytes()),
-            Variable::IsArgs => put(query.map_or(&b""[..], |_| b"?")),
-            Variable::Method => put(head.method.as_str().as_bytes()),
-            Variable::Protocol => put(format!("{:?}", head.version).as_bytes()),
-            Variable::RequestLine => {
-                put(format!("{} {} {:?}", head.method, head.target, head.version).as_bytes());
+    fn fill(&self, variable: &CompiledVariable, out: &mut Vec<u8>) {
+        // A variable without a value adds nothing.
+        let _ = match variable {
+            CompiledVariable::Head(value) => value.write(&self.head, LogEscape::None, out),
+            CompiledVariable::Record(variable) => self.record.write(variable, LogEscape::None, out),
+            CompiledVariable::Assigned(name) => {
+                self.assigned.map(|assigned| out.extend_from_slice(assigned.variable(name)))
             }
-            Variable::ClientAddress => put(request.client.to_string().as_bytes()),
-            Variable::ServerPort => put(connection.declared_port.to_string().as_bytes()),
-            Variable::RequestId => put(request.request_id),
-            Variable::Https => put(if connection.is_https() { b"on" } else { b"" }),
-            Variable::Seconds => {
-                let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-                put(format!("{}.{:03}", since.as_secs(), since.subsec_millis()).as_bytes());
+            CompiledVariable::Group(name) => {
+                self.assigned.map(|assigned| out.extend_from_slice(assigned.group(name)))
             }
-            Variable::ForwardedFor => {
-                for line in head.headers.lines(&X_FORWARDED_FOR) {
-                    put(line);
-                    put(b", ");
-                }
-                put(request.client.to_string().as_bytes());
-            }
-            Variable::Namespace => put(origin.map_or("", |of| &of.object.name.namespace).as_bytes()),
-            Variable::IngressName => put(origin.map_or("", |of| &of.object.name.name).as_bytes()),
-            Variable::ServiceName => put(request.service.map_or("", |service| &service.name).as_bytes()),
-            Variable::ServicePort => put(request.service.map_or("", |service| &service.port).as_bytes()),
-            Variable::LocationPath => put(origin.map_or("", |of| &of.path).as_bytes()),
-            Variable::Logged(variable) => request.fill(variable, LogEscape::None, out),
-            Variable::Assigned(name) => put(self.assigned.map_or(&[], |assigned| assigned.variable(name))),
-            Variable::Authorised(name) => {
+            CompiledVariable::Authorised(name) => {
                 let value = self.authorised.and_then(|reply| reply.kept(name));
-                put(value.map_or(&[], HeaderValue::as_bytes));
+                value.map(|value| out.extend_from_slice(value.as_bytes()))
             }
-            Variable::Group(name) => put(self.assigned.map_or(&[], |assigned| assigned.group(name))),
-            // Fields are compiled to `Part::Field`.
-            Variable::Unset | Variable::Field(_) => {}
-            Variable::Cookie(name) => {
-                put(cookie(head.headers, name).unwrap_or_default());
-            }
-            Variable::Argument(name) => {
-                put(query.and_then(|query| argument(query, name)).unwrap_or_default().as_bytes());
-            }
-        }
+            // Translation leaves fields of responses to texts that are evaluated with a response.
+            CompiledVariable::Constant(_) | CompiledVariable::Upstream(_) | CompiledVariable::Sent(_) => None,
+        };
     }
 }
 
-/// Escapes all characters that are not unreserved (RFC 3986 §2.3), as nginx does.
-fn escape(text: &[u8], out: &mut Vec<u8>) {
-    const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
-    for byte in text {
-        match byte {
-            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => out.push(*byte),
-            _ => {
-                out.extend_from_slice(&[b'%', DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]])
-            }
-        }
+/// The values that variables of a response are read from.
+pub struct ResponseContext<'f> {
+    /// The connection, the attempts and the status.
+    pub record: RequestRecord<'f>,
+    /// Fields of the endpoint's response that templates have.
+    pub upstream: &'f Vec<(HeaderName, HeaderValue)>,
+}
+
+impl ResponseContext<'_> {
+    /// `sent` has the fields of the response for the client.
+    fn fill(&self, variable: &CompiledVariable, sent: &impl Fields, out: &mut Vec<u8>) {
+        // A variable without a value adds nothing.
+        let _ = match variable {
+            CompiledVariable::Record(variable) => self.record.write(variable, LogEscape::None, out),
+            CompiledVariable::Sent(name) => write_field(sent, name, LogEscape::None, out),
+            CompiledVariable::Upstream(name) => write_field(self.upstream, name, LogEscape::None, out),
+            // The request has filled in the others.
+            _ => None,
+        };
     }
 }
 
 #[cfg(test)]
 pub(super) mod tests {
     use http::{Method, Version};
-    use sluice_config::{ObjectRef, Origin};
+    use sluice_config::{ObjectRef, Origin, Variable};
 
     use super::*;
     use crate::message::field_list::FieldList;
+    use crate::message::request_head::RequestHead;
     use crate::pipeline::tests::fixture::connection;
+    use crate::variable::basic_user;
 
     /// What is known of a request.
     pub(in crate::policy) fn with_context(use_them: impl FnOnce(&TemplateContext<'_>)) {
@@ -255,18 +234,23 @@ pub(super) mod tests {
         };
         let connection = connection(true);
         let context = TemplateContext {
-            request: telemetry::LogRecord {
+            record: RequestRecord {
+                method: Some(head.method),
+                authority: head.authority,
                 client: "192.0.2.7".parse().unwrap(),
                 request_id: b"r1",
                 origin: Some(&origin),
                 server_name: "shop.example",
-                ..telemetry::LogRecord::at_start(&connection)
+                ..RequestRecord::at_start(&connection)
             },
-            head: &head,
-            path: "/a b/c",
-            access_scheme: b"https",
-            access_host: "public.example",
-            checks_digest: false,
+            head: HeadValues {
+                head: &head,
+                path: Some("/a b/c"),
+                access_scheme: b"https",
+                access_host: "public.example",
+                client: "192.0.2.7".parse().unwrap(),
+                user: basic_user,
+            },
             assigned: None,
             authorised: None,
         };
@@ -280,20 +264,20 @@ pub(super) mod tests {
             (Variable::HttpHost, "Shop.example:8443"),
             (Variable::BestHttpHost, "public.example"),
             (Variable::RemoteUser, "ann"),
-            (Variable::RequestLine, "POST /a%20b/c?x=1&y=é HTTP/1.1"),
-            (Variable::Logged(LogVariable::ServerName), "shop.example"),
-            (Variable::Unset, ""),
+            (Variable::Request, "POST /a%20b/c?x=1&y=é HTTP/1.1"),
+            (Variable::ServerName, "shop.example"),
+            (Variable::Unserved, ""),
             (Variable::Scheme, "https"),
             (Variable::RequestUri, "/a%20b/c?x=1&y=é"),
             (Variable::EscapedRequestUri, "%2Fa%2520b%2Fc%3Fx%3D1%26y%3D%C3%A9"),
             (Variable::Uri, "/a b/c"),
             (Variable::Args, "x=1&y=é"),
             (Variable::IsArgs, "?"),
-            (Variable::Method, "POST"),
-            (Variable::Protocol, "HTTP/1.1"),
+            (Variable::RequestMethod, "POST"),
+            (Variable::ServerProtocol, "HTTP/1.1"),
             (Variable::Https, "on"),
             (Variable::ForwardedFor, "203.0.113.9, 192.0.2.7"),
-            (Variable::ClientAddress, "192.0.2.7"),
+            (Variable::RemoteAddr, "192.0.2.7"),
             (Variable::ServerPort, "443"),
             (Variable::RequestId, "r1"),
             (Variable::Namespace, "shop"),

@@ -130,7 +130,7 @@ impl Compiler<'_> {
         Ok(Target {
             sticky: rule.policies.affinity.is_some().then(|| Sticky::new(pool, &name)),
             to,
-            name: crate::telemetry::log_name(&name).into(),
+            name: crate::variable::log_name(&name).into(),
             alternative: "".into(),
             service: service.cloned(),
             meters: self.meters.map(|meters| meters.target(labels(&rule.origin, host, service))),
@@ -176,7 +176,7 @@ impl Compiler<'_> {
             sticky: sticky.then(|| Sticky::new(Some(&pool), &name)),
             to: Destination::Pool(pool),
             name: main.map_or("".into(), |main| main.name.clone()),
-            alternative: crate::telemetry::log_name(&name).into(),
+            alternative: crate::variable::log_name(&name).into(),
             service: Some(canary.service.clone()),
             meters: self.meters.map(|meters| meters.target(labels())),
             tls: self.tls(rule, Some(&canary.service)).map_err(failed)?,

@@ -146,7 +146,7 @@ impl CompiledSettings {
 
 impl LimitKey {
     fn compile(template: &sluice_config::Template) -> Self {
-        if matches!(&*template.pieces, [Piece::Variable(Variable::ClientAddress)]) {
+        if matches!(&*template.pieces, [Piece::Variable(Variable::RemoteAddr)]) {
             return Self::Client;
         }
         Template::compile(template).map_or_else(

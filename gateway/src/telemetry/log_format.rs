@@ -3,27 +3,21 @@
 //!
 //! The head of a request is no longer available when the request ends. The values that the format
 //! needs are therefore saved when the request starts ([`LogLine`]), already formatted and with the
-//! text around them; all other values are available at the end ([`LogRecord`]). No value is
+//! text around them; all other values are available at the end ([`RequestRecord`]). No value is
 //! formatted that the format does not contain.
 
 mod compile;
-mod head;
-mod record;
 #[cfg(test)]
 mod tests;
 mod values;
 
 use http::header::HeaderName;
-use sluice_config::{LogEscape, LogVariable};
+use sluice_config::{LogEscape, Variable};
 
-use super::escape::escape;
 use crate::message::fields::Fields;
+use crate::variable::escape::escape;
+use crate::variable::{HeadValue, HeadValues, RequestRecord, write_field};
 
-pub(crate) use compile::hostname;
-pub use head::LoggedHead;
-pub use record::{LogRecord, UpstreamAttempt};
-
-use head::{HeadValue, field};
 use values::Values;
 
 /// A compiled format.
@@ -64,7 +58,7 @@ enum Value {
     /// Saved when the response is sent to the client.
     Sent(HeaderName),
     /// Available when the request ends.
-    Fact(LogVariable),
+    Record(Variable),
 }
 
 /// Saved values for the line of a request.
@@ -88,7 +82,7 @@ impl LogFormat {
     }
 
     /// Begins the line of a request that was read.
-    pub fn request(&self, logged: &LoggedHead<'_>) -> LogLine {
+    pub fn request(&self, logged: &HeadValues<'_>) -> LogLine {
         self.begin(|value, out| value.write(logged, self.escape, out))
     }
 
@@ -124,7 +118,7 @@ impl LogFormat {
         values.clear();
         for (_, value) in &self.steps {
             if let Value::Upstream(name) = value {
-                values.put(|out| self.or_nothing(field(fields, name, self.escape, out), out));
+                values.put(|out| self.or_nothing(write_field(fields, name, self.escape, out), out));
             }
         }
     }
@@ -135,13 +129,13 @@ impl LogFormat {
         values.clear();
         for (_, value) in &self.steps {
             if let Value::Sent(name) = value {
-                values.put(|out| self.or_nothing(field(fields, name, self.escape, out), out));
+                values.put(|out| self.or_nothing(write_field(fields, name, self.escape, out), out));
             }
         }
     }
 
     /// Writes the line, including its newline.
-    pub fn write(&self, line: &LogLine, record: &LogRecord<'_>, out: &mut Vec<u8>) {
+    pub fn write(&self, line: &LogLine, record: &RequestRecord<'_>, out: &mut Vec<u8>) {
         let response = line.response.as_deref();
         let mut head = line.head.iter();
         let mut upstream = response.map(|values| values.upstream.iter()).into_iter().flatten();
@@ -149,7 +143,7 @@ impl LogFormat {
         for (before, value) in &self.steps {
             before.write(&mut head, out);
             let put_away = match value {
-                Value::Fact(variable) => {
+                Value::Record(variable) => {
                     self.or_nothing(record.write(variable, self.escape, out), out);
                     continue;
                 }

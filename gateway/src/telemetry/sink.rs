@@ -14,8 +14,7 @@ use std::time::{Duration, Instant};
 
 use sluice_config::LogOutput;
 
-use super::clock;
-use super::log_format::hostname;
+use crate::variable::{HOSTNAME, clock};
 
 /// Interval between two attempts to open the output.
 const AGAIN: Duration = Duration::from_secs(1);
@@ -135,7 +134,7 @@ impl Destination {
                 for address in addresses {
                     let any: &str = if address.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" };
                     match UdpSocket::bind(any).and_then(|socket| socket.connect(address).map(|()| socket)) {
-                        Ok(socket) => return Ok(Self::Syslog { socket, machine: hostname() }),
+                        Ok(socket) => return Ok(Self::Syslog { socket, machine: HOSTNAME.clone() }),
                         Err(error) => last = error,
                     }
                 }

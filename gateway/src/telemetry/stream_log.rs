@@ -1,15 +1,14 @@
 //! Lines of the log of streams.
 
 use std::net::SocketAddr;
-use std::sync::LazyLock;
 use std::time::Duration;
 
 use sluice_config::{LogEscape, StreamLogPiece, StreamLogVariable, Transport};
 
-use super::escape::{self, escape};
-use super::record_text::{number, seconds};
-use super::{clock, hostname};
 use crate::connection::info::ProxiedAddresses;
+use crate::variable::escape::{self, escape};
+use crate::variable::record_text::{number, seconds};
+use crate::variable::{HOSTNAME, clock};
 
 /// Everything that the log format can print about a finished stream.
 #[derive(Clone, Copy, Debug)]
@@ -63,7 +62,6 @@ impl StreamRecord<'_> {
     }
 
     fn write(&self, variable: StreamLogVariable, out: &mut Vec<u8>) -> Option<()> {
-        static HOSTNAME: LazyLock<String> = LazyLock::new(hostname);
         let client = self.proxied.map_or(self.peer, |proxied| proxied.source);
         let ip = |out: &mut Vec<u8>, address: SocketAddr| escape::ip(out, address.ip().to_canonical());
         match variable {

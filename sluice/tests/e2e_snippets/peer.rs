@@ -47,6 +47,34 @@ const CASES: &[Case] = &[
                    add_header X-Empty ''; add_header X-None $http_none; more_set_headers 'X-Twice: ';",
         requests: &[GET],
     },
+    // Variables that are known with the response.
+    Case {
+        server: "",
+        location: "add_header X-Status $status always; add_header X-Upstream-Status $upstream_status always;\n\
+                   add_header X-Addr $upstream_addr; add_header X-Copy \"$http_x_a:$upstream_http_x_of_endpoint\";\n\
+                   add_header X-Secret $upstream_http_x_hidden;\n\
+                   add_header X-Type $sent_http_content_type; add_header X-None \"<$upstream_http_x_none>\";\n\
+                   more_set_headers 'X-More: $upstream_status-$request_method'; proxy_hide_header X-Hidden;\n\
+                   if ($arg_own) { return 403; }",
+        requests: &[("GET", "/", &[("X-A", "a")]), ("GET", "/404", &[]), ("GET", "/?own=1", &[])],
+    },
+    // Variables of the request.
+    Case {
+        server: "",
+        location: "proxy_set_header X-1 \"$request|$request_method|$server_protocol|$scheme|$https|$is_args$args\";\n\
+                   proxy_set_header X-2 \"$host|$http_host|$Uri|$request_uri|$document_uri|$query_string\";\n\
+                   proxy_set_header X-3 \"$remote_user|$remote_addr|$content_type|$content_length|$http_x_a\";\n\
+                   proxy_set_header X-4 \"$cookie_c|$arg_x|$arg_none|$proxy_add_x_forwarded_for|$connection_requests\";\n\
+                   proxy_set_header X-5 \"$hostname|$pipe|$http2|$ssl_protocol|$proxy_protocol_addr|\";",
+        requests: &[
+            (
+                "GET",
+                "/a%20b?x=1&X=2",
+                &[("X-A", "a"), ("Cookie", "c=d"), ("Authorization", "Basic YW5uOng=")],
+            ),
+            ("POST", "/", &[("Content-Type", "text/css"), ("X-Forwarded-For", "192.0.2.1"), ("X-A", "")]),
+        ],
+    },
     // A second proxy_set_header of a field sends it twice; an empty one sends none.
     Case {
         server: "",

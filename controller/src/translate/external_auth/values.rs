@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use sluice_config::{Piece, Template, Variable};
+use sluice_config::{Moment, Piece, Template, Variable};
 
 use crate::translate::template;
 use crate::translate::value::{self, Type};
@@ -25,7 +25,7 @@ pub(crate) fn method() -> Type<Arc<str>> {
 
 /// `auth-signin`.
 pub(crate) fn sign_in_url() -> Type<SignIn> {
-    Type::new("URL with variables", SignIn::read)
+    Type::new("URL with variables", SignIn::read).evaluated_at(Moment::Request)
 }
 
 /// `auth-signin-redirect-param`.
@@ -77,7 +77,7 @@ impl SignIn {
         let pairs =
             query.into_iter().flat_map(|query| query.split('&')).filter_map(|pair| pair.split_once('='));
         let parameters = pairs.filter(|(_, value)| !value.is_empty()).map(|(name, _)| name.into()).collect();
-        Ok(Self { url: template::parse(text)?, has_query: query.is_some(), parameters })
+        Ok(Self { url: template::parse(text, Moment::Request)?, has_query: query.is_some(), parameters })
     }
 
     /// With the parameter that leads back, unless it has one.
@@ -87,7 +87,7 @@ impl SignIn {
             let separator = if self.has_query { "&" } else { "?" };
             template.pieces.extend([
                 Piece::Text(format!("{separator}{parameter}=").into()),
-                Piece::Variable(Variable::AccessScheme),
+                Piece::Variable(Variable::PassAccessScheme),
                 Piece::Text("://".into()),
                 Piece::Variable(Variable::HttpHost),
                 Piece::Variable(Variable::EscapedRequestUri),
@@ -105,7 +105,7 @@ mod tests {
 
     #[test]
     fn the_way_back_is_added_once() {
-        let back = "<AccessScheme>://<HttpHost><EscapedRequestUri>";
+        let back = "<PassAccessScheme>://<HttpHost><EscapedRequestUri>";
         for (url, param, expected) in [
             ("https://a/start", "rd", format!("https://a/start?rd={back}")),
             ("https://a/start?x=1", "to", format!("https://a/start?x=1&to={back}")),

@@ -1,5 +1,7 @@
 //! Authorisation by another service, for all rules.
 
+use sluice_config::Moment;
+
 use super::Key;
 use crate::translate::setting::{NotYet, Reference, Unreadable};
 use crate::translate::{external_auth, remote, template, value};
@@ -47,7 +49,7 @@ pub(super) fn settings() -> Vec<Key> {
         .unreadable(Unreadable::SkipEntries, Reference::SkipEntries, ""),
         Key::served(
             "global-auth-request-redirect",
-            template::field(),
+            template::field(Moment::Request),
             "",
             "Value of X-Auth-Request-Redirect.",
             |settings, value| settings.global_auth.request_redirect = Some(value),
@@ -55,7 +57,7 @@ pub(super) fn settings() -> Vec<Key> {
         .unchecked_by_reference(),
         Key::served(
             "global-auth-cache-key",
-            template::field(),
+            template::field(Moment::Request),
             "",
             "Cache the service's decision for requests of a rule with this key.",
             |settings, value| settings.global_auth.cache_key = Some(value),

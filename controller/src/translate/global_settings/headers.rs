@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use sluice_config::{NamespacedName, ResourceKey, ResourceKind, TrustedPeers, is_own_field};
+use sluice_config::{Moment, NamespacedName, ResourceKey, ResourceKind, TrustedPeers, is_own_field};
 
 use super::Key;
 use crate::translate::setting::{Reference, Unreadable};
@@ -94,19 +94,23 @@ pub(super) fn settings() -> Vec<Key> {
         ),
         Key::served(
             "proxy-set-headers",
-            value::config_map(),
+            value::config_map().evaluated_at(Moment::Request),
             "",
             "ConfigMap with fields for every request to an endpoint, in place of the client's; an empty \
              value removes the field. Values may contain variables. A field with an unusable value is \
              removed from the request. While the ConfigMap is missing, no field is set.",
-            |settings, value| settings.global.request_headers = Some(global_headers(value)),
+            |settings, value| {
+                settings.global.request_headers = Some(resource(ResourceKind::GlobalHeaders, value))
+            },
         ),
         Key::served(
             "add-headers",
-            value::config_map(),
+            value::config_map().evaluated_at(Moment::Response),
             "",
             "The same for every response, including errors and redirects.",
-            |settings, value| settings.global.response_headers = Some(global_headers(value)),
+            |settings, value| {
+                settings.global.response_headers = Some(resource(ResourceKind::GlobalResponseHeaders, value))
+            },
         ),
         Key::served(
             "hide-headers",
@@ -238,8 +242,8 @@ pub(super) fn settings() -> Vec<Key> {
     ]
 }
 
-fn global_headers(name: NamespacedName) -> ResourceKey {
-    ResourceKey { kind: ResourceKind::GlobalHeaders, name }
+fn resource(kind: ResourceKind, name: NamespacedName) -> ResourceKey {
+    ResourceKey { kind, name }
 }
 
 fn hidden(name: &str) -> Result<Arc<str>, String> {

@@ -2,13 +2,15 @@
 
 use std::sync::Arc;
 
-use sluice_config::{LogOutput, LogPiece, LogVariable, StreamLogPiece, StreamLogVariable};
+use sluice_config::{LogOutput, Moment, Piece, StreamLogPiece, StreamLogVariable};
 
+use crate::translate::template::{self, Segment};
 use crate::translate::value::{self, Type};
 
 /// A format, as between the quotes of nginx's `log_format`.
-pub(super) fn format() -> Type<Arc<[LogPiece]>> {
-    value::any().called("text with variables of the access log").and_then(|text| parse(&text))
+pub(super) fn format() -> Type<Arc<[Piece]>> {
+    let read = |text: Arc<str>| parse(&text);
+    value::any().called("text with variables").and_then(read).evaluated_at(Moment::End)
 }
 
 /// A format of the log of streams.
@@ -17,72 +19,22 @@ pub(super) fn stream_format() -> Type<Arc<[StreamLogPiece]>> {
     value::any().called(words).and_then(|text| parse_stream(&text))
 }
 
-fn parse(text: &str) -> Result<Arc<[LogPiece]>, String> {
-    pieces(
-        text,
-        |text| LogPiece::Text(text.into()),
-        |name| LogVariable::named(name).map(LogPiece::Variable).ok_or_else(|| unknown(name)),
-    )
+fn parse(text: &str) -> Result<Arc<[Piece]>, String> {
+    Ok(template::parse(&unquoted(text), Moment::End)?.pieces.into())
 }
 
+/// nginx's modules for streams have variables of their own.
 fn parse_stream(text: &str) -> Result<Arc<[StreamLogPiece]>, String> {
-    pieces(
-        text,
-        |text| StreamLogPiece::Text(text.into()),
-        |name| {
-            let unknown = || {
-                format!(
-                    "has ${name}, which is no variable of the log of streams; docs/log-format.md#streams has them all"
-                )
-            };
-            StreamLogVariable::named(name).map(StreamLogPiece::Variable).ok_or_else(unknown)
-        },
-    )
-}
-
-/// Splits a format into text and variables.
-fn pieces<P>(
-    text: &str,
-    literal: impl Fn(&str) -> P,
-    variable: impl Fn(&str) -> Result<P, String>,
-) -> Result<Arc<[P]>, String> {
     let text = unquoted(text);
-    let mut pieces = Vec::new();
-    let mut rest = &*text;
-    while let Some(at) = rest.find('$') {
-        if at > 0 {
-            pieces.push(literal(&rest[..at]));
-        }
-        let after = &rest[at + 1..];
-        let (name, left) = match after.strip_prefix('{') {
-            Some(braced) => braced.split_once('}').ok_or("has a ${ without its }")?,
-            None => {
-                let end = after.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(after.len());
-                after.split_at(end)
-            }
-        };
-        if name.is_empty() {
-            return Err("has a $ without the name of a variable behind it".to_owned());
-        }
-        pieces.push(variable(name)?);
-        rest = left;
-    }
-    if !rest.is_empty() {
-        pieces.push(literal(rest));
-    }
-    Ok(pieces.into())
-}
-
-fn unknown(name: &str) -> String {
-    let reason = match name {
-        _ if name.starts_with("geoip") => ": nothing is looked up about where clients are",
-        _ if name.starts_with("opentelemetry") => ": there is no tracing yet",
-        "request_body" => ": bodies are not kept",
-        _ => "",
-    };
-    format!(
-        "has ${name}, which is no variable of the access log{reason}; docs/log-format.md#variables has them all"
-    )
+    let segments = template::segments(&text)?.into_iter().map(|segment| match segment {
+        Segment::Text(text) => Ok(StreamLogPiece::Text(text.into())),
+        Segment::Name(name) => StreamLogVariable::named(name).map(StreamLogPiece::Variable).ok_or_else(|| {
+            format!(
+                "has ${name}, which is no variable of the log of streams; docs/log-format.md#streams has them all"
+            )
+        }),
+    });
+    segments.collect()
 }
 
 /// The escapes of nginx's quoted texts.
@@ -121,7 +73,7 @@ pub(super) fn path(standard: [&'static str; 2], other: &'static str) -> Type<Log
 
 #[cfg(test)]
 mod tests {
-    use sluice_config::{LogFormat, StreamLog};
+    use sluice_config::{LogFormat, StreamLog, Variable};
 
     use super::*;
     use crate::translate::value::Author;
@@ -136,24 +88,24 @@ mod tests {
 
     #[test]
     fn variables_are_told_from_text() {
-        let text = |text: &str| LogPiece::Text(text.into());
-        let variable = LogPiece::Variable;
+        let text = |text: &str| Piece::Text(text.into());
+        let variable = Piece::Variable;
         assert_eq!(
             *parse("{\\\"a\\\": \"${status}ms\", $http_X_My_Field$the_real_ip\\n$cookie_A$arg_b").unwrap(),
             [
                 text("{\"a\": \""),
-                variable(LogVariable::Status),
+                variable(Variable::Status),
                 text("ms\", "),
-                variable(LogVariable::Field("x-my-field".into())),
-                variable(LogVariable::RemoteAddr),
+                variable(Variable::Field("x-my-field".into())),
+                variable(Variable::RemoteAddr),
                 text("\n"),
-                variable(LogVariable::Cookie("A".into())),
-                variable(LogVariable::Argument("b".into())),
+                variable(Variable::Cookie("A".into())),
+                variable(Variable::Argument("b".into())),
             ]
         );
-        for bad in ["$", "a$-", "${host", "$nothing", "$http_", "${}", "$geoip2_city", "$request_body"] {
-            let reason = parse(bad).unwrap_err();
-            assert!(!bad.contains('_') || reason.contains("log-format.md#variables"), "{reason}");
+        assert_eq!(*parse("$request_body").unwrap(), [variable(Variable::Unserved)]);
+        for bad in ["$", "a$-", "${host", "$nothing", "$http_", "${}"] {
+            assert!(parse(bad).is_err(), "{bad}");
         }
     }
 

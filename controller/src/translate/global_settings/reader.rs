@@ -8,6 +8,7 @@ use super::{ConfigMapSettings, Key, SettingsBuilder, TABLE};
 use crate::problem::{error, warning};
 use crate::store::ConfigMap;
 use crate::translate::setting::{NotYet, Support, Unreadable};
+use crate::translate::template;
 use crate::translate::value::{Author, Wrong};
 
 /// Reads the ConfigMap, or its absence.
@@ -58,7 +59,12 @@ impl KeyReader {
         let namespace = self.object.name.namespace.clone();
         let author = Author { namespace: &namespace, ..Author::OPERATOR };
         match entry.apply(text, &author, &mut self.settings) {
-            Ok(()) => self.unserved(text, entry),
+            Ok(()) => {
+                if let Some(reason) = entry.without_value(text) {
+                    self.warn(Code::VariableWithoutValue, entry.name, reason, template::REMEDY);
+                }
+                self.unserved(text, entry);
+            }
             Err(Wrong::Invalid(reason) | Wrong::Forbidden(reason)) => {
                 self.unreadable(text, &reason, entry, &author);
             }

@@ -42,6 +42,8 @@ mod upstream_tls;
 
 use std::sync::LazyLock;
 
+use sluice_config::Moment;
+
 use crate::translate::nginx_text;
 use crate::translate::setting::{self, Family, Setting, Table};
 
@@ -103,6 +105,11 @@ pub static TABLE: LazyLock<Table<Settings>> = LazyLock::new(|| {
 /// The table as Markdown, for the reference documentation.
 pub fn markdown_table() -> String {
     setting::markdown(&TABLE)
+}
+
+/// The annotations whose values may have variables that are known at this moment, as Markdown.
+pub fn markdown_accepting(moment: Moment, file: &str) -> String {
+    setting::accepting(&TABLE, moment, file)
 }
 
 /// How much of the table is served, as Markdown.

@@ -2,27 +2,30 @@
 
 use std::sync::Arc;
 
-use sluice_config::{Code, HeaderSet, ObjectRef, Problem, Template, is_own_field};
+use sluice_config::{Code, HeaderSet, Moment, ObjectRef, Problem, Template, is_own_field};
 
 use super::Bad;
-use crate::problem::error;
+use crate::problem::{error, warning};
 use crate::store::ConfigMap;
 use crate::translate::template;
 
 /// Fields for one rule, whose values may have variables. One bad field makes the whole unusable: the others may mean
 /// nothing without it.
-pub(super) fn strict(config_map: &ConfigMap) -> Result<HeaderSet, Bad> {
-    let fields = config_map.data.iter().map(|(name, text)| field(name, text, Dollars::AreVariables));
-    Ok(HeaderSet { fields: fields.collect::<Result<_, _>>()? })
+pub(super) fn strict(config_map: &ConfigMap, problems: &mut Vec<Problem>) -> Result<HeaderSet, Bad> {
+    let fields = config_map.data.iter().map(|(name, text)| field(name, text, Moment::Request));
+    let set = HeaderSet { fields: fields.collect::<Result<_, _>>()? };
+    problems.extend(without_value(config_map, Moment::Request));
+    Ok(set)
 }
 
 /// Fields for all rules. One whose value cannot be used is reported and only removed, so that the
 /// client's own field of that name never takes its place. Closing all rules of all Ingresses would
 /// do more harm.
-pub(super) fn lenient(config_map: &ConfigMap, problems: &mut Vec<Problem>) -> HeaderSet {
+pub(super) fn lenient(config_map: &ConfigMap, moment: Moment, problems: &mut Vec<Problem>) -> HeaderSet {
+    problems.extend(without_value(config_map, moment));
     let mut fields = Vec::with_capacity(config_map.data.len());
     for (name, text) in &config_map.data {
-        match field(name, text, Dollars::AreVariables) {
+        match field(name, text, moment) {
             Ok(field) => fields.push(field),
             Err(Bad { reason, remedy }) => {
                 let can_be_removed =
@@ -31,7 +34,7 @@ pub(super) fn lenient(config_map: &ConfigMap, problems: &mut Vec<Problem>) -> He
                     fields.push((Arc::from(&**name), Template::default()));
                 }
                 let effect = if can_be_removed { "the field is removed" } else { "the field is left out" };
-                let object = ObjectRef { kind: "ConfigMap".into(), name: config_map.name.clone() };
+                let object = object(config_map);
                 let message = format!("{reason}; {effect}");
                 problems.push(error(
                     Code::ConfigMapInvalid,
@@ -46,8 +49,12 @@ pub(super) fn lenient(config_map: &ConfigMap, problems: &mut Vec<Problem>) -> He
     HeaderSet { fields }
 }
 
-/// Fields of the responses of one rule, of which the operator has to allow each. Their values are as they stand.
-pub(super) fn response(config_map: &ConfigMap, allowed: &[Arc<str>]) -> Result<HeaderSet, Bad> {
+/// Fields of the responses of one rule, of which the operator has to allow each.
+pub(super) fn response(
+    config_map: &ConfigMap,
+    allowed: &[Arc<str>],
+    problems: &mut Vec<Problem>,
+) -> Result<HeaderSet, Bad> {
     let mut fields = Vec::with_capacity(config_map.data.len());
     for (name, text) in &config_map.data {
         if !allowed.iter().any(|allowed| allowed.eq_ignore_ascii_case(name)) {
@@ -58,18 +65,26 @@ pub(super) fn response(config_map: &ConfigMap, allowed: &[Arc<str>]) -> Result<H
                 remedy: "add the name to that key of the program's ConfigMap, or take the field out",
             });
         }
-        fields.push(field(name, text, Dollars::AreText)?);
+        fields.push(field(name, text, Moment::Response)?);
     }
+    problems.extend(without_value(config_map, Moment::Response));
     Ok(HeaderSet { fields })
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Dollars {
-    AreVariables,
-    AreText,
+/// Warnings about variables that have no value at this moment.
+fn without_value(config_map: &ConfigMap, moment: Moment) -> impl Iterator<Item = Problem> {
+    config_map.data.iter().filter_map(move |(name, text)| {
+        let reason = template::without_value(text, moment)?;
+        let field = format!("data[{name}]");
+        Some(warning(Code::VariableWithoutValue, &object(config_map), field, reason, template::REMEDY))
+    })
 }
 
-fn field(name: &str, text: &str, dollars: Dollars) -> Result<(Arc<str>, Template), Bad> {
+fn object(config_map: &ConfigMap) -> ObjectRef {
+    ObjectRef { kind: "ConfigMap".into(), name: config_map.name.clone() }
+}
+
+fn field(name: &str, text: &str, moment: Moment) -> Result<(Arc<str>, Template), Bad> {
     let text = text.trim();
     if http::HeaderName::from_bytes(name.as_bytes()).is_err() {
         return Err(Bad {
@@ -93,14 +108,12 @@ fn field(name: &str, text: &str, dollars: Dollars) -> Result<(Arc<str>, Template
             remedy: "write one line without control characters",
         });
     }
-    let template = match dollars {
-        Dollars::AreText => Template::plain(text),
-        Dollars::AreVariables => template::parse(text).map_err(|reason| Bad {
-            reason: format!("has a value in its key {name:?} that {reason}"),
-            remedy: "use a variable that is served ($host, $remote_addr, $scheme, $request_uri, $req_id, $msec, $http_NAME, \
-                     $cookie_NAME and the like), or write the value without one",
-        })?,
-    };
+    // Without an expression, a group is empty, as in nginx.
+    let is_group = |name: &str| matches!(name.as_bytes(), [b'1'..=b'9']);
+    let template = template::parse_with_groups(text, moment, is_group).map_err(|reason| Bad {
+        reason: format!("has a value in its key {name:?} that {reason}"),
+        remedy: "use a variable of docs/variables.md, or write the value without one",
+    })?;
     Ok((name.into(), template))
 }
 
@@ -122,12 +135,13 @@ mod tests {
     }
 
     fn fault(data: &[(&str, &str)]) -> String {
-        strict(&map(data)).unwrap_err().reason
+        strict(&map(data), &mut Vec::new()).unwrap_err().reason
     }
 
     #[test]
     fn fields_are_checked_and_bad_ones_named_without_their_value() {
-        let set = strict(&map(&[("X-A", " 1\n"), ("X-Empty", ""), ("X-Host", "$host")])).unwrap();
+        let fields = map(&[("X-A", " 1\n"), ("X-Empty", ""), ("X-Host", "$host")]);
+        let set = strict(&fields, &mut Vec::new()).unwrap();
         let host = Template { pieces: vec![Piece::Variable(Variable::Host)] };
         assert_eq!(
             set.fields,
@@ -141,25 +155,45 @@ mod tests {
         let bad = fault(&[("X-A", "secret\nX-B: 1")]);
         assert!(bad.contains("\"X-A\"") && !bad.contains("secret"), "{bad}");
         assert!(fault(&[("content-Length", "1")]).contains("belongs to the gateway"));
-        assert!(fault(&[("X-Geo", "$geoip_city")]).contains("$geoip_city"));
+        assert!(fault(&[("X-Geo", "$nothing")]).contains("$nothing"));
     }
 
     #[test]
     fn an_operators_field_without_a_usable_value_is_removed() {
         let mut problems = Vec::new();
-        let set = lenient(&map(&[("Host", "a"), ("X-A", "1"), ("X-Geo", "$geoip_city")]), &mut problems);
-        assert_eq!(set.fields, [("X-A".into(), Template::plain("1")), ("X-Geo".into(), Template::default())]);
+        let fields = map(&[("Host", "a"), ("X-A", "1"), ("X-Bad", "$nothing")]);
+        let set = lenient(&fields, Moment::Request, &mut problems);
+        assert_eq!(set.fields, [("X-A".into(), Template::plain("1")), ("X-Bad".into(), Template::default())]);
         let fields: Vec<_> = problems.iter().map(|problem| &*problem.field).collect();
-        assert_eq!(fields, ["data[Host]", "data[X-Geo]"]);
+        assert_eq!(fields, ["data[Host]", "data[X-Bad]"]);
     }
 
     #[test]
-    fn fields_of_responses_must_be_allowed_and_a_dollar_is_a_dollar() {
+    fn a_variable_that_is_known_later_is_named() {
+        let fields = map(&[("X-Status", "$status")]);
+        let value =
+            |moment, problems: &mut Vec<Problem>| lenient(&fields, moment, problems).fields[0].1.clone();
+        let mut problems = Vec::new();
+        let served = Template { pieces: vec![Piece::Variable(Variable::Status)] };
+        assert_eq!(value(Moment::Response, &mut problems), served);
+        assert_eq!(problems, []);
+        let empty = Template { pieces: vec![Piece::Variable(Variable::Unserved)] };
+        assert_eq!(value(Moment::Request, &mut problems), empty);
+        let found: Vec<_> = problems.iter().map(|problem| (problem.code, &*problem.field)).collect();
+        assert_eq!(found, [(Code::VariableWithoutValue, "data[X-Status]")]);
+    }
+
+    #[test]
+    fn fields_of_responses_must_be_allowed() {
         let allowed = ["x-a".into()];
-        let set = response(&map(&[("X-A", "$5")]), &allowed).unwrap();
-        assert_eq!(set.fields, [("X-A".into(), Template::plain("$5"))]);
-        let bad = response(&map(&[("X-A", "1"), ("X-B", "2")]), &allowed).unwrap_err();
+        let response =
+            |data: &[(&str, &str)], allowed: &[Arc<str>]| response(&map(data), allowed, &mut Vec::new());
+        let status = Template { pieces: vec![Piece::Variable(Variable::UpstreamStatus)] };
+        let set = response(&[("X-A", "$upstream_status")], &allowed).unwrap();
+        assert_eq!(set.fields, [("X-A".into(), status)]);
+        let bad = response(&[("X-A", "1"), ("X-B", "2")], &allowed).unwrap_err();
         assert!(bad.reason.contains("\"X-B\"") && bad.reason.contains("global-allowed"), "{}", bad.reason);
-        assert!(response(&map(&[("Connection", "x")]), &["connection".into()]).is_err());
+        assert!(response(&[("Connection", "x")], &["connection".into()]).is_err());
+        assert!(response(&[("X-A", "$nothing")], &allowed).is_err());
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use rustls_pki_types::ServerName;
-use sluice_config::{LogVariable, NamespacedName, Piece, Variable};
+use sluice_config::{Moment, NamespacedName, Piece, Variable};
 
 use crate::translate::template;
 
@@ -28,10 +28,10 @@ pub(crate) fn endpoint_name(
     object: &NamespacedName,
 ) -> Result<String, String> {
     let mut name = String::new();
-    for piece in template::parse(text)?.pieces {
+    for piece in template::parse(text, Moment::Request)?.pieces {
         name += match &piece {
             Piece::Text(text) => text,
-            Piece::Variable(Variable::Host | Variable::Logged(LogVariable::ServerName)) => {
+            Piece::Variable(Variable::Host | Variable::ServerName) => {
                 host.ok_or("has the host as a part, and a wildcard host has no single name")?
             }
             Piece::Variable(Variable::ServiceName) => service,

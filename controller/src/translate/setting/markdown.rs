@@ -2,6 +2,8 @@
 
 use std::fmt::Write;
 
+use sluice_config::Moment;
+
 use super::{NotYet, Reach, Reference, Scope, Setting, Support, Table, Unreadable};
 
 /// How far a setting is served. What is served comes first.
@@ -76,6 +78,14 @@ pub fn support<S>(table: &Table<S>, file: &str) -> String {
         }
     }
     text
+}
+
+/// The settings whose values may have variables that are known at this moment, with links into their documentation.
+pub fn accepting<S>(table: &Table<S>, moment: Moment, file: &str) -> String {
+    let entries =
+        table.entries().filter(|entry| entry.moment == Some(moment) && entry.support == Support::Served);
+    let links = entries.map(|entry| format!("[{name}]({file}#{name})", name = entry.name));
+    links.collect::<Vec<_>>().join(", ")
 }
 
 fn counts<S>(table: &Table<S>) -> String {

@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use sluice_config::Moment;
 use sluice_config::directives::{FieldChange, FieldOperation, Instruction, ResponseChange, Return, Statuses};
 
 use super::block::Block;
@@ -11,20 +12,23 @@ use super::reader::Fault;
 use super::variables::Declared;
 use crate::translate::value::{self, Type};
 
-/// Lines `Name: value`, with variables of the request in the value.
-pub(crate) fn fields() -> Type<Vec<FieldChange>> {
-    Type::new("lines of the form Name: value", |text| {
+/// Lines `Name: value`, with variables in the value.
+pub(crate) fn fields(moment: Moment) -> Type<Vec<FieldChange>> {
+    Type::new("lines of the form Name: value", move |text| {
         let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
-        lines.map(|line| field(line).map_err(|fault| fault.reason)).collect::<Result<Vec<_>, String>>()
+        lines
+            .map(|line| field(line, moment).map_err(|fault| fault.reason))
+            .collect::<Result<Vec<_>, String>>()
     })
+    .evaluated_at(moment)
 }
 
-fn field(line: &str) -> Result<FieldChange, Fault> {
+fn field(line: &str, moment: Moment) -> Result<FieldChange, Fault> {
     let (name, value) =
         line.split_once(':').ok_or_else(|| format!("has the line {line:?} without a colon"))?;
     let name = field_name(name.trim()).map_err(completed)?;
     let value = Declared::default()
-        .template(field_value(value.trim())?)
+        .template(field_value(value.trim())?, moment)
         .map_err(|reason| completed(reason.into()))?;
     Ok(FieldChange { name, operation: FieldOperation::Set(value) })
 }
@@ -89,7 +93,7 @@ mod tests {
 
     #[test]
     fn fields_are_lines_and_names_a_list() {
-        let read = |text: &str| fields().parse(text, &Author::OPERATOR);
+        let read = |text: &str| fields(Moment::Request).parse(text, &Author::OPERATOR);
         let set = |name: &str, value: &str| FieldChange {
             name: name.into(),
             operation: FieldOperation::Set(Template::plain(value)),
@@ -102,6 +106,7 @@ mod tests {
         for bad in ["X-A", "X A: 1", "Host: a", "Connection: close", "X-A: $none", "X-A: $upstream_status"] {
             assert!(read(bad).is_err(), "{bad}");
         }
+        assert!(fields(Moment::Response).parse("X-A: $upstream_status", &Author::OPERATOR).is_ok());
         assert_eq!(names().parse("X-A, x-b", &Author::OPERATOR).unwrap().len(), 2);
         assert!(names().parse("X-A, Content-Length", &Author::OPERATOR).is_err());
     }

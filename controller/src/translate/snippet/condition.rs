@@ -1,7 +1,7 @@
 //! Conditions of `if`.
 
-use sluice_config::Template;
 use sluice_config::directives::{Condition, Expression};
+use sluice_config::{Moment, Template};
 
 use super::reader::Fault;
 use super::variables::Declared;
@@ -44,7 +44,7 @@ pub(super) fn read(arguments: &[String], declared: &Declared) -> Result<Conditio
         let name = text.strip_prefix('$').filter(|name| !name.is_empty());
         let is_name = |name: &str| name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_');
         match name.filter(|name| is_name(name)) {
-            Some(_) => Ok(declared.template(text)?),
+            Some(_) => Ok(declared.template(text, Moment::Request)?),
             None => Err("the left side must be a variable".into()),
         }
     };
@@ -55,7 +55,7 @@ pub(super) fn read(arguments: &[String], declared: &Declared) -> Result<Conditio
         [value] => Ok(Condition::Truth(variable(value)?)),
         [value, operator @ ("=" | "!="), other] => Ok(Condition::Equal {
             value: variable(value)?,
-            other: declared.template(other)?,
+            other: declared.template(other, Moment::Request)?,
             negated: operator == "!=",
         }),
         [value, operator, _] => {

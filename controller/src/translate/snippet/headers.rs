@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use sluice_config::directives::{FieldChange, FieldOperation, ResponseChange, Statuses};
-use sluice_config::is_own_field;
+use sluice_config::{Moment, is_own_field};
 
 use super::block::Block;
 use super::context::Context;
@@ -38,7 +38,7 @@ fn add_header(arguments: &[String], declared: &Declared, block: &mut Block) -> R
         _ => return Err("takes a name, a value and, if wanted, always".into()),
     };
     let name = field_name(name)?;
-    let value = declared.template(field_value(value)?)?;
+    let value = declared.template(field_value(value)?, Moment::Response)?;
     let operation = match SINGLE.contains(&&*name) {
         true => FieldOperation::Set(value),
         false => FieldOperation::Append(value),
@@ -136,7 +136,7 @@ fn headers_more(
     let mut texts = Vec::new();
     for field in fields {
         let (name, operation) = match sets {
-            true => set_field(field, declared)?,
+            true => set_field(field, declared, Moment::Response)?,
             false => cleared_field(field)?,
         };
         texts.push(match &operation {
@@ -153,12 +153,16 @@ fn headers_more(
 }
 
 /// `Name: value` of `more_set_headers`. Without a value the field is removed.
-pub(super) fn set_field(text: &str, declared: &Declared) -> Result<(Arc<str>, FieldOperation), Fault> {
+pub(super) fn set_field(
+    text: &str,
+    declared: &Declared,
+    moment: Moment,
+) -> Result<(Arc<str>, FieldOperation), Fault> {
     let (name, value) = text.split_once(':').unwrap_or((text, ""));
     let name = field_name(name.trim())?;
     Ok(match value.trim() {
         "" => (name, FieldOperation::Remove),
-        value => (name, FieldOperation::Set(declared.template(field_value(value)?)?)),
+        value => (name, FieldOperation::Set(declared.template(field_value(value)?, moment)?)),
     })
 }
 

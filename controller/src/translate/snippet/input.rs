@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use sluice_config::directives::{FieldChange, FieldOperation};
-use sluice_config::is_own_field;
+use sluice_config::{Moment, is_own_field};
 
 use super::block::Block;
 use super::context::{Context, Place};
@@ -59,7 +59,7 @@ fn set_header(
         return Err(format!("nginx does not permit it in {}", context.name()).into());
     }
     if !matches!(context.place, Place::Location | Place::Authorisation) {
-        declared.template(field_value(value)?)?;
+        declared.template(field_value(value)?, Moment::Request)?;
         return Ok(format!(
             "no effect on {name}, as in ingress-nginx: each location sets request fields of its own"
         ));
@@ -68,7 +68,7 @@ fn set_header(
         return own_field(name, value);
     }
     let name = field_name(name)?;
-    let value = declared.template(field_value(value)?)?;
+    let value = declared.template(field_value(value)?, Moment::Request)?;
     let is_repeated = OF_GATEWAY.contains(&&*name) || block.request.iter().any(|known| known.name == name);
     let (operation, text) = match is_repeated {
         true => (FieldOperation::Append(value), format!("adds another request field {name}")),
@@ -112,7 +112,7 @@ fn client_fields(
             option if option.starts_with('-') => return Err(format!("{option} is not translated").into()),
             field => {
                 let (name, operation) =
-                    if sets { set_field(field, declared)? } else { cleared_field(field)? };
+                    if sets { set_field(field, declared, Moment::Request)? } else { cleared_field(field)? };
                 not_of_gateway(&name)?;
                 let operation = match operation {
                     FieldOperation::Set(value) if replaces => FieldOperation::Replace(value),

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use sluice_config::Template;
 use sluice_config::directives::{Instruction, LocationMatch, Return};
+use sluice_config::{Moment, Template, Variable};
 
 use super::block::Block;
 use super::condition;
@@ -12,7 +12,7 @@ use super::grammar::Directive;
 use super::reader::Fault;
 use super::rewrite;
 use super::variables::Declared;
-use crate::translate::{expression, template, value};
+use crate::translate::{expression, value};
 
 /// Statuses that `return` answers with a `Location`.
 const REDIRECTS: [u16; 5] = [301, 302, 303, 307, 308];
@@ -72,11 +72,11 @@ pub(super) fn read(
 fn set(arguments: &[String], declared: &Declared) -> Result<(Instruction, String), Fault> {
     let [name, value] = arguments else { return Err("takes a variable and a value".into()) };
     let variable = variable_name(name)?;
-    if template::variable(&variable).is_some() {
+    if Variable::named(&variable).is_some() {
         return Err(format!("{name} is a variable of the gateway; give yours another name").into());
     }
     let text = format!("assigns {name}");
-    Ok((Instruction::Set { variable, value: declared.template(value)? }, text))
+    Ok((Instruction::Set { variable, value: declared.template(value, Moment::Request)? }, text))
 }
 
 /// The field of `$upstream_http_NAME`.
@@ -134,7 +134,7 @@ fn answer(arguments: &[String], declared: &Declared) -> Result<(Instruction, Str
             (Return::Page(status), format!("answers {status} with its standard page"))
         }
         (false, text) => {
-            let body = declared.template(text.map_or("", String::as_str))?;
+            let body = declared.template(text.map_or("", String::as_str), Moment::Request)?;
             (Return::Text { status, body }, format!("answers {status} with a text"))
         }
     };
@@ -144,7 +144,7 @@ fn answer(arguments: &[String], declared: &Declared) -> Result<(Instruction, Str
 fn location(text: &str, declared: &Declared) -> Result<Template, Fault> {
     match text.chars().any(char::is_control) {
         true => Err("the URL has a line break or control character".into()),
-        false => Ok(declared.template(text)?),
+        false => Ok(declared.template(text, Moment::Request)?),
     }
 }
 

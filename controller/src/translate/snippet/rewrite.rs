@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use sluice_config::directives::{AfterRewrite, Instruction};
-use sluice_config::{Piece, Rewrite, RewritePart, RewriteQuery, RewriteTemplate, Variable};
+use sluice_config::{Moment, Piece, Rewrite, RewritePart, RewriteQuery, RewriteTemplate, Variable};
 
 use super::context::{Context, Place};
 use super::reader::Fault;
@@ -82,7 +82,7 @@ fn parts(text: &str, expression: &Expression, declared: &Declared) -> Result<Rew
     };
     let template = template::parse_with(text, |name| match group_of(name) {
         Some(_) => Ok(Variable::Group(name.into())),
-        None => declared.known(name),
+        None => declared.known(name, Moment::Request),
     })?;
     let part = |piece: Piece| match piece {
         Piece::Text(text) => RewritePart::Text(text),

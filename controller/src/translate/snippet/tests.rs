@@ -187,7 +187,10 @@ fn groups_and_variables_of_the_text_can_be_used() {
         refusal("return 200 $1;", Place::Location).contains("no expression of the snippet has a group $1")
     );
     assert!(refusal("return 200 $where;", Place::Location).contains("neither served nor set"));
-    assert!(refusal("add_header X $upstream_http_x;", Place::Location).contains("has no value when"));
+    assert!(
+        refusal("proxy_set_header X $upstream_http_x;", Place::Location).contains("known with the response")
+    );
+    assert!(refusal("add_header X $request_body;", Place::Location).contains("always empty, because bodies"));
     assert!(refusal("set $host x;", Place::Location).contains("is a variable of the gateway"));
 }
 

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use sluice_config::{Template, Variable};
+use sluice_config::{Moment, Template, Variable};
 
 use crate::translate::template;
 
@@ -34,25 +34,27 @@ impl Declared {
         if is_group || self.names.contains(name) {
             return Some(Variable::Group(name.into()));
         }
-        template::variable(name)
+        Variable::named(name)
     }
 
-    /// Parses a text.
+    /// Parses a text that is evaluated at this moment.
     ///
     /// # Errors
-    /// A variable that does not exist, or has no value when a request is read.
-    pub(super) fn template(&self, text: &str) -> Result<Template, String> {
-        template::parse_with(text, |name| self.known(name))
+    /// A variable that does not exist, or has no value at that moment.
+    pub(super) fn template(&self, text: &str, moment: Moment) -> Result<Template, String> {
+        template::parse_with(text, |name| self.known(name, moment))
     }
 
-    /// The variable of this name.
+    /// The variable of this name in a text that is evaluated at this moment.
     ///
     /// # Errors
-    /// It does not exist, or has no value when a request is read.
-    pub(super) fn known(&self, name: &str) -> Result<Variable, String> {
+    /// It does not exist, or has no value at that moment.
+    pub(super) fn known(&self, name: &str, moment: Moment) -> Result<Variable, String> {
         match self.variable(name) {
-            Some(Variable::Unset) => Err(format!("${name} has no value when the request is read")),
-            Some(variable) => Ok(variable),
+            // A variable that `auth_request_set` declares is empty before the reply.
+            Some(variable @ Variable::Authorised(_)) => Ok(variable),
+            Some(variable) if variable.known() <= moment => Ok(variable),
+            Some(_) => Err(template::lack(name, moment).unwrap_or_default()),
             None if name.parse::<usize>().is_ok() => {
                 Err(format!("no expression of the snippet has a group ${name}"))
             }

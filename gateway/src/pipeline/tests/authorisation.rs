@@ -206,7 +206,7 @@ fn who_must_sign_in_is_told_where_and_gets_the_cookie() {
     let sign_in = Template {
         pieces: vec![
             Piece::Text("https://login.example/?rd=".into()),
-            Piece::Variable(Variable::AccessScheme),
+            Piece::Variable(Variable::PassAccessScheme),
             Piece::Text("://".into()),
             Piece::Variable(Variable::HttpHost),
             Piece::Variable(Variable::EscapedRequestUri),

@@ -1,5 +1,7 @@
 //! Changes of fields, with values that are ready or filled in once per request.
 
+use std::borrow::Cow;
+
 use http::HeaderValue;
 use jiff::{SignedDuration, Timestamp};
 use sluice_config::directives::{FieldChange, FieldOperation, ResponseChange, Statuses};
@@ -9,7 +11,7 @@ use crate::message::edit::{Edit, EditableName, HeadMut};
 use crate::message::fields::Fields;
 use crate::policy::error::PolicyError;
 use crate::policy::header_set;
-use crate::policy::template::Template;
+use crate::policy::template::{ResponseContext, Template, TemplateContext};
 
 /// Changes of fields, in order.
 #[derive(Debug, Default)]
@@ -27,7 +29,14 @@ pub struct ResponseChanges {
 
 /// The values of the templates of a list, for one request. What no field can have counts as empty.
 #[derive(Debug)]
-pub struct FilledValues(Box<[HeaderValue]>);
+pub struct FilledValues(Box<[FilledValue]>);
+
+#[derive(Debug)]
+enum FilledValue {
+    Ready(HeaderValue),
+    /// Known with the response.
+    Late(Template),
+}
 
 #[derive(Debug)]
 struct ResponseCondition {
@@ -81,16 +90,32 @@ impl FieldChanges {
     }
 
     /// The values for one request; `None` if none depends on it.
-    pub fn fill(&self, fill: impl Fn(&Template) -> Vec<u8>) -> Option<FilledValues> {
-        let one = |template| HeaderValue::try_from(fill(template)).unwrap_or(HeaderValue::from_static(""));
+    pub fn fill(&self, context: &TemplateContext<'_>) -> Option<FilledValues> {
+        let one = |template: &Template| match template.is_of_response() {
+            true => FilledValue::Late(template.resolve_request(context)),
+            false => {
+                let value = HeaderValue::try_from(template.fill(context));
+                FilledValue::Ready(value.unwrap_or(HeaderValue::from_static("")))
+            }
+        };
         self.has_variables().then(|| FilledValues(self.templates.iter().map(one).collect()))
     }
 
-    /// Changes a head.
+    /// Changes the head of a request.
     pub fn apply(&self, filled: Option<&FilledValues>, head: &mut Edit<'_, impl HeadMut>) {
         for change in &self.changes {
-            change.apply(filled, head);
+            change.apply(filled, None, head);
         }
+    }
+}
+
+impl FilledValues {
+    /// The templates whose values are known with the response.
+    pub fn late(&self) -> impl Iterator<Item = &Template> {
+        self.0.iter().filter_map(|value| match value {
+            FilledValue::Late(template) => Some(template),
+            FilledValue::Ready(_) => None,
+        })
     }
 }
 
@@ -119,15 +144,22 @@ impl ResponseChanges {
     }
 
     /// The values for one request; `None` if none depends on it.
-    pub fn fill(&self, fill: impl Fn(&Template) -> Vec<u8>) -> Option<FilledValues> {
-        self.changes.fill(fill)
+    pub fn fill(&self, context: &TemplateContext<'_>) -> Option<FilledValues> {
+        self.changes.fill(context)
     }
 
-    /// Changes the head of a response with this status.
-    pub fn apply(&self, status: u16, filled: Option<&FilledValues>, head: &mut Edit<'_, impl HeadMut>) {
+    /// Changes the head of a response with this status. The context is there if values are
+    /// [late](FilledValues::late).
+    pub fn apply(
+        &self,
+        status: u16,
+        filled: Option<&FilledValues>,
+        context: Option<&ResponseContext<'_>>,
+        head: &mut Edit<'_, impl HeadMut>,
+    ) {
         for (change, condition) in self.changes.changes.iter().zip(&self.conditions) {
             if condition.holds(status, head) {
-                change.apply(filled, head);
+                change.apply(filled, context, head);
             }
         }
     }
@@ -173,32 +205,48 @@ impl Change {
         Ok(Self { name: Name::Whole(header_set::name(name)?), operation })
     }
 
-    fn apply(&self, filled: Option<&FilledValues>, head: &mut Edit<'_, impl HeadMut>) {
+    fn apply(
+        &self,
+        filled: Option<&FilledValues>,
+        context: Option<&ResponseContext<'_>>,
+        head: &mut Edit<'_, impl HeadMut>,
+    ) {
         let name = match &self.name {
             Name::Whole(name) => name,
             Name::Prefix(prefix) => return remove_prefix(prefix, head),
         };
-        match &self.operation {
-            Operation::Set(new) => set(head, name, new.get(filled)),
-            Operation::Replace(new) if head.fields().has(name.get()) => set(head, name, new.get(filled)),
-            Operation::Replace(_) => {}
-            Operation::Append(new) => {
-                if let Some(value) = new.get(filled).filter(|value| !value.is_empty()) {
-                    head.append(name, value);
-                }
-            }
-            Operation::SetDate(offset) => set(head, name, http_date(*offset).as_ref()),
-            Operation::Remove => head.remove(name),
+        let value = match &self.operation {
+            Operation::Set(new) | Operation::Append(new) => new.get(filled, context, head),
+            Operation::Replace(new) if head.fields().has(name.get()) => new.get(filled, context, head),
+            Operation::Replace(_) => return,
+            Operation::SetDate(offset) => http_date(*offset).map(Cow::Owned),
+            Operation::Remove => None,
+        };
+        match (value.filter(|value| !value.is_empty()), &self.operation) {
+            (Some(value), Operation::Append(_)) => head.append(name, &value),
+            (None, Operation::Append(_)) => {}
+            (Some(value), _) => head.set(name, &value),
+            (None, _) => head.remove(name),
         }
     }
 }
 
 impl Value {
     /// The value for a request; `None` if the request ended before its templates were filled in.
-    fn get<'v>(&'v self, filled: Option<&'v FilledValues>) -> Option<&'v HeaderValue> {
+    fn get<'v>(
+        &'v self,
+        filled: Option<&'v FilledValues>,
+        context: Option<&ResponseContext<'_>>,
+        head: &mut Edit<'_, impl HeadMut>,
+    ) -> Option<Cow<'v, HeaderValue>> {
         match self {
-            Self::Fixed(value) => Some(value),
-            Self::Template(at) => filled?.0.get(*at),
+            Self::Fixed(value) => Some(Cow::Borrowed(value)),
+            Self::Template(at) => match filled?.0.get(*at)? {
+                FilledValue::Ready(value) => Some(Cow::Borrowed(value)),
+                FilledValue::Late(template) => {
+                    Some(Cow::Owned(template.fill_response(context?, head.fields())))
+                }
+            },
         }
     }
 }
@@ -207,13 +255,6 @@ impl Value {
 fn http_date(offset: i64) -> Option<HeaderValue> {
     let time = Timestamp::now().checked_add(SignedDuration::from_secs(offset)).ok()?;
     HeaderValue::try_from(time.strftime("%a, %d %b %Y %H:%M:%S GMT").to_string()).ok()
-}
-
-fn set(head: &mut Edit<'_, impl HeadMut>, name: &EditableName, value: Option<&HeaderValue>) {
-    match value.filter(|value| !value.is_empty()) {
-        Some(value) => head.set(name, value),
-        None => head.remove(name),
-    }
 }
 
 /// Removes all fields whose names start with `prefix`, except those of the gateway.

@@ -1,21 +1,12 @@
 //! Compilation of a format: separates the values of the request head, which must be saved, from the
 //! other values and the text.
 
-use std::{fs, mem};
+use std::mem;
 
-use http::header::HeaderName;
-use sluice_config::{LogPiece, LogVariable};
+use sluice_config::Variable;
 
-use super::head::HeadValue;
 use super::{Before, LogFormat, Piece, Value};
-
-/// Origin of the value of a variable.
-enum Source {
-    Head(HeadValue),
-    Later(Value),
-    /// A value that is the same in all lines.
-    Constant(String),
-}
+use crate::variable::{CompiledVariable, HeadValue};
 
 /// Pieces collected since the last value that is not a header field.
 #[derive(Default)]
@@ -31,17 +22,19 @@ impl LogFormat {
         let (mut runs, mut steps, mut before) = (Vec::new(), Vec::new(), PendingPieces::default());
         for piece in &*format.pieces {
             match piece {
-                LogPiece::Text(text) => before.push_text(text),
-                LogPiece::Variable(variable) => match Source::of(variable) {
-                    Source::Head(value) => before.push_value(value),
-                    Source::Later(value) => steps.push((before.take(&mut runs), value)),
-                    Source::Constant(text) => before.push_text(&text),
+                sluice_config::Piece::Text(text) => before.push_text(text.as_bytes()),
+                sluice_config::Piece::Variable(variable) => match CompiledVariable::compile(variable) {
+                    Ok(CompiledVariable::Head(value)) => before.push_value(value),
+                    Ok(CompiledVariable::Constant(text)) => before.push_text(&text),
+                    Ok(compiled) => steps.push((before.take(&mut runs), Value::of(compiled))),
+                    // Translation passes on valid names only.
+                    Err(_) => steps.push((before.take(&mut runs), Value::Record(Variable::Unserved))),
                 },
             }
         }
-        before.push_text("\n");
+        before.push_text(b"\n");
         let end = before.take(&mut runs);
-        let of_response = |(_, value): &(_, Value)| !matches!(value, Value::Fact(_));
+        let of_response = |(_, value): &(_, Value)| !matches!(value, Value::Record(_));
         Self {
             wants_response: steps.iter().any(of_response),
             runs: runs.into(),
@@ -53,8 +46,8 @@ impl LogFormat {
 }
 
 impl PendingPieces {
-    fn push_text(&mut self, text: &str) {
-        self.text.extend_from_slice(text.as_bytes());
+    fn push_text(&mut self, text: &[u8]) {
+        self.text.extend_from_slice(text);
     }
 
     fn push_value(&mut self, value: HeadValue) {
@@ -79,34 +72,15 @@ impl PendingPieces {
     }
 }
 
-impl Source {
-    fn of(variable: &LogVariable) -> Self {
-        // Translation accepts any name with the prefix of a field; a name that no field can have
-        // has no value.
-        let name = |text: &str| text.parse().unwrap_or(HeaderName::from_static("x-none"));
-        Self::Head(match variable {
-            LogVariable::Args => HeadValue::Args,
-            LogVariable::IsArgs => HeadValue::IsArgs,
-            LogVariable::PassAccessScheme => HeadValue::PassAccessScheme,
-            LogVariable::RemoteUser => HeadValue::RemoteUser,
-            LogVariable::Request => HeadValue::Request,
-            LogVariable::RequestUri => HeadValue::RequestUri,
-            LogVariable::Uri => HeadValue::Uri,
-            LogVariable::Field(field) => HeadValue::Field(name(field)),
-            LogVariable::Cookie(cookie) => HeadValue::Cookie((**cookie).into()),
-            LogVariable::Argument(argument) => HeadValue::Argument((**argument).into()),
-            LogVariable::UpstreamField(field) => return Self::Later(Value::Upstream(name(field))),
-            LogVariable::SentField(field) => return Self::Later(Value::Sent(name(field))),
-            LogVariable::Pid => return Self::Constant(std::process::id().to_string()),
-            LogVariable::Hostname => return Self::Constant(hostname()),
-            variable => return Self::Later(Value::Fact(variable.clone())),
-        })
+impl Value {
+    /// The value of a variable that is neither constant nor from the head of the request.
+    fn of(compiled: CompiledVariable) -> Self {
+        match compiled {
+            CompiledVariable::Upstream(name) => Self::Upstream(name),
+            CompiledVariable::Sent(name) => Self::Sent(name),
+            CompiledVariable::Record(variable) => Self::Record(variable),
+            // Formats have no variables of snippets.
+            _ => Self::Record(Variable::Unserved),
+        }
     }
-}
-
-/// Returns the host name of this machine, or `localhost`.
-pub(crate) fn hostname() -> String {
-    let name = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
-    let name = name.trim();
-    if name.is_empty() { "localhost".to_owned() } else { name.to_owned() }
 }

@@ -1,18 +1,19 @@
 use std::time::Duration;
 
 use http::{Method, Version};
-use sluice_config::{LogPiece, ObjectRef, Origin, ServiceRef};
+use sluice_config::{ObjectRef, Origin, Piece, ServiceRef};
 
 use super::*;
 use crate::connection::info::{ConnectionInfo, ProxiedAddresses, Texts, TlsInfo};
 use crate::message::field_list::FieldList;
 use crate::message::request_head::RequestHead;
 use crate::pipeline::tests::fixture;
+use crate::variable::{UpstreamAttempt, basic_user};
 
 /// Returns a format of one variable between brackets.
-fn of(variable: LogVariable, escape: LogEscape) -> LogFormat {
-    let text = |text: &str| LogPiece::Text(text.into());
-    let pieces = [text("<"), LogPiece::Variable(variable), text(">")].into();
+fn of(variable: Variable, escape: LogEscape) -> LogFormat {
+    let text = |text: &str| Piece::Text(text.into());
+    let pieces = [text("<"), Piece::Variable(variable), text(">")].into();
     LogFormat::compile(&sluice_config::LogFormat { pieces, escape })
 }
 
@@ -37,8 +38,8 @@ fn connection(https: bool) -> ConnectionInfo {
 }
 
 /// Returns the record of a request that was refused.
-fn refused(connection: &ConnectionInfo) -> LogRecord<'_> {
-    LogRecord {
+fn refused(connection: &ConnectionInfo) -> RequestRecord<'_> {
+    RequestRecord {
         connection,
         client: "2001:db8::1".parse().unwrap(),
         requests: 1,
@@ -98,9 +99,9 @@ fn a_proxied_request_has_the_line_of_nginx() {
         length: 100,
     };
     let format = LogFormat::default();
-    let line = format.request(&LoggedHead { head: &head, path: Some("/a"), access_scheme: b"http" });
+    let line = format.request(&values(&head, "/a", b"http"));
     let (connection, attempts) = (connection(false), attempts());
-    let record = LogRecord {
+    let record = RequestRecord {
         client: "192.0.2.7".parse().unwrap(),
         method: Some(&Method::GET),
         status: 200,
@@ -173,7 +174,7 @@ fn every_variable_is_written() {
     };
     let service = ServiceRef { namespace: "shop".into(), name: "web".into(), port: "80".into() };
     let attempts = attempts();
-    let record = LogRecord {
+    let record = RequestRecord {
         method: Some(&Method::POST),
         version: Version::HTTP_2,
         authority: head.authority,
@@ -254,8 +255,8 @@ fn every_variable_is_written() {
         ("sent_http_none", "-"),
     ] {
         for name in names.split(' ') {
-            let format = of(LogVariable::named(name).unwrap(), LogEscape::Hex);
-            let logged = LoggedHead { head: &head, path: Some("/a b"), access_scheme: b"https" };
+            let format = of(Variable::named(name).unwrap(), LogEscape::Hex);
+            let logged = values(&head, "/a b", b"https");
             let mut line = format.request(&logged);
             if format.wants_response() {
                 format.upstream(&mut line, &self::headers(&[("x-from", "first")]));
@@ -275,7 +276,7 @@ fn every_variable_is_written() {
         ("time_iso8601", r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[+-]\d\d:\d\d$"),
         ("time_local", r"^\d\d/[A-Z][a-z]{2}/\d{4}:\d\d:\d\d:\d\d [+-]\d{4}$"),
     ] {
-        let format = of(LogVariable::named(name).unwrap(), LogEscape::Hex);
+        let format = of(Variable::named(name).unwrap(), LogEscape::Hex);
         let mut out = Vec::new();
         format.write(&format.refused(b""), &record, &mut out);
         let text = str::from_utf8(&out).unwrap().trim_end().trim_matches(['<', '>']);
@@ -286,10 +287,10 @@ fn every_variable_is_written() {
 #[test]
 fn every_variable_has_its_words() {
     let connection = connection(false);
-    for (names, _) in LogVariable::NAMED {
-        for name in *names {
+    for row in Variable::NAMED {
+        for name in row.names {
             for escape in [LogEscape::Hex, LogEscape::Json, LogEscape::None] {
-                let format = of(LogVariable::named(name).unwrap(), escape);
+                let format = of(Variable::named(name).unwrap(), escape);
                 let mut out = Vec::new();
                 format.write(&format.refused(b""), &refused(&connection), &mut out);
                 let text = str::from_utf8(&out).unwrap();
@@ -297,5 +298,16 @@ fn every_variable_has_its_words() {
                 assert!(escape == LogEscape::Hex || !text.contains("<->"), "${name}: {text:?}");
             }
         }
+    }
+}
+
+fn values<'h>(head: &'h RequestHead<'h>, path: &'h str, access_scheme: &'h [u8]) -> HeadValues<'h> {
+    HeadValues {
+        head,
+        path: Some(path),
+        access_scheme,
+        access_host: "public.example",
+        client: "192.0.2.7".parse().unwrap(),
+        user: basic_user,
     }
 }

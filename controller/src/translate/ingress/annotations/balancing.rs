@@ -3,7 +3,7 @@
 use std::num::NonZeroU32;
 use std::sync::Arc;
 
-use sluice_config::{Balance, HashBy, NamespacedName, Template};
+use sluice_config::{Balance, HashBy, Moment, NamespacedName, Template};
 
 use super::{Annotation, Settings};
 use crate::translate::setting::{Reference, Risk, Unreadable};
@@ -122,7 +122,8 @@ fn key() -> Type<Template> {
     value::text()
         .called("letters, digits, - and _, with variables such as $http_x_user or ${arg_id}")
         .allowing(|text| text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_${}".contains(&byte)))
-        .and_then(|text: Arc<str>| template::parse(&text))
+        .and_then(|text: Arc<str>| template::parse(&text, Moment::Request))
+        .evaluated_at(Moment::Request)
 }
 
 #[cfg(test)]
@@ -135,7 +136,7 @@ mod tests {
         for good in ["$request_uri", "${remote_addr}-$http_x_user", "$cookie_id$arg_x", "fixed"] {
             assert!(key().parse(good, &Author::OPERATOR).is_ok(), "{good}");
         }
-        for bad in ["$geoip_country", "$remote_addr:80", "$", "${host"] {
+        for bad in ["$nothing", "$remote_addr:80", "$", "${host"] {
             assert!(key().parse(bad, &Author::OPERATOR).is_err(), "{bad}");
         }
     }

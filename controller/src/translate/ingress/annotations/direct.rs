@@ -1,5 +1,7 @@
 //! Sluice's own annotations for header fields and fixed responses, which ingress-nginx has snippets for.
 
+use sluice_config::Moment;
+
 use super::Annotation;
 use crate::translate::setting::{Reference, Risk, Unreadable};
 use crate::translate::snippet::annotation as value;
@@ -8,7 +10,7 @@ pub(super) fn settings() -> Vec<Annotation> {
     let all = vec![
         Annotation::served(
             "sluice.dev/set-request-headers",
-            value::fields(),
+            value::fields(Moment::Request),
             "",
             "Fields of the request for the endpoint, one `Name: value` per line, with variables of the request. An \
              empty value removes the field.",
@@ -25,7 +27,7 @@ pub(super) fn settings() -> Vec<Annotation> {
         .unreadable(Unreadable::Close, Reference::Absent, ""),
         Annotation::served(
             "sluice.dev/set-response-headers",
-            value::fields(),
+            value::fields(Moment::Response),
             "",
             "Fields of every response, errors and redirects included, one `Name: value` per line, with variables of \
              the request. An empty value removes the field.",

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use sluice_config::{Authorisation, NamespacedName};
+use sluice_config::{Authorisation, Moment, NamespacedName};
 
 use super::{Annotation, Settings};
 use crate::translate::setting::{Reference, Risk, Unreadable};
@@ -78,7 +78,7 @@ pub(super) fn settings() -> Vec<Annotation> {
         .location(Risk::Medium),
         Annotation::served(
             "auth-request-redirect",
-            template::field(),
+            template::field(Moment::Request),
             "$request_uri",
             "Value of X-Auth-Request-Redirect.",
             |settings, value| settings.external_auth().request_redirect = Some(value),
@@ -88,7 +88,7 @@ pub(super) fn settings() -> Vec<Annotation> {
         .location(Risk::Medium),
         Annotation::served(
             SET_HEADERS,
-            value::config_map(),
+            value::config_map().evaluated_at(Moment::Request),
             "",
             "ConfigMap with fields for the authorisation request. While it is missing or unusable, the \
              routes answer 503.",
@@ -109,7 +109,7 @@ pub(super) fn settings() -> Vec<Annotation> {
         .location(Risk::Low),
         Annotation::served(
             "auth-cache-key",
-            template::field(),
+            template::field(Moment::Request),
             "",
             "Cache the service's decision for requests with this key, per rule and worker, in memory. If \
              the key contains a variable that is always empty here (variables.md), nothing is cached.",

@@ -8,6 +8,7 @@ use crate::problem::{because, error, warning};
 use crate::store::{Ingress, OWN_PREFIX};
 use crate::translate::routes::{CanarySettings, HostClosure, REJECTED, UNABLE};
 use crate::translate::setting::{NotYet, Reach, Reference, Risk, Support, Unreadable};
+use crate::translate::template;
 use crate::translate::value::{self, Author, Wrong};
 
 /// What becomes of an Ingress because of its annotations; later ones are graver.
@@ -301,7 +302,13 @@ impl AnnotationReader<'_> {
                 let reason = format!("the value {text:?} {reason}");
                 self.close(entry, name, Code::AnnotationNotServed, UNABLE, reason, remedy);
             }
-            (Ok(()) | Err(_), _) => self.unserved(name, text, entry),
+            (Ok(()), _) => {
+                if let Some(reason) = entry.without_value(text) {
+                    self.warn(Code::VariableWithoutValue, name, reason, template::REMEDY);
+                }
+                self.unserved(name, text, entry);
+            }
+            (Err(_), _) => self.unserved(name, text, entry),
         }
     }
 

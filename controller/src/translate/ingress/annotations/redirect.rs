@@ -1,11 +1,10 @@
 //! Redirects that are decided before a request goes anywhere, and how they are written.
 
-use std::sync::Arc;
-
-use sluice_config::{NamespacedName, Redirect, RedirectPath};
+use sluice_config::{Moment, NamespacedName, Redirect, RedirectPath};
 
 use super::{Annotation, Settings};
 use crate::translate::setting::{Reference, Risk, Unreadable};
+use crate::translate::template;
 use crate::translate::value::{self, Type};
 
 /// What the annotations of this family say.
@@ -135,13 +134,13 @@ pub(super) fn settings() -> Vec<Annotation> {
     ]
 }
 
-/// Where a redirect leads.
+const TARGET: &str =
+    "a URL of http or https, or a path from the root, of letters, digits and - . _ ~ / : , ? & =";
+const TEMPORAL_TARGET: &str = "a URL of http or https, of letters, digits and - . _ ~ / : , ? & =";
+
+/// Where a redirect leads. The characters that ingress-nginx allows exclude variables, unless it validates none.
 fn target() -> Type<RedirectPath> {
-    Type::of(
-        "a URL of http or https, or a path from the root, of letters, digits and - . _ ~ / : , ? & =",
-        read_target,
-    )
-    .allowing(is_allowed)
+    Type::new(TARGET, |text| read_target(text, TARGET)).allowing(is_allowed).evaluated_at(Moment::Request)
 }
 
 /// Where a temporal redirect leads; nothing where ingress-nginx ignores it.
@@ -150,30 +149,37 @@ fn temporal_target() -> Type<Option<RedirectPath>> {
         let scheme = text.split_once(':').map_or("", |(scheme, _)| scheme);
         ["http", "https"].iter().any(|known| known.eq_ignore_ascii_case(scheme))
     };
-    Type::of("a URL of http or https, of letters, digits and - . _ ~ / : , ? & =", move |text| {
-        if has_scheme(text) { read_target(text).map(Some) } else { Some(None) }
-    })
-    .allowing(is_allowed)
+    let read = move |text: &str| match has_scheme(text) {
+        true => read_target(text, TEMPORAL_TARGET).map(Some),
+        false => Ok(None),
+    };
+    Type::new(TEMPORAL_TARGET, read).allowing(is_allowed).evaluated_at(Moment::Request)
 }
 
 fn is_allowed(text: &str) -> bool {
     text.bytes().all(|b| b.is_ascii_alphanumeric() || b"-._~/:,?&=".contains(&b))
 }
 
-/// Variables of nginx are never filled in.
-fn read_target(text: &str) -> Option<RedirectPath> {
-    if !text.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'$') {
-        return None;
+/// Reads a URL or a path. A URL may have variables behind its scheme.
+fn read_target(text: &str, words: &str) -> Result<RedirectPath, String> {
+    let wrong = || format!("must be {words}");
+    if !text.bytes().all(|byte| byte.is_ascii_graphic()) {
+        return Err(wrong());
     }
     let rest = ["http://", "https://"].into_iter().find_map(|scheme| {
         let (start, rest) = text.split_at_checked(scheme.len())?;
         start.eq_ignore_ascii_case(scheme).then_some(rest)
     });
-    let text: Arc<str> = text.into();
     match rest {
-        Some(rest) if !rest.is_empty() && !rest.starts_with(['/', '?', ':']) => Some(RedirectPath::Url(text)),
-        None if text.starts_with('/') && !text.starts_with("//") => Some(RedirectPath::Root(text)),
-        _ => None,
+        Some(rest) if rest.is_empty() || rest.starts_with(['/', '?', ':']) => Err(wrong()),
+        Some(_) if text.contains('$') => {
+            template::parse(text, Moment::Request).map(RedirectPath::UrlTemplate)
+        }
+        Some(_) => Ok(RedirectPath::Url(text.into())),
+        None if text.starts_with('/') && !text.starts_with("//") && !text.contains('$') => {
+            Ok(RedirectPath::Root(text.into()))
+        }
+        None => Err(wrong()),
     }
 }
 
@@ -212,7 +218,10 @@ mod tests {
         }
         let lenient = Author { is_validated: false, ..Author::OPERATOR };
         assert_eq!(target().parse("https://a/%20#b", &lenient).ok(), url("https://a/%20#b"));
-        assert_eq!(target().parse("https://a/$host", &lenient).ok(), None);
+        let variables = target().parse("https://www.$host$request_uri", &lenient).ok();
+        assert!(matches!(variables, Some(RedirectPath::UrlTemplate(url)) if url.pieces.len() == 3));
+        assert_eq!(target().parse("https://a/$nothing", &lenient).ok(), None);
+        assert_eq!(target().parse("/$uri", &lenient).ok(), None);
     }
 
     #[test]

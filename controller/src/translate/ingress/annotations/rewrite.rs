@@ -3,6 +3,8 @@
 
 use std::sync::Arc;
 
+use sluice_config::Moment;
+
 use super::Annotation;
 use crate::translate::routes::{GroupText, Target};
 use crate::translate::setting::{Reference, Risk, Unreadable};
@@ -12,11 +14,13 @@ pub(super) fn settings() -> Vec<Annotation> {
     vec![
         Annotation::served(
             "rewrite-target",
-            value::capture_path().and_then(|text| match Target::read(&text) {
-                Ok(target) => Ok((text, target)),
-                // ingress-nginx takes it: without it, requests would go to other paths.
-                Err(reason) => Err(Wrong::Refused { reason, remedy: "correct the target" }),
-            }),
+            value::capture_path()
+                .and_then(|text| match Target::read(&text) {
+                    Ok(target) => Ok((text, target)),
+                    // ingress-nginx takes it: without it, requests would go to other paths.
+                    Err(reason) => Err(Wrong::Refused { reason, remedy: "correct the target" }),
+                })
+                .evaluated_at(Moment::Request),
             "",
             "Path sent to the endpoint; may contain $1 to $9 and named groups of the path, which becomes a \
              regular expression, and variables such as $host. A URL redirects to it (302).",
@@ -45,7 +49,7 @@ pub(super) fn settings() -> Vec<Annotation> {
         .location(Risk::Medium),
         Annotation::served(
             "x-forwarded-prefix",
-            value::capture_path().and_then(|text| GroupText::read(&text)),
+            value::capture_path().and_then(|text| GroupText::read(&text)).evaluated_at(Moment::Request),
             "",
             "X-Forwarded-Prefix sent to the endpoint, with groups of the path, if rewrite-target changes \
              the path.",

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use sluice_config::{NamespacedName, ResourceKey, ResourceKind, TlsVersions, UpstreamTls};
+use sluice_config::{Moment, NamespacedName, ResourceKey, ResourceKind, TlsVersions, UpstreamTls};
 
 use super::{Annotation, Settings};
 use crate::translate::routes::read_endpoint_name;
@@ -98,7 +98,10 @@ pub(super) fn settings() -> Vec<Annotation> {
         .ingress(Risk::Low),
         Annotation::served(
             "proxy-ssl-name",
-            value::text().called("a DNS name or an address").and_then(read_endpoint_name),
+            value::text()
+                .called("a DNS name or an address")
+                .and_then(read_endpoint_name)
+                .evaluated_at(Moment::Rule),
             "",
             "Name for which an endpoint's certificate must be valid; by default that of the Service \
              (service.namespace.svc). $host and $server_name are the host of the rule, which must \

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use sluice_config::{Rewrite, RewritePart, RewriteQuery, RewriteTemplate};
+use sluice_config::{Moment, Rewrite, RewritePart, RewriteQuery, RewriteTemplate};
 
 use crate::translate::expression::{Expression, Expressions};
-use crate::translate::template;
+use crate::translate::template::{self, Segment};
 
 /// A text with references to groups.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -53,23 +53,17 @@ pub(crate) enum RewriteError {
 }
 
 impl GroupText {
-    /// Reads `$1`, `$name` and `${name}`.
+    /// Reads a text with groups and variables.
     pub(crate) fn read(text: &str) -> Result<Self, String> {
-        let mut parts = Vec::new();
-        let mut rest = text;
-        while let Some((plain, behind)) = rest.split_once('$') {
-            if !plain.is_empty() {
-                parts.push(TextPart::Plain(plain.into()));
-            }
-            let (part, next) = TextPart::read(behind)
-                .ok_or_else(|| "has a $ without a group behind it, such as $1".to_owned())?;
-            parts.push(part);
-            rest = next;
-        }
-        if !rest.is_empty() {
-            parts.push(TextPart::Plain(rest.into()));
-        }
-        Ok(Self(parts.into()))
+        let part = |segment| match segment {
+            Segment::Text(text) => Ok(TextPart::Plain(text.into())),
+            Segment::Name(name) => match name.as_bytes() {
+                [digit @ b'1'..=b'9'] => Ok(TextPart::Number(usize::from(digit - b'0'))),
+                [b'0'..=b'9', _, ..] => Err(format!("has ${{{name}}}, which is no group and no variable")),
+                _ => Ok(TextPart::Name(name.into())),
+            },
+        };
+        Ok(Self(template::segments(text)?.into_iter().map(part).collect::<Result<_, _>>()?))
     }
 
     fn resolve(&self, groups: &PathGroups<'_>) -> Result<RewriteTemplate, RewriteError> {
@@ -85,22 +79,6 @@ impl GroupText {
             TextPart::Number(number) => Some(*number),
             TextPart::Plain(_) | TextPart::Name(_) => None,
         })
-    }
-}
-
-impl TextPart {
-    /// Reads what stands behind a `$`, and gives what comes after it. A number has one digit, as in nginx.
-    fn read(text: &str) -> Option<(Self, &str)> {
-        if let Some(braced) = text.strip_prefix('{') {
-            let (name, rest) = braced.split_once('}')?;
-            let (part, left) = Self::read(name)?;
-            return left.is_empty().then_some((part, rest));
-        }
-        if let Some(digit @ b'1'..=b'9') = text.bytes().next() {
-            return Some((Self::Number(usize::from(digit - b'0')), &text[1..]));
-        }
-        let length = text.bytes().take_while(|b| b.is_ascii_alphanumeric() || *b == b'_').count();
-        (length > 0).then(|| (Self::Name(text[..length].into()), &text[length..]))
     }
 }
 
@@ -198,7 +176,7 @@ impl<'a> PathGroups<'a> {
             TextPart::Number(_) => Ok(RewritePart::Text("".into())),
             TextPart::Name(name) => match self.searched.as_ref().and_then(|(_, read)| read.names.get(name)) {
                 Some(number) => Ok(RewritePart::Group(*number)),
-                None => template::variable(name).map(RewritePart::Variable).ok_or_else(|| {
+                None => template::variable(name, Moment::Request).map(RewritePart::Variable).map_err(|_| {
                     RewriteError::NoGroup { name: name.to_string(), path: self.path.to_owned() }
                 }),
             },

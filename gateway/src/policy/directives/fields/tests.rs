@@ -86,7 +86,7 @@ fn a_response_change_applies_to_its_statuses_and_content_types() {
     ] {
         let changes = ResponseChanges::compile(std::slice::from_ref(&condition)).unwrap();
         let mut head = head(&[("content-type", "Text/html; charset=utf-8")]);
-        changes.apply(status, None, &mut Edit::new(&mut head));
+        changes.apply(status, None, None, &mut Edit::new(&mut head));
         assert_eq!(head.contains_key("x-a"), applies, "{condition:?} {status}");
     }
 }

@@ -6,7 +6,7 @@ use std::net::{IpAddr, SocketAddr};
 use sluice_config::LogEscape;
 
 /// Appends a value, escaped so that it cannot end its field or line.
-pub(super) fn escape(mode: LogEscape, text: &[u8], out: &mut Vec<u8>) {
+pub(crate) fn escape(mode: LogEscape, text: &[u8], out: &mut Vec<u8>) {
     match mode {
         LogEscape::Hex => hex(text, out),
         LogEscape::Json => json(text, out),
@@ -77,7 +77,7 @@ pub fn log_name(text: &str) -> String {
 }
 
 /// Appends an address in the format of its `Display`, without the overhead of `fmt` for IPv4.
-pub(super) fn ip(out: &mut Vec<u8>, address: IpAddr) {
+pub(crate) fn ip(out: &mut Vec<u8>, address: IpAddr) {
     match address {
         IpAddr::V4(ip) => {
             for (index, byte) in ip.octets().into_iter().enumerate() {
@@ -93,7 +93,7 @@ pub(super) fn ip(out: &mut Vec<u8>, address: IpAddr) {
 }
 
 /// Appends an address with its port.
-pub(super) fn address(out: &mut Vec<u8>, address: SocketAddr) {
+pub(crate) fn address(out: &mut Vec<u8>, address: SocketAddr) {
     match address {
         SocketAddr::V4(address) => {
             ip(out, (*address.ip()).into());

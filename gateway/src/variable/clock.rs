@@ -7,13 +7,13 @@ use jiff::{Timestamp, tz::TimeZone};
 
 /// The current local time, with a resolution of one second.
 #[derive(Clone, Copy)]
-pub(super) struct Now {
+pub(crate) struct Now {
     /// In the format of nginx's `$time_local`: `21/Nov/2026:06:26:37 +0000`.
-    pub(super) local: [u8; 26],
+    pub(crate) local: [u8; 26],
     /// In the format of nginx's `$time_iso8601`: `2026-11-21T06:26:37+00:00`.
-    pub(super) iso8601: [u8; 25],
+    pub(crate) iso8601: [u8; 25],
     /// In the format of a syslog header (RFC 3164 §4.1.2): `Nov 21 06:26:37`.
-    pub(super) syslog: [u8; 15],
+    pub(crate) syslog: [u8; 15],
 }
 
 thread_local! {
@@ -23,12 +23,12 @@ thread_local! {
 }
 
 /// Returns the time since the Unix epoch.
-pub(super) fn since_1970() -> Duration {
+pub(crate) fn since_1970() -> Duration {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
 }
 
 /// Returns the current time.
-pub(super) fn now() -> Now {
+pub(crate) fn now() -> Now {
     let seconds = i64::try_from(since_1970().as_secs()).unwrap_or(i64::MAX);
     CACHE.with_borrow_mut(|(second, now)| {
         if *second != seconds {

@@ -1,14 +1,14 @@
-//! Data of a finished request, and the formatting of its values.
+//! Data of a request, and the values of the variables that come from it.
 
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use http::{Method, Version};
-use sluice_config::{LogEscape, LogVariable, Origin, ServiceRef};
+use sluice_config::{LogEscape, Origin, ServiceRef, Variable};
 
-use super::super::clock;
-use super::super::escape::{self, escape};
-use super::super::record_text::{number, seconds};
+use super::clock;
+use super::escape::{self, escape};
+use super::record_text::{number, seconds};
 use crate::connection::info::ConnectionInfo;
 use crate::router::host_of;
 use crate::tls::{ClientIdentity, PresentedCertificate};
@@ -30,9 +30,9 @@ pub struct UpstreamAttempt {
     pub header: Option<Duration>,
 }
 
-/// Everything the log format can print about a finished request.
+/// What is known of a request besides its head. Before its end, a part of it is not known yet.
 #[derive(Clone, Copy, Debug)]
-pub struct LogRecord<'a> {
+pub struct RequestRecord<'a> {
     /// The client connection.
     pub connection: &'a ConnectionInfo,
     /// `$remote_addr`.
@@ -75,7 +75,7 @@ pub struct LogRecord<'a> {
     pub client_identity: Option<ClientIdentity<'a>>,
 }
 
-impl<'a> LogRecord<'a> {
+impl<'a> RequestRecord<'a> {
     /// Returns the record of a request of which only the connection is known.
     pub fn at_start(connection: &'a ConnectionInfo) -> Self {
         Self {
@@ -102,117 +102,112 @@ impl<'a> LogRecord<'a> {
         }
     }
 
-    /// Appends a value, or nothing if there is none.
-    pub fn fill(&self, variable: &LogVariable, mode: LogEscape, out: &mut Vec<u8>) {
-        let _ = self.write(variable, mode, out);
-    }
-
     /// Appends a value; `None` if there is none.
-    pub(super) fn write(&self, variable: &LogVariable, mode: LogEscape, out: &mut Vec<u8>) -> Option<()> {
+    pub(crate) fn write(&self, variable: &Variable, mode: LogEscape, out: &mut Vec<u8>) -> Option<()> {
         let tls = || self.connection.tls.as_ref();
         let proxied = || self.connection.proxied.as_deref();
         let origin = |part: fn(&Origin) -> &str| self.origin.map_or("", part);
         match variable {
-            LogVariable::BodyBytesSent => number(out, self.body_sent),
-            LogVariable::BytesSent => number(out, self.bytes_sent),
-            LogVariable::Connection => number(out, self.connection.number),
-            LogVariable::ConnectionRequests => number(out, self.requests.into()),
-            LogVariable::ConnectionTime => seconds(out, self.connection.opened.elapsed()),
-            LogVariable::Host => escape(mode, host_of(self.authority).as_bytes(), out),
-            LogVariable::Http2 => out.extend_from_slice(match (self.version, tls()) {
+            Variable::BodyBytesSent => number(out, self.body_sent),
+            Variable::BytesSent => number(out, self.bytes_sent),
+            Variable::Connection => number(out, self.connection.number),
+            Variable::ConnectionRequests => number(out, self.requests.into()),
+            Variable::ConnectionTime => seconds(out, self.connection.opened.elapsed()),
+            Variable::Host => escape(mode, host_of(self.authority).as_bytes(), out),
+            Variable::Http2 => out.extend_from_slice(match (self.version, tls()) {
                 (Version::HTTP_2, Some(_)) => b"h2",
                 (Version::HTTP_2, None) => b"h2c",
                 _ => b"",
             }),
-            LogVariable::Https => out.extend_from_slice(tls().map_or(b"", |_| b"on")),
-            LogVariable::IngressName => escape(mode, origin(|it| &it.object.name.name).as_bytes(), out),
-            LogVariable::LocationPath => escape(mode, origin(|it| &it.path).as_bytes(), out),
-            LogVariable::Msec => {
+            Variable::Https => out.extend_from_slice(tls().map_or(b"", |_| b"on")),
+            Variable::IngressName => escape(mode, origin(|it| &it.object.name.name).as_bytes(), out),
+            Variable::LocationPath => escape(mode, origin(|it| &it.path).as_bytes(), out),
+            Variable::Msec => {
                 let now = clock::since_1970();
                 seconds(out, now);
             }
-            LogVariable::Namespace => escape(mode, origin(|it| &it.object.name.namespace).as_bytes(), out),
-            LogVariable::Pipe | LogVariable::SslSessionReused => {
-                if *variable == LogVariable::SslSessionReused {
+            Variable::Namespace => escape(mode, origin(|it| &it.object.name.namespace).as_bytes(), out),
+            Variable::Pipe | Variable::SslSessionReused => {
+                if *variable == Variable::SslSessionReused {
                     tls()?;
                 }
                 out.push(b'.');
             }
-            LogVariable::ProxyAlternativeUpstreamName => name(mode, self.alternative, out),
-            LogVariable::ProxyProtocolAddr => escape::ip(out, proxied()?.source.ip().to_canonical()),
-            LogVariable::ProxyProtocolPort => number(out, proxied()?.source.port().into()),
-            LogVariable::ProxyProtocolServerAddr => {
+            Variable::ProxyAlternativeUpstreamName => name(mode, self.alternative, out),
+            Variable::ProxyProtocolAddr => escape::ip(out, proxied()?.source.ip().to_canonical()),
+            Variable::ProxyProtocolPort => number(out, proxied()?.source.port().into()),
+            Variable::ProxyProtocolServerAddr => {
                 escape::ip(out, proxied()?.destination.ip().to_canonical());
             }
-            LogVariable::ProxyProtocolServerPort => number(out, proxied()?.destination.port().into()),
-            LogVariable::ProxyUpstreamName => name(mode, self.upstream, out),
-            LogVariable::RealIpRemoteAddr => escape::ip(out, self.connection.peer.ip().to_canonical()),
-            LogVariable::RealIpRemotePort => number(out, self.connection.peer.port().into()),
+            Variable::ProxyProtocolServerPort => number(out, proxied()?.destination.port().into()),
+            Variable::ProxyUpstreamName => name(mode, self.upstream, out),
+            Variable::RealIpRemoteAddr => escape::ip(out, self.connection.peer.ip().to_canonical()),
+            Variable::RealIpRemotePort => number(out, self.connection.peer.port().into()),
             // The common case: the connection holds the address as text.
-            LogVariable::RemoteAddr if self.client == self.connection.nearest() => {
+            Variable::RemoteAddr if self.client == self.connection.nearest() => {
                 out.extend_from_slice(self.connection.texts.nearest.as_bytes());
             }
-            LogVariable::RemoteAddr => escape::ip(out, self.client),
-            LogVariable::RequestId => match self.request_id {
+            Variable::RemoteAddr => escape::ip(out, self.client),
+            Variable::RequestId => match self.request_id {
                 [] => return None,
                 id => escape(mode, id, out),
             },
-            LogVariable::RequestCompletion => {
+            Variable::RequestCompletion => {
                 out.extend_from_slice(if self.is_whole { b"OK" } else { b"" });
             }
-            LogVariable::RequestLength => number(out, self.request_length),
-            LogVariable::RequestMethod => escape(mode, self.method?.as_str().as_bytes(), out),
-            LogVariable::RequestTime => seconds(out, self.request_time),
-            LogVariable::Scheme => out.extend_from_slice(self.connection.scheme().as_bytes()),
-            LogVariable::ServerName => escape(mode, self.server_name.as_bytes(), out),
-            LogVariable::ServerPort => out.extend_from_slice(self.connection.texts.port.as_bytes()),
-            LogVariable::ServerProtocol => {
+            Variable::RequestLength => number(out, self.request_length),
+            Variable::RequestMethod => escape(mode, self.method?.as_str().as_bytes(), out),
+            Variable::RequestTime => seconds(out, self.request_time),
+            Variable::Scheme => out.extend_from_slice(self.connection.scheme().as_bytes()),
+            Variable::ServerName => escape(mode, self.server_name.as_bytes(), out),
+            Variable::ServerPort => out.extend_from_slice(self.connection.texts.port.as_bytes()),
+            Variable::ServerProtocol => {
                 self.method?;
                 out.extend_from_slice(protocol(self.version));
             }
-            LogVariable::ServiceName => {
+            Variable::ServiceName => {
                 escape(mode, self.service.map_or("", |service| &service.name).as_bytes(), out);
             }
-            LogVariable::ServicePort => {
+            Variable::ServicePort => {
                 escape(mode, self.service.map_or("", |service| &service.port).as_bytes(), out);
             }
-            LogVariable::SslAlpnProtocol => out.extend_from_slice(tls()?.alpn.as_bytes()),
-            LogVariable::SslCipher => out.extend_from_slice(tls()?.cipher.as_bytes()),
-            LogVariable::SslClientVerify => {
+            Variable::SslAlpnProtocol => out.extend_from_slice(tls()?.alpn.as_bytes()),
+            Variable::SslCipher => out.extend_from_slice(tls()?.cipher.as_bytes()),
+            Variable::SslClientVerify => {
                 tls()?;
                 let identity = self.client_identity.unwrap_or_default();
                 escape(mode, identity.verify().as_bytes(), out);
             }
-            LogVariable::SslClientCert
-            | LogVariable::SslClientEscapedCert
-            | LogVariable::SslClientRawCert
-            | LogVariable::SslClientFingerprint
-            | LogVariable::SslClientIssuer
-            | LogVariable::SslClientSubject
-            | LogVariable::SslClientSerial
-            | LogVariable::SslClientValidFrom
-            | LogVariable::SslClientValidUntil
-            | LogVariable::SslClientDaysLeft => {
+            Variable::SslClientCert
+            | Variable::SslClientEscapedCert
+            | Variable::SslClientRawCert
+            | Variable::SslClientFingerprint
+            | Variable::SslClientIssuer
+            | Variable::SslClientSubject
+            | Variable::SslClientSerial
+            | Variable::SslClientValidFrom
+            | Variable::SslClientValidUntil
+            | Variable::SslClientDaysLeft => {
                 let presented = self.client_identity?.presented()?;
                 client_certificate(presented, variable, mode, out);
             }
-            LogVariable::SslProtocol => out.extend_from_slice(tls()?.version.as_bytes()),
-            LogVariable::SslServerName => escape(mode, tls()?.server_name.as_deref()?.as_bytes(), out),
-            LogVariable::Status => number(out, self.status.into()),
-            LogVariable::TimeIso8601 => out.extend_from_slice(&clock::now().iso8601),
-            LogVariable::TimeLocal => out.extend_from_slice(&clock::now().local),
-            LogVariable::UpstreamAddr => return self.list(out, |out, one| escape::address(out, one.address)),
-            LogVariable::UpstreamConnectTime => return self.list(out, |out, one| maybe(out, one.connect)),
-            LogVariable::UpstreamHeaderTime => return self.list(out, |out, one| maybe(out, one.header)),
-            LogVariable::UpstreamResponseLength => return self.list(out, |out, one| number(out, one.length)),
-            LogVariable::UpstreamResponseTime => return self.list(out, |out, one| seconds(out, one.time)),
-            LogVariable::UpstreamStatus => {
+            Variable::SslProtocol => out.extend_from_slice(tls()?.version.as_bytes()),
+            Variable::SslServerName => escape(mode, tls()?.server_name.as_deref()?.as_bytes(), out),
+            Variable::Status => number(out, self.status.into()),
+            Variable::TimeIso8601 => out.extend_from_slice(&clock::now().iso8601),
+            Variable::TimeLocal => out.extend_from_slice(&clock::now().local),
+            Variable::UpstreamAddr => return self.list(out, |out, one| escape::address(out, one.address)),
+            Variable::UpstreamConnectTime => return self.list(out, |out, one| maybe(out, one.connect)),
+            Variable::UpstreamHeaderTime => return self.list(out, |out, one| maybe(out, one.header)),
+            Variable::UpstreamResponseLength => return self.list(out, |out, one| number(out, one.length)),
+            Variable::UpstreamResponseTime => return self.list(out, |out, one| seconds(out, one.time)),
+            Variable::UpstreamStatus => {
                 return self.list(out, |out, one| match one.status {
                     Some(status) => number(out, status.into()),
                     None => out.push(b'-'),
                 });
             }
-            // The other variables are not part of the record; `compile` handles them.
+            // The other variables are not part of the record; `CompiledVariable` handles them.
             _ => return None,
         }
         Some(())
@@ -232,26 +227,26 @@ impl<'a> LogRecord<'a> {
 /// One of the variables about a client's certificate.
 fn client_certificate(
     presented: &PresentedCertificate,
-    variable: &LogVariable,
+    variable: &Variable,
     mode: LogEscape,
     out: &mut Vec<u8>,
 ) {
     let text = presented.text();
     match variable {
-        LogVariable::SslClientCert => {
+        Variable::SslClientCert => {
             // As nginx has it, so that it can be a folded field value.
             let pem = presented.pem();
             escape(mode, pem.trim_end().replace('\n', "\n\t").as_bytes(), out);
         }
-        LogVariable::SslClientEscapedCert => escape(mode, presented.escaped().as_bytes(), out),
-        LogVariable::SslClientRawCert => escape(mode, presented.pem().as_bytes(), out),
-        LogVariable::SslClientFingerprint => escape(mode, text.fingerprint.as_bytes(), out),
-        LogVariable::SslClientIssuer => escape(mode, text.issuer.as_bytes(), out),
-        LogVariable::SslClientSubject => escape(mode, text.subject.as_bytes(), out),
-        LogVariable::SslClientSerial => escape(mode, text.serial.as_bytes(), out),
-        LogVariable::SslClientValidFrom => escape(mode, text.valid_from.as_bytes(), out),
-        LogVariable::SslClientValidUntil => escape(mode, text.valid_until.as_bytes(), out),
-        LogVariable::SslClientDaysLeft => number(out, presented.days_left()),
+        Variable::SslClientEscapedCert => escape(mode, presented.escaped().as_bytes(), out),
+        Variable::SslClientRawCert => escape(mode, presented.pem().as_bytes(), out),
+        Variable::SslClientFingerprint => escape(mode, text.fingerprint.as_bytes(), out),
+        Variable::SslClientIssuer => escape(mode, text.issuer.as_bytes(), out),
+        Variable::SslClientSubject => escape(mode, text.subject.as_bytes(), out),
+        Variable::SslClientSerial => escape(mode, text.serial.as_bytes(), out),
+        Variable::SslClientValidFrom => escape(mode, text.valid_from.as_bytes(), out),
+        Variable::SslClientValidUntil => escape(mode, text.valid_until.as_bytes(), out),
+        Variable::SslClientDaysLeft => number(out, presented.days_left()),
         _ => {}
     }
 }

@@ -1,0 +1,92 @@
+//! Values of nginx's variables: the only evaluation of them, for templates and for log lines.
+//!
+//! A variable is compiled once, when its text is. A value comes from the head of the request, which
+//! is gone when the request ends, from the record of the request, which is complete only then, or
+//! from the head of the response. A template reads them as they are at its moment; a log line saves
+//! those of heads when they pass.
+
+pub(crate) mod clock;
+pub(crate) mod escape;
+mod head;
+mod record;
+pub(crate) mod record_text;
+
+use std::fs;
+use std::sync::{Arc, LazyLock};
+
+use http::header::{HeaderName, InvalidHeaderName};
+use sluice_config::{LogEscape, Variable};
+
+use crate::message::fields::Fields;
+
+pub use escape::log_name;
+pub(crate) use head::basic_user;
+pub use head::{HeadValue, HeadValues};
+pub use record::{RequestRecord, UpstreamAttempt};
+
+/// The host name of this machine, or `localhost`.
+pub(crate) static HOSTNAME: LazyLock<String> = LazyLock::new(|| {
+    let name = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    let name = name.trim();
+    if name.is_empty() { "localhost".to_owned() } else { name.to_owned() }
+});
+
+/// A variable, by the origin of its value.
+#[derive(Clone, Debug)]
+pub enum CompiledVariable {
+    /// The same for all requests.
+    Constant(Box<[u8]>),
+    /// From the head of the request.
+    Head(HeadValue),
+    /// From the record of the request.
+    Record(Variable),
+    /// A field of the response, as the endpoint sent it.
+    Upstream(HeaderName),
+    /// A field of the response, as the client receives it.
+    Sent(HeaderName),
+    /// A variable that a snippet has assigned.
+    Assigned(Arc<str>),
+    /// A field of the reply of the authorisation service.
+    Authorised(Arc<str>),
+    /// A group of an expression.
+    Group(Arc<str>),
+}
+
+impl CompiledVariable {
+    /// Compiles a variable.
+    ///
+    /// # Errors
+    /// The name of a field is invalid.
+    pub fn compile(variable: &Variable) -> Result<Self, InvalidHeaderName> {
+        let name = |text: &Arc<str>| HeaderName::from_bytes(text.as_bytes());
+        Ok(match variable {
+            Variable::Hostname => Self::Constant(HOSTNAME.as_bytes().into()),
+            Variable::Pid => Self::Constant(std::process::id().to_string().into_bytes().into()),
+            Variable::UpstreamField(field) => Self::Upstream(name(field)?),
+            Variable::SentField(field) => Self::Sent(name(field)?),
+            Variable::Assigned(name) => Self::Assigned(name.clone()),
+            Variable::Authorised(name) => Self::Authorised(name.clone()),
+            Variable::Group(name) => Self::Group(name.clone()),
+            variable => match HeadValue::compile(variable)? {
+                Some(value) => Self::Head(value),
+                None => Self::Record(variable.clone()),
+            },
+        })
+    }
+}
+
+/// Writes all lines of a field, separated as nginx does; `None` if there is none.
+pub(crate) fn write_field(
+    fields: &impl Fields,
+    name: &HeaderName,
+    mode: LogEscape,
+    out: &mut Vec<u8>,
+) -> Option<()> {
+    let mut lines = fields.lines(name);
+    escape::escape(mode, lines.next()?, out);
+    for line in lines {
+        out.extend_from_slice(b", ");
+        escape::escape(mode, line, out);
+    }
+    Some(())
+}
