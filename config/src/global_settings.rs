@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::access::{Blocks, Network, Sources};
 use crate::access_log::{AccessLog, ErrorLog};
 use crate::certificate::CertificateId;
+use crate::downstream_tls::DownstreamTls;
 use crate::external_auth::ExternalAuth;
 use crate::forwarded::Forwarded;
 use crate::name::ServiceRef;
@@ -46,6 +47,8 @@ pub struct GlobalSettings {
     pub ignore_invalid_headers: bool,
     /// Enables HTTP/2 on the TLS ports (`use-http2`).
     pub use_http2: bool,
+    /// TLS to clients (`ssl-*`).
+    pub tls: DownstreamTls,
     /// Maximum number of streams per HTTP/2 connection (`http2-max-concurrent-streams`).
     pub http2_max_concurrent_streams: u32,
 
@@ -240,6 +243,7 @@ impl Default for GlobalSettings {
             underscores_in_headers: false,
             ignore_invalid_headers: true,
             use_http2: true,
+            tls: DownstreamTls::default(),
             http2_max_concurrent_streams: 128,
             body_limit: 1 << 20,
             body_buffer: 8 << 10,

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::certificate::CertificateId;
 use crate::client_certificates::ClientCertificates;
+use crate::downstream_tls::CipherSuites;
 use crate::host_pattern::HostPattern;
 use crate::listener::{GroupId, ListenerId};
 use crate::rule::Rule;
@@ -41,6 +42,8 @@ pub struct Host {
     pub passthrough: Option<Arc<Stream>>,
     /// Client certificates; `None` if no object of the host asks for them.
     pub client_certificates: Option<Arc<ClientCertificates>>,
+    /// Cipher suites (`ssl-ciphers`, `ssl-prefer-server-ciphers`); `None` for those of all hosts.
+    pub cipher_suites: Option<Arc<CipherSuites>>,
     /// Rules in total order: the first rule that matches a request applies. The router derives
     /// order from nothing else.
     pub rules: Vec<Rule>,

@@ -2,8 +2,8 @@
 //! that it has to present.
 //!
 //! Every connection uses the table that is there at its handshake; a change publishes a new table that shares
-//! everything that did not change, and touches no connection that runs. TLS 1.2 and 1.3, session tickets off
-//! as in ingress-nginx, and key exchange that a quantum computer cannot undo later preferred.
+//! everything that did not change, and touches no connection that runs. TLS 1.2 and 1.3, sessions resumed from a
+//! cache as in ingress-nginx, and key exchange that a quantum computer cannot undo later preferred.
 
 pub(crate) mod anchor;
 mod authorities;
@@ -17,6 +17,7 @@ mod identity;
 mod profile;
 mod profiles;
 mod provider;
+mod sessions;
 mod store;
 mod table;
 

@@ -91,6 +91,7 @@ fn served_plane() -> Plane {
         rules: vec![rule("/b", forward("web"))],
         passthrough: None,
         client_certificates: None,
+        cipher_suites: None,
         fall_through: false,
     };
     plane.apply(Delta {

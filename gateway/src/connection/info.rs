@@ -82,6 +82,8 @@ pub struct TlsInfo {
     pub cipher: &'static str,
     /// The protocol that was agreed on (RFC 7301); empty where none was.
     pub alpn: &'static str,
+    /// Whether an earlier session was resumed.
+    pub resumed: bool,
     /// Client certificates, where the host that the client asked for requests them.
     pub client: Option<Box<ClientTls>>,
 }

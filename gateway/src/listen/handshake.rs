@@ -4,8 +4,8 @@
 use std::io;
 use std::sync::Arc;
 
-use rustls::ServerConnection;
 use rustls::server::Acceptor;
+use rustls::{HandshakeKind, ServerConnection};
 use sluice_config::GroupId;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -117,7 +117,10 @@ async fn handshake(
     worker: &Worker,
 ) -> io::Result<Secured> {
     let server_name = start.client_hello().server_name().map(canonical);
-    let HandshakeConfig { config, verification } = worker.certificates.config(group, server_name.as_deref());
+    let Some(config) = choose(group, server_name.as_deref(), worker) else {
+        return Err(refuse(start.io).await);
+    };
+    let HandshakeConfig { config, verification } = config;
     let stream = start.into_stream(config).await?;
     let (_, connection) = stream.get_ref();
     let alpn = match connection.alpn_protocol() {
@@ -127,10 +130,34 @@ async fn handshake(
     };
     let client = verification
         .map(|verification| Box::new(ClientTls::new(verification, connection.peer_certificates())));
-    let info =
-        TlsInfo { server_name, version: version(connection), cipher: cipher(connection), alpn, client };
+    let info = TlsInfo {
+        server_name,
+        version: version(connection),
+        cipher: cipher(connection),
+        alpn,
+        resumed: connection.handshake_kind() == Some(HandshakeKind::Resumed),
+        client,
+    };
     let http2 = alpn == "h2";
     Ok(Secured { stream: Box::new(stream.into()), info, http2 })
+}
+
+/// What the handshake is made with; `None` if it is refused.
+fn choose(group: &GroupId, name: Option<&str>, worker: &Worker) -> Option<HandshakeConfig> {
+    let snapshot = Snapshot::take(&worker.state);
+    let is_refused = snapshot.compiled_settings.settings.tls.rejects_unknown_names
+        && !name.is_some_and(|name| snapshot.routes.names_host(group, name));
+    if is_refused { None } else { worker.certificates.config(group, name) }
+}
+
+/// Ends a handshake with the alert for a name that is not served (RFC 6066 §3), as nginx does.
+async fn refuse(mut stream: TcpStream) -> io::Error {
+    /// A record of TLS 1.2 with a fatal alert, `unrecognized_name` (RFC 8446 §5.1, §6).
+    const ALERT: [u8; 7] = [21, 3, 3, 0, 2, 2, 112];
+    match stream.write_all(&ALERT).await {
+        Ok(()) => io::Error::other("no host has the name that the client asks for"),
+        Err(error) => error,
+    }
 }
 
 /// As host names are compared: in lower case, without a final dot.

@@ -26,6 +26,7 @@ pub(crate) fn bounded(settings: &Arc<GlobalSettings>) -> Arc<GlobalSettings> {
         &mut bounded.upstream_keepalive_time,
         &mut bounded.worker_shutdown_timeout,
         &mut bounded.forwarded.proxy_protocol_timeout,
+        &mut bounded.tls.sessions.timeout,
     ]
     .into_iter()
     .chain(&mut bounded.next_upstream_timeout)

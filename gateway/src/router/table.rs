@@ -7,7 +7,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use sluice_config::{GroupId, HostKey, Listener, ListenerId};
+use sluice_config::{GroupId, HostKey, HostPattern, Listener, ListenerId};
 
 use super::host::{CompiledHost, RequestView};
 use super::map::Map;
@@ -84,6 +84,15 @@ impl<T> RouteTable<T> {
     /// The host under exactly this key.
     pub fn host(&self, key: &HostKey) -> Option<&Arc<CompiledHost<T>>> {
         self.group(&key.group)?.hosts.get(&key.listener)?.get(&key.pattern)
+    }
+
+    /// Returns whether an object names this host, or a wildcard that covers it. A host for any name
+    /// does not count.
+    pub fn names_host(&self, group: &GroupId, host: &str) -> bool {
+        let Some(found) = self.find_host(group, host) else { return false };
+        let listener = found.listener().clone();
+        let any = HostKey { group: group.clone(), listener, pattern: HostPattern::Any };
+        !self.host(&any).is_some_and(|any| Arc::ptr_eq(any, found.host()))
     }
 
     /// All hosts, in no order; for introspection.

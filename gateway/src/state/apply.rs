@@ -220,8 +220,15 @@ fn closed(host: &Host, reason: &str) -> Host {
         policies: Arc::new(Policies { deny, ..Policies::default() }),
         origin: Arc::new(origin),
     };
-    let (key, tls) = (host.key.clone(), host.tls.clone());
-    Host { key, tls, passthrough: None, client_certificates: None, rules: vec![rule], fall_through: false }
+    Host {
+        key: host.key.clone(),
+        tls: host.tls.clone(),
+        passthrough: None,
+        client_certificates: None,
+        cipher_suites: None,
+        rules: vec![rule],
+        fall_through: false,
+    }
 }
 
 /// Status of every path of a host that cannot be used.

@@ -13,6 +13,7 @@ fn put(plane: &mut Plane, pattern: HostPattern, passed: Option<&str>) -> Vec<Ref
         tls: None,
         passthrough: passed.map(|pool| Arc::new(stream(pool))),
         client_certificates: None,
+        cipher_suites: None,
         rules: vec![rule("/", forward("web"))],
         fall_through: false,
     };

@@ -6,46 +6,63 @@
 
 use std::sync::Arc;
 
-use rustls::ServerConfig;
-use rustls::server::{NoServerSessionStorage, ResolvesServerCert};
-use sluice_config::{ClientVerification, Host};
+use rustls::crypto::CryptoProvider;
+use rustls::crypto::aws_lc_rs::ALL_KX_GROUPS;
+use rustls::server::ResolvesServerCert;
+use rustls::{ServerConfig, SupportedCipherSuite, SupportedProtocolVersion};
+use sluice_config::{CipherSuites, ClientCertificateMode, ClientVerification, DownstreamTls, Host};
 
 use super::client_verifier::ClientVerifier;
 use super::error::TlsError;
 use super::provider::provider;
+use super::sessions::{SessionSpace, Sessions};
 
 /// The settings of a host that its handshakes depend on. Most hosts have the default.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, serde::Serialize)]
 pub(super) struct ProfileKey {
     /// How client certificates are verified; `None` requests none.
     pub(super) verification: Option<Arc<ClientVerification>>,
+    /// Suites in place of those of all hosts.
+    pub(super) suites: Option<Arc<CipherSuites>>,
 }
 
 /// The configuration of all hosts with one key.
 #[derive(Clone, Debug)]
 pub(super) struct Profile {
     pub(super) verification: Option<Arc<ClientVerification>>,
-    base: Arc<ServerConfig>,
+    /// `None` if settings leave no version to offer: handshakes are refused.
+    base: Option<Arc<ServerConfig>>,
+    pub(super) space: SessionSpace,
     /// Hosts that use it.
     pub(super) hosts: usize,
 }
 
 /// Settings for all profiles.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct ProfileSettings {
     pub(super) http2: bool,
+    pub(super) tls: DownstreamTls,
 }
 
 impl ProfileKey {
     /// The key of a host.
     pub(super) fn of(host: &Host) -> Self {
         let client = host.client_certificates.as_ref();
-        let client = client.filter(|client| client.mode != sluice_config::ClientCertificateMode::Off);
-        Self { verification: client.map(|client| Arc::new(client.verification.clone())) }
+        let client = client.filter(|client| client.mode != ClientCertificateMode::Off);
+        Self {
+            verification: client.map(|client| Arc::new(client.verification.clone())),
+            suites: host.cipher_suites.clone(),
+        }
     }
 
     pub(super) fn is_default(&self) -> bool {
         *self == Self::default()
+    }
+
+    /// The same on all replicas.
+    fn name(&self) -> Vec<u8> {
+        // Plain data with text keys always serialises.
+        serde_json::to_vec(self).unwrap_or_default()
     }
 }
 
@@ -55,28 +72,71 @@ impl Profile {
     pub(super) fn new(
         key: &ProfileKey,
         settings: &ProfileSettings,
+        (sessions, space): (&Sessions, SessionSpace),
         verifier: Option<Arc<ClientVerifier>>,
         resolver: Arc<dyn ResolvesServerCert>,
     ) -> Result<Self, TlsError> {
-        let builder = ServerConfig::builder_with_provider(provider())
-            .with_protocol_versions(&[&rustls::version::TLS13, &rustls::version::TLS12])?;
+        let suites = key.suites.as_deref().unwrap_or(&settings.tls.suites);
+        let profile = Self { verification: key.verification.clone(), base: None, space, hosts: 0 };
+        let provider = cryptography(&settings.tls, suites);
+        let versions = versions(&settings.tls, &provider);
+        if versions.is_empty() {
+            return Ok(profile);
+        }
+        let builder = ServerConfig::builder_with_provider(provider).with_protocol_versions(&versions)?;
         let builder = match verifier {
             Some(verifier) => builder.with_client_cert_verifier(verifier),
             None => builder.with_no_client_auth(),
         };
         let mut base = builder.with_cert_resolver(resolver);
-        base.session_storage = Arc::new(NoServerSessionStorage {});
-        base.send_tls13_tickets = 0;
+        base.ignore_client_order = suites.server_order.unwrap_or(suites.list.is_some());
         base.alpn_protocols = protocols(settings.http2);
-        Ok(Self { verification: key.verification.clone(), base: Arc::new(base), hosts: 0 })
+        sessions.install(&mut base, space, &key.name())?;
+        Ok(Self { base: Some(Arc::new(base)), ..profile })
     }
 
-    /// The configuration of one handshake.
-    pub(super) fn with_certificate(&self, resolver: Arc<dyn ResolvesServerCert>) -> Arc<ServerConfig> {
-        let mut config = ServerConfig::clone(&self.base);
+    /// The configuration of one handshake; `None` refuses it.
+    pub(super) fn with_certificate(
+        &self,
+        resolver: Arc<dyn ResolvesServerCert>,
+    ) -> Option<Arc<ServerConfig>> {
+        let mut config = ServerConfig::clone(self.base.as_ref()?);
         config.cert_resolver = resolver;
-        Arc::new(config)
+        Some(Arc::new(config))
     }
+}
+
+/// The cryptography that settings allow, in their order. All suites of TLS 1.3 are part of it.
+fn cryptography(settings: &DownstreamTls, suites: &CipherSuites) -> Arc<CryptoProvider> {
+    if suites.list.is_none() && settings.groups.is_none() {
+        return provider();
+    }
+    let mut own = CryptoProvider::clone(&provider());
+    if let Some(list) = &suites.list {
+        let all = std::mem::take(&mut own.cipher_suites);
+        let named = |number: &u16| all.iter().find(|suite| u16::from(suite.suite()) == *number);
+        let is_of_1_3 = |suite: &&SupportedCipherSuite| suite.tls13().is_some();
+        own.cipher_suites =
+            all.iter().filter(is_of_1_3).chain(list.iter().filter_map(named)).copied().collect();
+    }
+    if let Some(groups) = &settings.groups {
+        let named =
+            |number: &u16| ALL_KX_GROUPS.iter().find(|group| u16::from(group.name()) == *number).copied();
+        own.kx_groups = groups.iter().filter_map(named).collect();
+    }
+    Arc::new(own)
+}
+
+fn versions(settings: &DownstreamTls, provider: &CryptoProvider) -> Vec<&'static SupportedProtocolVersion> {
+    let offered = [
+        (settings.versions.v1_3, &rustls::version::TLS13),
+        (settings.versions.v1_2, &rustls::version::TLS12),
+    ];
+    let has_suite = |version: &SupportedProtocolVersion| {
+        provider.cipher_suites.iter().any(|suite| suite.version().version == version.version)
+    };
+    let offered = offered.into_iter().filter(|(is_on, version)| *is_on && has_suite(version));
+    offered.map(|(_, version)| version).collect()
 }
 
 /// What is offered by ALPN (RFC 7301), in order of preference.

@@ -11,6 +11,7 @@ use super::authorities::anchors;
 use super::client_verifier::ClientVerifier;
 use super::error::TlsError;
 use super::profile::{Profile, ProfileKey, ProfileSettings};
+use super::sessions::{SessionSpace, Sessions};
 
 /// All profiles that hosts use, and the default one. Clones share everything.
 #[derive(Clone, Debug)]
@@ -20,6 +21,7 @@ pub(super) struct Profiles {
     /// Names of the authorities of each resource: what clients choose their certificates by.
     authorities: HashMap<ResourceKey, Arc<[DistinguishedName]>>,
     settings: ProfileSettings,
+    sessions: Sessions,
     /// What a configuration has in place of a certificate.
     resolver: Arc<dyn ResolvesServerCert>,
 }
@@ -29,12 +31,15 @@ impl Profiles {
         settings: ProfileSettings,
         resolver: Arc<dyn ResolvesServerCert>,
     ) -> Result<Self, TlsError> {
-        let default = Profile::new(&ProfileKey::default(), &settings, None, resolver.clone())?;
+        let sessions = Sessions::new(&settings.tls.sessions);
+        let space = (&sessions, SessionSpace::new());
+        let default = Profile::new(&ProfileKey::default(), &settings, space, None, resolver.clone())?;
         Ok(Self {
             default: Arc::new(default),
             others: HashMap::new(),
             authorities: HashMap::new(),
             settings,
+            sessions,
             resolver,
         })
     }
@@ -52,7 +57,7 @@ impl Profiles {
         let (key, mut profile) = match self.others.get_key_value(&key) {
             Some((known, profile)) => (known.clone(), profile.clone()),
             None => {
-                let profile = self.build(&key)?;
+                let profile = self.build(&key, SessionSpace::new())?;
                 (Arc::new(key), profile)
             }
         };
@@ -110,8 +115,9 @@ impl Profiles {
         if self.settings == settings {
             return Ok(());
         }
+        self.sessions.set(&settings.tls.sessions);
         self.settings = settings;
-        self.default = Arc::new(self.build(&ProfileKey::default())?);
+        self.default = Arc::new(self.build(&ProfileKey::default(), self.default.space)?);
         self.rebuild(|_| true)
     }
 
@@ -120,21 +126,21 @@ impl Profiles {
             .others
             .iter()
             .filter(|(key, _)| concerned(key))
-            .map(|(key, profile)| (key.clone(), profile.hosts))
+            .map(|(key, profile)| (key.clone(), profile.hosts, profile.space))
             .collect();
-        for (key, hosts) in concerned {
-            let mut profile = self.build(&key)?;
+        for (key, hosts, space) in concerned {
+            let mut profile = self.build(&key, space)?;
             profile.hosts = hosts;
             self.others.insert(key, profile);
         }
         Ok(())
     }
 
-    fn build(&self, key: &ProfileKey) -> Result<Profile, TlsError> {
+    fn build(&self, key: &ProfileKey, space: SessionSpace) -> Result<Profile, TlsError> {
         let verifier = key.verification.as_ref().map(|verification| {
             let authorities = self.authorities.get(&verification.authorities);
             ClientVerifier::new(authorities.into_iter().flat_map(|names| names.iter().cloned()))
         });
-        Profile::new(key, &self.settings, verifier, self.resolver.clone())
+        Profile::new(key, &self.settings, (&self.sessions, space), verifier, self.resolver.clone())
     }
 }

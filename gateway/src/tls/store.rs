@@ -39,7 +39,7 @@ impl CertificateStore {
         let (key, not_after) = fallback::make()?;
         let names = vec![fallback::NAME.to_owned()];
         let fallback = Arc::new(LoadedCertificate::with_key(key, names, not_after));
-        let settings = ProfileSettings { http2: true };
+        let settings = ProfileSettings { http2: true, ..ProfileSettings::default() };
         let table = Table {
             certificates: HashMap::new(),
             groups: HashMap::new(),
@@ -56,14 +56,14 @@ impl CertificateStore {
     }
 
     /// The configuration for a client that asks for `name` (RFC 6066 §3), in lower case and without a final
-    /// dot, on a socket of `group`.
-    pub(crate) fn config(&self, group: &GroupId, name: Option<&str>) -> HandshakeConfig {
+    /// dot, on a socket of `group`. `None` refuses the handshake.
+    pub(crate) fn config(&self, group: &GroupId, name: Option<&str>) -> Option<HandshakeConfig> {
         let table = self.table.load();
         let (certificate, profile) = table.find(group, name);
-        HandshakeConfig {
-            config: profile.with_certificate(certificate.resolver.clone()),
+        Some(HandshakeConfig {
+            config: profile.with_certificate(certificate.resolver.clone())?,
             verification: profile.verification.clone(),
-        }
+        })
     }
 
     fn change(&self, change: impl FnOnce(&mut Table)) {
@@ -81,7 +81,11 @@ impl Certificates for CertificateStore {
         self.change(|table| {
             if let Some(settings) = &delta.settings {
                 table.default = settings.default_certificate.clone();
-                complain(table.profiles.set(ProfileSettings { http2: settings.use_http2 }));
+                complain(
+                    table
+                        .profiles
+                        .set(ProfileSettings { http2: settings.use_http2, tls: settings.tls.clone() }),
+                );
             }
             for change in &delta.certificates {
                 if let Change::Put(id, certificate) = change

@@ -27,6 +27,9 @@ use crate::policy::PolicyError;
 use crate::policy::resources::{Resources, Slot};
 use crate::tls::{Identity, provider};
 
+/// Sessions that are kept for the endpoints of one backend.
+const SESSIONS: usize = 32;
+
 /// Minimum interval in seconds between two log lines about failed handshakes of one rule.
 const QUIET: u64 = 10;
 
@@ -167,8 +170,8 @@ impl Session {
         let presented = source.certificate.as_ref().or(source.identity.as_ref());
         let mut http1 = with_certificate(builder, presented.map(|identity| &**identity));
         http1.enable_sni = policy.sends_name;
-        // Sessions would be stored by name only.
-        http1.resumption = Resumption::disabled();
+        // Of one policy and one version of its Secrets, and so never resumed under another.
+        http1.resumption = Resumption::in_memory_sessions(SESSIONS);
         let mut http2 = http1.clone();
         http2.alpn_protocols = vec![HTTP2.to_vec()];
         let id = IDS.fetch_add(1, Relaxed);

@@ -127,12 +127,8 @@ impl<'a> RequestRecord<'a> {
                 seconds(out, now);
             }
             Variable::Namespace => escape(mode, origin(|it| &it.object.name.namespace).as_bytes(), out),
-            Variable::Pipe | Variable::SslSessionReused => {
-                if *variable == Variable::SslSessionReused {
-                    tls()?;
-                }
-                out.push(b'.');
-            }
+            Variable::Pipe => out.push(b'.'),
+            Variable::SslSessionReused => out.push(if tls()?.resumed { b'r' } else { b'.' }),
             Variable::ProxyAlternativeUpstreamName => name(mode, self.alternative, out),
             Variable::ProxyProtocolAddr => escape::ip(out, proxied()?.source.ip().to_canonical()),
             Variable::ProxyProtocolPort => number(out, proxied()?.source.port().into()),

@@ -30,6 +30,9 @@ pub struct SettingsBuilder {
     pub(super) ipv4_names: bool,
     pub(super) global_auth: AuthSettings,
     pub(super) snippets: GlobalSnippets,
+    pub(super) tls_session_cache: bool,
+    /// Parts of values that have no effect, by key.
+    left_out: Vec<(&'static str, String)>,
 }
 
 impl Default for SettingsBuilder {
@@ -55,6 +58,8 @@ impl Default for SettingsBuilder {
             ipv4_names: false,
             global_auth: AuthSettings::default(),
             snippets: GlobalSnippets::default(),
+            tls_session_cache: true,
+            left_out: Vec::new(),
         }
     }
 }
@@ -112,6 +117,18 @@ impl ConfigMapSettings {
 }
 
 impl SettingsBuilder {
+    /// Records parts of the value of a key that are not available.
+    pub(super) fn left_out(&mut self, key: &'static str, parts: &[String]) {
+        if !parts.is_empty() {
+            self.left_out.push((key, parts.join(", ")));
+        }
+    }
+
+    /// Returns the keys with the parts of their values that are not available.
+    pub(super) fn all_left_out(&self) -> &[(&'static str, String)] {
+        &self.left_out
+    }
+
     /// What keys lack that mean something together only, and what no value of a single key tells.
     pub(super) fn missing(&self) -> Option<MissingSetting> {
         self.logs.lacks_host().then_some(MissingSetting {
@@ -128,6 +145,9 @@ impl SettingsBuilder {
         let names_servers = self.server_tokens.unwrap_or(true);
         self.global.server_field =
             ServerField { of_endpoints: self.server_of_endpoints.unwrap_or(false), own: names_servers };
+        if !self.tls_session_cache {
+            self.global.tls.sessions.cache = 0;
+        }
         self.global.access_log.enabled = self.logs.is_enabled();
         self.global.access_log.output = self.logs.output();
         self.global.stream.log.enabled = self.logs.streams_are_enabled();

@@ -33,6 +33,15 @@ pub fn read(config_map: Option<&ConfigMap>) -> (ConfigMapSettings, Vec<Problem>)
     if let Some(lack) = reader.settings.missing() {
         reader.error(lack.code, lack.name, lack.reason.to_owned(), lack.remedy);
     }
+    for (key, parts) in reader.settings.all_left_out().to_vec() {
+        let message = format!("{parts}: not available, and skipped");
+        reader.warn(
+            Code::KeyNotServed,
+            key,
+            message,
+            "remove these parts, or accept that they have no effect",
+        );
+    }
     (reader.settings.resolved(reader.closed), reader.problems)
 }
 

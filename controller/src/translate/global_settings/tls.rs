@@ -1,31 +1,66 @@
 //! TLS towards clients, and the redirect to it.
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use sluice_config::TicketKey;
+
 use super::Key;
 use crate::translate::setting::NotYet;
-use crate::translate::value;
+use crate::translate::value::{self, Type};
+
+const CIPHERS: &str = "ssl-ciphers";
+const CURVES: &str = "ssl-ecdh-curve";
 
 /// Codes of a redirect.
 const REDIRECTS: &[(&str, u16)] = &[("301", 301), ("302", 302), ("307", 307), ("308", 308)];
 
+/// Bytes of a ticket key: those of AES-128 and AES-256 in nginx.
+const TICKET_KEYS: [usize; 2] = [48, 80];
+
+/// A key of session tickets.
+fn ticket_key() -> Type<TicketKey> {
+    value::text().called("base64 of 48 or 80 bytes").and_then(|text| match STANDARD.decode(text.as_bytes()) {
+        Ok(bytes) if TICKET_KEYS.contains(&bytes.len()) => Ok(TicketKey(bytes)),
+        _ => Err(
+            "must be base64 of 48 or 80 bytes, such as the output of: openssl rand -base64 80 | tr -d '\\n'",
+        ),
+    })
+}
+
 pub(super) fn settings() -> Vec<Key> {
     vec![
-        Key::not_yet(
+        Key::served(
             "ssl-protocols",
-            value::words(&["SSLv2", "SSLv3", "TLSv1", "TLSv1.1", "TLSv1.2", "TLSv1.3"]),
+            value::tls_versions(),
             "TLSv1.2 TLSv1.3",
-            NotYet::ChangesAnswers,
-            "TLS versions that are offered; always 1.2 and 1.3.",
+            "TLS versions that are offered; those before TLSv1.2 are skipped, because they are broken (RFC 8996).",
+            |settings, value| settings.global.tls.versions = value,
         )
         .unchecked_by_reference(),
-        Key::not_yet("ssl-ciphers", value::text(), "", NotYet::Harmless, "Cipher suites of TLS 1.2.")
-            .unchecked_by_reference(),
-        Key::not_yet(
-            "ssl-ecdh-curve",
-            value::text(),
-            "auto",
-            NotYet::Harmless,
-            "Curves of the key exchange.",
+        Key::served(
+            CIPHERS,
+            value::tls_suites(),
+            "",
+            "TLS 1.2 cipher suites in order of preference, out of the six with forward secrecy and authenticated \
+             encryption; without it all, in the client's order. A list with none of them disables TLS 1.2.",
+            |settings, value| {
+                settings.global.tls.suites.list = Some(value.suites);
+                settings.left_out(CIPHERS, &value.skipped);
+            },
         )
+        .except("unavailable suites are skipped with a warning")
+        .unchecked_by_reference(),
+        Key::served(
+            CURVES,
+            value::tls_groups(),
+            "auto",
+            "Groups of the key exchange in order of preference: X25519MLKEM768, X25519, prime256v1, secp384r1.",
+            |settings, value| {
+                settings.global.tls.groups = value.groups;
+                settings.left_out(CURVES, &value.skipped);
+            },
+        )
+        .except("unavailable groups are skipped with a warning")
         .unchecked_by_reference(),
         Key::no_effect(
             "ssl-dh-param",
@@ -35,26 +70,45 @@ pub(super) fn settings() -> Vec<Key> {
             "Secret ns/name with dhparam.pem.",
         )
         .unchecked_by_reference(),
-        Key::not_yet("ssl-session-cache", value::bool(), "true", NotYet::Harmless, "Keep TLS sessions."),
-        Key::not_yet(
+        Key::served(
+            "ssl-session-cache",
+            value::bool(),
+            "true",
+            "Keep TLS sessions, so that clients can resume them.",
+            |settings, value| settings.tls_session_cache = value,
+        ),
+        Key::served(
             "ssl-session-cache-size",
             value::size(),
             "10m",
-            NotYet::Harmless,
-            "Size of the session cache.",
+            "Memory for TLS sessions.",
+            |settings, value| settings.global.tls.sessions.cache = value,
         )
         .unchecked_by_reference(),
-        Key::not_yet(
+        Key::served(
             "ssl-session-timeout",
             value::time(),
             "10m",
-            NotYet::Harmless,
-            "Lifetime of TLS sessions.",
+            "Time after which a TLS session cannot be resumed.",
+            |settings, value| settings.global.tls.sessions.timeout = value,
         )
         .unchecked_by_reference(),
-        Key::not_yet("ssl-session-tickets", value::bool(), "false", NotYet::Harmless, "Session tickets."),
-        Key::not_yet("ssl-session-ticket-key", value::text(), "", NotYet::Harmless, "Base64 ticket key.")
-            .unchecked_by_reference(),
+        Key::served(
+            "ssl-session-tickets",
+            value::bool(),
+            "false",
+            "Let clients keep their TLS sessions in encrypted tickets.",
+            |settings, value| settings.global.tls.sessions.tickets = value,
+        ),
+        Key::served(
+            "ssl-session-ticket-key",
+            ticket_key(),
+            "",
+            "Key of tickets, base64 of 48 or 80 random bytes, for all replicas; without it each process makes its own. \
+             Tickets of the key before a change are accepted until they expire.",
+            |settings, value| settings.global.tls.sessions.ticket_key = Some(value),
+        )
+        .unchecked_by_reference(),
         Key::no_effect(
             "ssl-buffer-size",
             value::size(),
@@ -63,19 +117,19 @@ pub(super) fn settings() -> Vec<Key> {
             "TLS record buffer.",
         )
         .unchecked_by_reference(),
-        Key::not_yet(
+        Key::no_effect(
             "ssl-early-data",
             value::bool(),
             "false",
-            NotYet::Harmless,
+            "early data can be replayed (RFC 8446 §8) and is refused; clients send the request again after the handshake",
             "Accept requests in the first flight of TLS 1.3.",
         ),
-        Key::not_yet(
+        Key::served(
             "ssl-reject-handshake",
             value::bool(),
             "false",
-            NotYet::ChangesAnswers,
-            "Refuse TLS handshakes for unknown SNI instead of default certificate.",
+            "Refuse TLS handshakes for names that no Ingress has, in place of serving the default certificate.",
+            |settings, value| settings.global.tls.rejects_unknown_names = value,
         ),
         Key::not_yet("enable-ocsp", value::bool(), "false", NotYet::Harmless, "OCSP stapling."),
         Key::served(

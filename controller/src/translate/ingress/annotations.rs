@@ -15,6 +15,7 @@ mod backend_protocol;
 mod balancing;
 mod buffering;
 mod canary;
+mod cipher_suites;
 mod client_certificates;
 mod cors;
 mod direct;
@@ -51,6 +52,7 @@ pub use annotation_limits::AnnotationLimits;
 pub(crate) use backend_protocol::{HTTP_VERSION, HTTP_VERSIONS};
 pub(crate) use balancing::BALANCES;
 pub use balancing::Hashing;
+pub use cipher_suites::CipherSettings;
 pub use client_certificates::ClientCertificateSettings;
 pub(crate) use client_certificates::SECRET as CLIENT_AUTHORITIES;
 pub use cors::CorsSettings;
@@ -74,6 +76,7 @@ pub static TABLE: LazyLock<Table<Settings>> = LazyLock::new(|| {
         Family::new("Sticky sessions", affinity::settings()).finished_by(affinity::finish),
         Family::new("Client certificates", client_certificates::settings())
             .finished_by(client_certificates::finish),
+        Family::new("Cipher suites", cipher_suites::settings()).finished_by(cipher_suites::finish),
         Family::new("Passwords", password_auth::settings()).finished_by(password_auth::finish),
         Family::new("Protocol of endpoints", backend_protocol::settings()),
         Family::new("Bodies", buffering::settings()),

@@ -89,7 +89,16 @@ pub(crate) fn compute(view: &View<'_>, key: &HostKey) -> (Output, Vec<Problem>) 
     }
     let client_certificates = builder.client_certificates(pattern, &claimants, &mut rules);
     let passthrough = builder.passthrough(pattern, &claimants, &rules);
-    let host = Host { key: key.clone(), tls, passthrough, client_certificates, rules, fall_through: false };
+    let cipher_suites = claimants.iter().find_map(|routes| routes.settings.cipher_suites.clone());
+    let host = Host {
+        key: key.clone(),
+        tls,
+        passthrough,
+        client_certificates,
+        cipher_suites,
+        rules,
+        fall_through: false,
+    };
     (Output { host: Some(Arc::new(host)), uses: builder.uses }, builder.problems)
 }
 

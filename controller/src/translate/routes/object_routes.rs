@@ -7,8 +7,8 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, LazyLock};
 
 use sluice_config::{
-    Balance, ClientCertificates, Deny, GroupId, HostKey, HostName, HostPattern, HttpsRedirect, Keyed,
-    ListenerId, NamespacedName, Origin, Policies, Redirect, ResourceKey, Rewrite, UpstreamProtocol,
+    Balance, CipherSuites, ClientCertificates, Deny, GroupId, HostKey, HostName, HostPattern, HttpsRedirect,
+    Keyed, ListenerId, NamespacedName, Origin, Policies, Redirect, ResourceKey, Rewrite, UpstreamProtocol,
     UpstreamTls,
 };
 
@@ -106,6 +106,8 @@ pub(crate) struct RouteSettings {
     pub(crate) error_backend: Option<Box<str>>,
     /// Client certificates that it asks for on its hosts, also if it is closed.
     pub(crate) client_certificates: Option<Arc<ClientCertificates>>,
+    /// Cipher suites that it asks for on its hosts.
+    pub(crate) cipher_suites: Option<Arc<CipherSuites>>,
     /// Resources without which its routes are closed, each with the field that names it. They are
     /// listed for closed routes too, so that all problems are reported at once.
     pub(crate) needs: Vec<(ResourceKey, Box<str>)>,

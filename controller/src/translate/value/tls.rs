@@ -35,42 +35,108 @@ const SUITES: [Suite; 6] = [
     ("ECDHE-RSA-CHACHA20-POLY1305", 0xcca8, &["aRSA", "CHACHA20"]),
 ];
 
+/// What a list of OpenSSL amounts to.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NamedSuites {
+    /// Suites by number, in the order of the list.
+    pub suites: Arc<[u16]>,
+    /// What the list asks for and cannot be had.
+    pub skipped: Vec<String>,
+}
+
 /// A list of suites as OpenSSL has it: names and words between colons, `!` or `-` before those that are taken out, `+`
 /// between words that must all hold. What is not spoken is left out.
-pub fn tls_ciphers() -> Type<Arc<[u16]>> {
+pub fn tls_suites() -> Type<NamedSuites> {
     Type::new("cipher suites as OpenSSL lists them", |text| {
-        let mut on = [false; SUITES.len()];
+        let mut chosen: Vec<usize> = Vec::new();
         let mut banned = [false; SUITES.len()];
+        let mut skipped = Vec::new();
         for item in text.split([':', ',', ' ']).filter(|item| !item.is_empty()) {
             let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"!-+@=._".contains(&byte);
             if !item.bytes().all(fits) {
                 return Err(Wrong::Invalid(format!("has {item:?}, which is no name of a cipher suite")));
             }
-            // Orders, and a level of security that all that are spoken reach.
-            if item.starts_with(['@', '+']) {
+            // A level of security that all that are spoken reach.
+            if item.starts_with('@') {
                 continue;
             }
-            let (words, is_added, is_final) = match (item.strip_prefix('!'), item.strip_prefix('-')) {
-                (Some(words), _) => (words, false, true),
-                (None, Some(words)) => (words, false, false),
-                (None, None) => (item, true, false),
+            let (words, sign) = match item.split_at(1) {
+                (sign @ ("!" | "-" | "+"), words) => (words, sign),
+                _ => (item, ""),
             };
-            for (at, suite) in SUITES.iter().enumerate().filter(|(_, suite)| stands_for(words, suite)) {
-                banned[at] |= is_final;
-                on[at] = is_added && !banned[at];
-                let _ = suite;
+            let named = (0..SUITES.len()).filter(|at| stands_for(words, &SUITES[*at]));
+            let named: Vec<usize> = named.filter(|at| !banned[*at]).collect();
+            match sign {
+                "" => {
+                    // Those of TLS 1.3 are offered with that version, whatever the list says.
+                    if !(0..SUITES.len()).any(|at| stands_for(words, &SUITES[at]))
+                        && !words.starts_with("TLS_")
+                    {
+                        skipped.push(item.to_owned());
+                    }
+                    chosen.extend(named.iter().filter(|at| !chosen.contains(at)).collect::<Vec<_>>());
+                }
+                "+" => {
+                    let (last, first): (Vec<_>, Vec<_>) = chosen.iter().partition(|at| named.contains(at));
+                    chosen = [first, last].concat();
+                }
+                sign => {
+                    chosen.retain(|at| !named.contains(at));
+                    named.iter().for_each(|at| banned[*at] |= sign == "!");
+                }
             }
         }
-        let wanted: Arc<[u16]> =
-            SUITES.iter().zip(on).filter_map(|((_, number, _), on)| on.then_some(*number)).collect();
-        match wanted.is_empty() {
-            false => Ok(wanted),
+        Ok(NamedSuites { suites: chosen.iter().map(|at| SUITES[*at].1).collect(), skipped })
+    })
+}
+
+/// The same for endpoints, with which nothing else may be spoken.
+pub fn tls_ciphers() -> Type<Arc<[u16]>> {
+    tls_suites().and_then(|named| match named.suites.is_empty() {
+        false => Ok(named.suites),
+        true => {
+            let names: Vec<&str> = SUITES.iter().map(|(name, ..)| *name).collect();
+            Err(format!("names no cipher suite of TLS 1.2 that is spoken: {}", names.join(", ")))
+        }
+    })
+}
+
+/// A group of the key exchange: its names, and its number (RFC 8446 §4.2.7).
+const GROUPS: &[(&[&str], u16)] = &[
+    (&["X25519MLKEM768"], 0x11ec),
+    (&["X25519", "x25519"], 0x001d),
+    (&["prime256v1", "secp256r1", "P-256"], 0x0017),
+    (&["secp384r1", "P-384"], 0x0018),
+];
+
+/// What a list of curves amounts to.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NamedGroups {
+    /// Groups by number, in the order of the list; `None` for `auto`.
+    pub groups: Option<Arc<[u16]>>,
+    /// What the list asks for and cannot be had.
+    pub skipped: Vec<String>,
+}
+
+/// Curves as OpenSSL names them, between colons, or `auto`.
+pub fn tls_groups() -> Type<NamedGroups> {
+    Type::new("auto, or curves as OpenSSL lists them", |text| {
+        if text == "auto" {
+            return Ok(NamedGroups::default());
+        }
+        let (mut groups, mut skipped) = (Vec::new(), Vec::new());
+        for item in text.split(':').map(str::trim).filter(|item| !item.is_empty()) {
+            match GROUPS.iter().find(|(names, _)| names.contains(&item)) {
+                Some((_, number)) if groups.contains(number) => {}
+                Some((_, number)) => groups.push(*number),
+                None => skipped.push(item.to_owned()),
+            }
+        }
+        match groups.is_empty() {
+            false => Ok(NamedGroups { groups: Some(groups.into()), skipped }),
             true => {
-                let names: Vec<&str> = SUITES.iter().map(|(name, ..)| *name).collect();
-                Err(Wrong::Invalid(format!(
-                    "names no cipher suite of TLS 1.2 that is spoken: {}",
-                    names.join(", ")
-                )))
+                let names: Vec<&str> = GROUPS.iter().map(|(names, _)| names[0]).collect();
+                Err(Wrong::Invalid(format!("names no curve that is spoken: {}", names.join(", "))))
             }
         }
     })
@@ -101,6 +167,30 @@ mod tests {
             assert!(matches!(suites(text), Err(Wrong::Invalid(_))), "{text}");
         }
         assert!(matches!(suites("ALL;x"), Err(Wrong::Invalid(_))));
+    }
+
+    #[test]
+    fn suites_are_in_the_order_of_the_list_and_others_are_named() {
+        let read = |text| tls_suites().parse(text, &Author::OPERATOR).unwrap();
+        let named = read(
+            "ECDHE-RSA-AES128-GCM-SHA256:ECDHE-ECDSA-AES128-GCM-SHA256:DHE-RSA-AES128-GCM-SHA256:!aNULL",
+        );
+        assert_eq!(*named.suites, [0xc02f, 0xc02b]);
+        assert_eq!(named.skipped, ["DHE-RSA-AES128-GCM-SHA256"]);
+        assert_eq!(*read("CHACHA20:AES256:+aRSA:@STRENGTH").suites, [0xcca9, 0xc02c, 0xcca8, 0xc030]);
+        assert_eq!(*read("!AES:ALL").suites, [0xcca9, 0xcca8]);
+        let none = read("AES128-SHA:TLS_AES_128_GCM_SHA256");
+        assert!(none.suites.is_empty() && none.skipped == ["AES128-SHA"], "{none:?}");
+    }
+
+    #[test]
+    fn curves_are_groups_in_the_order_of_the_list() {
+        let read = |text| tls_groups().parse(text, &Author::OPERATOR);
+        assert_eq!(read("auto").unwrap().groups, None);
+        let named = read("secp384r1:X25519:secp521r1:P-384").unwrap();
+        assert_eq!(named.groups.as_deref(), Some(&[0x18, 0x1d][..]));
+        assert_eq!(named.skipped, ["secp521r1"]);
+        assert!(matches!(read("secp521r1"), Err(Wrong::Invalid(_))));
     }
 
     #[test]

@@ -62,6 +62,7 @@ fn plane(policy: ClientCertificates, trusted: Option<&Issuer>) -> Plane {
         tls: None,
         passthrough: None,
         client_certificates: Some(Arc::new(policy)),
+        cipher_suites: None,
         rules: vec![rule("/", forward("web"))],
         fall_through: false,
     };

@@ -142,6 +142,7 @@ impl Plane {
             tls,
             passthrough: None,
             client_certificates: None,
+            cipher_suites: None,
             rules,
             fall_through: false,
         };
@@ -288,6 +289,7 @@ pub(crate) fn connection_from(peer: &str, https: bool) -> ConnectionInfo {
             version: "TLSv1.3",
             cipher: "x",
             alpn: "",
+            resumed: false,
             client: None,
         }),
     }

@@ -158,6 +158,7 @@ fn every_variable_is_written() {
         version: "TLSv1.3",
         cipher: "TLS_AES_128_GCM_SHA256",
         alpn: "h2",
+        resumed: false,
         client: None,
     });
     connection.proxied = Some(Box::new(ProxiedAddresses {

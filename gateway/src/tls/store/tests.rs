@@ -41,6 +41,7 @@ fn host(group: &str, pattern: HostPattern, tls: Option<Option<&str>>) -> Delta {
         tls,
         passthrough: None,
         client_certificates: None,
+        cipher_suites: None,
         rules: Vec::new(),
         fall_through: false,
     };
@@ -63,7 +64,7 @@ fn chosen(store: &CertificateStore, group: &str, sni: Option<&str>) -> Option<St
     let (chosen, _) = table.find(&GroupId(group.into()), sni);
     let found = table.certificates.iter().find(|(_, served)| Arc::ptr_eq(served, chosen));
     assert!(found.is_some() || Arc::ptr_eq(&table.fallback, chosen));
-    let config = store.config(&GroupId(group.into()), sni).config;
+    let config = store.config(&GroupId(group.into()), sni).unwrap().config;
     assert!(Arc::ptr_eq(&config.cert_resolver, &chosen.resolver));
     found.map(|(id, _)| id.name.to_string())
 }
@@ -168,14 +169,12 @@ fn http2_is_offered_unless_it_is_off() {
     let store = CertificateStore::new().unwrap();
     store.apply(&put(&certificate("a")));
     store.apply(&host("g", HostPattern::Any, Some(Some("a"))));
-    let offered = |group: &str| store.config(&GroupId(group.into()), None).config.alpn_protocols.len();
+    let offered =
+        |group: &str| store.config(&GroupId(group.into()), None).unwrap().config.alpn_protocols.len();
     assert_eq!((offered("g"), offered("other")), (2, 2));
     store.apply(&default(None, false));
     assert_eq!((offered("g"), offered("other")), (1, 1));
     assert_eq!(chosen(&store, "g", None).as_deref(), Some("a"));
-    let config = store.config(&GroupId("g".into()), None).config;
-    assert_eq!(config.send_tls13_tickets, 0);
-    assert!(!config.ticketer.enabled());
 }
 
 fn authorities(name: &str) -> ResourceKey {
@@ -197,6 +196,7 @@ fn verifying(host: &str, mode: ClientCertificateMode, by: &str) -> Delta {
         tls: None,
         passthrough: None,
         client_certificates: Some(Arc::new(client_certificates)),
+        cipher_suites: None,
         rules: Vec::new(),
         fall_through: false,
     };
@@ -204,7 +204,7 @@ fn verifying(host: &str, mode: ClientCertificateMode, by: &str) -> Delta {
 }
 
 fn verification(store: &CertificateStore, sni: &str) -> Option<String> {
-    let config = store.config(&GroupId("g".into()), Some(sni));
+    let config = store.config(&GroupId("g".into()), Some(sni)).unwrap();
     config.verification.map(|one| one.authorities.name.name.to_string())
 }
 
@@ -259,4 +259,82 @@ fn clients_are_told_the_names_of_the_authorities_in_force() {
     store.apply(&content(vec![b"x".to_vec()]));
     assert_eq!(named(), 0);
     assert_eq!(verification(&store, "a.example").as_deref(), Some("ours"));
+}
+
+fn tuned(change: impl FnOnce(&mut GlobalSettings)) -> Delta {
+    let mut settings = GlobalSettings::default();
+    change(&mut settings);
+    Delta { settings: Some(Arc::new(settings)), ..Delta::default() }
+}
+
+fn config(store: &CertificateStore) -> Option<Arc<ServerConfig>> {
+    Some(store.config(&GroupId("g".into()), Some("a.example"))?.config)
+}
+
+#[test]
+fn sessions_are_resumed_from_the_cache_unless_settings_say_otherwise() {
+    let store = CertificateStore::new().unwrap();
+    let shown = || {
+        let config = config(&store).unwrap();
+        (config.session_storage.can_cache(), config.ticketer.enabled(), config.send_tls13_tickets)
+    };
+    assert_eq!(shown(), (true, false, 2));
+    store.apply(&tuned(|settings| settings.tls.sessions.tickets = true));
+    assert_eq!(shown(), (true, true, 2));
+    store.apply(&tuned(|settings| settings.tls.sessions.cache = 0));
+    assert_eq!(shown(), (false, false, 0));
+}
+
+#[test]
+fn a_session_is_kept_by_its_profile_alone_and_over_changes_of_others() {
+    let store = CertificateStore::new().unwrap();
+    let storage = |sni: &str| {
+        let config = store.config(&GroupId("g".into()), Some(sni)).unwrap().config;
+        config.session_storage.clone()
+    };
+    for (host, by) in [("a.example", "ours"), ("b.example", "ours"), ("c.example", "theirs")] {
+        store.apply(&verifying(host, ClientCertificateMode::Required, by));
+    }
+    assert!(storage("a.example").put(vec![1], vec![2]));
+    assert_eq!(storage("b.example").get(&[1]), Some(vec![2]));
+    assert_eq!((storage("c.example").get(&[1]), storage("else").get(&[1])), (None, None));
+    store.apply(&default(None, false));
+    assert_eq!(storage("a.example").get(&[1]), Some(vec![2]));
+    store.apply(&tuned(|settings| settings.tls.sessions.timeout = std::time::Duration::from_secs(60)));
+    assert_eq!(storage("a.example").get(&[1]), None, "it may be too old now");
+}
+
+#[test]
+fn versions_suites_and_groups_are_those_of_the_settings() {
+    use rustls::{CipherSuite, NamedGroup, ProtocolVersion};
+    let store = CertificateStore::new().unwrap();
+    let suites = |config: &ServerConfig, version| {
+        let suites = config.crypto_provider().cipher_suites.iter();
+        let of_version = suites.filter(|suite| suite.version().version == version);
+        of_version.map(|suite| suite.suite()).collect::<Vec<_>>()
+    };
+    store.apply(&tuned(|settings| {
+        settings.tls.suites.list = Some([0xc02f, 0xc02c].into());
+        settings.tls.groups = Some([0x18, 0x1d].into());
+    }));
+    let chosen = config(&store).unwrap();
+    assert!(chosen.ignore_client_order);
+    assert_eq!(
+        suites(&chosen, ProtocolVersion::TLSv1_2),
+        [
+            CipherSuite::TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256,
+            CipherSuite::TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384
+        ]
+    );
+    assert_eq!(suites(&chosen, ProtocolVersion::TLSv1_3).len(), 3);
+    let groups: Vec<NamedGroup> =
+        chosen.crypto_provider().kx_groups.iter().map(|group| group.name()).collect();
+    assert_eq!(groups, [NamedGroup::secp384r1, NamedGroup::X25519]);
+    store.apply(&tuned(|settings| {
+        settings.tls.suites.list = Some([].into());
+        settings.tls.versions.v1_3 = false;
+    }));
+    assert!(config(&store).is_none(), "nothing is offered in place of what is not spoken");
+    store.apply(&tuned(|settings| settings.tls.versions.v1_2 = false));
+    assert!(!config(&store).unwrap().ignore_client_order);
 }

@@ -4,7 +4,7 @@ use sluice_config::{HostPattern, NamespacedName};
 
 use super::{Annotation, Settings};
 use crate::translate::ingress::names::alias;
-use crate::translate::setting::{NotYet, Reference, Risk, Unreadable};
+use crate::translate::setting::{Reference, Risk, Unreadable};
 use crate::translate::value::{self, Type};
 
 const ALIAS: &str = "server-alias";
@@ -39,24 +39,6 @@ pub(super) fn settings() -> Vec<Annotation> {
         )
         .unreadable(Unreadable::Default, Reference::Reject, "TLS is terminated all the same")
         .with_flag("--enable-ssl-passthrough", |options| options.enable_ssl_passthrough)
-        .ingress(Risk::Low),
-        Annotation::not_yet(
-            "ssl-ciphers",
-            value::text(),
-            "",
-            NotYet::Harmless,
-            "Ciphers of the host (nginx: default server semantics apply).",
-        )
-        .unreadable(Unreadable::Default, Reference::Reject, "it has no effect yet")
-        .ingress(Risk::Low)
-        .falls_back_to("ssl-ciphers"),
-        Annotation::no_effect(
-            "ssl-prefer-server-ciphers",
-            value::bool(),
-            "true",
-            "the order of rustls is used, which prefers the server's",
-            "Server cipher order.",
-        )
         .ingress(Risk::Low),
         Annotation::no_effect(
             "http2-push-preload",

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use sluice_config::{BackendHeaders, Deny, HostPattern, Policies, Replacements, ResourceKey};
 
 use super::{
-    Auth, ClientCertificateSettings, CorsSettings, EndpointTls, Hashing, HealthChecking, Limiting,
-    Redirection, field, hosts::Aliases,
+    Auth, CipherSettings, ClientCertificateSettings, CorsSettings, EndpointTls, Hashing, HealthChecking,
+    Limiting, Redirection, field, hosts::Aliases,
 };
 use crate::translate::external_auth::AuthSettings;
 use crate::translate::mirror::MirrorSettings;
@@ -38,6 +38,7 @@ pub struct Settings {
     pub(super) auth: Auth,
     pub(super) upstream_tls: EndpointTls,
     pub(super) client_certificates: ClientCertificateSettings,
+    pub(super) cipher_suites: CipherSettings,
 }
 
 impl Settings {

@@ -134,6 +134,7 @@ impl Gateway {
             tls,
             passthrough: None,
             client_certificates: None,
+            cipher_suites: None,
             rules,
             fall_through: false,
         };

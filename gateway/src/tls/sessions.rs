@@ -1,0 +1,90 @@
+//! Resumption of sessions: by a cache in memory or by tickets, each profile with its own sessions.
+
+mod cache;
+mod ticketer;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use rustls::ServerConfig;
+use rustls::server::NoServerSessionStorage;
+use sluice_config::TlsSessions;
+
+use super::error::TlsError;
+use cache::{ProfileCache, SessionCache};
+use ticketer::{TicketKeys, Ticketer};
+
+/// Tickets or cache entries per full handshake of TLS 1.3, as with OpenSSL: a client needs one for
+/// each connection.
+const TICKETS: usize = 2;
+
+/// Identity of a profile among sessions. No session of one profile is resumed under another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct SessionSpace(u64);
+
+impl SessionSpace {
+    /// One that no other profile has.
+    pub(super) fn new() -> Self {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        Self(NEXT.fetch_add(1, Relaxed))
+    }
+}
+
+/// The sessions of all profiles.
+#[derive(Clone, Debug)]
+pub(super) struct Sessions {
+    settings: TlsSessions,
+    cache: Arc<SessionCache>,
+    keys: Option<Arc<TicketKeys>>,
+}
+
+impl Sessions {
+    pub(super) fn new(settings: &TlsSessions) -> Self {
+        Self {
+            settings: settings.clone(),
+            cache: Arc::new(SessionCache::new(settings.cache, settings.timeout)),
+            keys: settings.ticket_key.as_ref().map(|key| Arc::new(TicketKeys::new(key, settings.timeout))),
+        }
+    }
+
+    /// Puts settings in force. Sessions are kept if neither size nor lifetime changes, and those of the
+    /// key before are accepted until they expire.
+    pub(super) fn set(&mut self, settings: &TlsSessions) {
+        let before = std::mem::replace(&mut self.settings, settings.clone());
+        if (before.cache, before.timeout) != (settings.cache, settings.timeout) {
+            self.cache = Arc::new(SessionCache::new(settings.cache, settings.timeout));
+        }
+        if (&before.ticket_key, before.timeout) != (&settings.ticket_key, settings.timeout) {
+            let previous = self.keys.take();
+            self.keys = settings
+                .ticket_key
+                .as_ref()
+                .map(|key| Arc::new(TicketKeys::replacing(previous.as_deref(), key, settings.timeout)));
+        }
+    }
+
+    /// Makes the sessions of a profile resumable. `name` is the same on all replicas, so that they
+    /// accept each other's tickets.
+    pub(super) fn install(
+        &self,
+        config: &mut ServerConfig,
+        space: SessionSpace,
+        name: &[u8],
+    ) -> Result<(), TlsError> {
+        if self.settings.cache > 0 {
+            config.session_storage = Arc::new(ProfileCache::new(self.cache.clone(), space.0));
+        } else {
+            config.session_storage = Arc::new(NoServerSessionStorage {});
+        }
+        if self.settings.tickets
+            && let Some(keys) = &self.keys
+        {
+            config.ticketer = Arc::new(Ticketer::new(keys, name));
+        } else if self.settings.tickets {
+            config.ticketer = rustls::crypto::aws_lc_rs::Ticketer::new()?;
+        }
+        let resumes = self.settings.tickets || self.settings.cache > 0;
+        config.send_tls13_tickets = if resumes { TICKETS } else { 0 };
+        Ok(())
+    }
+}
