@@ -4,8 +4,8 @@ use std::net::SocketAddr;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use anyhow::Context;
-use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
+use rustls::{ClientConfig, HandshakeKind};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
@@ -38,6 +38,7 @@ pub struct Connection {
     host: String,
     buffer: Vec<u8>,
     certificate: Vec<u8>,
+    resumed: bool,
 }
 
 impl Target {
@@ -68,18 +69,20 @@ impl Target {
     pub async fn connect(&self) -> anyhow::Result<Connection> {
         let socket = TcpStream::connect(self.address()).await.context("connect")?;
         socket.set_nodelay(true)?;
-        let (stream, certificate): (Box<dyn Stream>, Vec<u8>) = match &self.tls {
-            None => (Box::new(socket), Vec::new()),
+        let (stream, certificate, resumed): (Box<dyn Stream>, Vec<u8>, bool) = match &self.tls {
+            None => (Box::new(socket), Vec::new(), false),
             Some(config) => {
                 let name = ServerName::try_from(self.host.clone())?;
                 let stream =
                     TlsConnector::from(config.clone()).connect(name, socket).await.context("handshake")?;
-                let chain = stream.get_ref().1.peer_certificates();
+                let session = stream.get_ref().1;
+                let chain = session.peer_certificates();
                 let certificate = chain.and_then(|chain| chain.first()).map(|der| der.to_vec());
-                (Box::new(stream), certificate.unwrap_or_default())
+                let resumed = session.handshake_kind() == Some(HandshakeKind::Resumed);
+                (Box::new(stream), certificate.unwrap_or_default(), resumed)
             }
         };
-        Ok(Connection { stream, host: self.host.clone(), buffer: Vec::new(), certificate })
+        Ok(Connection { stream, host: self.host.clone(), buffer: Vec::new(), certificate, resumed })
     }
 
     /// Sends one request on a new connection.
@@ -95,9 +98,7 @@ impl Target {
     /// # Errors
     /// The connection fails, or the response is incomplete.
     pub async fn get_once_with(&self, path: &str, fields: &str) -> anyhow::Result<Answer> {
-        let mut connection = self.connect().await?;
-        connection.send(path, &format!("{fields}Connection: close\r\n")).await?;
-        connection.receive().await
+        self.connect().await?.get_last_with(path, fields).await
     }
 }
 
@@ -105,6 +106,21 @@ impl Connection {
     /// Returns the certificate presented, in DER. Empty for plain HTTP.
     pub fn certificate(&self) -> &[u8] {
         &self.certificate
+    }
+
+    /// Returns whether the TLS session of an earlier connection was resumed.
+    pub fn was_resumed(&self) -> bool {
+        self.resumed
+    }
+
+    /// Sends the last request of the connection, with additional fields. Each field includes its
+    /// line end.
+    ///
+    /// # Errors
+    /// The connection fails, or the response is incomplete.
+    pub async fn get_last_with(&mut self, path: &str, fields: &str) -> anyhow::Result<Answer> {
+        self.send(path, &format!("{fields}Connection: close\r\n")).await?;
+        self.receive().await
     }
 
     /// Sends one request and keeps the connection.

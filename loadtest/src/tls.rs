@@ -1,4 +1,4 @@
-//! Clients that accept any certificate and never resume a session.
+//! Clients that accept any certificate.
 
 use std::sync::Arc;
 
@@ -15,14 +15,27 @@ pub fn trusting() -> Arc<ClientConfig> {
     Arc::new(config)
 }
 
+/// Sessions that a resuming client keeps.
+const SESSIONS: usize = 8;
+
 /// Like [`trusting`], only with TLS 1.3, X25519 and AES-128-GCM, which every server supports.
 pub fn trusting_common() -> Arc<ClientConfig> {
+    common(Resumption::disabled())
+}
+
+/// Like [`trusting_common`], but each connection resumes a session of an earlier one if the server
+/// permits it.
+pub fn resuming_common() -> Arc<ClientConfig> {
+    common(Resumption::in_memory_sessions(SESSIONS))
+}
+
+fn common(resumption: Resumption) -> Arc<ClientConfig> {
     let provider = CryptoProvider {
         cipher_suites: vec![aws_lc_rs::cipher_suite::TLS13_AES_128_GCM_SHA256],
         kx_groups: vec![aws_lc_rs::kx_group::X25519],
         ..aws_lc_rs::default_provider()
     };
     let mut config = trust::trusting_with(provider, &[&rustls::version::TLS13], &[b"http/1.1"]);
-    config.resumption = Resumption::disabled();
+    config.resumption = resumption;
     Arc::new(config)
 }

@@ -24,7 +24,7 @@ const OVERHEAD: Duration = Duration::from_millis(1400);
 const CROWD: Duration = Duration::from_secs(6);
 
 /// Clients that open one TLS connection after the other.
-const HANDSHAKES: Handshakes = Handshakes { rate: None, clients: 32, patience: PATIENCE };
+const HANDSHAKES: Handshakes = Handshakes { rate: None, clients: 32, resumes: false, patience: PATIENCE };
 /// Time limit of a client for a response.
 const PATIENCE: Duration = Duration::from_secs(5);
 
@@ -149,12 +149,14 @@ async fn apply(traffic: Traffic, running: &Running, duration: Duration) -> anyho
             let paced = Paced { rate, connections: 64, wait: PATIENCE, patience: PATIENCE, host: HOST };
             paced.run(setup.http, duration)
         }
-        Traffic::Handshakes | Traffic::WebSocket | Traffic::Idle { .. } => {
+        Traffic::Handshakes { .. } | Traffic::WebSocket | Traffic::Idle { .. } => {
             unreachable!("they need no thread")
         }
     };
     match traffic {
-        Traffic::Handshakes => HANDSHAKES.run(running.setup.https, duration).await,
+        Traffic::Handshakes { resumes } => {
+            Handshakes { resumes, ..HANDSHAKES }.run(running.setup.https, duration).await
+        }
         Traffic::WebSocket => websocket::run(&running.setup, duration).await,
         Traffic::Paced { changes, .. } if changes > 0 => {
             let changing = changes::make(&running.setup, changes, duration);

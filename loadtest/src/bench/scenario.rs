@@ -40,7 +40,10 @@ pub enum Traffic {
     },
     /// TLS connections with one request each at full speed. Not with wrk, which resumes sessions
     /// where possible.
-    Handshakes,
+    Handshakes {
+        /// Whether clients resume the session of their previous connection.
+        resumes: bool,
+    },
     /// WebSocket messages at full speed.
     WebSocket,
     /// Thousands of idle connections.
@@ -61,6 +64,8 @@ pub enum Entrants {
     Features,
     /// Peers configured for gRPC.
     Grpc,
+    /// Peers with a configured cache of TLS sessions.
+    Sessions,
     /// Sluice only, compared with its own figures in another scenario.
     Sluice,
 }
@@ -73,6 +78,7 @@ impl Scenario {
             (Entrants::Sluice, _) => false,
             (Entrants::Features, peer) => *peer == Peer::Nginx,
             (Entrants::Grpc, peer) => matches!(peer, Peer::Nginx | Peer::Haproxy | Peer::Envoy),
+            (Entrants::Sessions, peer) => matches!(peer, Peer::Nginx | Peer::Haproxy),
             (_, Peer::Nghttpx) => matches!(self.traffic, Traffic::H2load(_)),
             (Entrants::Routing, Peer::Vanilla | Peer::Tuned) => false,
             (Entrants::All | Entrants::Routing, _) => true,
@@ -155,7 +161,12 @@ pub fn all() -> Vec<Scenario> {
         scenario("tls-h2-10", "TLS, HTTP/2, 10 streams", h2(10)),
         scenario("tls-h2-100", "TLS, HTTP/2, 100 streams", h2(100)),
         scenario("tls-1m", "TLS, HTTP/1.1, 1 MiB", Traffic::Wrk(Wrk { tls: true, ..Wrk::get("/1m", 32) })),
-        scenario("tls-handshake", "TLS, full handshake each", Traffic::Handshakes),
+        scenario("tls-handshake", "TLS, full handshake each", Traffic::Handshakes { resumes: false }),
+        Scenario {
+            setting: Setting { sessions: true, ..Setting::NORMAL },
+            entrants: Entrants::Sessions,
+            ..scenario("tls-resume", "TLS, resumed session each", Traffic::Handshakes { resumes: true })
+        },
         scenario("websocket", "WebSocket, echo of 100 bytes", Traffic::WebSocket),
         routes("routes-1", "1 route", 1, 1),
         routes("routes-10000-1", "10,000 routes, 1 asked", 10_000, 1),

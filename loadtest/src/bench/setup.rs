@@ -27,13 +27,16 @@ pub struct Setting {
     pub access_log: bool,
     /// Whether metrics are enabled as in production.
     pub metrics: bool,
+    /// Whether TLS sessions are kept in a cache of the proxy; tickets are never used.
+    pub sessions: bool,
     /// An additional feature of the route.
     pub feature: Option<Feature>,
 }
 
 impl Setting {
     /// Production settings with one route.
-    pub const NORMAL: Self = Self { routes: 1, access_log: true, metrics: true, feature: None };
+    pub const NORMAL: Self =
+        Self { routes: 1, access_log: true, metrics: true, sessions: false, feature: None };
 }
 
 /// Returns the hosts with a route: [`HOST`] and `count - 1` others.

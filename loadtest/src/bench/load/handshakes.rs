@@ -13,7 +13,7 @@ use super::{Latency, Work};
 use crate::bench::setup::HOST;
 use crate::client::Target;
 use crate::latencies::Latencies;
-use crate::tls::trusting_common;
+use crate::tls::{resuming_common, trusting_common};
 
 /// TLS connections with one request each.
 #[derive(Clone, Copy, Debug)]
@@ -22,6 +22,9 @@ pub struct Handshakes {
     pub rate: Option<u32>,
     /// Number of clients without a rate.
     pub clients: usize,
+    /// Whether each of these clients resumes the session of its previous connection. A connection
+    /// other than its first that does not counts as failed.
+    pub resumes: bool,
     /// Time after which a client gives up.
     pub patience: Duration,
 }
@@ -40,7 +43,10 @@ impl Handshakes {
     /// # Errors
     /// The client has no TLS.
     pub async fn run(self, address: SocketAddr, duration: Duration) -> anyhow::Result<Work> {
-        let target = Target::tls(address, HOST, trusting_common());
+        let target = || {
+            let config = if self.resumes { resuming_common() } else { trusting_common() };
+            Target::tls(address, HOST, config)
+        };
         let started = Instant::now();
         let tally = Arc::new(Tally {
             end: started + duration,
@@ -53,15 +59,18 @@ impl Handshakes {
         match self.rate {
             None => {
                 for _ in 0..self.clients {
-                    let (target, tally) = (target.clone(), tally.clone());
+                    let (target, tally) = (target(), tally.clone());
                     tasks.spawn(async move {
+                        let mut resumes = false;
                         while started.elapsed() < duration {
-                            tally.one(&target, Instant::now(), self.patience).await;
+                            tally.one(&target, resumes, Instant::now(), self.patience).await;
+                            resumes = self.resumes;
                         }
                     });
                 }
             }
             Some(rate) => {
+                let target = target();
                 let every = Duration::from_secs(1) / rate.max(1);
                 for number in 0.. {
                     let due = started + every * number;
@@ -70,7 +79,7 @@ impl Handshakes {
                     }
                     sleep_until(due.into()).await;
                     let (target, tally) = (target.clone(), tally.clone());
-                    tasks.spawn(async move { tally.one(&target, due, self.patience).await });
+                    tasks.spawn(async move { tally.one(&target, false, due, self.patience).await });
                 }
             }
         }
@@ -87,10 +96,15 @@ impl Handshakes {
 }
 
 impl Tally {
-    /// Makes one connection that was scheduled for `due`.
-    async fn one(&self, target: &Target, due: Instant, patience: Duration) {
+    /// Makes one connection that was scheduled for `due`. With `resumes` it must resume a session.
+    async fn one(&self, target: &Target, resumes: bool, due: Instant, patience: Duration) {
         let left = (due + patience).saturating_duration_since(Instant::now());
-        match timeout(left, target.get_once("/")).await {
+        let exchange = async {
+            let mut connection = target.connect().await?;
+            anyhow::ensure!(connection.was_resumed() || !resumes, "the session was not resumed");
+            connection.get_last_with("/", "").await
+        };
+        match timeout(left, exchange).await {
             // On a busy machine the timeout may fire late.
             Ok(Ok(answer)) if answer.status == 200 && due.elapsed() <= patience => {
                 self.served.fetch_add(1, Ordering::Relaxed);

@@ -71,7 +71,7 @@ fn configuration(setup: &Setup, log: Option<SocketAddr>) -> String {
   nbthread 1
   maxconn 9900
   ssl-default-bind-options no-tls-tickets
-  tune.ssl.cachesize 0
+  tune.ssl.cachesize {sessions}
   tune.h2.max-concurrent-streams 128
 {ring}defaults
   mode http
@@ -108,6 +108,8 @@ frontend status
   {status}
   http-request return status 200
 ",
+        // The default of HAProxy, if sessions are kept.
+        sessions = if setup.setting.sessions { 20_000 } else { 0 },
         http = setup.http,
         https = setup.https,
         pem = setup.path("tls.pem"),

@@ -78,7 +78,7 @@ http {{
   ssl_certificate_key {key};
   ssl_protocols TLSv1.2 TLSv1.3;
   ssl_session_tickets off;
-  ssl_session_cache off;
+  ssl_session_cache {sessions};
   # A response of 1 MiB passes in few steps and without a file.
   proxy_buffer_size 16k;
   proxy_buffers 16 64k;
@@ -91,6 +91,7 @@ http {{
         user = if rustix::process::geteuid().is_root() { "user root;\n" } else { "" },
         certificate = setup.path("tls.crt"),
         key = setup.path("tls.key"),
+        sessions = if setup.setting.sessions { "shared:SSL:10m" } else { "off" },
         origin = setup.origin,
         shared = feature.map(Feature::shared_directives).unwrap_or_default(),
     );

@@ -64,6 +64,7 @@ pub(super) fn command(build: &Build, setup: &Setup) -> anyhow::Result<Command> {
         ("upstream-keepalive-requests", "100000000"),
         ("disable-access-log", log),
         ("hsts", "false"),
+        ("ssl-session-cache", if setup.setting.sessions { "true" } else { "false" }),
         // Bodies are streamed, as in all other peers.
         ("proxy-request-buffering", "off"),
     ];
