@@ -65,6 +65,7 @@ mod e2e_snapshot;
 mod e2e_snippets;
 mod e2e_tcp;
 mod e2e_tls;
+mod e2e_tls_defaults;
 mod e2e_tls_settings;
 mod e2e_topology;
 mod e2e_udp;

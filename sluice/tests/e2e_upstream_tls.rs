@@ -1,11 +1,17 @@
 //! Protocols and trust of endpoints: `backend-protocol`, `appProtocol`, `proxy-ssl-*`.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use rustls::ServerConfig;
+use rustls::server::{ServerSessionMemoryCache, StoresServerSessions};
 use serde_json::json;
 
 use crate::harness::grpc::{GrpcBackend, GrpcClient, breathe};
 use crate::harness::manifest::{self, opaque_secret};
 use crate::harness::{
-    Authority, Backend, Folder, Gateway, Ingress, TestCertificate, await_until, endpoints, get, get_tls, h2,
+    Authority, Backend, Folder, Gateway, Ingress, Reply, TestCertificate, await_until, endpoints, get,
+    get_tls, h2,
 };
 
 const HOST: &str = "shop.example";
@@ -49,6 +55,67 @@ fn only_endpoints_of_the_authority_are_taken_and_an_edited_secret_counts_at_once
     await_until("the key to be missed", || gateway.problems().contains("has no key ca.crt"));
     folder.write("upstream.yaml", opaque_secret("upstream", &[("ca.crt", &*ours.pem())]));
     await_until("the route to open", || status(&gateway) == 200);
+}
+
+/// Sessions of an endpoint, with the number of those that were resumed.
+#[derive(Debug)]
+struct CountedSessions {
+    sessions: Arc<ServerSessionMemoryCache>,
+    resumed: AtomicUsize,
+}
+
+impl CountedSessions {
+    fn count(&self, session: Option<Vec<u8>>) -> Option<Vec<u8>> {
+        self.resumed.fetch_add(usize::from(session.is_some()), Ordering::Relaxed);
+        session
+    }
+}
+
+impl StoresServerSessions for CountedSessions {
+    fn put(&self, key: Vec<u8>, value: Vec<u8>) -> bool {
+        self.sessions.put(key, value)
+    }
+
+    fn get(&self, key: &[u8]) -> Option<Vec<u8>> {
+        self.count(self.sessions.get(key))
+    }
+
+    fn take(&self, key: &[u8]) -> Option<Vec<u8>> {
+        self.count(self.sessions.take(key))
+    }
+
+    fn can_cache(&self) -> bool {
+        true
+    }
+}
+
+#[test]
+fn a_session_with_an_endpoint_is_resumed_until_its_secret_changes() {
+    let (ours, theirs) = (Authority::new(), Authority::new());
+    let sessions =
+        Arc::new(CountedSessions { sessions: ServerSessionMemoryCache::new(64), resumed: 0.into() });
+    let mut config = ServerConfig::clone(&ours.issue(&["inner.example"]).server_config());
+    config.session_storage = sessions.clone();
+    // Each response ends its connection.
+    let response = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
+    let backend = Backend::tls_with("shop", Arc::new(config), |_| Reply::Raw(response.to_vec()));
+    let annotations = [
+        ("proxy-ssl-secret", "default/upstream"),
+        ("proxy-ssl-verify", "on"),
+        ("proxy-ssl-name", "inner.example"),
+    ];
+    let folder = Folder::with(shop(&backend, &annotations));
+    folder.write("upstream.yaml", opaque_secret("upstream", &[("ca.crt", &*ours.pem())]));
+    let gateway = Gateway::start(&folder);
+    await_until("a resumed session", || {
+        assert_eq!(status(&gateway), 200);
+        sessions.resumed.load(Ordering::Relaxed) > 0
+    });
+    folder.write("upstream.yaml", opaque_secret("upstream", &[("ca.crt", &*theirs.pem())]));
+    await_until("the endpoint to be refused", || status(&gateway) == 502);
+    for _ in 0..4 {
+        assert_eq!(status(&gateway), 502, "a session of before would not be verified");
+    }
 }
 
 #[test]

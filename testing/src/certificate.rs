@@ -6,7 +6,7 @@ use std::time::SystemTime;
 
 use rcgen::{
     BasicConstraints, CertificateParams, CertificateRevocationListParams, CertifiedIssuer, DistinguishedName,
-    DnType, IsCa, KeyIdMethod, KeyPair, KeyUsagePurpose, RevokedCertParams,
+    DnType, IsCa, KeyIdMethod, KeyPair, KeyUsagePurpose, RevokedCertParams, RsaKeySize,
 };
 use rustls::crypto::aws_lc_rs::default_provider;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
@@ -55,6 +55,16 @@ impl TestCertificate {
         (params.not_before, params.not_after) = (time(begin), time(end));
         let key = KeyPair::generate().unwrap();
         let certificate = params.self_signed(&key).unwrap();
+        Self::of(names, &certificate, &key)
+    }
+
+    /// Returns a self-signed certificate with an RSA key.
+    ///
+    /// # Panics
+    /// A name is not a DNS name.
+    pub fn rsa(names: &[&str]) -> Self {
+        let key = KeyPair::generate_rsa_for(&rcgen::PKCS_RSA_SHA256, RsaKeySize::_2048).unwrap();
+        let certificate = CertificateParams::new(owned(names)).unwrap().self_signed(&key).unwrap();
         Self::of(names, &certificate, &key)
     }
 

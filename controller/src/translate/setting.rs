@@ -71,6 +71,8 @@ pub struct Setting<S> {
     pub snippet: Option<NotYet>,
     /// What is done with a value that cannot be read.
     pub leniency: Leniency,
+    /// Its value is a secret, which no problem repeats.
+    pub is_secret: bool,
     /// One line for people.
     pub doc: &'static str,
     /// What a value that cannot be used means, in words and in settings, where the default would be less safe.
@@ -211,6 +213,7 @@ impl<S> Setting<S> {
             risk: Risk::Low,
             support,
             leniency: Leniency::DEFAULT,
+            is_secret: false,
             doc,
             fallback: None,
             apply: Box::new(move |text, author, settings| {
@@ -305,6 +308,12 @@ impl<S> Setting<S> {
     /// Counts on a canary.
     pub fn on_canary(mut self) -> Self {
         self.on_canary = true;
+        self
+    }
+
+    /// Has a value that no problem repeats.
+    pub fn secret(mut self) -> Self {
+        self.is_secret = true;
         self
     }
 

@@ -32,7 +32,10 @@ pub use text::{
     any, bool, capture_path, choice, exactly_one_of, field, field_name, is_token, items, list, list_of,
     one_of, partly, switch, text, token, truth, words,
 };
-pub use tls::{NamedGroups, NamedSuites, tls_ciphers, tls_groups, tls_suites, tls_versions};
+pub use tls::{
+    NamedGroups, NamedSuites, NamedVersions, named_tls_versions, tls_ciphers, tls_groups, tls_suites,
+    tls_versions,
+};
 
 /// What a setting accepts, read as `T`.
 pub struct Type<T> {

@@ -59,10 +59,9 @@ impl ProfileKey {
         *self == Self::default()
     }
 
-    /// The same on all replicas.
-    fn name(&self) -> Vec<u8> {
-        // Plain data with text keys always serialises.
-        serde_json::to_vec(self).unwrap_or_default()
+    /// A name that is the same on all replicas, and that no other key has.
+    fn name(&self) -> Option<Vec<u8>> {
+        serde_json::to_vec(self).ok()
     }
 }
 
@@ -77,7 +76,8 @@ impl Profile {
         resolver: Arc<dyn ResolvesServerCert>,
     ) -> Result<Self, TlsError> {
         let suites = key.suites.as_deref().unwrap_or(&settings.tls.suites);
-        let profile = Self { verification: key.verification.clone(), base: None, space, hosts: 0 };
+        let profile =
+            Self { verification: key.verification.clone(), base: None, space: space.clone(), hosts: 0 };
         let provider = cryptography(&settings.tls, suites);
         let versions = versions(&settings.tls, &provider);
         if versions.is_empty() {
@@ -91,7 +91,7 @@ impl Profile {
         let mut base = builder.with_cert_resolver(resolver);
         base.ignore_client_order = suites.server_order.unwrap_or(suites.list.is_some());
         base.alpn_protocols = protocols(settings.http2);
-        sessions.install(&mut base, space, &key.name())?;
+        sessions.install(&mut base, &space, key.name().as_deref())?;
         Ok(Self { base: Some(Arc::new(base)), ..profile })
     }
 

@@ -117,7 +117,7 @@ impl Profiles {
         }
         self.sessions.set(&settings.tls.sessions);
         self.settings = settings;
-        self.default = Arc::new(self.build(&ProfileKey::default(), self.default.space)?);
+        self.default = Arc::new(self.build(&ProfileKey::default(), self.default.space.clone())?);
         self.rebuild(|_| true)
     }
 
@@ -126,7 +126,7 @@ impl Profiles {
             .others
             .iter()
             .filter(|(key, _)| concerned(key))
-            .map(|(key, profile)| (key.clone(), profile.hosts, profile.space))
+            .map(|(key, profile)| (key.clone(), profile.hosts, profile.space.clone()))
             .collect();
         for (key, hosts, space) in concerned {
             let mut profile = self.build(&key, space)?;

@@ -1,32 +1,48 @@
 //! Resumption of sessions: by a cache in memory or by tickets, each profile with its own sessions.
 
 mod cache;
+mod expiring;
 mod ticketer;
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, OnceLock};
 
 use rustls::ServerConfig;
-use rustls::server::NoServerSessionStorage;
+use rustls::server::{NoServerSessionStorage, ProducesTickets};
 use sluice_config::TlsSessions;
 
 use super::error::TlsError;
 use cache::{ProfileCache, SessionCache};
+use expiring::Expiring;
 use ticketer::{TicketKeys, Ticketer};
 
 /// Tickets or cache entries per full handshake of TLS 1.3, as with OpenSSL: a client needs one for
 /// each connection.
 const TICKETS: usize = 2;
 
-/// Identity of a profile among sessions. No session of one profile is resumed under another.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct SessionSpace(u64);
+/// What separates the sessions of a profile from those of all others, for as long as the profile
+/// exists. No session of one profile is resumed under another.
+#[derive(Clone, Debug)]
+pub(super) struct SessionSpace {
+    /// Identity of the profile in the cache.
+    id: u64,
+    /// Keys of tickets where the operator gives none. rustls makes and rotates them.
+    own_keys: Arc<OnceLock<Arc<dyn ProducesTickets>>>,
+}
 
 impl SessionSpace {
     /// One that no other profile has.
     pub(super) fn new() -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(0);
-        Self(NEXT.fetch_add(1, Relaxed))
+        Self { id: NEXT.fetch_add(1, Relaxed), own_keys: Arc::default() }
+    }
+
+    fn own_keys(&self) -> Result<Arc<dyn ProducesTickets>, TlsError> {
+        if let Some(keys) = self.own_keys.get() {
+            return Ok(keys.clone());
+        }
+        let made = rustls::crypto::aws_lc_rs::Ticketer::new()?;
+        Ok(self.own_keys.get_or_init(|| made).clone())
     }
 }
 
@@ -68,20 +84,20 @@ impl Sessions {
     pub(super) fn install(
         &self,
         config: &mut ServerConfig,
-        space: SessionSpace,
-        name: &[u8],
+        space: &SessionSpace,
+        name: Option<&[u8]>,
     ) -> Result<(), TlsError> {
         if self.settings.cache > 0 {
-            config.session_storage = Arc::new(ProfileCache::new(self.cache.clone(), space.0));
+            config.session_storage = Arc::new(ProfileCache::new(self.cache.clone(), space.id));
         } else {
             config.session_storage = Arc::new(NoServerSessionStorage {});
         }
-        if self.settings.tickets
-            && let Some(keys) = &self.keys
-        {
-            config.ticketer = Arc::new(Ticketer::new(keys, name));
-        } else if self.settings.tickets {
-            config.ticketer = rustls::crypto::aws_lc_rs::Ticketer::new()?;
+        if self.settings.tickets {
+            let keys: Arc<dyn ProducesTickets> = match (&self.keys, name) {
+                (Some(keys), Some(name)) => Arc::new(Ticketer::new(keys, name)),
+                _ => space.own_keys()?,
+            };
+            config.ticketer = Arc::new(Expiring::new(keys, self.settings.timeout));
         }
         let resumes = self.settings.tickets || self.settings.cache > 0;
         config.send_tls13_tickets = if resumes { TICKETS } else { 0 };

@@ -160,7 +160,8 @@ impl KeyReader {
             Unreadable::Default => self.by_default(entry),
             Unreadable::Close | Unreadable::Reject => self.close(entry),
         };
-        let message = format!("the value {text:?} {reason}; {effect}");
+        let value = if entry.is_secret { String::new() } else { format!(" {text:?}") };
+        let message = format!("the value{value} {reason}; {effect}");
         self.error(Code::KeyInvalid, entry.name, message, "correct the value");
     }
 

@@ -93,6 +93,14 @@ fn an_unreadable_value_means_the_default_whatever_was_read_before() {
 }
 
 #[test]
+fn a_secret_value_that_cannot_be_read_is_not_repeated() {
+    let (_, problems) = read(&[("ssl-session-ticket-key", "c2VjcmV0")]);
+    let text = problems[0].to_string();
+    assert!(text.contains("the value must be base64 of 48 or 80 bytes"), "{text}");
+    assert!(!text.contains("c2VjcmV0"), "{text}");
+}
+
+#[test]
 fn a_key_that_protects_everything_closes_everything() {
     for (key, value) in [
         ("whitelist-source-range", "10.0.0.0/33"),

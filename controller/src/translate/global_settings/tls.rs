@@ -8,6 +8,7 @@ use super::Key;
 use crate::translate::setting::NotYet;
 use crate::translate::value::{self, Type};
 
+const PROTOCOLS: &str = "ssl-protocols";
 const CIPHERS: &str = "ssl-ciphers";
 const CURVES: &str = "ssl-ecdh-curve";
 
@@ -30,11 +31,14 @@ fn ticket_key() -> Type<TicketKey> {
 pub(super) fn settings() -> Vec<Key> {
     vec![
         Key::served(
-            "ssl-protocols",
-            value::tls_versions(),
+            PROTOCOLS,
+            value::named_tls_versions(),
             "TLSv1.2 TLSv1.3",
             "TLS versions that are offered; those before TLSv1.2 are skipped, because they are broken (RFC 8996).",
-            |settings, value| settings.global.tls.versions = value,
+            |settings, value| {
+                settings.global.tls.versions = value.versions;
+                settings.left_out(PROTOCOLS, &value.skipped);
+            },
         )
         .unchecked_by_reference(),
         Key::served(
@@ -108,6 +112,7 @@ pub(super) fn settings() -> Vec<Key> {
              Tickets of the key before a change are accepted until they expire.",
             |settings, value| settings.global.tls.sessions.ticket_key = Some(value),
         )
+        .secret()
         .unchecked_by_reference(),
         Key::no_effect(
             "ssl-buffer-size",

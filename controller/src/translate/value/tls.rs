@@ -8,12 +8,28 @@ use super::{Type, Wrong};
 
 const VERSIONS: &[&str] = &["SSLv2", "SSLv3", "TLSv1", "TLSv1.1", "TLSv1.2", "TLSv1.3"];
 
+/// What a list of versions amounts to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NamedVersions {
+    /// Versions that are offered, at least one.
+    pub versions: TlsVersions,
+    /// Versions of the list that are not available, each with the reason.
+    pub skipped: Vec<String>,
+}
+
 /// Versions between blanks. Those before TLS 1.2 are left out.
 pub fn tls_versions() -> Type<TlsVersions> {
+    named_tls_versions().map(|named| named.versions)
+}
+
+/// The same, with those that are left out.
+pub fn named_tls_versions() -> Type<NamedVersions> {
     super::words(VERSIONS).and_then(|words| {
         let versions = TlsVersions { v1_2: words.contains(&"TLSv1.2"), v1_3: words.contains(&"TLSv1.3") };
+        let old = words.iter().filter(|word| !["TLSv1.2", "TLSv1.3"].contains(word));
+        let skipped = old.map(|word| format!("{word} (broken, RFC 8996)")).collect();
         match versions.v1_2 || versions.v1_3 {
-            true => Ok(versions),
+            true => Ok(NamedVersions { versions, skipped }),
             false => Err("names no version that is spoken: older ones than TLSv1.2 are broken (RFC 8996)"),
         }
     })
@@ -196,6 +212,8 @@ mod tests {
     #[test]
     fn versions_that_are_broken_are_left_out() {
         let read = |text| tls_versions().parse(text, &Author::OPERATOR);
+        let named = named_tls_versions().parse("TLSv1 TLSv1.2", &Author::OPERATOR).unwrap();
+        assert_eq!(named.skipped, ["TLSv1 (broken, RFC 8996)"]);
         assert_eq!(read("TLSv1 TLSv1.2").unwrap(), TlsVersions { v1_2: true, v1_3: false });
         assert_eq!(read("TLSv1.2 TLSv1.3").unwrap(), TlsVersions { v1_2: true, v1_3: true });
         assert!(matches!(read("SSLv3 TLSv1.1"), Err(Wrong::Invalid(_))));

@@ -13,6 +13,10 @@ const SHARDS: usize = 16;
 /// Bytes that an entry takes beside its key and its value, about.
 const OVERHEAD: usize = 128;
 
+/// Sessions that have been taken and are still in the order of a shard, beside one for each that is
+/// kept.
+const SPARE: usize = 64;
+
 /// The sessions of all profiles.
 #[derive(Debug)]
 pub(super) struct SessionCache {
@@ -70,6 +74,9 @@ impl SessionCache {
                 shard.remove(&oldest);
             }
         }
+        if shard.order.len() >= 2 * shard.sessions.len() + SPARE {
+            shard.forget_taken();
+        }
         let key: Arc<[u8]> = key.into();
         shard.order.push_back((key.clone(), now));
         shard.sessions.insert(key, Session { value, since: now });
@@ -90,6 +97,16 @@ impl SessionCache {
 }
 
 impl Shard {
+    /// Removes sessions that are gone from the order. A session that stays long would otherwise hold
+    /// all later ones there, which clients of TLS 1.3 take one by one.
+    fn forget_taken(&mut self) {
+        let sessions = &self.sessions;
+        let is_kept = |(key, since): &(Arc<[u8]>, Instant)| {
+            sessions.get(key).is_some_and(|session| session.since == *since)
+        };
+        self.order.retain(is_kept);
+    }
+
     fn remove(&mut self, key: &[u8]) -> Option<Session> {
         let session = self.sessions.remove(key)?;
         self.bytes = self.bytes.saturating_sub(size(key, &session.value));
@@ -161,6 +178,22 @@ mod tests {
         let before = now + TIMEOUT - Duration::from_secs(1);
         assert_eq!(cache.get(b"a", before), Some(vec![1]));
         assert_eq!((cache.get(b"a", now + TIMEOUT), cache.take(b"b", now + TIMEOUT)), (None, None));
+    }
+
+    #[test]
+    fn taken_sessions_use_no_memory_behind_one_that_stays() {
+        let cache = SessionCache::new(1 << 20, TIMEOUT);
+        let now = Instant::now();
+        for shard in 0..1000_u32 {
+            assert!(cache.put(&shard.to_be_bytes(), vec![1], now));
+        }
+        for number in 1000..20_000_u32 {
+            assert!(cache.put(&number.to_be_bytes(), vec![2], now + Duration::from_nanos(u64::from(number))));
+            assert!(cache.take(&number.to_be_bytes(), now).is_some());
+        }
+        let kept: usize = cache.shards.iter().map(|shard| shard.lock().unwrap().order.len()).sum();
+        assert!(kept <= 2 * 1000 + SHARDS * (SPARE + 1), "{kept}");
+        assert_eq!(cache.get(&7_u32.to_be_bytes(), now), Some(vec![1]));
     }
 
     #[test]

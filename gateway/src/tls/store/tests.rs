@@ -2,8 +2,9 @@
 
 use sluice_config::certificate::CertificateFacts;
 use sluice_config::{
-    CaBundle, ClientAuthorities, ClientCertificateMode, ClientCertificates, Generation, GlobalSettings,
-    HostName, HostPattern, HostTls, ListenerId, NamespacedName, PrivateKey, Resource, ResourceKey,
+    CaBundle, CipherSuites, ClientAuthorities, ClientCertificateMode, ClientCertificates, Generation,
+    GlobalSettings, HostName, HostPattern, HostTls, ListenerId, NamespacedName, PrivateKey, Resource,
+    ResourceKey,
 };
 use sluice_testing::certificate::TestCertificate;
 
@@ -337,4 +338,70 @@ fn versions_suites_and_groups_are_those_of_the_settings() {
     assert!(config(&store).is_none(), "nothing is offered in place of what is not spoken");
     store.apply(&tuned(|settings| settings.tls.versions.v1_2 = false));
     assert!(!config(&store).unwrap().ignore_client_order);
+}
+
+#[test]
+fn thousands_of_hosts_with_equal_settings_share_one_configuration() {
+    let store = CertificateStore::new().unwrap();
+    let hosts = |count: u32, change: &dyn Fn(&mut Host)| Delta {
+        hosts: (0..count)
+            .map(|number| {
+                let key = key("g", HostPattern::Exact(name(&format!("{number}.example"))));
+                let mut host = Host {
+                    key: key.clone(),
+                    tls: None,
+                    passthrough: None,
+                    client_certificates: None,
+                    cipher_suites: None,
+                    rules: Vec::new(),
+                    fall_through: false,
+                };
+                change(&mut host);
+                Change::Put(key, Arc::new(host))
+            })
+            .collect(),
+        ..Delta::default()
+    };
+    let storage = |sni: &str| {
+        let config = store.config(&GroupId("g".into()), Some(sni)).unwrap().config;
+        (config.session_storage.clone(), config.crypto_provider().clone())
+    };
+    let count = || store.table.load().profiles.count();
+    let are_shared = || {
+        let (one, other) = (storage("0.example"), storage("4999.example"));
+        Arc::ptr_eq(&one.0, &other.0) && Arc::ptr_eq(&one.1, &other.1)
+    };
+    store.apply(&hosts(5000, &|_| {}));
+    assert!(count() == 0 && are_shared(), "the default one");
+    // Each host has a copy of the settings of its own, as after a change of each.
+    store.apply(&hosts(5000, &|host| {
+        let suites = CipherSuites { list: Some([0xc02f].into()), server_order: None };
+        host.cipher_suites = Some(Arc::new(suites));
+    }));
+    assert!(count() == 1 && are_shared());
+    store.apply(&hosts(1, &|_| {}));
+    assert!(count() == 1 && !are_shared());
+    store.apply(&hosts(5000, &|_| {}));
+    assert_eq!(count(), 0, "a configuration ends with its last host");
+}
+
+#[test]
+fn the_defaults_offer_forward_secrecy_and_authenticated_encryption_only() {
+    use rustls::ProtocolVersion::{TLSv1_2, TLSv1_3};
+    let store = CertificateStore::new().unwrap();
+    let config = config(&store).unwrap();
+    let suites = &config.crypto_provider().cipher_suites;
+    assert_eq!(suites.len(), 9);
+    for suite in suites {
+        let name = suite.suite().as_str().unwrap_or_default();
+        assert!(
+            ["GCM_SHA256", "GCM_SHA384", "CHACHA20_POLY1305_SHA256"].iter().any(|end| name.ends_with(end))
+        );
+        match suite.version().version {
+            TLSv1_3 => {}
+            TLSv1_2 => assert!(name.starts_with("TLS_ECDHE_"), "{name}"),
+            other => panic!("{other:?}"),
+        }
+    }
+    assert_eq!(config.max_early_data_size, 0);
 }
