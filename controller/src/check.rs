@@ -3,11 +3,13 @@
 //! The check of a cluster writes nothing. It reads the objects that a gateway with the same flags
 //! reads.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::{IpAddr, Ipv4Addr, ToSocketAddrs};
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
-use sluice_config::{Host, Problem, Severity};
+use sluice_config::{Host, NamespacedName, Problem, Severity, Snapshot};
 use tokio::time::timeout;
 
 use crate::controller::Controller;
@@ -15,13 +17,38 @@ use crate::input::{self, Input};
 use crate::options::Options;
 use crate::source::files::{FileSource, FileSourceError};
 use crate::source::kube::{Access, AccessError, KubeSource};
-use crate::store::{Batch, Event, Progress};
+use crate::store::{Batch, Event, Object, Progress, Resolved};
 use crate::translate::SnippetTranslation;
 
 /// Time limit for the next part of a cluster's state.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// Time limit after a refused request, shorter because the reason is already known.
 const IMPATIENCE: Duration = Duration::from_secs(5);
+
+/// Address of names that are not looked up (TEST-NET-1, RFC 5737).
+const PLACEHOLDER: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1));
+/// ConfigMap key with the format of the access log.
+const LOG_FORMAT: &str = "log-format-upstream";
+
+/// What a check reads beside the folder or cluster, and how.
+#[derive(Clone, Debug)]
+pub struct CheckInput<'a> {
+    /// The options of the gateway that would serve the objects.
+    pub options: Options,
+    /// A folder with further objects, which replace objects of the same name.
+    pub further: Option<&'a Path>,
+    /// Addresses of names outside of the cluster.
+    pub names: NameLookup,
+}
+
+/// Addresses of names outside of the cluster: of ExternalName Services, and of hosts of `auth-url`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NameLookup {
+    /// One address of the documentation for each name. Nothing is looked up.
+    Placeholder,
+    /// The addresses that the resolver of this machine returns.
+    System,
+}
 
 /// The result of a check.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -32,6 +59,10 @@ pub struct CheckReport {
     pub snippets: Vec<SnippetTranslation>,
     /// Numbers of objects and of translated parts.
     pub counts: Counts,
+    /// The configuration that a gateway would serve.
+    pub snapshot: Snapshot,
+    /// The text of `log-format-upstream`, if the ConfigMap has the key.
+    pub log_format: Option<String>,
 }
 
 /// Numbers of objects and of translated parts.
@@ -71,28 +102,35 @@ pub enum ClusterCheckError {
     /// The cluster does not respond, or refuses a request.
     #[error("the cluster could not be read: {0}")]
     Unread(String),
+    /// The folder with further objects cannot be read.
+    #[error(transparent)]
+    Further(#[from] FileSourceError),
 }
 
 /// Reads and translates a folder.
 ///
 /// # Errors
-/// Returns an error if the folder cannot be read.
-pub fn check(folder: &Path, options: Options) -> Result<CheckReport, FileSourceError> {
+/// Returns an error if a folder cannot be read.
+pub fn check(folder: &Path, input: CheckInput<'_>) -> Result<CheckReport, FileSourceError> {
+    let CheckInput { options, further, names } = input;
     let batch = FileSource::read_once(folder, &options)?;
+    let further = further_events(further, &options)?;
     let mut look = Look::new(options);
     look.count(&batch);
     look.controller.source_finds(batch.problems.unwrap_or_default());
-    look.controller.update(batch.events, true);
-    Ok(look.report())
+    look.update(batch.events.into_iter().chain(further).collect(), true);
+    Ok(look.report(names))
 }
 
 /// Reads and translates the current state of a cluster. Must be called on a Tokio runtime.
 ///
 /// # Errors
 /// Returns an error if the cluster cannot be read. A partial state would cause false problems.
-pub async fn check_cluster(access: Access, options: Options) -> Result<CheckReport, ClusterCheckError> {
+pub async fn check_cluster(access: Access, input: CheckInput<'_>) -> Result<CheckReport, ClusterCheckError> {
+    let CheckInput { options, further, names } = input;
     // The API server writes the default class into Ingresses without a class.
     let options = Options { apply_default_class: false, refuse_local_names: true, ..options };
+    let further = further_events(further, &options)?;
     let (sender, mut inputs) = input::channel();
     let source = KubeSource::start(access, &options, sender).await?;
     let references = source.references();
@@ -121,14 +159,18 @@ pub async fn check_cluster(access: Access, options: Options) -> Result<CheckRepo
                     let _ = references.send(wanted);
                 }
             }
-            Progress::Reading | Progress::Complete => {
-                look.controller.update(batch.events, progress == Progress::Complete);
+            Progress::Reading => look.update(batch.events, false),
+            Progress::Complete => {
+                look.update(batch.events.into_iter().chain(further).collect(), true);
+                return Ok(look.report(names));
             }
         }
-        if progress == Progress::Complete {
-            return Ok(look.report());
-        }
     }
+}
+
+/// Returns the objects of a folder.
+fn further_events(folder: Option<&Path>, options: &Options) -> Result<Vec<Event>, FileSourceError> {
+    folder.map_or(Ok(Vec::new()), |folder| Ok(FileSource::read_once(folder, options)?.events))
 }
 
 /// The state of a check in progress.
@@ -136,11 +178,37 @@ struct Look {
     controller: Controller,
     objects: BTreeMap<String, usize>,
     skipped: BTreeMap<String, usize>,
+    /// The ConfigMap with the global settings.
+    configmap: Option<NamespacedName>,
+    log_format: Option<String>,
+    /// Names that the configuration refers to.
+    names: BTreeSet<Arc<str>>,
 }
 
 impl Look {
     fn new(options: Options) -> Self {
-        Self { controller: Controller::new(options), objects: BTreeMap::new(), skipped: BTreeMap::new() }
+        Self {
+            configmap: options.configmap.clone(),
+            controller: Controller::new(options),
+            objects: BTreeMap::new(),
+            skipped: BTreeMap::new(),
+            log_format: None,
+            names: BTreeSet::new(),
+        }
+    }
+
+    fn update(&mut self, events: Vec<Event>, complete: bool) {
+        for event in &events {
+            if let Event::Put(Object::ConfigMap(map)) = event
+                && Some(&map.name) == self.configmap.as_ref()
+            {
+                let format = map.data.iter().find(|(key, _)| **key == *LOG_FORMAT);
+                self.log_format = format.map(|(_, text)| text.to_string());
+            }
+        }
+        if let Some(names) = self.controller.update(events, complete).names {
+            self.names = names;
+        }
     }
 
     fn count(&mut self, batch: &Batch) {
@@ -162,10 +230,11 @@ impl Look {
         ClusterCheckError::Unread(told.unwrap_or_else(|| otherwise.to_owned()))
     }
 
-    fn report(self) -> CheckReport {
-        let snapshot = self.controller.snapshot();
+    fn report(mut self, names: NameLookup) -> CheckReport {
         let mut problems = self.controller.problems();
         problems.extend(self.controller.obeyed_app_protocols());
+        self.resolve(names);
+        let snapshot = self.controller.snapshot();
         CheckReport {
             problems,
             snippets: self.controller.snippet_translations(),
@@ -179,7 +248,25 @@ impl Look {
                 endpoints: snapshot.endpoint_sets.values().map(|set| set.endpoints.len()).sum(),
                 certificates: snapshot.certificates.len(),
             },
+            snapshot,
+            log_format: self.log_format,
         }
+    }
+
+    /// Gives each name its addresses. A name that cannot be looked up keeps none.
+    fn resolve(&mut self, lookup: NameLookup) {
+        for name in std::mem::take(&mut self.names) {
+            let addresses = match lookup {
+                NameLookup::Placeholder => vec![PLACEHOLDER],
+                NameLookup::System => {
+                    let found = (&*name, 0).to_socket_addrs().into_iter().flatten();
+                    let unique: BTreeSet<IpAddr> = found.map(|address| address.ip()).collect();
+                    unique.into_iter().collect()
+                }
+            };
+            self.controller.take_name(name, Resolved { addresses, fault: None });
+        }
+        self.controller.update(Vec::new(), true);
     }
 }
 
@@ -222,11 +309,12 @@ metadata: {name: web}
     fn a_folder_is_counted_and_its_faults_are_errors() {
         let folder = tempfile::tempdir().unwrap();
         fs::write(folder.path().join("a.yaml"), MANIFESTS).unwrap();
-        let report = check(folder.path(), Options::default()).unwrap();
+        let input = CheckInput { options: Options::default(), further: None, names: NameLookup::Placeholder };
+        let report = check(folder.path(), input.clone()).unwrap();
         assert!(report.has_errors());
         assert!(report.problems[0].message.contains("Service default/web does not exist"));
         fs::write(folder.path().join("b.yaml"), SERVICE).unwrap();
-        let report = check(folder.path(), Options::default()).unwrap();
+        let report = check(folder.path(), input).unwrap();
         assert_eq!((report.problems.len(), report.has_errors()), (0, false));
         let counts = report.counts;
         assert_eq!((counts.hosts, counts.rules, counts.pools, counts.endpoints), (1, 1, 1, 0));

@@ -34,7 +34,7 @@ mod strict_decode;
 pub mod translate;
 pub mod webhook_certificate;
 
-pub use check::{CheckReport, ClusterCheckError, check, check_cluster};
+pub use check::{CheckInput, CheckReport, ClusterCheckError, NameLookup, check, check_cluster};
 pub use cluster::DutyOptions;
 pub use controller::{Controller, SnippetTranslation, Stats, Update, Verdict};
 pub use duties::Duties;

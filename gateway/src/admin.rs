@@ -20,6 +20,7 @@ use std::sync::Arc;
 
 use tokio::net::TcpListener;
 
+pub use explain::explain;
 use health::Health;
 use introspection::Introspection;
 

@@ -5,6 +5,7 @@
 //! type, default, destination and help text. The parser, `--help`, the defaults and the warnings
 //! about flags without effect are derived from that table.
 
+mod check;
 mod command;
 mod parse;
 mod rules;
@@ -13,7 +14,8 @@ mod table;
 mod value;
 mod webhook_cert;
 
-pub(crate) use command::{Check, CheckOutput, Command, Output, Request, Show, View};
+pub(crate) use check::{Check, CheckOutput, ComparisonArguments, ControllerAddress, RequestArguments};
+pub(crate) use command::{Command, Output, Request, Show, View};
 pub(crate) use parse::parse;
 pub(crate) use settings::{ClusterFlags, GatewayFlags, ServeFlags};
 pub(crate) use webhook_cert::{WebhookCert, WebhookCertAction};

@@ -3,8 +3,8 @@
 //!
 //! JSON is printed unchanged; tables are formatted per view by [`layout`].
 
-mod explanation;
-mod layout;
+pub(crate) mod explanation;
+pub(crate) mod layout;
 pub(crate) mod table;
 
 use std::io::{Read, Write};

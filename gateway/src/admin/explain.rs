@@ -49,7 +49,7 @@ struct MatchedRoute<'t> {
 ///
 /// # Errors
 /// The query is invalid; the error is the text of the response.
-pub(super) fn explain(state: &State, query: &str) -> Result<Value, String> {
+pub fn explain(state: &State, query: &str) -> Result<Value, String> {
     let asked = Query::read(query)?;
     let (path, query) = match asked.target.split_once('?') {
         Some((path, query)) => (path, Some(query)),

@@ -1,6 +1,8 @@
 //! The report as Markdown, for a ticket or a pull request: a table of groups, then each group with
 //! its objects.
 
+mod responses;
+
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
@@ -8,16 +10,20 @@ use sluice_config::ObjectRef;
 use sluice_controller::{CheckReport, SnippetTranslation};
 
 use super::groups::{Group, groups};
+use super::responses::Responses;
 use super::text::Counted;
 
 /// Maximum number of objects listed per cause, so that the page remains readable.
 pub(super) const OBJECTS: usize = 50;
 
 /// Renders the whole report.
-pub(super) fn render(report: &CheckReport) -> String {
+pub(super) fn render(report: &CheckReport, responses: Option<&Responses>) -> String {
     let mut page = String::from("# Report of sluice check\n\n");
-    for line in Counted(report).to_string().lines() {
+    for line in (Counted { report, responses }).to_string().lines() {
         line_of(&mut page, format_args!("- {line}"));
+    }
+    if let Some(responses) = responses {
+        responses::append(&mut page, responses, &report.problems);
     }
     for SnippetTranslation { object, field, lines } in &report.snippets {
         line_of(

@@ -2,6 +2,8 @@
 //! objects. The totals appear at the start, and again at the end, which remains visible in a
 //! terminal.
 
+mod responses;
+
 use std::collections::BTreeSet;
 use std::fmt::{self, Display, Formatter, Write};
 
@@ -10,6 +12,9 @@ use sluice_controller::{CheckReport, SnippetTranslation};
 
 use super::groups::{Cause, Group, Total, groups};
 use super::markdown;
+use super::responses::Responses;
+pub(super) use responses::related;
+use responses::{CountedResponses, ShownResponses};
 
 /// Maximum number of groups listed at the start.
 const LISTED: usize = 40;
@@ -19,9 +24,12 @@ const CAUSES: usize = 10;
 const OBJECTS: usize = 10;
 
 /// Renders the whole report.
-pub(super) fn render(report: &CheckReport) -> String {
+pub(super) fn render(report: &CheckReport, responses: Option<&Responses>) -> String {
     let groups = groups(&report.problems);
-    let mut text = format!("{}\n", Counted(report));
+    let mut text = format!("{}\n", Counted { report, responses });
+    if let Some(responses) = responses {
+        write!(text, "{}", ShownResponses(responses, &report.problems)).expect("a String takes any text");
+    }
     for SnippetTranslation { object, field, lines } in &report.snippets {
         writeln!(text, "\n{object} {field} is translated to:").expect("a String takes any text");
         for line in lines {
@@ -115,12 +123,15 @@ fn named(objects: &BTreeSet<&ObjectRef>) -> String {
     }
 }
 
-/// The numbers of objects read and served, and of problems.
-pub(super) struct Counted<'r>(pub(super) &'r CheckReport);
+/// The numbers of objects read and served, of responses, and of problems.
+pub(super) struct Counted<'r> {
+    pub(super) report: &'r CheckReport,
+    pub(super) responses: Option<&'r Responses>,
+}
 
 impl Display for Counted<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        let counts = &self.0.counts;
+        let counts = &self.report.counts;
         let kinds = |kinds: &std::collections::BTreeMap<String, usize>| {
             kinds.iter().map(|(kind, count)| format!("{count} {kind}")).collect::<Vec<_>>().join(", ")
         };
@@ -141,7 +152,10 @@ impl Display for Counted<'_> {
             plural(counts.endpoints, "endpoint"),
             plural(counts.certificates, "certificate"),
         )?;
-        Totals(self.0).fmt(f)
+        if let Some(responses) = self.responses {
+            CountedResponses(responses).fmt(f)?;
+        }
+        Totals(self.report).fmt(f)
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 
+use super::check::Check;
 use super::settings::ServeFlags;
 use super::webhook_cert::WebhookCert;
 
@@ -20,28 +21,6 @@ pub(crate) enum Command {
     Version,
     /// Prints this help text.
     Help(String),
-}
-
-/// Arguments of `sluice check`.
-#[derive(Debug)]
-pub(crate) struct Check {
-    /// The flags of the gateway that would serve the objects.
-    pub(crate) flags: ServeFlags,
-    /// The output format.
-    pub(crate) output: CheckOutput,
-    /// Whether warnings count as failure.
-    pub(crate) strict: bool,
-}
-
-/// Output format of a check.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum CheckOutput {
-    /// Groups for a terminal.
-    Text,
-    /// All details as JSON.
-    Json,
-    /// A Markdown page.
-    Markdown,
 }
 
 /// A query to the running gateway.

@@ -7,7 +7,8 @@ use clap::builder::StyledStr;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Arg, ArgAction, ArgMatches};
 
-use super::command::{Check, CheckOutput, Command, Output, Request, Show, View};
+use super::check;
+use super::command::{Command, Output, Request, Show, View};
 use super::rules;
 use super::settings::ServeFlags;
 use super::table::{self, Flag};
@@ -104,6 +105,9 @@ pub(crate) enum FlagError {
     /// `check` without a source.
     #[error("check needs --manifests DIR, a folder of Kubernetes manifests, or --kubeconfig FILE, a cluster")]
     NoSource,
+    /// A comparison without requests.
+    #[error("--against needs requests to send: add --urls FILE or --access-log FILE")]
+    NoRequests,
     /// An argument that is not Unicode.
     #[error("argument {word:?} is not valid UTF-8; write it in UTF-8")]
     Encoding {
@@ -213,8 +217,7 @@ fn serve(
         _ => {
             // The location of the check does not determine the zone of the gateway.
             flags.controller.enable_topology_aware_routing = false;
-            let (output, strict) = (check_output(matches)?, matches.get_flag(STRICT));
-            Command::Check(Box::new(Check { flags, output, strict }))
+            Command::Check(Box::new(check::read(matches, flags)?))
         }
     };
     Ok(Parsed { command, warnings })
@@ -230,28 +233,11 @@ pub(super) fn defaults() -> ServeFlags {
 }
 
 fn output(matches: &ArgMatches) -> Result<Output, FlagError> {
-    match format_of(matches) {
+    match matches.get_one::<String>(OUTPUT).map_or("", String::as_str) {
         "json" => Ok(Output::Json),
         "table" => Ok(Output::Table),
         other => Err(FlagError::Value { flag: OUTPUT, value: other.to_owned(), expected: "json or table" }),
     }
-}
-
-fn check_output(matches: &ArgMatches) -> Result<CheckOutput, FlagError> {
-    match format_of(matches) {
-        "json" => Ok(CheckOutput::Json),
-        "markdown" => Ok(CheckOutput::Markdown),
-        // `table` was the name of this format in earlier versions.
-        "text" | "table" => Ok(CheckOutput::Text),
-        other => {
-            let expected = "text, json or markdown";
-            Err(FlagError::Value { flag: OUTPUT, value: other.to_owned(), expected })
-        }
-    }
-}
-
-fn format_of(matches: &ArgMatches) -> &str {
-    matches.get_one::<String>(OUTPUT).map_or("", String::as_str)
 }
 
 fn show(view: View, matches: &ArgMatches) -> Result<Command, FlagError> {
@@ -293,7 +279,6 @@ fn has_value(name: &str, matches: &ArgMatches) -> bool {
 
 const ADMIN: &str = "admin-address";
 const OUTPUT: &str = "output";
-const STRICT: &str = "strict";
 const HOST: &str = "host";
 const PATH: &str = "path";
 const METHOD: &str = "method";
@@ -308,17 +293,17 @@ fn program() -> clap::Command {
         .args(arguments(|_| true));
     let check = clap::Command::new("check")
         .about(
-            "Print every problem of a folder of manifests or of a cluster (--kubeconfig), of which nothing is changed; exits \
-             with 1 when one is an error, with 0 otherwise, and with 2 when the source or the flags cannot be read",
+            "Print every problem of a folder of manifests or of a cluster (--kubeconfig), of which nothing is changed, and what \
+             requests get; exits with 1 when one is an error, or when responses differ, with 0 otherwise, and with 2 when the \
+             source or the flags cannot be read",
         )
         .args(arguments(|_| true))
-        .arg(output_argument("text", "text, json or markdown"))
-        .arg(Arg::new(STRICT).long(STRICT).action(ArgAction::SetTrue).help("exit with 1 for warnings too"));
+        .args(check::arguments());
     let shows = View::ALL.map(|view| {
         clap::Command::new(view.name())
             .about(view.about())
             .args(arguments(|flag| flag.name == ADMIN))
-            .arg(output_argument("table", "json or table"))
+            .arg(output_argument())
             .args(if view == View::Routes { request_arguments() } else { Vec::new() })
     });
     clap::Command::new("sluice")
@@ -350,8 +335,8 @@ fn request_arguments() -> Vec<Arg> {
     ]
 }
 
-fn output_argument(usual: &'static str, formats: &'static str) -> Arg {
-    Arg::new(OUTPUT).short('o').long(OUTPUT).value_name("FORMAT").default_value(usual).help(formats)
+fn output_argument() -> Arg {
+    Arg::new(OUTPUT).short('o').long(OUTPUT).value_name("FORMAT").default_value("table").help("json or table")
 }
 
 fn arguments(wanted: fn(&Flag) -> bool) -> Vec<Arg> {

@@ -13,7 +13,7 @@ use crate::flags::Request;
 const MOST: usize = 2048;
 
 /// Returns the path and query on the admin listener.
-pub(super) fn page(request: &Request) -> String {
+pub(crate) fn page(request: &Request) -> String {
     let Request { host, path, method, headers, https, client } = request;
     let mut page =
         format!("explain?host={}&path={}&method={}", encoded(host), encoded(path), encoded(method));

@@ -96,7 +96,7 @@ pub(super) fn destination(rule: &Value) -> String {
 }
 
 /// Formats an object reference as `Kind namespace/name`.
-pub(super) fn object(object: &Value) -> String {
+pub(crate) fn object(object: &Value) -> String {
     let (kind, namespace, name) = (text(&object["kind"]), text(&object["namespace"]), text(&object["name"]));
     if namespace == "-" { format!("{kind} {name}") } else { format!("{kind} {namespace}/{name}") }
 }
@@ -107,7 +107,7 @@ fn moment(value: &Value) -> String {
     moment.map_or_else(|| "-".to_owned(), |moment| moment.to_string())
 }
 
-pub(super) fn text(value: &Value) -> String {
+pub(crate) fn text(value: &Value) -> String {
     match value {
         Value::Null => "-".to_owned(),
         Value::String(text) if text.is_empty() => "-".to_owned(),

@@ -1,0 +1,175 @@
+//! The client that sends the checked requests: one HTTP/1.1 connection per request, to an address
+//! that does not depend on the URL, with the URL's host in `Host` and in TLS.
+//!
+//! Certificates are not verified: the old controller may serve its own, and responses are compared,
+//! not trusted.
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::{HOST, USER_AGENT};
+use http::{HeaderMap, HeaderValue, Request};
+use http_body_util::Empty;
+use hyper::client::conn::http1;
+use hyper_util::rt::TokioIo;
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::crypto::{CryptoProvider, aws_lc_rs};
+use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::{ClientConfig, DigitallySignedStruct, SignatureScheme};
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+use tokio_rustls::TlsConnector;
+
+use super::requests::CheckedRequest;
+
+/// Time limit for connecting, and for the head of the response.
+const PATIENCE: Duration = Duration::from_secs(15);
+
+/// The head of a response.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct ResponseHead {
+    pub(super) status: u16,
+    pub(super) fields: HeaderMap,
+}
+
+impl ResponseHead {
+    /// Returns a field as text.
+    pub(super) fn field(&self, name: &str) -> Option<String> {
+        let values = self.fields.get_all(name).iter().map(|value| String::from_utf8_lossy(value.as_bytes()));
+        let values: Vec<_> = values.collect();
+        (!values.is_empty()).then(|| values.join(", "))
+    }
+}
+
+/// Reason why a request has no response.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum NoResponse {
+    /// No connection.
+    #[error("no connection: {0}")]
+    Connect(io::Error),
+    /// The TLS handshake fails.
+    #[error("the TLS handshake failed: {0}")]
+    Tls(io::Error),
+    /// The request cannot be sent, or its response cannot be read.
+    #[error("no HTTP response: {0}")]
+    Http(#[from] hyper::Error),
+    /// The host or the target cannot be sent.
+    #[error("the request cannot be sent: {0}")]
+    Request(#[from] http::Error),
+    /// No response in time.
+    #[error("no response within {} s", PATIENCE.as_secs())]
+    Late,
+}
+
+/// The client.
+#[derive(Clone)]
+pub(super) struct HttpClient {
+    tls: TlsConnector,
+}
+
+impl HttpClient {
+    /// Creates a client.
+    pub(super) fn new() -> Self {
+        let provider = Arc::new(aws_lc_rs::default_provider());
+        let config = ClientConfig::builder_with_provider(provider.clone())
+            .with_safe_default_protocol_versions()
+            // Cannot fail: the provider has cipher suites for both versions.
+            .unwrap_or_else(|error| unreachable!("{error}"))
+            .dangerous()
+            .with_custom_certificate_verifier(Arc::new(Unverified(provider)))
+            .with_no_client_auth();
+        Self { tls: TlsConnector::from(Arc::new(config)) }
+    }
+
+    /// Sends a request to `address`, after `preface`, and returns the head of the response.
+    ///
+    /// # Errors
+    /// See [`NoResponse`].
+    pub(super) async fn send(
+        &self,
+        address: (&str, u16),
+        preface: &[u8],
+        request: &CheckedRequest,
+    ) -> Result<ResponseHead, NoResponse> {
+        timeout(PATIENCE, self.exchange(address, preface, request)).await.map_err(|_| NoResponse::Late)?
+    }
+
+    async fn exchange(
+        &self,
+        address: (&str, u16),
+        preface: &[u8],
+        request: &CheckedRequest,
+    ) -> Result<ResponseHead, NoResponse> {
+        let mut stream = TcpStream::connect(address).await.map_err(NoResponse::Connect)?;
+        stream.write_all(preface).await.map_err(NoResponse::Connect)?;
+        if !request.https {
+            return respond(stream, request).await;
+        }
+        let name = ServerName::try_from(request.host().to_owned())
+            .map_err(|error| NoResponse::Tls(io::Error::other(error)))?;
+        let stream = self.tls.connect(name, stream).await.map_err(NoResponse::Tls)?;
+        respond(stream, request).await
+    }
+}
+
+async fn respond<S>(stream: S, request: &CheckedRequest) -> Result<ResponseHead, NoResponse>
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let (mut sender, connection) = http1::handshake::<_, Empty<Bytes>>(TokioIo::new(stream)).await?;
+    let mut message =
+        Request::builder().method(request.method.clone()).uri(&request.target).body(Empty::new())?;
+    let fields = message.headers_mut();
+    fields.insert(USER_AGENT, HeaderValue::from_static(concat!("sluice-check/", env!("CARGO_PKG_VERSION"))));
+    fields.extend(request.fields.iter().cloned());
+    fields.insert(HOST, HeaderValue::from_str(&request.authority).map_err(http::Error::from)?);
+    let driver = tokio::spawn(connection);
+    let response = sender.send_request(message).await;
+    driver.abort();
+    let (head, _) = response?.into_parts();
+    Ok(ResponseHead { status: head.status.as_u16(), fields: head.headers })
+}
+
+/// Accepts any certificate whose owner has its key.
+#[derive(Debug)]
+struct Unverified(Arc<CryptoProvider>);
+
+impl ServerCertVerifier for Unverified {
+    fn verify_server_cert(
+        &self,
+        _: &CertificateDer<'_>,
+        _: &[CertificateDer<'_>],
+        _: &ServerName<'_>,
+        _: &[u8],
+        _: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        let algorithms = &self.0.signature_verification_algorithms;
+        rustls::crypto::verify_tls12_signature(message, certificate, signature, algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        let algorithms = &self.0.signature_verification_algorithms;
+        rustls::crypto::verify_tls13_signature(message, certificate, signature, algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.signature_verification_algorithms.supported_schemes()
+    }
+}
