@@ -6,7 +6,7 @@ OUT := $(if $(CARGO_TARGET_DIR),$(CARGO_TARGET_DIR),target)
 
 .DEFAULT_GOAL := help
 .PHONY: help build run test fmt fmt-check lint docs deny loadtest k6 tools tools-go tools-test endurance bench bench-short bench-guard \
-  bench-guard-build bench-docs bench-build profile chart-test image-root image-lint check sbom scripts-test
+  bench-guard-build bench-docs bench-build profile chart-test manifests image-root image-lint check sbom scripts-test
 
 help: ## print this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -101,6 +101,10 @@ check: tools fmt-check lint scripts-test ## formatting, lints, and every test th
 	$(CARGO) test --locked --workspace --test documentation --test translation --test kubernetes
 	$(E2E)
 	$(E2E_PROXY)
+
+manifests: tools-go ## render the manifests in examples/cluster, and what else is generated from the chart's values
+	$(CARGO) run --locked -p sluice-lab --bin sluice-lab -- build helm
+	WRITE_DOCS=1 $(CARGO) test --locked -p sluice-lab --test chart -- generated::
 
 # The tests also pass the chart's arguments to the binary, so it is built too.
 chart-test: tools-go ## test the Helm chart with Helm, without a cluster

@@ -4,3 +4,13 @@
 pub mod files;
 pub mod kube;
 mod yaml;
+
+pub use yaml::YamlError;
+
+/// Parses a text with one YAML document of any content, such as chart values.
+///
+/// # Errors
+/// The text is no YAML, or is nested or expands without a bound.
+pub fn parse_yaml(text: &str) -> Result<serde_json::Value, YamlError> {
+    yaml::any(text)
+}

@@ -15,13 +15,17 @@ mod requests;
 mod response_groups;
 mod responses;
 mod text;
+mod values;
 
-use anyhow::Result;
+use std::path::Path;
+
+use anyhow::{Context, Result};
 use sluice_controller::source::kube::Access;
 use sluice_controller::{CheckInput, CheckReport, NameLookup};
 
 use crate::flags::{Check, CheckOutput, ClusterFlags, ServeFlags};
 use responses::Responses;
+use values::ChartValues;
 
 /// Result of a check.
 #[derive(Debug)]
@@ -37,12 +41,25 @@ pub(crate) struct Checked {
 ///
 /// # Errors
 /// The source or the requests cannot be read, or a controller cannot be reached.
-pub(crate) fn check(check: Check) -> Result<Checked> {
-    let Check { flags, output, strict, requests, comparison, values: _ } = check;
+pub(crate) fn check(mut check: Check) -> Result<Checked> {
+    let values = check.values.take().map(|(path, release)| ChartValues::read(&path, &release)).transpose()?;
+    // Keeps the folder with the objects of the values until they are read.
+    let folder = match &values {
+        Some(values) => {
+            check.set_flags(values.flags()).context("the flags of --values")?;
+            let folder = tempfile::tempdir().context("cannot create a temporary folder")?;
+            std::fs::write(folder.path().join("values.json"), values::objects(values).to_string())?;
+            Some(folder)
+        }
+        None => None,
+    };
+    let Check { flags, output, strict, requests, comparison, .. } = check;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let in_process = comparison.as_ref().is_some_and(|comparison| comparison.new.is_none());
     let names = if in_process { NameLookup::System } else { NameLookup::Placeholder };
-    let report = runtime.block_on(look(flags, names))?;
+    let further = folder.as_ref().map(tempfile::TempDir::path);
+    let mut report = runtime.block_on(look(flags, further, names))?;
+    report.problems.extend(values.iter().flat_map(ChartValues::problems));
     let escape = report.snapshot.settings.access_log.format.escape;
     let requests = requests::read(&requests, report.log_format.as_deref(), escape)?;
     let responses = match requests {
@@ -62,8 +79,8 @@ pub(crate) fn check(check: Check) -> Result<Checked> {
     Ok(Checked { text, failed: report.has_errors() || differ || strict && !report.problems.is_empty() })
 }
 
-async fn look(flags: ServeFlags, names: NameLookup) -> Result<CheckReport> {
-    let input = CheckInput { options: flags.controller, further: None, names };
+async fn look(flags: ServeFlags, further: Option<&Path>, names: NameLookup) -> Result<CheckReport> {
+    let input = CheckInput { options: flags.controller, further, names };
     if let Some(folder) = &flags.manifests {
         return Ok(sluice_controller::check(folder, input)?);
     }

@@ -86,6 +86,8 @@ codes! {
     KeyUnknown: OwnFault = "The ConfigMap key does not exist.";
     KeyWithoutEffect: NotServed = "A ConfigMap key is accepted but has no effect.";
     KeyNotServed: NotServed = "A ConfigMap key or its value is not served yet.";
+    ValueNotServed: NotServed = "A chart value of the old installation is refused, ignored or unknown. Only \
+                                 sluice check reports this.";
     HostInvalid: OwnFault = "The host of a rule is invalid.";
     HostClosed: Conflict = "Another object on the same host closes the whole host.";
     PathInvalid: OwnFault = "A path is invalid: no request can have it.";

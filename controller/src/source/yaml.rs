@@ -25,11 +25,11 @@ const NODE: usize = 16;
 /// Why a text cannot be read.
 #[derive(Debug, thiserror::Error)]
 #[error("{reason}")]
-pub(super) struct YamlError {
+pub struct YamlError {
     /// Line within the text, from 1.
-    pub(super) line: usize,
+    pub line: usize,
     /// The library's message, without the position.
-    pub(super) reason: String,
+    pub reason: String,
 }
 
 impl From<serde_yaml::Error> for YamlError {
@@ -154,7 +154,7 @@ pub(super) fn item<'de, S: DeserializeSeed<'de>>(text: &'de str, seed: S) -> Res
 }
 
 /// Reads one document of any type.
-pub(super) fn any<'de, T: Deserialize<'de>>(text: &'de str) -> Result<T, YamlError> {
+pub fn any<'de, T: Deserialize<'de>>(text: &'de str) -> Result<T, YamlError> {
     document(text, std::marker::PhantomData)
 }
 

@@ -19,6 +19,15 @@ kind: Namespace
 metadata: {name: sluice-system}
 ";
 
+/// Distributions that included ingress-nginx or have a manifest of it, and the namespace there.
+const DISTRIBUTIONS: [(&str, &str); 5] = [
+    ("bare-metal", "ingress-nginx"),
+    ("k3s", "ingress-nginx"),
+    ("kind", "ingress-nginx"),
+    ("microk8s", "ingress"),
+    ("minikube", "ingress-nginx"),
+];
+
 #[test]
 fn the_schema_is_that_of_the_values() {
     compare(&chart().join("values.schema.json"), &pretty(&values::schema()));
@@ -47,8 +56,31 @@ fn the_readme_is_that_of_the_values() {
 #[test]
 fn the_quick_start_is_what_the_chart_renders() {
     let values = chart().join("ci/quick-start-values.yaml");
+    let rendered = rendered("sluice", "sluice-system", &values);
+    compare(&root().join("examples/cluster/sluice.yaml"), &format!("{QUICK_START}{rendered}\n"));
+}
+
+#[test]
+fn manifests_of_distributions_are_what_the_chart_renders() {
+    for (distribution, namespace) in DISTRIBUTIONS {
+        let file = format!("{distribution}.yaml");
+        let values = root().join("examples/cluster/values").join(&file);
+        let text = fs::read_to_string(&values).expect("values");
+        let about: Vec<&str> = text.lines().take_while(|line| line.starts_with('#')).collect();
+        let head = format!(
+            "{}\n#\n# Put the name of your image in, then: kubectl apply -f examples/cluster/{file}\n# Rendered from the chart with \
+             examples/cluster/values/{file} by: make manifests\napiVersion: v1\nkind: Namespace\nmetadata: {{name: {namespace}}}\n",
+            about.join("\n")
+        );
+        let rendered = rendered("sluice", namespace, &values);
+        compare(&root().join("examples/cluster").join(&file), &format!("{head}{rendered}\n"));
+    }
+}
+
+/// Renders the chart for `kubectl apply`.
+fn rendered(release: &str, namespace: &str, values: &Path) -> String {
     let values = values.to_str().expect("a path");
-    let rendered = helm(&["template", "sluice", "--namespace", "sluice-system"], &["--values", values]);
+    let rendered = helm(&["template", release, "--namespace", namespace], &["--values", values]);
     let rendered = rendered.expect("the chart renders");
     // Which tool has rendered it is of no interest to `kubectl apply`.
     let lines =
@@ -56,7 +88,7 @@ fn the_quick_start_is_what_the_chart_renders() {
     let lines = lines.map(|line| line.replace("managed-by: Helm", "managed-by: kubectl"));
     let rendered: Vec<String> =
         lines.map(|line| line.trim_end().to_owned()).filter(|line| !line.is_empty()).collect();
-    compare(&root().join("examples/cluster/sluice.yaml"), &format!("{QUICK_START}{}\n", rendered.join("\n")));
+    rendered.join("\n")
 }
 
 fn pretty(value: &serde_json::Value) -> String {

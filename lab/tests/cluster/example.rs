@@ -51,3 +51,34 @@ fn the_example_serves_with_the_rights_it_names() {
         Ok(())
     });
 }
+
+/// The API server validates every object, without keeping it: the lab's nodes have no ports 80 and 443 to give.
+#[test]
+fn the_api_server_accepts_the_manifests_of_distributions() {
+    let manifests = [
+        ("bare-metal", include_str!("../../../examples/cluster/bare-metal.yaml")),
+        ("k3s", include_str!("../../../examples/cluster/k3s.yaml")),
+        ("kind", include_str!("../../../examples/cluster/kind.yaml")),
+        ("microk8s", include_str!("../../../examples/cluster/microk8s.yaml")),
+        ("minikube", include_str!("../../../examples/cluster/minikube.yaml")),
+    ];
+    shared(async |cluster| -> Result<()> {
+        for (distribution, manifest) in manifests {
+            // A dry run creates no namespace, so the objects are those of the test's namespace.
+            let own = format!("namespace: {}\n", cluster.namespace);
+            let text = ["ingress-nginx", "ingress"]
+                .iter()
+                .fold(manifest.to_owned(), |text, name| text.replace(&format!("namespace: {name}\n"), &own));
+            let file = cluster.file(&format!("{distribution}.yaml"));
+            std::fs::write(&file, &text)?;
+            let arguments = ["apply", "--server-side", "--dry-run=server", "-f"];
+            let output = cluster.command("kubectl").args(arguments).arg(&file).output()?;
+            let error = String::from_utf8_lossy(&output.stderr);
+            ensure!(output.status.success(), "{distribution}: {error}");
+            let objects = text.lines().filter(|line| line.starts_with("kind: ")).count();
+            let accepted = String::from_utf8_lossy(&output.stdout).lines().count();
+            ensure!(accepted == objects && objects > 8, "{distribution}: {accepted} of {objects} objects: {error}");
+        }
+        Ok(())
+    });
+}

@@ -193,9 +193,9 @@ async fn share_the_settings(cluster: &Cluster, document: &Document, new: IpAddr)
 fn compare(cluster: &Cluster, document: &Document) -> Result<()> {
     let shown = document.block(cluster, "kubectl sluice problems -n sluice-system")?;
     ensure!(shown.contains(SHOP) && shown.contains("shop-tls"), "{shown}");
-    let asked = document.block(cluster, "for address in")?;
-    let lines: Vec<&str> = asked.lines().collect();
-    ensure!(lines.len() == 2 && lines[0].starts_with("200") && lines[0] == lines[1], "{asked}");
+    document.file("urls.txt", &format!("https://{SHOP}/\nhttps://{SHOP}/cart\nhttp://{SHOP}/cart\n"))?;
+    let compared = document.block(cluster, "--urls urls.txt")?;
+    ensure!(compared.contains(": 3 the same, 0 different"), "{compared}");
     document.command(cluster, "kubectl sluice routes -n sluice-system --host shop.example --path /cart")?;
     Ok(())
 }

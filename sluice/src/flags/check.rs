@@ -8,6 +8,7 @@ use clap::{Arg, ArgAction, ArgMatches};
 
 use super::parse::FlagError;
 use super::settings::ServeFlags;
+use super::table;
 
 const OUTPUT: &str = "output";
 const STRICT: &str = "strict";
@@ -33,8 +34,10 @@ pub(crate) struct Check {
     pub(crate) output: CheckOutput,
     /// Whether warnings count as failure.
     pub(crate) strict: bool,
-    /// `--values`: the chart values of the old installation.
-    pub(crate) values: Option<PathBuf>,
+    /// `--values` and `--release`: the chart values of the old installation, and its release.
+    pub(crate) values: Option<(PathBuf, String)>,
+    /// The flags that are given, which have precedence over those of the values.
+    pub(crate) given: Vec<&'static str>,
     /// Requests whose responses are reported.
     pub(crate) requests: RequestArguments,
     /// The comparison of two running controllers.
@@ -93,6 +96,32 @@ pub(crate) struct ControllerAddress {
     pub(crate) http: (String, u16),
     /// Host and port for https.
     pub(crate) https: (String, u16),
+}
+
+impl Check {
+    /// Sets the flags of the old installation that are not given.
+    ///
+    /// # Errors
+    /// A flag does not exist, or has an invalid value.
+    pub(crate) fn set_flags(&mut self, flags: Vec<(String, String)>) -> Result<(), FlagError> {
+        for (name, value) in flags.into_iter().filter(|(name, _)| !self.given.contains(&name.as_str())) {
+            let Some(flag) = table::all().find(|flag| *flag.name == *name) else {
+                return Err(FlagError::Unknown {
+                    name: format!("--{name}"),
+                    similar: None,
+                    command: "check",
+                });
+            };
+            let value = if value.is_empty() && flag.value.is_bool() { "true".to_owned() } else { value };
+            flag.value.clear(&mut self.flags);
+            flag.value.put(&value, &mut self.flags).map_err(|expected| FlagError::Value {
+                flag: flag.name,
+                value: value.clone(),
+                expected,
+            })?;
+        }
+        Ok(())
+    }
 }
 
 impl ControllerAddress {
@@ -155,16 +184,15 @@ pub(super) fn arguments() -> Vec<Arg> {
     ]
 }
 
-/// Returns the file and the release of `--values`.
-pub(super) fn values(matches: &ArgMatches) -> Option<(PathBuf, String)> {
-    Some((matches.get_one::<String>(VALUES)?.into(), text(matches, RELEASE)?))
-}
-
 /// Reads the arguments.
 ///
 /// # Errors
 /// A value is invalid, or an argument lacks another one.
-pub(super) fn read(matches: &ArgMatches, flags: ServeFlags) -> Result<Check, FlagError> {
+pub(super) fn read(
+    matches: &ArgMatches,
+    flags: ServeFlags,
+    given: Vec<&'static str>,
+) -> Result<Check, FlagError> {
     let requests = RequestArguments {
         urls: text(matches, URLS).map(PathBuf::from),
         access_log: text(matches, ACCESS_LOG).map(PathBuf::from),
@@ -194,7 +222,8 @@ pub(super) fn read(matches: &ArgMatches, flags: ServeFlags) -> Result<Check, Fla
         flags,
         output: output(matches)?,
         strict: matches.get_flag(STRICT),
-        values: text(matches, VALUES).map(PathBuf::from),
+        values: text(matches, VALUES).map(PathBuf::from).zip(text(matches, RELEASE)),
+        given,
         requests,
         comparison,
     })

@@ -178,9 +178,10 @@ fn serve(
     environment: impl Fn(&str) -> Option<String>,
 ) -> Result<Parsed, FlagError> {
     let mut flags = defaults();
-    let mut warnings = Vec::new();
+    let (mut warnings, mut names) = (Vec::new(), Vec::new());
     for flag in table::all() {
         let Some(given) = given(flag, matches) else { continue };
+        names.push(flag.name);
         flag.value.clear(&mut flags);
         for value in given {
             flag.value.put(value, &mut flags).map_err(|expected| FlagError::Value {
@@ -217,7 +218,7 @@ fn serve(
         _ => {
             // The location of the check does not determine the zone of the gateway.
             flags.controller.enable_topology_aware_routing = false;
-            Command::Check(Box::new(check::read(matches, flags)?))
+            Command::Check(Box::new(check::read(matches, flags, names)?))
         }
     };
     Ok(Parsed { command, warnings })

@@ -80,3 +80,11 @@ pub(super) fn objects() -> String {
     }
     text + &service(namespace, "oauth2-proxy")
 }
+
+/// A page, and the page of the sign-in, of each application.
+pub(super) fn urls() -> String {
+    let urls = (0..40).flat_map(|number| {
+        ["/", "/new", "/oauth2/start"].map(|path| format!("https://app-{number:02}.apps.example.com{path}\n"))
+    });
+    urls.collect()
+}

@@ -150,3 +150,14 @@ pub(super) fn objects() -> String {
     // One team uses a host of another team.
     text.replace("web.team-29.example.com", "web.team-28.example.com")
 }
+
+/// A URL of each application.
+pub(super) fn urls() -> String {
+    let urls = (0..30).flat_map(|number| {
+        APPLICATIONS.map(|(name, _, (path, _))| {
+            let path = path.replace("(/|$)(.*)", "/items");
+            format!("https://{name}.team-{number:02}.example.com{path}\n")
+        })
+    });
+    urls.collect()
+}

@@ -1,0 +1,79 @@
+use super::*;
+
+fn values(text: &str) -> ChartValues {
+    ChartValues::new(parse_yaml(text).unwrap(), "values.yaml", "ingress-nginx/ingress-nginx").unwrap()
+}
+
+fn flag(values: &ChartValues, name: &str) -> Option<String> {
+    values.flags().into_iter().find(|(other, _)| other == name).map(|(_, value)| value)
+}
+
+#[test]
+fn values_become_the_flags_of_the_controllers_pods() {
+    let values = values(
+        "tcp: {'5432': 'data/postgres:5432'}\ndefaultBackend: {enabled: true}\ncontroller:\n  watchIngressWithoutClass: true\n  \
+         ingressClassResource: {controllerValue: example.com/edge}\n  scope: {enabled: true}\n  extraArgs:\n    \
+         default-ssl-certificate: $(POD_NAMESPACE)/wildcard\n    tcp-services-configmap: data/tcp\n",
+    );
+    for (name, expected) in [
+        ("configmap", "ingress-nginx/ingress-nginx-controller"),
+        ("controller-class", "example.com/edge"),
+        ("watch-ingress-without-class", "true"),
+        ("watch-namespace", "ingress-nginx"),
+        ("default-backend-service", "ingress-nginx/ingress-nginx-defaultbackend"),
+        ("default-ssl-certificate", "ingress-nginx/wildcard"),
+        ("tcp-services-configmap", "data/tcp"),
+    ] {
+        assert_eq!(flag(&values, name).as_deref(), Some(expected), "{name}");
+    }
+    assert_eq!(values.flags().iter().filter(|(name, _)| name == "tcp-services-configmap").count(), 1);
+}
+
+#[test]
+fn values_become_the_config_maps_and_the_class_of_the_chart() {
+    let values = values(
+        "fullnameOverride: edge\nudp: {'53': 'dns/dns:53'}\ncontroller:\n  config: {use-gzip: true, proxy-body-size: 8m}\n  \
+         proxySetHeaders: {X-Edge: a}\n  ingressClassResource: {default: true, aliases: [legacy]}\n",
+    );
+    let list = objects(&values);
+    let names: Vec<_> = list["items"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|item| item["metadata"]["name"].as_str().unwrap())
+        .collect();
+    assert_eq!(names, ["edge-custom-proxy-headers", "edge-controller", "edge-udp", "nginx", "legacy"]);
+    let data = &list["items"][1]["data"];
+    assert_eq!((&data["use-gzip"], &data["proxy-body-size"]), (&"true".into(), &"8m".into()));
+    assert_eq!(data["proxy-set-headers"], "ingress-nginx/edge-custom-proxy-headers");
+    assert_eq!(
+        list["items"][3]["metadata"]["annotations"]["ingressclass.kubernetes.io/is-default-class"],
+        "true"
+    );
+}
+
+#[test]
+fn refused_and_unknown_values_are_problems_and_defaults_are_not() {
+    let values = values(
+        "controller:\n  customTemplate: {configMapName: template, configMapKey: nginx.tmpl}\n  extraArgs: {profiling: 'false', \
+         sync-period: '0'}\n  extraModules: []\n  replicaCont: 2\n  admissionWebhooks: {createSecretJob: {ttlSecondsAfterFinished: \
+         60}, patchWebhookJob: {ttlSecondsAfterFinished: 60}}\n",
+    );
+    let fields: Vec<_> = values.problems().into_iter().map(|problem| problem.field).collect();
+    assert_eq!(
+        fields,
+        ["controller.customTemplate", "controller.extraArgs.profiling", "controller.replicaCont"]
+    );
+}
+
+#[test]
+fn values_of_a_parent_chart_are_those_of_its_dependency() {
+    assert_eq!(
+        flag(&values("ingress-nginx: {controller: {ingressClass: edge}}"), "ingress-class").as_deref(),
+        Some("edge")
+    );
+    let error = ChartValues::new(Value::Bool(true), "v.yaml", "a/b").unwrap_err().to_string();
+    assert!(error.contains("v.yaml"), "{error}");
+    let error = ChartValues::new(Value::Null, "v.yaml", "edge").unwrap_err().to_string();
+    assert!(error.contains("--release"), "{error}");
+}
