@@ -43,4 +43,4 @@ pub use names::Names;
 pub use options::Options;
 pub use problem::{Duty, ProblemChanges};
 pub use run::{Observe, run};
-pub use source::parse_yaml;
+pub use source::{YamlError, parse_yaml};

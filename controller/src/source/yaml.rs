@@ -154,7 +154,7 @@ pub(super) fn item<'de, S: DeserializeSeed<'de>>(text: &'de str, seed: S) -> Res
 }
 
 /// Reads one document of any type.
-pub fn any<'de, T: Deserialize<'de>>(text: &'de str) -> Result<T, YamlError> {
+pub(super) fn any<'de, T: Deserialize<'de>>(text: &'de str) -> Result<T, YamlError> {
     document(text, std::marker::PhantomData)
 }
 

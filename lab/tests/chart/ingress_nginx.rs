@@ -140,13 +140,15 @@ fn fields_of_headers_become_configmaps_that_the_settings_name() {
 
 #[test]
 fn the_jobs_of_the_webhook_have_their_deadlines_and_volumes() {
-    let job = "{activeDeadlineSeconds: 90, volumes: [{name: v, emptyDir: {}}], volumeMounts: [{name: v, mountPath: /v}]}";
+    let job = "{activeDeadlineSeconds: 90, ttlSecondsAfterFinished: 60, volumes: [{name: v, emptyDir: {}}], volumeMounts: [{name: v, mountPath: /v}]}";
     let all = rendered_with(&format!(
         "  admissionWebhooks: {{annotations: {{a: b}}, createSecretJob: {job}, patchWebhookJob: {job}}}\n"
     ));
     for name in ["create", "patch"] {
         let job = object(&all, "Job", &format!("gateway-sluice-admission-{name}"));
         assert_eq!(job["spec"]["activeDeadlineSeconds"], 90);
+        // A value of the maintained fork (chart 4.15.7).
+        assert_eq!(job["spec"]["ttlSecondsAfterFinished"], 60);
         assert_eq!(job["metadata"]["annotations"]["a"], "b");
         let pod = &job["spec"]["template"]["spec"];
         assert_eq!(pod["volumes"][0]["name"], "v");
@@ -155,6 +157,7 @@ fn the_jobs_of_the_webhook_have_their_deadlines_and_volumes() {
     let all = rendered_with("");
     let job = object(&all, "Job", "gateway-sluice-admission-create");
     assert!(job["spec"]["activeDeadlineSeconds"].is_null(), "0 means no deadline: {job}");
+    assert!(job["spec"]["ttlSecondsAfterFinished"].is_null(), "Helm deletes it: {job}");
 }
 
 #[test]

@@ -8,10 +8,10 @@ mod objects;
 
 use std::path::Path;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, anyhow, ensure};
 use serde_json::{Map, Value};
 use sluice_config::{Code, ObjectRef, Problem, Severity};
-use sluice_controller::parse_yaml;
+use sluice_controller::{YamlError, parse_yaml};
 
 pub(super) use objects::objects;
 
@@ -40,7 +40,10 @@ impl ChartValues {
         let text = std::fs::read_to_string(path).with_context(|| {
             format!("cannot read {file}; --values names a file of chart values, such as the output of: helm get values ingress-nginx -n ingress-nginx")
         })?;
-        let values = parse_yaml(&text).with_context(|| format!("{file} is no YAML; correct it"))?;
+        let values = parse_yaml(&text).map_err(|error| {
+            let YamlError { line, reason } = error;
+            anyhow!("{file} is no YAML: line {line}: {reason}; correct it")
+        })?;
         Self::new(values, &file, release)
     }
 
