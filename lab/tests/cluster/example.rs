@@ -77,7 +77,10 @@ fn the_api_server_accepts_the_manifests_of_distributions() {
             ensure!(output.status.success(), "{distribution}: {error}");
             let objects = text.lines().filter(|line| line.starts_with("kind: ")).count();
             let accepted = String::from_utf8_lossy(&output.stdout).lines().count();
-            ensure!(accepted == objects && objects > 8, "{distribution}: {accepted} of {objects} objects: {error}");
+            ensure!(
+                accepted == objects && objects > 8,
+                "{distribution}: {accepted} of {objects} objects: {error}"
+            );
         }
         Ok(())
     });

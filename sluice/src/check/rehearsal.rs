@@ -1,10 +1,10 @@
 //! A gateway in this process that answers the checked requests: the data plane that serves, with
 //! the checked configuration, on loopback.
 //!
-//! Its decisions are those of the router and the pipeline, because it is them. Each request begins
-//! with a PROXY header, so that address lists see the client of the request. The gateway's access
-//! log says which rule, Service and endpoint a request got ([`records`]); a second data plane
-//! without listeners has the unchanged configuration and explains the decision.
+//! Its decisions are those of the router and the pipeline, because it runs them. Each connection
+//! begins with a PROXY header, so that address lists see the client of the request. The gateway's
+//! access log has the rule, the Service and the endpoint of each request ([`records`]). A second
+//! data plane without listeners has the unchanged configuration and explains the decisions.
 
 mod adapted;
 mod explanation;

@@ -13,8 +13,8 @@ use sluice_controller::{CheckReport, SnippetTranslation};
 use super::groups::{Cause, Group, Total, groups};
 use super::markdown;
 use super::responses::Responses;
-pub(super) use responses::related;
 use responses::{CountedResponses, ShownResponses};
+pub(super) use responses::{counted, related};
 
 /// Maximum number of groups listed at the start.
 const LISTED: usize = 40;
@@ -173,7 +173,7 @@ impl Display for Totals<'_> {
     }
 }
 
-fn plural(count: usize, noun: &str) -> String {
+pub(super) fn plural(count: usize, noun: &str) -> String {
     format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
 }
 

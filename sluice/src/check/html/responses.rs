@@ -8,7 +8,7 @@ use super::Escaped;
 use crate::check::effective::ResponseKind;
 use crate::check::response_groups::response_groups;
 use crate::check::responses::Responses;
-use crate::check::text::related;
+use crate::check::text::{counted, related};
 
 /// Maximum number of URLs listed per group.
 const URLS: usize = 100;
@@ -33,11 +33,10 @@ impl Display for Differences<'_> {
         for group in &comparison.groups {
             writeln!(
                 f,
-                "<details open><summary><h3>{}</h3> <span class=\"dim\">{} requests, {} different</span></summary><div>\n\
+                "<details open><summary><h3>{}</h3> <span class=\"dim\">{}</span></summary><div>\n\
                  <p>Because: {}</p>",
                 Escaped(&group.title),
-                group.requests,
-                group.different,
+                counted(group.requests, group.different),
                 Escaped(&group.cause)
             )?;
             for problem in related(problems, group.object.as_deref()) {

@@ -3,7 +3,7 @@
 use super::{line_of, plain};
 use crate::check::response_groups::response_groups;
 use crate::check::responses::Responses;
-use crate::check::text::related;
+use crate::check::text::{counted, related};
 use sluice_config::Problem;
 
 /// Maximum number of rows of a table.
@@ -18,11 +18,8 @@ pub(super) fn append(page: &mut String, responses: &Responses, problems: &[Probl
             line_of(page, format_args!("\nNo response differs."));
         }
         for group in &comparison.groups {
-            let (requests, different) = (group.requests, group.different);
-            line_of(
-                page,
-                format_args!("\n### {} ({requests} requests, {different} different)\n", plain(&group.title)),
-            );
+            let count = counted(group.requests, group.different);
+            line_of(page, format_args!("\n### {} ({count})\n", plain(&group.title)));
             line_of(page, format_args!("- because: {}", plain(&group.cause)));
             for problem in related(problems, group.object.as_deref()) {
                 line_of(

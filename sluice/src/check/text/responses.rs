@@ -25,10 +25,10 @@ impl Display for CountedResponses<'_> {
         let requests: u64 = responses.iter().map(|response| response.count).sum();
         let kinds: Vec<_> =
             self.0.kinds().iter().map(|(kind, count)| format!("{count} {}", kind.name())).collect();
-        write!(f, "responses: {requests} requests, {} different: {}", responses.len(), kinds.join(", "))?;
+        write!(f, "responses: {}: {}", counted(requests, responses.len()), kinds.join(", "))?;
         for (reason, skipped) in skipped {
             let first = one_line(&skipped.first, LENGTH);
-            write!(f, "\nnot checked: {} {reason}; the first is {first}", skipped.count)?;
+            write!(f, "\nnot checked: {reason}: {}; the first is {first}", skipped.count)?;
         }
         if *ambiguous > 0 {
             write!(
@@ -40,11 +40,7 @@ impl Display for CountedResponses<'_> {
         if let Some(Comparison { old, new, same, different, not_compared, .. }) = comparison {
             write!(f, "\ncompared: {old} with {new}: {same} the same, {different} different")?;
             for (reason, count) in not_compared {
-                write!(
-                    f,
-                    "\nnot compared: {} because {reason}",
-                    plural(usize::try_from(*count).unwrap_or(usize::MAX), "request")
-                )?;
+                write!(f, "\nnot compared: {reason}: {count}")?;
             }
         }
         writeln!(f)
@@ -58,7 +54,7 @@ impl Display for ShownResponses<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let Self(responses, problems) = self;
         for group in responses.comparison.iter().flat_map(|comparison| &comparison.groups) {
-            let count = format!("{} requests, {} different", group.requests, group.different);
+            let count = counted(group.requests, group.different);
             writeln!(
                 f,
                 "\ndifference: {} ({count})\n  because: {}",
@@ -98,7 +94,12 @@ impl Display for ShownGroup<'_, '_> {
         let group = self.0;
         let summary = group.summary();
         let summary = one_line(&summary, LENGTH);
-        writeln!(f, "\n{summary}: {} requests\n  {}", group.requests, one_line(&group.reason, LENGTH))?;
+        writeln!(
+            f,
+            "\n{summary}: {}\n  {}",
+            counted(group.requests, group.responses.len()),
+            one_line(&group.reason, LENGTH)
+        )?;
         for condition in group.conditions {
             writeln!(f, "  depends on {}", one_line(condition, LENGTH))?;
         }
@@ -111,6 +112,12 @@ impl Display for ShownGroup<'_, '_> {
             more => writeln!(f, "    and {more} more"),
         }
     }
+}
+
+/// Formats a number of requests, and how many of them are different.
+pub(in super::super) fn counted(requests: u64, different: usize) -> String {
+    let requests = plural(usize::try_from(requests).unwrap_or(usize::MAX), "request");
+    format!("{requests}, {different} different")
 }
 
 /// Returns the problems of the object, which may explain a difference.
