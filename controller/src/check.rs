@@ -17,7 +17,7 @@ use crate::input::{self, Input};
 use crate::options::Options;
 use crate::source::files::{FileSource, FileSourceError};
 use crate::source::kube::{Access, AccessError, KubeSource};
-use crate::store::{Batch, Event, Object, Progress, Resolved};
+use crate::store::{Event, Object, Progress, Resolved};
 use crate::translate::SnippetTranslation;
 
 /// Time limit for the next part of a cluster's state.
@@ -116,7 +116,9 @@ pub fn check(folder: &Path, input: CheckInput<'_>) -> Result<CheckReport, FileSo
     let batch = FileSource::read_once(folder, &options)?;
     let further = further_events(further, &options)?;
     let mut look = Look::new(options);
-    look.count(&batch);
+    look.count(&batch.events);
+    look.count(&further);
+    look.skipped = batch.skipped.unwrap_or_default();
     look.controller.source_finds(batch.problems.unwrap_or_default());
     look.update(batch.events.into_iter().chain(further).collect(), true);
     Ok(look.report(names))
@@ -146,7 +148,10 @@ pub async fn check_cluster(access: Access, input: CheckInput<'_>) -> Result<Chec
             Some(_) => continue,
             None => return Err(look.unread("its watches have ended")),
         };
-        look.count(&batch);
+        look.count(&batch.events);
+        if let Some(skipped) = batch.skipped.take() {
+            look.skipped = skipped;
+        }
         let progress = batch.progress;
         if let Some(problems) = batch.problems.take() {
             look.controller.source_finds(problems);
@@ -161,6 +166,7 @@ pub async fn check_cluster(access: Access, input: CheckInput<'_>) -> Result<Chec
             }
             Progress::Reading => look.update(batch.events, false),
             Progress::Complete => {
+                look.count(&further);
                 look.update(batch.events.into_iter().chain(further).collect(), true);
                 return Ok(look.report(names));
             }
@@ -211,14 +217,11 @@ impl Look {
         }
     }
 
-    fn count(&mut self, batch: &Batch) {
-        for event in &batch.events {
+    fn count(&mut self, events: &[Event]) {
+        for event in events {
             if let Event::Put(object) = event {
                 *self.objects.entry(object.kind().as_str().to_owned()).or_default() += 1;
             }
-        }
-        if let Some(skipped) = &batch.skipped {
-            self.skipped.clone_from(skipped);
         }
     }
 
