@@ -1,13 +1,13 @@
-//! Graceful shutdown, without a lost request.
+//! Graceful shutdown without lost requests.
 //!
 //! ```text
 //! Serving ──begin──▶ Draining ──close──▶ Closing ──last connection ends──▶ ended
 //! ```
 //!
-//! While draining, new connections are still accepted, because load balancers need time to notice; but every
-//! answer makes its client open another connection (`Connection: close`, GOAWAY). Closing empties the accept
-//! queue, closes the listening sockets and what is idle, and lets running requests and upgraded streams
-//! finish.
+//! While draining, the gateway still accepts connections, because load balancers react with a
+//! delay, but every response ends its connection (`Connection: close`, GOAWAY). Closing empties the
+//! accept queues, closes the listening sockets and idle connections, and lets running requests and
+//! upgraded streams finish.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -23,31 +23,31 @@ use tokio::time::sleep;
 use crate::connection::idle::{IdleConnections, IdleSlot};
 use crate::process::per_worker::{Padded, PerWorker};
 
-/// How long what is under way may still come when the program closes.
+/// Time for bytes in flight to arrive once the gateway closes.
 const LAST_CALL: Duration = Duration::from_secs(1);
 
 /// Connections beyond the limit that are admitted while idle ones are being closed for them.
 const BEYOND_LIMIT: usize = 64;
 
-/// How far shutdown has come.
+/// Progress of the shutdown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum Phase {
     /// Normal operation.
     Serving = 0,
-    /// Connections are accepted, and closed after their next answer.
+    /// Connections are accepted, and closed after their next response.
     Draining = 1,
-    /// No new connections; what is idle is closed.
+    /// No connections are accepted; idle ones are closed.
     Closing = 2,
 }
 
-/// The phase, and the counts that show when it is over. Shared by all workers.
+/// The shutdown phase and the counts that determine its end. Shared by all workers.
 #[derive(Debug)]
 pub struct Drain {
-    /// Read all the time, so nothing that is written is on its line.
+    /// Read for every request, so it has a cache line without written data.
     phase: Padded<AtomicU8>,
     changes: watch::Sender<Phase>,
-    /// Connections and whatever may still accept some.
+    /// Open connections, and tasks that may still accept some.
     holds: Padded<AtomicUsize>,
     connections: Padded<AtomicUsize>,
     idle: IdleConnections,
@@ -55,7 +55,7 @@ pub struct Drain {
     released: Notify,
 }
 
-/// Keeps shutdown waiting.
+/// Delays the end of the shutdown until it is dropped.
 #[derive(Debug)]
 pub(crate) struct Hold(Arc<Drain>);
 
@@ -63,14 +63,14 @@ pub(crate) struct Hold(Arc<Drain>);
 #[derive(Debug)]
 pub(crate) struct OpenConnection {
     hold: Hold,
-    /// By which it can be closed while it is idle.
+    /// Closes the connection while it is idle.
     pub(crate) idle: IdleSlot,
 }
 
-/// Whether a new connection is admitted.
+/// The decision about a new connection.
 #[derive(Debug)]
 pub(crate) enum Admission {
-    /// There were fewer than the limit.
+    /// The limit is not reached.
     Free(OpenConnection),
     /// An idle connection is being closed for it.
     InPlaceOfIdle(OpenConnection),
@@ -78,11 +78,11 @@ pub(crate) enum Admission {
     Refused,
 }
 
-/// A request under way.
+/// A request in progress.
 #[derive(Debug)]
 pub(crate) struct OpenRequest(Arc<Padded<AtomicUsize>>);
 
-/// One worker's view: wakes its connections at a new phase without a lock that workers share.
+/// One worker's view: wakes its connections at a new phase without a lock shared by workers.
 #[derive(Debug)]
 pub(crate) struct LocalDrain {
     drain: Arc<Drain>,
@@ -104,12 +104,12 @@ impl Default for Drain {
 }
 
 impl Drain {
-    /// Normal operation.
+    /// Creates the state of normal operation.
     pub fn new() -> Arc<Self> {
         Arc::default()
     }
 
-    /// The phase now.
+    /// Returns the current phase.
     pub fn phase(&self) -> Phase {
         match self.phase.load(SeqCst) {
             0 => Phase::Serving,
@@ -118,20 +118,19 @@ impl Drain {
         }
     }
 
-    /// From now on every answer ends its connection. New connections are still taken.
+    /// Starts draining: every response ends its connection. New connections are still accepted.
     pub fn begin(&self) {
         self.advance(Phase::Draining);
     }
 
-    /// From now on no new connections are taken: the accept queues are emptied and the sockets closed, and
-    /// idle connections too. Call [`Listeners::close`](crate::listen::Listeners::close) first, which lets
-    /// go of the sockets.
+    /// Starts closing: the accept queues are emptied, and sockets and idle connections closed. Call
+    /// [`Listeners::close`](crate::listen::Listeners::close) first, which releases the sockets.
     pub fn close(&self) {
         self.advance(Phase::Closing);
     }
 
-    /// Waits until the last connection has ended after [`close`](Self::close), but no longer than `timeout`.
-    /// Returns whether it has.
+    /// Waits until the last connection has ended after [`close`](Self::close), at most for
+    /// `timeout`. Returns whether it has ended.
     pub async fn ended(&self, timeout: Duration) -> bool {
         let released = async {
             loop {
@@ -145,12 +144,12 @@ impl Drain {
         tokio::time::timeout(timeout, released).await.is_ok()
     }
 
-    /// Connections that are open, over all workers.
+    /// Returns the number of open connections of all workers.
     pub fn connections(&self) -> usize {
         self.connections.load(SeqCst)
     }
 
-    /// Requests under way, upgraded connections included.
+    /// Returns the number of requests in progress, upgraded connections included.
     pub fn requests(&self) -> usize {
         self.requests.all().map(|requests| requests.load(Relaxed)).sum()
     }
@@ -161,19 +160,19 @@ impl Drain {
         }
     }
 
-    /// Receives every change of the phase.
+    /// Returns a receiver for changes of the phase.
     pub(crate) fn subscribe(&self) -> watch::Receiver<Phase> {
         self.changes.subscribe()
     }
 
-    /// Keeps shutdown waiting until it is dropped.
+    /// Delays the end of the shutdown until the hold is dropped.
     pub(crate) fn hold(self: &Arc<Self>) -> Hold {
         self.holds.fetch_add(1, SeqCst);
         Hold(self.clone())
     }
 
-    /// A new connection, unless there are `limit` already and all have requests in progress; 0 is
-    /// no limit. At the limit the oldest idle connection is closed for it.
+    /// Admits a connection, unless `limit` connections are open and all have requests in progress;
+    /// 0 is no limit. At the limit the oldest idle connection is closed.
     pub(crate) fn admit(self: &Arc<Self>, limit: usize) -> Admission {
         let open = self.connections.fetch_add(1, SeqCst);
         if limit == 0 || open < limit {
@@ -190,7 +189,7 @@ impl Drain {
         OpenConnection { hold: self.hold(), idle: self.idle.slot() }
     }
 
-    /// A new request.
+    /// Counts a new request.
     pub(crate) fn request(&self) -> OpenRequest {
         let requests = self.requests.here();
         requests.fetch_add(1, Relaxed);
@@ -223,7 +222,7 @@ impl LocalDrain {
         Self { drain, changed: Notify::new() }
     }
 
-    /// The counts that all workers share.
+    /// Returns the counts that all workers share.
     pub(crate) fn shared(&self) -> &Arc<Drain> {
         &self.drain
     }
@@ -233,14 +232,14 @@ impl LocalDrain {
         self.changed.notify_waiters();
     }
 
-    /// Whether answers should end their connections.
+    /// Returns whether responses should end their connections.
     pub(crate) fn is_draining(&self) -> bool {
         self.drain.phase() >= Phase::Draining
     }
 
-    /// Ready once a phase is reached. The caller keeps `waiter` from call to call: while the gateway serves it is registered
-    /// once and not polled again, so that waiting for shutdown costs a busy connection nothing.
-    /// Always to be polled by the same task.
+    /// Ready once a phase is reached. The caller keeps `waiter` across calls: it is registered once
+    /// and not polled again while the gateway serves, so waiting for shutdown costs a busy
+    /// connection nothing. Must always be polled by the same task.
     pub(crate) fn poll_reached<'d>(
         &'d self,
         cx: &mut Context<'_>,
@@ -262,19 +261,19 @@ impl LocalDrain {
             }
             waiter.set(Some(self.changed.notified()));
             if let Some(changed) = waiter.as_mut().as_pin_mut() {
-                // Registers. What has changed in between is seen in the next round.
+                // Registers the task. The next iteration sees a change that happened meanwhile.
                 let _ = changed.poll(cx);
             }
         }
     }
 
-    /// Waits until what is under way has had a second since [`Phase::Closing`].
+    /// Waits until one second after the start of [`Phase::Closing`], for bytes in flight.
     pub(crate) async fn last_call(&self) {
         self.reached(Phase::Closing).await;
         sleep(LAST_CALL).await;
     }
 
-    /// Waits for a phase.
+    /// Waits until a phase is reached.
     pub(crate) async fn reached(&self, phase: Phase) {
         loop {
             let changed = self.changed.notified();

@@ -1,8 +1,8 @@
-//! Answers of our own for clients of gRPC: the status where their libraries look for it.
+//! The gateway's own answers for gRPC clients: a gRPC status instead of an HTTP status.
 //!
-//! A client of gRPC that gets an HTTP error can only guess a status from it, and shows its user nothing of the page. So
-//! such an answer becomes 200 with the status that gRPC's own table has for it, in the head alone ("Trailers-Only").
-//! Redirects stay: there is no status for them.
+//! A gRPC client that receives an HTTP error only guesses a status from it and does not show the
+//! page. Errors therefore become 200 with the status from gRPC's mapping table, in the head alone
+//! ("Trailers-Only"). Redirects stay as they are: the table has no status for them.
 
 use bytes::Bytes;
 use h2::Reason;
@@ -17,14 +17,15 @@ const GRPC: &[u8] = b"application/grpc";
 static STATUS: HeaderName = HeaderName::from_static("grpc-status");
 static MESSAGE: HeaderName = HeaderName::from_static("grpc-message");
 
-/// Whether a client speaks gRPC: HTTP/2, and a content type of that name, as a whole or with a suffix.
+/// Returns whether a request is gRPC: HTTP/2 and the content type `application/grpc`, with or
+/// without a suffix.
 pub(super) fn asks(head: &Head) -> bool {
     let Some(content) = head.fields.first(&CONTENT_TYPE) else { return false };
     let is_grpc = content.get(..GRPC.len()).is_some_and(|start| start.eq_ignore_ascii_case(GRPC));
     head.version == Version::HTTP_2 && is_grpc && matches!(content.get(GRPC.len()), None | Some(b'+' | b';'))
 }
 
-/// Makes an error one of gRPC. `reset` is with what the endpoint has reset its stream, if it has.
+/// Converts an error to gRPC. `reset`: the code with which the endpoint reset its stream.
 pub(super) fn convert(answer: &mut Answer, reset: Option<Reason>) {
     if !(answer.status.is_client_error() || answer.status.is_server_error()) {
         return;
@@ -33,14 +34,14 @@ pub(super) fn convert(answer: &mut Answer, reset: Option<Reason>) {
     answer.fields.retain(|(name, _)| *name != CONTENT_TYPE);
     answer.fields.push((CONTENT_TYPE, HeaderValue::from_static("application/grpc")));
     answer.fields.push((STATUS.clone(), HeaderValue::from_static(status)));
-    // In percent-encoding, which these phrases need none of.
+    // The field is percent-encoded; these phrases contain no characters that need it.
     let phrase = answer.status.canonical_reason().unwrap_or("HTTP error");
     answer.fields.push((MESSAGE.clone(), HeaderValue::from_static(phrase)));
     answer.status = StatusCode::OK;
     answer.body = Bytes::new();
 }
 
-/// What gRPC has for resets that say more than that the request failed (`PROTOCOL-HTTP2.md`, "Errors").
+/// Returns gRPC's status for stream resets with a specific meaning (`PROTOCOL-HTTP2.md`, "Errors").
 fn code_of_reset(reason: Reason) -> Option<&'static str> {
     match reason {
         Reason::CANCEL => Some("1"),
@@ -50,7 +51,7 @@ fn code_of_reset(reason: Reason) -> Option<&'static str> {
     }
 }
 
-/// gRPC's own table (`http-grpc-status-mapping.md`).
+/// Returns the status from gRPC's table (`http-grpc-status-mapping.md`).
 fn code(status: StatusCode) -> &'static str {
     match status.as_u16() {
         400 => "13",

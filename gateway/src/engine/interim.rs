@@ -12,7 +12,8 @@ pub(super) struct InterimCounter {
 }
 
 impl InterimCounter {
-    /// Reads the next head of HTTP/1.1 at the start of `bytes`. Gives its length, or nothing while it is not complete.
+    /// Reads the next HTTP/1.1 head at the start of `bytes`. Returns its length, or `None` while it
+    /// is incomplete.
     pub(super) fn read(
         &mut self,
         response: &mut Response,
@@ -27,7 +28,7 @@ impl InterimCounter {
         Ok(Some(length))
     }
 
-    /// Takes the next head. `may_switch` says that the request has asked for another protocol.
+    /// Checks the next head. `may_switch`: the request asked for another protocol.
     pub(super) fn take(&mut self, response: &Response, may_switch: bool) -> Result<(), FailureKind> {
         self.interims += u32::from(response.is_interim());
         match self.interims > MOST_INTERIM || response.switches() && !may_switch {

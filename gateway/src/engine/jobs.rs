@@ -1,12 +1,13 @@
-//! Jobs for the blocking pool, in fair turns.
+//! Jobs for the blocking pool, scheduled fairly among clients.
 //!
-//! To check a password takes up to a second, so few jobs run at a time and the others wait. Whoever sends wrong passwords
-//! makes one job of each request and would fill any common queue. So each client has a queue of its own, with a bound,
-//! and the queues take turns: behind a flood a client's first job waits for one job of the flood and not for all of
-//! them. When all places are taken, a client with few jobs gets one of the client that has most.
+//! Checking a password takes up to a second, so few jobs run at a time and others wait. A client
+//! that sends wrong passwords creates a job per request and would fill a common queue. Each client
+//! therefore has its own bounded queue, and the queues take turns: behind a flood, another client's
+//! first job waits for one job of the flood. When all queue slots are taken, a client with few
+//! waiting jobs replaces the newest job of the client with the most.
 //!
-//! A client is an IPv4 address or a /64 of IPv6, which is what one subscriber has. The lock is for those who have a job
-//! alone, and is held for no longer than it takes to look for a place.
+//! A client is an IPv4 address or an IPv6 /64, the usual prefix of one subscriber. Only requests
+//! with a job take the lock, for the time of a queue operation.
 
 use std::collections::{HashMap, VecDeque};
 use std::net::{IpAddr, Ipv6Addr};
@@ -18,15 +19,15 @@ use tokio::time::timeout;
 
 use crate::pipeline::{Job, Reply};
 
-/// Jobs that wait, for each that runs. Many requests with one new password come at once, and all but the first find
-/// their work done when their turn comes.
+/// Waiting jobs per running job. When many requests with one new password arrive together, all but
+/// the first find the result cached.
 const WAITING: usize = 512;
-/// The same of one client: a page with as many parts as HTTP/2 has streams.
+/// Maximum of waiting jobs per client: a page with as many parts as HTTP/2 has streams.
 const WAITING_OF_ONE: usize = 128;
-/// How long a job waits for its turn.
+/// Maximum time that a job waits for its turn.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// The jobs of the process: so many run at a time, and a multiple of that waits.
+/// The job scheduler of the process.
 #[derive(Debug)]
 pub(super) struct Jobs {
     most_running: usize,
@@ -38,22 +39,22 @@ pub(super) struct Jobs {
 struct Queues {
     running: usize,
     waiting: usize,
-    /// Number of the last one that waited.
+    /// Number of the last waiter.
     last: u64,
-    /// Those who wait, by client, oldest first. No queue is empty.
+    /// Waiters by client, oldest first. No queue is empty.
     by_client: HashMap<IpAddr, VecDeque<Waiter>>,
-    /// All clients with a queue, in the order of their turns.
+    /// Clients with a queue, in the order of their turns.
     turns: VecDeque<IpAddr>,
 }
 
 #[derive(Debug)]
 struct Waiter {
     number: u64,
-    /// Dropped without a word where the place goes to somebody else.
+    /// Dropped without a message if another client takes the slot.
     go: oneshot::Sender<()>,
 }
 
-/// The right to run. The next job has its turn when it is dropped.
+/// Permission to run a job; the next job starts when it is dropped.
 #[derive(Debug)]
 struct Permit(Arc<Jobs>);
 
@@ -90,7 +91,7 @@ impl Jobs {
             Entered::Full => return Reply::Overloaded,
         };
         let run = tokio::task::spawn_blocking(move || {
-            // The place is free when the work is done, whether or not anybody still waits for it.
+            // Returned when the work is done, even if its request has ended.
             let _permit = permit;
             job.run()
         });
@@ -99,7 +100,7 @@ impl Jobs {
 
     fn enter(self: &Arc<Self>, client: IpAddr) -> Entered {
         let mut queues = self.queues();
-        // Who waits is given each place that becomes free.
+        // Below the limit nothing waits: a released permit goes to a waiter first.
         if queues.running < self.most_running {
             queues.running += 1;
             return Entered::Runs(Permit(self.clone()));
@@ -119,13 +120,14 @@ impl Jobs {
     }
 
     fn queues(&self) -> MutexGuard<'_, Queues> {
-        // Nothing in there panics half way.
+        // Nothing panics while the lock is held.
         self.queues.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Queues {
-    /// Takes the last place of the client that has most, for one that has `own`. False where that would be no fairer.
+    /// Removes the newest waiter of the client with the most, for a client that has `own`. False if
+    /// that would not be fairer.
     fn make_room(&mut self, own: usize) -> bool {
         let longest = self.by_client.iter().max_by_key(|(_, queue)| queue.len());
         let Some(client) = longest.filter(|(_, queue)| queue.len() > own + 1).map(|(client, _)| *client)
@@ -136,7 +138,7 @@ impl Queues {
         newest.is_some_and(|newest| self.remove(client, newest))
     }
 
-    /// Removes one who waits. False where its turn has come before.
+    /// Removes a waiter. False if its turn has come already.
     fn remove(&mut self, client: IpAddr, number: u64) -> bool {
         let Some(queue) = self.by_client.get_mut(&client) else { return false };
         let Some(at) = queue.iter().position(|waiter| waiter.number == number) else { return false };
@@ -149,7 +151,7 @@ impl Queues {
         true
     }
 
-    /// A job is done: the place goes to whose turn it is.
+    /// Passes the permit of a finished job to the next client in turn.
     fn next(&mut self) {
         while let Some(client) = self.turns.pop_front() {
             let Some(queue) = self.by_client.get_mut(&client) else { continue };
@@ -159,7 +161,7 @@ impl Queues {
                 false => self.turns.push_back(client),
             }
             self.waiting -= 1;
-            // Who has left meanwhile gives the place back.
+            // If the waiter has left, its `QueueSlot` returns the permit.
             let _ = waiter.go.send(());
             return;
         }
@@ -168,7 +170,7 @@ impl Queues {
 }
 
 impl QueueSlot {
-    /// `None` where the place went to another client.
+    /// Waits for the permit; `None` if another client took the slot.
     async fn turn(&mut self) -> Option<Permit> {
         (&mut self.go).await.ok()?;
         self.taken = true;
@@ -182,7 +184,7 @@ impl Drop for QueueSlot {
             return;
         }
         let mut queues = self.jobs.queues();
-        // It was given its turn and did not take it.
+        // The permit was sent and not received.
         if !queues.remove(self.client, self.number) && self.go.try_recv().is_ok() {
             queues.next();
         }
@@ -195,7 +197,7 @@ impl Drop for Permit {
     }
 }
 
-/// Who counts as one client.
+/// Returns the network that counts as one client.
 fn network(client: IpAddr) -> IpAddr {
     match client {
         IpAddr::V6(address) => Ipv6Addr::from(u128::from(address) & !u128::from(u64::MAX)).into(),
@@ -230,7 +232,7 @@ mod tests {
         }
     }
 
-    /// A job of nobody else that runs until the sender is used.
+    /// Starts a job of an unrelated client that runs until the sender is used.
     async fn hold(jobs: &Arc<Jobs>) -> (mpsc::Sender<()>, JoinHandle<Reply>) {
         let (go, held) = mpsc::channel::<()>();
         let first = begin(jobs, client(255), Job::new(move || Reply::Checked(held.recv().is_ok())));
@@ -283,7 +285,7 @@ mod tests {
             until(&jobs, index + 1).await;
         }
         let other = begin(&jobs, client(100), Job::new(|| Reply::Checked(true)));
-        // One of a flood is told at once.
+        // One job of a flood is refused at once.
         while !floods.iter().any(JoinHandle::is_finished) {
             yield_now().await;
         }
@@ -308,7 +310,7 @@ mod tests {
             })
             .collect();
         assert!(matches!(jobs.enter(client(1)), Entered::Full));
-        // Who leaves makes room, and leaves nothing behind.
+        // A client that leaves frees its slot.
         drop(places);
         let queues = jobs.queues();
         assert_eq!((queues.waiting, queues.by_client.len(), queues.turns.len()), (0, 0, 0));

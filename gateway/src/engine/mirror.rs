@@ -16,8 +16,8 @@ use crate::pipeline::{CallFailure, Exchange, FailureKind, MirroredRequest, OwnCa
 use crate::telemetry::MirrorOutcome;
 use crate::worker::Worker;
 
-/// Copies in progress at a time, per worker. One that hangs keeps its place until its timeouts
-/// expire.
+/// Maximum number of copies in progress, per worker. A copy whose endpoint hangs counts until its
+/// timeouts expire.
 const MOST: usize = 256;
 
 thread_local! {

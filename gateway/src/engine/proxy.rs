@@ -1,11 +1,10 @@
-//! The engine that is Pingora's `ProxyHttp`: it carries one request at a time between a client side
-//! of ours, which it takes for a custom session (`session`), and endpoints of HTTP/1.1 and HTTP/2.
-//! Thin: it turns Pingora's types into the pipeline's and back, and decides nothing.
+//! Pingora's `ProxyHttp` as the engine: relays one request at a time between the client side, which
+//! Pingora sees as a custom session (`session`), and HTTP/1.1 or HTTP/2 endpoints. It only converts
+//! between Pingora's types and the pipeline's; the pipeline decides.
 //!
-//! The request was judged before, and answers of our own are sent afterwards, by whoever called
-//! `forward`.
+//! The caller of `forward` runs the checks before it, and sends the gateway's own answers after it.
 //!
-//! | Pingora's phase | the pipeline's step |
+//! | Pingora's phase | step of the pipeline |
 //! |---|---|
 //! | `upstream_peer` | `pick` |
 //! | `connected_to_upstream` | `connected` |
@@ -65,8 +64,8 @@ impl Proxy {
     }
 }
 
-/// Waits until the endpoint of this attempt may have one more request. False when it may not in
-/// time.
+/// Waits until the attempt's endpoint admits one more request. Returns false if the wait exceeds
+/// its limit.
 async fn await_room(ctx: &mut Context) -> Result<bool> {
     loop {
         match ctx.exchange(|exchange| exchange.call().ask_for_room())? {
@@ -88,7 +87,8 @@ impl ProxyHttp for Proxy {
         Context::default()
     }
 
-    /// None: Pingora's compression module would cost every request a little and do nothing.
+    /// Installs no modules: Pingora's compression module would cost every request and never be
+    /// used.
     fn init_downstream_modules(&self, _modules: &mut HttpModules) {}
 
     async fn early_request_filter(&self, session: &mut Session, ctx: &mut Context) -> Result<()> {
@@ -98,8 +98,8 @@ impl ProxyHttp for Proxy {
 
     async fn upstream_peer(&self, _session: &mut Session, ctx: &mut Context) -> Result<Box<HttpPeer>> {
         if ctx.connector.is_some() {
-            // Another attempt. A refusal may come without a wait: others have their turn, and the
-            // end of the program its.
+            // Another attempt. A refusal may arrive without a wait, so other tasks and the shutdown
+            // get their turn here.
             yield_now().await;
         }
         loop {
@@ -160,7 +160,7 @@ impl ProxyHttp for Proxy {
             request.set_version(Version::HTTP_10);
         }
         if ctx.http2 {
-            // What is of a connection of HTTP/1 has no place there (RFC 9113 §8.2.2).
+            // Connection-specific fields are forbidden in HTTP/2 (RFC 9113 §8.2.2).
             for name in [&CONNECTION, &UPGRADE, &TRANSFER_ENCODING] {
                 request.remove_header(name);
             }
@@ -199,7 +199,7 @@ impl ProxyHttp for Proxy {
             (shared.failed, shared.replayable, shared.started, shared.ended)
         };
         if ended {
-            // The client has its response, and nobody wanted the rest of the request.
+            // The response is complete, so the rest of the request is not needed.
             error.set_retry(false);
             return error;
         }
@@ -257,13 +257,13 @@ impl ProxyHttp for Proxy {
         Ok(())
     }
 
-    /// Nothing: what the client is told is known, and is sent when Pingora is done.
+    /// Sends nothing: the answer is stored and sent when Pingora has finished.
     async fn fail_to_proxy(&self, _session: &mut Session, _error: &Error, _ctx: &mut Context) -> FailToProxy {
         FailToProxy { error_code: 0, can_reuse_downstream: false }
     }
 
-    /// The access log and the metrics tell. Pingora would write an error for every client that went
-    /// away.
+    /// Suppresses Pingora's log: it would contain an error for every client that leaves. The access
+    /// log and the metrics report failures.
     fn suppress_error_log(&self, _session: &Session, _ctx: &Context, _error: &Error) -> bool {
         true
     }

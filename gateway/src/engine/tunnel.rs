@@ -1,9 +1,9 @@
-//! A connection whose endpoint has switched protocols (RFC 9110 §7.8): from then on bytes pass both
-//! ways, and nobody looks at them.
+//! A connection whose endpoint has switched protocols (RFC 9110 §7.8): bytes pass both ways without
+//! inspection.
 //!
-//! The end of one side is passed on, and the other direction goes on: nginx and `HttpProxy` end both,
-//! and cut off what the other side has still to say. What a request needed besides has been dropped
-//! by now, because most of these connections are idle most of the time, and for long.
+//! The end of one direction is passed on, and the other direction continues; nginx and `HttpProxy`
+//! end both and lose the rest of the other side's data. All other state of the request is dropped,
+//! because most of these connections are idle for a long time.
 
 use std::future::poll_fn;
 use std::io;
@@ -21,8 +21,7 @@ use crate::pipeline::{Exchange, Outcome};
 use crate::process::descriptors::DescriptorPermit;
 use crate::upstream::connection::Connection;
 
-/// Both directions, between a response head with status 101 and the end. Its own end is that of the
-/// exchange, whoever brings it about.
+/// Both directions, from a response head with status 101 to the end. Dropping it ends the exchange.
 #[derive(Debug)]
 pub(crate) struct Tunnel {
     exchange: Box<Exchange>,
@@ -30,37 +29,37 @@ pub(crate) struct Tunnel {
     _place: DescriptorPermit,
     up: Flow,
     down: Flow,
-    /// Bytes of heads that went to the client, or wait for it.
+    /// Bytes of heads that were sent to the client, or wait for it.
     heads: u64,
     deadlines: Deadlines,
-    /// For any bytes, in either direction (nginx's `proxy_read_timeout`).
+    /// Time limit for any bytes, in either direction (nginx's `proxy_read_timeout`).
     idle: Option<Duration>,
-    /// For the endpoint to take some.
+    /// Time limit for the endpoint to accept more bytes.
     patience: Option<Duration>,
     whole: bool,
 }
 
-/// What a request leaves behind when its endpoint switches protocols.
+/// The exchange and the endpoint of a request after a protocol switch.
 #[derive(Debug)]
 pub(crate) struct Switched {
     pub(super) exchange: Box<Exchange>,
     pub(super) endpoint: Endpoint,
 }
 
-/// The endpoint's side of that.
+/// The endpoint side of a tunnel.
 #[derive(Debug)]
 pub(super) struct Endpoint {
     pub(super) connection: Connection,
-    /// For any bytes, in either direction.
+    /// Time limit for any bytes, in either direction.
     pub(super) read_timeout: Option<Duration>,
-    /// For the endpoint to take some.
+    /// Time limit for the endpoint to accept more bytes.
     pub(super) send_timeout: Option<Duration>,
-    /// The request, as far as it has come.
+    /// The client-to-endpoint direction so far.
     pub(super) up: Flow,
 }
 
 impl Tunnel {
-    /// A tunnel behind a response. The client has sent `ahead` behind its request.
+    /// Creates a tunnel behind a response. The client has sent `ahead` behind its request.
     pub(crate) fn new(switched: Switched, ahead: &[u8], down: Flow, heads: u64) -> Box<Self> {
         let Switched { exchange, endpoint } = switched;
         let Endpoint { connection, read_timeout: idle, send_timeout: patience, mut up } = endpoint;
@@ -70,12 +69,12 @@ impl Tunnel {
         Box::new(Self { exchange, endpoint, _place, up, down, heads, deadlines, idle, patience, whole })
     }
 
-    /// Relays until both sides have ended, or one breaks off, or a limit is over.
+    /// Relays until both directions have ended, one fails, or a time limit is exceeded.
     pub(crate) async fn run(mut self: Box<Self>, mut client: Box<Wire>, alarm: &mut Alarm) {
         self.whole = poll_fn(|cx| self.poll(cx, &mut client.transport, alarm)).await.is_ok();
     }
 
-    /// Goes on as far as it can.
+    /// Relays as far as possible.
     fn poll(
         &mut self,
         cx: &mut Context<'_>,
@@ -83,8 +82,8 @@ impl Tunnel {
         alarm: &mut Alarm,
     ) -> Poll<io::Result<()>> {
         let Self { endpoint, up, down, deadlines, .. } = self;
-        // Both before either's failure is looked at: who takes no more may have said something
-        // before that.
+        // Polls both before it checks for errors: a side that accepts no more bytes may have sent
+        // some before.
         let (sent, received) = (up.poll(cx, client, endpoint), down.poll(cx, endpoint, client));
         if (sent?, received?) == (Poll::Ready(()), Poll::Ready(())) {
             return Poll::Ready(Ok(()));
@@ -124,7 +123,7 @@ mod tests {
     use crate::io::write_buffer::WriteBuffer;
     use crate::pipeline::tests::fixture::{Plane, Request};
 
-    /// Thousands of them are idle at any time.
+    /// Thousands of tunnels are idle at any time.
     #[test]
     fn it_is_small() {
         assert!(size_of::<Tunnel>() <= 984, "{} bytes", size_of::<Tunnel>());
@@ -139,7 +138,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn one_side_alone_keeps_it_going_until_it_is_silent_too() {
         const IDLE: Duration = Duration::from_secs(60);
-        // The clock goes on only where it is told to: not while a thread is busy.
+        // The paused clock advances only on request while a blocking thread is busy.
         let (_busy, ended) = std::sync::mpsc::channel::<()>();
         tokio::task::spawn_blocking(move || ended.recv());
         let ((mut client, mut from_client), (stream, _endpoint)) = (pair().await, pair().await);

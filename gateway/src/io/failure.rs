@@ -1,23 +1,23 @@
-//! How an attempt at an endpoint fails: what sockets, bodies, policies and the pipeline all speak of.
+//! Failures of an attempt at an endpoint, shared by sockets, bodies, policies and the pipeline.
 
-/// An attempt that did not bring a response head.
+/// An attempt that did not yield a relayed response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Failure {
     /// What happened.
     pub kind: FailureKind,
-    /// The connection came from the pool and broke before a byte of the response: most likely the endpoint had
-    /// closed it while idle.
+    /// The connection came from the pool and broke before the first byte of the response: most
+    /// likely the endpoint had closed it while idle.
     pub stale: bool,
-    /// Any byte of the request may have reached the endpoint, which may have acted on it, or failed because of it.
+    /// Part of the request may have reached the endpoint, which may have processed it.
     pub sent: bool,
-    /// The whole request body can be sent again (there is none, or all of it that was read is kept).
+    /// The whole request body can be sent again: it is empty, or everything read is kept.
     pub replayable: bool,
-    /// A byte of the response has already gone to the client.
+    /// Part of the response was sent to the client.
     pub response_started: bool,
 }
 
 impl Failure {
-    /// No connection came about.
+    /// Returns a failure before a connection was established.
     pub fn before_connecting(kind: FailureKind, replayable: bool) -> Self {
         Self { kind, stale: false, sent: false, replayable, response_started: false }
     }
@@ -30,42 +30,44 @@ pub enum FailureKind {
     Connect,
     /// Connecting took longer than the connect timeout.
     ConnectTimeout,
-    /// The endpoint took the connection, but no TLS came about on it.
+    /// The endpoint accepted the connection, but the TLS handshake failed.
     Handshake,
-    /// The endpoint took the connection, but TLS took longer than what the connect timeout left.
+    /// The endpoint accepted the connection, but TLS took longer than the rest of the connect
+    /// timeout.
     HandshakeTimeout,
-    /// We have no descriptor, port or memory for a connection: a fault of our own.
+    /// The gateway has no descriptor, port or memory for a connection: not the endpoint's fault.
     Shortage,
     /// The connection broke before the response head was complete.
     Broken,
     /// The endpoint took longer than the read timeout.
     ReadTimeout,
-    /// The endpoint took longer than the send timeout to take the request.
+    /// The endpoint took longer than the send timeout to accept the request.
     SendTimeout,
-    /// The response head is not HTTP, or its framing is ambiguous (RFC 9112 §6.3); or what came with the head cannot
-    /// be read as a body in that framing.
+    /// The response head is not HTTP or its framing is ambiguous (RFC 9112 §6.3), or the bytes
+    /// behind it are not a body in that framing.
     InvalidHead,
-    /// The client went away or broke its own request: not the endpoint's fault.
+    /// The client left or sent a malformed request: not the endpoint's fault.
     Client,
     /// The client took longer than the body timeout between two reads: 408.
     ClientTimeout,
-    /// The client's body is not in the coding that its head names: 400.
+    /// The client's body is not in the transfer coding that its head names: 400.
     ClientMalformed,
     /// The client's body is larger than `proxy-body-size`: 413.
     BodyTooLarge,
-    /// The client's body is to wait on disk, and there is no room: 507.
+    /// The client's body must be buffered on disk, which is full: 507.
     Storage,
-    /// There has been no memory for too long: a fault of our own.
+    /// No memory was available in time: not the endpoint's fault.
     Memory,
 }
 
 impl FailureKind {
-    /// Whether somebody waited for an endpoint until a limit.
+    /// Returns whether an endpoint exceeded a time limit.
     pub(crate) fn is_timeout(self) -> bool {
         matches!(self, Self::ConnectTimeout | Self::HandshakeTimeout | Self::ReadTimeout | Self::SendTimeout)
     }
 
-    /// Whether no endpoint had a part in it, and what the client has still to send may never come to an end.
+    /// Returns whether no endpoint caused it, and the rest of the client's request may never
+    /// arrive.
     pub(crate) fn is_of_the_request(self) -> bool {
         matches!(
             self,

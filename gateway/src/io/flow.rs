@@ -165,7 +165,7 @@ mod tests {
         let ((mut from, mut source), (mut to, mut sink)) = (pair().await, pair().await);
         let mut flow = Flow::default();
         let writer = tokio::spawn(async move { source.write_all(&vec![b'x'; ALL]).await });
-        // Nobody reads, so that the sockets are full some time.
+        // The peer does not read, so the sockets fill up.
         poll_fn(|cx| match flow.poll(cx, &mut from, &mut to) {
             Poll::Pending if !flow.write_buffer.is_empty() => Poll::Ready(()),
             other => other.map(|ended| panic!("{ended:?}")),

@@ -113,7 +113,7 @@ fn take_now(socket: &TcpListener) -> Option<Accepted> {
     }
 }
 
-/// What begins the connections of a socket.
+/// Accepts the connections of one socket and starts their tasks.
 struct Acceptor {
     entry: ListenerTarget,
     /// The port of the socket.
@@ -121,7 +121,7 @@ struct Acceptor {
     workplace: Workplace,
     socket: Arc<TcpListener>,
     arrivals: Arrivals<Arrival>,
-    /// Connections that the kernel keeps, as it was told last.
+    /// The backlog that the kernel was last given.
     backlog: u16,
     /// When a lack of descriptors or a reached limit was last logged.
     complained: Option<Instant>,
@@ -135,7 +135,7 @@ struct Arrival {
 }
 
 impl Acceptor {
-    /// Takes what there is and begins as much of it as one turn of the loop may.
+    /// Accepts what is queued and starts as many connections as one turn of the loop allows.
     fn turn(&mut self, mut take: impl FnMut() -> Option<Accepted>) -> io::Result<()> {
         let mut first = take();
         let order = self.arrivals.begin(Instant::now(), || match &first {
@@ -157,7 +157,7 @@ impl Acceptor {
         if order.newest_first {
             self.begin_newest(order);
         }
-        // What cannot be accepted is no sign of too much work.
+        // An accept error does not mean that the worker is behind.
         self.arrivals.end(order, left > 0);
         self.keep(self.arrivals.backlog());
         result
@@ -177,7 +177,7 @@ impl Acceptor {
             }
             self.worker().state.telemetry.connection_refused();
             self.complain_of_limit(limit);
-            // Whoever has waited longest is the likeliest to have left.
+            // The client that has waited longest is the likeliest to have left.
             if self.arrivals.oldest().is_none() {
                 return;
             }
@@ -212,7 +212,7 @@ impl Acceptor {
         let assigned = self.workplace.assignment.assign(&self.workplace.own);
         let stream = match assigned.is_to(&self.workplace.own) {
             true => Started::Here(stream),
-            // It leaves this worker's runtime.
+            // The stream moves to another runtime.
             false => match stream.into_std() {
                 Ok(stream) => Started::Passed(stream),
                 Err(_) => return telemetry.connection_refused(),
@@ -228,7 +228,7 @@ impl Acceptor {
         &self.workplace.own.worker
     }
 
-    /// Tells the kernel how many connections to keep, when that has changed.
+    /// Sets the kernel's backlog, if it has changed.
     fn keep(&mut self, backlog: u16) {
         if std::mem::replace(&mut self.backlog, backlog) == backlog {
             return;
@@ -238,7 +238,7 @@ impl Acceptor {
         }
     }
 
-    /// Begins all that waits, and leaves the socket as it was.
+    /// Starts every waiting connection and restores the socket's backlog.
     fn end(&mut self) {
         while let Some(arrival) = self.arrivals.newest() {
             self.begin(arrival);
@@ -246,8 +246,9 @@ impl Acceptor {
         self.keep(BACKLOG);
     }
 
-    /// Most errors concern the connection that was about to be accepted; the next may be well. Without descriptors
-    /// it would fail at once and for ever, with the connection still in the queue.
+    /// Pauses accepting while descriptors or memory are exhausted: the connection stays queued, so
+    /// every attempt would fail at once. Other errors concern one connection, and the next may
+    /// succeed.
     async fn pause(&mut self, error: &io::Error) {
         let exhausted = [Errno::MFILE, Errno::NFILE, Errno::NOBUFS, Errno::NOMEM];
         if !exhausted.iter().any(|errno| error.raw_os_error() == Some(errno.raw_os_error())) {
@@ -273,7 +274,7 @@ impl Acceptor {
         }
     }
 
-    /// Whether a warning is due, which then counts as written.
+    /// Returns whether a warning is due, and then counts it as written.
     fn may_complain(&mut self) -> bool {
         let due = self.complained.is_none_or(|last| last.elapsed() >= COMPLAINT);
         if due {
@@ -294,25 +295,25 @@ impl Acceptor {
     }
 }
 
-/// How long a connection that was just accepted has been in the kernel's queue: since its client's last packet, of which
-/// most send one or two at once and then wait.
+/// Returns how long an accepted connection was in the kernel's queue, measured from its client's
+/// last packet: most clients send one or two at once and then wait.
 fn waited(stream: &TcpStream) -> Duration {
     let since = get_tcp_info(stream.as_raw_fd()).map_or(0, |info| info.tcpi_last_ack_recv);
     Duration::from_millis(since.into())
 }
 
-/// Whether a client has closed its side, without which there is no TLS. As the runtime knows it: a
-/// connection that waits has been there for a turn or two.
+/// Returns whether a client has closed its side, after which TLS is impossible. Uses the runtime's
+/// readiness, which is current for a connection that has waited for a turn or two.
 fn has_left(stream: &TcpStream) -> bool {
     let ready = stream.ready(Interest::READABLE).now_or_never();
     ready.is_some_and(|ready| ready.is_ok_and(|ready| ready.is_read_closed()))
 }
 
-/// The stream of a connection that begins.
+/// The stream of a connection that is being started.
 enum Started {
-    /// On the worker that accepted it.
+    /// Served by the worker that accepted it.
     Here(TcpStream),
-    /// On another worker, whose runtime does not know it yet.
+    /// Served by another worker, in whose runtime it is not registered yet.
     Passed(std::net::TcpStream),
 }
 
@@ -341,7 +342,7 @@ impl Started {
     }
 }
 
-/// The task of a connection. Most are idle: what it takes to open one is in a box, and gone then.
+/// The task of a connection. Most are idle, so the state for opening is boxed and dropped early.
 fn connection(
     stream: Started,
     origin: Origin,
@@ -350,7 +351,7 @@ fn connection(
 ) -> impl Future<Output = ()> {
     let opening = Box::pin(stream.open(origin, listener, counted.assigned.worker().clone()));
     async move {
-        // What the connection keeps of heads and bodies counts together.
+        // The heads and bodies of a connection count towards one account.
         let account = Account::open();
         counted.open.idle.attach().await;
         let serving = pin!(serve(opening, &counted.open.idle));
@@ -378,7 +379,8 @@ mod tests {
         size_of::<F>()
     }
 
-    /// Thousands of connections are idle at any time, and each keeps this, with some 100 bytes of tokio's.
+    /// Thousands of connections are idle at any time; each holds this and about 100 bytes of
+    /// tokio's.
     #[test]
     fn the_task_of_an_idle_connection_is_small() {
         assert!(size(connection) <= 536, "{} bytes", size(connection));

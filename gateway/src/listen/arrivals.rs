@@ -1,80 +1,82 @@
-//! In which order a worker begins what it accepts.
+//! The order in which a worker starts accepted connections.
 //!
-//! While it keeps up, in the order in which connections came, a few in each turn of its loop; what is left stays in
-//! the kernel's queue, where other workers find it. A worker that has not seen that queue empty for a while, and
-//! finds connections in it that have waited as long, is beyond its capacity. First come, first served would then answer
-//! each client when it is about to give up or just has: all the work is done, and hardly any of it is of use to anybody.
-//! So all that the queue has gathered is taken out of it and waits here, and whoever came last begins first. From then on
-//! the kernel is told to keep no more than can begin soon: those for whom there is no time cost nothing then, and try
-//! again by themselves, as TCP does. Who came before that begins when the queue is empty.
+//! A worker that keeps up starts connections in their order of arrival, a few per turn of its loop;
+//! the rest stays in the kernel's queue. A worker is beyond its capacity if that queue has not been
+//! empty for [`LATE`] and the connections in it have waited as long. In order of arrival, it would
+//! then answer every client just before or after the client's timeout: all the work is done in
+//! vain. The worker therefore accepts the whole queue into memory and starts the newest connection
+//! first, and the kernel's queue is limited to [`QUEUE`] connections. Clients beyond that cost
+//! nothing; TCP repeats their SYN. Older connections start once no newer ones wait, unless they
+//! wait for more than [`STALE`].
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use super::bind::BACKLOG;
 
-/// Connections that each worker begins in one turn: few, for the sake of requests that wait beside a
-/// row of TLS handshakes.
+/// Connections that one worker starts per turn; few, so that requests do not wait for a long series
+/// of TLS handshakes.
 const TURN: u16 = 8;
-/// A worker that has not caught up for so long is beyond its capacity, and not in the middle of a burst; one whose queue
-/// takes less than that to pass is only busy.
+/// Time after which a worker that has not caught up is beyond its capacity. A shorter delay is a
+/// burst, and a queue that passes in less is normal load.
 const LATE: Duration = Duration::from_millis(250);
-/// Connections that the kernel keeps beyond capacity: more than begin while a CPU limit lets a process run, so that it
-/// does not stand still at the end of that, and few enough to begin soon.
+/// The kernel's queue beyond capacity. It holds more connections than start in the time slice of a
+/// CPU limit, so that the worker is not idle at its end, and few enough to start soon.
 const QUEUE: u16 = 64;
-/// How long a connection may wait for its beginning: longer than most clients do.
+/// Maximum wait of an accepted connection; longer than the timeout of most clients.
 const STALE: Duration = Duration::from_secs(5);
 
-/// Connections that were accepted and have not begun, and how far behind their worker is.
+/// Accepted connections that have not started, and how far behind the worker is.
 #[derive(Debug)]
 pub(super) struct Arrivals<C> {
     /// The oldest in front.
     waiting: VecDeque<(Instant, C)>,
-    /// Connections that begin in one turn.
+    /// Connections to start per turn.
     turn: u16,
-    /// Since when the worker has not caught up.
+    /// When the worker fell behind.
     behind: Option<Instant>,
-    /// Whether it is beyond its capacity, until it has caught up.
+    /// The worker is beyond its capacity and has not caught up since.
     late: bool,
 }
 
-/// How a turn goes.
+/// How one turn accepts and starts connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Order {
     now: Instant,
-    /// Who came last begins first. Otherwise each begins as it is accepted.
+    /// The newest connection starts first. Otherwise each starts as it is accepted.
     pub(super) newest_first: bool,
-    /// It is the first turn that goes like that.
+    /// The first turn with the newest first.
     first: bool,
     turn: u16,
 }
 
 impl Order {
-    /// Connections to accept: all, to find the newest, and then as many as begin. An accept that comes to nothing is a
-    /// tenth of a TLS handshake.
+    /// Returns how many connections to accept: in the first turn the whole queue, to find the
+    /// newest; later as many as start. Accepting a connection in vain costs a tenth of a TLS
+    /// handshake.
     pub(super) fn accepts(self) -> u16 {
         if self.first { BACKLOG } else { self.turn }
     }
 
-    /// Connections to begin of those that wait.
+    /// Returns how many of the waiting connections to start.
     pub(super) fn begins(self) -> u16 {
         self.turn
     }
 }
 
 impl<C> Arrivals<C> {
-    /// No connections, for `workers` that serve them.
+    /// Creates an empty queue for a socket whose connections are spread over `workers`.
     pub(super) fn new(workers: usize) -> Self {
         let turn = u16::try_from(workers).unwrap_or(u16::MAX).saturating_mul(TURN).min(BACKLOG);
         Self { waiting: VecDeque::new(), turn, behind: None, late: false }
     }
 
-    /// Whether the last turn left something to do.
+    /// Returns whether the last turn left connections waiting.
     pub(super) fn is_behind(&self) -> bool {
         self.behind.is_some()
     }
 
-    /// Begins a turn. `waited` says how long the first connection of the turn was in the kernel's queue.
+    /// Begins a turn. `waited` returns how long its first connection was in the kernel's queue.
     pub(super) fn begin(&mut self, now: Instant, waited: impl FnOnce() -> Duration) -> Order {
         let behind = self.behind.is_some_and(|since| now.duration_since(since) >= LATE);
         let first = !self.late && behind && waited() >= LATE;
@@ -82,34 +84,34 @@ impl<C> Arrivals<C> {
         Order { now, newest_first: self.late, first, turn: self.turn }
     }
 
-    /// Ends a turn; `emptied` says that nothing was left in the kernel.
+    /// Ends a turn. `emptied`: the kernel's queue is empty.
     pub(super) fn end(&mut self, order: Order, emptied: bool) {
         let caught_up = emptied && self.waiting.is_empty();
         self.behind = (!caught_up).then(|| self.behind.unwrap_or(order.now));
         self.late &= !caught_up;
     }
 
-    /// Connections that the kernel should keep after a turn.
+    /// Returns the backlog for the kernel after a turn.
     pub(super) fn backlog(&self) -> u16 {
         if self.late { QUEUE } else { BACKLOG }
     }
 
-    /// Lets one wait.
+    /// Queues a connection.
     pub(super) fn push(&mut self, order: Order, connection: C) {
         self.waiting.push_back((order.now, connection));
     }
 
-    /// The one that came last.
+    /// Removes the newest connection.
     pub(super) fn newest(&mut self) -> Option<C> {
         self.waiting.pop_back().map(|(_, connection)| connection)
     }
 
-    /// The one that has waited longest, to make room.
+    /// Removes the oldest connection, to make room.
     pub(super) fn oldest(&mut self) -> Option<C> {
         self.waiting.pop_front().map(|(_, connection)| connection)
     }
 
-    /// One that has waited too long.
+    /// Removes a connection that has waited for [`STALE`].
     pub(super) fn stale(&mut self, order: Order) -> Option<C> {
         let stale = |(since, _): &mut (Instant, C)| order.now.duration_since(*since) >= STALE;
         self.waiting.pop_front_if(stale).map(|(_, connection)| connection)
@@ -144,7 +146,7 @@ mod tests {
         assert!(!order.newest_first);
         arrivals.end(order, true);
         assert!(!arrivals.is_behind());
-        // A burst that takes some turns.
+        // A burst that takes several turns.
         let order = arrivals.begin(start + STALE, long);
         arrivals.end(order, false);
         assert!(arrivals.is_behind());

@@ -10,10 +10,10 @@ use socket2::{SockRef, Socket, Type};
 
 use crate::stream::udp::prepare;
 
-/// Connections that the kernel keeps for us, if `net.core.somaxconn` lets it.
+/// Length of the accept queue, which the kernel limits to `net.core.somaxconn`.
 pub(super) const BACKLOG: u16 = 4096;
 
-/// A socket that clients reach.
+/// A listening socket.
 #[derive(Clone, Debug)]
 pub(crate) enum ListenSocket {
     /// Connections.
@@ -23,7 +23,7 @@ pub(crate) enum ListenSocket {
 }
 
 impl ListenSocket {
-    /// The address with the real port.
+    /// Returns the bound address, with the actual port.
     pub(crate) fn local_addr(&self) -> io::Result<SocketAddr> {
         match self {
             Self::Tcp(socket) => socket.local_addr(),
@@ -55,13 +55,13 @@ impl ListenSocket {
     }
 }
 
-/// Binds and listens. `[::]` takes IPv6 only, so that `0.0.0.0` can stand beside it and peers keep their own
-/// form of address.
+/// Binds and listens. `[::]` accepts IPv6 only, so that it can coexist with `0.0.0.0` and peers
+/// keep their own address family.
 ///
-/// `beside` are sockets of ours that are in the way: on the same port, with an address that contains this one or is
-/// contained in it. The kernel lets both listen if both say `SO_REUSEPORT` at this moment, and gives each connection
-/// to the more specific one. They say so for no longer than that, so that another process, also one of ours, is
-/// still told that the port is in use.
+/// `beside` are the gateway's own sockets on the same port whose address contains this one or is
+/// contained in it. The kernel lets both listen if both have `SO_REUSEPORT` at this moment, and
+/// gives each connection to the more specific socket. The option is cleared afterwards: another
+/// process, also another gateway, must get the error that the port is in use.
 pub(super) fn bind(
     address: SocketAddr,
     transport: Transport,
@@ -79,11 +79,11 @@ pub(super) fn bind(
     if transport == Transport::Udp {
         prepare(socket.as_fd(), address)?;
     } else {
-        // A restart must not wait for connections of the program before it. With datagrams it would
+        // A restart must not wait for connections of the previous process. For UDP the option would
         // let another process take the port.
         socket.set_reuse_address(true)?;
-        // What is accepted inherits it. Without it the last segment of an answer may wait for the
-        // client's acknowledgement of the one before.
+        // Accepted sockets inherit it. Without it the last segment of an answer may wait for the
+        // acknowledgement of the segment before.
         socket.set_tcp_nodelay(true)?;
     }
     let open = || {
@@ -101,7 +101,7 @@ pub(super) fn bind(
             sockets.map(|socket| socket.set_reuse_port(on)).fold(Ok(()), io::Result::and)
         };
         let bound = sharing(true).and_then(|()| open());
-        // Whatever came of it.
+        // Restored whether or not the bind succeeded.
         let alone = sharing(false);
         bound.and(alone)?;
     }
@@ -111,13 +111,14 @@ pub(super) fn bind(
     })
 }
 
-/// Whether the machine has no such kind of addresses: `[::]` next to `0.0.0.0` is no error then.
+/// Returns whether the machine lacks the address family, which is no error if `0.0.0.0` is bound
+/// too.
 pub(super) fn is_unsupported(error: &io::Error) -> bool {
     let unsupported = [rustix::io::Errno::AFNOSUPPORT, rustix::io::Errno::ADDRNOTAVAIL];
     error.raw_os_error().is_some_and(|code| unsupported.iter().any(|errno| errno.raw_os_error() == code))
 }
 
-/// Why a socket is not bound, and what to do.
+/// Returns why a socket is not bound, and the remedy.
 pub(super) fn explain(error: &io::Error, address: SocketAddr, bind: &Bind) -> BindError {
     let (port, source) = (address.port(), &bind.source);
     let (message, remedy) = match error.kind() {

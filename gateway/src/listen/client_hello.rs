@@ -83,7 +83,7 @@ impl HelloReader {
         let header = &self.bytes[self.record..];
         let is_handshake = header.first().is_none_or(|kind| *kind == HANDSHAKE);
         let is_version_3 = header.get(1).is_none_or(|major| *major == 3);
-        // Empty fragments are forbidden, and would let a client be read from for ever.
+        // Empty fragments are forbidden (RFC 8446 §5.1), and a series of them would never end.
         let fits =
             header.first_chunk().is_none_or(|header| (1..=LONGEST_FRAGMENT).contains(&fragment(header)));
         match is_handshake && is_version_3 && fits {

@@ -1,5 +1,5 @@
-//! The TLS handshake: the certificate by the name that the client asks for, under one deadline. Where hosts are passed
-//! through, their connections leave here with all bytes that were read.
+//! The TLS handshake, with one deadline: chooses the certificate by the requested server name.
+//! Connections for hosts with TLS passthrough leave with all bytes that were read.
 
 use std::io;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use crate::stream_table::StreamRoute;
 use crate::tls::{ClientTls, HandshakeConfig};
 use crate::worker::Worker;
 
-/// What came of it.
+/// A completed handshake.
 pub(super) struct Secured {
     pub(super) stream: Box<TlsStream<TcpStream>>,
     pub(super) info: TlsInfo,
@@ -28,21 +28,21 @@ pub(super) struct Secured {
     pub(super) http2: bool,
 }
 
-/// The end of a handshake.
+/// The outcome of a handshake.
 pub(super) enum Negotiated {
     /// TLS ends here.
     Secured(Secured),
     /// TLS is passed through to an endpoint.
     Passed {
         stream: TcpStream,
-        /// What was read of it.
+        /// The bytes that were read.
         hello: Vec<u8>,
         server_name: String,
         route: Arc<StreamRoute>,
     },
 }
 
-/// Does it within the time that a request head may take.
+/// Runs the handshake within the time limit of a request head.
 pub(super) async fn secure(stream: TcpStream, group: &GroupId, worker: &Worker) -> io::Result<Negotiated> {
     let patience = worker.state.settings().client_header_timeout;
     timeout(patience, negotiate(stream, group, worker)).await?
@@ -66,11 +66,11 @@ async fn negotiate(mut stream: TcpStream, group: &GroupId, worker: &Worker) -> i
     handshake(start, group, worker).await.map(Negotiated::Secured)
 }
 
-/// Reads up to the end of the ClientHello, or of what is none. Returns the bytes and the server
-/// name.
+/// Reads to the end of the ClientHello, or up to the first byte that cannot belong to one. Returns
+/// the bytes and the server name.
 async fn read_hello(stream: &mut TcpStream) -> io::Result<(Vec<u8>, Option<String>)> {
     let mut reader = HelloReader::default();
-    // Counts as long as the bytes are here.
+    // Counts in the memory budget while the bytes are held.
     let mut share = Reservation::of_flow();
     let mut part = [0; 1024];
     loop {
@@ -96,7 +96,7 @@ async fn replay(mut stream: TcpStream, mut hello: &[u8]) -> io::Result<StartHand
         acceptor.read_tls(&mut hello)?;
         match acceptor.accept() {
             Ok(None) => {}
-            // More in the record that ends the ClientHello is malformed.
+            // Data behind the ClientHello within its record is malformed.
             Ok(Some(_)) if !hello.is_empty() => break,
             Ok(Some(accepted)) => return Ok(StartHandshake::from_parts(accepted, stream)),
             Err((error, mut alert)) => {
@@ -172,7 +172,7 @@ fn version(connection: &ServerConnection) -> &'static str {
     }
 }
 
-/// OpenSSL's name of the cipher suite, which is what logs of nginx have.
+/// Returns OpenSSL's name of the cipher suite, as in nginx's logs.
 fn cipher(connection: &ServerConnection) -> &'static str {
     use rustls::CipherSuite as Suite;
     let Some(suite) = connection.negotiated_cipher_suite() else { return "" };

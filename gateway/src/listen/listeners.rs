@@ -1,17 +1,18 @@
-//! The listening sockets, which come and go with the configuration.
+//! The set of listening sockets, which follows the configuration.
 //!
-//! There is one socket per address, from which one worker accepts: with a socket per worker, connections that wait in
-//! the queue of one are reset when it closes. Sockets are bound as soon as a group asks for them, so that a
-//! busy port is known at start; workers accept from them once the first complete configuration is in force.
-//! A socket whose group, protocol or declared port changes stays open: what it leads to is told to the
-//! workers, not to the kernel.
+//! Each address has one socket, from which one worker accepts: with a socket per worker, the
+//! connections queued at one socket are reset when it closes. Sockets are bound as soon as a group
+//! needs them, so that a busy port is reported at start; workers accept from them once the first
+//! complete configuration is in force. A socket stays open if only its group, protocol or declared
+//! port changes: these are known to the workers and not to the kernel.
 //!
-//! No connection is lost while addresses change. A new socket is bound beside the old one, also where one address
-//! contains the other. An old socket closes
-//! - not before everything that its listener asks for is bound, which is tried again and again ([`Listeners::tend`]);
-//! - a moment later where a new one has taken over some of its clients, whose handshakes may be under way;
-//! - not at all while a socket for all addresses contains its own: the kernel would go on giving it connections
-//!   until the moment it closes, and would reset those whose handshake is under way then.
+//! No connection is lost while addresses change. A new socket is bound beside the old one, also if
+//! one address contains the other. An old socket closes
+//! - once every socket of its listener is bound; failed binds are retried ([`Listeners::tend`]);
+//! - with a delay if a new socket has taken over some of its clients, whose handshakes may be in
+//!   progress;
+//! - not at all while a socket for all addresses contains its own: the kernel would assign it
+//!   connections until it closes, and would then reset unfinished handshakes.
 
 mod plan;
 mod retry;
@@ -35,13 +36,13 @@ use crate::state;
 use plan::Open;
 use retry::Retry;
 
-/// All sockets. Made once; told of groups by `apply`, read by workers.
+/// All listening sockets of the process. `apply` changes them; workers accept from them.
 #[derive(Debug)]
 pub struct Listeners {
-    /// Changed by one caller at a time, never on the path of a request.
+    /// Changed by one caller at a time, never on the request path.
     inner: Mutex<Inner>,
     published: watch::Sender<ListenerSet>,
-    /// When there is something to do for [`tend`](Self::tend).
+    /// When [`tend`](Self::tend) has work to do.
     due: watch::Sender<Option<Instant>>,
 }
 
@@ -50,17 +51,17 @@ struct Inner {
     groups: BTreeMap<GroupId, Arc<ListenerGroup>>,
     sockets: HashMap<SocketKey, Open>,
     results: BTreeMap<GroupId, Vec<BindResult>>,
-    /// What does not have all of its sockets.
+    /// Listeners that lack a socket.
     incomplete: HashSet<ListenerTarget>,
-    /// What had all of its sockets at some time.
+    /// Listeners that had all of their sockets at some time.
     complete: HashSet<ListenerTarget>,
     told_of_ipv6: bool,
     retry: Retry,
     closed: bool,
 }
 
-/// What a socket is known by: the address that was asked for. Port 0 asks for any, so its sockets are known by
-/// who asked.
+/// Identifies a socket by its requested address. Port 0 requests any port, so such sockets are
+/// identified by their group and bind as well.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct SocketKey {
     address: SocketAddr,
@@ -68,15 +69,15 @@ pub(crate) struct SocketKey {
     any: Option<(GroupId, usize)>,
 }
 
-/// What workers accept from.
+/// The sockets that workers accept from.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ListenerSet {
-    /// Whether they should yet.
+    /// Whether workers accept yet.
     pub(crate) open: bool,
     pub(crate) sockets: HashMap<SocketKey, Listening>,
 }
 
-/// A socket and what it leads to.
+/// A socket and the listener that it serves.
 #[derive(Clone, Debug)]
 pub(crate) struct Listening {
     pub(crate) socket: ListenSocket,
@@ -102,13 +103,13 @@ impl Default for Listeners {
 }
 
 impl Listeners {
-    /// No sockets.
+    /// Creates an empty set.
     pub fn new() -> Arc<Self> {
         Arc::default()
     }
 
-    /// Binds and closes sockets as the groups now have it. Gives a report for every group that changed, and for
-    /// those whose sockets did as a consequence.
+    /// Binds and closes sockets for changed groups. Returns a report for every changed group, and
+    /// for each group whose sockets changed as a consequence.
     pub fn apply(&self, changes: &[Change<GroupId, Arc<ListenerGroup>>]) -> Vec<Report> {
         let mut inner = self.lock();
         for change in changes {
@@ -124,8 +125,8 @@ impl Listeners {
         self.reconcile(&mut inner, |group| changes.iter().any(|change| change.key() == group))
     }
 
-    /// Tries again what could not be bound and closes what may close, until it is dropped. `changed` hears of
-    /// sockets that are bound or cannot be for another reason.
+    /// Retries failed binds and closes sockets that are due, until dropped. Calls `changed` for
+    /// sockets that are now bound, or that fail for another reason.
     pub async fn tend(&self, mut changed: impl FnMut(Vec<Report>)) {
         let mut news = self.due.subscribe();
         loop {
@@ -137,19 +138,19 @@ impl Listeners {
                 }
             };
             tokio::select! {
-                // Its sender is in `self`.
+                // Never an error: `self` holds the sender.
                 _ = news.changed() => {}
                 () = time => changed(self.again()),
             }
         }
     }
 
-    /// Lets workers accept: the first complete configuration is in force.
+    /// Starts accepting: the first complete configuration is in force.
     pub fn open(&self) {
         self.published.send_if_modified(|set| !std::mem::replace(&mut set.open, true));
     }
 
-    /// Lets go of all sockets. Workers empty the accept queues first.
+    /// Closes all sockets, after workers have emptied the accept queues.
     pub fn close(&self) {
         let mut inner = self.lock();
         inner.closed = true;
@@ -158,7 +159,7 @@ impl Listeners {
         self.published.send_modify(|set| set.sockets.clear());
     }
 
-    /// How they are now.
+    /// Returns the current state of the sockets.
     pub(crate) fn status(&self) -> state::Listening {
         state::Listening {
             serves: self.are_serving(),
@@ -167,9 +168,9 @@ impl Listeners {
         }
     }
 
-    /// Whether requests can come: required sockets have been asked for, and each is bound, or was there at some time
-    /// and has an earlier one in its place. A change that cannot be made is no reason to stop sending requests here,
-    /// and neither is a socket that is not required: it may be that of one tenant.
+    /// Returns whether the gateway is reachable: there are required sockets, and each of them is
+    /// bound, or was bound and is replaced by an earlier socket. A failed change does not make the
+    /// gateway unready, and neither does an optional socket, which may belong to one tenant.
     pub fn are_serving(&self) -> bool {
         let inner = self.lock();
         let serves = |entry: &ListenerTarget| {
@@ -181,7 +182,7 @@ impl Listeners {
         inner.groups.keys().any(is_required) && incomplete.all(serves)
     }
 
-    /// What is wrong with the sockets.
+    /// Returns the problems of the sockets.
     pub fn problems(&self) -> Vec<Problem> {
         let inner = self.lock();
         let problem = |result: &BindResult| {
@@ -199,7 +200,7 @@ impl Listeners {
         inner.results.values().flatten().filter_map(problem).collect()
     }
 
-    /// Where clients come in, or are to come in as soon as the sockets are bound. Sorted.
+    /// Returns the addresses that clients connect to, or will once the sockets are bound. Sorted.
     pub(crate) fn addresses(&self) -> Vec<OwnListener> {
         let inner = self.lock();
         let binds = inner.groups.values().flat_map(|group| &group.binds).filter(|bind| bind.port != 0);
@@ -223,7 +224,7 @@ impl Listeners {
         all
     }
 
-    /// Tells of every change of the sockets.
+    /// Returns a receiver for changes of the socket set.
     pub(crate) fn subscribe(&self) -> watch::Receiver<ListenerSet> {
         self.published.subscribe()
     }
@@ -232,8 +233,8 @@ impl Listeners {
         self.reconcile(&mut self.lock(), |_| false)
     }
 
-    /// Brings the sockets to what the groups ask for, and says what changed, in groups that `always` has to hear of
-    /// also if nothing did.
+    /// Opens and closes sockets as the groups require. Returns the changes, and the state of groups
+    /// for which `always` is true.
     fn reconcile(&self, inner: &mut Inner, always: impl Fn(&GroupId) -> bool) -> Vec<Report> {
         if inner.closed {
             return Vec::new();

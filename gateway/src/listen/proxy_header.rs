@@ -1,47 +1,47 @@
-//! The header of the PROXY protocol, both versions, as bytes (HAProxy, `doc/proxy-protocol.txt`).
+//! Parser for the PROXY protocol header, versions 1 and 2 (HAProxy, `doc/proxy-protocol.txt`).
 //!
-//! Read strictly: what a proxy in front says about a client decides who gets in, so there must be one way only to
-//! understand it. The crates that read such headers take more than the specification has (signs before ports,
-//! carriage returns for blanks), or hold all of a header in memory.
+//! Strict, because access decisions depend on the addresses in the header: every header has exactly
+//! one interpretation. Existing crates accept more than the specification (signs before ports,
+//! carriage returns for blanks), or hold the whole header in memory.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::str::FromStr;
 
 use crate::connection::info::ProxiedAddresses;
 
-/// Bytes of the longest header of version 1, its end of line included.
+/// Maximum length in bytes of a version 1 header, end of line included.
 const LONGEST_V1: usize = 107;
-/// Bytes of the longest header of version 2 that is read, as with nginx. The protocol allows 64 KiB.
+/// Maximum length in bytes of a version 2 header, as in nginx. The protocol allows 64 KiB.
 const LONGEST_V2: usize = 4096;
-/// Bytes of a header that are looked at: one of version 2 with a pair of addresses of Unix sockets.
+/// Bytes of a header that are parsed: version 2 with a pair of Unix socket addresses.
 pub(super) const LOOKED_AT: usize = FIXED_V2 + 2 * 108;
 
 const PREFIX_V1: &[u8] = b"PROXY ";
 const SIGNATURE_V2: &[u8] = b"\r\n\r\n\0\r\nQUIT\n";
-/// Bytes of a header of version 2 before its addresses.
+/// Bytes of a version 2 header before its addresses.
 const FIXED_V2: usize = 16;
 
-/// A header, read.
+/// A parsed header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ProxyHeader {
-    /// Its bytes on the wire; more than have been looked at where it ends with extensions.
+    /// Length in bytes on the wire; more than were parsed if the header ends with extensions.
     pub(super) length: usize,
-    /// Whom it speaks of; nobody where the proxy speaks for itself (`LOCAL`), or does not know (`UNKNOWN`).
+    /// The client's addresses; `None` for the proxy's own connections (`LOCAL`) and for `UNKNOWN`.
     pub(super) addresses: Option<ProxiedAddresses>,
 }
 
-/// Why bytes are no header.
+/// Why bytes are not a valid header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum NoHeader {
-    /// They are something else.
+    /// They do not begin as a header.
     #[error("the connection does not begin with one")]
     Missing,
-    /// They begin as one.
+    /// They begin as a header and continue with an error.
     #[error("it is malformed: {0}")]
     Malformed(&'static str),
 }
 
-/// Reads a header from the bytes that a connection begins with. `None` when it takes more of them to tell.
+/// Parses a header from the first bytes of a connection. `None` if more bytes are needed.
 pub(super) fn parse(bytes: &[u8]) -> Result<Option<ProxyHeader>, NoHeader> {
     if begins(bytes, SIGNATURE_V2) {
         return parse_v2(bytes);
@@ -52,8 +52,8 @@ pub(super) fn parse(bytes: &[u8]) -> Result<Option<ProxyHeader>, NoHeader> {
     Err(NoHeader::Missing)
 }
 
-/// How many of these bytes, at least, are part of the header that they begin with: to be taken from the connection. What
-/// follows the header must stay.
+/// Returns how many of these bytes certainly belong to the header and may be taken from the
+/// connection. Bytes behind the header must stay there.
 pub(super) fn belonging(bytes: &[u8]) -> usize {
     let known = match bytes.first() {
         Some(b'P') => bytes.iter().position(|byte| *byte == b'\n').map_or(bytes.len(), |end| end + 1),
@@ -65,13 +65,13 @@ pub(super) fn belonging(bytes: &[u8]) -> usize {
     known.min(bytes.len())
 }
 
-/// Whether one of the two is the beginning of the other.
+/// Returns whether one of the two is a prefix of the other.
 fn begins(bytes: &[u8], wanted: &[u8]) -> bool {
     let both = bytes.len().min(wanted.len());
     bytes[..both] == wanted[..both]
 }
 
-/// Bytes of a header of version 2, once they are known.
+/// Returns the length in bytes of a version 2 header, once its length field has arrived.
 fn length_v2(bytes: &[u8]) -> Option<usize> {
     let [high, low] = *bytes.get(FIXED_V2 - 2..FIXED_V2)?.first_chunk()?;
     Some(FIXED_V2 + usize::from(u16::from_be_bytes([high, low])))
@@ -91,7 +91,7 @@ fn parse_v1(bytes: &[u8]) -> Result<Option<ProxyHeader>, NoHeader> {
     let addresses = match words.split_once(' ').unwrap_or((words, "")) {
         ("TCP4", rest) => Some(addresses_v1::<Ipv4Addr>(rest)?),
         ("TCP6", rest) => Some(addresses_v1::<Ipv6Addr>(rest)?),
-        // Whatever follows is to be ignored.
+        // The rest of the line is ignored, as the specification requires.
         ("UNKNOWN", _) => None,
         _ => return Err(NoHeader::Malformed("it has a protocol other than TCP4, TCP6 and UNKNOWN")),
     };
@@ -111,7 +111,7 @@ fn addresses_v1<A: FromStr + Into<IpAddr>>(words: &str) -> Result<ProxiedAddress
     read().ok_or(NoHeader::Malformed("it has no two addresses and two ports between single blanks"))
 }
 
-/// Digits, without zeros in front.
+/// Parses digits without leading zeros.
 fn port_v1(word: &str) -> Option<u16> {
     let plain = word.bytes().all(|byte| byte.is_ascii_digit()) && (word == "0" || !word.starts_with('0'));
     plain.then(|| word.parse().ok())?
@@ -132,12 +132,13 @@ fn parse_v2(bytes: &[u8]) -> Result<Option<ProxyHeader>, NoHeader> {
         return Err(NoHeader::Malformed("it is too long"));
     }
     let none = Some(ProxyHeader { length, addresses: None });
-    // The proxy speaks for itself, and what else it says is to be ignored.
+    // A connection of the proxy itself; the specification says to ignore the addresses.
     if is_local {
         return Ok(none);
     }
     let size = match protocol {
-        // Neither is an address that we could use: the connection counts as the proxy's.
+        // An unspecified or a Unix address cannot be used: the connection counts as the proxy's
+        // own.
         0x00 => return Ok(none),
         0x31 | 0x32 => 2 * 108,
         0x11 => 2 * (4 + 2),
@@ -157,7 +158,7 @@ fn parse_v2(bytes: &[u8]) -> Result<Option<ProxyHeader>, NoHeader> {
     Ok(Some(ProxyHeader { length, addresses }))
 }
 
-/// Two addresses of so many bytes, and two ports.
+/// Parses two addresses of `N` bytes each and two ports.
 fn addresses_v2<const N: usize>(block: &[u8]) -> Option<ProxiedAddresses>
 where
     IpAddr: From<[u8; N]>,
@@ -172,17 +173,17 @@ where
     })
 }
 
-/// Tries bytes as the beginning of a connection, for the fuzz target and for tests over its seeds: however they are cut,
-/// they mean the same, and no more of them are taken than the header has.
+/// Parses bytes as the start of a connection, for the fuzz target and for tests with its seeds: the
+/// result is the same however they are split, and no byte behind the header is taken.
 ///
 /// # Panics
-/// Something does not hold.
+/// One of these properties does not hold.
 #[cfg(any(test, feature = "fuzzing"))]
 pub fn trial(bytes: &[u8]) {
     let mut taken = 0;
     let mut pieces = Ok(None);
     while taken < bytes.len() && matches!(pieces, Ok(None)) {
-        // As a reader does: one byte more arrives, and what belongs to the header is taken.
+        // One more byte arrives, and the reader takes those that belong to the header.
         taken = belonging(&bytes[..taken + 1]);
         pieces = parse(&bytes[..taken]);
     }

@@ -1,9 +1,10 @@
-//! Connections that a proxy in front of us has taken and passes on byte by byte: each begins with a header that says for
-//! whom (`use-proxy-protocol`). It is read before TLS and before the first byte of HTTP.
+//! Receives PROXY protocol headers (`use-proxy-protocol`): a proxy in front of the gateway forwards
+//! connections byte by byte and names the client in a header, read before TLS and HTTP.
 //!
-//! Whoever may write such a header says who the client is. So one from a peer that is not trusted, one that is missing
-//! or malformed, and one that does not come in time close the connection, without an answer. A load balancer that only
-//! looks whether the port is open closes before it has sent anything, which is no fault.
+//! The header determines the client address, on which access decisions depend. A connection whose
+//! peer is not trusted, or whose header is missing, malformed or late, is closed without an answer.
+//! A connection that closes before its first byte, such as a load balancer's port check, is no
+//! error.
 
 use std::cell::Cell;
 use std::io;
@@ -20,15 +21,15 @@ use crate::policy::forwarded::ForwardedRules;
 use crate::telemetry::ProxyProtocolFault;
 use crate::worker::Worker;
 
-/// How often a worker logs that it has refused connections, at most.
+/// Minimum time between two log messages of a worker about refused connections.
 const COMPLAINT: Duration = Duration::from_secs(10);
 
 thread_local! {
-    /// When this worker last logged that it has refused connections, and how many it has since.
+    /// When this worker last logged refused connections, and how many it has refused since.
     static COMPLAINED: Cell<(Option<Instant>, u64)> = const { Cell::new((None, 0)) };
 }
 
-/// Why a connection is closed before anything is served on it.
+/// Why a connection is closed before its first request.
 #[derive(Debug, thiserror::Error)]
 enum Refused {
     #[error(
@@ -43,13 +44,13 @@ enum Refused {
     Late,
     #[error("the connection broke off: {0}")]
     Broken(#[from] io::Error),
-    /// The peer has closed without a byte.
+    /// The peer closed the connection without sending a byte.
     #[error("the connection was closed at once")]
     Silent,
 }
 
-/// Whom a connection is for, from the header that it must begin with: `Ok(None)` is the peer itself. `Err` when the
-/// connection is to be closed, which has been counted and logged.
+/// Returns the client and destination addresses from the header; `Ok(None)` if the peer is the
+/// client. `Err` if the connection must be closed, which was counted and logged.
 pub(super) async fn receive(
     stream: &mut TcpStream,
     peer: SocketAddr,
@@ -64,7 +65,7 @@ pub(super) async fn receive(
         tokio::select! {
             biased;
             read = timeout(patience, read(stream)) => read.unwrap_or(Err(Refused::Late)),
-            // What has arrived by now is read above first; for the rest there is one more second.
+            // Bytes that have arrived are read first; the rest gets one more second.
             () = worker.drain.last_call() => Err(Refused::Silent),
         }
     };
@@ -77,7 +78,7 @@ pub(super) async fn receive(
     }
 }
 
-/// Takes a header off the stream and not a byte more: what follows is for others.
+/// Reads a header from the stream and no byte behind it.
 async fn read(stream: &mut TcpStream) -> Result<ProxyHeader, Refused> {
     let mut seen = [0; LOOKED_AT];
     let mut taken = 0;
@@ -93,7 +94,7 @@ async fn read(stream: &mut TcpStream) -> Result<ProxyHeader, Refused> {
         stream.read_exact(&mut seen[taken..known]).await?;
         taken = known;
         if let Some(header) = proxy_header::parse(&seen[..taken])? {
-            // Extensions, which mean nothing to us.
+            // Extensions (TLVs), which are not used.
             let mut rest = header.length - taken;
             while rest > 0 {
                 let part = rest.min(LOOKED_AT);

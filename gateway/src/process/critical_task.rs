@@ -1,7 +1,8 @@
-//! What must run for as long as the process does: workers, accepting, the servers of health and introspection.
+//! Tasks that must run as long as the process: workers, acceptors, and the servers of health checks
+//! and introspection.
 //!
-//! Other tasks serve one connection, and a panic in one of them costs that connection. One of these would leave a gateway
-//! that looks healthy and serves less than it should, so it is reported as [`Report::Died`].
+//! A panic in another task costs one connection. Without one of these the gateway would look
+//! healthy and serve less than it should, so the panic is reported as [`Report::Died`].
 
 use sluice_config::Report;
 use tokio::task::JoinHandle;

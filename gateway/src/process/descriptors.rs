@@ -1,23 +1,23 @@
-//! How the descriptors that the process may have are shared out.
+//! How the file descriptors of the process are divided.
 //!
-//! One request needs one for its client, or a share of one where a client of HTTP/2 sends many requests over its
-//! connection, and one for its endpoint. Without a bound of their own, connections to endpoints would take what clients
-//! leave, and an endpoint that does not answer would take everything with a few clients of HTTP/2: no client would be
-//! accepted, no probe answered, and connections to healthy endpoints would fail.
+//! A request needs a descriptor for its client, which the streams of an HTTP/2 connection share,
+//! and one for its endpoint. Without a bound, connections to endpoints would take all that clients
+//! leave. A few HTTP/2 clients and one endpoint that does not answer could then exhaust the limit:
+//! no client would be accepted, no probe answered, and connections to healthy endpoints would fail.
 //!
-//! | for | at most |
+//! | for | maximum |
 //! |---|---|
-//! | listeners, probes, scrapes, logs, files | 128 and 8 for each worker, or a quarter, always kept for them |
-//! | clients | three quarters of all, and what connections to endpoints leave of the rest |
-//! | connections to endpoints | half of what is not kept |
-//! | requests to one endpoint | three quarters of that, so that one that does not answer leaves some for the others |
-//! | idle connections of all workers | half of it: what one worker keeps, another cannot have |
+//! | listeners, probes, scrapes, logs, files | reserved: 128 plus 8 per worker, at most a quarter |
+//! | clients | three quarters of all, less what connections to endpoints take of the rest |
+//! | connections to endpoints | half of what is not reserved |
+//! | requests to one endpoint | three quarters of that, so that other endpoints stay reachable |
+//! | idle connections of all workers | half of it: a worker cannot use those of another |
 //!
-//! Probes, scrapes and introspection have up to 112 connections; every worker has a runtime and a
-//! copy of each listening socket. Clients may have three quarters and not half because most of many
+//! Probes, scrapes and introspection have up to 112 connections; every worker has a runtime and
+//! handles of the listening sockets. Clients get three quarters and not half, because most of many
 //! clients are idle. A client above that share is admitted in place of an idle one, as with
-//! `max-worker-connections`. A request for which there is no connection to an endpoint waits for
-//! [`PATIENCE`] in case something ends meanwhile, and then gets 503.
+//! `max-worker-connections`. A request without a descriptor for its endpoint waits for
+//! [`PATIENCE`], and then gets 503.
 
 use std::io;
 use std::sync::LazyLock;
@@ -28,18 +28,19 @@ use rustix::io::Errno;
 use rustix::process::{Resource, getrlimit};
 use tokio::time::{Instant, sleep};
 
-/// Descriptors that are kept for everything but clients, endpoints and workers.
+/// Descriptors reserved for everything but clients, endpoints and workers.
 const RESERVE: u64 = 128;
-/// What is kept for each worker beside that.
+/// Additional reserved descriptors per worker.
 const PER_WORKER: u64 = 8;
 
-/// How long a request waits for room.
+/// Time that a request waits for a descriptor or an endpoint.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// Between two looks for room.
+/// Interval of attempts during that time.
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// Requests that wait for a descriptor at once. Those that wait for room at one endpoint are counted there.
+/// Maximum of requests that wait for a descriptor. Those that wait for an endpoint are counted
+/// there.
 const MOST_WAITING: usize = 64;
 
 /// Connections to endpoints that are open or being opened, idle ones included.
@@ -47,51 +48,51 @@ static OPEN: AtomicUsize = AtomicUsize::new(0);
 
 static WAITING: AtomicUsize = AtomicUsize::new(0);
 
-/// How many workers there are, or are to be.
+/// Number of workers.
 static WORKERS: AtomicUsize = AtomicUsize::new(1);
 
 static SHARES: LazyLock<Shares> =
     LazyLock::new(|| Shares::of(getrlimit(Resource::Nofile).current, WORKERS.load(Relaxed)));
 
-/// How many descriptors each party may have. `usize::MAX` is no limit.
+/// The maximum number of descriptors per use. `usize::MAX` is no limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Shares {
-    /// Clients and endpoints together.
+    /// Client connections and connections to endpoints together.
     pub(crate) both: usize,
-    /// Clients.
+    /// Client connections.
     pub(crate) clients: usize,
     /// Connections to endpoints.
     pub(crate) endpoints: usize,
-    /// Requests on their way to one endpoint.
+    /// Concurrent requests to one endpoint.
     pub(crate) endpoint: u32,
 }
 
-/// A place for a connection to an endpoint, for as long as it lives.
+/// Permission for a connection to an endpoint, held while it is open.
 #[derive(Debug)]
 pub(crate) struct DescriptorPermit(());
 
-/// A seat of those that wait for a descriptor.
+/// A position among the requests that wait for a descriptor.
 struct Waiting(());
 
-/// The wait of a request for room, look by look.
+/// The wait of a request for a descriptor or an endpoint.
 pub(crate) struct Wait<'a> {
     since: &'a mut Option<Instant>,
     seat: Option<Waiting>,
 }
 
 impl Shares {
-    /// By the limit that was in force when the first one asked.
+    /// Returns the shares by the descriptor limit at the time of the first call.
     pub(crate) fn of_process() -> &'static Self {
         &SHARES
     }
 
-    /// The same, for so many workers. To be called before they start.
+    /// Sets the number of workers and returns the shares. Must be called before workers start.
     pub(crate) fn for_workers(workers: usize) -> &'static Self {
         WORKERS.store(workers, Relaxed);
         &SHARES
     }
 
-    /// `None` is no limit.
+    /// Computes the shares of `descriptors`; `None` is no limit.
     fn of(descriptors: Option<u64>, workers: usize) -> Self {
         let Some(all) = descriptors else {
             let none = usize::MAX;
@@ -100,7 +101,7 @@ impl Shares {
         let size = |share: u64| usize::try_from(share.max(1)).unwrap_or(usize::MAX);
         let for_workers = PER_WORKER.saturating_mul(workers as u64);
         let both = all - RESERVE.saturating_add(for_workers).min(all / 4);
-        // Where the limit is low, many workers leave something to clients all the same.
+        // With a low limit, the reserve of many workers must leave some to clients.
         let for_clients = all.saturating_sub(RESERVE).saturating_sub(for_workers.min(all / 8));
         let endpoint = (both / 8 * 3).max(1);
         Self {
@@ -111,8 +112,8 @@ impl Shares {
         }
     }
 
-    /// The number of client connections to admit where `configured` are allowed; 0 is no limit in both. What connections
-    /// to endpoints have taken of the clients' share is not there to be given.
+    /// Returns how many client connections to admit if `configured` are allowed; 0 is no limit in
+    /// both. Descriptors in use by connections to endpoints are subtracted.
     pub(crate) fn clients_within(&self, configured: usize) -> usize {
         self.clients_beside(OPEN.load(Relaxed), configured)
     }
@@ -125,14 +126,14 @@ impl Shares {
         if configured == 0 { most } else { most.min(configured) }
     }
 
-    /// Idle connections to endpoints that each of so many workers may keep.
+    /// Returns how many idle connections to endpoints each of `workers` may keep.
     pub(crate) fn idle(&self, workers: usize) -> usize {
         (self.endpoints / 2 / workers.max(1)).max(1)
     }
 }
 
 impl DescriptorPermit {
-    /// A place, if there is one beside so many client connections.
+    /// Returns a permit, if one is left with `clients` open client connections.
     pub(crate) fn take(clients: usize) -> Option<Self> {
         let shares = Shares::of_process();
         let most = shares.endpoints.min(shares.both.saturating_sub(clients)).max(1);
@@ -140,7 +141,7 @@ impl DescriptorPermit {
         OPEN.fetch_update(Relaxed, Relaxed, next).is_ok().then(|| Self(()))
     }
 
-    /// A place for a connection that is open already.
+    /// Returns a permit for a connection that is already open.
     #[cfg(test)]
     pub(crate) fn for_open() -> Self {
         opened();
@@ -148,12 +149,12 @@ impl DescriptorPermit {
     }
 }
 
-/// Counts a connection that keeps no [`DescriptorPermit`] itself.
+/// Counts a connection that has no [`DescriptorPermit`].
 pub(crate) fn opened() {
     OPEN.fetch_add(1, Relaxed);
 }
 
-/// Such a connection has ended.
+/// Ends the count of a connection that has no [`DescriptorPermit`].
 pub(crate) fn closed() {
     OPEN.fetch_sub(1, Relaxed);
 }
@@ -165,13 +166,13 @@ impl Drop for DescriptorPermit {
 }
 
 impl<'a> Wait<'a> {
-    /// `since` is when the request first had to wait, in any attempt.
+    /// Creates the wait. `since` is when the request first had to wait, in any attempt.
     pub(crate) fn new(since: &'a mut Option<Instant>) -> Self {
         Self { since, seat: None }
     }
 
-    /// Waits until it is time to look for a descriptor again. False when the request has waited for too long, or when
-    /// too many do.
+    /// Waits before the next attempt to take a descriptor. Returns false if the request has waited
+    /// too long, or too many requests wait.
     pub(crate) async fn for_descriptor(&mut self) -> bool {
         if self.is_over() {
             return false;
@@ -186,8 +187,8 @@ impl<'a> Wait<'a> {
         true
     }
 
-    /// The same for room at the endpoint, which counts by itself how many requests wait there: this one gives back the seat of
-    /// a request that waits for a descriptor.
+    /// Waits before the next attempt to be admitted by the endpoint, which counts its own waiting
+    /// requests: releases a position in the queue for descriptors.
     pub(crate) async fn for_endpoint(&mut self) -> bool {
         if self.is_over() {
             return false;
@@ -203,14 +204,14 @@ impl<'a> Wait<'a> {
 }
 
 impl Waiting {
-    /// Lets a request wait, unless too many do: those are shed at once.
+    /// Returns a position, unless too many requests wait: the excess is refused at once.
     fn begin() -> Option<Self> {
         let next = |waiting: usize| (waiting < MOST_WAITING).then_some(waiting + 1);
         WAITING.fetch_update(Relaxed, Relaxed, next).is_ok().then(|| Self(()))
     }
 }
 
-/// Whether requests wait for a descriptor.
+/// Returns whether requests wait for a descriptor.
 pub(crate) fn is_short() -> bool {
     WAITING.load(Relaxed) > 0
 }
@@ -221,23 +222,24 @@ impl Drop for Waiting {
     }
 }
 
-/// Why no connection could be made.
+/// The local cause of a failed connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Shortage {
-    /// Of descriptors or memory. May pass soon, when something else ends.
+    /// Descriptors or memory. May pass soon, when something else ends.
     Passing,
-    /// Of ports of our own towards this endpoint. Lasts for a minute or so.
+    /// Local ports towards this endpoint. Lasts for about a minute.
     Ports,
 }
 
 impl Shortage {
-    /// What the error code says we lack; `None` where it is the endpoint or the network that fails.
+    /// Returns the shortage that an error code reports; `None` if the endpoint or the network
+    /// failed.
     pub(crate) fn of(error: &io::Error) -> Option<Self> {
         let says = |errno: Errno| error.raw_os_error() == Some(errno.raw_os_error());
         if [Errno::MFILE, Errno::NFILE, Errno::NOBUFS, Errno::NOMEM].into_iter().any(says) {
             return Some(Self::Passing);
         }
-        // `EAGAIN` of `connect` (2): no routing cache entry or no port.
+        // `connect(2)` returns `EAGAIN` without a routing cache entry or a local port.
         (says(Errno::ADDRNOTAVAIL) || says(Errno::AGAIN)).then_some(Self::Ports)
     }
 }

@@ -1,8 +1,9 @@
-//! Values that every request changes: each worker has one of its own, and who reads them adds them up.
+//! Values that every request changes, one instance per worker; readers add them up.
 //!
-//! A cache line that two cores write goes from one to the other each time, which takes as long as hundreds of instructions,
-//! and with many cores they queue for it. So a worker has a [place](enter) in the process, and what it counts is in a line of
-//! its own. Threads without a place, such as those of tests, share one value.
+//! A cache line that two cores write moves between them each time, which takes as long as hundreds
+//! of instructions, and many cores queue for it. Each worker therefore has a [slot](enter) with
+//! values in cache lines of its own. Threads without a slot, such as those of tests, share one
+//! value.
 
 use std::cell::Cell;
 use std::marker::PhantomData;
@@ -10,25 +11,25 @@ use std::ops::Deref;
 use std::sync::atomic::{AtomicU64, Ordering::AcqRel, Ordering::Acquire};
 use std::sync::{Arc, OnceLock};
 
-/// Threads that have a value of their own. Those beyond share one: they are right, and slower.
+/// Maximum number of threads with a value of their own. Further threads share one, which is slower.
 const PLACES: usize = 64;
 
-/// The places that are taken, a bit each.
+/// Bit set of the slots in use.
 static TAKEN: AtomicU64 = AtomicU64::new(0);
 
 thread_local! {
     static PLACE: Cell<Option<usize>> = const { Cell::new(None) };
 }
 
-/// A value for each worker, made when it first needs it.
+/// A value for each worker, created at its first use.
 #[derive(Debug)]
 pub(crate) struct PerWorker<T> {
     own: [OnceLock<Arc<Padded<T>>>; PLACES],
-    /// That of all other threads.
+    /// The value of all threads without a slot.
     common: Arc<Padded<T>>,
 }
 
-/// On cache lines of its own. Processors fetch lines in pairs.
+/// Aligned to cache lines of its own. Processors fetch lines in pairs.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub(crate) struct Padded<T>(T);
@@ -41,13 +42,13 @@ pub(crate) struct WorkerSlot {
     _thread: PhantomData<*const ()>,
 }
 
-/// Gives this thread a place, if it has none and one is left.
+/// Gives this thread a slot, if it has none and one is free.
 pub(crate) fn enter() -> Option<WorkerSlot> {
     if PLACE.get().is_some() {
         return None;
     }
     let free = |taken: u64| taken.trailing_ones() as usize;
-    // What the thread before has written is seen by the next one.
+    // Acquires what the previous thread of the slot has written.
     let next = |taken: u64| (free(taken) < PLACES).then(|| taken | 1 << free(taken));
     let place = free(TAKEN.fetch_update(AcqRel, Acquire, next).ok()?);
     PLACE.set(Some(place));
@@ -82,27 +83,28 @@ impl<T: Default> Default for PerWorker<T> {
 }
 
 impl<T: Default> PerWorker<T> {
-    /// That of this thread, which no other thread has as long as this one has its place. `None` without a place.
+    /// Returns this thread's value, which no other thread uses while this one has its slot. `None`
+    /// without a slot.
     pub(crate) fn own(&self) -> Option<&Arc<Padded<T>>> {
         Some(self.own[PLACE.get()?].get_or_init(Arc::default))
     }
 
-    /// That of this thread, or the one that it shares.
+    /// Returns this thread's value, or the shared one without a slot.
     pub(crate) fn here(&self) -> &Arc<Padded<T>> {
         self.own().unwrap_or(&self.common)
     }
 
-    /// All that there are.
+    /// Returns all values.
     pub(crate) fn all(&self) -> impl Iterator<Item = &T> {
         self.indexed().map(|(_, value)| value)
     }
 
-    /// All values, each with an index that stays the same when another worker's value is created.
+    /// Returns all values, each with an index that stays the same when further values are created.
     pub(crate) fn indexed(&self) -> impl Iterator<Item = (usize, &T)> {
         (0..=PLACES).filter_map(|index| Some((index, self.get(index)?)))
     }
 
-    /// The value at an index of [`Self::indexed`].
+    /// Returns the value at an index of [`Self::indexed`].
     pub(crate) fn get(&self, index: usize) -> Option<&T> {
         let padded = self.own.get(index).map_or(Some(&self.common), OnceLock::get);
         padded.map(|padded| &padded.0)

@@ -1,8 +1,9 @@
-//! Where parts of the data plane tell the control plane what no delta has asked for.
+//! Sink for the data plane's reports that no delta requested.
 
 use std::sync::Arc;
 
 use sluice_config::Report;
 
-/// Takes such reports ([`Report::EndpointEjected`], [`Report::Died`]). Called on the request path: it must not block.
+/// Receives such reports ([`Report::EndpointEjected`], [`Report::Died`]). Called on the request
+/// path: must not block.
 pub type Reporter = Arc<dyn Fn(Report) + Send + Sync>;

@@ -1,21 +1,21 @@
-//! What came of a request body, kept for another attempt.
+//! The received part of a request body, kept for another attempt.
 
 use crate::io::budget::Reservation;
 
-/// Bytes of a request body that are kept, as many as Pingora keeps.
+/// Maximum size in bytes of the kept body, the same as Pingora's.
 const MOST: usize = 64 * 1024;
 
-/// All that came of a request body, unless that was too much.
+/// The received body, unless it exceeds the maximum.
 #[derive(Debug, Default)]
 pub(super) struct Replay {
     bytes: Vec<u8>,
     lost: bool,
-    /// Of the memory for that.
+    /// Its memory.
     share: Reservation,
 }
 
 impl Replay {
-    /// Keeps a piece, if there is memory for it.
+    /// Appends a piece, if there is memory for it.
     pub(super) fn keep(&mut self, piece: &[u8]) {
         let length = self.bytes.len() + piece.len();
         if length > MOST || !self.lost && !self.share.try_hold(length) {
@@ -25,19 +25,19 @@ impl Replay {
         }
     }
 
-    /// Keeps nothing: memory is short, and this goes first.
+    /// Drops the body: while memory is short, replay is given up first.
     pub(super) fn forget(&mut self) {
         if !self.bytes.is_empty() {
             *self = Self { lost: true, ..Self::default() };
         }
     }
 
-    /// Whether all that came can be sent again.
+    /// Returns whether the whole received body can be sent again.
     pub(super) fn is_whole(&self) -> bool {
         !self.lost
     }
 
-    /// That.
+    /// Returns the kept bytes.
     pub(super) fn bytes(&self) -> &[u8] {
         &self.bytes
     }

@@ -114,8 +114,8 @@ impl CallClient {
         Ok(Passed { taken, data })
     }
 
-    /// Ends the response where it is complete, or has more than is to be read: then the engine is
-    /// told that the client has left.
+    /// Ends the response if it is complete, or larger than the limit: the engine then ends the
+    /// attempt as if the client had left.
     fn settle(&mut self, response: &Response, passed: Passed) -> Result<Passed, FailureKind> {
         if response.framing.is_done() {
             self.state = CollectState::Whole;

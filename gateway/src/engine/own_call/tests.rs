@@ -157,7 +157,7 @@ async fn another_endpoint_is_asked_if_one_accepts_no_connection() {
     let dead = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let (address, endpoint) = serve(vec![vec!["HTTP/1.1 204 Fine\r\n\r\n"]]);
     let pool = pool(&mut plane, &[dead, address]);
-    // Whichever of the two comes first.
+    // Whichever endpoint is tried first.
     assert_eq!(ask(&plane, subrequest(&plane, &pool)).await.unwrap().status, StatusCode::NO_CONTENT);
     endpoint.join().unwrap();
 }

@@ -1,5 +1,5 @@
-//! Connections to endpoints for Pingora: made by us, so that they are counted among the
-//! descriptors, and what we lack is told from what fails.
+//! Connections to endpoints for Pingora. Made here, so that they count towards the descriptor
+//! limits and a local shortage is distinguished from a failing endpoint.
 
 use std::io;
 use std::pin::Pin;
@@ -25,20 +25,20 @@ use crate::pipeline::Upstream;
 use crate::process::descriptors::{self, DescriptorPermit, Shortage, Wait};
 use crate::upstream::tls::Session;
 
-/// There is no room for a connection, or something else that we lack for it.
+/// No connection could be made because of a local shortage: descriptors, memory or ports.
 pub(super) const NO_ROOM: ErrorType = ErrorType::Custom("no room for a connection");
 
-/// Makes the connection of one attempt, where Pingora has none.
+/// Makes the connection of one attempt, if Pingora's pool has none.
 #[derive(Debug)]
 pub(super) struct Connector {
     clients: Arc<Clients>,
     stage: AtomicU8,
-    /// TLS as the rule wants it, and whether for HTTP/2.
+    /// The route's TLS session settings, and whether the connection is for HTTP/2.
     tls: Option<(Arc<Session>, bool)>,
 }
 
-/// Where connections of clients are counted. In a handle of this worker, because every request
-/// counts a reference.
+/// The counts of client connections. In a handle per worker, because every request counts a
+/// reference.
 #[derive(Debug)]
 pub(super) struct Clients(pub(super) Arc<Drain>);
 
@@ -60,7 +60,7 @@ impl Connector {
         Arc::new(Self { clients, stage: AtomicU8::new(ConnectStage::Waiting as u8), tls })
     }
 
-    /// How far it came.
+    /// Returns the phase that was reached.
     pub(super) fn stage(&self) -> ConnectStage {
         match self.stage.load(Relaxed) {
             0 => ConnectStage::Waiting,
@@ -79,7 +79,7 @@ impl L4Connect for Connector {
         let mut since = Some(Instant::now());
         let mut wait = Wait::new(&mut since);
         loop {
-            // Held until the stream itself counts.
+            // Held until the stream itself is counted.
             if let Some(_place) = DescriptorPermit::take(self.clients.0.connections()) {
                 self.stage.store(ConnectStage::Tcp as u8, Relaxed);
                 match TcpStream::connect(*address).await {
@@ -109,12 +109,12 @@ impl L4Connect for Connector {
     }
 }
 
-/// A connection with TLS of ours, which Pingora takes for a plain one.
+/// A TLS stream made by the gateway, which Pingora treats as a plain one.
 #[derive(Debug)]
 struct Encrypted(TlsStream<TcpStream>);
 
 impl VirtualSocket for Encrypted {
-    /// They are set.
+    /// Does nothing: the options are set on the TCP stream.
     fn set_socket_option(&self, _: VirtualSockOpt) -> io::Result<()> {
         Ok(())
     }
@@ -140,7 +140,7 @@ impl AsyncWrite for Encrypted {
     }
 }
 
-/// Counts a stream of Pingora's among the descriptors while it lives, in the pool too.
+/// Counts one of Pingora's streams towards the descriptors while it is open, also in the pool.
 pub(super) fn counted() -> Tracer {
     Tracer(Box::new(Counted))
 }

@@ -1,4 +1,4 @@
-//! What the proxy keeps of one request.
+//! State of a request in Pingora's phases.
 
 use std::sync::Arc;
 
@@ -16,41 +16,41 @@ use crate::pipeline::{Exchange, Failure, MOST_INTERIM, Next};
 /// The state of one request in Pingora's phases.
 #[derive(Default)]
 pub(crate) struct Context {
-    /// What it shares with whoever waits for it.
+    /// State shared with the task that runs the engine.
     handle: Option<Handle>,
-    /// What the pipeline said to a response head that is not relayed.
+    /// The pipeline's decision about a response head that is not relayed.
     pub(super) pending: Option<Next>,
-    /// The present attempt speaks HTTP/2.
+    /// The current attempt uses HTTP/2.
     pub(super) http2: bool,
-    /// The connection to the endpoint is not kept.
+    /// The connection to the endpoint is closed after the response.
     pub(super) upstream_close: bool,
-    /// Interim responses so far.
+    /// Interim responses received.
     interims: u32,
-    /// What makes the connection of the present attempt, where Pingora has none.
+    /// Makes the connection of the current attempt, if Pingora's pool has none.
     pub(super) connector: Option<Arc<Connector>>,
-    /// When the request first had to wait for room.
+    /// When the request first had to wait for a connection or for the endpoint.
     pub(super) waited_since: Option<Instant>,
 }
 
 impl Context {
-    /// Finds the request that the session is about.
+    /// Attaches the shared state of the session's request.
     pub(super) fn attach(&mut self, session: &Session) {
         self.handle = Handle::of(session).cloned();
     }
 
-    /// What is carried. It is there in all phases after the first.
+    /// Returns the shared state, which exists in all phases after the first.
     pub(super) fn handle(&self) -> Result<&Handle> {
         self.handle
             .as_ref()
             .ok_or_else(|| Error::explain(ErrorType::InternalError, "a session that is not ours"))
     }
 
-    /// A step of the pipeline.
+    /// Runs a step of the pipeline.
     pub(super) fn exchange<T>(&self, step: impl FnOnce(&mut Exchange) -> T) -> Result<T> {
         Ok(step(&mut self.handle()?.get().exchange))
     }
 
-    /// Counts an interim response; false when there are too many.
+    /// Counts an interim response; false if there are too many.
     pub(super) fn count_interim(&mut self) -> bool {
         self.interims += 1;
         self.interims <= MOST_INTERIM
@@ -60,7 +60,7 @@ impl Context {
         self.exchange(|exchange| exchange.failed(failure)).unwrap_or(Next::Abort)
     }
 
-    /// Makes Pingora do what the pipeline says.
+    /// Applies the pipeline's decision to Pingora's error: retry, or end the request.
     pub(super) fn follow(&self, next: Next, mut error: Box<Error>) -> Box<Error> {
         tracing::debug!(%error, ?next, "an attempt failed");
         error.set_retry(matches!(next, Next::Retry));
@@ -71,7 +71,7 @@ impl Context {
     }
 }
 
-/// Whether more heads follow one with this status (RFC 9110 §15.2).
+/// Returns whether more heads follow one with this status (RFC 9110 §15.2).
 pub(super) fn is_interim(status: StatusCode) -> bool {
     status.is_informational() && status != StatusCode::SWITCHING_PROTOCOLS
 }

@@ -1,4 +1,4 @@
-//! One worker's `HttpProxy`.
+//! The `HttpProxy` of each worker.
 
 use std::cell::RefCell;
 use std::io;
@@ -16,36 +16,37 @@ use crate::state::State;
 use crate::tls::anchor;
 use crate::worker::Worker;
 
-/// Pingora's proxy with our phases.
+/// Pingora's proxy with the phases of [`Proxy`].
 pub(super) type Engine = HttpProxy<Proxy>;
 
-/// A proxy whose pool has a size for life.
+/// A proxy and its pool size, which cannot change.
 struct SizedEngine {
     pool: usize,
     engine: Arc<Engine>,
 }
 
 thread_local! {
-    /// That of the worker whose thread this is, once a request has needed it.
+    /// The proxy of this worker, created at the first request that needs it.
     static ENGINE: RefCell<Option<SizedEngine>> = const { RefCell::new(None) };
 }
 
-/// Makes what all proxies need. To be called before the first of them is.
+/// Creates the file that all proxies share. Must be called before the first of them is created.
 pub(crate) fn prepare() -> io::Result<()> {
     anchor::path().map(drop)
 }
 
-/// Pingora's own sign of the end, which never comes: the end is our business. Its sender lives as long as the worker:
-/// Pingora takes a dropped one for a signal.
+/// Returns a shutdown signal that never fires: [`Drain`](crate::connection::drain::Drain) controls
+/// the shutdown. Its sender lives as long as the worker, because Pingora treats a dropped sender as
+/// a signal.
 pub(super) fn never() -> ShutdownWatch {
-    // One for each worker: whoever subscribes writes to it.
+    // One per worker, because subscribing writes to it.
     thread_local! {
         static NEVER: watch::Sender<bool> = watch::Sender::new(false);
     }
     NEVER.with(watch::Sender::subscribe)
 }
 
-/// The proxy of a worker, on whose thread this is called. Its pool has the size that is configured now.
+/// Returns the proxy of the worker whose thread calls, with the configured pool size.
 pub(super) fn engine(worker: &Worker) -> Arc<Engine> {
     let pool = pool_size(&worker.state, worker.idle);
     ENGINE.with_borrow_mut(|current| match current {
@@ -54,25 +55,26 @@ pub(super) fn engine(worker: &Worker) -> Arc<Engine> {
     })
 }
 
-/// Idle connections of a worker's proxy. Pingora reserves room for them all at once, so there is a bound.
+/// Returns the number of idle connections per proxy. Bounded, because Pingora allocates for all of
+/// them at once.
 fn pool_size(state: &State, idle: usize) -> usize {
     const MOST: usize = 4096;
     state.published.load().compiled_settings.settings.upstream_keepalive_connections.min(idle).min(MOST)
 }
 
-/// A proxy that keeps `pool` idle connections.
+/// Creates a proxy that keeps `pool` idle connections.
 fn make(worker: &Worker, pool: usize) -> Arc<Engine> {
     let conf = ServerConf {
         threads: 1,
         upstream_keepalive_pool_size: pool,
-        // Made before: `prepare` has seen to it.
+        // The file exists since `prepare`.
         ca_file: anchor::path().ok(),
-        // Attempts are counted per route, in the pipeline. Any of them may meet a stale connection first.
+        // Attempts are counted per route, in the pipeline. Each may meet a stale connection first.
         max_retries: 2 * MOST_ATTEMPTS as usize,
         ..ServerConf::default()
     };
     let mut engine = http_proxy(&Arc::new(conf), Proxy::new(worker.drain.shared().clone()));
-    // What is forwarded was judged before, and Pingora is to have no opinion about it.
+    // The pipeline has already checked the request; disables Pingora's own rejection of CONNECT.
     let mut options = HttpServerOptions::default();
     options.allow_connect_method_proxying = true;
     engine.server_options = Some(options);

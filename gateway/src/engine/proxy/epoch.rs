@@ -1,10 +1,11 @@
-//! Age and use of upstream connections: `upstream-keepalive-time` and `upstream-keepalive-requests`.
+//! Age and use of upstream connections: `upstream-keepalive-time` and
+//! `upstream-keepalive-requests`.
 //!
-//! Pingora's pool knows neither, but it never shares a connection between two groups. So the group carries
-//! an epoch of time and one of use: a connection made in one epoch is not taken in another, and within one
-//! epoch it can neither grow older nor serve more requests than the epoch holds. Epochs of time begin at
-//! different moments for different addresses. The last requests of an epoch of use give their connections
-//! up, so that few are left behind unused.
+//! Pingora's pool supports neither, but it never shares a connection between two groups. The group
+//! therefore contains an epoch of time and one of use: a connection from one epoch is not used in
+//! another, so it becomes no older and serves no more requests than an epoch allows. Epochs of time
+//! begin at different moments for different addresses. The last requests of an epoch of use do not
+//! return their connections to the pool, so that few are left unused.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
@@ -13,7 +14,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use crate::pipeline::Upstream;
 use crate::upstream::trust::TrustKey;
 
-/// Counters; addresses that fall on one share their epochs of use, which only makes them shorter.
+/// Number of counters. Addresses that share one share their epochs of use, which makes them
+/// shorter.
 const SLOTS: usize = 4096;
 
 /// Requests counted by address.
@@ -22,11 +24,11 @@ pub(super) struct Epochs {
     fresh: AtomicU32,
 }
 
-/// Which pooled connections a try may use.
+/// Which pooled connections an attempt may use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Reuse {
     pub(super) group: u64,
-    /// Whether the connection may go to the pool afterwards.
+    /// Whether the connection may return to the pool.
     pub(super) keep: bool,
 }
 
@@ -37,12 +39,13 @@ impl Default for Epochs {
 }
 
 impl Epochs {
-    /// For one try. One that needs a new connection gets a number that is never used again; so does a request
-    /// that may be sent only once, since Pingora cannot tell whether a connection that broke took it.
+    /// Returns the group for one attempt. An attempt that needs a new connection gets a group that
+    /// is never used again. So does a request that must be sent only once: Pingora does not report
+    /// whether the endpoint received it before a connection broke.
     pub(super) fn next(&self, upstream: &Upstream) -> Reuse {
         let Upstream { address, membership, fresh, repeatable, keep_alive, in_flight, .. } = *upstream;
         let trust = TrustKey::of(upstream);
-        // HTTP/2 tells. Pingora cannot keep connections that we have made TLS on.
+        // HTTP/2 reports that. Pingora cannot pool connections with the gateway's own TLS.
         let once = fresh || !repeatable && !trust.protocol.is_http2() || trust.session.is_some();
         if once || !upstream.is_member() {
             let number = self.fresh.fetch_add(1, Relaxed);
@@ -100,7 +103,7 @@ mod tests {
                 *uses.entry(reuse.group).or_insert(0_u32) += 1;
                 kept += u32::from(reuse.keep);
             }
-            // The clock may have gone on to another epoch of time in between: one more group, not more uses.
+            // The clock may reach another epoch of time meanwhile: one more group, not more uses.
             assert!(uses.values().all(|count| *count <= limit), "{limit}: {uses:?}");
             assert_eq!(kept > 0, limit > 1, "{limit}");
         }

@@ -1,16 +1,16 @@
-//! From Pingora's errors to what the pipeline wants to know of a failed try.
+//! Converts Pingora's errors to the pipeline's [`Failure`].
 
 use pingora_core::{Error, ErrorSource, ErrorType};
 
 use super::connector::{ConnectStage, NO_ROOM};
 use crate::pipeline::{Failure, FailureKind};
 
-/// Pingora's words for a connection that ended before any byte of the response was in. Its error types do not
-/// tell this from an end in the middle of a head, and its version is pinned; a test fails should the words
-/// change.
+/// Pingora's text for a connection that ended before the first byte of the response. Its error
+/// types do not distinguish this from an end within a head. The version is pinned, and a test fails
+/// if the text changes.
 const NOTHING_READ: &str = "bytes already read: 0";
 
-/// No connection came about. `stage` is how far it had come.
+/// Converts a failure to connect. `stage` is the phase that was reached.
 pub(super) fn to_connect(error: &Error, stage: ConnectStage) -> Failure {
     let kind = match (error.etype(), stage) {
         (etype, _) if *etype == NO_ROOM => FailureKind::Shortage,
@@ -25,12 +25,12 @@ pub(super) fn to_connect(error: &Error, stage: ConnectStage) -> Failure {
     before_connecting(kind)
 }
 
-/// Something failed before there was an attempt to connect.
+/// Returns a failure before any attempt to connect.
 pub(super) fn before_connecting(kind: FailureKind) -> Failure {
     Failure { kind, stale: false, sent: false, replayable: true, response_started: false }
 }
 
-/// A connection broke, or one of the two sides misbehaved. `known` is what the client's side says of it.
+/// Converts a failure after connecting. `known` is the client side's own failure, if it had one.
 pub(super) fn while_proxying(
     error: &Error,
     known: Option<FailureKind>,
@@ -55,8 +55,8 @@ pub(super) fn while_proxying(
     Failure { kind, stale, sent: true, replayable, response_started }
 }
 
-/// Whether an endpoint of HTTP/2 says that it has done nothing with the request: it refused the stream, or was about to
-/// end the connection (RFC 9113 §8.7).
+/// Returns whether an HTTP/2 endpoint has not processed the request: it refused the stream, or was
+/// about to close the connection (RFC 9113 §8.7).
 fn was_not_looked_at(error: &Error) -> bool {
     let Some(error) = error.root_cause().downcast_ref::<h2::Error>() else { return false };
     let reason = error.reason();
@@ -65,8 +65,8 @@ fn was_not_looked_at(error: &Error) -> bool {
             || error.is_go_away() && reason == Some(h2::Reason::NO_ERROR))
 }
 
-/// Whether the endpoint had closed the pooled connection, as far as can be told: it took no more bytes, or
-/// gave none at all.
+/// Returns whether the endpoint most likely had closed the pooled connection: it accepted no bytes,
+/// or sent none.
 fn is_stale(error: &Error) -> bool {
     let says = |words| error.context.as_ref().is_some_and(|context| context.as_str().contains(words));
     *error.etype() == ErrorType::WriteError || says(NOTHING_READ)
@@ -82,7 +82,7 @@ mod tests {
 
     use super::*;
 
-    /// What Pingora says when an endpoint closes after `answer`.
+    /// Returns Pingora's error for an endpoint that closes after `answer`.
     async fn error_after(answer: &[u8]) -> Box<Error> {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let stream = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
@@ -91,7 +91,7 @@ mod tests {
         let mut session = HttpSession::new(stream);
         let request = RequestHeader::build("GET", b"/", None).unwrap();
         session.write_request_header(Box::new(request)).await.unwrap();
-        // Read, so that the end is one and not a reset.
+        // Reads the request, so that closing does not reset the connection.
         let mut head = [0; 18];
         endpoint.read_exact(&mut head).await.unwrap();
         endpoint.write_all(answer).await.unwrap();

@@ -1,4 +1,4 @@
-//! Lets policies change Pingora's heads, which also keep the case of names.
+//! Lets policies change Pingora's heads, which also preserve the case of names.
 
 use http::header::{HeaderName, HeaderValue};
 use http::{Method, StatusCode};
@@ -8,8 +8,8 @@ use crate::message::edit::{EditableMethod, EditableStatus, HeadMut, RequestMut, 
 use crate::message::fields::Fields;
 use crate::message::fields::FieldsMut;
 
-/// The results are dropped because only names and values that are still text can be invalid, and because a map
-/// is full at 32,768 fields only, of which no head that we read has a hundredth.
+/// Ignores the results: an error requires an invalid name or value in text form, or more than
+/// 32,768 fields, which is over a hundred times what a head may have.
 macro_rules! fields {
     ($head:ty) => {
         impl Fields for $head {
@@ -58,8 +58,8 @@ impl RequestMut for RequestHeader {
         &self.method
     }
 
-    /// The authority, which a client of HTTP/2 has put beside the path, stands in `Host` by then. What of the
-    /// target comes from the client has been a URI before.
+    /// Replaces the path. The authority of an HTTP/2 request is in `Host` by now. The target
+    /// parses, because its parts from the client were parsed before.
     fn set_target(&mut self, target: &RequestTarget) {
         let _ = self.set_raw_path(target.as_str().as_bytes());
     }

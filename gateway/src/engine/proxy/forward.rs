@@ -1,4 +1,4 @@
-//! Carries one request through Pingora.
+//! Runs Pingora's proxy for one request.
 
 use std::future::{Future, poll_fn};
 use std::mem;
@@ -23,7 +23,7 @@ use crate::message::head::Head;
 use crate::pipeline::{Exchange, FailureKind};
 use crate::worker::Worker;
 
-/// Carries a request to endpoints. Gives back what it was given, with what came of it.
+/// Runs the engine; returns the client side, the exchange and the outcome.
 pub(in crate::engine) async fn forward<D: Downstream + Send + Sync + 'static>(
     worker: &Worker,
     downstream: Box<D>,
@@ -40,8 +40,8 @@ pub(in crate::engine) async fn forward<D: Downstream + Send + Sync + 'static>(
         let (mut watch, mut ticket) = (Watch::default(), WaitTicket::default());
         let (mut deadlines, mut alarm) = (Deadlines::default(), Alarm::default());
         poll_fn(|cx| {
-            // Whenever it is polled, Pingora may read several pieces of a response before it passes on the first. So it
-            // is polled only with memory for them, or where they are counted already.
+            // When polled, Pingora may read several pieces of a response before it relays the
+            // first. It is therefore polled only if memory is available, or reserved already.
             if handle.get().read_ahead.is_empty()
                 && deadlines.poll_room_to_respond(cx, &mut ticket).is_pending()
             {
@@ -57,7 +57,7 @@ pub(in crate::engine) async fn forward<D: Downstream + Send + Sync + 'static>(
             }
             let mut downstream = lock(&side);
             let mut shared = handle.get();
-            // Pingora listens to the client only while it has nothing else to wait for.
+            // Pingora detects a closed client only while it waits for nothing else.
             let listening = mem::take(&mut shared.listening);
             let stalled = !listening && !downstream.is_spent();
             downstream.set_stalled(stalled);
@@ -68,7 +68,7 @@ pub(in crate::engine) async fn forward<D: Downstream + Send + Sync + 'static>(
             Poll::Ready(())
         })
         .await;
-        // Here all that Pingora has of it is dropped.
+        // Dropping the future drops everything that Pingora holds of the request.
     }
     let downstream =
         Arc::into_inner(side).map(|side| side.into_inner().unwrap_or_else(PoisonError::into_inner));

@@ -1,4 +1,4 @@
-//! From the pipeline's choice of an endpoint to Pingora's peer.
+//! Converts the pipeline's choice of an endpoint to Pingora's peer.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,24 +9,26 @@ use super::connector::{Connector, counted};
 use super::epoch::Reuse;
 use crate::pipeline::Upstream;
 
-/// Requests at a time on one connection of HTTP/2, as far as the endpoint takes them.
+/// Maximum of concurrent requests on an HTTP/2 connection, within the endpoint's own limit.
 const STREAMS: usize = 100;
-/// Bytes of a response of HTTP/2 that may wait for the client. Pingora passes no response on while an endpoint does not
-/// take a request body: what fits in here is what an endpoint may say before it reads on.
+/// Maximum bytes of an HTTP/2 response that wait for the client. Pingora relays no response while
+/// an endpoint does not accept the request body, so an endpoint may respond this much before it
+/// reads on.
 const STREAM_WINDOW: u32 = 1024 * 1024;
-/// The same for all responses of a connection.
+/// Maximum bytes of all responses of a connection that wait.
 const CONNECTION_WINDOW: u32 = 8 * 1024 * 1024;
-/// How long a connection of HTTP/2 stays that gets no more requests.
+/// How long an HTTP/2 connection stays open after its last request.
 const LEFT_BEHIND: Duration = Duration::from_secs(1);
 
-/// The peer for one attempt. From an address, never from a name: Pingora would resolve it, blocking.
+/// Returns the peer for one attempt. Made from an address and never from a name, which Pingora
+/// would resolve with a blocking call.
 pub(super) fn peer(upstream: &Upstream, reuse: Reuse, connector: Arc<Connector>) -> HttpPeer {
-    // The connector speaks TLS as the rule wants it, which Pingora cannot.
+    // The connector handles TLS with the route's settings, which Pingora does not support.
     let mut peer = match upstream.tls.is_none() && upstream.protocol.has_tls() {
         false => HttpPeer::new(upstream.address, false, String::new()),
         true => {
-            // An address is never sent as SNI (RFC 6066 §3), as with ingress-nginx. Not an empty name: Pingora
-            // takes that for a wish not to verify, and this must be said where it is meant.
+            // An address is never sent as SNI (RFC 6066 §3), as in ingress-nginx. Not an empty
+            // name: Pingora would skip verification, which must be an explicit setting.
             let mut peer = HttpPeer::new(upstream.address, true, upstream.address.ip().to_string());
             peer.options.verify_cert = false;
             peer.options.verify_hostname = false;
@@ -45,17 +47,18 @@ pub(super) fn peer(upstream: &Upstream, reuse: Reuse, connector: Arc<Connector>)
         options.max_h2_streams = STREAMS;
         options.h2_stream_window_size = Some(STREAM_WINDOW);
         options.h2_connection_window_size = Some(CONNECTION_WINDOW);
-        // Pingora would count from the head on, while the request body still moves: `session` does it.
+        // Pingora's timeout would start with the head, while the request body is still sent;
+        // `session` applies it instead.
         options.read_timeout = None;
     }
     options.write_timeout = upstream.send_timeout;
     options.idle_timeout = match reuse.keep {
         true => Some(upstream.keep_alive.idle),
-        // Other streams may be on it. When the last of them has ended, nobody comes for it any more.
+        // The connection may have other streams. After the last one it is not reused.
         false if upstream.protocol.is_http2() => Some(LEFT_BEHIND),
         false => None,
     };
-    // The pipeline takes connection fields out itself, and lets other upgrades than WebSocket pass.
+    // The pipeline removes connection-specific fields, and allows upgrades other than WebSocket.
     options.http_upstream_request_policy = HttpUpstreamRequestPolicy::preserve();
     peer
 }

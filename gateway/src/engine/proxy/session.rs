@@ -1,8 +1,9 @@
-//! The client side of a request as Pingora's `ProxyHttp` sees it: a custom session over [`Downstream`], for one request
-//! of any protocol.
+//! The client side of a request as a custom session of Pingora's `ProxyHttp`, over [`Downstream`]
+//! and for every client protocol.
 //!
-//! Pingora gets a head of HTTP/1.1 in origin form with one `Host`, content free of its coding, and takes heads and
-//! content; framing, connection fields, `Date` and byte counts are the client side's business.
+//! Pingora gets an HTTP/1.1 head in origin form with one `Host`, and content without transfer
+//! coding. It writes heads and content; the client side handles framing, connection-specific
+//! fields, `Date` and byte counts.
 
 mod convert;
 mod request;
@@ -36,10 +37,11 @@ use crate::message::response::Response;
 use crate::pipeline::FailureKind;
 use crate::worker::Worker;
 
-/// The client's side ended the request.
+/// The client side has ended the request.
 const DOWNSTREAM: ErrorType = ErrorType::Custom("the client's side ended it");
 
-/// Bytes of a request body that are kept for another attempt, as many as the direct engine keeps.
+/// Maximum bytes of a request body that are kept for another attempt, the same as in the direct
+/// engine.
 const REPLAY: usize = 64 * 1024;
 
 /// The session of one request.
@@ -50,25 +52,26 @@ pub(super) struct Session<D> {
     digest: Digest,
     http2: bool,
     asks_for_upgrade: bool,
-    /// How far the request body has been read. It is what takes its coding off.
+    /// The unread rest of the request body's framing, which decodes it.
     framing: Framing,
-    /// That of the whole body.
+    /// The framing of the whole body.
     whole: Framing,
-    /// The client side gives all of the body again in another attempt, so that nothing need be kept here.
+    /// The client side delivers the whole body again in another attempt, so none of it is kept
+    /// here.
     rewinds: bool,
     /// There is no request body.
     empty: bool,
-    /// For the client's next bytes.
+    /// Time limit for the client's next bytes.
     patience: Duration,
     deadlines: Deadlines,
     alarm: Alarm,
-    /// What came of the body, unless that was too much.
+    /// The received body, unless it exceeds the maximum.
     replay: Vec<u8>,
-    /// The head of the response that has begun, as it came and as it went out.
+    /// The head of the response that has begun, as Pingora wrote it and as it was sent.
     written: Option<Box<ResponseHeader>>,
     response: Response,
     upgraded: bool,
-    /// What there is of a response has been passed on before the next piece of the request is.
+    /// Available parts of the response were relayed before the next piece of the request is read.
     gave_way: bool,
 }
 
@@ -97,7 +100,7 @@ impl<D: Downstream> Session<D> {
         }
     }
 
-    /// Tells Pingora of an end that it cannot know the reason of.
+    /// Records the failure and returns the error with which Pingora ends the request.
     fn fail(&self, kind: FailureKind) -> Box<Error> {
         self.handle.get().failed = Some(kind);
         Error::new_down(DOWNSTREAM)
@@ -118,7 +121,7 @@ impl<D: Downstream + Send + Sync + 'static> server::Session for Session<D> {
         poll_fn(|cx| self.poll_read(cx)).await
     }
 
-    /// What is left of a body is the business of the connection.
+    /// Does nothing: the connection drains the rest of the body.
     async fn drain_request_body(&mut self) -> Result<()> {
         Ok(())
     }
@@ -169,28 +172,29 @@ impl<D: Downstream + Send + Sync + 'static> server::Session for Session<D> {
         self.written.as_deref()
     }
 
-    /// The connection sees that the response is not complete, and acts on it.
+    /// Does nothing: the connection detects an incomplete response.
     async fn shutdown(&mut self, _: u32, _: &str) {}
 
     fn is_body_done(&mut self) -> bool {
         lock(&self.downstream).is_spent()
     }
 
-    /// Called where nothing went wrong, more than once.
+    /// Called after a success, more than once.
     async fn finish(&mut self) -> Result<()> {
         if self.upgraded {
-            // Either side has ended it.
+            // Ended by either side.
             self.handle.get().ended = true;
         }
         Ok(())
     }
 
-    /// A body that turned out to have nothing in it counts: Pingora would send no end of it in another attempt.
+    /// False for a body that has turned out to be empty: in another attempt Pingora would not send
+    /// its end.
     fn is_body_empty(&mut self) -> bool {
         self.empty || self.is_body_done() && self.handle.get().counts.received == 0
     }
 
-    /// Dropped and called again at any time.
+    /// Cancel safe: Pingora drops the future and calls this again at any time.
     async fn read_body_or_idle(&mut self, no_body_expected: bool) -> Result<Option<Bytes>> {
         if no_body_expected || self.is_body_done() {
             return Err(poll_fn(|cx| self.poll_idle(cx)).await);
@@ -226,7 +230,7 @@ impl<D: Downstream + Send + Sync + 'static> server::Session for Session<D> {
         Bytes::new()
     }
 
-    /// Called once in each attempt.
+    /// Called once per attempt.
     fn enable_retry_buffering(&mut self) {
         self.deadlines = Deadlines::default();
         self.rewinds = !self.upgraded && lock(&self.downstream).rewind();

@@ -1,8 +1,7 @@
-//! What one request shares between Pingora's hooks, its client side and whoever waits for it to be
-//! carried.
+//! State of one request shared by Pingora's hooks, its session and the task that runs the engine.
 //!
-//! All three run in one task, one after the other; the lock is there because Pingora's futures must
-//! be `Send`, and is never waited for. It is held for single steps, never over an await.
+//! All three run in one task, one after the other. The lock exists because Pingora's futures must
+//! be `Send`; it is never contended, and never held across an await.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -24,27 +23,26 @@ pub(super) struct SharedRequest {
     pub(super) counts: ForwardCounts,
     /// The answer to send instead of an endpoint's response.
     pub(super) answer: Option<Answer>,
-    /// Why this side ended the request; Pingora only learns that there was an error.
+    /// Why the client side ended the request; Pingora's error does not contain the reason.
     pub(super) failed: Option<FailureKind>,
-    /// All of the request body that came can be sent again.
+    /// The whole received request body can be sent again.
     pub(super) replayable: bool,
-    /// Something of the final response went out.
+    /// A part of the final response was sent.
     pub(super) started: bool,
-    /// All of it.
+    /// The whole response was sent.
     pub(super) ended: bool,
-    /// The client has been listened to since this was last looked at.
+    /// Pingora has watched for a closed client since the last check.
     pub(super) listening: bool,
-    /// The endpoint of this attempt speaks HTTP/2. Pingora passes no interim response of such a one
-    /// on.
+    /// The endpoint of this attempt uses HTTP/2, whose interim responses Pingora does not relay.
     pub(super) http2: bool,
-    /// How long an endpoint of HTTP/2 may keep silent. Pingora would count from the head on, while
-    /// the request body still moves.
+    /// Read timeout for HTTP/2 endpoints. Pingora's own would start with the head, while the
+    /// request body is still sent.
     pub(super) read_timeout: Option<Duration>,
-    /// For what Pingora has read ahead of a response whose client does not take it.
+    /// Memory for response bytes that Pingora has read ahead.
     pub(super) read_ahead: Reservation,
 }
 
-/// The handle that Pingora carries about as user data of a session.
+/// The handle that Pingora stores as user data of a session.
 #[derive(Clone, Debug)]
 pub(super) struct Handle(Arc<Mutex<SharedRequest>>);
 
@@ -65,7 +63,7 @@ impl SharedRequest {
         }
     }
 
-    /// Ends the request although Pingora has not.
+    /// Ends the request on the client side's behalf.
     pub(super) fn fail(&mut self, kind: FailureKind) {
         if let Next::Answer(answer) = self.exchange.failed(failure::before_connecting(kind)) {
             self.answer = Some(answer);
@@ -83,25 +81,25 @@ impl Handle {
         lock(&self.0)
     }
 
-    /// What was carried, once nobody else has a handle.
+    /// Returns the state if no other handle exists.
     pub(super) fn into_inner(self) -> Option<SharedRequest> {
         let shared = Arc::into_inner(self.0)?;
         Some(shared.into_inner().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// The digest that brings it to the hooks.
+    /// Returns a digest that passes the handle to the hooks.
     pub(super) fn digest(&self) -> Arc<ProxyDigest> {
         let response = ResponseHeader::from(http::Response::new(()).into_parts().0);
         Arc::new(ProxyDigest::new(Box::new(response), Some(Box::new(self.clone()))))
     }
 
-    /// The handle of a session that is ours.
+    /// Returns the handle of a session made by this module.
     pub(super) fn of(session: &Session) -> Option<&Self> {
         session.digest()?.proxy_digest.as_ref()?.user_data.as_ref()?.downcast_ref()
     }
 }
 
-/// Nobody who has panicked comes back to what was locked.
+/// Ignores poisoning: after a panic the request's task ends and the state is not read again.
 pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

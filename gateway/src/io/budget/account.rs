@@ -8,7 +8,7 @@ use std::pin::Pin;
 use super::thread_reserve::RESERVE;
 use super::waiting::WaitKey;
 
-/// Account of work that belongs to no connection. Only the budget itself limits it.
+/// Account for work that belongs to no connection. Only the budget itself limits it.
 pub(super) const NOBODY: usize = 0;
 
 /// The account of a connection, which must stay on its thread. Bytes still held when it is dropped

@@ -6,7 +6,7 @@ use rustls::{ClientConfig, ClientConnection, RootCertStore};
 use super::*;
 use crate::tls::provider;
 
-/// What rustls sends, with its post-quantum key share.
+/// A ClientHello of rustls, with its post-quantum key share.
 fn hello(name: &str) -> Vec<u8> {
     let config = ClientConfig::builder_with_provider(provider())
         .with_safe_default_protocol_versions()

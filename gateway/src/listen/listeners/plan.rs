@@ -1,4 +1,4 @@
-//! Which sockets are opened, kept and closed.
+//! Decides which sockets to open, keep and close.
 
 use std::collections::{BTreeMap, HashMap};
 use std::net::{IpAddr, SocketAddr};
@@ -10,22 +10,23 @@ use sluice_config::{Bind, BindError, BindResult, GroupId, ListenerGroup};
 use super::{Inner, ListenerTarget, SocketKey};
 use crate::listen::bind::{ListenSocket, bind, explain, is_unsupported};
 
-/// How long a socket stays open after another has taken over some of its clients: for handshakes that are under way.
+/// Time that a socket stays open after another has taken over some of its clients, for handshakes
+/// in progress.
 const HANDSHAKE: Duration = Duration::from_secs(1);
 
 /// An open socket.
 #[derive(Debug)]
 pub(super) struct Open {
-    /// With the real port.
+    /// With the actual port.
     pub(super) address: SocketAddr,
     pub(super) socket: ListenSocket,
     pub(super) entry: ListenerTarget,
-    /// When it closes, if it does.
+    /// When it closes, if it is due.
     pub(super) leaves: Option<Instant>,
 }
 
 impl Inner {
-    /// Brings the sockets to what the groups ask for.
+    /// Opens and closes sockets as the groups require.
     pub(super) fn reconcile(&mut self, now: Instant) -> BTreeMap<GroupId, Vec<BindResult>> {
         let groups = self.groups.clone();
         let wanted: Vec<_> = groups.values().flat_map(wanted).collect();
@@ -33,7 +34,7 @@ impl Inner {
         let mut outcomes = Vec::with_capacity(wanted.len());
         for (key, entry, bound) in &wanted {
             let result = match taken.get(key) {
-                // Said twice.
+                // A duplicate.
                 Some(other) if other == entry => continue,
                 Some(other) => Err(Some(is_taken(key, bound, &other.group))),
                 None => self.socket(key, entry, bound),
@@ -67,8 +68,8 @@ impl Inner {
         results
     }
 
-    /// The real address of the socket for a key, bound if need be. `Err(None)` where the machine has no IPv6 and
-    /// another address stands in.
+    /// Returns the actual address of the socket for a key, after binding it if necessary.
+    /// `Err(None)` if the machine has no IPv6 and another address of the listener is bound.
     fn socket(
         &mut self,
         key: &SocketKey,
@@ -110,7 +111,7 @@ impl Inner {
         }
     }
 
-    /// Closes what nobody asks for any more, each in its time.
+    /// Closes the sockets that no group requires, each when it is due.
     fn let_go(&mut self, taken: &HashMap<SocketKey, ListenerTarget>, now: Instant) {
         let wanted: Vec<(SocketAddr, ListenerTarget)> = taken
             .keys()
@@ -144,7 +145,7 @@ impl Inner {
     }
 }
 
-/// What a group asks for, and what it is to lead to.
+/// Returns the sockets that a group requires, with the listener that each serves.
 fn wanted(group: &Arc<ListenerGroup>) -> impl Iterator<Item = (SocketKey, ListenerTarget, &Bind)> {
     group.binds.iter().enumerate().flat_map(move |(index, bind)| {
         let (declared_port, protocol) = (bind.declared_port, bind.protocol);
@@ -157,8 +158,8 @@ fn wanted(group: &Arc<ListenerGroup>) -> impl Iterator<Item = (SocketKey, Listen
     })
 }
 
-/// Whether a socket of the first address would also get what is for the second, a narrower one. `[::]` takes IPv6
-/// only.
+/// Returns whether a socket of the first address would also receive connections for the second, a
+/// narrower one. `[::]` accepts IPv6 only.
 fn contains(wide: SocketAddr, narrow: SocketAddr) -> bool {
     let same_family =
         matches!((wide.ip(), narrow.ip()), (IpAddr::V4(_), IpAddr::V4(_)) | (IpAddr::V6(_), IpAddr::V6(_)));

@@ -1,21 +1,21 @@
-//! When a socket that could not be bound is tried next.
+//! Schedule for binding a socket again after a failure.
 //!
-//! Nobody says when a port becomes free, so it has to be tried. A try costs three system calls: soon at first, and
-//! then each second for as long as it takes.
+//! The kernel does not report when a port becomes free, so binding is retried: soon at first, then
+//! every second without limit. An attempt costs three system calls.
 
 use std::time::{Duration, Instant};
 
 const FIRST: Duration = Duration::from_millis(50);
 const LAST: Duration = Duration::from_secs(1);
 
-/// Attempts since the configuration of sockets changed last.
+/// Failed attempts since the last change of the socket configuration.
 #[derive(Debug, Default)]
 pub(super) struct Retry {
     pause: Option<Duration>,
 }
 
 impl Retry {
-    /// After an attempt: when to make the next one, if it `failed`.
+    /// Returns when to make the next attempt, if this one `failed`.
     pub(super) fn next(&mut self, now: Instant, failed: bool) -> Option<Instant> {
         let pause = self.pause.map_or(FIRST, |pause| (pause * 2).min(LAST));
         self.pause = failed.then_some(pause);

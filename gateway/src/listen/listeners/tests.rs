@@ -174,7 +174,7 @@ fn both_families_share_a_port() {
 
 const ALL: IpAddr = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
 
-/// Addresses that are open now.
+/// Returns the addresses that are open.
 fn open(listeners: &Listeners) -> Vec<IpAddr> {
     let set = listeners.subscribe();
     let mut all: Vec<IpAddr> =
@@ -255,8 +255,8 @@ const SECOND: IpAddr = IpAddr::V4(Ipv4Addr::new(127, 0, 0, 2));
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(40))]
 
-    /// After any sequence of changes what can be bound is, and who was served before and is to be served now was
-    /// never without a socket.
+    /// After any sequence of changes, every bindable address is bound, and an address that was
+    /// served before and still is never lacked a socket.
     #[test]
     fn no_change_of_addresses_takes_a_client_away(
         changes in vec(vec(select(&[ALL, LOCALHOST, SECOND, FOREIGN][..]), 1..4), 1..8),

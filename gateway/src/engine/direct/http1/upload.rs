@@ -1,4 +1,4 @@
-//! The request on its way to an endpoint: head and body, with what is needed to send them again.
+//! The request on its way to an HTTP/1.1 endpoint, with the bytes needed to send it again.
 
 use std::mem;
 use std::pin::Pin;
@@ -24,19 +24,19 @@ use crate::pipeline::FailureKind;
 /// The request over all its attempts.
 #[derive(Debug)]
 pub(super) struct Upload {
-    /// Bytes of the body that came, free of their coding.
+    /// Received bytes of the body, without transfer coding.
     pub(super) received: u64,
-    /// The body as it came.
+    /// The body as received.
     replay: Replay,
-    /// While it waits for memory.
+    /// Held while the upload waits for memory.
     ticket: WaitTicket,
-    /// The client side gives all of the body again.
+    /// In this attempt the client side delivers the whole body again.
     rewinds: bool,
     write_buffer: WriteBuffer,
     pub(super) state: Sending,
 }
 
-/// How far an attempt has come with its request.
+/// Progress of an attempt's request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Sending {
     /// Nothing is sent.
@@ -45,24 +45,24 @@ pub(super) enum Sending {
     More,
     /// All is sent.
     Done,
-    /// The endpoint takes no more. It may have answered before that.
+    /// The endpoint accepts no more. It may have responded before.
     Broken,
 }
 
-/// What an attempt sends, and how long it waits with it.
+/// The request that an attempt sends, and its time limits.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Outgoing<'r> {
-    /// As the pipeline has it for the endpoint.
+    /// The head for the endpoint.
     pub(super) head: &'r Head,
-    /// What is spoken.
+    /// The protocol version.
     pub(super) version: Version,
-    /// The connection to the endpoint is not kept.
+    /// The connection to the endpoint is closed after the response.
     pub(super) last: bool,
-    /// The endpoint may switch protocols: the client has asked for it, and so does the head.
+    /// The endpoint may switch protocols: both the client's request and this head ask for it.
     pub(super) upgrade: bool,
     /// Time limit for the client's next bytes.
     pub(super) client: Option<Duration>,
-    /// Time limit for the endpoint to accept some.
+    /// Time limit for the endpoint to accept more bytes.
     pub(super) endpoint: Option<Duration>,
 }
 
@@ -78,27 +78,27 @@ impl Upload {
         }
     }
 
-    /// Whether all that came of the body can be sent again.
+    /// Returns whether the whole received body can be sent again.
     pub(super) fn is_replayable(&self) -> bool {
         self.replay.is_whole()
     }
 
-    /// Whether there is something left to send.
+    /// Returns whether a part of the request is unsent.
     pub(super) fn is_sending(&self) -> bool {
         matches!(self.state, Sending::Head | Sending::More)
     }
 
-    /// Whether the endpoint has yet to take some of what was sent.
+    /// Returns whether sent bytes wait for the endpoint's socket.
     pub(super) fn is_stalled(&self) -> bool {
         !self.write_buffer.is_empty()
     }
 
-    /// The client's side of a connection once the endpoint has switched protocols.
+    /// Returns the client-to-endpoint direction after a protocol switch.
     pub(super) fn take_flow(&mut self) -> Flow {
         Flow::after(mem::take(&mut self.write_buffer), self.received)
     }
 
-    /// Bytes of this attempt, head included, that the endpoint's socket has taken.
+    /// Returns the bytes of this attempt, head included, that the endpoint's socket has accepted.
     pub(super) fn sent(&self) -> u64 {
         self.write_buffer.taken()
     }
@@ -110,8 +110,8 @@ impl Upload {
         self.write_buffer.clear();
     }
 
-    /// Sends the head, what earlier attempts have sent of the body, and what is there of the rest.
-    /// A client that waits to be asked for the rest is asked now, before there can be a response.
+    /// Sends the head, the body of earlier attempts, and the part of the rest that has arrived.
+    /// A client that expects `100 Continue` gets it now, before a response can begin.
     fn send_head(
         &mut self,
         cx: &mut Context<'_>,
@@ -121,7 +121,7 @@ impl Upload {
     ) -> Result<(), FailureKind> {
         self.state = Sending::More;
         let Self { received, replay, rewinds, write_buffer, .. } = self;
-        // `Connection` names the upgrade then, and nothing besides.
+        // With an upgrade, `Connection` names the upgrade only.
         let last = outgoing.last && !outgoing.upgrade;
         scratch::write(|out| {
             request::write(outgoing.head, outgoing.version, out, last);
@@ -147,7 +147,8 @@ impl Upload {
         }
     }
 
-    /// Sends what there is, reads on, sends that. Ready when there is nothing left to do.
+    /// Sends waiting bytes, then reads and sends more. Ready when the request is sent, or cannot
+    /// be.
     pub(super) fn poll(
         &mut self,
         cx: &mut Context<'_>,
@@ -197,7 +198,7 @@ impl Upload {
                 if has_room {
                     deadlines.body.begin(outgoing.client);
                 }
-                // What TLS has not written yet would wait for the client's next bytes.
+                // Bytes buffered by TLS would otherwise wait for the client's next bytes.
                 match Pin::new(&mut *to).poll_flush(cx) {
                     Poll::Pending => deadlines.send.begin(outgoing.endpoint),
                     Poll::Ready(Ok(())) => deadlines.send.end(),
@@ -212,7 +213,7 @@ impl Upload {
         }
     }
 
-    /// Reads a piece of the body and passes it on.
+    /// Reads a piece of the body and sends it.
     fn poll_read(
         &mut self,
         cx: &mut Context<'_>,

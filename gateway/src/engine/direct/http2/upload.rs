@@ -1,7 +1,7 @@
-//! The request body on its way to an endpoint of HTTP/2, with what is needed to send it again.
+//! The request body on its way to an HTTP/2 endpoint, with the bytes needed to send it again.
 //!
-//! No more is handed to `h2` than the endpoint's windows allow. What is beyond them waits here, and
-//! while it waits no more is taken from the client.
+//! `h2` receives no more than the endpoint's windows allow. Bytes beyond them wait here, and
+//! nothing more is read from the client meanwhile.
 
 use std::mem;
 use std::task::{Context, Poll, ready};
@@ -24,18 +24,18 @@ use crate::pipeline::FailureKind;
 /// The request body over all its attempts.
 #[derive(Debug)]
 pub(super) struct Upload {
-    /// Bytes that came.
+    /// Received bytes.
     pub(super) received: u64,
     replay: Replay,
-    /// All has come, with these trailers.
+    /// The body is complete, with these trailers.
     whole: bool,
     trailers: Option<HeaderMap>,
     decoder: Decoder,
-    /// The client side gives all of the body again.
+    /// In this attempt the client side delivers the whole body again.
     rewinds: bool,
-    /// What the endpoint's windows do not allow yet.
+    /// Bytes beyond the endpoint's windows.
     rest: Bytes,
-    /// While it waits for memory.
+    /// Held while the upload waits for memory.
     ticket: WaitTicket,
     sending: bool,
 }
@@ -45,7 +45,7 @@ pub(super) struct Upload {
 pub(super) struct Patience {
     /// For the client's next bytes.
     pub(super) client: Option<Duration>,
-    /// For the endpoint to accept some.
+    /// For the endpoint to accept more bytes.
     pub(super) endpoint: Option<Duration>,
 }
 
@@ -64,17 +64,17 @@ impl Upload {
         }
     }
 
-    /// Whether all that came of the body can be sent again.
+    /// Returns whether the whole received body can be sent again.
     pub(super) fn is_replayable(&self) -> bool {
         self.replay.is_whole()
     }
 
-    /// Whether there is something left to send.
+    /// Returns whether a part of the request is unsent.
     pub(super) fn is_sending(&self) -> bool {
         self.sending
     }
 
-    /// Whether the endpoint has yet to take some of what was sent.
+    /// Returns whether bytes wait for the endpoint's windows.
     pub(super) fn is_stalled(&self) -> bool {
         !self.rest.is_empty()
     }
@@ -93,7 +93,8 @@ impl Upload {
         self.sending = !(self.whole && self.rest.is_empty() && self.trailers.is_none());
     }
 
-    /// Sends what there is, takes on, sends that. Ready when there is nothing left to do.
+    /// Sends waiting bytes, then reads and sends more. Ready when the request is sent, or cannot
+    /// be.
     pub(super) fn poll(
         &mut self,
         cx: &mut Context<'_>,
@@ -119,7 +120,7 @@ impl Upload {
                 return Poll::Pending;
             };
             deadlines.body.end();
-            // The endpoint may keep silent while there is something to hear.
+            // The endpoint may stay silent while it receives.
             deadlines.read.end();
             match piece? {
                 Piece::Data { content, ends } => {
@@ -129,8 +130,8 @@ impl Upload {
                     self.received += content.len() as u64;
                     let mut share = Reservation::of_flow();
                     share.hold(content.len());
-                    // With its share, because `h2` keeps what the windows allow until the socket
-                    // takes it.
+                    // With its reservation: `h2` holds bytes within the windows until the socket
+                    // accepts them.
                     (self.rest, self.whole) = (counted(content, share), ends);
                 }
                 Piece::Trailers(trailers) => (self.trailers, self.whole) = (Some(trailers), true),
@@ -139,8 +140,8 @@ impl Upload {
         }
     }
 
-    /// Hands on as much of the rest as the endpoint's windows allow, and the end behind it. Ready
-    /// when nothing is left.
+    /// Sends as many waiting bytes as the endpoint's windows allow, then the end of the body. Ready
+    /// when no bytes wait.
     fn poll_deliver(
         &mut self,
         cx: &mut Context<'_>,
@@ -172,7 +173,7 @@ impl Upload {
         }
         if self.sending && self.whole {
             self.sending = false;
-            // If it takes no end, it has said what it has to say about the request.
+            // An endpoint that rejects the end has already responded or reset the stream.
             let _ = match &self.trailers {
                 Some(trailers) => to.send_trailers(trailers.clone()),
                 None => to.send_data(Bytes::new(), true),
@@ -181,7 +182,7 @@ impl Upload {
         Poll::Ready(())
     }
 
-    /// The endpoint takes no more. It may have answered before that.
+    /// Stops sending: the endpoint accepts no more. It may have responded before.
     fn stop(&mut self, deadlines: &mut Deadlines) -> Poll<()> {
         (self.rest, self.sending) = (Bytes::new(), false);
         deadlines.send.end();

@@ -1,4 +1,4 @@
-//! Heads and bodies between our types and Pingora's.
+//! Converts heads and bodies between the gateway's types and Pingora's.
 
 use std::io::Write;
 
@@ -14,12 +14,12 @@ use crate::message::head::{Head, content_length};
 use crate::message::response::Response;
 use crate::message::trailers;
 
-/// The head of a request, as one of HTTP/1.1. Names keep their case.
+/// Converts the head of a request to HTTP/1.1. Preserves the case of names.
 pub(super) fn request(head: &Head) -> RequestHeader {
     let fields = head.fields.iter();
     let built =
         RequestHeader::build(head.method.clone(), head.target().as_bytes(), Some(fields.size_hint().0));
-    // What was read as a head holds nothing that could not be one.
+    // The parser accepts only heads that can be converted.
     let Ok(mut request) = built else { unreachable!("a target that was checked is one") };
     for (name, value) in fields {
         if let (Ok(name), Ok(value)) = (str::from_utf8(name), HeaderValue::from_bytes(value)) {
@@ -29,12 +29,12 @@ pub(super) fn request(head: &Head) -> RequestHeader {
     request
 }
 
-/// An interim response.
+/// Converts an interim response.
 pub(super) fn interim(head: &ResponseHeader) -> Response {
     of(head, Framing::NONE)
 }
 
-/// A final response. `ends` says that nothing follows its head.
+/// Converts a final response. `ends`: nothing follows the head.
 pub(super) fn response(head: &ResponseHeader, method: &Method, http2: bool, ends: bool) -> Response {
     let status = head.status;
     let length = || content_length(head.headers.get(CONTENT_LENGTH)?.as_bytes());
@@ -42,7 +42,7 @@ pub(super) fn response(head: &ResponseHeader, method: &Method, http2: bool, ends
         StatusCode::SWITCHING_PROTOCOLS => Framing::Opaque,
         StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED => Framing::NONE,
         _ if *method == Method::HEAD => Framing::NONE,
-        // HTTP/2 says so itself, and trailers may come behind a body whose length is known.
+        // HTTP/2 marks the end itself, and trailers may follow a body of known length.
         _ if http2 && ends => Framing::NONE,
         _ if http2 => Framing::Opaque,
         _ => length().map_or(Framing::CHUNKED, Framing::Length),
@@ -79,7 +79,7 @@ fn add(fields: &mut crate::message::field_list::FieldList, name: &[u8], value: &
     }
 }
 
-/// Content in chunks, and behind it, if this is the end, the last chunk and trailers.
+/// Encodes content as chunks; at the end followed by the last chunk and the trailers.
 pub(super) fn chunks(pieces: &[Bytes], end: Option<Option<&HeaderMap>>) -> Bytes {
     let data: usize = pieces.iter().map(|piece| piece.len() + 16).sum();
     let mut out = Vec::with_capacity(data + 16);

@@ -13,7 +13,7 @@ use crate::message::response::Response;
 use crate::pipeline::FailureKind;
 
 impl<D: Downstream> Session<D> {
-    /// The next piece of the request body; nothing at its end.
+    /// Ready with the next piece of the request body, or `None` at its end.
     pub(super) fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Bytes>>> {
         let Self {
             downstream,
@@ -31,11 +31,12 @@ impl<D: Downstream> Session<D> {
         let mut shared = handle.get();
         shared.listening = true;
         if shared.ended {
-            // The response came before the request was complete: nobody wants the rest.
+            // The response was complete before the request, whose rest is not needed.
             return Poll::Ready(Err(Error::new_down(DOWNSTREAM)));
         }
-        // While an endpoint of HTTP/2 does not take a piece, Pingora passes nothing on that it says. An endpoint that
-        // waits for just that would never take it; so responses come first, as long as there are some.
+        // While an HTTP/2 endpoint does not accept a piece, Pingora relays none of its response. If
+        // the endpoint waits for its response to be read, both would wait. Responses therefore come
+        // first.
         if shared.http2 && !mem::replace(gave_way, true) {
             cx.waker().wake_by_ref();
             return Poll::Pending;
@@ -79,7 +80,7 @@ impl<D: Downstream> Session<D> {
                 Poll::Pending if *upgraded => return Poll::Pending,
                 Poll::Pending => {
                     deadlines.body.begin(Some(*patience));
-                    // While the client sends, an endpoint may keep silent.
+                    // The endpoint may stay silent while the client sends.
                     if shared.started {
                         deadlines.read.begin(shared.read_timeout);
                     }
@@ -91,7 +92,7 @@ impl<D: Downstream> Session<D> {
         read.map(|kind| Err(self.fail(kind)))
     }
 
-    /// Ready when the client has gone, or nothing has come from the endpoint for too long.
+    /// Ready when the client has left, or the endpoint was silent for longer than its timeout.
     pub(super) fn poll_idle(&mut self, cx: &mut Context<'_>) -> Poll<Box<Error>> {
         let read_timeout = {
             let mut shared = self.handle.get();

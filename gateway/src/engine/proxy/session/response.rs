@@ -1,4 +1,4 @@
-//! The response on its way from Pingora.
+//! The response from Pingora to the client.
 
 use std::future::poll_fn;
 use std::mem;
@@ -18,12 +18,12 @@ use crate::io::deadlines::Deadlines;
 use crate::message::framing::Framing;
 use crate::pipeline::FailureKind;
 
-/// Bytes that Pingora reads of a response while its client takes nothing: eight pieces of 64 KiB, of which four wait in
-/// its channel and four with the session.
+/// Bytes of a response that Pingora reads while its client accepts none: eight pieces of 64 KiB,
+/// four in its channel and four in the session.
 const READ_AHEAD: usize = 8 * 64 * 1024;
 
 impl<D: Downstream> Session<D> {
-    /// Passes on what came of a response. Says whether that was the end of it.
+    /// Relays parts of a response. Returns whether the response is complete.
     pub(super) async fn write(&mut self, tasks: Vec<HttpTask>) -> Result<bool> {
         self.deadlines.read.end();
         self.gave_way = false;
@@ -61,7 +61,7 @@ impl<D: Downstream> Session<D> {
         self.flush().await
     }
 
-    /// Sends a head, pieces of a body, and the end with its trailers, each as far as it is there.
+    /// Sends the parts that are present: a head, pieces of the body, and the end with its trailers.
     async fn send(
         &mut self,
         head: Option<Box<ResponseHeader>>,
@@ -128,7 +128,7 @@ impl<D: Downstream> Session<D> {
                 downstream.end(cx, response, trailers.as_deref())?;
             }
             if goes_on {
-                // Pingora does not tell whether more has come already.
+                // Pingora does not report whether more has arrived.
                 downstream.pause(cx, response)?;
             }
             ended &= response.framing.is_done() || response.framing == Framing::Opaque;
@@ -150,7 +150,7 @@ impl<D: Downstream> Session<D> {
         Ok(())
     }
 
-    /// Waits until there is memory for what the client may not take, but not for ever.
+    /// Waits for memory for bytes that the client may not accept, up to the deadline.
     async fn room(&mut self) -> Result<()> {
         let (mut deadlines, mut ticket) = (Deadlines::default(), WaitTicket::default());
         let alarm = &mut self.alarm;
@@ -161,7 +161,7 @@ impl<D: Downstream> Session<D> {
         room.await.map_err(|kind| self.fail(kind))
     }
 
-    /// Waits until the client has taken what there is, but not for ever.
+    /// Waits until the client has accepted all bytes, up to the deadline.
     async fn flush(&mut self) -> Result<()> {
         self.deadlines = Deadlines::default();
         let Self { downstream, deadlines, alarm, handle, response, .. } = self;

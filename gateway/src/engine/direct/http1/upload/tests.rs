@@ -1,4 +1,4 @@
-//! An upload to an endpoint that speaks TLS, from a client that pauses.
+//! An upload to an endpoint with TLS, from a client that pauses.
 
 use std::future::poll_fn;
 
@@ -16,11 +16,11 @@ use crate::message::response::Response;
 use crate::pipeline::Answer;
 use crate::upstream::connection::UNVERIFIED;
 
-/// Less than rustls takes at once, and much more than the sockets do.
+/// Less than rustls buffers at once, and more than the sockets hold.
 const PIECE: usize = 48 * 1024;
 const SOCKET: usize = 4 * 1024;
 
-/// A client that sends one piece of its body and then nothing.
+/// A client that sends one piece of its body and then stays silent.
 struct Pauses {
     sent: bool,
 }
@@ -122,7 +122,7 @@ async fn what_tls_had_not_written_when_the_client_paused_waited_for_its_next_byt
     });
     let mut seen = Vec::new();
     let reading = async {
-        // The endpoint begins to read when nothing moves any more.
+        // The endpoint begins to read once the upload has stalled.
         for _ in 0..100 {
             tokio::task::yield_now().await;
         }
