@@ -93,7 +93,7 @@ pub(crate) enum ProxyProtocolFault {
 pub struct Telemetry {
     /// Receives the lines of the access log.
     pub access_log: AccessLog,
-    /// Where lines of the log of streams go if it has an output of its own.
+    /// Receives the lines of the stream log, if it has its own output.
     pub stream_log: AccessLog,
     options: Options,
     registry: Registry,
@@ -154,12 +154,12 @@ impl Telemetry {
         self.streams.forget(protocol, service);
     }
 
-    /// A UDP datagram could not be sent on.
+    /// Counts a UDP datagram that could not be sent.
     pub(crate) fn datagram_dropped(&self) {
         self.streams.dropped();
     }
 
-    /// A UDP session was ended to admit another one.
+    /// Counts a UDP session that was ended to admit another one.
     pub(crate) fn udp_session_evicted(&self) {
         self.streams.evicted();
     }

@@ -1,12 +1,12 @@
-//! Who gets in: address lists, passwords and the word of another service, and how they count
-//! together (`satisfy`).
+//! Access checks: address lists, credentials and an authorisation service, and how they combine
+//! (`satisfy`).
 //!
-//! Each says of a request that it may pass, that it may not (401 or 403), or nothing, where the
-//! rule does not ask. Of all of them every one must say yes, as far as the rule asks. Of any of
-//! them one yes is enough: what comes after it is not asked, and a no counts only when the last of
-//! them has spoken. That is nginx's access phase, with one of its consequences: a list of denied
-//! addresses alone lets nobody in by itself, so that others still need a password. What fails for
-//! another reason closes in either case.
+//! A check admits a client, refuses it (401 or 403), or does not apply because the rule does not
+//! use it. With `satisfy: all` every check that applies must admit the client. With `satisfy: any`
+//! one is enough: later checks are skipped, and a refusal takes effect after the last check only.
+//! This is nginx's access phase, including one consequence: a list of denied addresses by itself
+//! admits nobody, so the other checks still apply to unlisted clients. A check that fails for
+//! another reason closes the route in either mode.
 
 use http::StatusCode;
 use http::header::{HeaderValue, WWW_AUTHENTICATE};
@@ -31,16 +31,16 @@ pub(super) enum CheckDecision {
     Yes,
     /// The check refuses the client.
     No(Refusal),
-    /// Something else must come first, or nobody can tell.
+    /// Another request must be made first, or the check failed.
     Stop(Verdict),
 }
 
-/// Why a client may not pass, as it is told.
+/// The refusal of a client.
 #[derive(Debug)]
 pub(super) struct Refusal {
-    /// Another name and password might do (401), not the same client in any case (403).
+    /// Other credentials could be accepted (401); false if this client never is (403).
     pub(super) can_retry: bool,
-    /// The page, or the way to where one signs in.
+    /// The page, or the redirect to the sign-in page.
     pub(super) answer: Answer,
 }
 
@@ -52,17 +52,17 @@ pub(super) enum SatisfyAny {
     Open,
     /// One check admitted the client.
     Admitted,
-    /// All that were asked have said no.
+    /// All checks so far have refused the client.
     Refused(Refusal),
 }
 
 impl Exchange {
-    /// Whether nobody else need be asked.
+    /// Returns whether a check has admitted the client with `satisfy: any`.
     pub(super) fn is_admitted(&self) -> bool {
         self.extras.as_ref().is_some_and(|extras| matches!(extras.satisfy_any, SatisfyAny::Admitted))
     }
 
-    /// What a word of one check means for the request.
+    /// Applies the decision of one check to the request.
     pub(super) fn weigh(&mut self, word: CheckDecision, route: &Route) -> Step {
         let any = route.policies.satisfy == Satisfy::Any;
         match word {
@@ -85,7 +85,7 @@ impl Exchange {
         }
     }
 
-    /// All that might let the client in have been asked.
+    /// Refuses the request if checks ran and none admitted the client.
     pub(super) fn check_satisfy_any(&mut self) -> Step {
         let Some(extras) = &mut self.extras else { return Step::Continue(()) };
         match std::mem::take(&mut extras.satisfy_any) {
@@ -133,7 +133,7 @@ impl Exchange {
         }
     }
 
-    /// A password has been checked.
+    /// Returns the decision after a password check.
     pub(super) fn credentials_checked(&self, good: bool, route: &Route) -> CheckDecision {
         match good {
             true => CheckDecision::Yes,
@@ -141,7 +141,7 @@ impl Exchange {
         }
     }
 
-    /// The client is asked for a name and a password.
+    /// Returns a 401 refusal with these challenges.
     fn challenged(&self, challenges: impl IntoIterator<Item = HeaderValue>) -> CheckDecision {
         let mut answer = Answer::page(StatusCode::UNAUTHORIZED);
         answer.fields.extend(challenges.into_iter().map(|challenge| (WWW_AUTHENTICATE, challenge)));
@@ -149,15 +149,15 @@ impl Exchange {
     }
 }
 
-/// Whether `no-auth-locations` switches authentication off for a rule: passwords, and authorisation
-/// by its own service or by that of all rules.
+/// Returns whether `no-auth-locations` exempts a rule from authentication: from passwords, and from
+/// the rule's and the global authorisation service.
 pub(crate) fn is_exempt(route: &Route, compiled_settings: &CompiledSettings) -> bool {
     let path = &*route.origin.path;
     compiled_settings.settings.no_auth_locations.iter().any(|prefix| path.starts_with(&**prefix))
 }
 
 impl Refusal {
-    /// What a client is told that two have refused: how it might get in, and of two ways both.
+    /// Combines two refusals into one that lists every way to be admitted.
     fn and(self, mut later: Self) -> Self {
         if !later.can_retry {
             return if self.can_retry { self } else { later };

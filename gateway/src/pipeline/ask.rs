@@ -1,4 +1,4 @@
-//! Questions of our own about a request: what of its head goes along.
+//! The head of the gateway's own requests: the parts of the client's head that they contain.
 
 use http::header::{
     CONTENT_LENGTH, EXPECT, HOST, HeaderName, HeaderValue, IF_MATCH, IF_MODIFIED_SINCE, IF_NONE_MATCH,
@@ -18,8 +18,8 @@ use crate::policy::template::TemplateContext;
 use crate::policy::{digest_auth, hops};
 use crate::route::{Route, RouteAction};
 
-/// Fields about a body that does not go along, and conditions on a resource that is not the one
-/// that is asked for.
+/// Fields about the client's request body, which is not sent, and conditions on the resource that
+/// the client requested.
 static OF_THE_REQUEST_ALONE: [HeaderName; 10] = [
     CONTENT_LENGTH,
     EXPECT,
@@ -34,8 +34,8 @@ static OF_THE_REQUEST_ALONE: [HeaderName; 10] = [
 ];
 
 impl Exchange {
-    /// The client's fields for a question of our own, with what every endpoint is told about the
-    /// client. Without a host of its own, the question has that of the request.
+    /// Returns the client's fields for a request of the gateway's own, with the forwarding fields
+    /// that every endpoint gets. `Host` is `host`, or that of the client's request.
     pub(super) fn fields_of_question(
         &self,
         head: &RequestHead<'_>,
@@ -43,7 +43,7 @@ impl Exchange {
     ) -> Vec<(HeaderName, HeaderValue)> {
         let mut fields = Vec::with_capacity(32);
         fields.extend(head.headers.parsed());
-        // No upgrade: nobody switches protocols here.
+        // HTTP/1.0 removes upgrades, which these requests do not support.
         hop_by_hop::request(&mut fields, Version::HTTP_10);
         for name in &OF_THE_REQUEST_ALONE {
             FieldsMut::remove(&mut fields, name);
@@ -55,7 +55,7 @@ impl Exchange {
         fields
     }
 
-    /// What templates of the rule are filled in from.
+    /// Returns the values for templates of the rule.
     pub(super) fn template_context<'f>(
         &'f self,
         route: Option<&'f Route>,
@@ -63,7 +63,7 @@ impl Exchange {
     ) -> TemplateContext<'f> {
         let head = input.head;
         let checks_digest = |route: &Route| {
-            // Another check may have admitted the client, and then nobody has checked its
+            // Otherwise another check may have admitted the client, without a check of the
             // credentials.
             route.digest_auth().is_some()
                 && route.policies.satisfy == Satisfy::All
@@ -81,7 +81,7 @@ impl Exchange {
         }
     }
 
-    /// The Service that the request is for, as far as the rule says.
+    /// Returns the Service of the chosen backend, or of the rule's first one.
     pub(super) fn service<'f>(&'f self, route: &'f Route) -> Option<&'f ServiceRef> {
         let of_rule = || match &route.action {
             RouteAction::Forward(backends) => backends.first(),
@@ -90,13 +90,14 @@ impl Exchange {
         self.target.as_deref().or_else(of_rule)?.service.as_ref()
     }
 
-    /// What a gateway that asks itself comes to.
+    /// Returns 508 if the request has passed too many gateways: gateways must not query each other
+    /// endlessly.
     pub(super) fn goes_round(&self) -> Option<StatusCode> {
         (self.hops >= hops::MAX).then_some(StatusCode::LOOP_DETECTED)
     }
 }
 
-/// The target that a template was filled in to, if a request line can carry it.
+/// Converts a filled template to a request target, if it is a valid one.
 pub(super) fn target(text: Vec<u8>) -> Option<RequestTarget> {
     RequestTarget::new(String::from_utf8(text).ok()?)
 }

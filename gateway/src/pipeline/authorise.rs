@@ -1,4 +1,4 @@
-//! The stage that asks an authorisation service, and what its word does to a request.
+//! The stage that queries an authorisation service and applies its reply.
 
 use std::sync::Arc;
 
@@ -30,14 +30,14 @@ static X_ORIGINAL_URL: HeaderName = HeaderName::from_static("x-original-url");
 static X_SCHEME: HeaderName = HeaderName::from_static("x-scheme");
 static X_SENT_FROM: HeaderName = HeaderName::from_static("x-sent-from");
 
-/// Who we say we are. Authorisation services that were written for ingress-nginx look at it.
+/// Value of `X-Sent-From`, which services written for ingress-nginx check.
 const SENT_FROM: HeaderValue = HeaderValue::from_static("nginx-ingress-controller");
 
-/// Bytes of the body of an answer that are read to keep the connection. Nobody looks at it.
+/// Bytes of a response body that are read, to keep the connection. The content is ignored.
 const MOST_BODY: usize = 16 * 1024;
 
 impl Exchange {
-    /// Asks, unless the answer is known, or the client is in already.
+    /// Queries the service, unless the reply is cached or another check has admitted the client.
     pub(super) fn authorise(&mut self, route: &Route, input: &StageInput<'_>) -> CheckDecision {
         let auth = match service(route, input.compiled_settings) {
             Service::None => return CheckDecision::Nothing,
@@ -60,7 +60,7 @@ impl Exchange {
         }
     }
 
-    /// The service has answered, or not.
+    /// Applies the reply of the service.
     pub(super) fn authorised(
         &mut self,
         reply: Reply,
@@ -68,13 +68,13 @@ impl Exchange {
         input: &StageInput<'_>,
     ) -> CheckDecision {
         let Service::Asks(auth) = service(route, input.compiled_settings) else {
-            // Nobody was to be asked: the snapshot is still the one that the request began with.
+            // Not reached: the snapshot is the one with which the question was made.
             return CheckDecision::Stop(self.refused(StatusCode::SERVICE_UNAVAILABLE));
         };
         let auth = auth.clone();
         let word = match reply {
             Reply::Response(response) => auth.word(response.status, &response.fields),
-            // A fault of the gateway's own, which says nothing about the service.
+            // A local shortage, which does not count as a failure of the service.
             Reply::NoResponse(CallFailure::Attempt(FailureKind::Memory | FailureKind::Shortage)) => {
                 return CheckDecision::Stop(self.refused(StatusCode::SERVICE_UNAVAILABLE));
             }
@@ -90,7 +90,7 @@ impl Exchange {
         self.heed(&auth, word, route, input)
     }
 
-    /// Does what was said.
+    /// Admits the client with the service's fields, or refuses it.
     fn heed(
         &mut self,
         auth: &ExternalAuth,
@@ -143,14 +143,14 @@ impl Exchange {
         fields.set(&X_SENT_FROM, &SENT_FROM);
         fields.set(&X_AUTH_REQUEST_REDIRECT, &HeaderValue::try_from(redirect).ok()?);
         if auth.has_method {
-            // Not every byte of a target is ASCII.
+            // A target may contain bytes that are not ASCII.
             fields.set(&X_ORIGINAL_URI, &HeaderValue::from_bytes(head.target.as_bytes()).ok()?);
             let scheme = forwarded::access_scheme(&self.connection, head.headers, self.client);
             fields.set(&X_SCHEME, &HeaderValue::from_bytes(scheme).ok()?);
         }
         if let Some(slot) = &auth.set_headers {
-            // While its ConfigMap cannot be used, the service would be asked something else than
-            // was meant.
+            // While its ConfigMap is not usable the service is not queried: it would decide on an
+            // incomplete request.
             let headers = slot.load();
             headers.as_ref()?.fill(&context).apply(&mut Edit::new(&mut fields));
         }
@@ -176,8 +176,8 @@ impl Exchange {
         })
     }
 
-    /// Under what the word of the service is kept. Two rules never share one, whatever clients
-    /// send.
+    /// Returns the key under which the reply is cached. Two rules never share a key, whatever
+    /// clients send.
     fn cache_key(&self, auth: &ExternalAuth, route: &Route, input: &StageInput<'_>) -> Option<CacheKey> {
         let cache = auth.cache.as_ref()?;
         let own = cache.key.fill(&self.template_context(Some(route), input));
@@ -192,28 +192,28 @@ impl Exchange {
         ]))
     }
 
-    /// What the service has said for the endpoint: its fields in place of the client's.
+    /// Returns the service's fields for the endpoint, which replace the client's.
     pub(super) fn authorised_fields(&self) -> &[(EditableName, Option<HeaderValue>)] {
         self.authorised.as_ref().map_or(&[], |word| &word.fields)
     }
 
-    /// The cookies of the service for the client.
+    /// Returns the service's cookies for the client.
     pub(super) fn authorised_cookies(&self, status: StatusCode) -> &[HeaderValue] {
         self.authorised.as_ref().map_or(&[], |word| word.cookies(status))
     }
 }
 
-/// Who says whether a request gets in.
+/// The authorisation service of a rule.
 pub(crate) enum Service<'r> {
-    /// Nobody.
+    /// The rule has none.
     None,
-    /// It cannot be asked.
+    /// The rule has one that is not usable.
     Closed,
-    /// This service.
+    /// Queries this service.
     Asks(&'r Arc<ExternalAuth>),
 }
 
-/// Whom the requests of a rule are asked about.
+/// Returns the authorisation service for the requests of a rule.
 pub(crate) fn service<'r>(route: &'r Route, compiled_settings: &'r CompiledSettings) -> Service<'r> {
     if is_exempt(route, compiled_settings) {
         return Service::None;

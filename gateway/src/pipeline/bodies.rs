@@ -1,5 +1,5 @@
-//! What is done to the bodies of a request that is about to be forwarded: the last check of its
-//! head.
+//! Chooses the stages for the bodies of a request that is about to be forwarded: the last check of
+//! its head.
 
 use http::header::CONTENT_TYPE;
 use http::{Method, StatusCode};
@@ -12,28 +12,27 @@ use crate::message::fields::Fields;
 use crate::message::framing::Framing;
 use crate::pipeline::Originator;
 
-/// What the head says of the request body, and what is known of it besides.
+/// Properties of the request body from its head.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RequestBody {
     pub(crate) framing: Framing,
-    /// All of it is here.
+    /// The whole body has arrived.
     pub(crate) is_whole: bool,
-    /// The request asks for another protocol: what follows may be spoken in that. Of interest where
-    /// something follows.
+    /// The request asks for another protocol, which the bytes behind its head may use. Relevant if
+    /// there are any.
     pub(crate) upgrades: bool,
 }
 
 impl Exchange {
-    /// The answer to a request for whose head there is no memory.
+    /// Returns the answer to a request for whose head no memory is available.
     pub(crate) fn without_memory(&self) -> Answer {
         Answer { close: true, ..self.answer(StatusCode::SERVICE_UNAVAILABLE) }
     }
 
-    /// Which stages the bodies get.
+    /// Returns the stages for the bodies.
     ///
     /// # Errors
-    /// The request body is larger than it may be: the answer is 413, and an endpoint never hears of
-    /// the request.
+    /// The request body exceeds its limit. The answer is 413, and no endpoint receives the request.
     pub(crate) fn bodies(&self, head: &impl Fields, body: RequestBody) -> Result<Plan, Answer> {
         let compiled_settings = self.compiled_settings();
         let settings = &compiled_settings.settings;
@@ -43,7 +42,7 @@ impl Exchange {
         let length = body.framing.left();
         if limit.is_some_and(|limit| length.is_some_and(|length| length > limit)) {
             let answer = self.answer(StatusCode::PAYLOAD_TOO_LARGE);
-            // The rest is not waited for, as with nginx.
+            // The rest of the body is not read, as in nginx.
             return Err(Answer { close: true, ..answer });
         }
         let buffering =
@@ -52,10 +51,10 @@ impl Exchange {
             && !body.is_whole
             && !body.upgrades
             && !head.first(&CONTENT_TYPE).is_some_and(is_grpc)
-            // Without an endpoint there will be an answer at once. HTTP/2 to endpoints is there for
-            // gRPC.
+            // Without an endpoint the answer is immediate. HTTP/2 endpoints usually serve gRPC,
+            // which streams.
             && self.pool().is_some_and(|pool| !pool.is_empty() && !pool.protocol().is_http2());
-        // An endpoint of HTTP/1.0 needs the length.
+        // HTTP/1.0 needs the length in advance.
         let waits = waits || !body.framing.is_done() && self.speaks_http_1_0() && length.is_none();
         let memory = bodies.and_then(|bodies| bodies.memory).unwrap_or(settings.body_buffer);
         let compression = compiled_settings.compression.as_ref().filter(|_| self.method != Method::HEAD);

@@ -164,7 +164,7 @@ impl Call {
         self.in_flight.as_mut()
     }
 
-    /// Requests a connection slot of the current attempt's endpoint.
+    /// Requests the endpoint's permission for a connection of the current attempt.
     pub(crate) fn ask_for_room(&mut self) -> Admission {
         self.in_flight().map_or(Admission::Given, InFlight::ask)
     }

@@ -1,5 +1,4 @@
-//! What the stages look at: each check of a rule, in no order of its own ([`stages`](super::stages)
-//! has that).
+//! The checks that stages run. Their order is defined in [`stages`](super::stages).
 
 use http::header::HeaderValue;
 use http::{Method, StatusCode};
@@ -130,7 +129,7 @@ impl Exchange {
         self.target = Some(target.clone());
         match target.to {
             Destination::Pool(ref pool) => {
-                // Said before anybody is asked, as with nginx.
+                // 503 comes before authentication, as in nginx.
                 let compiled_settings = input.compiled_settings;
                 let is_plain = route.compiled.is_none()
                     && compiled_settings.auth.is_none()
@@ -156,7 +155,7 @@ impl Exchange {
         }
     }
 
-    /// What the choice of an endpoint needs of the head.
+    /// Stores what the choice of an endpoint needs from the head.
     fn note_for_pick(&mut self, compiled: &CompiledPolicies, route: &Route, input: &StageInput<'_>) {
         if let Some(hash_by) = &compiled.hash_by
             && let Some(bytes) = hash_by.key(&self.template_context(Some(route), input))
@@ -181,7 +180,7 @@ impl Exchange {
         let admitted = match &input.compiled_settings.limit_key {
             LimitKey::Client => limits.admit(client, self.began),
             LimitKey::Filled(template) => match template.fill(&self.template_context(Some(route), input)) {
-                // As with nginx, who has no key is not counted.
+                // As in nginx, a client with an empty key is not counted.
                 key if key.is_empty() => return Step::Continue(()),
                 key => limits.admit(key, self.began),
             },
@@ -200,7 +199,7 @@ impl Exchange {
         Step::Break(self.refused(status))
     }
 
-    /// Sent on, it would come back for ever, or until nobody has a connection left.
+    /// Refuses a request that has passed too many gateways: in a loop it would use up connections.
     pub(super) fn check_loop(&self) -> Step {
         match self.hops >= hops::MAX {
             true => Step::Break(self.refused(StatusCode::LOOP_DETECTED)),
@@ -243,8 +242,8 @@ impl Exchange {
         self.redirect_to(https_redirect::status(&compiled_settings.settings), host.as_str(), location)
     }
 
-    /// A request of HTTP/1.0 may have no host. There is no URL to send its client to then, and what
-    /// a redirect is to keep from being answered must not be answered either.
+    /// Returns the redirect, or 400 for an HTTP/1.0 request without a host: no URL can be made, and
+    /// the request must not be served in place of the redirect.
     pub(super) fn redirect_to(&self, status: StatusCode, host: &str, location: String) -> Verdict {
         match HeaderValue::try_from(location) {
             Ok(location) if !host.is_empty() => {
@@ -258,7 +257,7 @@ impl Exchange {
     }
 }
 
-/// The host of an authority as it stands, without its port: what a Location names.
+/// Returns the host of an authority without its port, as used in `Location`.
 pub(super) fn host_of_url(authority: &str) -> &str {
     match authority.rfind(':') {
         Some(colon) if !authority[colon..].contains(']') => &authority[..colon],

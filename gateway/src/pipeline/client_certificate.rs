@@ -1,4 +1,4 @@
-//! The stage that looks at the client's certificate, and its answers, which are nginx's.
+//! The stage that checks the client's certificate, with nginx's answers.
 
 use bytes::Bytes;
 use http::StatusCode;
@@ -12,7 +12,7 @@ use crate::policy::https_redirect;
 use crate::route::Route;
 use crate::tls::ClientIdentity;
 
-/// The body of the answer to a client with a subject that may not come in.
+/// Body of the answer to a client whose subject is not accepted.
 const UNAUTHORIZED: &str = "client certificate unauthorized";
 
 impl Exchange {
@@ -24,7 +24,8 @@ impl Exchange {
         };
         let answer = match policy.decide(&self.connection) {
             CertificateDecision::Accepted => return Step::Continue(()),
-            // A later stage redirects to https, unless the path is exempt for certificate authorities.
+            // A later stage redirects to https, unless the path is exempt for certificate
+            // authorities.
             CertificateDecision::Unencrypted
                 if self.redirects_to_https(route, input)
                     || https_redirect::is_exempt(&input.compiled_settings.settings, input.path) =>
@@ -45,12 +46,12 @@ impl Exchange {
         Step::Break(Verdict::Answer(self.with_response_headers(answer)))
     }
 
-    /// The client, as far as its certificate proves it; `None` where the rule's host asks for none.
+    /// Returns the client's verified identity; `None` if the rule's host requests no certificate.
     pub(super) fn client_identity(&self) -> Option<ClientIdentity<'_>> {
         Some(self.route.as_deref()?.client_certificates()?.identity(&self.connection))
     }
 
-    /// What endpoints are told about the client's certificate, where the rule's host asks for one.
+    /// Sets the fields about the client's certificate, if the rule's host requests one.
     pub(super) fn set_client_certificate(&self, fields: &mut impl FieldsMut) {
         if let Some(policy) = self.route.as_deref().and_then(Route::client_certificates) {
             policy.set_fields(&self.connection, fields);

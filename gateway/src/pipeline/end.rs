@@ -1,4 +1,4 @@
-//! The last step: one log line, one sample.
+//! The last step: one log line and one sample per request.
 
 use std::time::{Duration, Instant};
 
@@ -18,11 +18,11 @@ use crate::route::Route;
 use crate::telemetry::{LogFormat, LogLine, Sample, TargetMeters};
 use crate::variable::{HeadValues, RequestRecord, UpstreamAttempt, basic_user};
 
-/// nginx's status for a client that went away before there was an answer.
+/// nginx's status for a client that left before its response.
 const CLIENT_CLOSED_REQUEST: u16 = 499;
 
 impl Exchange {
-    /// Ends the exchange: access log, metrics. Call once, whatever happened; more calls do nothing.
+    /// Ends the exchange: access log, metrics. Call once; further calls have no effect.
     pub fn end(&mut self, outcome: Outcome) {
         if std::mem::replace(&mut self.ended, true) {
             return;
@@ -80,14 +80,14 @@ impl Exchange {
         self.state().telemetry.access_log.send(|out| format.write(&line, &record, out));
     }
 
-    /// Whether questions to authorisation services have lines of their own
+    /// Returns whether requests to authorisation services have their own log lines
     /// (`enable-auth-access-log`).
     pub(crate) fn logs_questions(&self) -> bool {
         self.line.is_some() && self.settings().access_log.authorisation
     }
 
-    /// Writes the line of such a question: as nginx has it for a subrequest, the line of the
-    /// client's request with what came of the question. `$uri` is the path that the service was
+    /// Writes the log line of such a request, as nginx does for a subrequest: the line of the
+    /// client's request with the result of the subrequest. `$uri` is the path that the service was
     /// asked for.
     pub(crate) fn log_question(
         &self,
@@ -153,17 +153,17 @@ impl Exchange {
         }
     }
 
-    /// Puts away what the log wants of a response as its endpoint has sent it.
+    /// Saves the fields of an endpoint's response that the log format needs.
     pub(super) fn log_upstream(&mut self, fields: &impl Fields) {
         self.log_response(|format, line| format.upstream(line, fields));
     }
 
-    /// Puts away what the log wants of a response as the client gets it.
+    /// Saves the fields of the client's response that the log format needs.
     pub(super) fn log_sent(&mut self, fields: &impl Fields) {
         self.log_response(|format, line| format.sent(line, fields));
     }
 
-    /// The same of an answer of ours, right before it is sent.
+    /// Saves the fields of the gateway's own answer that the log format needs, before it is sent.
     pub(crate) fn log_answer(&mut self, answer: &Answer) {
         self.log_sent(&answer.fields);
     }

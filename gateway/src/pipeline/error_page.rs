@@ -1,6 +1,6 @@
-//! Errors that somebody else words (`custom-http-errors`): a response of an endpoint, or an answer
-//! of our own, whose status is on the list gives way to what the error backend answers. The request
-//! itself goes nowhere by that: what was denied stays denied, whatever the page says.
+//! Error pages from another service (`custom-http-errors`): responses of endpoints and the
+//! gateway's own answers with a listed status are replaced by the response of the error backend.
+//! The decision on the request does not change: a refused request stays refused.
 
 use http::StatusCode;
 use http::header::{CONTENT_LENGTH, DATE, HeaderName, HeaderValue, WWW_AUTHENTICATE};
@@ -25,19 +25,19 @@ static X_ORIGINAL_URI: HeaderName = HeaderName::from_static("x-original-uri");
 static X_SERVICE_NAME: HeaderName = HeaderName::from_static("x-service-name");
 static X_SERVICE_PORT: HeaderName = HeaderName::from_static("x-service-port");
 
-/// Bytes of a page, which is held in memory. What is larger is no page.
+/// Maximum bytes of a page, which is held in memory. Larger responses are not used.
 const MOST_BODY: usize = 1024 * 1024;
 
 impl Exchange {
-    /// Whether the response of an endpoint gives way, and to which answer if nobody words it
-    /// better. Its own challenge stays, or no client could ever meet it.
+    /// Returns the plain answer if the response of an endpoint is replaced. Keeps the endpoint's
+    /// challenge, without which no client could authenticate.
     pub(super) fn intercept(&mut self, status: StatusCode, fields: &impl Fields) -> Option<Answer> {
         if status.as_u16() < 400 {
             return None;
         }
         let own = pages(self.route.as_deref()?);
         let settings = &self.compiled_settings().settings;
-        // The error backend has the last word.
+        // The response of the error backend is never replaced.
         if self.fallback.is_some()
             || !error_pages::replaces(own, settings, status)
             || !error_pages::intercepts(own, settings)
@@ -53,7 +53,7 @@ impl Exchange {
         Some(answer)
     }
 
-    /// What is asked before an answer of our own goes out: a page for it.
+    /// Returns the request for a page, if the gateway's own answer gets one.
     pub fn ask_for_page(&self, answer: &Answer, head: &RequestHead<'_>) -> Option<Question> {
         if answer.status.as_u16() < 400 {
             return None;
@@ -86,7 +86,7 @@ impl Exchange {
         })))
     }
 
-    /// The answer with the page that came for it. Without one it stays as it is.
+    /// Returns the answer with the page from `reply`; unchanged without one.
     pub fn with_page(&self, answer: Answer, reply: Reply) -> Answer {
         let response = match reply {
             Reply::Response(response) if response.whole && !response.status.is_informational() => response,
@@ -94,7 +94,7 @@ impl Exchange {
         };
         let mut head = response.fields;
         hop_by_hop::response(&mut head, response.status);
-        // They belong to the message that we make of it.
+        // They describe the error backend's message.
         for name in [&CONTENT_LENGTH, &DATE, &http::header::TRANSFER_ENCODING, &http::header::TRAILER] {
             FieldsMut::remove(&mut head, name);
         }
@@ -110,7 +110,7 @@ impl Exchange {
         })
     }
 
-    /// What an error backend is told.
+    /// Sets the fields that an error backend gets.
     pub(super) fn set_error_fields(
         &self,
         status: StatusCode,
@@ -138,8 +138,8 @@ impl Exchange {
         }
     }
 
-    /// Takes the request to the rule's own default backend, where there is one: its Service has no
-    /// endpoint.
+    /// Sends the request to the rule's own default backend, if it has one with an endpoint: the
+    /// rule's Service has none.
     pub(super) fn fall_back(&mut self, route: &Route, input: &StageInput<'_>) -> bool {
         let backend =
             self.route.as_ref().and_then(|route| route.part(|route| pages(route)?.backend.as_ref()));

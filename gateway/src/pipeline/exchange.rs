@@ -81,7 +81,7 @@ pub struct Exchange {
 pub(super) struct ExchangeExtras {
     /// `Access-Control-Allow-Origin` of the response, if the request's origin is accepted.
     pub(super) origin: Option<HeaderValue>,
-    /// What the directives of snippets made of the request.
+    /// The effects of snippet directives on the request.
     pub(super) directives: Option<Box<DirectiveState>>,
     /// Header fields whose values depend on the request.
     pub(super) headers: Option<Box<FilledSets>>,
@@ -116,7 +116,7 @@ pub enum Verdict {
 }
 
 impl Exchange {
-    /// An exchange that begins now, of which nothing but the connection and the client is known.
+    /// Creates an exchange that begins now, with only the connection and the client known.
     pub(super) fn new(snapshot: Snapshot, connection: &Arc<ConnectionInfo>, client: Client) -> Self {
         snapshot.state().telemetry.request_began();
         Self {

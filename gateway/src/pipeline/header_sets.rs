@@ -1,9 +1,9 @@
-//! Fields that the operator or a rule wants on heads: `proxy-set-headers`, `add-headers`,
-//! `custom-headers`, `upstream-vhost`, `connection-proxy-header` and `hide-headers`; and what is
-//! replaced in cookies and redirects.
+//! Header fields from settings and rules: `proxy-set-headers`, `add-headers`, `custom-headers`,
+//! `upstream-vhost`, `connection-proxy-header` and `hide-headers`; and replacements in cookies and
+//! redirects.
 //!
-//! Values with variables are filled in once, when the request is known, because what they are
-//! filled in from is gone when a response comes. All others are looked up when a head is changed.
+//! Values with variables are filled in once, when the request is known, because their sources are
+//! gone when a response arrives. All others are looked up when a head is changed.
 
 use std::cell::LazyCell;
 
@@ -24,20 +24,20 @@ use crate::route::Route;
 
 static X_ORIGINAL_URI: EditableName = EditableName::from_static("x-original-uri");
 
-/// What depends on the request.
+/// Values that depend on the request.
 #[derive(Debug, Default)]
 pub(super) struct FilledSets {
     /// Path and query as the client sent them.
     original_uri: Option<HeaderValue>,
-    /// Of all requests to endpoints.
+    /// For all requests to endpoints.
     request: Option<FilledHeaders>,
-    /// Of all responses.
+    /// For all responses.
     response: Option<FilledHeaders>,
-    /// Of responses of the rule.
+    /// For responses of the rule.
     own: Option<FilledHeaders>,
     /// `Host` for the endpoint.
     host: Option<HeaderValue>,
-    /// What is replaced in responses of endpoints, for the rule and for all rules.
+    /// Replacements in responses of endpoints, for the rule and for all rules.
     replacements: [Option<Replacements>; 2],
 }
 
@@ -58,7 +58,7 @@ impl FilledSets {
 }
 
 impl Exchange {
-    /// Fills in what depends on the request. To be called before the first stage.
+    /// Fills in values that depend on the request. Must be called before the first stage.
     pub(super) fn fill_headers(&mut self, route: Option<&Route>, input: &StageInput<'_>) {
         let global = input.compiled_settings.headers.as_deref();
         let own = route.and_then(backend_headers);
@@ -92,14 +92,13 @@ impl Exchange {
         }
     }
 
-    /// Whether the fields that the rule wants on its responses are there. Until they are it is
-    /// closed.
+    /// Returns whether the rule's response fields are missing, for which it is closed.
     pub(super) fn lacks_headers(&self, route: &Route) -> bool {
         let own = backend_headers(route).and_then(|own| own.response.as_deref());
         own.is_some_and(|slot| slot.load().is_none())
     }
 
-    /// Fields of requests to endpoints that the operator wants.
+    /// Sets the configured fields of requests to endpoints.
     pub(super) fn set_request_headers(&self, head: &mut Edit<'_, impl HeadMut>) {
         let Some(global) = self.compiled_settings().headers.as_deref() else { return };
         let filled = self.filled_sets();
@@ -109,15 +108,16 @@ impl Exchange {
         apply(global.request.as_deref(), filled.and_then(|filled| filled.request.as_ref()), head);
     }
 
-    /// Fields of the rule alone. To be called last: `Host` and `Connection` are nobody else's.
+    /// Sets the rule's own fields. Must be called last: `Host` and `Connection` override all
+    /// others.
     pub(super) fn set_backend_headers(&self, head: &mut impl HeadMut) {
-        // What stands in for the rule's backend is not its backend.
+        // The error backend is not the rule's backend.
         let route = self.route.as_deref().filter(|_| self.fallback.is_none());
         let Some(own) = route.and_then(backend_headers) else { return };
         own.request(head.fields(), self.filled_sets().and_then(|filled| filled.host.as_ref()));
     }
 
-    /// Takes out of an endpoint's response what no client is to see.
+    /// Removes the hidden fields from an endpoint's response.
     pub(super) fn hide_headers(&self, head: &mut Edit<'_, impl HeadMut>) {
         let Some(global) = self.compiled_settings().headers.as_deref() else { return };
         for name in &global.hidden {
@@ -148,7 +148,7 @@ impl Exchange {
         self.filled_sets().into_iter().flat_map(FilledSets::of_responses).flat_map(FilledHeaders::late)
     }
 
-    /// Replaces what is to be replaced in cookies and redirects of an endpoint's response.
+    /// Applies replacements to cookies and redirects of an endpoint's response.
     pub(super) fn replace(&self, head: &mut Edit<'_, impl HeadMut>) {
         let own = self.route.as_deref().and_then(replacements);
         let of_all =
@@ -164,7 +164,7 @@ impl Exchange {
         InForce::new(own, of_all).response(head, |path| self.absolute(path));
     }
 
-    /// A path of this host as a URL, where nginx would make it one.
+    /// Returns a path of this host as a URL, where nginx would return one.
     pub(super) fn absolute(&self, path: &str) -> Option<String> {
         let authority = self.authority.to_str().ok().filter(|authority| !authority.is_empty())?;
         let settings = self.settings();
@@ -191,7 +191,7 @@ fn replacements(route: &Route) -> Option<&Replacements> {
     route.compiled.as_deref()?.replacements.as_ref()
 }
 
-/// What the rule wants of heads.
+/// Returns the rule's settings for heads.
 pub(super) fn backend_headers(route: &Route) -> Option<&BackendHeaders> {
     route.compiled.as_deref()?.headers.as_ref()
 }

@@ -1,9 +1,8 @@
-//! The copy of a request that a rule sends to another place (`mirror-target`): what it looks like.
+//! The head of a request's copy for a mirror (`mirror-target`).
 //!
-//! It is the request as the endpoint gets it, so that what stands in for an endpoint there sees
-//! what that would see: what is told about the client, what an authorisation service has said, what
-//! rules change, and no password that was meant for us. Only the target and `Host` are the mirror's
-//! own. Conditions and ranges stay; an upgrade does not.
+//! The copy is the request as an endpoint would receive it: with forwarding fields, the fields of
+//! the authorisation service and the rule's changes, and without credentials for the gateway. Only
+//! the target and `Host` differ. Conditions and ranges are kept; an upgrade is not.
 
 use http::Method;
 use http::header::{
@@ -21,23 +20,23 @@ use crate::pipeline::Originator;
 use crate::policy::Mirror;
 use crate::router::normalise;
 
-/// Fields about a body, which whoever sends the copy writes anew, and of an upgrade.
+/// Fields about a body, which the sender of the copy writes, and of an upgrade.
 static NOT_COPIED: [HeaderName; 6] =
     [CONNECTION, CONTENT_LENGTH, EXPECT, TRAILER, TRANSFER_ENCODING, UPGRADE];
 
-/// Bytes of the body of an answer that are read, and dropped, to keep the connection.
+/// Bytes of a response body that are read and dropped, to keep the connection.
 const MOST_BODY: usize = 1024 * 1024;
 
-/// A copy that is to be sent.
+/// The copy of a request.
 #[derive(Debug)]
 pub struct MirroredRequest {
     /// The request, without its body.
     pub subrequest: Subrequest,
-    /// Whether the body goes along.
+    /// Whether the copy has the body.
     pub body: bool,
 }
 
-/// A head that is changed as one for an endpoint is.
+/// A head that is changed like one for an endpoint.
 struct Head {
     method: Method,
     fields: Vec<(HeaderName, HeaderValue)>,
@@ -56,7 +55,7 @@ impl RequestMut for Head {
         &self.method
     }
 
-    /// The mirror has a target of its own.
+    /// Does nothing: the mirror has its own target.
     fn set_target(&mut self, _: &RequestTarget) {}
 
     fn set_method(&mut self, method: &EditableMethod) {
@@ -65,15 +64,15 @@ impl RequestMut for Head {
 }
 
 impl Exchange {
-    /// Whether the request is to be copied.
+    /// Returns the mirror, if the request is copied.
     pub(super) fn mirror(&self) -> Option<&Mirror> {
-        // A gateway that mirrors to itself must come to an end, and an error backend is no place of
-        // the rule.
+        // A gateway that mirrors to itself must not loop, and requests for an error backend are not
+        // for the rule's backend.
         let copies = self.fallback.is_none() && self.goes_round().is_none();
         self.route.as_deref()?.compiled.as_deref()?.mirror.as_ref().filter(|_| copies)
     }
 
-    /// The copy of a request that is about to be forwarded; `None` where none can be made.
+    /// Returns the copy of a request that is about to be forwarded, if its head can be built.
     pub fn mirrored(&self, head: &RequestHead<'_>) -> Option<MirroredRequest> {
         let (mirror, route) = (self.mirror()?, self.route.as_ref()?);
         let compiled_settings = self.compiled_settings();

@@ -35,7 +35,7 @@ pub trait Originator {
     /// persistent connections. Valid once the target of the request is chosen.
     fn speaks_http_1_0(&self) -> bool;
 
-    /// Whether the request may wait until a connection is admitted.
+    /// Whether the request may wait for a connection to be admitted.
     fn may_wait(&self) -> bool;
 
     /// Time limit between two reads of the request body; `None` is no limit.

@@ -43,7 +43,8 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// The client left before its answer, after it was sent so many bytes in total and of the body.
+    /// Returns the outcome for a client that left before its answer, with the bytes that it
+    /// received.
     pub(crate) fn left(self, (bytes_sent, body_sent): (u64, u64)) -> Self {
         Self { status: None, bytes_sent, body_sent, aborted: true, ..self }
     }

@@ -1,4 +1,4 @@
-//! Which endpoint a session belongs to, and how a new session begins.
+//! Finds the endpoint of a session, and begins new sessions.
 
 use std::sync::Arc;
 use std::time::{Instant, SystemTime};
@@ -11,7 +11,7 @@ use crate::policy::affinity::{Session, balanced_key};
 use crate::registry::{Endpoint, PickError, PickKey, PickRequest, Pool};
 use crate::route::Sticky;
 
-/// How often a key is thrown for an endpoint that has not failed, as ingress-nginx does.
+/// Maximum number of random keys tried for an endpoint that has not failed, as in ingress-nginx.
 const ATTEMPTS: u32 = 20;
 
 /// The key of the request's session cookie, kept for retries.
@@ -20,10 +20,10 @@ pub(super) struct BoundSession {
     key: SmallVec<[u8; 40]>,
 }
 
-/// The endpoint for a try of a request with affinity.
+/// The endpoint for an attempt of a request with affinity.
 pub(super) struct Choice {
     pub(super) endpoint: Arc<Endpoint>,
-    /// The key of a session that begins with this try.
+    /// The key of a session that begins with this attempt.
     pub(super) new_key: Option<String>,
 }
 
@@ -32,7 +32,7 @@ impl BoundSession {
         Self { key: session.key.into() }
     }
 
-    /// The endpoint that the session belongs to, whatever its health.
+    /// Returns the endpoint that the session belongs to, whatever its health.
     fn endpoint(&self, affinity: &Affinity, pool: &Pool, sticky: &Sticky) -> Option<Arc<Endpoint>> {
         match affinity.mode {
             AffinityMode::Balanced => pool.owner(&self.key),
@@ -43,10 +43,9 @@ impl BoundSession {
     }
 }
 
-/// Follows the session, or begins one. A session stays with its endpoint through failures unless
-/// `change_on_failure` says otherwise: then its client sees the failure, but keeps its state. An
-/// endpoint that fails the checks that somebody asked for is not followed while another one passes
-/// them.
+/// Returns the session's endpoint, or begins a session. A session stays with its endpoint through
+/// failures, so that its client keeps its state, unless `change_on_failure` is set. An endpoint
+/// that fails its active health check is skipped while another one passes.
 pub(super) fn choose(
     affinity: &Affinity,
     pool: &Pool,
@@ -62,8 +61,8 @@ pub(super) fn choose(
         return Ok(Choice { endpoint: endpoint.clone(), new_key: None });
     }
     if let Some(session) = bound.filter(|_| affinity.mode == AffinityMode::Balanced) {
-        // Its place on the ring leads to the next endpoint meanwhile, or the ring is not built yet.
-        // Any key has a place on it, so the cookie stays good.
+        // The next endpoint on the ring takes over, or the ring is not built yet. Every key maps to
+        // the ring, so the cookie stays valid.
         let key = PickKey { bytes: &session.key, subset: None };
         let endpoint = super::call::pick(pool, Some(key), failed, now)?;
         return Ok(Choice { endpoint, new_key: None });
@@ -73,7 +72,7 @@ pub(super) fn choose(
         AffinityMode::Persistent => {
             let endpoint = super::call::pick(pool, None, failed, now)?;
             if let Some(own) = own.filter(|_| !pool.passes_check(&endpoint)) {
-                // No other one is better.
+                // No other endpoint is better.
                 return Ok(Choice { endpoint: own, new_key: None });
             }
             let new_key = sticky.sessions.as_ref().map(|sessions| sessions.hash(&endpoint));
@@ -82,8 +81,8 @@ pub(super) fn choose(
     }
 }
 
-/// Throws keys until one falls on an endpoint that is well, or at least has not failed this
-/// request.
+/// Tries random keys until one maps to a usable endpoint, or at least to one that has not failed
+/// this request.
 fn begin_balanced(pool: &Pool, failed: &[Arc<Endpoint>]) -> Result<Choice, PickError> {
     let (time, now) = (SystemTime::now(), Instant::now());
     let mut second_best = None;
@@ -100,8 +99,7 @@ fn begin_balanced(pool: &Pool, failed: &[Arc<Endpoint>]) -> Result<Choice, PickE
         }
         second_best.get_or_insert(choice);
     }
-    // Without a ring, or with none of the keys on a new endpoint: no session begins with this
-    // request.
+    // Without a ring, or if no key maps to a new endpoint, no session begins.
     let request = PickRequest { key: None, tried: failed, now };
     match second_best {
         Some(choice) => Ok(choice),

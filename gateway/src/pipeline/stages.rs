@@ -1,22 +1,19 @@
-//! The stages of a request that a rule takes, in the order of their checks: this list is the only
-//! place that knows it.
+//! The stages of a request that matches a rule, and their order, which is defined only here.
 //!
-//! The order is that of ingress-nginx, because it is visible: it decides which of two answers a
-//! client gets.
+//! The order is that of ingress-nginx. It is visible to clients: it determines which of two answers
+//! a request gets.
 //!
-//! Before any stage, **the path is normalised** for matching: a rule must not be passed by writing
-//! its path in another way. One that cannot be normalised is answered with 400. Then come **host
-//! and rule**. The host decides which rules there are; the rules of the most specific host are
-//! tried in their total order. A known host without a fitting rule gets the program's default
-//! backend. For a host that no Ingress names, `/healthz` is answered with 200, because load
-//! balancers in front of a gateway request it, unless the path of a catch-all rule names it.
+//! Before any stage, **the path is normalised** for matching, so that another spelling of a path
+//! does not bypass its rule; 400 if it cannot be. Then **host and rule** are looked up. The rules
+//! of the most specific host are tried in their total order. A known host without a matching rule
+//! gets the program's default backend. For a host that no Ingress names, `/healthz` is answered
+//! with 200 unless the path of a catch-all rule names it, because load balancers request it.
 //! Everything else goes to the catch-all rules and the default backend; without one the answer is
 //! 404.
 //!
-//! After the last stage the request is forwarded. Each attempt picks an endpoint; no endpoint is
-//! 503. What goes out loses the fields of the client's connection first, then gets ours, so that no
-//! client can remove one of ours by naming it in `Connection`; changes that a rule asks for come
-//! last and win.
+//! After the last stage the request is forwarded. Each attempt picks an endpoint; 503 without one.
+//! The head loses the fields of the client's connection before the gateway adds its own, so that no
+//! client can remove those by naming them in `Connection`. The rule's changes come last.
 
 use std::ops::ControlFlow;
 
@@ -31,46 +28,45 @@ use crate::state::compiled_settings::CompiledSettings;
 /// A stage of the pipeline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PipelineStage {
-    /// Who is blocked everywhere gets 403, also where no rule takes the request.
+    /// Blocked clients get 403, also if no rule matches.
     Blocked,
-    /// The certificate of the client: 400 without an acceptable one, 403 for a subject that may not
-    /// come in, 421 for a connection that was made for a host with another verification.
+    /// The client's certificate: 400 without an acceptable one, 403 for a subject that is not
+    /// accepted, 421 on a connection for a host with another verification.
     ClientCertificate,
     /// A closed rule answers with its status (503), before redirects: a policy that protects it
-    /// could not be built, and nothing about it may be learned.
+    /// could not be built, so nothing about it may be disclosed.
     Denied,
-    /// The directives of server snippets: their program, and `location` blocks that take the path.
+    /// The program of server snippets, and `location` blocks that take the path.
     Server,
-    /// Whether a page of another origin may read the answer. Its browser's question before the
-    /// request (OPTIONS) is answered with 204, before redirects, which no browser follows there,
-    /// and before anybody is asked for a password, which it does not send.
+    /// Whether a page of another origin may read the response. A preflight request (OPTIONS) is
+    /// answered with 204, before redirects, which browsers do not follow there, and before
+    /// authentication, because browsers send no credentials with it.
     Cors,
-    /// The program of the snippets of the location.
+    /// The program of the location's snippets.
     Location,
-    /// Redirects that the rule asks for, among them the slash that nginx appends. They come before
-    /// the redirect to https, as in nginx: the second request then gets that one.
+    /// The rule's redirects, and the slash that nginx appends. They come before the redirect to
+    /// https, as in nginx: the second request then gets that one.
     Redirect,
-    /// The path for the endpoint. It comes before the redirect to https because a template may be a
-    /// URL, which the client is redirected to.
+    /// The path for the endpoint. Before the redirect to https, because a template may be a URL, to
+    /// which the client is redirected.
     Rewrite,
-    /// The redirect to https, before everything that a client could learn over http.
+    /// The redirect to https, before checks that would disclose something over http.
     HttpsRedirect,
-    /// Fixed answers, then the draw of a backend by weight. A backend that is not valid keeps its
-    /// share and answers with its status; no weight at all is 500. Without any endpoint it is 503,
-    /// or the rule's own default backend takes the request.
+    /// Fixed answers, then the choice of a backend by weight. An invalid backend keeps its share
+    /// and answers with its status; 500 if all weights are 0. Without any endpoint the answer is
+    /// 503, or the rule's own default backend takes the request.
     Backend,
-    /// How much the client may ask for: 503, or what the ConfigMap says.
+    /// The client's limits: 503, or the status from the ConfigMap.
     Limits,
-    /// Where the client may come from: 403.
+    /// The client's address: 403.
     Sources,
     /// Basic or digest authentication: 401.
     Credentials,
-    /// Authorisation by another service: 401, 403, a redirect to where one signs in, or 500.
+    /// The authorisation service: 401, 403, a redirect to the sign-in page, or 500.
     Authorisation,
-    /// Where any one of the last three is enough: the answer of those who have said no, if none has
-    /// said yes.
+    /// With `satisfy: any`: refuses only if the last three checks refused.
     SatisfyAny,
-    /// A request that has come through so many gateways that it must be going round: 508.
+    /// Too many gateways: the request is in a loop, 508.
     Loop,
 }
 
@@ -95,8 +91,8 @@ pub(crate) const ORDER: [PipelineStage; 16] = [
 ];
 
 impl PipelineStage {
-    /// Whether it looks at what every rule has. The others have nothing to say where neither the
-    /// rule nor the operator asks for anything, and most rules are like that.
+    /// Returns whether the stage applies to every rule. The others apply only if the rule or the
+    /// global settings use them, and most rules do not.
     pub(super) const fn is_for_all_rules(self) -> bool {
         matches!(self, Self::Redirect | Self::HttpsRedirect | Self::Backend | Self::Loop)
     }
@@ -119,10 +115,10 @@ impl Exchange {
         self.run_from(0, route, input)
     }
 
-    /// Takes in the reply to the question of the stage that waits, and goes on behind it.
+    /// Passes the reply to the stage that asked, and continues behind it.
     pub(super) fn run_on(&mut self, reply: Reply, route: &Route, input: &StageInput<'_>) -> Verdict {
         let Some(at) = self.asked.take() else {
-            // Nobody has asked. What nobody has asked for lets nobody through.
+            // No stage has asked: fail closed.
             return self.refused(StatusCode::INTERNAL_SERVER_ERROR);
         };
         let at = usize::from(at);
@@ -145,7 +141,7 @@ impl Exchange {
         Verdict::Forward
     }
 
-    /// Remembers where the exchange goes on if the verdict is a question.
+    /// Records where to continue if the verdict is a question.
     fn stopped(&mut self, at: usize, verdict: Verdict) -> Verdict {
         if let Verdict::Ask(_) = verdict {
             self.asked = u8::try_from(at).ok();
@@ -153,7 +149,7 @@ impl Exchange {
         verdict
     }
 
-    /// One stage looks at the request.
+    /// Runs one stage.
     pub(super) fn look(&mut self, stage: PipelineStage, route: &Route, input: &StageInput<'_>) -> Step {
         match stage {
             PipelineStage::Blocked => self.check_blocked(input.head, input.compiled_settings),
@@ -179,7 +175,7 @@ impl Exchange {
         }
     }
 
-    /// The stage that asked is told. A reply that it has no use for closes: it never opens.
+    /// Passes a reply to the stage that asked. A reply of another kind closes the request.
     fn answered(
         &mut self,
         stage: PipelineStage,

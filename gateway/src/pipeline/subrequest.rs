@@ -160,7 +160,7 @@ impl Originator for OwnCall {
         Ok(self.call.begin(&endpoint, again, &rules))
     }
 
-    /// The head is complete already.
+    /// Does nothing: the head is complete.
     fn upstream_request(&self, _: &mut impl RequestMut) {}
 
     fn failed(&mut self, failure: Failure) -> Next<CallFailure> {
@@ -190,6 +190,6 @@ impl Originator for OwnCall {
         self.call.responded(Some(pool), status, may_repeat).then_some(Next::Retry)
     }
 
-    /// The stage that asked gets it as it came.
+    /// Does nothing: the stage that asked gets the head as received.
     fn response(&mut self, _: &mut impl ResponseMut) {}
 }

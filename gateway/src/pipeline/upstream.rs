@@ -43,7 +43,7 @@ impl Originator for Exchange {
     }
 
     fn speaks_http_1_0(&self) -> bool {
-        // An error backend that replaces the rule's backend has no settings of the rule.
+        // The settings of a rule do not apply to its error backend.
         let own = self.route.as_deref().filter(|_| self.fallback.is_none());
         let wanted = own.and_then(|route| route.policies.http_1_0).unwrap_or(self.settings().http_1_0);
         wanted && self.pool().is_some_and(|pool| !pool.protocol().is_http2())
@@ -157,8 +157,8 @@ impl Originator for Exchange {
                 self.state().telemetry.request_refused(status);
             }
             return match self.give_up(&failure, status) {
-                // A client that was too slow would be so again, and no request can be found behind
-                // a malformed body.
+                // A client that was too slow would be again, and no request can be located behind a
+                // malformed body.
                 Next::Answer(answer) => Next::Answer(Answer { close: true, ..answer }),
                 next => next,
             };

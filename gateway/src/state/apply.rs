@@ -1,11 +1,11 @@
-//! Takes a delta in: the only way in which the data plane changes.
+//! Applies deltas, the only way in which the configuration changes.
 //!
-//! The order keeps every reference good at every moment: certificates, resources, endpoint sets and
-//! pools come before the hosts that name them, removals go last. Requests see each host change
-//! whole, by one swap of a table that shares all hosts that did not change, so a delta costs what
-//! it changes. A part that cannot be used is refused with a reason, and the rest of the delta goes
-//! on. A certificate keeps its last good version. A host does not: that would lack whatever
-//! protection the new one has, and hold pools that are gone. It is closed whole.
+//! The order keeps references valid at every moment: certificates, resources, endpoint sets and
+//! pools are applied before the hosts that name them, and removals last. Each host changes as a
+//! whole, by one swap of a table that shares all unchanged hosts, so the cost depends on the size
+//! of the change. An unusable part is refused with a reason, and the rest of the delta is applied.
+//! A refused certificate keeps its previous version. A refused host does not, because that would
+//! lack the new version's protection and use pools that are gone: it is closed as a whole.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
@@ -24,7 +24,7 @@ use crate::state::{Published, State};
 use crate::telemetry::configuration::Configuration;
 use crate::tls::Certificates;
 
-/// Applies a delta and says so. Deltas are applied one after the other: there must be one caller.
+/// Applies a delta and returns the report. There must be one caller, which applies deltas in order.
 pub fn apply(state: &State, delta: &Delta, certificates: &dyn Certificates) -> Report {
     let began = Instant::now();
     let mut refused = certificates.apply(delta);
@@ -88,7 +88,7 @@ fn apply_settings(
     }
 }
 
-/// Whether the delta changes a pool that global settings name in this way.
+/// Returns whether the delta changes a pool that global settings name in this way.
 fn changes_named_pools(
     state: &State,
     delta: &Delta,
@@ -103,7 +103,7 @@ fn changes_named_pools(
     delta.pools.iter().any(|change| is_named(change.key()) && wanted(change))
 }
 
-/// Global settings with what is made of them.
+/// Compiles the global settings.
 fn compiled_settings(state: &State, settings: Arc<GlobalSettings>) -> Arc<CompiledSettings> {
     let pool = settings.default_backend.as_ref().and_then(|(key, _)| state.registry.pool(key));
     let target = pool.map(|pool| Target::stand_in(pool, None));
@@ -203,7 +203,7 @@ fn apply_hosts(
     }
 }
 
-/// A host in place of one that cannot be used: every path of it answers 503. It keeps its TLS.
+/// Returns a replacement for an unusable host: every path answers 503. Keeps its TLS.
 fn closed(host: &Host, reason: &str) -> Host {
     let origin = host.rules.first().map(|rule| Origin { path: "/".into(), ..(*rule.origin).clone() });
     let origin = origin.unwrap_or_else(|| Origin {
@@ -234,7 +234,7 @@ fn closed(host: &Host, reason: &str) -> Host {
 /// Status of every path of a host that cannot be used.
 const CLOSED: u16 = 503;
 
-/// Keeps the books of certificates. What was refused leaves the version before it in force.
+/// Records the certificates in force. A refused one leaves its previous version in force.
 fn apply_certificates(delta: &Delta, configuration: &mut Configuration, refused: &[Refusal]) {
     for change in &delta.certificates {
         match change {
@@ -251,8 +251,8 @@ fn apply_certificates(delta: &Delta, configuration: &mut Configuration, refused:
     }
 }
 
-/// A number for one entry of the configuration. Entries are put together by exclusive or, so that
-/// the whole can be kept up to date at the cost of what changes.
+/// Returns the hash of one entry of the configuration. Entries are combined by exclusive or, so
+/// that the hash of the whole is updated at the cost of the change.
 fn digest(key: &impl Hash, value: &impl Hash) -> u64 {
     let mut hasher = DefaultHasher::new();
     key.hash(&mut hasher);

@@ -1,4 +1,4 @@
-//! Settings for all rules, with what is made of them once in place of at each request.
+//! Global settings in their compiled form, so that no request has to compile them.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use crate::policy::template::Template;
 use crate::policy::{ExternalAuth, Sources, hsts};
 use crate::route::Target;
 
-/// The settings and what every request would otherwise make of it anew.
+/// Global settings and the objects compiled from them.
 #[derive(Debug)]
 pub(crate) struct CompiledSettings {
     pub(crate) settings: Arc<GlobalSettings>,
@@ -33,59 +33,59 @@ pub(crate) struct CompiledSettings {
     pub(crate) forwarded: ForwardedRules,
     pub(crate) limit_key: LimitKey,
     pub(crate) log: LogRules,
-    /// Fields of heads; most installations want none.
+    /// Header fields; most installations configure none.
     pub(crate) headers: Option<Box<GlobalHeaders>>,
 }
 
-/// Fields of the heads of all rules.
+/// Header fields for the heads of all rules.
 #[derive(Debug, Default)]
 pub(crate) struct GlobalHeaders {
-    /// Whether endpoints are told what the client asked for (`proxy-add-original-uri-header`).
+    /// Whether endpoints get the client's path and query (`proxy-add-original-uri-header`).
     pub(crate) adds_original_uri: bool,
-    /// Of requests to endpoints (`proxy-set-headers`).
+    /// Fields of requests to endpoints (`proxy-set-headers`).
     pub(crate) request: Option<Arc<Slot<HeaderSet>>>,
-    /// Of responses (`add-headers`).
+    /// Fields of responses (`add-headers`).
     pub(crate) response: Option<Arc<Slot<HeaderSet>>>,
-    /// What is taken out of responses of endpoints (`hide-headers`).
+    /// Fields removed from responses of endpoints (`hide-headers`).
     pub(crate) hidden: Box<[EditableName]>,
-    /// What is replaced in cookies and redirects of endpoints.
+    /// Replacements in cookies and redirects of endpoints.
     pub(crate) replacements: Option<Replacements>,
 }
 
-/// What makes two requests those of one client for limits.
+/// The key by which limits count requests.
 #[derive(Debug)]
 pub(crate) enum LimitKey {
-    /// That they come from one address.
+    /// The client's address.
     Client,
-    /// That this becomes the same for both (`limit-conn-zone-variable`).
+    /// The filled template (`limit-conn-zone-variable`).
     Filled(Template),
 }
 
-/// Who is kept out everywhere.
+/// The global block list.
 #[derive(Debug)]
 pub(crate) enum Blocking {
-    /// Nobody.
+    /// There is none.
     None,
-    /// Whoever cannot be told from those that are to be: everybody.
+    /// It cannot be compiled: every client is blocked.
     Closed,
-    /// These.
+    /// Blocks these clients.
     These(Box<Blocks>),
 }
 
-/// Who says for all rules which requests get in.
+/// The global authorisation service.
 #[derive(Debug, Default)]
 pub(crate) enum GlobalAuth {
-    /// Nobody.
+    /// There is none.
     #[default]
     None,
-    /// Somebody who cannot be asked.
+    /// There is one that is not usable.
     Closed,
-    /// This service.
+    /// Queries this service.
     Asks(Arc<ExternalAuth>),
 }
 
 impl GlobalAuth {
-    /// Whether nobody says.
+    /// Returns whether there is no global service.
     pub(crate) fn is_none(&self) -> bool {
         matches!(self, Self::None)
     }
@@ -123,9 +123,9 @@ impl CompiledSettings {
         }
     }
 
-    /// Whether no stage has anything to ask of a request that its rule does not ask.
+    /// Returns whether no stage applies because of global settings alone.
     pub(crate) fn ask_nothing(&self) -> bool {
-        // By name, so that whoever adds one says whether a stage asks for it.
+        // Lists all fields, so that a new one does not compile without a decision here.
         let Self {
             auth,
             blocks,
@@ -151,7 +151,7 @@ impl LimitKey {
         }
         Template::compile(template).map_or_else(
             |error| {
-                // Translation passes on names of fields only.
+                // Translation accepts only names of fields.
                 tracing::error!(%error, "limit-conn-zone-variable cannot be used: limits are for each address");
                 Self::Client
             },
@@ -161,8 +161,8 @@ impl LimitKey {
 }
 
 impl GlobalHeaders {
-    /// `None` where nobody wants any. A name that cannot be hidden and a key of another kind, which
-    /// the control plane sends of neither, are left out.
+    /// Returns `None` if no field is configured. Skips names that cannot be hidden and keys of
+    /// another kind, which the control plane never sends.
     fn compile(settings: &GlobalSettings, resources: &Resources) -> Option<Self> {
         let slot = |key: &Option<ResourceKey>| key.as_ref().and_then(|key| resources.headers(key).ok());
         let hidden = settings.hidden_headers.iter().filter_map(|name| EditableName::new(name).ok()).collect();

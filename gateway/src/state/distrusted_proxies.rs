@@ -1,6 +1,5 @@
-//! Requests that a proxy outside `proxy-real-ip-cidr` has sent on from a client that used https,
-//! and that were redirected to https nevertheless: the client comes back by the same way,
-//! endlessly.
+//! Counts redirects to https of requests that a proxy outside `proxy-real-ip-cidr` forwarded for a
+//! client that used https already. Such a client is redirected endlessly.
 
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -8,15 +7,14 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use sluice_config::{Code, ObjectRef, Problem, Severity};
 use tokio::sync::watch;
 
-/// Counts such requests. Reported at the first one, and then each time that there are ten times as
-/// many.
+/// The count of such requests. Reported at the first one, and at each power of ten.
 #[derive(Debug, Default)]
 pub(crate) struct DistrustedProxies {
     count: AtomicU64,
     reported: watch::Sender<Option<DistrustedProxy>>,
 }
 
-/// The peer of the last request that was reported.
+/// The peer of the request that was reported last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct DistrustedProxy {
     peer: IpAddr,
@@ -24,7 +22,7 @@ pub(crate) struct DistrustedProxy {
 }
 
 impl DistrustedProxies {
-    /// Counts a request of this peer.
+    /// Counts a request from this peer.
     pub(crate) fn count(&self, peer: IpAddr) {
         let requests = self.count.fetch_add(1, Relaxed).saturating_add(1);
         if requests == 10_u64.pow(requests.ilog10()) {
@@ -32,20 +30,20 @@ impl DistrustedProxies {
         }
     }
 
-    /// Begins anew: other peers are trusted from now on.
+    /// Resets the count, after the set of trusted proxies has changed.
     pub(crate) fn forget(&self) {
         self.count.store(0, Relaxed);
         self.reported.send_replace(None);
     }
 
-    /// What is reported, as it changes.
+    /// Returns a receiver for reports.
     pub(crate) fn subscribe(&self) -> watch::Receiver<Option<DistrustedProxy>> {
         self.reported.subscribe()
     }
 }
 
 impl DistrustedProxy {
-    /// The problem for operators.
+    /// Returns the problem for operators.
     pub(crate) fn problem(self) -> Problem {
         let Self { peer, requests } = self;
         Problem {

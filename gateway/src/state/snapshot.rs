@@ -1,9 +1,9 @@
-//! What requests see of the configuration: one snapshot each, taken once and kept until the log
-//! line is written.
+//! The configuration as a request sees it: one snapshot, taken once and kept until its log line is
+//! written.
 //!
-//! Workers share what is published. A reference count in it would travel between their caches with
-//! every request, so each worker wraps what it finds published once, and its requests count their
-//! references to that wrapper and to parts of the content through it.
+//! Workers share the published configuration. If requests counted references to it, the count would
+//! move between the workers' caches with every request. Each worker therefore wraps a published
+//! configuration once, and its requests count references to the wrapper, also for parts of it.
 
 use std::cell::RefCell;
 use std::fmt;
@@ -17,7 +17,7 @@ use yoke::Yoke;
 
 use crate::state::{Published, State};
 
-/// What was published when it was taken. A clone costs a count that no other worker touches.
+/// The published configuration at one moment. A clone changes a count that no other worker uses.
 #[derive(Clone)]
 pub struct Snapshot(Arc<Shared>);
 
@@ -26,19 +26,19 @@ struct Shared {
     published: Arc<Published>,
 }
 
-/// Something of a snapshot, which stays while this does.
+/// A part of a snapshot, which keeps the snapshot alive.
 pub struct Held<T: 'static>(Yoke<&'static T, Arc<Shared>>);
 
-/// The last snapshot that this thread has taken.
+/// The last snapshot of this thread.
 struct Last {
     newest: Cache<Source, Arc<Published>>,
     snapshot: Snapshot,
 }
 
-/// Where snapshots come from.
+/// The source of snapshots for [`Cache`].
 struct Source(Arc<State>);
 
-/// How long a worker without requests may keep what is gone from the configuration.
+/// Maximum time that an idle worker keeps objects that are gone from the configuration.
 const LAG: Duration = Duration::from_secs(1);
 
 thread_local! {
@@ -46,7 +46,7 @@ thread_local! {
 }
 
 impl Snapshot {
-    /// What is in force now.
+    /// Returns a snapshot of the current configuration.
     pub fn take(state: &Arc<State>) -> Self {
         LAST.with_borrow_mut(|last| {
             if let Some(last) = last
@@ -60,12 +60,12 @@ impl Snapshot {
         })
     }
 
-    /// Keeps the last one of this thread up to date for ever, also while no request comes: an old
-    /// one would keep what is gone from the configuration, metric series among it.
+    /// Keeps the thread's last snapshot up to date while no request arrives; an old one would keep
+    /// objects that are gone, such as metric series. Does not return.
     pub(crate) async fn follow(state: Arc<State>) {
         let mut publications = state.publications.subscribe();
         while publications.changed().await.is_ok() {
-            // Of many changes the last one will do.
+            // Collects several changes.
             tokio::time::sleep(LAG).await;
             Self::take(&state);
         }
@@ -75,12 +75,12 @@ impl Snapshot {
         Self(Arc::new(Shared { state: state.clone(), published }))
     }
 
-    /// What does not change with the configuration.
+    /// Returns the state that does not change with the configuration.
     pub(crate) fn state(&self) -> &Arc<State> {
         &self.0.state
     }
 
-    /// Holds what `find` finds.
+    /// Returns the part that `find` selects.
     ///
     /// # Errors
     /// Those of `find`.
@@ -103,7 +103,7 @@ impl Last {
 }
 
 impl<T> Held<T> {
-    /// Holds a part of it.
+    /// Returns a part of this part.
     pub(crate) fn part<U>(&self, part: impl for<'a> FnOnce(&'a T) -> Option<&'a U>) -> Option<Held<U>> {
         self.0.try_map_project_cloned(|whole, _| part(whole).ok_or(())).ok().map(Held)
     }

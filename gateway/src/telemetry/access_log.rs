@@ -156,8 +156,8 @@ impl AccessLog {
         self.tell(|told| told.opens_again = true);
     }
 
-    /// Sets the function to call whenever the output fails and when it works again. Only the first
-    /// call has an effect.
+    /// Sets the function to call when the output fails and when it works again. Only the first call
+    /// has an effect.
     pub fn on_fault(&self, hear: impl Fn(Option<&LogFault>) + Send + Sync + 'static) {
         if let Some(senders) = &self.0 {
             let _ = senders.0.on_fault.set(Box::new(hear));
@@ -183,8 +183,8 @@ impl AccessLog {
         });
     }
 
-    /// Sends a line without gathering it, for a log that is not the one whose lines this thread
-    /// gathers. Never waits.
+    /// Sends a line without collecting it, for a log other than the one whose lines this thread
+    /// collects. Never blocks.
     pub fn send_apart(&self, write: impl FnOnce(&mut Vec<u8>)) {
         let mut lines = Lines { bytes: Vec::new(), count: 1 };
         write(&mut lines.bytes);

@@ -1,11 +1,11 @@
-//! What the control plane has sent and is in force, as it was sent: for introspection and for metrics that are made of it.
+//! The configuration in force, as the control plane sent it: for introspection and metrics.
 
 use std::sync::Arc;
 
 use imbl::OrdMap;
 use sluice_config::{Certificate, CertificateId, Generation, GroupId, Host, HostKey, ListenerGroup};
 
-/// What was sent and is in force. Clones share everything.
+/// The configuration in force. Clones share all entries.
 #[derive(Clone, Debug, Default)]
 pub struct Configuration {
     /// Number of the last delta.
@@ -21,7 +21,7 @@ pub struct Configuration {
 }
 
 impl Configuration {
-    /// A number that is equal where hosts and settings are equal, in whatever order they came.
+    /// Returns a hash that is equal for equal hosts and settings, in any order.
     pub fn hash(&self) -> u64 {
         self.hosts_hash ^ self.settings_hash
     }

@@ -1,4 +1,4 @@
-//! Numbers and times as log lines have them.
+//! Numbers and times in the format of log lines.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Who gets in where all checks count, and where any one is enough.
+//! Access with all checks required, and with any one of them.
 
 use std::sync::Arc;
 
@@ -51,7 +51,7 @@ fn password() -> Option<BasicAuth> {
     Some(BasicAuth { credentials: key(), realm: "shop".into() })
 }
 
-/// Clients come from 192.0.2.7.
+/// The client's address in all tests.
 const HERE: Option<&str> = Some("192.0.2.7");
 const ELSEWHERE: Option<&str> = Some("192.0.2.8");
 
@@ -67,8 +67,8 @@ fn plane(policies: Policies) -> Plane {
     plane
 }
 
-/// What becomes of a request: its answer, or `None` where it passes. The service answers with
-/// `says` if it is asked.
+/// Returns the answer to a request, or `None` if it is forwarded. The service answers with `says`
+/// if it is queried.
 fn sent(plane: &Plane, authorization: Option<&str>, says: Option<u16>) -> Option<Answer> {
     let request = Request::get("a.example", "/");
     let request = match authorization {
@@ -99,7 +99,7 @@ fn any_one_of_address_and_password_is_enough_or_all_of_them() {
         (listed(ELSEWHERE, None), Satisfy::All, 403, 403),
         (listed(HERE, None), Satisfy::Any, 200, 200),
         (listed(ELSEWHERE, None), Satisfy::Any, 200, 401),
-        // As with nginx: a denied address is one no, and an address that is not denied is no yes.
+        // As in nginx: an address that is not denied is not thereby admitted.
         (listed(None, HERE), Satisfy::Any, 200, 401),
         (listed(None, ELSEWHERE), Satisfy::Any, 200, 401),
         (listed(HERE, HERE), Satisfy::Any, 200, 401),

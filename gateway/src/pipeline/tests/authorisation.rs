@@ -1,4 +1,4 @@
-//! What an authorisation service is asked, and what its word does.
+//! Requests to an authorisation service, and the effect of its replies.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -181,7 +181,7 @@ fn denials_are_passed_on_and_everything_else_is_500() {
         (said(500, &[]), 500),
         (Reply::NoResponse(CallFailure::NoEndpoint), 500),
         (Reply::NoResponse(CallFailure::Attempt(FailureKind::ReadTimeout)), 500),
-        // The gateway's own lack says nothing about the service.
+        // A local shortage is not the service's decision.
         (Reply::NoResponse(CallFailure::Attempt(FailureKind::Memory)), 503),
         (Reply::NoResponse(CallFailure::Attempt(FailureKind::Shortage)), 503),
         (Reply::Overloaded, 500),

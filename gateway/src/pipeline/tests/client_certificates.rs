@@ -21,7 +21,8 @@ use crate::tls::ClientTls;
 
 type Issuer = CertifiedIssuer<'static, KeyPair>;
 
-/// Each has a name of its own, or a certificate of another one would have a wrong signature.
+/// Returns an authority with a unique name: with equal names, a certificate of one would have a
+/// wrong signature for the other.
 fn authority() -> Issuer {
     static COUNT: AtomicU32 = AtomicU32::new(0);
     let mut params = CertificateParams::default();

@@ -1,4 +1,4 @@
-//! Basic authentication: who is asked for a password, when, and what goes on.
+//! Basic authentication: when a password is required, and what endpoints receive.
 
 use std::sync::Arc;
 

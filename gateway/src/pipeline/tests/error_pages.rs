@@ -1,4 +1,4 @@
-//! Which responses give way, whom is asked instead, and what becomes of the answer.
+//! Which responses are replaced, which backend is queried, and how its response is used.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! A data plane in memory and the heads that go through it.
+//! A data plane in memory, and request heads for it.
 
 use std::io::Write;
 use std::net::SocketAddr;
@@ -186,7 +186,7 @@ impl Plane {
         Exchange::begin(Snapshot::take(&self.state), &connection(request.https), &request.head())
     }
 
-    /// The answer to a request that must not be forwarded.
+    /// Returns the answer to a request that must not be forwarded.
     pub(crate) fn answer(&self, request: &Request) -> Answer {
         match self.begin(request) {
             (_, Verdict::Answer(answer)) => answer,
@@ -194,7 +194,7 @@ impl Plane {
         }
     }
 
-    /// An exchange that is to be forwarded.
+    /// Returns the exchange of a request that must be forwarded.
     pub(crate) fn forward(&self, request: &Request) -> Box<Exchange> {
         match self.begin(request) {
             (exchange, Verdict::Forward) => exchange,

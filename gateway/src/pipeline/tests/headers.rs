@@ -1,4 +1,4 @@
-//! Heads on their way to the endpoint and back.
+//! Heads for the endpoint and for the client.
 
 use std::sync::Arc;
 

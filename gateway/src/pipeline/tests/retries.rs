@@ -131,7 +131,7 @@ fn a_stale_connection_is_replaced_without_counting() {
     assert!(exchange.upstream_response(StatusCode::OK, &HeaderMap::new(), true).is_none());
     exchange.end(outcome(200));
     assert!(plane.lines()[0].contains(&format!("[] {} 5 ", first.address)), "{:?}", plane.lines());
-    // The endpoint was not to blame.
+    // The failure does not count against the endpoint.
     assert_eq!(plane.state.registry.health().ejected, 0);
 }
 
@@ -210,9 +210,8 @@ fn a_slow_or_malformed_answer_blames_no_endpoint() {
     assert_eq!(plane.state.registry.health().ejected, 0);
 }
 
-/// A window that was no longer than the connect timeout cut every attempt short, the first one too,
-/// so that a dead machine was never ejected and each request that met it waited for the whole
-/// window.
+/// A window no longer than the connect timeout shortened every attempt, including the first. A dead
+/// machine was therefore never ejected, and each request that met it waited for the whole window.
 #[test]
 fn a_dead_machine_was_never_ejected_where_the_window_is_no_longer_than_the_connect_timeout() {
     let connect = Duration::from_secs(5);
@@ -241,7 +240,7 @@ fn a_connect_timeout_that_earlier_attempts_have_cut_short_blames_no_endpoint() {
     }
 }
 
-/// What replaces a stale connection is the same attempt, and has the time of it.
+/// The replacement of a stale connection belongs to the same attempt, with the same time limit.
 #[test]
 fn the_connection_that_replaces_a_stale_one_has_the_time_of_a_first_attempt() {
     let window = Timeout::After(Duration::from_secs(1));

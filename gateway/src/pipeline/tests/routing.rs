@@ -1,4 +1,4 @@
-//! Which answer or backend a request gets.
+//! The answer or backend for a request.
 
 use std::sync::Arc;
 
@@ -256,7 +256,7 @@ fn a_request_without_host_was_redirected_to_a_url_without_host() {
         assert_eq!(field(&answer, "location"), None);
         assert!(field(&plane.answer(&Request::get("b.example", target)), "location").is_some(), "{target}");
     }
-    // A trusted proxy may say what is no host.
+    // A trusted proxy may send an invalid host.
     plane.tune(|settings| settings.forwarded.use_headers = true);
     for (named, location) in [("c.example", "https://c.example/secure"), ("c/d", "https://b.example/secure")]
     {

@@ -129,7 +129,7 @@ fn a_session_stays_with_a_dead_endpoint_unless_told_to_change() {
             let endpoint = last(&first.pick().unwrap());
             let value = cookie(&mut first).unwrap();
             drop(first);
-            // The endpoint is out: a session does not care.
+            // The endpoint is ejected; the session stays.
             let mut exchange = plane.forward(&get(Some(&value)));
             for attempt in 1..=3 {
                 let picked = last(&exchange.pick().unwrap());

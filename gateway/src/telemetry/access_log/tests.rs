@@ -1,4 +1,4 @@
-//! Delivery and order of the lines of the access log, and dropped lines.
+//! Delivery, order and loss of the lines of the access log.
 
 use super::*;
 use crate::pipeline::tests::fixture::Output;
@@ -67,7 +67,7 @@ fn lines_of_many_threads_are_whole_and_in_the_order_of_each() {
         for name in 0..4 {
             let log = &log;
             scope.spawn(move || {
-                // One of them has no queue of its own.
+                // One of the threads has no queue of its own.
                 let _place = (name > 0).then(crate::process::per_worker::enter);
                 AccessLog::gather();
                 for number in 0..2000 {
