@@ -5,7 +5,7 @@
 //! use it. With `satisfy: all` every check that applies must admit the client. With `satisfy: any`
 //! one is enough: later checks are skipped, and a refusal takes effect after the last check only.
 //! This is nginx's access phase, including one consequence: a list of denied addresses by itself
-//! admits nobody, so the other checks still apply to unlisted clients. A check that fails for
+//! admits no client, so the other checks still apply to unlisted clients. A check that fails for
 //! another reason closes the route in either mode.
 
 use http::StatusCode;
