@@ -26,7 +26,7 @@ pub struct DataPlane {
     certificates: Arc<CertificateStore>,
     listeners: Arc<Listeners>,
     drain: Arc<Drain>,
-    /// Gone when they have been stopped.
+    /// `None` once they have been stopped.
     workers: Mutex<Option<Workers>>,
 }
 
@@ -43,8 +43,8 @@ pub enum StartError {
 
 impl DataPlane {
     /// Starts `workers` threads, which serve with `driver` once a complete state has been applied.
-    /// Reports that no delta asked for, such as ejected endpoints, come out of the receiver. Call
-    /// it on a Tokio runtime.
+    /// Reports that no delta requested, such as ejected endpoints, arrive at the receiver. Call it
+    /// on a Tokio runtime.
     ///
     /// # Errors
     /// See [`StartError`].
@@ -98,13 +98,13 @@ impl DataPlane {
         self.state.disk.set_path(folder);
     }
 
-    /// The state that all workers share.
+    /// Returns the state that all workers share.
     pub fn state(&self) -> &Arc<State> {
         &self.state
     }
 
-    /// Applies a delta. Returns its acknowledgement, and the changes of sockets. Called from one
-    /// task, in order.
+    /// Applies a delta. Returns its acknowledgement, and the changes of sockets. Must be called
+    /// from one task, in order.
     pub fn apply(&self, delta: &Delta) -> (Report, Vec<Report>) {
         let acknowledged = apply(&self.state, delta, &*self.certificates);
         let binds = self.listeners.apply(&delta.groups);
@@ -115,9 +115,9 @@ impl DataPlane {
         (acknowledged, binds)
     }
 
-    /// Ends: health fails at once; new connections are taken for `grace`; then sockets and idle
-    /// connections are closed and running requests finished, for at most `worker-shutdown-timeout`.
-    /// Returns false when some had to be cut off.
+    /// Shuts down: health checks fail at once, and connections are accepted for `grace`. Then
+    /// sockets and idle connections are closed, and running requests finish within
+    /// `worker-shutdown-timeout`. Returns false if some were cut off.
     pub async fn end(&self, grace: Duration) -> bool {
         self.state.readiness.set_draining();
         self.drain.begin();
@@ -126,7 +126,7 @@ impl DataPlane {
         self.drain.close();
         let patience = self.state.settings().worker_shutdown_timeout;
         let whole = self.drain.ended(patience).await;
-        // What still runs is dropped, and so gets its line in the access log.
+        // Requests that still run are dropped, which writes their lines to the access log.
         if let Some(workers) = self.workers.lock().unwrap_or_else(PoisonError::into_inner).take() {
             workers.stop();
         }
@@ -147,7 +147,7 @@ mod tests {
         let (plane, _reports) = DataPlane::start(1, Driver::Direct, Arc::new(telemetry)).unwrap();
         let readiness = &plane.state().readiness;
         plane.apply(&Delta { settings: Some(Arc::default()), ..Delta::default() });
-        // As far as a complete delta is when its sockets are not bound yet.
+        // The state after a complete delta whose sockets are not bound yet.
         apply(plane.state(), &Delta { complete: true, ..Delta::default() }, &*plane.certificates);
         assert!(readiness.is_complete() && !readiness.is_ready(), "clients would be refused");
         let bind = Bind {
@@ -181,7 +181,7 @@ mod tests {
             Arc::ptr_eq(&before, &plane.state().problems.all()),
             "all were sorted and copied at each delta"
         );
-        // Nobody listens at an address of another machine.
+        // An address of another machine cannot be bound.
         let bind = Bind {
             addresses: vec![[192, 0, 2, 1].into()],
             port: 18080,

@@ -1,10 +1,10 @@
-//! Where connections come in.
+//! Accepts connections.
 //!
-//! [`Listeners`] bind the sockets. One worker accepts from each (`accept`), in an order that holds
-//! beyond its capacity too (`arrivals`), and assigns each connection to a worker (`assignment`). A
-//! connection names its client, where a proxy in front has taken it (`proxy_protocol`), does its TLS handshake (`handshake`) unless its server name is passed through (`client_hello`), shows
-//! which protocol it speaks, and is served by the loop of that protocol (`downstream`, `stream`) until it
-//! ends.
+//! [`Listeners`] bind the sockets. One worker accepts from each (`accept`), in an order that also
+//! suits overload (`arrivals`), and assigns each connection to a worker (`assignment`). The worker
+//! reads the PROXY protocol header, if one is expected (`proxy_protocol`), and performs the TLS
+//! handshake (`handshake`) unless the server name is passed through (`client_hello`). The loop of
+//! the protocol (`downstream`, `stream`) then serves the connection until it ends.
 
 pub(crate) mod accept;
 mod arrivals;
@@ -66,19 +66,20 @@ async fn serve(opening: Pin<Box<impl Future<Output = Option<Opened>>>>, idle: &I
         None => return,
         Some(Opened::Http(connection)) => connection,
         Some(Opened::Stream(stream)) => {
-            // Bytes may come at any time: it is never idle in the sense of a connection between two requests.
+            // Bytes may arrive at any time: a stream is never idle like a connection between two
+            // requests.
             idle.end();
             return Box::pin(stream.serve()).await;
         }
     };
     match http2 {
         true => Box::pin(Http2::new(worker, info).serve(wire, idle)).await,
-        // Without TLS its first bytes may say that it is HTTP/2 all the same.
+        // Without TLS, the first bytes may still start HTTP/2.
         false => Http1::new(worker, info, idle).serve(wire).await,
     }
 }
 
-/// Opens a connection of a TCP service. `None` where nothing comes of it.
+/// Opens a connection of a TCP service. `None` if it was refused.
 async fn open_stream(
     accepted: AcceptedConnection,
     group: &GroupId,
@@ -105,7 +106,7 @@ async fn open_stream(
     Some(stream)
 }
 
-/// Opens a connection. `None` where nothing comes of it.
+/// Opens a connection. `None` if it was refused or the handshake failed.
 async fn open(
     accepted: AcceptedConnection,
     entry: ListenerTarget,

@@ -171,7 +171,7 @@ impl Route {
         self.compiled.as_ref()?.digest_auth.as_ref()
     }
 
-    /// Client certificates that the host asks for.
+    /// Returns the client certificate requirements of the host.
     pub fn client_certificates(&self) -> Option<&ClientCertificates> {
         self.compiled.as_ref()?.client_certificates.as_deref()
     }

@@ -1,4 +1,4 @@
-//! Targets of streams, compiled: what a connection or datagram looks up.
+//! Compiled targets of streams, which connections and datagrams look up.
 
 use std::fmt;
 use std::sync::Arc;

@@ -40,7 +40,7 @@ pub(crate) struct Plan {
 }
 
 impl Plan {
-    /// Whether the request needs a stage.
+    /// Returns whether the request needs a stage.
     pub(crate) fn needs(&self, stage: BodyStage) -> bool {
         match stage {
             BodyStage::Limit => self.limit.is_some(),
@@ -51,7 +51,7 @@ impl Plan {
         }
     }
 
-    /// Whether the request needs no stage.
+    /// Returns whether the request needs no stage.
     pub(crate) fn is_empty(&self) -> bool {
         !ORDER.iter().any(|stage| self.needs(*stage))
     }

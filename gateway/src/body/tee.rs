@@ -68,7 +68,7 @@ enum Piece {
     End,
 }
 
-/// Both sides of the copy of a body with this framing.
+/// Creates both sides of the copy of a body with this framing.
 pub(crate) fn tee(framing: Framing) -> (Tee, Feed) {
     let (to, from) = unbounded_channel();
     let queued = Arc::new(AtomicUsize::new(0));
@@ -125,12 +125,12 @@ impl Tee {
 }
 
 impl Feed {
-    /// Whether the whole body was received.
+    /// Returns whether the whole body was received.
     pub(crate) fn has_ended(&self) -> bool {
         self.has_ended
     }
 
-    /// The next piece in its transfer coding, or `None` at the end.
+    /// Ready with the next piece in its transfer coding, or `None` at the end.
     ///
     /// # Errors
     /// As [`poll_given_up`](Self::poll_given_up).

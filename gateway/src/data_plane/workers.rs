@@ -1,8 +1,8 @@
 //! Workers: one thread each, with its own runtime, engines and pool of upstream connections.
 //!
 //! Workers share only data that is immutable or consists of counters, and a task never moves to
-//! another thread once it runs. This is a tenth faster than a work-stealing runtime. It is also the only way to
-//! keep Pingora from placing streams and idle connections on arbitrary threads.
+//! another thread once it runs. This is a tenth faster than a work-stealing runtime. It is also the
+//! only way to keep Pingora from placing streams and idle connections on arbitrary threads.
 
 use std::collections::HashMap;
 use std::io;
@@ -186,8 +186,9 @@ fn reconcile(
     }
 }
 
-/// Whether the worker with this index accepts from a socket. Each socket has one worker: connections
-/// are [assigned](Assignment) from there, and datagrams of one client meet one table of sessions.
+/// Returns whether the worker with this index accepts from a socket. Each socket has one worker:
+/// connections are [assigned](Assignment) from there, and all datagrams of one client meet one
+/// table of sessions.
 fn is_served_by(socket: &ListenSocket, index: usize, count: usize) -> bool {
     let address = match socket {
         ListenSocket::Tcp(socket) => socket.local_addr(),

@@ -21,38 +21,38 @@ pub struct Answer {
 }
 
 impl Answer {
-    /// Whether it has a `Content-Length`: not where none is allowed (RFC 9110 §8.6), or where it
-    /// would describe another representation.
+    /// Returns whether the response has a `Content-Length`: not if none is allowed (RFC 9110 §8.6),
+    /// or if it would describe another representation.
     pub(crate) fn has_length(&self) -> bool {
         !matches!(self.status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED)
     }
 
-    /// The standard page for a status.
+    /// Returns the standard page for a status.
     pub(crate) fn page(status: StatusCode) -> Self {
         Self::with_body(status, page(status))
     }
 
-    /// The answer to a head, or a line of it, that is longer than it may be.
+    /// Returns the answer to a head, or a line of it, that exceeds its limit.
     pub(crate) fn head_too_large() -> Self {
         Self::with_body(StatusCode::BAD_REQUEST, page_of_large_head())
     }
 
-    /// The answer to a client without the certificate that it needs (nginx's 496).
+    /// Returns the answer to a client without the required certificate (nginx's 496).
     pub(crate) fn certificate_missing() -> Self {
         Self::with_body(StatusCode::BAD_REQUEST, page_of("No required SSL certificate was sent"))
     }
 
-    /// The answer to a client whose certificate is not acceptable (nginx's 495).
+    /// Returns the answer to a client whose certificate is not acceptable (nginx's 495).
     pub(crate) fn certificate_invalid() -> Self {
         Self::with_body(StatusCode::BAD_REQUEST, page_of("The SSL certificate error"))
     }
 
-    /// A status without a body.
+    /// Returns a status without a body.
     pub(crate) fn empty(status: StatusCode) -> Self {
         Self::with_body(status, Bytes::new())
     }
 
-    /// A status with this text, of this type or, without one, `text/html`.
+    /// Returns a status with this text and type; without a type, `text/html`.
     pub(crate) fn text(status: StatusCode, content_type: Option<HeaderValue>, body: Bytes) -> Self {
         let mut answer = Self::with_body(status, Bytes::new());
         if answer.has_length() {
@@ -63,7 +63,7 @@ impl Answer {
         answer
     }
 
-    /// A redirect, with the page for clients that do not follow it.
+    /// Returns a redirect, with a page for clients that do not follow it.
     pub(crate) fn redirect(status: StatusCode, location: HeaderValue) -> Self {
         let mut answer = Self::page(status);
         answer.fields.push((LOCATION, location));

@@ -1,12 +1,12 @@
 //! The changes that policies may make to a head: target, method, fields and status.
 //!
-//! A rule is written by somebody who knows nothing of the connections it will be used on. Whoever
-//! could name a field of framing, or turn a GET into a HEAD, would make us and an endpoint read two
-//! different messages from there on. So policies change heads through [`Edit`] alone, whose
-//! arguments cannot be any of that: [`EditableName`] is no field of framing, connection or routing,
-//! [`RequestTarget`] is a path that a request line can carry, and neither [`EditableMethod`] nor
-//! [`EditableStatus`] changes whether a body follows. [`FieldsMut`] is for the engines' own needs:
-//! hop-by-hop fields, `Host`, what is told about the client.
+//! The author of a rule does not control the connections on which it is applied. A rule that
+//! changed a field of the framing, or turned a GET into a HEAD, would make the gateway and an
+//! endpoint interpret the following bytes differently. Policies therefore change heads only through
+//! [`Edit`], whose arguments exclude that: [`EditableName`] is never a field of framing, connection
+//! or routing, [`RequestTarget`] is a path that is valid in a request line, and neither
+//! [`EditableMethod`] nor [`EditableStatus`] changes whether a body follows. [`FieldsMut`] is for
+//! the engines: hop-by-hop fields, `Host` and forwarding fields.
 
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use sluice_config::OWN_FIELDS;
@@ -149,13 +149,14 @@ impl EditableStatus {
     }
 }
 
-/// Whether a target is in origin form (RFC 9112 §3.2.1): without blanks, control characters and
-/// fragment. Bytes outside ASCII are no URI, but clients send them and nginx accepts them.
+/// Returns whether a target is in origin form (RFC 9112 §3.2.1): without blanks, control characters
+/// and fragment. Bytes outside ASCII are not valid in a URI, but clients send them and nginx
+/// accepts them.
 pub(crate) fn is_path(target: &str) -> bool {
     target.starts_with('/') && is_target_text(target)
 }
 
-/// Whether text may be a part of a target.
+/// Returns whether text may be a part of a target.
 pub(crate) fn is_target_text(text: &str) -> bool {
     !text.bytes().any(|byte| byte <= b' ' || byte == 0x7f || byte == b'#')
 }
@@ -171,7 +172,7 @@ impl RequestTarget {
         Self("/".to_owned())
     }
 
-    /// Checks that a target is a path with an optional query.
+    /// Returns the target if it is a path with an optional query.
     pub fn new(text: String) -> Option<Self> {
         is_path(&text).then_some(Self(text))
     }

@@ -12,8 +12,8 @@ use http::header::{HeaderName, HeaderValue};
 use crate::message::fields::Fields;
 use crate::message::fields::FieldsMut;
 
-/// A head's text and where its fields are. What is added stands behind the text. Its memory comes from a list that
-/// was dropped before on the same thread.
+/// The text of a head and the offsets of its fields. Added fields are appended to the text. Its
+/// memory is reused from a list that was dropped on the same thread.
 #[cfg_attr(test, derive(Clone))]
 #[derive(Debug)]
 pub struct FieldList {
@@ -120,14 +120,15 @@ impl FieldList {
         self.places.iter().map(|place| (self.name(place), self.value(place)))
     }
 
-    /// All fields in the types of `http`. Fields that were read as a head are valid there too.
+    /// Returns all fields in the types of `http`. Fields that were parsed as a head are valid
+    /// there.
     pub(crate) fn parsed(&self) -> impl Iterator<Item = (HeaderName, HeaderValue)> {
         self.iter().filter_map(|(name, value)| {
             Some((HeaderName::from_bytes(name).ok()?, HeaderValue::from_bytes(value).ok()?))
         })
     }
 
-    /// Writes all fields as lines. What the text has of them one behind the other is copied at once.
+    /// Writes all fields as lines. Adjacent lines of the text are copied at once.
     pub(crate) fn write(&self, out: &mut Vec<u8>) {
         let mut run = 0..0;
         for place in &self.places {

@@ -41,7 +41,7 @@ pub(super) fn page_of_large_head() -> Bytes {
     page_of("Request Header Or Cookie Too Large")
 }
 
-/// The page of nginx for a status of its own (494 to 497): 400 to programs, and the reason to people.
+/// Returns nginx's page for one of its own statuses (494 to 497), which is sent with status 400.
 pub(super) fn page_of(reason: &str) -> Bytes {
     format!(
         "<html>\r\n<head><title>400 {reason}</title></head>\r\n<body>\r\n<center><h1>400 Bad Request</h1></center>\r\n\

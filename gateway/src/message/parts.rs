@@ -37,9 +37,9 @@ pub(crate) fn argument<'q>(query: &'q str, name: &str) -> Option<&'q str> {
         .map(|(_, value)| value)
 }
 
-/// All cookies (RFC 6265 §5.4), as name and value without surrounding spaces, in order, from any
-/// number of `Cookie` fields (HTTP/2 splits them, RFC 9113 §8.2.3). Parts that are no pair are
-/// skipped.
+/// Returns all cookies (RFC 6265 §5.4) as name and value without surrounding spaces, in order, from
+/// any number of `Cookie` fields (HTTP/2 splits them, RFC 9113 §8.2.3). Skips parts that are not
+/// pairs.
 pub(crate) fn cookies(headers: &impl Fields) -> impl Iterator<Item = (&[u8], &[u8])> {
     let parts = headers.lines(&COOKIE).flat_map(|line| line.split(|byte| *byte == b';'));
     parts.filter_map(|part| {
@@ -48,7 +48,7 @@ pub(crate) fn cookies(headers: &impl Fields) -> impl Iterator<Item = (&[u8], &[u
     })
 }
 
-/// The value of the first cookie of a name in any case, as nginx reads `$cookie_<name>`.
+/// Returns the value of the first cookie of a name in any case, as in nginx's `$cookie_<name>`.
 pub(crate) fn cookie<'h>(headers: &'h impl Fields, name: &str) -> Option<&'h [u8]> {
     cookies(headers).find(|(key, _)| key.eq_ignore_ascii_case(name.as_bytes())).map(|(_, value)| value)
 }

@@ -12,7 +12,7 @@ use crate::message::request_head::RequestHead;
 static CLOSE: HeaderName = HeaderName::from_static("close");
 static KEEP_ALIVE: HeaderName = HeaderName::from_static("keep-alive");
 
-/// What the pipeline sees. Hosts are checked to be ASCII.
+/// Returns the view of the pipeline. Hosts are already checked to be ASCII.
 pub(crate) fn view(head: &Head) -> RequestHead<'_> {
     RequestHead {
         method: &head.method,

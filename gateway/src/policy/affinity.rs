@@ -155,7 +155,7 @@ fn unquoted(value: &[u8]) -> &[u8] {
     }
 }
 
-/// The half of a cookie that names the backend.
+/// Returns the half of a cookie that identifies the backend.
 pub fn backend_digits(backend: &str) -> Digits {
     md5(&[&md5(&[backend.as_bytes()]), backend.as_bytes()])
 }

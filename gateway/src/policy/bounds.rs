@@ -1,18 +1,18 @@
-//! The values with which the data plane reckons, whatever the contract carries.
+//! Limits of setting values, whatever the control plane sends.
 //!
-//! Translation refuses what makes no sense and says so. Here it is only made sure that no value can end a worker: a
-//! clock that is moved on by the longest time that can be written panics, and a pool that reserves room for as many
-//! connections as a number can say takes all memory.
+//! Translation rejects unreasonable values with a problem. These limits only ensure that no value
+//! stops a worker: adding the longest representable time to a clock panics, and a pool that
+//! allocates for the largest representable number of connections exhausts memory.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use sluice_config::GlobalSettings;
 
-/// The longest time that anything is waited for.
+/// The longest timeout.
 pub(crate) const LONGEST: Duration = Duration::from_secs(10 * 365 * 24 * 60 * 60);
 
-/// The settings with every time within bounds. Nearly always the same ones.
+/// Returns the settings with every time within bounds; usually the same object.
 pub(crate) fn bounded(settings: &Arc<GlobalSettings>) -> Arc<GlobalSettings> {
     let mut bounded = GlobalSettings::clone(settings);
     for time in [

@@ -1,7 +1,7 @@
 //! Client certificates that a host requires: `auth-tls-*`.
 //!
-//! The handshake has accepted any certificate; this decides for each request whether the one of its
-//! connection is acceptable, with the authorities and revocation lists of the moment.
+//! The handshake accepts any certificate. These checks decide for each request whether the
+//! certificate of its connection is acceptable, with the current authorities and revocation lists.
 
 use std::sync::Arc;
 
@@ -21,34 +21,34 @@ static ISSUER: HeaderName = HeaderName::from_static("ssl-client-issuer-dn");
 static SUBJECT: HeaderName = HeaderName::from_static("ssl-client-subject-dn");
 static VERIFY: HeaderName = HeaderName::from_static("ssl-client-verify");
 
-/// The requirements of a host, compiled.
+/// The compiled requirements of a host.
 #[derive(Debug)]
 pub struct ClientCertificates {
     mode: ClientCertificateMode,
     verification: ClientVerification,
     authorities: Arc<Slot<ClientAuthorities>>,
-    /// Where clients without an acceptable certificate are redirected to.
+    /// Redirect target for clients without an acceptable certificate.
     pub(crate) error_page: Option<HeaderValue>,
     subject: Option<Regex>,
     passes_certificate: bool,
 }
 
-/// Whether a request is let in.
+/// The decision on a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CertificateDecision {
-    /// It is.
+    /// The request may continue.
     Accepted,
-    /// The connection has no TLS, and so no certificate.
+    /// The connection has no TLS, and therefore no certificate.
     Unencrypted,
-    /// The connection was made for a host that verifies clients otherwise.
+    /// The connection was made for a host with another verification.
     Misdirected,
-    /// No certificate was presented.
+    /// The client presented no certificate.
     Missing,
     /// The certificate is not acceptable.
     Invalid,
-    /// Its subject is none that may come in.
+    /// The subject of the certificate is not accepted.
     Subject,
-    /// The Secret with the authorities cannot be used.
+    /// The Secret with the authorities is not usable.
     Closed,
 }
 
@@ -56,7 +56,7 @@ impl ClientCertificates {
     /// Compiles the requirements of a host.
     ///
     /// # Errors
-    /// The URL or the expression cannot be used, or the resource is of another kind.
+    /// The URL or the expression is invalid, or the resource is of another kind.
     pub fn compile(
         policy: &sluice_config::ClientCertificates,
         resources: &Resources,
@@ -79,7 +79,7 @@ impl ClientCertificates {
         })
     }
 
-    /// What it comes to, in words for `explain`.
+    /// Returns the decision as text for `explain`.
     pub(crate) fn describe(&self) -> &'static str {
         match self.mode {
             ClientCertificateMode::Off => "no certificate is requested",
@@ -91,7 +91,7 @@ impl ClientCertificates {
         }
     }
 
-    /// Whether clients without a certificate are refused.
+    /// Returns whether clients without a certificate are refused.
     pub(crate) fn is_required(&self) -> bool {
         self.mode == ClientCertificateMode::Required
     }
@@ -126,13 +126,13 @@ impl ClientCertificates {
         }
     }
 
-    /// Whether the handshake of a connection was made for this verification.
+    /// Returns whether the handshake of a connection was made for this verification.
     fn is_for(&self, connection: &ConnectionInfo) -> bool {
         let client = connection.tls.as_ref().and_then(|tls| tls.client.as_ref());
         client.is_some_and(|client| *client.verification == self.verification)
     }
 
-    /// The client of a connection.
+    /// Returns the identity of a connection's client.
     pub(crate) fn identity<'c>(&self, connection: &'c ConnectionInfo) -> ClientIdentity<'c> {
         let client = connection.tls.as_ref().and_then(|tls| tls.client.as_deref());
         let client = client.filter(|_| self.mode != ClientCertificateMode::Off && self.is_for(connection));
@@ -142,7 +142,7 @@ impl ClientCertificates {
         }
     }
 
-    /// Replaces what a client says about itself by what is known of it.
+    /// Sets the fields about the client's certificate, and removes any that the client sent.
     pub(crate) fn set_fields(&self, connection: &ConnectionInfo, fields: &mut impl FieldsMut) {
         let mut spoofed = Vec::new();
         fields.each(|name, _| {
@@ -176,8 +176,8 @@ impl ClientCertificates {
     }
 }
 
-/// Whether a field is one of those that endpoints believe. Some of them (CGI, WSGI) take an
-/// underscore for a hyphen.
+/// Returns whether endpoints trust a field to come from the gateway. Some of them (CGI, WSGI) do
+/// not distinguish underscores from hyphens.
 fn is_reserved(name: &[u8]) -> bool {
     let same = |one: &u8, other: &u8| match one {
         b'_' => *other == b'-',

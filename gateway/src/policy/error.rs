@@ -36,7 +36,7 @@ pub enum PolicyError {
     /// Unusable certificate, or unusable name for one.
     #[error("TLS towards endpoints: {0}; correct the Secret or the name")]
     Certificate(String),
-    /// The authorities of clients cannot be used.
+    /// Unusable certificate authorities of clients.
     #[error("client certificates: {0}; correct the Secret")]
     ClientAuthorities(String),
     /// Invalid regular expression.

@@ -207,7 +207,7 @@ fn joined(fields: &HeaderMap, name: &EditableName) -> Option<HeaderValue> {
 }
 
 impl AuthReply {
-    /// The value of a field that variables of directives refer to.
+    /// Returns the value of a field that variables of directives refer to.
     pub fn kept(&self, name: &str) -> Option<&HeaderValue> {
         self.kept.iter().find(|(known, _)| **known == *name).map(|(_, value)| value)
     }

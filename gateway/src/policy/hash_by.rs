@@ -27,7 +27,7 @@ impl HashBy {
         Ok(Self { key: Template::compile(&policy.key)?, subset: policy.subset })
     }
 
-    /// The key of a request.
+    /// Returns the key of a request.
     pub fn key(&self, context: &TemplateContext<'_>) -> Option<Vec<u8>> {
         Some(self.key.fill(context)).filter(|key| !key.is_empty())
     }

@@ -62,8 +62,8 @@ impl HeaderSet {
         &self.fixed
     }
 
-    /// All fields, with the values that they have for a request. What no field can have counts as no value: a path may
-    /// have a line break in it once it is decoded.
+    /// Returns all fields with their values for a request. A value that no field can have counts as
+    /// empty: a decoded path may contain a line break.
     pub fn fill(&self, context: &TemplateContext<'_>) -> FilledHeaders {
         let (mut values, mut late) = (self.fixed.values.to_vec(), Vec::new());
         for (name, template) in &self.templates {
@@ -106,7 +106,7 @@ impl FilledHeaders {
     }
 }
 
-/// Reads a name, with the reason for people.
+/// Parses a name. The error contains the reason.
 pub(super) fn name(text: &str) -> Result<EditableName, PolicyError> {
     EditableName::new(text).map_err(|error| match error {
         NameError::Malformed => PolicyError::HeaderName(text.to_owned()),

@@ -66,7 +66,7 @@ impl RedirectTo {
         })
     }
 
-    /// Whether it appends a slash to the path.
+    /// Returns whether the redirect appends a slash to the path.
     pub fn appends_slash(&self) -> bool {
         self.path == RedirectPath::AppendSlash
     }

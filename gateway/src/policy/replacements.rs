@@ -94,7 +94,7 @@ impl Replacements {
             || self.redirect_to.value().is_some_and(Template::has_variables)
     }
 
-    /// The same with the texts that they have for one request.
+    /// Returns the replacements with their values for one request.
     pub fn fill(&self, context: &TemplateContext<'_>) -> Self {
         let replacement = |one: &Override<Replacement>| {
             let fill =

@@ -25,8 +25,8 @@ pub struct Slot<T> {
     content: ArcSwapOption<T>,
 }
 
-/// All resources that a delta has brought or a route names. Changed by [`apply`](crate::state::apply::apply) alone; requests
-/// look at slots and never here.
+/// All resources that a delta contained or a route refers to. Only
+/// [`apply`](crate::state::apply::apply) changes them; requests read slots and never this map.
 #[derive(Debug, Default)]
 pub struct Resources {
     slots: Mutex<HashMap<ResourceKey, AnySlot>>,
@@ -116,10 +116,10 @@ impl Resources {
         }
     }
 
-    /// The authorities of clients of this key.
+    /// Returns the slot of the client authorities with this key.
     ///
     /// # Errors
-    /// The key is not one of such authorities.
+    /// The key does not refer to client authorities.
     pub fn client_authorities(&self, key: &ResourceKey) -> Result<Arc<Slot<ClientAuthorities>>, PolicyError> {
         match self.slot(key) {
             AnySlot::ClientAuthorities(slot) => Ok(slot),

@@ -63,7 +63,7 @@ impl Template {
         self.0.iter().any(Part::is_of_response)
     }
 
-    /// The same with all variables filled in but groups.
+    /// Returns the template with all variables filled in, except groups.
     pub fn resolve(&self, context: &TemplateContext<'_>) -> Self {
         self.map(context, |part| part.is_filled_in())
     }
@@ -103,7 +103,7 @@ impl Template {
         self.with_groups(|_| &[])
     }
 
-    /// What a request makes of it.
+    /// Returns the text for a request.
     pub fn fill(&self, context: &TemplateContext<'_>) -> Vec<u8> {
         let mut out = Vec::with_capacity(128);
         for part in &self.0 {
@@ -210,7 +210,7 @@ pub(super) mod tests {
     use crate::pipeline::tests::fixture::connection;
     use crate::variable::basic_user;
 
-    /// What is known of a request.
+    /// Calls `use_them` with the context of a request.
     pub(in crate::policy) fn with_context(use_them: impl FnOnce(&TemplateContext<'_>)) {
         let mut headers = FieldList::default();
         headers.push_line(b"cookie", b"a=1; session=x=y; session2=no");

@@ -48,7 +48,7 @@ pub struct CompiledPolicies {
     pub directives: Option<Box<Directives>>,
     /// Replacements in cookies and redirects of endpoints.
     pub replacements: Option<Replacements>,
-    /// Client certificates that the host asks for.
+    /// Client certificate requirements of the host.
     pub client_certificates: Option<Arc<ClientCertificates>>,
 }
 

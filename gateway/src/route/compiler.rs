@@ -32,7 +32,7 @@ pub struct Compiler<'a> {
     pub meters: Option<&'a Arc<RequestMeters>>,
 }
 
-/// What all rules of a host have in common.
+/// Policies that all rules of a host share.
 #[derive(Debug)]
 pub(super) struct HostPolicies {
     has_tls: bool,

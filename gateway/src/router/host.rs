@@ -46,9 +46,12 @@ struct Entry<T> {
 }
 
 impl<T> CompiledHost<T> {
-    /// Compiles the matches of a host, which are in total order: of all that hold for a request, the first
-    /// one decides. `fall_through` is [`sluice_config::Host::fall_through`]. Fails, naming it, on a regular
-    /// expression that is malformed or too large, and on a header name that is none.
+    /// Compiles the matches of a host, which are in total order: the first match that holds for a
+    /// request decides. `fall_through` is [`sluice_config::Host::fall_through`].
+    ///
+    /// # Errors
+    /// A regular expression is malformed or too large, or a header name is invalid; the error names
+    /// it.
     pub fn compile<'m>(
         matches: impl IntoIterator<Item = (&'m Match, Arc<T>)>,
         fall_through: bool,

@@ -14,13 +14,13 @@ use super::map::Map;
 use super::names::{Matching, Names};
 use crate::message::fields::Fields;
 
-/// All hosts of all listener groups. A clone costs a few pointers and shares everything; a change to it copies
-/// O(log n) of what it shares.
+/// All hosts of all listener groups. A clone copies a few pointers and shares everything; a change
+/// to it copies O(log n) entries.
 pub struct RouteTable<T> {
     groups: Map<GroupId, Group<T>>,
 }
 
-/// One listener group. Connections look it up once and then keep to the table they took it from.
+/// One listener group. A connection looks it up once per table.
 pub struct Group<T> {
     listeners: Names<ListenerId>,
     hosts: Map<ListenerId, Hosts<T>>,
@@ -28,7 +28,7 @@ pub struct Group<T> {
 
 type Hosts<T> = Names<Arc<CompiledHost<T>>>;
 
-/// The host that a request belongs to, and the less specific ones it may fall through to.
+/// The host of a request, and the less specific hosts that it may fall through to.
 pub struct HostMatch<'t, 'h, T> {
     host: &'t Arc<CompiledHost<T>>,
     less_specific: Matching<'t, 'h, Arc<CompiledHost<T>>>,
@@ -36,7 +36,7 @@ pub struct HostMatch<'t, 'h, T> {
 }
 
 impl<T> RouteTable<T> {
-    /// Puts a host in, in place of the one with the same key.
+    /// Adds a host, or replaces the one with the same key.
     pub fn put_host(&mut self, key: &HostKey, host: Arc<CompiledHost<T>>) {
         let group = self.groups.entry(key.group.clone()).or_default();
         group.hosts.entry(key.listener.clone()).or_default().insert(&key.pattern, host);
@@ -71,17 +71,17 @@ impl<T> RouteTable<T> {
         }
     }
 
-    /// A group, for connections that serve many requests of it.
+    /// Returns a group, for connections with many requests.
     pub fn group(&self, group: &GroupId) -> Option<&Group<T>> {
         self.groups.get(group)
     }
 
-    /// [`Group::find_host`] in one group.
+    /// Looks up a host in a group ([`Group::find_host`]).
     pub fn find_host<'t, 'h>(&'t self, group: &GroupId, host: &'h str) -> Option<HostMatch<'t, 'h, T>> {
         self.group(group)?.find_host(host)
     }
 
-    /// The host under exactly this key.
+    /// Returns the host with exactly this key.
     pub fn host(&self, key: &HostKey) -> Option<&Arc<CompiledHost<T>>> {
         self.group(&key.group)?.hosts.get(&key.listener)?.get(&key.pattern)
     }
@@ -108,9 +108,10 @@ impl<T> RouteTable<T> {
 }
 
 impl<T> Group<T> {
-    /// The host for a host name that is lower case and has no port ([`host_of`](super::host_of)); empty where
-    /// the request has none. First the listener with the most specific pattern, then the most specific host
-    /// in that listener: exact, one-label wildcard, longest suffix, any.
+    /// Returns the host for a name in lower case and without port ([`host_of`](super::host_of));
+    /// the name is empty if the request has none. Selects the listener with the most specific
+    /// pattern, then the most specific host of that listener: exact, one-label wildcard, longest
+    /// suffix, any.
     pub fn find_host<'t, 'h>(&'t self, host: &'h str) -> Option<HostMatch<'t, 'h, T>> {
         let listener = self.listeners.matching(host).next()?;
         let mut hosts = self.hosts.get(listener)?.matching(host);
@@ -120,7 +121,7 @@ impl<T> Group<T> {
 }
 
 impl<'t, T> HostMatch<'t, '_, T> {
-    /// The most specific host.
+    /// Returns the most specific host.
     pub fn host(&self) -> &'t Arc<CompiledHost<T>> {
         self.host
     }
@@ -136,7 +137,7 @@ impl<'t, T> HostMatch<'t, '_, T> {
         self.hosts().find_map(|host| host.find(request))
     }
 
-    /// The hosts that a request is looked up in, until a rule takes it.
+    /// Returns the hosts in which a request is looked up, in order.
     pub fn hosts(&self) -> impl Iterator<Item = &'t Arc<CompiledHost<T>>> {
         let (first, mut less_specific) = (self.host, self.less_specific.clone());
         let mut last: Option<&'t Arc<CompiledHost<T>>> = None;

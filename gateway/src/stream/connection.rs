@@ -1,4 +1,4 @@
-//! One TCP connection that is forwarded unread.
+//! One TCP connection that is forwarded without being interpreted.
 
 use std::future::poll_fn;
 use std::io;
@@ -90,7 +90,8 @@ impl StreamConnection {
     /// Serves the connection until both sides have ended it, one breaks it, or it is idle for too
     /// long.
     pub(crate) fn serve(self) -> impl Future<Output = ()> {
-        // Both in boxes: the first is large and ends early, and the future would have room for its arguments twice.
+        // Boxed: the first is large and ends early, and the future would reserve room for its
+        // arguments twice.
         let begun = Box::pin(self.begin());
         async move {
             let relay = begun.await;
@@ -160,7 +161,8 @@ impl Relay {
     /// Moves bytes until neither side has more. Ready when both have ended.
     fn poll(&mut self, cx: &mut Context<'_>, alarm: &mut Alarm) -> Poll<io::Result<()>> {
         let Self { client, endpoint, up, down, deadlines, session, .. } = self;
-        // Both before a failure of either counts: a side that takes no more may have sent something.
+        // Polls both before it checks for errors: a side that accepts no more bytes may have sent
+        // some.
         let (sent, received) = (up.poll(cx, client, endpoint), down.poll(cx, endpoint, client));
         session.received(up.read());
         session.sent(down.read() - down.waiting());
@@ -169,7 +171,7 @@ impl Relay {
         if (sent?, received?) == (Poll::Ready(()), Poll::Ready(())) {
             return Poll::Ready(Ok(()));
         }
-        // `|`: both flags are taken.
+        // Not `||`: both flags must be reset.
         if up.take_moved() | down.take_moved() {
             deadlines.read.end();
         }

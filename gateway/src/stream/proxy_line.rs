@@ -3,8 +3,8 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-/// Returns the header for a connection from `source` to `destination`. Addresses of different
-/// families cannot be expressed: the endpoint then learns that they are unknown.
+/// Returns the header for a connection from `source` to `destination`; `UNKNOWN` for addresses of
+/// different families, which it cannot express.
 pub(super) fn line(source: SocketAddr, destination: SocketAddr) -> String {
     let (from, to) = (source.ip().to_canonical(), destination.ip().to_canonical());
     let family = match (from, to) {

@@ -1,4 +1,4 @@
-//! The account of one stream: what its log line and its metrics say. Dropping it ends the stream.
+//! Log line and metrics of one stream. Dropping the session ends the stream.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -87,7 +87,7 @@ impl Session {
         self.sent
     }
 
-    /// A datagram could not be sent to the client.
+    /// Counts a datagram that could not be sent to the client.
     pub(super) fn dropped(&self) {
         self.state.telemetry.datagram_dropped();
     }

@@ -1,8 +1,8 @@
 //! UDP services: one session per client address and port, and local address.
 //!
-//! A session has a socket of its own, connected to its endpoint, so that the kernel delivers only
-//! what this endpoint sends. It ends with the last expected response, after an idle time, or when
-//! it is the longest idle one and its place is needed. One task serves a listening socket with all
+//! A session has its own socket, connected to its endpoint, so that the kernel delivers only
+//! datagrams of this endpoint. It ends with the last expected response, after an idle time, or when
+//! it is the longest idle one and its slot is needed. One task serves a listening socket with all
 //! of its sessions; the table needs no lock.
 
 mod batch;
@@ -91,7 +91,7 @@ struct Listener {
 }
 
 impl Listener {
-    /// Sends a datagram on. Returns a session that begins with it.
+    /// Forwards a datagram. Returns the session that it begins, if any.
     fn take(&mut self, datagram: &Datagram<'_>) -> Option<Running> {
         let key = SessionKey { client: datagram.client, local: datagram.local };
         if let Some(peer) = self.table.get(&key) {
@@ -99,7 +99,7 @@ impl Listener {
                 peer.send(datagram.bytes, &self.worker.state);
                 return None;
             }
-            // As in kube-proxy: datagrams to an endpoint that is gone would be lost without a sign.
+            // As in kube-proxy: datagrams for an endpoint that is gone would be lost silently.
             self.table.remove(&key);
         }
         let snapshot = Snapshot::take(&self.worker.state);
@@ -139,7 +139,7 @@ impl Listener {
                 Admission::Waits | Admission::Refused => None,
             };
             let Some(place) = place else {
-                // Another one ends for the next datagram.
+                // The next datagram ends another one.
                 self.table.evict(&telemetry);
                 telemetry.datagram_dropped();
                 break;
@@ -177,7 +177,7 @@ impl Listener {
         }
     }
 
-    /// Removes a session that has ended. Returns what is tried at another endpoint.
+    /// Removes a session that has ended. Returns the retry at another endpoint, if any.
     fn ended(&mut self, ending: Ending) -> Option<Retry> {
         self.table.remove_if(&ending.key, &ending.peer);
         if ending.retry.is_none() {
@@ -187,7 +187,7 @@ impl Listener {
     }
 }
 
-/// Whether there is an attempt left after these.
+/// Returns whether another attempt is allowed after these.
 fn may_retry(tried: &[Arc<Endpoint>], settings: &sluice_config::StreamSettings) -> bool {
     const MOST_ATTEMPTS: usize = 16;
     let most = match settings.next_upstream_tries as usize {

@@ -51,7 +51,7 @@ impl Upstream {
         self.membership != 0 && self.endpoint.membership() == self.membership
     }
 
-    /// An attempt to open a connection for a stream. Nothing of HTTP applies to it.
+    /// Returns an attempt to open a connection for a stream, without any HTTP settings.
     pub(crate) fn raw(endpoint: &Arc<Endpoint>, connect_timeout: Option<Duration>, began: Instant) -> Self {
         Self {
             address: endpoint.address(),

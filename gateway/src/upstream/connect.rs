@@ -85,7 +85,7 @@ pub(crate) async fn obtain(
     }
 }
 
-/// A new connection to the endpoint, for a client connection of its own.
+/// Opens a new connection to the endpoint, for one client connection.
 pub(crate) async fn obtain_new(
     upstream: &Upstream,
     gate: &mut ConnectionGate<'_>,

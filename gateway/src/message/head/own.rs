@@ -9,7 +9,7 @@ use crate::message::framing::Framing;
 use crate::message::head::{Edited, Head};
 
 impl Head {
-    /// A head in HTTP/1.1 with these fields, to which the fields of `framing` are added.
+    /// Returns an HTTP/1.1 head with these fields and those of `framing`.
     pub(crate) fn own(
         method: &Method,
         target: &str,

@@ -38,7 +38,8 @@ impl fmt::Display for Reason {
 }
 
 impl<T> CompiledHost<T> {
-    /// A reason for each rule, in order. [`find`](Self::find) gives the route of the one that takes the request.
+    /// Returns a reason for each rule, in order. [`find`](Self::find) returns the route of the rule
+    /// that serves the request.
     pub fn explain(&self, request: &RequestView<'_, impl Fields>) -> Vec<Reason> {
         let candidates = self.paths.candidates(request.path);
         let indexed = candidates.iter().flat_map(|positions| positions.iter().copied());

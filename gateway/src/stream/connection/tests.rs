@@ -12,8 +12,8 @@ fn size<A, F>(_: fn(A) -> F) -> usize {
     size_of::<F>()
 }
 
-/// With the task of the connection (at most 536 bytes, tested there) and some 100 of tokio's, an idle
-/// stream keeps less than 2 KiB besides its sockets.
+/// An idle stream holds less than 2 KiB besides its sockets: this, the task of the connection (at
+/// most 536 bytes, tested there) and about 100 bytes of tokio's.
 #[test]
 fn an_idle_stream_is_small() {
     let (future, relay) = (size(StreamConnection::serve), size_of::<Relay>());
@@ -84,7 +84,7 @@ async fn a_proxy_line_precedes_what_was_read_ahead() {
 #[tokio::test(start_paused = true)]
 async fn bytes_of_either_side_keep_a_stream_until_both_are_silent() {
     const IDLE: Duration = Duration::from_secs(600);
-    // The clock advances only where the test says so.
+    // The clock advances only where the test does it.
     let (_busy, ended) = std::sync::mpsc::channel::<()>();
     tokio::task::spawn_blocking(move || ended.recv());
     let Relayed { mut relay, mut client, mut endpoint } = Relayed::new(false, b"", IDLE).await;

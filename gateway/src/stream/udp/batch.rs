@@ -1,4 +1,4 @@
-//! Many datagrams with one system call (`recvmmsg`).
+//! Receives several datagrams with one system call (`recvmmsg`).
 
 use std::cell::RefCell;
 use std::io::{self, IoSliceMut};
@@ -13,22 +13,22 @@ use super::socket::{Datagram, Local};
 
 /// Datagrams per system call.
 const BATCH: usize = 16;
-/// Bytes of the longest datagram. Only what is written to becomes resident memory.
+/// Maximum size of a datagram in bytes. Only memory that is written becomes resident.
 const LONGEST: usize = 64 * 1024;
 
 thread_local! {
-    /// One part for each datagram of a batch, shared by all sockets of a worker.
+    /// One part per datagram of a batch, shared by all sockets of a worker.
     static BUFFER: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Receives what the socket has, up to one batch.
+/// Receives the available datagrams, up to one batch.
 pub(super) fn receive(descriptor: RawFd, mut each: impl FnMut(Datagram<'_>)) -> io::Result<()> {
     BUFFER.with_borrow_mut(|buffer| {
         if buffer.is_empty() {
             *buffer = vec![0; BATCH * LONGEST];
         }
-        // New ones for each call: the kernel writes the lengths of what it has received into them,
-        // and the crate would offer no more room the next time.
+        // Created for each call: the kernel overwrites the lengths, and the crate would reuse them
+        // as the available space.
         let mut headers =
             MultiHeaders::<SockaddrStorage>::preallocate(BATCH, Some(cmsg_space!(libc::in6_pktinfo)));
         let mut slices: Vec<_> = buffer.chunks_mut(LONGEST).map(|part| [IoSliceMut::new(part)]).collect();
@@ -44,7 +44,7 @@ pub(super) fn receive(descriptor: RawFd, mut each: impl FnMut(Datagram<'_>)) -> 
     })
 }
 
-/// The client of a datagram, and the local address that it was sent to.
+/// Returns the client of a datagram, and the local address that it was sent to.
 fn addresses(message: &RecvMsg<'_, '_, SockaddrStorage>) -> Option<(SocketAddr, Local)> {
     let from = message.address?;
     let client = match (from.as_sockaddr_in(), from.as_sockaddr_in6()) {

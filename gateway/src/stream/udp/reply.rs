@@ -1,4 +1,4 @@
-//! One session of datagrams: what the endpoint sends goes to the client.
+//! One UDP session: relays the endpoint's datagrams to the client.
 
 use std::io;
 use std::sync::Arc;
@@ -20,33 +20,33 @@ use crate::registry::{Endpoint, InFlight};
 use crate::state::State;
 use crate::stream::session::{SERVED, Session};
 
-/// Responses that are sent before other sessions have their turn.
+/// Responses that are sent before other sessions run.
 const TURN: usize = 32;
 
-/// What a session waits for at the socket of its endpoint.
+/// The readiness that a session awaits at its endpoint's socket.
 const RESPONSE: Interest = Interest::READABLE.add(Interest::ERROR);
 
-/// The endpoint's side of a session, which datagrams of the client are sent to.
+/// The endpoint side of a session, which receives the client's datagrams.
 #[derive(Debug)]
 pub(super) struct Peer {
     socket: UdpSocket,
     endpoint: Arc<Endpoint>,
-    /// The endpoint's membership of its set when the session began.
+    /// The endpoint's membership in its set when the session began.
     membership: u64,
     began: Instant,
     /// Datagrams from the client.
     requests: AtomicU64,
-    /// Bytes of them.
+    /// Their bytes.
     received: AtomicU64,
     /// Milliseconds from `began` to the last of them.
     last: AtomicU64,
-    /// The endpoint's machine has answered that nothing listens there.
+    /// The endpoint's machine has reported that the port is closed.
     is_refused: AtomicBool,
     is_closed: AtomicBool,
     changed: Notify,
 }
 
-/// What is needed to begin a session, at the first endpoint or at another one.
+/// The data to begin a session at another endpoint.
 pub(super) struct Retry {
     pub(super) key: SessionKey,
     pub(super) session: Session,
@@ -59,12 +59,12 @@ pub(super) struct Retry {
 pub(super) struct Ending {
     pub(super) key: SessionKey,
     pub(super) peer: Arc<Peer>,
-    /// What is tried at another endpoint.
+    /// The retry at another endpoint, if any.
     pub(super) retry: Option<Retry>,
 }
 
 impl Peer {
-    /// A session whose first datagram was sent.
+    /// Creates a session whose first datagram was sent.
     pub(super) fn new(socket: UdpSocket, endpoint: Arc<Endpoint>, session: &Session) -> Self {
         Self {
             socket,
@@ -80,7 +80,7 @@ impl Peer {
         }
     }
 
-    /// Returns whether the endpoint is still the one that the session began with.
+    /// Returns whether the endpoint still has the membership of the session.
     pub(super) fn is_member(&self) -> bool {
         self.membership != 0 && self.endpoint.membership() == self.membership
     }
@@ -92,7 +92,7 @@ impl Peer {
         self.last.store(self.began.elapsed().as_millis() as u64, Relaxed);
         match socket::send(&self.socket, bytes) {
             Ok(()) => {}
-            // It concerns a datagram before this one.
+            // The error concerns an earlier datagram.
             Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
                 self.is_refused.store(true, Relaxed);
                 self.changed.notify_one();
@@ -108,7 +108,7 @@ impl Peer {
     }
 }
 
-/// Passes responses on until the session ends.
+/// Relays responses until the session ends.
 pub(super) async fn replies(
     peer: Arc<Peer>,
     client: Arc<ClientSocket>,
@@ -135,7 +135,7 @@ pub(super) async fn replies(
         tokio::select! {
             biased;
             () = peer.changed.notified() => {}
-            // An error is not readability: the message that nothing listens there would go unnoticed.
+            // Includes errors: readability alone would miss the report that the port is closed.
             ready = peer.socket.ready(RESPONSE) => {
                 let Ok(ready) = ready else { break false };
                 let passed = pass_on((&peer.socket, ready), &client, (key, &session));
@@ -174,13 +174,13 @@ pub(super) async fn replies(
             return Ending { key, peer, retry };
         }
     } else {
-        // A response need not come: the datagrams were sent.
+        // A response is optional: the datagrams were sent.
         session.status = SERVED;
     }
     Ending { key, peer, retry }
 }
 
-/// Responses that were passed on.
+/// Responses that were relayed.
 #[derive(Default)]
 struct Passed {
     datagrams: u64,
@@ -188,14 +188,14 @@ struct Passed {
     is_refused: bool,
 }
 
-/// Passes on what the endpoint's socket has, which is ready in this way.
+/// Relays the datagrams of the endpoint's socket, which has this readiness.
 fn pass_on(
     (endpoint, ready): (&UdpSocket, Ready),
     client: &ClientSocket,
     (key, session): (SessionKey, &Session),
 ) -> Passed {
-    // tokio tries an operation for one interest only: with both, the socket is never read, and stays
-    // ready for ever.
+    // tokio attempts an operation for one interest only: with both, it never reads the socket,
+    // which then stays ready forever.
     let interest = if ready.is_readable() { Interest::READABLE } else { Interest::ERROR };
     let mut passed = Passed::default();
     scratch::read(|buffer| {

@@ -1,5 +1,5 @@
-//! Sockets of datagrams: the one that clients reach, which many addresses of the machine may
-//! share, and those that are connected to endpoints.
+//! UDP sockets: listening sockets, which several addresses of the machine may share, and sockets
+//! connected to endpoints.
 
 use std::io::{self, IoSlice};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
@@ -12,7 +12,7 @@ use tokio::io::Interest;
 
 use super::batch;
 
-/// Bytes that the kernel keeps for a busy worker, if `net.core.rmem_max` permits.
+/// Size of the kernel's buffer for a busy worker, if `net.core.rmem_max` permits.
 const RECEIVE_BUFFER: usize = 1 << 20;
 
 /// A received datagram.
@@ -22,7 +22,7 @@ pub(super) struct Datagram<'b> {
     pub(super) bytes: &'b [u8],
 }
 
-/// An address of this machine that a datagram was sent to.
+/// A local address that a datagram was sent to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Local {
     ip: IpAddr,
@@ -30,26 +30,27 @@ pub(super) struct Local {
     interface: u32,
 }
 
-/// The socket that clients reach.
+/// The listening socket.
 #[derive(Debug)]
 pub(super) struct ClientSocket {
     socket: tokio::net::UdpSocket,
     port: u16,
 }
 
-/// Prepares a socket of datagrams before it is bound: each must arrive with the address that it was sent to.
+/// Prepares a UDP socket before it is bound, so that each datagram arrives with its destination
+/// address.
 pub(crate) fn prepare(socket: BorrowedFd<'_>, address: SocketAddr) -> io::Result<()> {
     match address {
         SocketAddr::V4(_) => setsockopt(&socket, sockopt::Ipv4PacketInfo, &true)?,
         SocketAddr::V6(_) => setsockopt(&socket, sockopt::Ipv6RecvPacketInfo, &true)?,
     }
-    // A smaller buffer works too.
+    // A smaller buffer works too, so errors are ignored.
     let _ = SockRef::from(&socket).set_recv_buffer_size(RECEIVE_BUFFER);
     Ok(())
 }
 
 /// Opens a socket that is connected to an endpoint, and sends a first datagram. The kernel drops
-/// what others send to it.
+/// datagrams from other senders.
 pub(super) fn connect(endpoint: SocketAddr, datagram: &[u8]) -> io::Result<tokio::net::UdpSocket> {
     let any: IpAddr = match endpoint {
         SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
@@ -62,13 +63,13 @@ pub(super) fn connect(endpoint: SocketAddr, datagram: &[u8]) -> io::Result<tokio
     tokio::net::UdpSocket::from_std(socket)
 }
 
-/// Sends a further datagram. The kernel is asked, not the runtime, which does not know yet that a
-/// new socket can be written to.
+/// Sends a further datagram. Uses a system call directly: the runtime has not registered a new
+/// socket as writable yet.
 pub(super) fn send(socket: &tokio::net::UdpSocket, datagram: &[u8]) -> io::Result<()> {
     SockRef::from(socket).send(datagram).map(drop)
 }
 
-/// Receives a datagram of the endpoint, or why it cannot be reached.
+/// Receives a datagram of the endpoint. The error is the reason why it cannot be reached.
 pub(super) fn receive(socket: &tokio::net::UdpSocket, buffer: &mut [u8]) -> io::Result<usize> {
     Ok(recv(socket.as_raw_fd(), buffer, MsgFlags::MSG_DONTWAIT)?)
 }
@@ -95,8 +96,8 @@ impl ClientSocket {
         }
     }
 
-    /// Sends a datagram from the address that the client knows. Never waits: what the kernel does
-    /// not take is lost, as on any network.
+    /// Sends a datagram from the address that the client used. Never waits: datagrams that the
+    /// kernel does not accept are lost, as on any network.
     pub(super) fn send(&self, from: Local, to: SocketAddr, bytes: &[u8]) -> io::Result<()> {
         let (descriptor, flags) = (self.socket.as_raw_fd(), MsgFlags::MSG_DONTWAIT);
         let (slices, to) = ([IoSlice::new(bytes)], SockaddrStorage::from(to));
@@ -116,7 +117,7 @@ impl ClientSocket {
         Ok(())
     }
 
-    /// A local address with the port.
+    /// Returns a local address with the port.
     pub(super) fn address(&self, local: Local) -> Option<SocketAddr> {
         Some(SocketAddr::new(local.ip, self.port))
     }

@@ -28,7 +28,7 @@ impl Default for Table {
 }
 
 impl Table {
-    /// Returns a session, which is the most recently used one from now on.
+    /// Returns a session and marks it as the most recently used one.
     pub(super) fn get(&mut self, key: &SessionKey) -> Option<&Arc<Peer>> {
         self.0.get(key)
     }
@@ -37,7 +37,7 @@ impl Table {
         self.0.len()
     }
 
-    /// Adds a session. One with the same key ends.
+    /// Adds a session. Ends one with the same key.
     pub(super) fn insert(&mut self, key: SessionKey, peer: Arc<Peer>) {
         if let Some(old) = self.0.put(key, peer) {
             old.close();
@@ -51,7 +51,7 @@ impl Table {
         }
     }
 
-    /// Removes a session that has ended, unless another one has its key by now.
+    /// Removes a session that has ended, unless its key belongs to another one by now.
     pub(super) fn remove_if(&mut self, key: &SessionKey, ended: &Arc<Peer>) {
         if self.0.peek(key).is_some_and(|peer| Arc::ptr_eq(peer, ended)) {
             self.0.pop(key);
