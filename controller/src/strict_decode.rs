@@ -1,8 +1,8 @@
-//! Reading what another version may have written: all of it is understood, or it is refused.
+//! Strict decoding of values that another version may have written: unknown parts are errors.
 //!
-//! A field that is not known would otherwise be read as if it were not there, and it may be the one that closes a route.
-//! So what was read is written again and held against the original: whatever is not there the second time was not
-//! understood. No type has to say so of itself, and none can forget to.
+//! An unknown field would otherwise be ignored, and it may be the one that closes a route. The
+//! decoded value is therefore encoded again and compared with the original: a part that is missing
+//! in the result was not decoded. No type needs an attribute for this, so none can be forgotten.
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;

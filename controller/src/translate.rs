@@ -1,22 +1,24 @@
-//! The translation: a memoised pipeline of pure functions from objects to what the data plane serves.
+//! The translation: a memoised pipeline of pure functions from Kubernetes objects to the
+//! configuration of the data plane.
 //!
 //! | node | key | reads |
 //! |---|---|---|
 //! | config_map | one | the ConfigMap |
-//! | routes of an object | Ingress | that Ingress, its class, its namespace, the limits of annotations |
-//! | certificate | Secret | that Secret |
-//! | resource | kind and object | that Secret or ConfigMap |
+//! | routes of an object | Ingress | the Ingress, its class, its namespace, the annotation limits |
+//! | certificate | Secret | the Secret |
+//! | resource | kind and object | the Secret or ConfigMap |
 //! | flags | one | config_map; the Service and Secret that flags name |
-//! | host | group, listener, host name | routes of all objects that claim it, Services, certificates, whether resources can be used |
+//! | host | group, listener, host name | routes of claiming objects, Services, certificates, resources |
 //! | stream services | TCP or UDP | the ConfigMap of these services |
 //! | stream | TCP or UDP port | its entry, its Service, the addresses to listen on |
 //! | endpoints | Service port | its EndpointSlices |
 //!
-//! Each node reads through a `View`, which records every key, misses included; the reverse of these
-//! reads (`graph`) gives the nodes to recompute when something changes, in the order of the table, and only
-//! what became different goes into the delta. Pools exist while a host (or the default backend) uses them,
-//! endpoint sets while a pool does, certificates and resources are sent while a host (or the default) uses them. Problems
-//! are values of nodes too, so that an edit touches only its own.
+//! Each node reads through a `View`, which records every key, including missing objects. The
+//! reverse of these reads (`graph`) yields the nodes to recompute after a change, in the order of
+//! the table; only different results enter the delta. Pools exist while a host or the default
+//! backend uses them, endpoint sets while a pool does; certificates and resources are sent while a
+//! host or the default uses them. Problems are values of nodes, too, so an edit affects only its
+//! own.
 
 mod affected;
 mod app_protocol;
@@ -83,27 +85,28 @@ pub struct Translation {
     dirty: Dirty,
     values: Values,
     policies: Shared<Policies>,
-    /// How many Ingresses and flags name a certificate; its node exists while there is one.
+    /// Number of Ingresses and flags that name each certificate; its node exists while there is
+    /// one.
     named_certificates: Users<NamespacedName>,
-    /// How many Ingresses name a resource; its node exists while there is one.
+    /// Number of Ingresses that name each resource; its node exists while there is one.
     named_resources: Users<ResourceKey>,
     flags: flags::Output,
     hosts: ByKey<ServedHost>,
     streams: BTreeMap<StreamKey, StreamOutput>,
     endpoints: ByKey<Arc<EndpointSet>>,
-    /// How many endpoint sets need a name to be looked up.
+    /// Number of endpoint sets that need each name resolved.
     names: Users<Arc<str>>,
-    /// Endpoint sets that do, and which.
+    /// The name of each endpoint set that needs one.
     named_sets: HashMap<EndpointSetKey, Arc<str>>,
     names_changed: bool,
     ref_counts: RefCounts,
     problem_index: ProblemIndex,
-    /// What has become of Ingresses, for those who write to them.
+    /// Changes of Ingresses, for the writers of status and Events.
     ingresses: Vec<IngressChange>,
 }
 
 impl Translation {
-    /// Nothing known yet; everything to compute.
+    /// Creates a translation without objects; every node is to be computed.
     pub fn new(options: Options) -> Self {
         let store = Store::default();
         let (config_map, _) = global_settings::read(None);
@@ -151,13 +154,13 @@ impl Translation {
         }
     }
 
-    /// Takes events in and marks what they make stale; computes nothing.
+    /// Applies events and marks the affected nodes; computes nothing.
     pub fn take(&mut self, events: Vec<Event>) {
         for event in events {
             let (key, old, new) = match event {
                 Event::Put(object) => {
                     let key = object.key();
-                    // What is as it was stays: nodes hold it too.
+                    // Keeps the stored object if it is unchanged, because nodes share it.
                     let is_new = self.store.get(&key).as_ref() != Some(&object);
                     if let Object::Ingress(ingress) = &object {
                         self.ingresses.push(IngressChange::seen(ingress, is_new));
@@ -191,7 +194,7 @@ impl Translation {
         }
     }
 
-    /// Takes in what a name was resolved to, if somebody still asks for it.
+    /// Records the result of a name resolution, if the name is still needed.
     pub(crate) fn take_name(&mut self, name: Arc<str>, resolved: Resolved) {
         if self.names.contains(&name) && self.values.names.get(&name) != Some(&resolved) {
             self.stale(&Key::Name(name.clone()));
@@ -199,9 +202,10 @@ impl Translation {
         }
     }
 
-    /// Why the first state cannot be served yet: Ingresses of which only their IngressClass could tell whether they are
-    /// ours, and the right to list those is missing. A right that is missing for long is meant to be; what can be served
-    /// without it is, unless that is nothing at all.
+    /// Returns the problem that prevents the first state: only their IngressClass decides whether
+    /// Ingresses belong to this controller, and the right to list classes is missing. A right that
+    /// stays missing is assumed to be withheld on purpose; everything that needs no class is then
+    /// served, unless that is nothing at all.
     pub fn waits_for_classes(&mut self) -> Option<Problem> {
         let access = self.values.class_access;
         if access == ClassAccess::Listed {
@@ -234,8 +238,8 @@ impl Translation {
         ))
     }
 
-    /// What is needed of Secrets and ConfigMaps that was not, or is no more, since this was last asked. The program's
-    /// own ConfigMap is always there.
+    /// Returns the changes of the referenced Secrets and ConfigMaps since the last call. Excludes
+    /// the program's own ConfigMap, which is always watched.
     pub fn take_references(&mut self) -> References {
         let own = |object: &ObjectKey| {
             object.kind == Kind::ConfigMap && self.options.configmap.as_ref() == Some(&object.name)
@@ -246,38 +250,38 @@ impl Translation {
         references
     }
 
-    /// What somebody besides the nodes finds wrong now.
+    /// Replaces the problems of a finder other than a node.
     pub(crate) fn find(&mut self, finder: Finder, mut problems: Vec<Problem>) {
         self.identify(&mut problems);
         self.problem_index.put(finder, problems);
     }
 
-    /// The problem_index of problems.
+    /// Returns the index of problems.
     pub(crate) fn problem_index(&mut self) -> &mut ProblemIndex {
         &mut self.problem_index
     }
 
-    /// All problems, sorted, each once.
+    /// Returns all problems, sorted, without duplicates.
     pub fn problems(&self) -> Vec<Problem> {
         self.problem_index.all().map(|problem| (**problem).clone()).collect()
     }
 
-    /// What flags amount to now.
+    /// Returns the current result of the flags.
     pub(crate) fn flags(&self) -> &flags::Output {
         &self.flags
     }
 
-    /// Whether a ConfigMap that may not have been read yet can say where to listen.
+    /// Returns whether a ConfigMap that may not have been read yet can set the listen addresses.
     pub(crate) fn may_move_listeners(&self) -> bool {
         self.options.configmap.is_some()
     }
 
-    /// What has become of Ingresses since this was last asked, in the order in which it has.
+    /// Returns the changes of Ingresses since the last call, in order.
     pub(crate) fn take_ingresses(&mut self) -> Vec<IngressChange> {
         let mut changes = std::mem::take(&mut self.ingresses);
         for change in &mut changes {
             if let IngressChange::Seen { name, edited, .. } = change {
-                // Those of one that belongs to another controller are not kept.
+                // Routes of Ingresses of other controllers are not kept.
                 let object = ObjectKey { kind: Kind::Ingress, name: name.clone() };
                 *edited &= self.values.routes.get(&object).is_some();
             }
@@ -285,12 +289,12 @@ impl Translation {
         changes
     }
 
-    /// The names that are to be looked up, if they are others than when this was last asked.
+    /// Returns the names to resolve, if they have changed since the last call.
     pub fn take_names(&mut self) -> Option<BTreeSet<Arc<str>>> {
         std::mem::take(&mut self.names_changed).then(|| self.names.keys().cloned().collect())
     }
 
-    /// Everything as it is now, but for completeness.
+    /// Returns the current state, without the flag for completeness.
     pub fn snapshot(&self) -> Snapshot {
         Snapshot {
             complete: false,
@@ -304,7 +308,7 @@ impl Translation {
         }
     }
 
-    /// All listener groups as they are now.
+    /// Returns all current listener groups.
     pub(crate) fn groups(&self) -> BTreeMap<GroupId, Arc<ListenerGroup>> {
         let streams = self.streams.values().filter_map(|stream| stream.group.as_ref());
         [&self.flags.group]
@@ -314,7 +318,7 @@ impl Translation {
             .collect()
     }
 
-    /// Whether the flags let a listener group of an earlier state be served.
+    /// Returns whether the flags permit a listener group of an earlier state.
     pub(crate) fn may_serve(&self, group: &ListenerGroup) -> bool {
         let bind = group.binds.first().filter(|_| group.stream.is_some());
         bind.is_some_and(|bind| streams::config_map(&self.options, bind.protocol.transport()).is_some())
@@ -330,7 +334,7 @@ impl Translation {
         }
     }
 
-    /// Who has read a key.
+    /// Marks the nodes that have read a key.
     fn add_readers(&self, key: &Key, dirty: &mut Dirty) {
         for node in self.graph.readers(key) {
             dirty.add(node);
@@ -342,8 +346,8 @@ impl Translation {
         self.problem_index.put(Finder::Node(node), problems);
     }
 
-    /// Says which objects they are. A node names only objects that it has read itself or through other nodes: an
-    /// object that is made anew makes it stale.
+    /// Adds the uids of objects to problems. A node names only objects that it has read, directly
+    /// or through other nodes: a recreated object makes the node stale.
     fn identify(&self, problems: &mut [Problem]) {
         for problem in problems {
             problem.uid = self.store.uid(&problem.object).cloned();

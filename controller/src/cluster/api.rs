@@ -1,4 +1,4 @@
-//! Requests of the duties: each with a time limit, and with what a refusal means to them.
+//! Requests of the duties, with time limits and typed refusals.
 
 use std::fmt::Debug;
 use std::time::Duration;
@@ -11,17 +11,17 @@ use tokio::time::sleep;
 
 use crate::source::kube::postponed::Postponed;
 
-/// For one request.
+/// Time limit of a request.
 const LONGEST: Duration = Duration::from_secs(10);
-/// Seconds that a watch is asked to live, and by how much that differs between watches.
+/// Lifetime of a watch in seconds, and its random increase.
 const WATCH: u32 = 290;
 const SPREAD: u32 = 60;
-/// Seconds after which a watch is given up that its server should have ended.
+/// Seconds after its lifetime at which a watch is dropped that the server has not ended.
 const MARGIN: u32 = 5;
-/// The most characters of a message of the API server that are repeated.
+/// Maximum number of characters of an API server's message that are repeated.
 const LONGEST_MESSAGE: usize = 300;
 
-/// Why a request was not done.
+/// Why a request failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Refused {
     /// The right is missing.
@@ -30,26 +30,26 @@ pub(crate) enum Refused {
     /// A quota of the namespace is used up.
     #[error("{0}")]
     Quota(String),
-    /// There is no such object.
+    /// The object does not exist.
     #[error("not found")]
     NotFound,
-    /// Somebody else has written meanwhile, or the object is there already.
+    /// Another client has written the object meanwhile, or it exists already.
     #[error("somebody else has written it meanwhile")]
     Conflict,
-    /// The server does not take it.
+    /// The server rejects the object.
     #[error("{0}")]
     Invalid(String),
-    /// No answer, or one that says to come again, after a while where it names one.
+    /// There was no response, or one that postpones the request.
     #[error("{reason}")]
     Away {
-        /// What became of the request.
+        /// The reason.
         reason: String,
         /// `Retry-After`.
         retry_after: Option<Duration>,
     },
 }
 
-/// Carries a request out.
+/// Executes a request.
 pub(crate) async fn ask<T>(request: impl Future<Output = kube::Result<T>>) -> Result<T, Refused> {
     match tokio::time::timeout(LONGEST, request).await {
         Ok(outcome) => outcome.map_err(|error| Refused::of(&error)),
@@ -57,7 +57,7 @@ pub(crate) async fn ask<T>(request: impl Future<Output = kube::Result<T>>) -> Re
     }
 }
 
-/// The same for an object that need not be there.
+/// Executes a request for an object that may be absent.
 pub(crate) async fn found<T>(request: impl Future<Output = kube::Result<T>>) -> Result<Option<T>, Refused> {
     match ask(request).await {
         Ok(object) => Ok(Some(object)),
@@ -66,7 +66,7 @@ pub(crate) async fn found<T>(request: impl Future<Output = kube::Result<T>>) -> 
     }
 }
 
-/// One watch at work, from a version on.
+/// Starts a watch at a version.
 pub(crate) async fn watch<K>(
     api: &Api<K>,
     fields: &str,
@@ -82,8 +82,8 @@ where
     Ok(events.take_until(end))
 }
 
-/// Waits until one of these objects changes. False where that is not seen: they cannot be watched,
-/// or the watch has ended. The caller looks by itself then.
+/// Waits until one of these objects changes. Returns false if that cannot be watched, or the watch
+/// ends; the caller then reads the objects itself.
 pub(crate) async fn changed<K>(api: &Api<K>, fields: &str, version: &str) -> bool
 where
     K: Clone + DeserializeOwned + Debug,
@@ -97,12 +97,12 @@ where
 }
 
 impl Refused {
-    /// There was no answer in time.
+    /// There was no response in time.
     pub(crate) fn silent(limit: Duration) -> Self {
         Self::Away { reason: format!("no answer within {} s", limit.as_secs()), retry_after: None }
     }
 
-    /// How long the server asks to wait.
+    /// Returns the wait that the server requests.
     pub(crate) fn retry_after(&self) -> Option<Duration> {
         match self {
             Self::Away { retry_after, .. } => *retry_after,
@@ -110,7 +110,7 @@ impl Refused {
         }
     }
 
-    /// There was no answer, or one to come again later.
+    /// There was no response, or one that postpones the request.
     fn failed(error: &(dyn std::error::Error + 'static)) -> Self {
         let mut cause = error;
         loop {
@@ -120,7 +120,7 @@ impl Refused {
             let Some(source) = cause.source() else { break };
             cause = source;
         }
-        // The innermost cause, which is the one that helps.
+        // The innermost cause is the most specific one.
         Self::Away { reason: short(&cause.to_string()), retry_after: None }
     }
 
@@ -130,7 +130,7 @@ impl Refused {
         };
         let message = short(&status.message);
         match status.code {
-            // A namespace that is being deleted takes nothing new.
+            // A namespace that is being deleted accepts no new objects.
             403 if status.message.contains("is being terminated") => Self::NotFound,
             403 if status.message.contains("exceeded quota") => Self::Quota(message),
             401 | 403 => Self::Forbidden(message),

@@ -1,4 +1,4 @@
-//! How a duty tells what it finds wrong: as problems, like everything else.
+//! Reports faults that a duty finds as problems.
 
 use std::collections::BTreeMap;
 
@@ -9,34 +9,34 @@ use super::api::Refused;
 use crate::input::Input;
 use crate::problem::{Duty, error, warning};
 
-/// The way of the duties' problems into the control loop. A duty never waits for that: while it
-/// did, a term would end unnoticed.
+/// The channel for problems of the duties to the control loop. Sending never waits: a waiting duty
+/// would miss the end of its term.
 #[derive(Clone, Debug)]
 pub(crate) struct Findings {
     sender: mpsc::UnboundedSender<(Duty, Vec<Problem>)>,
 }
 
 impl Findings {
-    /// To be called within a runtime.
+    /// Creates the channel. Must be called within a runtime.
     pub(crate) fn new(inputs: mpsc::WeakSender<Input>) -> Self {
         let (sender, found) = mpsc::unbounded_channel();
         tokio::spawn(forward(found, inputs));
         Self { sender }
     }
 
-    /// This is wrong now, and nothing else.
+    /// Replaces the problems of a duty.
     pub(crate) fn set(&self, duty: Duty, problems: Vec<Problem>) {
-        // It is only at the end that nobody listens.
+        // Sending fails during shutdown only.
         let _ = self.sender.send((duty, problems));
     }
 
-    /// Nothing is wrong any more.
+    /// Removes the problems of a duty.
     pub(crate) fn clear(&self, duty: Duty) {
         self.set(duty, Vec::new());
     }
 
-    /// A request was refused; `effect` says what that means. An API that is away is told by the source, and a conflict is
-    /// no fault.
+    /// Reports a refused request; `effect` describes the consequence. The source reports an
+    /// unavailable API, and a conflict is not a fault.
     pub(crate) fn refused(&self, duty: Duty, object: &str, effect: &str, refused: &Refused) {
         if let Some(problem) = refusal(object, effect, refused) {
             self.set(duty, vec![problem]);
@@ -44,7 +44,7 @@ impl Findings {
     }
 }
 
-/// Passes on what differs from before.
+/// Forwards changed problems.
 async fn forward(mut found: mpsc::UnboundedReceiver<(Duty, Vec<Problem>)>, inputs: mpsc::WeakSender<Input>) {
     let mut known: BTreeMap<Duty, Vec<Problem>> = BTreeMap::new();
     while let Some((duty, problems)) = found.recv().await {
@@ -57,7 +57,7 @@ async fn forward(mut found: mpsc::UnboundedReceiver<(Duty, Vec<Problem>)>, input
     }
 }
 
-/// A refusal as a problem, if it is one.
+/// Returns the problem of a refusal, if it is one.
 pub(crate) fn refusal(object: &str, effect: &str, refused: &Refused) -> Option<Problem> {
     let object = ObjectRef::new("KubernetesApi", "", object);
     match refused {

@@ -1,5 +1,5 @@
-//! Which objects a refusal of the data plane concerns, and which field of each: the data plane knows parts of the
-//! configuration, and whoever wrote them knows objects.
+//! Maps refusals of the data plane, which concern parts of the configuration, to the objects and
+//! fields that caused these parts.
 
 use std::collections::BTreeSet;
 
@@ -8,11 +8,11 @@ use sluice_config::{Action, Backend, EndpointSetKey, ObjectRef, Origin, PoolKey,
 use super::Translation;
 use crate::refusals::AffectedField;
 
-/// What asks for the check of a pool.
+/// The field that causes a pool's check.
 const CHECKS: &str = "metadata.annotations[sluice.dev/health-check-*]";
 
 impl Translation {
-    /// The objects that a refusal of the data plane concerns, with the field of each.
+    /// Returns the objects that a refusal of the data plane affects, each with its field.
     pub(crate) fn affected_fields(&self, refusal: &Refusal) -> Vec<AffectedField> {
         if let Some(origin) = &refusal.origin {
             return vec![(origin.object.clone(), field_of(origin))];
@@ -21,7 +21,7 @@ impl Translation {
         match &refusal.subject {
             Subject::Certificate(name) => one(ObjectRef { kind: "Secret".into(), name: name.clone() }),
             Subject::EndpointSet(key) => one(service_of(key)),
-            // Of a pool nothing is refused but its check.
+            // Only the check of a pool can be refused.
             Subject::Pool(pool) => match self.rules_with(pool) {
                 objects if objects.is_empty() => one(service_of(&pool.endpoints)),
                 objects => {
@@ -36,7 +36,7 @@ impl Translation {
                 let rules = self.hosts.get(key).map(|node| &*node.host.rules).unwrap_or_default();
                 let objects: BTreeSet<&ObjectRef> = rules.iter().map(|rule| &rule.origin.object).collect();
                 if objects.is_empty() {
-                    // It is of an earlier configuration that stands in.
+                    // The host belongs to an earlier configuration from a snapshot file.
                     return one(ObjectRef::new("Host", "", &key.pattern.to_string()));
                 }
                 objects.into_iter().map(|object| (object.clone(), "spec.rules".to_owned())).collect()
@@ -49,7 +49,7 @@ impl Translation {
         }
     }
 
-    /// The objects whose rules go to a pool.
+    /// Returns the objects whose rules use a pool.
     fn rules_with(&self, pool: &PoolKey) -> BTreeSet<ObjectRef> {
         let goes = |rule: &&Rule| match &rule.action {
             Action::Forward(backends) => backends
@@ -67,7 +67,7 @@ fn service_of(key: &EndpointSetKey) -> ObjectRef {
     ObjectRef::new("Service", &key.namespace, &key.service)
 }
 
-/// The field that a rule came from.
+/// Returns the field that a rule comes from.
 fn field_of(origin: &Origin) -> String {
     format!("spec.rules[{}].http.paths[{}]", origin.rule, origin.match_index)
 }

@@ -1,6 +1,5 @@
-//! Services whose `appProtocol` decides what their endpoints are sent, which ingress-nginx does not
-//! look at. Only a report before a migration lists them: afterwards there is nothing to compare
-//! with.
+//! Services whose `appProtocol` determines the protocol to their endpoints, which ingress-nginx
+//! ignores. Only a report before a migration lists them.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +11,7 @@ use crate::problem::warning;
 use crate::store::{BackendRef, ObjectKey};
 
 impl Translation {
-    /// A problem for each Service port in use where ingress-nginx would speak plain HTTP.
+    /// Returns a problem for each used Service port to which ingress-nginx would use plain HTTP.
     pub(crate) fn obeyed_app_protocols(&self) -> Vec<Problem> {
         let mut ports = BTreeMap::new();
         for routes in self.values.routes.values().filter(|routes| routes.settings.protocol.is_none()) {

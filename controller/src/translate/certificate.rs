@@ -1,4 +1,4 @@
-//! A TLS Secret: text in, certificate out, or why not.
+//! Conversion of TLS Secrets to certificates.
 
 pub(super) mod pem;
 #[cfg(test)]
@@ -13,19 +13,19 @@ use super::view::View;
 use crate::problem::error;
 use crate::store::Fields;
 
-/// What became of a Secret that something names as its certificate.
+/// The state of a Secret that is named as a certificate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum CertificateState {
-    /// There is no such Secret.
+    /// The Secret does not exist.
     Missing,
-    /// It cannot be used, and why.
+    /// It is unusable, for this reason.
     Bad(Arc<str>),
-    /// It can.
+    /// It is usable.
     Good(Arc<Certificate>),
 }
 
 impl CertificateState {
-    /// The certificate, if there is one.
+    /// Returns the certificate, if it is usable.
     pub(crate) fn good(&self) -> Option<&Arc<Certificate>> {
         match self {
             Self::Good(certificate) => Some(certificate),
@@ -55,8 +55,8 @@ pub(crate) fn compute(view: &View<'_>, name: &NamespacedName) -> (CertificateSta
     }
 }
 
-/// Whether a certificate is valid for a host, by its subject alternative names, or by its common name where
-/// it has none.
+/// Returns whether a certificate is valid for a host, by its subject alternative names, or by its
+/// common name if it has none.
 pub(crate) fn covers(facts: &CertificateFacts, host: &HostPattern) -> bool {
     let common = facts.common_name.as_deref().filter(|_| facts.names.is_empty());
     facts.names.iter().map(String::as_str).chain(common).any(|name| {

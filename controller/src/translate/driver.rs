@@ -1,7 +1,7 @@
 //! The driver of the translation: which nodes are recomputed, and in which order.
 //!
-//! The order is written once, for updates and for reviews. A [`NodeKind`] knows how a value is
-//! computed; a [`Sink`] knows what follows from it.
+//! The order is defined once, for updates and for reviews. A [`NodeKind`] computes a value; a
+//! [`Sink`] applies its consequences.
 
 use std::collections::HashSet;
 use std::hash::Hash;
@@ -51,8 +51,8 @@ impl Dirty {
         }
     }
 
-    /// Marks the nodes of an object that was added, changed or removed. Returns the keys that change
-    /// with it, besides its own.
+    /// Marks the nodes of an object that was added, changed or removed. Returns the keys that
+    /// change with it, besides its own.
     pub(super) fn object(&mut self, old: Option<&Object>, new: Option<&Object>) -> Vec<Key> {
         let mut keys = Vec::new();
         for object in old.into_iter().chain(new) {
@@ -67,7 +67,7 @@ impl Dirty {
     }
 }
 
-/// How many nodes of each kind were recomputed.
+/// Number of recomputed nodes of each kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
     /// ConfigMap and flags.
@@ -136,7 +136,7 @@ pub(super) trait Driver {
     /// Records what a node has read and its problems.
     fn record(&mut self, node: Node, reads: Reads, problems: Vec<Problem>);
 
-    /// Removes what was recorded of a node.
+    /// Removes the record of a node.
     fn forget(&mut self, node: Node);
 
     /// Marks the nodes that have read `key`.

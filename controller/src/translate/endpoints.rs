@@ -1,5 +1,5 @@
-//! The endpoints of a Service port, from its EndpointSlices. Nothing else is read, so that a Pod that comes or
-//! goes costs this one node, however many Ingresses share the Service.
+//! The endpoints of a Service port, from its EndpointSlices. The node reads nothing else, so a Pod
+//! that appears or disappears recomputes only this node, however many Ingresses share the Service.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -14,26 +14,28 @@ use super::view::View;
 use crate::problem::{error, warning};
 use crate::store::{AddressType, EndpointSlice, Hints, Resolved, Service, SliceEndpoint};
 
-/// What the node gives: the endpoints, what is wrong, and the name that has to be looked up for them.
+/// The result: the endpoints, problems, and the name to resolve for them, if any.
 pub(crate) type Output = (Arc<EndpointSet>, Vec<Problem>, Option<Arc<str>>);
 
-/// What is known of an address.
+/// Properties of an address.
 #[derive(Default)]
 pub(super) struct Found {
     /// Its zone.
     zone: Option<Arc<str>>,
-    /// Who should use it; none where no slice says.
+    /// Zone and node hints; empty if no slice has any.
     pub(super) hints: Vec<Arc<Hints>>,
 }
 
-/// Computes the node. Endpoints that are ready count, of these the near ones where hints say which; if there is none,
-/// those that are being ended but still serve (KEP-1669). An address that stands in several slices counts once.
+/// Computes the node. Uses the ready endpoints, restricted to near ones if hints apply; if there
+/// are none, those that are terminating but still serving (KEP-1669). An address in several slices
+/// counts once.
 pub(crate) fn compute(view: &View<'_>, key: &EndpointSetKey) -> Output {
     if key.namespace.is_empty() {
         return of_name(view, key);
     }
     let service = NamespacedName { namespace: key.namespace.clone(), name: key.service.clone() };
-    // Ports have names with a letter in them, or none: a number is one of a Service without endpoints.
+    // Names of ports contain a letter or are empty: a number belongs to a Service without
+    // endpoints.
     if key.port.parse::<u16>().is_ok()
         && let Some(service) = view.service(&service)
         && let Some(name) = &service.external_name
@@ -54,7 +56,7 @@ pub(crate) fn compute(view: &View<'_>, key: &EndpointSetKey) -> Output {
     (Arc::new(EndpointSet { key: key.clone(), endpoints }), problems, None)
 }
 
-/// The endpoints of what is no Service: an address, or the addresses of a name.
+/// Returns the endpoints of a target that is not a Service: an address, or the addresses of a name.
 fn of_name(view: &View<'_>, key: &EndpointSetKey) -> Output {
     if let Ok(address) = key.service.parse() {
         return (set(key, &[address]), Vec::new(), None);
@@ -75,13 +77,13 @@ fn of_name(view: &View<'_>, key: &EndpointSetKey) -> Output {
     (set(key, &addresses), problem.into_iter().collect(), Some(key.service.clone()))
 }
 
-/// The endpoints of a Service of type ExternalName: an address, or the addresses of the name.
+/// Returns the endpoints of an ExternalName Service: an address, or the addresses of the name.
 fn of_external(view: &View<'_>, key: &EndpointSetKey, service: &Service, name: &str) -> Output {
     let object = ObjectRef { kind: "Service".into(), name: service.name.clone() };
     let name = match external_name::read(name) {
         Ok(External::Name(name)) => name,
         Ok(External::Address(address)) => return (set(key, &[address]), Vec::new(), None),
-        // Whoever refers to it has told why.
+        // The node that refers to the Service reports the problem.
         Err(_) => return (set(key, &[]), Vec::new(), None),
     };
     let (addresses, fault) = resolved(view, &name);
@@ -107,9 +109,9 @@ fn of_external(view: &View<'_>, key: &EndpointSetKey, service: &Service, name: &
 const EXTERNAL_NAME: &str = "spec.externalName";
 const STAYS: &str = "the addresses that it had stay in use for a while";
 
-/// What is known of a name: its addresses, and why the last look-up failed.
+/// Returns the addresses of a name, and the error of the last look-up.
 fn resolved<'v>(view: &View<'v>, name: &Arc<str>) -> (Cow<'v, [IpAddr]>, Option<&'v Arc<str>>) {
-    // Nobody may have looked it up yet.
+    // The name may not have been resolved yet.
     let Some(Resolved { addresses, fault }) = view.resolved(name) else { return (Cow::default(), None) };
     let used = match addresses.iter().any(IpAddr::is_ipv6) && view.ipv4_names() {
         true => addresses.iter().copied().filter(IpAddr::is_ipv4).collect(),
@@ -134,7 +136,7 @@ fn gather(
         let Some(port) = port(slice, &key.port) else { continue };
         for endpoint in slice.endpoints.iter().filter(|endpoint| usable(endpoint)) {
             let found = found.entry(SocketAddr::new(endpoint.address, port)).or_default();
-            // Of two slices that differ, the zone that sorts last counts, whatever their order.
+            // If two slices differ, the zone that sorts last applies, regardless of their order.
             if found.zone < endpoint.zone {
                 found.zone.clone_from(&endpoint.zone);
             }
@@ -144,8 +146,9 @@ fn gather(
     found
 }
 
-/// Slices know a Service's port by its name, which is unique among those of TCP and UDP. The only, unnamed port
-/// of a Service also takes the only port of a slice, whatever its name, for slices made by hand.
+/// Slices identify a Service's port by its name, which is unique among TCP and UDP ports. The only,
+/// unnamed port of a Service also matches the only port of a slice, whatever its name, for slices
+/// that were created manually.
 fn port(slice: &EndpointSlice, name: &str) -> Option<u16> {
     let EndpointSlice { ports, udp_ports, .. } = slice;
     let named = ports.iter().chain(udp_ports).find(|port| *port.name == *name);

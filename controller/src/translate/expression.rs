@@ -1,8 +1,8 @@
-//! Regular expressions of paths: whether they can be read, and which groups they have.
+//! Regular expressions of paths: their validity and their groups.
 //!
-//! A host is computed anew whenever something that it reads changes, such as an EndpointSlice or another Ingress, and
-//! its expressions are as they were. To compile one costs up to a millisecond and says the same each time, also where
-//! it says that the expression cannot be read; so what it has said is remembered.
+//! A host is recomputed whenever one of its inputs changes, such as an EndpointSlice or another
+//! Ingress, while its expressions stay the same. Compiling one takes up to a millisecond, so the
+//! results are cached, errors included.
 
 mod look_ahead;
 
@@ -12,37 +12,37 @@ use std::sync::Arc;
 
 use sluice_config::{LookAheadRegex, SimpleExpression};
 
-/// Bytes that an expression may have when compiled; well below what the data plane allows.
+/// Maximum size of a compiled expression in bytes; well below the data plane's limit.
 pub(crate) const EXPRESSION_LIMIT: usize = 256 << 10;
 
-/// Expressions that are remembered. When there are more, all are forgotten.
+/// Maximum number of cached expressions. Beyond it the cache is cleared.
 const MOST: usize = 16 << 10;
 
-/// What is known of expressions.
+/// Cache of expressions.
 #[derive(Debug, Default)]
 pub(crate) struct Expressions {
     known: RefCell<HashMap<Box<str>, ReadExpression>>,
 }
 
-/// What is known of an expression, or why it cannot be read.
+/// An expression, or the reason why it is invalid.
 type ReadExpression = Result<Arc<Expression>, Arc<str>>;
 
-/// An expression that can be read.
+/// A valid expression.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Expression {
-    /// How many groups it has, with the whole as the first.
+    /// Number of groups, including the whole match.
     pub(crate) groups: usize,
-    /// Those with a name, by number.
+    /// Numbers of the named groups.
     pub(crate) names: HashMap<Box<str>, usize>,
-    /// How it is searched, where it has look-ahead.
+    /// The parts that are searched, if it contains look-ahead.
     pub(crate) look_ahead: Option<Arc<LookAheadRegex>>,
 }
 
 impl Expressions {
-    /// What is known of an expression.
+    /// Returns the properties of an expression.
     ///
     /// # Errors
-    /// Why it cannot be read, in a line.
+    /// The expression is invalid; the reason has one line.
     pub(crate) fn read(&self, pattern: &str) -> Result<Arc<Expression>, Arc<str>> {
         if let Some(known) = self.known.borrow().get(pattern) {
             return known.clone();
@@ -58,10 +58,10 @@ impl Expressions {
 }
 
 impl Expression {
-    /// Reads an expression without remembering it.
+    /// Parses an expression without the cache.
     ///
     /// # Errors
-    /// Why it cannot be read, in a line.
+    /// The expression is invalid; the reason has one line.
     pub(crate) fn read(pattern: &str) -> Result<Self, String> {
         if let Some(simple) = SimpleExpression::of(pattern) {
             return Ok(Self { groups: simple.groups(), names: HashMap::new(), look_ahead: None });
@@ -85,7 +85,7 @@ impl Expression {
 /// Compiles an expression.
 ///
 /// # Errors
-/// Why it cannot be, in a line.
+/// The expression is invalid; the reason has one line.
 pub(crate) fn compile(pattern: &str) -> Result<regex::Regex, String> {
     regex::RegexBuilder::new(pattern).size_limit(EXPRESSION_LIMIT).build().map_err(|error| match &error {
         regex::Error::CompiledTooBig(_) => "it is too large".to_owned(),

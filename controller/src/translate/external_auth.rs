@@ -1,6 +1,6 @@
-//! What annotations or keys of the `auth-url` family say, and the policy that comes of it.
+//! Settings of the `auth-url` family, from annotations or ConfigMap keys, and the resulting policy.
 //!
-//! A URL whose host cannot be resolved has no endpoints, so that the routes answer 500, as with nginx.
+//! A URL whose host cannot be resolved has no endpoints, so the routes answer 500, as in nginx.
 
 mod values;
 
@@ -18,7 +18,7 @@ use super::view::View;
 
 pub(crate) use values::{SignIn, cache_duration, method, parameter, response_headers, sign_in_url};
 
-/// What the settings say.
+/// Parsed settings.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AuthSettings {
     /// `auth-url`.
@@ -28,13 +28,13 @@ pub struct AuthSettings {
     pub(crate) redirect_param: Arc<str>,
     pub(crate) response_headers: Vec<Arc<str>>,
     pub(crate) request_redirect: Option<Template>,
-    /// A ConfigMap.
+    /// `auth-proxy-set-headers`: a ConfigMap.
     pub(crate) set_headers: Option<NamespacedName>,
     pub(crate) always_set_cookie: bool,
     pub(crate) cache_key: Option<Template>,
-    /// Statuses, and how long an answer with one of them is kept.
+    /// Statuses, each with the time for which replies with it are cached.
     pub(crate) cache_valid: Vec<(Vec<u16>, Duration)>,
-    /// Whether the next two hold, as in nginx: 0 is no.
+    /// Whether the next two apply, as in nginx: not if it is 0.
     pub(crate) keep_alive: u32,
     pub(crate) keep_alive_requests: u32,
     pub(crate) keep_alive_timeout: Duration,
@@ -61,25 +61,26 @@ impl Default for AuthSettings {
 }
 
 impl AuthSettings {
-    /// What is kept of its answers: nothing where the key has a variable that is not served,
-    /// because requests that the key is meant to tell apart would share an answer.
+    /// Returns the cache settings; `None` if the key contains an unsupported variable, because
+    /// requests that the key is meant to separate would share a reply.
     fn cache(&self) -> Option<AuthCache> {
         let key = self.cache_key.as_ref().filter(|key| !template::has_unserved(key))?;
         Some(AuthCache { key: key.clone(), valid: self.cache_valid.clone() })
     }
 
-    /// The ConfigMap that it needs.
+    /// Returns the key of the ConfigMap that the settings need.
     pub(crate) fn resource(&self) -> Option<ResourceKey> {
         let name = self.set_headers.clone().filter(|_| self.url.is_some())?;
         Some(ResourceKey { kind: ResourceKind::Headers, name })
     }
 
-    /// Whether the service is another one for each host.
+    /// Returns whether the service depends on the host of the request.
     pub(crate) fn needs_host(&self) -> bool {
         self.url.as_ref().is_some_and(Remote::needs_host)
     }
 
-    /// The policy, for requests to `host`; nothing without a URL, or without the host that the URL needs.
+    /// Returns the policy for requests to `host`; `None` without a URL, or without a host that it
+    /// needs.
     pub(crate) fn policy(
         &self,
         view: &View<'_>,
@@ -109,17 +110,17 @@ impl AuthSettings {
         })
     }
 
-    /// As in ingress-nginx: one of these that is not positive switches all of them off.
+    /// As in ingress-nginx, a value that is not positive disables all three.
     fn keeps_alive(&self) -> bool {
         self.keep_alive > 0 && self.keep_alive_requests > 0 && !self.keep_alive_timeout.is_zero()
     }
 
-    /// What of the fields of answers goes to endpoints.
+    /// Returns the reply fields that are passed to endpoints.
     fn others_fields(&self) -> impl Iterator<Item = &Arc<str>> {
         self.response_headers.iter().filter(|name| !is_own_field(name))
     }
 
-    /// Why some fields of answers do not go to endpoints, if so.
+    /// Returns why some reply fields are not passed to endpoints, if any.
     pub(crate) fn own_fields(&self) -> Option<String> {
         let own: Vec<_> = self.response_headers.iter().filter(|name| is_own_field(name)).collect();
         (!own.is_empty())

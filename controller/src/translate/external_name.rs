@@ -1,48 +1,51 @@
-//! Services of type ExternalName: which names they may have, and which of their addresses are used.
+//! Services of type ExternalName: permitted names and addresses.
 //!
-//! Whoever may write a Service could have the gateway ask itself, what runs beside it or the metadata service of a cloud,
-//! which believes whoever asks from there. So names and addresses that mean this machine are refused, and with a cluster
-//! so are names that resolve to such addresses. With a folder of manifests they are not: whoever writes that owns the machine.
+//! The author of a Service could make the gateway send requests to itself, to programs beside it,
+//! or to the metadata service of a cloud, which trusts every request from the machine. Names and
+//! addresses of this machine are therefore refused, and with a cluster also names that resolve to
+//! such addresses. The author of a folder of manifests owns the machine, so the latter are allowed
+//! there.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
-/// What `spec.externalName` says.
+/// A parsed `spec.externalName`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum External {
-    /// A name that has to be looked up.
+    /// A name to resolve.
     Name(Arc<str>),
     /// An address.
     Address(IpAddr),
 }
 
-/// What clouds answer a machine on, where that is not link-local, by what the providers and cloud-init say of it. Everybody
-/// else has the service on a link-local address, most of them on 169.254.169.254: DigitalOcean, Hetzner, IBM, OpenStack,
-/// Tencent (169.254.0.23), Vultr; Equinix Metal had a name with a public address, and ended.
+/// Metadata addresses of clouds that are not link-local, from the providers' documentation and
+/// cloud-init. Most other clouds use 169.254.169.254 or another link-local address: DigitalOcean,
+/// Hetzner, IBM, OpenStack, Tencent (169.254.0.23), Vultr. Equinix Metal used a public name and has
+/// been shut down.
 const METADATA: [IpAddr; 8] = [
-    // Alibaba Cloud, "Instance metadata"; by IPv6 as cloud-init asks it.
+    // Alibaba Cloud, "Instance metadata"; the IPv6 address is from cloud-init.
     IpAddr::V4(Ipv4Addr::new(100, 100, 100, 200)),
     IpAddr::V6(Ipv6Addr::new(0xfd00, 0x0100, 0, 0, 0, 0, 0x0100, 0x0200)),
     // Azure, "What is IP address 168.63.129.16": WireServer, and the DNS of the virtual network.
     IpAddr::V4(Ipv4Addr::new(168, 63, 129, 16)),
-    // Oracle Cloud Classic, "Retrieving Instance Metadata"; by IPv6 as Oracle's own SDK asks it.
+    // Oracle Cloud Classic, "Retrieving Instance Metadata"; the IPv6 address is from Oracle's SDK.
     IpAddr::V4(Ipv4Addr::new(192, 0, 0, 192)),
     IpAddr::V6(Ipv6Addr::new(0xfd00, 0x00c1, 0, 0, 0, 0, 0xa9fe, 0xa9fe)),
-    // Google Cloud, machines with IPv6 alone.
+    // Google Cloud, machines with IPv6 only.
     IpAddr::V6(Ipv6Addr::new(0xfd20, 0x00ce, 0, 0, 0, 0, 0, 0x0254)),
-    // Akamai (Linode) and Scaleway, as cloud-init asks them.
+    // Akamai (Linode) and Scaleway, from cloud-init.
     IpAddr::V6(Ipv6Addr::new(0xfd00, 0xa9fe, 0xa9fe, 0, 0, 0, 0, 1)),
     IpAddr::V6(Ipv6Addr::new(0xfd00, 0x0042, 0, 0, 0, 0, 0, 0x0042)),
 ];
 
-/// Where AWS has what serves one machine by IPv6, by its first 32 bits: metadata (`fd00:ec2::254`, EC2's guide), credentials
-/// of Pods (`fd00:ec2::23`, EKS's guide), names and time.
+/// First 32 bits of AWS's IPv6 addresses for services of one machine: metadata (`fd00:ec2::254`,
+/// EC2 guide), credentials of Pods (`fd00:ec2::23`, EKS guide), DNS and time.
 const AWS: [u16; 2] = [0xfd00, 0x0ec2];
 
 /// The prefix of IPv4 addresses behind a translator (RFC 6052 §2.1).
 const NAT64: [u16; 6] = [0x0064, 0xff9b, 0, 0, 0, 0];
 
-/// Reads it. The error completes "the name ...".
+/// Parses the name. The error completes "the name ...".
 pub(crate) fn read(text: &str) -> Result<External, &'static str> {
     let text = text.trim().to_ascii_lowercase();
     let bare = text.strip_suffix('.').unwrap_or(&text);
@@ -63,7 +66,7 @@ pub(crate) fn read(text: &str) -> Result<External, &'static str> {
     }
 }
 
-/// Whether an address means this machine, or what only it may ask.
+/// Returns whether an address belongs to this machine, or to a service that trusts this machine.
 pub(crate) fn is_local(address: IpAddr) -> bool {
     let address = carried(address);
     let is_own = match address {
@@ -78,7 +81,7 @@ pub(crate) fn is_local(address: IpAddr) -> bool {
     is_own || METADATA.contains(&address)
 }
 
-/// The IPv4 address that an IPv6 address carries, if any.
+/// Returns the IPv4 address embedded in an IPv6 address, if any.
 fn carried(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(ip) if ip.segments().starts_with(&NAT64) => {

@@ -1,5 +1,5 @@
-//! What flags and the ConfigMap say together: global settings, the default backend and certificate, and
-//! where to listen.
+//! The combined result of flags and ConfigMap: global settings, default backend and certificate,
+//! and listeners.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -16,10 +16,10 @@ use super::view::View;
 use crate::options::Options;
 use crate::problem::{error, warning};
 
-/// What the node gives.
+/// The result of the node.
 #[derive(Clone, Debug)]
 pub(crate) struct Output {
-    /// Global settings, with what flags name.
+    /// Global settings, including those from flags.
     pub(crate) settings: Arc<GlobalSettings>,
     /// The sockets of all Ingresses.
     pub(crate) group: Arc<ListenerGroup>,
@@ -50,7 +50,7 @@ pub(crate) fn compute(view: &View<'_>) -> (Output, Vec<Problem>) {
     }
     if let Some(name) = &view.options.default_backend_service {
         match config_map.auth_of_hosts() {
-            // Requests to hosts that no Ingress has would reach it unasked.
+            // It would receive requests for all hosts that no Ingress names.
             Some(_) => problems.push(warning(
                 Code::KeyNotServed,
                 &flag("--default-backend-service"),
@@ -125,8 +125,8 @@ fn flag(name: &str) -> ObjectRef {
     ObjectRef::new("Flag", "", name)
 }
 
-/// The group of all Ingresses. The TLS port is declared as 443 whatever its number, as ingress-nginx has it:
-/// that is what clients are redirected to.
+/// Returns the listener group of all Ingresses. The TLS port is declared as 443 whatever its
+/// number, as in ingress-nginx: clients are redirected to it.
 fn group(options: &Options, addresses: &[IpAddr]) -> ListenerGroup {
     let bind = |port, declared_port, protocol, source: &str| Bind {
         addresses: addresses.to_vec(),

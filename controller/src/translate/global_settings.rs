@@ -1,8 +1,7 @@
-//! Global settings: the table of ConfigMap keys, and what one ConfigMap amounts to.
+//! Global settings: the table of ConfigMap keys and the reader of a ConfigMap.
 //!
-//! What a ConfigMap amounts to depends on its text alone, never on values that were seen before: a
-//! value that cannot be read has the effect that the table says (`Leniency`), in a running process
-//! as after a restart.
+//! The result depends only on the text of the ConfigMap, not on earlier values: an unreadable value
+//! has the effect that the table defines (`Leniency`), in a running process and after a restart.
 
 mod authentication;
 mod blocking;
@@ -60,7 +59,7 @@ pub static TABLE: LazyLock<Table<SettingsBuilder>> = LazyLock::new(|| {
     ])
 });
 
-/// The table as Markdown, for the reference documentation.
+/// Returns the table as Markdown, for the reference documentation.
 pub fn markdown_table() -> String {
     setting::markdown(&TABLE)
 }

@@ -1,5 +1,5 @@
-//! Ingresses as a source of routes: which of them are served, what their annotations ask for, and the hosts that
-//! they claim.
+//! Ingresses as a source of routes: which of them are served, the settings of their annotations,
+//! and the hosts that they claim.
 
 pub mod annotations;
 pub(crate) mod class;

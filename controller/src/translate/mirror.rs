@@ -1,4 +1,4 @@
-//! What annotations of the `mirror-target` family say, and the policy that comes of it.
+//! Settings of the `mirror-target` family, and the resulting policy.
 
 use sluice_config::{Mirror, Moment, Piece, Template};
 
@@ -8,7 +8,7 @@ use super::template;
 use super::value::Type;
 use super::view::View;
 
-/// What the settings say.
+/// Parsed settings.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct MirrorSettings {
     /// `mirror-target`.
@@ -38,7 +38,8 @@ pub(crate) fn host() -> Type<Template> {
 }
 
 impl MirrorSettings {
-    /// The policy, for requests to `host`; nothing without a target, or without the host that the target needs.
+    /// Returns the policy for requests to `host`; `None` without a target, or without a host that
+    /// it needs.
     pub(crate) fn policy(&self, view: &View<'_>, uses: &mut Uses, host: Option<&str>) -> Option<Mirror> {
         let target = self.target.as_ref()?;
         let place = target.resolve(view, uses, host)?;
@@ -53,7 +54,7 @@ impl MirrorSettings {
     }
 }
 
-/// An address of IPv6 as a `Host` field has it (RFC 3986 §3.2.2).
+/// Returns an IPv6 address in the form of a `Host` field (RFC 3986 §3.2.2).
 fn bracketed(host: &str) -> String {
     if host.contains(':') { format!("[{host}]") } else { host.to_owned() }
 }

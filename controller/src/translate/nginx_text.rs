@@ -1,11 +1,10 @@
-//! What configuration text for nginx asks for, as far as that decides whether routes may be served
-//! without it.
+//! Analysis of nginx configuration, to decide whether routes may be served without it.
 //!
-//! The text is never executed. It is split into directives, so that a word in a comment, a string,
-//! a map or a block of Lua counts for nothing.
+//! The text is never executed. It is split into directives, so that words in comments, strings,
+//! maps or Lua blocks have no effect.
 
-/// Directives that restrict access wherever they stand. An included file cannot be seen, so it
-/// counts too.
+/// Directives that restrict access wherever they occur. An included file is not readable, so
+/// `include` is one of them.
 const RESTRICTING: [&str; 11] = [
     "deny",
     "allow",
@@ -20,7 +19,7 @@ const RESTRICTING: [&str; 11] = [
     "modsecurity_rules",
 ];
 
-/// Whether a text refuses requests that nginx would serve without it.
+/// Returns whether a text refuses requests that nginx would otherwise serve.
 pub(super) fn restricts_access(text: &str) -> bool {
     directives(text).iter().any(|words| {
         let (name, argument) = (&*words[0], words.get(1).map_or("", |word| word));
@@ -38,7 +37,7 @@ pub(super) fn restricts_access(text: &str) -> bool {
     })
 }
 
-/// Whether rules for ModSecurity switch its engine on. Without that it detects only, and refuses
+/// Returns whether ModSecurity rules enable its engine. Otherwise it only detects and refuses
 /// nothing.
 pub(super) fn enforces_rules(text: &str) -> bool {
     let lines = text.lines().map(str::trim).filter(|line| !line.starts_with('#'));
@@ -48,8 +47,8 @@ pub(super) fn enforces_rules(text: &str) -> bool {
     })
 }
 
-/// The directives at the top level of a text, each with its words. What is in blocks is left out:
-/// what matters of a block is its name.
+/// Returns the top-level directives of a text, each as words. Contents of blocks are omitted: only
+/// the name of a block matters.
 fn directives(text: &str) -> Vec<Vec<String>> {
     let (mut directives, mut words, mut depth) = (Vec::new(), Vec::<String>::new(), 0_usize);
     let mut chars = text.chars().peekable();
@@ -84,7 +83,7 @@ fn directives(text: &str) -> Vec<Vec<String>> {
             }
         }
     }
-    // nginx would refuse a text whose last directive has no end; it counts all the same.
+    // nginx rejects a text whose last directive is not terminated; it is analysed all the same.
     end(&mut words, depth == 0, &mut directives);
     directives
 }

@@ -1,7 +1,8 @@
-//! Users of pools, endpoint sets, certificates and resources, and what the data plane has of them.
+//! Reference counts of pools, endpoint sets, certificates and resources, and their copies in the
+//! data plane.
 //!
-//! These exist only while something uses them. Within an update, their state before it is kept, so
-//! that what is added and removed in between costs nothing.
+//! These exist only while they are referenced. During an update the state before it is kept, so
+//! that adding and removing one has no effect.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::hash::Hash;
@@ -16,7 +17,7 @@ use sluice_config::{
 use super::routes::backend::Uses;
 use super::users::Users;
 
-/// Users of pools, endpoint sets, certificates and resources.
+/// Reference counts of pools, endpoint sets, certificates and resources.
 #[derive(Default)]
 pub(crate) struct RefCounts {
     pools: ByKey<UsedPool>,
@@ -32,8 +33,8 @@ struct UsedPool {
     pool: Arc<Pool>,
 }
 
-/// An endpoint set and the number of pools that use it. Its key is that of the first of these
-/// pools, still in use or not: this takes a pointer, not a key.
+/// An endpoint set and the number of pools that use it. Its key is shared with the first of these
+/// pools, even if that is no longer in use, which takes a pointer instead of a key.
 struct UsedSet {
     users: u32,
     pool: Arc<Pool>,
@@ -48,17 +49,17 @@ struct Before {
     turned: Vec<EndpointSetKey>,
 }
 
-/// Values that nodes name and the data plane has by themselves.
+/// Values that nodes name and the data plane stores separately.
 struct Sent<K, V> {
     users: Users<K>,
-    /// What the data plane has.
+    /// The values in the data plane.
     values: HashMap<K, Arc<V>>,
     /// Keys that this update touched.
     touched: HashSet<K>,
 }
 
 impl RefCounts {
-    /// Replaces what a node uses.
+    /// Replaces the references of a node.
     pub(crate) fn exchange(&mut self, old: &Uses, new: &Uses) {
         if old == new {
             return;
@@ -94,7 +95,7 @@ impl RefCounts {
         self.sets.get(key).is_some()
     }
 
-    /// Writes down what is different from before, and starts anew. Returns how many pools came or went.
+    /// Adds the changes of this update to the delta. Returns the number of added and removed pools.
     pub(crate) fn settle(
         &mut self,
         delta: &mut Delta,
@@ -110,17 +111,17 @@ impl RefCounts {
         delta.pools.len()
     }
 
-    /// All certificates that the data plane has.
+    /// Returns all certificates in the data plane.
     pub(crate) fn certificates(&self) -> BTreeMap<CertificateId, Arc<Certificate>> {
         self.certificates.all()
     }
 
-    /// All resources that the data plane has.
+    /// Returns all resources in the data plane.
     pub(crate) fn resources(&self) -> BTreeMap<ResourceKey, Arc<Resource>> {
         self.resources.all()
     }
 
-    /// All pools.
+    /// Returns all pools.
     pub(crate) fn pools(&self) -> BTreeMap<PoolKey, Arc<Pool>> {
         self.pools.values().map(|used| (used.pool.key.clone(), used.pool.clone())).collect()
     }
@@ -183,7 +184,7 @@ impl<K, V> Default for Sent<K, V> {
 }
 
 impl<K: Clone + Eq + Hash + Ord, V: PartialEq> Sent<K, V> {
-    /// Replaces what a node names.
+    /// Replaces the keys that a node names.
     fn exchange<'k>(&mut self, old: impl IntoIterator<Item = &'k K>, new: impl IntoIterator<Item = &'k K>)
     where
         K: 'k,
@@ -200,7 +201,7 @@ impl<K: Clone + Eq + Hash + Ord, V: PartialEq> Sent<K, V> {
         }
     }
 
-    /// Returns the changes of this update; `now` gives the current values.
+    /// Returns the changes of this update; `now` returns current values.
     fn settle(&mut self, now: impl Fn(&K) -> Option<Arc<V>>) -> Vec<Change<K, Arc<V>>> {
         let before = take(&mut self.touched).into_iter().map(|key| {
             let sent = self.values.get(&key).cloned();
@@ -224,7 +225,7 @@ impl<K: Clone + Eq + Hash + Ord, V: PartialEq> Sent<K, V> {
     }
 }
 
-/// Puts before removals, each key once.
+/// Returns additions before removals, each key once.
 fn changes<K, V: PartialEq>(
     before: impl IntoIterator<Item = (K, Option<Arc<V>>)>,
     mut now: impl FnMut(&K) -> Option<Arc<V>>,

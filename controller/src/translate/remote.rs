@@ -1,7 +1,8 @@
-//! URLs that requests are made to by the gateway itself (`auth-url`, `mirror-target`), and the pools that come of them.
+//! URLs of the gateway's own requests (`auth-url`, `mirror-target`), and their pools.
 //!
-//! A Service of the cluster that the URL names is asked at its endpoints, an address is asked as it stands, and any other
-//! name is resolved beside the request path (`names`). A name that cannot be resolved has no endpoints.
+//! A URL that names a Service of the cluster is requested at its endpoints, an address directly,
+//! and any other name is resolved outside the request path (`names`). A name that cannot be
+//! resolved has no endpoints.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -13,7 +14,7 @@ use super::template;
 use super::value::Type;
 use super::view::View;
 
-/// A URL with variables behind its host.
+/// A URL with variables after its host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Remote {
     https: bool,
@@ -24,22 +25,22 @@ pub(crate) struct Remote {
     pub(crate) target: Template,
 }
 
-/// Where that is.
+/// The resolved target of a URL.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct RemoteTarget {
     pub(crate) pool: PoolKey,
-    /// The name that is asked for in TLS.
+    /// The server name for TLS.
     pub(crate) server_name: Option<Arc<str>>,
     /// The host of the URL.
     pub(crate) host: Arc<str>,
 }
 
-/// A URL with variables behind its host.
+/// A URL with variables after its host.
 pub(crate) fn url() -> Type<Remote> {
     Type::new("URL with variables", Remote::read).evaluated_at(Moment::Request)
 }
 
-/// Variables that begin with a slash, so that a path may begin with them.
+/// Variables whose values begin with a slash, which may start a path.
 const PATHS: [&str; 8] = [
     "$request_uri",
     "${request_uri}",
@@ -52,7 +53,7 @@ const PATHS: [&str; 8] = [
 ];
 
 impl Remote {
-    /// Takes a URL apart. The error completes "the value ...".
+    /// Parses a URL. The error completes "the value ...".
     fn read(text: &str) -> Result<Self, String> {
         let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~/:,?&=$%+{}[]".contains(&byte);
         if !text.bytes().all(fits) {
@@ -88,12 +89,12 @@ impl Remote {
         Ok(Self { https, host, port, target })
     }
 
-    /// Whether it is asked where the request was meant to go.
+    /// Returns whether the target depends on the host of the request.
     pub(crate) fn needs_host(&self) -> bool {
         self.host.is_none()
     }
 
-    /// Where it is, for requests to `host`; nothing without the host that the URL needs.
+    /// Returns the target for requests to `host`; `None` without a host that the URL needs.
     pub(crate) fn resolve(
         &self,
         view: &View<'_>,
@@ -107,7 +108,7 @@ impl Remote {
         let is_address = host.parse::<IpAddr>().is_ok();
         let protocol = if self.https { UpstreamProtocol::HttpsUnverified } else { UpstreamProtocol::Http };
         let key = service(view, &host, self.port).unwrap_or_else(|| EndpointSetKey {
-            // What is of no namespace is of no Service.
+            // An empty namespace marks a target that is not a Service.
             namespace: "".into(),
             service: host.clone(),
             port: self.port.to_string().into(),
@@ -120,7 +121,7 @@ impl Remote {
     }
 }
 
-/// Where host and port end: at the path, the query, or a variable that is a path.
+/// Returns the end of host and port: at the path, the query, or a variable that is a path.
 fn end_of_authority(rest: &str) -> usize {
     let path = PATHS.iter().filter_map(|variable| {
         let at = rest.find(variable)?;
@@ -132,7 +133,7 @@ fn end_of_authority(rest: &str) -> usize {
     path.chain(rest.find(['/', '?'])).min().unwrap_or(rest.len())
 }
 
-/// The endpoints of `name.namespace.svc`, where there is such a Service with such a port.
+/// Returns the endpoints of `name.namespace.svc`, if the Service exists with this port.
 fn service(view: &View<'_>, host: &str, port: u16) -> Option<EndpointSetKey> {
     let mut labels = host.split('.');
     let (name, namespace) = (labels.next()?, labels.next()?);
@@ -153,7 +154,7 @@ pub(super) mod tests {
 
     use super::*;
 
-    /// A template as text, with its variables in angle brackets.
+    /// Returns a template as text, with its variables in angle brackets.
     pub(in crate::translate) fn text(template: &Template) -> String {
         template
             .pieces

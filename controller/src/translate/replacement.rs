@@ -1,5 +1,5 @@
-//! Reads what is replaced in cookies and redirects of endpoints, as nginx writes it: a text or, behind `~` (or `~*` for
-//! any case), a regular expression, and what replaces it.
+//! Parses replacements in cookies and redirects, in nginx's syntax: a text or, after `~` (or `~*`
+//! for any case), a regular expression, and the replacement.
 
 use std::sync::Arc;
 
@@ -9,8 +9,8 @@ use super::expression;
 use super::template;
 use super::value::{self, Type};
 
-/// Two words: what is replaced in the domain of cookies, and by what. Expressions are for any case there, and a dot before
-/// either means nothing.
+/// Two words: the pattern for the domain of cookies, and its replacement. Expressions are
+/// case-insensitive here, and a leading dot of either has no effect.
 pub(crate) fn cookie_domain() -> Type<Override<Replacement>> {
     pair(|text| {
         let [from, to] = words(text)?;
@@ -22,7 +22,7 @@ pub(crate) fn cookie_domain() -> Type<Override<Replacement>> {
     })
 }
 
-/// The same for the path of cookies.
+/// Two words: the pattern for the path of cookies, and its replacement.
 pub(crate) fn cookie_path() -> Type<Override<Replacement>> {
     pair(|text| {
         let [from, to] = words(text)?;
@@ -30,7 +30,7 @@ pub(crate) fn cookie_path() -> Type<Override<Replacement>> {
     })
 }
 
-/// What of a redirect is replaced.
+/// The replaced part of a redirect.
 pub(crate) fn redirect_from() -> Type<Override<Pattern>> {
     value::field()
         .called("off, default, a text with variables, or an expression after ~")
@@ -41,7 +41,7 @@ pub(crate) fn redirect_from() -> Type<Override<Pattern>> {
         .evaluated_at(Moment::Request)
 }
 
-/// What replaces it.
+/// Its replacement.
 pub(crate) fn redirect_to() -> Type<Override<Template>> {
     value::field()
         .called("off, or text with variables")
@@ -94,7 +94,7 @@ fn pattern(text: &str, any_case: bool) -> Result<(Pattern, Groups), String> {
     Ok((Pattern::Regex(Arc::from(expression)), groups))
 }
 
-/// Two words between blanks, each perhaps in quotes.
+/// Splits a text into two words separated by blanks, optionally quoted.
 fn words(text: &str) -> Result<[String; 2], String> {
     let mut words = Vec::new();
     let mut rest = text.trim();

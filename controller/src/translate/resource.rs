@@ -1,7 +1,9 @@
-//! What rules name by key: users from a Secret, header fields from a ConfigMap, certificate authorities from a Secret.
+//! Resources that rules name by key: users from a Secret, header fields from a ConfigMap,
+//! certificate authorities from a Secret.
 //!
-//! A host learns whether a resource can be used, and not what is in it. So an edited Secret costs its resource, which
-//! is an entry of its own in the delta, and one that becomes good or bad costs the hosts that name it.
+//! A host reads whether a resource is usable, and not its content. An edited Secret therefore
+//! recomputes its resource, which is a separate entry of the delta; hosts are recomputed only if
+//! its usability changes.
 
 mod authorities;
 mod client_authorities;
@@ -20,18 +22,18 @@ use super::view::View;
 use crate::options::Options;
 use crate::store::Fields;
 
-/// What became of a resource.
+/// The state of a resource.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum ResourceState {
     /// Its object does not exist.
     Missing,
-    /// The object holds nothing that can be used.
+    /// The object has no usable content.
     Bad(Bad),
-    /// It can be used.
+    /// It is usable.
     Good(Arc<Resource>),
 }
 
-/// Why an object cannot be used.
+/// Why an object is unusable.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Bad {
     /// Completes "Secret shop/users ...".
@@ -40,18 +42,18 @@ pub(crate) struct Bad {
     pub(crate) remedy: &'static str,
 }
 
-/// Why those who name a resource cannot be served, in words.
+/// Why rules that name a resource cannot be served, for problems.
 pub(crate) struct Unusable {
-    /// Its code in a problem.
+    /// The code of the problem.
     pub(crate) code: Code,
-    /// What is wrong.
+    /// The fault.
     pub(crate) reason: String,
     /// How to fix it.
     pub(crate) remedy: String,
 }
 
-/// Computes the node. Problems are those of parts that can be left out; what cannot be used at all is told by those
-/// who name it.
+/// Computes the node. Problems concern parts that can be left out; an unusable resource is reported
+/// by the hosts that name it.
 pub(crate) fn compute(view: &View<'_>, key: &ResourceKey) -> (ResourceState, Vec<Problem>) {
     let mut problems = Vec::new();
     let found = match key.kind {
@@ -114,7 +116,7 @@ pub(crate) fn compute(view: &View<'_>, key: &ResourceKey) -> (ResourceState, Vec
 }
 
 impl ResourceState {
-    /// The resource, if it can be used.
+    /// Returns the resource, if it is usable.
     pub(crate) fn good(&self) -> Option<&Arc<Resource>> {
         match self {
             Self::Good(resource) => Some(resource),
@@ -122,7 +124,7 @@ impl ResourceState {
         }
     }
 
-    /// Whether those who name it would say the same of either.
+    /// Returns whether hosts would report the same for both.
     pub(crate) fn is_told_as(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Good(one), Self::Good(other)) => {
@@ -132,7 +134,7 @@ impl ResourceState {
         }
     }
 
-    /// Why nobody gets in by these users where they are asked for this realm.
+    /// Returns why no user can be authenticated for this realm.
     pub(crate) fn lacks_realm(&self, key: &ResourceKey, realm: &str) -> Option<Unusable> {
         let Resource::Digests(digests) = &**self.good()? else { return None };
         if digests.realm(realm).is_some() {
@@ -153,7 +155,7 @@ impl ResourceState {
         })
     }
 
-    /// Why it cannot be used.
+    /// Returns why it is unusable.
     pub(crate) fn fault(&self, key: &ResourceKey, options: &Options) -> Option<Unusable> {
         let (object, name) = (key.kind.object(), &key.name);
         let (missing, invalid) = match key.kind {

@@ -1,10 +1,11 @@
-//! What would be wrong if one object were another: the verdict of an admission review, by the code that translates.
+//! Reviews: the problems that would exist if one object were different, computed by the
+//! translation.
 //!
-//! A review looks at everything as it is, with one object replaced and with the values of the nodes that this changes
-//! (`Overlay`). Nothing that is in force is touched, and the cost is that of the object, however many others there are.
+//! A review uses the current state with one object replaced and with new values of the nodes that
+//! this changes (`Overlay`). It changes nothing, and its cost depends on the object only.
 //!
-//! Of Secrets and ConfigMaps only those are known that something refers to already: that one is missing may only mean
-//! that nobody has asked for it yet. So a missing reference is no reason to turn an object away.
+//! Only referenced Secrets and ConfigMaps are known. One that is missing may exist without a
+//! reference so far, so a missing reference is no reason to reject an object.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -30,18 +31,18 @@ use super::{Translation, flags, streams};
 use crate::graph::{Key, Node, Reads};
 use crate::store::{Kind, Object, ObjectKey};
 
-/// The verdict on an object.
+/// The result of a review.
 #[derive(Debug, Default)]
 pub struct Verdict {
-    /// What would be wrong with it, and with others because of it. Sorted.
+    /// Problems of the object, and of others because of it. Sorted.
     pub problems: Vec<Problem>,
-    /// Whether it is an Ingress that would be served, or rejected, by us.
+    /// Whether it is an Ingress that this controller would serve or reject.
     pub is_ours: bool,
-    /// What finding that out cost.
+    /// Cost of the review.
     pub stats: Stats,
 }
 
-/// What a review assumes to differ from the current state.
+/// The assumed differences from the current state.
 pub(crate) struct Overlay {
     /// The object.
     pub(crate) object: Object,
@@ -54,7 +55,7 @@ pub(crate) struct Overlay {
     pub(crate) resources: HashMap<ResourceKey, ResourceState>,
 }
 
-/// A review at work.
+/// A review in progress.
 struct Review<'a> {
     base: &'a Translation,
     overlay: Overlay,
@@ -64,7 +65,7 @@ struct Review<'a> {
 }
 
 impl Translation {
-    /// Reviews an object that may or may not be there already.
+    /// Reviews an object that is new or replaces an existing one.
     pub fn review(&self, object: Object) -> Verdict {
         let key = object.key();
         let old = self.store.get(&key);
@@ -102,8 +103,8 @@ impl Review<'_> {
         self.overlay.claims.entry(host.clone()).or_insert_with(known)
     }
 
-    /// Replaces the routes of an object. Reviews its hosts even without a change: the review is about what the object
-    /// refers to.
+    /// Replaces the routes of an object. Recomputes its hosts even if the routes are unchanged,
+    /// because the review includes the objects that they refer to.
     fn put_routes(&mut self, object: ObjectKey, new: Option<Arc<ObjectRoutes>>) {
         let old = self.base.values.routes.get(&object);
         let mut touched = BTreeSet::new();
@@ -127,7 +128,7 @@ impl Review<'_> {
         }
         self.overlay.routes.insert(object, new);
         for host in touched {
-            // Other hosts, which are aliases of this one, read its claims.
+            // Hosts that are aliases of this one read its claims.
             if self.overlay.claims.get(&host) != self.base.values.claims.get(&host) {
                 self.stale(&Key::Claims(host.clone()));
             }
@@ -135,14 +136,14 @@ impl Review<'_> {
         }
     }
 
-    /// Reviews the endpoints of pools that are not in use yet.
+    /// Computes the endpoints of pools that are not in use yet.
     fn look_at_endpoints(&mut self, uses: &Uses) {
         let sets = uses.pools.iter().map(|pool| &pool.key.endpoints);
         let new = sets.filter(|set| self.base.endpoints.get(*set).is_none()).cloned();
         self.dirty.endpoints.extend(new);
     }
 
-    /// Reviews the resources that are not in use yet.
+    /// Computes the resources that are not in use yet.
     fn look_at_resources(&mut self, keys: impl Iterator<Item = ResourceKey>) {
         let known = &self.base.values.resources;
         self.dirty.resources.extend(keys.filter(|key| !known.contains_key(key)));
@@ -162,7 +163,7 @@ impl Driver for Review<'_> {
         &mut self.stats
     }
 
-    /// Keeps the problems that do not exist yet, and those of the object.
+    /// Keeps new problems, and those of the object.
     fn record(&mut self, _: Node, _: Reads, mut problems: Vec<Problem>) {
         let object = self.overlay.key.object_ref();
         let uid = |of: &ObjectRef| -> Option<&Uid> {

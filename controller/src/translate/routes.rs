@@ -1,7 +1,7 @@
-//! Routes: which object has which host and path, and where its requests go.
+//! Routes: the hosts and paths of each object, and their backends.
 //!
-//! The sources of routes (`ingress`) turn each object into [`ObjectRoutes`]; hosts are built of these, and nothing
-//! here depends on the kind of an object.
+//! The sources of routes (`ingress`) convert objects to [`ObjectRoutes`]; hosts are computed from
+//! these, independent of the kind of object.
 
 mod affinity;
 pub(crate) mod backend;

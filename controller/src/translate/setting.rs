@@ -1,13 +1,13 @@
-//! One entry of a settings table.
+//! An entry of a settings table.
 //!
-//! There are two tables, one of annotations and one of ConfigMap keys. Each is the concatenation of families,
-//! each family a list of entries beside the code it serves. Parsing, messages, `sluice check` and the
-//! reference documentation all come from these entries: what is not in a table does not exist, and nothing is
-//! listed twice. An entry has one [`Type`], which says in words what it accepts and reads it; its setter gets what was
-//! read.
+//! There are two tables, one of annotations and one of ConfigMap keys. Each is a list of families,
+//! and each family a list of entries beside the code it serves. Parsing, messages, `sluice check`
+//! and the reference documentation are derived from these entries, so nothing is listed twice. An
+//! entry has one [`Type`], which describes and parses its values; its setter receives the parsed
+//! value.
 //!
-//! Tables are made once, when they are first used: a closure with captures, such as a type with a range, is more
-//! than a constant can hold.
+//! Tables are created at their first use, because closures with captures, such as a type with a
+//! range, cannot be constants.
 
 mod leniency;
 mod markdown;
@@ -25,13 +25,13 @@ use crate::store::Kind;
 pub use leniency::{Leniency, Reference, Unreadable};
 pub use markdown::{accepting, markdown, support};
 
-/// A setting that changes `S` when it is given.
+/// A setting that changes `S`.
 pub struct Setting<S> {
     /// Name of the annotation (without its prefix) or key.
     pub name: &'static str,
-    /// Older names that are still honoured.
+    /// Older names that still apply.
     pub aliases: &'static [&'static str],
-    /// What it accepts, in words.
+    /// The accepted values in words.
     pub words: String,
     /// The kind of the object that it names.
     pub refers: Option<Kind>,
@@ -39,43 +39,43 @@ pub struct Setting<S> {
     pub moment: Option<Moment>,
     /// What holds when it is absent, as text; empty for nothing.
     pub default: &'static str,
-    /// Further values, beside the default, that ask for nothing.
+    /// Values, besides the default, that have no effect.
     pub idle: &'static [&'static str],
     /// The ConfigMap key it falls back to.
     pub fallback_key: Option<&'static str>,
-    /// What one value is for.
+    /// The scope of a value.
     pub scope: Scope,
-    /// Whose routes of a host it holds for.
+    /// The routes of a host that it affects.
     pub reach: Reach,
-    /// The setting without which it means nothing.
+    /// The setting that it requires.
     pub beside: Option<&'static str>,
-    /// The flag without which it means nothing, and whether that is set.
+    /// The flag that it requires, and whether that is set.
     pub flag: Option<FlagCondition>,
-    /// Which of its values keep requests out, where only some do.
+    /// Returns whether a value restricts access, if only some do.
     pub restricts: Option<fn(&str) -> bool>,
-    /// Whether it counts on a canary, where those of the main Ingress hold for the rest.
+    /// Whether it applies to canaries; the others apply to the main Ingress only.
     pub on_canary: bool,
-    /// It keeps requests out, so that a value that cannot be used closes what it would have protected.
+    /// It restricts access, so an unusable value closes what it would have protected.
     pub protects: bool,
-    /// How much it lets its author do.
+    /// Its risk rating.
     pub risk: Risk,
-    /// What Sluice makes of it.
+    /// Its support status.
     pub support: Support,
-    /// Some of its values are known and not served yet.
+    /// Some of its values are known and not served.
     pub is_partial: bool,
-    /// Which values are not served, and what becomes of them, where they do not close the routes.
+    /// Values that are not served, and their effect, unless they close the routes.
     pub except: Option<&'static str>,
-    /// It will never be served, and what to do instead.
+    /// Alternative to a setting that will never be served.
     pub never: Option<&'static str>,
-    /// It is a snippet: what it does while it is not translated.
+    /// For a snippet, its effect while it is not translated.
     pub snippet: Option<NotYet>,
-    /// What is done with a value that cannot be read.
+    /// Treatment of an unreadable value.
     pub leniency: Leniency,
     /// Its value is a secret, which no problem repeats.
     pub is_secret: bool,
     /// One line for people.
     pub doc: &'static str,
-    /// What a value that cannot be used means, in words and in settings, where the default would be less safe.
+    /// Meaning of an unusable value, in words and in settings, if the default would be less safe.
     pub fallback: Option<Fallback<S>>,
     apply: Box<Apply<S>>,
     is_same: Box<IsSame>,
@@ -85,19 +85,19 @@ pub struct Setting<S> {
 /// A flag, and whether it is set.
 pub type FlagCondition = (&'static str, fn(&Options) -> bool);
 
-/// Whether a text can be read.
+/// Returns whether a text is readable.
 type IsReadable = dyn Fn(&str, &Author<'_>) -> bool + Send + Sync;
 
-/// Whether two texts mean the same.
+/// Returns whether two texts have the same meaning.
 type IsSame = dyn Fn(&str, &str) -> bool + Send + Sync;
 
-/// What a value that cannot be used means: in words, and what it puts into the settings.
+/// The meaning of an unusable value: in words, and its effect on the settings.
 pub type Fallback<S> = (&'static str, fn(&mut S));
 
-/// Reads a text and, where the setting is served, puts what it says into the settings.
+/// Parses a text and, if the setting is served, applies it to the settings.
 type Apply<S> = dyn Fn(&str, &Author<'_>, &mut S) -> Result<(), Wrong> + Send + Sync;
 
-/// What one value of a setting is for.
+/// The scope of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scope {
     /// The whole Ingress or host.
@@ -122,60 +122,60 @@ pub enum Risk {
 }
 
 impl Risk {
-    /// All, in rising order, as they are spelled.
+    /// All ratings in ascending order, with their names.
     pub const ALL: &'static [(&'static str, Self)] =
         &[("Low", Self::Low), ("Medium", Self::Medium), ("High", Self::High), ("Critical", Self::Critical)];
 
-    /// As it is spelled.
+    /// Returns the name.
     pub fn as_str(self) -> &'static str {
         Self::ALL[self as usize].0
     }
 }
 
-/// What settings lack that mean something together only.
+/// A setting without another one that it requires.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MissingSetting {
-    /// The one that cannot be carried out.
+    /// The setting without effect.
     pub name: &'static str,
-    /// What kind of problem that is.
+    /// The code of the problem.
     pub code: Code,
-    /// What is wrong with it.
+    /// The fault.
     pub reason: &'static str,
-    /// How to fix it.
+    /// The remedy.
     pub remedy: &'static str,
 }
 
-/// What Sluice makes of a setting.
+/// The support status of a setting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Support {
     /// Served.
     Served,
-    /// Known, not implemented yet.
+    /// Known, not implemented.
     NotYet(NotYet),
-    /// Accepted, never with an effect, and why.
+    /// Accepted without effect, for this reason.
     NoEffect(&'static str),
 }
 
-/// What a known setting that is not implemented yet does meanwhile (fail closed, never silently).
+/// The effect of a known setting that is not implemented (fail closed, never silently).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NotYet {
-    /// It keeps requests out: the routes answer 503 rather than stand open.
+    /// It restricts access: the routes answer 503.
     Protects,
-    /// It changes what is answered: an annotation closes its routes with 503, a key is refused.
+    /// It changes responses: an annotation closes its routes with 503, a key is refused.
     ChangesAnswers,
-    /// Requests are answered alike without it.
+    /// Responses are the same without it.
     Harmless,
 }
 
-/// Whose routes of a host a setting holds for.
+/// The routes of a host that a setting affects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reach {
-    /// Those of its Ingress.
+    /// The routes of its Ingress.
     Ingress,
-    /// In ingress-nginx all of the host; here those of the same namespace, because what cannot be
-    /// served harms its owner at most.
+    /// In ingress-nginx all routes of the host; here those of the same namespace, so that an
+    /// unavailable setting harms its owner only.
     NamespaceOfHost,
-    /// All of the host.
+    /// All routes of the host.
     Host,
 }
 
@@ -228,7 +228,7 @@ impl<S> Setting<S> {
         }
     }
 
-    /// A setting that is served: what its value puts into the settings.
+    /// Creates a setting that is served; `put` applies its value to the settings.
     pub fn served<T: PartialEq + 'static>(
         name: &'static str,
         value: Type<T>,
@@ -239,7 +239,7 @@ impl<S> Setting<S> {
         Self::new(name, value, default, Support::Served, doc, set)
     }
 
-    /// A setting that is known, but not implemented yet.
+    /// Creates a setting that is known, but not implemented.
     pub fn not_yet<T: PartialEq + 'static>(
         name: &'static str,
         value: Type<T>,
@@ -250,7 +250,7 @@ impl<S> Setting<S> {
         Self::new(name, value, default, Support::NotYet(meanwhile), doc, |_, _| {})
     }
 
-    /// A setting that never has an effect.
+    /// Creates a setting without effect.
     pub fn no_effect<T: PartialEq + 'static>(
         name: &'static str,
         value: Type<T>,
@@ -261,51 +261,51 @@ impl<S> Setting<S> {
         Self::new(name, value, default, Support::NoEffect(reason), doc, |_, _| {})
     }
 
-    /// Annotation for the whole Ingress, of this risk.
+    /// Sets the scope to the whole Ingress, and the risk of the annotation.
     pub fn ingress(mut self, risk: Risk) -> Self {
         self.scope = Scope::Ingress;
         self.risk = risk;
         self
     }
 
-    /// Annotation for each path, of this risk.
+    /// Sets the scope to each path, and the risk of the annotation.
     pub fn location(mut self, risk: Risk) -> Self {
         self.scope = Scope::Location;
         self.risk = risk;
         self
     }
 
-    /// Holds for all routes of the hosts of its Ingress, whoever they belong to.
+    /// Applies to all routes of the hosts of its Ingress, of any owner.
     pub fn for_whole_host(mut self) -> Self {
         self.reach = Reach::Host;
         self
     }
 
-    /// Holds for all routes of the hosts of its Ingress that are of its namespace.
+    /// Applies to all routes of its namespace on the hosts of its Ingress.
     pub fn for_namespace_of_host(mut self) -> Self {
         self.reach = Reach::NamespaceOfHost;
         self
     }
 
-    /// Means nothing without this other setting.
+    /// Requires another setting.
     pub fn beside(mut self, main: &'static str) -> Self {
         self.beside = Some(main);
         self
     }
 
-    /// Means nothing without this flag.
+    /// Requires a flag.
     pub fn with_flag(mut self, name: &'static str, is_set: fn(&Options) -> bool) -> Self {
         self.flag = Some((name, is_set));
         self
     }
 
-    /// Keeps requests out where its value is one of these.
+    /// Restricts access with some of its values.
     pub fn restricting(mut self, restricts: fn(&str) -> bool) -> Self {
         self.restricts = Some(restricts);
         self
     }
 
-    /// Counts on a canary.
+    /// Applies to canaries.
     pub fn on_canary(mut self) -> Self {
         self.on_canary = true;
         self
@@ -323,45 +323,45 @@ impl<S> Setting<S> {
         self
     }
 
-    /// Serves all values but some: which, and what becomes of them.
+    /// Serves all values except some; `words` describes these and their effect.
     pub fn except(mut self, words: &'static str) -> Self {
         self.is_partial = true;
         self.except = Some(words);
         self
     }
 
-    /// Falls back to this ConfigMap key.
+    /// Falls back to a ConfigMap key.
     pub fn falls_back_to(mut self, key: &'static str) -> Self {
         self.fallback_key = Some(key);
         self
     }
 
-    /// Is a snippet, which does this while it is not translated.
+    /// Is a snippet, which has this effect while it is not translated.
     pub fn snippet(mut self, meanwhile: NotYet) -> Self {
         self.snippet = Some(meanwhile);
         self
     }
 
-    /// Will never be served; what to do instead.
+    /// Will never be served; `instead` describes the alternative.
     pub fn never(mut self, instead: &'static str) -> Self {
         self.never = Some(instead);
         self
     }
 
-    /// Has older names.
+    /// Adds older names.
     pub fn also(mut self, aliases: &'static [&'static str]) -> Self {
         self.aliases = aliases;
         self
     }
 
-    /// These values ask for nothing either.
+    /// Adds values without effect.
     pub fn idle_at(mut self, values: &'static [&'static str]) -> Self {
         self.idle = values;
         self
     }
 
-    /// What is done with a value that cannot be read, here and in ingress-nginx, and why that is
-    /// not the same.
+    /// Sets the treatment of unreadable values, here and in ingress-nginx, and the reason for a
+    /// difference.
     pub fn unreadable(mut self, here: Unreadable, reference: Reference, reason: &'static str) -> Self {
         self.leniency = Leniency { here, reference, reason };
         self
@@ -379,16 +379,16 @@ impl<S> Setting<S> {
         self
     }
 
-    /// A value that cannot be used means this, and not the default.
+    /// Sets the meaning of an unusable value, in place of the default.
     pub fn fallback(mut self, words: &'static str, put: fn(&mut S)) -> Self {
         self.fallback = Some((words, put));
         self
     }
 
-    /// Reads a text and, where the setting is served, puts what it says into the settings.
+    /// Parses a text and, if the setting is served, applies it to the settings.
     ///
     /// # Errors
-    /// Why the text cannot be used; the settings are as they were.
+    /// The text is unusable; the settings are unchanged.
     pub fn apply(&self, text: &str, author: &Author<'_>, settings: &mut S) -> Result<(), Wrong> {
         (self.apply)(text, author, settings)
     }
@@ -406,7 +406,7 @@ impl<S> Setting<S> {
         (good.join(","), bad)
     }
 
-    /// What it does while it is not implemented, or not translated, with this value.
+    /// Returns the effect of this value while the setting is not implemented or translated.
     pub fn meanwhile(&self, text: &str) -> Option<NotYet> {
         let meanwhile = match self.support {
             Support::NotYet(meanwhile) => meanwhile,
@@ -420,22 +420,22 @@ impl<S> Setting<S> {
         })
     }
 
-    /// Its name and its older names.
+    /// Returns its name and older names.
     pub fn names(&self) -> impl Iterator<Item = &'static str> + use<S> {
         std::iter::once(self.name).chain(self.aliases.iter().copied())
     }
 
-    /// Whether this value asks for nothing but what holds without it.
+    /// Returns whether this value has no effect.
     pub fn is_idle(&self, text: &str) -> bool {
         (self.is_same)(text, self.default) || self.idle.iter().any(|idle| (self.is_same)(text, idle))
     }
 
-    /// Whether it keeps requests out, now or when it will be served.
+    /// Returns whether it restricts access, now or once it is served.
     pub fn is_protection(&self) -> bool {
         self.protects || self.support == Support::NotYet(NotYet::Protects)
     }
 
-    /// Whether requests are answered alike without it.
+    /// Returns whether responses are the same without it.
     pub fn is_harmless(&self) -> bool {
         matches!(self.support, Support::NotYet(NotYet::Harmless) | Support::NoEffect(_))
     }
@@ -443,7 +443,7 @@ impl<S> Setting<S> {
 
 /// Settings that belong together.
 pub struct Family<S> {
-    /// What they are about, for people.
+    /// Title for documentation.
     pub title: &'static str,
     /// The settings.
     pub settings: Vec<Setting<S>>,
@@ -459,7 +459,8 @@ impl<S> Family<S> {
         Self { title, settings, finish: None }
     }
 
-    /// Adds a final step, which runs after all settings of an object were read, in the order of the families.
+    /// Adds a final step, which runs after all settings of an object were read, in the order of the
+    /// families.
     #[must_use]
     pub fn finished_by(self, finish: Finish<S>) -> Self {
         Self { finish: Some(finish), ..self }
@@ -469,14 +470,14 @@ impl<S> Family<S> {
 /// All settings of a kind, family by family.
 pub struct Table<S> {
     entries: Vec<Setting<S>>,
-    /// The title of each family, and how many entries it has.
+    /// The title of each family, and its number of entries.
     families: Vec<(&'static str, usize)>,
     by_name: HashMap<&'static str, usize>,
     finish: Vec<Finish<S>>,
 }
 
 impl<S> Table<S> {
-    /// A table of these families.
+    /// Creates a table of these families.
     pub fn new(all: impl IntoIterator<Item = Family<S>>) -> Self {
         let (mut entries, mut families, mut all_finish) = (Vec::new(), Vec::new(), Vec::new());
         for Family { title, settings, finish } in all {
@@ -494,12 +495,12 @@ impl<S> Table<S> {
         self.finish.iter().for_each(|finish| finish(settings, object));
     }
 
-    /// All entries.
+    /// Returns all entries.
     pub fn entries(&self) -> impl Iterator<Item = &Setting<S>> {
         self.entries.iter()
     }
 
-    /// Each family's title and entries.
+    /// Returns each family's title and entries.
     pub fn families(&self) -> impl Iterator<Item = (&'static str, &[Setting<S>])> {
         let mut rest = &self.entries[..];
         self.families.iter().map(move |(title, count)| {
@@ -509,12 +510,12 @@ impl<S> Table<S> {
         })
     }
 
-    /// The entry of this name, or of this older name.
+    /// Returns the entry with this name or older name.
     pub fn get(&self, name: &str) -> Option<&Setting<S>> {
         self.by_name.get(name).map(|at| &self.entries[*at])
     }
 
-    /// The known name nearest to `name`, if one is near enough to be a slip of the pen.
+    /// Returns the known name nearest to `name`, if it is near enough to be a typing error.
     pub fn nearest(&self, name: &str) -> Option<&'static str> {
         self.entries()
             .flat_map(Setting::names)
@@ -525,7 +526,7 @@ impl<S> Table<S> {
     }
 }
 
-/// Levenshtein's distance in bytes.
+/// Returns the Levenshtein distance in bytes.
 fn distance(a: &str, b: &str) -> usize {
     let b = b.as_bytes();
     let mut row: Vec<usize> = (0..=b.len()).collect();

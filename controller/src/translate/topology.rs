@@ -1,10 +1,11 @@
-//! Zone-aware routing: of the ready endpoints of a Service, those that hints of its EndpointSlices give to where the
-//! gateway runs.
+//! Zone-aware routing: restricts the ready endpoints of a Service to those that EndpointSlice hints
+//! assign to the location of the gateway.
 //!
-//! The rules are those of kube-proxy, so that a Service means the same to both: hints count only where every ready endpoint
-//! has some, and only where at least one of them is for us; else all endpoints are used. Hints for nodes come before hints
-//! for zones. Whether a Service wants it (`spec.trafficDistribution`, or the annotation for the topology mode) is not
-//! looked at: Kubernetes writes hints where it does, and removes them where it no longer does.
+//! The rules are those of kube-proxy, so that a Service has the same meaning for both: hints apply
+//! only if every ready endpoint has some and at least one of them is for this location; otherwise
+//! all endpoints are used. Hints for nodes precede hints for zones. The setting of the Service
+//! (`spec.trafficDistribution`, or the annotation for the topology mode) is not read: Kubernetes
+//! adds and removes hints accordingly.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -19,16 +20,17 @@ use crate::store::Hints;
 
 const FLAG: &str = "--enable-topology-aware-routing";
 
-/// Leaves the near ones of some ready endpoints, where there are such.
+/// Restricts ready endpoints to near ones, if there are any.
 pub(super) fn keep_near(view: &View<'_>, endpoints: &mut BTreeMap<SocketAddr, Found>) {
-    // Who does not ask reads nothing.
+    // Without the flag nothing is read.
     let Some(node) = view.options.own_node() else { return };
     let zone = view.node(&node).and_then(|node| node.zone.as_deref());
     let _ = keep(endpoints, &node.name, |hints| &hints.nodes)
         || zone.is_some_and(|zone| keep(endpoints, zone, |hints| &hints.zones));
 }
 
-/// Leaves those whose hints name `place`, if all have such hints and one of them does. Returns whether.
+/// Keeps the endpoints whose hints name `place`, if all have hints and one matches. Returns whether
+/// it did.
 fn keep(
     endpoints: &mut BTreeMap<SocketAddr, Found>,
     place: &str,
@@ -44,7 +46,7 @@ fn keep(
     applies
 }
 
-/// Why hints for zones cannot be followed, if that is wanted.
+/// Returns why zone hints cannot be applied although they are enabled.
 pub(super) fn problem(view: &View<'_>) -> Option<Problem> {
     if !view.options.enable_topology_aware_routing {
         return None;

@@ -1,4 +1,4 @@
-//! Updates of the state in force: what follows from the recomputed values of each kind of node.
+//! Updates of the state in force: the consequences of recomputed values for each kind of node.
 
 use std::collections::hash_map::Entry;
 use std::mem::replace;
@@ -25,7 +25,7 @@ use super::{Translation, flags, streams};
 use crate::graph::{Key, Node, Reads};
 use crate::store::{IngressChange, Kind, ObjectKey};
 
-/// A host as the data plane has it.
+/// A host in the data plane.
 pub(super) struct ServedHost {
     pub(super) host: Arc<Host>,
     pub(super) uses: Box<Uses>,
@@ -43,13 +43,13 @@ impl Keyed for ServedHost {
 struct Update<'t> {
     base: &'t mut Translation,
     delta: Delta,
-    /// They follow the hosts that are put.
+    /// Removed hosts, which follow the added ones in the delta.
     removed_hosts: Vec<Change<HostKey, Arc<Host>>>,
     stats: Stats,
 }
 
 impl Translation {
-    /// Recomputes what is stale. The delta has everything but its generation and completeness.
+    /// Recomputes stale nodes. The delta lacks its generation and completeness.
     pub fn run(&mut self) -> (Delta, Stats) {
         let mut update = Update::new(self);
         driver::run(&mut update);
@@ -88,7 +88,8 @@ impl Translation {
         }
     }
 
-    /// Replaces the routes of an object. Returns whether it is admitted, if it was not, or whether it no longer is.
+    /// Replaces the routes of an object. Returns whether it is admitted, if it was not, or whether
+    /// it no longer is.
     fn put_routes(&mut self, object: &ObjectKey, value: Option<ObjectRoutes>) -> Option<bool> {
         let new = value.map(|mut routes| {
             routes.share(&mut self.policies);

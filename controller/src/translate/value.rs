@@ -1,12 +1,12 @@
-//! What the text of a setting may be, and what it is read as.
+//! Types of setting values: their description and their parser.
 //!
-//! A [`Type`] is one thing: the words that documentation and messages have for it, and the one parser. Whatever
-//! is known of a value once it has been read (that a number is in its range, which object a name means, that a list
-//! holds networks) is in the Rust type of the result, so that no setter has to look at the text again.
+//! A [`Type`] combines the words for documentation and messages with the one parser. The properties
+//! that parsing establishes (a number is in its range, a name refers to a kind of object, a list
+//! contains networks) are in the Rust type of the result, so no setter parses text.
 //!
-//! Numbers are as Go's `strconv` reads them, times and sizes as nginx does, because that is what the texts were
-//! written for. Beside its parser a type can have the characters that ingress-nginx allows where
-//! `--enable-annotation-validation` is on: these are narrower than what can be carried out.
+//! Numbers are parsed like Go's `strconv`, times and sizes like nginx, for which the texts were
+//! written. A type can also have the characters that ingress-nginx permits with
+//! `--enable-annotation-validation`, which are narrower than what is supported.
 
 mod network;
 mod number;
@@ -37,16 +37,16 @@ pub use tls::{
     tls_versions,
 };
 
-/// What a setting accepts, read as `T`.
+/// The type of a setting, with values of `T`.
 pub struct Type<T> {
     /// Completes "must be ...".
     words: Cow<'static, str>,
     parser: Box<Parser<T>>,
-    /// What ingress-nginx's validator allows.
+    /// Characters that ingress-nginx's validator permits.
     is_allowed: Option<fn(&str) -> bool>,
     /// The kind of the object that it names.
     refers: Option<Kind>,
-    /// Some of its values are not served yet.
+    /// Some of its values are not served.
     is_partial: bool,
     /// When its variables are evaluated, if it may have any.
     moment: Option<Moment>,
@@ -54,39 +54,40 @@ pub struct Type<T> {
 
 type Parser<T> = dyn Fn(&str, &Author<'_>) -> Result<T, Wrong> + Send + Sync;
 
-/// Who wrote a value.
+/// The author of a value.
 #[derive(Clone, Copy, Debug)]
 pub struct Author<'a> {
-    /// The namespace of the object that has it.
+    /// Namespace of the object with the value.
     pub namespace: &'a str,
     /// Whether it may name objects of other namespaces (`allow-cross-namespace-resources`).
     pub crosses: bool,
-    /// Whether its characters have to be those that ingress-nginx allows (`--enable-annotation-validation`).
+    /// Whether its characters are restricted as in ingress-nginx
+    /// (`--enable-annotation-validation`).
     pub is_validated: bool,
 }
 
-/// Why a value cannot be used.
+/// Why a value is unusable.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Wrong {
-    /// It is none of the values there are; completes "the value ...".
+    /// It is invalid; completes "the value ...".
     Invalid(String),
-    /// It is a value that is known and not served yet.
+    /// It is known and not served.
     NotServed,
-    /// It is a value that cannot be carried out, for this reason (completes "the value ..."), and how to fix it.
+    /// It is not supported, for this reason (completes "the value ..."), with the remedy.
     Refused {
-        /// Why.
+        /// The reason.
         reason: String,
-        /// How to fix it.
+        /// The remedy.
         remedy: &'static str,
     },
     /// It is a snippet that is not translated; completes "the snippet is not translated: ...".
     Untranslated {
-        /// The line and the directive, with what is wrong.
+        /// The line, the directive and the reason.
         reason: String,
-        /// How to fix it.
+        /// The remedy.
         remedy: String,
     },
-    /// It names what its author may not name; completes "the annotation ...".
+    /// It names an object that its author may not use; completes "the annotation ...".
     Forbidden(String),
 }
 
@@ -103,7 +104,8 @@ impl From<&str> for Wrong {
 }
 
 impl<T: 'static> Type<T> {
-    /// A type with these words for it ("must be ..."). The parser says more closely what is wrong ("the value ...").
+    /// Creates a type with a description ("must be ..."). The parser's error has the details ("the
+    /// value ...").
     pub fn new<E: Into<Wrong>>(
         words: impl Into<Cow<'static, str>>,
         parse: impl Fn(&str) -> Result<T, E> + Send + Sync + 'static,
@@ -111,7 +113,7 @@ impl<T: 'static> Type<T> {
         Self::with_author(words, move |text, _| parse(text).map_err(Into::into))
     }
 
-    /// A type whose parser has nothing to say but that the text is none.
+    /// Creates a type whose parser has no detailed errors.
     pub fn of(
         words: impl Into<Cow<'static, str>>,
         parse: impl Fn(&str) -> Option<T> + Send + Sync + 'static,
@@ -135,12 +137,12 @@ impl<T: 'static> Type<T> {
         }
     }
 
-    /// The same, of which something else is made.
+    /// Converts the values.
     pub fn map<U: 'static>(self, make: impl Fn(T) -> U + Send + Sync + 'static) -> Type<U> {
         self.and_then(move |value| Ok::<_, Wrong>(make(value)))
     }
 
-    /// The same, of which something else is made that not every value can become.
+    /// Converts the values with a function that can fail.
     pub fn and_then<U: 'static, E: Into<Wrong>>(
         self,
         make: impl Fn(T) -> Result<U, E> + Send + Sync + 'static,
@@ -151,30 +153,31 @@ impl<T: 'static> Type<T> {
         Type { words, parser, is_allowed, refers, is_partial, moment }
     }
 
-    /// The same, with other words for it.
+    /// Replaces the description.
     pub fn called(mut self, words: impl Into<Cow<'static, str>>) -> Self {
         self.words = words.into();
         self
     }
 
-    /// The same, of which ingress-nginx's validator lets only this through.
+    /// Sets the values that ingress-nginx's validator permits.
     pub fn allowing(mut self, is_allowed: fn(&str) -> bool) -> Self {
         self.is_allowed = Some(is_allowed);
         self
     }
 
-    /// Completes "must be ...".
+    /// Returns the description, which completes "must be ...".
     pub fn words(&self) -> &str {
         &self.words
     }
 
-    /// The same, of which some values are [not served](Wrong::NotServed) yet, or [cannot be](Wrong::Refused).
+    /// Marks that some values are [not served](Wrong::NotServed) or [not
+    /// supported](Wrong::Refused).
     pub fn in_part(mut self) -> Self {
         self.is_partial = true;
         self
     }
 
-    /// Whether some of its values are not served yet.
+    /// Returns whether some values are not served.
     pub fn is_partial(&self) -> bool {
         self.is_partial
     }
@@ -195,10 +198,10 @@ impl<T: 'static> Type<T> {
         self.refers
     }
 
-    /// Reads a text.
+    /// Parses a text.
     ///
     /// # Errors
-    /// Why it cannot be used.
+    /// The value is unusable.
     pub fn parse(&self, text: &str, author: &Author<'_>) -> Result<T, Wrong> {
         match self.is_allowed {
             Some(is_allowed) if author.is_validated && !is_allowed(text) => {
@@ -210,7 +213,7 @@ impl<T: 'static> Type<T> {
 }
 
 impl Author<'_> {
-    /// One who may name anything: whoever writes the program's own ConfigMap.
+    /// The author of the program's own ConfigMap, who may name any object.
     pub const OPERATOR: Author<'static> = Author { namespace: "", crosses: true, is_validated: true };
 }
 

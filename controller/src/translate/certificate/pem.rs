@@ -1,7 +1,8 @@
-//! From the PEM texts of a Secret to DER, with the facts that the program needs of the first certificate.
+//! Converts the PEM texts of a Secret to DER, with the properties of the first certificate.
 //!
-//! A key that clearly belongs to another certificate is found here, so that the message names the Secret;
-//! where the key does not tell (it holds no public part), the data plane finds out when it loads the pair.
+//! A key that clearly belongs to another certificate is detected here, so that the message names
+//! the Secret. If the key contains no public part, the data plane detects a mismatch when it loads
+//! the pair.
 
 use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer};
@@ -21,25 +22,25 @@ const KEY: &str = "tls.key";
 /// The keys of a TLS Secret that are read.
 pub(crate) const FIELDS: &[&str] = &[CHAIN, KEY];
 
-/// Why a Secret holds no usable certificate.
+/// Why a Secret contains no usable certificate.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum PemError {
-    /// A key is absent.
+    /// A key of the Secret is absent.
     #[error("has no key {0}")]
     Absent(&'static str),
-    /// The certificates cannot be read.
+    /// The certificates cannot be parsed.
     #[error("tls.crt cannot be read: {0}")]
     Chain(String),
-    /// The private key cannot be read.
+    /// The private key cannot be parsed.
     #[error("tls.key cannot be read: {0}")]
     Key(String),
-    /// They are no pair.
+    /// Certificate and private key do not match.
     #[error("tls.key belongs to another certificate than the first one of tls.crt")]
     Mismatch,
 }
 
 impl PemError {
-    /// The field to look at.
+    /// Returns the field that causes the error.
     pub(crate) fn field(&self) -> String {
         match self {
             Self::Absent(key) => format!("data[{key}]"),
@@ -48,7 +49,7 @@ impl PemError {
         }
     }
 
-    /// What to do.
+    /// Returns the remedy.
     pub(crate) fn remedy(&self) -> &'static str {
         match self {
             Self::Absent(_) => "create the Secret with kubectl create secret tls, or have it issued anew",
@@ -59,7 +60,7 @@ impl PemError {
     }
 }
 
-/// Reads a TLS Secret.
+/// Parses a TLS Secret.
 pub(crate) fn read(id: &NamespacedName, secret: &Secret) -> Result<Certificate, PemError> {
     let chain = secret.get(CHAIN).ok_or(PemError::Absent("tls.crt"))?;
     let key = secret.get(KEY).ok_or(PemError::Absent("tls.key"))?;
@@ -121,8 +122,8 @@ fn algorithm(certificate: &X509Certificate<'_>) -> &'static str {
     }
 }
 
-/// False when the key is clearly another certificate's: an RSA key holds its modulus, and most EC keys hold
-/// their public point (RFC 5915 §3) as a bit string.
+/// Returns false if the key clearly belongs to another certificate: an RSA key contains its
+/// modulus, and most EC keys contain their public point (RFC 5915 §3) as a bit string.
 fn may_belong(certificate: &X509Certificate<'_>, key: &PrivateKey) -> bool {
     let (PrivateKey::Pkcs8(key) | PrivateKey::Pkcs1(key) | PrivateKey::Sec1(key)) = key;
     match certificate.public_key().parsed() {

@@ -1,32 +1,36 @@
-//! Expressions with look-ahead, such as `/(?!api)(.*)`, taken apart into expressions that are searched in linear time.
+//! Splits expressions with look-ahead, such as `/(?!api)(.*)`, into expressions that are searched
+//! in linear time.
 //!
-//! An engine for expressions that knows look-ahead tries one way after the other, and a client can choose a path that
-//! makes it try for minutes. But what stands before a look-ahead mostly leaves it one single place in any text, as
-//! `^/` does. Then the whole matches exactly where the expression matches without it, and what stands before it,
-//! followed by what is ahead, does or does not match. An expression that leaves it several places stays unread.
+//! An engine with look-ahead backtracks, and a client can choose a path for which that takes
+//! minutes. However, the part before a look-ahead usually has one possible end in any text, such as
+//! `^/`. The whole expression then matches exactly if it matches without the look-ahead, and the
+//! part before it, followed by the condition, does or does not match. Other expressions are
+//! rejected.
 
 use regex_syntax::ast::{Ast, GroupKind};
 use regex_syntax::hir::{Class, Hir, HirKind, Look};
 use sluice_config::{LookAhead, LookAheadRegex};
 
-/// Stands where a look-ahead was; no path has it (a character of the last private plane).
+/// Marks the position of a look-ahead; a character of the last private plane, which no path
+/// contains.
 const MARK: char = '\u{10fffd}';
 
-/// What every expression of a path begins with. Other expressions need an anchor too, and may respect case.
+/// The start of every path expression. Other expressions need an anchor too, and may be
+/// case-sensitive.
 const ANCHOR: &str = "(?i)^";
 
-/// `None` where there is no look-ahead, or where it cannot be taken out.
+/// Returns `None` if there is no look-ahead, or if it cannot be removed.
 pub(super) fn take_apart(text: &str) -> Option<LookAheadRegex> {
     let mut pattern = text.to_owned();
     let mut places = Vec::new();
     while let Some(found) = Found::first(&pattern) {
         let groups = groups_without_names(found.ahead)?;
-        // Groups ahead keep what they found, but only where finding it is no fault.
+        // Groups within a positive look-ahead would keep their match.
         if groups > 0 && !found.negative {
             return None;
         }
         places.push((found.before.len(), found.ahead.to_owned(), found.negative));
-        // They keep their numbers, and have found nothing.
+        // Empty groups preserve the numbers; they match nothing.
         pattern = format!("{}{}{}", found.before, "()".repeat(groups), found.after);
     }
     let condition = |(place, ahead, negative): (usize, String, bool)| {
@@ -38,7 +42,7 @@ pub(super) fn take_apart(text: &str) -> Option<LookAheadRegex> {
     taken.then(|| LookAheadRegex { text: text.into(), pattern: pattern.into(), conditions })
 }
 
-/// A look-ahead and what is around it.
+/// A look-ahead and the text around it.
 struct Found<'t> {
     before: &'t str,
     ahead: &'t str,
@@ -47,7 +51,7 @@ struct Found<'t> {
 }
 
 impl<'t> Found<'t> {
-    /// The first, where all that was opened is closed again.
+    /// Finds the first look-ahead, if all its parentheses are closed.
     fn first(text: &'t str) -> Option<Self> {
         let start = special(text, 0).find(|at| is_look_ahead(&text[*at..]))?;
         let inside = start + "(?!".len();
@@ -69,8 +73,8 @@ fn is_look_ahead(text: &str) -> bool {
     text.starts_with("(?!") || text.starts_with("(?=")
 }
 
-/// Where parentheses are that are neither escaped nor part of a class. What it takes for a class and is none is found
-/// out by those who parse the parts.
+/// Returns the positions of parentheses that are neither escaped nor within a class. A wrong guess
+/// about a class is detected when the parts are parsed.
 fn special(text: &str, start: usize) -> impl Iterator<Item = usize> {
     let (mut escaped, mut class) = (false, false);
     text[start..].char_indices().filter_map(move |(at, c)| {
@@ -86,7 +90,7 @@ fn special(text: &str, start: usize) -> impl Iterator<Item = usize> {
     })
 }
 
-/// How many groups an expression has. `None` where one has a name, or where it cannot be parsed.
+/// Returns the number of groups of an expression; `None` if one has a name, or the text is invalid.
 fn groups_without_names(text: &str) -> Option<usize> {
     let hir = regex_syntax::parse(text).ok()?;
     let named = regex_syntax::ast::parse::Parser::new().parse(text).ok().is_some_and(|ast| has_names(&ast));
@@ -103,7 +107,7 @@ fn has_names(ast: &Ast) -> bool {
     }
 }
 
-/// What stands before the mark, if that leaves the mark one single place in any text.
+/// Returns the part before the mark, if the mark has one possible position in any text.
 fn single_place(marked: &str) -> Option<String> {
     let ast = regex_syntax::ast::parse::Parser::new().parse(marked).ok()?;
     let mut before = String::new();
@@ -113,7 +117,8 @@ fn single_place(marked: &str) -> Option<String> {
     (is_anchored && is_single(&parsed)).then_some(before)
 }
 
-/// Whether the mark is reached, through nothing but groups that stand there once.
+/// Writes the part before the mark. Returns whether the mark is reached through groups that occur
+/// once.
 fn write_before(ast: &Ast, marked: &str, before: &mut String) -> bool {
     let parts = match ast {
         Ast::Literal(literal) => return literal.c == MARK,
@@ -132,7 +137,7 @@ fn write_before(ast: &Ast, marked: &str, before: &mut String) -> bool {
         if text.contains(MARK) {
             return write_before(part, marked, before);
         }
-        // Flags that are set on the way hold for the rest, too, but not for what is taken out of a group.
+        // Flags also apply to the rest, but not to the part that is removed from a group.
         if matches!(part, Ast::Flags(_)) && !(before.is_empty() && ANCHOR.starts_with(text)) {
             return false;
         }
@@ -141,11 +146,11 @@ fn write_before(ast: &Ast, marked: &str, before: &mut String) -> bool {
     false
 }
 
-/// Whether a match that begins at a place can end at one place only.
+/// Returns whether a match that begins at a position has only one possible end.
 fn is_single(hir: &Hir) -> bool {
     match hir.kind() {
         HirKind::Alternation(branches) => {
-            // Where the text ends, nothing with a length stands.
+            // At the end of the text, nothing with a length matches.
             let with_length = || branches.iter().filter(|branch| *branch.kind() != HirKind::Look(Look::End));
             let mut lengths = with_length().map(length);
             let Some(Some(first)) = lengths.next() else { return false };
@@ -158,7 +163,7 @@ fn is_single(hir: &Hir) -> bool {
     }
 }
 
-/// How many characters an expression takes, where that is one number.
+/// Returns the number of characters that an expression matches, if it is fixed.
 fn length(hir: &Hir) -> Option<usize> {
     match hir.kind() {
         HirKind::Empty | HirKind::Look(_) => Some(0),

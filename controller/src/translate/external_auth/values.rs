@@ -1,4 +1,4 @@
-//! What the settings of the `auth-url` family are read as, for annotations and keys alike.
+//! Types of the `auth-url` settings, for annotations and ConfigMap keys.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use crate::translate::value::{self, Type};
 pub(crate) struct SignIn {
     url: Template,
     has_query: bool,
-    /// The parameters of its query that have a value.
+    /// Parameters of its query that have a value.
     parameters: Vec<Box<str>>,
 }
 
@@ -47,7 +47,7 @@ pub(crate) fn response_headers() -> Type<Vec<Arc<str>>> {
     })
 }
 
-/// `auth-cache-duration`: statuses, and how long an answer with one of them is kept.
+/// `auth-cache-duration`: statuses, each with the time for which replies with it are cached.
 pub(crate) fn cache_duration() -> Type<Vec<(Vec<u16>, Duration)>> {
     value::list_of("comma-separated list of statuses and a time", |entry| {
         let mut words: Vec<&str> = entry.split_ascii_whitespace().collect();
@@ -63,7 +63,7 @@ pub(crate) fn cache_duration() -> Type<Vec<(Vec<u16>, Duration)>> {
                 _ => return Err(format!("has {word:?}, which is no status")),
             }
         }
-        // As nginx has it; of these, 200 alone lets anybody in.
+        // As in nginx; of these, only 200 admits a request.
         Ok((if codes.is_empty() { vec![200] } else { codes }, time))
     })
 }
@@ -80,7 +80,7 @@ impl SignIn {
         Ok(Self { url: template::parse(text, Moment::Request)?, has_query: query.is_some(), parameters })
     }
 
-    /// With the parameter that leads back, unless it has one.
+    /// Adds the parameter with the return URL, unless the URL has one.
     pub(super) fn leading_back(&self, parameter: &str) -> Template {
         let mut template = self.url.clone();
         if !self.parameters.iter().any(|name| **name == *parameter) {

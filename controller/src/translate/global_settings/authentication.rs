@@ -1,4 +1,4 @@
-//! Authorisation by another service, for all rules.
+//! Keys about authorisation by another service for all rules.
 
 use sluice_config::Moment;
 

@@ -1,4 +1,4 @@
-//! Who is kept out, everywhere.
+//! Keys about clients that are blocked on every host.
 
 use std::sync::Arc;
 
@@ -93,11 +93,11 @@ pub(super) fn settings() -> Vec<Key> {
 }
 
 fn status(code: u32) -> u16 {
-    // It is in its range.
+    // The range was checked.
     u16::try_from(code).unwrap_or(503)
 }
 
-/// Values of a field, as nginx's `map` has them.
+/// Field values in the syntax of nginx's `map`.
 pub(super) fn blocked() -> Type<Arc<[Blocked]>> {
     value::list()
         .and_then(|items| items.iter().map(|item| read_blocked(item)).collect::<Result<Arc<[_]>, Wrong>>())

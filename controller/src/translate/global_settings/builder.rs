@@ -1,4 +1,4 @@
-//! What keys fill in, and what it amounts to.
+//! The values that ConfigMap keys set, and the settings computed from them.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use crate::translate::external_auth::AuthSettings;
 use crate::translate::ingress::annotations::AnnotationLimits;
 use crate::translate::setting::MissingSetting;
 
-/// What keys fill in.
+/// The values that keys set.
 #[derive(Clone, Debug)]
 pub struct SettingsBuilder {
     pub(super) global: GlobalSettings,
@@ -64,36 +64,36 @@ impl Default for SettingsBuilder {
     }
 }
 
-/// What the keys of a ConfigMap amount to.
+/// The settings of a ConfigMap.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConfigMapSettings {
-    /// Everything but what flags say.
+    /// Global settings, except those from flags.
     pub global: GlobalSettings,
-    /// Where to listen.
+    /// Addresses to listen on.
     pub addresses: Vec<IpAddr>,
-    /// What annotations may do.
+    /// Limits on annotations.
     pub annotation_limits: AnnotationLimits,
-    /// Requests go to Services in place of endpoints.
+    /// Requests go to Services instead of endpoints.
     pub service_upstream: bool,
     /// The `proxy-ssl-*` annotations of an Ingress apply to its own paths only.
     pub endpoint_tls_per_location: bool,
-    /// Addresses of version 6 that names have are not used.
+    /// IPv6 addresses of resolved names are not used.
     pub ipv4_names: bool,
-    /// Who is asked for all rules.
+    /// The global authorisation service.
     pub global_auth: Box<AuthSettings>,
     /// Typed directives of snippets for all rules.
     pub snippets: Box<GlobalSnippets>,
-    /// Why every route is closed: a key that protects all of them is not implemented yet.
+    /// Why every route is closed: a key that protects all of them is not implemented.
     pub closed: Option<Arc<str>>,
 }
 
 impl ConfigMapSettings {
-    /// The authorisation service, where it is another one for each host.
+    /// Returns the authorisation service, if it depends on the host.
     pub(crate) fn auth_of_hosts(&self) -> Option<&AuthSettings> {
         Some(&*self.global_auth).filter(|auth| auth.needs_host())
     }
 
-    /// Returns the keys of what differs from `other`, for the nodes that read them.
+    /// Returns the graph keys of the settings that differ from `other`.
     pub(crate) fn changes(&self, other: &Self) -> impl Iterator<Item = Key> + use<> {
         let differs = [
             (Key::AnnotationLimits, self.annotation_limits != other.annotation_limits),
@@ -108,7 +108,7 @@ impl ConfigMapSettings {
         differs.into_iter().filter_map(|(key, differs)| differs.then_some(key))
     }
 
-    /// The resources that keys name, each with its key.
+    /// Returns the resources that keys name, each with the name of its key.
     pub(crate) fn resources(&self) -> impl Iterator<Item = (&'static str, ResourceKey)> {
         let GlobalSettings { request_headers, response_headers, .. } = &self.global;
         let named = [("proxy-set-headers", request_headers), ("add-headers", response_headers)];
@@ -156,7 +156,7 @@ impl SettingsBuilder {
         if addresses.is_empty() {
             addresses = vec![Ipv6Addr::UNSPECIFIED.into(), Ipv4Addr::UNSPECIFIED.into()];
         }
-        // Not where that would leave nothing to listen on.
+        // Unless no address would be left.
         if self.disable_ipv6 && addresses.iter().any(IpAddr::is_ipv4) {
             addresses.retain(IpAddr::is_ipv4);
         }

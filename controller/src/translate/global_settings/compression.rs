@@ -1,4 +1,4 @@
-//! Compression of responses.
+//! Keys about compression of responses.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use sluice_config::Compression;
 use super::Key;
 use crate::translate::value::{self, Type};
 
-/// Bytes that the pattern of `gzip-disable` may have when compiled, as in the data plane.
+/// Maximum size in bytes of the compiled pattern of `gzip-disable`, as in the data plane.
 const SIZE_LIMIT: usize = 1 << 20;
 
 pub(super) fn settings() -> Vec<Key> {
@@ -133,7 +133,7 @@ fn user_agents() -> Type<Arc<str>> {
     })
 }
 
-/// Media types between blanks.
+/// Media types separated by blanks.
 fn types() -> Type<Vec<Arc<str>>> {
     Type::new("media types separated by spaces", |text| {
         let read = |word: &str| {

@@ -1,4 +1,4 @@
-//! Answers in place of the backend's own.
+//! Keys about replacement of error responses.
 
 use super::Key;
 use crate::translate::ingress::annotations::errors::statuses;

@@ -1,4 +1,4 @@
-//! What is believed of, added to and taken from heads.
+//! Keys about trusted, added and removed header fields.
 
 use std::sync::Arc;
 
@@ -119,7 +119,7 @@ pub(super) fn settings() -> Vec<Key> {
             "Fields removed from endpoints' responses.",
             |settings, value| settings.global.hidden_headers = value.into(),
         )
-        // The fields that the other entries name would reach clients.
+        // Otherwise the fields of the other entries would reach clients.
         .unreadable(Unreadable::SkipEntries, Reference::RefuseAll, ""),
         Key::served(
             "server-tokens",

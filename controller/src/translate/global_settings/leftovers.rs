@@ -1,4 +1,5 @@
-//! Keys of a tracer that ingress-nginx no longer has; its documentation, and hence ConfigMaps, still do.
+//! Keys of a tracer that ingress-nginx has removed, but its documentation and many ConfigMaps still
+//! contain.
 
 use super::Key;
 use crate::translate::value;

@@ -1,4 +1,4 @@
-//! Sizes and numbers that bound what a connection may use.
+//! Keys about limits of a connection: sizes and numbers.
 
 use super::Key;
 use crate::translate::value;

@@ -1,4 +1,4 @@
-//! What is written down.
+//! Keys about logs.
 
 use sluice_config::{LogEscape, LogLevel, LogOutput};
 
@@ -7,7 +7,7 @@ use super::blocking::blocked;
 use super::log_format;
 use crate::translate::value;
 
-/// Why nothing is gathered longer than by itself.
+/// Why the buffering keys have no effect.
 const GATHERED: &str = "lines are always written in batches within a few milliseconds, and never compressed";
 
 pub(super) fn settings() -> Vec<Key> {
@@ -139,7 +139,7 @@ pub(super) fn settings() -> Vec<Key> {
             },
         ).unchecked_by_reference(),
         Key::served("syslog-port", value::within(1, 65535), "514", "Its port.", |settings, value| {
-            // It is in its range.
+            // The range was checked.
             settings.logs.syslog_port = u16::try_from(value).unwrap_or(514);
         }),
         Key::no_effect(
@@ -183,7 +183,7 @@ fn of_streams() -> [Key; 3] {
     ]
 }
 
-/// What the keys say that mean something together only.
+/// Keys whose combination determines the logs.
 #[derive(Clone, Debug)]
 pub(super) struct Logs {
     /// `disable-access-log`.
@@ -237,7 +237,7 @@ impl Logs {
         self.output_of(&self.stream_path)
     }
 
-    /// The output of a log that may have a path of its own.
+    /// Returns the output of a log that may have its own path.
     fn output_of(&self, own: &Option<LogOutput>) -> LogOutput {
         if self.syslog && !self.lacks_host() {
             return LogOutput::Syslog { host: self.syslog_host.clone(), port: self.syslog_port };

@@ -1,4 +1,4 @@
-//! Where the program listens, and what it runs on.
+//! Keys about listeners and the process.
 
 use super::Key;
 use crate::translate::setting::{NotYet, Reference, Unreadable};

@@ -1,4 +1,4 @@
-//! Reads the keys of one ConfigMap.
+//! Reads the keys of a ConfigMap.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::translate::setting::{NotYet, Support, Unreadable};
 use crate::translate::template;
 use crate::translate::value::{Author, Wrong};
 
-/// Reads the ConfigMap, or its absence.
+/// Reads the ConfigMap; `None` if there is none.
 pub fn read(config_map: Option<&ConfigMap>) -> (ConfigMapSettings, Vec<Problem>) {
     let mut reader = KeyReader::default();
     if let Some(config_map) = config_map {
@@ -89,7 +89,7 @@ impl KeyReader {
         }
     }
 
-    /// A snippet that is not translated closes all routes if it restricts access.
+    /// Reports an untranslated snippet. One that restricts access closes all routes.
     fn untranslated(&mut self, text: &str, reason: &str, remedy: &str, entry: &'static Key) {
         let effect = match entry.meanwhile(text) {
             Some(NotYet::Protects) => {
@@ -103,7 +103,7 @@ impl KeyReader {
         self.error(Code::SnippetNotTranslated, entry.name, message, remedy);
     }
 
-    /// What a value asks for of a key that is not served.
+    /// Reports a value of a key that is not served.
     fn unserved(&mut self, text: &str, entry: &'static Key) {
         if entry.is_idle(text) || entry.support == Support::Served {
             return;
@@ -145,8 +145,8 @@ impl KeyReader {
         }
     }
 
-    /// A value that cannot be read has the same effect in a process that has read a good one before
-    /// and in a new one.
+    /// Applies the effect of an unreadable value, which is the same in a process that has read a
+    /// good value before and in a new one.
     fn unreadable(&mut self, text: &str, reason: &str, entry: &'static Key, author: &Author<'_>) {
         let effect = match entry.leniency.here {
             Unreadable::SkipEntries => {

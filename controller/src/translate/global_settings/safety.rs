@@ -1,4 +1,4 @@
-//! What annotations may do at all.
+//! Keys that limit annotations.
 
 use super::Key;
 use crate::translate::setting::{Reference, Risk, Unreadable};

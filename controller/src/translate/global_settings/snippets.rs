@@ -1,5 +1,5 @@
-//! Text for nginx and its modules. Snippets whose directives are all known become typed policies of all
-//! rules; no text is executed. One that restricts access and is not translated closes all routes.
+//! Keys with nginx configuration. Snippets whose directives are all known become typed policies of
+//! all rules; no text is executed. An untranslated one that restricts access closes all routes.
 
 use std::sync::Arc;
 
@@ -19,13 +19,13 @@ pub struct GlobalSnippets {
     pub(crate) location: Option<Arc<Block>>,
     /// `server-snippet`
     pub(crate) server: Option<Arc<Block>>,
-    /// Whether rules have an authorisation service by default (`global-auth-url`), so that their locations have an
-    /// `add_header` of ingress-nginx.
+    /// Whether rules have an authorisation service by default (`global-auth-url`), for which
+    /// ingress-nginx adds an `add_header` to their locations.
     pub(crate) has_authorisation: bool,
 }
 
 impl GlobalSnippets {
-    /// The translations, each with its key.
+    /// Returns the translations, each with the name of its key.
     pub(crate) fn translations(&self) -> impl Iterator<Item = (&'static str, &Block)> {
         let all = [("location-snippet", &self.location), ("server-snippet", &self.server)];
         all.into_iter().filter_map(|(name, block)| Some((name, &**block.as_ref()?)))

@@ -1,4 +1,4 @@
-//! Traces, and who may read the status.
+//! Keys about traces and the status page.
 
 use super::Key;
 use crate::translate::setting::NotYet;

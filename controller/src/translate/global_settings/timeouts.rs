@@ -1,4 +1,4 @@
-//! Limits on the time of clients and endpoints.
+//! Keys about time limits of clients and endpoints.
 
 use super::Key;
 use crate::translate::value;

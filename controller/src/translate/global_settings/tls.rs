@@ -1,4 +1,4 @@
-//! TLS towards clients, and the redirect to it.
+//! Keys about TLS of clients and the redirect to https.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -12,7 +12,7 @@ const PROTOCOLS: &str = "ssl-protocols";
 const CIPHERS: &str = "ssl-ciphers";
 const CURVES: &str = "ssl-ecdh-curve";
 
-/// Codes of a redirect.
+/// Permitted status codes of the redirect.
 const REDIRECTS: &[(&str, u16)] = &[("301", 301), ("302", 302), ("307", 307), ("308", 308)];
 
 /// Bytes of a ticket key: those of AES-128 and AES-256 in nginx.

@@ -1,4 +1,4 @@
-//! Choice of endpoints, further tries, and connections that are kept.
+//! Keys about the choice of endpoints, retries, and idle connections.
 
 use super::Key;
 use crate::translate::ingress::annotations::{BALANCES, HTTP_VERSION, HTTP_VERSIONS};

@@ -1,12 +1,11 @@
-//! Annotations of an Ingress: the table, and what the annotations of one Ingress amount to.
+//! Annotations of an Ingress: the table, and the settings computed from one Ingress.
 //!
-//! One file per family, each with its entries and the types it fills in. Each entry says what is
-//! done with a value that cannot be read (`Leniency`): nearly always it is ignored with a warning,
-//! as in ingress-nginx. A value that protects, or without which requests would go elsewhere,
-//! rejects the Ingress: it keeps its hosts and paths, which are closed, so that what it was to
-//! protect is not served by a broader rule. That holds also when an earlier version of it was
-//! served: what is served is then a function of the objects alone, and does not depend on which
-//! versions of them were seen.
+//! Each family has a file with its entries and the types that they set. Each entry defines the
+//! treatment of an unreadable value (`Leniency`): nearly always it is ignored with a warning, as in
+//! ingress-nginx. A value that protects, or without which requests would go elsewhere, rejects the
+//! Ingress. A rejected Ingress keeps its hosts and paths, which are closed, so that no broader rule
+//! serves what it was meant to protect. This also applies if an earlier version of it was served:
+//! the result depends on the current objects alone.
 
 mod access;
 mod affinity;
@@ -105,7 +104,7 @@ pub static TABLE: LazyLock<Table<Settings>> = LazyLock::new(|| {
     ])
 });
 
-/// The table as Markdown, for the reference documentation.
+/// Returns the table as Markdown, for the reference documentation.
 pub fn markdown_table() -> String {
     setting::markdown(&TABLE)
 }

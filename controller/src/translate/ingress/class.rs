@@ -1,4 +1,4 @@
-//! Which Ingresses are ours: class and namespace.
+//! Selection of the Ingresses to serve, by class and namespace.
 
 use sluice_config::{Code, NamespacedName, ObjectRef, Problem};
 
@@ -7,19 +7,19 @@ use crate::problem::warning;
 use crate::store::{ClassAccess, Ingress};
 use crate::translate::view::View;
 
-/// Whether an Ingress is ours.
+/// Whether this controller serves an Ingress.
 pub(crate) enum Selection {
-    /// It is.
+    /// It does.
     Ours,
-    /// It belongs to another controller or to none. A problem tells when that looks like a mistake.
+    /// It belongs to another controller or to none, with a problem if that looks like a mistake.
     NotOurs(Option<Problem>),
-    /// Only its IngressClass could tell, and those cannot be read.
+    /// Its IngressClass decides, and IngressClasses cannot be read.
     Undecided,
 }
 
-/// Decides by namespace, then by `spec.ingressClassName`, then by the annotation, then by default. Without the
-/// right to read IngressClasses the field says nothing, but for a name that a flag gives; while that right may come
-/// any moment, nothing else stands in for the field.
+/// Decides by namespace, then by `spec.ingressClassName`, then by the annotation, then by default.
+/// Without the right to read IngressClasses the field is inconclusive, unless a flag gives its
+/// name; while the right may still be granted, no later criterion applies instead of the field.
 pub(crate) fn select(view: &View<'_>, ingress: &Ingress) -> Selection {
     if !in_scope(view, ingress) {
         return Selection::NotOurs(None);
@@ -31,7 +31,7 @@ pub(crate) fn select(view: &View<'_>, ingress: &Ingress) -> Selection {
         if access == ClassAccess::Listed || by_name(options, name) {
             return by_class_name(view, ingress, name);
         }
-        // With that flag, names decide: this one is not ours.
+        // With `--ingress-class-by-name` the name decides: not served.
         undecided = !options.ingress_class_by_name;
         if undecided && access == ClassAccess::Refused {
             return Selection::Undecided;
@@ -56,7 +56,7 @@ pub(crate) fn select(view: &View<'_>, ingress: &Ingress) -> Selection {
     }
 }
 
-/// What is said of an Ingress that nothing can tell to be ours.
+/// Returns the problem of an Ingress whose class cannot be determined.
 pub(crate) fn undecided(ingress: &Ingress) -> Problem {
     let name = ingress.class_name.as_deref().unwrap_or_default();
     warning(

@@ -1,5 +1,6 @@
-//! From an Ingress to its routes: the hosts that it claims and the policies of its rules. Reads the Ingress, its class
-//! and the limits of annotations, and nothing of other Ingresses, so that one cannot break another here.
+//! Computes the routes of an Ingress: the hosts that it claims and the policies of its rules. Reads
+//! the Ingress, its class and the annotation limits, and no other Ingress, so that none can break
+//! another.
 
 use std::sync::{Arc, LazyLock};
 
@@ -22,7 +23,7 @@ use crate::translate::view::View;
 static LISTENERS: LazyLock<Arc<[(GroupId, ListenerId)]>> =
     LazyLock::new(|| [(GroupId::ingress(), ListenerId::any())].into());
 
-/// Computes the node. The value is `None` for an Ingress that is not ours.
+/// Computes the node. The value is `None` for an Ingress that is not served.
 pub(crate) fn compute(view: &View<'_>, name: &NamespacedName) -> (Option<ObjectRoutes>, Vec<Problem>) {
     let Some(ingress) = view.ingress(name) else { return (None, Vec::new()) };
     match class::select(view, ingress) {
@@ -44,7 +45,7 @@ pub(crate) fn compute(view: &View<'_>, name: &NamespacedName) -> (Option<ObjectR
     let mut gives_way_to_copies = parsed.closed_by_snippets;
     let mut default_backend = ingress.default_backend.clone();
     if view.options.disable_catch_all && default_backend.is_some() && kind == ClaimKind::Rule {
-        // Its rules are closed. The catch-all is none of its claims: no Ingress may have that with this flag.
+        // Closes its rules. The catch-all is not claimed: with this flag no Ingress may have it.
         default_backend = None;
         gives_way_to_copies = false;
         deny = Some(without_catch_all(&object, &mut problems));
@@ -53,7 +54,7 @@ pub(crate) fn compute(view: &View<'_>, name: &NamespacedName) -> (Option<ObjectR
     if ingress.rules.is_empty() && default_backend.is_some() {
         hosts.push((HostPattern::Any, Vec::new()));
     }
-    // Of what is closed, a slip may have meant either.
+    // For a closed Ingress, an unreadable value may have meant true.
     let on = |name| ingress.annotation(name).is_some_and(|text| value::truth(text) != Ok(false));
     let regex = deny.is_some() && (on("use-regex") || ingress.annotation("rewrite-target").is_some());
     let mut settings = parsed.settings;
@@ -70,7 +71,7 @@ pub(crate) fn compute(view: &View<'_>, name: &NamespacedName) -> (Option<ObjectR
     settings.closes_hosts = parsed.closes_hosts;
     settings.passthrough &= view.options.enable_ssl_passthrough && kind == ClaimKind::Rule;
     settings.protocol = match settings.protocol {
-        // As in ingress-nginx: its endpoints expect TLS on the plain port too.
+        // As in ingress-nginx: its endpoints expect TLS on the plain port, too.
         None | Some(UpstreamProtocol::Http) if settings.passthrough => {
             Some(UpstreamProtocol::HttpsUnverified)
         }
@@ -100,7 +101,7 @@ pub(crate) fn compute(view: &View<'_>, name: &NamespacedName) -> (Option<ObjectR
     (Some(routes), problems)
 }
 
-/// An Ingress with a default backend where the catch-all belongs to none.
+/// Reports a default backend of an Ingress while the flags permit no catch-all.
 fn without_catch_all(object: &ObjectRef, problems: &mut Vec<Problem>) -> Deny {
     let reason = "--disable-catch-all is set, so an Ingress with a default backend is rejected";
     let message = format!("{reason}; all routes of this Ingress answer {REJECTED}");
@@ -109,7 +110,7 @@ fn without_catch_all(object: &ObjectRef, problems: &mut Vec<Problem>) -> Deny {
     Deny { status: REJECTED, reason: because(object, "spec.defaultBackend", reason) }
 }
 
-/// No browser sends a cookie back whose path is an expression.
+/// Reports sessions on paths that are expressions, to which no browser returns a cookie.
 fn without_session_path(routes: &ObjectRoutes, object: &ObjectRef, options: &Options) -> Option<Problem> {
     routes.settings.affinity.as_ref()?;
     routes.hosts.iter().any(|host| routes.makes_expressions(&host.pattern)).then(|| {
@@ -155,7 +156,7 @@ fn hosts(
     hosts
 }
 
-/// Reports a host that no Ingress may have. Returns the one that requests can mean by it.
+/// Reports an invalid host. Returns the host that requests for it would have.
 fn misnamed(
     index: u32,
     rule: &IngressRule,
@@ -165,7 +166,7 @@ fn misnamed(
     problems: &mut Vec<Problem>,
 ) -> Option<HostPattern> {
     let host = rule.host.as_deref().unwrap_or_default();
-    // What changes others' rules closes nothing.
+    // Claims that change other Ingresses' rules close nothing.
     let meant = names::meant_by(host).filter(|_| kind == ClaimKind::Rule);
     let fate = match &meant {
         Some(meant) => format!("its paths answer {REJECTED} on host {meant}"),
@@ -181,7 +182,7 @@ fn misnamed(
     meant
 }
 
-/// Reports paths that an API server with strict validation of paths refuses.
+/// Reports paths that an API server with strict path validation rejects.
 fn unusual_paths(index: u32, rule: &IngressRule, object: &ObjectRef, problems: &mut Vec<Problem>) {
     let paths = rule.paths.iter().flat_map(|paths| paths.iter()).enumerate();
     let is_unusual = |path_type, path: &str| path_type != PathType::ImplementationSpecific && !is_plain(path);

@@ -1,4 +1,4 @@
-//! Host names of an Ingress: those of its rules, those that a rule can only mean, and further ones.
+//! Host names of an Ingress: those of its rules, corrected invalid ones, and aliases.
 
 use sluice_config::{HostName, HostPattern};
 
@@ -7,7 +7,7 @@ use crate::translate::routes::RuleRoutes;
 use crate::translate::routes::claim::ClaimKind;
 use crate::translate::value;
 
-/// Reads `spec.rules[].host`.
+/// Parses `spec.rules[].host`.
 pub(super) fn host_pattern(text: &str) -> Result<HostPattern, &'static str> {
     let (name, wildcard) = match text.strip_prefix("*.") {
         Some(rest) => (rest, true),
@@ -30,8 +30,8 @@ pub(super) fn host_pattern(text: &str) -> Result<HostPattern, &'static str> {
     Ok(if wildcard { HostPattern::OneLabel(name) } else { HostPattern::Exact(name) })
 }
 
-/// The host of the requests that the author of a host which is none can only have meant: the one without the
-/// port, or the address, since requests do come for addresses. An API server refuses such hosts; files do not.
+/// Returns the host that the author of an invalid one must have meant: without the port, or an
+/// address, for which requests can arrive. API servers reject such hosts; files may contain them.
 pub(super) fn meant_by(text: &str) -> Option<HostPattern> {
     let address = text.trim_start_matches('[').trim_end_matches(']');
     if is_address(address) {
@@ -45,7 +45,7 @@ pub(super) fn meant_by(text: &str) -> Option<HostPattern> {
     host_pattern(host).ok().or_else(|| meant_by(host))
 }
 
-/// Reads an item of `server-alias`. As in nginx, a `*` there stands for any number of labels.
+/// Parses an item of `server-alias`. As in nginx, `*` stands for any number of labels.
 pub(crate) fn alias(text: &str) -> Result<HostPattern, &'static str> {
     host_pattern(text).map(|pattern| match pattern {
         HostPattern::OneLabel(parent) => HostPattern::Suffix(parent),
@@ -53,13 +53,14 @@ pub(crate) fn alias(text: &str) -> Result<HostPattern, &'static str> {
     })
 }
 
-/// What can be read of `server-alias`, which names an Ingress that is closed may be asked for under.
+/// Returns the readable items of `server-alias`, under which requests for a closed Ingress can
+/// arrive.
 pub(super) fn readable_aliases(ingress: &Ingress) -> Vec<HostPattern> {
     let named = ingress.annotation("server-alias").into_iter().flat_map(value::items);
     named.filter_map(|name| alias(name).ok()).collect()
 }
 
-/// The host that differs by its `www.`.
+/// Returns the host that differs by a leading `www.`.
 pub(super) fn sibling(host: &HostPattern) -> Option<HostPattern> {
     let HostPattern::Exact(name) = host else { return None };
     let sibling = match name.as_str().strip_prefix("www.") {
@@ -69,7 +70,7 @@ pub(super) fn sibling(host: &HostPattern) -> Option<HostPattern> {
     host_pattern(&sibling).ok()
 }
 
-/// Further names that requests for an Ingress may come under.
+/// Returns the aliases of an Ingress.
 pub(super) fn further(
     aliases: Vec<HostPattern>,
     www: bool,

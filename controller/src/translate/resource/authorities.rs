@@ -7,10 +7,10 @@ use sluice_config::CaBundle;
 use super::Bad;
 use crate::store::Secret;
 
-/// The key of the Secret that holds them.
+/// The key of the Secret with the certificates.
 pub(super) const KEY: &str = "ca.crt";
 
-/// Reads them.
+/// Parses the certificates.
 pub(super) fn read(secret: &Secret) -> Result<CaBundle, Bad> {
     let remedy = "put the certificates of the authorities in PEM there";
     let Some(text) = secret.get(KEY) else {

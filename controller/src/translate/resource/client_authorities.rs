@@ -7,16 +7,16 @@ use sluice_config::ClientAuthorities;
 use super::{Bad, authorities};
 use crate::store::Secret;
 
-/// The key of the Secret that holds revocation lists.
+/// The key of the Secret with revocation lists.
 const REVOCATIONS: &str = "ca.crl";
 
 /// The keys of the Secret that are read, sorted.
 pub(super) const FIELDS: [&str; 2] = [REVOCATIONS, authorities::KEY];
 
-/// Reads them.
+/// Parses both.
 pub(super) fn read(secret: &Secret) -> Result<ClientAuthorities, Bad> {
     let authorities = authorities::read(secret)?;
-    // An empty one is as good as none, as in ingress-nginx.
+    // An empty value counts as absent, as in ingress-nginx.
     let revocations = match secret.get(REVOCATIONS).filter(|text| !text.is_empty()) {
         Some(text) => revocations(text)?,
         None => Vec::new(),

@@ -1,8 +1,8 @@
-//! Users of digest authentication: an htdigest text in one key of a Secret, or one key for each user.
+//! Users of digest authentication: an htdigest text in one key of a Secret, or one key per user.
 //!
-//! A line is `user:realm:digest`, and the value of a user's key is what follows the name. The digest is that of
-//! `user:realm:password` in hexadecimal: MD5, which is what htdigest writes, or SHA-256. A line that cannot be used is
-//! left out with a problem, as in files of passwords.
+//! A line is `user:realm:digest`; the value of a user's key is the part after the name. The digest
+//! is that of `user:realm:password` in hexadecimal: MD5, as written by htdigest, or SHA-256. An
+//! invalid line is left out with a problem, as in password files.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,19 +15,19 @@ use crate::store::Secret;
 
 const REMEDY: &str = "write the line anew with htdigest; it is picked up without a restart";
 
-/// Reads the text under [`FILE`].
+/// Parses the text under [`FILE`].
 pub(super) fn file(secret: &Secret, problems: &mut Vec<Problem>) -> Result<DigestCredentials, Bad> {
     let remedy = "put an htdigest file there, or set auth-secret-type to auth-map if each key is a user";
     let entries = Entries::of_file(secret, remedy)?;
     credentials(entries, secret, FILE, problems)
 }
 
-/// Reads each key as a user.
+/// Parses each key as a user.
 pub(super) fn map(secret: &Secret, problems: &mut Vec<Problem>) -> Result<DigestCredentials, Bad> {
     credentials(Entries::of_map(secret), secret, "", problems)
 }
 
-/// Whether both have users of the same realms, as far as they have realms.
+/// Returns whether both have users of the same realms, if they have realms.
 pub(super) fn have_same_realms(one: &Resource, other: &Resource) -> bool {
     fn realms(resource: &Resource) -> Vec<&Arc<str>> {
         match resource {

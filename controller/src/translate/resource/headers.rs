@@ -1,4 +1,4 @@
-//! A ConfigMap with one key for each header field.
+//! A ConfigMap with one key per header field.
 
 use std::sync::Arc;
 
@@ -18,8 +18,8 @@ pub(super) fn strict(config_map: &ConfigMap, problems: &mut Vec<Problem>) -> Res
     Ok(set)
 }
 
-/// Fields for all rules. One whose value cannot be used is reported and only removed, so that the
-/// client's own field of that name never takes its place. Closing all rules of all Ingresses would
+/// Parses fields for all rules. A field with an invalid value is reported and only removed, so that
+/// the client's own field of that name never replaces it. Closing all rules of all Ingresses would
 /// do more harm.
 pub(super) fn lenient(config_map: &ConfigMap, moment: Moment, problems: &mut Vec<Problem>) -> HeaderSet {
     problems.extend(without_value(config_map, moment));

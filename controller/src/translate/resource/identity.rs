@@ -1,4 +1,4 @@
-//! What endpoints are trusted by and shown: `proxy-ssl-secret`.
+//! Authorities and client certificate for endpoints: `proxy-ssl-secret`.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::translate::certificate::pem;
 /// The keys of the Secret that are read.
 pub(super) const FIELDS: [&str; 3] = [authorities::KEY, pem::FIELDS[0], pem::FIELDS[1]];
 
-/// Reads it. `trusts` says that endpoints are verified, for which there have to be authorities.
+/// Parses the Secret. With `trusts`, endpoints are verified, which requires authorities.
 pub(super) fn read(secret: &Secret, trusts: bool) -> Result<EndpointIdentity, Bad> {
     let has_pair = pem::FIELDS.iter().any(|key| secret.get(key).is_some());
     let authorities = match secret.get(authorities::KEY) {
@@ -36,8 +36,8 @@ pub(super) fn read(secret: &Secret, trusts: bool) -> Result<EndpointIdentity, Ba
     Ok(EndpointIdentity { authorities, certificate })
 }
 
-/// Whether both hold authorities, or neither, and the same of a certificate: other Ingresses of a host inherit the
-/// parts that there are.
+/// Returns whether both contain authorities or neither, and likewise a certificate: other Ingresses
+/// of a host inherit the parts that exist.
 pub(super) fn have_same_parts(one: &Resource, other: &Resource) -> bool {
     let parts = |resource: &Resource| match resource {
         Resource::EndpointIdentity(identity) => {

@@ -1,4 +1,4 @@
-//! The password field of an htpasswd line, in the forms that nginx takes, as far as they are safe to check.
+//! The password field of an htpasswd line: the forms that nginx accepts, if they are safe to check.
 //!
 //! | form | written by |
 //! |---|---|
@@ -8,8 +8,9 @@
 //! | `$1$` | `openssl passwd -1` |
 //! | `{SHA}`, `{SSHA}`, `{PLAIN}` | `htpasswd -s`, LDAP tools, by hand |
 //!
-//! Refused are crypt's DES, which looks at eight characters only; `$2x$`, which is a bug's own form; and what only some
-//! C libraries know, such as yescrypt. Costs are bounded: a check keeps a processor for as long as it takes.
+//! Rejected: DES of crypt, which uses eight characters only; `$2x$`, the form of a bug; and forms
+//! of single C libraries, such as yescrypt. Costs are limited, because a check occupies a
+//! processor.
 
 use base64::Engine;
 use base64::alphabet::{self, Alphabet};
@@ -17,12 +18,12 @@ use base64::engine::general_purpose::STANDARD;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use sluice_config::PasswordHash;
 
-/// The highest cost of bcrypt: about two seconds.
+/// Maximum cost of bcrypt: about two seconds.
 const MOST_COST: u8 = 15;
-/// The most rounds of SHA-crypt: about half a second.
+/// Maximum rounds of SHA-crypt: about half a second.
 const MOST_ROUNDS: u32 = 1_000_000;
 
-/// bcrypt's base64. Encoders leave the unused bits of the last character as they like.
+/// bcrypt's base64. Encoders may set the unused bits of the last character.
 const BCRYPT: GeneralPurpose = engine(&alphabet::BCRYPT);
 
 const fn engine(alphabet: &'static Alphabet) -> GeneralPurpose {
@@ -33,7 +34,7 @@ const fn engine(alphabet: &'static Alphabet) -> GeneralPurpose {
     GeneralPurpose::new(alphabet, config)
 }
 
-/// Reads it. The words of a fault complete "the password ...", and never repeat it.
+/// Parses the field. The error completes "the password ...", and never contains the text.
 pub(super) fn parse(text: &str) -> Result<PasswordHash, String> {
     let damaged = |form: &str| format!("has the form of {form}, but is cut or damaged");
     if let Some(password) = text.strip_prefix("{PLAIN}") {
@@ -90,13 +91,13 @@ fn bcrypt(rest: &str) -> Result<PasswordHash, String> {
 /// The salt, and 22 characters of digest.
 fn md5(rest: &str, apache: bool) -> Option<PasswordHash> {
     let (salt, digest) = rest.split_once('$')?;
-    // What is longer is cut by everybody who computes it.
+    // Longer salts are truncated by every implementation.
     let salt = cut(salt, 8)?.into();
     let order: Vec<usize> = (0..4).flat_map(|n| [n, n + 6, n + 12]).chain([4, 10, 5, 11]).collect();
     Some(PasswordHash::Md5Crypt { apache, salt, digest: decode(digest, &order)?.try_into().ok()? })
 }
 
-/// The salt, perhaps after `rounds=5000$`, and the digest.
+/// The salt, optionally after `rounds=5000$`, and the digest.
 fn sha(rest: &str, length: usize) -> Option<Result<PasswordHash, String>> {
     let (rounds, rest) = match rest.strip_prefix("rounds=") {
         Some(rest) => {
@@ -111,11 +112,11 @@ fn sha(rest: &str, length: usize) -> Option<Result<PasswordHash, String>> {
     let (salt, digest) = rest.split_once('$')?;
     let salt = cut(salt, 16)?.into();
     let digest = decode(digest, &order_of_sha(length))?;
-    // As crypt(3) takes what is less.
+    // crypt(3) raises lower numbers.
     Some(Ok(PasswordHash::ShaCrypt { rounds: rounds.max(1000), salt, digest }))
 }
 
-/// The order in which crypt(3) writes the bytes of a SHA digest: three ranks, of which each in turn leads.
+/// The byte order of a SHA digest in crypt(3): three ranks that take turns as the first.
 fn order_of_sha(length: usize) -> Vec<usize> {
     let rank = length / 3;
     let (first, last): (usize, &[usize]) = if length == 32 { (2, &[31, 30]) } else { (1, &[63]) };
@@ -126,8 +127,9 @@ fn order_of_sha(length: usize) -> Vec<usize> {
     (0..rank).flat_map(triple).chain(last.iter().copied()).collect()
 }
 
-/// crypt's base64: each three bytes are one number, highest first, written from its lowest six bits. `order` says which
-/// byte of the digest comes where; a last group of two or one is written without the bytes that it lacks.
+/// Decodes crypt's base64: every three bytes form a number, highest first, written from its lowest
+/// six bits. `order` maps written bytes to bytes of the digest; a last group of one or two bytes is
+/// written without the missing ones.
 fn decode(text: &str, order: &[usize]) -> Option<Vec<u8>> {
     const ALPHABET: &[u8; 64] = b"./0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
     let mut digest = vec![0; order.len()];

@@ -1,6 +1,6 @@
-//! Users and passwords: an htpasswd text in one key of a Secret, or one key for each user.
+//! Users and passwords: an htpasswd text in one key of a Secret, or one key per user.
 //!
-//! A line that cannot be used is left out with a problem, and its user with it; the others get in as before.
+//! An invalid line is left out with a problem, and so is its user; the others are not affected.
 
 use sluice_config::{Credentials, Problem};
 
@@ -10,13 +10,13 @@ use crate::store::Secret;
 
 const REMEDY: &str = "write the line anew with htpasswd -B; it is picked up without a restart";
 
-/// Reads the text under [`FILE`].
+/// Parses the text under [`FILE`].
 pub(super) fn file(secret: &Secret, problems: &mut Vec<Problem>) -> Result<Credentials, Bad> {
     let remedy = "put an htpasswd file there, or set auth-secret-type to auth-map if each key is a user";
     credentials(Entries::of_file(secret, remedy)?, secret, FILE, problems)
 }
 
-/// Reads each key as a user.
+/// Parses each key as a user.
 pub(super) fn map(secret: &Secret, problems: &mut Vec<Problem>) -> Result<Credentials, Bad> {
     credentials(Entries::of_map(secret), secret, "", problems)
 }
@@ -29,7 +29,7 @@ fn credentials(
 ) -> Result<Credentials, Bad> {
     let mut users = Vec::new();
     entries.read(secret, key, REMEDY, problems, |Entry { user, rest }| {
-        // A comment may stand after a further colon.
+        // A comment may follow a second colon.
         let password = rest.split_once(':').map_or(&*rest, |(password, _)| password);
         let hash = password_hash::parse(password)
             .map_err(|reason| format!("the password of user {user:?} {reason}"))?;

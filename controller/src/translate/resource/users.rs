@@ -1,4 +1,5 @@
-//! Users in a Secret: the lines of one key, or one key for each. What follows a name is for others to read.
+//! Users in a Secret: the lines of one key, or one key per user. Callers parse the part after the
+//! name.
 
 use std::sync::Arc;
 
@@ -8,13 +9,13 @@ use super::Bad;
 use crate::problem::warning;
 use crate::store::Secret;
 
-/// The key of the Secret that holds a file of users.
+/// The key of the Secret with a file of users.
 pub(super) const FILE: &str = "auth";
 
-/// Lines that are told one by one: each is a line of the log.
+/// Maximum number of lines that are reported separately: each is a log line.
 pub(super) const MOST_PROBLEMS: usize = 20;
 
-/// The entries of a Secret in their order, each with its place in it.
+/// The entries of a Secret in order, each with its position.
 #[derive(Default)]
 pub(super) struct Entries(Vec<(String, Result<Entry, String>)>);
 
@@ -22,18 +23,18 @@ pub(super) struct Entries(Vec<(String, Result<Entry, String>)>);
 pub(super) struct Entry {
     /// The name.
     pub(super) user: Arc<str>,
-    /// What follows the name and its colon.
+    /// The part after the name and its colon.
     pub(super) rest: String,
 }
 
-/// Orders users by name. The first one of a name counts, as with nginx.
+/// Sorts users by name. The first one of a name applies, as in nginx.
 pub(super) fn first_of_each<T>(users: &mut Vec<(Arc<str>, T)>) {
     users.sort_by(|(a, _), (b, _)| a.cmp(b));
     users.dedup_by(|(later, _), (first, _)| later == first);
 }
 
 impl Entries {
-    /// The lines `user:rest` under [`FILE`].
+    /// Parses the lines `user:rest` under [`FILE`].
     pub(super) fn of_file(secret: &Secret, remedy: &'static str) -> Result<Self, Bad> {
         let Some(text) = secret.get(FILE) else {
             return Err(Bad { reason: format!("has no key {FILE}"), remedy });
@@ -54,7 +55,7 @@ impl Entries {
         Ok(Self(entries))
     }
 
-    /// Each key as a user.
+    /// Returns each key as a user.
     pub(super) fn of_map(secret: &Secret) -> Self {
         let entry = |user: &str, rest: &[u8]| match std::str::from_utf8(rest) {
             Ok(rest) => Entry::new(user, rest.trim_end_matches(['\r', '\n'])),
@@ -63,7 +64,7 @@ impl Entries {
         Self(secret.data.iter().map(|(user, rest)| (user.to_string(), entry(user, rest))).collect())
     }
 
-    /// Takes each user in turn, and tells which entries are none that can be used. `key` is [`FILE`], or empty where
+    /// Calls `read` for each user, and reports the unusable entries. `key` is [`FILE`], or empty if
     /// each key is a user.
     pub(super) fn read(
         self,

@@ -1,4 +1,4 @@
-//! From a backend reference to a pool, and which pools and certificates a node uses.
+//! Resolves backend references to pools, and records the pools and certificates that a node uses.
 
 use std::fmt::Write as _;
 use std::net::IpAddr;
@@ -17,7 +17,7 @@ use crate::translate::external_name;
 use crate::translate::view::View;
 use sluice_config::ObjectRef;
 
-/// What a node needs to exist because it refers to it.
+/// The objects that a node refers to.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Uses {
     /// Pools, each once.
@@ -48,7 +48,7 @@ impl Uses {
     }
 }
 
-/// The endpoints of a Service port.
+/// Returns the key of a Service port's endpoints.
 pub(crate) fn endpoints(service: &Service, port: &ServicePort) -> EndpointSetKey {
     EndpointSetKey {
         namespace: service.name.namespace.clone(),
@@ -57,8 +57,8 @@ pub(crate) fn endpoints(service: &Service, port: &ServicePort) -> EndpointSetKey
     }
 }
 
-/// The first port of a Service, spoken to by HTTP: for what is served in place of others, whose port nobody names. Of a
-/// Service of type ExternalName it is the `targetPort` of that port, as in ingress-nginx.
+/// Returns the first port of a Service, with HTTP, for replacement backends, which name no port.
+/// For an ExternalName Service it is the `targetPort` of that port, as in ingress-nginx.
 pub(crate) fn replacement_service(
     view: &View<'_>,
     name: &NamespacedName,
@@ -76,19 +76,19 @@ pub(crate) fn replacement_service(
     Ok((uses.pool(pool), shown))
 }
 
-/// How the endpoints of a Service port are used.
+/// Settings for the use of a Service port's endpoints.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Usage {
-    /// How one is chosen.
+    /// The load balancing strategy.
     pub(crate) balance: Balance,
-    /// How long a new one takes to get its whole share.
+    /// Time until a new endpoint gets its full share.
     pub(crate) slow_start: Option<Duration>,
-    /// How they are checked.
+    /// The active health check.
     pub(crate) health_check: Option<Arc<HealthCheck>>,
 }
 
 impl Usage {
-    /// Spelled out, with what is spoken, so that equal pools have equal keys.
+    /// Returns the settings and the protocol as text, so that equal pools have equal keys.
     fn text(&self, protocol: UpstreamProtocol) -> Arc<str> {
         static USUAL: LazyLock<[[Arc<str>; 5]; 6]> = LazyLock::new(|| {
             ["http", "https", "grpc", "grpcs", "tcp", "udp"].map(|protocol| {
@@ -127,36 +127,36 @@ impl Usage {
     }
 }
 
-/// A pool of a Service port.
+/// Returns a pool of a Service port.
 pub(crate) fn pool(endpoints: EndpointSetKey, protocol: UpstreamProtocol, usage: &Usage) -> Pool {
     let Usage { balance, slow_start, ref health_check } = *usage;
     let key = PoolKey { endpoints, policy: usage.text(protocol) };
     Pool { key, protocol, balance, slow_start, health_check: health_check.clone() }
 }
 
-/// A backend reference and where it stands.
+/// A backend reference and its location.
 pub(crate) struct BackendReference<'a> {
-    /// The object it stands in.
+    /// The object that contains it.
     pub(crate) object: &'a ObjectRef,
     /// The field of that object: `spec.rules[0].http.paths[1].backend`.
     pub(crate) field: &'a dyn Fn() -> String,
-    /// What it says.
+    /// The reference.
     pub(crate) backend: &'a BackendRef,
-    /// What is spoken to the endpoints; `None` is what the Service port says.
+    /// Protocol to the endpoints; `None` is that of the Service port.
     pub(crate) protocol: Option<UpstreamProtocol>,
-    /// How its endpoints are used.
+    /// Settings for the use of its endpoints.
     pub(crate) usage: Usage,
-    /// Whether its requests go to the address of the Service in place of its endpoints.
+    /// Whether requests go to the Service's address instead of its endpoints.
     pub(crate) by_address: bool,
-    /// What becomes of its requests where it cannot be used.
+    /// The effect on requests if it is unusable.
     pub(crate) otherwise: &'static str,
 }
 
-/// What becomes of requests whose backend cannot be used.
+/// The effect on requests with an unusable backend.
 pub(crate) const UNSERVED: &str = "its requests get 503";
 
 impl BackendReference<'_> {
-    /// Looks the Service and its port up. What cannot be found, or is no Service, answers 503.
+    /// Looks up the Service and its port. A missing or invalid one answers 503.
     pub(crate) fn resolve(&self, view: &View<'_>, uses: &mut Uses, problems: &mut Vec<Problem>) -> Backend {
         let (name, port) = match self.backend {
             BackendRef::Service { name, port } => (name, port),
@@ -202,7 +202,7 @@ impl BackendReference<'_> {
                     ));
                 }
                 let own = |address: IpAddr| EndpointSetKey {
-                    // What is of no namespace is of no Service.
+                    // An empty namespace marks a target that is not a Service.
                     namespace: "".into(),
                     service: address.to_string().into(),
                     port: found.number.to_string().into(),
@@ -249,7 +249,8 @@ impl BackendReference<'_> {
 }
 
 struct Found {
-    /// By which endpoints are known: the name of the port, or the number of one of a Service without endpoints.
+    /// Identifies the endpoints: the name of the port, or the number of one of a Service without
+    /// endpoints.
     port: Arc<str>,
     /// The number of the port.
     number: i32,
@@ -257,7 +258,7 @@ struct Found {
     warning: Option<String>,
 }
 
-/// Why a Service port cannot be used.
+/// Why a Service port is unusable.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Unresolved {
     #[error("Service {0} does not exist")]
@@ -296,7 +297,7 @@ impl Unresolved {
     }
 }
 
-/// The number of a port of a Service, and what its Service says is spoken there.
+/// Returns the number of a Service's port, and its protocol according to the Service.
 pub(crate) fn protocol_of(
     service: Option<&Service>,
     name: &NamespacedName,
@@ -306,8 +307,8 @@ pub(crate) fn protocol_of(
     find(service, name, port, options).ok().map(|found| (found.number, found.protocol))
 }
 
-/// By `port` or `name`, as Kubernetes has it; and by `targetPort`, as ingress-nginx does too, where nothing
-/// else fits.
+/// Finds a port by `port` or `name`, as Kubernetes does, or else by `targetPort`, as ingress-nginx
+/// does.
 fn find(
     service: Option<&Service>,
     name: &NamespacedName,
@@ -355,7 +356,7 @@ fn find(
     Err(no_port(service, Transport::Tcp, name, shown))
 }
 
-/// The port of a TCP or UDP service as its endpoints are known by: by `port` or `name` alone, as in ingress-nginx.
+/// Returns the port of a TCP or UDP service, by `port` or `name` only, as in ingress-nginx.
 pub(crate) fn stream_port(
     service: Option<&Service>,
     name: &NamespacedName,
@@ -375,7 +376,7 @@ pub(crate) fn stream_port(
     own.map(|own| own.name.clone()).ok_or_else(|| no_port(service, transport, name, shown))
 }
 
-/// The port of a Service with this number or name.
+/// Returns the port of a Service with this number or name.
 fn known_port<'s>(service: &'s Service, transport: Transport, port: &PortRef) -> Option<&'s ServicePort> {
     service.ports_of(transport).iter().find(|known| match port {
         PortRef::Number(number) => known.number == *number,
@@ -384,8 +385,8 @@ fn known_port<'s>(service: &'s Service, transport: Transport, port: &PortRef) ->
     })
 }
 
-/// A Service of type ExternalName needs no ports: the number that is named is asked then. Of one that it has, the
-/// `targetPort` is, as in ingress-nginx.
+/// An ExternalName Service needs no ports: the named number is used directly. For a port that it
+/// has, `targetPort` is used, as in ingress-nginx.
 fn find_external(
     service: &Service,
     transport: Transport,

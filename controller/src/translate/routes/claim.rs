@@ -1,6 +1,7 @@
-//! Claims: which object claims which host, as what, and in which order.
+//! Claims of objects on hosts: their kinds and their order.
 //!
-//! A claim is identified by the key of its object including the kind: objects of two kinds may have the same name.
+//! A claim is identified by the key of its object including the kind, because objects of two kinds
+//! may have the same name.
 
 use std::cmp::Ordering;
 
@@ -9,38 +10,39 @@ use sluice_config::NamespacedName;
 use super::ObjectRoutes;
 use crate::store::ObjectKey;
 
-/// What an object wants a host for. The first of these come first, whatever their age.
+/// The reason for a claim. Earlier variants take precedence, whatever the age.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum ClaimKind {
-    /// It has rules for the host, or its default backend is there.
+    /// The object has rules for the host, or its default backend applies to it.
     Rule,
-    /// The host is a further name of one for which it has rules.
+    /// The host is an alias of one for which the object has rules.
     Alias,
-    /// The host differs by its `www.` from one for which it has rules.
+    /// The host differs by `www.` from one for which the object has rules.
     WwwRedirect,
-    /// It takes a share of the requests of others' rules, and has none of its own.
+    /// The object is a canary of other objects' rules.
     Canary,
 }
 
-/// A claim of a host. Claims of one host are sorted: who comes first wins what both ask for.
+/// A claim of a host. Claims are sorted: of two that request the same, the first one wins.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Claim {
-    /// What for.
+    /// The reason.
     pub(crate) kind: ClaimKind,
     /// The object.
     pub(crate) object: ObjectKey,
-    /// When it was made, in Unix seconds; without an answer it is older than all.
+    /// Creation time in Unix seconds; `None` is older than all.
     created: Option<i64>,
 }
 
 impl Claim {
-    /// A claim of an object with routes.
+    /// Creates a claim of an object with routes.
     pub(crate) fn new(kind: ClaimKind, routes: &ObjectRoutes) -> Self {
         Self { kind, object: routes.object.clone(), created: routes.created }
     }
 }
 
-/// Adds a claim to the sorted claims of a host, in place of any other of its object. Returns whether this changed them.
+/// Adds a claim to the sorted claims of a host, replacing that of the same object. Returns whether
+/// they changed.
 pub(crate) fn add(claims: &mut Vec<Claim>, claim: Claim) -> bool {
     if claims.contains(&claim) {
         return false;
@@ -59,7 +61,8 @@ pub(crate) fn withdraw(claims: &mut Vec<Claim>, object: &ObjectKey) {
 }
 
 impl Ord for Claim {
-    /// By kind, then the older first; of one age, the later `namespace/name` first, as in ingress-nginx.
+    /// Sorts by kind, then the older first; of equal age, the later `namespace/name` first, as in
+    /// ingress-nginx.
     fn cmp(&self, other: &Self) -> Ordering {
         let by_age = |claim: &Self| (claim.kind, claim.created);
         let (a, b) = (&self.object, &other.object);

@@ -1,4 +1,5 @@
-//! The name for which the certificate of an endpoint must be valid (`proxy-ssl-name`), with variables of its rule.
+//! The name for which the certificate of an endpoint must be valid (`proxy-ssl-name`), with
+//! variables.
 
 use std::sync::Arc;
 
@@ -7,7 +8,8 @@ use sluice_config::{Moment, NamespacedName, Piece, Variable};
 
 use crate::translate::template;
 
-/// Reads a name. One with variables stays as text until the host and the Service of a rule are known.
+/// Validates a name. One with variables stays as text until the host and Service of a rule are
+/// known.
 pub(crate) fn read_endpoint_name(text: Arc<str>) -> Result<Arc<str>, String> {
     let read = match text.contains('$') {
         false => text.to_string(),

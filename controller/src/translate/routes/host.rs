@@ -1,11 +1,12 @@
-//! Everything that is served for one host, from the routes of all objects that claim it.
+//! Computes a host from the routes of all objects that claim it.
 //!
-//! The oldest object wins a path that two of them ask for, also when it is closed. The order of the rules is
-//! decided here and nowhere else: exact paths first, then the longest path, and of one path Exact before Prefix.
-//! A path that cannot be read comes behind the paths of other namespaces.
-//! Where an object asks for regular expressions, all paths of the host are such, in the order of their lengths.
-//! What is closed is claimed as widely as it can have been meant: paths as regular expressions where its object
-//! can have asked for them, further names of a host where no object has a rule for them.
+//! - A path that two objects request belongs to the oldest one, even if that is closed.
+//! - The order of rules is defined here: exact paths first, then the longest path; of equal paths,
+//!   Exact before Prefix. An unreadable path follows the paths of other namespaces.
+//! - If an object requests regular expressions, all paths of the host are expressions, in the order
+//!   of their lengths.
+//! - A closed object claims everything that it can have meant: its paths as expressions if it may
+//!   have requested them, and its aliases if no object has a rule for them.
 
 mod canaries;
 mod client_certificates;
@@ -38,12 +39,12 @@ use paths::{OrderedRules, PathTable};
 use reading::{Reading, meant_path, places};
 use rest::to_sibling;
 
-/// What the node gives; no host when nobody claims it.
+/// The result of the node; no host if no object claims it.
 #[derive(Debug, Default)]
 pub(crate) struct Output {
     /// The host.
     pub(crate) host: Option<Arc<Host>>,
-    /// What it refers to.
+    /// The objects that it refers to.
     pub(crate) uses: Uses,
 }
 
@@ -56,7 +57,7 @@ pub(crate) fn compute(view: &View<'_>, key: &HostKey) -> (Output, Vec<Problem>) 
     let (mut rules, claimants) = if !own.rules.is_empty() {
         let rules = builder.rules(pattern, &own);
         builder.report_foreign_tls(pattern, &rules);
-        // The redirect holds for what is left, such as beside a challenge of a certificate authority.
+        // The redirect applies to the remaining requests, such as those beside an ACME challenge.
         let redirects = own.redirects.iter().filter(|routes| routes.closed().is_none());
         (rules, own.rules.iter().chain(redirects).copied().collect())
     } else if let Some(first) = own.aliases.first() {
@@ -68,7 +69,7 @@ pub(crate) fn compute(view: &View<'_>, key: &HostKey) -> (Output, Vec<Problem>) 
         return (Output::default(), builder.problems);
     };
     builder.lost_names(pattern, view.claims(key));
-    // Most hosts have one rule, and room for three more would cost as much as all the rest of it.
+    // Most hosts have one rule; spare capacity for three more would double the memory of the host.
     rules.shrink_to_fit();
     let tls = tls::choose(view, pattern, &claimants, &mut builder.problems);
     builder.uses.certificate = tls.as_ref().and_then(|tls| tls.certificate.clone());
@@ -102,7 +103,7 @@ pub(crate) fn compute(view: &View<'_>, key: &HostKey) -> (Output, Vec<Problem>) 
     (Output { host: Some(Arc::new(host)), uses: builder.uses }, builder.problems)
 }
 
-/// Who wants a host, by what for; who comes first wins.
+/// The objects that claim a host, by reason and in order of precedence.
 struct Claimants<'v> {
     rules: Vec<&'v Arc<ObjectRoutes>>,
     aliases: Vec<&'v Arc<ObjectRoutes>>,
@@ -128,7 +129,7 @@ impl<'v> Claimants<'v> {
 
 struct Builder<'a, 'v> {
     view: &'a View<'v>,
-    /// The host that is made, whose rules may be those of another one.
+    /// The host to compute, whose rules may come from another one.
     served: &'a HostPattern,
     uses: Uses,
     problems: Vec<Problem>,
@@ -138,7 +139,7 @@ struct Builder<'a, 'v> {
 }
 
 impl<'a> Builder<'a, '_> {
-    /// The rules of those who have some for a host, in order.
+    /// Returns the rules of the objects with rules for a host, in order.
     fn rules(&mut self, pattern: &HostPattern, claimants: &Claimants<'_>) -> Vec<Rule> {
         self.server_snippets = snippets::of_server(&claimants.rules);
         self.tls_owners = endpoint_tls::owners(self.view, pattern, &claimants.rules);
@@ -151,7 +152,7 @@ impl<'a> Builder<'a, '_> {
             Some(routes) => to_sibling(pattern, routes),
             None => self.rest(pattern, &claimants.rules, &rules),
         };
-        // The default backend of another namespace is served before what cannot be read.
+        // The default backend of another namespace comes before unreadable paths.
         let is_behind_rest = |rule: &Rule| {
             rest.as_ref().is_some_and(|rest| {
                 rest.origin.object.name.namespace != rule.origin.object.name.namespace
@@ -164,8 +165,8 @@ impl<'a> Builder<'a, '_> {
         rules
     }
 
-    /// The rules under a further name: those of the host that it is a name of, which says itself what is wrong with
-    /// them. A name of an object that is closed is closed.
+    /// Returns the rules of an alias: those of the host that it names, which reports their
+    /// problems. An alias of a closed object is closed.
     fn of_alias(
         &mut self,
         routes: &'a Arc<ObjectRoutes>,
@@ -180,7 +181,7 @@ impl<'a> Builder<'a, '_> {
         (rules, claimants.rules)
     }
 
-    /// The rule of a host that differs by its `www.` from another one.
+    /// Returns the rule of a host that differs from another one by `www.`.
     fn of_sibling(&mut self, routes: &Arc<ObjectRoutes>) -> Vec<Rule> {
         match routes.closed() {
             None => to_sibling(self.served, routes).into_iter().collect(),
@@ -233,7 +234,7 @@ impl<'a> Builder<'a, '_> {
         }
     }
 
-    /// Reports to objects that claim the host as a further name that it belongs to another one.
+    /// Reports to objects with the host as an alias that it belongs to another object.
     fn lost_names(&mut self, pattern: &HostPattern, claims: &[Claim]) {
         let Some((winner, others)) = claims.split_first() else { return };
         for claim in others.iter().filter(|claim| claim.object != winner.object) {
@@ -257,17 +258,18 @@ impl<'a> Builder<'a, '_> {
                 ),
                 "take the name out of one of the two",
             );
-            // An alias is asked for by its name. A sibling is wanted as far as nobody has it, which is what happens.
+            // An alias is requested by name. A sibling is only wanted if no object has it, so this
+            // is normal.
             let severity = if name == "server-alias" { Severity::Error } else { Severity::Warning };
             self.add(Problem { severity, ..problem });
         }
     }
 
-    /// The rules that objects spell out, in order.
+    /// Returns the rules that objects define explicitly, in order.
     fn paths(&mut self, pattern: &HostPattern, claimants: &[&Arc<ObjectRoutes>]) -> OrderedRules {
         let mut table = PathTable::default();
-        // One object that asks for regular expressions makes all paths of the host such. One that is closed does so
-        // for what is closed alone.
+        // One object that requests regular expressions turns all paths of the host into
+        // expressions. A closed one does so for closed paths only.
         let expressions = claimants.iter().any(|routes| routes.makes_expressions(pattern));
         let closed_too = claimants.iter().any(|routes| routes.regex);
         let reading_of = |routes: &ObjectRoutes| match expressions {
@@ -275,7 +277,7 @@ impl<'a> Builder<'a, '_> {
             false if closed_too && routes.closed().is_some() => Reading::Both,
             false => Reading::Plain,
         };
-        // Copies that were served in the place of an older object.
+        // Copies that are served instead of an older object's path.
         let mut served = Vec::new();
         let all = (1..)
             .zip(claimants)
@@ -364,7 +366,7 @@ impl<'a> Builder<'a, '_> {
             None if routes.closed().is_some() => Some(routes.policies(&path.path)),
             closed => closed,
         };
-        // What is closed is looked at all the same, to tell what else is wrong.
+        // Closed paths are evaluated too, to report all problems.
         let open = self.open_path(&object, &field(), routes, &path.path, asks);
         let policies = self.guarded(routes, closed.unwrap_or(open), &action);
         let is_read = fault.is_none() && !rule.is_misnamed;
@@ -374,12 +376,12 @@ impl<'a> Builder<'a, '_> {
         }
     }
 
-    /// Whether requests go to the addresses of Services in place of endpoints.
+    /// Returns whether requests go to the addresses of Services instead of endpoints.
     fn goes_by_address(&self, routes: &ObjectRoutes) -> bool {
         routes.settings.service_upstream.unwrap_or_else(|| self.view.service_upstream())
     }
 
-    /// Adds a problem once, however many rules have it.
+    /// Adds a problem once, even if several rules have it.
     fn add(&mut self, problem: Problem) {
         if !self.problems.contains(&problem) {
             self.problems.push(problem);

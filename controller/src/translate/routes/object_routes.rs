@@ -1,7 +1,7 @@
-//! The routes of one object: what it contributes to the hosts that it claims.
+//! The routes of one object: its contribution to the hosts that it claims.
 //!
-//! Hosts are built of these values and depend on no kind of object. A value depends on its own object alone, so one
-//! object cannot break another here.
+//! Hosts are computed from these values, independent of the kind of object. A value depends on its
+//! own object alone, so one object cannot break another here.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, LazyLock};
@@ -24,8 +24,9 @@ use crate::translate::external_auth::AuthSettings;
 use crate::translate::mirror::MirrorSettings;
 use crate::translate::snippet::ObjectSnippets;
 
-/// The routes of one object. An object that is rejected, or requests something that is not available, keeps its claims:
-/// its policies deny every request, so no broader rule serves what it covers.
+/// The routes of one object. An object that is rejected, or requests something that is not
+/// available, keeps its claims: its policies deny every request, so no broader rule serves what it
+/// covers.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct ObjectRoutes {
     /// The object.
@@ -260,8 +261,8 @@ impl ObjectRoutes {
         }
     }
 
-    /// Returns the policies of the catch-all. It redirects nothing to https, because it also gets the
-    /// requests for hosts of other owners.
+    /// Returns the policies of the catch-all. It redirects nothing to https, because it also gets
+    /// the requests for hosts of other owners.
     pub(crate) fn catch_all_policies(&self) -> Arc<Policies> {
         let https_redirect = HttpsRedirect { ssl: Some(false), force: Some(false) };
         Arc::new(Policies { https_redirect, ..(*self.policies).clone() })
@@ -293,8 +294,8 @@ impl ObjectRoutes {
         self.settings.needs.iter().map(|(key, _)| key).chain(authorities)
     }
 
-    /// Returns the Secrets of its TLS sections. A canary has none, because a host gets its certificate
-    /// from the objects that have rules for it.
+    /// Returns the Secrets of its TLS sections. A canary has none, because a host gets its
+    /// certificate from the objects that have rules for it.
     pub(crate) fn secrets(&self) -> BTreeSet<NamespacedName> {
         let tls = self.tls.iter().filter(|_| self.kind != ClaimKind::Canary);
         let names = tls.filter_map(|tls| tls.secret.as_deref());
@@ -307,7 +308,8 @@ pub(crate) fn path_field(rule: u32, index: u32) -> String {
     format!("spec.rules[{rule}].http.paths[{index}]")
 }
 
-/// Returns whether two host names differ by a leading `www.` only; of two, `name` loses its own first.
+/// Returns whether two host names differ by a leading `www.` only; of two, `name` loses its own
+/// first.
 fn is_sibling(host: &str, name: &str) -> bool {
     match name.strip_prefix("www.") {
         Some(bare) => host == bare,

@@ -1,16 +1,15 @@
-//! What is done with a value that cannot be read, here and in ingress-nginx.
+//! Treatment of unreadable values, here and in ingress-nginx.
 //!
-//! Leniency follows ingress-nginx: what it reads leniently is read leniently here, with a warning.
-//! An Ingress is rejected, or its routes closed, only where serving it would disable a protection
-//! that its owner asked for, or send requests somewhere else.
+//! Leniency follows ingress-nginx: a value that it ignores is ignored here, with a warning. An
+//! Ingress is rejected, or its routes are closed, only if serving it would disable a protection
+//! that its owner requested, or send requests somewhere else.
 
-/// What Sluice does with a value that cannot be read.
+/// Sluice's treatment of an unreadable value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unreadable {
     /// It is ignored with a problem, and the default applies.
     Default,
-    /// The entries of the list that cannot be read are skipped with a problem, and the others
-    /// apply.
+    /// Unreadable entries of the list are skipped with a problem; the others apply.
     SkipEntries,
     /// The routes of the Ingress answer 503; for a ConfigMap key, all routes.
     Close,
@@ -18,35 +17,34 @@ pub enum Unreadable {
     Reject,
 }
 
-/// What ingress-nginx does with a value that cannot be read.
+/// ingress-nginx's treatment of an unreadable value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reference {
     /// It logs a warning, or nothing, and uses the default.
     Default,
-    /// It skips the entries of the list that it cannot read.
+    /// It skips the unreadable entries of the list.
     SkipEntries,
     /// It answers 503 on the paths of the Ingress.
     Close,
-    /// It does not take the Ingress over: what was served before stays, and a new Ingress is not
-    /// served.
+    /// It rejects the Ingress: its previous version stays served, and a new Ingress is not served.
     Reject,
     /// It ignores the check or redirect that the setting belongs to, as a whole.
     Drop,
-    /// It copies the text into nginx's configuration, which nginx then refuses as a whole: the
-    /// process goes on with the configuration that it has, and a new process has none.
+    /// It copies the text into nginx's configuration, which nginx then rejects as a whole: a
+    /// running process keeps its configuration, and a new process has none.
     RefuseAll,
     /// It has no such setting.
     Absent,
 }
 
-/// Both, and why they differ.
+/// Both treatments, and the reason for a difference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Leniency {
-    /// What Sluice does.
+    /// Sluice's treatment.
     pub here: Unreadable,
-    /// What ingress-nginx does.
+    /// ingress-nginx's treatment.
     pub reference: Reference,
-    /// Why that is not the same; empty where it is, and where ingress-nginx refuses its whole
+    /// Reason for a difference; empty without one, and if ingress-nginx rejects its whole
     /// configuration.
     pub reason: &'static str,
 }
@@ -56,7 +54,7 @@ impl Leniency {
     pub(super) const DEFAULT: Self =
         Self { here: Unreadable::Default, reference: Reference::Default, reason: "" };
 
-    /// Whether both do the same.
+    /// Returns whether both are the same.
     pub fn is_same(&self) -> bool {
         match self.reference {
             Reference::Default => self.here == Unreadable::Default,
@@ -69,7 +67,7 @@ impl Leniency {
 }
 
 impl Reference {
-    /// In words, for the documentation.
+    /// Returns the treatment in words, for the documentation.
     pub(super) fn words(self) -> &'static str {
         match self {
             Self::Default => "the default",

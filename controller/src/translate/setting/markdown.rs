@@ -1,4 +1,4 @@
-//! The reference documentation of a table: what is served of it, then each family.
+//! The reference documentation of a table: its support status, then each family.
 
 use std::fmt::Write;
 
@@ -6,7 +6,7 @@ use sluice_config::Moment;
 
 use super::{NotYet, Reach, Reference, Scope, Setting, Support, Table, Unreadable};
 
-/// How far a setting is served. What is served comes first.
+/// The support level of a setting. Served settings come first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum SupportLevel {
     Full,
@@ -50,7 +50,7 @@ impl SupportLevel {
     }
 }
 
-/// A table as Markdown: counts, then the settings of each family, those that are served first.
+/// Returns a table as Markdown: counts, then the settings of each family, served ones first.
 pub fn markdown<S>(table: &Table<S>) -> String {
     let mut text = counts(table);
     for (title, entries) in table.families() {
@@ -66,7 +66,7 @@ pub fn markdown<S>(table: &Table<S>) -> String {
     text
 }
 
-/// How much of a table is served, and what is not, with links into its documentation.
+/// Returns the support status of a table, and what is not served, with links to its documentation.
 pub fn support<S>(table: &Table<S>, file: &str) -> String {
     let mut text = counts(table);
     for level in &SupportLevel::ALL[1..] {
@@ -147,8 +147,8 @@ fn row<S>(text: &mut String, entry: &Setting<S>) {
     line(text, format_args!("| {} |", cells.join(" | ")));
 }
 
-/// What is done with a value that cannot be read. Where ingress-nginx does something else, both,
-/// and why.
+/// Returns the treatment of unreadable values; with a difference, also that of ingress-nginx and
+/// the reason.
 fn unreadable<S>(entry: &Setting<S>) -> String {
     let here = match (entry.leniency.here, entry.fallback) {
         _ if entry.is_harmless() => "ignored",

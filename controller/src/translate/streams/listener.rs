@@ -14,7 +14,7 @@ use crate::store::PortRef;
 use crate::translate::routes::backend::{self, Unresolved, Usage, Uses};
 use crate::translate::view::View;
 
-/// What the node gives; no group if its Service port cannot be used.
+/// The result of the node; no group if its Service port is unusable.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct StreamOutput {
     /// The socket and its target.

@@ -8,7 +8,7 @@ use sluice_config::{Network, TrustedPeers};
 use super::text::list_of;
 use super::{Type, Wrong};
 
-/// A comma-separated list of IP addresses, of version 6 in brackets or not.
+/// A comma-separated list of IP addresses, IPv6 with or without brackets.
 pub fn addresses() -> Type<Vec<IpAddr>> {
     list_of("comma-separated list of IP addresses", |item| {
         let bare = item.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(item);
@@ -16,8 +16,8 @@ pub fn addresses() -> Type<Vec<IpAddr>> {
     })
 }
 
-/// A list of networks between commas or blanks, which are not none: a list that lets in nobody, or
-/// stops nobody, is a slip.
+/// A non-empty list of networks separated by commas or blanks. An empty list, which would admit or
+/// stop no client, is assumed to be an error.
 pub fn networks() -> Type<Arc<[Network]>> {
     list_of("comma-separated list of networks such as 10.0.0.0/8, or addresses", |item| {
         let one = |text| {
@@ -31,8 +31,8 @@ pub fn networks() -> Type<Arc<[Network]>> {
     })
 }
 
-/// A comma-separated list of networks that are trusted. `0.0.0.0/0`, ingress-nginx's default, stands for everybody, also
-/// for peers of version 6.
+/// A comma-separated list of trusted networks. `0.0.0.0/0`, ingress-nginx's default, stands for
+/// every peer, including IPv6.
 pub fn trusted_peers() -> Type<TrustedPeers> {
     networks().map(|networks| {
         let everybody = |network: &Network| network.address.is_ipv4() && network.prefix == 0;
@@ -43,7 +43,7 @@ pub fn trusted_peers() -> Type<TrustedPeers> {
     })
 }
 
-/// As Go's `net.ParseCIDR` reads it: bits of the address that do not count may be anything.
+/// Parses a network like Go's `net.ParseCIDR`: host bits are ignored.
 pub fn network(text: &str) -> Option<Network> {
     let (address, prefix) = match text.split_once('/') {
         Some((address, prefix)) => (address, Some(prefix)),

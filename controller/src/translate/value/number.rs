@@ -1,4 +1,4 @@
-//! Numbers, sizes and times. Every one of them has a range.
+//! Numbers, sizes and times, each with a range.
 
 use std::ops::RangeInclusive;
 use std::time::Duration;
@@ -7,21 +7,21 @@ use sluice_config::HeaderBuffers;
 
 use super::Type;
 
-/// The largest number of anything: what nginx takes for one on all platforms. As seconds it is 68 years, which
-/// can be added to any moment without an overflow.
+/// Largest number of any setting: nginx's limit on all platforms. In seconds it is 68 years, which
+/// can be added to any time without an overflow.
 const LARGEST: u32 = i32::MAX as u32;
 
-/// An integer, as large as ingress-nginx and nginx read one everywhere.
+/// An integer within the range that ingress-nginx and nginx support everywhere.
 pub fn int() -> Type<i32> {
     integer(i32::MIN..=i32::MAX)
 }
 
-/// An integer, not negative.
+/// A non-negative integer.
 pub fn count() -> Type<u32> {
     within(0, LARGEST)
 }
 
-/// An integer, of which each that is not positive is none at all, as where nginx compares with 0.
+/// An integer; every value that is not positive means none, as where nginx compares with 0.
 pub fn count_or_none() -> Type<u32> {
     int().map(|number| u32::try_from(number).unwrap_or(0))
 }
@@ -36,7 +36,7 @@ pub fn positive() -> Type<u32> {
     within(1, LARGEST)
 }
 
-/// An integer between these two.
+/// An integer within this range.
 pub fn within(first: u32, last: u32) -> Type<u32> {
     integer(first..=last)
 }
@@ -46,7 +46,7 @@ where
     T: std::str::FromStr + std::fmt::Display + PartialOrd + Send + Sync + 'static,
 {
     let words = format!("an integer from {} to {}", range.start(), range.end());
-    // As Go's `strconv.Atoi`.
+    // Like Go's `strconv.Atoi`.
     Type::of(words, move |text| text.trim().parse().ok().filter(|number| range.contains(number)))
 }
 
@@ -69,8 +69,8 @@ pub fn seconds_or_zero() -> Type<Duration> {
     count().map(|seconds| Duration::from_secs(seconds.into()))
 }
 
-/// A number of buffers and the bytes of one, as nginx writes it: `4 8k`. Together they stay below 16 MiB, so that a
-/// slip cannot let a single request head take the memory of the program.
+/// A number of buffers and their size, in nginx's syntax: `4 8k`. The total is limited to 16 MiB,
+/// so that an error does not let a single request head exhaust memory.
 pub fn buffers() -> Type<HeaderBuffers> {
     Type::of("a number and a size such as 4 8k, together at most 16m", |text| {
         let mut words = text.split_whitespace();
@@ -99,7 +99,7 @@ fn size_of(text: &str) -> Option<u64> {
     number.and_then(|number| number.checked_mul(1 << shift)).filter(|bytes| *bytes < 8192 << 30)
 }
 
-/// A time as nginx writes it: `240s`, `1h30m`, `500ms`; without a unit, seconds.
+/// A time in nginx's syntax: `240s`, `1h30m`, `500ms`; without a unit, seconds.
 pub fn time() -> Type<Duration> {
     Type::new(time_words(), time_of)
 }

@@ -1,4 +1,4 @@
-//! Who may ask: allow and deny lists by client address.
+//! Access control by client address: allow and deny lists.
 
 use sluice_config::Satisfy;
 

@@ -1,5 +1,5 @@
-//! Sticky sessions by cookie. A setting that cannot be used is ignored with a problem, as in ingress-nginx: the
-//! Ingress stays served, with the default in its place.
+//! Sticky sessions by cookie. An invalid setting is ignored with a problem, as in ingress-nginx:
+//! the Ingress stays served with the default.
 
 use std::sync::Arc;
 
@@ -15,7 +15,8 @@ const SAME_SITE: &[(&str, SameSite)] =
 const MODES: &[(&str, AffinityMode)] =
     &[("balanced", AffinityMode::Balanced), ("persistent", AffinityMode::Persistent)];
 
-/// Makes the policy of a rule with the path `/`; what differs from path to path stays with the routes.
+/// Computes the policy of a rule with the path `/`; the routes keep the parts that depend on the
+/// path.
 pub(super) fn finish(settings: &mut Settings, _: &NamespacedName) {
     let Some(affinity) = settings.routes.affinity.take() else { return };
     settings.policies.affinity = affinity.for_path("/");
@@ -126,7 +127,7 @@ pub(super) fn settings() -> Vec<Annotation> {
     ]
 }
 
-/// A text that cannot end its attribute.
+/// A text that cannot end its cookie attribute.
 fn attribute() -> Type<Arc<str>> {
     Type::of("text without spaces, commas and semicolons", |text| can_be_attribute(text).then(|| text.into()))
 }

@@ -1,10 +1,10 @@
-//! What the ConfigMap says about annotations as such.
+//! Limits of the ConfigMap on annotations.
 
 use std::sync::Arc;
 
 use crate::translate::setting::Risk;
 
-/// What the ConfigMap says about annotations as such.
+/// Limits of the ConfigMap on annotations.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AnnotationLimits {
     /// `annotations-risk-level`: the highest risk that is accepted.
@@ -13,7 +13,8 @@ pub struct AnnotationLimits {
     pub snippets: bool,
     /// `annotation-value-word-blocklist`: no value may contain one of these.
     pub blocked_words: Vec<Arc<str>>,
-    /// `allow-cross-namespace-resources`: annotations may name Secrets and ConfigMaps of other namespaces.
+    /// `allow-cross-namespace-resources`: annotations may name Secrets and ConfigMaps of other
+    /// namespaces.
     pub cross_namespace: bool,
     /// `strict-validate-path-type`: report Exact and Prefix paths with unusual characters.
     pub strict_paths: bool,

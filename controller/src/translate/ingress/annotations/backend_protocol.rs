@@ -1,5 +1,5 @@
-//! What is spoken to the endpoints. A value that is no protocol at all means HTTP, as in ingress-nginx; one
-//! that Sluice does not speak closes the routes, since HTTP would reach the wrong thing.
+//! The protocol to endpoints. An unknown value means HTTP, as in ingress-nginx; a known but
+//! unsupported one closes the routes, because HTTP would reach the wrong service.
 
 use sluice_config::UpstreamProtocol;
 
@@ -7,12 +7,12 @@ use super::Annotation;
 use crate::translate::setting::{Reference, Risk, Unreadable};
 use crate::translate::value::{self, Wrong};
 
-/// The protocol to the endpoints, in place of that of the Service port (`appProtocol`).
+/// The protocol to the endpoints, which overrides that of the Service port (`appProtocol`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum BackendProtocol {
-    /// This.
+    /// This protocol.
     Is(UpstreamProtocol),
-    /// HTTPS to clients of https, else HTTP.
+    /// HTTPS for clients of https, otherwise HTTP.
     OfClient,
 }
 
@@ -25,17 +25,17 @@ const PROTOCOLS: &[(&str, Option<BackendProtocol>)] = &[
     ("FCGI", None),
 ];
 
-/// The values of `proxy-http-version`, here and in the ConfigMap, and whether each is 1.0.
+/// Values of `proxy-http-version`, also in the ConfigMap, and whether each is HTTP/1.0.
 pub(crate) const HTTP_VERSIONS: &[(&str, bool)] = &[("1.0", true), ("1.1", false)];
 
-/// What it does.
+/// Description of `proxy-http-version`.
 pub(crate) const HTTP_VERSION: &str = "HTTP version to endpoints. With 1.0 each connection carries one \
                                        request, request bodies without a length are buffered first, and \
                                        upgrades to other protocols are unavailable. Does not apply to GRPC \
                                        and GRPCS.";
 
 impl BackendProtocol {
-    /// The protocol for clients of https.
+    /// Returns the protocol for clients of https.
     fn endpoints(self) -> UpstreamProtocol {
         match self {
             Self::Is(protocol) => protocol,

@@ -1,4 +1,4 @@
-//! How an endpoint is chosen where no session decides, and what counts as one.
+//! Choice of an endpoint without a session, and the endpoints to choose from.
 
 use std::num::NonZeroU32;
 use std::sync::Arc;
@@ -10,17 +10,17 @@ use crate::translate::setting::{Reference, Risk, Unreadable};
 use crate::translate::template;
 use crate::translate::value::{self, Type};
 
-/// Endpoints of a group where nothing else is said.
+/// Default number of endpoints in a group.
 const SUBSET_SIZE: NonZeroU32 = NonZeroU32::new(3).expect("three is not zero");
 
-/// The values of `load-balance`, here and in the ConfigMap. The last is Sluice's own, by the name that nginx has for it.
+/// Values of `load-balance`, also in the ConfigMap. The last is Sluice's own, named as in nginx.
 pub(crate) const BALANCES: &[(&str, Balance)] = &[
     ("round_robin", Balance::RoundRobin),
     ("ewma", Balance::Ewma),
     ("least_conn", Balance::LeastConnections),
 ];
 
-/// What the annotations about `upstream-hash-by` say.
+/// Parsed `upstream-hash-by` annotations.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Hashing {
     key: Option<Template>,
@@ -34,9 +34,9 @@ impl Default for Hashing {
     }
 }
 
-/// Makes the key by which an endpoint is chosen.
+/// Computes the hash key for the choice of an endpoint.
 pub(super) fn finish(settings: &mut Settings, _: &NamespacedName) {
-    // A session decides before a key does.
+    // Sessions take precedence over a hash key.
     let Some(key) = settings.hashing.key.clone().filter(|_| settings.policies.affinity.is_none()) else {
         return;
     };
@@ -117,7 +117,7 @@ pub(super) fn settings() -> Vec<Annotation> {
     ]
 }
 
-/// A text with variables, of the characters that ingress-nginx takes.
+/// A text with variables, of the characters that ingress-nginx accepts.
 fn key() -> Type<Template> {
     value::text()
         .called("letters, digits, - and _, with variables such as $http_x_user or ${arg_id}")

@@ -1,5 +1,5 @@
-//! How much of a body is taken, and how much of it is held where. Sluice streams responses in bounded memory and never
-//! spills them to disk, so that most sizes of theirs have nothing to size.
+//! Sizes of bodies and their buffers. Sluice streams responses in bounded memory and never writes
+//! them to disk, so most sizes of responses have no effect.
 
 use super::Annotation;
 use crate::translate::setting::Risk;

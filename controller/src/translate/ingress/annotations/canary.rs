@@ -1,5 +1,6 @@
-//! An Ingress that takes a share of the requests of another one. What cannot be used is ignored with a problem, as in
-//! ingress-nginx, but for `canary` itself: an Ingress that may have been meant as a canary is never an ordinary one.
+//! Canaries: Ingresses that receive a share of another Ingress's requests. An invalid value is
+//! ignored with a problem, as in ingress-nginx, except that of `canary` itself: an Ingress that may
+//! be meant as a canary is never treated as an ordinary one.
 
 use std::sync::Arc;
 
@@ -19,7 +20,7 @@ pub(super) fn settings() -> Vec<Annotation> {
             "Marks this Ingress as the alternative backend of a non-canary Ingress with the same host, \
              path and pathType. Several are allowed; the main Ingress gets the requests that their weights \
              leave. With an invalid value it gets no requests.",
-            // What it amounts to is decided before all others are read.
+            // Evaluated before all other annotations.
             |_, _| {},
         ).unreadable(Unreadable::Reject, Reference::Default, "an Ingress that may be meant as a canary is never served as an ordinary one")
         .ingress(Risk::Low)

@@ -59,7 +59,7 @@ impl ClientCertificateSettings {
     }
 }
 
-/// Makes the policy of the hosts.
+/// Computes the policy of the hosts.
 pub(super) fn finish(settings: &mut Settings, _: &NamespacedName) {
     settings.routes.client_certificates = settings.client_certificates.policy();
 }
@@ -138,7 +138,7 @@ pub(super) fn settings() -> Vec<Annotation> {
     ]
 }
 
-/// An expression as ingress-nginx accepts it: `CN=` and a linear-time one behind it.
+/// An expression that ingress-nginx accepts: `CN=`, followed by a linear-time expression.
 fn subject() -> Type<Arc<str>> {
     value::text().called("CN= and a regular expression").and_then(|text| {
         let behind = text.strip_prefix("CN=").ok_or("must start with CN=")?;
@@ -148,7 +148,7 @@ fn subject() -> Type<Arc<str>> {
     })
 }
 
-/// A URL that a client can be redirected to.
+/// A URL for a redirect of the client.
 fn url() -> Type<Arc<str>> {
     value::field().called("URL").and_then(|text| {
         let uri = text.parse::<Uri>().ok();

@@ -1,6 +1,6 @@
-//! Which pages of other origins may read responses.
+//! Cross-origin resource sharing: which pages of other origins may read responses.
 //!
-//! A value that cannot be used never widens who may: an origin that cannot be read is left out, and the others hold.
+//! An invalid value never widens access: an invalid origin is left out, and the others apply.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::translate::value::{self, Type};
 const METHODS: &str = "GET, PUT, POST, DELETE, PATCH, OPTIONS";
 const HEADERS: &str = "DNT,Keep-Alive,User-Agent,X-Requested-With,If-Modified-Since,Cache-Control,Content-Type,Range,Authorization";
 
-/// What the annotations of this family say.
+/// Parsed annotations of this family.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CorsSettings {
     enabled: bool,
@@ -29,12 +29,12 @@ pub struct CorsSettings {
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Origins {
     accepted: AllowedOrigins,
-    /// What is no origin, and is left out.
+    /// Invalid origins, which are left out.
     unreadable: Vec<Box<str>>,
 }
 
 impl CorsSettings {
-    /// The policy, where there is one.
+    /// Returns the policy, if enabled.
     fn policy(self) -> Option<Arc<Cors>> {
         let Self { enabled, origins, credentials, methods, headers, expose, max_age } = self;
         let policy = || Cors {
@@ -48,7 +48,7 @@ impl CorsSettings {
         enabled.then(policy).map(Arc::new)
     }
 
-    /// The annotation of which parts are left out, and what is wrong with them.
+    /// Returns the annotation with left-out parts, and the reason.
     fn left_out(&self) -> Option<(&'static str, String)> {
         let unreadable = &self.origins.as_ref()?.unreadable;
         (!unreadable.is_empty()).then(|| {
@@ -61,7 +61,7 @@ impl CorsSettings {
     }
 }
 
-/// Makes the policy.
+/// Computes the policy.
 pub(super) fn finish(settings: &mut Settings, _: &NamespacedName) {
     settings.left_out.extend(settings.cors.left_out());
     settings.policies.cors = settings.cors.clone().policy();
@@ -132,7 +132,7 @@ pub(super) fn settings() -> Vec<Annotation> {
     ]
 }
 
-/// A list that is sent as it is written.
+/// A list that is sent as written.
 fn names(words: &'static str) -> Type<Arc<str>> {
     let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"-_*, ".contains(&byte);
     Type::of(words, move |text| text.bytes().all(fits).then(|| text.into()))
@@ -154,7 +154,7 @@ fn origins() -> Type<Origins> {
     })
 }
 
-/// An origin in lower case.
+/// Parses an origin to lower case.
 fn origin(text: &str) -> Option<AllowedOrigin> {
     if text == "null" {
         return Some(AllowedOrigin::Exact(text.into()));

@@ -1,4 +1,4 @@
-//! Sluice's own annotations for header fields and fixed responses, which ingress-nginx has snippets for.
+//! Sluice's own annotations for header fields and fixed responses, in place of nginx snippets.
 
 use sluice_config::Moment;
 

@@ -1,4 +1,4 @@
-//! Answers in place of the backend's own.
+//! Replacement of error responses.
 
 use std::sync::Arc;
 

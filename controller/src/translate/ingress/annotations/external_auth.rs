@@ -1,4 +1,4 @@
-//! Authorisation by another service. `auth-url` asks it, and the others mean something beside that only.
+//! Authorisation by another service: `auth-url` and annotations that require it.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::translate::{external_auth, remote, template, value};
 const SET_HEADERS: &str = "auth-proxy-set-headers";
 const RESPONSE_HEADERS: &str = "auth-response-headers";
 
-/// The routes cannot be served without the ConfigMap. Drops what has no service to ask.
+/// Requires the ConfigMap for the routes. Drops settings without a service.
 pub(super) fn finish(settings: &mut Settings, _: &NamespacedName) {
     let Some(auth) = settings.routes.external_auth.take() else { return };
     settings.needs.extend(auth.resource().map(|key| (key, SET_HEADERS)));

@@ -1,4 +1,4 @@
-//! Fields of heads that an Ingress wants for its endpoints and its clients.
+//! Header fields for endpoints and clients.
 
 use sluice_config::{ConnectionHeader, Moment, NamespacedName, ResourceKey, ResourceKind};
 
@@ -11,7 +11,7 @@ const CUSTOM: &str = "custom-headers";
 const CONNECTIONS: &[(&str, ConnectionHeader)] =
     &[("keep-alive", ConnectionHeader::KeepAlive), ("close", ConnectionHeader::Close)];
 
-/// The routes cannot be served without the ConfigMap.
+/// Requires the ConfigMap for the routes.
 pub(super) fn finish(settings: &mut Settings, _: &NamespacedName) {
     let response = settings.policies.headers.as_ref().and_then(|headers| headers.response.clone());
     settings.needs.extend(response.map(|key| (key, CUSTOM)));

@@ -1,5 +1,5 @@
-//! Active health checks: `sluice.dev/health-check-*`. A check with a part that cannot be read is not made at all: with a
-//! default in its place it could find healthy endpoints unhealthy.
+//! Active health checks: `sluice.dev/health-check-*`. A check with an unreadable part is not made
+//! at all, because with a default instead it could exclude healthy endpoints.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use super::{Annotation, Settings};
 use crate::translate::setting::Risk;
 use crate::translate::value::{self, Author, Type, Wrong};
 
-/// What the annotations of this family say.
+/// Parsed annotations of this family.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HealthChecking {
     kind: Given<Kind>,
@@ -25,10 +25,10 @@ pub struct HealthChecking {
     unhealthy: Given<u32>,
 }
 
-/// What a value says, or what is wrong with it; none without the annotation.
+/// A value, or the reason why it is invalid; `None` without the annotation.
 type Given<T> = Option<Result<T, String>>;
 
-/// What is asked.
+/// The kind of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Tcp,
@@ -36,7 +36,7 @@ enum Kind {
     Grpc,
 }
 
-/// A part of a check: its name, whether it is given, what is wrong with it, and which kinds have it.
+/// A part of a check: its name, whether it is given, its error, and the kinds that have it.
 type Part<'a> = (&'static str, bool, Option<&'a String>, &'static [Kind]);
 
 const TYPE: &str = "sluice.dev/health-check-type";
@@ -53,7 +53,7 @@ const UNHEALTHY: &str = "sluice.dev/health-check-unhealthy-threshold";
 const ALL: &[Kind] = &[Kind::Tcp, Kind::Http, Kind::Grpc];
 
 impl HealthChecking {
-    /// The check, where one is asked for and nothing is wrong with it.
+    /// Returns the check, if one is configured without errors.
     fn check(&self) -> Option<Arc<HealthCheck>> {
         let kind = self.kind()?;
         if self.wrong().next().is_some() {
@@ -80,12 +80,12 @@ impl HealthChecking {
         }))
     }
 
-    /// The annotations that are not carried out, and why.
+    /// Returns the annotations without effect, each with the reason.
     fn left_out(&self) -> impl Iterator<Item = (&'static str, String)> {
         self.wrong().map(|(name, reason)| (name, format!("{reason}; the endpoints are not checked")))
     }
 
-    /// A path alone asks for HTTP.
+    /// Returns the kind; a path alone selects HTTP.
     fn kind(&self) -> Option<Kind> {
         read(&self.kind).or_else(|| (self.kind.is_none() && self.path.is_some()).then_some(Kind::Http))
     }
@@ -129,7 +129,7 @@ fn read<T: Clone>(given: &Given<T>) -> Option<T> {
     given.as_ref().and_then(|value| value.as_ref().ok()).cloned()
 }
 
-/// Makes the check.
+/// Computes the check.
 pub(super) fn finish(settings: &mut Settings, _: &NamespacedName) {
     settings.left_out.extend(settings.health.left_out());
     settings.routes.usage.health_check = settings.health.check();
@@ -216,7 +216,8 @@ pub(super) fn settings() -> Vec<Annotation> {
     all.into_iter().map(|setting| setting.ingress(Risk::Low).absent_in_reference()).collect()
 }
 
-/// The same, read to the end: what is wrong is kept beside what others say.
+/// Wraps a type so that an invalid value is kept with its error, for a report of all parts
+/// together.
 fn given<T: 'static>(value: Type<T>) -> Type<Result<T, String>> {
     let words = value.words().to_owned();
     Type::new(words, move |text| {

@@ -1,4 +1,4 @@
-//! Further names of a host, and TLS per host.
+//! Aliases of hosts, and TLS passthrough.
 
 use sluice_config::{HostPattern, NamespacedName};
 
@@ -8,7 +8,7 @@ use crate::translate::setting::{Reference, Risk, Unreadable};
 use crate::translate::value::{self, Type};
 
 const ALIAS: &str = "server-alias";
-/// Name of the annotation that has TLS passed through.
+/// Name of the annotation for TLS passthrough.
 pub(crate) const PASSTHROUGH: &str = "ssl-passthrough";
 
 /// Reports the entries that are left out.
@@ -52,17 +52,17 @@ pub(super) fn settings() -> Vec<Annotation> {
     ]
 }
 
-/// What `server-alias` says.
+/// Parsed `server-alias`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Aliases {
     /// The names that are served.
     pub(crate) names: Vec<HostPattern>,
-    /// The entries that are not, each with the reason.
+    /// The names that are not served, each with the reason.
     skipped: Vec<String>,
 }
 
 impl Aliases {
-    /// The annotation of which entries are left out, and why.
+    /// Returns the annotation with left-out entries, and the reason.
     fn left_out(&self) -> Option<(&'static str, String)> {
         let reason =
             || format!("has {}; skipped, and the other names are in force", self.skipped.join(", and "));

@@ -1,5 +1,5 @@
-//! Redirects from http to https. An invalid value drops the Ingress: reading it as "no redirect" would put
-//! on the wire in plain text what its author wanted hidden.
+//! Redirects from http to https. An invalid value rejects the Ingress: interpreted as "no
+//! redirect", it would send in plain text what the author wants encrypted.
 
 use super::Annotation;
 use crate::translate::setting::Risk;

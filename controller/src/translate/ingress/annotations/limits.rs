@@ -1,4 +1,4 @@
-//! Bounds on what one client may use.
+//! Limits per client.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use super::{Annotation, Settings};
 use crate::translate::setting::{Reference, Risk, Unreadable};
 use crate::translate::value;
 
-/// What the annotations of this family say.
+/// Parsed annotations of this family.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Limiting {
     connections: u32,
@@ -19,7 +19,8 @@ pub struct Limiting {
 }
 
 impl Limiting {
-    /// The policy, where anything is limited. The paths of an Ingress share what a client has used.
+    /// Returns the policy, if anything is limited. All paths of an Ingress share the usage of a
+    /// client.
     fn policy(self, zone: &NamespacedName) -> Option<Arc<Limits>> {
         let Self { connections, per_second, per_minute, burst, exempt } = self;
         let limits = || Limits {
@@ -34,7 +35,7 @@ impl Limiting {
     }
 }
 
-/// Makes the policy.
+/// Computes the policy.
 pub(super) fn finish(settings: &mut Settings, ingress: &NamespacedName) {
     settings.policies.limits = settings.limiting.clone().policy(ingress);
 }

@@ -1,4 +1,4 @@
-//! What is written down about requests.
+//! Logging of requests.
 
 use super::Annotation;
 use crate::translate::setting::{NotYet, Reference, Risk, Unreadable};

@@ -1,5 +1,5 @@
-//! Copies of requests to another place. What cannot be used is ignored with a problem, as in ingress-nginx: no copy is
-//! worth the request.
+//! Request mirroring. Invalid settings are ignored with a problem, as in ingress-nginx: a copy is
+//! less important than the request.
 
 use sluice_config::NamespacedName;
 
@@ -7,7 +7,7 @@ use super::{Annotation, Settings};
 use crate::translate::setting::Risk;
 use crate::translate::{mirror, remote, value};
 
-/// Drops what has no target.
+/// Drops settings without a target.
 pub(super) fn finish(settings: &mut Settings, _: &NamespacedName) {
     settings.routes.mirror.take_if(|mirror| mirror.target.is_none());
 }

@@ -1,7 +1,7 @@
-//! Who gets in by name and password.
+//! Authentication by user and password.
 //!
-//! `auth-type` asks for a password; without a Secret that can be used, the routes are closed. The
-//! others mean nothing without it.
+//! `auth-type` enables it; without a usable Secret the routes are closed. The other annotations
+//! require it.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use super::{Annotation, Settings};
 use crate::translate::setting::{MissingSetting, Reference, Risk, Unreadable};
 use crate::translate::value;
 
-/// What the annotations of this family say.
+/// Parsed annotations of this family.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Auth {
     /// `auth-type`.
@@ -24,12 +24,12 @@ pub struct Auth {
     realm: Option<Arc<str>>,
 }
 
-/// How a client shows that it knows a password.
+/// The authentication scheme.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Scheme {
-    /// It sends the password.
+    /// The client sends the password.
     Basic,
-    /// It sends a digest of the password and of the request.
+    /// The client sends a digest of the password and of the request.
     Digest,
 }
 
@@ -37,13 +37,13 @@ const TYPE: &str = "auth-type";
 const SECRET: &str = "auth-secret";
 
 impl Auth {
-    /// The policy, where `auth-type` is basic.
+    /// Returns the policy, if `auth-type` is basic.
     fn basic(&self) -> Option<BasicAuth> {
         let credentials = self.users().filter(|_| self.scheme == Some(Scheme::Basic))?;
         Some(BasicAuth { credentials, realm: self.realm.clone().unwrap_or_default() })
     }
 
-    /// The policy, where `auth-type` is digest.
+    /// Returns the policy, if `auth-type` is digest.
     fn digest(&self) -> Option<DigestAuth> {
         let credentials = self.users().filter(|_| self.scheme == Some(Scheme::Digest))?;
         Some(DigestAuth { credentials, realm: self.realm.clone().unwrap_or_default() })
@@ -59,7 +59,7 @@ impl Auth {
         Some(ResourceKey { kind, name: self.secret.clone()? })
     }
 
-    /// `auth-type` without `auth-secret`, and what is missing beside it.
+    /// Returns the missing setting, if `auth-type` lacks `auth-secret`.
     fn missing(&self) -> Option<(MissingSetting, &'static str)> {
         let lack = MissingSetting {
             name: TYPE,
@@ -71,7 +71,7 @@ impl Auth {
     }
 }
 
-/// Makes the policies.
+/// Computes the policies.
 pub(super) fn finish(settings: &mut Settings, _: &NamespacedName) {
     settings.policies.basic_auth = settings.auth.basic();
     settings.policies.digest_auth = settings.auth.digest();

@@ -1,4 +1,4 @@
-//! Reads the annotations of one Ingress, and says what becomes of it.
+//! Reads the annotations of an Ingress and decides its treatment.
 
 use sluice_config::{Code, Deny, ObjectRef, Problem};
 
@@ -11,37 +11,37 @@ use crate::translate::setting::{NotYet, Reach, Reference, Risk, Support, Unreada
 use crate::translate::template;
 use crate::translate::value::{self, Author, Wrong};
 
-/// What becomes of an Ingress because of its annotations; later ones are graver.
+/// The treatment of an Ingress because of its annotations; later variants are more severe.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Treatment {
     /// It is served.
     Serve,
-    /// It keeps its hosts and paths, and they are closed: with 404 where the Ingress is rejected, with 503 where
-    /// something that it asks for cannot be done.
+    /// It keeps its hosts and paths, which are closed: with 404 if the Ingress is rejected, with
+    /// 503 if a setting is not available.
     Close(Deny),
-    /// It is a canary: it has no routes of its own and takes requests of others', unless it is rejected.
+    /// It is a canary: without routes of its own, it receives requests of other Ingresses.
     Canary {
-        /// Then it takes none.
+        /// It is rejected and receives none.
         rejected: bool,
     },
 }
 
-/// What the annotations of an Ingress amount to.
+/// The result of the annotations of an Ingress.
 pub struct Parsed {
-    /// Typed.
+    /// Typed settings.
     pub settings: Settings,
-    /// What becomes of the Ingress.
+    /// Treatment of the Ingress.
     pub treatment: Treatment,
-    /// What else is closed on its hosts: it asks for something that holds for a whole host and
-    /// cannot be done.
+    /// Closure of other routes on its hosts, because of a setting for the whole host that is not
+    /// available.
     pub(crate) closes_hosts: Option<HostClosure>,
-    /// Whether nothing but snippets closes it.
+    /// Whether only snippets close it.
     pub closed_by_snippets: bool,
-    /// What is wrong with them.
+    /// Problems of the annotations.
     pub problems: Vec<Problem>,
 }
 
-/// Reads the annotations of one Ingress.
+/// Reads the annotations of an Ingress.
 pub fn parse(ingress: &Ingress, options: &Options, annotation_limits: &AnnotationLimits) -> Parsed {
     let object = ObjectRef { kind: "Ingress".into(), name: ingress.name.clone() };
     let mut reader = AnnotationReader {
@@ -91,7 +91,7 @@ pub fn parse(ingress: &Ingress, options: &Options, annotation_limits: &Annotatio
         }
     }
     for (lack, missing) in std::mem::take(&mut reader.parsed.settings.missing) {
-        // One with a value that cannot be used has been told.
+        // An invalid value of it has been reported.
         let is_given = given(ingress).any(|(name, _)| name == missing);
         if let Some(entry) = TABLE.get(lack.name).filter(|_| !is_given) {
             reader.close(entry, lack.name, lack.code, UNABLE, lack.reason.to_owned(), lack.remedy);
@@ -102,7 +102,7 @@ pub fn parse(ingress: &Ingress, options: &Options, annotation_limits: &Annotatio
     reader.parsed
 }
 
-/// Names that ingress-nginx had once, or that people take for its own, and what to write now.
+/// Removed or commonly mistaken annotation names, each with the current one.
 const FORMER: [(&str, &str); 9] = [
     ("secure-backends", "set backend-protocol to HTTPS: without it endpoints are spoken to by HTTP"),
     ("secure-verify-ca-secret", "set proxy-ssl-secret and proxy-ssl-verify"),
@@ -115,13 +115,13 @@ const FORMER: [(&str, &str); 9] = [
     ("upstream-max-fails", "remove it: ingress-nginx ignores it too"),
 ];
 
-/// The annotations that say something: an empty one is as good as none, as in ingress-nginx.
+/// Returns the annotations with a value: an empty one counts as absent, as in ingress-nginx.
 fn given(ingress: &Ingress) -> impl Iterator<Item = (&str, &str)> {
     let trimmed = ingress.annotations.iter().map(|(name, text)| (&**name, text.trim()));
     trimmed.filter(|(_, text)| !text.is_empty())
 }
 
-/// The field of an annotation in a problem. Names of our own annotations have their prefix.
+/// Returns the field of an annotation for problems. Sluice's own annotations have their own prefix.
 pub(crate) fn field(prefix: &str, name: &str) -> String {
     match name.contains('/') {
         true => format!("metadata.annotations[{name}]"),
@@ -129,7 +129,8 @@ pub(crate) fn field(prefix: &str, name: &str) -> String {
     }
 }
 
-/// The entry of an annotation. Where `--annotations-prefix` is our own, all have the same prefix, and names are without it.
+/// Returns the entry of an annotation. If `--annotations-prefix` is Sluice's own, names have no
+/// prefix.
 fn entry(prefix: &str, name: &str) -> Option<&'static Annotation> {
     let own = OWN_PREFIX.strip_suffix('/') == Some(prefix);
     TABLE.get(name).or_else(|| TABLE.get(&format!("{OWN_PREFIX}{name}")).filter(|_| own))
@@ -141,7 +142,8 @@ const SWITCH_ON: &str = "set allow-snippet-annotations to true and annotations-r
                          to have its directives translated (docs/snippets.md), or say the same by annotations; remove \
                          the snippet only when the routes may be served without it";
 
-/// How to fix an annotation that is not served. Where it protects, to remove it would open the routes.
+/// Returns the remedy for an annotation that is not served. Removing a protecting one would open
+/// the routes.
 fn without(support: Support) -> &'static str {
     match support {
         Support::NotYet(NotYet::Protects) => {
@@ -168,7 +170,7 @@ struct AnnotationReader<'a> {
 }
 
 impl AnnotationReader<'_> {
-    /// Reads what counts on a canary. What it may say at all is limited as for others.
+    /// Reads the annotations that apply to a canary. The limits on annotations apply as to others.
     fn canary(&mut self, ingress: &Ingress, is_certain: bool) {
         self.parsed.treatment = Treatment::Canary { rejected: !is_certain };
         let mut ignored = Vec::new();
@@ -198,7 +200,7 @@ impl AnnotationReader<'_> {
         } else if self.parsed.settings.routes.canary.as_ref().is_none_or(CanarySettings::is_idle)
             && !given(ingress).any(|(name, _)| name == "canary-weight")
         {
-            // With a weight of 0 it waits for its release; one that cannot be read has been told.
+            // A weight of 0 waits for its release; an unreadable one has been reported.
             let message =
                 "is set, and no header, cookie or weight says which requests the canary takes: it gets none";
             self.warn(
@@ -229,7 +231,7 @@ impl AnnotationReader<'_> {
         }
     }
 
-    /// Whether the ConfigMap forbids it, which closes.
+    /// Returns whether the ConfigMap forbids the annotation, which closes the routes.
     fn is_forbidden(&mut self, name: &str, text: &str, entry: &Annotation) -> bool {
         if let Some(word) = self.annotation_limits.blocked_words.iter().find(|word| text.contains(&***word)) {
             self.close(
@@ -242,7 +244,7 @@ impl AnnotationReader<'_> {
             );
             return true;
         }
-        // What is not served closes the routes in its own way below, whoever may use it.
+        // An annotation that is not served closes the routes below, whatever its risk.
         if entry.risk > self.annotation_limits.risk
             && !self.is_switched_off(entry)
             && (entry.support == Support::Served || entry.is_harmless())
@@ -312,7 +314,7 @@ impl AnnotationReader<'_> {
         }
     }
 
-    /// An annotation without the one that it belongs to means nothing, whatever its value.
+    /// Reports an annotation without the one that it requires.
     fn alone(&mut self, name: &str, text: &str, main: &str) {
         let message = format!("{text:?} has no effect without {main}, as in ingress-nginx");
         let remedy = format!("set {main}, or remove the annotation");
@@ -324,7 +326,7 @@ impl AnnotationReader<'_> {
         names.into_iter().any(|known| given(self.ingress).any(|(name, _)| name == known))
     }
 
-    /// What a value asks for of an annotation that is not served, or not without a flag.
+    /// Reports a value of an annotation that is not served, or not without a flag.
     fn unserved(&mut self, name: &str, text: &str, entry: &Annotation) {
         if entry.is_idle(text) {
             return;
@@ -369,7 +371,7 @@ impl AnnotationReader<'_> {
         }
     }
 
-    /// Whether it is a snippet while snippets are switched off.
+    /// Returns whether it is a snippet while snippets are disabled.
     fn is_switched_off(&self, entry: &Annotation) -> bool {
         entry.snippet.is_some() && !self.annotation_limits.snippets
     }
@@ -386,7 +388,7 @@ impl AnnotationReader<'_> {
         );
     }
 
-    /// Whoever writes a protection without a value, or whose template does, may believe in it.
+    /// Reports empty protecting annotations: their author, or a template, may rely on them.
     fn empty(&mut self, ingress: &Ingress) {
         for (name, _) in ingress.annotations.iter().filter(|(_, text)| text.trim().is_empty()) {
             if TABLE.get(name).is_some_and(Annotation::is_protection) {
@@ -418,7 +420,7 @@ impl AnnotationReader<'_> {
         self.warn(Code::AnnotationSuperseded, alias, message, "remove the older name");
     }
 
-    /// A value that cannot be read is treated as the table says.
+    /// Applies the table's treatment of an unreadable value.
     fn invalid(&mut self, name: &str, text: &str, reason: &str, entry: &Annotation, author: &Author<'_>) {
         let message = format!("the value {text:?} {reason}");
         match entry.leniency.here {
@@ -455,8 +457,8 @@ impl AnnotationReader<'_> {
         }
     }
 
-    /// The Ingress is served all the same. ingress-nginx serves it too, unless the annotation is
-    /// ours.
+    /// Reports a value that is ignored; the Ingress is served. ingress-nginx serves it too, unless
+    /// the annotation is Sluice's own.
     fn ignored(&mut self, name: &str, message: String, entry: &Annotation) {
         let make = if entry.leniency.reference == Reference::Absent { error } else { warning };
         let field = self.field(name);
@@ -469,7 +471,7 @@ impl AnnotationReader<'_> {
         ));
     }
 
-    /// The routes are closed, which each of these problems has to say.
+    /// Closes the routes and reports why.
     fn close(
         &mut self,
         entry: &Annotation,
@@ -482,7 +484,7 @@ impl AnnotationReader<'_> {
         let field = self.field(name);
         self.other_cause |= entry.risk < Risk::Critical;
         if entry.reach == Reach::Host {
-            // For whatever reason it closes: it was to hold for others too.
+            // Whatever the reason: the setting applies to routes of other Ingresses, too.
             let cause = because(self.object, &field, &reason);
             self.parsed.closes_hosts = Some(HostClosure { reason: cause, own_namespace_only: false });
             reason.push_str(", and it holds for all routes of its hosts, which are closed too");

@@ -1,4 +1,4 @@
-//! Redirects that are decided before a request goes anywhere, and how they are written.
+//! Redirects that are decided before a backend is chosen, and the form of their Location.
 
 use sluice_config::{Moment, NamespacedName, Redirect, RedirectPath};
 
@@ -7,13 +7,13 @@ use crate::translate::setting::{Reference, Risk, Unreadable};
 use crate::translate::template;
 use crate::translate::value::{self, Type};
 
-/// What the annotations of this family say.
+/// Parsed annotations of this family.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Redirection {
     permanent: Option<RedirectPath>,
     permanent_code: Option<u16>,
     temporal: Option<RedirectPath>,
-    /// `temporal-redirect` is no URL of http or https, and is ignored.
+    /// `temporal-redirect` is not an http or https URL, and is ignored.
     ignores_temporal: bool,
     temporal_code: Option<u16>,
     /// `from-to-www-redirect`.
@@ -21,7 +21,7 @@ pub struct Redirection {
 }
 
 impl Redirection {
-    /// The redirect that all paths answer with; the temporal one wins.
+    /// Returns the redirect of all paths; the temporal one takes precedence.
     fn everywhere(self) -> Option<Redirect> {
         let Self { permanent, permanent_code, temporal, temporal_code, .. } = self;
         let (status, path) = match temporal {
@@ -31,7 +31,7 @@ impl Redirection {
         Some(Redirect { status, scheme: None, host: None, port: None, path })
     }
 
-    /// The annotation that is left out, and why.
+    /// Returns the annotation that is left out, and the reason.
     fn left_out(&self) -> Option<(&'static str, String)> {
         let reason = "must be a URL of http or https; it is ignored, as in ingress-nginx, and the Ingress is served \
                       without it";
@@ -41,7 +41,7 @@ impl Redirection {
 
 const TEMPORAL: &str = "temporal-redirect";
 
-/// Makes the redirect.
+/// Computes the redirect.
 pub(super) fn finish(settings: &mut Settings, _: &NamespacedName) {
     settings.left_out.extend(settings.redirection.left_out());
     settings.routes.redirect = settings.redirection.clone().everywhere();
@@ -143,7 +143,7 @@ fn target() -> Type<RedirectPath> {
     Type::new(TARGET, |text| read_target(text, TARGET)).allowing(is_allowed).evaluated_at(Moment::Request)
 }
 
-/// Where a temporal redirect leads; nothing where ingress-nginx ignores it.
+/// The target of a temporal redirect; `None` if ingress-nginx ignores it.
 fn temporal_target() -> Type<Option<RedirectPath>> {
     let has_scheme = |text: &str| {
         let scheme = text.split_once(':').map_or("", |(scheme, _)| scheme);
@@ -183,7 +183,7 @@ fn read_target(text: &str, words: &str) -> Result<RedirectPath, String> {
     }
 }
 
-/// A status that browsers follow: the others that ingress-nginx takes have no Location there.
+/// A status that browsers follow: ingress-nginx sends no Location with the others that it accepts.
 fn code(codes: &'static [u16]) -> Type<u16> {
     let words: Vec<String> = codes.iter().map(u16::to_string).collect();
     Type::of(format!("one of {}", words.join(", ")), |text| {

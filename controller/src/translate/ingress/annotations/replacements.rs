@@ -1,4 +1,4 @@
-//! What an Ingress replaces in the cookies and redirects of its endpoints.
+//! Replacements in the cookies and redirects of endpoints.
 
 use sluice_config::{NamespacedName, Replacements};
 
@@ -6,7 +6,7 @@ use super::{Annotation, Settings};
 use crate::translate::replacement;
 use crate::translate::setting::Risk;
 
-/// Drops what replaces nothing.
+/// Drops replacements without effect.
 pub(super) fn finish(settings: &mut Settings, _: &NamespacedName) {
     let replacements = &mut settings.policies.replacements;
     replacements.take_if(|replacements| **replacements == Replacements::default());

@@ -1,4 +1,4 @@
-//! When a request goes to another endpoint.
+//! Retries at other endpoints.
 
 use sluice_config::Timeout;
 

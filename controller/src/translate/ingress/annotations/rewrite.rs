@@ -1,5 +1,4 @@
-//! Paths as regular expressions, other paths for the endpoints, and other changes to requests and responses on their
-//! way.
+//! Paths as regular expressions, rewriting of paths, and other changes of requests and responses.
 
 use std::sync::Arc;
 

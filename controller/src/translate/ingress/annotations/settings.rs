@@ -1,7 +1,8 @@
-//! What the annotations of one Ingress say, typed.
+//! Typed settings of the annotations of an Ingress.
 //!
-//! Annotations set the policies and settings of routes directly. A family whose annotations determine one value
-//! together has a field here and computes the value in its final step ([`Finish`](crate::translate::setting::Finish)).
+//! Annotations set the policies and settings of routes directly. A family whose annotations
+//! together determine one value has a field here and computes the value in its final step
+//! ([`Finish`](crate::translate::setting::Finish)).
 
 use std::sync::Arc;
 
@@ -16,18 +17,18 @@ use crate::translate::mirror::MirrorSettings;
 use crate::translate::routes::{Affinity, CanarySettings, RouteSettings};
 use crate::translate::setting::MissingSetting;
 
-/// What the annotations of an Ingress say.
+/// The settings of an Ingress.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Settings {
     /// Policies of its routes.
     pub policies: Policies,
-    /// What else its routes are served with.
+    /// Other settings of its routes.
     pub(crate) routes: RouteSettings,
-    /// Resources without which the routes cannot be served, each with the annotation that names it.
+    /// Resources that the routes require, each with the annotation that names it.
     pub needs: Vec<(ResourceKey, &'static str)>,
-    /// Annotations of which parts are left out, each with what is wrong with them.
+    /// Annotations with left-out parts, each with the reason.
     pub(super) left_out: Vec<(&'static str, String)>,
-    /// What annotations lack that mean something together only, and which one is missing.
+    /// Missing settings that others require, each with the annotation that requires it.
     pub(super) missing: Vec<(MissingSetting, &'static str)>,
     pub(super) redirection: Redirection,
     pub(super) aliases: Aliases,
@@ -66,13 +67,13 @@ impl Settings {
         self.routes.mirror.get_or_insert_default()
     }
 
-    /// Further names of its hosts: those that it spells out, and whether each of its hosts has the one that differs by
-    /// its `www.`.
+    /// Returns the aliases of its hosts: explicit ones, and whether each host also has the name
+    /// that differs by `www.`.
     pub(crate) fn take_further_names(&mut self) -> (Vec<HostPattern>, bool) {
         (std::mem::take(&mut self.aliases.names), self.redirection.www)
     }
 
-    /// The policies of the routes, and what else these are served with.
+    /// Returns the policies of the routes, and their other settings.
     pub(crate) fn into_routes(self, deny: Option<Deny>, prefix: &str) -> (Policies, RouteSettings) {
         let Self { policies, routes, needs, .. } = self;
         let needs = needs.into_iter().map(|(key, name)| (key, field(prefix, name).into())).collect();

@@ -1,5 +1,6 @@
-//! Text for nginx and its firewall module. Snippets whose directives are all known become typed policies; no text is
-//! executed. Their risk is Critical, which `annotations-risk-level` refuses by default.
+//! nginx configuration and firewall rules. Snippets whose directives are all known become typed
+//! policies; no text is executed. Their risk is Critical, which `annotations-risk-level` refuses by
+//! default.
 
 use super::{Annotation, nginx_text};
 use crate::translate::setting::{NotYet, Reference, Risk, Unreadable};

@@ -1,4 +1,4 @@
-//! Limits on the time of the upstream side.
+//! Time limits for endpoints.
 
 use sluice_config::Timeout;
 

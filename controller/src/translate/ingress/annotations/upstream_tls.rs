@@ -1,4 +1,4 @@
-//! TLS towards endpoints.
+//! TLS to endpoints.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::translate::value;
 const SECRET: &str = "proxy-ssl-secret";
 const VERIFY: &str = "proxy-ssl-verify";
 
-/// What the annotations of this family say.
+/// Parsed annotations of this family.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EndpointTls {
     secret: Option<NamespacedName>,
@@ -33,7 +33,7 @@ impl Default for EndpointTls {
 }
 
 impl EndpointTls {
-    /// The policy, if there is one.
+    /// Returns the policy, if there is one.
     fn policy(&self) -> Option<Arc<UpstreamTls>> {
         let policy = UpstreamTls {
             identity: self.identity(),
@@ -53,7 +53,7 @@ impl EndpointTls {
     }
 }
 
-/// Makes the policy. The routes cannot be served without the Secret.
+/// Computes the policy, and requires the Secret for the routes.
 pub(super) fn finish(settings: &mut Settings, _: &NamespacedName) {
     settings.policies.upstream_tls = settings.upstream_tls.policy();
     settings.needs.extend(settings.upstream_tls.identity().map(|key| (key, SECRET)));

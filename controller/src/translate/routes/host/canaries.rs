@@ -1,4 +1,4 @@
-//! Canaries: which rules of others they take a share of.
+//! Assigns canaries to the rules of other objects.
 
 use std::sync::Arc;
 
@@ -12,14 +12,15 @@ use crate::translate::routes::{ObjectRoutes, path_field};
 
 /// A path of a canary, or its default backend.
 struct CanaryPath<'f> {
-    /// The path that the main object must have too; none for a default backend.
+    /// The path that the main object must have, too; `None` for a default backend.
     path: Option<(&'f str, PathType)>,
     backend: &'f BackendRef,
     field: String,
 }
 
 impl Builder<'_, '_> {
-    /// Gives the rules of a host their canaries, the oldest first. What is wrong with a canary leaves the rule as it is.
+    /// Adds canaries to the rules of a host, the oldest first. A faulty canary leaves its rule
+    /// unchanged.
     pub(super) fn canaries(
         &mut self,
         pattern: &HostPattern,
@@ -63,7 +64,7 @@ impl Builder<'_, '_> {
         let Action::Forward(backends) = &rule.action else { return };
         let own = match backends.first().map(|backend| &backend.backend) {
             Some(Backend::Pool { service, .. }) => service,
-            // The rule says itself what is wrong with it.
+            // The rule itself reports its problem.
             _ => return,
         };
         let settings = canary.settings.canary.as_ref();
@@ -79,13 +80,13 @@ impl Builder<'_, '_> {
             otherwise: "its requests go to the main Ingress",
         };
         let Some(settings) = settings else {
-            // It is rejected, and has told why. What else is wrong with it is told too.
+            // A rejected canary has been reported. Its other problems are reported, too.
             reference.resolve(self.view, &mut Uses::default(), &mut self.problems);
             return;
         };
         let (pool, service) = match reference.resolve(self.view, &mut self.uses, &mut self.problems) {
             Backend::Pool { pool, service } => (pool, service),
-            // It has said itself what is wrong with it.
+            // It has reported its problem.
             Backend::Default | Backend::Invalid { .. } => return,
         };
         if service == *own {
@@ -121,14 +122,14 @@ impl Builder<'_, '_> {
     }
 }
 
-/// Whether shares are more than there is.
+/// Returns whether the shares exceed the whole.
 fn more_than_all<'c>(canaries: impl Iterator<Item = &'c Canary>) -> bool {
     let shares = canaries.map(|canary| f64::from(canary.weight.min(canary.total)) / f64::from(canary.total));
-    // Shares such as thirds need not add up to 1 to the last digit.
+    // Sums of fractions such as thirds have rounding errors.
     shares.sum::<f64>() > 1.0 + 1e-9
 }
 
-/// What a canary asks for on a host.
+/// Returns the paths of a canary on a host.
 fn parts<'f>(canary: &'f ObjectRoutes, pattern: &HostPattern) -> Vec<CanaryPath<'f>> {
     let mut parts = Vec::new();
     for rule in canary.rules_of(pattern) {
@@ -145,8 +146,8 @@ fn parts<'f>(canary: &'f ObjectRoutes, pattern: &HostPattern) -> Vec<CanaryPath<
     parts
 }
 
-/// Whether a rule is what a canary asks for: the same path of the same type, as they are written, or the default
-/// backend of an object without rules.
+/// Returns whether a rule corresponds to a canary's path: the same path and type as written, or the
+/// default backend of an object without rules.
 fn fits(rule: &Rule, main: &ObjectRoutes, part: &CanaryPath<'_>) -> bool {
     if !matches!(rule.action, Action::Forward(_)) {
         return false;
@@ -155,12 +156,12 @@ fn fits(rule: &Rule, main: &ObjectRoutes, part: &CanaryPath<'_>) -> bool {
         return main.is_catch_all()
             && matches!(&rule.matches.path, PathMatch::Prefix(path) if **path == *"/");
     };
-    // The rule for the rest of a host names no path of its object: its text tells.
+    // The rule for the rest of a host refers to no path, so its text is compared.
     main.path_of(&rule.origin)
         .is_some_and(|of| *of.path == *path && of.path_type == path_type && is_of(rule, &of.path))
 }
 
-/// Whether a rule is made of this path, and not of what no path of its object takes.
+/// Returns whether a rule was made from this path and not for the rest of the host.
 fn is_of(rule: &Rule, path: &str) -> bool {
     let of_rest = matches!(&rule.matches.path, PathMatch::Prefix(text) if **text == *"/");
     path == "/" || !of_rest

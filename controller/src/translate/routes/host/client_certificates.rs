@@ -32,7 +32,8 @@ impl Builder<'_, '_> {
             let own = other.settings.client_certificates.clone().filter(|own| *own != policy);
             let Some(own) = own else { continue };
             self.report_other_policy(pattern, owner, other);
-            // What its owner asked for cannot be had, whatever protects the rest of the host.
+            // The setting of the rule's own object is not available, whatever protects the rest of
+            // the host.
             if let Some(deny) = self.unusable_authorities(other, &own, "the routes of this Ingress") {
                 let name = &other.object.name;
                 close(rules.iter_mut().filter(|rule| rule.origin.object.name == *name), &deny);

@@ -1,9 +1,9 @@
-//! Copies: a path of an object that is closed because of a snippet, asked for by a newer object
+//! Copies: a path of an object that is closed because of a snippet, also claimed by a newer object
 //! without one.
 //!
-//! ingress-nginx does not take an Ingress with a snippet over, so that a copy of it without the
-//! snippet is served. Here it is, where both have the same owner, who has decided that the path may
-//! be served without the snippet.
+//! ingress-nginx rejects an Ingress with a snippet and therefore serves such a copy. Sluice does
+//! too if both objects are in one namespace, whose owner has decided to serve the path without the
+//! snippet.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::problem::warning;
 use crate::store::{PathType, RoutePath};
 use crate::translate::routes::{ObjectRoutes, RuleRoutes, path_field};
 
-/// A path with the rule and the object that it belongs to.
+/// A path with its rule and object.
 #[derive(Clone, Copy)]
 pub(super) struct PlacedPath<'f> {
     pub(super) routes: &'f Arc<ObjectRoutes>,
@@ -35,13 +35,13 @@ pub(super) fn paths_of<'f>(
     })
 }
 
-/// Whether `other` may be served in the place of `routes`.
+/// Returns whether `other` may be served instead of `routes`.
 pub(super) fn takes_over(other: &ObjectRoutes, routes: &ObjectRoutes) -> bool {
     routes.gives_way_to_copies && other.closed().is_none() && other.namespace() == routes.namespace()
 }
 
 impl Builder<'_, '_> {
-    /// The copy of a path, of one of these newer objects, that is served in its place.
+    /// Returns the copy of a path, from one of these newer objects, that is served instead.
     pub(super) fn copy<'f>(
         &mut self,
         pattern: &HostPattern,

@@ -1,9 +1,10 @@
-//! The `proxy-ssl-*` settings that an object inherits from another one of its host.
+//! `proxy-ssl-*` settings that an object inherits from another object of its host.
 //!
-//! In ingress-nginx they apply to the whole host, unless `proxy-ssl-location-only` is set: the host has those of the
-//! oldest object whose Secret holds `ca.crt`, or else those of the newest object. A path overrides what the Secret
-//! of its own object holds. Sluice does the same within a namespace, because a Secret must not be used on behalf of
-//! another one. While a Secret cannot be used, it is taken to hold `ca.crt`, so that no path loses its verification.
+//! In ingress-nginx they apply to the whole host, unless `proxy-ssl-location-only` is set: the host
+//! has those of the oldest object whose Secret contains `ca.crt`, or else those of the newest
+//! object. A path overrides what the Secret of its own object contains. Sluice does the same within
+//! a namespace, because a Secret must not be used for objects of another one. An unusable Secret is
+//! assumed to contain `ca.crt`, so that no path loses its verification.
 
 use std::sync::Arc;
 
@@ -27,7 +28,7 @@ pub(super) struct TlsOwner {
     has_certificate: bool,
 }
 
-/// The settings of a rule, of which some are those of another object.
+/// The settings of a rule, some of which another object provides.
 pub(super) struct InheritedTls {
     pub(super) tls: Arc<UpstreamTls>,
     /// The Secret of the owner, if it is used.
@@ -35,7 +36,7 @@ pub(super) struct InheritedTls {
     pub(super) owner: ObjectKey,
 }
 
-/// The owner of each namespace on a host.
+/// Returns the owner of each namespace on a host.
 pub(super) fn owners(
     view: &View<'_>,
     pattern: &HostPattern,
@@ -54,7 +55,7 @@ pub(super) fn owners(
         }
     }
     let owner = |namespace: &str| {
-        // ingress-nginx does not take over an object with a snippet.
+        // ingress-nginx rejects an object with a snippet.
         let counts = |routes: &&&Arc<ObjectRoutes>| {
             **routes.namespace() == *namespace && !routes.gives_way_to_copies && routes.has_paths(pattern)
         };
@@ -80,12 +81,12 @@ impl TlsOwner {
         })
     }
 
-    /// The settings of an object with these settings of its own; `own_secret` is what its Secret holds.
+    /// Returns the settings of an object, given its own settings and the content of its own Secret.
     fn applied_to(&self, own: &UpstreamTls, own_secret: Option<&EndpointIdentity>) -> UpstreamTls {
         let name = || own.name.clone().or_else(|| self.tls.name.clone().filter(|_| self.has_authorities));
         match own_secret {
             None if self.has_authorities => {
-                // The host has a setting for the name that is sent only where it has one for the name.
+                // The host sets the name to send only together with the name.
                 let sends_name = self.tls.sends_name && self.tls.name.is_some();
                 UpstreamTls { sends_name, ..(*self.tls).clone() }
             }
@@ -108,7 +109,7 @@ impl TlsOwner {
 }
 
 impl Builder<'_, '_> {
-    /// The settings of an object where it inherits some.
+    /// Returns the settings of an object that inherits some.
     pub(super) fn inherited_tls(&self, routes: &ObjectRoutes) -> Option<InheritedTls> {
         let own_namespace = |owner: &&TlsOwner| owner.object.name.namespace == *routes.namespace();
         let owner = self.tls_owners.iter().find(own_namespace)?;
@@ -117,7 +118,7 @@ impl Builder<'_, '_> {
         }
         let own = routes.endpoint_tls().cloned().unwrap_or_default();
         let own_secret = match &own.identity {
-            // One that cannot be used closes the routes by itself.
+            // An unusable one closes the routes itself.
             Some(key) => Some(content(self.view, key)?),
             None => None,
         };
@@ -161,7 +162,7 @@ impl Builder<'_, '_> {
         Some(Arc::new(UpstreamTls { name, ..(**tls).clone() }))
     }
 
-    /// Whether requests can go to an endpoint by TLS.
+    /// Returns whether requests can go to an endpoint over TLS.
     pub(super) fn speaks_tls(&self, action: &Action, policies: &Policies) -> bool {
         let Action::Forward(backends) = action else { return false };
         let is_tls = |protocol| {
@@ -176,7 +177,8 @@ impl Builder<'_, '_> {
             })
     }
 
-    /// Reports to objects whose endpoints speak TLS that one of another namespace has settings for the host.
+    /// Reports to objects with TLS to endpoints that one of another namespace has settings for the
+    /// host.
     pub(super) fn report_foreign_tls(&mut self, pattern: &HostPattern, rules: &[Rule]) {
         let owners = &self.tls_owners;
         let Some(owner) = owners.iter().find(|owner| owner.has_authorities).or(owners.first()) else {
@@ -205,7 +207,7 @@ impl Builder<'_, '_> {
     }
 }
 
-/// What a Secret holds, if it can be used.
+/// Returns the content of a Secret, if it is usable.
 fn content<'v>(view: &View<'v>, key: &ResourceKey) -> Option<&'v EndpointIdentity> {
     match &**view.resource(key).good()? {
         Resource::EndpointIdentity(identity) => Some(identity),

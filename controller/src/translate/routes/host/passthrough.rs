@@ -1,7 +1,7 @@
-//! TLS that is passed through: which Service gets the connections of a host.
+//! TLS passthrough: which Service receives the connections of a host.
 //!
-//! As in ingress-nginx it is the Service of path `/`, and every path of the host is concerned.
-//! Unlike there, an Ingress of another namespace than that Service cannot ask for it.
+//! As in ingress-nginx it is the Service of path `/`, and every path of the host is affected.
+//! Unlike there, an Ingress in another namespace than that Service cannot request it.
 
 use std::sync::Arc;
 
@@ -54,7 +54,7 @@ impl Builder<'_, '_> {
     }
 }
 
-/// The Service of path `/`, if it may be the owner's.
+/// Returns the Service of path `/`, if the owner may use it.
 fn root<'r>(
     rules: &'r [Rule],
     owner: &ObjectRoutes,

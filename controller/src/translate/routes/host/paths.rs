@@ -1,4 +1,4 @@
-//! The paths of one host: who has which, and in what order they are tried.
+//! The paths of a host: their owners and their order.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -9,20 +9,21 @@ use sluice_config::{Action, Match, Origin, PathMatch, Policies, Redirect, Redire
 use crate::store::PathType;
 use crate::translate::expression::Expressions;
 
-/// Where a path stands: exact ones first, then the longest.
+/// The rank of a path: exact ones first, then the longest.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct PathRank {
     kind: PathKind,
     length: Reverse<usize>,
     form: Form,
-    /// As in ingress-nginx, where two expressions of one length may take the same request.
+    /// As in ingress-nginx, if two expressions of equal length match the same request.
     path: Reverse<Arc<str>>,
 }
 
-/// What decides among places of one length.
+/// The order of paths of equal length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Form {
-    /// What an expression begins with that cannot be read: before that path itself, since the whole is longer.
+    /// The literal start of an unreadable expression: before the same path, because the expression
+    /// is longer.
     Beginning,
     Expression,
     Plain,
@@ -31,35 +32,35 @@ enum Form {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum PathKind {
     Exact,
-    /// Also what is ImplementationSpecific, and regular expressions.
+    /// Includes ImplementationSpecific, and regular expressions.
     Prefix,
 }
 
-/// Paths that are taken.
+/// The paths in use.
 #[derive(Default)]
 pub(super) struct PathTable {
     rules: BTreeMap<PathRank, Rule>,
-    /// Closed rules of paths that cannot be read as they are written. Each namespace has its own:
-    /// that of another must not replace the one that closes its paths.
+    /// Closed rules of unreadable paths, separately per namespace: one of another namespace must
+    /// not replace the rule that closes its own paths.
     unreadable: BTreeMap<(PathRank, Box<str>), Rule>,
 }
 
 /// The rules of a host in order.
 pub(super) struct OrderedRules {
-    /// Those that are tried first.
+    /// Rules that are tried first.
     pub(super) rules: Vec<Rule>,
     /// Rules of unreadable paths that come behind every path of the host.
     pub(super) behind: Vec<Rule>,
 }
 
 impl PathTable {
-    /// Who has this path already. An unreadable path takes it from its own namespace only.
+    /// Returns the owner of a path. An unreadable path has an effect in its own namespace only.
     pub(super) fn taken(&self, place: &PathRank, namespace: &str) -> Option<&Rule> {
         let unreadable = || self.unreadable.get(&(place.clone(), namespace.into()));
         self.rules.get(place).or_else(unreadable)
     }
 
-    /// Takes a path. `is_read` is false for one that cannot be read as it is written.
+    /// Adds a path. `is_read` is false if it is unreadable as written.
     pub(super) fn put(
         &mut self,
         place: PathRank,
@@ -79,8 +80,8 @@ impl PathTable {
         };
     }
 
-    /// The rules in order, with nginx's answer to `/foo` where only `/foo/` is there. Where paths are expressions it has
-    /// none.
+    /// Returns the rules in order, with nginx's redirect for `/foo` if only `/foo/` exists. There
+    /// is none if paths are expressions.
     pub(super) fn into_rules(self, expressions: bool) -> OrderedRules {
         let Self { mut rules, unreadable } = self;
         if !expressions {
@@ -108,9 +109,9 @@ fn slash_redirect(
     (place.kind == PathKind::Prefix && free).then(|| (exact, append_slash(bare, rule)))
 }
 
-/// Inserts the rules of unreadable paths. Such a rule closes what its own namespace would otherwise
-/// serve by a broader path, and comes behind every path of another namespace: a path that cannot be
-/// read harms its owner at most.
+/// Inserts the rules of unreadable paths. Such a rule closes requests that its own namespace would
+/// otherwise serve by a broader path, and follows every path of another namespace: an unreadable
+/// path affects its owner only.
 fn ordered(
     mut rules: Vec<(PathRank, Rule)>,
     unreadable: BTreeMap<(PathRank, Box<str>), Rule>,
@@ -135,7 +136,7 @@ fn ordered(
     OrderedRules { rules: rules.into_iter().map(|(_, rule)| rule).collect(), behind }
 }
 
-/// Whether each request of `inner` is certainly one of `outer` too.
+/// Returns whether `outer` certainly matches each request that `inner` matches.
 fn covers(outer: &PathMatch, inner: &PathMatch) -> bool {
     const START: &str = "(?i)^";
     match (outer, inner) {
@@ -157,7 +158,7 @@ fn namespace_of(rule: &Rule) -> &str {
 }
 
 impl PathRank {
-    /// Of a path as it stands.
+    /// Returns the rank of a literal path.
     pub(super) fn plain(path: Arc<str>, path_type: PathType) -> Self {
         let kind = match path_type {
             PathType::Exact => PathKind::Exact,
@@ -170,7 +171,7 @@ impl PathRank {
         Self { kind, length: Reverse(path.len()), form: Form::Plain, path: Reverse(path) }
     }
 
-    /// The match for the path as it stands.
+    /// Returns the match for a literal path.
     pub(super) fn to_match(&self) -> PathMatch {
         match self.kind {
             PathKind::Exact => PathMatch::Exact(self.path.0.clone()),
@@ -179,10 +180,11 @@ impl PathRank {
     }
 }
 
-/// The place and the match for a path as a regular expression, as ingress-nginx reads it: from the beginning of
-/// the path, without regard to case, by its length among the prefixes. Where ours cannot read it, what stands
-/// before its first special character counts, so that it covers too much rather than too little; it then stands
-/// where that stands, so that it closes nothing of others that is more exact.
+/// Returns the rank and the match for a path as a regular expression, as in ingress-nginx: anchored
+/// at the start, case-insensitive, ordered by its length among the prefixes. For an unreadable
+/// expression, the part before its first special character is used, so that it covers too much
+/// rather than too little; it has the rank of that part, so that it closes no more specific path of
+/// another object.
 pub(super) fn expression(path: Arc<str>, expressions: &Expressions) -> (PathRank, PathMatch) {
     let (form, length, matches) = match readable(&path, expressions) {
         Ok(matches) => (Form::Expression, path.len(), matches),
@@ -198,8 +200,8 @@ pub(super) fn expression(path: Arc<str>, expressions: &Expressions) -> (PathRank
     (PathRank { kind: PathKind::Prefix, length: Reverse(length), form, path: Reverse(path) }, matches)
 }
 
-/// The place and the match for a path on a host whose paths are expressions. One that nobody has meant as such and
-/// that cannot be read is taken as it stands.
+/// Returns the rank and the match for a path on a host whose paths are expressions. An unreadable
+/// one that was not meant as an expression is used literally.
 pub(super) fn on_host_of_expressions(
     path: &Arc<str>,
     meant: bool,
@@ -221,7 +223,7 @@ pub(super) fn on_host_of_expressions(
     expression(path.clone(), expressions)
 }
 
-/// Why a path cannot be read as an expression.
+/// Returns why a path is not a readable expression.
 pub(super) fn unreadable(path: &str, expressions: &Expressions) -> Option<Arc<str>> {
     readable(path, expressions).err()
 }
@@ -234,24 +236,24 @@ fn readable(path: &str, expressions: &Expressions) -> Result<PathMatch, Arc<str>
     })
 }
 
-/// What every path begins with that the expression can mean.
+/// Returns the common start of every path that the expression can match.
 fn beginning(path: &str) -> &str {
     if has_alternatives(path) {
         return "";
     }
     let special = |c: char| !(c.is_alphanumeric() || "/-_~.%".contains(c));
     let plain = path.split_once(special).map_or(path, |(plain, _)| plain);
-    // What is repeated by `?` or `*` need not be there.
+    // An element repeated by `?` or `*` may be absent.
     match path[plain.len()..].starts_with(['?', '*', '{']) {
         true => &plain[..plain.char_indices().last().map_or(0, |(at, _)| at)],
         false => plain,
     }
 }
 
-/// Whether an expression has a `|` outside of its groups: then what it begins with says nothing of the rest.
+/// Returns whether an expression has a `|` outside of groups: its start then proves nothing.
 fn has_alternatives(path: &str) -> bool {
     let (mut depth, mut escaped) = (0_i32, false);
-    // Characters of the class so far, its `^` left out: a `]` that comes first is one of them.
+    // Characters of the class so far, without `^`: a `]` that comes first is one of them.
     let mut class: Option<usize> = None;
     for c in path.chars() {
         match c {
@@ -273,8 +275,8 @@ fn has_alternatives(path: &str) -> bool {
     false
 }
 
-/// The path that requests for this one are compared by, where that is another: they come with slashes merged
-/// and dot segments removed, so that no request ever has it as it stands.
+/// Returns the path that requests for this one have after normalisation, if it differs: slashes are
+/// merged and dot segments removed, so no request has it literally.
 pub(super) fn reachable(path: &str) -> Option<String> {
     let mut segments: Vec<&str> = Vec::new();
     let mut is_folder = false;
@@ -302,7 +304,7 @@ fn append_slash(bare: &str, rule: &Rule) -> Rule {
     }
 }
 
-/// Whether a rule is `/` with everything below it.
+/// Returns whether a rule is the prefix `/`.
 pub(super) fn takes_everything(rule: &Rule) -> bool {
     matches!(&rule.matches.path, PathMatch::Prefix(path) if **path == *"/")
 }

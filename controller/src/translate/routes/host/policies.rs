@@ -1,4 +1,4 @@
-//! What holds for the rules of an object on a host: its settings, with what they refer to.
+//! The policies of an object's rules on a host, with the objects that they refer to.
 
 use std::sync::Arc;
 
@@ -18,7 +18,8 @@ const REMEDY_FOR_GROUPS: &str =
     "put the group into the path, such as /app(/|$)(.*) for $2, or take it out of the target";
 
 impl Builder<'_, '_> {
-    /// The policies of a path that is not closed otherwise. One that cannot be read, or not be rewritten, is.
+    /// Returns the policies of a path. An unreadable path, or one that cannot be rewritten, is
+    /// closed.
     pub(super) fn open_path(
         &mut self,
         object: &ObjectRef,
@@ -72,8 +73,9 @@ impl Builder<'_, '_> {
         }
     }
 
-    /// The policies of a rule of an object. Where a Secret or ConfigMap that they need cannot be used, the rule is
-    /// closed until it can. For one that is closed already they are looked at too, so that all is told at once.
+    /// Returns the policies of a rule. If a required Secret or ConfigMap is unusable, the rule is
+    /// closed until it is usable. A rule that is closed already is checked too, to report all
+    /// problems at once.
     pub(super) fn guarded(
         &mut self,
         routes: &ObjectRoutes,
@@ -83,7 +85,7 @@ impl Builder<'_, '_> {
         if policies.deny.is_none() {
             return self.resolved(routes, policies, action);
         }
-        // What is closed uses nothing.
+        // A closed rule uses nothing.
         let uses = self.uses.clone();
         self.resolved(routes, policies.clone(), action);
         self.uses = uses;
@@ -160,8 +162,8 @@ impl Builder<'_, '_> {
         Arc::new(policies)
     }
 
-    /// Uses the Secret that another object names for the whole host. One that cannot be used closes what goes to
-    /// endpoints by TLS.
+    /// Uses the Secret that another object names for the whole host. An unusable one closes the
+    /// rules with TLS to endpoints.
     fn inherited_secret(
         &mut self,
         routes: &ObjectRoutes,
@@ -184,7 +186,7 @@ impl Builder<'_, '_> {
         Some(Deny { status: 503, reason: because(&object, &field, &reason) })
     }
 
-    /// A service that is asked where the request was meant to go has no address on a host that stands for many.
+    /// Closes a rule whose authorisation service depends on the host, on a host that is a pattern.
     fn without_host(&mut self, routes: &ObjectRoutes, pattern: &HostPattern) -> Deny {
         let object = object_ref(routes);
         let field = match routes.settings.external_auth {
@@ -202,7 +204,7 @@ impl Builder<'_, '_> {
         Deny { status: 503, reason: because(&object, &field, &reason) }
     }
 
-    /// Nor has a mirror there.
+    /// Reports a mirror that depends on the host, on a host that is a pattern.
     fn without_mirror(&mut self, routes: &ObjectRoutes, pattern: &HostPattern) {
         let field = self.view.setting_field(&object_ref(routes), "mirror-target");
         self.add(warning(
@@ -216,7 +218,8 @@ impl Builder<'_, '_> {
         ));
     }
 
-    /// The pool of `default-backend`. Without it the program's default backend stands in, as in ingress-nginx.
+    /// Returns the pool of `default-backend`; without it the program's default backend applies, as
+    /// in ingress-nginx.
     fn error_backend(&mut self, routes: &ObjectRoutes) -> Option<(PoolKey, ServiceRef)> {
         let name = routes.in_namespace(routes.settings.error_backend.as_deref()?);
         match backend::replacement_service(self.view, &name, &mut self.uses) {
@@ -236,7 +239,7 @@ impl Builder<'_, '_> {
     }
 }
 
-/// What a fault means for the routes, which another one may have closed.
+/// Returns the effect of a fault on the routes, which another fault may have closed.
 fn fate(routes: &ObjectRoutes) -> String {
     let kind = routes.object.kind.as_str();
     match routes.closed() {
@@ -245,10 +248,10 @@ fn fate(routes: &ObjectRoutes) -> String {
     }
 }
 
-/// The policies for what no path of a host takes.
+/// Returns the policies for requests that no path matches.
 pub(super) fn of_rest(routes: &ObjectRoutes, pattern: &HostPattern) -> Arc<Policies> {
     match routes.rules_of(pattern) {
-        // The host is none that an object may have: it is closed whole.
+        // The host is invalid for an object: it is closed as a whole.
         [first, others @ ..] if first.is_misnamed && others.iter().all(|rule| rule.is_misnamed) => {
             routes.policies_of_closed(&format!("spec.rules[{}].host", first.index), MISNAMED, REJECTED)
         }
@@ -256,8 +259,8 @@ pub(super) fn of_rest(routes: &ObjectRoutes, pattern: &HostPattern) -> Arc<Polic
     }
 }
 
-/// As in ingress-nginx, what is left of a host has the settings of the object that it is left by, and the catch-all
-/// redirects nobody.
+/// As in ingress-nginx, the rest of a host has the settings of its object, and the catch-all
+/// redirects no client.
 pub(super) fn rest_action(pattern: &HostPattern, routes: &ObjectRoutes, backend: Backend) -> Action {
     match &routes.settings.redirect {
         Some(redirect) if *pattern != HostPattern::Any => Action::Redirect(redirect.clone()),

@@ -1,4 +1,4 @@
-//! How the paths of an object are read on a host: as they stand, or as regular expressions.
+//! Interpretation of an object's paths on a host: literal, or as regular expressions.
 
 use std::sync::Arc;
 
@@ -9,18 +9,18 @@ use crate::store::{PathType, RoutePath};
 use crate::translate::expression::Expressions;
 use crate::translate::routes::ObjectRoutes;
 
-/// How the paths of an object are read.
+/// The interpretation of paths.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Reading {
-    /// As they stand.
+    /// Literal.
     Plain,
-    /// As they stand, and as expressions: what is closed, where something that is closed asks for expressions.
+    /// Both, for closed paths if a closed object requests expressions.
     Both,
-    /// As expressions, because somebody on the host asks for that.
+    /// As expressions, because an object on the host requests that.
     Expressions,
 }
 
-/// Where a path stands, and what it matches there; and who has a part of that already.
+/// Returns the ranks and matches of a path, and the owners of those already in use.
 pub(super) fn places<'t>(
     table: &'t PathTable,
     routes: &ObjectRoutes,
@@ -42,7 +42,7 @@ pub(super) fn places<'t>(
             return (Vec::new(), Some(winner));
         }
         let mut places = vec![expression];
-        // What is closed is so as it stands, too.
+        // A closed path is closed literally, too.
         places.extend(
             is_closed.then(|| plain(PathType::Prefix)).filter(|(place, _)| taken_by(place).is_none()),
         );
@@ -50,7 +50,7 @@ pub(super) fn places<'t>(
     }
     let mut places = vec![plain(path.path_type)];
     if reading == Reading::Both && path.path_type == PathType::Exact {
-        // An expression has no end of its own.
+        // An expression matches prefixes.
         places.push(plain(PathType::Prefix));
     }
     let taken = places.iter().filter_map(|(place, _)| taken_by(place)).next_back();
@@ -66,8 +66,8 @@ fn slashed(path: &Arc<str>) -> Arc<str> {
     if path.starts_with('/') { path.clone() } else { format!("/{path}").into() }
 }
 
-/// The path that is claimed for what an object says, and what is wrong with that, with how to fix it. Dots of
-/// an expression are no segments.
+/// Returns the path to claim for a path as written, and its fault with the remedy. Dots of an
+/// expression are not segments.
 pub(super) fn meant_path(path: &Arc<str>, regex: bool) -> (Arc<str>, Option<(&'static str, &'static str)>) {
     if !path.starts_with('/') {
         let fault = ("does not begin with a slash", "begin the path with a slash");

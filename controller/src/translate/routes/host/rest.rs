@@ -1,4 +1,4 @@
-//! The rules of a host for requests that no path takes: default backends, `app-root` and redirects
+//! Rules of a host for requests that no path matches: default backends, `app-root` and redirects
 //! to the name with or without `www.`.
 
 use std::sync::Arc;
@@ -13,7 +13,8 @@ use crate::translate::routes::ObjectRoutes;
 use crate::translate::routes::backend::{BackendReference, UNSERVED};
 
 impl Builder<'_, '_> {
-    /// `app-root` of the first path in order whose object has one, for the whole host, as in ingress-nginx.
+    /// `app-root` of the first path in order whose object has one, for the whole host, as in
+    /// ingress-nginx.
     pub(super) fn app_root(claimants: &[&Arc<ObjectRoutes>], rules: &[Rule]) -> Option<Rule> {
         if claimants.iter().all(|routes| routes.app_root().is_none()) {
             return None;
@@ -33,15 +34,15 @@ impl Builder<'_, '_> {
         Some(Rule {
             matches: Match::path(PathMatch::Exact(root.clone())),
             action: Action::Redirect(redirect),
-            // The redirect reveals nothing, so no policy protects it; ingress-nginx redirects before
-            // all checks too.
+            // The redirect reveals nothing, so no policy protects it; ingress-nginx redirects
+            // before all checks too.
             policies: Arc::default(),
             origin: origin(routes, 0, 0, root),
         })
     }
 
-    /// Returns the rule for requests that no path takes: the default backend of the oldest object that
-    /// has one, or else that of the gateway. `None` if a path takes all requests.
+    /// Returns the rule for requests that no path matches: the default backend of the oldest object
+    /// with one, or else that of the gateway. `None` if a path matches all requests.
     pub(super) fn rest(
         &mut self,
         pattern: &HostPattern,
@@ -97,8 +98,8 @@ impl Builder<'_, '_> {
         if let Some((rule, _)) = found {
             return Some(rule);
         }
-        // No object asks for these requests, so they are refused only with the whole host. A host
-        // without claimants is not built.
+        // No object claims these requests, so they are refused only with the whole host. A host
+        // without claimants is not computed.
         let first = claimants.iter().find(|routes| routes.closed().is_none()).or(claimants.first())?;
         let policies = match pattern {
             HostPattern::Any => first.catch_all_policies(),
@@ -110,7 +111,7 @@ impl Builder<'_, '_> {
     }
 }
 
-/// Returns the redirect to the host that differs by its `www.`.
+/// Returns the redirect to the host that differs by `www.`.
 pub(super) fn to_sibling(pattern: &HostPattern, routes: &ObjectRoutes) -> Option<Rule> {
     let host = routes.host_of_sibling(pattern)?;
     Some(rest_rule(Action::RedirectToHost(host.clone()), Arc::default(), routes))

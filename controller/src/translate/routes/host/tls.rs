@@ -1,4 +1,4 @@
-//! Which certificate a host is served with.
+//! The certificate of a host.
 
 use std::sync::Arc;
 
@@ -11,11 +11,11 @@ use crate::translate::certificate::{self, CertificateState};
 use crate::translate::routes::ObjectRoutes;
 use crate::translate::view::View;
 
-/// The TLS section of the oldest object that has an entry for the host. Within it, the entry that names the host
-/// counts, else one whose certificate is valid for it, else one that names no host at all. Where no object has
-/// such an entry but one has any, the host has TLS with the default certificate, as in ingress-nginx, so that the
-/// redirect to https holds for it too. A certificate that is missing, bad or for other hosts leaves the default one
-/// as well.
+/// Selects the TLS section of the oldest object with an entry for the host. Within it, the entry
+/// that names the host applies, else one whose certificate is valid for it, else one without hosts.
+/// If no object has such an entry but one has any entry, the host has TLS with the default
+/// certificate, as in ingress-nginx, so that the redirect to https applies to it. A certificate
+/// that is missing, invalid or for other hosts leads to the default one, too.
 pub(super) fn choose(
     view: &View<'_>,
     pattern: &HostPattern,
@@ -67,7 +67,7 @@ impl Section<'_, '_> {
 
     fn entry(&self, index: usize, tls: &TlsSection, problems: &mut Vec<Problem>) -> HostTls {
         let none = HostTls { certificate: None };
-        // Where every host ends, no single object decides which certificate strangers get.
+        // For the catch-all, no single object decides the certificate of unknown hosts.
         let Some(secret) = tls.secret.as_deref().filter(|_| *self.pattern != HostPattern::Any) else {
             return none;
         };

@@ -1,4 +1,4 @@
-//! The text of `rewrite-target`: read once, and given the groups of each path that it is used with.
+//! The text of `rewrite-target`: parsed once, and resolved for each path that it is used with.
 
 use std::sync::Arc;
 
@@ -18,13 +18,13 @@ enum TextPart {
     Name(Box<str>),
 }
 
-/// A target.
+/// A parsed target.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Target {
     path: GroupText,
-    /// Behind a question mark.
+    /// The part after a question mark.
     query: Option<GroupText>,
-    /// A question mark at its end leaves the client's query out.
+    /// Whether the client's query is appended: not if the target ends with a question mark.
     appends: bool,
     redirects: bool,
 }
@@ -32,7 +32,7 @@ pub(crate) struct Target {
 /// Why a path cannot be rewritten.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum RewriteError {
-    /// There is no group and no variable of this name. nginx would refuse its configuration.
+    /// No group or variable has this name. nginx would reject its configuration.
     #[error(
         "rewrite-target or x-forwarded-prefix names ${name}, and the path {path:?} has no such group, and no variable has that name"
     )]
@@ -42,12 +42,12 @@ pub(crate) enum RewriteError {
         /// The path.
         path: String,
     },
-    /// The path is no expression that can be read.
+    /// The path is not a readable expression.
     #[error("the path {path:?} is a regular expression that cannot be read: {reason}")]
     Expression {
         /// The path.
         path: String,
-        /// Why.
+        /// The reason.
         reason: String,
     },
 }
@@ -105,7 +105,7 @@ impl Target {
         })
     }
 
-    /// The rewriting of one path, and the first number of a group that the path does not have.
+    /// Returns the rewriting of one path, and the first group number that the path lacks.
     pub(crate) fn resolve(
         &self,
         path: &str,
@@ -142,7 +142,7 @@ impl Target {
 /// The groups of a path.
 struct PathGroups<'a> {
     path: &'a str,
-    /// What they are found by, where they are asked for.
+    /// The expression that finds them, if needed.
     searched: Option<(Arc<str>, Arc<Expression>)>,
 }
 
@@ -150,7 +150,7 @@ impl<'a> PathGroups<'a> {
     fn of(path: &'a str, expressions: &Expressions) -> Result<Self, RewriteError> {
         let anchored = expressions.read(&format!("(?i)^{path}"));
         let searched = match anchored.as_ref().map(|read| (read, &read.look_ahead)) {
-            // What is ahead is known when the path has been chosen.
+            // Look-ahead was evaluated when the path was chosen.
             Ok((read, Some(apart))) => (apart.pattern.clone(), read.clone()),
             _ => {
                 let pattern = format!("(?i){path}");
@@ -168,7 +168,7 @@ impl<'a> PathGroups<'a> {
         self.searched.as_ref().is_some_and(|(_, read)| number < read.groups)
     }
 
-    /// A number that the path does not have stands for nothing, as in nginx.
+    /// Resolves a part. A number that the path lacks is empty, as in nginx.
     fn resolve(&self, part: &TextPart) -> Result<RewritePart, RewriteError> {
         match part {
             TextPart::Plain(text) => Ok(RewritePart::Text(text.clone())),
