@@ -1,9 +1,9 @@
-//! Who read what: the reverse index that turns a changed key into the nodes to recompute.
+//! The reverse index of reads, which maps a changed key to the nodes to recompute.
 //!
-//! A node reads through a `View`, which records every key, misses included; the graph
-//! keeps those reads until the node is recomputed or forgotten. There are tens of thousands of them, so a key
-//! is kept as its hash of 64 bits alone: should two keys ever share one, a change of either recomputes the
-//! readers of both, which is wasted work and nothing else. Nodes are numbered and kept in full.
+//! A node reads through a `View`, which records every key, including missing objects. The graph
+//! keeps these reads until the node is recomputed or removed. There are tens of thousands of keys,
+//! so each is stored as its 64-bit hash only: if two keys have the same hash, a change of either
+//! recomputes the readers of both, which is harmless. Nodes are numbered and stored in full.
 
 use std::collections::{BTreeSet, HashMap};
 use std::hash::{BuildHasher, RandomState};
@@ -14,7 +14,7 @@ use sluice_config::{EndpointSetKey, HostKey, NamespacedName, ResourceKey, Stream
 
 use crate::store::{Fields, ObjectKey, Reference, References};
 
-/// Something that can be read.
+/// A readable input.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Key {
     /// An object, or its absence.
@@ -25,7 +25,7 @@ pub(crate) enum Key {
     ClassAccess,
     /// Which IngressClass is the default one.
     DefaultClass,
-    /// What the ConfigMap says about annotations.
+    /// The ConfigMap's limits on annotations.
     AnnotationLimits,
     /// The addresses to listen on.
     BindAddresses,
@@ -33,13 +33,13 @@ pub(crate) enum Key {
     StreamEntry(StreamKey),
     /// Whether every route is closed.
     Closed,
-    /// Whether requests go to Services in place of endpoints where an Ingress does not say.
+    /// Whether requests go to Services instead of endpoints by default.
     ServiceUpstream,
     /// Whether `proxy-ssl-*` annotations apply to the paths of their own Ingress only.
     EndpointTlsPerLocation,
-    /// Whether addresses of version 6 count that names have.
+    /// Whether IPv6 addresses of resolved names are used.
     Ipv4Names,
-    /// The authorisation service for all rules, where it is another one for each host.
+    /// The global authorisation service, if it depends on the host.
     AuthOfHosts,
     /// Snippets for all rules.
     Snippets,
@@ -47,9 +47,9 @@ pub(crate) enum Key {
     ObjectRoutes(ObjectKey),
     /// Which objects claim a host.
     Claims(HostKey),
-    /// What became of a certificate.
+    /// The state of a certificate.
     Certificate(NamespacedName),
-    /// Whether a resource can be used, and if not, why.
+    /// Whether a resource is usable, and if not, why.
     Resource(ResourceKey),
     /// The addresses of a name.
     Name(Arc<str>),
@@ -60,9 +60,9 @@ pub(crate) enum Key {
 pub(crate) enum Node {
     /// Keys of the ConfigMap.
     ConfigMap,
-    /// What flags name: default backend, default certificate, listeners.
+    /// The objects that flags name: default backend, default certificate, listeners.
     Flags,
-    /// What an Ingress asks for.
+    /// The routes of an Ingress.
     Ingress(NamespacedName),
     /// A certificate.
     Certificate(NamespacedName),
@@ -78,12 +78,12 @@ pub(crate) enum Node {
     Endpoints(EndpointSetKey),
 }
 
-/// What a node has read.
+/// The reads of a node.
 #[derive(Default)]
 pub(crate) struct Reads {
-    /// Everything.
+    /// All keys.
     pub(crate) keys: Vec<Key>,
-    /// The Secrets and ConfigMaps among it, with the fields that it needs.
+    /// The Secrets and ConfigMaps among them, with the needed fields.
     pub(crate) references: Vec<Reference>,
 }
 
@@ -91,29 +91,29 @@ pub(crate) struct Reads {
 #[derive(Default)]
 pub(crate) struct Graph {
     hasher: RandomState,
-    /// Numbers of nodes; the nodes themselves stand in their edges.
+    /// Numbers of nodes; the nodes themselves are in their edges.
     nodes: HashTable<u32>,
     /// By number of the node.
     edges: Vec<Edges>,
     free: Vec<u32>,
     /// By hash of the key.
     readers: HashMap<u64, Readers>,
-    /// What nodes need of Secrets and ConfigMaps, by number of the node.
+    /// The Secrets and ConfigMaps that nodes need, by number of the node.
     references: HashMap<u32, Box<[Reference]>>,
-    /// The same by object, with what the source was told of it last.
+    /// The same by object, with the fields that were last reported to the source.
     needed: HashMap<ObjectKey, Needed>,
-    /// Objects of which something else may be needed than the source was told.
+    /// Objects whose needed fields may differ from those reported to the source.
     touched: BTreeSet<ObjectKey>,
 }
 
-/// What is needed of a Secret or ConfigMap.
+/// The needed fields of a Secret or ConfigMap.
 #[derive(Default)]
 struct Needed {
     by: Vec<(u32, Fields)>,
     told: Option<Fields>,
 }
 
-/// A node and what it read, sorted.
+/// A node and its reads, sorted.
 #[derive(Default)]
 struct Edges {
     node: Option<Node>,
@@ -128,7 +128,7 @@ enum Readers {
 }
 
 impl Graph {
-    /// Replaces what `node` has read.
+    /// Replaces the reads of a node.
     pub(crate) fn record(&mut self, node: &Node, reads: Reads) {
         let number = self.number(node);
         self.refer(number, reads.references.into());
@@ -151,7 +151,7 @@ impl Graph {
         self.edges[number as usize].reads = new.into();
     }
 
-    /// Forgets a node and its reads.
+    /// Removes a node and its reads.
     pub(crate) fn forget(&mut self, node: &Node) {
         let Self { hasher, nodes, edges, .. } = self;
         let found = nodes.find_entry(hasher.hash_one(node), |number| stands_at(edges, *number, node));
@@ -164,7 +164,7 @@ impl Graph {
         self.free.push(number);
     }
 
-    /// The nodes that have read `key`.
+    /// Returns the nodes that have read `key`.
     pub(crate) fn readers(&self, key: &Key) -> impl Iterator<Item = &Node> {
         let readers = self.readers.get(&self.hasher.hash_one(key)).map_or(&[][..], Readers::as_slice);
         readers.iter().filter_map(|number| self.edges[*number as usize].node.as_ref())
@@ -183,7 +183,7 @@ impl Graph {
         });
         edges[number as usize].node = Some(node.clone());
         nodes.insert_unique(hash, number, |number| {
-            // Every number in the table stands for a node.
+            // Every number in the table belongs to a node.
             edges[*number as usize].node.as_ref().map_or(0, |node| hasher.hash_one(node))
         });
         number
@@ -197,7 +197,7 @@ impl Graph {
         }
     }
 
-    /// Replaces what a node needs of Secrets and ConfigMaps.
+    /// Replaces the Secrets and ConfigMaps that a node needs.
     fn refer(&mut self, number: u32, new: Box<[Reference]>) {
         let old = match new.is_empty() {
             true => self.references.remove(&number),
@@ -218,7 +218,7 @@ impl Graph {
         }
     }
 
-    /// What is needed of Secrets and ConfigMaps that was not, or is no more, since this was last asked.
+    /// Returns the changes of the needed Secrets and ConfigMaps since the last call.
     pub(crate) fn take_references(&mut self) -> References {
         let mut references = References::default();
         for object in std::mem::take(&mut self.touched) {
@@ -259,7 +259,7 @@ impl Readers {
         }
     }
 
-    /// Returns whether nobody is left.
+    /// Removes a reader. Returns whether none is left.
     fn remove(&mut self, number: u32) -> bool {
         match self {
             Self::One(only) => *only == number,

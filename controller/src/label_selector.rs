@@ -1,8 +1,9 @@
-//! Label selectors, as `--watch-namespace-selector` takes them: what Kubernetes' own `labels.Parse` accepts, and
-//! nothing else.
+//! Label selectors of `--watch-namespace-selector`: exactly those that Kubernetes' `labels.Parse`
+//! accepts.
 //!
-//! The grammar is one of tokens, not of blanks: `env in(prod)`, `env=prod , tier != db` and `a in ()` are all legal,
-//! and the words `in` and `notin` are operators only where an operator is due.
+//! The grammar consists of tokens and does not depend on blanks: `env in(prod)`, `env=prod , tier
+//! != db` and `a in ()` are all valid, and the words `in` and `notin` are operators only in the
+//! position of an operator.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -12,14 +13,14 @@ use std::str::FromStr;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Selector(Vec<Requirement>);
 
-/// What one part of a selector asks of the labels.
+/// One requirement of a selector.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Requirement {
     key: String,
     test: Test,
 }
 
-/// What is asked of a label.
+/// The condition on a label.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Test {
     Exists,
@@ -30,7 +31,7 @@ enum Test {
     Below(i64),
 }
 
-/// Why a selector cannot be read.
+/// Why a selector is invalid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "{reason}; write key=value, key!=value, key in (a,b), key notin (a,b), key or !key, with commas between them"
@@ -40,15 +41,15 @@ pub struct SelectorError {
 }
 
 impl Selector {
-    /// Reads a selector in Kubernetes' notation.
+    /// Parses a selector in Kubernetes' notation.
     ///
     /// # Errors
-    /// Names what cannot be read.
+    /// The selector is invalid; the error contains the invalid part.
     pub fn parse(text: &str) -> Result<Self, SelectorError> {
         Parser { tokens: tokens(text), at: 0 }.selector().map_err(|reason| SelectorError { reason })
     }
 
-    /// Whether an object with these labels, sorted by key, is selected.
+    /// Returns whether an object with these labels, sorted by key, is selected.
     pub fn matches(&self, labels: &[(Box<str>, Box<str>)]) -> bool {
         self.0.iter().all(|requirement| requirement.holds(labels))
     }
@@ -77,7 +78,7 @@ impl Requirement {
     }
 }
 
-/// A piece of a selector's text.
+/// A token of a selector.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Token<'a> {
     /// A key, a value, or one of the words `in` and `notin`.
@@ -115,7 +116,7 @@ fn tokens(text: &str) -> Vec<Token<'_>> {
     tokens
 }
 
-/// Reads tokens one by one.
+/// Consumes tokens one by one.
 struct Parser<'a> {
     tokens: Vec<Token<'a>>,
     at: usize,
@@ -177,7 +178,7 @@ impl<'a> Parser<'a> {
         Ok(Requirement { key, test })
     }
 
-    /// One value; nothing at all is the empty one.
+    /// Parses a value, which may be empty.
     fn value(&mut self) -> Result<String, String> {
         if matches!(self.peek(), None | Some(Token::Sign(","))) {
             return Ok(String::new());
@@ -193,7 +194,7 @@ impl<'a> Parser<'a> {
         value.parse().map_err(|_| format!("{value:?} is no integer, which > and < need"))
     }
 
-    /// Values in parentheses; where one is left out, it is the empty one.
+    /// Parses values in parentheses, which may be empty.
     fn values(&mut self) -> Result<BTreeSet<String>, String> {
         if !self.take("(") {
             return Err(unexpected(self.peek(), "(, which in and notin need,"));
@@ -223,7 +224,8 @@ fn unexpected(found: Option<Token<'_>>, due: &str) -> String {
     }
 }
 
-/// Of at most 63 letters, digits, `-`, `_` and `.`, the first and the last a letter or digit.
+/// Returns whether a text has at most 63 letters, digits, `-`, `_` and `.`, with a letter or digit
+/// at both ends.
 fn is_name(text: &str) -> bool {
     let is_edge = |b: Option<&u8>| b.is_some_and(u8::is_ascii_alphanumeric);
     let bytes = text.as_bytes();
@@ -233,7 +235,7 @@ fn is_name(text: &str) -> bool {
         && bytes.iter().all(|b| b.is_ascii_alphanumeric() || b"-_.".contains(b))
 }
 
-/// A name of DNS, in lower case.
+/// Returns whether a text is a lower-case DNS name.
 fn is_domain(text: &str) -> bool {
     let is_edge = |b: Option<&u8>| b.is_some_and(|b| b.is_ascii_lowercase() || b.is_ascii_digit());
     let is_label = |label: &str| {

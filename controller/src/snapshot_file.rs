@@ -1,13 +1,13 @@
-//! The last configuration in a file, so that a gateway that starts while the API is away can serve
-//! it.
+//! Stores the last configuration in a file, so that a gateway that starts while the API is
+//! unavailable can serve it.
 //!
-//! A thread of its own follows every delta and writes the whole state a few seconds later, so that
-//! the control plane never waits for a disk. The file holds the private keys of certificates:
-//! nobody but its owner can read it, at any moment.
+//! A separate thread receives every delta and writes the whole state a few seconds later, so that
+//! the control plane never waits for a disk. The file contains private keys of certificates: only
+//! its owner can read it at any time.
 //!
-//! It says which version wrote it, of which cluster it is, and when the API last confirmed it; from
-//! time to time it is written for that alone. It is used only where all of this fits and all that
-//! is in it is understood.
+//! It contains the version that wrote it, its cluster, and the time at which the API last confirmed
+//! it, for which it is rewritten from time to time. It is used only if all of these match and it is
+//! decoded completely.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufReader, BufWriter, Write};

@@ -1,5 +1,5 @@
-//! What Kubernetes takes and refuses, and a property: whatever requirements there are, however they are spaced, reading
-//! them gives what they say.
+//! Selectors that Kubernetes accepts and rejects, and a property: parsing any requirements, however
+//! they are spaced, yields these requirements.
 
 use proptest::prelude::*;
 
@@ -38,7 +38,7 @@ fn requirements_of_every_form() {
         ("in=x", true),
         ("notin", false),
         ("env in (in,notin)", false),
-        // Values that are left out are empty ones.
+        // Omitted values are empty.
         ("env=", false),
         ("env=,team=web", false),
         ("other!=", true),
@@ -105,7 +105,7 @@ fn what_kubernetes_refuses_is_refused_with_a_reason() {
     }
 }
 
-/// A requirement, its text without blanks, and what it asks.
+/// A requirement as text without blanks, and in parsed form.
 fn requirement() -> impl Strategy<Value = (Vec<String>, Requirement)> {
     let key = prop_oneof![Just("in"), Just("notin"), Just("a"), Just("example.com/b-c"), Just("D.e_f")];
     let value = prop_oneof![Just(""), Just("in"), Just("notin"), Just("x"), Just("7"), Just("Y-z.0")];

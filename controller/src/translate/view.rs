@@ -1,4 +1,4 @@
-//! What a node may look at. Everything goes through here, so that nothing is read unrecorded.
+//! The inputs of a node. All reads go through this view, which records them.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -37,17 +37,17 @@ pub(crate) struct Values {
     pub(crate) stream_services: HashMap<Transport, StreamServices>,
     /// Whether IngressClasses could be listed.
     pub(crate) class_access: ClassAccess,
-    /// Certificates that something names.
+    /// Certificates that objects or flags name.
     pub(crate) certificates: HashMap<NamespacedName, CertificateState>,
-    /// Resources that something names.
+    /// Resources that objects name.
     pub(crate) resources: HashMap<ResourceKey, resource::ResourceState>,
-    /// What is known of regular expressions: no value of a node, and the same whoever asks.
+    /// Cache of regular expressions. Not a node value: it depends on nothing.
     pub(crate) expressions: Expressions,
-    /// Names that somebody has looked up.
+    /// Results of name resolution.
     pub(crate) names: HashMap<Arc<str>, Resolved>,
 }
 
-/// A recording look at objects and values.
+/// A recording view of objects and values.
 pub(crate) struct View<'a> {
     store: &'a Store,
     values: &'a Values,
@@ -58,12 +58,12 @@ pub(crate) struct View<'a> {
 }
 
 impl<'a> View<'a> {
-    /// Nothing read yet.
+    /// Creates a view without reads.
     pub(crate) fn new(store: &'a Store, values: &'a Values, options: &'a Options) -> Self {
         Self { store, values, options, overlay: None, reads: RefCell::default() }
     }
 
-    /// The same with something other than it is.
+    /// Returns the same view with an overlay.
     pub(crate) fn supposing(
         store: &'a Store,
         values: &'a Values,
@@ -73,12 +73,12 @@ impl<'a> View<'a> {
         Self { overlay: Some(overlay), ..Self::new(store, values, options) }
     }
 
-    /// What is known of regular expressions, which depends on nothing.
+    /// Returns the cache of regular expressions, which depends on nothing.
     pub(crate) fn expressions(&self) -> &'a Expressions {
         &self.values.expressions
     }
 
-    /// What was read.
+    /// Returns the recorded reads.
     pub(crate) fn into_reads(self) -> Reads {
         self.reads.into_inner()
     }
@@ -99,13 +99,13 @@ impl<'a> View<'a> {
         }
     }
 
-    /// Whether IngressClasses could be listed; where not, there seem to be none.
+    /// Returns whether IngressClasses could be listed; if not, none are visible.
     pub(crate) fn class_access(&self) -> ClassAccess {
         self.read(Key::ClassAccess);
         self.values.class_access
     }
 
-    /// The IngressClass that is marked as default. Of several the newest counts, as in an API server.
+    /// Returns the default IngressClass. Of several the newest applies, as in an API server.
     pub(crate) fn default_class(&self) -> Option<&'a Arc<IngressClass>> {
         self.read(Key::DefaultClass);
         let overlay = match self.overlay.map(|overlay| &overlay.object) {
@@ -136,7 +136,7 @@ impl<'a> View<'a> {
         others.chain(overlay.filter(|new| new.service == *service)).collect()
     }
 
-    /// A Secret, of which these fields are there.
+    /// Returns a Secret, of which these fields are needed.
     pub(crate) fn secret(&self, name: &NamespacedName, fields: Fields) -> Option<&'a Arc<Secret>> {
         self.refer(Kind::Secret, name, fields);
         match self.supposed_object(Kind::Secret, name) {
@@ -145,13 +145,13 @@ impl<'a> View<'a> {
         }
     }
 
-    /// A ConfigMap, of which these fields are there.
+    /// Returns a ConfigMap, of which these fields are needed.
     pub(crate) fn config_map(&self, name: &NamespacedName, fields: Fields) -> Option<&'a Arc<ConfigMap>> {
         self.refer(Kind::ConfigMap, name, fields);
         self.any_config_map(name)
     }
 
-    /// The program's own ConfigMap, which a source brings whether or not something refers to it.
+    /// Returns the program's own ConfigMap, which the source always sends.
     pub(crate) fn own_config_map(&self) -> Option<&'a Arc<ConfigMap>> {
         let name = self.options.configmap.as_ref()?;
         self.object(Kind::ConfigMap, name);
@@ -186,43 +186,43 @@ impl<'a> View<'a> {
         &self.config_map_settings().annotation_limits
     }
 
-    /// Why every route is closed, if they are.
+    /// Returns why every route is closed, if they are.
     pub(crate) fn closed(&self) -> Option<&'a Arc<str>> {
         self.read(Key::Closed);
         self.config_map_settings().closed.as_ref()
     }
 
-    /// Whether requests go to Services in place of endpoints where an Ingress does not say.
+    /// Returns whether requests go to Services instead of endpoints by default.
     pub(crate) fn service_upstream(&self) -> bool {
         self.read(Key::ServiceUpstream);
         self.config_map_settings().service_upstream
     }
 
-    /// Whether the `proxy-ssl-*` annotations of an Ingress apply to its own paths only.
+    /// Returns whether the `proxy-ssl-*` annotations of an Ingress apply to its own paths only.
     pub(crate) fn endpoint_tls_per_location(&self) -> bool {
         self.read(Key::EndpointTlsPerLocation);
         self.config_map_settings().endpoint_tls_per_location
     }
 
-    /// Whether of the addresses that a name has those of version 4 alone count.
+    /// Returns whether only IPv4 addresses of resolved names are used.
     pub(crate) fn ipv4_names(&self) -> bool {
         self.read(Key::Ipv4Names);
         self.config_map_settings().ipv4_names
     }
 
-    /// The authorisation service for all rules, where it is another one for each host.
+    /// Returns the global authorisation service, if it depends on the host.
     pub(crate) fn auth_of_hosts(&self) -> Option<&'a AuthSettings> {
         self.read(Key::AuthOfHosts);
         self.config_map_settings().auth_of_hosts()
     }
 
-    /// Typed directives of snippets for all rules.
+    /// Returns the typed directives of snippets for all rules.
     pub(crate) fn snippets(&self) -> &'a GlobalSnippets {
         self.read(Key::Snippets);
         &self.config_map_settings().snippets
     }
 
-    /// The routes of an object; `None` if it is not served by this controller.
+    /// Returns the routes of an object; `None` if this controller does not serve it.
     pub(crate) fn object_routes(&self, object: &ObjectKey) -> Option<&'a Arc<ObjectRoutes>> {
         self.read(Key::ObjectRoutes(object.clone()));
         match self.overlay.and_then(|overlay| overlay.routes.get(object)) {
@@ -231,7 +231,7 @@ impl<'a> View<'a> {
         }
     }
 
-    /// The field of a setting of an object with routes, as problems name it.
+    /// Returns the field of an object's setting for problems.
     pub(crate) fn setting_field(&self, object: &ObjectRef, setting: &str) -> String {
         match *object.kind == *Kind::Ingress.as_str() {
             true => ingress::annotations::field(&self.options.annotations_prefix, setting),
@@ -239,21 +239,21 @@ impl<'a> View<'a> {
         }
     }
 
-    /// Who claims a host, those who come first first.
+    /// Returns the claims of a host in order of precedence.
     pub(crate) fn claims(&self, host: &HostKey) -> &'a [Claim] {
         self.read(Key::Claims(host.clone()));
         let overlay = self.overlay.and_then(|overlay| overlay.claims.get(host));
         overlay.or_else(|| self.values.claims.get(host)).map_or(&[], Vec::as_slice)
     }
 
-    /// An entry of the TCP or UDP services.
+    /// Returns an entry of the TCP or UDP services.
     pub(crate) fn stream_entry(&self, key: &StreamKey) -> Option<&'a StreamEntry> {
         self.read(Key::StreamEntry(*key));
         let overlay = self.overlay.and_then(|overlay| overlay.stream_services.get(&key.transport));
         overlay.or_else(|| self.values.stream_services.get(&key.transport))?.get(&key.port)
     }
 
-    /// The addresses to listen on.
+    /// Returns the addresses to listen on.
     pub(crate) fn bind_addresses(&self) -> &'a [IpAddr] {
         self.read(Key::BindAddresses);
         &self.config_map_settings().addresses
@@ -265,14 +265,15 @@ impl<'a> View<'a> {
         overlay.or_else(|| self.values.certificates.get(name)).unwrap_or(&CertificateState::Missing)
     }
 
-    /// What became of a resource. A new content of one that is good is no news for those who name it.
+    /// Returns the state of a resource. A new content of a usable one does not recompute its
+    /// readers.
     pub(crate) fn resource(&self, key: &ResourceKey) -> &'a resource::ResourceState {
         self.read(Key::Resource(key.clone()));
         let overlay = self.overlay.and_then(|overlay| overlay.resources.get(key));
         overlay.or_else(|| self.values.resources.get(key)).unwrap_or(&resource::ResourceState::Missing)
     }
 
-    /// The keys of the ConfigMap. Only the node of flags reads all of them, and depends on all.
+    /// Returns the keys of the ConfigMap. Only the node of flags reads and depends on all of them.
     pub(crate) fn config_map_settings(&self) -> &'a ConfigMapSettings {
         let overlay = self.overlay.and_then(|overlay| overlay.config_map.as_ref());
         overlay.unwrap_or(&self.values.config_map)

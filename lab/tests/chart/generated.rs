@@ -1,4 +1,5 @@
-//! What is made from `values.yaml` and from the chart is what is in the tree; with `WRITE_DOCS=1` it is written instead.
+//! Files generated from `values.yaml` and the chart are up to date; `WRITE_DOCS=1` writes them
+//! instead.
 
 use std::fs;
 use std::path::Path;
@@ -6,7 +7,7 @@ use std::path::Path;
 use crate::helm::{chart, helm, root};
 use crate::values;
 
-/// What stands above the rendered manifests.
+/// The comment above the rendered manifests.
 const QUICK_START: &str = "# Sluice in a cluster, with the rights it needs and no others. Put the name of your image in, then:
 #
 #   kubectl apply -f examples/cluster/sluice.yaml
@@ -82,7 +83,7 @@ fn rendered(release: &str, namespace: &str, values: &Path) -> String {
     let values = values.to_str().expect("a path");
     let rendered = helm(&["template", release, "--namespace", namespace], &["--values", values]);
     let rendered = rendered.expect("the chart renders");
-    // Which tool has rendered it is of no interest to `kubectl apply`.
+    // Omits the label of the tool that rendered the manifests.
     let lines =
         rendered.lines().filter(|line| !line.starts_with("# Source: ") && !line.contains("helm.sh/chart: "));
     let lines = lines.map(|line| line.replace("managed-by: Helm", "managed-by: kubectl"));

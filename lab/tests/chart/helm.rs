@@ -8,17 +8,17 @@ use serde::Deserialize;
 use serde_json::Value;
 use sluice_lab::programs::{Unit, find};
 
-/// The folder of the chart.
+/// Returns the folder of the chart.
 pub(crate) fn chart() -> PathBuf {
     root().join("charts/sluice")
 }
 
-/// The folder of the repository.
+/// Returns the folder of the repository.
 pub(crate) fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
 
-/// The files of values that the chart is tried with, by name.
+/// Returns the values files of the chart's tests, by name.
 pub(crate) fn cases() -> Vec<(String, PathBuf)> {
     let mut cases: Vec<(String, PathBuf)> = fs::read_dir(chart().join("ci"))
         .expect("charts/sluice/ci")
@@ -32,7 +32,7 @@ pub(crate) fn cases() -> Vec<(String, PathBuf)> {
 /// Runs Helm on the chart.
 ///
 /// # Errors
-/// With what it says when it fails.
+/// Helm fails; the error is its output.
 pub(crate) fn helm(before: &[&str], arguments: &[&str]) -> Result<String, String> {
     let mut helm = Command::new(find(Unit::Helm, "helm").expect("Helm"));
     let output = helm.args(before).arg(chart()).args(arguments).output().expect("Helm runs");
@@ -44,12 +44,12 @@ pub(crate) fn helm(before: &[&str], arguments: &[&str]) -> Result<String, String
     }
 }
 
-/// What Helm renders for a release called `gateway` in the namespace `edge`, or why it does not.
+/// Renders the chart for a release `gateway` in the namespace `edge`. The error is Helm's output.
 pub(crate) fn template(arguments: &[&str]) -> Result<String, String> {
     helm(&["template", "gateway", "--namespace", "edge", "--kube-version", "1.36.0"], arguments)
 }
 
-/// The same for values in YAML.
+/// Renders the chart with values in YAML.
 pub(crate) fn template_values(values: &str) -> Result<String, String> {
     let file = tempfile::NamedTempFile::new().expect("a file");
     fs::write(file.path(), values).expect("values");
@@ -57,7 +57,7 @@ pub(crate) fn template_values(values: &str) -> Result<String, String> {
     template(&["--values", &path])
 }
 
-/// The objects of rendered text.
+/// Parses the objects of rendered text.
 pub(crate) fn objects(rendered: &str) -> Vec<Value> {
     serde_yaml::Deserializer::from_str(rendered)
         .map(|document| Value::deserialize(document).expect("YAML"))
@@ -65,7 +65,7 @@ pub(crate) fn objects(rendered: &str) -> Vec<Value> {
         .collect()
 }
 
-/// The object of a kind and name.
+/// Returns the object of a kind and name.
 pub(crate) fn object<'a>(objects: &'a [Value], kind: &str, name: &str) -> &'a Value {
     objects
         .iter()
@@ -73,7 +73,7 @@ pub(crate) fn object<'a>(objects: &'a [Value], kind: &str, name: &str) -> &'a Va
         .unwrap_or_else(|| panic!("no {kind} {name} among {}", names(objects)))
 }
 
-/// Kinds and names, for messages.
+/// Returns kinds and names, for messages.
 pub(crate) fn names(objects: &[Value]) -> String {
     let name = |object: &Value| format!("{} {}", object["kind"], object["metadata"]["name"]);
     objects.iter().map(name).collect::<Vec<_>>().join(", ")

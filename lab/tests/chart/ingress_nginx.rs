@@ -7,13 +7,13 @@ use serde_json::{Value, json};
 use crate::helm::{chart, helm, object, objects, template, template_values};
 use crate::rendered::{arguments, container, workload};
 
-/// What Helm renders for values with an image of Sluice.
+/// Renders the chart with an image and further values.
 fn rendered_with(more: &str) -> Vec<Value> {
     let values = format!("controller:\n  image: {{repository: r/sluice}}\n{more}");
     objects(&template_values(&values).unwrap_or_else(|message| panic!("{values}\n{message}")))
 }
 
-/// The Pod of the gateway.
+/// Returns the Pod template of the gateway.
 fn pod(all: &[Value]) -> &Value {
     &workload(all)["spec"]["template"]["spec"]
 }
@@ -67,7 +67,7 @@ fn templates_in_values_may_include_the_helpers_of_the_ingress_nginx_chart() {
     assert_eq!(backend["volumes"][0]["configMap"]["name"], "gateway-sluice-pages");
 }
 
-/// Each helper gives the name that the chart's own object has.
+/// Each helper returns the name of the chart's own object.
 #[test]
 fn helpers_of_the_ingress_nginx_chart_name_the_objects_of_this_one() {
     let helpers = [
@@ -86,7 +86,7 @@ fn helpers_of_the_ingress_nginx_chart_name_the_objects_of_this_one() {
         ("admissionWebhooks.createSecretJob.fullname", "gateway-sluice-admission-create"),
         ("admissionWebhooks.patchWebhookJob.fullname", "gateway-sluice-admission-patch"),
     ];
-    // Values of the settings are templates too, and any key serves.
+    // Values of settings are templates, too, so any key can be used.
     for (helper, expected) in helpers {
         let config =
             format!("  config: {{worker-processes: '{{{{ include \"ingress-nginx.{helper}\" . }}}}'}}\n");
@@ -164,7 +164,7 @@ fn the_jobs_of_the_webhook_have_their_deadlines_and_volumes() {
 fn an_image_of_the_webhook_jobs_is_ignored_with_a_note() {
     let image = "controller.admissionWebhooks.patch.image.registry=mirror.example";
     let arguments = ["--dry-run=client", "--set", "controller.image.repository=r/sluice", "--set", image];
-    // Only the notes are wanted, and no cluster is there.
+    // Renders the notes only, without a cluster.
     let notes = |arguments: &[&str]| helm(&["install", "gateway", "--namespace", "edge"], arguments);
     let with = notes(&arguments).unwrap_or_else(|message| panic!("{message}"));
     assert!(
@@ -208,7 +208,8 @@ fn security_contexts_may_name_kernel_settings_and_no_seccomp_profile() {
     assert!(container(&all)["securityContext"].get("seccompProfile").is_none());
 }
 
-/// A gateway whose probes asked the wrong port or path never became ready, or was restarted for ever.
+/// A gateway whose probes used the wrong port or path never became ready, or was restarted
+/// endlessly.
 #[test]
 fn probes_follow_the_port_and_the_path_of_health() {
     for (values, port, path) in [
@@ -232,7 +233,8 @@ fn probes_follow_the_port_and_the_path_of_health() {
     assert_eq!(container(&all)["readinessProbe"]["httpGet"]["port"], 1, "another probe stays as it is");
 }
 
-/// The empty value of a flag that is no switch made the program take the next flag for it.
+/// The program interpreted the flag after an empty value as the value of a flag that is not a
+/// switch.
 #[test]
 fn a_flag_with_an_empty_value_does_not_take_the_next_one() {
     let all = rendered_with(
@@ -250,7 +252,7 @@ fn a_flag_with_an_empty_value_does_not_take_the_next_one() {
     assert!(!rights.contains("list /namespaces"), "{rights:?}");
 }
 
-/// Memory does not follow the load, so half of a small request is taken by a gateway that has nothing to do.
+/// Memory does not follow the load: an idle gateway uses half of a small request.
 #[test]
 fn an_idle_gateway_is_not_scaled_for_its_memory() {
     let metrics = |more: &str| -> Vec<Value> {

@@ -1,5 +1,6 @@
-//! The Helm chart, by Helm itself and without a cluster: what is generated from `values.yaml` is fresh, every value has
-//! an effect or is refused with its name and the reason, and what is rendered fits together.
+//! The Helm chart, rendered by Helm without a cluster: generated files are up to date, every value
+//! has an effect or is rejected with its name and the reason, and the rendered objects are
+//! consistent.
 
 mod generated;
 mod helm;

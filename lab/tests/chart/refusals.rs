@@ -1,8 +1,8 @@
-//! What a values file cannot have: each is named, with the reason.
+//! Unsupported values: each is rejected by name, with the reason.
 
 use crate::helm::{helm, template_values};
 
-/// What Helm says to values.
+/// Returns Helm's error for these values.
 fn refusal(values: &str) -> String {
     match template_values(values) {
         Ok(_) => panic!("this was not refused:\n{values}"),
@@ -10,7 +10,7 @@ fn refusal(values: &str) -> String {
     }
 }
 
-/// The image, which every installation names, and something more.
+/// Returns values with an image, which every installation needs, and further ones.
 fn with_image(more: &str) -> String {
     format!("controller:\n  image: {{repository: registry.example/sluice}}\n{more}")
 }
@@ -53,14 +53,14 @@ fn an_unknown_flag_or_key_is_refused_with_its_name() {
     assert!(message.contains("use-gzipp"), "{message}");
 }
 
-/// Several at once, so that nobody has to install three times to learn of three.
+/// All unsupported values are reported at once.
 #[test]
 fn what_cannot_be_had_is_refused_with_the_reason_all_at_once() {
     let message = refusal(&with_image(
         "  extraArgs: {ssl-passthrough-proxy-port: 443, stream-port: 1}\n  \
          config: {use-proxy-protocol-typo-free: x}\n",
     ));
-    // The schema comes first: nothing else is looked at before the names are right.
+    // The schema is checked first, before any other value.
     assert!(message.contains("use-proxy-protocol-typo-free"), "{message}");
     let message = refusal(&with_image(
         "  extraArgs: {ssl-passthrough-proxy-port: 443, stream-port: 1}\n  \
@@ -76,7 +76,7 @@ fn what_cannot_be_had_is_refused_with_the_reason_all_at_once() {
     }
 }
 
-/// Every refused value by itself, so that none of the list is passed over.
+/// Each unsupported value separately, so that none of the list is skipped.
 #[test]
 fn each_refused_value_is_refused_and_its_default_is_not() {
     let refused = crate::values::described().into_iter().filter(crate::values::Described::is_refused);
@@ -133,7 +133,7 @@ fn what_does_not_go_together_is_refused() {
     }
 }
 
-/// Nobody may run ingress-nginx's image, or a stranger's, by mistake.
+/// An image of ingress-nginx, or of another program, must not be run by mistake.
 #[test]
 fn the_image_has_to_be_named_and_has_to_be_one_of_sluice() {
     assert!(refusal("{}").contains("controller.image.repository: no image of Sluice is published yet"));

@@ -1,4 +1,4 @@
-//! What is rendered, for each file of `charts/sluice/ci` and value by value.
+//! The rendered objects, for each file of `charts/sluice/ci` and for each value.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -11,7 +11,7 @@ use crate::helm::{cases, names, object, objects, template, template_values};
 use crate::rights::rights_of;
 use crate::values::{Described, alternatives, described};
 
-/// The objects of one of the files.
+/// Returns the objects of one of the files.
 pub(crate) fn case(name: &str) -> Vec<Value> {
     let (_, path) = cases().into_iter().find(|(case, _)| case == &format!("{name}-values")).expect(name);
     rendered(path.to_str().expect("a path"))
@@ -21,7 +21,7 @@ pub(crate) fn rendered(path: &str) -> Vec<Value> {
     objects(&template(&["--values", path]).unwrap_or_else(|message| panic!("{path}: {message}")))
 }
 
-/// The Deployment or DaemonSet of the gateway.
+/// Returns the Deployment or DaemonSet of the gateway.
 pub(crate) fn workload(all: &[Value]) -> &Value {
     all.iter()
         .find(|object| {
@@ -65,7 +65,7 @@ fn what_is_rendered_fits_together() {
                 _ => continue,
             };
             let selected = pods.iter().filter(|pod| contains(&pod["metadata"]["labels"], selector)).count();
-            // The two Jobs of the webhook have one policy.
+            // Both Jobs of the webhook share one policy.
             let jobs = selector["app.kubernetes.io/component"] == "admission-webhook";
             assert_eq!(selected, if jobs { 2 } else { 1 }, "{what} selects {selected} kinds of Pods");
         }
@@ -100,7 +100,7 @@ fn no_pod_may_do_more_than_it_needs() {
             assert_eq!(context["allowPrivilegeEscalation"], false, "{name}");
             assert_eq!(context["seccompProfile"]["type"], "RuntimeDefault", "{name}");
             assert_eq!(context["capabilities"]["drop"], json!(["ALL"]), "{name}");
-            // Only the host's own network wants a right for a port below 1024.
+            // Only with the host's network a port below 1024 needs a capability.
             assert_eq!(context["runAsNonRoot"], !on_host, "{name}");
             let added = &context["capabilities"]["add"];
             assert_eq!(*added, if on_host { json!(["NET_BIND_SERVICE"]) } else { Value::Null }, "{name}");
@@ -116,7 +116,7 @@ fn no_pod_may_do_more_than_it_needs() {
     }
 }
 
-/// The program itself reads the arguments: with `--version` it says what is wrong with any of them and starts nothing.
+/// The program parses the arguments: with `--version` it reports invalid ones and starts nothing.
 #[test]
 fn the_gateway_takes_the_arguments() {
     let sluice = program::find("sluice").expect("sluice");
@@ -178,7 +178,7 @@ fn a_values_file_of_ingress_nginx_means_what_it_meant() {
     );
 }
 
-/// A long number stays one: YAML reads it as a float, and templates would write it with an exponent.
+/// YAML parses a long number as a float, which templates would print with an exponent.
 #[test]
 fn numbers_of_settings_and_flags_are_written_as_they_are() {
     let text = template_values(
@@ -192,7 +192,7 @@ fn numbers_of_settings_and_flags_are_written_as_they_are() {
     assert!(arguments(&all).contains(&"--v=3"));
 }
 
-/// A flag of the user's replaces that of the chart and never comes beside it.
+/// A flag of the user replaces that of the chart.
 #[test]
 fn a_flag_is_given_once() {
     let values = "controller: {image: {repository: r/sluice}, extraArgs: {shutdown-grace-period: 3, watch-namespace: a}}";
@@ -200,7 +200,7 @@ fn a_flag_is_given_once() {
     let given: Vec<&str> =
         arguments(&all).into_iter().filter(|a| a.starts_with("--shutdown-grace-period")).collect();
     assert_eq!(given, ["--shutdown-grace-period=3"]);
-    // Rights follow flags, whichever way they were given.
+    // Rights follow the flags, however these are given.
     assert!(all.iter().any(|object| object["kind"] == "Role" && object["metadata"]["namespace"] == "a"));
 }
 
@@ -210,7 +210,7 @@ fn an_update_never_has_fewer_pods_than_before_and_drains_within_its_grace() {
     let spec = &workload(&all)["spec"];
     assert_eq!(spec["strategy"]["rollingUpdate"], json!({"maxUnavailable": 0, "maxSurge": 1}));
     assert!(arguments(&all).contains(&"--shutdown-grace-period=10"));
-    // 10 s in which everybody hears of it and 240 s for requests that are under way.
+    // 10 s in which load balancers react and 240 s for running requests.
     assert!(spec["template"]["spec"]["terminationGracePeriodSeconds"].as_u64().expect("seconds") > 250);
 }
 
@@ -270,14 +270,15 @@ fn the_webhook_is_reached_with_a_certificate_for_its_name() {
     }
 }
 
-/// The arguments of a Job.
+/// Returns the arguments of a Job.
 fn job(all: &[Value], name: &str) -> Vec<String> {
     let arguments = &object(all, "Job", name)["spec"]["template"]["spec"]["containers"][0]["args"];
     let arguments = arguments.as_array().expect("arguments").iter().filter_map(Value::as_str);
     arguments.map(|argument| argument.replace("$(POD_NAMESPACE)", "edge")).collect()
 }
 
-/// One Secret and one webhook, of which they read and change nothing else; and all that they have goes when they have ended.
+/// The Jobs may read and change one Secret and one webhook, and all their objects are removed when
+/// they have ended.
 #[test]
 fn the_jobs_of_the_webhook_may_do_what_they_are_for_and_leave_nothing() {
     let all = case("default");
@@ -316,7 +317,7 @@ fn the_jobs_of_the_webhook_may_do_what_they_are_for_and_leave_nothing() {
     }
 }
 
-/// The program itself reads them. It ends with 1 for want of a cluster, and with 2 for a flag that it does not know.
+/// The program parses the arguments: exit code 1 means that there is no cluster, 2 an unknown flag.
 #[test]
 fn the_program_takes_the_arguments_of_the_jobs() {
     let sluice = program::find("sluice").expect("sluice");
@@ -341,7 +342,8 @@ fn the_program_takes_the_arguments_of_the_jobs() {
     }
 }
 
-/// What a value is tried in: most have an effect where much is switched on, some only in the company of others.
+/// The settings in which a value is tested: most have an effect if many features are enabled, some
+/// only in combination with others.
 const SETTINGS: [&str; 11] = [
     "{controller: {image: {repository: r/sluice}, autoscaling: {enabled: true, minReplicas: 2}, networkPolicy: {enabled: true},
       metrics: {enabled: true, serviceMonitor: {enabled: true}, prometheusRule: {enabled: true}, dashboards: {enabled: true}},
@@ -361,17 +363,17 @@ const SETTINGS: [&str; 11] = [
     "{controller: {image: {repository: r/sluice}, admissionWebhooks: {certManager: {enabled: true}}}}",
 ];
 
-/// Other values than the default, which can be found in the text.
+/// Returns values other than the default that are recognisable in the output.
 fn samples(value: &Described, number: usize) -> Vec<Value> {
     let mark = format!("m{number}x");
     let port = 20_000 + number;
     match value.kind.as_str() {
-        // Those of a port that SETTINGS has.
+        // The port of SETTINGS.
         _ if value.path.ends_with("nodePorts.tcp") => vec![json!({"9000": "31000"})],
         _ if value.path.ends_with("nodePorts.udp") => vec![json!({"9001": "31000"})],
         "boolean" => vec![json!(value.default != true)],
         "boolean or null" => vec![json!(true)],
-        // A path stays in its folder.
+        // A path stays within its folder.
         "string" => vec![match value.default.as_str().filter(|path| path.starts_with('/')) {
             Some(path) => format!("{path}{mark}").into(),
             None => mark.into(),
@@ -395,7 +397,7 @@ fn set(values: &mut Value, path: &str, to: Value) {
     *path.split('.').fold(values, |at, key| &mut at[key]) = to;
 }
 
-/// A value that is read nowhere would be ignored, which is the one thing that this chart must not do.
+/// A value that no template reads would be ignored silently.
 #[test]
 fn every_value_has_an_effect() {
     let settings: Vec<Value> =
@@ -405,21 +407,21 @@ fn every_value_has_an_effect() {
         .filter(|value| !value.is_refused() && !value.is_ignored() && value.path != "enabled")
         .enumerate()
         .map(|(number, value)| (value.clone(), samples(&value, number)))
-        // One API version is all there is.
+        // There is only one API version.
         .filter(|(_, samples)| !samples.is_empty())
         .collect();
     for setting in &settings {
         let text = |values: &Value| template_values(&values.to_string());
         let before = text(setting).unwrap_or_else(|message| panic!("{setting}: {message}"));
         let given = |path: &str| path.split('.').fold(setting, |at, key| &at[key]).clone();
-        // All that leave a mark, at once.
+        // Sets all recognisable values at once.
         let mut all = setting.clone();
         let marked = |value: &Described| {
             !value.kind.starts_with("boolean")
                 && !value.kind.starts_with("one of")
                 && given(&value.path).is_null()
         };
-        // What takes the place of another value is tried by itself.
+        // A value that replaces another one is tested separately.
         let alone = [
             "maxUnavailable",
             "containerSecurityContext",
@@ -430,7 +432,7 @@ fn every_value_has_an_effect() {
             "certificate",
             "key",
             "issuerRef",
-            // Its key is that of a port.
+            // Its key is a port.
             "nodePorts.tcp",
             "nodePorts.udp",
         ];
@@ -452,7 +454,7 @@ fn every_value_has_an_effect() {
             let found = |sample| after.contains(mark(sample).trim_matches('"'));
             !(marked(value) && !alone(value) && found(&samples[0]))
         });
-        // The others one by one.
+        // Tests the others one by one.
         for (value, samples) in left.iter_mut().filter(|(value, _)| !marked(value) || alone(value)) {
             samples.retain(|sample| {
                 let mut values = setting.clone();
@@ -466,7 +468,7 @@ fn every_value_has_an_effect() {
     assert!(left.is_empty(), "these values have no effect: {left:?}");
 }
 
-/// Files that nobody tries are not worth having.
+/// A values file without a purpose is not tested by anything.
 #[test]
 fn every_file_of_values_says_what_it_is_for_or_is_named_for_it() {
     let read = |path| fs::read_to_string(path).expect("a file");

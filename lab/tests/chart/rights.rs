@@ -1,4 +1,4 @@
-//! What the gateway may do, which is exactly what the values ask for; and the Lease that it is for.
+//! The gateway's rights, which are exactly those that the values require, and its Lease.
 
 use std::collections::BTreeSet;
 
@@ -7,12 +7,13 @@ use serde_json::{Value, json};
 use crate::helm::cases;
 use crate::rendered::{arguments, case, container, rendered};
 
-/// The rights of the gateway.
+/// Returns the rights of the gateway.
 fn rights(all: &[Value], kind: &str, namespace: Option<&str>) -> BTreeSet<String> {
     rights_of(all, "controller", kind, namespace)
 }
 
-/// The rights of a component's roles as `verb group/resource`, with the only name in brackets.
+/// Returns the rights of a component's roles as `verb group/resource`, with a single name in
+/// brackets.
 pub(crate) fn rights_of(
     all: &[Value],
     component: &str,
@@ -50,7 +51,7 @@ fn a_gateway_of_one_namespace_reads_no_secret_of_another() {
     assert!(rights(&all, "Role", Some("shop")).contains("list /secrets"));
     let mut certificates: BTreeSet<String> =
         ["list", "watch"].map(|verb| format!("{verb} /secrets [wildcard]")).into();
-    // What is wrong with the Secret is told there.
+    // Events about the Secret are written in its namespace.
     certificates.extend(["create /events", "patch /events"].map(str::to_owned));
     assert_eq!(rights(&all, "Role", Some("certificates")), certificates);
     let own = rights(&all, "Role", Some("edge"));
@@ -62,7 +63,7 @@ fn a_gateway_of_one_namespace_reads_no_secret_of_another() {
     );
 }
 
-/// Without it a replica that ends cannot tell an upgrade from the end of the gateway.
+/// Without this right a terminating replica cannot distinguish an upgrade from an uninstallation.
 #[test]
 fn the_gateway_may_read_its_own_workload_and_no_other() {
     for (name, path) in cases() {
@@ -108,7 +109,7 @@ fn a_zone_aware_gateway_knows_its_node_and_may_read_nodes_and_no_other_one_does(
     }
 }
 
-/// What the program makes by itself outlives the release.
+/// A Lease created by the program would outlive the release.
 #[test]
 fn the_lease_that_the_gateway_holds_is_an_object_of_the_release_without_a_holder() {
     for (name, path) in cases() {

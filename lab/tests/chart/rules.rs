@@ -1,4 +1,5 @@
-//! The alerts: the metrics that they and the dashboards ask for exist, and each is raised when it should be.
+//! Alerts: the metrics of alerts and dashboards exist, and each alert is raised under its
+//! condition.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -7,7 +8,7 @@ use std::process::Command;
 
 use crate::helm::{chart, root};
 
-/// A metric that has been renamed must not leave an alert behind that is never raised.
+/// An alert on a renamed metric would never be raised.
 #[test]
 fn the_metrics_of_alerts_and_dashboards_are_those_that_the_gateway_has() {
     let mut wanted = metrics(&fs::read_to_string(chart().join("files/rules.yaml")).expect("the rules"));
@@ -37,7 +38,7 @@ fn the_metrics_of_alerts_and_dashboards_are_those_that_the_gateway_has() {
     }
 }
 
-/// promtool is no part of the build, so only where a machine has it.
+/// Uses promtool, which the build does not require, if the machine has it.
 #[test]
 fn each_alert_is_raised_when_it_should_be() {
     let cases = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/chart/rules_test.yaml");

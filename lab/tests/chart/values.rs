@@ -1,4 +1,5 @@
-//! `values.yaml` as its comments describe it: the one source of the schema, the list of refused values and the README.
+//! The comments of `values.yaml`: the single source of the schema, the list of rejected values and
+//! the README.
 
 use std::fs;
 
@@ -9,28 +10,28 @@ use crate::helm::{chart, root};
 /// One value that has a comment `# -- (type) meaning`.
 #[derive(Clone, Debug)]
 pub(crate) struct Described {
-    /// Its path, with dots.
+    /// Its path, separated by dots.
     pub(crate) path: String,
-    /// Its type, in the words of the comment.
+    /// Its type, as in the comment.
     pub(crate) kind: String,
-    /// What it means, or why it is refused.
+    /// Its meaning, or why it is rejected.
     pub(crate) meaning: String,
     /// Its default.
     pub(crate) default: Value,
 }
 
 impl Described {
-    /// Whether it is there to be refused.
+    /// Returns whether it exists only to be rejected.
     pub(crate) fn is_refused(&self) -> bool {
         self.kind == "refused"
     }
 
-    /// Whether it has no effect but a note.
+    /// Returns whether it has no effect except a note.
     pub(crate) fn is_ignored(&self) -> bool {
         self.kind == "ignored"
     }
 
-    /// What JSON schema has for its type.
+    /// Returns the JSON schema of its type.
     pub(crate) fn schema(&self) -> Value {
         let port = json!({"type": "integer", "minimum": 1, "maximum": 65535});
         let words = json!(["string", "boolean", "integer", "number"]);
@@ -45,7 +46,7 @@ impl Described {
                 json!({"type": ["integer", "string"], "minimum": 0, "pattern": "^([0-9]+%)?$"})
             }
             "port" => port,
-            // A length of 0 is for texts alone, the bounds are for numbers alone.
+            // The length of 0 applies to strings, the bounds to numbers.
             "port or empty" => {
                 json!({"type": ["integer", "string"], "minimum": 1, "maximum": 65535, "maxLength": 0})
             }
@@ -78,12 +79,12 @@ impl Described {
     }
 }
 
-/// `"", A, B` as a list.
+/// Splits `"", A, B` into a list.
 pub(crate) fn alternatives(values: &str) -> Vec<String> {
     values.split(", ").map(|value| value.trim_matches('"').to_owned()).collect()
 }
 
-/// A flag or a ConfigMap key as its document has it.
+/// A flag or ConfigMap key from its reference document.
 pub(crate) struct Documented {
     /// Its name.
     pub(crate) name: String,
@@ -91,11 +92,11 @@ pub(crate) struct Documented {
     pub(crate) default: String,
     /// Whether it may be given without a value.
     pub(crate) is_switch: bool,
-    /// Why asking for anything else is refused, where it is.
+    /// Why any value but the default is rejected, if it is.
     pub(crate) refused: Option<String>,
 }
 
-/// The flags of docs/flags.md. One without an effect is refused with what the document says.
+/// Returns the flags of docs/flags.md. One without an effect is rejected with the document's text.
 fn flags() -> Vec<Documented> {
     rows("flags.md", "| `--")
         .into_iter()
@@ -110,7 +111,8 @@ fn flags() -> Vec<Documented> {
         .collect()
 }
 
-/// The keys of docs/configmap.md. One that is not served yet is refused, unless it is harmless: the gateway warns then.
+/// Returns the keys of docs/configmap.md. One that is not served is rejected, unless it is
+/// harmless; the gateway then logs a warning.
 fn keys() -> Vec<Documented> {
     let headers = rows("configmap.md", "| name |");
     let support = headers[0].iter().position(|header| header == "support").expect("the column of support");
@@ -122,7 +124,7 @@ fn keys() -> Vec<Documented> {
                 true => None,
                 false => Some("this key is not served yet".to_owned()),
             };
-            // Behind the anchor.
+            // The name follows an anchor.
             let name = cells[0].split('`').nth(1).unwrap_or_default().to_owned();
             let default = cells[2].trim_matches('`').to_owned();
             Documented { name, default, is_switch: false, refused }
@@ -130,24 +132,24 @@ fn keys() -> Vec<Documented> {
         .collect()
 }
 
-/// The cells of each line of a document's tables that begins so.
+/// Returns the cells of a document's table rows that begin with this text.
 fn rows(document: &str, beginning: &str) -> Vec<Vec<String>> {
     let text = fs::read_to_string(root().join("docs").join(document)).expect(document);
     let cells = |line: &str| line.trim_matches('|').split(" | ").map(|cell| cell.trim().to_owned()).collect();
     text.lines().filter(|line| line.starts_with(beginning)).map(cells).collect()
 }
 
-/// All values, in the order of the file.
+/// Returns all values, in the order of the file.
 ///
 /// # Panics
-/// When one has neither a comment nor values below it.
+/// A value has neither a comment nor nested values.
 pub(crate) fn described() -> Vec<Described> {
     let text = fs::read_to_string(chart().join("values.yaml")).expect("values.yaml");
     let defaults: Value = serde_yaml::from_str(&text).expect("values.yaml");
     let mut all = Vec::new();
     let mut above: Vec<&str> = Vec::new();
     let mut comment: Option<(String, String)> = None;
-    // What is deeper than this belongs to the value that was described last.
+    // Deeper lines belong to the last described value.
     let mut opaque: Option<usize> = None;
     for line in text.lines() {
         let bare = line.trim_start();
@@ -180,7 +182,7 @@ pub(crate) fn described() -> Vec<Described> {
     all
 }
 
-/// The schema of all values.
+/// Returns the schema of all values.
 pub(crate) fn schema() -> Value {
     let mut schema =
         json!({"$schema": "http://json-schema.org/draft-07/schema#", "title": "Values of the chart sluice"});
@@ -196,13 +198,13 @@ pub(crate) fn schema() -> Value {
         }
         *at = value.schema();
     }
-    // Charts above this one keep values of theirs there.
+    // Parent charts store their own values there.
     schema["properties"]["global"]["additionalProperties"] = true.into();
     schema
 }
 
-/// What is refused: its path, the only value that it may have if it is there (as `text` where it is a flag or key, in
-/// which true and "true" are the same), and why.
+/// Returns the rejected values: the path, the only permitted value (as `text` for a flag or key,
+/// for which true and "true" are equal), and the reason.
 pub(crate) fn refused() -> Value {
     let of_values = described().into_iter().filter(Described::is_refused);
     let of_values =
@@ -226,7 +228,7 @@ pub(crate) fn refused() -> Value {
     )
 }
 
-/// What is ignored: its path, its default, and why.
+/// Returns the ignored values: the path, the default, and the reason.
 pub(crate) fn ignored() -> Value {
     let ignored = described().into_iter().filter(Described::is_ignored);
     ignored
@@ -234,18 +236,18 @@ pub(crate) fn ignored() -> Value {
         .collect()
 }
 
-/// The flags that may be given without a value.
+/// Returns the flags that may be given without a value.
 pub(crate) fn switches() -> Value {
     flags().into_iter().filter(|flag| flag.is_switch).map(|flag| flag.name).collect()
 }
 
-/// Values that are nothing but a flag: while that has no effect, neither has the value.
+/// Values that only set a flag: if that has no effect, neither has the value.
 const BY_FLAG: [(&str, &str); 2] = [
     ("controller.admissionWebhooks.enabled", "validating-webhook"),
     ("controller.reportNodeInternalIp", "report-node-internal-ip-address"),
 ];
 
-/// The README of the chart.
+/// Returns the README of the chart.
 pub(crate) fn readme() -> String {
     let mut text = README.to_owned();
     let all = described();

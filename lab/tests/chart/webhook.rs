@@ -1,5 +1,5 @@
-//! Which Ingresses the API server sends to the webhook: those that the gateway can serve, and no others, since their changes
-//! would depend on this gateway.
+//! The Ingresses that the API server sends to the webhook: only those that the gateway can serve,
+//! because changes of others must not depend on it.
 
 use serde_json::{Value, json};
 
@@ -49,7 +49,7 @@ fn the_webhook_reviews_the_namespaces_that_a_selector_selects() {
         ("notin", vec![is("notin", "Exists", None)]),
         ("edge,!legacy", vec![is("edge", "Exists", None), is("legacy", "DoesNotExist", None)]),
         ("empty=", vec![is("empty", "In", Some(&[""]))]),
-        // No selector of objects can compare numbers: the gateway itself leaves those namespaces out.
+        // Object selectors cannot compare numbers: the gateway itself ignores those namespaces.
         ("age>3,edge", vec![is("edge", "Exists", None)]),
     ] {
         assert_eq!(expressions(selector), Value::from(expected), "{selector}");
@@ -86,7 +86,7 @@ fn the_webhook_reviews_the_classes_that_are_served() {
     }
 }
 
-/// API servers before 1.28 do not know the field.
+/// API servers before 1.28 reject the field.
 #[test]
 fn an_old_api_server_gets_no_conditions() {
     let before = ["template", "gateway", "--kube-version", "1.27.0"];

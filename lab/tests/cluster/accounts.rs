@@ -1,4 +1,4 @@
-//! Accounts of tests: what one may do is what the test says, to the verb, and nothing else.
+//! ServiceAccounts of tests have exactly the rights that the test grants.
 
 use anyhow::{Context, Result, ensure};
 use k8s_openapi::api::core::v1::ConfigMap;
@@ -8,7 +8,7 @@ use serde_json::json;
 use sluice_lab::client::connect;
 use sluice_lab::harness::shared;
 
-/// A namespace that every cluster has, and none of a test's.
+/// A namespace that exists in every cluster and belongs to no test.
 const ELSEWHERE: &str = "default";
 
 fn refused<T>(outcome: kube::Result<T>) -> Result<()> {

@@ -1,4 +1,5 @@
-//! The Kubernetes API stops, restarts, loses its history, refuses and hangs; what is served goes on.
+//! The Kubernetes API stops, restarts, loses its history, refuses and hangs; requests are still
+//! served.
 
 use std::time::{Duration, Instant};
 
@@ -33,17 +34,17 @@ async fn still_serves(cluster: &Cluster, gateway: &GatewayProcess, host: &str) -
     Ok(())
 }
 
-/// How often the log has a text.
+/// Returns how often the log contains a text.
 fn said(gateway: &GatewayProcess, text: &str) -> usize {
     gateway.output().matches(text).count()
 }
 
-/// How many nodes of the translation were ever computed.
+/// Returns the number of recomputed nodes since the start.
 async fn computed(cluster: &Cluster, gateway: &GatewayProcess) -> Result<f64> {
     gateway.metric(cluster, "sluice_nodes_recomputed_total").await?.context("no metric")
 }
 
-/// As [`Cluster::move_ingress`], over another connection than the test's own, which may have been cut.
+/// Like [`Cluster::move_ingress`], over a separate connection, because the test's own may be cut.
 async fn rename(ingresses: &Api<Ingress>, name: &str, host: &str) -> Result<()> {
     let backend = json!({"service": {"name": "web", "port": {"number": 80}}});
     let paths = json!([{"path": "/", "pathType": "Prefix", "backend": backend}]);
@@ -62,7 +63,7 @@ fn an_api_server_that_is_away_changes_nothing_and_is_logged_once() {
         lab.stop_api()?;
         is_away(cluster, &gateway, true).await?;
         still_serves(cluster, &gateway, "web.example").await?;
-        // After several rounds of attempts there is still one line about it.
+        // After several rounds of attempts there is still one log line about it.
         let begun = Instant::now();
         while begun.elapsed() < Duration::from_secs(6) {
             still_serves(cluster, &gateway, "web.example").await?;
@@ -95,7 +96,7 @@ fn expired_versions_recompute_nothing_and_lose_nothing() {
         let before = computed(cluster, &gateway).await?;
         lab.expire_resource_versions().await?;
         is_away(cluster, &gateway, false).await?;
-        // The watches are whole again when a change comes through; and that alone was computed.
+        // The watches work again when a change arrives, and only that change is computed.
         let client = sluice_lab::client::connect(&cluster.kubeconfig()).await?;
         let ingresses: Api<Ingress> = Api::namespaced(client, &cluster.namespace);
         rename(&ingresses, "late", "later.example").await?;
@@ -103,7 +104,8 @@ fn expired_versions_recompute_nothing_and_lose_nothing() {
         let after = computed(cluster, &gateway).await?;
         ensure!(after - before <= 4.0, "{before} nodes computed before, {after} after");
 
-        // What is deleted and created while the gateway has no watch, with the history of etcd gone too.
+        // Deletes and creates objects while the gateway has no watch, and compacts the history of
+        // etcd.
         wire.set(Behaviour::Refuse);
         wire.cut();
         ingresses.delete("gone", &DeleteParams::default()).await?;
@@ -158,14 +160,15 @@ fn cut_connections_are_renewed_without_a_storm() {
             cluster.move_ingress("web", &host).await?;
             cluster.served(gateway.http, &host, 200).await?;
         }
-        // Every connection closed at once, for a while: few attempts, and requests are served all the time.
+        // Closes every connection at once for a while: few attempts, and requests are served
+        // throughout.
         let before = wire.taken();
         wire.set(Behaviour::Refuse);
         wire.cut();
         is_away(cluster, &gateway, true).await?;
         sleep(Duration::from_secs(5)).await;
         let attempts = wire.taken() - before;
-        // Five watches that wait longer and longer, from 50 ms to 2 s.
+        // Five watches with growing waits, from 50 ms to 2 s.
         ensure!((5..=80).contains(&attempts), "{attempts} connections in about six seconds");
         still_serves(cluster, &gateway, "cut-4.example").await?;
         wire.set(Behaviour::Pass);

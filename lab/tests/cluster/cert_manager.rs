@@ -1,8 +1,9 @@
-//! cert-manager with Sluice, as people run them together: an Ingress asks for a certificate, an ACME server sends its
-//! HTTP-01 challenge through the gateway to cert-manager's solver, and the certificate is served, renewed under load.
+//! cert-manager with Sluice: an Ingress requests a certificate, an ACME server sends its HTTP-01
+//! challenge through the gateway to cert-manager's solver, and the certificate is served, and
+//! renewed under load.
 //!
-//! The controllers and the solver are cert-manager's, the ACME server is Pebble. Nothing of them is replaced, but that
-//! cert-manager's webhook is left out: it checks objects that are right here.
+//! The controllers and the solver are cert-manager's, the ACME server is Pebble. Only
+//! cert-manager's webhook is left out, which validates objects.
 
 use std::path::Path;
 
@@ -19,7 +20,7 @@ use sluice_lab::programs::{Unit, find};
 use sluice_testing::certificate::TestCertificate;
 
 const HOST: &str = "web.example";
-/// Where the lab resolves names, among them the hosts of Ingresses.
+/// The lab's DNS server, which also resolves the hosts of Ingresses.
 const NAMES: &str = "10.244.0.1:53";
 const ACME: &str = "10.244.0.1:14000";
 const MANAGEMENT: &str = "10.244.0.1:15000";
@@ -30,7 +31,7 @@ fn cert_manager_gets_a_certificate_through_the_gateway_and_renews_it_under_load(
         eprintln!("not run: cert-manager is not built; `sluice-lab build cert-manager` does it");
         return;
     }
-    // Its definitions belong to the whole cluster.
+    // The CRDs are cluster-scoped.
     own(LabSettings { nodes: 1, dual_stack: false, images: Vec::new() }, async |cluster, _| {
         let crds = Unit::CertManager.folder().join("crds");
         let crds = crds.to_str().context("a path")?;
@@ -54,7 +55,7 @@ fn cert_manager_gets_a_certificate_through_the_gateway_and_renews_it_under_load(
         cluster.merge::<Ingress>("web", asks).await?;
         ready(cluster).await.with_context(|| manager.output())?;
 
-        // Pebble makes another root at each start.
+        // Pebble creates a new root at each start.
         let root = curl(cluster, &format!("https://{MANAGEMENT}/roots/0"))?;
         let client = client_of_pem(&root)?;
         let first = cluster
@@ -83,7 +84,7 @@ fn cert_manager_gets_a_certificate_through_the_gateway_and_renews_it_under_load(
         load.more(100).await?;
         load.stop("a certificate renewed by cert-manager").await?.none_failed()?;
         ensure!(key_of(cluster).await? != secret, "the key is the old one");
-        // The solver's Pods, Services and Ingresses have gone with their challenges.
+        // The solver's Pods, Services and Ingresses are deleted with their challenges.
         cluster
             .until("the solver to have gone", async || {
                 let left = kubectl(cluster, &["get", "pods,services,ingresses", "-o", "name"])?;
@@ -106,7 +107,7 @@ fn curl(cluster: &Cluster, address: &str) -> Result<String> {
     Ok(String::from_utf8(output.stdout)?)
 }
 
-/// An ACME server that validates by HTTP on port 80, and its certificate.
+/// Starts an ACME server that validates by HTTP on port 80. Returns it with its certificate.
 fn pebble(cluster: &Cluster) -> Result<(Program, TestCertificate)> {
     let certificate = TestCertificate::new(&["10.244.0.1"]);
     let folder = cluster.file("pebble");
@@ -127,7 +128,7 @@ fn pebble(cluster: &Cluster) -> Result<(Program, TestCertificate)> {
     std::fs::write(&config, settings.to_string())?;
     let program = find(Unit::CertManager, "pebble")?;
     let (program, config) = (program.to_str().context("a path")?, config.to_str().context("a path")?);
-    // Without its waits and its refusals by chance; each order is validated anew.
+    // Disables random waits and rejections; each order is validated again.
     let first = ["PEBBLE_VA_NOSLEEP=1", "PEBBLE_WFE_NONCEREJECT=0", "PEBBLE_AUTHZREUSE=0"];
     let rest = [program, "-config", config, "-dnsserver", NAMES];
     Ok((Program::start(cluster, Path::new("env"), first.into_iter().chain(rest))?, certificate))
@@ -164,7 +165,7 @@ spec:
     )
 }
 
-/// Waits until the certificate of the Ingress is there.
+/// Waits for the certificate of the Ingress.
 async fn ready(cluster: &Cluster) -> Result<()> {
     let path = "jsonpath={.status.conditions[?(@.type==\"Ready\")].status}";
     cluster
@@ -175,7 +176,7 @@ async fn ready(cluster: &Cluster) -> Result<()> {
         .await
 }
 
-/// The key that is in the Secret.
+/// Returns the key in the Secret.
 async fn key_of(cluster: &Cluster) -> Result<Vec<u8>> {
     let data = cluster.api::<Secret>().get("web-tls").await?.data.context("an empty Secret")?;
     Ok(data.get("tls.key").context("a key")?.0.clone())

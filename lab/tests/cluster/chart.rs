@@ -1,5 +1,5 @@
-//! The Helm chart on a real API: every object is accepted, and Helm itself installs, upgrades and uninstalls a gateway
-//! that runs with the rights of the chart and no others.
+//! The Helm chart on a real API: every object is accepted, and Helm installs, upgrades and
+//! uninstalls a gateway that runs with exactly the rights of the chart.
 
 use std::fs;
 use std::io::Write;
@@ -30,7 +30,7 @@ fn chart() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../charts/sluice")
 }
 
-/// Runs a program in the lab and gives what it prints.
+/// Runs a program in the lab and returns its output.
 fn run(cluster: &Cluster, program: &str, arguments: &[&str], input: &str) -> Result<String> {
     let mut child = cluster
         .command(program)
@@ -46,7 +46,7 @@ fn run(cluster: &Cluster, program: &str, arguments: &[&str], input: &str) -> Res
     Ok(said(&output.stdout))
 }
 
-/// Runs Helm for the release `gateway` of the test's namespace; the values are YAML.
+/// Runs Helm for the release `gateway` in the test's namespace, with values in YAML.
 fn helm(cluster: &Cluster, command: &str, values: &str) -> Result<String> {
     let chart = chart();
     let chart = chart.to_str().context("a path")?;
@@ -70,8 +70,8 @@ fn uninstall(cluster: &Cluster) -> Result<String> {
     run(cluster, "helm", &arguments, "")
 }
 
-/// Values for a class of the test's own. The grace is short: a lab's load balancer hears of an end at once. Other tests
-/// of this lab make Ingresses too, which are not reviewed.
+/// Returns values for the test's own class. The grace period is short, because the lab's load
+/// balancers react at once. Ingresses of other tests in this lab are not reviewed.
 fn values(cluster: &Cluster, class: &TestClass, more: &str) -> String {
     format!(
         "controller:
@@ -87,14 +87,14 @@ fn values(cluster: &Cluster, class: &TestClass, more: &str) -> String {
     )
 }
 
-/// The address of the gateway's Service.
+/// Returns the address of the gateway's Service.
 async fn address(cluster: &Cluster) -> Result<SocketAddr> {
     let given = |service: &Service| load_balancer_address(service).is_some();
     let service = cluster.wait::<Service>("gateway-sluice-controller", "given an address", given).await?;
     Ok((load_balancer_address(&service).context("an address")?, 80).into())
 }
 
-/// Scales the gateway, and waits until there are so many Pods, ending ones among them.
+/// Scales the gateway and waits for this number of Pods, including terminating ones.
 async fn scale(cluster: &Cluster, replicas: usize) -> Result<()> {
     let to = format!("--replicas={replicas}");
     let arguments = ["scale", "deployment/gateway-sluice-controller", "--namespace", &cluster.namespace, &to];
@@ -107,7 +107,7 @@ async fn scale(cluster: &Cluster, replicas: usize) -> Result<()> {
         .await
 }
 
-/// The gateway's Pods that are there to stay.
+/// Returns the gateway's Pods that are not terminating.
 async fn pods(cluster: &Cluster) -> Result<Vec<Pod>> {
     let all = cluster.pods("app.kubernetes.io/component=controller").await?;
     Ok(all.into_iter().filter(|pod| pod.metadata.deletion_timestamp.is_none()).collect())
@@ -119,7 +119,7 @@ async fn names(cluster: &Cluster) -> Result<Vec<String>> {
     Ok(names)
 }
 
-/// What the gateway says of the rights that it misses; nothing when it misses none.
+/// Returns the gateway's reports of missing rights; empty if there are none.
 async fn refused_rights(cluster: &Cluster) -> Result<String> {
     let mut refused = String::new();
     for pod in names(cluster).await? {
@@ -132,7 +132,7 @@ async fn refused_rights(cluster: &Cluster) -> Result<String> {
     Ok(refused)
 }
 
-/// Definitions of the kinds that come with other projects, wide enough for any object.
+/// CRDs of other projects, with schemas that accept any object.
 const FOREIGN: [(&str, &str, &str); 5] = [
     ("cert-manager.io/v1", "Certificate", "certificates"),
     ("cert-manager.io/v1", "Issuer", "issuers"),
@@ -203,13 +203,13 @@ fn helm_installs_upgrades_under_load_and_leaves_nothing() {
         let class = TestClass::of(cluster);
         cluster.apply(&sluice_lab::harness::deployment("web", 2)).await?;
         cluster.available("web", 2).await?;
-        // With the hook that values of ingress-nginx have. In the image it is called /wait-shutdown.
+        // With the hook of ingress-nginx values. In the image the program is called /wait-shutdown.
         let hook = "  lifecycle: {preStop: {exec: {command: [/sluice, wait-shutdown]}}}\n";
         helm(cluster, "install", &values(cluster, &class, &format!("  replicaCount: 2\n{hook}")))?;
         cluster.apply(&class.ingress("web", HOST, "web")).await?;
         let address = address(cluster).await?;
         cluster.served(address, HOST, 200).await?;
-        // An Ingress that came after the gateway gets the address of the gateway's Service.
+        // An Ingress created after the gateway gets the address of the gateway's Service.
         let expected = address.ip().to_string();
         cluster
             .wait::<Ingress>("web", "told its address", |ingress| status_of(ingress).contains(&expected))
@@ -221,7 +221,7 @@ fn helm_installs_upgrades_under_load_and_leaves_nothing() {
             ensure!(account.as_deref() == Some("gateway-sluice"), "{account:?}");
         }
 
-        // New Pods with another template, one more of them, while clients ask.
+        // An upgrade with another template and one more Pod, under load.
         let before = names(cluster).await?;
         let load = Load::new(cluster, address, [Target::new(HOST, "web")]).start().await?;
         let changed =
@@ -235,13 +235,14 @@ fn helm_installs_upgrades_under_load_and_leaves_nothing() {
         load.more(200).await?;
         load.stop("helm upgrade of 2 gateway Pods to 3 others").await?.none_failed()?;
 
-        // A setting applies without a new Pod.
+        // A setting takes effect without a new Pod.
         let before = names(cluster).await?;
         helm(cluster, "upgrade", &format!("{changed}  config: {{force-ssl-redirect: true}}\n"))?;
         cluster.served(address, HOST, 308).await?;
         ensure!(names(cluster).await? == before, "a setting has started new Pods");
 
-        // The last Pod to leave takes the address out of the status, while it still may (docs/install.md).
+        // The last Pod removes the address from the status while it has the right to
+        // (docs/install.md).
         for replicas in [1, 0] {
             scale(cluster, replicas).await?;
         }
@@ -251,26 +252,26 @@ fn helm_installs_upgrades_under_load_and_leaves_nothing() {
         let kinds = "all,configmaps,serviceaccounts,secrets,roles,rolebindings,clusterroles,clusterrolebindings,\
                      ingressclasses,poddisruptionbudgets,validatingwebhookconfigurations,leases";
         let selector = format!("app.kubernetes.io/instance=gateway,helm.sh/chart={}", chart_label()?);
-        // Pods of the release still finish what is under way.
+        // Pods of the release still complete running requests.
         cluster
             .until("nothing to be left", async || {
                 let left = cluster.kubectl().args(["get", kinds, "-l", &selector, "-o", "name"]).output()?;
                 let left = String::from_utf8(left.stdout)?;
-                // Objects of the whole cluster may be those of a test beside this one.
+                // Cluster-scoped objects may belong to a concurrent test.
                 let others = |name: &&str| name.contains("test-") && !name.contains(&cluster.namespace);
                 let own: Vec<&str> = left.lines().filter(|name| !others(name)).collect();
                 ensure!(own.is_empty(), "{own:?}");
                 Ok(Some(()))
             })
             .await?;
-        // The certificate of the webhook was made by a Job, and goes with the webhook.
+        // A Job created the certificate of the webhook, which is deleted with the webhook.
         let secrets = cluster.api::<Secret>();
         cluster
             .until("the webhook's Secret to have gone", async || {
                 Ok(secrets.get_opt(WEBHOOK_SECRET).await?.is_none().then_some(()))
             })
             .await?;
-        // Also none that a Pod has made anew, which would have no labels.
+        // Includes a Lease recreated by a Pod, which would have no labels.
         let leases = cluster.api::<Lease>();
         let none = async || Ok(leases.list(&ListParams::default()).await?.items.is_empty().then_some(()));
         cluster.until("the Lease to have gone", none).await?;
@@ -280,15 +281,16 @@ fn helm_installs_upgrades_under_load_and_leaves_nothing() {
     });
 }
 
-/// `helm.sh/chart` of the chart's objects.
+/// Returns the value of `helm.sh/chart` of the chart's objects.
 fn chart_label() -> Result<String> {
     let text = fs::read_to_string(chart().join("Chart.yaml"))?;
     let version = text.lines().find_map(|line| line.strip_prefix("version: ")).context("a version")?;
     Ok(format!("sluice-{version}"))
 }
 
-/// A Job makes the certificate, and an upgrade keeps it: a review works before and after. One that is too old is renewed
-/// by an upgrade, and from then on every change is reviewed or refused, never let through.
+/// A Job creates the certificate, and an upgrade keeps it: reviews work before and after. An old
+/// one is renewed by an upgrade; meanwhile every change is reviewed or refused, never admitted
+/// unreviewed.
 #[test]
 fn an_ingress_that_would_be_rejected_is_refused_with_the_reason() {
     shared(async |cluster| {
@@ -323,23 +325,23 @@ fn an_ingress_that_would_be_rejected_is_refused_with_the_reason() {
         let owners = secret().await?.metadata.owner_references.unwrap_or_default();
         ensure!(owners.len() == 1 && owners[0].kind == "ValidatingWebhookConfiguration", "{owners:?}");
 
-        // One of the same program, for a year of which nine months are over.
+        // A certificate of the same program, with nine months of its year elapsed.
         age(cluster).await?;
         let aged = certificate().await?;
         cluster.until("the Pods to show the old certificate", async || reviewed().map(Some)).await?;
         helm(cluster, "upgrade", &changed("twice"))?;
         ensure!(certificate().await? != aged, "the upgrade has kept an old certificate");
-        // Pods that show the old one, and those that show the new one, are believed at any time.
+        // Pods with the old certificate and those with the new one are trusted at any time.
         reviewed()?;
         uninstall(cluster)?;
-        // Nobody is asked any more.
+        // No webhook exists any more.
         apply(&bad)?;
         Ok(())
     });
 }
 
-/// Puts a certificate into the webhook's Secret of which less than a third of its life is left, and has the API server
-/// trust it.
+/// Stores a certificate with less than a third of its lifetime left in the webhook's Secret, and
+/// makes the API server trust it.
 async fn age(cluster: &Cluster) -> Result<()> {
     let service = "gateway-sluice-controller-admission";
     let namespace = &cluster.namespace;
@@ -363,7 +365,8 @@ async fn age(cluster: &Cluster) -> Result<()> {
     Ok(())
 }
 
-/// With `failurePolicy: Fail` and no gateway, an API server that asked about every Ingress refused those of all controllers.
+/// With `failurePolicy: Fail` and no gateway, an API server with a webhook for every Ingress
+/// refused those of all controllers.
 #[test]
 fn only_ingresses_of_served_classes_depend_on_the_gateway() {
     shared(async |cluster| {
@@ -378,7 +381,7 @@ fn only_ingresses_of_served_classes_depend_on_the_gateway() {
             let annotation = format!("metadata: {{annotations: {{kubernetes.io/ingress.class: {text}}}, ");
             classless(name).replace("metadata: {", &annotation)
         };
-        // An invalid one that was stored before, with a finalizer.
+        // An invalid Ingress that was stored before, with a finalizer.
         let invalid = named("invalid").replace(
             "metadata: {",
             "metadata: {finalizers: [example.com/hold], annotations: {nginx.ingress.kubernetes.io/limit-rps: many}, ",
@@ -403,7 +406,7 @@ fn only_ingresses_of_served_classes_depend_on_the_gateway() {
         let gone = async || Ok(ingresses.get_opt("invalid").await?.is_none().then_some(()));
         cluster.until("the Ingress that is being deleted to have gone", gone).await?;
 
-        // No gateway answers any more.
+        // No gateway responds any more.
         scale(cluster, 0).await?;
         let refused = |manifest: &str| -> Result<()> {
             let message = apply(manifest).err().with_context(|| format!("not refused: {manifest}"))?;
@@ -415,7 +418,7 @@ fn only_ingresses_of_served_classes_depend_on_the_gateway() {
         apply(&named("three").replace(&field, "  ingressClassName: somebody-else\n"))?;
         apply(&annotated("four", "somebody-else"))?;
         apply(&classless("five"))?;
-        // The API server takes up a changed configuration soon.
+        // The API server applies a changed configuration after a moment.
         helm(
             cluster,
             "upgrade",
@@ -431,7 +434,8 @@ fn only_ingresses_of_served_classes_depend_on_the_gateway() {
     });
 }
 
-/// Helm refuses to install over an object of others: a Lease of ingress-nginx, or of a gateway that was installed otherwise.
+/// Helm does not adopt foreign objects: a Lease of ingress-nginx, or of a gateway installed
+/// otherwise.
 #[test]
 fn a_lease_that_a_program_created_does_not_prevent_the_installation() {
     shared(async |cluster| {
@@ -459,7 +463,7 @@ fn a_lease_that_a_program_created_does_not_prevent_the_installation() {
     });
 }
 
-/// Roles alone: one namespace is served, and the certificate of another is read, that one and no other.
+/// With Roles only: one namespace is served, and exactly one certificate of another one is read.
 #[test]
 fn a_gateway_without_rights_to_the_cluster_serves_its_namespace() {
     shared(async |cluster| {
@@ -472,7 +476,7 @@ fn a_gateway_without_rights_to_the_cluster_serves_its_namespace() {
         };
         in_shop(&sluice_lab::harness::deployment("web", 1))?;
         in_shop(&class.ingress("web", HOST, "web"))?;
-        // The same host in a namespace that is not served would answer otherwise.
+        // The same host in a namespace that is not served would give another response.
         cluster.apply(&class.ingress("web", "elsewhere.example", "web")).await?;
         let more = format!(
             "  scope: {{enabled: true, namespace: {shop}}}\n  extraArgs: {{default-ssl-certificate: \
@@ -494,7 +498,7 @@ fn a_gateway_without_rights_to_the_cluster_serves_its_namespace() {
             ensure!((output.stdout.trim_ascii() == b"yes") == allowed, "{resource}");
         }
         let refused = refused_rights(cluster).await?;
-        // IngressClasses are the one thing that it would read if it could, and does without.
+        // IngressClasses are the only kind that it reads if permitted and can do without.
         ensure!(!refused.contains("secrets") && !refused.contains("configmaps"), "{refused}");
         uninstall(cluster)?;
         run(cluster, "kubectl", &["delete", "namespace", &shop, "--wait=false"], "")?;

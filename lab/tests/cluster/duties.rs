@@ -1,5 +1,5 @@
-//! What a controller does beside serving, against a real API server: a leader, the status of Ingresses, Events, missing
-//! rights, and the validating webhook.
+//! The controller's duties against a real API server: leader election, the status of Ingresses,
+//! Events, missing rights, and the validating webhook.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -20,7 +20,7 @@ use sluice_testing::certificate::TestCertificate;
 
 const GRACE: Duration = Duration::from_secs(30);
 
-/// A gateway that takes itself for a Pod of the test's namespace.
+/// Starts a gateway that identifies itself as a Pod of the test's namespace.
 async fn replica(
     cluster: &Cluster,
     class: &TestClass,
@@ -32,12 +32,12 @@ async fn replica(
     class.gateway_in(cluster, &environment.each_ref().map(String::as_str), kubeconfig, flags).await
 }
 
-/// The same as administrator.
+/// Like [`replica`], with the administrator's rights.
 async fn admin(cluster: &Cluster, class: &TestClass, pod: &str, flags: &[&str]) -> Result<GatewayProcess> {
     replica(cluster, class, pod, &cluster.kubeconfig(), flags).await
 }
 
-/// The test's class and an Ingress `web`, of which nobody needs the backend.
+/// Creates the test's class and an Ingress `web`, without its backend.
 async fn ingress(cluster: &Cluster) -> Result<TestClass> {
     let class = TestClass::of(cluster);
     cluster.apply(&class.manifest()).await?;
@@ -45,7 +45,7 @@ async fn ingress(cluster: &Cluster) -> Result<TestClass> {
     Ok(class)
 }
 
-/// The Pod that a gateway takes itself for. It is never started.
+/// Creates the Pod as which a gateway identifies itself. It is never started.
 async fn pod(cluster: &Cluster, name: &str) -> Result<()> {
     cluster
         .apply(&format!(
@@ -87,7 +87,7 @@ fn the_leader_writes_the_status_keeps_it_and_clears_it_at_the_end() {
         has_status(cluster, "late", &["192.0.2.7"]).await?;
         overwrite(cluster, "web", "198.51.100.1").await?;
         has_status(cluster, "web", &["192.0.2.7"]).await?;
-        // What is right is not written again.
+        // A correct status is not written again.
         let version = cluster.api::<Ingress>().get("late").await?.resource_version();
         cluster.apply(&class.ingress("last", "last.example", "web")).await?;
         has_status(cluster, "last", &["192.0.2.7"]).await?;
@@ -199,7 +199,7 @@ fn a_lease_that_is_released_is_taken_at_once_and_a_dead_leader_is_succeeded_with
         leads(&second, 0.0).await?;
         has_status(cluster, "web", &["192.0.2.7"]).await?;
 
-        // A graceful end.
+        // An orderly shutdown.
         first.end(GRACE).await?;
         let begin = Instant::now();
         holder(cluster, "b").await?;
@@ -207,7 +207,7 @@ fn a_lease_that_is_released_is_taken_at_once_and_a_dead_leader_is_succeeded_with
         leads(&second, 1.0).await?;
         has_status(cluster, "web", &["192.0.2.7"]).await?;
 
-        // A sudden one.
+        // A crash.
         let third = admin(cluster, &class, "c", &flags).await?;
         leads(&third, 0.0).await?;
         let begin = Instant::now();
@@ -244,14 +244,14 @@ fn in_pods_the_addresses_are_those_of_their_nodes() {
                 .await
         };
         on_nodes(2).await?;
-        // One of two replicas ends: the other goes on, and so does the status.
+        // One of two replicas ends: the other one and the status stay.
         let patch = json!({"spec": {"replicas": 1}});
         cluster.merge::<Deployment>(&gateway.name, patch).await?;
         on_nodes(1).await
     });
 }
 
-/// The Events on an object, by reason.
+/// Returns the Events of an object, by reason.
 async fn events(cluster: &Cluster, object: &str, reason: &str) -> Result<Vec<Event>> {
     let fields = ListParams::default().fields(&format!("involvedObject.name={object},reason={reason}"));
     Ok(cluster.api::<Event>().list(&fields).await?.items)
@@ -284,7 +284,7 @@ fn events_tell_the_owner_of_an_object_what_is_wrong_with_it() {
         let described = String::from_utf8_lossy(&described.stdout).into_owned();
         ensure!(described.contains("PathConflict") && described.contains("sluice"), "{described}");
 
-        // Another leader tells the same: it is the same Event.
+        // Another leader reports the same problem with the same Event.
         gateway.end(GRACE).await?;
         let second = admin(cluster, &class, "b", &["--publish-status-address=192.0.2.7"]).await?;
         cluster
@@ -355,7 +355,7 @@ fn rights_that_are_missing_are_named_one_by_one_and_picked_up() {
     });
 }
 
-/// Has the API server ask a gateway of the lab about Ingresses of the test's namespace.
+/// Configures the API server to send Ingresses of the test's namespace to a gateway of the lab.
 async fn webhook(cluster: &Cluster, port: u16, authority: &str) -> Result<()> {
     let namespace = &cluster.namespace;
     let bundle = STANDARD.encode(authority);
@@ -434,7 +434,7 @@ fn the_webhook_refuses_with_a_reason_warns_and_reads_its_certificate_again() {
         let reviews = gateway.metric(cluster, "nginx_ingress_controller_check_errors").await?;
         ensure!(reviews.context("no refused reviews")? >= 1.0);
 
-        // Another certificate, without a restart: the API server trusts only the new one.
+        // Another certificate without a restart: the API server trusts only the new one.
         let other = TestCertificate::new(&["10.244.0.1"]);
         write(&other)?;
         webhook(cluster, port, &other.pem).await?;

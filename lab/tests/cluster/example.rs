@@ -1,4 +1,4 @@
-//! The manifests that the documentation tells people to apply.
+//! The manifests of the documentation, applied as they are.
 
 use std::net::IpAddr;
 
@@ -13,7 +13,7 @@ use sluice_lab::harness::{TestClass, deployment, shared, status_of};
 fn the_example_serves_with_the_rights_it_names() {
     shared(async |cluster| -> Result<()> {
         let manifests = include_str!("../../../examples/cluster/sluice.yaml");
-        // The name of the image is the one thing that a reader has to put in.
+        // A reader only has to insert the name of the image.
         let image = cluster.image("sluice");
         cluster.apply(&manifests.replace("registry.example/sluice:0.1.0", &image)).await?;
         let class = TestClass { name: "sluice".into(), controller: "sluice.dev/ingress-controller".into() };
@@ -46,7 +46,7 @@ fn the_example_serves_with_the_rights_it_names() {
             .args(["-n", "sluice-system", "logs", "deployment/sluice-controller"])
             .output()?;
         let logs = String::from_utf8(logs.stdout)? + &String::from_utf8(logs.stderr)?;
-        // A missing right would be told there.
+        // A missing right would be reported there.
         ensure!(logs.contains("listening") && !logs.contains("KubernetesApi"), "{logs}");
         Ok(())
     });

@@ -1,4 +1,4 @@
-//! Each injected fault does what it says, and a lab that is taken down leaves nothing behind.
+//! Fault injection works as documented, and `down` removes every trace of a lab.
 
 use std::fs;
 use std::pin::pin;
@@ -34,7 +34,7 @@ async fn note(cluster: &Cluster, client: &Client, name: &str) -> Result<String> 
     api.create(&PostParams::default(), &map).await?.resource_version().context("no version")
 }
 
-/// The code of the error that a watch from `version` on begins with; none when it goes well.
+/// Returns the error code with which a watch from `version` begins; `None` without an error.
 async fn watch_error(
     cluster: &Cluster,
     client: &Client,
@@ -72,7 +72,7 @@ fn the_api_server_goes_and_comes_back_with_and_without_a_past() {
         let version = note(cluster, &client, "before").await?;
         assert_eq!(watch_error(cluster, &client, &WatchParams::default(), &version).await?, None);
 
-        // Everybody who was connected is back: a new Pod goes through scheduler, controllers and node.
+        // All components have reconnected: a new Pod passes scheduler, controllers and node.
         cluster.apply(&deployment("late", 1)).await?;
         cluster.available("late", 1).await?;
 
@@ -115,7 +115,7 @@ fn a_frozen_node_takes_connections_and_does_not_answer() {
             assert_eq!(cluster.get((endpoint.address, 8080), "test", "/").await?.status(), 200);
         }
 
-        // A runner that dies takes its Pods along and brings them back at other addresses.
+        // Pods end with their runner and are restarted at other addresses.
         lab.crash_node(node)?;
         for endpoint in &frozen {
             let name = endpoint.pod.as_deref().context("an endpoint without a Pod")?;
@@ -134,7 +134,7 @@ fn a_wire_cuts_and_delays_the_api() {
         let client = connect(&kubeconfig).await?;
         let version = note(cluster, &client, "first").await?;
         let api: Api<ConfigMap> = Api::namespaced(client.clone(), &cluster.namespace);
-        // The namespace gets a ConfigMap with the cluster's authority at some time.
+        // A controller adds a ConfigMap with the cluster's authority to the namespace at some time.
         let second = WatchParams::default().fields("metadata.name=second");
         let mut events = pin!(api.watch(&second, &version).await?);
         note(cluster, &client, "second").await?;
@@ -160,7 +160,7 @@ fn a_wire_cuts_and_delays_the_api() {
     });
 }
 
-/// What is left of a lab on this machine.
+/// Returns the remains of a lab on this machine.
 fn traces(name: &LabName) -> Vec<String> {
     let layout = Layout::new(name.clone());
     let mut found = network::all(&layout);
@@ -190,7 +190,7 @@ fn two_labs_run_side_by_side_and_leave_nothing() {
         first.apply(&deployment("web", 1)).await?;
         first.available("web", 1).await?;
 
-        // The same addresses mean another cluster there.
+        // The same addresses belong to another cluster there.
         let node_count = |lab: &Lab| -> Result<usize> {
             let output = lab.command("kubectl").args(["get", "nodes", "-o", "name"]).output()?;
             Ok(String::from_utf8(output.stdout)?.lines().count())
@@ -200,7 +200,7 @@ fn two_labs_run_side_by_side_and_leave_nothing() {
         let pods = other.command("kubectl").args(["get", "pods", "-A", "-o", "name"]).output()?;
         assert_eq!(String::from_utf8(pods.stdout)?, "");
 
-        // The first one is dual stack.
+        // The first lab is dual-stack.
         let pod = first.pods("app=web").await?.remove(0);
         let addresses = pod.status.and_then(|status| status.pod_ips).context("no addresses")?;
         assert_eq!(addresses.len(), 2);
@@ -226,7 +226,7 @@ fn a_crashed_lab_is_cleared_away_with_its_orphans() {
     own(settings(), async |cluster, lab| {
         cluster.apply(&deployment("web", 2)).await?;
         cluster.available("web", 2).await?;
-        // Everything that could clear up dies first; the Pods' programs stay behind without a parent.
+        // Kills everything that could clean up; the Pods' programs stay without a parent.
         for (role, process) in lab.roles() {
             if role != "guard" {
                 process.with_context(|| format!("{role} has ended"))?.end(Duration::ZERO)?;

@@ -1,5 +1,5 @@
-//! The gateway beside a cluster: what `sluice serve --manifests` needs is what kubectl prints, and `kubectl sluice` looks into
-//! a cluster with the rights of whoever calls it.
+//! The gateway outside of a cluster: `sluice serve --manifests` serves the output of kubectl, and
+//! `kubectl sluice` inspects a cluster with the rights of its user.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -63,7 +63,8 @@ spec:
     });
 }
 
-/// The old controller is a Pod with flags of ingress-nginx that only sleeps: a check takes its class and settings from there.
+/// The old controller is a Pod with flags of ingress-nginx that only sleeps: a check takes its
+/// class and settings from these flags.
 #[test]
 fn a_check_of_the_cluster_takes_the_flags_of_the_controller_that_runs() {
     shared(async |cluster| {
@@ -125,7 +126,7 @@ spec:
                 problems.iter().any(|problem| problem["code"] == code && problem.to_string().contains(word));
             ensure!(found, "no {code} of {word}: {report:#}");
         }
-        // The annotation goes with what applied it.
+        // The annotation is removed with the field manager that applied it.
         cluster.apply(&web).await?;
         let (_, report, said) = run(&["check", "--pod", &pod_name(cluster).await?, "-o", "json"])?;
         ensure!(!report.contains("AnnotationInvalid"), "{said} {report}");

@@ -1,4 +1,5 @@
-//! The conformance suite of Gateway API runs in a cluster and tells what it has found. Nothing here serves Gateway API yet.
+//! The conformance suite of Gateway API runs in a cluster and reports results. Sluice does not
+//! implement Gateway API.
 
 use std::time::Duration;
 
@@ -10,7 +11,7 @@ use sluice_lab::programs::Unit;
 
 const CLASS: &str = "nobodys";
 
-/// One test of a feature that every implementation has.
+/// One test of a feature that every implementation must have.
 fn suite() -> Conformance {
     let short = Duration::from_secs(3);
     Conformance::new(CLASS)

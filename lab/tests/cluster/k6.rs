@@ -1,4 +1,4 @@
-//! The k6 scripts against a gateway in a cluster, while Pods come and go.
+//! The k6 scripts against a gateway in a cluster while Pods are added and removed.
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -12,7 +12,7 @@ use sluice_lab::harness::{Cluster, EndpointState, GatewayPods, TestClass, shared
 use sluice_lab::programs::{Unit, find};
 use tokio::process::Command;
 
-/// Runs a script against the host `web.example` of a gateway. Nothing here depends on how fast the machine is.
+/// Runs a script against the host `web.example` of a gateway. Independent of the machine's speed.
 async fn k6(cluster: &Cluster, gateway: SocketAddr, script: &str, settings: &[&str]) -> Result<()> {
     let scripts = Path::new(env!("CARGO_MANIFEST_DIR")).join("../loadtest/k6");
     let target = format!("TARGET=http://{gateway}");
@@ -46,7 +46,7 @@ fn smoke_and_sockets_pass() {
     });
 }
 
-/// Pods behind the Service `web` besides those of its own Deployment.
+/// Pods behind the Service `web` in addition to those of its own Deployment.
 const TRANSIENT: &str = r#"
 apiVersion: apps/v1
 kind: Deployment
@@ -70,7 +70,7 @@ async fn ready(cluster: &Cluster, pods: usize) -> Result<()> {
     cluster.endpoints("web", |all| count(all) == pods).await.map(drop)
 }
 
-/// Removes the transient Pods and adds others, for as long as it is polled.
+/// Removes the transient Pods and adds others while it is polled.
 async fn scale_transient(cluster: &Cluster, scaled: &mut u32) -> Result<Infallible> {
     loop {
         for (replicas, pods) in [(0, 2), (2, 4)] {

@@ -1,5 +1,5 @@
-//! The lab itself: Pods, rollouts, draining, logs and load balancer addresses, as every other cluster test relies on
-//! them.
+//! The lab itself: Pods, rollouts, draining, logs and load balancer addresses, on which all other
+//! cluster tests depend.
 
 use std::collections::HashSet;
 use std::io::{BufRead, BufReader};
@@ -20,7 +20,7 @@ use sluice_lab::images::lab_program;
 use tokio::net::UdpSocket;
 use tokio::time::timeout;
 
-/// Runs kubectl and gives what it has printed.
+/// Runs kubectl and returns its output.
 fn kubectl(cluster: &Cluster, arguments: &[&str]) -> Result<String> {
     let output = cluster.kubectl().args(arguments).output()?;
     anyhow::ensure!(
@@ -31,7 +31,7 @@ fn kubectl(cluster: &Cluster, arguments: &[&str]) -> Result<String> {
     Ok(String::from_utf8(output.stdout)?)
 }
 
-/// Which Pod answers at an address.
+/// Returns the Pod that responds at an address.
 async fn who(cluster: &Cluster, address: impl tokio::net::ToSocketAddrs) -> Result<String> {
     let answer = cluster.get(address, "test", "/").await?;
     let answer: Value = serde_json::from_slice(answer.body())?;
@@ -102,7 +102,7 @@ fn a_draining_pod_serves_and_is_not_ready() {
         let endpoints = cluster.endpoints("web", |all| draining(all).is_some()).await?;
         let endpoint = draining(&endpoints).context("the draining endpoint has gone")?;
         assert_eq!(who(cluster, (endpoint.address, 8080)).await?, pod);
-        // It would drain for ten minutes: a second deletion without grace ends that.
+        // It would drain for ten minutes; a second deletion without grace ends that.
         cluster.api::<Pod>().delete(&pod, &DeleteParams::default().grace_period(1)).await?;
         cluster.endpoints("web", |all| all.iter().all(|e| e.pod.as_ref() != Some(&pod))).await?;
         cluster
@@ -133,7 +133,7 @@ fn logs_come_through_the_api() {
         assert_eq!(line, "hello-from-the-test");
         assert!(time.parse::<jiff::Timestamp>().is_ok(), "{time}");
 
-        // After a crash the earlier run's log is the previous one.
+        // After a crash, the log of the earlier run is the previous one.
         assert!(cluster.get((endpoint.address, 8080), "test", "/crash").await.is_err());
         cluster.wait::<Pod>(&pod, "restarted and ready", |pod| restarts(pod) == 1 && is_ready(pod)).await?;
         assert!(kubectl(cluster, &["logs", &pod, "--previous"])?.contains("hello-from-the-test"));
@@ -152,7 +152,7 @@ fn a_followed_log_ends_with_its_container() {
         let mut kubectl = cluster.kubectl();
         let mut follower = kubectl.args(["logs", "--follow", &pod]).stdout(Stdio::piped()).spawn()?;
         let mut lines = BufReader::new(follower.stdout.take().context("stdout is piped")?).lines();
-        // Its first line says that it follows the container's first run.
+        // The first line proves that it follows the container's first run.
         let (first, lines) = tokio::task::spawn_blocking(move || (lines.next(), lines)).await?;
         assert_eq!(first.context("no first line")??, "listening on port 8080");
         cluster.get((endpoint.address, 8080), "test", "/log/while-following").await?;
@@ -210,7 +210,8 @@ fn readiness_follows_the_probe() {
     });
 }
 
-/// The startup probe has to pass for the Pod to become ready, and the liveness probe to go on passing for it to stay.
+/// The startup probe must pass before the Pod becomes ready, and the liveness probe must keep
+/// passing.
 #[test]
 fn probes_by_grpc_decide_when_a_pod_is_started_ready_and_alive() {
     in_lab(async |cluster, _| {
@@ -227,7 +228,7 @@ fn probes_by_grpc_decide_when_a_pod_is_started_ready_and_alive() {
         let endpoint = cluster.endpoints("web", |all| all.iter().any(|e| e.ready)).await?.remove(0);
         cluster.get((endpoint.address, 8080), "test", "/unready").await?;
         cluster.endpoints("web", |all| all.iter().all(|e| !e.ready)).await?;
-        // It says that it is not well until it is started anew.
+        // Unhealthy until it is restarted.
         let pod = endpoint.pod.context("an endpoint without a Pod")?;
         cluster.wait::<Pod>(&pod, "restarted", |pod| restarts(pod) >= 1).await?;
         cluster.endpoints("web", |all| all.iter().any(|e| e.ready)).await?;
@@ -310,7 +311,7 @@ spec:
 "#,
             )
             .await?;
-        // The Secret comes after the Pod, as it often does.
+        // The Secret is created after the Pod, as is common.
         cluster
             .wait::<Pod>("reader", "waiting for its Secret", |pod| {
                 let message = pod.status.as_ref().and_then(|status| status.message.as_deref());
@@ -402,7 +403,8 @@ spec:
             .await?;
         cluster.wait::<Pod>("polite", "ready", is_ready).await?;
         let begun = std::time::Instant::now();
-        // The witness ends when the program has passed on what the hook wrote; else both are killed after an hour.
+        // The witness ends when the program has passed on the hook's output; otherwise both are
+        // killed after an hour.
         cluster.api::<Pod>().delete("polite", &DeleteParams::default().grace_period(3600)).await?;
         cluster
             .until("the Pod to be gone", async || {
@@ -471,7 +473,8 @@ fn a_load_balancer_tells_the_address_of_the_client_where_it_is_asked_to() {
         let annotations = json!({"metadata": {"annotations": {PROXY_PROTOCOL: "true"}}});
         cluster.merge::<Service>("gateway", annotations).await?;
         let answer = cluster.served((gateway.address, 80).into(), "web.example", 200).await?;
-        // The test asks from the lab's own address, and a load balancer's connection would come from the bridge.
+        // The test's address is the lab's own; a load balancer's connection would come from the
+        // bridge.
         let echo: Value = serde_json::from_slice(answer.body())?;
         let told = echo["headers"].to_string();
         assert!(told.contains(&gateway.address.to_string()), "{told}");
@@ -492,14 +495,14 @@ fn a_load_balancer_leaves_the_address_of_the_client_where_the_service_says_so() 
             let answer = cluster.served(address, "web.example", 200).await?;
             Ok(serde_json::from_slice::<Value>(answer.body())?["headers"].clone())
         };
-        // The test asks from the lab itself, where the load balancer's address is.
+        // The test connects from the lab itself, which has the load balancer's address.
         let own = gateway.address.to_string();
         cluster
             .until("the gateway to see the test", async || {
                 Ok(seen().await?.to_string().contains(&own).then_some(()))
             })
             .await?;
-        // A Pod asks over the bridge, to which the gateway's Pods could answer by themselves.
+        // A Pod connects over the bridge, where the gateway's Pods could respond directly.
         cluster
             .apply(&format!(
                 r#"
@@ -532,7 +535,7 @@ spec:
     });
 }
 
-/// The name of the Pod that has answered, and the address that it has seen.
+/// Returns the Pod that responded, and the client address that it received.
 async fn ask_by_datagram(address: impl tokio::net::ToSocketAddrs) -> Result<(String, String)> {
     let socket = UdpSocket::bind(("0.0.0.0", 0)).await?;
     socket.connect(address).await?;
@@ -583,7 +586,7 @@ fn datagrams_reach_pods_at_both_addresses_of_a_service() {
 fn a_pod_finds_services_and_hosts_by_name_and_is_not_root_where_it_must_not_be() {
     in_lab(async |cluster, _| {
         let class = TestClass::web(cluster, 1).await?;
-        // A host of this test alone: names are of the whole cluster, and many tests have a `web.example`.
+        // A host of this test only: names are cluster-wide, and many tests use `web.example`.
         let host = format!("{}.example", cluster.namespace);
         cluster.apply(&class.ingress("named", &host, "web")).await?;
         let status = r#"{"status": {"loadBalancer": {"ingress": [{"ip": "10.97.0.250"}]}}}"#;
@@ -699,8 +702,8 @@ fn a_test_runs_programs_inside_the_lab() {
     });
 }
 
-/// The load that fault tests judge by: it sees every failure and names it, and it does not take the answers of one
-/// Deployment for those of another.
+/// Fault tests rely on this load: it detects and describes every failure, and does not accept
+/// responses of another Deployment.
 #[test]
 fn a_load_counts_what_fails() {
     in_lab(async |cluster, lab| {

@@ -1,7 +1,8 @@
-//! Everything that is tested in a real cluster, as one program: one is linked, and its tests share one lab.
+//! All tests in a real cluster, as one program that is linked once and whose tests share one lab.
 //!
-//! Tests begin in the order of their names, a few at a time. Those that inject faults into a whole cluster have a lab of their
-//! own and follow each other (`own`), beside tests that share one.
+//! Tests start in the order of their names, a few at a time. Tests that inject faults into a whole
+//! cluster have their own lab and run one after the other (`own`), concurrently with those that
+//! share one.
 
 mod accounts;
 mod api_away;

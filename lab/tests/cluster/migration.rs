@@ -1,5 +1,6 @@
-//! The way from ingress-nginx, step by step as `docs/migrate-from-ingress-nginx.md` has it, beside a release with the old
-//! controller's objects: no request is lost at either address, and every step can be taken back.
+//! The migration from ingress-nginx, step by step as in `docs/migrate-from-ingress-nginx.md`,
+//! beside a release with the old controller's objects: no request is lost at either address, and
+//! every step can be reverted.
 
 mod document;
 
@@ -22,7 +23,7 @@ const PLAIN: &str = "plain.example";
 
 #[test]
 fn the_way_from_ingress_nginx_loses_no_request_and_can_be_taken_back() {
-    // Names of namespaces and of the class are those of the document, so the lab is the test's own.
+    // Namespaces and class have the document's names, so the lab is the test's own.
     own(LabSettings { nodes: 1, dual_stack: false, images: Vec::new() }, async |cluster, lab| {
         let document = Document::open(cluster, lab)?;
         let old = old_controller(cluster, &document).await?;
@@ -39,7 +40,7 @@ fn the_way_from_ingress_nginx_loses_no_request_and_can_be_taken_back() {
         compare(cluster, &document)?;
         hand_over_the_status(cluster, &document, old, new).await?;
 
-        // The traffic has left the old address by now.
+        // The traffic no longer uses the old address.
         old_load.more(50).await?;
         old_load.stop("the old address, until its controller goes").await?.none_failed()?;
         remove_the_old_controller(cluster, &document, old, new).await?;
@@ -49,7 +50,7 @@ fn the_way_from_ingress_nginx_loses_no_request_and_can_be_taken_back() {
     });
 }
 
-/// A release `ingress-nginx` that serves two hosts, and its address.
+/// Creates a release `ingress-nginx` with two hosts, and returns its address.
 async fn old_controller(cluster: &Cluster, document: &Document) -> Result<IpAddr> {
     let shop = TestCertificate::new(&[SHOP]);
     document.file("trusted.pem", &shop.pem)?;
@@ -95,13 +96,13 @@ spec:
     )
 }
 
-/// A command that a webhook has to refuse.
+/// Returns a command that a webhook must refuse.
 fn misspelt(cluster: &Cluster) -> String {
     let annotation = "nginx.ingress.kubernetes.io/limit-rps=many";
     format!("! kubectl annotate ingress plain --namespace {} {annotation}", cluster.namespace)
 }
 
-/// The address of a LoadBalancer Service.
+/// Returns the address of a LoadBalancer Service.
 async fn address(cluster: &Cluster, namespace: &str, service: &str) -> Result<IpAddr> {
     let services: Api<Service> = Api::namespaced(cluster.client.clone(), namespace);
     cluster
@@ -111,7 +112,7 @@ async fn address(cluster: &Cluster, namespace: &str, service: &str) -> Result<Ip
         .await
 }
 
-/// Waits until both Ingresses have this address and no other.
+/// Waits until both Ingresses have exactly this address.
 async fn status(cluster: &Cluster, address: IpAddr) -> Result<()> {
     for name in ["shop", "plain"] {
         let expected = [address.to_string()];
@@ -122,7 +123,7 @@ async fn status(cluster: &Cluster, address: IpAddr) -> Result<()> {
     Ok(())
 }
 
-/// Step 1: nothing is installed, and the old controller's flags are read.
+/// Step 1: nothing is installed; the old controller's flags are read.
 fn see_what_would_be_different(cluster: &Cluster, document: &Document) -> Result<()> {
     document.block(cluster, "migration.md")?;
     let report = document.written("migration.md")?;
@@ -135,7 +136,7 @@ fn see_what_would_be_different(cluster: &Cluster, document: &Document) -> Result
     Ok(())
 }
 
-/// Step 2, first way: a copy of an Ingress in the class `sluice`. Then it is taken back.
+/// Step 2, first variant: a copy of an Ingress in the class `sluice`, which is then removed.
 async fn with_a_class_of_its_own(cluster: &Cluster, document: &Document) -> Result<()> {
     document.block(cluster, "compatibility.ingressNginx=false")?;
     let new = address(cluster, "sluice-system", "sluice-controller").await?;
@@ -144,7 +145,7 @@ async fn with_a_class_of_its_own(cluster: &Cluster, document: &Document) -> Resu
     cluster.apply(&copy).await?;
     cluster.served(SocketAddr::new(new, 80), SHOP, 308).await?;
     document.address("203.0.113.20", new);
-    // The Secret is read once the Ingress refers to it, and that may take a moment.
+    // The Secret is read after the Ingress refers to it, which may take a moment.
     let ask = async || document.block(cluster, "get service sluice-controller").map(Some);
     let asked = cluster.until("an answer with the certificate", ask).await?;
     ensure!(asked.contains(&cluster.namespace), "no echo of the test's Pod: {asked}");
@@ -154,7 +155,8 @@ async fn with_a_class_of_its_own(cluster: &Cluster, document: &Document) -> Resu
     Ok(())
 }
 
-/// Step 2, second way: the same class, another address, and the status stays the old controller's.
+/// Step 2, second variant: the same class with another address; the old controller keeps the
+/// status.
 async fn with_the_same_class(cluster: &Cluster, document: &Document, old: IpAddr) -> Result<IpAddr> {
     let values = "controller:\n  replicaCount: 2\n  config: {hide-headers: X-Hidden}\n  service: {externalTrafficPolicy: Local}\n";
     document.file("my-ingress-nginx-values.yaml", values)?;
@@ -166,7 +168,7 @@ async fn with_the_same_class(cluster: &Cluster, document: &Document, old: IpAddr
     Ok(new)
 }
 
-/// Step 2, with the ConfigMap of the old release, which has a setting of its own; and without it again.
+/// Step 2 with and without the ConfigMap of the old release, which has a setting of its own.
 async fn share_the_settings(cluster: &Cluster, document: &Document, new: IpAddr) -> Result<()> {
     let upgrade = "helm upgrade sluice charts/sluice --namespace sluice-system";
     let ask = format!("curl --silent --head --resolve {SHOP}:443:{new} https://{SHOP}/");
@@ -189,7 +191,7 @@ async fn share_the_settings(cluster: &Cluster, document: &Document, new: IpAddr)
     Ok(())
 }
 
-/// Step 3: both say the same.
+/// Step 3: both give the same responses.
 fn compare(cluster: &Cluster, document: &Document) -> Result<()> {
     let shown = document.block(cluster, "kubectl sluice problems -n sluice-system")?;
     ensure!(shown.contains(SHOP) && shown.contains("shop-tls"), "{shown}");
@@ -200,7 +202,7 @@ fn compare(cluster: &Cluster, document: &Document) -> Result<()> {
     Ok(())
 }
 
-/// Step 5, and back, and again.
+/// Step 5, its reversal, and step 5 again.
 async fn hand_over_the_status(
     cluster: &Cluster,
     document: &Document,
@@ -219,7 +221,7 @@ async fn hand_over_the_status(
     Ok(())
 }
 
-/// Step 6: the old release goes, piece by piece, and its class stays.
+/// Step 6: the old release is removed piece by piece; its class stays.
 async fn remove_the_old_controller(
     cluster: &Cluster,
     document: &Document,
@@ -227,7 +229,7 @@ async fn remove_the_old_controller(
     new: IpAddr,
 ) -> Result<()> {
     document.block(cluster, "scale deployment ingress-nginx-controller --replicas 0")?;
-    // One command brings it back, with its address.
+    // One command restores it with its address.
     document.command(
         cluster,
         "kubectl --namespace ingress-nginx scale deployment ingress-nginx-controller --replicas 1",
@@ -244,7 +246,7 @@ async fn remove_the_old_controller(
     let class: IngressClass = Api::all(cluster.client.clone()).get("nginx").await?;
     let release = class.annotations().get("meta.helm.sh/release-name").context("a release")?;
     ensure!(release == "sluice", "{release}");
-    // Reviews are by the new one from now on.
+    // From now on the new webhook reviews.
     let refused = document.shell(cluster, &misspelt(cluster))?;
     ensure!(refused.contains("denied the request"), "{refused}");
     status(cluster, new).await?;

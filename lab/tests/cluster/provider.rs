@@ -1,10 +1,11 @@
-//! The cluster that a kubeconfig leads to, in place of a lab of the tests' own.
+//! Tests run in the cluster of a kubeconfig, instead of a lab of their own.
 
 use anyhow::{Result, ensure};
 use sluice_lab::harness::in_lab;
 use tokio::process::Command;
 
-/// Served as a Pod and as a process, with few rights, and through a wire in front of the API server.
+/// Tests with the gateway as a Pod and as a process, with few rights, and through a wire in front
+/// of the API server.
 const EVERYWHERE: [&str; 4] = [
     "source::a_pod_serves_with_its_service_account",
     "secrets::a_certificate_that_is_there_is_served_rotated_and_gone",
@@ -12,10 +13,10 @@ const EVERYWHERE: [&str; 4] = [
     "snapshot::a_damaged_file_is_reported_and_ignored",
 ];
 
-/// It kills nodes.
+/// A test that kills nodes.
 const LAB_ALONE: &str = "faults::a_frozen_node_takes_connections_and_does_not_answer";
 
-/// The cluster is the lab, of which the tests know no more than its kubeconfig.
+/// The cluster is a lab, of which the tests get only the kubeconfig.
 #[test]
 fn the_tests_run_in_the_cluster_that_a_kubeconfig_leads_to() {
     in_lab(async |_, lab| -> Result<()> {

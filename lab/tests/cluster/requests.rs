@@ -1,4 +1,4 @@
-//! Faults that no request is lost to: each test puts a cluster through one while clients go on asking, and counts.
+//! Faults during which no request is lost: each test injects one under load and counts failures.
 
 mod api_away;
 mod bulk;

@@ -1,5 +1,5 @@
-//! The gateway with few rights: one namespace by a Role, no right to list IngressClasses, and what it says where
-//! a right is missing. Namespaces by selector.
+//! The gateway with few rights: one namespace by a Role, no right to list IngressClasses, and the
+//! problems of missing rights. Namespaces by selector.
 
 use anyhow::{Result, ensure};
 use k8s_openapi::api::core::v1::Namespace;
@@ -10,11 +10,11 @@ use serde_json::json;
 use sluice_lab::harness::{Cluster, TestClass, shared, shows};
 use sluice_testing::certificate::TestCertificate;
 
-/// What one namespace needs.
+/// The rights that one namespace requires.
 const NAMESPACED: [&str; 4] =
     ["networking.k8s.io/ingresses", "/services", "discovery.k8s.io/endpointslices", "/secrets"];
 
-/// Gives an Ingress its class by the annotation in place of the field.
+/// Sets the class of an Ingress by the annotation instead of the field.
 async fn annotate(cluster: &Cluster, ingress: &str, class: &TestClass) -> Result<()> {
     let annotations = json!({"kubernetes.io/ingress.class": class.name});
     let patch = json!({"metadata": {"annotations": annotations}, "spec": {"ingressClassName": null}});
@@ -43,7 +43,7 @@ fn a_role_of_one_namespace_is_enough() {
         let problems = gateway.problems(cluster).await?;
         ensure!(problems.contains("ingressclasses") && problems.contains("ClusterRole"), "{problems}");
 
-        // Without the right to list IngressClasses the field is ignored, and a problem says so.
+        // Without the right to list IngressClasses the field is ignored, with a problem.
         cluster.apply(&class.ingress("late", "late.example", "web")).await?;
         cluster
             .until("the Ingress to be told of", async || {
@@ -52,7 +52,7 @@ fn a_role_of_one_namespace_is_enough() {
             .await?;
         ensure!(cluster.get(gateway.http, "late.example", "/").await?.status() == 404);
 
-        // Given the right, it is picked up without a restart.
+        // The right takes effect without a restart.
         cluster.allow("gateway", true, &["networking.k8s.io/ingressclasses"]).await?;
         cluster.served(gateway.http, "late.example", 200).await?;
         cluster.served(gateway.http, "web.example", 200).await?;
@@ -82,7 +82,7 @@ fn a_start_that_may_not_list_classes_yet_is_not_ready_with_nothing_to_serve() {
         ensure!(gateway.health_status(cluster, "/healthz").await? == 500, "ready with nothing");
         cluster.allow("gateway", true, &["networking.k8s.io/ingressclasses"]).await?;
         gateway.ready(cluster).await?;
-        // Its host has TLS.
+        // The host has TLS.
         ensure!(cluster.get(gateway.http, "web.example", "/").await?.status() == 308);
         ensure!(shows(gateway.https, &certificate).await?, "ready without the certificate");
         ensure!(gateway.problems(cluster).await?.trim() == "[]");

@@ -1,5 +1,5 @@
-//! Secrets: those that something refers to are served, whenever they come to be referred to, and nothing of any
-//! is ever logged.
+//! Secrets: referenced ones are served, whenever the reference is created, and no content is ever
+//! logged.
 
 use anyhow::{Result, ensure};
 use base64::Engine;
@@ -31,7 +31,7 @@ fn a_certificate_that_is_there_is_served_rotated_and_gone() {
         cluster.shows(gateway.https, &second, true).await?;
         cluster.api::<Secret>().delete("tls", &DeleteParams::default()).await?;
         cluster.shows(gateway.https, &second, false).await?;
-        // It comes back under the same name, by the watch alone.
+        // Recreated under the same name; the watch detects it.
         cluster.apply(&first.secret_in(&cluster.namespace, "tls")).await?;
         cluster.shows(gateway.https, &first, true).await?;
         let log = gateway.output();
@@ -54,11 +54,11 @@ fn a_secret_that_is_first_referred_to_later_is_fetched() {
         ensure!(shows(gateway.https, &old).await?);
         refer(cluster, "new").await?;
         cluster.shows(gateway.https, &new, true).await?;
-        // What was fetched is followed from then on.
+        // A fetched Secret is watched from then on.
         let rotated = TestCertificate::new(&["web.example"]);
         cluster.apply(&rotated.secret_in(&cluster.namespace, "new")).await?;
         cluster.shows(gateway.https, &rotated, true).await?;
-        // A Secret that was no longer referred to is fetched again, in its present version.
+        // A Secret that is referenced again is fetched in its current version.
         let other = TestCertificate::new(&["web.example"]);
         cluster.apply(&other.secret_in(&cluster.namespace, "old")).await?;
         refer(cluster, "old").await?;

@@ -1,5 +1,5 @@
-//! A gateway that starts while the API is away serves the last configuration, and sets it right when the API is
-//! back.
+//! A gateway that starts while the API is down serves the last configuration, and updates it when
+//! the API is back.
 
 use std::os::unix::fs::PermissionsExt;
 use std::time::Duration;

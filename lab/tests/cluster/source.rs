@@ -1,5 +1,5 @@
-//! The gateway on a Kubernetes API: what is applied is served, as a process with a kubeconfig and as a Pod with
-//! a ServiceAccount.
+//! The gateway with a Kubernetes API: applied objects are served, by a process with a kubeconfig
+//! and by a Pod with a ServiceAccount.
 
 use anyhow::{Context, Result, ensure};
 use k8s_openapi::api::core::v1::Service;
@@ -37,7 +37,7 @@ fn an_ingress_is_served_edited_and_gone() {
             })
             .await?;
 
-        // The Service goes and comes back.
+        // The Service is deleted and created again.
         cluster.api::<Service>().delete("web", &DeleteParams::default()).await?;
         cluster.served(gateway.http, "new.example", 503).await?;
         cluster.apply(&deployment("web", 1)).await?;

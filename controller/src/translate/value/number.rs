@@ -104,7 +104,7 @@ pub fn time() -> Type<Duration> {
     Type::new(time_words(), time_of)
 }
 
-/// A time as nginx writes it, longer than none.
+/// A time in nginx's syntax that is not zero.
 pub fn some_time() -> Type<Duration> {
     time().and_then(|time| match time.is_zero() {
         true => Err("must be longer than 0s"),
@@ -112,7 +112,7 @@ pub fn some_time() -> Type<Duration> {
     })
 }
 
-/// A time between these two, in whole seconds.
+/// A time in whole seconds within this range.
 pub fn time_within(first: u32, last: u32) -> Type<Duration> {
     let words = format!("a time from {first}s to {last}s, such as {first}s or 1m30s");
     let range = Duration::from_secs(first.into())..=Duration::from_secs(last.into());
@@ -123,10 +123,10 @@ fn time_words() -> String {
     format!("a time such as 240s or 1h30m, from 0 to {LARGEST}s")
 }
 
-/// A time as nginx writes it.
+/// Parses a time in nginx's syntax.
 ///
 /// # Errors
-/// Completes "the value ...".
+/// The text is not a time. The error completes "the value ...".
 pub fn time_of(text: &str) -> Result<Duration, String> {
     read_time(text).ok_or_else(|| format!("must be {}", time_words()))
 }

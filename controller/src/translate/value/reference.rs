@@ -1,21 +1,21 @@
-//! Names of objects. Which kind they are of is a part of the type, and so is whether their author may name them.
+//! Names of objects. The type contains their kind, and whether the author may name them.
 
 use sluice_config::NamespacedName;
 
 use super::{Author, Type, Wrong};
 use crate::store::Kind;
 
-/// A Secret: a name, or a namespace and a name with a slash between.
+/// A Secret: a name, or `namespace/name`.
 pub fn secret() -> Type<NamespacedName> {
     object(Kind::Secret)
 }
 
-/// A ConfigMap: a name, or a namespace and a name with a slash between.
+/// A ConfigMap: a name, or `namespace/name`.
 pub fn config_map() -> Type<NamespacedName> {
     object(Kind::ConfigMap)
 }
 
-/// A ConfigMap, also of another namespace.
+/// A ConfigMap in any namespace.
 pub fn config_map_of_any_namespace() -> Type<NamespacedName> {
     let Type { words, parser, is_allowed, refers, is_partial, moment } = object(Kind::ConfigMap);
     let parser =

@@ -4,7 +4,7 @@ use sluice_config::NextUpstream;
 
 use super::Type;
 
-/// A condition and the switch it turns.
+/// A condition and the field that it sets.
 type Condition = (&'static str, fn(&mut NextUpstream) -> &mut bool);
 
 const CONDITIONS: [Condition; 11] = [
@@ -21,7 +21,7 @@ const CONDITIONS: [Condition; 11] = [
     ("non_idempotent", |on| &mut on.non_idempotent),
 ];
 
-/// Conditions between blanks, or `off`, which switches everything off.
+/// Conditions separated by blanks; `off` overrides all others.
 pub fn next_upstream() -> Type<NextUpstream> {
     let names: Vec<&str> = CONDITIONS.iter().map(|(name, _)| *name).collect();
     let words = format!("off, or any of {}, separated by spaces", names.join(", "));

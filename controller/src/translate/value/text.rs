@@ -1,4 +1,4 @@
-//! Words, lists of words, and whatever else a text can be.
+//! Words, lists of words, and other texts.
 
 use std::sync::Arc;
 
@@ -9,10 +9,10 @@ pub fn bool() -> Type<bool> {
     Type::new("true or false", truth)
 }
 
-/// What `text` says, as Go's `strconv.ParseBool` has it.
+/// Parses a truth value like Go's `strconv.ParseBool`.
 ///
 /// # Errors
-/// It says neither.
+/// The text is not a truth value.
 pub fn truth(text: &str) -> Result<bool, String> {
     match text.trim() {
         "1" | "t" | "T" | "TRUE" | "true" | "True" => Ok(true),
@@ -35,24 +35,24 @@ pub fn text() -> Type<Arc<str>> {
     Type::of("text", |text| (!text.contains(['\r', '\n'])).then(|| text.into()))
 }
 
-/// Any text at all.
+/// Any text.
 pub fn any() -> Type<Arc<str>> {
     Type::of("text", |text| Some(text.into()))
 }
 
-/// Any text that a header field can have.
+/// Any text that is a valid field value.
 pub fn field() -> Type<Arc<str>> {
     Type::of("text without control characters", |text| {
         (!text.chars().any(char::is_control)).then(|| text.into())
     })
 }
 
-/// A token (RFC 9110 §5.6.2), in these words.
+/// A token (RFC 9110 §5.6.2); `words` describes it.
 pub fn token(words: &'static str) -> Type<Arc<str>> {
     Type::of(words, |text| (text.is_empty() || is_token(text)).then(|| text.into()))
 }
 
-/// Whether a text is a token (RFC 9110 §5.6.2), such as the name of a header field.
+/// Returns whether a text is a token (RFC 9110 §5.6.2), such as the name of a header field.
 pub fn is_token(text: &str) -> bool {
     let fits = |b: u8| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b);
     !text.is_empty() && text.bytes().all(fits)
@@ -78,7 +78,7 @@ pub fn list() -> Type<Vec<Arc<str>>> {
     list_of("comma-separated list", |item| Ok::<_, Wrong>(item.into()))
 }
 
-/// A comma-separated list whose items are read one by one.
+/// A comma-separated list with a parser for its items.
 pub fn list_of<T: 'static, E: Into<Wrong>>(
     words: &'static str,
     read: impl Fn(&str) -> Result<T, E> + Send + Sync + 'static,
@@ -91,29 +91,29 @@ pub fn list_of<T: 'static, E: Into<Wrong>>(
     })
 }
 
-/// The items of a comma-separated list, without blanks around them, empty ones left out.
+/// Returns the items of a comma-separated list, trimmed, without empty ones.
 pub fn items(text: &str) -> impl Iterator<Item = &str> {
     text.split(',').map(str::trim).filter(|item| !item.is_empty())
 }
 
-/// One of these words, in any case, each with what it means.
+/// One of these words in any case, each with its value.
 pub fn one_of<T: Clone + Send + Sync + 'static>(options: &'static [(&'static str, T)]) -> Type<T> {
     Type::of(one_of_words(options), move |text| find(options, text).cloned())
 }
 
-/// One of these words, as it is spelled here.
+/// One of these words in exactly this case, each with its value.
 pub fn exactly_one_of<T: Clone + Send + Sync + 'static>(options: &'static [(&'static str, T)]) -> Type<T> {
     Type::of(one_of_words(options), move |text| {
         options.iter().find(|(name, _)| *name == text).map(|(_, meaning)| meaning.clone())
     })
 }
 
-/// One of these words, in any case; those without a meaning are not served yet.
+/// One of these words in any case; those without a value are not served.
 pub fn partly<T: Clone + Send + Sync + 'static>(options: &'static [(&'static str, Option<T>)]) -> Type<T> {
     one_of(options).and_then(|meaning| meaning.ok_or(Wrong::NotServed)).in_part()
 }
 
-/// One of these words, in any case, as it is spelled here.
+/// One of these words in any case; the result has the case given here.
 pub fn choice(options: &'static [&'static str]) -> Type<&'static str> {
     Type::of(format!("one of {}", options.join(", ")), move |text| {
         options.iter().find(|option| option.eq_ignore_ascii_case(text.trim())).copied()
@@ -129,7 +129,7 @@ fn find<'o, T>(options: &'o [(&str, T)], text: &str) -> Option<&'o T> {
     options.iter().find(|(name, _)| name.eq_ignore_ascii_case(text.trim())).map(|(_, meaning)| meaning)
 }
 
-/// Any of these between blanks.
+/// Any of these words, separated by blanks.
 pub fn words(options: &'static [&'static str]) -> Type<Vec<&'static str>> {
     let called = format!("any of {}, separated by spaces", options.join(", "));
     Type::of(called, move |text| {

@@ -1,4 +1,4 @@
-//! Versions and cipher suites of TLS, as OpenSSL writes them.
+//! TLS versions and cipher suites in OpenSSL's notation.
 
 use std::sync::Arc;
 
@@ -35,11 +35,11 @@ pub fn named_tls_versions() -> Type<NamedVersions> {
     })
 }
 
-/// A cipher suite of TLS 1.2 that is spoken: its name, its number, and the words of OpenSSL that stand for it among
-/// others.
+/// A supported cipher suite of TLS 1.2: its name, its number, and the OpenSSL keywords that include
+/// it together with others.
 type Suite = (&'static str, u16, &'static [&'static str]);
 
-/// Words that stand for all of them.
+/// Keywords that include all of them.
 const ALL: [&str; 9] = ["DEFAULT", "ALL", "HIGH", "ECDHE", "EECDH", "kECDHE", "kEECDH", "TLSv1.2", "AEAD"];
 
 const SUITES: [Suite; 6] = [

@@ -1,5 +1,6 @@
-//! The commands of `docs/migrate-from-ingress-nginx.md`, run as they stand there. What a reader has and a lab has not (names
-//! of addresses, a values file, `kubectl exec`) is made beside them, so that no command is written down twice.
+//! Runs the commands of `docs/migrate-from-ingress-nginx.md` unchanged. Parts of a reader's
+//! environment that the lab lacks (names of addresses, a values file, `kubectl exec`) are provided
+//! here.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -14,10 +15,10 @@ use sluice_lab::lab::Lab;
 use sluice_lab::programs::{Unit, find};
 use sluice_testing::program;
 
-/// Where the commands of these lines are not run: they build and install the program, which the test has already.
+/// Beginnings of commands that build and install the program, which are not run.
 const BY_HAND: [&str; 2] = ["make build", "install -m 755 "];
 
-/// The document, with what has been run of it.
+/// The document, and which of its commands were run.
 pub(crate) struct Document {
     text: String,
     blocks: Vec<String>,
@@ -27,10 +28,10 @@ pub(crate) struct Document {
 }
 
 impl Document {
-    /// Reads the document, and sets up a folder as a reader of it has one.
+    /// Reads the document, and creates a folder like that of a reader.
     ///
     /// # Errors
-    /// When the document or a program is missing.
+    /// The document or a program is missing.
     pub(crate) fn open(cluster: &Cluster, lab: &Lab) -> Result<Self> {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").canonicalize()?;
         let text = fs::read_to_string(root.join("docs/migrate-from-ingress-nginx.md"))?;
@@ -60,7 +61,7 @@ impl Document {
         }
         let kubectl = find(Unit::Kubernetes, "kubectl")?;
         let helm = find(Unit::Helm, "helm")?;
-        // A lab has no `kubectl exec`: the program is run in the network of the Pod instead.
+        // A lab has no `kubectl exec`: the program is run in the Pod's network namespace instead.
         let namespaces = lab.layout().pod_netns("");
         let exec = format!(
             r#"#!/bin/sh
@@ -73,7 +74,7 @@ exec nsenter --net=/run/netns/{namespaces}$(printf '%02x%02x%02x%02x' $(echo "$a
             kubectl = kubectl.display(),
             sluice = sluice.display(),
         );
-        // A lab's load balancers hear of an end at once.
+        // A lab's load balancers react to the end of a Pod at once.
         fs::write(self.desk.join("lab.yaml"), "controller:\n  shutdownGracePeriod: 3\n")?;
         let lab_helm = format!(
             "#!/bin/sh\ncase $1 in install | upgrade) set -- \"$@\" --wait --timeout 90s --values lab.yaml;; \
@@ -88,33 +89,33 @@ exec nsenter --net=/run/netns/{namespaces}$(printf '%02x%02x%02x%02x' $(echo "$a
         Ok(())
     }
 
-    /// Writes a file that the document takes for granted.
+    /// Writes a file that the document assumes to exist.
     ///
     /// # Errors
-    /// When it cannot be written.
+    /// The file cannot be written.
     pub(crate) fn file(&self, name: &str, text: &str) -> Result<()> {
         let path = self.desk.join(name);
         fs::create_dir_all(path.parent().context("a folder")?)?;
         Ok(fs::write(path, text)?)
     }
 
-    /// What a command has written into a file.
+    /// Returns the content of a file that a command has written.
     ///
     /// # Errors
-    /// When there is none.
+    /// The file does not exist.
     pub(crate) fn written(&self, name: &str) -> Result<String> {
         Ok(fs::read_to_string(self.desk.join(name))?)
     }
 
-    /// Says what an address of the document stands for.
+    /// Defines an address of the document.
     pub(crate) fn address(&self, name: &'static str, address: impl ToString) {
         self.addresses.borrow_mut().insert(name, address.to_string());
     }
 
-    /// Runs the one block with these words in it, and gives what it prints.
+    /// Runs the one block with these words, and returns its output.
     ///
     /// # Errors
-    /// When there is no such block, or a command of it fails.
+    /// There is no such block, or a command of it fails.
     pub(crate) fn block(&self, cluster: &Cluster, words: &str) -> Result<String> {
         let found: Vec<usize> =
             (0..self.blocks.len()).filter(|at| self.blocks[*at].contains(words)).collect();
@@ -123,28 +124,28 @@ exec nsenter --net=/run/netns/{namespaces}$(printf '%02x%02x%02x%02x' $(echo "$a
         self.shell(cluster, &self.blocks[found[0]])
     }
 
-    /// Fails when the text has not got this, marked as code.
+    /// Checks that the text contains this as code.
     ///
     /// # Errors
-    /// Says what is missing.
+    /// It does not.
     pub(crate) fn says(&self, code: &str) -> Result<()> {
         ensure!(self.text.contains(&format!("`{code}`")), "the document has no {code:?}");
         Ok(())
     }
 
-    /// Runs a command that stands in the text.
+    /// Runs a command of the text.
     ///
     /// # Errors
-    /// When it does not stand there, or fails.
+    /// The text does not contain it, or it fails.
     pub(crate) fn command(&self, cluster: &Cluster, command: &str) -> Result<String> {
         self.says(command)?;
         self.shell(cluster, command)
     }
 
-    /// Runs commands as the reader would.
+    /// Runs commands as a reader would.
     ///
     /// # Errors
-    /// When one fails.
+    /// A command fails.
     pub(crate) fn shell(&self, cluster: &Cluster, commands: &str) -> Result<String> {
         let by_hand = |line: &&str| !BY_HAND.iter().any(|start| line.starts_with(start));
         let mut script = commands.lines().filter(by_hand).collect::<Vec<_>>().join("\n");
@@ -170,10 +171,10 @@ exec nsenter --net=/run/netns/{namespaces}$(printf '%02x%02x%02x%02x' $(echo "$a
         Ok(text + &errors)
     }
 
-    /// Fails when there is a block that was not run.
+    /// Checks that every block was run.
     ///
     /// # Errors
-    /// Names it.
+    /// A block was not run; the error names it.
     pub(crate) fn finished(&self) -> Result<()> {
         let left: Vec<&String> = (0..self.blocks.len())
             .filter(|at| !self.run.borrow().contains(at))

@@ -1,4 +1,5 @@
-//! The API server is away for a minute: what was served is served on, and what was missed is caught up with.
+//! The API server is down for a minute: serving continues, and missed changes are applied
+//! afterwards.
 
 use std::time::Duration;
 
@@ -16,12 +17,12 @@ use tokio::time::{Instant, sleep_until};
 
 const HOST: &str = "web.example";
 
-/// How long the API server is away.
+/// Duration of the outage.
 const OUTAGE: Duration = Duration::from_secs(60);
 
-/// Nothing changes for the gateway while there is no API; Pods die all the same. One is killed again and again and
-/// comes back at its address after ever longer waits; a whole node dies for good. Passive ejection and retries carry
-/// both for as long as it takes.
+/// The gateway receives no changes without an API, while Pods die. One is killed repeatedly and
+/// returns at its address after growing waits; a whole node dies permanently. Passive ejection and
+/// retries handle both during the whole outage.
 #[test]
 fn an_api_server_away_for_a_minute_loses_no_request_while_pods_die() {
     own(Options::default().settings, async |cluster, lab| {
@@ -40,12 +41,12 @@ fn an_api_server_away_for_a_minute_loses_no_request_while_pods_die() {
         lab.stop_api()?;
         load.more(200).await?;
         for _ in 0..3 {
-            // One that was just killed may have been answered for by requests that were under way.
+            // Requests in flight may have responded on behalf of a Pod that was just killed.
             cluster.until("the Pod to run", async || Ok(lab.kill(killed).ok())).await?;
             let answered = load.so_far().by(&killed.name_any());
             load.until("the killed Pod to be back", |tally| tally.by(&killed.name_any()) > answered).await?;
         }
-        // The runner takes its Pods along, and a new one does not know of any before the API is back.
+        // The Pods end with their runner, and a new one knows no Pods until the API is back.
         lab.crash_node(dying_node)?;
         sleep_until(end).await;
         let alive = cluster.get(gateway.health, "health", "/livez").await?.status();

@@ -1,5 +1,5 @@
-//! Many changes at once, while others are served: a thousand Ingresses come and go, a Secret is rotated twenty times a
-//! second.
+//! Many changes under load: a thousand Ingresses are created and deleted, and a Secret is rotated
+//! twenty times per second.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -17,15 +17,15 @@ use tokio::time::{Instant, MissedTickBehavior, interval};
 
 const HOST: &str = "web.example";
 
-/// How many Ingresses come and go.
+/// Number of Ingresses.
 const MANY: usize = 1000;
 
-/// How often the certificate is rotated, and how many times a second.
+/// Number of rotations of the certificate, and rotations per second.
 const ROTATIONS: usize = 100;
 const ROTATIONS_A_SECOND: u32 = 20;
 
-/// The longest that an answered write may take to be shown. Generous: the gateway is built without optimisation, and
-/// shares two cores with the API server and the clients.
+/// Maximum time from an acknowledged write to the presentation of the certificate. Generous: the
+/// gateway is built without optimisation, and shares two cores with the API server and the clients.
 const SHOWN_WITHIN: Duration = Duration::from_secs(5);
 
 #[test]
@@ -82,7 +82,7 @@ fn a_secret_rotated_twenty_times_a_second_fails_no_handshake() {
         let load = Load::new(cluster, gateway.https, [Target::new(HOST, "web")]).rate(80).tls(client.clone());
         let load = load.start().await?;
 
-        // The newest whose write has begun, and the newest whose write was answered.
+        // The newest rotation whose write has begun, and the newest whose write was acknowledged.
         let (begun, written) = (AtomicUsize::new(0), AtomicUsize::new(0));
         let rotate = async {
             let api = cluster.api::<Secret>();

@@ -1,4 +1,5 @@
-//! Somebody else writes the status of an Ingress too: no war, no load, and no request lost.
+//! Another controller writes the status of an Ingress, too: few writes, no load, and no lost
+//! request.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -17,8 +18,8 @@ const HOST: &str = "web.example";
 const OURS: &str = "192.0.2.7";
 const THEIRS: &str = "198.51.100.1";
 
-/// Another controller, which writes its address whenever it sees another one, at once and for ever. Counts what it
-/// overwrites.
+/// Acts as another controller, which writes its address whenever the status has another one. Counts
+/// the overwritten values.
 async fn fight(api: Api<Ingress>, on: Arc<AtomicBool>, ours: Arc<AtomicU32>) -> Result<()> {
     let how = WatchParams::default().fields("metadata.name=web");
     let mut version = "0".to_owned();
@@ -63,7 +64,8 @@ fn a_status_that_somebody_else_writes_too_is_written_ever_less_often_and_told() 
             .await?;
         let (writes, took) = (ours.load(Ordering::SeqCst), begin.elapsed());
         println!("{writes} writes against another controller in {took:?}, which rewrites at once");
-        // The waits double: 1, 2, 4, 8 s and on to a minute. The first one is the status that was there.
+        // Waits double: 1, 2, 4, 8 s and so on to a minute. The first write replaces the existing
+        // status.
         let most = 3 + (took.as_secs_f64() + 1.0).log2().ceil() as u32;
         ensure!(writes <= most, "{writes} writes in {took:?} are a war");
 

@@ -1,4 +1,5 @@
-//! The gateway alone loses the API, for a while or again and again, and the cluster goes on.
+//! The gateway alone loses its connection to the API, once or repeatedly, while the cluster
+//! changes.
 
 use anyhow::ensure;
 use k8s_openapi::api::apps::v1::Deployment;
@@ -10,7 +11,7 @@ use sluice_lab::wire::Behaviour;
 
 const HOST: &str = "web.example";
 
-/// While its way to the API is closed, two of three Pods are replaced and two are added behind the gateway's back.
+/// During the outage two of three Pods are replaced and two are added.
 #[test]
 fn a_gateway_cut_off_from_the_api_loses_no_request_and_catches_up() {
     shared(async |cluster| {

@@ -1,4 +1,5 @@
-//! What a controller does beside serving fails, and no request with it: the leader dies, its rights are taken away.
+//! The controller's duties fail without a lost request: the leader dies, and its rights are
+//! revoked.
 
 use std::time::{Duration, Instant};
 
@@ -40,7 +41,8 @@ async fn has_status(cluster: &Cluster, address: &str) -> Result<()> {
     cluster.wait::<Ingress>("web", &what, |ingress| status_of(ingress) == [address]).await.map(drop)
 }
 
-/// A replica that serves clients while it waits for the Lease: what is under way in one that is killed ends with it.
+/// Starts a replica that serves clients while it waits for the Lease: requests in flight end with a
+/// killed replica.
 async fn follower(
     cluster: &Cluster,
     class: &TestClass,
@@ -71,7 +73,7 @@ fn a_leader_that_dies_or_ends_is_succeeded_and_its_successor_loses_no_request() 
         load.more(200).await?;
         load.stop("the leader killed, at its successor").await?.none_failed()?;
 
-        // One that ends gives up its Lease of 60 s.
+        // A replica that ends releases its Lease of 60 s.
         let (third, load) = follower(cluster, &class, "c", &[STATUS]).await?;
         second.end(Duration::from_secs(30)).await?;
         let begin = Instant::now();
@@ -91,7 +93,7 @@ async fn overwrite(cluster: &Cluster, address: &str) -> Result<()> {
     Ok(())
 }
 
-/// What the duties may do, by the name of its Role.
+/// The write rights of the duties, by the name of the Role.
 const WRITES: [(&str, &str); 4] = [
     (
         "lease",
@@ -177,7 +179,7 @@ fn each_right_to_write_is_taken_away_and_given_back_and_no_request_is_lost() {
                 }
                 _ => {
                     cluster.apply(&lb("two.example")).await?;
-                    // A look that is under way may still see it; the next one is refused.
+                    // A request in flight may still succeed; the next one is refused.
                     told("the status of Ingresses stays as it is").await?;
                     back().await?;
                     has_status(cluster, "two.example").await?;

@@ -1,4 +1,5 @@
-//! What one Ingress is put through does not touch another: Ingresses that move between classes, and broken ones.
+//! Changes of one Ingress do not affect another: Ingresses that move between classes, and broken
+//! ones.
 
 use anyhow::Result;
 use k8s_openapi::api::networking::v1::Ingress;
@@ -6,7 +7,8 @@ use serde_json::{Value, json};
 use sluice_lab::harness::load::{Load, Target};
 use sluice_lab::harness::{Cluster, TestClass, deployment, shared};
 
-/// The test's class with Deployments and Ingresses of these names; the host of `web` is `web.example`.
+/// Creates the test's class with Deployments and Ingresses of these names; the host of `web` is
+/// `web.example`.
 async fn deployed(cluster: &Cluster, names: [&str; 2]) -> Result<TestClass> {
     let class = TestClass::of(cluster);
     cluster.apply(&class.manifest()).await?;
@@ -61,8 +63,8 @@ fn an_ingress_moves_between_gateways_and_harms_no_other() {
     });
 }
 
-/// Broken in ways that the API takes: each names something that is not there or says what cannot be. One shares the
-/// host of a good Ingress.
+/// Returns Ingresses with faults that the API accepts: missing references and invalid values. One
+/// shares the host of a good Ingress.
 fn broken(class: &TestClass) -> Vec<Value> {
     let ingress = |name: &str, host: &str, path: &str, annotations: Value, service: &str, port: u16| {
         json!({
@@ -113,7 +115,7 @@ fn broken_ingresses_harm_no_good_one() {
             json!({"metadata": {"annotations": {name("auth-type"): kind, name("auth-secret"): secret}}})
         };
         for _ in 0..3 {
-            // What protects and cannot be built closes its own routes.
+            // A protection that cannot be built closes its own routes.
             cluster.merge::<Ingress>("wavering", auth(Some("basic"))).await?;
             cluster.served(gateway.http, "wavering.example", 503).await?;
             cluster.merge::<Ingress>("wavering", auth(None)).await?;

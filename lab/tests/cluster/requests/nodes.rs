@@ -1,4 +1,4 @@
-//! Nodes: one is drained, and requests stay in the zone of the gateway's.
+//! Nodes: one is drained, and requests stay in the gateway's zone.
 
 use std::collections::HashSet;
 use std::net::SocketAddr;
@@ -18,7 +18,7 @@ fn node_of(pod: &Pod) -> Option<&str> {
     pod.spec.as_ref()?.node_name.as_deref()
 }
 
-/// The names of the Pods of `web` that are there to stay on a node, or on all others.
+/// Returns the Pods of `web` that are not terminating, on a node or on all others.
 async fn on(cluster: &Cluster, node: &str, there: bool) -> Result<Vec<String>> {
     let pods = cluster.pods("app=web").await?;
     let staying = pods.iter().filter(|pod| pod.metadata.deletion_timestamp.is_none());
@@ -64,7 +64,7 @@ fn a_node_that_is_drained_with_a_gateway_on_it_loses_no_request() {
     });
 }
 
-/// The hints are those that Kubernetes' own controller writes for `spec.trafficDistribution`.
+/// The hints are those that Kubernetes' controller writes for `spec.trafficDistribution`.
 #[test]
 fn requests_stay_in_the_zone_and_leave_it_when_it_has_no_endpoint_left() {
     own(Options::default().settings, async |cluster, _| {
@@ -72,7 +72,7 @@ fn requests_stay_in_the_zone_and_leave_it_when_it_has_no_endpoint_left() {
         let near = on(cluster, "node-1", true).await?;
         let far = on(cluster, "node-1", false).await?;
         ensure!(!near.is_empty() && !far.is_empty(), "Pods stand on one node only");
-        // The account knows nothing of Nodes at first.
+        // The account has no right to read Nodes at first.
         let kubeconfig = cluster.account("gateway").await?;
         let reads = [
             "networking.k8s.io/ingressclasses",
@@ -123,7 +123,7 @@ fn requests_stay_in_the_zone_and_leave_it_when_it_has_no_endpoint_left() {
         })
         .await?;
 
-        // The node is in another zone now.
+        // The node moves to another zone.
         let nodes: Api<Node> = Api::all(cluster.client.clone());
         let zone =
             |name: &str| Patch::Merge(json!({"metadata": {"labels": {"topology.kubernetes.io/zone": name}}}));
@@ -134,7 +134,7 @@ fn requests_stay_in_the_zone_and_leave_it_when_it_has_no_endpoint_left() {
         nodes.patch("node-1", &PatchParams::default(), &zone(&own)).await?;
         only(&near).await?;
 
-        // The zone loses its last endpoint: the others take over.
+        // The zone loses its last endpoint, so endpoints of other zones are used.
         drain(cluster, "node-1")?;
         cluster.available("web", 4).await?;
         let after = on(cluster, "node-2", true).await?;

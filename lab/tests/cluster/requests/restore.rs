@@ -1,4 +1,5 @@
-//! The cluster's store is restored from a backup: versions are lower than before, and what they say counts.
+//! The cluster's store is restored from a backup: versions are lower than before, and their content
+//! applies.
 
 use anyhow::ensure;
 use k8s_openapi::api::networking::v1::Ingress;
@@ -18,7 +19,7 @@ fn a_restored_store_is_followed_and_loses_no_request() {
         cluster.apply(&class.ingress("other", "other.example", "web")).await?;
         lab.back_up_store().await?;
         let gateway = class.gateway(cluster, &[]).await?;
-        // What the backup does not have, with versions that it takes a while to come past again.
+        // Changes that the backup lacks, with versions that later changes reach after a while only.
         let client = sluice_lab::client::connect(&cluster.kubeconfig()).await?;
         let ingresses: Api<Ingress> = Api::namespaced(client, &cluster.namespace);
         for n in 0..500 {
@@ -43,7 +44,7 @@ fn a_restored_store_is_followed_and_loses_no_request() {
         );
         cluster.served(gateway.http, "other.example", 200).await?;
         cluster.served(gateway.http, "moved.example", 404).await?;
-        // And followed from there, long before versions are where they were.
+        // Changes are followed long before versions reach their earlier values.
         ingresses.patch("other", &PatchParams::default(), &moved("again.example")).await?;
         cluster.served(gateway.http, "again.example", 200).await?;
         load.stop("a store restored from a backup").await?.none_failed()

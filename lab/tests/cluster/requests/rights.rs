@@ -1,5 +1,5 @@
-//! The gateway's rights are taken away one by one and given back: what it has listed is served on, and what it has
-//! missed is caught up with.
+//! The gateway's rights are revoked and granted again one by one: listed objects stay served, and
+//! missed changes are applied.
 
 use anyhow::{Context, Result, ensure};
 use k8s_openapi::api::apps::v1::Deployment;
@@ -25,7 +25,7 @@ const RIGHTS: [&str; 7] = [
     "/namespaces",
 ];
 
-/// A gateway with these rights and no others, and the wire that it has them over.
+/// Starts a gateway with exactly these rights, and returns it with its wire to the API.
 async fn gateway(cluster: &Cluster, class: &TestClass) -> Result<(Wire, GatewayProcess)> {
     let labels = json!({"metadata": {"labels": {"served-by": class.name}}});
     let namespaces: Api<Namespace> = Api::all(cluster.client.clone());
@@ -76,7 +76,7 @@ fn a_right_that_is_taken_away_and_given_back_loses_no_request() {
         cluster.apply(&class.ingress("forced", "forced.example", "web")).await?;
         let forced = json!({"nginx.ingress.kubernetes.io/force-ssl-redirect": "true"});
         cluster.merge::<Ingress>("forced", json!({"metadata": {"annotations": forced}})).await?;
-        // What waits for a class and for a Service.
+        // Objects that are visible only with the rights to classes and Services.
         let late = class.sibling("late");
         cluster.apply(&late.ingress("late", "late.example", "web")).await?;
         cluster.apply(&class.ingress("second", "second.example", "second")).await?;
@@ -121,7 +121,7 @@ fn a_right_that_is_taken_away_and_given_back_loses_no_request() {
                     cluster.apply(&rotated.secret_in(&cluster.namespace, "tls")).await?;
                     regain(cluster, &gateway, right).await?;
                     cluster.shows(gateway.https, &rotated, true).await?;
-                    // What the other rights are measured by.
+                    // Objects that are visible only with the other rights.
                     cluster.apply(&certificate.secret_in(&cluster.namespace, "tls")).await?;
                     cluster.shows(gateway.https, &certificate, true).await?;
                 }

@@ -1,7 +1,8 @@
-//! Pods come and go while clients ask: no request fails, whatever a Deployment is put through.
+//! Rollouts under load: no request fails, whatever happens to a Deployment.
 //!
-//! The rule for what may be sent twice is the gateway's default, `proxy-next-upstream: error timeout`: a GET goes to the
-//! next Pod when one is refused, breaks off or does not answer; a POST does when nothing of it was sent yet.
+//! The retry conditions are the gateway's default, `proxy-next-upstream: error timeout`: a GET is
+//! sent to the next Pod if one refuses it, breaks off or does not respond; a POST only if nothing
+//! of it was sent.
 
 use std::net::SocketAddr;
 
@@ -19,7 +20,7 @@ use sluice_lab::harness::{
 
 const HOST: &str = "web.example";
 
-/// A gateway that serves the Deployment `web`.
+/// Starts a gateway that serves the Deployment `web`.
 async fn served(cluster: &Cluster, class: &TestClass) -> Result<GatewayProcess> {
     let gateway = class.gateway(cluster, &[]).await?;
     cluster.served(gateway.http, HOST, 200).await?;
@@ -32,7 +33,7 @@ fn restart(cluster: &Cluster, deployment: &str) -> Result<()> {
     Ok(())
 }
 
-/// The names of the Pods that are there to stay.
+/// Returns the names of the Pods that are not terminating.
 async fn names(cluster: &Cluster, label: &str) -> Result<Vec<String>> {
     let pods = cluster.pods(label).await?;
     let staying = pods.iter().filter(|pod| pod.metadata.deletion_timestamp.is_none());
@@ -55,8 +56,8 @@ fn a_rolling_restart_loses_no_request() {
     });
 }
 
-/// Pods without `preStop` close their port before everybody has heard of it. The retries of the gateway carry that for
-/// what may be sent twice, and for everything that meets the closed port.
+/// Pods without `preStop` close their port before all clients have received the change. Retries of
+/// the gateway handle idempotent requests, and all requests that are refused by the closed port.
 #[test]
 fn a_rolling_restart_without_a_hook_loses_no_request_that_may_be_repeated() {
     shared(async |cluster| {
@@ -89,7 +90,7 @@ fn a_deployment_scaled_to_twenty_and_back_loses_no_request() {
     });
 }
 
-/// The Pods take their time to answer, so that each death meets requests that are under way.
+/// The Pods respond slowly, so that requests are in flight when they are killed.
 #[test]
 fn a_pod_killed_without_grace_loses_no_request_that_may_be_repeated() {
     in_lab(async |cluster, lab| {
@@ -116,7 +117,8 @@ fn a_pod_killed_without_grace_loses_no_request_that_may_be_repeated() {
     });
 }
 
-/// A POST that a Pod had received before it died must not be sent to another one, so its client gets an error.
+/// A POST that a killed Pod had received must not be sent to another one, so its client gets an
+/// error.
 fn only_posts_failed(tally: &Tally) -> Result<()> {
     let told = |what: &str| what.contains("status 502");
     let wrong = tally.failures.iter().find(|failure| failure.method != Method::POST || !told(&failure.what));

@@ -1,4 +1,4 @@
-//! The API server goes away in the middle of an upgrade of the gateway: the old Pods serve until it goes on.
+//! The API server goes down during an upgrade of the gateway: the old Pods serve until it is back.
 
 use std::net::SocketAddr;
 
@@ -33,7 +33,7 @@ fn an_api_server_away_during_an_upgrade_loses_no_request() {
                 Ok(pods.iter().any(|pod| !before.contains(&pod.name_any())).then_some(()))
             })
             .await?;
-        // Before it is ready: no old Pod has been told to end.
+        // Before the new Pod is ready, so no old one was deleted.
         lab.stop_api()?;
         load.more(1_000).await?;
 

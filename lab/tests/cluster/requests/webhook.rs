@@ -1,5 +1,5 @@
-//! The gateway that reviews Ingresses is gone: what that means is what the webhook's failure policy says, and requests do
-//! not depend on it.
+//! The gateway that reviews Ingresses is down: the webhook's failure policy applies, and requests
+//! are not affected.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ use sluice_testing::certificate::TestCertificate;
 const HOST: &str = "web.example";
 const BAD: &str = "nginx.ingress.kubernetes.io/limit-rps";
 
-/// Has the API server ask about Ingresses of the test's namespace at a port of the lab.
+/// Configures the API server to send Ingresses of the test's namespace to a port of the lab.
 async fn webhook(cluster: &Cluster, port: u16, authority: &str, policy: &str) -> Result<()> {
     let namespace = &cluster.namespace;
     let configuration = json!({
@@ -82,7 +82,7 @@ fn without_the_gateway_that_reviews_the_failure_policy_decides_and_no_request_is
             })
             .await?;
 
-        // Nobody reviews: nothing is let through, and what is there is served.
+        // Without a reviewer nothing is admitted, and existing Ingresses are served.
         reviewer.end(Duration::from_secs(30)).await?;
         let (taken, text) = apply("unreviewed", false)?;
         ensure!(!taken && text.contains("failed calling webhook"), "{text}");
@@ -96,7 +96,7 @@ fn without_the_gateway_that_reviews_the_failure_policy_decides_and_no_request_is
             })
             .await?;
         cluster.served(serving.http, "unreviewed.example", 200).await?;
-        // A wrong one gets in too, harms nobody, and is told.
+        // A faulty Ingress is admitted, affects no other one, and is reported.
         ensure!(apply("wrong", true)?.0);
         cluster
             .until("the wrong one to be told", async || {
@@ -104,7 +104,7 @@ fn without_the_gateway_that_reviews_the_failure_policy_decides_and_no_request_is
             })
             .await?;
 
-        // A reviewer is back, and so are reviews.
+        // With a reviewer again, Ingresses are reviewed.
         webhook(cluster, port, &certificate.pem, "Fail").await?;
         let back = class.gateway(cluster, &flags.each_ref().map(String::as_str)).await?;
         cluster

@@ -1,4 +1,5 @@
-//! The API server comes back without a past, and without streaming lists: every watch has to begin anew, in another way.
+//! The API server returns with a compacted history and without streaming lists: every watch
+//! relists.
 
 use anyhow::Result;
 use k8s_openapi::api::apps::v1::Deployment;
