@@ -181,7 +181,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn it_finds_what_the_expression_finds(
+        fn it_matches_exactly_like_the_expression(
             anchor in "\\^?",
             prefix in "/([abAB/]|\\\\[.-]){0,3}",
             end in prop::sample::select(End::ALL.map(|(text, _)| text).to_vec()),

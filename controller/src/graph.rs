@@ -309,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn a_source_is_told_when_the_first_reader_of_a_secret_comes_and_the_last_one_goes() {
+    fn a_source_learns_of_the_first_and_last_reader_of_a_secret() {
         let mut graph = Graph::default();
         graph.record(&node("a"), needs(&[("s", &["x"]), ("s", &["x"])]));
         graph.record(&node("b"), needs(&[("s", &["x"]), ("t", &["x"])]));
@@ -330,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn a_source_is_told_when_other_fields_are_needed() {
+    fn a_source_learns_of_other_needed_fields() {
         let mut graph = Graph::default();
         graph.record(&node("a"), needs(&[("s", &["x"])]));
         graph.take_references();
@@ -343,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn readers_follow_what_was_read_last() {
+    fn readers_are_those_of_the_last_computation() {
         let mut graph = Graph::default();
         graph.record(&node("a"), reads(vec![key("x"), key("y"), key("x")]));
         graph.record(&node("b"), reads(vec![key("y")]));

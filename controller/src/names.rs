@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses_outlive_an_outage_and_not_for_ever() {
+    fn addresses_survive_an_outage_for_a_limited_time() {
         let began = Instant::now();
         let mut kept = Kept::new(began);
         let good = kept.found(answer(LONGEST), began, 0.0);
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_is_looked_up_again_when_its_answer_is_over_and_sooner_when_there_was_none() {
+    fn a_name_is_resolved_again_after_its_time_or_a_failure() {
         let now = Instant::now();
         let mut kept = Kept::new(now);
         let mut seconds = |found, chance| {
@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_name_is_looked_up_when_it_is_wanted_and_one_that_is_none_is_told_so() {
+    async fn a_needed_name_is_resolved_and_an_invalid_one_is_reported() {
         let (inputs, mut received) = mpsc::channel(8);
         let names = Names::start(None, inputs.downgrade(), ()).unwrap();
         names.want(BTreeSet::from(["localhost".into(), "a..b".into()]));

@@ -338,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn reports_and_reviews_come_the_same_way_and_a_review_sees_what_came_before_it() {
+    fn a_review_sees_all_inputs_before_it() {
         let (sender, inputs) = input::channel();
         let object = || {
             let name = NamespacedName::new("shop", "web");

@@ -367,7 +367,7 @@ mod tests {
     }
 
     #[test]
-    fn an_earlier_configuration_that_stands_in_gets_no_new_time() {
+    fn an_earlier_configuration_in_use_keeps_its_time() {
         let (_folder, path) = file(Timestamp::now(), |_| ());
         let before = fs::read(&path).unwrap();
         writer(&path, None).applied(delta("b", true));
@@ -375,7 +375,7 @@ mod tests {
     }
 
     #[test]
-    fn a_damaged_file_says_so_without_what_it_holds() {
+    fn a_damaged_file_is_reported_without_its_contents() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("snapshot.json");
         for text in ["", "{\"format\":4,\"delta\":\"secret\"}", "{\"format\":4,", "[\"secret\"]"] {
@@ -387,7 +387,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_newer_version_wrote_is_refused_where_it_cannot_be_decoded() {
+    fn a_file_of_a_newer_version_is_refused_if_not_decodable() {
         let refused = |change: fn(&mut serde_json::Value)| {
             let (_folder, path) = file(Timestamp::now(), change);
             read(&path, &wanted()).unwrap_err().to_string()
@@ -407,7 +407,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_does_not_say_who_wrote_it_is_of_an_earlier_version() {
+    fn a_file_without_a_version_is_of_an_earlier_version() {
         let (_folder, path) = file(Timestamp::now(), |value| {
             value.as_object_mut().unwrap().remove("program");
             value["format"] = 1.into();
@@ -418,7 +418,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_of_another_cluster_or_too_old_is_refused_and_says_how_to_fix_it() {
+    fn a_foreign_or_old_file_is_refused_with_a_remedy() {
         let now = Timestamp::now();
         let ago = |seconds: i64| now - jiff::SignedDuration::from_secs(seconds);
         let outcome = |at, wanted: &Wanted| {

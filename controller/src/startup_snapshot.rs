@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn leaving_puts_what_is_new_or_another_and_removes_what_is_gone() {
+    fn leaving_sends_changed_objects_and_removes_missing_ones() {
         let earlier = Snapshot {
             endpoint_sets: [set("same", 1), set("other", 1), set("gone", 1)].into(),
             groups: [(GroupId::ingress(), group())].into(),

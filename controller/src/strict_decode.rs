@@ -66,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_known_is_refused_at_any_depth_and_what_is_missing_may_have_a_default() {
+    fn unknown_fields_are_refused_at_any_depth() {
         let good = json!({"list": [{"name": "a"}], "pair": [1, null]});
         let read: Outer = super::read(good.clone()).unwrap();
         assert_eq!(read.list[0], Inner { name: "a".into(), later: false });

@@ -162,7 +162,7 @@ fn the_list_of_configmap_keys_is_that_of_the_table() {
 }
 
 #[test]
-fn what_is_served_is_counted_from_the_tables() {
+fn served_settings_are_counted_from_the_tables() {
     let table = format!(
         "## Annotations\n\n{}\n## ConfigMap keys\n\n{}",
         annotations::markdown_support("annotations.md"),

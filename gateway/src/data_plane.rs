@@ -142,7 +142,7 @@ mod tests {
     use crate::telemetry::{AccessLog, Options};
 
     #[tokio::test]
-    async fn it_is_not_ready_before_it_has_been_told_where_to_listen() {
+    async fn it_is_not_ready_without_listeners() {
         let telemetry = Telemetry::new(Options::default(), AccessLog::none()).unwrap();
         let (plane, _reports) = DataPlane::start(1, Driver::Direct, Arc::new(telemetry)).unwrap();
         let readiness = &plane.state().readiness;

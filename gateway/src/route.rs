@@ -246,7 +246,7 @@ mod tests {
 
     /// These values exist once per host or rule, for thousands of hosts.
     #[test]
-    fn what_each_host_keeps_is_small() {
+    fn the_values_per_host_are_small() {
         assert!(size_of::<Target>() <= 128, "{} bytes", size_of::<Target>());
         assert!(size_of::<Route>() <= 232, "{} bytes", size_of::<Route>());
         assert!(size_of::<CompiledHost<Route>>() <= 168, "{} bytes", size_of::<CompiledHost<Route>>());

@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn what_up_was_told_comes_first() {
+    fn images_of_up_take_precedence() {
         let image = resolve("registry.example/hook:v1", &settings()).unwrap();
         assert_eq!(image.program, Some("/opt/hook".into()));
         assert_eq!(image.entrypoint, ["/image/hook"]);

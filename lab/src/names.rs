@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_question_is_not_read() {
+    fn malformed_queries_are_not_answered() {
         let message = query("web", 1);
         for end in 0..message.len() - 11 {
             assert_eq!(Question::read(&message[..end]), None, "{end} bytes");

@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_frozen_wire_says_nothing_until_it_thaws() {
+    async fn a_frozen_wire_relays_nothing_until_it_thaws() {
         let wire = wire().await;
         let mut stream = TcpStream::connect(wire.address()).await.unwrap();
         assert!(says_back(&mut stream).await);

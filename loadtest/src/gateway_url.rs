@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_target_says_what_one_is() {
+    fn an_invalid_target_is_explained() {
         for text in
             ["shop.example", "ftp://shop.example", "http://", "http://a/b", "http://a:b", "http://[::1]x"]
         {

@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn every_script_is_there_and_says_what_it_asserts() {
+    fn every_script_exists_and_documents_its_assertions() {
         for script in Script::value_variants() {
             let path = K6::new("k6".into()).scripts.join(script.name()).with_extension("js");
             let text =

@@ -259,7 +259,7 @@ fn the_manifest_of_the_plugin_has_the_version_of_the_workspace() {
 }
 
 #[test]
-fn what_does_not_exist_is_noticed() {
+fn missing_documents_are_detected() {
     for command in [
         "sluice serve --manifest DIR",
         "make bencj",

@@ -268,14 +268,14 @@ mod tests {
     }
 
     #[test]
-    fn what_may_print_a_secret_is_silent_always() {
+    fn modules_that_may_print_secrets_are_always_silent() {
         for verbosity in [0, 3, 5] {
             assert!(!logged(verbosity).contains("Secret"), "{verbosity}");
         }
     }
 
     #[test]
-    fn nobody_forges_a_line_or_fills_the_log() {
+    fn no_text_forges_a_line_or_fills_the_log() {
         let odd = "x\n2026-01-01T00:00:00Z ERROR forged \u{1b}[2J";
         let long = "y".repeat(1 << 20);
         let text = written(0, || {

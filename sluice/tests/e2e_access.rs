@@ -54,7 +54,7 @@ fn only_listed_clients_get_in_and_a_denied_one_never_does() {
 }
 
 #[test]
-fn nobody_is_believed_about_his_address_unless_a_trusted_proxy_is() {
+fn only_a_trusted_proxy_determines_the_client_address() {
     let (_backend, _folder, gateway) = start(&shop(&[("allowlist-source-range", "10.0.0.0/8")]), &[]);
     assert_eq!(from(&gateway, "10.1.2.3"), 403);
 }
@@ -73,7 +73,7 @@ fn the_config_map_lists_hold_where_an_ingress_has_none_of_its_own() {
 }
 
 #[test]
-fn a_list_that_cannot_be_read_lets_nobody_in() {
+fn an_unreadable_list_admits_no_client() {
     let (backend, folder, gateway) =
         start(&shop(&[("allowlist-source-range", "10.0.0.0/8, 300.1.2.3")]), &[]);
     assert_eq!(get(gateway.http, HOST, "/").status, 503);

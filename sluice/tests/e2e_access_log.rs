@@ -34,7 +34,7 @@ fn a_line_has_the_default_format() {
 }
 
 #[test]
-fn what_is_not_there_is_a_dash() {
+fn missing_values_are_a_dash() {
     let gateway = Gateway::start(&Folder::with(Ingress::new("shop").path(HOST, "/", "none").text()));
     get(gateway.http, HOST, "/nothing");
     let line = gateway.await_access("/nothing");
@@ -74,7 +74,7 @@ fn the_log_is_switched_off_and_on_live() {
 }
 
 #[test]
-fn values_are_escaped_as_the_operator_says() {
+fn values_are_escaped_as_configured() {
     let backend = Backend::echo("shop");
     let folder = Folder::with(site("shop", HOST, &[&backend]));
     let gateway = Gateway::with(&folder, &["--configmap", NAME]);
@@ -167,7 +167,7 @@ fn the_format_is_the_operators_and_changes_live() {
 }
 
 #[test]
-fn lines_are_left_out_where_that_is_asked_for() {
+fn lines_are_omitted_if_configured() {
     let backend = Backend::echo("shop");
     let quiet = Ingress::new("quiet").annotation("enable-access-log", "false").path(HOST, "/quiet", "shop");
     let folder = Folder::with(site("shop", HOST, &[&backend]) + &quiet.text());

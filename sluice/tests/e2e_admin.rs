@@ -65,7 +65,7 @@ fn every_view_is_a_subcommand_in_two_forms() {
 }
 
 #[test]
-fn what_one_request_gets_is_explained_and_what_every_other_rule_says_to_it() {
+fn a_request_is_explained_for_every_rule() {
     let backend = Backend::echo("shop");
     let objects = Ingress::new("plain").path(HOST, "/", "shop").path(HOST, "/cart", "shop").text()
         + &Ingress::new("secure").path("secure.example", "/", "shop").tls(&["secure.example"], "tls").text()
@@ -116,7 +116,7 @@ fn what_one_request_gets_is_explained_and_what_every_other_rule_says_to_it() {
 }
 
 #[test]
-fn each_check_says_what_it_makes_of_a_request() {
+fn each_check_shows_its_result_for_a_request() {
     let backend = Backend::echo("shop");
     let secret = manifest::opaque_secret("users", &[("auth", "ann:{PLAIN}x")]);
     let guarded = Ingress::new("guarded")
@@ -192,7 +192,7 @@ fn each_check_says_what_it_makes_of_a_request() {
 }
 
 #[test]
-fn a_gateway_that_does_not_run_is_said_to_be_so() {
+fn a_stopped_gateway_is_reported() {
     let output = run(&["routes", "--admin-address", "127.0.0.1:1"]);
     assert_eq!(output.status.code(), Some(1));
     let text = String::from_utf8(output.stderr).unwrap();

@@ -98,7 +98,7 @@ fn a_review_is_answered_with_a_verdict_and_nothing_is_changed_by_it() {
 }
 
 #[test]
-fn what_is_no_review_is_turned_away_with_a_status_of_its_own() {
+fn invalid_reviews_are_rejected_with_specific_statuses() {
     let webhook = Webhook::start(String::new(), Some(&TestCertificate::new(&["webhook.example"])));
     assert_eq!(webhook.post("/", "{}").status, 404);
     assert_eq!(webhook.post(PATH, "{}").status, 400);
@@ -163,7 +163,7 @@ fn a_certificate_that_comes_late_or_changes_is_picked_up() {
 /// Prints the time, and compares it with a limit that only a cost proportional to the number of
 /// Ingresses would exceed.
 #[test]
-fn among_thousands_of_ingresses_a_review_costs_what_its_own_costs() {
+fn the_cost_of_a_review_does_not_depend_on_other_ingresses() {
     let many = |count: usize| -> String {
         (0..count)
             .map(|n| Ingress::new(&format!("i{n}")).path(&format!("h{n}.example"), "/", "web").text())

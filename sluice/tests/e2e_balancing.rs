@@ -205,7 +205,7 @@ fn a_balance_that_there_is_not_is_named_with_those_that_there_are() {
 }
 
 #[test]
-fn an_endpoint_that_comes_gets_its_share_slowly_where_that_is_asked_for() {
+fn a_new_endpoint_starts_slowly_if_configured() {
     let backends = ["a", "b"].map(Backend::echo);
     let shop = Shop::open(&[("sluice.dev/slow-start", "1h")], &[&backends[0]]);
     shop.folder.write("endpoints.yaml", endpoints("shop", &[&backends[0], &backends[1]]));

@@ -51,7 +51,7 @@ fn as_user(gateway: &Gateway, user: &str, password: &str) -> Response {
 }
 
 #[test]
-fn every_form_of_password_that_nginx_takes_lets_its_user_in_and_nobody_else() {
+fn every_password_form_of_nginx_admits_its_user_only() {
     let (_backend, folder) = shop(&[("auth-secret", "users"), ("auth-realm", "the \"inner\" shop")]);
     users(&folder, USERS);
     let gateway = Gateway::start(&folder);

@@ -55,7 +55,7 @@ fn more_than_one_mebibyte_is_413_unless_somebody_says_otherwise() {
 }
 
 #[test]
-fn a_length_that_is_too_large_is_413_before_the_body_comes_and_no_endpoint_hears_of_it() {
+fn an_excessive_length_is_413_before_the_body_and_any_endpoint() {
     let backend = Backend::echo("upload");
     let (_folder, gateway) = start(Some("10"), "on", &backend);
     for expect in ["", "Expect: 100-continue\r\n"] {

@@ -148,7 +148,7 @@ fn sessions_stick_to_the_side_on_which_they_began() {
 }
 
 #[test]
-fn without_endpoints_the_canary_takes_nothing_and_without_a_main_ingress_nothing_is_served() {
+fn a_canary_without_endpoints_or_main_ingress_serves_nothing() {
     let shop = Shop::open(&main(), &canary(&[("canary-weight", "100")]));
     assert_eq!(shop.backend(&[]), "next");
     shop.folder.remove("next.yaml");

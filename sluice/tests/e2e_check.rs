@@ -132,7 +132,7 @@ fn problems_depend_on_the_flags() {
 }
 
 #[test]
-fn the_exit_code_is_0_for_warnings_1_for_errors_and_2_when_there_is_nothing_to_check() {
+fn the_exit_code_is_0_for_warnings_1_for_errors_2_without_input() {
     let backend = Backend::echo("shop");
     let with = |name: &str, value: &str| {
         let ingress = Ingress::new("noted").path("a.example", "/", "shop").annotation(name, value);

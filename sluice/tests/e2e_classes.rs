@@ -41,7 +41,7 @@ fn a_class_that_is_not_there_is_not_ours() {
 }
 
 #[test]
-fn a_class_counts_by_name_only_when_asked_to() {
+fn a_class_matches_by_name_only_if_enabled() {
     assert!(!taken(&class("nginx", THEIRS), Some("nginx"), None, &[]));
     assert!(taken(&class("nginx", THEIRS), Some("nginx"), None, &["--ingress-class-by-name"]));
     assert!(!taken(&class("other", THEIRS), Some("other"), None, &["--ingress-class-by-name"]));
@@ -64,7 +64,7 @@ fn the_field_decides_over_the_annotation() {
 }
 
 #[test]
-fn neither_field_nor_annotation_counts_only_when_asked_to() {
+fn ingresses_without_a_class_are_served_only_if_enabled() {
     assert!(!taken(&class("nginx", OURS), None, None, &[]));
     assert!(taken("", None, None, &["--watch-ingress-without-class"]));
 }

@@ -105,7 +105,7 @@ fn only_clients_with_a_certificate_of_the_authority_are_served() {
 }
 
 #[test]
-fn a_client_cannot_say_what_its_certificate_says() {
+fn a_client_cannot_forge_certificate_fields() {
     let site = Site::new(&[
         ("auth-tls-verify-client", "optional"),
         ("auth-tls-pass-certificate-to-upstream", "true"),

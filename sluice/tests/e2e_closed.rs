@@ -53,7 +53,7 @@ fn a_rejected_ingress_does_not_open_its_paths_to_a_broader_rule() {
 }
 
 #[test]
-fn a_snippet_closes_its_paths_with_503_as_the_documentation_says() {
+fn a_snippet_closes_its_paths_with_503() {
     let (_backend, folder) = shop();
     folder.write("admin.yaml", admin().annotation("configuration-snippet", "deny all;").text());
     let gateway = Gateway::start(&folder);
@@ -167,7 +167,7 @@ fn a_closed_host_is_closed_over_https_too_with_its_own_certificate() {
 }
 
 #[test]
-fn check_and_routes_say_what_is_closed_and_why() {
+fn check_and_routes_show_closed_routes_with_the_reason() {
     let (_backend, folder) = shop();
     folder.write("admin.yaml", admin().annotation("limit-rps", "many").text());
     let output = run(&["check", "--manifests", folder.path().to_str().unwrap()]);

@@ -123,7 +123,7 @@ fn each_coding_is_used_for_clients_that_accept_it() {
 }
 
 #[test]
-fn what_is_not_to_be_compressed_is_not() {
+fn excluded_responses_are_not_compressed() {
     let (_backend, _folder, gateway) = start(&[("use-gzip", "true")]);
     for path in ["/small", "/picture", "/encoded", "/as-it-is", "/part", "/nothing"] {
         let response = ask(&gateway, path, "gzip");

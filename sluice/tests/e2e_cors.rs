@@ -139,7 +139,7 @@ fn a_preflight_needs_no_password_and_answers_of_our_own_can_be_read() {
 }
 
 #[test]
-fn what_changes_counts_at_once_and_a_bad_origin_opens_nothing() {
+fn changes_apply_at_once_and_a_bad_origin_opens_nothing() {
     let (_backend, folder, gateway) = start(&api(&[("cors-allow-origin", PAGE)]));
     assert_eq!(allowed(&ask(&gateway, "GET", "/", PAGE)), Some(PAGE));
     let other = "https://other.example";
@@ -161,7 +161,7 @@ fn what_changes_counts_at_once_and_a_bad_origin_opens_nothing() {
 }
 
 #[test]
-fn http2_clients_are_told_the_same() {
+fn http2_clients_receive_the_same_fields() {
     let backend = Backend::echo("api");
     let ingress = api(&[("cors-allow-origin", PAGE)]).tls(&[HOST], "tls");
     let certificate = TestCertificate::new(&[HOST]).secret("tls");

@@ -80,7 +80,7 @@ fn send(gateway: &Gateway, target: &str, authorization: &str) -> Response {
 }
 
 #[test]
-fn who_knows_the_password_gets_in_and_a_copied_request_does_not() {
+fn the_password_is_accepted_and_a_copied_request_is_not() {
     let file = line(md5, "ann", REALM, "open sesame") + &line(sha256, "ann", REALM, "open sesame");
     let (backend, _folder, gateway) = start(&guarded(&[]), &[("auth", &file)]);
     let asked = get(gateway.http, HOST, "/cart?x=1");

@@ -29,7 +29,7 @@ fn address_of_this_machine() -> Option<String> {
 }
 
 #[test]
-fn the_admin_listener_was_an_endpoint_for_whoever_can_write_a_service() {
+fn the_admin_listener_was_reachable_through_a_service() {
     let backend = Backend::echo("shop");
     let objects = site("shop", HOST, &[&backend]);
     let folder = Folder::with(objects.clone());

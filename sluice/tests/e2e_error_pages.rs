@@ -73,7 +73,7 @@ fn a_page_of_500_kib_is_passed_on() {
 }
 
 #[test]
-fn the_error_backend_is_told_what_happened_and_words_it() {
+fn the_error_backend_receives_the_error_and_provides_the_page() {
     let (shop, program) = (shop(), errors("program"));
     let (_folder, gateway) =
         start(&ingress().annotation("custom-http-errors", "404,503"), &shop, Some(&program));
@@ -174,7 +174,7 @@ fn a_backend_that_fails_leaves_the_plain_page() {
 }
 
 #[test]
-fn without_any_backend_the_plain_page_is_what_clients_see() {
+fn without_an_error_backend_clients_receive_the_plain_page() {
     let shop = shop();
     let (_folder, gateway) = start(&ingress().annotation("custom-http-errors", "500"), &shop, None);
     let response = get(gateway.http, HOST, "/500");

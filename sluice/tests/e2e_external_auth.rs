@@ -221,7 +221,7 @@ fn statuses_without_a_time_keep_no_answer() {
 }
 
 #[test]
-fn services_of_the_cluster_are_asked_at_their_endpoints_and_names_are_looked_up() {
+fn cluster_services_are_used_by_endpoints_and_names_are_resolved() {
     let (auth, shop) = (service(), Backend::echo("shop"));
     let at = |url: &str| Ingress::new("shop").path(HOST, "/", "shop").annotation("auth-url", url);
     let (folder, gateway) = start(&at("http://auth.default.svc.cluster.local/check"), &shop);

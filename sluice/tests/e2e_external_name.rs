@@ -41,7 +41,7 @@ fn answers(gateway: &Gateway, backend: &str) -> bool {
 }
 
 #[test]
-fn a_name_with_other_addresses_is_followed_when_its_time_is_over_and_no_request_fails() {
+fn new_addresses_of_a_name_apply_without_a_failed_request() {
     let (dns, one) = (DnsServer::start(), Backend::echo("one"));
     let two = Backend::at("two", SocketAddr::new(TWO, one.address.port()));
     dns.set("api.test", &[ONE], 1);
@@ -82,7 +82,7 @@ fn a_name_with_other_addresses_is_followed_when_its_time_is_over_and_no_request_
 }
 
 #[test]
-fn a_name_that_is_gone_keeps_its_addresses_and_the_problem_says_so() {
+fn a_name_that_disappears_keeps_its_addresses_with_a_problem() {
     let (dns, one) = (DnsServer::start(), Backend::echo("one"));
     dns.set("api.test", &[ONE], 1);
     let gateway = start(&dns, &shop("api.test", one.address.port()), &[]);
@@ -114,7 +114,7 @@ fn a_name_that_never_was_gets_503_until_it_is() {
 }
 
 #[test]
-fn search_domains_count_as_resolv_conf_says_and_a_dot_at_the_end_ends_them() {
+fn search_domains_of_resolv_conf_apply_without_a_final_dot() {
     let (dns, one) = (DnsServer::start(), Backend::echo("one"));
     dns.set("db.shop.svc.cluster.test", &[ONE], 60);
     dns.set("whole.test", &[ONE], 60);

@@ -49,7 +49,7 @@ fn one_object_of_many_in_a_file_can_go() {
 }
 
 #[test]
-fn a_broken_file_keeps_its_last_good_objects_and_harms_nobody() {
+fn a_broken_file_keeps_its_last_good_objects_and_affects_no_other() {
     let backend = Backend::echo("web");
     let folder = Folder::with(service_with("web", &[&backend]));
     let ingress = |host: &str| Ingress::new("a").path(host, "/", "web").text();
@@ -211,7 +211,7 @@ fn links_into_each_other_and_into_large_trees_are_left_out_by_name_and_edits_go_
 }
 
 #[test]
-fn nested_brackets_and_aliases_of_aliases_cost_one_file_its_reading_and_nobody_else() {
+fn nested_brackets_and_aliases_affect_one_file_only() {
     let backend = Backend::echo("web");
     let folder = Folder::with(service_with("web", &[&backend]));
     let mut gateway = Gateway::start(&folder);

@@ -54,7 +54,7 @@ fn a_word_of_the_blocklist_rejects_the_ingress_that_has_it() {
 }
 
 #[test]
-fn paths_with_odd_characters_are_reported_and_served_unless_the_operator_does_not_mind() {
+fn paths_with_unusual_characters_are_served_with_a_problem() {
     let ingress = Ingress::new("shop").typed_path(HOST, "/a(b", "Prefix", "shop");
     let (_backend, folder, gateway) = start(&ingress);
     let is_reported = || gateway.problems().contains("Ingress default/shop");

@@ -207,7 +207,7 @@ fn a_long_upload_outlives_the_read_timeout() {
 }
 
 #[test]
-fn what_an_endpoint_has_not_looked_at_is_sent_again() {
+fn requests_that_an_endpoint_has_not_processed_are_sent_again() {
     let (_backend, gateway) = served();
     calling(&gateway, async |client| {
         // The call is not idempotent, but repeating a refused stream is safe.
@@ -235,7 +235,7 @@ fn errors_of_ours_have_a_status_of_grpc() {
 }
 
 #[test]
-fn a_client_of_http1_gets_what_such_an_endpoint_says() {
+fn an_http1_client_receives_the_response_of_an_http2_endpoint() {
     let (_backend, gateway) = served();
     let mut client = Connection::plain(gateway.http);
     client.send(format!(

@@ -181,7 +181,7 @@ fn a_variable_that_is_known_later_is_empty_and_named_by_a_problem() {
 
 /// Security scanners check this, and it is usually the first setting that users try.
 #[test]
-fn no_response_names_its_server_where_the_operator_says_so() {
+fn no_response_names_its_server_if_disabled() {
     let backend = Backend::with("shop", |_| {
         Reply::Answer(200, vec![("Server".to_owned(), "apache".to_owned())], "ok".to_owned())
     });
@@ -228,7 +228,7 @@ fn fields_of_an_ingress_must_be_allowed_and_it_is_closed_until_they_are() {
 }
 
 #[test]
-fn the_endpoint_is_asked_for_another_host() {
+fn the_endpoint_receives_another_host() {
     let backend = Backend::echo("shop");
     let folder = shop(&backend, &[("upstream-vhost", "$service_name.$namespace.svc:$service_port")]);
     let gateway = Gateway::start(&folder);

@@ -32,7 +32,7 @@ const LIES: [(&str, &str); 7] = [
 ];
 
 #[test]
-fn the_backend_learns_who_asked_for_what() {
+fn the_backend_receives_the_forwarding_fields() {
     let backend = Backend::echo("shop");
     let (_folder, gateway) = start(&backend);
     let response = send(&gateway, &[]);
@@ -94,7 +94,7 @@ fn over_tls_it_learns_of_https_and_port_443() {
 }
 
 #[test]
-fn what_a_client_says_about_itself_is_replaced_and_kept_aside() {
+fn forwarding_fields_of_a_client_are_replaced_and_preserved() {
     let backend = Backend::echo("shop");
     let (_folder, gateway) = start(&backend);
     let response = send(&gateway, &LIES);
@@ -243,7 +243,7 @@ fn bodies_arrive_as_they_were_sent() {
 }
 
 #[test]
-fn the_backend_learns_what_was_asked_for_before_it_was_rewritten() {
+fn the_backend_receives_the_path_before_rewriting() {
     let backend = Backend::echo("shop");
     let ingress =
         Ingress::new("shop").path(HOST, "/shop/(.*)", "shop").annotation("rewrite-target", "/inner/$1");
@@ -268,7 +268,7 @@ fn the_backend_learns_what_was_asked_for_before_it_was_rewritten() {
 }
 
 #[test]
-fn the_host_that_a_proxy_was_asked_for_is_kept_from_the_field_that_holds_it() {
+fn the_host_from_a_trusted_proxys_field_is_used() {
     let backend = Backend::echo("shop");
     let (folder, gateway) = start(&backend);
     let fields = [("X-Forwarded-Host", "usual.example"), ("X-Outer-Host", "outer.example")];

@@ -128,7 +128,7 @@ fn when_all_fail_requests_go_on_to_all() {
 }
 
 #[test]
-fn checks_begin_and_end_live_and_nobody_is_checked_unasked() {
+fn checks_start_and_end_live_for_configured_endpoints_only() {
     let pods = ["a", "b"].map(Pod::start);
     let (folder, gateway) = open(&[("path", "/healthz")], &[&pods[0].backend, &pods[1].backend]);
     pods[0].set(false);
@@ -146,7 +146,7 @@ fn checks_begin_and_end_live_and_nobody_is_checked_unasked() {
 }
 
 #[test]
-fn the_host_that_is_asked_for_and_how_many_failures_count_are_settings() {
+fn the_host_and_the_thresholds_of_checks_are_settings() {
     let pods = ["a", "b"].map(Pod::start);
     let folder = Folder::with(service("shop") + &endpoints("shop", &[&pods[0].backend, &pods[1].backend]));
     let checks = |host: &str, failures: &str| {
@@ -216,7 +216,7 @@ fn a_session_leaves_an_endpoint_that_fails_its_checks_and_comes_back() {
 }
 
 #[test]
-fn what_cannot_be_checked_is_named_and_served_unchecked() {
+fn an_impossible_check_is_reported_and_its_service_is_served() {
     let pod = Pod::start("a");
     let (folder, gateway) = open(&[("path", "healthz")], &[&pod.backend]);
     assert_eq!(counts(&gateway, 3).len(), 1);
@@ -232,7 +232,7 @@ fn what_cannot_be_checked_is_named_and_served_unchecked() {
 }
 
 #[test]
-fn where_requests_go_over_tls_checks_do_and_an_endpoint_need_not_be_trusted_to_be_found_alive() {
+fn checks_use_tls_like_requests_without_verification() {
     let authority = Authority::new();
     let certificate = authority.issue(&["inner.example"]);
     let pods = ["a", "b"].map(|name| Pod::tls(name, &certificate));
@@ -262,7 +262,7 @@ fn where_requests_go_over_tls_checks_do_and_an_endpoint_need_not_be_trusted_to_b
 }
 
 #[test]
-fn endpoints_of_grpc_are_asked_for_their_health_with_tls_and_without() {
+fn grpc_endpoints_are_checked_with_and_without_tls() {
     let certificate = TestCertificate::new(&["inner.example"]);
     for (protocol, pods) in [
         ("GRPC", [(); 2].map(|()| GrpcBackend::plain())),

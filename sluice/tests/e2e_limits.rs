@@ -68,7 +68,7 @@ fn a_change_elsewhere_forgets_nothing_and_http2_counts_alike() {
 }
 
 #[test]
-fn so_many_requests_are_under_way_at_a_time_and_a_place_is_free_again_when_one_ends() {
+fn concurrent_requests_are_limited_until_one_ends() {
     let gate = Gate::default();
     let inside = gate.clone();
     let backend = Backend::with("shop", move |_| {
@@ -104,7 +104,7 @@ fn so_many_requests_are_under_way_at_a_time_and_a_place_is_free_again_when_one_e
 }
 
 #[test]
-fn the_operator_says_what_one_client_is() {
+fn the_configured_key_identifies_a_client() {
     let backend = Backend::echo("shop");
     let limits = [("limit-rpm", "1"), ("limit-burst-multiplier", "2")];
     let by_key = [("limit-conn-zone-variable", "$http_x_api_key")];

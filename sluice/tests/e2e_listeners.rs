@@ -154,7 +154,7 @@ fn a_gateway_whose_address_is_not_there_yet_is_alive_and_not_ready() {
 }
 
 #[test]
-fn another_gateway_of_the_same_user_gets_an_error_that_the_port_is_in_use_also_after_changes() {
+fn a_second_gateway_gets_an_error_that_the_port_is_in_use() {
     let backend = Backend::echo("shop");
     let (folder, gateway) = start(&backend, "");
     for (addresses, open) in [("127.0.0.1", false), ("", true), ("127.0.0.1", false)] {

@@ -153,7 +153,7 @@ fn streams_of_http_2_are_copied_too() {
 }
 
 #[test]
-fn a_mirror_that_fails_harms_nobody() {
+fn a_failing_mirror_affects_no_request() {
     let shop = Backend::echo("shop");
     let broken = Backend::with("broken", |_| Reply::status(500));
     let closing = Backend::with("closing", |_| Reply::Close);
@@ -188,7 +188,7 @@ fn a_mirror_that_fails_harms_nobody() {
 }
 
 #[test]
-fn what_there_is_no_room_for_is_dropped_and_counted() {
+fn copies_beyond_the_capacity_are_dropped_and_counted() {
     let (shop, (hanging, _held)) = (Backend::with("shop", |_| Reply::status(200)), silent());
     let patient = ingress(hanging).annotation("proxy-read-timeout", "3600");
     let (_folder, gateway) = start(&patient.annotation("proxy-send-timeout", "3600"), &shop);
@@ -224,7 +224,7 @@ fn an_endpoint_that_fails_keeps_no_copy_back() {
 }
 
 #[test]
-fn what_is_denied_is_not_copied() {
+fn denied_requests_are_not_copied() {
     let (shop, mirror) = (Backend::echo("shop"), Backend::with("mirror", |_| Reply::status(200)));
     let auth = Backend::with("auth", |_| Reply::status(403));
     let guarded = ingress(mirror.address).annotation("auth-url", &format!("http://{}/", auth.address));
@@ -247,7 +247,7 @@ fn what_is_denied_is_not_copied() {
 }
 
 #[test]
-fn annotations_say_what_is_copied_and_change_without_a_restart() {
+fn annotations_control_the_copies_without_a_restart() {
     let (shop, mirror) = (Backend::echo("shop"), Backend::with("mirror", |_| Reply::status(200)));
     let other = Backend::with("other", |_| Reply::status(200));
     let (folder, gateway) = start(&plain(), &shop);
@@ -306,7 +306,7 @@ fn services_of_the_cluster_and_names_are_mirrors() {
 }
 
 #[test]
-fn a_value_that_cannot_be_used_is_ignored_and_told() {
+fn an_unusable_value_is_ignored_with_a_problem() {
     let shop = Backend::echo("shop");
     let (folder, gateway) = start(&plain(), &shop);
     for (name, value) in [
@@ -340,7 +340,7 @@ fn shutdown_waits_for_requests_and_not_for_copies() {
 }
 
 #[test]
-fn a_gateway_that_mirrors_to_itself_comes_to_an_end() {
+fn a_gateway_that_mirrors_to_itself_stops_at_the_hop_limit() {
     let shop = Backend::echo("shop");
     let (folder, gateway) = start(&plain(), &shop);
     let own = plain().annotation("mirror-target", &format!("http://{}$request_uri", gateway.http));

@@ -60,7 +60,7 @@ fn refused(gateway: &Gateway, reason: &str) -> usize {
 }
 
 #[test]
-fn a_header_says_who_the_client_is_on_both_ports() {
+fn a_header_determines_the_client_on_both_ports() {
     let backend = Backend::echo("shop");
     let (_folder, gateway) = start(&backend, &[("use-proxy-protocol", "true")]);
     for (header, client) in [
@@ -113,7 +113,7 @@ fn a_header_may_come_byte_by_byte_and_with_the_request() {
 }
 
 #[test]
-fn what_does_not_begin_with_a_good_header_is_closed_and_counted() {
+fn connections_without_a_valid_header_are_closed_and_counted() {
     let backend = Backend::echo("shop");
     let keys = [("use-proxy-protocol", "true"), ("proxy-protocol-header-timeout", "200ms")];
     let (folder, gateway) = start(&backend, &keys);
@@ -231,7 +231,7 @@ fn fields_of_proxies_count_where_they_are_trusted_live() {
 }
 
 #[test]
-fn endpoints_get_the_value_that_the_address_was_taken_from_in_the_field_that_the_operator_names() {
+fn endpoints_get_the_address_in_the_configured_field() {
     let backend = Backend::echo("shop");
     let both = [("use-proxy-protocol", "true"), ("use-forwarded-headers", "true")];
     let (folder, gateway) = start(&backend, &both);

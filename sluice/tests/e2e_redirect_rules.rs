@@ -58,7 +58,7 @@ fn all_paths_answer_with_the_redirect_and_need_no_backend() {
 }
 
 #[test]
-fn a_target_that_cannot_be_used_closes_and_says_how_to_fix_it() {
+fn an_unusable_target_closes_the_route_with_a_remedy() {
     for target in ["new.example", "https://new.example/$uri", "//new.example", "ftp://new.example/"] {
         let (backend, _folder, gateway) = start(&shop(&[("permanent-redirect", target)]));
         assert_eq!(redirect(&gateway, "/"), (404, String::new()), "{target}");
@@ -102,7 +102,7 @@ fn a_path_becomes_a_url_unless_redirects_are_relative() {
 }
 
 #[test]
-fn the_config_map_says_how_redirects_are_written_and_an_ingress_may_differ() {
+fn the_form_of_redirects_is_a_key_that_an_ingress_may_override() {
     let paths = |annotations: &[(&str, &str)]| {
         let ingress = Ingress::new("shop").path(HOST, "/app/", "web").tls(&[HOST], "tls");
         annotations.iter().fold(ingress, |ingress, (name, value)| ingress.annotation(name, value))

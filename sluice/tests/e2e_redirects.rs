@@ -70,7 +70,7 @@ fn challenges_are_never_redirected() {
 }
 
 #[test]
-fn the_operator_says_which_places_are_not_redirected() {
+fn configured_locations_are_not_redirected() {
     let backend = Backend::echo("web");
     let folder = folder(&ingress(), true, &backend);
     let gateway = Gateway::with(&folder, &CONFIG);
@@ -139,7 +139,7 @@ fn https_answers_carry_hsts_in_place_of_the_backends() {
 }
 
 #[test]
-fn hosts_that_no_tls_entry_names_are_redirected_too_and_get_the_default_certificate() {
+fn hosts_without_a_tls_entry_get_the_default_certificate() {
     let backend = Backend::echo("web");
     let ingress = ingress().path("other.example", "/", "web").path("*.wild.example", "/", "web");
     let gateway = Gateway::start(&folder(&ingress, true, &backend));

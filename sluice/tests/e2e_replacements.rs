@@ -27,7 +27,7 @@ fn shop(backend: &Backend, annotations: &[(&str, &str)]) -> String {
 }
 
 #[test]
-fn an_ingress_replaces_what_its_endpoints_say_of_themselves() {
+fn an_ingress_replaces_cookies_and_redirects_of_its_endpoints() {
     let backend = backend();
     let folder = Folder::with(shop(&backend, &[]));
     let gateway = Gateway::start(&folder);
@@ -62,7 +62,7 @@ fn an_ingress_replaces_what_its_endpoints_say_of_themselves() {
 }
 
 #[test]
-fn keys_hold_for_all_and_an_annotation_says_otherwise() {
+fn annotations_override_the_keys() {
     let backend = backend();
     let folder = Folder::with(shop(&backend, &[]));
     folder.write(

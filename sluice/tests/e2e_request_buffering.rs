@@ -51,7 +51,7 @@ fn streams(gateway: &Gateway) -> bool {
 }
 
 #[test]
-fn an_endpoint_is_asked_when_the_body_is_there_and_learns_its_length() {
+fn an_endpoint_receives_the_whole_body_with_its_length() {
     let backend = Backend::echo("upload");
     let (folder, gateway) = start(&[], &[&backend]);
     drop(halfway(&gateway));
@@ -67,7 +67,7 @@ fn an_endpoint_is_asked_when_the_body_is_there_and_learns_its_length() {
 }
 
 #[test]
-fn a_client_that_waits_is_told_to_go_on() {
+fn a_waiting_client_receives_100_continue() {
     let backend = Backend::echo("upload");
     let (_folder, gateway) = start(&[], &[&backend]);
     let mut client = Connection::plain(gateway.http);
@@ -111,7 +111,7 @@ fn large_bodies_wait_on_disk_and_arrive_whole() {
 }
 
 #[test]
-fn without_room_on_disk_it_is_507_and_no_endpoint_hears_of_it() {
+fn without_disk_space_it_is_507_before_any_endpoint() {
     let backend = Backend::echo("upload");
     let body = "x".repeat(300_000);
     let temporary = tempfile::tempdir().unwrap();

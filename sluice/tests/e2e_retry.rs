@@ -56,7 +56,7 @@ fn a_post_that_was_sent_is_not_sent_again() {
 }
 
 #[test]
-fn a_post_is_sent_again_when_that_is_asked_for() {
+fn a_post_is_sent_again_if_enabled() {
     let closes = Backend::with("closes", |_| Reply::Close);
     let good = Backend::echo("good");
     let gateway = start(&[("proxy-next-upstream", "error timeout non_idempotent")], &[&closes, &good]);
@@ -66,7 +66,7 @@ fn a_post_is_sent_again_when_that_is_asked_for() {
 }
 
 #[test]
-fn a_status_is_retried_when_that_is_asked_for() {
+fn a_status_is_retried_if_configured() {
     let busy = Backend::with("busy", |_| Reply::status(503));
     let good = Backend::echo("good");
     let gateway = start(&[("proxy-next-upstream", "error http_503")], &[&busy, &good]);
@@ -97,7 +97,7 @@ fn retries_can_be_switched_off_or_limited() {
 }
 
 #[test]
-fn attempts_without_end_were_never_answered_and_kept_the_program_from_ending() {
+fn endless_attempts_were_never_answered_and_blocked_the_shutdown() {
     for tries in ["2147483647", "0"] {
         let dead = dead();
         let mut gateway = start(&[("proxy-next-upstream-tries", tries)], &[&dead]);

@@ -93,7 +93,7 @@ fn every_attempt_is_rewritten_alike() {
 }
 
 #[test]
-fn one_ingress_makes_all_paths_of_the_host_expressions_and_gives_them_back_when_it_goes() {
+fn one_ingress_makes_all_paths_expressions_while_it_exists() {
     let (web, other) = (Backend::echo("web"), Backend::echo("other"));
     let plain = Ingress::new("plain").path(HOST, "/Items", "other").path(HOST, "/items/1", "other");
     let folder =
@@ -143,7 +143,7 @@ fn a_target_changes_live_and_a_url_redirects() {
 }
 
 #[test]
-fn what_cannot_be_rewritten_is_closed_and_says_why() {
+fn a_path_that_cannot_be_rewritten_is_closed_with_the_reason() {
     let backend = Backend::echo("web");
     let ingress = expression("shop", "/good/(?<rest>.*)", "web")
         .typed_path(HOST, "/bad", "ImplementationSpecific", "web")
@@ -179,7 +179,7 @@ fn a_path_without_the_group_of_the_target_is_rewritten_without_it() {
 
 /// Typical for single-page applications: all paths except the API.
 #[test]
-fn a_path_with_look_ahead_takes_what_it_does_not_exclude_and_keeps_the_numbers_of_its_groups() {
+fn a_path_with_look_ahead_matches_and_keeps_its_group_numbers() {
     let backend = Backend::echo("web");
     let other = expression("other", "/api/.*", "web");
     let folder = Folder::with(other.text() + &service_with("web", &[&backend]));

@@ -61,7 +61,7 @@ fn an_address_or_a_password_is_enough_and_both_again_when_the_annotation_goes() 
 }
 
 #[test]
-fn a_service_is_asked_last_and_nobody_else_speaks_for_it() {
+fn the_service_is_queried_last_and_its_fields_cannot_be_forged() {
     let auth = Backend::with("auth", |request| match request.header("cookie") {
         Some("session=ann") => Reply::field("X-User", "ann"),
         Some("session=mute") => Reply::Close,

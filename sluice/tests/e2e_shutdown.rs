@@ -52,7 +52,7 @@ fn a_running_request_ends_well_and_new_connections_are_refused_meanwhile() {
 }
 
 #[test]
-fn a_control_plane_that_dies_ends_the_program_with_a_message_and_a_failure() {
+fn a_failed_control_plane_ends_the_program_with_a_message() {
     let gate = Gate::default();
     let backend = slow(&gate);
     let folder = Folder::with(site("shop", HOST, &[&backend]));

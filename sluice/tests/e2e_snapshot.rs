@@ -102,7 +102,7 @@ fn a_snapshot_of_this_cluster_that_is_new_enough_is_served() {
 }
 
 #[test]
-fn a_snapshot_of_a_newer_version_is_refused_with_what_is_not_understood() {
+fn a_snapshot_of_a_newer_version_is_refused_by_field() {
     let snapshot = Snapshot::confirmed(SignedDuration::ZERO);
     snapshot.edit(|value| {
         value["program"] = "99.0.0".into();

@@ -265,7 +265,7 @@ fn an_idle_stream_ends_after_its_timeout_and_others_wait_for_their_end_at_shutdo
 }
 
 #[test]
-fn streams_have_a_log_of_their_own_where_the_operator_says_so() {
+fn streams_have_their_own_log_if_configured() {
     let echo = TcpEcho::start("db");
     let shop = Backend::echo("shop");
     let folder = Folder::with(site("shop", "shop.example", &[&shop]) + &echoes("db", &[&echo]));

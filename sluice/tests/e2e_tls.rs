@@ -78,7 +78,7 @@ fn a_missing_secret_serves_the_default_and_still_redirects() {
 }
 
 #[test]
-fn a_secret_that_holds_no_certificate_is_named_and_harms_nobody() {
+fn a_secret_without_a_certificate_is_reported_and_affects_no_other() {
     let backend = Backend::echo("web");
     let (folder, certificates) = serve(&[("good", "good.example"), ("bad", "bad.example")], &backend);
     folder.write("bad.yaml", tls_secret("bad", "garbage", "garbage"));

@@ -66,7 +66,7 @@ fn a_connection_to_an_endpoint_ends_when_it_is_idle_or_old() {
 }
 
 #[test]
-fn connections_to_an_authorisation_service_are_kept_as_the_ingress_says() {
+fn the_ingress_sets_the_keep_alive_of_its_authorisation_service() {
     let (shop, auth) = (Backend::echo("shop"), Backend::echo("auth"));
     let folder = Folder::with(service_with("shop", &[&shop]));
     let ingress = |own: &[(&str, &str)]| {

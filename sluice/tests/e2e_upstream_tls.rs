@@ -167,7 +167,7 @@ fn so_many_certificates_may_be_between_an_endpoint_and_its_authority() {
 }
 
 #[test]
-fn endpoints_are_told_which_name_is_wanted_where_the_ingress_says_so() {
+fn endpoints_receive_the_server_name_if_configured() {
     let authority = Authority::new();
     let backend = Backend::tls("shop", authority.issue(&["inner.example"]).server_config_by_name());
     let annotated = |tells: &str| {
@@ -251,7 +251,7 @@ fn a_sibling_presents_the_certificate_of_its_host_and_verifies() {
 }
 
 #[test]
-fn versions_and_suites_are_offered_as_the_rule_says() {
+fn versions_and_suites_follow_the_rule() {
     let certificate = TestCertificate::new(&["inner.example"]);
     let backend = Backend::tls("shop", certificate.server_config_of(&[&rustls::version::TLS12]));
     let folder = Folder::with(shop(&backend, &[("proxy-ssl-protocols", "TLSv1.3")]));
@@ -274,7 +274,7 @@ fn versions_and_suites_are_offered_as_the_rule_says() {
 }
 
 #[test]
-fn a_port_says_what_is_spoken_unless_the_ingress_does() {
+fn app_protocol_applies_unless_the_ingress_sets_a_protocol() {
     let backend = Backend::tls("shop", TestCertificate::new(&["inner.example"]).server_config());
     let service = |protocol: &str| {
         manifest::document(&json!({

@@ -80,7 +80,7 @@ fn a_body_without_a_length_is_taken_whole_although_nothing_is_buffered() {
 }
 
 #[test]
-fn a_client_that_waits_is_told_to_go_on_and_none_gets_another_protocol() {
+fn http_1_0_sends_continue_and_no_upgrade() {
     let backend = Backend::echo("shop");
     let (_folder, gateway) = start(&backend, Some("1.0"));
     let mut connection = Connection::plain(gateway.http);

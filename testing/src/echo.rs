@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn it_says_who_it_is_and_what_it_was_asked() {
+    async fn it_returns_its_name_and_the_request() {
         let answer =
             ask("POST /a?x=1 HTTP/1.1\r\nhost: h\r\nconnection: close\r\ncontent-length: 3\r\n\r\nabc").await;
         let (head, body) = answer.split_once("\r\n\r\n").unwrap();

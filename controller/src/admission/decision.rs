@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn faults_of_the_object_refuse_in_the_order_of_the_reference_and_all_are_told() {
+    fn faults_refuse_in_the_order_of_ingress_nginx_and_are_all_listed() {
         let annotation = "metadata.annotations[nginx.ingress.kubernetes.io/proxy-body-size]";
         let problems = [
             error(Code::PathConflict, &object(), "spec.rules[0].http.paths[0].path", "taken", "move it"),
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn what_may_come_later_and_what_we_lack_warns() {
+    fn missing_references_and_features_cause_warnings() {
         let problems = [
             error(Code::SecretNotFound, &object(), "spec.tls[0]", "no Secret", "make it"),
             error(Code::ServiceNotFound, &object(), "spec", "no Service", "make it"),
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn snippets_are_refused_and_so_is_what_would_take_a_path_from_others() {
+    fn snippets_and_conflicting_paths_are_refused() {
         let field = "metadata.annotations[nginx.ingress.kubernetes.io/server-snippet]";
         let snippet = error(Code::AnnotationNotServed, &object(), field, "not served", "remove it");
         let refusal = decide(&object(), &[snippet]).refusal.unwrap();

@@ -295,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_right_says_which_what_for_and_how_to_give_it() {
+    fn a_missing_right_is_reported_with_purpose_and_remedy() {
         let problem = Right { namespace: Some("shop".into()), ..STATUS }.problem().to_string();
         for part in [
             "no right to patch ingresses/status.networking.k8s.io in namespace shop",

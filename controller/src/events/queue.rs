@@ -315,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn an_event_has_the_code_as_its_reason_and_says_field_fault_and_remedy() {
+    fn an_event_has_the_code_as_reason_with_field_fault_and_remedy() {
         let now = Instant::now();
         let mut queue = Queue::new(now);
         queue.problems(&appeared(&[problem("web", "taken")]), true);
@@ -348,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_resolved_before_its_turn_is_not_told_and_what_is_of_no_object_never_is() {
+    fn resolved_problems_and_those_without_an_object_have_no_event() {
         let now = Instant::now();
         let mut queue = Queue::new(now);
         let gone = problem("gone", "x");
@@ -416,7 +416,7 @@ mod tests {
     }
 
     #[test]
-    fn without_an_answer_nothing_is_tried_for_a_growing_while() {
+    fn without_a_response_attempts_pause_for_a_growing_time() {
         let now = Instant::now();
         let mut queue = Queue::new(now);
         queue.problems(&appeared(&[elsewhere("b"), problem("web", "taken")]), true);
@@ -429,7 +429,7 @@ mod tests {
     }
 
     #[test]
-    fn who_does_not_lead_tells_nothing_and_knows_everything() {
+    fn a_follower_writes_no_events_and_tracks_all() {
         let now = Instant::now();
         let mut queue = Queue::new(now);
         queue.problems(&appeared(&[problem("web", "taken")]), false);

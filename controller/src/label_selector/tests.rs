@@ -62,7 +62,7 @@ fn requirements_of_every_form() {
 }
 
 #[test]
-fn what_kubernetes_refuses_is_refused_with_a_reason() {
+fn selectors_that_kubernetes_refuses_are_refused_with_a_reason() {
     let long = "x".repeat(64);
     for (selector, reason) in [
         ("=x", "\"=\""),
@@ -141,7 +141,7 @@ fn requirement() -> impl Strategy<Value = (Vec<String>, Requirement)> {
 
 proptest! {
     #[test]
-    fn a_selector_says_what_its_requirements_say_however_it_is_spaced(
+    fn a_selector_parses_alike_however_it_is_spaced(
         parts in proptest::collection::vec(requirement(), 0..5),
         blanks in proptest::collection::vec(prop_oneof![Just(""), Just(" "), Just("\t\n")], 64),
     ) {
@@ -158,7 +158,7 @@ proptest! {
     }
 
     #[test]
-    fn any_text_is_read_or_refused_and_what_is_read_can_be_asked(text in "[a-c!=(), inot<>/.0-]{0,24}") {
+    fn any_text_is_parsed_or_refused(text in "[a-c!=(), inot<>/.0-]{0,24}") {
         if let Ok(selector) = Selector::parse(&text) {
             selector.matches(&labels(&[("a", "b")]));
         }

@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn a_holder_that_renews_stays_and_one_that_does_not_is_succeeded_after_it_has_stopped() {
+    fn a_holder_is_succeeded_only_after_it_has_stopped() {
         let (mut a, mut b, mut lease, mut now) = (candidate("a"), candidate("b"), None, Instant::now());
         attempt(&mut a, &mut lease, now);
         for step in 1..20_i64 {
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_clock_elsewhere_says_does_not_matter() {
+    fn the_clock_of_another_machine_does_not_matter() {
         let (mut a, now) = (candidate("a"), Instant::now());
         let old = LeaseSpec {
             holder_identity: Some("b".into()),

@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn a_problem_stands_while_anybody_finds_it_and_comes_and_goes_once() {
+    fn a_problem_stands_while_any_finder_has_it() {
         let mut index = ProblemIndex::default();
         index.put(Finder::Source, vec![problem("a"), problem("b")]);
         index.put(Finder::Start, vec![problem("b")]);
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nodes_find_counts_when_everything_is_known() {
+    fn problems_of_nodes_count_once_the_state_is_complete() {
         let mut index = ProblemIndex::default();
         index.put(Finder::Node(Node::ConfigMap), vec![problem("a")]);
         assert!(index.take_changes().is_empty());

@@ -229,7 +229,7 @@ mod tests {
     proptest! {
         /// The check counts at least the nesting that the library finds.
         #[test]
-        fn what_is_deep_to_the_library_is_deep_to_the_bound(
+        fn the_bound_is_below_the_depth_of_the_library(
             text in "[\\[\\]{}\"':,\\-|> #&*!?a\n]{0,40}"
         ) {
             fn depth(value: &serde_json::Value) -> usize {

@@ -210,7 +210,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_table_says_what_the_api_says() {
+    fn the_table_of_kinds_matches_the_api() {
         fn check<K: Resource + Prunable>(kind: Kind) {
             assert_eq!(<K as Prunable>::KIND, kind);
             assert_eq!(<K as Resource>::KIND, kind.as_str());

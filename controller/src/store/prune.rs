@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_those_that_an_api_server_takes() {
+    fn names_are_valid_for_an_api_server() {
         let prune = Prune::new(&Options::default());
         let named = |namespace: &str, name: &str| {
             let (name, namespace) = (Some(name.to_owned()), Some(namespace.to_owned()));

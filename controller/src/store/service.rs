@@ -113,7 +113,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_port_says_what_is_spoken_there() {
+    fn a_port_has_the_protocol_of_app_protocol() {
         for (said, protocol_of) in [
             ("", UpstreamProtocol::Http),
             ("http", UpstreamProtocol::Http),

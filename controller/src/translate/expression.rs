@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_remembered_is_bounded() {
+    fn the_cache_is_bounded() {
         let expressions = Expressions::default();
         for number in 0..=MOST {
             expressions.read(&format!("/{number}")).unwrap();

@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn texts_and_expressions_are_told_apart() {
+    fn texts_and_expressions_are_distinguished() {
         assert_eq!(read(&cookie_path(), "off").unwrap(), Override::Off);
         assert_eq!(read(&cookie_path(), " /app  / ").unwrap(), plain("/app", "/"));
         let quoted = read(&cookie_path(), "/ \"/; SameSite=None\"").unwrap();
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_replaced_is_told() {
+    fn invalid_replacements_are_reported() {
         for (text, said) in [
             ("/app", "two words"),
             ("/a /b /c", "two words"),

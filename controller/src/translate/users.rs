@@ -50,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_first_and_the_last_user_are_told_apart_from_others() {
+    fn the_first_and_the_last_user_are_reported() {
         let mut users = Users::default();
         assert!(users.add(&"a") && !users.add(&"a") && users.add(&"b"));
         assert!(!users.remove(&"a") && users.contains(&"a") && users.remove(&"a"));

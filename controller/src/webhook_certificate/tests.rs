@@ -246,7 +246,7 @@ async fn other_hosts_and_damaged_keys_are_mended() {
 }
 
 #[tokio::test]
-async fn what_others_made_is_never_replaced() {
+async fn foreign_objects_are_never_replaced() {
     let fake = Fake::default();
     create_at(&fake, &HOSTS, now()).await.unwrap();
     let mut theirs = fake.get(SECRET);
@@ -268,7 +268,7 @@ async fn what_others_made_is_never_replaced() {
 }
 
 #[tokio::test]
-async fn the_api_server_is_told_of_authority_and_policy_and_the_secret_goes_with_the_webhook() {
+async fn the_webhook_gets_authority_and_policy_and_owns_the_secret() {
     let fake = Fake::default();
     fake.put(WEBHOOK, webhook());
     let refused = patched(&fake, None).await.unwrap_err();
@@ -286,7 +286,7 @@ async fn the_api_server_is_told_of_authority_and_policy_and_the_secret_goes_with
 }
 
 #[tokio::test]
-async fn a_missing_right_is_said_and_not_tried_again() {
+async fn a_missing_right_is_reported_and_not_retried() {
     let fake = Fake::default();
     fake.0.lock().unwrap().refuse = Some(403);
     let client = fake.client();

@@ -19,7 +19,7 @@ fn options() -> Options {
 
 /// Secrets and ConfigMaps are read only when it is known which: a check waits for that, and takes none for missing.
 #[test]
-fn what_is_in_a_cluster_is_checked_with_what_it_refers_to() {
+fn a_cluster_is_checked_with_its_references() {
     let fake = Fake::start();
     fake.put("ingressclasses", class("nginx"));
     fake.put("configmaps", config_map(307));

@@ -53,7 +53,7 @@ fn one_object_that_cannot_be_read_is_left_out_of_a_list_and_named() {
 }
 
 #[test]
-fn an_object_that_cannot_be_read_any_more_stays_what_it_was() {
+fn an_object_that_becomes_unreadable_keeps_its_state() {
     for streaming in [true, false] {
         let fake = furnished(streaming);
         let plane = Plane::start(&fake, Options::default());
@@ -70,7 +70,7 @@ fn an_object_that_cannot_be_read_any_more_stays_what_it_was() {
 }
 
 #[test]
-fn an_object_without_a_name_takes_no_other_away() {
+fn an_object_without_a_name_removes_no_other() {
     let fake = furnished(false);
     let plane = Plane::start(&fake, Options::default());
     plane.until("the first state", |seen| seen.has("web.example"));

@@ -79,7 +79,7 @@ fn said(resource: &str, status: u16) -> &str {
 }
 
 #[test]
-fn whatever_a_watch_is_refused_with_what_was_listed_stays_and_an_end_of_it_heals() {
+fn listed_objects_stay_after_any_refusal_until_it_ends() {
     let furnished = || {
         let fake = furnished();
         let plane = Plane::start(&fake, options());
@@ -111,7 +111,7 @@ fn whatever_a_watch_is_refused_with_what_was_listed_stays_and_an_end_of_it_heals
 }
 
 #[test]
-fn the_past_that_expires_while_a_right_is_missing_takes_nothing_away() {
+fn expired_versions_during_a_missing_right_remove_nothing() {
     for (resource, change, word) in ROWS {
         let fake = furnished();
         let plane = Plane::start(&fake, options());
@@ -128,7 +128,7 @@ fn the_past_that_expires_while_a_right_is_missing_takes_nothing_away() {
 }
 
 #[test]
-fn a_start_without_a_right_is_ready_only_when_it_has_come_and_then_with_everything() {
+fn a_start_without_a_right_is_ready_once_it_is_granted() {
     for (resource, _, _) in ROWS {
         for status in [401, 403, 500] {
             let fake = furnished();
@@ -152,7 +152,7 @@ fn a_start_without_a_right_is_ready_only_when_it_has_come_and_then_with_everythi
 }
 
 #[test]
-fn without_classes_a_start_says_which_ingress_waits_for_them() {
+fn without_classes_a_start_names_a_waiting_ingress() {
     let fake = furnished();
     fake.refuse("ingressclasses", Some(403));
     let plane = Plane::start(&fake, options());

@@ -37,7 +37,7 @@ fn a_secret_that_cannot_be_fetched_is_a_problem_until_it_is_fetched() {
 }
 
 #[test]
-fn a_fetch_that_nobody_waits_for_any_more_leaves_no_problem() {
+fn an_obsolete_fetch_leaves_no_problem() {
     let (fake, plane) = furnished();
     fake.refuse_one("secrets", Some(403));
     refer(&fake, Some("tls"));
@@ -52,7 +52,7 @@ fn a_fetch_that_nobody_waits_for_any_more_leaves_no_problem() {
 }
 
 #[test]
-fn secrets_that_nobody_may_read_do_not_keep_others() {
+fn secrets_without_a_right_do_not_block_others() {
     let (fake, plane) = furnished();
     fake.refuse_one("secrets", Some(403));
     // More than are asked for at a time, and fewer than make a list cheaper.

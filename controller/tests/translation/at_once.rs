@@ -30,7 +30,7 @@ fn sorted(expected: &[(Code, &str)]) -> Vec<(Code, String)> {
 }
 
 #[test]
-fn what_rejects_an_ingress_hides_nothing_else_that_is_wrong_with_it() {
+fn a_rejecting_fault_hides_no_other_fault() {
     let mut spec = paths("shop.example", &["/a(?<!b)", "/c", "/"]);
     spec["rules"][0]["http"]["paths"][1]["backend"] = backend("gone", json!({"number": 80}));
     spec["tls"] = json!([{"hosts": ["shop.example"], "secretName": "no-tls"}]);
@@ -96,7 +96,7 @@ fn a_closed_ingress_names_its_secret_and_opens_when_all_is_well() {
 }
 
 #[test]
-fn what_is_missing_beside_an_annotation_is_told_once() {
+fn a_missing_companion_annotation_is_reported_once() {
     let mut world = World::ready(Options::default());
     let spec = || paths("shop.example", &["/"]);
     world.put([with(&[("limit-rps", "many"), ("auth-type", "basic")], spec())]);
@@ -124,7 +124,7 @@ fn a_rejected_canary_has_its_paths_and_backends_looked_at() {
 }
 
 #[test]
-fn a_sibling_that_somebody_has_is_no_error() {
+fn a_sibling_owned_by_another_ingress_is_no_error() {
     let mut world = World::ready(Options::default());
     world.put([
         created(ingress("www", paths("www.shop.example", &["/"])), 1),

@@ -85,7 +85,7 @@ fn a_total_below_a_hundred_counts_as_a_hundred() {
 }
 
 #[test]
-fn without_a_main_ingress_nothing_is_served_and_that_is_told_until_there_is_one() {
+fn a_canary_without_a_main_ingress_is_reported_and_not_served() {
     let mut world = world();
     world.put([canary("next", &[("canary-weight", "100")], to("next", &["/"]))]);
     assert!(world.host(HOST).is_none());
@@ -146,7 +146,7 @@ fn a_slip_in_a_canary_neither_opens_nor_closes_the_main_ingress() {
 }
 
 #[test]
-fn what_the_configmap_forbids_rejects_a_canary() {
+fn forbidden_annotations_reject_a_canary() {
     let options = Options {
         configmap: Some(sluice_config::NamespacedName::new("default", "controller")),
         ..Options::default()
@@ -178,7 +178,7 @@ fn other_annotations_of_a_canary_have_no_effect_and_are_named_in_one_warning() {
 }
 
 #[test]
-fn what_says_nothing_is_told() {
+fn canary_annotations_without_effect_are_reported() {
     let mut world = world();
     world.put([ingress("main", paths(HOST, &["/"])), canary("next", &[], to("next", &["/"]))]);
     assert_eq!(codes(&world), [Code::CanaryIdle]);
@@ -201,7 +201,7 @@ fn a_service_that_is_not_there_or_is_the_main_one_leaves_all_to_the_main_ingress
 }
 
 #[test]
-fn the_canary_speaks_and_balances_as_the_main_ingress_unless_sessions_do_not_hold_for_it() {
+fn the_canary_has_the_protocol_and_balancing_of_the_main_ingress() {
     let mut world = world();
     let main = [("backend-protocol", "HTTPS"), ("affinity", "cookie")];
     world.put([

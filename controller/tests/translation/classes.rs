@@ -159,7 +159,7 @@ fn start(
 }
 
 #[test]
-fn a_start_without_the_right_to_list_classes_is_never_ready_with_nothing_because_of_it() {
+fn a_start_without_the_right_to_classes_is_never_ready_when_empty() {
     use ClassAccess::{Refused, Withheld};
     let plain = Options::default;
     let by_name = || Options { ingress_class_by_name: true, ..plain() };
@@ -189,7 +189,7 @@ fn a_start_without_the_right_to_list_classes_is_never_ready_with_nothing_because
 }
 
 #[test]
-fn an_ingress_that_waits_for_its_class_is_named_and_served_with_everything_when_it_is_listed() {
+fn an_ingress_that_waits_for_its_class_is_named_and_then_served() {
     let mut world = World::new(Options { apply_default_class: false, ..Options::default() });
     let mut events = vec![Event::Classes(ClassAccess::Refused)];
     events.extend(world.event(shop(Some("nginx"), None)));

@@ -84,7 +84,7 @@ fn a_rejected_ingress_does_not_leave_its_host_to_a_wildcard_or_the_catch_all() {
 }
 
 #[test]
-fn the_oldest_wins_also_when_it_is_rejected_and_a_younger_one_harms_nobody() {
+fn the_oldest_wins_even_if_rejected() {
     let mut world = world();
     world.put([
         created(rejected("old", paths("shop.example", &["/a"])), 1),
@@ -165,7 +165,7 @@ fn an_expression_that_cannot_be_read_closes_no_longer_path_of_others() {
 }
 
 #[test]
-fn a_slip_in_what_asks_for_expressions_or_for_www_asks_for_nothing() {
+fn unreadable_use_regex_or_www_redirect_has_no_effect() {
     let mut world = world();
     world.put([
         ingress("shop", paths("shop.example", &["/"])),
@@ -179,7 +179,7 @@ fn a_slip_in_what_asks_for_expressions_or_for_www_asks_for_nothing() {
 }
 
 #[test]
-fn what_is_closed_keeps_its_own_place_when_somebody_asks_for_expressions_on_its_host() {
+fn closed_paths_keep_their_rank_among_expressions() {
     let mut world = world();
     let closed = rejected("closed", paths("shop.example", &["=/admin", "/x//admin", "/a+b"]));
     world.put([
@@ -220,7 +220,7 @@ fn more_attempts_than_are_ever_made_are_served() {
 }
 
 #[test]
-fn further_names_of_a_closed_ingress_are_closed_unless_they_are_somebody_s_own() {
+fn aliases_of_a_closed_ingress_are_closed_unless_owned_by_others() {
     let mut world = world();
     world.put([
         ingress("wild", paths("*.shop.example", &["/"])),
@@ -260,7 +260,7 @@ fn further_names_of_a_closed_ingress_are_closed_unless_they_are_somebody_s_own()
 }
 
 #[test]
-fn hosts_and_paths_that_cannot_be_served_are_closed_as_they_can_only_be_meant() {
+fn invalid_hosts_and_paths_are_closed_as_meant() {
     let mut world = world();
     world.put([
         ingress("all", paths("*.shop.example", &["/"])),
@@ -329,7 +329,7 @@ fn a_backend_that_is_no_service_is_closed() {
 }
 
 #[test]
-fn what_is_not_ours_and_a_canary_claim_nothing() {
+fn foreign_ingresses_and_canaries_claim_nothing() {
     let mut world = world();
     let mut foreign = paths("shop.example", &["/admin"]);
     foreign["ingressClassName"] = "other".into();
@@ -371,7 +371,7 @@ fn asked(world: &World, host: &str) -> Vec<Rule> {
 proptest! {
     /// Whatever there is besides: rejecting one Ingress closes its own rules and changes nothing else.
     #[test]
-    fn rejecting_an_ingress_closes_what_it_had_and_nothing_else(
+    fn rejecting_an_ingress_closes_its_own_rules_only(
         ingresses in proptest::collection::vec(
             (
                 select(vec!["a.example", "*.example", "b.example"]),

@@ -153,7 +153,7 @@ fn the_oldest_ingress_whose_secret_has_authorities_owns_the_host() {
 }
 
 #[test]
-fn another_namespace_inherits_nothing_and_is_told() {
+fn another_namespace_inherits_nothing_with_a_warning() {
     let mut world = World::ready(Options::default());
     let ports = json!([{"name": "http", "port": 80}]);
     world.put([
@@ -173,7 +173,7 @@ fn another_namespace_inherits_nothing_and_is_told() {
 }
 
 #[test]
-fn nothing_is_inherited_where_the_config_map_says_so() {
+fn nothing_is_inherited_with_proxy_ssl_location_only() {
     let own = NamespacedName::new("default", "controller");
     let mut world = World::ready(Options { configmap: Some(own), ..Options::default() });
     world.put([

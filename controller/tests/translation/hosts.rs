@@ -34,7 +34,7 @@ fn exact_first_then_the_longest_then_the_rest_goes_to_the_default_backend() {
 }
 
 #[test]
-fn a_slash_is_appended_only_where_nobody_claims_the_bare_path() {
+fn a_slash_is_appended_only_if_the_bare_path_is_unclaimed() {
     let mut world = world();
     world.put([ingress("shop", paths("shop.example", &["/", "/a/", "/a", "/b/", "=/b", "=/c/"]))]);
     assert!(
@@ -47,7 +47,7 @@ fn a_slash_is_appended_only_where_nobody_claims_the_bare_path() {
 }
 
 #[test]
-fn the_oldest_wins_and_the_loser_learns_from_whom() {
+fn the_oldest_wins_and_the_problem_names_it() {
     let mut world = world();
     let older = created(ingress("older", paths("shop.example", &["/cart"])), 1);
     let mut loser = paths("shop.example", &["/cart", "/own"]);
@@ -80,7 +80,7 @@ fn of_one_age_the_later_name_counts_as_older() {
 }
 
 #[test]
-fn exact_and_prefix_of_one_path_live_side_by_side_and_implementation_specific_is_prefix() {
+fn exact_and_prefix_of_one_path_coexist() {
     let mut world = world();
     let mut other = paths("shop.example", &["/a"]);
     other["rules"][0]["http"]["paths"][0]["pathType"] = "ImplementationSpecific".into();

@@ -91,7 +91,7 @@ fn an_edited_secret_costs_one_resource_and_none_of_its_hosts() {
 }
 
 #[test]
-fn a_bad_line_is_a_problem_of_the_secret_and_nobody_elses() {
+fn a_bad_line_is_a_problem_of_the_secret_only() {
     let mut world = World::ready(Options::default());
     world.put([basic("shop", "shop.example", "users"), users("users", "ann:{PLAIN}x\nbob:hunter2")]);
     assert_eq!(world.rules("shop.example"), ["/ -> web:http (http)"]);
@@ -146,7 +146,7 @@ fn one_secret_may_be_a_file_for_one_route_and_a_map_for_another() {
 }
 
 #[test]
-fn what_asks_for_a_password_and_cannot_be_carried_out_is_closed() {
+fn an_unusable_password_check_closes_the_route() {
     for (annotations, said) in [
         (&[("auth-type", "digest")][..], "needs auth-secret"),
         (&[("auth-type", "basic")], "needs auth-secret"),
@@ -167,7 +167,7 @@ fn what_asks_for_a_password_and_cannot_be_carried_out_is_closed() {
 }
 
 #[test]
-fn every_path_of_the_ingress_and_what_no_path_takes_are_guarded() {
+fn every_path_and_the_default_backend_are_protected() {
     let mut world = World::ready(Options::default());
     let mut object = basic("shop", "shop.example", "users");
     object["spec"]["rules"] = paths("shop.example", &["/a", "=/b"])["rules"].clone();

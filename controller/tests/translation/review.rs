@@ -50,7 +50,7 @@ fn a_review_among_thousands_costs_the_nodes_of_its_object_and_changes_nothing() 
 }
 
 #[test]
-fn a_review_says_what_would_become_of_others() {
+fn a_review_includes_effects_on_other_ingresses() {
     let mut world = World::ready(Options::default());
     world.put([created(ingress("api", paths("shop.example", &["/api"])), 1)]);
     let guarded = json!({"nginx.ingress.kubernetes.io/auth-tls-secret": "default/ca"});
@@ -69,7 +69,7 @@ fn a_review_says_what_would_become_of_others() {
 }
 
 #[test]
-fn a_review_of_the_default_backend_looked_at_its_endpoints_only_where_an_ingress_used_them() {
+fn a_review_skipped_the_endpoints_of_the_default_backend() {
     let name = NamespacedName::new("default", "fallback");
     let mut world = World::ready(Options { default_backend_service: Some(name), ..Options::default() });
     let mut names =

@@ -61,7 +61,7 @@ fn one_annotation_makes_all_paths_of_the_host_expressions_by_length() {
 }
 
 #[test]
-fn exact_and_prefix_are_one_path_where_paths_are_expressions_and_the_oldest_has_it() {
+fn exact_and_prefix_are_one_path_among_expressions() {
     let mut world = world();
     world.put([
         created(with("old", &[("use-regex", "true")], paths(HOST, &["/a"])), 1),
@@ -130,7 +130,7 @@ fn a_path_that_lacks_the_name_of_a_group_is_closed_and_the_others_are_not() {
 }
 
 #[test]
-fn a_path_that_lacks_the_number_of_a_group_is_rewritten_without_it_and_told() {
+fn a_missing_group_is_rewritten_as_empty_with_a_warning() {
     let mut world = world();
     world.put([with("shop", &[("rewrite-target", "/$2")], expressions(&["/good(/|$)(.*)", "/all"]))]);
     let host = world.host(HOST).unwrap();
@@ -145,7 +145,7 @@ fn a_path_that_lacks_the_number_of_a_group_is_rewritten_without_it_and_told() {
 }
 
 #[test]
-fn an_expression_that_cannot_be_read_is_closed_and_what_nobody_meant_as_one_stands_as_it_is() {
+fn unreadable_expressions_are_closed_and_plain_paths_stay_literal() {
     let mut world = world();
     world.put([
         created(ingress("plain", paths(HOST, &["/a(b", "/"])), 1),
@@ -214,7 +214,7 @@ fn the_root_is_redirected_for_the_whole_host_before_all_rules() {
 }
 
 #[test]
-fn what_is_closed_on_a_host_of_expressions_takes_nothing_from_an_older_one() {
+fn closed_paths_among_expressions_do_not_override_older_ones() {
     let mut world = world();
     world.put([
         created(with("open", &[("rewrite-target", "/$1")], paths(HOST, &["/a(.*)", "/b(.*)"])), 1),
@@ -235,7 +235,7 @@ fn what_is_closed_on_a_host_of_expressions_takes_nothing_from_an_older_one() {
 }
 
 #[test]
-fn a_session_cookie_on_expressions_holds_for_all_paths_and_that_is_told() {
+fn a_session_cookie_on_expressions_applies_to_all_paths_with_a_warning() {
     let mut world = world();
     let annotations = [("use-regex", "true"), ("affinity", "cookie")];
     world.put([with("shop", &annotations, expressions(&["/a/(.*)"]))]);

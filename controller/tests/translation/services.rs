@@ -39,7 +39,7 @@ fn ports_by_number_by_name_and_by_target() {
 }
 
 #[test]
-fn what_cannot_be_found_answers_503_and_says_so() {
+fn a_missing_service_answers_503_with_a_problem() {
     for (port, words) in [
         (json!({"number": 53}), "has no TCP port 53; it has 80 (main), 81 (admin)"),
         (json!({"name": "nope"}), "has no TCP port nope"),
@@ -103,7 +103,7 @@ fn several_slices_both_families_and_each_address_once() {
 }
 
 #[test]
-fn conditions_decide_who_is_used() {
+fn endpoint_conditions_decide_which_are_used() {
     let mut world = world_with(json!({"number": 80}));
     let with = |address: &str, conditions: Value| json!({"addresses": [address], "conditions": conditions});
     let mut used = |endpoints: Value| {
@@ -230,7 +230,7 @@ fn an_external_name_has_the_addresses_that_it_resolves_to() {
 }
 
 #[test]
-fn with_disable_ipv6_dns_addresses_of_names_are_those_of_version_4_and_the_key_counts_live() {
+fn disable_ipv6_dns_applies_live_to_names() {
     let configmap = NamespacedName::new("ingress-nginx", "controller");
     let mut world = World::ready(Options { configmap: Some(configmap), ..Options::default() });
     let keys = |value: &str| {

@@ -44,7 +44,7 @@ fn the_entry_that_names_the_host_else_the_certificate_that_fits() {
 }
 
 #[test]
-fn a_secret_that_is_missing_bad_or_for_others_leaves_tls_with_the_default_certificate() {
+fn an_unusable_secret_leaves_tls_with_the_default_certificate() {
     let mut world = World::ready(Options::default());
     let entry = json!([{"hosts": ["shop.example"], "secretName": "shop-tls"}]);
     world.put([secured("shop", "shop.example", entry)]);

@@ -41,7 +41,7 @@ fn world(options: Options) -> World {
 }
 
 #[test]
-fn hints_leave_the_endpoints_of_our_zone_where_all_have_some_and_one_is_near() {
+fn hints_select_the_own_zone_if_all_endpoints_have_some() {
     let mut world = world(options());
     for (endpoints, expected) in [
         (vec![endpoint(1, "a", ""), endpoint(2, "b", ""), endpoint(3, "b a", "")], "1 3"),
@@ -84,7 +84,7 @@ fn only_ready_endpoints_count_and_hints_of_all_slices_together() {
 }
 
 #[test]
-fn the_zone_follows_the_node_and_without_one_all_are_used_and_it_is_told() {
+fn the_zone_follows_the_node_and_without_one_all_are_used() {
     let mut world = World::ready(options());
     world.put([
         ingress("shop", paths("shop.example", &["/"])),

@@ -50,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_names_that_nobody_else_can_have() {
+    fn only_names_of_this_machine_are_accepted() {
         for own in [
             "localhost",
             "LocalHost:8080",

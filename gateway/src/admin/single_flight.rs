@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn who_waits_shares_and_who_comes_later_gets_another() {
+    async fn waiting_clients_share_a_document_and_later_ones_get_a_new_one() {
         let (single_flight, site) = (SingleFlight::default(), Arc::new(Counting::default()));
         let crowd = (0..50).map(|_| single_flight.print(site.clone(), "/metrics"));
         let crowd = futures::future::join_all(crowd).await;

@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn who_came_first_makes_room() {
+    async fn the_oldest_connection_is_evicted() {
         let room = Slots::new(2);
         let (first, one) = room.take().await;
         let (second, two) = room.take().await;
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn nobody_goes_before_it_could_be_served() {
+    async fn no_connection_is_evicted_before_it_could_be_served() {
         let room = Slots::new(1);
         let came = Instant::now();
         let (slot, one) = room.take().await;

@@ -195,7 +195,7 @@ async fn introspection_answers_in_stable_json() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_bound_is_said_with_the_flag() {
+async fn a_failed_bind_names_the_flag() {
     let plane = Plane::with_policies(Balance::RoundRobin, &[], Default::default());
     let taken = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = taken.local_addr().unwrap().port();
@@ -233,7 +233,7 @@ impl server::Pages for Large {
 const LARGE: usize = 32 << 20;
 
 #[tokio::test]
-async fn who_reads_a_large_page_slowly_keeps_nobody_waiting() {
+async fn a_slow_reader_of_a_large_page_delays_no_other_client() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     tokio::spawn(server::run(listener, Large));
@@ -306,7 +306,7 @@ impl server::Pages for Slow {
 }
 
 #[tokio::test]
-async fn who_comes_ninth_for_a_page_waits_for_its_turn() {
+async fn the_ninth_client_of_a_page_waits_for_a_slot() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     tokio::spawn(server::run(listener, Slow { clients: AtomicUsize::new(0), all: Gate::default() }));

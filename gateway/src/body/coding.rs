@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn the_client_says_what_it_takes() {
+    fn the_client_determines_the_coding() {
         use Coding::{Brotli, Gzip, Zstd};
         for (text, expected) in [
             ("", None),
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_made_is_passed_over() {
+    fn unsupported_codings_are_skipped() {
         let mut head = HeaderMap::new();
         head.append(ACCEPT_ENCODING, HeaderValue::from_static("br, gzip;q=0.1"));
         assert_eq!(Accepted::read(&head).best(|coding| coding != Coding::Brotli), Some(Coding::Gzip));

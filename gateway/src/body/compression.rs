@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_worth_it_is_compressed() {
+    fn eligible_responses_are_compressed() {
         use Choice::{Compress, Never, NotHere};
         let gzip = Compress(Coding::Gzip, 1);
         let rules = rules(|_| ());
@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn the_head_tells_what_the_body_has_become() {
+    fn the_head_describes_the_compressed_body() {
         let mut fields = HeaderMap::new();
         for (name, value) in [
             ("content-length", "1000"),

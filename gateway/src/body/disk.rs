@@ -90,7 +90,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_more_is_lent_than_there_is_and_all_comes_back() {
+    fn reservations_stay_within_the_limit_and_are_all_returned() {
         let disk = Arc::new(Disk::default());
         disk.set_limit(10);
         let (mut one, mut other) = (DiskShare::of(disk.clone()), DiskShare::of(disk.clone()));
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_has_no_name_and_belongs_to_nobody_else() {
+    fn a_file_has_no_name_and_is_private() {
         let folder = tempfile::tempdir().unwrap();
         let disk = Disk::default();
         disk.set_path(folder.path().to_owned());

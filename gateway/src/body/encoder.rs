@@ -285,7 +285,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn what_was_flushed_can_be_read() {
+    fn flushed_output_is_decodable() {
         for coding in Coding::ALL {
             let mut encoder = Encoder::new(coding, 3).unwrap();
             encoder.write(b"one event\n").unwrap();
@@ -395,7 +395,7 @@ pub(crate) mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(48))]
         #[test]
-        fn any_body_comes_back_however_it_is_cut(
+        fn any_body_round_trips_however_it_is_split(
             pieces in prop::collection::vec((prop::collection::vec(any::<u8>(), 0..3000), any::<bool>()), 0..8),
             level in 1_u8..=9,
         ) {

@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn content_comes_free_of_its_coding() {
+    fn content_is_decoded() {
         let chunked = "Transfer-Encoding: chunked";
         assert_eq!(decode("Content-Length: 5", &[b"he", b"", b"llo"]), (b"hello".to_vec(), true, None));
         assert_eq!(

@@ -132,7 +132,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn what_was_written_is_read_from_anywhere_and_again() {
+    async fn written_bytes_can_be_read_repeatedly_from_any_offset() {
         let disk = Arc::new(Disk::default());
         disk.set_limit(100);
         let mut spill = Spill::new(disk.clone());

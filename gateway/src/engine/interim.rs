@@ -58,7 +58,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_switches_protocols_unasked() {
+    fn no_endpoint_switches_protocols_unrequested() {
         let switch = b"HTTP/1.1 101 Switching Protocols\r\n\r\n";
         assert_eq!(read(&mut InterimCounter::default(), switch, false), Err(FailureKind::InvalidHead));
         assert_eq!(read(&mut InterimCounter::default(), switch, true), Ok(Some(switch.len())));

@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn who_has_most_makes_room_when_all_places_are_taken() {
+    async fn the_client_with_most_jobs_makes_room_when_the_queue_is_full() {
         let jobs = Jobs::new(1);
         let (go, _first) = hold(&jobs).await;
         let mut floods = Vec::new();
@@ -317,7 +317,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn who_leaves_when_its_turn_has_come_gives_it_to_the_next() {
+    async fn a_client_that_leaves_passes_its_turn_to_the_next() {
         let jobs = Jobs::new(1);
         let Entered::Runs(permit) = jobs.enter(client(1)) else { panic!("it is free") };
         let Entered::Waits(leaves) = jobs.enter(client(2)) else { panic!("it is not free") };
@@ -339,7 +339,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_job_that_panics_is_lost_and_its_place_is_not() {
+    async fn a_panicking_job_returns_its_permit() {
         let jobs = Jobs::new(1);
         assert_eq!(jobs.run(client(1), Job::new(|| panic!("on purpose"))).await, Reply::Lost);
         assert_eq!(jobs.run(client(1), Job::new(|| Reply::Checked(true))).await, Reply::Checked(true));

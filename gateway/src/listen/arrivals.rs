@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn a_queue_that_passes_in_less_than_it_takes_to_be_late_keeps_its_order() {
+    fn a_short_queue_is_served_in_order_of_arrival() {
         let mut arrivals = Arrivals::<u32>::new(1);
         let start = Instant::now();
         for turns in 0..100 {
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn who_keeps_up_lets_nobody_wait() {
+    fn a_worker_that_keeps_up_leaves_no_connection_waiting() {
         let mut arrivals = Arrivals::<u32>::new(1);
         let start = Instant::now();
         let order = arrivals.begin(start, long);
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn beyond_capacity_the_newest_begin_until_nobody_waits() {
+    fn beyond_capacity_the_newest_start_first_until_the_queue_is_empty() {
         let mut arrivals = Arrivals::new(1);
         let start = Instant::now();
         let order = arrivals.begin(start, long);
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn the_oldest_make_room_and_nobody_waits_for_ever() {
+    fn the_oldest_make_room_and_stale_connections_are_dropped() {
         let mut arrivals = Arrivals::new(1);
         let start = Instant::now();
         let order = arrivals.begin(start, long);

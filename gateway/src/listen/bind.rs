@@ -148,7 +148,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn our_own_sockets_may_overlap_and_nobody_elses() {
+    fn own_sockets_may_overlap_and_foreign_ones_may_not() {
         let tcp = |address, beside: &[ListenSocket]| bind(address, Transport::Tcp, beside);
         let wide = tcp((Ipv4Addr::UNSPECIFIED, 0).into(), &[]).unwrap();
         let port = wide.local_addr().unwrap().port();

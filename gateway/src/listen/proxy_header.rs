@@ -315,7 +315,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn whatever_comes_is_read_alike_however_it_is_cut(
+        fn any_bytes_are_parsed_alike_however_they_are_split(
             start in prop::sample::select(vec![
                 b"PROXY TCP4 ".to_vec(),
                 b"PROXY TCP6 1::2 ".to_vec(),
@@ -329,7 +329,7 @@ mod tests {
         }
 
         #[test]
-        fn what_a_proxy_writes_is_read(source: SocketAddr, destination: SocketAddr, rest: Vec<u8>) {
+        fn every_written_header_is_parsed(source: SocketAddr, destination: SocketAddr, rest: Vec<u8>) {
             let written = |version: &str| {
                 let (from, to) = (source.ip(), destination.ip());
                 format!("PROXY {version} {from} {to} {} {}\r\n", source.port(), destination.port())

@@ -336,7 +336,7 @@ mod tests {
         }
 
         #[test]
-        fn what_was_kept_comes_back_whatever_was_done(
+        fn restore_returns_the_kept_fields_after_any_change(
             start in prop::collection::vec((0_usize..4, 0_u8..9), 0..8),
             steps in prop::collection::vec((0_u8..3, 0_usize..4, 0_u8..9), 0..12),
         ) {

@@ -212,7 +212,7 @@ mod tests {
         /// For any `Connection` field: an accepted head has at most the allowed number of options,
         /// and loses exactly the fields that it names, in every representation.
         #[test]
-        fn what_connection_names_goes_and_nothing_else(
+        fn exactly_the_fields_named_by_connection_are_removed(
             lines in prop::collection::vec(
                 prop::collection::vec("[ \t]{0,2}(X-[A-D]|x-[a-d]|Host|Content-Length|close|a b|)[ \t]{0,2}", 0..40),
                 0..4,

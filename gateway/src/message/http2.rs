@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_client_of_http1_could_misread_is_refused() {
+    fn responses_that_http1_clients_could_misread_are_refused() {
         let with = |name: &str, value: &str| {
             let head = http::Response::builder().header(name, value).body(()).unwrap();
             response(&head.into_parts().0, &Method::GET, false, false)

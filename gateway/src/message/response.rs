@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn what_can_be_understood_in_two_ways_is_refused() {
+    fn ambiguous_responses_are_refused() {
         for head in [
             "\r\nHTTP/1.1 200 OK\r\n\r\n",
             "\nHTTP/1.1 200 OK\r\n\r\n",

@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn what_belongs_in_a_head_is_dropped_whatever_its_case() {
+    fn trailers_that_belong_in_a_head_are_dropped_in_any_case() {
         for name in
             ["Content-Length", "HOST", "x-Forwarded-For", "X-Original-URI", "Via", "X-Sluice-Hops", "te"]
         {

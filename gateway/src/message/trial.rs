@@ -177,7 +177,7 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(3000))]
 
         #[test]
-        fn so_does_what_is_left_of_one_after_changes(
+        fn seeds_hold_after_mutations_too(
             seed in prop::sample::select(seeds()),
             cut in any::<u8>(),
             changes in prop::collection::vec(

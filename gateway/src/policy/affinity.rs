@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn same_site_none_is_left_out_where_it_is_asked_to_be_and_would_be_misread() {
+    fn same_site_none_is_omitted_for_clients_that_misread_it() {
         let all = [SameSite::None, SameSite::Lax].into_iter().flat_map(|same_site| {
             let conditions = [(false, false), (false, true), (true, false), (true, true)];
             conditions.map(|(conditional, misreads)| (same_site, conditional, misreads))
@@ -322,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn what_would_break_the_cookie_is_refused() {
+    fn values_that_would_break_the_cookie_are_refused() {
         for (name, path) in [("", "/"), ("a b", "/"), ("a=b", "/"), ("a", "/;x"), ("a", "/\r\n")] {
             let broken = CookieAffinity { name: name.into(), path: path.into(), ..policy() };
             assert!(Affinity::compile(&broken).is_err(), "{name} {path}");

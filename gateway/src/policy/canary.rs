@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_or_an_expression_chooses_and_anything_else_is_left_to_what_comes_next() {
+    fn other_header_values_leave_the_decision_to_the_next_condition() {
         for value in [CanaryValue::Exact("eu west".into()), CanaryValue::Regex("^eu|west$".into())] {
             let canary = canary(Some(value), Some("side"), 0, 100);
             assert!(canary.takes(&headers(&[("x-canary", "eu west")])));
@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn what_headers_decide_takes_nothing_from_the_shares_of_the_others() {
+    fn header_decisions_do_not_change_the_shares_of_others() {
         let canary = canary(Some(CanaryValue::AlwaysOrNever), None, 25, 100);
         let mut taken = 0;
         for _ in 0..100 {

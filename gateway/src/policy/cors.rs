@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn the_fields_replace_those_of_the_endpoint_and_say_what_they_depend_on() {
+    fn the_fields_replace_those_of_the_endpoint_and_set_vary() {
         let origin = HeaderValue::from_static("https://a.example");
         let these = cors(AllowedOrigins::These([exact("https://a.example")].into()));
         let mut head = http::Response::new(());

@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn fields_replace_those_of_the_head_and_an_empty_one_takes_them_out() {
+    fn fields_replace_those_of_the_head_and_an_empty_one_removes_them() {
         let plain = sluice_config::Template::plain;
         let set = set(&[
             ("X-A", plain("1")),

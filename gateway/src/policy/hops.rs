@@ -61,7 +61,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_client_makes_up_only_shortens_its_way() {
+    fn a_forged_hop_count_only_reduces_the_hops() {
         for (text, expected) in
             [("", 0), ("-1", 0), ("+3", 0), ("x", 0), ("007", 7), ("255", 255), ("99999", 255)]
         {

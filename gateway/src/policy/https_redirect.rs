@@ -59,7 +59,7 @@ mod tests {
         RedirectInput { https: false, access_scheme: b"http", host_has_tls: true, path: "/x" };
 
     #[test]
-    fn a_host_with_tls_redirects_unless_told_not_to() {
+    fn a_host_with_tls_redirects_unless_disabled() {
         let settings = GlobalSettings::default();
         let own = HttpsRedirect::default();
         assert!(applies(&own, &settings, &PLAIN));

@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn what_one_rate_refuses_does_not_count_for_the_other() {
+    fn a_request_refused_by_one_rate_does_not_count_for_the_other() {
         let limits = compile(|limits| (limits.per_second, limits.per_minute, limits.burst) = (100, 3, 1));
         let start = Instant::now();
         let admit = |at: u64| limits.admit(client(1), start + Duration::from_secs(at));
@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn rules_of_a_zone_share_what_a_client_has_used_and_rules_of_others_do_not() {
+    fn rules_of_one_zone_share_the_usage_of_a_client() {
         let limiter = Limiter::default();
         let policy = limits(|limits| (limits.per_minute, limits.burst) = (1, 0));
         let other = sluice_config::Limits { zone: NamespacedName::new("default", "other"), ..policy.clone() };

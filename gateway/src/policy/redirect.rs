@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn a_url_is_the_location_whatever_was_asked_for() {
+    fn a_url_is_the_location_for_every_target() {
         let there =
             RedirectTo::compile(&redirect(RedirectPath::Url("https://b.example/x?y=1".into()))).unwrap();
         let source = Source { host: "", relative: true, ..SOURCE };

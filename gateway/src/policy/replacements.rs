@@ -369,7 +369,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_rule_says_comes_before_what_holds_for_all() {
+    fn rule_settings_take_precedence_over_global_ones() {
         let of_all = sluice_config::Replacements {
             redirect_from: Override::To(text("http://inner/")),
             redirect_to: Override::To(sluice_config::Template::plain("http://all/")),

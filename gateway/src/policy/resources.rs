@@ -313,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn slots_that_nobody_names_are_forgotten() {
+    fn unreferenced_slots_are_removed() {
         let resources = Resources::default();
         let kept = resources.credentials(&key(ResourceKind::PasswordMap)).unwrap();
         drop(resources.credentials(&key(ResourceKind::PasswordFile)));

@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_sent_again_or_has_begun_to_be_answered_is_not_tried_again() {
+    fn no_retry_without_the_body_or_after_the_response_began() {
         let policy = RetryPolicy::new(&Retry::default(), &GlobalSettings::default(), &GET);
         let lost = Failure { replayable: false, ..failure(FailureKind::Broken) };
         let begun = Failure { response_started: true, ..failure(FailureKind::Broken) };

@@ -29,7 +29,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn old_chrome_and_the_safari_of_2018_are_listed_and_their_successors_are_not() {
+    fn old_chrome_and_safari_are_listed_and_newer_versions_are_not() {
         let mac = "Mozilla/5.0 (Macintosh; Intel Mac OS X 10_14_6) AppleWebKit/605.1.15 (KHTML, like Gecko)";
         for (agent, listed) in [
             ("Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 Chrome/59.0.3071.115 Safari/537.36", true),

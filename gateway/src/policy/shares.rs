@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_and_everybody_are_not_drawn() {
+    fn shares_of_0_and_100_percent_need_no_draw() {
         for (all, taken) in [
             (&[(0, 100)][..], None),
             (&[], None),

@@ -64,7 +64,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_list_of_those_who_get_in_says_so_of_anybody() {
+    fn only_an_allow_list_admits_clients() {
         let (allow, deny) = (sources(Some("10.0.1.0"), None), sources(None, Some("10.0.1.0")));
         assert_eq!(of(None, None, 1), Standpoint::Unlisted);
         assert_eq!(of(deny.as_ref(), None, 2), Standpoint::Unlisted);

@@ -49,7 +49,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_panic_is_told_and_an_orderly_end_is_not() {
+    async fn a_panic_is_reported_and_an_orderly_end_is_not() {
         let told: Arc<Mutex<Vec<Report>>> = Arc::default();
         let reports = told.clone();
         let reporter: Reporter = Arc::new(move |report| reports.lock().unwrap().push(report));

@@ -249,7 +249,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn everybody_has_a_share_and_the_reserve_is_kept() {
+    fn every_use_has_a_share_and_the_reserve_is_kept() {
         let shares = Shares::of(Some(1024), 2);
         assert_eq!(shares, Shares { both: 880, clients: 768, endpoints: 440, endpoint: 330 });
         assert_eq!(Shares::of(Some(256), 2), Shares { both: 192, clients: 112, endpoints: 96, endpoint: 72 });
@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn many_workers_have_what_they_need_and_leave_something() {
+    fn the_reserve_of_many_workers_leaves_some_to_clients() {
         // Probes and scrapes, and for each of 64 workers a runtime and four listening sockets.
         assert!(4096 - Shares::of(Some(4096), 64).both >= 112 + 64 * 8);
         let few = Shares::of(Some(256), 64);
@@ -286,12 +286,12 @@ mod tests {
     }
 
     #[test]
-    fn a_limit_below_the_reserve_still_serves_somebody() {
+    fn a_limit_below_the_reserve_still_serves_clients() {
         assert_eq!(Shares::of(Some(20), 2).clients_beside(0, 0), 1);
     }
 
     #[test]
-    fn a_lack_of_our_own_is_told_from_a_failing_endpoint() {
+    fn a_local_shortage_differs_from_a_failing_endpoint() {
         for errno in [Errno::MFILE, Errno::NFILE, Errno::NOBUFS, Errno::NOMEM] {
             assert_eq!(Shortage::of(&errno.into()), Some(Shortage::Passing), "{errno}");
         }
@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn no_more_wait_than_there_is_patience_for() {
+    fn the_number_of_waiting_requests_is_bounded() {
         let all: Vec<_> = std::iter::from_fn(Waiting::begin).collect();
         assert!(all.len() <= MOST_WAITING && Waiting::begin().is_none());
         drop(all);

@@ -120,7 +120,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_two_threads_have_a_place_or_a_cache_line_in_common() {
+    fn threads_share_no_slot_and_no_cache_line() {
         let counter = PerWorker::<AtomicU64>::default();
         let address = |padded: &Arc<Padded<AtomicU64>>| std::ptr::from_ref(&padded.0).addr();
         let barrier = Barrier::new(8);

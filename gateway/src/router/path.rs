@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nginx_refuses_is_refused() {
+    fn paths_that_nginx_refuses_are_refused() {
         for (path, error) in [
             ("", PathError::NotAbsolute),
             ("*", PathError::NotAbsolute),

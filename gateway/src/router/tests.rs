@@ -113,7 +113,7 @@ mod hosts {
     }
 
     #[test]
-    fn a_suffix_takes_one_or_more_labels_and_never_the_name_itself_and_the_longest_wins() {
+    fn a_suffix_matches_one_or_more_labels_and_the_longest_wins() {
         let mut table = ingress();
         table.put_host(&key(HostPattern::Suffix(name("com"))), leads_to(0, false));
         table.put_host(&key(HostPattern::Suffix(name("foo.com"))), leads_to(1, false));
@@ -371,7 +371,7 @@ mod paths {
     }
 
     #[test]
-    fn a_regex_takes_only_what_its_look_ahead_asks_for() {
+    fn a_regex_matches_only_with_its_look_ahead() {
         let host = compile(&[
             look_ahead("(?i)^/(.*)", &[("(?i)^/(?:api)", true), ("(?i)^/(?:.*x)", false)]),
             look_ahead("(?i)^/shop(/|$)(.*)", &[("(?i)^/shop(/|$)(?:admin)", true)]),
@@ -543,7 +543,7 @@ proptest! {
 }
 
 #[test]
-fn each_rule_says_why_it_does_not_take_a_request() {
+fn each_rule_explains_why_it_does_not_match() {
     let conditions = |matches: Match| Match { method: Some("POST".into()), ..matches };
     let header = Match { headers: vec![field("x-beta", "1")], ..prefix("/") };
     let query = Match { query: vec![field("v", "2")], ..regex("^/a") };

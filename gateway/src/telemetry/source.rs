@@ -61,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_is_said_of_a_source_that_nobody_watches() {
+    fn an_unwatched_source_has_no_metrics() {
         let meters = SourceMeters::default();
         assert!(meters.families().unwrap().is_empty());
         meters.watch(Box::new(|| SourceContact { away: Duration::from_millis(1500), last_answer: 7 }));

@@ -164,14 +164,14 @@ pub(crate) mod tests {
     }
 
     #[tokio::test]
-    async fn what_came_after_the_endpoint_had_closed_was_read_by_nobody() {
+    async fn bytes_after_the_endpoint_closed_were_never_read() {
         let (connection, endpoint) = used().await;
         drop(endpoint);
         assert!(has_delivered_none(connection).await);
     }
 
     #[tokio::test]
-    async fn what_the_endpoint_could_still_read_it_may_have_read() {
+    async fn bytes_that_the_endpoint_could_read_may_have_been_read() {
         let (connection, endpoint) = used().await;
         endpoint.shutdown(Shutdown::Write).unwrap();
         assert!(!has_delivered_none(connection).await);
@@ -184,7 +184,7 @@ pub(crate) mod tests {
     }
 
     #[tokio::test]
-    async fn the_kernel_knows_of_an_end_before_the_runtime_does() {
+    async fn the_kernel_reports_an_end_before_the_runtime() {
         let (mut connection, endpoint) = used().await;
         assert!(connection.is_quiet() && connection.is_quiet_now());
         drop(endpoint);

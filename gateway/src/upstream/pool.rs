@@ -358,7 +358,7 @@ mod tests {
     /// Regression: all recently used connections were kept, however few descriptors were left, so
     /// one worker could hold descriptors that others waited for.
     #[tokio::test]
-    async fn idle_connections_beyond_the_share_were_kept_while_requests_waited_for_a_descriptor() {
+    async fn idle_connections_beyond_the_share_blocked_waiting_requests() {
         let (mut pool, _upstream, _endpoints) = after(4).await;
         let gone = pool.sweep(Instant::now(), true);
         assert_eq!((pool.idle.len(), gone.len()), (SHARE, 2));
@@ -369,7 +369,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_has_not_been_used_lately_makes_no_room() {
+    async fn connections_unused_lately_do_not_enlarge_the_pool() {
         let (mut pool, _upstream, _endpoints) = after(4).await;
         let most = [(), (), ()].map(|()| {
             pool.sweep(Instant::now(), false);

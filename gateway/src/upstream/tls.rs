@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn connections_of_one_policy_and_one_version_of_its_secret_are_exchangeable_and_no_others() {
+    fn connections_are_shared_per_policy_and_secret_version() {
         let resources = Resources::default();
         let policy = UpstreamTls { identity: Some(key()), verify_depth: Some(1), ..UpstreamTls::default() };
         let (one, other) = (tls(policy.clone(), &resources), tls(policy, &resources));

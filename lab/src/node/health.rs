@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_said_has_kubernetes_defaults() {
+    fn unset_values_have_kubernetes_defaults() {
         let results = ProbeResults::new(&Probe::default());
         assert_eq!((results.successes_needed, results.failures_allowed), (1, 3));
         assert_eq!(seconds(None, 10), Duration::from_secs(10));

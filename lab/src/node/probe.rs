@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_probe_by_grpc_believes_what_the_health_service_says() {
+    async fn a_grpc_probe_follows_the_health_service() {
         let backend = GrpcBackend::plain();
         let container: Container = serde_json::from_value(json!({"name": "c"})).unwrap();
         let process = Process::own().unwrap();

@@ -55,7 +55,7 @@ fn an_unknown_flag_or_key_is_refused_with_its_name() {
 
 /// All unsupported values are reported at once.
 #[test]
-fn what_cannot_be_had_is_refused_with_the_reason_all_at_once() {
+fn unsupported_values_are_refused_together_with_the_reasons() {
     let message = refusal(&with_image(
         "  extraArgs: {ssl-passthrough-proxy-port: 443, stream-port: 1}\n  \
          config: {use-proxy-protocol-typo-free: x}\n",
@@ -107,7 +107,7 @@ fn each_refused_value_is_refused_and_its_default_is_not() {
 }
 
 #[test]
-fn what_does_not_go_together_is_refused() {
+fn contradictory_values_are_refused() {
     for (more, part) in [
         (
             "  autoscaling: {enabled: true}\n  keda: {enabled: true, triggers: [{type: cpu}]}",

@@ -44,7 +44,7 @@ fn contains(outer: &Value, inner: &Value) -> bool {
 }
 
 #[test]
-fn what_is_rendered_fits_together() {
+fn rendered_objects_are_consistent() {
     for (name, path) in cases() {
         let all = rendered(path.to_str().expect("a path"));
         let pods: Vec<&Value> =
@@ -142,7 +142,7 @@ fn objects_of_ingress_nginx_are_served_unless_it_is_switched_off() {
 }
 
 #[test]
-fn a_values_file_of_ingress_nginx_means_what_it_meant() {
+fn a_values_file_of_ingress_nginx_keeps_its_meaning() {
     let all = case("ingress-nginx");
     let gateway = object(&all, "Deployment", "ingress-nginx-controller");
     assert_eq!(gateway["spec"]["replicas"], 3);
@@ -280,7 +280,7 @@ fn job(all: &[Value], name: &str) -> Vec<String> {
 /// The Jobs may read and change one Secret and one webhook, and all their objects are removed when
 /// they have ended.
 #[test]
-fn the_jobs_of_the_webhook_may_do_what_they_are_for_and_leave_nothing() {
+fn the_webhook_jobs_have_minimal_rights_and_leave_nothing() {
     let all = case("default");
     let names =
         |names: &[&str]| -> BTreeSet<String> { names.iter().map(|name| (*name).to_owned()).collect() };
@@ -470,7 +470,7 @@ fn every_value_has_an_effect() {
 
 /// A values file without a purpose is not tested by anything.
 #[test]
-fn every_file_of_values_says_what_it_is_for_or_is_named_for_it() {
+fn every_values_file_states_its_purpose() {
     let read = |path| fs::read_to_string(path).expect("a file");
     assert!(cases().iter().all(|(name, path)| name.ends_with("-values") && read(path).contains("image")));
 }

@@ -94,7 +94,7 @@ fn without_rights_to_the_cluster_there_are_roles_alone() {
 }
 
 #[test]
-fn a_zone_aware_gateway_knows_its_node_and_may_read_nodes_and_no_other_one_does() {
+fn only_a_zone_aware_gateway_has_its_node_name_and_reads_nodes() {
     let nodes = ["list /nodes", "watch /nodes"];
     for (name, path) in cases() {
         let all = rendered(path.to_str().expect("a path"));
@@ -111,7 +111,7 @@ fn a_zone_aware_gateway_knows_its_node_and_may_read_nodes_and_no_other_one_does(
 
 /// A Lease created by the program would outlive the release.
 #[test]
-fn the_lease_that_the_gateway_holds_is_an_object_of_the_release_without_a_holder() {
+fn the_lease_is_an_object_of_the_release_without_a_holder() {
     for (name, path) in cases() {
         let all = rendered(path.to_str().expect("a path"));
         let arguments = arguments(&all);

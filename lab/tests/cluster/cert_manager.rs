@@ -26,7 +26,7 @@ const ACME: &str = "10.244.0.1:14000";
 const MANAGEMENT: &str = "10.244.0.1:15000";
 
 #[test]
-fn cert_manager_gets_a_certificate_through_the_gateway_and_renews_it_under_load() {
+fn cert_manager_issues_and_renews_through_the_gateway() {
     if !Unit::CertManager.is_built() {
         eprintln!("not run: cert-manager is not built; `sluice-lab build cert-manager` does it");
         return;

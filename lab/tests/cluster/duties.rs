@@ -110,7 +110,7 @@ fn the_leader_writes_the_status_keeps_it_and_clears_it_at_the_end() {
 }
 
 #[test]
-fn a_leader_whose_pod_was_deleted_by_force_or_that_another_follows_clears_nothing() {
+fn a_leader_deleted_by_force_or_succeeded_clears_nothing() {
     shared(async |cluster| {
         let class = ingress(cluster).await?;
         let gateway = admin(cluster, &class, "a", &["--publish-status-address=192.0.2.7"]).await?;
@@ -179,7 +179,7 @@ fn the_status_follows_the_service_that_is_published() {
 }
 
 #[test]
-fn a_lease_that_is_released_is_taken_at_once_and_a_dead_leader_is_succeeded_within_its_time() {
+fn a_released_lease_is_taken_at_once_and_an_expired_one_in_time() {
     shared(async |cluster| {
         let class = ingress(cluster).await?;
         let flags = ["--publish-status-address=192.0.2.7", "--election-ttl=8s"];
@@ -258,7 +258,7 @@ async fn events(cluster: &Cluster, object: &str, reason: &str) -> Result<Vec<Eve
 }
 
 #[test]
-fn events_tell_the_owner_of_an_object_what_is_wrong_with_it() {
+fn events_report_problems_to_the_owner_of_an_object() {
     shared(async |cluster| {
         let class = ingress(cluster).await?;
         let gateway = admin(cluster, &class, "a", &["--publish-status-address=192.0.2.7"]).await?;
@@ -380,7 +380,7 @@ webhooks:
 }
 
 #[test]
-fn the_webhook_refuses_with_a_reason_warns_and_reads_its_certificate_again() {
+fn the_webhook_refuses_warns_and_reloads_its_certificate() {
     in_lab(async |cluster, _| {
         let class = ingress(cluster).await?;
         let folder = tempfile::tempdir()?;

@@ -20,7 +20,7 @@ fn suite() -> Conformance {
 }
 
 #[test]
-fn a_class_that_nobody_serves_does_not_conform() {
+fn an_unserved_class_does_not_conform() {
     if !Unit::Conformance.is_built() {
         println!("skipped: the suite is not built, which `sluice-lab build conformance` does");
         return;

@@ -268,7 +268,7 @@ spec:
 }
 
 #[test]
-fn environment_and_volumes_are_what_the_pod_says() {
+fn environment_and_volumes_follow_the_pod() {
     in_lab(async |cluster, _| {
         cluster
             .apply(
@@ -417,7 +417,7 @@ spec:
 }
 
 #[test]
-fn an_unknown_image_is_said_in_the_status() {
+fn an_unknown_image_is_reported_in_the_status() {
     in_lab(async |cluster, _| {
         cluster
             .apply("{apiVersion: v1, kind: Pod, metadata: {name: odd}, spec: {containers: [{name: c, image: 'nginx:1.29'}]}}")
@@ -461,7 +461,7 @@ fn a_load_balancer_address_reaches_the_pods() {
 }
 
 #[test]
-fn a_load_balancer_tells_the_address_of_the_client_where_it_is_asked_to() {
+fn a_load_balancer_sends_the_client_address_if_configured() {
     in_lab(async |cluster, _| {
         let class = TestClass::web(cluster, 1).await?;
         cluster
@@ -483,7 +483,7 @@ fn a_load_balancer_tells_the_address_of_the_client_where_it_is_asked_to() {
 }
 
 #[test]
-fn a_load_balancer_leaves_the_address_of_the_client_where_the_service_says_so() {
+fn a_load_balancer_preserves_the_client_address_if_configured() {
     in_lab(async |cluster, _| {
         let class = TestClass::web(cluster, 1).await?;
         let [controller, name] = class.flags();
@@ -583,7 +583,7 @@ fn datagrams_reach_pods_at_both_addresses_of_a_service() {
 }
 
 #[test]
-fn a_pod_finds_services_and_hosts_by_name_and_is_not_root_where_it_must_not_be() {
+fn a_pod_resolves_names_and_runs_as_non_root_if_required() {
     in_lab(async |cluster, _| {
         let class = TestClass::web(cluster, 1).await?;
         // A host of this test only: names are cluster-wide, and many tests use `web.example`.
@@ -631,7 +631,7 @@ spec:
 }
 
 #[test]
-fn a_pod_without_its_cable_says_nothing() {
+fn an_unplugged_pod_does_not_respond() {
     in_lab(async |cluster, lab| {
         cluster.apply(&deployment("web", 1)).await?;
         cluster.available("web", 1).await?;

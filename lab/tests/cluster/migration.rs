@@ -22,7 +22,7 @@ const SHOP: &str = "shop.example";
 const PLAIN: &str = "plain.example";
 
 #[test]
-fn the_way_from_ingress_nginx_loses_no_request_and_can_be_taken_back() {
+fn the_migration_loses_no_request_and_is_reversible() {
     // Namespaces and class have the document's names, so the lab is the test's own.
     own(LabSettings { nodes: 1, dual_stack: false, images: Vec::new() }, async |cluster, lab| {
         let document = Document::open(cluster, lab)?;

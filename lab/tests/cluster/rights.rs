@@ -62,7 +62,7 @@ fn a_role_of_one_namespace_is_enough() {
 }
 
 #[test]
-fn a_start_that_may_not_list_classes_yet_is_not_ready_with_nothing_to_serve() {
+fn a_start_without_the_right_to_classes_is_not_ready_when_empty() {
     shared(async |cluster| {
         let class = TestClass::web(cluster, 1).await?;
         let certificate = TestCertificate::new(&["web.example"]);

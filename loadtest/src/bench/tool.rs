@@ -30,7 +30,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_program_says_when_it_fails_is_no_output() {
+    fn error_messages_of_a_failed_program_are_not_output() {
         assert_eq!(output("sh", &["-c", "echo good"]).as_deref(), Some("good"));
         assert_eq!(output("sh", &["-c", "echo bad >&2; exit 1"]), None);
     }

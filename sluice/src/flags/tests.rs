@@ -131,7 +131,7 @@ fn seconds_durations_and_objects_are_typed() {
 }
 
 #[test]
-fn a_flag_without_effect_says_so_and_what_to_do() {
+fn a_flag_without_effect_is_reported_with_a_remedy() {
     let (_, warnings) = serve("--deep-inspect=false --enable-metrics");
     assert_eq!(
         warnings,
@@ -185,7 +185,7 @@ fn flags_that_exclude_each_other_end_the_program() {
 }
 
 #[test]
-fn a_namespace_selector_that_kubernetes_takes_is_taken_and_what_it_refuses_ends_the_program() {
+fn a_namespace_selector_follows_kubernetes() {
     for good in ["env in(prod)", "env=prod,tier!=db,!legacy", " env notin (a,b) ", "rank>3"] {
         let words = ["serve", "--manifests", "m", "--watch-namespace-selector", good];
         assert!(parse(words.map(Into::into), |_| None).is_ok(), "{good}");

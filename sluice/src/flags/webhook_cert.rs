@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_or_wrong_is_named() {
+    fn missing_and_invalid_flags_are_named() {
         for (line, part) in [
             ("webhook-cert", "webhook-cert needs create or patch"),
             ("webhook-cert create --secret-name s", "webhook-cert needs --host"),

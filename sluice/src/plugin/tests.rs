@@ -80,7 +80,7 @@ fn found(pods: &[serde_json::Value], target: &Target) -> (Result<pods::GatewayPo
 }
 
 #[test]
-fn a_pod_that_is_ready_is_asked_and_its_flags_are_known() {
+fn a_ready_pod_is_queried_with_its_flags() {
     let target = Target { namespace: Some("edge".into()), ..Target::default() };
     let ended =
         serde_json::json!({"metadata": {"namespace": "edge", "name": "a"}, "status": {"phase": "Succeeded"}});
@@ -104,7 +104,7 @@ fn flags_are_found_behind_a_program_that_starts_the_gateway() {
 }
 
 #[test]
-fn none_and_too_many_are_said_with_what_to_do() {
+fn none_and_too_many_pods_are_reported_with_a_remedy() {
     let (none, asked) = found(&[], &Target::default());
     let none = none.unwrap_err().to_string();
     assert!(none.contains("there is no running Pod with the labels") && none.contains("-n"), "{none}");
@@ -115,7 +115,7 @@ fn none_and_too_many_are_said_with_what_to_do() {
 }
 
 #[test]
-fn the_cluster_that_is_named_is_the_one_that_is_asked() {
+fn the_named_cluster_is_queried() {
     let target = Target {
         pod: Some("p".into()),
         context: Some("staging".into()),

@@ -137,7 +137,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn whatever_is_asked_stays_one_value_of_the_query() {
+    fn every_argument_stays_one_query_value() {
         let request = Request {
             host: "shop.example".to_owned(),
             path: "/a b?x=1&y".to_owned(),

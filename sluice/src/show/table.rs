@@ -38,13 +38,13 @@ mod tests {
     }
 
     #[test]
-    fn what_others_wrote_cannot_forge_a_line_or_steer_the_terminal() {
+    fn foreign_text_cannot_forge_a_line_or_control_the_terminal() {
         let text = render(&[vec!["PATH".to_owned()], vec!["/\nshop.example \u{1b}[2J".to_owned()]]);
         assert_eq!(text, "PATH\n/\\nshop.example \\u{1b}[2J\n");
     }
 
     #[test]
-    fn nothing_is_said_in_a_word() {
+    fn an_empty_table_is_one_word() {
         assert_eq!(render(&[vec!["HOST".to_owned()]]), "none\n");
     }
 }

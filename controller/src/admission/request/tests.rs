@@ -92,7 +92,7 @@ fn one(review: Vec<u8>) -> Value {
 }
 
 #[test]
-fn what_is_right_is_allowed_and_a_missing_service_is_a_warning() {
+fn a_valid_ingress_is_allowed_and_a_missing_service_is_a_warning() {
     let answer = one(review("CREATE", ingress("second", "/cart")));
     assert_eq!((&answer["apiVersion"], &answer["kind"]), (&json!(API_VERSION), &json!(KIND)));
     let response = &answer["response"];
@@ -102,7 +102,7 @@ fn what_is_right_is_allowed_and_a_missing_service_is_a_warning() {
 }
 
 #[test]
-fn a_path_that_somebody_has_is_refused_with_the_words_of_the_reference() {
+fn a_taken_path_is_refused_with_the_words_of_ingress_nginx() {
     let mut younger = ingress("second", "/");
     younger["metadata"]["creationTimestamp"] = json!("2026-01-02T00:00:00Z");
     let (answers, told) =
@@ -119,7 +119,7 @@ fn a_path_that_somebody_has_is_refused_with_the_words_of_the_reference() {
 }
 
 #[test]
-fn what_is_not_ours_and_what_is_deleted_is_allowed() {
+fn foreign_and_deleted_ingresses_are_allowed() {
     let mut other = ingress("second", "/");
     other["spec"]["ingressClassName"] = json!("other");
     assert_eq!(one(review("CREATE", other))["response"]["allowed"], true);
@@ -183,7 +183,7 @@ fn the_usual_prefix_is_refused_where_another_is_configured() {
 }
 
 #[test]
-fn what_is_no_review_is_no_answer() {
+fn an_invalid_review_gets_no_verdict() {
     for text in [
         "",
         "{}",

@@ -395,7 +395,7 @@ fn a_file_that_an_editor_moves_aside_does_not_lose_its_objects_meanwhile() {
 }
 
 #[test]
-fn a_file_that_is_emptied_before_it_is_written_does_not_lose_its_objects_meanwhile() {
+fn a_file_emptied_before_it_is_written_keeps_its_objects() {
     let mut watched = Watched::new(&[("a.yaml", &service("a", 1))]);
     // The notification after a shell empties and closes a file, as in `: > a.yaml`.
     watched.write("a.yaml", "");
@@ -413,7 +413,7 @@ fn a_file_that_is_emptied_before_it_is_written_does_not_lose_its_objects_meanwhi
 }
 
 #[test]
-fn what_is_written_in_place_of_a_file_that_was_moved_away_is_read_when_it_is_whole() {
+fn the_replacement_of_a_moved_file_is_read_when_complete() {
     let mut watched = Watched::new(&[("a.yaml", &service("a", 1))]);
     let name = ModifyKind::Name;
     // The file already exists under the new name and is being written when the notification for the
@@ -564,7 +564,7 @@ fn secret(name: &str, fields: &[(&str, &str)]) -> String {
 }
 
 #[test]
-fn of_secrets_what_is_referred_to_is_given_and_nothing_else() {
+fn only_referenced_secrets_are_sent() {
     let both = format!("{}---\n{}", service("web", 80), secret("tls", &[("tls.crt", "a"), ("more", "b")]));
     let other = secret("other", &[("auth", "c")]);
     let mut watched = Watched::new(&[("a.yaml", &both), ("b.yaml", &other)]);
@@ -590,7 +590,7 @@ fn of_secrets_what_is_referred_to_is_given_and_nothing_else() {
 }
 
 #[test]
-fn an_ingress_and_its_secret_that_are_written_together_are_applied_together() {
+fn an_ingress_and_its_secret_written_together_apply_together() {
     let folder = TempDir::new().unwrap();
     let class = "{apiVersion: networking.k8s.io/v1, kind: IngressClass, metadata: {name: nginx}, spec: {controller: k8s.io/ingress-nginx}}";
     fs::write(folder.path().join("class.yaml"), class).unwrap();

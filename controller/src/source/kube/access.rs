@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_cannot_be_used_says_what_to_do() {
+    async fn invalid_access_is_reported_with_a_remedy() {
         let folder = tempfile::tempdir().unwrap();
         let missing = folder.path().join("none");
         let error = Access::Kubeconfig { file: missing.clone(), server: None }.config().await.unwrap_err();

@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn what_alone_fails_is_told_after_a_while_and_by_its_path() {
+    fn a_single_failing_request_is_reported_by_path_after_a_while() {
         let api_health = ApiHealth::new();
         let mut seen = api_health.subscribe();
         api_health.answered("/a");

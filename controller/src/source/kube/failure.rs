@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn a_right_that_is_lost_is_an_error_also_for_classes_and_says_what_becomes_of_them() {
+    fn a_lost_right_is_an_error_with_its_effect_also_for_classes() {
         let scopes = plan(&crate::Options::default());
         let failure = WatchFailure::of_status(&status(403, "forbidden"));
         let problem = failure.problem(&scopes[1], Of::Watch { listed: true }).unwrap();

@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn a_second_list_brings_what_is_new_and_takes_what_is_gone_at_its_end() {
+    fn a_second_list_adds_new_objects_and_removes_missing_ones_last() {
         let mut known = Known::default();
         known.begin();
         assert!(known.put(&object("a"), version(1)) && known.put(&object("b"), version(2)));
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn a_change_that_is_older_than_what_is_known_is_no_news() {
+    fn an_older_change_is_ignored() {
         let mut known = Known::default();
         assert!(known.put(&object("a"), version(7)));
         assert!(!known.put(&object("a"), version(6)));
@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_asked_for_during_a_list_is_not_taken_back_by_it() {
+    fn a_list_does_not_revert_objects_fetched_meanwhile() {
         let mut known = Known::default();
         known.begin();
         assert!(known.put(&object("a"), version(9)), "the answer to a question");
@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_needed_in_another_way_is_news_again_and_not_gone_by_a_list() {
+    fn objects_with_other_needed_fields_are_new_and_stay_listed() {
         let mut known = Known::default();
         known.begin();
         assert!(known.put(&object("a"), version(7)));
@@ -295,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_stays_what_it_was_until_it_can_or_is_gone() {
+    fn an_unreadable_object_keeps_its_state_until_readable_or_deleted() {
         let names = |known: &Known| known.faults().0.cloned().collect::<Vec<_>>();
         let mut known = Known::default();
         known.begin();
@@ -320,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_with_something_nameless_takes_nothing_away() {
+    fn a_list_with_a_nameless_object_removes_nothing() {
         let mut known = Known::default();
         known.put(&object("a"), version(1));
         known.begin();

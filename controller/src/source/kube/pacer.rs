@@ -303,7 +303,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_api_server_that_only_puts_off_is_told_as_one_that_does_not_answer() {
+    async fn an_api_server_that_only_postpones_counts_as_unavailable() {
         let api_health = ApiHealth::new();
         let mut seen = api_health.subscribe();
         let inner = tower::service_fn(async |_: Request<()>| {

@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn of_nodes_the_own_one_is_watched_where_the_flag_says_so() {
+    fn only_the_own_node_is_watched_with_the_flag() {
         let mut options = Options { node_name: Some("node-1".into()), ..Options::default() };
         assert!(!shown(&options).contains(&"nodes node-1".to_owned()));
         options.enable_topology_aware_routing = true;

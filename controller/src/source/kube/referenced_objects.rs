@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wanted_before_the_watch_began_comes_with_it() {
+    fn objects_needed_before_the_watch_arrive_with_it() {
         let mut referenced = ReferencedObjects::default();
         assert_eq!(referenced.tell(&name()), None, "nothing refers to it");
         assert_eq!(want(&mut referenced, false), None);
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wanted_later_is_asked_for_once_and_the_watch_knows_better() {
+    fn objects_needed_later_are_fetched_once_unless_the_watch_has_them() {
         let mut referenced = ReferencedObjects::default();
         let number = want(&mut referenced, true).unwrap();
         assert_eq!(want(&mut referenced, true), None);
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failed_question_is_a_fault_until_it_is_answered_released_or_told_by_the_watch() {
+    fn a_failed_fetch_is_a_fault_until_resolved_or_released() {
         let mut referenced = ReferencedObjects::default();
         let fail = |referenced: &mut ReferencedObjects| {
             referenced.release(&name());
@@ -190,7 +190,7 @@ mod tests {
         assert_eq!(referenced.faults().count(), 0);
     }
     #[test]
-    fn other_fields_are_asked_for_anew() {
+    fn other_fields_are_fetched_again() {
         let mut referenced = ReferencedObjects::default();
         let mut want = |fields: &[&'static str], seen| referenced.want(&name(), Fields::named(fields), seen);
         assert_eq!(want(&["a"], false), Want::default(), "comes with the first list");

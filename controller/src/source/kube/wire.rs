@@ -363,7 +363,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_needs_is_not_decoded_and_of_the_rest_only_fields_that_are_needed_stay() {
+    fn only_needed_objects_and_fields_are_decoded() {
         let needs = Needs::nothing();
         let prune = Prune::with(&crate::Options::default(), needs.clone());
         let secret = raw(&json!({

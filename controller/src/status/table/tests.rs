@@ -38,7 +38,7 @@ fn written(table: &mut Table, ingress: &str, version: u64, now: Instant) {
 }
 
 #[test]
-fn only_what_is_served_and_differs_is_written_and_once_until_it_is_seen() {
+fn only_changed_statuses_are_written_once_until_seen() {
     let now = Instant::now();
     let mut table = table(&["a", "b"], now);
     table.take(seen("other", &[]), now);
@@ -78,7 +78,7 @@ fn a_watch_that_is_late_causes_no_second_write_and_no_contest() {
 }
 
 #[test]
-fn what_is_wanted_no_more_is_not_sent() {
+fn obsolete_writes_are_not_sent() {
     let now = Instant::now();
     let mut table = table(&["a", "b"], now);
     table.want(addresses(&["1.2.3.4"]));
@@ -89,7 +89,7 @@ fn what_is_wanted_no_more_is_not_sent() {
 }
 
 #[test]
-fn another_writer_is_answered_ever_more_slowly_and_told() {
+fn a_contest_with_another_writer_slows_down_and_is_reported() {
     let mut now = Instant::now();
     let mut table = table(&["a"], now);
     table.want(addresses(&["1.2.3.4"]));
@@ -149,7 +149,7 @@ fn one_change_by_another_writer_a_day_is_no_contest() {
 }
 
 #[test]
-fn writes_that_were_refused_counted_as_a_fight_with_somebody() {
+fn refused_writes_counted_as_a_contest() {
     let mut now = Instant::now();
     let mut table = table(&["a"], now);
     table.want(addresses(&["1.2.3.4"]));

@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn what_people_write_is_taken_apart() {
+    fn common_expressions_are_split() {
         type Conditions = &'static [(&'static str, bool)];
         let cases: [(&str, &str, Conditions); 12] = [
             ("/(?!api)(.*)", "/(.*)", &[("/(?:api)", true)]),
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_several_places_or_cannot_be_told_is_left() {
+    fn ambiguous_look_ahead_is_rejected() {
         for text in [
             "/shop",
             "/.*(?!api)",

@@ -124,7 +124,7 @@ mod tests {
     use crate::translate::value::Author;
 
     #[test]
-    fn what_is_blocked_is_a_text_or_an_expression() {
+    fn blocked_values_are_texts_or_expressions() {
         let read = |text: &str| blocked().parse(text, &Author::OPERATOR);
         let expected = [
             Blocked::Text("Bad Bot/1.0".into()),

@@ -126,7 +126,7 @@ fn a_key_that_protects_everything_closes_everything() {
 }
 
 #[test]
-fn unreadable_entries_of_an_allow_list_allow_nobody() {
+fn unreadable_entries_of_an_allow_list_allow_no_client() {
     let (settings, problems) = read(&[("whitelist-source-range", "10.0.0.0/8, lb.example 192.0.2.1")]);
     assert_eq!((settings.closed, settings.global.sources.allow.map(|allow| allow.len())), (None, Some(2)));
     assert!(problems[0].message.contains("[\"lb.example\"] skipped"), "{}", problems[0]);
@@ -189,7 +189,7 @@ fn a_firewall_that_only_detects_closes_nothing() {
 }
 
 #[test]
-fn peers_that_cannot_be_read_are_not_everybody() {
+fn unreadable_peers_are_not_trusted() {
     let peers = |text: &str| {
         let (settings, problems) = read(&[("use-forwarded-headers", "true"), ("proxy-real-ip-cidr", text)]);
         (settings.global.forwarded.peers, problems)

@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn a_host_with_a_port_and_an_address_mean_what_requests_can_ask_for() {
+    fn a_host_with_a_port_or_an_address_is_corrected() {
         let exact = |name| Some(HostPattern::Exact(HostName::new(name)));
         for (text, meant) in [
             ("Shop.example:8443", exact("shop.example")),

@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_used_is_told_without_repeating_it() {
+    fn unusable_lines_are_reported_without_their_text() {
         let text = format!("ann\nbob:shop\neve:shop:hunter2\n:shop:{MD5}");
         let mut problems = Vec::new();
         let Err(bad) = file(&secret(&[("auth", &text)]), &mut problems) else { panic!("nobody is left") };
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn hosts_are_told_when_realms_change_and_not_when_users_do() {
+    fn hosts_are_recomputed_for_realms_and_not_for_users() {
         let of = |realm: &str, user: &str| {
             let text = format!("{user}:{realm}:{MD5}");
             Resource::Digests(file(&secret(&[("auth", &text)]), &mut Vec::new()).unwrap())

@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nginx_takes_is_taken() {
+    fn forms_that_nginx_accepts_are_accepted() {
         for good in [
             "$2y$05$nC6nErr9XZJuMJ57WyCob.EuZEjylDt2KaHfbfOtyb.EgL1I2jCVa",
             "$apr1$lZL6V/ci$eIMz/iKDkbtys/uU7LEK00",
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_checked_is_refused_without_repeating_it() {
+    fn uncheckable_hashes_are_refused_without_their_text() {
         for (bad, said) in [
             ("", "empty"),
             ("bGVh02xkuGli2", "DES"),

@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bad_line_harms_nobody_else_and_is_not_repeated() {
+    fn a_bad_line_affects_no_other_user_and_is_not_repeated() {
         let text = b"ann:{PLAIN}two\nhunter2\nbob:hunter2\n\xff\xfe:x\n";
         let mut problems = Vec::new();
         let credentials = file(&secret(&[(FILE, text)]), &mut problems).unwrap();

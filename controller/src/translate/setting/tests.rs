@@ -34,13 +34,13 @@ fn hold<S: Default>(table: &Table<S>) {
 }
 
 #[test]
-fn every_entry_has_words_for_people_and_takes_its_own_default() {
+fn every_entry_is_described_and_accepts_its_default() {
     hold(&annotations::TABLE);
     hold(&global_settings::TABLE);
 }
 
 #[test]
-fn what_means_the_same_as_the_default_asks_for_nothing() {
+fn values_equal_to_the_default_have_no_effect() {
     let idle = |name: &str, text| annotations::TABLE.get(name).unwrap().is_idle(text);
     assert!(
         idle("proxy-body-size", "1024k") && idle("enable-cors", "0") && idle("proxy-redirect-from", "OFF")

@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_of_openssl_choose_among_what_is_spoken() {
+    fn openssl_lists_select_supported_suites() {
         assert_eq!(suites("DEFAULT").unwrap().len(), 6);
         assert_eq!(suites("HIGH:!aNULL:!MD5").unwrap().len(), 6);
         assert_eq!(suites("ECDHE-RSA-AES128-GCM-SHA256:AES128-SHA").unwrap(), [0xc02f]);

@@ -82,7 +82,7 @@ async fn trailers_keep_a_body_in_chunks() {
 }
 
 #[tokio::test]
-async fn what_is_too_large_fails_as_soon_as_it_is() {
+async fn an_excessive_body_fails_at_the_limit() {
     let mut client = Fake::new(Framing::CHUNKED, &[b"5\r\nhello\r\n", b"1\r\n!\r\n", b"never read"]);
     let mut buffer = RequestBuffer::new(Framing::CHUNKED, Some(5), 0, disk(0));
     assert_eq!(collect(&mut buffer, &mut client, MINUTE).await, Err(FailureKind::BodyTooLarge));
@@ -90,7 +90,7 @@ async fn what_is_too_large_fails_as_soon_as_it_is() {
 }
 
 #[tokio::test]
-async fn a_client_that_waits_is_told_to_go_on() {
+async fn a_waiting_client_receives_100_continue() {
     let mut client = Fake::new(Framing::Length(2), &[b"ok"]);
     client.waits = true;
     let mut buffer = RequestBuffer::new(Framing::Length(2), None, 0, disk(0));
@@ -100,7 +100,7 @@ async fn a_client_that_waits_is_told_to_go_on() {
 }
 
 #[tokio::test]
-async fn a_client_that_leaves_or_lets_us_wait_is_given_up() {
+async fn a_client_that_leaves_or_stalls_ends_the_buffering() {
     let mut client = Fake::new(Framing::Length(2), &[b"o"]);
     let mut buffer = RequestBuffer::new(Framing::Length(2), None, 0, disk(0));
     assert_eq!(collect(&mut buffer, &mut client, MINUTE).await, Err(FailureKind::Client));
@@ -188,7 +188,7 @@ fn a_body_on_disk_kept_its_own_connection_from_reading_on() {
 }
 
 #[test]
-fn what_a_slow_disk_had_not_taken_yet_was_not_counted() {
+fn bytes_waiting_for_a_slow_disk_were_not_counted() {
     let runtime = tokio::runtime::Builder::new_current_thread().max_blocking_threads(1).build().unwrap();
     let (go_on, told) = std::sync::mpsc::channel::<()>();
     runtime.block_on(async {
@@ -212,7 +212,7 @@ fn what_a_slow_disk_had_not_taken_yet_was_not_counted() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(32))]
     #[test]
-    fn any_body_comes_out_as_it_came_in(
+    fn any_body_is_passed_on_unchanged(
         sizes in prop::collection::vec(1_usize..40_000, 0..12),
         memory in 0_u64..300_000,
         chunked in any::<bool>(),

@@ -87,7 +87,7 @@ fn a_response_is_compressed_whatever_its_framing_and_its_pieces() {
 }
 
 #[test]
-fn what_is_not_compressed_passes_as_it_came() {
+fn uncompressed_responses_pass_unchanged() {
     let cx = &mut Context::from_waker(Waker::noop());
     for (accepted, varies) in [("identity", true), ("gzip", false)] {
         let media_type = if varies { "text/plain" } else { "image/png" };

@@ -362,7 +362,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_bad_is_replaced_and_nothing_else() {
+    fn undecodable_fields_are_replaced_and_no_others() {
         for huffman in [false, true] {
             for (name, value, good) in [
                 (Err(&b"x-a"[..]), &b"1"[..], true),
@@ -467,7 +467,7 @@ mod tests {
         }
 
         #[test]
-        fn text_comes_out_as_it_went_in(text in prop::collection::vec(any::<u8>(), 0..60)) {
+        fn text_round_trips(text in prop::collection::vec(any::<u8>(), 0..60)) {
             let bytes = code(&text);
             prop_assert_eq!(HUFFMAN.decode(&bytes), Some(text.clone()));
             let odd = Text { bytes: &bytes, huffman: true };
@@ -475,7 +475,7 @@ mod tests {
         }
 
         #[test]
-        fn nothing_upsets_it(block in prop::collection::vec(any::<u8>(), 0..200)) {
+        fn any_block_is_handled(block in prop::collection::vec(any::<u8>(), 0..200)) {
             let repaired = repair(&block);
             prop_assert!(repaired.is_none_or(|repaired| repair(&repaired).is_none()));
         }

@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_rare_never_adds_up() {
+    fn rare_events_never_add_up() {
         let rate = Rate::new(5, LEAK);
         for count in 0..100_000 {
             let now = rate.began + count * LEAK;
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_forgiven_is_no_credit() {
+    fn forgiven_events_are_no_credit() {
         let rate = Rate::new(5, LEAK);
         let later = rate.began + 1000 * LEAK;
         for _ in 0..100 {

@@ -155,7 +155,7 @@ mod tests {
     const STREAMS: Woken = Woken { connection: false, streams: true };
 
     #[test]
-    fn who_is_woken_in_a_turn_is_polled_in_it_and_wakes_nobody() {
+    fn a_stream_woken_in_a_turn_is_polled_in_it_without_another_wakeup() {
         let (turn, count) = (Turn::new(), Arc::<Count>::default());
         let seen = rounds(&turn, &count, |round, wakers| match round {
             1 => wakers.streams.waker().wake_by_ref(),
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_woken_between_turns_wakes_the_task_and_is_polled_alone() {
+    fn a_stream_woken_between_turns_wakes_the_task_and_is_polled_alone() {
         let (turn, count) = (Turn::new(), Arc::<Count>::default());
         rounds(&turn, &count, |_, _| ());
         turn.streams.waker.wake_by_ref();

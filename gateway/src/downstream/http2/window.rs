@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_opened_stays_reserved_until_it_was_read() {
+    fn opened_window_stays_reserved_until_it_is_read() {
         let mut window = Window::new(STREAM_WINDOW);
         assert_eq!(window.reserve(&sum(256 * 1024, 0), 0), 256 * 1024);
         let opened = 256 * 1024 - INITIAL;

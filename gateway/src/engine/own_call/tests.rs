@@ -152,7 +152,7 @@ async fn a_call_returns_head_and_body_and_keeps_its_connection() {
 }
 
 #[tokio::test]
-async fn another_endpoint_is_asked_if_one_accepts_no_connection() {
+async fn another_endpoint_is_tried_if_one_accepts_no_connection() {
     let mut plane = Plane::new();
     let dead = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let (address, endpoint) = serve(vec![vec!["HTTP/1.1 204 Fine\r\n\r\n"]]);
@@ -199,7 +199,7 @@ async fn a_body_is_read_up_to_the_limit() {
 }
 
 #[tokio::test]
-async fn a_silent_endpoint_is_given_up_after_the_read_timeout() {
+async fn a_silent_endpoint_fails_after_the_read_timeout() {
     let mut plane = Plane::new();
     plane.tune(|settings| {
         settings.next_upstream_tries = 1;
@@ -259,7 +259,7 @@ async fn a_body_that_ends_beyond_the_limit_is_not_whole() {
 }
 
 #[tokio::test]
-async fn a_pool_of_http2_is_asked_like_any_other() {
+async fn an_http2_pool_is_called_like_any_other() {
     let mut plane = Plane::new();
     let address = serve_http2().await;
     let pool = pool_of(&mut plane, &[address], UpstreamProtocol::Grpc);

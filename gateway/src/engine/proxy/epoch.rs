@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn what_concerns_trust_separates_groups() {
+    fn trust_settings_separate_groups() {
         let upstream = upstream(UpstreamProtocol::Http, 100, false);
         let group = |upstream: &Upstream| Epochs::default().next(upstream).group;
         let tls = Upstream { protocol: UpstreamProtocol::HttpsUnverified, ..upstream.clone() };
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn fresh_groups_are_never_met_again() {
+    fn fresh_groups_are_never_reused() {
         let once = Upstream { repeatable: false, ..upstream(UpstreamProtocol::Http, 100, false) };
         for wanted in [upstream(UpstreamProtocol::Http, 100, true), once] {
             let epochs = Epochs::default();

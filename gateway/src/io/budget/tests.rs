@@ -17,7 +17,7 @@ fn with(budget: &Arc<Budget>, job: impl FnOnce() + Send + 'static) {
 }
 
 #[test]
-fn what_is_held_goes_back_in_the_end() {
+fn reserved_bytes_are_returned() {
     let budget = Budget::new(10 << 20);
     with(&budget, || {
         let (mut one, mut other) = (Reservation::default(), Reservation::default());
@@ -61,7 +61,7 @@ fn small_things_do_not_touch_what_workers_share() {
 }
 
 #[test]
-fn who_waits_is_woken_by_another_thread() {
+fn a_waiter_is_woken_by_another_thread() {
     let budget = Budget::new(1 << 20);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let (full, is_full) = std::sync::mpsc::channel();
@@ -172,7 +172,7 @@ fn five_hundred_greedy_connections_left_next_to_nothing() {
 }
 
 #[test]
-fn who_has_more_than_is_left_is_not_woken_for_less() {
+fn a_waiter_that_holds_too_much_is_not_woken() {
     #[derive(Default)]
     struct Count(AtomicUsize);
     impl Wake for Count {
@@ -208,7 +208,7 @@ fn who_has_more_than_is_left_is_not_woken_for_less() {
 }
 
 #[test]
-fn what_a_request_holds_does_not_keep_its_response_out() {
+fn bytes_of_a_request_do_not_block_its_response() {
     let budget = Budget::new(1 << 20);
     with(&budget, || {
         let (account, mut kept, mut rest) = (Account::open(), Reservation::default(), Reservation::of_flow());
@@ -225,7 +225,7 @@ fn what_a_request_holds_does_not_keep_its_response_out() {
 }
 
 #[test]
-fn what_outlives_its_connection_is_not_the_next_ones() {
+fn bytes_that_outlive_a_connection_do_not_count_for_the_next() {
     let budget = Budget::new(1 << 20);
     with(&budget, || {
         let mut share = Reservation::default();
@@ -245,7 +245,7 @@ fn what_outlives_its_connection_is_not_the_next_ones() {
 
 proptest! {
     #[test]
-    fn no_more_is_lent_than_there_is_and_all_comes_back(
+    fn reservations_stay_within_the_limit_and_are_all_returned(
         limit in 1_usize..2 << 20,
         steps in prop::collection::vec((0_usize..6, 0_usize..1 << 20, any::<bool>()), 0..60),
     ) {

@@ -80,7 +80,7 @@ fn a_message_without_a_name_is_complete() {
 }
 
 #[test]
-fn what_is_no_client_hello_is_known_at_once() {
+fn other_bytes_than_a_client_hello_are_detected_at_once() {
     for other in [
         &b"GET / HTTP/1.1\r\n"[..],
         &[HANDSHAKE, 2, 0, 0, 5],

@@ -60,7 +60,7 @@ fn error_of(reports: &[Report]) -> String {
 }
 
 #[test]
-fn a_busy_port_says_what_to_do() {
+fn a_busy_port_is_reported_with_a_remedy() {
     let busy = TcpListener::bind((LOCALHOST, 0)).unwrap();
     let port = busy.local_addr().unwrap().port();
     let listeners = Listeners::new();
@@ -222,7 +222,7 @@ async fn addresses_that_contain_each_other_pass_into_each_other() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_bound_leaves_the_old_socket_and_is_tried_again() {
+async fn a_failed_bind_keeps_the_old_socket_and_is_retried() {
     let busy = TcpListener::bind((LOCALHOST, 0)).unwrap();
     let (taken, port) = (busy.local_addr().unwrap().port(), ports::reserve());
     let listeners = Listeners::new();
@@ -258,7 +258,7 @@ proptest! {
     /// After any sequence of changes, every bindable address is bound, and an address that was
     /// served before and still is never lacked a socket.
     #[test]
-    fn no_change_of_addresses_takes_a_client_away(
+    fn no_change_of_addresses_interrupts_service(
         changes in vec(vec(select(&[ALL, LOCALHOST, SECOND, FOREIGN][..]), 1..4), 1..8),
     ) {
         let listeners = Listeners::new();

@@ -135,7 +135,7 @@ fn a_changed_status_has_its_own_reason() {
 
 proptest! {
     #[test]
-    fn whatever_is_a_target_is_read_again_as_that(text in "/[ -~\u{e9}\r\n]{0,20}") {
+    fn every_valid_target_parses_again(text in "/[ -~\u{e9}\r\n]{0,20}") {
         if let Some(target) = RequestTarget::new(text.clone()) {
             let mut head = head("GET / HTTP/1.1\r\nHost: h\r\n\r\n");
             Edit::new(&mut head).set_target(&target);

@@ -297,7 +297,7 @@ mod tests {
     proptest! {
         /// Every accepted head is the same single request for readers of HTTP/1.
         #[test]
-        fn what_is_taken_is_one_head_of_http1(
+        fn every_accepted_head_is_one_http1_head(
             method in "GET|POST|OPTIONS|X-A",
             target in "(/[!-~\u{e4}]{0,12}|\\*)",
             host in prop::option::of("[a-c@: ]{1,3}"),

@@ -114,7 +114,7 @@ fn any_one_of_address_and_password_is_enough_or_all_of_them() {
 }
 
 #[test]
-fn a_rule_that_asks_for_nothing_lets_everybody_in_and_a_list_alone_is_a_list() {
+fn without_checks_all_clients_pass_and_a_list_alone_decides() {
     for (sources, expected) in
         [(Sources::default(), 200), (listed(ELSEWHERE, None), 403), (listed(None, ELSEWHERE), 200)]
     {
@@ -124,7 +124,7 @@ fn a_rule_that_asks_for_nothing_lets_everybody_in_and_a_list_alone_is_a_list() {
 }
 
 #[test]
-fn the_service_is_asked_last_and_only_where_nobody_has_said_yes() {
+fn the_service_is_queried_last_and_only_if_needed() {
     let policies = || Policies {
         sources: listed(ELSEWHERE, None),
         satisfy: Satisfy::Any,
@@ -144,7 +144,7 @@ fn the_service_is_asked_last_and_only_where_nobody_has_said_yes() {
 }
 
 #[test]
-fn who_is_refused_by_all_is_told_of_every_way_in() {
+fn a_refusal_by_all_checks_lists_every_challenge() {
     let policies = |sign_in| Policies {
         satisfy: Satisfy::Any,
         basic_auth: password(),
@@ -161,7 +161,7 @@ fn who_is_refused_by_all_is_told_of_every_way_in() {
 }
 
 #[test]
-fn what_a_service_says_of_a_client_only_it_says() {
+fn only_the_service_sets_its_fields() {
     let plane = plane(Policies {
         sources: listed(HERE, None),
         satisfy: Satisfy::Any,

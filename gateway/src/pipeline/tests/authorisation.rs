@@ -99,7 +99,7 @@ fn upstream_head(exchange: &mut Exchange, request: &Request) -> HeaderMap {
 }
 
 #[test]
-fn the_question_says_what_the_request_is() {
+fn the_subrequest_describes_the_request() {
     let plane = plane(own(auth()));
     let request = Request::get("a.example", "/shop?x=1")
         .method(Method::POST)
@@ -135,7 +135,7 @@ fn the_question_says_what_the_request_is() {
 }
 
 #[test]
-fn with_a_method_it_says_more() {
+fn with_a_method_the_subrequest_has_more_fields() {
     let with_method =
         ExternalAuth { method: Some("POST".into()), request_redirect: Some(text("/home")), ..auth() };
     let plane = plane(own(with_method));
@@ -148,7 +148,7 @@ fn with_a_method_it_says_more() {
 }
 
 #[test]
-fn two_hundreds_pass_with_the_named_fields_in_place_of_the_clients() {
+fn status_2xx_passes_with_the_services_fields() {
     for status in [200, 202, 204] {
         let plane = plane(own(auth()));
         let request = Request::get("a.example", "/").with("x-user", "forged").with("x-groups", "admin");
@@ -202,7 +202,7 @@ fn denials_are_passed_on_and_everything_else_is_500() {
 }
 
 #[test]
-fn who_must_sign_in_is_told_where_and_gets_the_cookie() {
+fn a_401_redirects_to_the_sign_in_page_with_the_cookie() {
     let sign_in = Template {
         pieces: vec![
             Piece::Text("https://login.example/?rd=".into()),
@@ -228,7 +228,7 @@ fn who_must_sign_in_is_told_where_and_gets_the_cookie() {
 }
 
 #[test]
-fn without_an_endpoint_nobody_is_asked_and_without_a_service_nobody_gets_in() {
+fn a_service_without_endpoint_or_pool_admits_no_request() {
     let mut plane = plane(own(auth()));
     plane.endpoints("web", &[]);
     assert_eq!(plane.answer(&Request::get("a.example", "/")).status, StatusCode::SERVICE_UNAVAILABLE);
@@ -242,7 +242,7 @@ fn without_an_endpoint_nobody_is_asked_and_without_a_service_nobody_gets_in() {
 }
 
 #[test]
-fn what_is_kept_is_not_asked_again_and_belongs_to_its_key() {
+fn a_cached_reply_is_reused_for_its_key_only() {
     let key = Template { pieces: vec![Piece::Variable(Variable::Cookie("session".into()))] };
     let cache = AuthCache { key, valid: vec![(vec![200, 401], Duration::from_secs(60))] };
     let plane = plane(own(ExternalAuth { cache: Some(cache), ..auth() }));
@@ -268,7 +268,7 @@ fn what_is_kept_is_not_asked_again_and_belongs_to_its_key() {
 }
 
 #[test]
-fn the_global_service_is_asked_unless_a_rule_says_otherwise() {
+fn the_global_service_applies_unless_a_rule_disables_it() {
     let mut plane = plane(Authorisation::Global);
     let request = Request::get("a.example", "/");
     plane.forward(&request);
@@ -292,7 +292,7 @@ fn the_global_service_is_asked_unless_a_rule_says_otherwise() {
 }
 
 #[test]
-fn fields_of_a_resource_go_along_and_without_it_nobody_is_asked() {
+fn a_missing_header_set_closes_the_route_before_the_subrequest() {
     let key = ResourceKey { kind: ResourceKind::Headers, name: NamespacedName::new("shop", "fields") };
     let mut plane = plane(own(ExternalAuth { set_headers: Some(key.clone()), ..auth() }));
     let request = Request::get("a.example", "/").with("x-tenant", "forged");
@@ -304,7 +304,7 @@ fn fields_of_a_resource_go_along_and_without_it_nobody_is_asked() {
 }
 
 #[test]
-fn a_target_that_no_request_line_can_carry_is_not_asked_for() {
+fn an_invalid_subrequest_target_is_not_sent() {
     let target =
         Template { pieces: vec![Piece::Text("/".into()), Piece::Variable(Variable::Field("x-path".into()))] };
     let plane = plane(own(ExternalAuth { target, ..auth() }));
@@ -314,7 +314,7 @@ fn a_target_that_no_request_line_can_carry_is_not_asked_for() {
 }
 
 #[test]
-fn a_gateway_that_asks_itself_comes_to_an_end() {
+fn a_gateway_that_queries_itself_stops_at_the_hop_limit() {
     let plane = plane(own(auth()));
     let request = Request::get("a.example", "/");
     assert_eq!(of(&asks(plane.begin(&request).1), "x-sluice-hops"), Some("1"));

@@ -43,7 +43,7 @@ fn get() -> Request {
 }
 
 #[test]
-fn who_shows_nothing_is_asked_for_a_name_and_a_password() {
+fn missing_credentials_are_challenged() {
     let answer = guarded().answer(&get());
     assert_eq!(answer.status, StatusCode::UNAUTHORIZED);
     assert_eq!(field(&answer, "www-authenticate"), Some("Basic realm=\"the shop\""));
@@ -70,7 +70,7 @@ fn a_password_is_checked_off_the_loop_once_and_then_remembered() {
 }
 
 #[test]
-fn no_reply_but_a_good_one_lets_anybody_in() {
+fn only_a_positive_reply_admits_a_client() {
     for (reply, status) in [
         (Reply::Checked(false), StatusCode::UNAUTHORIZED),
         (Reply::Overloaded, StatusCode::SERVICE_UNAVAILABLE),

@@ -105,7 +105,7 @@ fn the_annotation_is_in_place_of_the_key_and_interception_can_be_off() {
 }
 
 #[test]
-fn a_page_takes_the_place_of_the_answer_and_a_failure_leaves_it() {
+fn a_page_replaces_the_answer_and_a_failure_does_not() {
     let plane = plane(listed(&[401]));
     let request = Request::get("a.example", "/").https();
     let mut exchange = plane.forward(&request);
@@ -140,7 +140,7 @@ fn a_page_takes_the_place_of_the_answer_and_a_failure_leaves_it() {
 }
 
 #[test]
-fn the_rules_own_backend_is_asked_and_takes_requests_for_which_there_is_no_endpoint() {
+fn the_rules_own_error_backend_serves_pages_and_missing_endpoints() {
     let mut plane = plane(with_backend(&[404]));
     let request = Request::get("a.example", "/x");
     let mut exchange = plane.forward(&request);
@@ -161,7 +161,7 @@ fn the_rules_own_backend_is_asked_and_takes_requests_for_which_there_is_no_endpo
 }
 
 #[test]
-fn without_anybody_to_ask_the_answer_is_the_plain_page() {
+fn without_an_error_backend_the_answer_is_the_plain_page() {
     let mut plane = plane(listed(&[404]));
     plane.tune(|settings| settings.default_backend = None);
     let request = Request::get("a.example", "/");

@@ -34,7 +34,7 @@ fn relayed(exchange: &mut Exchange, status: u16, fields: &[(&'static str, &'stat
 }
 
 #[test]
-fn the_endpoint_is_told_about_the_client() {
+fn the_endpoint_receives_forwarding_fields() {
     let plane = Plane::simple(&[1]);
     let request = Request::get("a.example:8080", "/")
         .with("connection", "close, x-forwarded-for, x-real-ip, x-own")

@@ -102,7 +102,7 @@ fn refused_heads_are_logged_and_counted() {
 }
 
 #[test]
-fn the_default_backend_of_unknown_hosts_is_not_logged_and_the_log_can_be_off() {
+fn requests_for_unknown_hosts_are_not_logged_by_default() {
     let mut plane = Plane::simple(&[1]);
     plane.answer(&Request::get("b.example", "/"));
     plane.answer(&Request::get("b.example", "/healthz"));
@@ -189,7 +189,7 @@ fn a_change_keeps_the_counter_of_answers_that_no_backend_has_a_part_in() {
 }
 
 #[test]
-fn unknown_hosts_are_recorded_only_when_asked_for() {
+fn unknown_hosts_are_recorded_only_if_enabled() {
     let silent = Plane::simple(&[1]);
     let (mut exchange, _) = silent.begin(&Request::get("b.example", "/"));
     exchange.end(outcome(404));

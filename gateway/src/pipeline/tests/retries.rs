@@ -166,7 +166,7 @@ fn a_post_that_a_stale_connection_may_have_taken_is_not_sent_again() {
 }
 
 #[test]
-fn a_connection_is_replaced_once_whatever_a_driver_says() {
+fn a_stale_connection_is_replaced_once() {
     let plane = with_retry(&[1], Retry { tries: Some(1), ..Retry::default() });
     let mut exchange = plane.forward(&get());
     let stale = Failure { stale: true, ..failure(FailureKind::Broken) };
@@ -177,7 +177,7 @@ fn a_connection_is_replaced_once_whatever_a_driver_says() {
 }
 
 #[test]
-fn a_failed_connection_takes_the_endpoint_out() {
+fn a_failed_connection_ejects_the_endpoint() {
     let plane = Plane::simple(&[1, 2, 3]);
     fail_at(&plane, 2);
     assert_eq!(plane.state.registry.health().ejected, 1);
@@ -213,7 +213,7 @@ fn a_slow_or_malformed_answer_blames_no_endpoint() {
 /// A window no longer than the connect timeout shortened every attempt, including the first. A dead
 /// machine was therefore never ejected, and each request that met it waited for the whole window.
 #[test]
-fn a_dead_machine_was_never_ejected_where_the_window_is_no_longer_than_the_connect_timeout() {
+fn a_dead_machine_was_never_ejected_with_a_short_retry_window() {
     let connect = Duration::from_secs(5);
     for window in [connect, Duration::from_secs(1), Duration::from_secs(60)] {
         let mut plane = with_retry(&[1, 2], Retry { timeout: Timeout::After(window), ..Retry::default() });
@@ -226,7 +226,7 @@ fn a_dead_machine_was_never_ejected_where_the_window_is_no_longer_than_the_conne
 }
 
 #[test]
-fn a_connect_timeout_that_earlier_attempts_have_cut_short_blames_no_endpoint() {
+fn a_shortened_connect_timeout_ejects_no_endpoint() {
     for (window, ejected) in [(Timeout::After(Duration::from_secs(60)), 0), (Timeout::Inherit, 1)] {
         let mut plane = with_retry(&[1, 2, 3], Retry { timeout: window, ..Retry::default() });
         plane.tune(|settings| settings.proxy_connect_timeout = Duration::from_secs(60));
@@ -242,7 +242,7 @@ fn a_connect_timeout_that_earlier_attempts_have_cut_short_blames_no_endpoint() {
 
 /// The replacement of a stale connection belongs to the same attempt, with the same time limit.
 #[test]
-fn the_connection_that_replaces_a_stale_one_has_the_time_of_a_first_attempt() {
+fn the_replacement_of_a_stale_connection_has_the_whole_timeout() {
     let window = Timeout::After(Duration::from_secs(1));
     let mut plane = with_retry(&[1, 2], Retry { timeout: window, ..Retry::default() });
     plane.tune(|settings| settings.proxy_connect_timeout = Duration::from_secs(5));
@@ -256,7 +256,7 @@ fn the_connection_that_replaces_a_stale_one_has_the_time_of_a_first_attempt() {
 }
 
 #[test]
-fn a_connection_that_breaks_before_the_endpoint_has_seen_the_request_blames_it() {
+fn a_connection_broken_before_the_request_ejects_the_endpoint() {
     let plane = Plane::simple(&[1, 2]);
     let mut exchange = plane.forward(&get().method(Method::POST));
     exchange.pick().unwrap();
@@ -266,7 +266,7 @@ fn a_connection_that_breaks_before_the_endpoint_has_seen_the_request_blames_it()
 }
 
 #[test]
-fn what_happens_in_another_protocol_blames_no_endpoint() {
+fn failures_after_a_protocol_switch_eject_no_endpoint() {
     let plane = Plane::simple(&[1, 2]);
     let mut exchange = plane.forward(&get());
     exchange.pick().unwrap();

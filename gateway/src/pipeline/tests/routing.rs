@@ -34,7 +34,7 @@ fn a_host_without_a_rule_gets_the_built_in_404() {
 }
 
 #[test]
-fn what_does_not_look_at_a_plain_rule_has_nothing_to_say_of_it() {
+fn skipped_stages_have_no_effect_on_plain_rules() {
     let (plane, request) = (Plane::simple(&[1]), Request::get("a.example", "/"));
     let mut exchange = plane.forward(&request);
     let (route, snapshot) = (exchange.route.clone().unwrap(), exchange.snapshot.clone());
@@ -106,7 +106,7 @@ fn the_default_backend_takes_what_no_rule_takes() {
 }
 
 #[test]
-fn a_default_backend_whose_pool_comes_later_is_taken_up() {
+fn a_default_backend_with_a_later_pool_is_used() {
     let mut plane = Plane::new();
     plane.tune(|settings| settings.default_backend = Some((pool_key("late"), service("late"))));
     assert_eq!(plane.answer(&Request::get("b.example", "/")).status, StatusCode::NOT_FOUND);
@@ -278,7 +278,7 @@ fn a_request_that_has_come_through_too_many_gateways_is_508() {
 }
 
 #[test]
-fn a_host_that_cannot_be_compiled_is_closed_whole_and_serves_nothing_of_before() {
+fn a_host_that_cannot_be_compiled_is_closed_completely() {
     let mut plane = Plane::simple(&[1]);
     plane.forward(&Request::get("a.example", "/"));
     let hash = plane.state.configuration.load().hash();

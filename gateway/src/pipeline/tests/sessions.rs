@@ -121,7 +121,7 @@ fn in_mode_persistent_the_key_names_the_endpoint() {
 }
 
 #[test]
-fn a_session_stays_with_a_dead_endpoint_unless_told_to_change() {
+fn a_session_stays_with_a_dead_endpoint_unless_configured_to_change() {
     for mode in [AffinityMode::Balanced, AffinityMode::Persistent] {
         for change_on_failure in [false, true] {
             let plane = plane(CookieAffinity { change_on_failure, ..affinity(mode) }, &[1, 2, 3]);

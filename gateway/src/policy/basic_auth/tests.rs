@@ -110,7 +110,7 @@ fn bcrypt_looks_at_72_bytes_as_crypt_does() {
 }
 
 #[test]
-fn nobody_gets_in_without_users() {
+fn no_client_is_admitted_without_users() {
     let door = Door::new("shop");
     assert_eq!(word(&door.try_pair("ann:x")), "closed");
     door.users(&[("ann", PasswordHash::Plain("x".into()))]);
@@ -120,7 +120,7 @@ fn nobody_gets_in_without_users() {
 }
 
 #[test]
-fn a_name_and_a_password_are_asked_for_in_every_form_that_is_none() {
+fn malformed_credentials_are_challenged() {
     let door = Door::new("shop");
     door.users(&[("ann", PasswordHash::Plain("a:b".into())), ("bob", PasswordHash::Plain("".into()))]);
     assert_eq!(word(&door.try_value(None)), "denied");
@@ -159,7 +159,7 @@ fn a_slow_check_is_done_once_and_again_after_the_password_has_changed() {
 }
 
 #[test]
-fn who_waited_for_the_same_check_does_not_repeat_it() {
+fn concurrent_checks_of_one_password_compute_it_once() {
     let door = Door::new("shop");
     door.users(&[("ann", md5(true, "8c14104ca006f5f248e0361c136ac8fc"))]);
     let (Access::Unknown(first), Access::Unknown(mut second)) =

@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn a_right_password_is_remembered_while_it_is_used_and_a_wrong_one_briefly() {
+    fn a_right_password_is_cached_while_used_and_a_wrong_one_briefly() {
         let verified = Verified::new();
         let [good, wrong] = [b"good", b"evil"].map(|text| verified.tag(&plain("x"), text));
         assert_eq!(verified.recall_at(&good, START), None);

@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn what_made_room_for_others_is_never_taken_for_new() {
+    fn an_evicted_nonce_never_counts_as_new() {
         let nonces = Nonces::new();
         let all: Vec<String> =
             (0..(SETS * WAYS * 2) as u64).map(|time| nonces.issue_at(time / 400)).collect();
@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn of_many_who_use_it_at_once_one_gets_in() {
+    fn of_concurrent_uses_one_is_accepted() {
         let nonces = Nonces::new();
         for round in 0..50 {
             let nonce = nonces.issue_at(round);

@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_incomplete_or_was_not_offered_is_none() {
+    fn incomplete_or_unoffered_responses_are_rejected() {
         for name in ["username", "realm", "nonce", "uri", "qop", "nc", "cnonce", "response"] {
             assert!(read(&GOOD.replace(&format!("{name}="), "other=")).is_none(), "{name}");
         }

@@ -90,7 +90,7 @@ fn the_digests_are_those_of_the_rfc() {
 }
 
 #[test]
-fn who_knows_the_password_gets_in_and_a_copy_of_the_request_does_not() {
+fn the_password_is_accepted_and_a_replayed_request_is_not() {
     let door = Door::new();
     for algorithm in [Algorithm::Md5, Algorithm::Sha256] {
         let nonce = door.nonces.issue();
@@ -105,7 +105,7 @@ fn who_knows_the_password_gets_in_and_a_copy_of_the_request_does_not() {
 }
 
 #[test]
-fn what_is_stored_decides_what_is_offered() {
+fn the_stored_digests_determine_the_challenges() {
     let door = Door::new();
     let offered = || -> Vec<String> {
         let challenges = door.policy.challenges(&door.nonces, true);

@@ -181,7 +181,7 @@ fn the_fields_have_the_names_that_were_set() {
 }
 
 #[test]
-fn https_is_told_with_the_declared_port() {
+fn https_is_forwarded_with_the_declared_port() {
     let head = told(&connection(true), &[], &Forwarded::default());
     assert_fields(&head, &[("x-forwarded-port", "443"), ("x-forwarded-proto", "https")]);
     assert!(!head.contains_key("x-original-forwarded-for"));
@@ -189,7 +189,7 @@ fn https_is_told_with_the_declared_port() {
 }
 
 #[test]
-fn a_proxied_connection_is_from_whom_its_header_says() {
+fn a_proxied_connection_has_the_address_of_its_header() {
     let settings = Forwarded { proxy_protocol: true, ..Forwarded::default() };
     let head = told(&proxied(443), &CLAIMS, &settings);
     assert_fields(

@@ -87,7 +87,7 @@ mod tests {
     const RATE: Rate = Rate { interval: 100, early: 200 };
 
     #[test]
-    fn a_crowd_takes_no_more_room_and_who_owes_most_keeps_owing() {
+    fn a_crowd_takes_no_more_memory_and_the_largest_debt_is_kept() {
         let rates = Rates::default();
         // All keys map to the same set.
         let key = |client: u64| client << 16;
@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn threads_together_get_what_one_would() {
+    fn threads_together_get_the_rate_of_one() {
         let rates = Rates::default();
         let admitted: usize = std::thread::scope(|scope| {
             let run = || (0..1000).filter(|_| rates.charge(7, 1000, RATE).is_some()).count();

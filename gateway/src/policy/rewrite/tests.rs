@@ -44,7 +44,7 @@ fn groups_go_into_the_new_path_and_the_query_stays() {
 }
 
 #[test]
-fn what_was_decoded_is_escaped_again_as_nginx_does_it() {
+fn decoded_characters_are_escaped_again_as_in_nginx() {
     let rewrite = plain("(?i)/a/(.*)", &[Text("/b/".into()), Group(1)]);
     for (target, expected) in [
         ("/a/x%20y", "/b/x%20y"),
@@ -113,7 +113,7 @@ fn a_url_is_where_the_client_is_sent() {
 }
 
 #[test]
-fn the_prefix_is_told_only_with_a_value() {
+fn the_prefix_is_sent_only_with_a_value() {
     for (group, expected) in [(1, Some("/a")), (2, None)] {
         let mut rewrite = plain("(?i)(/a)(/x)?/(.*)", &[Text("/".into()), Group(3)]);
         rewrite.forwarded_prefix = Some(vec![Group(group)]);
@@ -131,7 +131,7 @@ fn the_prefix_is_told_only_with_a_value() {
 }
 
 #[test]
-fn what_cannot_be_carried_out_is_refused() {
+fn unsupported_rewrites_are_refused() {
     for rewrite in [
         plain("(?i)/a(", &[]),
         plain("(?i)/a", &[Group(1)]),

@@ -56,7 +56,7 @@ async fn server() -> SocketAddr {
 }
 
 #[tokio::test]
-async fn http_is_content_with_the_statuses_that_it_is_told() {
+async fn an_http_check_accepts_the_configured_statuses() {
     let address = server().await;
     for (path, statuses, passed) in [
         ("/200", &[(200, 399)][..], true),
@@ -70,7 +70,7 @@ async fn http_is_content_with_the_statuses_that_it_is_told() {
 }
 
 #[tokio::test]
-async fn a_connection_is_enough_for_tcp_and_none_is_enough_for_nobody() {
+async fn a_tcp_check_requires_a_connection_only() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     assert!(passes(CheckKind::Tcp, address).await);
@@ -148,7 +148,7 @@ async fn server_of_nothing() -> SocketAddr {
 }
 
 #[test]
-fn thresholds_are_those_of_the_settings_and_a_path_that_is_none_is_refused() {
+fn thresholds_follow_the_settings_and_an_invalid_path_is_refused() {
     for kind in [CheckKind::Tcp, http("/", &[(200, 200)]), grpc("")] {
         let policy = make(&config(kind), false).unwrap();
         assert_eq!((policy.check.health_threshold(true), policy.check.health_threshold(false)), (2, 3));

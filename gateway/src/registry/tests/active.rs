@@ -139,7 +139,7 @@ async fn a_check_that_takes_too_long_has_failed() {
 }
 
 #[test]
-fn pools_on_one_set_do_not_see_each_others_checks_and_the_last_one_ends_them() {
+fn pools_on_one_set_have_separate_checks() {
     let (fixture, plain) = Fixture::with_pool(Balance::RoundRobin, &[1, 2]);
     let (one, other) =
         (fixture.put_checked(&checked("web", 9001)), fixture.put_checked(&checked("web", 9002)));
@@ -159,7 +159,7 @@ fn pools_on_one_set_do_not_see_each_others_checks_and_the_last_one_ends_them() {
 }
 
 #[test]
-fn what_checks_have_found_outlives_a_short_absence() {
+fn check_results_survive_a_short_absence() {
     let (fixture, _plain) = Fixture::with_pool(Balance::RoundRobin, &[1, 2]);
     let pool = fixture.put_checked(&checked("web", 9001));
     endpoint(&pool, 1).set_passes(0, false);
@@ -205,7 +205,7 @@ async fn a_check_at_a_port_of_the_gateway_itself_is_not_made_and_fails() {
 }
 
 #[test]
-fn a_check_for_which_there_is_no_room_is_refused_and_its_pool_serves_unchecked() {
+fn a_check_beyond_the_limit_is_refused_and_its_pool_serves() {
     let (fixture, _plain) = Fixture::with_pool(Balance::RoundRobin, &[1]);
     let pools: Vec<_> = (9000..9033).map(|port| checked("web", port)).collect();
     let put = |pool: &sluice_config::Pool| Change::Put(pool.key.clone(), Arc::new(pool.clone()));

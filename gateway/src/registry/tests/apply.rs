@@ -184,7 +184,7 @@ fn listeners_of_our_own_are_left_out_of_their_sets_whenever_they_come() {
 }
 
 #[test]
-fn a_changed_endpoint_is_the_only_one_that_the_kernel_is_asked_about() {
+fn only_a_changed_endpoint_is_looked_up_in_the_kernel() {
     thread_local! {
         static ASKED: std::cell::Cell<u32> = const { std::cell::Cell::new(0) };
     }
@@ -213,7 +213,7 @@ fn a_changed_endpoint_is_the_only_one_that_the_kernel_is_asked_about() {
 }
 
 #[test]
-fn an_endpoint_that_cannot_be_asked_about_stays_what_it_was() {
+fn an_endpoint_that_cannot_be_looked_up_keeps_its_state() {
     let (fixture, pool) = Fixture::with_pool(Balance::RoundRobin, &[1, 2]);
     let own = OwnListener {
         address: ([0; 4], address(0).port()).into(),

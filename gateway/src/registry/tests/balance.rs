@@ -52,7 +52,7 @@ fn an_endpoint_without_a_response_is_not_run_over() {
 }
 
 #[test]
-fn response_times_stay_with_their_endpoint_through_changes_and_matter_to_no_other_pool() {
+fn response_times_survive_changes_and_affect_no_other_pool() {
     let (fixture, pool) = Fixture::with_pool(Balance::Ewma, &[1, 2]);
     let even = fixture.put_pool(Balance::RoundRobin, "even");
     let now = Instant::now();
@@ -77,7 +77,7 @@ fn a_slow_endpoint_gets_the_request_when_the_sooner_one_is_ejected() {
 }
 
 #[test]
-fn the_endpoint_with_the_fewest_requests_gets_the_next_and_equals_have_turns() {
+fn the_endpoint_with_the_fewest_requests_is_next() {
     let (_fixture, pool) = Fixture::with_pool(Balance::LeastConnections, &[1, 2, 3]);
     assert_eq!(count((0..30).map(|_| pick(&pool))), HashMap::from([(1, 10), (2, 10), (3, 10)]));
     let _busy: Vec<_> = [1, 1, 2].map(|member| endpoint(&pool, member).enter()).into();

@@ -44,7 +44,7 @@ proptest! {
 }
 
 #[test]
-fn a_key_is_picked_for_its_owner_and_the_next_on_the_ring_while_that_is_ejected() {
+fn a_key_maps_to_its_owner_or_the_next_while_that_is_ejected() {
     let (_fixture, pool) = Fixture::with_pool(Balance::Ring, &[1, 2, 3, 4, 5]);
     let now = Instant::now();
     let keyed = PickRequest { key: Some(whole(b"somebody")), now, ..request() };

@@ -39,7 +39,7 @@ fn a_reader_that_stands_still_costs_lines_not_time() {
 }
 
 #[test]
-fn a_thread_that_gathers_passes_its_lines_on_when_it_says_so_or_has_many() {
+fn a_gathering_thread_passes_lines_on_request_or_when_there_are_many() {
     let output = Output::default();
     let log = AccessLog::to(output.clone()).unwrap();
     let written = || {
@@ -92,7 +92,7 @@ fn lines_of_many_threads_are_whole_and_in_the_order_of_each() {
 }
 
 #[test]
-fn what_was_sent_before_the_last_sender_went_is_written() {
+fn lines_sent_before_the_last_sender_is_dropped_are_written() {
     let output = Output::default();
     let (token, told) = std::sync::mpsc::channel::<()>();
     let log = AccessLog::watched(output.clone(), token).unwrap();

@@ -161,7 +161,7 @@ fn counts(registry: &Registry) -> std::collections::HashMap<String, u64> {
 }
 
 #[test]
-fn workers_that_record_into_rows_of_their_own_lose_nothing_and_no_counter_ever_falls() {
+fn rows_per_worker_lose_nothing_and_counters_never_fall() {
     const WORKERS: usize = 4;
     const ROUNDS: u64 = 400;
     // More than the rows of a worker, so that rows move all the time.

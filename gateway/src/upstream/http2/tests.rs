@@ -186,7 +186,7 @@ async fn another_attempt_never_goes_over_a_connection_from_before() {
 }
 
 #[tokio::test]
-async fn what_a_goaway_leaves_behind_was_not_looked_at() {
+async fn streams_above_a_goaway_were_not_processed() {
     let last = |request, reply| {
         ok(request, reply);
         false
@@ -230,7 +230,7 @@ async fn resets_say_whether_the_request_was_looked_at() {
 }
 
 #[tokio::test]
-async fn what_comes_to_a_closed_connection_was_read_by_nobody() {
+async fn bytes_to_a_closed_connection_were_never_read() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let upstream = upstream(listener.local_addr().unwrap());
     let (stream_permit, accepted) = tokio::join!(stream_permit(&upstream), listener.accept());
@@ -261,7 +261,7 @@ async fn an_endpoint_that_speaks_something_else_has_no_valid_response() {
 }
 
 #[tokio::test]
-async fn nobody_waits_longer_for_the_connection_of_another_than_for_his_own() {
+async fn waiting_for_a_shared_connection_ends_with_the_own_deadline() {
     // The endpoint accepts connections and sends nothing, so the first request has the only free
     // stream.
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -316,7 +316,7 @@ async fn endpoints_sent_as_much_as_ever_while_memory_was_short() {
 }
 
 #[tokio::test]
-async fn a_refusal_is_told_to_all_who_wait() {
+async fn a_refusal_ends_the_wait_of_all_requests() {
     let address = {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         listener.local_addr().unwrap()

@@ -83,7 +83,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_failure_is_told_with_its_time_and_reason() {
+    fn a_failure_is_reported_with_its_time_and_reason() {
         let mut tally = Tally::default();
         tally.serve("web-1".to_owned());
         tally.none_failed().unwrap();

@@ -40,7 +40,7 @@ async fn fight(api: Api<Ingress>, on: Arc<AtomicBool>, ours: Arc<AtomicU32>) -> 
 }
 
 #[test]
-fn a_status_that_somebody_else_writes_too_is_written_ever_less_often_and_told() {
+fn a_contested_status_is_written_less_often_and_reported() {
     shared(async |cluster| {
         let class = TestClass::web(cluster, 2).await?;
         let environment = ["POD_NAME=a".to_owned(), format!("POD_NAMESPACE={}", cluster.namespace)];

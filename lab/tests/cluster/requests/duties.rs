@@ -57,7 +57,7 @@ async fn follower(
 }
 
 #[test]
-fn a_leader_that_dies_or_ends_is_succeeded_and_its_successor_loses_no_request() {
+fn a_new_leader_loses_no_request() {
     shared(async |cluster| {
         let class = TestClass::web(cluster, 2).await?;
         let first = replica(cluster, &class, "a", &[STATUS, "--election-ttl=8s"]).await?;
@@ -106,7 +106,7 @@ const WRITES: [(&str, &str); 4] = [
 ];
 
 #[test]
-fn each_right_to_write_is_taken_away_and_given_back_and_no_request_is_lost() {
+fn revoked_write_rights_lose_no_request() {
     shared(async |cluster| {
         let class = TestClass::web(cluster, 2).await?;
         let lb = |name: &str| {

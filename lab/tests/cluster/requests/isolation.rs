@@ -23,7 +23,7 @@ async fn deployed(cluster: &Cluster, names: [&str; 2]) -> Result<TestClass> {
 }
 
 #[test]
-fn an_ingress_moves_between_classes_of_one_controller_without_a_lost_request() {
+fn an_ingress_moves_between_classes_without_a_lost_request() {
     shared(async |cluster| {
         let class = deployed(cluster, ["moving", "resting"]).await?;
         let gateway = class.gateway(cluster, &[]).await?;

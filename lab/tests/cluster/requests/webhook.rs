@@ -44,7 +44,7 @@ async fn webhook(cluster: &Cluster, port: u16, authority: &str, policy: &str) ->
 }
 
 #[test]
-fn without_the_gateway_that_reviews_the_failure_policy_decides_and_no_request_is_lost() {
+fn without_a_reviewer_the_failure_policy_applies() {
     in_lab(async |cluster, _| {
         let class = TestClass::web(cluster, 2).await?;
         let folder = tempfile::tempdir()?;

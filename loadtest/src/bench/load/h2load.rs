@@ -80,7 +80,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_h2load_prints_is_counted() {
+    fn the_output_of_h2load_is_parsed() {
         let text = "finished in 3.00s, 20000.00 req/s, 3.00MB/s\n\
                     requests: 60000 total, 60100 started, 60000 done, 59990 succeeded, 10 failed, 3 errored, \
                     0 timeout\nstatus codes: 59990 2xx, 0 3xx, 2 4xx, 5 5xx\n";

@@ -112,7 +112,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_wrk_prints_is_counted() {
+    fn the_output_of_wrk_is_parsed() {
         let text = "Running 3s test @ http://localhost:1/\n  1 threads and 64 connections\n  \
                     Thread Stats   Avg      Stdev     Max   +/- Stdev\n    Latency     1.00ms\n  \
                     90000 requests in 3.00s, 9.00MB read\n  \

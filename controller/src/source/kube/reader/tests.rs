@@ -101,7 +101,7 @@ async fn the_start_waits_for_every_kind_and_not_for_classes_that_are_refused() {
 }
 
 #[tokio::test]
-async fn a_kind_that_a_cluster_need_not_have_is_no_problem_and_is_picked_up_when_it_appears() {
+async fn an_optional_kind_is_picked_up_when_it_appears() {
     let absent = || What::Failed(WatchFailure::NoKind);
     let kind = Kind::Service;
     let mut reader = reader();

@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn the_size_of_a_group_counts_only_where_groups_are_asked_for() {
+    fn the_group_size_applies_only_with_groups() {
         let finished = |key: Option<Template>, subset| {
             let hashing = Hashing { key, subset, ..Hashing::default() };
             let mut settings = Settings { hashing, ..Settings::default() };

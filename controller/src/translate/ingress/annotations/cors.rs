@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn a_star_is_all_and_what_cannot_be_read_is_nobody() {
+    fn a_star_matches_all_and_an_unreadable_origin_matches_none() {
         for all in ["*", "https://a.example, *", ","] {
             assert_eq!(read(all).accepted, AllowedOrigins::Any, "{all}");
         }

@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn a_check_is_what_its_annotations_say() {
+    fn the_check_follows_its_annotations() {
         assert_eq!(text(&[]), "");
         assert_eq!(
             text(&[("path", "/healthz?full=1")]),

@@ -408,7 +408,7 @@ fn how_to_fix_a_protection_that_is_not_served_never_opens_the_route() {
 }
 
 #[test]
-fn every_problem_that_rejects_the_ingress_says_so() {
+fn every_rejecting_problem_states_the_rejection() {
     let annotation_limits = AnnotationLimits {
         risk: Risk::Low,
         blocked_words: vec!["evil".into()],
@@ -437,7 +437,7 @@ fn a_refused_value_of_a_megabyte_is_cut_wherever_it_is_shown() {
 }
 
 #[test]
-fn an_empty_annotation_is_as_good_as_none_and_a_protection_says_so() {
+fn an_empty_annotation_counts_as_absent_with_a_report_for_protections() {
     let parsed = read(&[("use-regex", ""), ("canary", " "), ("force-ssl-redirect", "")]);
     assert_eq!((parsed.treatment, parsed.problems), (Treatment::Serve, vec![]));
     for name in ["auth-url", "auth-type", "auth-tls-match-cn"] {

@@ -324,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn a_regular_expression_that_cannot_be_read_covers_what_it_begins_with() {
+    fn an_unreadable_expression_covers_its_literal_start() {
         assert_eq!(text("/admin(/|$)(.*)"), "(?i)^/admin(/|$)(.*)");
         assert_eq!(text("/admin/(?<!public)"), "(?i)^/admin/");
         assert_eq!(text("/admin?(?<!x)"), "(?i)^/admi");
@@ -338,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn an_expression_that_cannot_be_read_closes_nothing_that_is_longer_than_what_it_begins_with() {
+    fn an_unreadable_expression_closes_nothing_longer_than_its_start() {
         let place = |path: &str| expression(path.into(), &Expressions::default()).0;
         let plain = |path: &str| PathRank::plain(path.into(), PathType::Prefix);
         for unreadable in ["/(?<!api).*", "/a[(]|/secret(?<!x)"] {
@@ -350,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_request_can_have_is_reached_by_another_path() {
+    fn an_unreachable_path_is_reported_with_the_reachable_one() {
         for (path, other) in [
             ("/a//b", Some("/a/b")),
             ("//", Some("/")),
@@ -370,7 +370,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_reached_is_reached_by_itself(path in "/[a.x/]{0,12}") {
+        fn a_reachable_path_reaches_itself(path in "/[a.x/]{0,12}") {
             let reached = reachable(&path).unwrap_or(path);
             prop_assert!(reached.starts_with('/'));
             prop_assert_eq!(reachable(&reached), None);

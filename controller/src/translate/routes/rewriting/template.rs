@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn a_query_is_set_and_that_of_the_client_comes_behind_it_unless_it_ends_with_a_question_mark() {
+    fn a_target_query_precedes_the_clients_unless_it_ends_in_a_mark() {
         let query = |target| resolve(target, "/(.*)").unwrap().query;
         assert_eq!(query("/a"), RewriteQuery::Keep);
         let b = vec![Plain("b=".into()), Group(1)];

@@ -120,7 +120,7 @@ async fn a_client_that_reads_when_it_has_sent_everything_gets_the_answer() {
 }
 
 #[tokio::test]
-async fn a_client_that_sends_without_end_does_not_hold_up_the_end_of_the_program() {
+async fn an_endless_upload_does_not_delay_the_shutdown() {
     let gateway = Gateway::to(&[]).await;
     let mut client = gateway.client().await;
     let head = "POST /x HTTP/1.1\r\nHost: unknown.example\r\nTransfer-Encoding: chunked\r\n\r\n";

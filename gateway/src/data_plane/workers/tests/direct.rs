@@ -48,7 +48,7 @@ async fn ambiguous_responses_are_502() {
 }
 
 #[tokio::test]
-async fn what_a_backend_says_beyond_its_response_is_dropped_with_its_connection() {
+async fn excess_response_bytes_are_dropped_with_the_connection() {
     let twice =
         "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nokHTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil";
     let backend = saying(twice).await;
@@ -119,7 +119,7 @@ async fn a_trailer_that_belongs_in_a_head_is_left_out_and_the_others_pass() {
 }
 
 #[tokio::test]
-async fn interim_responses_pass_but_continue_only_to_who_waits_for_it() {
+async fn interim_responses_pass_and_continue_only_if_expected() {
     let backend = saying(
         "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: </x>\r\n\r\n\
          HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok",
@@ -154,7 +154,7 @@ async fn http_1_0_is_served_without_chunks_and_without_interim_responses() {
 }
 
 #[tokio::test]
-async fn upstream_connections_serve_so_many_requests_and_say_when_it_is_the_last() {
+async fn upstream_connections_have_a_request_limit_and_announce_the_last() {
     let backend = Backend::new().await;
     let gateway = direct(&backend, |settings| settings.upstream_keepalive_requests = 3).await;
     let mut client = gateway.client().await;

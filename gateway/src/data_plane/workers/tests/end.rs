@@ -27,7 +27,7 @@ async fn while_draining_every_answer_is_the_last() {
 }
 
 #[tokio::test]
-async fn closing_ends_what_is_idle_and_lets_what_runs_finish() {
+async fn closing_ends_idle_connections_and_lets_requests_finish() {
     let backend = Backend::new().await;
     let gateway = Gateway::to(&[backend.address]).await;
     let mut fresh = gateway.client().await;
@@ -95,7 +95,7 @@ async fn connections_in_the_accept_queue_are_served() {
 }
 
 #[tokio::test]
-async fn who_does_not_end_in_time_is_cut_off_and_logged() {
+async fn requests_beyond_the_timeout_are_cut_off_and_logged() {
     let backend = Backend::new().await;
     let mut gateway = Gateway::to(&[backend.address]).await;
     let mut client = gateway.client().await;
@@ -112,7 +112,7 @@ async fn who_does_not_end_in_time_is_cut_off_and_logged() {
 
 /// In a container, data in the kernel's buffers is lost when the program exits.
 #[tokio::test]
-async fn what_had_not_left_was_lost_with_the_program() {
+async fn unsent_bytes_were_lost_with_the_process() {
     let backend = Backend::scripted(|_, stream| async move {
         let mut client = Client::over(stream);
         client.until("\r\n\r\n").await;
@@ -144,7 +144,7 @@ async fn what_had_not_left_was_lost_with_the_program() {
 const LARGE: usize = 12 * 1024;
 
 #[tokio::test]
-async fn a_request_that_nobody_wanted_any_more_held_up_the_end() {
+async fn an_unneeded_request_body_held_up_the_shutdown() {
     let backend = Backend::scripted(|_, stream| async move {
         let mut client = Client::over(stream);
         client.until("\r\n\r\n").await;

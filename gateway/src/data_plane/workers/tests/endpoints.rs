@@ -85,7 +85,7 @@ async fn an_endpoint_that_refuses_connections_is_ejected() {
 
 /// The protocol is a setting of one Ingress, whereas the endpoints belong to the Service.
 #[tokio::test]
-async fn an_endpoint_that_does_not_speak_tls_is_not_ejected_for_those_who_do_not_ask_for_it() {
+async fn a_failed_tls_handshake_does_not_eject_an_endpoint_for_plain_routes() {
     let backend = Backend::scripted(|_, stream| async move {
         let mut client = Client::over(stream);
         client.read().await;
@@ -156,7 +156,7 @@ async fn no_size_of_a_pool_and_no_time_ends_a_worker() {
 }
 
 #[tokio::test]
-async fn an_endpoint_that_says_continue_for_ever_kept_a_core_busy() {
+async fn an_endless_series_of_100_continue_kept_a_core_busy() {
     let backend = Backend::scripted(|_, stream| async move {
         let mut client = Client::over(stream);
         request(&mut client).await;
@@ -179,7 +179,7 @@ async fn an_endpoint_that_says_continue_for_ever_kept_a_core_busy() {
 }
 
 #[tokio::test]
-async fn a_first_chunk_that_could_not_be_read_closed_the_connection_without_a_word() {
+async fn an_unreadable_first_chunk_closed_the_connection_silently() {
     if through_proxy() {
         // `HttpProxy` has already forwarded the head.
         return;
@@ -218,7 +218,7 @@ fn patient(settings: &mut GlobalSettings) {
 }
 
 #[tokio::test]
-async fn clients_that_gave_up_were_kept_while_their_endpoint_did_not_take_connections() {
+async fn departed_clients_were_kept_while_their_endpoint_hung() {
     let deaf = Deaf::new();
     let gateway = Gateway::tuned(&[deaf.address], patient).await;
     // More than the gateway reads ahead, and less than that plus the kernel's buffers.
@@ -245,7 +245,7 @@ async fn clients_that_gave_up_were_kept_while_their_endpoint_did_not_take_connec
 }
 
 #[tokio::test]
-async fn streams_that_were_taken_back_were_kept_while_their_endpoint_did_not_take_connections() {
+async fn cancelled_streams_were_kept_while_their_endpoint_hung() {
     let deaf = Deaf::new();
     let gateway = Gateway::tuned(&[deaf.address], patient).await;
     let (mut client, _connection) = plain(&gateway).await;

@@ -104,7 +104,7 @@ async fn cancelled_streams_do_not_abort_the_others_of_their_connection() {
 }
 
 #[tokio::test]
-async fn who_ignores_goaway_is_refused_and_does_not_hold_up_the_end() {
+async fn a_client_that_ignores_goaway_does_not_delay_the_shutdown() {
     let backend = Backend::new().await;
     let gateway = Gateway::to(&[backend.address]).await;
     let mut client = Frames::connect(&gateway, &[]).await;
@@ -319,7 +319,7 @@ async fn stall_uploads(piece: i64) {
 }
 
 #[tokio::test]
-async fn answers_that_nobody_reads_are_not_collected() {
+async fn unread_answers_are_not_collected() {
     let backend = Backend::new().await;
     let gateway = Gateway::to(&[backend.address]).await;
     for flood in [frame(PING, 0, 0, &[0; 8]), frame(SETTINGS, 0, 0, &[])] {
@@ -348,7 +348,7 @@ async fn more_streams_than_are_allowed_are_refused() {
 }
 
 #[tokio::test]
-async fn what_two_readers_could_understand_differently_is_refused() {
+async fn ambiguous_requests_are_refused() {
     let backend = Backend::new().await;
     let gateway = Gateway::to(&[backend.address]).await;
     let head = |flags, method, path, fields: &[(&str, &str)]| {
@@ -389,7 +389,7 @@ async fn what_two_readers_could_understand_differently_is_refused() {
 }
 
 #[tokio::test]
-async fn malformed_requests_are_answered_but_not_for_ever() {
+async fn malformed_requests_are_answered_up_to_a_rate() {
     let backend = Backend::new().await;
     let gateway = Gateway::to(&[backend.address]).await;
     let mut client = Frames::connect(&gateway, &[]).await;

@@ -121,7 +121,7 @@ async fn the_preface_may_come_in_pieces() {
 }
 
 #[tokio::test]
-async fn what_http1_would_refuse_is_refused() {
+async fn requests_that_http1_would_refuse_are_refused() {
     let backend = Backend::new().await;
     let gateway = Gateway::to(&[backend.address]).await;
     let (mut client, _) = plain(&gateway).await;

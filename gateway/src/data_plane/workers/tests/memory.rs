@@ -244,7 +244,7 @@ async fn boundless() -> SocketAddr {
 }
 
 #[tokio::test]
-async fn what_endpoints_of_http2_had_sent_ahead_was_not_counted() {
+async fn bytes_sent_ahead_by_http2_endpoints_were_not_counted() {
     // Pingora has an HTTP/2 client of its own.
     if through_proxy() {
         return;
@@ -398,7 +398,7 @@ async fn request_bodies_that_wait_for_authorisation_were_outside_the_budget() {
 
 /// Pingora reads several pieces of each response before its client reads one.
 #[tokio::test]
-async fn what_pingora_reads_ahead_was_not_counted() {
+async fn bytes_that_pingora_reads_ahead_were_not_counted() {
     const STREAMS: u32 = 8;
     let backend = generous().await;
     let tune = |settings: &mut GlobalSettings| settings.body_memory = 8 * BUDGET;

@@ -79,7 +79,7 @@ async fn head_and_body_leave_in_one_piece() {
 }
 
 #[tokio::test]
-async fn a_stream_flows_as_it_comes() {
+async fn a_stream_is_forwarded_as_it_arrives() {
     let backend = Backend::new().await;
     let gateway = Gateway::to(&[backend.address]).await;
     let mut client = gateway.client().await;

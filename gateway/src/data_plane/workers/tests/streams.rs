@@ -93,7 +93,7 @@ async fn large_bodies_pass_whole_in_both_directions() {
 }
 
 #[tokio::test]
-async fn endpoints_are_told_one_cookie() {
+async fn split_cookies_reach_endpoints_as_one_field() {
     let backend = Backend::new().await;
     let gateway = Gateway::to(&[backend.address]).await;
     let (mut client, _) = plain(&gateway).await;
@@ -148,7 +148,7 @@ async fn trailers_pass() {
 }
 
 #[tokio::test]
-async fn a_malformed_trailer_was_told_as_the_leaving_of_the_client() {
+async fn a_malformed_trailer_was_reported_as_a_client_abort() {
     let backend = Backend::new().await;
     let gateway = Gateway::to(&[backend.address]).await;
     let (mut client, _) = plain(&gateway).await;
@@ -337,7 +337,7 @@ async fn a_request_that_is_taken_back_ends_at_the_endpoint() {
 }
 
 #[tokio::test]
-async fn an_answer_that_comes_early_ends_the_upload() {
+async fn an_early_response_ends_the_upload() {
     let backend = Backend::scripted(|_, stream| async move {
         let mut client = Client::over(stream);
         client.until("\r\n\r\n").await;

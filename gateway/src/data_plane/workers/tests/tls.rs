@@ -82,7 +82,7 @@ async fn a_new_certificate_touches_no_connection() {
 }
 
 #[tokio::test]
-async fn the_end_is_said() {
+async fn the_end_is_announced_by_close_notify() {
     let backend = Backend::new().await;
     let gateway = Gateway::to(&[backend.address]).await;
     let mut stream = connect(&gateway, Some("a.example")).await;

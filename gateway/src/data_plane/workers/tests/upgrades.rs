@@ -58,7 +58,7 @@ async fn an_upgrade_passes_both_ways() {
 }
 
 #[tokio::test]
-async fn what_a_client_says_before_the_switch_arrives_after_it() {
+async fn bytes_sent_before_the_switch_arrive_after_it() {
     let backend = shouting().await;
     let gateway = Gateway::to(&[backend.address]).await;
     let mut client = gateway.client().await;
@@ -186,7 +186,7 @@ fn reset(client: Client) {
 }
 
 #[tokio::test]
-async fn whoever_breaks_off_breaks_off_both_sides() {
+async fn a_reset_of_either_side_ends_both() {
     let (ended, mut ends) = tokio::sync::mpsc::channel(1);
     let backend = switching(move |mut client| {
         let ended = ended.clone();
@@ -226,7 +226,7 @@ async fn fill(client: &mut Client) -> usize {
 const TOO_MUCH: usize = 64 * 1024 * 1024;
 
 #[tokio::test]
-async fn who_does_not_read_is_not_written_for() {
+async fn nothing_is_read_for_a_client_that_does_not_read() {
     let (filled, mut fills) = tokio::sync::mpsc::channel(1);
     let backend = switching(move |mut client| {
         let filled = filled.clone();
@@ -243,7 +243,7 @@ async fn who_does_not_read_is_not_written_for() {
 }
 
 #[tokio::test]
-async fn an_endpoint_that_does_not_read_is_not_written_for() {
+async fn nothing_is_read_for_an_endpoint_that_does_not_read() {
     let gate = Arc::new(Semaphore::new(0));
     let opens = gate.clone();
     let backend = switching(move |mut client| {
@@ -270,7 +270,7 @@ async fn an_endpoint_that_does_not_read_is_not_written_for() {
 }
 
 #[tokio::test]
-async fn an_endpoint_that_takes_nothing_ends_it_after_the_send_timeout() {
+async fn an_endpoint_that_accepts_nothing_ends_it_after_the_send_timeout() {
     if through_proxy() {
         // Pingora continues to read from the endpoint, and ends the connection after the read
         // timeout.
@@ -351,7 +351,7 @@ async fn an_upgraded_connection_serves_no_other_request() {
 }
 
 #[tokio::test]
-async fn an_upgrade_is_asked_for_where_no_connection_is_kept_too() {
+async fn an_upgrade_is_requested_without_keep_alive_too() {
     let backend = Backend::scripted(|_, stream| async move {
         let mut client = Client::over(stream);
         let head = client.until("\r\n\r\n").await.to_ascii_lowercase();

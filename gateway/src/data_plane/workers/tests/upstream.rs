@@ -35,7 +35,7 @@ async fn a_refused_connection_is_tried_elsewhere() {
 }
 
 #[tokio::test]
-async fn when_nobody_takes_it_the_answer_is_502_and_the_connection_goes_on() {
+async fn without_a_reachable_endpoint_a_502_keeps_the_connection() {
     let gateway = Gateway::to(&[refusing().await]).await;
     let mut client = gateway.client().await;
     for _ in 0..2 {

@@ -43,7 +43,7 @@ fn answer(length: usize) -> Answer {
 }
 
 #[tokio::test]
-async fn what_the_windows_do_not_allow_waits_and_its_time_runs() {
+async fn bytes_beyond_the_windows_wait_with_a_deadline() {
     let Pair { mut downstream, response, _sender, _tasks } = Pair::new().await;
     let mut cx = Context::from_waker(Waker::noop());
     downstream.answer(&mut cx, &answer(1000), false).unwrap();
@@ -68,7 +68,7 @@ async fn what_the_windows_do_not_allow_waits_and_its_time_runs() {
 }
 
 #[tokio::test]
-async fn a_reset_of_the_client_is_told_from_ours() {
+async fn a_reset_by_the_client_differs_from_our_own() {
     let Pair { mut downstream, response, _sender, _tasks } = Pair::new().await;
     assert!(!downstream.reset());
     assert!(response.await.unwrap_err().is_reset());

@@ -102,7 +102,7 @@ async fn pair() -> (Transport, tokio_rustls::server::TlsStream<TcpStream>) {
 }
 
 #[tokio::test]
-async fn what_tls_had_not_written_when_the_client_paused_waited_for_its_next_bytes() {
+async fn bytes_buffered_by_tls_waited_for_a_paused_client() {
     let (mut to, mut endpoint) = pair().await;
     let head = b"POST / HTTP/1.1\r\nHost: a.example\r\nContent-Length: 1000000\r\n\r\n";
     let head = Head::read(head, FieldNames::ANY).unwrap();
