@@ -129,7 +129,7 @@ fn attributes_are_those_of_the_annotations() {
 }
 
 #[test]
-fn without_annotations_the_path_is_the_rules_and_secure_follows_the_scheme() {
+fn without_annotations_path_follows_the_rule_and_secure_the_scheme() {
     let certificate = TestCertificate::new(&[HOST]);
     let ingress = Ingress::new("sticky")
         .path(HOST, "/app", "sticky")
@@ -194,7 +194,7 @@ fn a_path_that_no_cookie_can_have_does_not_close_its_host() {
 }
 
 #[test]
-fn a_dead_pinned_endpoint_keeps_its_session_unless_the_annotation_says_to_change() {
+fn a_dead_pinned_endpoint_keeps_its_session_unless_configured() {
     for (change, status) in [("false", 502), ("true", 200)] {
         let mut backends = backends();
         let annotations = [

@@ -83,7 +83,7 @@ impl Shop {
 }
 
 #[test]
-fn requests_with_one_key_go_to_one_endpoint_and_most_stay_when_another_one_goes() {
+fn a_key_maps_to_one_endpoint_and_most_keys_stay_on_removal() {
     let backends = NAMES.map(Backend::echo);
     let all: Vec<&Backend> = backends.iter().collect();
     let shop = Shop::open(&[("upstream-hash-by", "$arg_user")], &all);

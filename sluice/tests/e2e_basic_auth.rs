@@ -178,7 +178,7 @@ fn a_rejected_ingress_beside_it_stays_closed() {
 }
 
 #[test]
-fn a_secret_of_another_namespace_counts_only_where_the_config_map_allows_it() {
+fn a_foreign_namespace_secret_needs_permission_in_the_config_map() {
     let (_backend, folder) = shop(&[("auth-secret", "other/users")]);
     let text = opaque_secret("users", &[("auth", "ann:{PLAIN}x")]).replace("\"default\"", "\"other\"");
     folder.write("users.yaml", text);

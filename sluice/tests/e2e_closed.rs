@@ -108,7 +108,7 @@ fn a_protected_expression_is_closed_as_an_expression() {
 }
 
 #[test]
-fn client_certificates_close_the_whole_host_because_they_would_protect_all_of_it() {
+fn client_certificates_close_the_whole_host() {
     let (_backend, folder) = shop();
     let gateway = Gateway::start(&folder);
     assert_eq!(get(gateway.http, HOST, "/").backend(), "shop");

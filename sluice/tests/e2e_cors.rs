@@ -32,7 +32,7 @@ fn allowed(response: &Response) -> Option<&str> {
 }
 
 #[test]
-fn by_default_every_origin_may_read_and_preflights_are_answered_with_the_defaults() {
+fn by_default_any_origin_may_read_and_preflights_get_defaults() {
     let (backend, _folder, gateway) = start(&api(&[]));
     let response = ask(&gateway, "OPTIONS", "/x", PAGE);
     assert_eq!(response.status, 204);

@@ -149,7 +149,7 @@ fn an_answer_to_head_has_no_body() {
 }
 
 #[test]
-fn an_ingress_with_a_protecting_annotation_that_is_not_built_yet_stays_closed() {
+fn an_unimplemented_protecting_annotation_closes_its_ingress() {
     let backend = Backend::echo("web");
     let ingress =
         Ingress::new("web").path(HOST, "/", "web").annotation("modsecurity-snippet", "SecRuleEngine On");

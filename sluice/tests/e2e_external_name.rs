@@ -160,7 +160,7 @@ fn names_of_the_gateways_own_machine_are_refused() {
 }
 
 #[test]
-fn an_external_name_may_be_the_default_backend_of_program_ingress_and_rule() {
+fn an_external_name_may_be_any_default_backend() {
     let (dns, one) = (DnsServer::start(), Backend::echo("one"));
     dns.set("api.test", &[ONE], 60);
     let folder = Folder::with(external("other", "api.test", one.address.port()));

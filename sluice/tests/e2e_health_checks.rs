@@ -99,7 +99,7 @@ fn is_shown(gateway: &Gateway, pod: &Pod, healthy: bool) -> bool {
 }
 
 #[test]
-fn an_endpoint_that_fails_its_checks_gets_no_requests_until_it_passes_them() {
+fn an_endpoint_gets_no_requests_while_its_checks_fail() {
     let pods = ["a", "b", "c"].map(Pod::start);
     let backends = [&pods[0].backend, &pods[1].backend, &pods[2].backend];
     let (folder, gateway) = open(&[("path", "/healthz")], &backends);

@@ -115,7 +115,7 @@ fn an_address_that_cannot_be_bound_leaves_the_old_one_serving_and_ready() {
 }
 
 #[test]
-fn a_port_that_is_busy_when_the_address_changes_is_bound_as_soon_as_it_is_free() {
+fn a_busy_port_is_bound_as_soon_as_it_becomes_free() {
     let backend = Backend::echo("shop");
     let (folder, gateway) = start(&backend, "127.0.0.1");
     let busy = TcpListener::bind(second(&gateway)).unwrap();

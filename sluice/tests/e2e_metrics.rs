@@ -216,7 +216,7 @@ fn sluice_has_metrics_of_itself() {
 }
 
 #[test]
-fn an_ingress_without_a_service_or_endpoints_is_an_orphan_until_it_has_one() {
+fn an_ingress_without_endpoints_is_an_orphan() {
     let backend = Backend::echo("web");
     let objects = Ingress::new("lost").path("lost.example", "/", "missing").text()
         + &Ingress::new("idle").path("idle.example", "/", "idle").text()

@@ -27,7 +27,7 @@ fn answer(gateway: &Gateway, bytes: impl AsRef<[u8]>) -> String {
 }
 
 #[test]
-fn a_name_with_an_underscore_reached_the_backend_beside_the_one_with_a_hyphen() {
+fn names_with_underscores_and_dots_need_their_settings() {
     let backend = Backend::echo("shop");
     let underscores = ("enable-underscores-in-headers", "true");
     let all = ("ignore-invalid-headers", "false");

@@ -37,7 +37,7 @@ fn send(gateway: &Gateway, fields: &[(&str, &str)]) -> Response {
 }
 
 #[test]
-fn an_address_or_a_password_is_enough_and_both_again_when_the_annotation_goes() {
+fn satisfy_any_accepts_an_address_or_a_password_until_removed() {
     let (_backend, folder, gateway) = start(&shop(&[]));
     let statuses = || {
         let cases: [&[(&str, &str)]; 4] = [&[], &[OFFICE], &[ANN], &[OFFICE, ANN]];

@@ -169,7 +169,7 @@ fn timeouts_apply_live_and_annotations_come_first() {
 }
 
 #[test]
-fn a_number_out_of_range_means_the_default_and_the_problem_names_the_range() {
+fn an_out_of_range_number_means_the_default_and_names_the_range() {
     let backend = Backend::echo("shop");
     let (folder, gateway) = start(&backend);
     let largest = [

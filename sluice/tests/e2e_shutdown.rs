@@ -72,7 +72,7 @@ fn a_failed_control_plane_ends_the_program_with_a_message() {
 }
 
 #[test]
-fn during_the_grace_period_new_connections_are_served_and_get_connection_close() {
+fn the_grace_period_serves_new_connections_with_connection_close() {
     let backend = Backend::echo("shop");
     let folder = Folder::with(site("shop", HOST, &[&backend]));
     let mut gateway = Gateway::with(&folder, &["--shutdown-grace-period", "3"]);

@@ -237,7 +237,7 @@ fn the_proxy_protocol_is_read_from_clients_and_sent_to_endpoints() {
 }
 
 #[test]
-fn an_idle_stream_ends_after_its_timeout_and_others_wait_for_their_end_at_shutdown() {
+fn an_idle_stream_times_out_and_shutdown_waits_for_others() {
     let echo = TcpEcho::start("db");
     let folder = Folder::with(class("nginx", "k8s.io/ingress-nginx") + &echoes("db", &[&echo]));
     let address = SocketAddr::from((Ipv4Addr::LOCALHOST, ports::reserve()));

@@ -27,7 +27,7 @@ fn status(gateway: &Gateway) -> u16 {
 }
 
 #[test]
-fn only_endpoints_of_the_authority_are_taken_and_an_edited_secret_counts_at_once() {
+fn only_endpoints_of_the_authority_are_used_as_the_secret_changes() {
     let (ours, theirs) = (Authority::new(), Authority::new());
     let backend = Backend::tls("shop", ours.issue(&["inner.example"]).server_config());
     let annotations = [

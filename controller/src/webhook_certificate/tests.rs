@@ -199,7 +199,7 @@ async fn a_certificate_is_made_once_and_kept() {
 /// No review may fail during the renewal: the API server trusts both authorities before a Pod can
 /// present the new certificate.
 #[tokio::test]
-async fn one_with_less_than_a_third_of_its_life_left_is_renewed_and_both_are_trusted() {
+async fn an_authority_in_its_last_third_is_renewed_and_both_are_trusted() {
     let fake = Fake::default();
     create_at(&fake, &HOSTS, now()).await.unwrap();
     fake.put(WEBHOOK, webhook());

@@ -84,7 +84,7 @@ fn an_object_without_a_name_removes_no_other() {
 }
 
 #[test]
-fn a_secret_that_cannot_be_read_is_a_problem_only_where_something_refers_to_it() {
+fn an_unreadable_secret_is_a_problem_only_if_referenced() {
     let fake = furnished(true);
     let odd = |name: &str| json!({"metadata": {"name": name, "namespace": "shop"}, "data": {"tls.key": 7}});
     fake.put("secrets", odd("nobody"));

@@ -173,7 +173,7 @@ fn users(data: &[(&str, &str)]) -> Value {
 }
 
 #[test]
-fn a_secret_with_users_is_taken_up_live_and_one_secret_serves_two_purposes() {
+fn a_secret_with_users_applies_live_and_may_serve_two_purposes() {
     let fake = Fake::start();
     fake.put("ingressclasses", class("nginx"));
     fake.put("services", service());

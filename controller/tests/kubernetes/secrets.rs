@@ -67,7 +67,7 @@ fn secrets_without_a_right_do_not_block_others() {
 }
 
 #[test]
-fn a_release_and_a_new_request_during_a_slow_fetch_end_with_the_newest_answer() {
+fn release_and_request_during_a_slow_fetch_yield_the_newest_answer() {
     let (fake, plane) = furnished();
     fake.put("secrets", secret("mark", "first.example"));
     fake.put("ingresses", ingress("mark", "mark.example", Some("nginx"), Some("mark")));

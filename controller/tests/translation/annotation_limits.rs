@@ -55,7 +55,7 @@ fn where_to_listen_waits_for_a_configmap_that_may_say_it() {
 }
 
 #[test]
-fn a_key_that_protects_everything_and_is_not_implemented_closes_everything() {
+fn an_unimplemented_protecting_key_closes_everything() {
     let mut world = world();
     world.put([ingress("shop", paths("shop.example", &["/"]))]);
     world.put([config_map(json!({"global-auth-snippet": "deny all;"}))]);

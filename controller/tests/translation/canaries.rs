@@ -162,7 +162,7 @@ fn forbidden_annotations_reject_a_canary() {
 }
 
 #[test]
-fn other_annotations_of_a_canary_have_no_effect_and_are_named_in_one_warning() {
+fn ineffective_annotations_of_a_canary_are_named_in_one_warning() {
     let mut world = world();
     let annotations = [
         ("canary-weight", "5"),
@@ -188,7 +188,7 @@ fn canary_annotations_without_effect_are_reported() {
 }
 
 #[test]
-fn a_service_that_is_not_there_or_is_the_main_one_leaves_all_to_the_main_ingress() {
+fn a_canary_with_a_missing_or_the_main_service_gets_no_traffic() {
     let mut world = world();
     world.put([
         ingress("main", paths(HOST, &["/"])),

@@ -66,7 +66,7 @@ fn a_rejected_ingress_does_not_leave_its_paths_to_a_broader_rule() {
 }
 
 #[test]
-fn a_rejected_ingress_does_not_leave_its_host_to_a_wildcard_or_the_catch_all() {
+fn a_rejected_ingress_keeps_its_host_from_wildcard_and_catch_all() {
     let mut world = world();
     world.put([
         ingress("wild", paths("*.example", &["/"])),
@@ -108,7 +108,7 @@ fn the_oldest_wins_even_if_rejected() {
 }
 
 #[test]
-fn a_default_backend_that_is_rejected_is_closed_where_it_would_have_served() {
+fn a_rejected_default_backend_is_closed_where_it_would_have_served() {
     let mut world = world();
     let default = json!({"defaultBackend": backend("web", json!({"number": 80}))});
     world.put([created(rejected("all", default.clone()), 1), created(ingress("later", default.clone()), 2)]);
@@ -197,7 +197,7 @@ fn closed_paths_keep_their_rank_among_expressions() {
 }
 
 #[test]
-fn client_certificates_close_the_whole_host_also_when_their_secret_is_misspelled() {
+fn a_misspelled_client_certificate_secret_closes_the_whole_host() {
     let mut world = world();
     let guarded = with("guarded", &[("auth-tls-secret", "default/CA")], paths("shop.example", &["/admin"]));
     world.put([created(ingress("api", paths("shop.example", &["/api"])), 1), created(guarded, 2)]);
@@ -286,7 +286,7 @@ fn invalid_hosts_and_paths_are_closed_as_meant() {
 }
 
 #[test]
-fn client_certificates_close_the_whole_host_because_they_would_protect_all_of_it() {
+fn client_certificates_close_the_whole_host() {
     let mut world = world();
     let guarded = with("guarded", &[("auth-tls-secret", "default/ca")], paths("shop.example", &["/admin"]));
     world.put([

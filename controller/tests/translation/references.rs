@@ -39,7 +39,7 @@ fn names(world: &World) -> Vec<String> {
 }
 
 #[test]
-fn a_route_is_closed_until_its_secret_is_there_and_good_and_again_when_it_goes() {
+fn a_route_is_closed_while_its_secret_is_missing_or_invalid() {
     let mut world = World::ready(Options::default());
     let update = world.put([basic("shop", "shop.example", "users")]);
     let auth = Fields::named(&["auth"]);

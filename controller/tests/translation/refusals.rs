@@ -22,7 +22,7 @@ fn refused(refusal: Refusal) -> Report {
 }
 
 #[test]
-fn a_refused_host_is_a_problem_of_every_ingress_on_it_until_it_is_sent_again() {
+fn a_refused_host_is_a_problem_of_its_ingresses_until_sent_again() {
     let mut world = World::ready(Options::default());
     let mut shop = ingress("shop", paths("shop.example", &["/"]));
     shop["metadata"]["uid"] = UID.into();

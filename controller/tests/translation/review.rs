@@ -21,7 +21,7 @@ fn crowded() -> World {
 }
 
 #[test]
-fn a_review_among_thousands_costs_the_nodes_of_its_object_and_changes_nothing() {
+fn a_review_visits_only_the_nodes_of_its_object() {
     let mut world = crowded();
     let (snapshot, problems) = (world.controller.snapshot(), world.problems());
     let one = Stats { ingresses: 1, hosts: 1, ..Stats::default() };
@@ -91,7 +91,7 @@ fn there_is_no_verdict_before_everything_is_known() {
 }
 
 #[test]
-fn a_review_overlooked_the_hosts_that_are_names_for_one_that_the_object_joins() {
+fn a_review_covers_aliases_of_the_hosts_that_the_object_joins() {
     let mut world = World::ready(Options::default());
     let alias = json!({"nginx.ingress.kubernetes.io/server-alias": "other.example"});
     world.put([created(annotated("shop", alias, paths("shop.example", &["/"])), 2)]);

@@ -165,7 +165,7 @@ fn unreadable_expressions_are_closed_and_plain_paths_stay_literal() {
 }
 
 #[test]
-fn an_expression_with_look_ahead_stands_by_its_length_and_is_rewritten_without_it() {
+fn an_expression_with_look_ahead_sorts_by_length_and_loses_it() {
     let mut world = world();
     let path = "/(?!api)(.*)";
     world.put([with("shop", &[("rewrite-target", "/$1")], expressions(&[path, "/api", "/static/files.*"]))]);

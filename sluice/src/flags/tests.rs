@@ -57,7 +57,7 @@ fn all_flags_of_the_reference_are_in_the_table_once() {
 }
 
 #[test]
-fn every_default_of_the_table_is_a_valid_value_and_the_controllers_defaults_agree() {
+fn every_default_is_valid_and_agrees_with_the_controller() {
     for flag in table::all().filter(|flag| !flag.default.is_empty()) {
         let put = flag.value.put(flag.default, &mut ServeFlags::empty());
         assert_eq!(put, Ok(()), "{}", flag.name);

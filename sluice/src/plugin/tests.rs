@@ -23,7 +23,7 @@ fn it_is_known_by_the_name_of_the_program() {
 }
 
 #[test]
-fn flags_of_the_gateway_may_stand_anywhere_and_all_others_are_the_subcommands() {
+fn gateway_flags_may_stand_anywhere_others_belong_to_subcommands() {
     let words = read("-n edge routes --host shop.example -o json --pod=p-1 --context c --path /cart");
     assert_eq!(words.command, "routes");
     assert_eq!(words.rest, ["--host", "shop.example", "-o", "json", "--path", "/cart"]);

@@ -266,7 +266,7 @@ async fn the_last_replica_of_all_clears_the_status() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_rollout_keeps_the_addresses_of_all_nodes_through_a_change_of_the_leader() {
+async fn a_rollout_keeps_all_node_addresses_across_a_leader_change() {
     let api = SimulatedApi::new();
     for n in 1..=3 {
         let addresses = json!([{"type": "InternalIP", "address": format!("10.0.0.{n}")}]);

@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn an_outage_of_authorisation_counts_as_no_answer_and_one_missing_right_does_not() {
+    async fn an_authorisation_outage_differs_from_one_missing_right() {
         let api_health = ApiHealth::new();
         let mut seen = api_health.subscribe();
         api_health.answered("/a");

@@ -212,7 +212,7 @@ fn an_unknown_key_is_named_with_the_nearest_known_one() {
 }
 
 #[test]
-fn a_number_out_of_range_keeps_the_default_and_the_problem_names_the_range() {
+fn an_out_of_range_number_keeps_the_default_and_names_the_range() {
     for (key, value, range) in [
         ("upstream-keepalive-connections", "9223372036854775807", "from 0 to 1048576"),
         ("upstream-keepalive-connections", "1000000000", "from 0 to 1048576"),

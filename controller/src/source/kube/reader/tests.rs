@@ -56,7 +56,7 @@ fn refused() -> What {
 }
 
 #[tokio::test]
-async fn classes_that_were_never_listed_are_refused_first_and_withheld_in_the_end() {
+async fn never_listed_classes_are_refused_first_and_withheld_later() {
     let mut reader = reader();
     assert_eq!(access(say(&mut reader, Kind::IngressClass, refused())), [ClassAccess::Refused]);
     for _ in 2..REFUSALS {
@@ -70,7 +70,7 @@ async fn classes_that_were_never_listed_are_refused_first_and_withheld_in_the_en
 }
 
 #[tokio::test]
-async fn classes_that_were_listed_once_stay_listed_however_often_they_are_refused() {
+async fn classes_listed_once_stay_listed_after_any_number_of_refusals() {
     let mut reader = reader();
     say(&mut reader, Kind::IngressClass, What::Begin);
     assert_eq!(access(say(&mut reader, Kind::IngressClass, What::Done)), [ClassAccess::Listed]);
