@@ -146,7 +146,7 @@ impl EventWriter {
         if let Err(refused) = &outcome {
             tracing::debug!(event = note.id, error = %refused, "an Event was not written");
         }
-        let effect = "what it would say is in the log and in `sluice problems`";
+        let effect = "the same problems are in the log and in `sluice problems`";
         let problem = outcome.as_ref().err().and_then(|refused| refusal("events", effect, refused));
         match outcome {
             // Not found: the object or its namespace is gone.

@@ -88,7 +88,7 @@ impl Candidate {
             Err(refused) => {
                 self.failures = self.failures.saturating_add(1);
                 let object = format!("leases.coordination.k8s.io {}", self.name);
-                let effect = "leader election: nobody of us writes";
+                let effect = "leader election: no replica writes";
                 self.findings.refused(Duty::Election, &object, effect, refused);
                 self.election.backoff(self.failures).max(refused.retry_after().unwrap_or_default())
             }
@@ -231,7 +231,7 @@ impl Candidate {
         match released {
             Ok(()) => tracing::info!(lease = self.name, "released the Lease"),
             Err(error) => {
-                tracing::warn!(lease = self.name, %error, "cannot release the Lease; it ends by itself")
+                tracing::warn!(lease = self.name, %error, "cannot release the Lease; it expires")
             }
         }
     }

@@ -74,12 +74,12 @@ pub enum SnapshotError {
     #[error("it cannot be read: {0}; make it readable for the user that Sluice runs as")]
     Unreadable(#[from] io::Error),
     /// The contents are damaged.
-    #[error("it is damaged ({0}); remove it, it is written anew when the API answers")]
+    #[error("it is damaged ({0}); remove it; it is rewritten when the API responds")]
     Damaged(String),
     /// The file has a field or value that this version does not know.
     #[error(
-        "it was written by {}, and this is {VERSION}, to which not all of it says something ({what}); it is written anew \
-         by itself when the API answers; to use it before that, start a version that knows it",
+        "it was written by {}, and this version ({VERSION}) cannot decode all of it ({what}); it is \
+         rewritten when the API responds; to use it before that, start the version that wrote it",
         writer(.program)
     )]
     Undecodable {
@@ -90,8 +90,8 @@ pub enum SnapshotError {
     },
     /// The file belongs to another cluster.
     #[error(
-        "it is of another cluster ({theirs}, and this one is {ours}); give each cluster a file of its own with \
-         --snapshot-file, or remove it if the cluster has got a new address or authority"
+        "it belongs to another cluster ({theirs}; this one is {ours}); give each cluster its own file with \
+         --snapshot-file, or remove the file if the cluster has a new address or authority"
     )]
     OtherCluster {
         /// Cluster of the file.
@@ -101,8 +101,8 @@ pub enum SnapshotError {
     },
     /// The configuration is too old.
     #[error(
-        "what it holds was last known to be right at {at}, and --snapshot-max-age is {} s; raise that to use it all the \
-         same",
+        "its configuration was last current at {at}, and --snapshot-max-age is {} s; raise the maximum age to use the \
+         file",
         .max_age.as_secs()
     )]
     Old {
@@ -162,7 +162,7 @@ pub fn read(path: &Path, wanted: &Wanted) -> Result<(Snapshot, Timestamp), Snaps
     };
     let value: serde_json::Value = serde_json::from_reader(BufReader::new(file)).map_err(damaged)?;
     let Ok(Head { format, program }) = Head::deserialize(&value) else {
-        return Err(SnapshotError::Damaged("it does not say its format".to_owned()));
+        return Err(SnapshotError::Damaged("it has no format".to_owned()));
     };
     let undecodable = |what| SnapshotError::Undecodable { program: program.clone(), what };
     if format != FORMAT {
@@ -403,7 +403,7 @@ mod tests {
         let variant = refused(|value| {
             value["delta"]["endpoint_sets"][0] = serde_json::json!({"Patch": ["secret"]});
         });
-        assert!(variant.contains("not known") && !variant.contains("secret"), "{variant}");
+        assert!(variant.contains("unknown") && !variant.contains("secret"), "{variant}");
     }
 
     #[test]
@@ -413,8 +413,8 @@ mod tests {
             value["format"] = 1.into();
         });
         let text = read(&path, &wanted()).unwrap_err().to_string();
-        assert!(text.contains("written by an earlier version, and this is"), "{text}");
-        assert!(text.contains("written anew by itself when the API answers"), "{text}");
+        assert!(text.contains("written by an earlier version, and "), "{text}");
+        assert!(text.contains("it is rewritten when the API responds"), "{text}");
     }
 
     #[test]

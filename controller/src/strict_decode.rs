@@ -18,12 +18,12 @@ pub(crate) fn read<T: DeserializeOwned + Serialize>(original: Value) -> Result<T
         let text = error.to_string();
         match text.starts_with("missing field") {
             true => one_line(&text, 200).into_owned(),
-            false => "a value of a kind that is not known".to_owned(),
+            false => "a value of an unknown kind".to_owned(),
         }
     })?;
     let again = serde_json::to_value(&read).map_err(|_| "what cannot be written again".to_owned())?;
     match lost(&original, &again) {
-        Some(path) => Err(format!("{}, which is not known", one_line(&path, 200))),
+        Some(path) => Err(format!("{}, which is unknown", one_line(&path, 200))),
         None => Ok(read),
     }
 }
@@ -75,11 +75,8 @@ mod tests {
             change(&mut value);
             super::read::<Outer>(value).unwrap_err()
         };
-        assert_eq!(with(|value| value["new"] = json!(null)), "new, which is not known");
-        assert_eq!(
-            with(|value| value["list"][0]["closed"] = json!(true)),
-            "list.0.closed, which is not known"
-        );
+        assert_eq!(with(|value| value["new"] = json!(null)), "new, which is unknown");
+        assert_eq!(with(|value| value["list"][0]["closed"] = json!(true)), "list.0.closed, which is unknown");
         assert!(
             with(|value| drop(value["list"][0].as_object_mut().unwrap().remove("name"))).contains("`name`")
         );

@@ -225,8 +225,8 @@ impl Translation {
             &ObjectRef::new("KubernetesApi", "", "ingressclasses"),
             "list, watch",
             format!(
-                "not ready: without the right to list IngressClasses nothing tells whether the class of Ingress {} (one \
-                 of {}) is ours",
+                "not ready: without the right to list IngressClasses, the controller of the class of Ingress {} (one \
+                 of {}) is unknown",
                 first.name,
                 undecided.len()
             ),

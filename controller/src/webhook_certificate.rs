@@ -183,8 +183,8 @@ async fn create_once(client: &Client, wanted: &CreateCertificate, now: Timestamp
         }
         (Some(_), Some(Ok(Kept { until, aging: true }))) => {
             return Ok(format!(
-                "kept the certificate in Secret {name}: it ends on {until}, and was not made by this program, so that \
-                 whoever made it has to renew it"
+                "kept the certificate in Secret {name}: it ends on {until} and was not created by this program; \
+                 renew it with the program that created it"
             ));
         }
         // A Secret without any of the keys can be filled without overwriting data.
@@ -229,9 +229,9 @@ async fn patch_once(client: &Client, wanted: &PatchWebhook) -> Result<String, Fa
     match owned_by(&secrets, &secret, &webhook).await {
         Ok(()) => Ok(done),
         // Some clusters require the right to delete an object before its owner may be set.
-        Err(Failed::Request(_, Refused::Forbidden(reason))) => Ok(format!(
-            "{done}; that Secret stays when the webhook goes, and is to be deleted by hand then ({reason})"
-        )),
+        Err(Failed::Request(_, Refused::Forbidden(reason))) => {
+            Ok(format!("{done}; delete that Secret by hand when the webhook is removed ({reason})"))
+        }
         Err(failed) => Err(failed),
     }
 }

@@ -265,8 +265,8 @@ impl Outcome {
         add("p99", p99, Bound::None);
         add("max", max, Bound::Aim(LONGEST));
         let (mean, _, max) = summary(&mut self.seen);
-        add("seen by a watch of ours, mean", mean, Bound::None);
-        add("seen by a watch of ours, max", max, Bound::None);
+        add("seen by the tool's own watch, mean", mean, Bound::None);
+        add("seen by the tool's own watch, max", max, Bound::None);
         all.answers += self.answers;
         all.lost += self.lost;
         all.wrong.extend(self.wrong.into_iter().map(|wrong| format!("{kind}: {wrong}")));

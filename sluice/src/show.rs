@@ -95,7 +95,7 @@ fn body(answer: &str) -> Result<&str, String> {
     let status = head.lines().next().unwrap_or_default();
     match status.split(' ').nth(1) {
         Some("200") => Ok(body),
-        _ => Err(format!("it says {status:?}")),
+        _ => Err(format!("it reports {status:?}")),
     }
 }
 

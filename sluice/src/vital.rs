@@ -22,7 +22,7 @@ pub(crate) struct Token {
 /// A part of the program has ended unexpectedly.
 #[derive(Debug, thiserror::Error)]
 #[error(
-    "{0} has ended, which must not happen; the program ends, to be started anew; see the log before this line"
+    "{0} has ended unexpectedly; the program exits so that it is restarted; see the log before this line"
 )]
 pub(crate) struct Died(pub(crate) String);
 

@@ -156,7 +156,7 @@ fn each_check_shows_its_result_for_a_request() {
         ("block lists", "-            -"),
         ("rewrite", "passes       the endpoint gets /cart?x=1"),
         ("limits", "depends      5 requests a second from one address"),
-        ("address lists", "depends      on the client's address: say --client"),
+        ("address lists", "depends      on the client's address: pass --client"),
         (
             "password",
             "stops here   401 without a name and password (basic, password file of Secret default/users)",

@@ -190,5 +190,5 @@ fn a_slip_in_a_canary_leaves_the_main_ingress_as_it_is() {
     await_until("the main Ingress alone", || shop.backend(&[]) == "stable");
     let own = Connection::plain(shop.gateway.http).get(HOST, "/own");
     assert_eq!(own.backend(), "stable", "it is no ordinary Ingress either");
-    assert!(shop.gateway.problems().contains("says neither true nor false"));
+    assert!(shop.gateway.problems().contains("is neither true nor false"));
 }

@@ -109,7 +109,8 @@ fn a_snapshot_of_a_newer_version_is_refused_by_field() {
         value["delta"]["settings"]["only_for_friends"] = true.into();
     });
     let line = snapshot.outcome(&[]);
-    for part in [REFUSED, "Sluice 99.0.0", "delta.settings.only_for_friends", "start a version that knows it"]
+    for part in
+        [REFUSED, "Sluice 99.0.0", "delta.settings.only_for_friends", "start the version that wrote it"]
     {
         assert!(line.contains(part), "{part}: {line}");
     }

@@ -321,7 +321,7 @@ fn fastcgi_is_refused_with_the_way_to_fix_it() {
         Gateway::start(&Folder::with(ingress.text() + &manifest::service_with("shop", &[&backend])));
     assert_eq!(status(&gateway), 503);
     let problems = gateway.problems();
-    for part in ["FastCGI", "web server that speaks HTTP", "backend-protocol"] {
+    for part in ["FastCGI", "web server that serves HTTP", "backend-protocol"] {
         assert!(problems.contains(part), "{part}: {problems}");
     }
 }

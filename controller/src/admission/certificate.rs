@@ -95,9 +95,9 @@ impl Certificates {
         let fault = self.fault.as_ref()?;
         let has_one = self.current.0.read().unwrap_or_else(PoisonError::into_inner).is_some();
         let effect = match has_one {
-            true => "the one before it stays in use",
+            true => "the previous certificate stays in use",
             false => {
-                "the webhook answers nobody, and what then becomes of Ingresses is for its failurePolicy to decide"
+                "the webhook answers no request; its failurePolicy decides whether Ingresses are admitted"
             }
         };
         Some(error(

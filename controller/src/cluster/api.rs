@@ -34,7 +34,7 @@ pub(crate) enum Refused {
     #[error("not found")]
     NotFound,
     /// Another client has written the object meanwhile, or it exists already.
-    #[error("somebody else has written it meanwhile")]
+    #[error("another client wrote the object in the meantime")]
     Conflict,
     /// The server rejects the object.
     #[error("{0}")]

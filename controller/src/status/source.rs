@@ -132,7 +132,7 @@ impl AddressSource {
             ),
             None => (
                 ObjectRef::new("Flag", "", "--publish-status-address"),
-                "no address goes into the status of Ingresses: no node of a ready Pod of ours has one",
+                "the status of Ingresses gets no address: no node of a ready gateway Pod has one",
                 "name a Service with --publish-service or addresses with --publish-status-address",
             ),
         };
@@ -181,7 +181,7 @@ impl AddressSource {
                 Code::AddressUnknown,
                 &ObjectRef::new("Flag", "", "--publish-status-address"),
                 "",
-                "there is no Pod of the name that POD_NAME and POD_NAMESPACE give, so that nothing says which Pods are replicas; \
+                "the Pod that POD_NAME and POD_NAMESPACE name does not exist, so the replicas are unknown; \
                  the status of Ingresses stays as it is",
                 "set both from the fields of the Pod, or name a Service with --publish-service",
             )));

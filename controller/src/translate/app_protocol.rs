@@ -51,7 +51,8 @@ impl Translation {
                     "port {port} has an appProtocol for which its endpoints are sent {spoken}; ingress-nginx ignores the \
                      field and sends plain HTTP for {object}"
                 ),
-                "set the annotation backend-protocol to say the same in both, or leave it if the appProtocol is right",
+                "set the annotation backend-protocol to the protocol of the appProtocol, or leave it if the \
+                 appProtocol is right",
             )
         };
         ports.into_iter().map(problem).collect()

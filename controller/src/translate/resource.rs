@@ -149,7 +149,7 @@ impl ResourceState {
                 key.name,
                 known.join(", ")
             ),
-            remedy: "set auth-realm to the realm that the digests were made for, or make them anew with htdigest; it \
+            remedy: "set auth-realm to the realm that the digests were made for, or recreate them with htdigest; it \
                      is picked up without a restart"
                 .to_owned(),
         })

@@ -57,20 +57,20 @@ pub(super) fn problem(view: &View<'_>) -> Option<Problem> {
     };
     let Some(name) = view.options.own_node() else {
         return told(
-            "nothing says on which node this runs: the environment variable NODE_NAME is not set".into(),
+            "the node of this gateway is unknown: the environment variable NODE_NAME is not set".into(),
             "set it in the Pod: {name: NODE_NAME, valueFrom: {fieldRef: {fieldPath: spec.nodeName}}}, as the chart does with \
              controller.enableTopologyAwareRouting",
         );
     };
     match view.node(&name) {
         None => told(
-            format!("Node {} is not there, or cannot be read", name.name),
+            format!("Node {} does not exist or cannot be read", name.name),
             "give the ServiceAccount a ClusterRole with the rule {apiGroups: [\"\"], resources: [\"nodes\"], verbs: [\"list\", \
-             \"watch\"]}, and look whether NODE_NAME is the name of a Node; it is picked up without a restart",
+             \"watch\"]}, and check that NODE_NAME is the name of a Node; it is picked up without a restart",
         ),
         Some(node) if node.zone.is_none() => told(
             format!("Node {} has no label topology.kubernetes.io/zone", name.name),
-            "label it, which the cloud provider of a cluster does by itself; it is picked up without a restart",
+            "label it, which cloud providers do automatically; it is picked up without a restart",
         ),
         Some(_) => None,
     }

@@ -70,7 +70,7 @@ const WHOLE: [&str; 4] = ["web.example", "10.0.0.1", "cert:web.example", "code:3
 /// In words that a problem has to have.
 fn said(resource: &str, status: u16) -> &str {
     match status {
-        401 => "does not accept our credentials (401)",
+        401 => "does not accept the gateway's credentials (401)",
         403 if resource == "ingressclasses" => "no right to list and watch",
         403 => "no right to list and watch",
         404 => "(404)",

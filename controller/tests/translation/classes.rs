@@ -206,9 +206,7 @@ fn an_ingress_that_waits_for_its_class_is_named_and_then_served() {
     other["spec"]["rules"][0]["host"] = "other.example".into();
     world.put([other]);
     assert!(world.mirror.complete && world.host("other.example").is_some());
-    assert!(
-        world.texts().iter().any(|text| text.contains("nothing tells whether \"nginx\" is a class of ours"))
-    );
+    assert!(world.texts().iter().any(|text| text.contains("the controller of class \"nginx\" is unknown")));
     // A right that comes makes it whole.
     let class = world.event(class("nginx", "k8s.io/ingress-nginx"));
     world.update(class.into_iter().chain([Event::Classes(ClassAccess::Listed)]).collect());

@@ -91,7 +91,7 @@ fn the_zone_follows_the_node_and_without_one_all_are_used() {
         web(&[endpoint(1, "a", ""), endpoint(2, "b", "")]),
     ]);
     assert_eq!(used(&world), "1 2");
-    assert!(world.texts()[0].contains("Node node-1 is not there, or cannot be read"), "{:?}", world.texts());
+    assert!(world.texts()[0].contains("Node node-1 does not exist or cannot be read"), "{:?}", world.texts());
     world.put([node(Some("b"))]);
     assert_eq!((used(&world).as_str(), world.problems()), ("2", vec![]));
     let update = world.put([node(Some("a"))]);

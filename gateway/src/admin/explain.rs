@@ -177,7 +177,7 @@ impl Query {
         }
         let host = one("host", "");
         if host.is_empty() {
-            return Err("say for which host: /explain?host=shop.example&path=/cart".to_owned());
+            return Err("the host is missing: /explain?host=shop.example&path=/cart".to_owned());
         }
         let https = query_values(query, "https").next().is_some_and(|value| *value != *b"false");
         let client = match one("client", "") {

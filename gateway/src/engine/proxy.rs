@@ -226,7 +226,7 @@ impl ProxyHttp for Proxy {
             };
         }
         if response.status == StatusCode::SWITCHING_PROTOCOLS && !session.is_upgrade_req() {
-            return Err(Error::explain(ErrorType::InvalidHTTPHeader, "101 that nobody asked for").into_up());
+            return Err(Error::explain(ErrorType::InvalidHTTPHeader, "unrequested 101").into_up());
         }
         if hop_by_hop::has_too_many_options(response) {
             return Err(

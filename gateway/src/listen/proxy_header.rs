@@ -143,7 +143,7 @@ fn parse_v2(bytes: &[u8]) -> Result<Option<ProxyHeader>, NoHeader> {
         0x31 | 0x32 => 2 * 108,
         0x11 => 2 * (4 + 2),
         0x21 => 2 * (16 + 2),
-        0x12 | 0x22 => return Err(NoHeader::Malformed("it speaks of datagrams, on a stream")),
+        0x12 | 0x22 => return Err(NoHeader::Malformed("it announces datagrams on a stream")),
         _ => return Err(NoHeader::Malformed("it has an unknown protocol")),
     };
     if length < FIXED_V2 + size {

@@ -46,8 +46,6 @@ pub enum PolicyError {
     #[error("pool {0} is not known; this is a defect of Sluice, please report it")]
     Pool(String),
     /// Method that a subrequest cannot have.
-    #[error(
-        "method {0} cannot be used for a question of our own; use GET, HEAD, POST, PUT, PATCH, DELETE or OPTIONS"
-    )]
+    #[error("method {0} cannot be used for a subrequest; use GET, HEAD, POST, PUT, PATCH, DELETE or OPTIONS")]
     Method(String),
 }

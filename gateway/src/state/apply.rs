@@ -112,7 +112,7 @@ fn compiled_settings(state: &State, settings: Arc<GlobalSettings>) -> Arc<Compil
         Some(auth) => match ExternalAuth::compile(auth, &state.registry, &state.resources) {
             Ok(auth) => GlobalAuth::Asks(Arc::new(auth)),
             Err(error) => {
-                tracing::error!(%error, "global-auth-url cannot be carried out: all routes that it protects answer 503");
+                tracing::error!(%error, "global-auth-url cannot be applied: all routes that it protects answer 503");
                 GlobalAuth::Closed
             }
         },

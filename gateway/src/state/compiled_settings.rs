@@ -103,7 +103,7 @@ impl CompiledSettings {
             Ok(None) => Blocking::None,
             Ok(Some(blocks)) => Blocking::These(Box::new(blocks)),
             Err(error) => {
-                tracing::error!(%error, "who is to be blocked cannot be told: all requests answer 503");
+                tracing::error!(%error, "the block lists cannot be compiled: all requests answer 503");
                 Blocking::Closed
             }
         };

@@ -167,7 +167,7 @@ fn the_document_is_that_of_the_page() {
         fs::write(&path, &text).unwrap();
     }
     let written = fs::read_to_string(&path).unwrap_or_default();
-    assert!(written == text, "docs/metrics.md is not what the page says; run the tests with WRITE_DOCS=1");
+    assert!(written == text, "docs/metrics.md is out of date; run the tests with WRITE_DOCS=1");
 }
 
 /// The document would lack a metric that this test does not produce.

@@ -47,7 +47,7 @@ fn a_role_of_one_namespace_is_enough() {
         cluster.apply(&class.ingress("late", "late.example", "web")).await?;
         cluster
             .until("the Ingress to be told of", async || {
-                Ok(gateway.problems(cluster).await?.contains("is a class of ours").then_some(()))
+                Ok(gateway.problems(cluster).await?.contains("the controller of class").then_some(()))
             })
             .await?;
         ensure!(cluster.get(gateway.http, "late.example", "/").await?.status() == 404);

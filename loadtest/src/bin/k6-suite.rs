@@ -122,7 +122,7 @@ async fn elsewhere(
     anyhow::ensure!(
         arguments.changed_by_others || !arguments.scripts.contains(&Script::Sticky),
         "sticky shows something only while endpoints change, and this program changes none of a gateway it has not \
-         started: scale the Deployment up and down meanwhile, and say so with --changed-by-others"
+         started: scale the Deployment up and down during the test, and pass --changed-by-others"
     );
     let host = arguments.host.as_deref();
     let mut settings = vec![("TARGET".to_owned(), target.for_host(host).await?)];
@@ -177,7 +177,13 @@ async fn here(arguments: &Arguments, k6: &K6, scripts: &[Script], report: &mut R
         };
         run.report(report);
         if rate > 0 {
-            report.add(script.name(), "endpoint changes meanwhile", f64::from(changes), "", Bound::None);
+            report.add(
+                script.name(),
+                "endpoint changes during the test",
+                f64::from(changes),
+                "",
+                Bound::None,
+            );
         }
         let grown = gateway.resident()? as f64 - before as f64;
         report.add(

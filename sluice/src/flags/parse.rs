@@ -323,8 +323,11 @@ fn request_arguments() -> Vec<Arg> {
     let argument = |name: &'static str, value, help| Arg::new(name).long(name).value_name(value).help(help);
     let about_a_request =
         |argument: Arg| argument.requires(HOST).help_heading("What one request gets, and why");
-    let host =
-        argument(HOST, "NAME", "say what a request for this host gets, and why no other rule takes it");
+    let host = argument(
+        HOST,
+        "NAME",
+        "explain the response to a request for this host, and why no other rule applies",
+    );
     vec![
         host.help_heading("What one request gets, and why"),
         about_a_request(argument(PATH, "PATH", "its path, with its query").default_value("/")),

@@ -50,7 +50,7 @@ pub(super) fn grammar() -> clap::Command {
         .about("Have a certificate in a Secret: made when there is none, renewed with less than a third of its life left")
         .args(common())
         .arg(flag(HOST, "NAMES", "names of the webhook's Service, a comma-separated list"))
-        .arg(flag(WEBHOOK, "NAME", "the ValidatingWebhookConfiguration that a new authority is told to first"))
+        .arg(flag(WEBHOOK, "NAME", "the ValidatingWebhookConfiguration that trusts a new authority first"))
         .arg(flag(LIFETIME, "DURATION", "how long a certificate is good").default_value("87600h"))
         .arg(flag(CERTIFICATE_KEY, "KEY", "key of the certificate in the Secret").default_value("cert"))
         .arg(flag(KEY_KEY, "KEY", "key of the private key in the Secret").default_value("key"));

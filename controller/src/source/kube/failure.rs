@@ -114,7 +114,7 @@ impl WatchFailure {
                 Code::ApiUnauthorized,
                 &object,
                 field,
-                format!("the API server does not accept our credentials (401); {effect}"),
+                format!("the API server does not accept the gateway's credentials (401); {effect}"),
                 "renew the token or the client certificate; it is tried again all the time",
             ),
             (Self::NoKind, _) => error(

@@ -32,8 +32,8 @@ const UNREACHABLE: Backoff = Backoff::new(Duration::from_millis(50), Duration::f
 pub(super) const REFUSED: Backoff = Backoff::new(Duration::from_millis(50), Duration::from_secs(30));
 
 /// Reason and remedy for a request that was rate-limited.
-const THROTTLED: &str = "it answers 429, too many requests: it limits how much we may ask; look at its load, and at the \
-                         FlowSchemas and priority levels for our ServiceAccount";
+const THROTTLED: &str = "it answers 429, too many requests: it limits the requests of this gateway; check its \
+                         load, and the FlowSchemas and priority levels of its ServiceAccount";
 
 /// A layer that adds the pacer to a client.
 #[derive(Clone)]

@@ -215,7 +215,7 @@ pub(super) fn line(text: &[u8]) -> Result<Line<'_>, WatchFailure> {
             Ok(Line::Bookmark(bookmark.metadata.resource_version, is_end))
         }
         "ERROR" => Ok(Line::Error(Box::new(serde_json::from_str(event.object.get()).map_err(odd)?))),
-        _ => Err(WatchFailure::Refused("a watch with an event of no known type".into())),
+        _ => Err(WatchFailure::Refused("a watch with an event of an unknown type".into())),
     }
 }
 

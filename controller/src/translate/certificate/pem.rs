@@ -52,7 +52,9 @@ impl PemError {
     /// Returns the remedy.
     pub(crate) fn remedy(&self) -> &'static str {
         match self {
-            Self::Absent(_) => "create the Secret with kubectl create secret tls, or have it issued anew",
+            Self::Absent(_) => {
+                "create the Secret with kubectl create secret tls, or have the certificate reissued"
+            }
             Self::Chain(_) => "put the certificate in PEM there, then its intermediates",
             Self::Key(_) => "put the private key in PEM there, without a passphrase",
             Self::Mismatch => "put certificate and key of one pair there",
@@ -75,7 +77,7 @@ pub(crate) fn read(id: &NamespacedName, secret: &Secret) -> Result<Certificate, 
         PrivateKeyDer::Pkcs8(der) => PrivateKey::Pkcs8(der.secret_pkcs8_der().to_vec()),
         PrivateKeyDer::Pkcs1(der) => PrivateKey::Pkcs1(der.secret_pkcs1_der().to_vec()),
         PrivateKeyDer::Sec1(der) => PrivateKey::Sec1(der.secret_sec1_der().to_vec()),
-        _ => return Err(PemError::Key("it is of no known form".into())),
+        _ => return Err(PemError::Key("its format is unknown".into())),
     };
     if !may_belong(&parsed, &key) {
         return Err(PemError::Mismatch);

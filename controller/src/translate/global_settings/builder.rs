@@ -134,7 +134,7 @@ impl SettingsBuilder {
         self.logs.lacks_host().then_some(MissingSetting {
             name: "enable-syslog",
             code: Code::KeyInvalid,
-            reason: "has no syslog-host to send lines to; the access log stays where it is",
+            reason: "has no syslog-host to send lines to; the destination of the access log does not change",
             remedy: "set syslog-host to the name or address of the syslog server",
         })
     }

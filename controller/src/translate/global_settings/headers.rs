@@ -66,7 +66,7 @@ pub(super) fn settings() -> Vec<Key> {
             |settings, value| settings.global.forwarded.peers = value,
         )
         .unchecked_by_reference()
-        .fallback("nobody is trusted", |settings| {
+        .fallback("no peer is trusted", |settings| {
             settings.global.forwarded.peers = TrustedPeers::These(Arc::default());
         }),
         Key::served(
@@ -221,7 +221,7 @@ pub(super) fn settings() -> Vec<Key> {
             "default-type",
             value::text(),
             "text/html",
-            "nginx has it for files and texts of snippets; responses of endpoints stay as they are",
+            "in nginx it applies to files and to responses of snippets; responses of endpoints are not changed",
             "Content type of answers without one.",
         )
         .unchecked_by_reference(),

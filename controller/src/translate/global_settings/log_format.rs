@@ -65,7 +65,7 @@ pub(super) fn path(standard: [&'static str; 2], other: &'static str) -> Type<Log
         path if path == other => Ok(LogOutput::StandardError),
         path if path.starts_with('/') && !path.ends_with('/') => Ok(LogOutput::File(path.into())),
         path if path.starts_with("syslog:") => {
-            Err("is a syslog server; say so with enable-syslog, syslog-host and syslog-port")
+            Err("is a syslog server; set enable-syslog, syslog-host and syslog-port instead")
         }
         _ => Err("must be an absolute path"),
     })

@@ -122,8 +122,8 @@ impl KeyReader {
                 let message = format!(
                     "{text:?} protects every route, and the key is not implemented yet; all routes answer 503"
                 );
-                let remedy = "leave it until Sluice serves it, because without it the routes are open to everybody; to \
-                              serve them now, protect them by other means first, then remove the key";
+                let remedy = "leave it until Sluice serves it, because without it the routes are open to all clients; \
+                              to serve them now, protect them by other means first, then remove the key";
                 self.error(Code::KeyNotServed, entry.name, message, remedy);
                 let reason = format!("{} data[{}] is not implemented yet", self.object, entry.name);
                 self.closed.get_or_insert(reason.into());
@@ -193,7 +193,7 @@ impl KeyReader {
             Some(near) => format!("did you mean {near}?"),
             None => "remove it, or look its name up in the table of keys".to_owned(),
         };
-        self.warn(Code::KeyUnknown, name, "is no key that Sluice knows, and is ignored".to_owned(), &remedy);
+        self.warn(Code::KeyUnknown, name, "is unknown to Sluice and is ignored".to_owned(), &remedy);
     }
 
     fn error(&mut self, code: Code, key: &str, message: String, remedy: &str) {

@@ -200,7 +200,7 @@ fn unreadable_peers_are_not_trusted() {
     for bad in ["10.0.0.0/8, lb.example", "unix:", ","] {
         let (peers, problems) = peers(bad);
         assert_eq!(peers, TrustedPeers::These(Arc::default()), "{bad}");
-        assert!(problems[0].message.contains("nobody is trusted"), "{}", problems[0]);
+        assert!(problems[0].message.contains("no peer is trusted"), "{}", problems[0]);
     }
 }
 

@@ -64,7 +64,7 @@ pub(crate) fn undecided(ingress: &Ingress) -> Problem {
         &ObjectRef { kind: "Ingress".into(), name: ingress.name.clone() },
         "spec.ingressClassName",
         format!(
-            "without the right to list IngressClasses nothing tells whether {name:?} is a class of ours; this Ingress is \
+            "without the right to list IngressClasses, the controller of class {name:?} is unknown; this Ingress is \
              not served"
         ),
         "give that right, take the name with --ingress-class-by-name and --ingress-class, or use the annotation \

@@ -120,7 +120,7 @@ fn without_session_path(routes: &ObjectRoutes, object: &ObjectRef, options: &Opt
             annotations::field(&options.annotations_prefix, "session-cookie-path"),
             "is not given, and the paths are regular expressions, so the session cookie holds for all paths of \
              the host",
-            "say for which path the cookie is",
+            "set the path of the cookie",
         )
     })
 }
@@ -195,7 +195,7 @@ fn unusual_paths(index: u32, rule: &IngressRule, object: &ObjectRef, problems: &
                 "path {:?} cannot be used with pathType {:?}: it has characters beyond letters, digits and . _ - /",
                 path.path, path.path_type
             ),
-            "give an expression the pathType ImplementationSpecific; any other path is compared as it stands with \
+            "give an expression the pathType ImplementationSpecific; any other path is compared literally with \
              decoded request paths, so check that this is meant",
         ));
     }

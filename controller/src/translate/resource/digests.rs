@@ -13,7 +13,7 @@ use super::Bad;
 use super::users::{Entries, Entry, FILE, first_of_each};
 use crate::store::Secret;
 
-const REMEDY: &str = "write the line anew with htdigest; it is picked up without a restart";
+const REMEDY: &str = "recreate the line with htdigest; it is picked up without a restart";
 
 /// Parses the text under [`FILE`].
 pub(super) fn file(secret: &Secret, problems: &mut Vec<Problem>) -> Result<DigestCredentials, Bad> {

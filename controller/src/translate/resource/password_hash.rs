@@ -53,8 +53,8 @@ pub(super) fn parse(text: &str) -> Result<PasswordHash, String> {
     let Some((id, rest)) = text.strip_prefix('$').and_then(|text| text.split_once('$')) else {
         return Err(match text.len() {
             0 => "is empty".into(),
-            13 => "has the form of crypt's DES, which looks at eight characters only and is refused".into(),
-            _ => "is in no form that is known; in plain text it begins with {PLAIN}".into(),
+            13 => "has the format of crypt's DES, which uses only eight characters and is refused".into(),
+            _ => "has an unknown format; a password in plain text begins with {PLAIN}".into(),
         });
     };
     match id {
@@ -63,11 +63,11 @@ pub(super) fn parse(text: &str) -> Result<PasswordHash, String> {
         "1" => md5(rest, false).ok_or_else(|| damaged("$1$")),
         "5" => sha(rest, 32).unwrap_or_else(|| Err(damaged("$5$"))),
         "6" => sha(rest, 64).unwrap_or_else(|| Err(damaged("$6$"))),
-        "2x" => Err("has the form $2x$, of which nobody can tell how it was computed".into()),
+        "2x" => Err("has the format $2x$, which different programs compute differently".into()),
         "y" | "gy" | "7" | "argon2i" | "argon2id" | "argon2d" => {
-            Err(format!("has the form ${id}$, which is not served"))
+            Err(format!("has the format ${id}$, which is not supported"))
         }
-        _ => Err("is in no form that is known".into()),
+        _ => Err("has an unknown format".into()),
     }
 }
 

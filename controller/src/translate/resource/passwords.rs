@@ -8,7 +8,7 @@ use super::users::{Entries, Entry, FILE, first_of_each};
 use super::{Bad, password_hash};
 use crate::store::Secret;
 
-const REMEDY: &str = "write the line anew with htpasswd -B; it is picked up without a restart";
+const REMEDY: &str = "recreate the line with htpasswd -B; it is picked up without a restart";
 
 /// Parses the text under [`FILE`].
 pub(super) fn file(secret: &Secret, problems: &mut Vec<Problem>) -> Result<Credentials, Bad> {

@@ -88,7 +88,7 @@ impl Entries {
                 (key, "") => format!("data[{key}]"),
                 (key, place) => format!("data[{key}] {place}"),
             };
-            let message = format!("{message}; nobody gets in by it");
+            let message = format!("{message}; it admits no user");
             problems.push(warning(Code::SecretInvalid, &object, field, message, remedy));
         };
         for (place, message) in bad {

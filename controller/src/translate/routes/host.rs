@@ -245,7 +245,7 @@ impl<'a> Builder<'a, '_> {
             };
             let has = match winner.kind {
                 ClaimKind::Rule => "has rules for it",
-                _ => "is older and wants it too",
+                _ => "is older and claims it too",
             };
             let object = claim.object.object_ref();
             let problem = error(

@@ -178,7 +178,7 @@ fn blocked(asked: &Query, taken: &MatchedRoute<'_>) -> Check {
         }
         Blocking::These(_) => match asked.client {
             Some(_) => (Outcome::Passes, "not blocked".to_owned()),
-            None => (Outcome::Depends, "say --client for block-cidrs".to_owned()),
+            None => (Outcome::Depends, "block-cidrs needs --client".to_owned()),
         },
     }
 }
@@ -289,7 +289,7 @@ fn sources(asked: &Query, taken: &MatchedRoute<'_>) -> Check {
         return (Outcome::Nothing, String::new());
     }
     let Some(client) = asked.client else {
-        return (Outcome::Depends, "on the client's address: say --client".to_owned());
+        return (Outcome::Depends, "on the client's address: pass --client".to_owned());
     };
     match standpoint(own, global, client) {
         Standpoint::Unlisted => (Outcome::Nothing, format!("{client} is on no list")),

@@ -78,14 +78,17 @@ impl GrpcHealthCheck {
                 let piece = piece.map_err(failed)?;
                 answer.extend_from_slice(&piece);
                 if answer.len() > MOST {
-                    return Error::e_explain(ErrorType::InternalError, "a health service that says too much");
+                    return Error::e_explain(
+                        ErrorType::InternalError,
+                        "too long a response of the health service",
+                    );
                 }
                 body.flow_control().release_capacity(piece.len()).map_err(failed)?;
             }
             check_status(&body.trailers().await.map_err(failed)?.unwrap_or_default())?;
             match answer.split_at_checked(5) {
                 Some((prefix, status)) if prefix[0] == 0 && status.ends_with(&SERVING) => Ok(()),
-                _ => Error::e_explain(ErrorType::InternalError, "the health service does not say SERVING"),
+                _ => Error::e_explain(ErrorType::InternalError, "the health service does not report SERVING"),
             }
         };
         tokio::select! {

@@ -155,7 +155,7 @@ fn revoked_write_rights_lose_no_request() {
             let back = async || cluster.allow_rules("gateway", false, name, rules).await;
             match name {
                 "lease" => {
-                    told("leader election: nobody of us writes").await?;
+                    told("leader election: no replica writes").await?;
                     leads(cluster, &gateway, 0.0).await?;
                     back().await?;
                     leads(cluster, &gateway, 1.0).await?;
@@ -168,7 +168,7 @@ fn revoked_write_rights_lose_no_request() {
                 }
                 "events" => {
                     cluster.apply(&class.ingress("late", HOST, "web")).await?;
-                    told("what it would say is in the log").await?;
+                    told("the same problems are in the log").await?;
                     back().await?;
                     let fields = ListParams::default().fields("involvedObject.name=late,reason=PathConflict");
                     cluster

@@ -51,8 +51,8 @@ pub(super) fn settings() -> Vec<Annotation> {
             value::one_of(PROTOCOLS).and_then(|protocol| {
                 protocol.ok_or_else(|| Wrong::Refused {
                     reason: "is FastCGI, which is not spoken".to_owned(),
-                    remedy: "put a web server that speaks HTTP in front of the FastCGI server, for instance nginx as \
-                             another container of its Pods, and take the annotation away",
+                    remedy: "put a web server that serves HTTP in front of the FastCGI server, for instance nginx as \
+                             another container of its Pods, and remove the annotation",
                 })
             })
             .in_part(),

@@ -107,8 +107,8 @@ const FORMER: [(&str, &str); 9] = [
     ("secure-backends", "set backend-protocol to HTTPS: without it endpoints are spoken to by HTTP"),
     ("secure-verify-ca-secret", "set proxy-ssl-secret and proxy-ssl-verify"),
     ("grpc-backend", "set backend-protocol to GRPC: without it endpoints are spoken to by HTTP"),
-    ("add-base-url", "remove it, and let the application know its base path; see x-forwarded-prefix"),
-    ("base-url-scheme", "remove it, and let the application know its base path; see x-forwarded-prefix"),
+    ("add-base-url", "remove it, and configure the base path in the application; see x-forwarded-prefix"),
+    ("base-url-scheme", "remove it, and configure the base path in the application; see x-forwarded-prefix"),
     ("client-max-body-size", "write proxy-body-size"),
     ("session-cookie-hash", "remove it: cookies need no hash any more"),
     ("upstream-fail-timeout", "remove it: ingress-nginx ignores it too"),
@@ -139,16 +139,17 @@ fn entry(prefix: &str, name: &str) -> Option<&'static Annotation> {
 const SNIPPETS_OFF: &str =
     "the annotation is a snippet, and allow-snippet-annotations in the ConfigMap is not true";
 const SWITCH_ON: &str = "set allow-snippet-annotations to true and annotations-risk-level to Critical in the ConfigMap \
-                         to have its directives translated (docs/snippets.md), or say the same by annotations; remove \
-                         the snippet only when the routes may be served without it";
+                         to have its directives translated (docs/snippets.md), or replace the snippet by annotations; \
+                         remove the snippet only when the routes may be served without it";
 
 /// Returns the remedy for an annotation that is not served. Removing a protecting one would open
 /// the routes.
 fn without(support: Support) -> &'static str {
     match support {
         Support::NotYet(NotYet::Protects) => {
-            "leave it until Sluice serves it, because without it the routes are open to everybody; to serve them now, \
-             protect them by other means first (in the application, with a NetworkPolicy), then remove the annotation"
+            "leave it until Sluice serves it, because without it the routes are open to all clients; to serve them \
+             now, protect them by other means first (in the application, with a NetworkPolicy), then remove \
+             the annotation"
         }
         Support::NotYet(NotYet::ChangesAnswers) => {
             "remove the annotation only if the routes may be served without what it asks for; if it protects them, do \
@@ -187,7 +188,7 @@ impl AnnotationReader<'_> {
         }
         if !is_certain {
             let message =
-                "says neither true nor false, so this Ingress takes no request, as canary or otherwise";
+                "is neither true nor false, so this Ingress takes no requests, as a canary or otherwise";
             let problem = error(
                 Code::AnnotationInvalid,
                 self.object,
@@ -202,7 +203,7 @@ impl AnnotationReader<'_> {
         {
             // A weight of 0 waits for its release; an unreadable one has been reported.
             let message =
-                "is set, and no header, cookie or weight says which requests the canary takes: it gets none";
+                "is set, but no header, cookie or weight selects requests for the canary: it gets none";
             self.warn(
                 Code::CanaryIdle,
                 "canary",
@@ -407,12 +408,7 @@ impl AnnotationReader<'_> {
             (None, Some(near)) => format!("did you mean {}/{near}?", self.prefix),
             (None, None) => "remove it, or look its name up in docs/annotations.md".to_owned(),
         };
-        self.warn(
-            Code::AnnotationUnknown,
-            name,
-            "is no annotation that Sluice knows, and is ignored".to_owned(),
-            &remedy,
-        );
+        self.warn(Code::AnnotationUnknown, name, "is unknown to Sluice and is ignored".to_owned(), &remedy);
     }
 
     fn superseded(&mut self, alias: &str, entry: &Annotation) {

@@ -7,14 +7,14 @@ use crate::translate::setting::{NotYet, Reference, Risk, Unreadable};
 use crate::translate::snippet::{self, AUTHORISATION, CONFIGURATION, Place, SERVER};
 use crate::translate::value;
 
-const TEXT: &str = "say the same by annotations where there are some for it (docs/annotations.md), or do it in the \
+const TEXT: &str = "replace the snippet by annotations where they exist (docs/annotations.md), or do it in the \
                     application; remove the snippet when the routes may be served without it, and if it protects \
                     them, only when something else does";
 const EXCEPT: &str = "with allow-snippet-annotations; other directives close the routes with 503";
 const DETECTION: &str = "by default, ingress-nginx's firewall neither detects nor refuses anything; \
                          modsecurity-snippet with SecRuleEngine On closes the routes";
 const FIREWALL: &str = "leave it until a firewall in front of the gateway or in the application does the same, because \
-                        without it the routes are open to everybody; then remove the annotation";
+                        without it the routes are open to all clients; then remove the annotation";
 
 pub(super) fn settings() -> Vec<Annotation> {
     vec![

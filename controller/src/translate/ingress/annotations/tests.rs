@@ -400,7 +400,7 @@ fn the_newer_name_wins_over_its_alias() {
 fn how_to_fix_a_protection_that_is_not_served_never_opens_the_route() {
     let parsed = read(&[("modsecurity-snippet", "SecRuleEngine On")]);
     let remedy = &parsed.problems[0].remedy;
-    assert!(remedy.starts_with("leave it until") && remedy.contains("open to everybody"), "{remedy}");
+    assert!(remedy.starts_with("leave it until") && remedy.contains("open to all clients"), "{remedy}");
     let strict = AnnotationLimits { risk: Risk::Low, ..AnnotationLimits::default() };
     let snippet = ingress(&[("modsecurity-snippet", "SecRuleEngine On")]);
     let parsed = parse(&snippet, &Options::default(), &strict);

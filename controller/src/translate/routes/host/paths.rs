@@ -346,7 +346,7 @@ mod tests {
         }
         assert!(place("/admin/(?<!public)") < plain("/admin/"));
         assert!(plain("/admin/x") < place("/admin/(?<!public)"));
-        assert!(place("/admin(/|$)(.*)") < plain("/admin/x"), "one that can be read stands by its length");
+        assert!(place("/admin(/|$)(.*)") < plain("/admin/x"), "a readable one is ordered by its length");
     }
 
     #[test]

@@ -33,7 +33,7 @@ impl Builder<'_, '_> {
             let reason = format!("{path:?} is a regular expression that cannot be read ({reason})");
             let message = match routes.closed() {
                 None => format!("{reason}; what it can mean answers {UNABLE} until it is corrected"),
-                Some(_) => format!("{reason}; what it can mean stays closed until it is corrected"),
+                Some(_) => format!("{reason}; every request it may match is refused until it is corrected"),
             };
             let remedy = "write it without look-behind and back-references, with look-ahead only behind text of one length, or as several paths";
             self.problems.push(error(Code::ExpressionInvalid, object, field.clone(), message, remedy));
@@ -49,7 +49,7 @@ impl Builder<'_, '_> {
                         field,
                         format!(
                             "rewrite-target or x-forwarded-prefix names ${number}, and the path {path:?} has no such \
-                             group: nothing stands in its place"
+                             group: it becomes an empty text"
                         ),
                         REMEDY_FOR_GROUPS,
                     ));

@@ -87,7 +87,7 @@ impl Connection {
             return Ok(Answer::Incomplete);
         }
         let status = head.split(' ').nth(1).and_then(|code| code.parse().ok()).unwrap_or(0);
-        let due = self.due.take().context("an answer that nobody asked for")?;
+        let due = self.due.take().context("an unrequested response")?;
         if field("connection:") == Some("close") {
             self.reset()?;
         }
