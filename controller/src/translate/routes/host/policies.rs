@@ -32,7 +32,7 @@ impl Builder<'_, '_> {
         if let Some(reason) = asks.then(|| paths::unreadable(path, self.view.expressions())).flatten() {
             let reason = format!("{path:?} is a regular expression that cannot be read ({reason})");
             let message = match routes.closed() {
-                None => format!("{reason}; what it can mean answers {UNABLE} until it is corrected"),
+                None => format!("{reason}; requests that it may match get {UNABLE} until it is corrected"),
                 Some(_) => format!("{reason}; every request it may match is refused until it is corrected"),
             };
             let remedy = "write it without look-behind and back-references, with look-ahead only behind text of one length, or as several paths";
