@@ -60,7 +60,7 @@ enum FrameAction {
     /// Forward unchanged.
     Pass,
     /// Inspect before forwarding.
-    Look,
+    Inspect,
 }
 
 impl Frames {
@@ -137,7 +137,7 @@ impl Frames {
                     return self.keep_partial(rest, HEAD, kept);
                 };
                 let payload = length_of(head);
-                match self.course(head) {
+                match self.action_for(head) {
                     FrameAction::Drop => {
                         at += HEAD;
                         continue;
@@ -147,7 +147,7 @@ impl Frames {
                         self.payload = payload;
                         HEAD
                     }
-                    FrameAction::Look => {
+                    FrameAction::Inspect => {
                         let Some(frame) = rest.get(..HEAD + payload) else {
                             return self.keep_partial(rest, HEAD + payload, kept);
                         };
@@ -180,12 +180,12 @@ impl Frames {
         kept
     }
 
-    fn course(&mut self, head: [u8; HEAD]) -> FrameAction {
+    fn action_for(&mut self, head: [u8; HEAD]) -> FrameAction {
         let [.., kind, flags, a, b, c, d] = head;
         let length = length_of(head);
-        let looked_at = kind == HEADERS && flags & END_HEADERS != 0 && length <= MAX_PAYLOAD;
-        if looked_at && !self.in_block {
-            return FrameAction::Look;
+        let is_inspected = kind == HEADERS && flags & END_HEADERS != 0 && length <= MAX_PAYLOAD;
+        if is_inspected && !self.in_block {
+            return FrameAction::Inspect;
         }
         let is_empty = kind == DATA
             && length == 0
@@ -345,15 +345,15 @@ mod tests {
                 // Payloads that look like empty frames.
                 let mut bytes = frame(kind, flags, stream, &vec![0; length]);
                 let dropped = kind == DATA && length == 0 && flags & 1 == 0 && stream > 0 && !in_block;
-                let looked_at = kind == HEADERS && flags & END_HEADERS != 0 && !in_block;
-                if looked_at && bad {
+                let is_inspected = kind == HEADERS && flags & END_HEADERS != 0 && !in_block;
+                if is_inspected && bad {
                     bytes = frame(kind, flags, stream, BAD);
                 }
                 all.extend(&bytes);
                 if dropped {
                     continue;
                 }
-                match looked_at {
+                match is_inspected {
                     true => expected.extend(repair(&bytes).unwrap_or(bytes)),
                     false => expected.extend(&bytes),
                 }
