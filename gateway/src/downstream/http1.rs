@@ -44,9 +44,9 @@ use client::Client;
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
 /// Time that a new connection has for its first request once shutdown closes connections.
-const LAST_FIRST: Duration = Duration::from_secs(1);
+const FIRST_REQUEST_GRACE: Duration = Duration::from_secs(1);
 /// Time that an idle connection has for its next request then.
-const LAST_NEXT: Duration = Duration::from_millis(100);
+const NEXT_REQUEST_GRACE: Duration = Duration::from_millis(100);
 
 /// An HTTP/1 connection.
 pub(crate) struct Http1<'c> {
@@ -105,7 +105,7 @@ impl<'c> Http1<'c> {
                 && wire.ahead.starts_with(b"P")
                 && Snapshot::take(&worker.state).compiled_settings.settings.use_http2
             {
-                match Box::pin(speaks_http2(&mut wire, &worker, self.idle)).await {
+                match Box::pin(starts_with_http2(&mut wire, &worker, self.idle)).await {
                     Some(true) => {
                         let http2 = Http2::new(worker.clone(), self.info.clone());
                         return Box::pin(http2.serve(wire, self.idle)).await;
@@ -152,14 +152,15 @@ impl<'c> Http1<'c> {
         worker: &'w Worker,
         waiter: &mut Pin<&mut Option<Notified<'w>>>,
     ) -> bool {
-        let patience = {
+        let time_limit = {
             let settings = &Snapshot::take(&worker.state).compiled_settings.settings;
             if self.served == 0 { settings.client_header_timeout } else { settings.keep_alive }
         };
         let now = Instant::now();
-        let mut deadline = now + patience;
+        let mut deadline = now + time_limit;
         self.idle.begin(now.into_std());
-        let mut last_call = Some(if self.served == 0 { LAST_FIRST } else { LAST_NEXT });
+        let mut closing_timeout =
+            Some(if self.served == 0 { FIRST_REQUEST_GRACE } else { NEXT_REQUEST_GRACE });
         poll_fn(|cx| {
             if let Poll::Ready(read) = wire.poll_fill(cx) {
                 return Poll::Ready(matches!(read, Ok(1..)));
@@ -170,8 +171,8 @@ impl<'c> Http1<'c> {
             }
             // Shutdown shortens the wait instead of ending it: a request may be in transit, or in
             // the kernel without the runtime having noticed.
-            if last_call.is_some() && worker.drain.poll_reached(cx, waiter, Phase::Closing).is_ready() {
-                deadline = last_call.take().map_or(deadline, |last| Instant::now() + last);
+            if closing_timeout.is_some() && worker.drain.poll_reached(cx, waiter, Phase::Closing).is_ready() {
+                deadline = closing_timeout.take().map_or(deadline, |last| Instant::now() + last);
             }
             self.alarm.poll(cx, deadline).map(|()| false)
         })
@@ -268,7 +269,8 @@ impl<'c> Http1<'c> {
         let mut drained = 0;
         while !framing.is_done() {
             if wire.ahead.is_empty()
-                && hear(&mut wire, until, LAST_FIRST, &self.worker, self.idle).await != Heard::Something
+                && wait_for_bytes(&mut wire, until, FIRST_REQUEST_GRACE, &self.worker, self.idle).await
+                    != WaitResult::Bytes
             {
                 return AfterRequest::Drop;
             }
@@ -310,7 +312,7 @@ fn request_line(bytes: &[u8]) -> Vec<u8> {
 
 /// Returns whether a client starts HTTP/2 with prior knowledge (RFC 9113 §3.3). Reads as many bytes
 /// as that takes. `None` if the client sends none, or the connection ends first.
-async fn speaks_http2(wire: &mut Wire, worker: &Worker, idle: &IdleSlot) -> Option<bool> {
+async fn starts_with_http2(wire: &mut Wire, worker: &Worker, idle: &IdleSlot) -> Option<bool> {
     let until = Instant::now() + worker.state.settings().client_header_timeout;
     loop {
         let seen = wire.ahead.len().min(PREFACE.len());
@@ -320,45 +322,45 @@ async fn speaks_http2(wire: &mut Wire, worker: &Worker, idle: &IdleSlot) -> Opti
         if seen == PREFACE.len() {
             return Some(true);
         }
-        match hear(wire, until, LAST_FIRST, worker, idle).await {
-            Heard::Something => {}
+        match wait_for_bytes(wire, until, FIRST_REQUEST_GRACE, worker, idle).await {
+            WaitResult::Bytes => {}
             // Such a client is too slow for a head as well; the loop rejects it.
-            Heard::Nothing if seen > 0 => return Some(false),
-            Heard::Nothing | Heard::End => return None,
+            WaitResult::TimedOut if seen > 0 => return Some(false),
+            WaitResult::TimedOut | WaitResult::Ended => return None,
         }
     }
 }
 
 /// The result of waiting for bytes while no request is open.
 #[derive(PartialEq, Eq)]
-enum Heard {
-    Something,
+enum WaitResult {
+    Bytes,
     /// Nothing arrived in time.
-    Nothing,
+    TimedOut,
     /// The client has disconnected, or the connection is to be closed.
-    End,
+    Ended,
 }
 
-/// Waits for bytes while no request is open. Shutdown shortens the wait to `last_call`: a request
+/// Waits for bytes while no request is open. Shutdown shortens the wait to `closing_timeout`: a request
 /// may be in transit, or in the kernel without the runtime having noticed.
-async fn hear(
+async fn wait_for_bytes(
     wire: &mut Wire,
     until: Instant,
-    last_call: Duration,
+    closing_timeout: Duration,
     worker: &Worker,
     idle: &IdleSlot,
-) -> Heard {
+) -> WaitResult {
     let read = async {
         tokio::select! {
             biased;
             read = timeout_at(until, wire.fill()) => Some(read),
-            () = worker.drain.reached(Phase::Closing) => timeout(last_call, wire.fill()).await.ok().map(Ok),
+            () = worker.drain.reached(Phase::Closing) => timeout(closing_timeout, wire.fill()).await.ok().map(Ok),
         }
     };
     match idle.unless_chosen(pin!(read)).await.flatten() {
-        Some(Ok(Ok(1..))) => Heard::Something,
-        Some(Err(_)) => Heard::Nothing,
-        Some(Ok(_)) | None => Heard::End,
+        Some(Ok(Ok(1..))) => WaitResult::Bytes,
+        Some(Err(_)) => WaitResult::TimedOut,
+        Some(Ok(_)) | None => WaitResult::Ended,
     }
 }
 
