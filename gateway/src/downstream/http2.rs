@@ -86,9 +86,9 @@ const GOAWAY_GRACE: Duration = Duration::from_secs(5);
 /// Bytes of a response that may wait for the socket, per stream.
 const SEND_BUFFER: usize = 64 * 1024;
 /// Time that a client has to answer the last PING of a connection, and then to close its side.
-const FAREWELL: Duration = Duration::from_secs(1);
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 /// Limits after the end of a connection, which may have ended because of a flood.
-const LAST_PATIENCE: Patience = Patience { total: FAREWELL, silence: FAREWELL, bytes: 1 << 20 };
+const LAST_LIMITS: Patience = Patience { total: CLOSE_TIMEOUT, silence: CLOSE_TIMEOUT, bytes: 1 << 20 };
 
 type Connection = h2::server::Connection<Stream, Bytes>;
 
@@ -101,7 +101,7 @@ pub(crate) struct Http2 {
     /// Number of requests received.
     served: u32,
     /// When GOAWAY was sent.
-    farewell: Option<Instant>,
+    goaway_sent: Option<Instant>,
     /// New streams are refused; open ones are served.
     refuses_streams: bool,
     /// Whether the connection is closed in favour of a new one.
@@ -146,7 +146,7 @@ impl Http2 {
             streams,
             serving,
             served: 0,
-            farewell: None,
+            goaway_sent: None,
             refuses_streams: false,
             dismissed: false,
             window: Window::new(window::stream_window()),
@@ -161,31 +161,31 @@ impl Http2 {
         let (home, worker) = (Home::default(), self.worker.clone());
         let socket = wire.transport.descriptor();
         let left = self.run(Stream::new(wire, home.clone()), socket, idle).await;
-        let farewell = async {
+        let close = async {
             match home.take() {
                 Some(wire) if idle.is_chosen() => wire.close().await,
                 Some(mut wire) => {
                     deliver(&mut wire, &worker).await;
                     idle.begin(Instant::now().into_std());
-                    idle.unless_chosen(Box::pin(wire.linger(LAST_PATIENCE))).await;
+                    idle.unless_chosen(Box::pin(wire.linger(LAST_LIMITS))).await;
                 }
                 None => {}
             }
         };
-        tokio::join!(left.finish(), farewell);
+        tokio::join!(left.finish(), close);
     }
 
     /// Runs the connection and returns its unfinished streams. `socket` is the client's descriptor,
     /// valid while the connection exists.
     async fn run(mut self, stream: Stream, socket: RawFd, slot: &IdleSlot) -> Serving {
-        let (options, patience) = self.options();
-        let made = slot.unless_chosen(Box::pin(timeout(patience, options.handshake(stream)))).await;
+        let (options, time_limit) = self.options();
+        let made = slot.unless_chosen(Box::pin(timeout(time_limit, options.handshake(stream)))).await;
         let Some(Ok(Ok(mut connection))) = made else {
             return self.serving;
         };
         let worker = self.worker.clone();
         // A connection that began during shutdown has had no chance to send a request yet.
-        let last_word = match worker.drain.shared().phase() {
+        let last_phase = match worker.drain.shared().phase() {
             Phase::Serving => Phase::Draining,
             _ => Phase::Closing,
         };
@@ -208,7 +208,7 @@ impl Http2 {
                     }
                 }
                 // After GOAWAY, the next phase is the one in which idle connections get less time.
-                let phase = if self.farewell.is_some() { Phase::Closing } else { last_word };
+                let phase = if self.goaway_sent.is_some() { Phase::Closing } else { last_phase };
                 let reached = worker.drain.poll_reached(cx, &mut waiter, phase).is_ready();
                 let is_idle = self.poll_idle(cx, socket, &mut idle, slot).is_ready();
                 if slot.is_chosen() && !self.dismissed {
@@ -219,11 +219,11 @@ impl Http2 {
                     goes_on = true;
                     continue;
                 }
-                match self.farewell.is_some() {
+                match self.goaway_sent.is_some() {
                     true if is_idle => return Poll::Ready(()),
                     false if is_idle || reached => {
                         idle.since = None;
-                        self.say_farewell(&mut connection);
+                        self.send_goaway(&mut connection);
                         goes_on = true;
                     }
                     _ => return Poll::Pending,
@@ -249,23 +249,23 @@ impl Http2 {
         }
         let snapshot = Snapshot::take(&self.worker.state);
         let settings = &snapshot.compiled_settings.settings;
-        let patience = match self.worker.drain.shared().phase() {
-            Phase::Closing => FAREWELL,
-            _ if self.refuses_streams => FAREWELL,
+        let time_limit = match self.worker.drain.shared().phase() {
+            Phase::Closing => CLOSE_TIMEOUT,
+            _ if self.refuses_streams => CLOSE_TIMEOUT,
             // Requests that the client sent before it received GOAWAY are still in transit.
-            _ if self.farewell.is_some() => settings.keep_alive.max(FAREWELL),
+            _ if self.goaway_sent.is_some() => settings.keep_alive.max(CLOSE_TIMEOUT),
             // As in HTTP/1: before the first request the timeout for heads applies.
             _ if self.served == 0 => settings.client_header_timeout,
             _ => settings.keep_alive,
         };
         drop(snapshot);
-        ready!(idle.alarm.poll(cx, since + patience));
+        ready!(idle.alarm.poll(cx, since + time_limit));
         // A stream ends when `h2` has its last piece, which a slow client receives much later.
-        if self.farewell.is_none() || !idle.is_sending(socket, Instant::now()) {
+        if self.goaway_sent.is_none() || !idle.is_sending(socket, Instant::now()) {
             return Poll::Ready(());
         }
         let now = *idle.since.insert(Instant::now());
-        idle.alarm.poll(cx, now + patience)
+        idle.alarm.poll(cx, now + time_limit)
     }
 
     fn options(&self) -> (Builder, Duration) {
@@ -296,7 +296,7 @@ impl Http2 {
         if self.streams.are_cancelled_too_often() {
             self.refuse_streams(connection);
         }
-        self.refuses_streams |= self.has_ignored_farewell();
+        self.refuses_streams |= self.has_ignored_goaway();
         // The second condition: the client cancels requests faster than they can be ended.
         if self.refuses_streams || self.streams.under_way() >= 2 * most {
             reply.send_reset(Reason::REFUSED_STREAM);
@@ -304,8 +304,8 @@ impl Http2 {
         } else {
             self.serve_stream(snapshot, request, reply, connection);
         }
-        if (last || self.worker.drain.is_draining()) && self.farewell.is_none() {
-            self.say_farewell(connection);
+        if (last || self.worker.drain.is_draining()) && self.goaway_sent.is_none() {
+            self.send_goaway(connection);
         }
     }
 
@@ -371,23 +371,23 @@ impl Http2 {
     /// Sends GOAWAY and refuses new streams. Open ones are served, then the connection ends.
     fn refuse_streams(&mut self, connection: &mut Connection) {
         self.refuses_streams = true;
-        if self.farewell.is_none() {
-            self.say_farewell(connection);
+        if self.goaway_sent.is_none() {
+            self.send_goaway(connection);
         }
     }
 
     /// Returns whether the client opens streams although GOAWAY was sent long ago.
-    fn has_ignored_farewell(&self) -> bool {
+    fn has_ignored_goaway(&self) -> bool {
         let grace = match self.worker.drain.shared().phase() {
-            Phase::Closing => FAREWELL,
+            Phase::Closing => CLOSE_TIMEOUT,
             Phase::Serving | Phase::Draining => GOAWAY_GRACE,
         };
-        self.farewell.is_some_and(|since| since.elapsed() >= grace)
+        self.goaway_sent.is_some_and(|since| since.elapsed() >= grace)
     }
 
     /// Sends GOAWAY. Streams that are open or in transit are served, then the connection ends.
-    fn say_farewell(&mut self, connection: &mut Connection) {
-        self.farewell = Some(Instant::now());
+    fn send_goaway(&mut self, connection: &mut Connection) {
+        self.goaway_sent = Some(Instant::now());
         connection.graceful_shutdown();
     }
 }
