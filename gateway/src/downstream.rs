@@ -11,7 +11,7 @@ use std::cell::Cell;
 use std::time::Duration;
 
 use crate::io::deadlines::STALL;
-use crate::io::wire::{Patience, Wire};
+use crate::io::wire::{LingerLimits, Wire};
 use crate::worker::Worker;
 
 /// Bytes of a request body that are read and dropped so that the connection can be kept after a
@@ -64,9 +64,9 @@ impl Drop for Lingering {
 async fn linger(wire: Box<Wire>, worker: &Worker) {
     let _lingering = Lingering::begin();
     let total = if LINGERING.get() > MOST_LINGERING { CROWDED } else { LINGER_IN_TOTAL };
-    let patience = Patience { total, silence: LINGER, bytes: u64::MAX };
+    let limits = LingerLimits { total, silence: LINGER, bytes: u64::MAX };
     tokio::select! {
-        () = wire.linger(patience) => {}
+        () = wire.linger(limits) => {}
         () = worker.drain.last_call() => {}
     }
 }

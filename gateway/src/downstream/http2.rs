@@ -46,7 +46,7 @@ use crate::engine::{self, Refusal, RequestEnd};
 use crate::io::alarm::Alarm;
 use crate::io::joined::WRITE_TIMEOUT;
 use crate::io::transport::on_its_way;
-use crate::io::wire::{Patience, Wire};
+use crate::io::wire::{LingerLimits, Wire};
 use crate::message::field_names::FieldNames;
 use crate::message::framing::Framing;
 use crate::message::head::Head;
@@ -88,7 +88,8 @@ const SEND_BUFFER: usize = 64 * 1024;
 /// Time that a client has to answer the last PING of a connection, and then to close its side.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 /// Limits after the end of a connection, which may have ended because of a flood.
-const LAST_LIMITS: Patience = Patience { total: CLOSE_TIMEOUT, silence: CLOSE_TIMEOUT, bytes: 1 << 20 };
+const LAST_LIMITS: LingerLimits =
+    LingerLimits { total: CLOSE_TIMEOUT, silence: CLOSE_TIMEOUT, bytes: 1 << 20 };
 
 type Connection = h2::server::Connection<Stream, Bytes>;
 

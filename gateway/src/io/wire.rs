@@ -19,13 +19,13 @@ use crate::io::transport::{Transport, on_its_way};
 /// Bytes per read while memory is short: more than most heads have.
 pub(crate) const READ_SIZE: usize = 4096;
 /// Time limit for writing the end of TLS or TCP.
-const FAREWELL: Duration = Duration::from_secs(1);
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 /// Interval of checks whether the client has received everything.
 const LOOK: Duration = Duration::from_millis(50);
 
 /// Limits for a client that goes on sending before its connection is closed.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Patience {
+pub(crate) struct LingerLimits {
     /// Total time.
     pub(crate) total: Duration,
     /// Time between two reads.
@@ -124,17 +124,17 @@ impl Wire {
     }
 
     /// Ends the sending side and waits until the kernel reports that the client has received
-    /// everything, or that it took nothing for `patience`. A container that exits discards what its
+    /// everything, or that it took nothing for `time_limit`. A container that exits discards what its
     /// kernel has not sent.
-    pub(crate) async fn deliver(&mut self, patience: Duration) {
+    pub(crate) async fn deliver(&mut self, time_limit: Duration) {
         // The shutdown comes first: the kernel holds the last bytes until the end of the stream, or
         // for 200 ms ([`Transport::poll_write_last`]).
-        let _ = timeout(FAREWELL, self.transport.shutdown()).await;
+        let _ = timeout(CLOSE_TIMEOUT, self.transport.shutdown()).await;
         let (mut before, mut since) = (None, Instant::now());
         while let Some(arrived) = on_its_way(self.transport.descriptor()) {
             if before.replace(arrived) != Some(arrived) {
                 since = Instant::now();
-            } else if since.elapsed() > patience {
+            } else if since.elapsed() > time_limit {
                 return;
             }
             sleep(LOOK).await;
@@ -147,21 +147,21 @@ impl Wire {
         if matches!(self.transport, Transport::Tls(_)) {
             // The result does not matter: the connection closes in any case. Boxed, because it is
             // rare and would enlarge the future of every idle connection.
-            let _ = Box::pin(timeout(FAREWELL, self.transport.shutdown())).await;
+            let _ = Box::pin(timeout(CLOSE_TIMEOUT, self.transport.shutdown())).await;
         }
     }
 
     /// Closes the connection such that the client can read the last response: closing a socket
     /// while the client still sends causes a reset, which discards data in flight. Reads and drops
-    /// input until the client closes its side or `patience` is exhausted.
-    pub(crate) async fn linger(mut self: Box<Self>, patience: Patience) {
+    /// input until the client closes its side or `limits` are exhausted.
+    pub(crate) async fn linger(mut self: Box<Self>, limits: LingerLimits) {
         self.ahead.clear();
         self.rest();
         let close = async {
-            timeout(FAREWELL, self.transport.shutdown()).await??;
-            let mut left = patience.bytes;
+            timeout(CLOSE_TIMEOUT, self.transport.shutdown()).await??;
+            let mut left = limits.bytes;
             while left > 0 {
-                match timeout(patience.silence, poll_fn(|cx| self.poll_discard(cx))).await?? {
+                match timeout(limits.silence, poll_fn(|cx| self.poll_discard(cx))).await?? {
                     0 => break,
                     read => left = left.saturating_sub(read as u64),
                 }
@@ -169,7 +169,7 @@ impl Wire {
             io::Result::Ok(())
         };
         // The result does not matter: the connection closes in any case.
-        let _ = timeout(patience.total, close).await;
+        let _ = timeout(limits.total, close).await;
     }
 
     /// Reads and drops the available bytes. Returns their number, 0 at the end of the stream.
@@ -209,8 +209,8 @@ mod tests {
     const HOUR: Duration = Duration::from_secs(3600);
     const SHORT: Duration = Duration::from_millis(50);
 
-    fn patience(total: Duration, silence: Duration) -> Patience {
-        Patience { total, silence, bytes: u64::MAX }
+    fn limits(total: Duration, silence: Duration) -> LingerLimits {
+        LingerLimits { total, silence, bytes: u64::MAX }
     }
 
     async fn pair() -> (Box<Wire>, TcpStream) {
@@ -265,7 +265,7 @@ mod tests {
     #[tokio::test]
     async fn a_client_that_falls_silent_ends_the_lingering_close() {
         let (wire, mut client) = pair().await;
-        let lingers = tokio::spawn(wire.linger(patience(HOUR, SHORT)));
+        let lingers = tokio::spawn(wire.linger(limits(HOUR, SHORT)));
         // More than the socket buffers hold, so that all of it must be read.
         for _ in 0..64 {
             client.write_all(&[0; 1 << 20]).await.expect("no reset while it sends");
@@ -276,7 +276,7 @@ mod tests {
     #[tokio::test]
     async fn a_client_that_sends_without_end_ends_the_lingering_close() {
         let (wire, mut client) = pair().await;
-        let lingers = tokio::spawn(wire.linger(patience(SHORT, HOUR)));
+        let lingers = tokio::spawn(wire.linger(limits(SHORT, HOUR)));
         while client.write_all(&[0; 1 << 16]).await.is_ok() {}
         lingers.await.unwrap();
     }
