@@ -18,7 +18,7 @@ use super::stages::{StageInput, Step};
 use crate::message::answer::Answer;
 use crate::policy::basic_auth::Access;
 use crate::policy::digest_auth::DigestAccess;
-use crate::policy::sources::{self, Standpoint};
+use crate::policy::sources::{self, SourceDecision};
 use crate::route::Route;
 use crate::state::compiled_settings::CompiledSettings;
 
@@ -98,14 +98,14 @@ impl Exchange {
         let own = route.compiled.as_ref().and_then(|compiled| compiled.sources.as_ref());
         let forbidden =
             || CheckDecision::No(Refusal { can_retry: false, answer: self.answer(StatusCode::FORBIDDEN) });
-        match sources::standpoint(own, input.compiled_settings.sources.as_ref(), self.client.address) {
-            Standpoint::Unlisted => match self.admitted_by_directives(route) {
+        match sources::decide(own, input.compiled_settings.sources.as_ref(), self.client.address) {
+            SourceDecision::Unlisted => match self.admitted_by_directives(route) {
                 None => CheckDecision::Nothing,
                 Some(true) => CheckDecision::Yes,
                 Some(false) => forbidden(),
             },
-            Standpoint::Allowed => CheckDecision::Yes,
-            Standpoint::Denied => forbidden(),
+            SourceDecision::Allowed => CheckDecision::Yes,
+            SourceDecision::Denied => forbidden(),
         }
     }
 

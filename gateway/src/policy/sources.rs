@@ -24,7 +24,7 @@ impl Sources {
 
 /// Result of the check of an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Standpoint {
+pub enum SourceDecision {
     /// No list applies.
     Unlisted,
     /// The allow list contains the address.
@@ -34,17 +34,17 @@ pub enum Standpoint {
 }
 
 /// Checks an address against the lists of the rule, or the global lists that it inherits.
-pub fn standpoint(own: Option<&Sources>, global: Option<&Sources>, client: IpAddr) -> Standpoint {
+pub fn decide(own: Option<&Sources>, global: Option<&Sources>, client: IpAddr) -> SourceDecision {
     let both = [own, global];
     let deny = both.iter().find_map(|sources| sources.as_ref()?.deny.as_ref());
     let allow = both.iter().find_map(|sources| sources.as_ref()?.allow.as_ref());
     if deny.is_some_and(|networks| networks.contains(client)) {
-        return Standpoint::Denied;
+        return SourceDecision::Denied;
     }
     match allow.map(|networks| networks.contains(client)) {
-        None => Standpoint::Unlisted,
-        Some(true) => Standpoint::Allowed,
-        Some(false) => Standpoint::Denied,
+        None => SourceDecision::Unlisted,
+        Some(true) => SourceDecision::Allowed,
+        Some(false) => SourceDecision::Denied,
     }
 }
 
@@ -59,22 +59,22 @@ mod tests {
         Sources::compile(&sluice_config::Sources { allow: allow.map(networks), deny: deny.map(networks) })
     }
 
-    fn of(own: Option<&Sources>, global: Option<&Sources>, last: u8) -> Standpoint {
-        standpoint(own, global, IpAddr::from([10, 0, last, 1]))
+    fn of(own: Option<&Sources>, global: Option<&Sources>, last: u8) -> SourceDecision {
+        decide(own, global, IpAddr::from([10, 0, last, 1]))
     }
 
     #[test]
     fn only_an_allow_list_admits_clients() {
         let (allow, deny) = (sources(Some("10.0.1.0"), None), sources(None, Some("10.0.1.0")));
-        assert_eq!(of(None, None, 1), Standpoint::Unlisted);
-        assert_eq!(of(deny.as_ref(), None, 2), Standpoint::Unlisted);
-        assert_eq!(of(allow.as_ref(), None, 1), Standpoint::Allowed);
+        assert_eq!(of(None, None, 1), SourceDecision::Unlisted);
+        assert_eq!(of(deny.as_ref(), None, 2), SourceDecision::Unlisted);
+        assert_eq!(of(allow.as_ref(), None, 1), SourceDecision::Allowed);
     }
 
     #[test]
     fn the_deny_list_wins_and_the_rule_replaces_each_list_by_itself() {
         let admits = |own: &Option<Sources>, global: &Option<Sources>, last| {
-            of(own.as_ref(), global.as_ref(), last) != Standpoint::Denied
+            of(own.as_ref(), global.as_ref(), last) != SourceDecision::Denied
         };
         assert!(admits(&None, &None, 1));
         let own = sources(Some("10.0.1.0"), None);

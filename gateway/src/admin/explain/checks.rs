@@ -14,7 +14,7 @@ use super::{MatchedRoute, Query};
 use crate::message::fields::Fields;
 use crate::pipeline::{ORDER, PipelineStage, Service, is_exempt, service};
 use crate::policy::canary::Canary;
-use crate::policy::sources::{Standpoint, standpoint};
+use crate::policy::sources::{SourceDecision, decide};
 use crate::policy::{Rewritten, hops, https_redirect};
 use crate::router::host_of;
 use crate::state::compiled_settings::Blocking;
@@ -291,10 +291,12 @@ fn sources(asked: &Query, taken: &MatchedRoute<'_>) -> Check {
     let Some(client) = asked.client else {
         return (Outcome::Depends, "on the client's address: pass --client".to_owned());
     };
-    match standpoint(own, global, client) {
-        Standpoint::Unlisted => (Outcome::Nothing, format!("{client} is on no list")),
-        Standpoint::Allowed => (Outcome::Passes, format!("{client} is on the allow list")),
-        Standpoint::Denied => (Outcome::Stops, format!("403: {client} is denied, or not on the allow list")),
+    match decide(own, global, client) {
+        SourceDecision::Unlisted => (Outcome::Nothing, format!("{client} is on no list")),
+        SourceDecision::Allowed => (Outcome::Passes, format!("{client} is on the allow list")),
+        SourceDecision::Denied => {
+            (Outcome::Stops, format!("403: {client} is denied, or not on the allow list"))
+        }
     }
 }
 
