@@ -85,8 +85,8 @@ impl Window {
         Self {
             target: INITIAL,
             of_stream,
-            opened: Reservation::of_nobody(),
-            held: Reservation::of_nobody(),
+            opened: Reservation::unowned(),
+            held: Reservation::unowned(),
             blocked: None,
             alarm: Alarm::default(),
         }
@@ -293,7 +293,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn the_stream_that_holds_the_window_is_reset_when_memory_is_short() {
         budget::serve(Budget::new(1 << 20));
-        let mut others = Reservation::of_nobody();
+        let mut others = Reservation::unowned();
         others.hold(600 * 1024);
         let (ours, theirs) = tokio::io::duplex(1 << 20);
         let (served, made) = tokio::join!(h2::server::handshake(ours), h2::client::handshake(theirs));

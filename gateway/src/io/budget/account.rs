@@ -9,7 +9,7 @@ use super::thread_reserve::RESERVE;
 use super::waiting::WaitKey;
 
 /// Account for work that belongs to no connection. Only the budget itself limits it.
-pub(super) const NOBODY: usize = 0;
+pub(super) const UNOWNED: usize = 0;
 
 /// The account of a connection, which must stay on its thread. Bytes still held when it is dropped
 /// stay counted until they are returned.
@@ -21,7 +21,7 @@ pub(crate) struct Account {
 /// All accounts of a thread.
 #[derive(Debug)]
 pub(super) struct Accounts {
-    /// Entries by account number. The first one is [`NOBODY`].
+    /// Entries by account number. The first one is [`UNOWNED`].
     entries: Vec<Entry>,
     /// Free account numbers.
     free: Vec<usize>,
@@ -45,8 +45,8 @@ pub(super) struct Entered {
 
 impl Default for Accounts {
     fn default() -> Self {
-        let nobody = Entry { is_open: true, ..Entry::default() };
-        Self { entries: vec![nobody], free: Vec::new(), waiting: BTreeMap::new(), current: NOBODY }
+        let unowned = Entry { is_open: true, ..Entry::default() };
+        Self { entries: vec![unowned], free: Vec::new(), waiting: BTreeMap::new(), current: UNOWNED }
     }
 }
 
@@ -81,7 +81,7 @@ impl Accounts {
     /// Returns the bytes that count towards the maximum of the account.
     pub(super) fn held(&self, at: usize) -> usize {
         match at {
-            NOBODY => 0,
+            UNOWNED => 0,
             at => self.entries[at].held,
         }
     }

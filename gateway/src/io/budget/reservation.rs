@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep, timeout_at};
 
-use super::account::NOBODY;
+use super::account::UNOWNED;
 use super::thread_reserve::RESERVE;
 use super::waiting::WaitTicket;
 use super::{PATIENCE, poll_room};
@@ -21,12 +21,12 @@ pub(crate) struct Reservation {
     account: usize,
     flows: bool,
     /// The reservation counts for no connection.
-    is_of_nobody: bool,
+    is_unowned: bool,
 }
 
 impl Default for Reservation {
     fn default() -> Self {
-        Self { bytes: 0, account: NOBODY, flows: false, is_of_nobody: false }
+        Self { bytes: 0, account: UNOWNED, flows: false, is_unowned: false }
     }
 }
 
@@ -37,8 +37,8 @@ impl Reservation {
     }
 
     /// Creates a reservation that does not reduce what the connection may read.
-    pub(crate) fn of_nobody() -> Self {
-        Self { is_of_nobody: true, ..Self::default() }
+    pub(crate) fn unowned() -> Self {
+        Self { is_unowned: true, ..Self::default() }
     }
 
     /// Returns whether no bytes are reserved.
@@ -94,7 +94,7 @@ impl Reservation {
         let more = bytes - self.bytes;
         let account = RESERVE.with_borrow_mut(|reserve| {
             let account = match self.bytes {
-                0 if !self.is_of_nobody => reserve.accounts.current(),
+                0 if !self.is_unowned => reserve.accounts.current(),
                 _ => self.account,
             };
             reserve.take(account, more, self.flows, force).then_some(account)

@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 
-use super::account::{Accounts, NOBODY};
+use super::account::{Accounts, UNOWNED};
 use super::{Budget, LEAST_PORTION};
 
 thread_local! {
@@ -37,7 +37,7 @@ impl ThreadReserve {
         let Some(budget) = &self.process else { return usize::MAX };
         let left = (self.bytes + budget.left()).saturating_sub(more);
         match account {
-            NOBODY => left,
+            UNOWNED => left,
             account => left.min(budget.part(left).saturating_sub(self.accounts.held(account) + more)),
         }
     }
@@ -59,14 +59,14 @@ impl ThreadReserve {
 
     /// Returns whether the account may read more of a request.
     pub(super) fn has_room(&self, account: usize) -> bool {
-        let least = if account == NOBODY { 1 } else { LEAST_PORTION };
+        let least = if account == UNOWNED { 1 } else { LEAST_PORTION };
         self.is_plenty(account, least) || self.room(account, least - 1) > 0
     }
 
     /// Returns whether the account may read more of a response. A connection without unsent output
     /// may always read a little, or the bytes of its own requests could block their responses.
     pub(super) fn has_room_to_respond(&self, account: usize) -> bool {
-        self.has_room(account) || self.accounts.is_idle(account) && self.room(NOBODY, LEAST_PORTION - 1) > 0
+        self.has_room(account) || self.accounts.is_idle(account) && self.room(UNOWNED, LEAST_PORTION - 1) > 0
     }
 
     /// Returns whether `more` bytes fit without consulting the shared budget, which is the usual
@@ -80,7 +80,7 @@ impl ThreadReserve {
         if self.process.is_none() {
             return true;
         }
-        let has_room = account == NOBODY
+        let has_room = account == UNOWNED
             || self.is_plenty(account, bytes)
             || self.room(account, bytes.saturating_sub(1)) > 0;
         let got = has_room && self.try_take(bytes);
@@ -133,12 +133,11 @@ impl ThreadReserve {
         self.bytes += bytes;
         self.accounts.subtract(account, bytes, flows);
         self.forced = self.forced && budget.taken() > budget.limit();
-        let keep = match self.forced
-            || budget.waiting.is_anybody_helped(|| budget.threshold(budget.left() + self.bytes))
-        {
-            true => 0,
-            false => budget.piece(self.used > 1),
-        };
+        let keep =
+            match self.forced || budget.waiting.would_help(|| budget.threshold(budget.left() + self.bytes)) {
+                true => 0,
+                false => budget.piece(self.used > 1),
+            };
         if self.bytes > 2 * keep {
             let surplus = self.bytes - keep;
             self.bytes = keep;

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Waker};
 
-use super::account::NOBODY;
+use super::account::UNOWNED;
 use super::thread_reserve::{RESERVE, ThreadReserve};
 use super::{Budget, LEAST_PORTION};
 
@@ -55,7 +55,7 @@ impl Waiting {
     }
 
     /// Returns whether a waiter could continue if connections may hold `part()` bytes.
-    pub(super) fn is_anybody_helped(&self, part: impl FnOnce() -> usize) -> bool {
+    pub(super) fn would_help(&self, part: impl FnOnce() -> usize) -> bool {
         let least = self.least.load(SeqCst);
         least < usize::MAX && least < part()
     }
@@ -115,7 +115,7 @@ impl WaitTicket {
         let account = reserve.accounts.current();
         let held = match account {
             // A connection without unsent output can use any amount.
-            account if account == NOBODY || reserve.accounts.is_idle(account) => 0,
+            account if account == UNOWNED || reserve.accounts.is_idle(account) => 0,
             account => reserve.accounts.held(account) + LEAST_PORTION - 1,
         };
         let number = match self.place.take() {
