@@ -38,7 +38,8 @@ pub struct Forwarded {
 pub enum TrustedPeers {
     /// All peers.
     #[default]
-    Everybody,
+    #[serde(rename = "Everybody")] // Name in snapshot files.
+    Any,
     /// Peers in these networks. An empty list trusts none.
     These(Arc<[Network]>),
 }
@@ -51,7 +52,7 @@ impl Default for Forwarded {
             compute_full: false,
             proxy_protocol: false,
             proxy_protocol_timeout: Duration::from_secs(5),
-            peers: TrustedPeers::Everybody,
+            peers: TrustedPeers::Any,
             for_header: "X-Forwarded-For".into(),
             for_proxy_protocol_header: "X-Forwarded-For-Proxy-Protocol".into(),
             host_header: "X-Forwarded-Host".into(),

@@ -63,7 +63,7 @@ pub struct ForwardedRules {
 
 #[derive(Debug)]
 enum Peers {
-    Everybody,
+    Any,
     These(Networks),
 }
 
@@ -101,7 +101,7 @@ impl ForwardedRules {
             real_ip: settings.real_ip,
             full: settings.compute_full,
             peers: match &settings.peers {
-                TrustedPeers::Everybody => Peers::Everybody,
+                TrustedPeers::Any => Peers::Any,
                 TrustedPeers::These(networks) => Peers::These(Networks::compile(networks)),
             },
             for_header: name(&settings.for_header, &X_FORWARDED_FOR),
@@ -116,7 +116,7 @@ impl ForwardedRules {
     /// Returns whether `address`, in canonical form, is trusted to name the address before it.
     pub fn trusts(&self, address: IpAddr) -> bool {
         match &self.peers {
-            Peers::Everybody => true,
+            Peers::Any => true,
             Peers::These(networks) => networks.contains(address),
         }
     }

@@ -196,7 +196,7 @@ fn unreadable_peers_are_not_trusted() {
     };
     let lan = Network { address: "10.0.0.0".parse().unwrap(), prefix: 8 };
     assert_eq!(peers("10.0.0.0/8").0, TrustedPeers::These([lan].into()));
-    assert_eq!(peers("10.0.0.0/8, 0.0.0.0/0").0, TrustedPeers::Everybody);
+    assert_eq!(peers("10.0.0.0/8, 0.0.0.0/0").0, TrustedPeers::Any);
     for bad in ["10.0.0.0/8, lb.example", "unix:", ","] {
         let (peers, problems) = peers(bad);
         assert_eq!(peers, TrustedPeers::These(Arc::default()), "{bad}");

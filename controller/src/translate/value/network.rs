@@ -37,7 +37,7 @@ pub fn trusted_peers() -> Type<TrustedPeers> {
     networks().map(|networks| {
         let everybody = |network: &Network| network.address.is_ipv4() && network.prefix == 0;
         match networks.iter().any(everybody) {
-            true => TrustedPeers::Everybody,
+            true => TrustedPeers::Any,
             false => TrustedPeers::These(networks),
         }
     })

@@ -109,7 +109,7 @@ fn a_peer_that_is_not_trusted_is_not_believed_about_anything() {
 
 #[test]
 fn a_trusted_proxy_is_believed() {
-    for peers in [TrustedPeers::Everybody, these(&[("192.0.2.0", 24), ("198.51.100.1", 32)])] {
+    for peers in [TrustedPeers::Any, these(&[("192.0.2.0", 24), ("198.51.100.1", 32)])] {
         let settings = Forwarded { peers, ..believing() };
         let head = told(&connection(false), &CLAIMS, &settings);
         assert_fields(
