@@ -41,7 +41,7 @@ const DEADLINE: Duration = Duration::from_secs(60);
 /// Pause after a failed accept, because the system lacks a resource.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// Minimum interval between two log lines about that.
-const COMPLAINT: Duration = Duration::from_secs(10);
+const WARNING_INTERVAL: Duration = Duration::from_secs(10);
 
 /// The documents that a server offers.
 pub(super) trait Pages: Send + Sync + 'static {
@@ -93,7 +93,7 @@ pub(super) async fn run(listener: TcpListener, site: impl Pages) {
         short: Slots::new(SHORT),
         long: Slots::new(LONG),
     });
-    let mut complained: Option<Instant> = None;
+    let mut last_warning: Option<Instant> = None;
     let mut accepts = 0;
     loop {
         accepts += 1;
@@ -104,8 +104,8 @@ pub(super) async fn run(listener: TcpListener, site: impl Pages) {
         let stream = match listener.accept().await {
             Ok((stream, _)) => stream,
             Err(error) => {
-                if complained.is_none_or(|last| last.elapsed() >= COMPLAINT) {
-                    complained = Some(Instant::now());
+                if last_warning.is_none_or(|last| last.elapsed() >= WARNING_INTERVAL) {
+                    last_warning = Some(Instant::now());
                     tracing::warn!(%error, "cannot accept connections for health or introspection; raise the limit of open files");
                 }
                 tokio::time::sleep(ACCEPT_PAUSE).await;

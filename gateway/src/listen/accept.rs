@@ -30,8 +30,8 @@ use crate::worker::Worker;
 /// How long nothing is accepted when the process or the machine has no descriptors or memory left.
 const EXHAUSTED: Duration = Duration::from_millis(100);
 
-/// How often that is logged, at most.
-const COMPLAINT: Duration = Duration::from_secs(10);
+/// Minimum time between two warnings.
+const WARNING_INTERVAL: Duration = Duration::from_secs(10);
 
 type Accepted = io::Result<(TcpStream, SocketAddr)>;
 
@@ -57,14 +57,14 @@ pub(crate) async fn accept(
         workplace,
         socket: socket.clone(),
         backlog: BACKLOG,
-        complained: None,
+        last_warning: None,
     };
     // Registering the socket with the runtime needs a descriptor, and none may be free now.
     let listener = loop {
         match socket.try_clone().and_then(tokio::net::TcpListener::from_std) {
             Ok(listener) => break Some(listener),
             Err(error) => {
-                acceptor.complain(&error);
+                acceptor.warn(&error);
                 tokio::select! {
                     biased;
                     _ = &mut stop => break None,
@@ -124,7 +124,7 @@ struct Acceptor {
     /// The backlog that the kernel was last given.
     backlog: u16,
     /// When a lack of descriptors or a reached limit was last logged.
-    complained: Option<Instant>,
+    last_warning: Option<Instant>,
 }
 
 /// A connection that was accepted.
@@ -170,13 +170,13 @@ impl Acceptor {
                 Admission::Free(open) => break open,
                 Admission::InPlaceOfIdle(open) => {
                     self.worker().state.telemetry.connection_reclaimed();
-                    self.complain_of_limit(limit);
+                    self.warn_of_limit(limit);
                     break open;
                 }
                 Admission::Refused => {}
             }
             self.worker().state.telemetry.connection_refused();
-            self.complain_of_limit(limit);
+            self.warn_of_limit(limit);
             // The client that has waited longest is the likeliest to have left.
             if self.arrivals.oldest().is_none() {
                 return;
@@ -257,14 +257,14 @@ impl Acceptor {
         if self.arrivals.oldest().is_some() {
             return self.worker().state.telemetry.connection_refused();
         }
-        self.complain(error);
+        self.warn(error);
         tokio::time::sleep(EXHAUSTED).await;
     }
 }
 
 impl Acceptor {
-    fn complain_of_limit(&mut self, limit: usize) {
-        if self.may_complain() {
+    fn warn_of_limit(&mut self, limit: usize) {
+        if self.may_warn() {
             tracing::warn!(
                 limit,
                 listener = ?self.socket.local_addr().ok(),
@@ -275,16 +275,16 @@ impl Acceptor {
     }
 
     /// Returns whether a warning is due, and then counts it as written.
-    fn may_complain(&mut self) -> bool {
-        let due = self.complained.is_none_or(|last| last.elapsed() >= COMPLAINT);
+    fn may_warn(&mut self) -> bool {
+        let due = self.last_warning.is_none_or(|last| last.elapsed() >= WARNING_INTERVAL);
         if due {
-            self.complained = Some(Instant::now());
+            self.last_warning = Some(Instant::now());
         }
         due
     }
 
-    fn complain(&mut self, error: &io::Error) {
-        if !self.may_complain() {
+    fn warn(&mut self, error: &io::Error) {
+        if !self.may_warn() {
             return;
         }
         tracing::warn!(

@@ -22,11 +22,11 @@ use crate::telemetry::ProxyProtocolFault;
 use crate::worker::Worker;
 
 /// Minimum time between two log messages of a worker about refused connections.
-const COMPLAINT: Duration = Duration::from_secs(10);
+const WARNING_INTERVAL: Duration = Duration::from_secs(10);
 
 thread_local! {
     /// When this worker last logged refused connections, and how many it has refused since.
-    static COMPLAINED: Cell<(Option<Instant>, u64)> = const { Cell::new((None, 0)) };
+    static LAST_WARNING: Cell<(Option<Instant>, u64)> = const { Cell::new((None, 0)) };
 }
 
 /// Why a connection is closed before its first request.
@@ -115,14 +115,14 @@ fn refuse(refused: &Refused, peer: SocketAddr, worker: &Worker) {
         Refused::Late => ProxyProtocolFault::Late,
     };
     worker.state.telemetry.proxy_protocol_refused(fault);
-    let (last, unsaid) = COMPLAINED.get();
-    if last.is_some_and(|last| last.elapsed() < COMPLAINT) {
-        return COMPLAINED.set((last, unsaid + 1));
+    let (last, unreported) = LAST_WARNING.get();
+    if last.is_some_and(|last| last.elapsed() < WARNING_INTERVAL) {
+        return LAST_WARNING.set((last, unreported + 1));
     }
-    COMPLAINED.set((Some(Instant::now()), 0));
+    LAST_WARNING.set((Some(Instant::now()), 0));
     tracing::warn!(
         %peer,
-        refused_since_the_last_line = unsaid,
+        refused_since_the_last_line = unreported,
         "closed a connection without a good header of the PROXY protocol: {refused}"
     );
 }
