@@ -56,9 +56,9 @@ struct Shared {
     dropped: AtomicU64,
     passes: Mutex<Passes>,
     passed: Condvar,
-    /// Whether `told` has a new request.
-    is_told: AtomicBool,
-    told: Mutex<OutputRequest>,
+    /// Whether `requested` has a new request.
+    is_requested: AtomicBool,
+    requested: Mutex<OutputRequest>,
     on_fault: OnceLock<Box<OnFault>>,
 }
 
@@ -148,26 +148,26 @@ impl AccessLog {
 
     /// Changes the output.
     pub fn turn_to(&self, output: LogOutput) {
-        self.tell(|told| told.output = Some(output));
+        self.request(|requested| requested.output = Some(output));
     }
 
     /// Reopens the file, which log rotation has renamed.
     pub fn open_again(&self) {
-        self.tell(|told| told.opens_again = true);
+        self.request(|requested| requested.opens_again = true);
     }
 
     /// Sets the function to call when the output fails and when it works again. Only the first call
     /// has an effect.
-    pub fn on_fault(&self, hear: impl Fn(Option<&LogFault>) + Send + Sync + 'static) {
+    pub fn on_fault(&self, on_fault: impl Fn(Option<&LogFault>) + Send + Sync + 'static) {
         if let Some(senders) = &self.0 {
-            let _ = senders.0.on_fault.set(Box::new(hear));
+            let _ = senders.0.on_fault.set(Box::new(on_fault));
         }
     }
 
-    fn tell(&self, say: impl FnOnce(&mut OutputRequest)) {
+    fn request(&self, change: impl FnOnce(&mut OutputRequest)) {
         let Some(senders) = &self.0 else { return };
-        say(&mut lock(&senders.0.told));
-        senders.0.is_told.store(true, SeqCst);
+        change(&mut lock(&senders.0.requested));
+        senders.0.is_requested.store(true, SeqCst);
         senders.0.wake();
     }
 
@@ -287,18 +287,18 @@ impl Shared {
 
     /// Applies pending requests and reopens an output that is due.
     fn listen(&self, output: &mut Sink) {
-        let told = match self.is_told.swap(false, SeqCst) {
-            true => mem::take(&mut *lock(&self.told)),
+        let requested = match self.is_requested.swap(false, SeqCst) {
+            true => mem::take(&mut *lock(&self.requested)),
             false => OutputRequest::default(),
         };
         let is_due = output.due().is_some_and(|wait| wait.is_zero());
-        let opened = match told.output {
+        let opened = match requested.output {
             Some(place) => output.turn_to(place),
-            None if told.opens_again || is_due => output.open(),
+            None if requested.opens_again || is_due => output.open(),
             None => return,
         };
-        if let Some(hear) = self.on_fault.get() {
-            hear(opened.err().as_ref());
+        if let Some(on_fault) = self.on_fault.get() {
+            on_fault(opened.err().as_ref());
         }
     }
 
@@ -335,7 +335,7 @@ impl Shared {
         let wanted = passes.wanted > passes.ended;
         drop(passes);
         let is_idle = || self.queues.all().all(|queue| lock(queue).lines.count == 0);
-        if !wanted && !self.closed.load(SeqCst) && !self.is_told.load(SeqCst) && is_idle() {
+        if !wanted && !self.closed.load(SeqCst) && !self.is_requested.load(SeqCst) && is_idle() {
             match limit {
                 Some(limit) => thread::park_timeout(limit),
                 None => thread::park(),
