@@ -166,7 +166,7 @@ impl Originator for Exchange {
         if failure.kind == FailureKind::Handshake
             && let Some(tls) = self.target.as_deref().and_then(|target| target.tls.as_ref())
         {
-            tls.tell(
+            tls.log_failure(
                 &"an endpoint's certificate is not trusted, or the two have no version or cipher in common",
             );
         }

@@ -43,7 +43,7 @@ pub struct EndpointTls {
     certificate: Option<Arc<Slot<Identity>>>,
     current: ArcSwapOption<Session>,
     /// Time of the last log line about a failure, in Unix seconds.
-    told: AtomicU64,
+    last_logged: AtomicU64,
 }
 
 /// A TLS configuration in use. All its connections have the same trust settings.
@@ -89,7 +89,7 @@ impl EndpointTls {
             certificate: slot(&policy.certificate)?,
             policy: policy.clone(),
             current: ArcSwapOption::const_empty(),
-            told: AtomicU64::new(0),
+            last_logged: AtomicU64::new(0),
         })
     }
 
@@ -108,7 +108,7 @@ impl EndpointTls {
                 Some(session)
             }
             Err(error) => {
-                self.tell(&error);
+                self.log_failure(&error);
                 None
             }
         }
@@ -116,10 +116,12 @@ impl EndpointTls {
 
     /// Logs from time to time why TLS with an endpoint fails. The client receives a 502 without the
     /// reason.
-    pub(crate) fn tell(&self, error: &dyn std::fmt::Display) {
+    pub(crate) fn log_failure(&self, error: &dyn std::fmt::Display) {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
-        let told = self.told.load(Relaxed);
-        if now >= told + QUIET && self.told.compare_exchange(told, now, Relaxed, Relaxed).is_ok() {
+        let last_logged = self.last_logged.load(Relaxed);
+        if now >= last_logged + QUIET
+            && self.last_logged.compare_exchange(last_logged, now, Relaxed, Relaxed).is_ok()
+        {
             tracing::warn!(name = ?self.name, %error, "no TLS with an endpoint, see proxy-ssl-*");
         }
     }
