@@ -73,7 +73,7 @@ pub(crate) fn tee(framing: Framing) -> (Tee, Feed) {
     let (to, from) = unbounded_channel();
     let queued = Arc::new(AtomicUsize::new(0));
     let (tells, fate) = oneshot::channel();
-    let tee = Tee { to, queued: queued.clone(), passed: 0, copied: 0, fate: Some(tells) };
+    let tee = Tee { to, queued: queued.clone(), passed: 0, copied: 0, fate: Some(receiver) };
     let feed = Feed { framing, from, queued, has_ended: false, fate: Some(fate), failure: None };
     (tee, feed)
 }
@@ -92,7 +92,7 @@ impl Tee {
         let size = fresh.len() + OVERHEAD;
         let waiting = self.queued.load(Relaxed) + size;
         if waiting > MOST_QUEUED || !budget::has_plenty() || !share.try_hold(size) {
-            self.tell(Fate::Lost);
+            self.report_fate(Fate::Lost);
             return;
         }
         self.copied = self.passed;
@@ -112,14 +112,14 @@ impl Tee {
     pub(crate) fn end(mut self) {
         if self.fate.is_some() && self.passed == self.copied {
             let _ = self.to.send(Piece::End);
-            self.tell(Fate::Whole);
+            self.report_fate(Fate::Whole);
         }
     }
 
-    fn tell(&mut self, fate: Fate) {
-        if let Some(tells) = self.fate.take() {
+    fn report_fate(&mut self, fate: Fate) {
+        if let Some(receiver) = self.fate.take() {
             // The receiver may have ended.
-            let _ = tells.send(fate);
+            let _ = receiver.send(fate);
         }
     }
 }
