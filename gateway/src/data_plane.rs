@@ -60,25 +60,25 @@ impl DataPlane {
         });
         let certificates = CertificateStore::new()?;
         let state = State::new(telemetry, report);
-        let told = Arc::downgrade(&state);
+        let weak_state = Arc::downgrade(&state);
         state.telemetry.access_log.on_fault(move |fault| {
-            if let Some(state) = told.upgrade() {
+            if let Some(state) = weak_state.upgrade() {
                 state.problems.set_log_fault("access", fault);
             }
         });
-        let told = Arc::downgrade(&state);
+        let weak_state = Arc::downgrade(&state);
         state.telemetry.stream_log.on_fault(move |fault| {
-            if let Some(state) = told.upgrade() {
+            if let Some(state) = weak_state.upgrade() {
                 state.problems.set_log_fault("stream", fault);
             }
         });
         let (listeners, drain) = (Listeners::new(), Drain::new());
         let workers = Workers::start(&state, &certificates, &listeners, &drain, driver, workers)?;
-        let (tended, told) = (listeners.clone(), state.clone());
+        let (tended, reporting_state) = (listeners.clone(), state.clone());
         critical_task::spawn(&state.reporter, "binding listeners", async move {
             let changed = |reports: Vec<Report>| {
-                told.set_listening(|| tended.status());
-                reports.into_iter().for_each(&*told.reporter);
+                reporting_state.set_listening(|| tended.status());
+                reports.into_iter().for_each(&*reporting_state.reporter);
             };
             tended.tend(changed).await;
         });

@@ -226,12 +226,12 @@ impl Forwarding<'_> {
         };
         let incoming_for = join(map, &rules.for_header);
         let incoming_host = join(map, &rules.host_header);
-        let told;
+        let formatted;
         let address = match client.address == connection.nearest() {
             true => &connection.texts.nearest,
             false => {
-                told = address(client.address);
-                &told
+                formatted = address(client.address);
+                &formatted
             }
         };
         let full = match client.believed && rules.full {

@@ -30,7 +30,7 @@ fn headers(fields: &[(&'static str, &'static str)]) -> HeaderMap {
     head
 }
 
-fn told(
+fn forwarded_fields(
     connection: &ConnectionInfo,
     fields: &[(&'static str, &'static str)],
     settings: &Forwarded,
@@ -94,7 +94,7 @@ fn assert_fields(head: &HeaderMap, expected: &[(&str, &str)]) {
 
 #[test]
 fn claims_of_a_client_are_replaced() {
-    let head = told(&connection(false), &CLAIMS, &Forwarded::default());
+    let head = forwarded_fields(&connection(false), &CLAIMS, &Forwarded::default());
     assert_fields(&head, &OWN);
     assert!(!head.contains_key("proxy"));
 }
@@ -102,16 +102,16 @@ fn claims_of_a_client_are_replaced() {
 #[test]
 fn a_peer_that_is_not_trusted_is_not_believed_about_anything() {
     let settings = Forwarded { peers: these(&[("10.0.0.0", 8)]), compute_full: true, ..believing() };
-    assert_fields(&told(&connection(false), &CLAIMS, &settings), &OWN);
-    let nobody = Forwarded { peers: these(&[]), ..believing() };
-    assert_fields(&told(&connection(false), &CLAIMS, &nobody), &OWN);
+    assert_fields(&forwarded_fields(&connection(false), &CLAIMS, &settings), &OWN);
+    let untrusted = Forwarded { peers: these(&[]), ..believing() };
+    assert_fields(&forwarded_fields(&connection(false), &CLAIMS, &untrusted), &OWN);
 }
 
 #[test]
 fn a_trusted_proxy_is_believed() {
     for peers in [TrustedPeers::Any, these(&[("192.0.2.0", 24), ("198.51.100.1", 32)])] {
         let settings = Forwarded { peers, ..believing() };
-        let head = told(&connection(false), &CLAIMS, &settings);
+        let head = forwarded_fields(&connection(false), &CLAIMS, &settings);
         assert_fields(
             &head,
             &[
@@ -127,21 +127,21 @@ fn a_trusted_proxy_is_believed() {
         );
     }
     let full = Forwarded { compute_full: true, ..believing() };
-    let head = told(&connection(false), &CLAIMS, &full);
+    let head = forwarded_fields(&connection(false), &CLAIMS, &full);
     assert_eq!(head["x-forwarded-for"], "203.0.113.9, 198.51.100.1, 192.0.2.7");
-    assert_eq!(told(&connection(false), &[], &full)["x-forwarded-for"], "192.0.2.7");
+    assert_eq!(forwarded_fields(&connection(false), &[], &full)["x-forwarded-for"], "192.0.2.7");
 }
 
 #[test]
 fn appending_needs_trust() {
     let settings = Forwarded { compute_full: true, ..Forwarded::default() };
-    assert_eq!(told(&connection(false), &CLAIMS, &settings)["x-forwarded-for"], "192.0.2.7");
+    assert_eq!(forwarded_fields(&connection(false), &CLAIMS, &settings)["x-forwarded-for"], "192.0.2.7");
 }
 
 #[test]
 fn the_real_address_alone_can_be_believed() {
     let settings = Forwarded { real_ip: true, compute_full: true, ..Forwarded::default() };
-    let head = told(&connection(false), &CLAIMS, &settings);
+    let head = forwarded_fields(&connection(false), &CLAIMS, &settings);
     assert_fields(
         &head,
         &[
@@ -168,7 +168,7 @@ fn the_fields_have_the_names_that_were_set() {
         ("x-host-before", "before.example"),
     ];
     assert_fields(
-        &told(&connection(false), &fields, &settings),
+        &forwarded_fields(&connection(false), &fields, &settings),
         &[
             ("x-real-ip", "203.0.113.9"),
             ("x-forwarded-for", "203.0.113.9"),
@@ -182,7 +182,7 @@ fn the_fields_have_the_names_that_were_set() {
 
 #[test]
 fn https_is_forwarded_with_the_declared_port() {
-    let head = told(&connection(true), &[], &Forwarded::default());
+    let head = forwarded_fields(&connection(true), &[], &Forwarded::default());
     assert_fields(&head, &[("x-forwarded-port", "443"), ("x-forwarded-proto", "https")]);
     assert!(!head.contains_key("x-original-forwarded-for"));
     assert!(!head.contains_key("x-original-forwarded-host"));
@@ -191,7 +191,7 @@ fn https_is_forwarded_with_the_declared_port() {
 #[test]
 fn a_proxied_connection_has_the_address_of_its_header() {
     let settings = Forwarded { proxy_protocol: true, ..Forwarded::default() };
-    let head = told(&proxied(443), &CLAIMS, &settings);
+    let head = forwarded_fields(&proxied(443), &CLAIMS, &settings);
     assert_fields(
         &head,
         &[
@@ -203,16 +203,16 @@ fn a_proxied_connection_has_the_address_of_its_header() {
         ],
     );
     assert!(!head.contains_key("x-forwarded-for-proxy-protocol"));
-    assert_eq!(told(&proxied(80), &CLAIMS, &settings)["x-forwarded-proto"], "http");
+    assert_eq!(forwarded_fields(&proxied(80), &CLAIMS, &settings)["x-forwarded-proto"], "http");
     // With `enable-real-ip`, the PROXY header determines the address.
     let real_ip = Forwarded { real_ip: true, ..settings };
-    assert_eq!(told(&proxied(80), &CLAIMS, &real_ip)["x-real-ip"], "198.51.100.7");
+    assert_eq!(forwarded_fields(&proxied(80), &CLAIMS, &real_ip)["x-real-ip"], "198.51.100.7");
 }
 
 #[test]
 fn fields_count_on_a_proxied_connection_where_its_source_is_trusted() {
     let both = Forwarded { proxy_protocol: true, compute_full: true, ..believing() };
-    let head = told(&proxied(80), &CLAIMS, &both);
+    let head = forwarded_fields(&proxied(80), &CLAIMS, &both);
     assert_fields(
         &head,
         &[
@@ -224,7 +224,7 @@ fn fields_count_on_a_proxied_connection_where_its_source_is_trusted() {
         ],
     );
     let stranger = Forwarded { peers: these(&[("192.0.2.0", 24)]), ..both.clone() };
-    let head = told(&proxied(80), &CLAIMS, &stranger);
+    let head = forwarded_fields(&proxied(80), &CLAIMS, &stranger);
     assert_fields(
         &head,
         &[
@@ -235,7 +235,7 @@ fn fields_count_on_a_proxied_connection_where_its_source_is_trusted() {
         ],
     );
     let named = Forwarded { for_proxy_protocol_header: "X-Before".into(), ..both };
-    assert_eq!(told(&proxied(80), &[], &named)["x-before"], "198.51.100.7");
+    assert_eq!(forwarded_fields(&proxied(80), &[], &named)["x-before"], "198.51.100.7");
 }
 
 #[test]
@@ -264,7 +264,7 @@ fn the_client_is_the_farthest_address_in_an_unbroken_row_of_trusted_ones() {
         (&["1.1.1.1", "10.0.0.1"], "1.1.1.1", "1.1.1.1"),
         (&["[2001:db8::2]:99"], "2001:db8::2", "2001:db8::2"),
         (&["::ffff:10.0.0.9"], "10.0.0.9", "10.0.0.9"),
-        (&["nobody"], "192.0.2.7", "192.0.2.7"),
+        (&["untrusted"], "192.0.2.7", "192.0.2.7"),
         (&[], "192.0.2.7", "192.0.2.7"),
     ] {
         let fields: HeaderMap =
