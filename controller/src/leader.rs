@@ -78,7 +78,7 @@ impl Candidate {
             Ok(outcome) => outcome,
             Err(_) => Err(Refused::silent(patience)),
         };
-        self.tell();
+        self.announce();
         let wait = match &outcome {
             Ok(()) => {
                 self.failures = 0;
@@ -137,7 +137,7 @@ impl Candidate {
             // The term may end before the next attempt.
             let end = self.election.leads_until().filter(|_| *self.leading.borrow());
             sleep_until(end.map_or(next, |end| end.min(next))).await;
-            self.tell();
+            self.announce();
             if Instant::now() >= next {
                 return;
             }
@@ -197,7 +197,8 @@ impl Candidate {
         self.election.leads(Instant::now())
     }
 
-    fn tell(&self) {
+    /// Publishes and logs a change of the leadership.
+    fn announce(&self) {
         let leads = self.leads();
         let changed = self.leading.send_if_modified(|leading| std::mem::replace(leading, leads) != leads);
         match leads {

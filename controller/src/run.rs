@@ -219,16 +219,16 @@ impl<A: FnMut(Delta) -> Report, O: Observe> Control<'_, A, O> {
     }
 
     fn found(&mut self, duty: Duty, problems: Vec<Problem>) {
-        tell(&self.controller.duty_finds(duty, problems), self.observe);
+        report_changes(&self.controller.duty_finds(duty, problems), self.observe);
     }
 
     fn report(&mut self, report: &Report) {
-        tell(&self.controller.report(report), self.observe);
+        report_changes(&self.controller.report(report), self.observe);
     }
 }
 
 /// Logs changes of the problems and passes them to the observer.
-fn tell(changes: &ProblemChanges, observe: &mut impl Observe) {
+fn report_changes(changes: &ProblemChanges, observe: &mut impl Observe) {
     if changes.is_empty() {
         return;
     }
