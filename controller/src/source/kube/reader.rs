@@ -44,7 +44,7 @@ pub(super) struct Reader {
     /// Whether an unreachable API was reported.
     unreachable: bool,
     /// Whether the translation has reported its references.
-    told: bool,
+    has_references: bool,
     events: Vec<Event>,
     problems_changed: bool,
 }
@@ -89,7 +89,7 @@ impl Reader {
             api_health,
             progress: Progress::Reading,
             unreachable: false,
-            told: false,
+            has_references: false,
             events: Vec::new(),
             problems_changed: false,
         }
@@ -144,7 +144,7 @@ impl Reader {
                 }
             }
             What::Gone(name, version) => {
-                let wanted = !referred || self.tell(&ObjectKey { kind, name: name.clone() });
+                let wanted = !referred || self.watched(&ObjectKey { kind, name: name.clone() });
                 let known = &mut self.watches[event.scope].known;
                 self.problems_changed |= known.has_faults();
                 if wanted && known.gone(&name, version) {
@@ -231,13 +231,13 @@ impl Reader {
             self.watches[scope].known.seen(name);
             return false;
         }
-        self.tell(&key)
+        self.watched(&key)
     }
 
     /// Records that a watch delivered an event of an object. Returns whether the object is
     /// referenced.
-    fn tell(&mut self, key: &ObjectKey) -> bool {
-        let Some(question) = self.referenced.tell(key) else { return false };
+    fn watched(&mut self, key: &ObjectKey) -> bool {
+        let Some(question) = self.referenced.watched(key) else { return false };
         self.drop_question(question);
         true
     }
@@ -281,7 +281,7 @@ impl Reader {
                 self.fetch(key, number);
             }
         }
-        if !std::mem::replace(&mut self.told, true) {
+        if !std::mem::replace(&mut self.has_references, true) {
             let scope = |watch: &Watch| watch.watcher.scope.referred && !watch.watcher.scope.is_lazy();
             self.watches.iter_mut().filter(|watch| scope(watch)).for_each(Watch::start);
         }

@@ -70,7 +70,7 @@ impl ReferencedObjects {
     /// Records an event of the watch. Returns `None` if the object is not referenced, else the
     /// request that is no longer needed, if any: its response would be older, or arrives by the
     /// watch as well.
-    pub(super) fn tell(&mut self, key: &ObjectKey) -> Option<Option<Number>> {
+    pub(super) fn watched(&mut self, key: &ObjectKey) -> Option<Option<Number>> {
         let (_, state) = self.objects.get_mut(key)?;
         Some(std::mem::replace(state, State::Watched).number())
     }
@@ -137,11 +137,11 @@ mod tests {
     #[test]
     fn objects_needed_before_the_watch_arrive_with_it() {
         let mut referenced = ReferencedObjects::default();
-        assert_eq!(referenced.tell(&name()), None, "nothing refers to it");
+        assert_eq!(referenced.watched(&name()), None, "nothing refers to it");
         assert_eq!(want(&mut referenced, false), None);
-        assert_eq!(referenced.tell(&name()), Some(None));
+        assert_eq!(referenced.watched(&name()), Some(None));
         assert_eq!(referenced.release(&name()), None);
-        assert_eq!(referenced.tell(&name()), None);
+        assert_eq!(referenced.watched(&name()), None);
     }
 
     #[test]
@@ -154,7 +154,7 @@ mod tests {
         assert_eq!(referenced.release(&name()), None);
         assert!(!referenced.answer(&name(), number), "released meanwhile");
         let number = want(&mut referenced, true).unwrap();
-        assert_eq!(referenced.tell(&name()), Some(Some(number)));
+        assert_eq!(referenced.watched(&name()), Some(Some(number)));
         assert!(!referenced.answer(&name(), number), "the watch was faster");
     }
 
@@ -183,7 +183,7 @@ mod tests {
         assert!(referenced.answer(&name(), number));
         assert_eq!(referenced.faults().count(), 0);
         fail(&mut referenced);
-        referenced.tell(&name());
+        referenced.watched(&name());
         assert_eq!(referenced.faults().count(), 0);
         fail(&mut referenced);
         referenced.release(&name());
