@@ -110,7 +110,7 @@ pub(crate) struct Graph {
 #[derive(Default)]
 struct Needed {
     by: Vec<(u32, Fields)>,
-    told: Option<Fields>,
+    reported: Option<Fields>,
 }
 
 /// A node and its reads, sorted.
@@ -224,15 +224,15 @@ impl Graph {
         for object in std::mem::take(&mut self.touched) {
             let Some(needed) = self.needed.get_mut(&object) else { continue };
             let fields = needed.by.iter().map(|(_, fields)| fields.clone()).reduce(|all, one| all.and(&one));
-            let told = std::mem::replace(&mut needed.told, fields.clone());
+            let before = std::mem::replace(&mut needed.reported, fields.clone());
             if fields.is_none() {
                 self.needed.remove(&object);
             }
             match fields {
-                Some(fields) if told.as_ref() != Some(&fields) => {
+                Some(fields) if before.as_ref() != Some(&fields) => {
                     references.wanted.push(Reference { object, fields });
                 }
-                None if told.is_some() => references.released.push(object),
+                None if before.is_some() => references.released.push(object),
                 _ => {}
             }
         }
