@@ -55,10 +55,10 @@ impl Certificates {
 
     /// Checks the files while it is polled, and reports errors in them as problems.
     pub(super) async fn watch(mut self, findings: Findings) {
-        let mut told = None;
+        let mut reported = None;
         loop {
-            if told != self.fault {
-                told.clone_from(&self.fault);
+            if reported != self.fault {
+                reported.clone_from(&self.fault);
                 findings.set(Duty::Webhook, self.problem().into_iter().collect());
             }
             sleep(LOOK).await;

@@ -67,8 +67,8 @@ fn answers(options: Options, reviews: Vec<Vec<u8>>) -> (Vec<Result<Value, Unansw
         accepted: Vec::new(),
     };
     let control = std::thread::spawn(move || crate::run(controller, received, applies, &mut ()));
-    let told: Arc<Mutex<Vec<Reviewed>>> = Arc::default();
-    let to = told.clone();
+    let reported: Arc<Mutex<Vec<Reviewed>>> = Arc::default();
+    let to = reported.clone();
     let on_review = Arc::new(move |reviewed: &Reviewed| to.lock().unwrap().push(reviewed.clone()));
     let reviewer = Reviewer::new(&options, inputs.downgrade(), on_review);
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
@@ -82,8 +82,8 @@ fn answers(options: Options, reviews: Vec<Vec<u8>>) -> (Vec<Result<Value, Unansw
     });
     drop(inputs);
     control.join().unwrap();
-    let told = told.lock().unwrap().clone();
-    (answers, told)
+    let reported = reported.lock().unwrap().clone();
+    (answers, reported)
 }
 
 fn one(review: Vec<u8>) -> Value {
@@ -105,7 +105,7 @@ fn a_valid_ingress_is_allowed_and_a_missing_service_is_a_warning() {
 fn a_taken_path_is_refused_with_the_words_of_ingress_nginx() {
     let mut younger = ingress("second", "/");
     younger["metadata"]["creationTimestamp"] = json!("2026-01-02T00:00:00Z");
-    let (answers, told) =
+    let (answers, reported) =
         answers(Options::default(), vec![review("CREATE", younger), review("UPDATE", ingress("first", "/"))]);
     let response = &answers[0].as_ref().unwrap()["response"];
     assert_eq!((&response["allowed"], &response["status"]["code"]), (&json!(false), &json!(400)));
@@ -115,7 +115,7 @@ fn a_taken_path_is_refused_with_the_words_of_ingress_nginx() {
         "{message}"
     );
     assert_eq!(answers[1].as_ref().unwrap()["response"]["allowed"], true, "it is its own");
-    assert_eq!(told.iter().map(|one| one.allowed).collect::<Vec<_>>(), [false, true]);
+    assert_eq!(reported.iter().map(|one| one.allowed).collect::<Vec<_>>(), [false, true]);
 }
 
 #[test]
