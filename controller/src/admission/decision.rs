@@ -178,6 +178,6 @@ mod tests {
             refusal.starts_with("host \"a\" and path \"/\" is already defined in ingress shop/other,"),
             "{refusal}"
         );
-        assert!(decision.warnings.is_empty(), "what others do wrong is not told here");
+        assert!(decision.warnings.is_empty(), "errors of other objects are not reported");
     }
 }
