@@ -125,7 +125,7 @@ impl ResourceState {
     }
 
     /// Returns whether hosts would report the same for both.
-    pub(crate) fn is_told_as(&self, other: &Self) -> bool {
+    pub(crate) fn has_same_reports(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Good(one), Self::Good(other)) => {
                 digests::have_same_realms(one, other) && identity::have_same_parts(one, other)

@@ -214,7 +214,7 @@ impl Sink<CertificateNode> for Review<'_> {
 impl Sink<ResourceNode> for Review<'_> {
     fn put(&mut self, key: ResourceKey, value: Option<ResourceState>) {
         let Some(new) = value else { return };
-        if self.base.values.resources.get(&key).is_none_or(|old| !old.is_told_as(&new)) {
+        if self.base.values.resources.get(&key).is_none_or(|old| !old.has_same_reports(&new)) {
             self.stale(&Key::Resource(key.clone()));
         }
         self.overlay.resources.insert(key, new);

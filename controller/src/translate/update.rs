@@ -265,7 +265,7 @@ impl Sink<ResourceNode> for Update<'_> {
         // Nodes that name a resource read whether it can be used. Its content is sent to the data
         // plane separately.
         let same = match (&old, resources.get(&key)) {
-            (Some(old), Some(new)) => old.is_told_as(new),
+            (Some(old), Some(new)) => old.has_same_reports(new),
             (old, new) => old.is_none() && new.is_none(),
         };
         if !same {
