@@ -59,8 +59,8 @@ impl ApiHealth {
     }
 
     /// Records that requested data arrived.
-    pub(super) fn heard(&self) {
-        self.0.send_if_modified(ApiHealthState::heard);
+    pub(super) fn data_received(&self) {
+        self.0.send_if_modified(ApiHealthState::data_received);
     }
 
     /// Records a response to a request of this path.
@@ -70,7 +70,7 @@ impl ApiHealth {
             state.refused.remove(path);
             state.granted.insert(path.into());
             let over = state.failing.remove(path).is_some();
-            state.heard() || over
+            state.data_received() || over
         });
     }
 
@@ -141,7 +141,7 @@ impl Away {
 
 impl ApiHealthState {
     /// Returns whether subscribers must be woken.
-    fn heard(&mut self) -> bool {
+    fn data_received(&mut self) -> bool {
         self.first = None;
         self.last_answer = Some(Timestamp::now());
         let back = self.away.take().is_some();
@@ -179,7 +179,7 @@ mod tests {
         assert!(state.last_answer.is_some());
         api_health.failed("/a", Instant::now(), "refused");
         assert!(!seen.has_changed().unwrap(), "reported once");
-        api_health.heard();
+        api_health.data_received();
         assert!(seen.has_changed().unwrap());
         assert_eq!(seen.borrow_and_update().away, None);
     }
@@ -223,7 +223,7 @@ mod tests {
         let state = seen.borrow_and_update().clone();
         assert_eq!(state.away, None);
         assert_eq!(state.failing.keys().map(|path| &**path).collect::<Vec<_>>(), ["/b"]);
-        api_health.heard();
+        api_health.data_received();
         assert!(!seen.has_changed().unwrap(), "that others are answered changes nothing");
         api_health.answered("/b");
         assert!(seen.borrow_and_update().failing.is_empty());

@@ -229,7 +229,7 @@ impl Watcher {
                 }
             };
             silent = false;
-            self.api_health.heard();
+            self.api_health.data_received();
             let text = match wire::line(text)? {
                 Line::Put(text) => {
                     self.say(What::Item(wire::read::<K>(text, &self.prune))).await?;
@@ -275,7 +275,7 @@ impl Watcher {
             let text = self.page::<K>(&how).await?;
             let page = Page::read(&text)?;
             self.answered(state).await?;
-            self.api_health.heard();
+            self.api_health.data_received();
             if std::mem::take(&mut first) {
                 self.say(What::Begin).await?;
             }
@@ -314,7 +314,7 @@ impl Watcher {
             Err(stop) => return Err(stop),
         };
         let page = Page::read(&text)?;
-        self.api_health.heard();
+        self.api_health.data_received();
         state.doubtful = false;
         match page.version() {
             Some(now) if Version::of(now).is_before(Version::of(position)) => {
