@@ -229,8 +229,8 @@ impl Look {
     fn unread(&self, otherwise: &str) -> ClusterCheckError {
         let problems = self.controller.problems();
         let problem = problems.iter().find(|problem| problem.severity == Severity::Error);
-        let told = problem.map(|problem| format!("{}; {}", problem.message, problem.remedy));
-        ClusterCheckError::Unread(told.unwrap_or_else(|| otherwise.to_owned()))
+        let found = problem.map(|problem| format!("{}; {}", problem.message, problem.remedy));
+        ClusterCheckError::Unread(found.unwrap_or_else(|| otherwise.to_owned()))
     }
 
     fn report(mut self, names: NameLookup) -> CheckReport {

@@ -80,7 +80,7 @@ impl Duties {
         inputs: mpsc::WeakSender<Input>,
     ) -> Result<Self, AccessError> {
         let (status, seen) = mpsc::unbounded_channel();
-        let (events, told) = mpsc::unbounded_channel();
+        let (events, news) = mpsc::unbounded_channel();
         // Disabled duties get no changes.
         let status = options.update_status.then_some(status);
         let (stop, stopped) = oneshot::channel();
@@ -96,7 +96,7 @@ impl Duties {
             };
             let _ = started.send(Ok(()));
             let at_work = AtWork { client, options, pod, scope, findings: Findings::new(inputs) };
-            at_work.run(lead, seen, told, stopped).await;
+            at_work.run(lead, seen, news, stopped).await;
             let _ = over.send(());
         };
         thread::Builder::new().name("duties".into()).spawn(move || runtime.block_on(work))?;
@@ -171,7 +171,7 @@ impl AtWork {
         self,
         lead: watch::Sender<bool>,
         seen: mpsc::UnboundedReceiver<IngressChanges>,
-        told: mpsc::UnboundedReceiver<News>,
+        news: mpsc::UnboundedReceiver<News>,
         stopped: oneshot::Receiver<()>,
     ) {
         let Self { client, options, pod, scope, findings } = self;
@@ -182,7 +182,7 @@ impl AtWork {
         let needed = rights::needed(&options, &pod, &scope);
         tasks.spawn(guard.clone().around(rights::watch(client.clone(), needed, findings.clone())));
         let events = EventWriter::new(&client, &options, &pod, &findings, lead.subscribe());
-        tasks.spawn(guard.clone().around(events.run(told)));
+        tasks.spawn(guard.clone().around(events.run(news)));
         let status = options.update_status.then(|| {
             let (client, options, pod) = (client.clone(), options.clone(), pod.clone());
             let (findings, leading) = (findings.clone(), lead.subscribe());

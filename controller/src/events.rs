@@ -86,7 +86,7 @@ impl EventWriter {
             let next = self.queue.next().filter(|_| leads);
             tokio::select! {
                 biased;
-                told = news.recv() => match told {
+                change = news.recv() => match change {
                     Some(News::Problems(changes)) => self.queue.problems(&changes, leads),
                     Some(News::Edited(ingresses)) if self.sync && leads => self.queue.edited(ingresses),
                     Some(News::Edited(_)) => {}

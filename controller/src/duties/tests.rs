@@ -41,7 +41,7 @@ impl Replica {
     /// Starts a replica with the name of its Pod, by which the API also identifies its requests.
     fn start(api: &SimulatedApi, pod: &str, options: DutyOptions) -> Self {
         let (status, seen) = mpsc::unbounded_channel();
-        let (events, told) = mpsc::unbounded_channel();
+        let (events, news) = mpsc::unbounded_channel();
         let (stop, stopped) = oneshot::channel();
         let (lead, leading) = watch::channel(options.disable_leader_election);
         let (inputs, mut found) = input::channel();
@@ -61,7 +61,7 @@ impl Replica {
                 }
             }
         });
-        let ended = tokio::spawn(at_work.run(lead, seen, told, stopped));
+        let ended = tokio::spawn(at_work.run(lead, seen, news, stopped));
         let news = DutyNews { status: Some(status), events: Some(events) };
         Self { leading, news, problems, stop, ended, _inputs: inputs }
     }

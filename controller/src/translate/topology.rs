@@ -51,24 +51,24 @@ pub(super) fn problem(view: &View<'_>) -> Option<Problem> {
     if !view.options.enable_topology_aware_routing {
         return None;
     }
-    let told = |message: String, remedy: &str| {
+    let unknown = |message: String, remedy: &str| {
         let message = format!("{message}; endpoints of all zones are used");
         Some(warning(Code::ZoneUnknown, &ObjectRef::new("Flag", "", FLAG), "", message, remedy))
     };
     let Some(name) = view.options.own_node() else {
-        return told(
+        return unknown(
             "the node of this gateway is unknown: the environment variable NODE_NAME is not set".into(),
             "set it in the Pod: {name: NODE_NAME, valueFrom: {fieldRef: {fieldPath: spec.nodeName}}}, as the chart does with \
              controller.enableTopologyAwareRouting",
         );
     };
     match view.node(&name) {
-        None => told(
+        None => unknown(
             format!("Node {} does not exist or cannot be read", name.name),
             "give the ServiceAccount a ClusterRole with the rule {apiGroups: [\"\"], resources: [\"nodes\"], verbs: [\"list\", \
              \"watch\"]}, and check that NODE_NAME is the name of a Node; it is picked up without a restart",
         ),
-        Some(node) if node.zone.is_none() => told(
+        Some(node) if node.zone.is_none() => unknown(
             format!("Node {} has no label topology.kubernetes.io/zone", name.name),
             "label it, which cloud providers do automatically; it is picked up without a restart",
         ),
