@@ -67,7 +67,7 @@ const LEAST_PART: usize = 8 * 1024;
 /// Bytes that may be read at a time however short memory is.
 const LEAST_PORTION: usize = 4 * 1024;
 /// Time that a request waits for memory before it is ended.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
+pub(crate) const WAIT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The memory budget of the process.
 #[derive(Debug)]
@@ -204,7 +204,7 @@ fn poll_until(has_room: fn() -> bool, cx: &mut Context<'_>, ticket: &mut WaitTic
 }
 
 /// Returns the time that a client may stall, where `most` applies with memory to spare.
-pub(crate) fn patience(most: Duration) -> Duration {
+pub(crate) fn stall_limit(most: Duration) -> Duration {
     match RESERVE.with_borrow(|stock| stock.used) {
         ..2 => most,
         2 => most / 4,

@@ -92,7 +92,7 @@ impl Deadlines {
     fn wait_for(&mut self, room: Poll<()>) -> Poll<()> {
         match room {
             Poll::Ready(()) => self.room.end(),
-            Poll::Pending => self.room.begin(Some(budget::PATIENCE)),
+            Poll::Pending => self.room.begin(Some(budget::WAIT_TIMEOUT)),
         }
         room
     }

@@ -444,7 +444,7 @@ impl Downstream for Client {
             other => other,
         };
         if flushed.is_pending() {
-            deadlines.stall.begin(Some(budget::patience(STALL)));
+            deadlines.stall.begin(Some(budget::stall_limit(STALL)));
         }
         ready!(flushed).map_err(gone)?;
         deadlines.stall.end();

@@ -510,7 +510,7 @@ impl Downstream for Client {
                 }
                 Poll::Ready(_) => return Poll::Ready(Err(FailureKind::Client)),
                 Poll::Pending => {
-                    deadlines.stall.begin(Some(budget::patience(STALL)));
+                    deadlines.stall.begin(Some(budget::stall_limit(STALL)));
                     return Poll::Pending;
                 }
             }

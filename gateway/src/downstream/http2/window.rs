@@ -12,7 +12,7 @@
 //! Streams whose bodies are not being read yet (they wait for an authorisation service or an
 //! endpoint) hold a part of the window. The window grows by that part while another stream reads.
 //! If memory is too short for that, waiting streams may use up the window; after
-//! [`budget::PATIENCE`] the one that holds most is reset.
+//! [`budget::WAIT_TIMEOUT`] the one that holds most is reset.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -150,7 +150,7 @@ impl Window {
             return;
         }
         let since = *self.blocked.get_or_insert_with(Instant::now);
-        if self.alarm.poll(cx, since + budget::PATIENCE).is_ready() {
+        if self.alarm.poll(cx, since + budget::WAIT_TIMEOUT).is_ready() {
             self.blocked = None;
             streams.shed_body();
             cx.waker().wake_by_ref();
@@ -323,7 +323,7 @@ mod tests {
             assert_eq!([open[0].0.is_shed(cx), open[1].0.is_shed(cx)], [shed, false]);
         };
         look(false);
-        tokio::time::advance(budget::PATIENCE * 2).await;
+        tokio::time::advance(budget::WAIT_TIMEOUT * 2).await;
         look(true);
     }
 }

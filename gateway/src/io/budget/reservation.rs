@@ -8,7 +8,7 @@ use tokio::time::{Instant, sleep, timeout_at};
 use super::account::UNOWNED;
 use super::thread_reserve::RESERVE;
 use super::waiting::WaitTicket;
-use super::{PATIENCE, poll_room};
+use super::{WAIT_TIMEOUT, poll_room};
 
 /// Interval of attempts while there is some memory, but not enough.
 const LOOK: Duration = Duration::from_millis(20);
@@ -63,9 +63,9 @@ impl Reservation {
     }
 
     /// Resizes the reservation to `bytes` as soon as they are available. Returns false, without a
-    /// change, if they are not available within [`PATIENCE`].
+    /// change, if they are not available within [`WAIT_TIMEOUT`].
     pub(crate) async fn hold_in_time(&mut self, bytes: usize) -> bool {
-        let (deadline, mut ticket) = (Instant::now() + PATIENCE, WaitTicket::default());
+        let (deadline, mut ticket) = (Instant::now() + WAIT_TIMEOUT, WaitTicket::default());
         while !self.try_hold(bytes) {
             let room = poll_fn(|cx| poll_room(cx, &mut ticket));
             if timeout_at(deadline, room).await.is_err() {

@@ -38,7 +38,7 @@ fn a_thread_without_a_budget_has_no_bound() {
     thread::spawn(|| {
         let mut share = Reservation::default();
         assert!(share.try_hold(usize::MAX) && has_room());
-        assert_eq!(patience(Duration::from_secs(60)), Duration::from_secs(60));
+        assert_eq!(stall_limit(Duration::from_secs(60)), Duration::from_secs(60));
     })
     .join()
     .unwrap();
@@ -102,7 +102,7 @@ fn a_stalled_client_has_less_time_and_less_is_read_while_memory_is_short() {
             [(1, 60, 64), (31, 60, 64), (33, 15, 16), (49, 5, 4), (64, 5, 4), (1, 60, 64)]
         {
             share.hold(mebibytes << 20);
-            assert_eq!(patience(minute), Duration::from_secs(expected), "{mebibytes}");
+            assert_eq!(stall_limit(minute), Duration::from_secs(expected), "{mebibytes}");
             assert_eq!(portion(64 * 1024), read * 1024, "{mebibytes}");
         }
     });
