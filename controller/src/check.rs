@@ -21,9 +21,9 @@ use crate::store::{Event, Object, Progress, Resolved};
 use crate::translate::SnippetTranslation;
 
 /// Time limit for the next part of a cluster's state.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 /// Time limit after a refused request, shorter because the reason is already known.
-const IMPATIENCE: Duration = Duration::from_secs(5);
+const REFUSED_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Address of names that are not looked up (TEST-NET-1, RFC 5737).
 const PLACEHOLDER: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1));
@@ -139,8 +139,8 @@ pub async fn check_cluster(access: Access, input: CheckInput<'_>) -> Result<Chec
     let mut look = Look::new(options);
     loop {
         let refused = look.controller.problems().iter().any(|problem| problem.severity == Severity::Error);
-        let patience = if refused { IMPATIENCE } else { PATIENCE };
-        let Ok(next) = timeout(patience, inputs.recv()).await else {
+        let time_limit = if refused { REFUSED_TIMEOUT } else { TIMEOUT };
+        let Ok(next) = timeout(time_limit, inputs.recv()).await else {
             return Err(look.unread("it has not answered for a minute"));
         };
         let mut batch = match next {

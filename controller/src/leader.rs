@@ -73,10 +73,10 @@ impl Candidate {
 
     /// Makes one attempt. Returns the time of the next one.
     async fn attempt(&mut self) -> Instant {
-        let patience = self.election.patience(Instant::now());
-        let outcome = match timeout(patience, self.read_and_write()).await {
+        let time_limit = self.election.attempt_timeout(Instant::now());
+        let outcome = match timeout(time_limit, self.read_and_write()).await {
             Ok(outcome) => outcome,
-            Err(_) => Err(Refused::silent(patience)),
+            Err(_) => Err(Refused::silent(time_limit)),
         };
         self.announce();
         let wait = match &outcome {

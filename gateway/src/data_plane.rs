@@ -124,8 +124,8 @@ impl DataPlane {
         tokio::time::sleep(grace).await;
         self.listeners.close();
         self.drain.close();
-        let patience = self.state.settings().worker_shutdown_timeout;
-        let whole = self.drain.ended(patience).await;
+        let time_limit = self.state.settings().worker_shutdown_timeout;
+        let whole = self.drain.ended(time_limit).await;
         // Requests that still run are dropped, which writes their lines to the access log.
         if let Some(workers) = self.workers.lock().unwrap_or_else(PoisonError::into_inner).take() {
             workers.stop();

@@ -218,8 +218,8 @@ async fn forward_staged<D: Downstream + Send + Sync + 'static>(
     head: &mut Head,
     counts: &mut ForwardCounts,
 ) -> (Box<D>, Box<Exchange>, Forwarded) {
-    let patience = exchange.settings().client_body_timeout;
-    let collected = staged.collect(head, alarm, patience).await;
+    let time_limit = exchange.settings().client_body_timeout;
+    let collected = staged.collect(head, alarm, time_limit).await;
     let forwarded;
     match collected {
         Ok(()) => {

@@ -92,10 +92,10 @@ async fn open_stream(
     let accepts_proxy = route.accepts_proxy;
     let mut stream = Box::new(StreamConnection::new(accepted, route, worker.clone()));
     if accepts_proxy {
-        let patience = compiled_settings.settings.forwarded.proxy_protocol_timeout;
+        let time_limit = compiled_settings.settings.forwarded.proxy_protocol_timeout;
         let (client, peer) = stream.client();
         let rules = &compiled_settings.forwarded;
-        match Box::pin(proxy_protocol::receive(client, peer, rules, patience, &worker)).await {
+        match Box::pin(proxy_protocol::receive(client, peer, rules, time_limit, &worker)).await {
             Ok(proxied) => stream.set_proxied(proxied),
             Err(()) => {
                 stream.refuse();
@@ -121,10 +121,10 @@ async fn open(
     let settings = &compiled_settings.settings.forwarded;
     let mut proxied = None;
     if settings.proxy_protocol {
-        let (rules, patience) = (&compiled_settings.forwarded, settings.proxy_protocol_timeout);
+        let (rules, time_limit) = (&compiled_settings.forwarded, settings.proxy_protocol_timeout);
         // In a box, because few gateways have it.
         proxied =
-            Box::pin(proxy_protocol::receive(&mut stream, peer, rules, patience, &worker)).await.ok()?;
+            Box::pin(proxy_protocol::receive(&mut stream, peer, rules, time_limit, &worker)).await.ok()?;
     }
     drop(compiled_settings);
     let (transport, tls, http2) = match entry.protocol {

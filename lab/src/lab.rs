@@ -22,7 +22,7 @@ use crate::process::{self, Process};
 use crate::programs::{Unit, search_path};
 
 /// Maximum time for the start of a lab on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(120);
+const TIMEOUT: Duration = Duration::from_secs(120);
 
 /// The role of the process that starts a lab, during the start.
 const STARTER: &str = "up";
@@ -241,7 +241,7 @@ impl Lab {
         roles: &[&str],
         condition: impl AsyncFn() -> Result<bool>,
     ) -> Result<()> {
-        let end = Instant::now() + PATIENCE;
+        let end = Instant::now() + TIMEOUT;
         let mut last = None;
         while Instant::now() < end {
             match condition().await {
@@ -257,7 +257,7 @@ impl Lab {
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
         let last = last.map_or_else(String::new, |error| format!(": {error:#}"));
-        bail!("waited {} s for {what}{last}", PATIENCE.as_secs())
+        bail!("waited {} s for {what}{last}", TIMEOUT.as_secs())
     }
 
     fn start_own(&self, role: &str, arguments: &[&str]) -> Result<Process> {

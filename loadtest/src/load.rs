@@ -11,7 +11,7 @@ use crate::client::{Answer, Connection, Target};
 use crate::latencies::Latencies;
 
 /// Time after which a request has failed.
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 /// Number of failures that are kept in words.
 const EXAMPLES: usize = 5;
 
@@ -133,7 +133,7 @@ impl Pace {
 async fn keep_alive(target: Target, mut pace: Pace, duration: Duration, outcome: Shared) {
     let mut connection: Option<Connection> = None;
     while let Some(intended) = pace.next(duration).await {
-        let result = timeout(PATIENCE, async {
+        let result = timeout(TIMEOUT, async {
             let mut used = match connection.take() {
                 Some(connection) => connection,
                 None => target.connect().await?,
@@ -141,7 +141,7 @@ async fn keep_alive(target: Target, mut pace: Pace, duration: Duration, outcome:
             let answer = expect_200(used.get("/").await?)?;
             anyhow::Ok((used, answer.close))
         });
-        let result = result.await.unwrap_or_else(|_| Err(anyhow::anyhow!("no answer in {PATIENCE:?}")));
+        let result = result.await.unwrap_or_else(|_| Err(anyhow::anyhow!("no answer in {TIMEOUT:?}")));
         let mut outcome = lock(&outcome);
         match result {
             Ok((used, close)) => {
@@ -155,9 +155,9 @@ async fn keep_alive(target: Target, mut pace: Pace, duration: Duration, outcome:
 }
 
 async fn new_connection(target: Target, intended: Instant, outcome: Shared) {
-    let result = timeout(PATIENCE, async { expect_200(target.get_once("/").await?) }).await;
+    let result = timeout(TIMEOUT, async { expect_200(target.get_once("/").await?) }).await;
     let mut outcome = lock(&outcome);
-    match result.unwrap_or_else(|_| Err(anyhow::anyhow!("no answer in {PATIENCE:?}"))) {
+    match result.unwrap_or_else(|_| Err(anyhow::anyhow!("no answer in {TIMEOUT:?}"))) {
         Ok(_) => {
             outcome.served += 1;
             outcome.connection_latencies.record(intended.elapsed());
@@ -198,7 +198,7 @@ impl Sockets {
     pub async fn alive(&mut self) -> usize {
         let mut alive = 0;
         for socket in &mut self.0 {
-            let echo = timeout(PATIENCE, socket.echo(b"still there?")).await;
+            let echo = timeout(TIMEOUT, socket.echo(b"still there?")).await;
             alive += usize::from(matches!(echo, Ok(Ok(()))));
         }
         alive

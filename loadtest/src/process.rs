@@ -9,7 +9,7 @@ use sluice_testing::gateway::{Addresses, Gateway, Source, serve};
 use tokio::task::spawn_blocking;
 
 /// Time limit for the start and the end of a gateway.
-const PATIENCE: Duration = Duration::from_secs(120);
+const TIMEOUT: Duration = Duration::from_secs(120);
 
 /// Returns the command that serves a source with the settings of `default/sluice`.
 pub fn serve_command(program: &Path, source: Source<'_>, addresses: &Addresses) -> Command {
@@ -27,7 +27,7 @@ pub async fn start(program: &Path, source: Source<'_>) -> anyhow::Result<Gateway
     let addresses = Addresses::reserve();
     let mut command = serve_command(program, source, &addresses);
     command.arg("--enable-metrics").stdout(Stdio::null());
-    let launch = spawn_blocking(move || Gateway::launch(command, addresses, PATIENCE));
+    let launch = spawn_blocking(move || Gateway::launch(command, addresses, TIMEOUT));
     launch.await?.with_context(|| format!("cannot serve with {}", program.display()))
 }
 
@@ -36,5 +36,5 @@ pub async fn start(program: &Path, source: Source<'_>) -> anyhow::Result<Gateway
 /// # Errors
 /// It does not end in time, or fails.
 pub async fn stop(gateway: Gateway) -> anyhow::Result<()> {
-    Ok(spawn_blocking(move || gateway.stop(PATIENCE)).await??)
+    Ok(spawn_blocking(move || gateway.stop(TIMEOUT)).await??)
 }

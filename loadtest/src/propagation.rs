@@ -34,7 +34,7 @@ const BUSY: usize = 4;
 /// The host and the Secret whose certificate is rotated.
 const TLS: &str = "tls.example";
 /// Time after which a write counts as lost.
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 /// Pause between two writes, so that one has taken effect before the next.
 const PAUSE: Duration = Duration::from_millis(40);
 /// Aims for every kind of change, in milliseconds.
@@ -241,7 +241,7 @@ impl Outcome {
             let version = change.await?;
             anyhow::Ok((Instant::now(), version))
         };
-        let both = timeout(PATIENCE, async { tokio::try_join!(served, answered) }).await;
+        let both = timeout(TIMEOUT, async { tokio::try_join!(served, answered) }).await;
         match both {
             Ok(both) => {
                 let (served, (answered, version)) = both?;

@@ -15,7 +15,7 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 /// Maximum delay of the watch.
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The changes that watches received, with the times. The watches end with this value.
 pub struct Sightings {
@@ -65,7 +65,7 @@ impl Sightings {
                 count.changed().await?;
             }
         };
-        tokio::time::timeout(PATIENCE, seen).await.context("our own watch has not seen a change")?
+        tokio::time::timeout(TIMEOUT, seen).await.context("our own watch has not seen a change")?
     }
 
     /// Removes all sightings.

@@ -14,7 +14,7 @@ use std::time::Duration;
 use crate::flags::{Output, Show};
 
 /// Time limit for a response from the same machine.
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Reason why a query fails.
 #[derive(Debug, thiserror::Error)]
@@ -76,8 +76,8 @@ pub(crate) fn show(show: Show) -> Result<String, ShowError> {
 /// Returns the whole response. Uses HTTP/1.0, so that the body ends with the connection and is
 /// never chunked.
 fn get(address: SocketAddr, page: &str) -> std::io::Result<String> {
-    let mut stream = TcpStream::connect_timeout(&address, PATIENCE)?;
-    stream.set_read_timeout(Some(PATIENCE))?;
+    let mut stream = TcpStream::connect_timeout(&address, TIMEOUT)?;
+    stream.set_read_timeout(Some(TIMEOUT))?;
     write!(stream, "GET /{page} HTTP/1.0\r\nHost: {address}\r\nAccept: application/json\r\n\r\n")?;
     let mut answer = String::new();
     stream.read_to_string(&mut answer)?;

@@ -15,7 +15,7 @@ use tokio::time::{Instant, timeout_at};
 
 /// How long a connection may wait for its client before it can be closed in favour of another:
 /// longer than an API server takes to send a review.
-const PATIENCE: Duration = Duration::from_millis(500);
+const TIMEOUT: Duration = Duration::from_millis(500);
 
 /// The open connections of the webhook.
 pub(super) struct Connections {
@@ -70,11 +70,11 @@ impl Connections {
                     return self.open(&mut table);
                 }
                 match table.oldest_waiting(|_| true) {
-                    Some((id, since)) if since.elapsed() >= PATIENCE => {
+                    Some((id, since)) if since.elapsed() >= TIMEOUT => {
                         table.evict(id);
                         None
                     }
-                    Some((_, since)) => Some(since + PATIENCE),
+                    Some((_, since)) => Some(since + TIMEOUT),
                     // All wait for verdicts or are being closed.
                     None => None,
                 }
@@ -155,7 +155,7 @@ impl ConnectionSlot {
             let own = &self.evicted;
             let suits = |entry: &Entry| entry.bytes > 0 && !Arc::ptr_eq(&entry.evicted, own);
             match table.oldest_waiting(suits) {
-                Some((id, since)) if since.elapsed() >= PATIENCE => table.evict(id),
+                Some((id, since)) if since.elapsed() >= TIMEOUT => table.evict(id),
                 _ => return false,
             }
         }
@@ -224,11 +224,11 @@ mod tests {
         let connections = connections(2);
         let (review, slow) = (connections.admit().await, connections.admit().await);
         review.waits_for_verdict();
-        advance(PATIENCE).await;
+        advance(TIMEOUT).await;
         slow.waits_for_client();
         let new = admit_beside(&connections, slow).await;
         new.waits_for_verdict();
-        let more = tokio::time::timeout(PATIENCE * 10, connections.admit()).await;
+        let more = tokio::time::timeout(TIMEOUT * 10, connections.admit()).await;
         assert!(more.is_err(), "there is no room until a verdict is given");
         assert!(!is_evicted(&review).await);
         drop(review);
@@ -241,7 +241,7 @@ mod tests {
         let slow = connections.admit().await;
         let begun = Instant::now();
         let _new = admit_beside(&connections, slow).await;
-        assert!(begun.elapsed() >= PATIENCE);
+        assert!(begun.elapsed() >= TIMEOUT);
     }
 
     #[tokio::test(start_paused = true)]
@@ -250,10 +250,10 @@ mod tests {
         let (slow, quick) = (connections.admit().await, connections.admit().await);
         assert!(slow.hold(80));
         assert!(!quick.hold(30), "the other one has had no time yet");
-        advance(PATIENCE).await;
+        advance(TIMEOUT).await;
         assert!(quick.hold(30) && is_evicted(&slow).await);
         quick.waits_for_verdict();
-        advance(PATIENCE).await;
+        advance(TIMEOUT).await;
         let third = connections.admit().await;
         assert!(!third.hold(80), "a review under way keeps its body");
         quick.release();

@@ -68,7 +68,7 @@ impl Election {
     /// Returns the time limit for one attempt. A holder's attempt ends with its term at the latest
     /// and leaves time for another one. Other attempts end before the written Lease would be too
     /// old to lead with.
-    pub(super) fn patience(&self, now: Instant) -> Duration {
+    pub(super) fn attempt_timeout(&self, now: Instant) -> Duration {
         match self.leads_until().filter(|end| *end > now) {
             Some(end) => (self.ttl / 8).max(SHORTEST_ATTEMPT).min(end - now),
             None => self.ttl / 2,

@@ -31,7 +31,7 @@ const SHORT: usize = 48;
 /// Number of connections that wait for a document or download one.
 const LONG: usize = 8;
 /// How long a client waits for such a slot: longer than a download may occupy one.
-const PATIENCE: Duration = Duration::from_secs(5);
+const TIMEOUT: Duration = Duration::from_secs(5);
 /// Number of consecutive accepts before accepted connections are served.
 const ACCEPTS: u32 = 8;
 /// Time limit for a request head.
@@ -169,7 +169,7 @@ impl<S: Pages> Server<S> {
     }
 
     async fn page(&self, page: &'static str, slot: &Mutex<Option<Slot>>) -> Document {
-        let long = tokio::time::timeout(PATIENCE, self.long.take_from(slot)).await;
+        let long = tokio::time::timeout(TIMEOUT, self.long.take_from(slot)).await;
         let Ok(Some(long)) = long else {
             let said = "too many clients wait for a document; ask again\n";
             return Document::text(StatusCode::SERVICE_UNAVAILABLE, said);

@@ -92,16 +92,16 @@ impl RequestBuffer {
         }
     }
 
-    /// Reads the whole body from the client. `patience` limits the wait for each piece.
+    /// Reads the whole body from the client. `time_limit` limits the wait for each piece.
     ///
     /// # Errors
-    /// The client fails, exceeds `patience` or the size limit, or the body cannot be stored.
+    /// The client fails, exceeds `time_limit` or the size limit, or the body cannot be stored.
     pub(crate) fn poll_collect(
         &mut self,
         cx: &mut Context<'_>,
         from: &mut impl Downstream,
         deadlines: &mut Deadlines,
-        patience: Duration,
+        time_limit: Duration,
     ) -> Poll<Result<(), FailureKind>> {
         ready!(invite(cx, from, deadlines))?;
         loop {
@@ -115,7 +115,7 @@ impl RequestBuffer {
             let mut taken = Ok(());
             let read = from.poll_body(cx, |_, bytes, _| taken = self.take(bytes));
             if read.is_pending() {
-                deadlines.body.begin(Some(patience));
+                deadlines.body.begin(Some(time_limit));
             }
             ready!(read)?;
             deadlines.body.end();

@@ -57,7 +57,7 @@ impl<D: Downstream> Staged<D> {
     }
 
     /// Buffers the whole request body, if the plan has a buffer, and sets its length in the head.
-    /// `patience` is the time limit for each piece.
+    /// `time_limit` is the time limit for each piece.
     ///
     /// # Errors
     /// The body does not arrive, or cannot be kept.
@@ -65,11 +65,11 @@ impl<D: Downstream> Staged<D> {
         &mut self,
         head: &mut Head,
         alarm: &mut Alarm,
-        patience: Duration,
+        time_limit: Duration,
     ) -> Result<(), FailureKind> {
         let Some(buffer) = &mut self.buffer else { return Ok(()) };
         let mut deadlines = Deadlines::default();
-        poll_fn(|cx| match buffer.poll_collect(cx, &mut *self.inner, &mut deadlines, patience) {
+        poll_fn(|cx| match buffer.poll_collect(cx, &mut *self.inner, &mut deadlines, time_limit) {
             Poll::Pending => deadlines.poll(cx, alarm).map(Err),
             ready => ready,
         })

@@ -25,7 +25,7 @@ const WAITING: usize = 512;
 /// Maximum of waiting jobs per client: a page with as many parts as HTTP/2 has streams.
 const WAITING_OF_ONE: usize = 128;
 /// Maximum time that a job waits for its turn.
-const PATIENCE: Duration = Duration::from_secs(5);
+const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The job scheduler of the process.
 #[derive(Debug)]
@@ -84,7 +84,7 @@ impl Jobs {
     pub(super) async fn run(self: &Arc<Self>, client: IpAddr, job: Job) -> Reply {
         let permit = match self.enter(network(client)) {
             Entered::Runs(permit) => permit,
-            Entered::Waits(mut place) => match timeout(PATIENCE, place.turn()).await {
+            Entered::Waits(mut place) => match timeout(TIMEOUT, place.turn()).await {
                 Ok(Some(permit)) => permit,
                 _ => return Reply::Overloaded,
             },

@@ -35,7 +35,7 @@ pub(crate) struct Tunnel {
     /// Time limit for any bytes, in either direction (nginx's `proxy_read_timeout`).
     idle: Option<Duration>,
     /// Time limit for the endpoint to accept more bytes.
-    patience: Option<Duration>,
+    time_limit: Option<Duration>,
     whole: bool,
 }
 
@@ -62,11 +62,11 @@ impl Tunnel {
     /// Creates a tunnel behind a response. The client has sent `ahead` behind its request.
     pub(crate) fn new(switched: Switched, ahead: &[u8], down: Flow, heads: u64) -> Box<Self> {
         let Switched { exchange, endpoint } = switched;
-        let Endpoint { connection, read_timeout: idle, send_timeout: patience, mut up } = endpoint;
+        let Endpoint { connection, read_timeout: idle, send_timeout: time_limit, mut up } = endpoint;
         let Connection { stream: endpoint, place: _place, .. } = connection;
         up.push(ahead);
         let (deadlines, whole) = (Deadlines::default(), false);
-        Box::new(Self { exchange, endpoint, _place, up, down, heads, deadlines, idle, patience, whole })
+        Box::new(Self { exchange, endpoint, _place, up, down, heads, deadlines, idle, time_limit, whole })
     }
 
     /// Relays until both directions have ended, one fails, or a time limit is exceeded.
@@ -89,7 +89,7 @@ impl Tunnel {
             return Poll::Ready(Ok(()));
         }
         let moved =
-            [up.wait(&mut deadlines.send, self.patience), down.wait(&mut deadlines.stall, Some(STALL))];
+            [up.wait(&mut deadlines.send, self.time_limit), down.wait(&mut deadlines.stall, Some(STALL))];
         if moved.contains(&true) {
             deadlines.read.end();
         }

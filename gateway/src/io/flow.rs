@@ -131,13 +131,13 @@ impl Flow {
 
     /// Sets `deadline` while the other side does not take what there is for it. Returns whether
     /// bytes have moved.
-    pub(crate) fn wait(&mut self, deadline: &mut Deadline, patience: Option<Duration>) -> bool {
+    pub(crate) fn wait(&mut self, deadline: &mut Deadline, time_limit: Option<Duration>) -> bool {
         let moved = self.take_moved();
         if moved {
             deadline.end();
         }
         match self.unsent || self.state == FlowState::Ending {
-            true => deadline.begin(patience),
+            true => deadline.begin(time_limit),
             false => deadline.end(),
         }
         moved

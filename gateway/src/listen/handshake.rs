@@ -44,8 +44,8 @@ pub(super) enum Negotiated {
 
 /// Runs the handshake within the time limit of a request head.
 pub(super) async fn secure(stream: TcpStream, group: &GroupId, worker: &Worker) -> io::Result<Negotiated> {
-    let patience = worker.state.settings().client_header_timeout;
-    timeout(patience, negotiate(stream, group, worker)).await?
+    let time_limit = worker.state.settings().client_header_timeout;
+    timeout(time_limit, negotiate(stream, group, worker)).await?
 }
 
 async fn negotiate(mut stream: TcpStream, group: &GroupId, worker: &Worker) -> io::Result<Negotiated> {

@@ -55,7 +55,7 @@ pub(super) async fn receive(
     stream: &mut TcpStream,
     peer: SocketAddr,
     rules: &ForwardedRules,
-    patience: Duration,
+    time_limit: Duration,
     worker: &Worker,
 ) -> Result<Option<Box<ProxiedAddresses>>, ()> {
     let read = async {
@@ -64,7 +64,7 @@ pub(super) async fn receive(
         }
         tokio::select! {
             biased;
-            read = timeout(patience, read(stream)) => read.unwrap_or(Err(Refused::Late)),
+            read = timeout(time_limit, read(stream)) => read.unwrap_or(Err(Refused::Late)),
             // Bytes that have arrived are read first; the rest gets one more second.
             () = worker.drain.last_call() => Err(Refused::Silent),
         }

@@ -17,7 +17,7 @@
 //! handles of the listening sockets. Clients get three quarters and not half, because most of many
 //! clients are idle. A client above that share is admitted in place of an idle one, as with
 //! `max-worker-connections`. A request without a descriptor for its endpoint waits for
-//! [`PATIENCE`], and then gets 503.
+//! [`TIMEOUT`], and then gets 503.
 
 use std::io;
 use std::sync::LazyLock;
@@ -34,7 +34,7 @@ const RESERVE: u64 = 128;
 const PER_WORKER: u64 = 8;
 
 /// Time that a request waits for a descriptor or an endpoint.
-const PATIENCE: Duration = Duration::from_secs(1);
+const TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Interval of attempts during that time.
 const PAUSE: Duration = Duration::from_millis(20);
@@ -199,7 +199,7 @@ impl<'a> Wait<'a> {
     }
 
     fn is_over(&mut self) -> bool {
-        self.since.get_or_insert_with(Instant::now).elapsed() >= PATIENCE
+        self.since.get_or_insert_with(Instant::now).elapsed() >= TIMEOUT
     }
 }
 

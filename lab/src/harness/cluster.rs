@@ -30,7 +30,7 @@ use crate::client::connect;
 use crate::exchange::exchange;
 
 /// Maximum wait of a test. Long enough for a busy machine; passing tests never wait that long.
-const PATIENCE: Duration = Duration::from_secs(90);
+const TIMEOUT: Duration = Duration::from_secs(90);
 
 /// A cluster with a namespace for one test.
 pub struct Cluster {
@@ -164,10 +164,10 @@ impl Cluster {
     /// Returns an error if there is no value in time; the message contains `what` and the last
     /// error.
     pub async fn until<T>(&self, what: &str, attempt: impl AsyncFn() -> Result<Option<T>>) -> Result<T> {
-        let end = Instant::now() + PATIENCE;
+        let end = Instant::now() + TIMEOUT;
         let mut last = String::new();
         while Instant::now() < end {
-            match timeout(PATIENCE, attempt()).await {
+            match timeout(TIMEOUT, attempt()).await {
                 Ok(Ok(Some(answer))) => return Ok(answer),
                 Ok(Ok(None)) => {}
                 Ok(Err(error)) => last = format!(": {error:#}"),
@@ -175,7 +175,7 @@ impl Cluster {
             }
             sleep(Duration::from_millis(20)).await;
         }
-        bail!("waited {} s for {what}{last}", PATIENCE.as_secs())
+        bail!("waited {} s for {what}{last}", TIMEOUT.as_secs())
     }
 
     /// Waits until an object fulfils a condition, and returns it.

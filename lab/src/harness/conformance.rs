@@ -55,7 +55,7 @@ impl Conformance {
 
     /// Sets timeouts of the suite, by their names in `timeoutConfig`. Others keep their defaults.
     #[must_use]
-    pub fn patience(self, limits: &[(&str, Duration)]) -> Self {
+    pub fn timeouts(self, limits: &[(&str, Duration)]) -> Self {
         let nanoseconds = |limit: &Duration| u64::try_from(limit.as_nanos()).unwrap_or(u64::MAX);
         let limits: Map<String, Value> =
             limits.iter().map(|(name, limit)| ((*name).to_owned(), nanoseconds(limit).into())).collect();

@@ -32,7 +32,7 @@ use client::{Clients, Question};
 
 /// Longer than any response takes on a busy machine. A request without a response by then has
 /// failed.
-const PATIENCE: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Maximum number of requests without a response.
 const AT_ONCE: usize = 64;
@@ -221,8 +221,8 @@ impl Shared {
 
     async fn ask(&self, question: Question) {
         let asked = self.begun.elapsed();
-        let outcome = timeout(PATIENCE, self.clients.ask(&question, &self.load.namespace)).await;
-        let outcome = outcome.unwrap_or_else(|_| Err(anyhow::anyhow!("no answer in {PATIENCE:?}")));
+        let outcome = timeout(TIMEOUT, self.clients.ask(&question, &self.load.namespace)).await;
+        let outcome = outcome.unwrap_or_else(|_| Err(anyhow::anyhow!("no answer in {TIMEOUT:?}")));
         let mut tally = self.tally();
         match outcome {
             Ok(pod) => tally.serve(pod),

@@ -16,7 +16,7 @@ fn suite() -> Conformance {
     let short = Duration::from_secs(3);
     Conformance::new(CLASS)
         .option("runTest", json!("HTTPRouteSimpleSameNamespace"))
-        .patience(&[("gwcMustBeAccepted", short)])
+        .timeouts(&[("gwcMustBeAccepted", short)])
 }
 
 #[test]

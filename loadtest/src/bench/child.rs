@@ -16,7 +16,7 @@ use super::usage::{self, Usage};
 use crate::client::Target;
 
 /// Time limit for its start and end.
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A running proxy. Killed when dropped.
 #[derive(Debug)]
@@ -67,7 +67,7 @@ impl Running {
         while !matches!(ask(&target, running.setup.setting.feature).await, Ok(200)) {
             let ended = running.child.try_wait()?;
             anyhow::ensure!(
-                ended.is_none() && started.elapsed() < PATIENCE,
+                ended.is_none() && started.elapsed() < TIMEOUT,
                 "{} does not answer ({ended:?}):\n{}",
                 running.name,
                 running.log()

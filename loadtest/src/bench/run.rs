@@ -26,7 +26,7 @@ const CROWD: Duration = Duration::from_secs(6);
 /// Clients that open one TLS connection after the other.
 const HANDSHAKES: Handshakes = Handshakes { rate: None, clients: 32, resumes: false, patience: PATIENCE };
 /// Time limit of a client for a response.
-const PATIENCE: Duration = Duration::from_secs(5);
+const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The settings of a run.
 #[derive(Clone, Debug)]
@@ -146,7 +146,7 @@ async fn apply(traffic: Traffic, running: &Running, duration: Duration) -> anyho
         Traffic::Wrk(wrk) => wrk.run(&setup, duration),
         Traffic::H2load(h2load) => h2load.run(&setup, duration),
         Traffic::Paced { rate, .. } => {
-            let paced = Paced { rate, connections: 64, wait: PATIENCE, patience: PATIENCE, host: HOST };
+            let paced = Paced { rate, connections: 64, wait: TIMEOUT, time_limit: TIMEOUT, host: HOST };
             paced.run(setup.http, duration)
         }
         Traffic::Handshakes { .. } | Traffic::WebSocket | Traffic::Idle { .. } => {

@@ -40,11 +40,11 @@ const ROUNDS: usize = 3;
 /// Number of connections that measure the peak of requests: more than the gateway can answer in one
 /// slice, so that it is never idle.
 const PEAK: u32 = 256;
-/// Maximum wait of a request for a connection. If it were as long as `PATIENCE`, the only requests
+/// Maximum wait of a request for a connection. If it were as long as `TIMEOUT`, the only requests
 /// ever sent would be those whose responses arrive too late, however fast the gateway is.
 const QUEUE: Duration = Duration::from_millis(100);
 /// Time after which a client gives up.
-const PATIENCE: Duration = Duration::from_secs(2);
+const TIMEOUT: Duration = Duration::from_secs(2);
 /// Minimum goodput under three times the load, relative to the peak.
 const GOODPUT: f64 = 0.9;
 /// Alternating times for which the gateway runs and is stopped. The scheduler rounds them up: both
@@ -154,7 +154,7 @@ fn probe(gateway: &Running, length: Duration) -> JoinHandle<(u32, f64)> {
         while started.elapsed() < length {
             for path in ["/healthz", "/metrics"] {
                 let asked = Instant::now();
-                let answer = timeout(PATIENCE, target.get_once(path)).await;
+                let answer = timeout(TIMEOUT, target.get_once(path)).await;
                 failed += u32::from(!matches!(answer, Ok(Ok(answer)) if answer.status == 200));
                 slowest = slowest.max(asked.elapsed().as_secs_f64() * 1e3);
             }
@@ -172,7 +172,7 @@ async fn requests(report: &mut Report, gateway: &Running) -> anyhow::Result<()> 
         let peak = rate(&peak);
         // Three times the peak, on as many connections as clients would have.
         let rate = (3.0 * peak) as u32;
-        let paced = Paced { rate, connections: 1000, wait: QUEUE, patience: PATIENCE, host: HOST };
+        let paced = Paced { rate, connections: 1000, wait: QUEUE, time_limit: TIMEOUT, host: HOST };
         let address = gateway.setup.http;
         let probes = probe(gateway, LENGTH);
         let work = tokio::task::spawn_blocking(move || paced.run(address, LENGTH)).await??;
@@ -229,7 +229,7 @@ fn describe(report: &mut Report, run: &str, mut rounds: Vec<Round>) {
     rounds.sort_by(|one, other| one.share().total_cmp(&other.share()));
     let middle = &rounds[rounds.len() / 2];
     let worst = |of: fn(&Round) -> f64| rounds.iter().map(of).fold(0.0, f64::max);
-    let patience = PATIENCE.as_secs_f64() * 1e3;
+    let time_limit = TIMEOUT.as_secs_f64() * 1e3;
     let unanswered: u32 = rounds.iter().map(|round| round.unanswered).sum();
     report.add(run, "peak", middle.peak, "/s", Bound::None);
     report.add(run, "goodput at 3 times the peak", middle.goodput, "/s", Bound::None);
@@ -237,7 +237,7 @@ fn describe(report: &mut Report, run: &str, mut rounds: Vec<Round>) {
     for (figure, round) in [("lowest round", &rounds[0]), ("highest round", &rounds[rounds.len() - 1])] {
         report.add(run, figure, round.share(), "", Bound::None);
     }
-    report.add(run, "p99 of what was answered", worst(|round| round.p99), "ms", Bound::AtMost(patience));
+    report.add(run, "p99 of what was answered", worst(|round| round.p99), "ms", Bound::AtMost(time_limit));
     report.add(run, "health and metrics not answered", unanswered.into(), "", Bound::Exactly(0.0));
     report.add(run, "slowest of those", worst(|round| round.slowest_probe), "ms", Bound::None);
 }
@@ -262,7 +262,7 @@ async fn no_files(report: &mut Report, gateway: &Running) -> anyhow::Result<()> 
     report.add(run, "CPU time of a second without load", spent, "s", Bound::AtMost(SPIN));
     let mut refused = 0;
     for connection in &mut inside {
-        let answer = timeout(PATIENCE, connection.get("/")).await;
+        let answer = timeout(TIMEOUT, connection.get("/")).await;
         refused += u32::from(!matches!(answer, Ok(Ok(answer)) if answer.status == 200));
     }
     report.add(run, "open connections no longer served", f64::from(refused), "", Bound::Exactly(0.0));
@@ -270,9 +270,9 @@ async fn no_files(report: &mut Report, gateway: &Running) -> anyhow::Result<()> 
     drop(inside);
     let freed = Instant::now();
     let mut served = false;
-    while !served && freed.elapsed() < PATIENCE * 5 {
+    while !served && freed.elapsed() < TIMEOUT * 5 {
         served =
-            matches!(timeout(PATIENCE, target.get_once("/")).await, Ok(Ok(answer)) if answer.status == 200);
+            matches!(timeout(TIMEOUT, target.get_once("/")).await, Ok(Ok(answer)) if answer.status == 200);
     }
     let recovery = freed.elapsed().as_secs_f64() * 1e3;
     report.add(run, "served again after", recovery, "ms", Bound::AtMost(RECOVERY));

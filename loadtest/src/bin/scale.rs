@@ -30,7 +30,7 @@ const MEMORY: f64 = 50.0;
 /// Interval of edits while their CPU time is measured.
 const EDIT_EVERY: Duration = Duration::from_millis(20);
 /// Time after which an edit counts as lost.
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The cost of many objects.
 #[derive(Parser)]
@@ -81,7 +81,7 @@ async fn scale(arguments: &Arguments) -> anyhow::Result<Report> {
             let number = edit * (arguments.ingresses / arguments.edits.max(1)).max(1) % arguments.ingresses;
             let (host, wanted) = world.edit(kind, number)?;
             let published = Instant::now();
-            match tokio::time::timeout(PATIENCE, await_answer(&mut connection, &host, wanted)).await {
+            match tokio::time::timeout(TIMEOUT, await_answer(&mut connection, &host, wanted)).await {
                 Ok(answer) => {
                     answer?;
                     delays.push(published.elapsed().as_secs_f64() * 1e3);
@@ -121,8 +121,8 @@ async fn cost(
         let paced = Paced {
             rate: arguments.load,
             connections: 32,
-            wait: PATIENCE,
-            patience: PATIENCE,
+            wait: TIMEOUT,
+            time_limit: TIMEOUT,
             host: "host-0.example",
         };
         let address = gateway.http;

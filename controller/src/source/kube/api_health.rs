@@ -10,9 +10,9 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 /// Time without a response before it is reported. Restarts of connections are shorter.
-const PATIENCE: Duration = Duration::from_secs(1);
+const TIMEOUT: Duration = Duration::from_secs(1);
 /// Time for which some requests may fail while others get responses.
-const LONG_PATIENCE: Duration = Duration::from_secs(10);
+const LONG_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The reachability of the API.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -86,7 +86,7 @@ impl ApiHealth {
                 state.refused.insert(path.into(), Away::since(begun, reason));
             }
             let last = state.refused.values().max_by_key(|one| one.begun);
-            let long = |one: &&Away| one.begun.elapsed() >= LONG_PATIENCE;
+            let long = |one: &&Away| one.begun.elapsed() >= LONG_TIMEOUT;
             if state.away.is_none()
                 && state.granted.is_empty()
                 && let Some(last) = last.filter(long)
@@ -114,7 +114,7 @@ impl ApiHealth {
             state.granted.remove(path);
             let now = Away::since(begun, reason);
             let first = state.first.get_or_insert_with(|| now.clone());
-            if state.away.is_none() && first.begun.elapsed() >= PATIENCE {
+            if state.away.is_none() && first.begun.elapsed() >= TIMEOUT {
                 state.away = state.first.clone();
                 return true;
             }
@@ -122,7 +122,7 @@ impl ApiHealth {
                 Some(own) => own,
                 None => state.unanswered.entry(path.into()).or_insert(now),
             };
-            let long = state.away.is_none() && own.begun.elapsed() >= LONG_PATIENCE;
+            let long = state.away.is_none() && own.begun.elapsed() >= LONG_TIMEOUT;
             if long && !state.failing.contains_key(path) {
                 state.failing.insert(path.into(), own.clone());
                 return true;
@@ -192,13 +192,13 @@ mod tests {
         let known = seen.borrow_and_update().last_answer;
         for _ in 0..10 {
             api_health.refused("/b", Instant::now(), "403");
-            tokio::time::advance(LONG_PATIENCE).await;
+            tokio::time::advance(LONG_TIMEOUT).await;
         }
         assert_eq!(seen.borrow_and_update().away, None, "others are answered");
         // The token has expired: the open watch ends and cannot be renewed.
         api_health.refused("/a", Instant::now(), "401");
         assert_eq!(seen.borrow_and_update().away, None, "it may be back in a moment");
-        tokio::time::advance(LONG_PATIENCE).await;
+        tokio::time::advance(LONG_TIMEOUT).await;
         api_health.refused("/b", Instant::now(), "401");
         let state = seen.borrow_and_update().clone();
         assert_eq!(state.away.as_ref().map(|away| &*away.reason), Some("401"));

@@ -33,11 +33,11 @@ impl<R: AsyncBufRead + Unpin> Lines<R> {
     }
 
     /// Returns the next line that is not empty.
-    pub(super) async fn next(&mut self, patience: Duration) -> LineRead<'_> {
+    pub(super) async fn next(&mut self, time_limit: Duration) -> LineRead<'_> {
         loop {
             self.line.clear();
             self.line.shrink_to(KEPT);
-            match tokio::time::timeout(patience, self.input.read_until(b'\n', &mut self.line)).await {
+            match tokio::time::timeout(time_limit, self.input.read_until(b'\n', &mut self.line)).await {
                 Err(_) => return LineRead::Silence,
                 Ok(Err(_)) => return LineRead::Cut,
                 Ok(Ok(0)) => return LineRead::End,

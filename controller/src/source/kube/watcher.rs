@@ -212,11 +212,11 @@ impl Watcher {
         let mut silent = true;
         loop {
             let listing = state.position.is_none();
-            let patience = match listing {
+            let time_limit = match listing {
                 true => LIST_SILENCE,
                 false => SILENCE.min(Duration::from_secs((lifetime + MARGIN).into())),
             };
-            let text = match lines.next(patience).await {
+            let text = match lines.next(time_limit).await {
                 LineRead::Line(text) => text,
                 LineRead::End | LineRead::Silence if listing => return Err(WatchFailure::NoStreaming.into()),
                 LineRead::End => {

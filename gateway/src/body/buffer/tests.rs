@@ -23,10 +23,10 @@ fn disk(limit: u64) -> Arc<Disk> {
 async fn collect(
     buffer: &mut RequestBuffer,
     client: &mut Fake,
-    patience: Duration,
+    time_limit: Duration,
 ) -> Result<(), FailureKind> {
     let (mut deadlines, mut alarm) = (Deadlines::default(), Alarm::default());
-    poll_fn(|cx| match buffer.poll_collect(cx, client, &mut deadlines, patience) {
+    poll_fn(|cx| match buffer.poll_collect(cx, client, &mut deadlines, time_limit) {
         Poll::Pending => deadlines.poll(cx, &mut alarm).map(Err),
         ready => ready,
     })
@@ -107,8 +107,8 @@ async fn a_client_that_leaves_or_stalls_ends_the_buffering() {
     let pauses: Vec<&[u8]> = vec![b""; 1_000_000];
     let mut client = Fake::new(Framing::Length(2), &pauses);
     let mut buffer = RequestBuffer::new(Framing::Length(2), None, 0, disk(0));
-    let patience = Duration::from_millis(10);
-    assert_eq!(collect(&mut buffer, &mut client, patience).await, Err(FailureKind::ClientTimeout));
+    let time_limit = Duration::from_millis(10);
+    assert_eq!(collect(&mut buffer, &mut client, time_limit).await, Err(FailureKind::ClientTimeout));
 }
 
 #[tokio::test]

@@ -62,7 +62,7 @@ pub(super) struct Session<D> {
     /// There is no request body.
     empty: bool,
     /// Time limit for the client's next bytes.
-    patience: Duration,
+    time_limit: Duration,
     deadlines: Deadlines,
     alarm: Alarm,
     /// The received body, unless it exceeds the maximum.
@@ -89,7 +89,7 @@ impl<D: Downstream> Session<D> {
             whole: head.framing,
             rewinds: false,
             empty: head.framing.is_done(),
-            patience: worker.state.published.load().compiled_settings.settings.client_body_timeout,
+            time_limit: worker.state.published.load().compiled_settings.settings.client_body_timeout,
             deadlines: Deadlines::default(),
             alarm: Alarm::default(),
             replay: Vec::new(),

@@ -26,7 +26,7 @@ pub struct Handshakes {
     /// other than its first that does not counts as failed.
     pub resumes: bool,
     /// Time after which a client gives up.
-    pub patience: Duration,
+    pub time_limit: Duration,
 }
 
 struct Tally {
@@ -106,7 +106,7 @@ impl Tally {
         };
         match timeout(left, exchange).await {
             // On a busy machine the timeout may fire late.
-            Ok(Ok(answer)) if answer.status == 200 && due.elapsed() <= patience => {
+            Ok(Ok(answer)) if answer.status == 200 && due.elapsed() <= time_limit => {
                 self.served.fetch_add(1, Ordering::Relaxed);
                 self.in_time.fetch_add(u64::from(Instant::now() <= self.end), Ordering::Relaxed);
                 let mut latencies = self.latencies.lock().unwrap_or_else(PoisonError::into_inner);

@@ -34,7 +34,7 @@ pub struct Paced {
     /// Maximum wait for a connection, after which a request is not sent.
     pub wait: Duration,
     /// Maximum latency of a response that counts as served.
-    pub patience: Duration,
+    pub time_limit: Duration,
     /// The host of the requests.
     pub host: &'static str,
 }
@@ -45,7 +45,7 @@ struct Pacer {
     idle: VecDeque<usize>,
     latencies: Latencies,
     wait: Duration,
-    patience: Duration,
+    time_limit: Duration,
     /// The end of the schedule.
     end: Instant,
     work: Work,
@@ -69,7 +69,7 @@ impl Paced {
             idle: (0..self.connections).collect(),
             latencies: Latencies::new(),
             wait: self.wait,
-            patience: self.patience,
+            time_limit: self.time_limit,
             end: started + duration,
             work: Work::default(),
         };
@@ -115,7 +115,7 @@ impl Pacer {
                 Answer::Lost => {}
                 Answer::Whole { due, status } => {
                     let latency = due.elapsed();
-                    if status == 200 && latency <= self.patience {
+                    if status == 200 && latency <= self.time_limit {
                         self.latencies.record(latency);
                         self.work.served += 1;
                         self.work.in_time += u64::from(Instant::now() <= self.end);
@@ -178,7 +178,7 @@ mod tests {
         let pause = Duration::from_millis(400);
         let server = std::thread::spawn(move || serve(&listener, 10, pause));
         let minute = Duration::from_secs(60);
-        let paced = Paced { rate: 100, connections: 1, wait: minute, patience: minute, host: "host" };
+        let paced = Paced { rate: 100, connections: 1, wait: minute, time_limit: minute, host: "host" };
         let work = paced.run(address, Duration::from_secs(1)).unwrap();
         server.join().unwrap().unwrap();
         assert_eq!((work.served, work.failed), (100, 0));

@@ -24,7 +24,7 @@ impl<D: Downstream> Session<D> {
             replay,
             rewinds,
             upgraded,
-            patience,
+            time_limit,
             gave_way,
             ..
         } = &mut *self;
@@ -79,7 +79,7 @@ impl<D: Downstream> Session<D> {
                 Poll::Ready(Err(kind)) => break Poll::Ready(kind),
                 Poll::Pending if *upgraded => return Poll::Pending,
                 Poll::Pending => {
-                    deadlines.body.begin(Some(*patience));
+                    deadlines.body.begin(Some(*time_limit));
                     // The endpoint may stay silent while the client sends.
                     if shared.started {
                         deadlines.read.begin(shared.read_timeout);

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use anyhow::Context;
 
 /// Time limit for a new connection.
-const PATIENCE: Duration = Duration::from_secs(1);
+const TIMEOUT: Duration = Duration::from_secs(1);
 
 /// A connection that is reopened when the proxy closes it.
 pub(super) struct Connection {
@@ -104,7 +104,7 @@ impl Connection {
 }
 
 fn connect(address: SocketAddr) -> anyhow::Result<TcpStream> {
-    let stream = TcpStream::connect_timeout(&address, PATIENCE).context("connect")?;
+    let stream = TcpStream::connect_timeout(&address, TIMEOUT).context("connect")?;
     stream.set_nodelay(true)?;
     stream.set_nonblocking(true)?;
     Ok(stream)
