@@ -60,7 +60,7 @@ pub fn resolve(image: &str, settings: &LabSettings) -> Result<Image> {
     let Some((_, origin)) = TABLE.iter().find(|(known, _)| *known == name) else {
         let known: Vec<&str> = TABLE.iter().map(|(known, _)| *known).collect();
         bail!(
-            "the lab has no program for image {image:?}: it knows {} and what `up --image NAME=PROGRAM` names",
+            "the lab has no program for image {image:?}: there are {} and the programs of `up --image NAME=PROGRAM`",
             known.join(", ")
         );
     };

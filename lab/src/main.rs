@@ -211,7 +211,7 @@ fn build(units: &[String]) -> Result<()> {
             (_, Some(unit)) => chosen.push(unit),
             (other, None) => {
                 let known: Vec<&str> = Unit::ALL.into_iter().map(Unit::name).collect();
-                bail!("{other:?} is nothing the lab can build: it knows all, {}", known.join(", "));
+                bail!("the lab cannot build {other:?}; choose all, {}", known.join(", "));
             }
         }
     }

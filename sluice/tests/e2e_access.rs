@@ -121,6 +121,6 @@ fn blocked_agents_referers_and_networks_get_403_from_every_host() {
     folder.write("config.yaml", config_map("system/settings", &[("block-cidrs", "127.0.0.0/8")]));
     await_until("the network", || ask(HOST, "Mozilla", "") == 403 && ask("unknown.example", "x", "") == 403);
     folder.write("config.yaml", config_map("system/settings", &[]));
-    await_until("nobody", || ask(HOST, "badbot/1.0", "") == 301);
+    await_until("no client blocked", || ask(HOST, "badbot/1.0", "") == 301);
     assert_eq!(backend.requests(), 0);
 }

@@ -145,7 +145,7 @@ fn a_solver_of_acme_challenges_works_beside_every_kind_of_redirect() {
         }
         if redirect.0 == "from-to-www-redirect" {
             let response = get(gateway.http, "www.shop.example", "/x");
-            assert_eq!(response.status, 308, "clients are redirected meanwhile");
+            assert_eq!(response.status, 308, "clients are still redirected");
         }
         assert_eq!(get(gateway.http, HOST, "/x").status / 100, 3, "{redirect:?}");
         folder.remove("solver.yaml");

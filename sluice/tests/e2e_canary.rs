@@ -143,7 +143,7 @@ fn sessions_stick_to_the_side_on_which_they_began() {
     shop.folder.write("canary.yaml", canary(&legacy).text());
     await_until("legacy", || shop.backend(&[("Cookie", &cookie), ("x-canary", "always")]) == "next");
     let taken = shop.ask(&[("x-canary", "always")]);
-    assert_eq!((taken.backend().as_str(), taken.cookie()), ("next", None), "the canary knows no sessions");
+    assert_eq!((taken.backend().as_str(), taken.cookie()), ("next", None), "the canary has no sessions");
     assert_eq!(shop.backend(&[("Cookie", &cookie)]), "stable");
 }
 

@@ -119,7 +119,7 @@ fn the_head_of_a_long_report_says_how_much_there_is_of_what() {
     );
     assert!(head[6].starts_with("warning  12 objects  nginx.ingress.kubernetes.io/enable-open"), "{text}");
     assert!(head[8].contains("-o json all"), "some are not named below: {text}");
-    assert_eq!((head[7], head[9]), ("", ""), "then what is wrong with whom: {text}");
+    assert_eq!((head[7], head[9]), ("", ""), "then the object and its problem: {text}");
     assert!(text.ends_with(&format!("\n{}\n", head[2])), "{text}");
 }
 

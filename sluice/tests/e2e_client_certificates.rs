@@ -1,4 +1,4 @@
-//! Client certificates: who is let in, what endpoints are told, and what no client can bypass.
+//! Client certificates: which clients are admitted, the fields for endpoints, and attempts to bypass.
 
 use std::sync::Arc;
 
@@ -82,7 +82,7 @@ fn only_clients_with_a_certificate_of_the_authority_are_served() {
     assert_eq!(response.received("ssl-client-verify"), ["SUCCESS"]);
     assert_eq!(response.received("ssl-client-subject-dn"), ["CN=client,O=Example"]);
     assert!(response.received("ssl-client-issuer-dn")[0].starts_with("CN=an authority"));
-    assert!(response.received("ssl-client-cert").is_empty(), "nobody asked for it");
+    assert!(response.received("ssl-client-cert").is_empty(), "no annotation requires it");
     let none = answer(&gateway, &nobody());
     assert_eq!(none.status, 400);
     assert!(

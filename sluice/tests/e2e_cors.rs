@@ -153,7 +153,7 @@ fn changes_apply_at_once_and_a_bad_origin_opens_nothing() {
         assert!(problems.contains(part), "{part}: {problems}");
     }
     folder.write("api.yaml", api(&[("cors-allow-origin", "shop.example")]).text());
-    await_until("nobody", || allowed(&ask(&gateway, "GET", "/", other)).is_none());
+    await_until("no origin allowed", || allowed(&ask(&gateway, "GET", "/", other)).is_none());
     assert_eq!(ask(&gateway, "OPTIONS", "/", "shop.example").status, 200, "it is the endpoint's to answer");
     folder.write("api.yaml", api(&[]).annotation("enable-cors", "false").text());
     await_until("no problem", || gateway.problems().is_empty());

@@ -125,7 +125,7 @@ fn answers_of_our_own_are_worded_too_and_a_denial_stays_one() {
     assert_eq!(get(gateway.http, HOST, "/").text(), "page 403");
     let before = shop.requests();
     get(gateway.http, HOST, "/");
-    assert_eq!(shop.requests(), before, "what is denied reaches nobody");
+    assert_eq!(shop.requests(), before, "denied requests reach no backend");
     folder.write("ingress.yaml", listed().text());
     await_until("open", || get(gateway.http, HOST, "/").status == 200);
     shop.stop();

@@ -73,7 +73,7 @@ fn the_service_is_asked_and_its_word_holds() {
     let response = send(&gateway, "ann", &lies);
     assert_eq!(response.status, 200);
     assert_eq!(response.received("X-User"), ["ann"]);
-    assert!(response.received("X-Groups").is_empty(), "what the service does not say nobody says");
+    assert!(response.received("X-Groups").is_empty(), "only the service sets the field");
     assert_eq!(response.all("set-cookie"), ["seen=1", "last=2"]);
     let asked = &auth.seen()[0];
     assert_eq!(asked.start, "GET /check?from=shop.example HTTP/1.1");
@@ -125,7 +125,7 @@ fn a_dead_service_lets_nobody_in_and_one_that_is_back_does() {
     folder.write("ingress.yaml", ingress(&auth).text());
     await_until("the new service asked", || send(&gateway, "ann", &[]).status == 200);
     folder.write("ingress.yaml", Ingress::new("shop").path(HOST, "/", "shop").text());
-    await_until("nobody asked", || send(&gateway, "eve", &[]).status == 200);
+    await_until("no service queried", || send(&gateway, "eve", &[]).status == 200);
 }
 
 #[test]
@@ -236,7 +236,7 @@ fn cluster_services_are_used_by_endpoints_and_names_are_resolved() {
             && field(&auth.seen().pop().unwrap(), "host") == Some("localhost")
     });
     folder.write("ingress.yaml", at("http://no-such-name.invalid/").text());
-    await_until("the name that is none told", || gateway.problems().contains("no-such-name.invalid"));
+    await_until("the problem of the invalid name", || gateway.problems().contains("no-such-name.invalid"));
     assert_eq!(send(&gateway, "ann", &[]).status, 500);
 }
 
@@ -313,8 +313,8 @@ fn the_service_for_all_rules_is_asked_unless_one_says_otherwise() {
     folder.write("config.yaml", keys(&[("no-auth-locations", "/")]));
     await_until("its path exempt", || send(&gateway, "eve", &[]).status == 200);
     folder.write("config.yaml", config_map(CONFIG, &[("global-auth-url", "nonsense")]));
-    await_until("a bad value told", || gateway.problems().contains("global-auth-url"));
-    await_until("closed: nobody can be asked", || send(&gateway, "ann", &[]).status == 503);
+    await_until("the problem of the bad value", || gateway.problems().contains("global-auth-url"));
+    await_until("closed without a service", || send(&gateway, "ann", &[]).status == 503);
     folder.remove("config.yaml");
     await_until("open again", || send(&gateway, "eve", &[]).status == 200);
     folder.write("config.yaml", config_map(CONFIG, &[("global-auth-url", "nonsense")]));

@@ -60,8 +60,8 @@ fn paths_with_unusual_characters_are_served_with_a_problem() {
     let is_reported = || gateway.problems().contains("Ingress default/shop");
     assert!(is_reported() && gateway.problems().contains("/a(b"), "{}", gateway.problems());
     operator(&folder, &[("strict-validate-path-type", "false")]);
-    await_until("nothing to be said", || gateway.problems().is_empty());
+    await_until("no problem", || gateway.problems().is_empty());
     assert_eq!(get(gateway.http, HOST, "/a(b").status, 200);
     operator(&folder, &[]);
-    await_until("it to be said again", is_reported);
+    await_until("the problem again", is_reported);
 }

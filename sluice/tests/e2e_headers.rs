@@ -255,7 +255,7 @@ fn the_backend_receives_the_path_before_rewriting() {
         assert_eq!(response.json()["target"], "/inner/a%20b?x=1");
         response.received("x-original-uri")
     };
-    assert_eq!(ask(), ["/forged"], "as with nginx, it is nothing of ours until the operator wants it");
+    assert_eq!(ask(), ["/forged"], "as with nginx, the gateway sets it only if the operator enables it");
     let wanted = ("proxy-add-original-uri-header", "true");
     folder.write("config.yaml", config_map("ingress-nginx/controller", &[wanted]));
     await_until("ours", || ask() == ["/shop/a%20b?x=1"]);

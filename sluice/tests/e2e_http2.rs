@@ -109,7 +109,7 @@ fn shutdown_is_announced_and_running_streams_finish() {
         let ending = async {
             until("the slow request", || backend.requests() >= 2).await;
             gateway.terminate();
-            until("the gateway to say that it ends", || gateway.health() != Some(200)).await;
+            until("the gateway to report that it shuts down", || gateway.health() != Some(200)).await;
             gate.open();
         };
         let (response, ()) = tokio::join!(slow, ending);

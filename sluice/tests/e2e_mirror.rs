@@ -324,7 +324,7 @@ fn an_unusable_value_is_ignored_with_a_problem() {
     let any =
         Ingress::new("shop").path("*.example", "/", "shop").annotation("mirror-target", "http://$host:9/");
     folder.write("ingress.yaml", any.text());
-    await_until("$host on many hosts told", || gateway.problems().contains("$host"));
+    await_until("the problem of $host on many hosts", || gateway.problems().contains("$host"));
     assert_eq!(get(gateway.http, HOST, "/").status, 200);
 }
 

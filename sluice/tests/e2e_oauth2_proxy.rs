@@ -68,7 +68,7 @@ impl<'g> Browser<'g> {
             assert!(next.starts_with('/'), "redirected elsewhere: {next}");
             response = self.send("GET", &next, "");
         }
-        panic!("redirected for ever: {:?}", self.history);
+        panic!("redirected without end: {:?}", self.history);
     }
 
     fn history(&mut self) -> Vec<(String, u16)> {

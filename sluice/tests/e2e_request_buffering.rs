@@ -119,7 +119,7 @@ fn without_disk_space_it_is_507_before_any_endpoint() {
     let folder = Folder::with(objects(&[], &[&backend]));
     let gateway = Gateway::with(&folder, &["--body-temp-path", &gone]);
     assert_eq!(Connection::plain(gateway.http).request("POST", HOST, "/", &[], &body).status, 507);
-    await_until("the log to say why", || {
+    await_until("the reason in the log", || {
         gateway.program_log().iter().any(|line| line.contains("--body-temp-path"))
     });
     let (folder, gateway) = start(&[], &[&backend]);

@@ -91,7 +91,7 @@ fn outcome(path: &Path, server: &str, flags: &[&str]) -> String {
         }
         seen.push(line);
     }
-    panic!("it says nothing of the file:\n{}", seen.join("\n"));
+    panic!("no log line about the file:\n{}", seen.join("\n"));
 }
 
 #[test]

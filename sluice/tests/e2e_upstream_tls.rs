@@ -170,20 +170,20 @@ fn so_many_certificates_may_be_between_an_endpoint_and_its_authority() {
 fn endpoints_receive_the_server_name_if_configured() {
     let authority = Authority::new();
     let backend = Backend::tls("shop", authority.issue(&["inner.example"]).server_config_by_name());
-    let annotated = |tells: &str| {
+    let annotated = |server_name: &str| {
         let own = [
             ("proxy-ssl-secret", "upstream"),
             ("proxy-ssl-name", "inner.example"),
-            ("proxy-ssl-server-name", tells),
+            ("proxy-ssl-server-name", server_name),
         ];
         shop(&backend, &own)
     };
     let folder = Folder::with(annotated("off"));
     folder.write("upstream.yaml", opaque_secret("upstream", &[("ca.crt", &*authority.pem())]));
     let gateway = Gateway::start(&folder);
-    assert_eq!(status(&gateway), 502, "it shows its certificate to those who name it");
+    assert_eq!(status(&gateway), 502, "it presents its certificate only with SNI");
     folder.write("objects.yaml", annotated("on"));
-    await_until("the name to be told", || status(&gateway) == 200);
+    await_until("the server name", || status(&gateway) == 200);
     folder.write("objects.yaml", annotated("off"));
     await_until("it to be left out again", || status(&gateway) == 502);
 }
@@ -195,7 +195,7 @@ fn endpoints_are_shown_a_certificate_of_ours() {
     let backend = Backend::tls("shop", certificate.demanding_server_config(&authority));
     let folder = Folder::with(shop(&backend, &[]));
     let gateway = Gateway::start(&folder);
-    assert_eq!(status(&gateway), 502, "it wants a certificate");
+    assert_eq!(status(&gateway), 502, "it requires a certificate");
     let pair = |authority: &Authority| {
         let own = authority.issue(&["gateway"]);
         opaque_secret("upstream", &[("tls.crt", &own.pem), ("tls.key", &own.key_pem)])

@@ -50,9 +50,9 @@ fn each_request_has_a_connection_of_its_own_and_a_change_counts_at_once() {
     await_until("HTTP/1.1", || asked(&gateway, &backend) == "GET / HTTP/1.1");
     folder.write("config.yaml", config_map(CONFIG, &[("proxy-http-version", "1.0")]));
     folder.write("shop.yaml", shop(None));
-    await_until("what the operator says", || asked(&gateway, &backend) == "GET / HTTP/1.0");
+    await_until("set by the operator", || asked(&gateway, &backend) == "GET / HTTP/1.0");
     folder.write("shop.yaml", shop(Some("1.1")));
-    await_until("what the Ingress says", || asked(&gateway, &backend) == "GET / HTTP/1.1");
+    await_until("set by the Ingress", || asked(&gateway, &backend) == "GET / HTTP/1.1");
     folder.remove("config.yaml");
     folder.write("shop.yaml", shop(None));
     await_until("the default", || {
@@ -70,7 +70,7 @@ fn a_body_without_a_length_is_taken_whole_although_nothing_is_buffered() {
     let whole = send(&gateway, &format!("{head}3\r\none\r\n3\r\ntwo\r\n0\r\n\r\n"));
     let mut connection = Connection::plain(gateway.http);
     connection.send(format!("{head}3\r\none\r\n"));
-    assert_eq!(backend.requests(), 1, "the endpoint has to be told how much it is");
+    assert_eq!(backend.requests(), 1, "the endpoint must get its length");
     connection.send("3\r\ntwo\r\n0\r\n\r\n");
     for response in [whole, connection.response()] {
         assert_eq!((response.status, response.json()["body"].as_str()), (200, Some("onetwo")));

@@ -23,7 +23,7 @@ pub fn await_some<T>(what: &str, mut ask: impl FnMut() -> Option<T>) -> T {
         if let Some(answer) = ask() {
             return answer;
         }
-        assert!(Instant::now() < deadline, "waited {PATIENCE:?} in vain: {what}");
+        assert!(Instant::now() < deadline, "waited {PATIENCE:?} for {what}");
         pause();
     }
 }
@@ -44,7 +44,7 @@ pub fn await_until(what: &str, mut ask: impl FnMut() -> bool) {
 pub async fn until(what: &str, mut ask: impl FnMut() -> bool) {
     let deadline = Instant::now() + PATIENCE;
     while !ask() {
-        assert!(Instant::now() < deadline, "waited {PATIENCE:?} in vain: {what}");
+        assert!(Instant::now() < deadline, "waited {PATIENCE:?} for {what}");
         tokio::time::sleep(PAUSE).await;
     }
 }

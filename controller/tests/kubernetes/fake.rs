@@ -1,4 +1,4 @@
-//! An API server that knows lists, watches, versions and selectors by name, and that can be told to misbehave.
+//! A fake API server with lists, watches, versions and selectors by name. Tests can inject faults.
 //!
 //! One thread for each connection, one lock for everything. It says no more than a real one does: no news of a time
 //! before a watch began, nothing at all to a watch from a version that is still to come.
@@ -35,7 +35,7 @@ struct State {
 struct Resource {
     objects: BTreeMap<(String, String), Value>,
     log: Vec<(u64, &'static str, Value)>,
-    /// Watches from an earlier version are told that the past is gone.
+    /// Watches from an earlier version get 410, Gone.
     oldest: u64,
     no_streaming: bool,
     /// Counts up; every watch breaks off when it changes.
@@ -124,7 +124,7 @@ impl Fake {
         self.shared.lock().revision
     }
 
-    /// Answers every request for a resource with this status, until told otherwise; open watches go on.
+    /// Answers every request for a resource with this status until it is reset. Open watches continue.
     pub(crate) fn refuse(&self, resource: &str, status: Option<u16>) {
         self.shared.change(|state| state.resource(resource).refused = status);
     }
@@ -183,7 +183,7 @@ impl Fake {
 impl Drop for Fake {
     fn drop(&mut self) {
         self.shared.change(|state| state.closed = true);
-        // The acceptor looks when somebody comes.
+        // The acceptor checks when a connection arrives.
         drop(TcpStream::connect(self.address));
     }
 }

@@ -11,7 +11,7 @@ use crate::fake::Fake;
 use crate::objects::*;
 use crate::plane::{PATIENCE, Plane};
 
-/// A source without a translation: what it is told to want is up to the test.
+/// A source without a translation: the test chooses the references.
 struct Source {
     runtime: tokio::runtime::Runtime,
     inputs: Receiver<Input>,

@@ -44,7 +44,7 @@ fn an_obsolete_fetch_leaves_no_problem() {
     plane.until("the problem", |seen| seen.problems.contains("served as if it were missing"));
     refer(&fake, None);
     plane.until("its end", |seen| seen.problems.is_empty());
-    // And the watch knows it without a question.
+    // The watch delivers it without a request by name.
     refer(&fake, Some("tls"));
     plane.until("the problem again", |seen| seen.problems.contains("served as if it were missing"));
     fake.put("secrets", secret("tls", "new.example"));

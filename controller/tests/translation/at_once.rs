@@ -57,7 +57,7 @@ fn a_rejecting_fault_hides_no_other_fault() {
         (Code::ServiceNotFound, "[default-backend]"),
     ];
     let mut world = World::ready(Options::default());
-    // One more that closes, one less, in any order: the others are told in any case.
+    // The other problems are reported with any set of closing ones, in any order.
     world.put([with(&faults, spec.clone())]);
     let read: Vec<_> = told(&world).into_iter().map(|(code, field)| (code, bare(&field))).collect();
     assert_eq!(read, sorted(&expected));

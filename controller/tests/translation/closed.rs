@@ -114,7 +114,7 @@ fn a_rejected_default_backend_is_closed_where_it_would_have_served() {
     world.put([created(rejected("all", default.clone()), 1), created(ingress("later", default.clone()), 2)]);
     assert_eq!(world.rules("_"), [format!("/ -> {WEB} denied 404")]);
 
-    // With --disable-catch-all the rules of such an Ingress are closed, but the catch-all is nobody's.
+    // With --disable-catch-all, the rules of such an Ingress are closed; no Ingress owns the catch-all.
     let mut world = World::ready(Options { disable_catch_all: true, ..Options::default() });
     let mut spec = paths("shop.example", &["/a"]);
     spec["defaultBackend"] = default["defaultBackend"].clone();
@@ -358,7 +358,7 @@ fn a_closed_host_keeps_its_certificate() {
     assert_eq!(world.host("shop.example").unwrap().tls, before);
 }
 
-/// Rules that an Ingress asks for, without the one for what nobody asks for.
+/// Rules of Ingresses, without the one for all other paths.
 fn asked(world: &World, host: &str) -> Vec<Rule> {
     let rules = world.host(host).map(|host| host.rules.clone()).unwrap_or_default();
     let is_rest = |rule: &Rule| match &rule.action {

@@ -98,7 +98,7 @@ fn each_path_has_its_own_rewriting() {
         assert_eq!(rewrite.forwarded_prefix, Some(prefix));
     }
     let rest = host.rules.last().unwrap();
-    assert_eq!(rest.policies.rewrite, None, "what nobody asked for is not rewritten");
+    assert_eq!(rest.policies.rewrite, None, "other paths are not rewritten");
 }
 
 #[test]

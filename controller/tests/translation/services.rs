@@ -58,7 +58,7 @@ fn a_missing_service_answers_503_with_a_problem() {
     assert!(world.mirror.endpoint_sets.is_empty());
     world.put([json!({"kind": "Service", "metadata": {"name": "api", "namespace": "default"},
         "spec": {"type": "ExternalName", "externalName": "example.com", "ports": [{"port": 80}]}})]);
-    assert_eq!(world.endpoints("api", "80"), Some(Vec::new()), "nobody has looked it up yet");
+    assert_eq!(world.endpoints("api", "80"), Some(Vec::new()), "it has not been resolved yet");
     world.put([service("api", json!([{"name": "main", "port": 80}]))]);
     assert_eq!(world.endpoints("api", "main"), Some(vec!["10.0.1.1:8080".to_owned()]));
     assert_eq!(world.problems(), []);

@@ -14,7 +14,7 @@ use sluice_testing::certificate::TestCertificate;
 pub(crate) struct World {
     pub(crate) controller: Controller,
     pub(crate) mirror: Snapshot,
-    /// The problems that were told, change by change.
+    /// The reported problems, change by change.
     told: BTreeSet<Problem>,
     prune: Prune,
 }
@@ -69,10 +69,10 @@ impl World {
 
     fn tell(&mut self, changes: &ProblemChanges) {
         for problem in &changes.resolved {
-            assert!(self.told.remove(&**problem), "never told: {problem}");
+            assert!(self.told.remove(&**problem), "never reported: {problem}");
         }
         for problem in &changes.appeared {
-            assert!(self.told.insert((**problem).clone()), "told twice: {problem}");
+            assert!(self.told.insert((**problem).clone()), "reported twice: {problem}");
         }
         let told: Vec<Problem> = self.told.iter().cloned().collect();
         assert_eq!(told, self.controller.problems(), "the changes amount to all problems");

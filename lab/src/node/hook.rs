@@ -21,6 +21,6 @@ pub async fn run(handler: &LifecycleHandler, container: &Container, target: &Tar
         tokio::time::sleep(Duration::from_secs(u64::try_from(sleep.seconds).unwrap_or(0))).await;
         Ok(())
     } else {
-        Err("the lab knows exec, httpGet and sleep hooks, and this is none".into())
+        Err("the lab supports exec, httpGet and sleep hooks, and this is none of them".into())
     }
 }

@@ -104,7 +104,7 @@ fn compare(path: &Path, text: &str) {
     let written = fs::read_to_string(path).unwrap_or_default();
     assert!(
         written == text,
-        "{} is not what values.yaml and docs/ say; run WRITE_DOCS=1 cargo test -p sluice-lab --test chart",
+        "{} does not match values.yaml and docs/; run WRITE_DOCS=1 cargo test -p sluice-lab --test chart",
         path.display()
     );
 }

@@ -66,7 +66,7 @@ impl Described {
             "refused" | "ignored" => json!({}),
             other => match other.strip_prefix("one of ") {
                 Some(values) => json!({"enum": alternatives(values)}),
-                None => panic!("{}: values.yaml says it is a {other:?}, which is no type", self.path),
+                None => panic!("{}: values.yaml gives it the unknown type {other:?}", self.path),
             },
         };
         let meaning = match self.kind.as_str() {

@@ -212,7 +212,7 @@ fn helm_installs_upgrades_under_load_and_leaves_nothing() {
         // An Ingress created after the gateway gets the address of the gateway's Service.
         let expected = address.ip().to_string();
         cluster
-            .wait::<Ingress>("web", "told its address", |ingress| status_of(ingress).contains(&expected))
+            .wait::<Ingress>("web", "reported its address", |ingress| status_of(ingress).contains(&expected))
             .await?;
         let refused = refused_rights(cluster).await?;
         ensure!(refused.is_empty(), "{refused}");

@@ -102,7 +102,7 @@ fn the_leader_writes_the_status_keeps_it_and_clears_it_at_the_end() {
         ensure!(status.success(), "{status}");
         ensure!(
             status_of(&cluster.api::<Ingress>().get("web").await?).is_empty(),
-            "nobody answers there any more"
+            "no server answers there any more"
         );
         ensure!(status_of(&cluster.api::<Ingress>().get("foreign").await?) == ["198.51.100.2"]);
         Ok(())
@@ -265,7 +265,7 @@ fn events_report_problems_to_the_owner_of_an_object() {
         holder(cluster, "a").await?;
         cluster.apply(&class.ingress("other", "web.example", "web")).await?;
         let conflict = cluster
-            .until("the conflict to be told", async || {
+            .until("the problem of the conflict", async || {
                 Ok(events(cluster, "other", "PathConflict").await?.pop())
             })
             .await?;
@@ -275,7 +275,7 @@ fn events_report_problems_to_the_owner_of_an_object() {
         let uid = cluster.api::<Ingress>().get("other").await?.uid();
         ensure!(conflict.involved_object.uid == uid && conflict.type_.as_deref() == Some("Warning"));
         cluster
-            .until("the missing Service to be told", async || {
+            .until("the problem of the missing Service", async || {
                 Ok(events(cluster, "web", "ServiceNotFound").await?.pop())
             })
             .await?;
@@ -333,7 +333,7 @@ fn rights_that_are_missing_are_named_one_by_one_and_picked_up() {
         cluster.allow_rules("gateway", false, "lease", lease).await?;
         holder(cluster, "a").await?;
         cluster
-            .until("the refused write to be told", async || {
+            .until("the problem of the refused write", async || {
                 let problems = gateway.problems(cluster).await?;
                 Ok((problems.contains("ingresses.networking.k8s.io status")).then_some(()))
             })

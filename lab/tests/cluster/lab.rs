@@ -184,7 +184,7 @@ fn a_pod_killed_without_grace_is_started_again() {
         let container = cluster.api::<Pod>();
         container.delete(&pod.name_any(), &DeleteParams::default().grace_period(0)).await?;
         cluster
-            .until("nobody to answer at the deleted Pod's address", async || {
+            .until("no answer from the deleted Pod's address", async || {
                 let attempt = tokio::net::TcpStream::connect((address.as_str(), 8080));
                 let outcome = timeout(Duration::from_millis(500), attempt).await;
                 Ok((!matches!(outcome, Ok(Ok(_)))).then_some(()))
@@ -721,7 +721,7 @@ fn a_load_counts_what_fails() {
         lab.kill_pod(&cluster.client, &cluster.namespace, &name).await?;
         load.until("the Pod to be back", |tally| tally.failed > 0 && tally.by(&name) > good.served + 50)
             .await?;
-        let tally = load.stop("a Pod killed and nobody to try again").await?;
+        let tally = load.stop("a Pod killed without another attempt").await?;
         let told = tally.none_failed().unwrap_err().to_string();
         assert!(told.contains("connection"), "{told}");
 

@@ -46,7 +46,7 @@ fn a_role_of_one_namespace_is_enough() {
         // Without the right to list IngressClasses the field is ignored, with a problem.
         cluster.apply(&class.ingress("late", "late.example", "web")).await?;
         cluster
-            .until("the Ingress to be told of", async || {
+            .until("the problem of the Ingress", async || {
                 Ok(gateway.problems(cluster).await?.contains("the controller of class").then_some(()))
             })
             .await?;
@@ -74,7 +74,7 @@ fn a_start_without_the_right_to_classes_is_not_ready_when_empty() {
         let namespace = format!("--watch-namespace={}", cluster.namespace);
         let gateway = class.begin_gateway(cluster, &kubeconfig, &[&namespace])?;
         cluster
-            .until("the gateway to say what it waits for", async || {
+            .until("the gateway to report what it waits for", async || {
                 let problems = gateway.problems(cluster).await?;
                 Ok((problems.contains("not ready") && problems.contains("/web")).then_some(()))
             })

@@ -76,7 +76,7 @@ fn a_damaged_file_is_reported_and_ignored() {
             let output = gateway.output();
             Ok((output.contains("--snapshot-file cannot be used") && output.contains("line 1")).then_some(()))
         };
-        cluster.until("the log to tell", told).await?;
+        cluster.until("the log line", told).await?;
         ensure!(gateway.health_status(cluster, "/healthz").await? == 500);
         wire.set(Behaviour::Pass);
         gateway.ready(cluster).await?;

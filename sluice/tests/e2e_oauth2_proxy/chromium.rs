@@ -105,7 +105,7 @@ fn a_person_signs_in_with_a_browser_and_signs_out() {
     assert_eq!((&answer["user"], &answer["body"]), (&"ann".into(), &"apple".into()), "{answer}");
     let forged =
         format!("fetch('/api/cart', {{headers: {{'{USER}': 'root'}}}}).then(answer => answer.json())");
-    assert_eq!(browser.evaluate(&forged)["user"], "ann", "only the authorisation says who one is");
+    assert_eq!(browser.evaluate(&forged)["user"], "ann", "only the authorisation service names the user");
 
     // The response to any request renews a session that is due, and the browser stores it.
     sessions.age();

@@ -71,7 +71,7 @@ async fn two_replicas_never_lead_at_once_while_requests_hang() {
         while !follower.leads() {
             sleep(Duration::from_millis(10)).await;
             assert!(!(leader.leads() && follower.leads()), "both lead after {:?}", begun.elapsed());
-            assert!(begun.elapsed() < ttl * 2, "nobody leads");
+            assert!(begun.elapsed() < ttl * 2, "no replica leads");
         }
         assert!(!leader.leads());
     }

@@ -578,7 +578,7 @@ fn only_referenced_secrets_are_sent() {
     watched.refer(&[("other", &["auth"])], &["tls"]);
     assert_eq!((watched.secret("tls"), watched.secret("other")), (None, Some(vec!["auth"])));
     watched.refer(&[("missing", &["auth"])], &[]);
-    assert_eq!(watched.events, 0, "who asks gets an answer, also where there is nothing to tell");
+    assert_eq!(watched.events, 0, "every request gets an answer, even without changes");
 
     watched.write("b.yaml", &secret("other", &[("auth", "d"), ("x", "y")]));
     watched.until(|watched| watched.events > 0);

@@ -84,7 +84,7 @@ fn obsolete_writes_are_not_sent() {
     table.want(addresses(&["1.2.3.4"]));
     let (writes, _) = table.due(now);
     table.take(seen_at("a", &["1.2.3.4"], 2), now);
-    assert_eq!(table.begin(&writes[0].name, now), None, "seen meanwhile");
+    assert_eq!(table.begin(&writes[0].name, now), None, "its watch event arrived first");
     assert!(table.begin(&writes[1].name, now).is_some());
 }
 
@@ -160,7 +160,7 @@ fn refused_writes_counted_as_a_contest() {
         now += FIRST;
     }
     assert_eq!(table.contested().count(), 0);
-    assert_eq!(due(&mut table, now), ["a"], "it waits no longer than it was told to");
+    assert_eq!(due(&mut table, now), ["a"], "it waits no longer than requested");
 }
 
 #[test]

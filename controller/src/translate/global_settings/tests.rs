@@ -77,7 +77,7 @@ fn served_keys_are_typed() {
     assert_eq!(global.no_tls_redirect_locations.len(), 2);
     assert_eq!(settings.addresses, [IpAddr::from([127, 0, 0, 1])]);
     let alone = read(&[("bind-address", "[::1]"), ("disable-ipv6", "true")]).0;
-    assert_eq!(alone.addresses.len(), 1, "a gateway that listens nowhere is of no use to anybody");
+    assert_eq!(alone.addresses.len(), 1, "a gateway without a listener serves no client");
     assert_eq!(read(&[("hsts", "false")]).0.global.hsts, None);
 }
 

@@ -24,7 +24,7 @@ fn hold<S: Default>(table: &Table<S>) {
         assert_eq!(!leniency.reason.is_empty(), needs_reason, "{name} {leniency:?}");
         let nonsense = "\u{0}\n\"";
         if let Err(Wrong::Invalid(reason)) = entry.apply(nonsense, &Author::OPERATOR, &mut S::default()) {
-            assert!(!reason.is_empty(), "{name} does not say why it refuses {nonsense:?}");
+            assert!(!reason.is_empty(), "{name} gives no reason why it refuses {nonsense:?}");
         }
     }
     let documentation = markdown(table);

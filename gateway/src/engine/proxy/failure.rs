@@ -137,7 +137,7 @@ mod tests {
         }
         let slow = Some(FailureKind::ClientTimeout);
         let told = while_proxying(&down(ErrorType::ReadError), slow, false, true, false);
-        assert_eq!(told.kind, FailureKind::ClientTimeout, "the client's side knows better");
+        assert_eq!(told.kind, FailureKind::ClientTimeout, "the failure of the client's side counts");
         for (etype, stage, kind) in [
             (ErrorType::ConnectTimedout, ConnectStage::Tcp, FailureKind::ConnectTimeout),
             (ErrorType::ConnectError, ConnectStage::Tcp, FailureKind::Connect),

@@ -215,10 +215,10 @@ async fn addresses_that_contain_each_other_pass_into_each_other() {
     assert_eq!(*closed.unwrap_err().downcast::<&str>().unwrap(), "closed");
     assert_eq!(reports, [], "nothing that was asked for has changed");
     bind(&[ALL]);
-    assert_eq!(open(&listeners), [ALL, LOCALHOST], "it would reset who is about to come");
+    assert_eq!(open(&listeners), [ALL, LOCALHOST], "closing it would reset connections in its queue");
     bind(&[LOCALHOST, second]);
     bind(&[second]);
-    assert_eq!(open(&listeners), [ALL, second], "nobody has taken over from 127.0.0.1");
+    assert_eq!(open(&listeners), [ALL, second], "no listener has replaced that of 127.0.0.1");
 }
 
 #[tokio::test]
@@ -233,7 +233,7 @@ async fn a_failed_bind_keeps_the_old_socket_and_is_retried() {
         error.starts_with(&format!("still serving on 127.0.0.1:{port} because port {taken} is already")),
         "{error}"
     );
-    assert!(listeners.are_serving(), "no reason to send nobody here");
+    assert!(listeners.are_serving(), "the gateway stays ready");
     assert!(TcpStream::connect((LOCALHOST, port)).is_ok());
     let problem = listeners.problems().remove(0);
     assert_eq!(problem.object, sluice_config::ObjectRef::new("Listener", "", &format!("127.0.0.1:{taken}")));

@@ -77,7 +77,7 @@ fn sent(plane: &Plane, authorization: Option<&str>, says: Option<u16>) -> Option
     };
     let (mut exchange, mut verdict) = plane.begin(&request);
     if let Verdict::Ask(Question::Call(_)) = verdict {
-        let status = StatusCode::from_u16(says.expect("nobody should be asked")).unwrap();
+        let status = StatusCode::from_u16(says.expect("the service must not be queried")).unwrap();
         let response = Response { status, fields: HeaderMap::new(), body: Bytes::new(), whole: true };
         verdict = exchange.resume(Reply::Response(Box::new(response)), &request.head());
     }

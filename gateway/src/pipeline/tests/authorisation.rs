@@ -158,7 +158,7 @@ fn status_2xx_passes_with_the_services_fields() {
         assert!(matches!(exchange.resume(reply, &request.head()), Verdict::Forward));
         let sent = upstream_head(&mut exchange, &request);
         assert_eq!(sent["x-user"], "ann");
-        assert!(!sent.contains_key("x-groups"), "what the service does not say nobody says");
+        assert!(!sent.contains_key("x-groups"), "only the service sets the field");
         let mut response = http::Response::new(());
         exchange.response(&mut response);
         assert_eq!(response.headers().get_all("set-cookie").iter().collect::<Vec<_>>(), ["a=1", "b=2"]);
@@ -198,7 +198,7 @@ fn denials_are_passed_on_and_everything_else_is_500() {
     asks(verdict);
     exchange.resume(said(401, &[]), &request.head());
     let again = answer(exchange.resume(said(200, &[]), &request.head()));
-    assert_eq!(again.status.as_u16(), 500, "nobody has asked a second time");
+    assert_eq!(again.status.as_u16(), 500, "there was no second query");
 }
 
 #[test]

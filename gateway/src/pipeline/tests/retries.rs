@@ -261,7 +261,7 @@ fn a_connection_broken_before_the_request_ejects_the_endpoint() {
     let mut exchange = plane.forward(&get().method(Method::POST));
     exchange.pick().unwrap();
     let unseen = Failure { sent: false, ..failure(FailureKind::Broken) };
-    assert!(matches!(exchange.failed(unseen), Next::Retry), "nobody has acted on it");
+    assert!(matches!(exchange.failed(unseen), Next::Retry), "no endpoint has processed the request");
     assert_eq!(plane.state.registry.health().ejected, 1);
 }
 

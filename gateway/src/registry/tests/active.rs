@@ -197,7 +197,7 @@ async fn a_check_at_a_port_of_the_gateway_itself_is_not_made_and_fails() {
     handle.watch(pool.set().clone(), 0, at(10254));
     sluice_testing::wait::until("the check to fail", || handle.counts().1 > 0).await;
     assert!(!endpoint(&pool, 1).passes(1));
-    assert!(checks.try_recv().is_err(), "nobody was asked");
+    assert!(checks.try_recv().is_err(), "no endpoint was checked");
     handle.watch(pool.set().clone(), 0, at(10255));
     let asked = checks.recv().await.unwrap();
     assert_eq!((asked.ip(), asked.port()), (address(1).ip(), 10255));

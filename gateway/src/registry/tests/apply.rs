@@ -62,7 +62,7 @@ fn an_address_in_another_zone_is_another_endpoint() {
     let set = Arc::new(sluice_config::EndpointSet { key: key.clone(), endpoints });
     fixture.registry.apply(&Delta { endpoint_sets: vec![Change::Put(key, set)], ..Delta::default() });
     assert!(!Arc::ptr_eq(&before, &endpoint(&pool, 1)));
-    assert_eq!(before.membership(), 0, "its connections serve nobody else");
+    assert_eq!(before.membership(), 0, "its connections serve no other pool");
     assert_eq!(endpoint(&pool, 1).zone().map(|zone| &**zone), Some("east"));
 }
 

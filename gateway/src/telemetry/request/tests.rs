@@ -270,7 +270,7 @@ fn a_series_that_is_recorded_often_keeps_its_row() {
             for _ in 0..wanted {
                 meters.record(seldom, &Sample::default());
             }
-            assert!(!has_row(often) && has_row(seldom), "it was wanted more often than used");
+            assert!(!has_row(often) && has_row(seldom), "there were more requests than uses");
             let count = |series: &Series| {
                 let kept: Vec<_> = meters.own.all().map(Own::keep).collect();
                 let metric = series.sum(&kept).collect(family::Family::Requests, families).unwrap();

@@ -46,7 +46,7 @@ fn an_api_server_away_for_a_minute_loses_no_request_while_pods_die() {
             let answered = load.so_far().by(&killed.name_any());
             load.until("the killed Pod to be back", |tally| tally.by(&killed.name_any()) > answered).await?;
         }
-        // The Pods end with their runner, and a new one knows no Pods until the API is back.
+        // The Pods end with their runner; a new runner has no list of Pods until the API is back.
         lab.crash_node(dying_node)?;
         sleep_until(end).await;
         let alive = cluster.get(gateway.health, "health", "/livez").await?.status();

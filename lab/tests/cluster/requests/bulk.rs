@@ -104,7 +104,7 @@ fn a_secret_rotated_twenty_times_a_second_fails_no_handshake() {
             while last < ROTATIONS {
                 let certificate = handshake(&client, gateway.https, HOST).await?;
                 let number = certificates.iter().position(|known| known.der == certificate);
-                let number = number.context("a certificate of nobody was shown")?;
+                let number = number.context("a certificate of no Secret was presented")?;
                 ensure!(number >= last, "certificate {number} was shown after {last}");
                 ensure!(
                     number <= begun.load(Ordering::SeqCst),

@@ -50,14 +50,14 @@ fn a_contested_status_is_written_less_often_and_reported() {
         let gateway = class.gateway_in(cluster, &environment, &kubeconfig, &[&flag]).await?;
         cluster.served(gateway.http, HOST, 200).await?;
         let is_ours = |ingress: &Ingress| status_of(ingress) == [OURS];
-        cluster.wait::<Ingress>("web", "given our address", is_ours).await?;
+        cluster.wait::<Ingress>("web", "given the gateway's address", is_ours).await?;
         let load = Load::new(cluster, gateway.http, [Target::new(HOST, "web")]).start().await?;
 
         let (on, ours) = (Arc::new(AtomicBool::new(true)), Arc::new(AtomicU32::new(0)));
         let other = tokio::spawn(fight(cluster.api(), on.clone(), ours.clone()));
         let begin = Instant::now();
         cluster
-            .until("the fight to be told", async || {
+            .until("the problem of the contested status", async || {
                 ensure!(!other.is_finished(), "the other controller has ended");
                 Ok(gateway.problems(cluster).await?.contains("StatusContested").then_some(()))
             })
@@ -70,7 +70,7 @@ fn a_contested_status_is_written_less_often_and_reported() {
         ensure!(writes <= most, "{writes} writes in {took:?} are a war");
 
         on.store(false, Ordering::SeqCst);
-        cluster.wait::<Ingress>("web", "given our address for good", is_ours).await?;
+        cluster.wait::<Ingress>("web", "given the gateway's address permanently", is_ours).await?;
         other.abort();
         load.more(200).await?;
         load.stop("a status fought over by another controller").await?.none_failed()

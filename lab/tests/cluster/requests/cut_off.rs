@@ -30,7 +30,7 @@ fn a_gateway_cut_off_from_the_api_loses_no_request_and_catches_up() {
         load.more(400).await?;
         let strangers = cluster.pods("app=web").await?;
         wire.set(Behaviour::Pass);
-        load.until("the Pods that it has not heard of to answer", |tally| {
+        load.until("the Pods that it has not seen to answer", |tally| {
             strangers.iter().all(|pod| tally.by(&pod.name_any()) > 10)
         })
         .await?;

@@ -144,7 +144,7 @@ fn revoked_write_rights_lose_no_request() {
         let load = Load::new(cluster, gateway.http, [Target::new(HOST, "web")]).start().await?;
         let told = async |words: &str| {
             cluster
-                .until(&format!("the gateway to tell of {words:?}"), async || {
+                .until(&format!("the gateway to report {words:?}"), async || {
                     Ok(gateway.problems(cluster).await?.contains(words).then_some(()))
                 })
                 .await

@@ -107,7 +107,7 @@ fn requests_stay_in_the_zone_and_leave_it_when_it_has_no_endpoint_left() {
         let spread = json!({"spec": {"trafficDistribution": "PreferClose"}});
         cluster.merge::<Service>("web", spread).await?;
         cluster
-            .until("the missing right to be told", async || {
+            .until("the problem of the missing right", async || {
                 let problems = gateway.problems(cluster).await?;
                 let told = problems.contains("no right to list and watch nodes node-1");
                 Ok((told && problems.contains("ZoneUnknown")).then_some(()))

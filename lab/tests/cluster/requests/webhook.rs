@@ -99,7 +99,7 @@ fn without_a_reviewer_the_failure_policy_applies() {
         // A faulty Ingress is admitted, affects no other one, and is reported.
         ensure!(apply("wrong", true)?.0);
         cluster
-            .until("the wrong one to be told", async || {
+            .until("the problem of the faulty Ingress", async || {
                 Ok(serving.problems(cluster).await?.contains("limit-rps").then_some(()))
             })
             .await?;

@@ -1,5 +1,5 @@
 //! Redirects from http to https. An invalid value rejects the Ingress: interpreted as "no
-//! redirect", it would send in plain text what the author wants encrypted.
+//! redirect", requests that the author meant to be encrypted would be sent in plain text.
 
 use super::Annotation;
 use crate::translate::setting::Risk;

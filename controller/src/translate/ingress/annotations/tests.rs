@@ -351,7 +351,7 @@ fn known_annotations_that_are_not_implemented_fail_closed() {
     assert_eq!(harmless.problems.len(), 2);
     assert_eq!(read(&[("canary", "true")]).treatment, Treatment::Canary { rejected: false });
     let parsed = read(&[("canary", "true"), ("ssl-redirect", "maybe"), ("canary-weight", "5")]);
-    assert_eq!(parsed.treatment, Treatment::Canary { rejected: false }, "what it says of routes is ignored");
+    assert_eq!(parsed.treatment, Treatment::Canary { rejected: false }, "its settings of routes are ignored");
     assert_eq!(parsed.problems.len(), 1);
     assert_eq!(
         read(&[("canary", "yes"), ("canary-weight", "5")]).treatment,
@@ -365,7 +365,7 @@ fn known_annotations_that_are_not_implemented_fail_closed() {
 
 #[test]
 fn gates_reject_what_they_forbid() {
-    // docs/annotations.md says so: what is never carried out answers 503, whoever may use it.
+    // As docs/annotations.md states: annotations that are never applied answer 503.
     assert_eq!(status(&read(&[("configuration-snippet", "return 200;")])), Some(503));
     let annotation_limits = AnnotationLimits {
         risk: Risk::Low,

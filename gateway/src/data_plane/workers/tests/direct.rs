@@ -181,7 +181,7 @@ async fn upstream_connections_have_an_age_and_an_idle_time() {
         while backend.connections() < 2 {
             assert_eq!(client.get("/x").await.status, 200);
             tokio::time::sleep(Duration::from_millis(50)).await;
-            assert!(began.elapsed() < PATIENCE, "used for ever");
+            assert!(began.elapsed() < PATIENCE, "used without end");
         }
     }
 }

@@ -240,7 +240,7 @@ async fn departed_clients_were_kept_while_their_endpoint_hung() {
     assert_eq!(
         gateway.plane.state.registry.health().ejected,
         0,
-        "that clients leave says nothing of an endpoint"
+        "clients that disconnect are no failure of the endpoint"
     );
 }
 

@@ -263,7 +263,7 @@ async fn deaf() -> (TcpListener, Vec<TcpStream>) {
     let connect = || TcpStream::connect(listener.local_addr().unwrap());
     while let Ok(connected) = timeout(Duration::from_millis(300), connect()).await {
         queue.push(connected.unwrap());
-        assert!(queue.len() < 20, "the queue takes more than it was told to");
+        assert!(queue.len() < 20, "the queue exceeds its limit");
     }
     (listener, queue)
 }
@@ -302,7 +302,7 @@ async fn stall_uploads(piece: i64) {
     }
     client.send(&frame(PING, 0, 0, &[0; 8])).await;
     let answer = client.await_kinds(&[HEADERS, RST_STREAM, PING]).await.unwrap();
-    assert_eq!(answer.kind, PING, "nobody is answered: {:?}", gateway.plane.lines());
+    assert_eq!(answer.kind, PING, "no client gets a response: {:?}", gateway.plane.lines());
     gateway.endpoints(&[backend.address]);
     let good = id(STALLED);
     client.send(&frame(HEADERS, END_HEADERS, good, &request("POST", "/x", &[]))).await;
