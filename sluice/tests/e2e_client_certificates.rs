@@ -1,4 +1,4 @@
-//! Client certificates: which clients are admitted, the fields for endpoints, and attempts to bypass.
+//! Client certificates: admitted clients, the fields for endpoints, and attempts to bypass them.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! A cluster looked at once, as `sluice check --kubeconfig` does.
+//! One check of a cluster, as by `sluice check --kubeconfig`.
 
 use sluice_config::NamespacedName;
 use sluice_controller::source::kube::Access;
@@ -17,7 +17,8 @@ fn options() -> Options {
     Options { configmap: Some(NamespacedName::new("shop", "settings")), ..Options::default() }
 }
 
-/// Secrets and ConfigMaps are read only when it is known which: a check waits for that, and takes none for missing.
+/// Only referenced Secrets and ConfigMaps are read: the check waits for them before it reports one
+/// as missing.
 #[test]
 fn a_cluster_is_checked_with_its_references() {
     let fake = Fake::start();
@@ -39,7 +40,7 @@ fn a_cluster_is_checked_with_its_references() {
     assert!(all.len() == 1 && all[0].contains("shop/none"), "{all:?}");
 }
 
-/// Half of a cluster would be full of faults that are none.
+/// A check of half a cluster would report false problems.
 #[test]
 fn a_cluster_that_cannot_be_read_in_full_is_not_judged() {
     let fake = Fake::start();

@@ -1,7 +1,7 @@
 //! A fake API server with lists, watches, versions and selectors by name. Tests can inject faults.
 //!
-//! One thread for each connection, one lock for everything. It says no more than a real one does: no news of a time
-//! before a watch began, nothing at all to a watch from a version that is still to come.
+//! One thread per connection, one lock for everything. As with a real API server, a watch reports
+//! neither changes before its version nor, for a future version, anything at all.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
@@ -38,13 +38,14 @@ struct Resource {
     /// Watches from an earlier version get 410, Gone.
     oldest: u64,
     no_streaming: bool,
-    /// Counts up; every watch breaks off when it changes.
+    /// A counter; every watch ends when it changes.
     cuts: u64,
-    /// The status of every answer, in place of one.
+    /// Status that replaces every response.
     refused: Option<u16>,
-    /// The same for lists of one object alone.
+    /// Same for lists of a single object.
     refused_one: Option<u16>,
-    /// Answers to lists of one object that are kept back: so many more, so many until now, and how many of those may go.
+    /// Delayed responses to lists of one object: how many more to delay, how many were delayed, and
+    /// how many of those may be sent.
     hold: usize,
     held: usize,
     released: usize,
@@ -70,7 +71,7 @@ impl Fake {
                     return;
                 }
                 let (Ok(stream), shared) = (stream, accepting.clone()) else { continue };
-                // A client that leaves in the midst of an answer is none of our business.
+                // A client may disconnect before its response is complete.
                 thread::spawn(move || drop(shared.serve(stream)));
             }
         });
@@ -81,7 +82,7 @@ impl Fake {
         format!("http://{}", self.address)
     }
 
-    /// There is this object now.
+    /// Creates or replaces an object.
     pub(crate) fn put(&self, resource: &str, mut object: Value) {
         self.shared.change(|state| {
             state.revision += 1;
@@ -107,7 +108,7 @@ impl Fake {
         });
     }
 
-    /// Goes back to a version, as after a restore of its store: what came later never was.
+    /// Returns to an earlier version, as a restore of the store does: later changes are lost.
     pub(crate) fn restore(&self, revision: u64) {
         self.shared.change(|state| {
             state.revision = revision;
@@ -124,12 +125,13 @@ impl Fake {
         self.shared.lock().revision
     }
 
-    /// Answers every request for a resource with this status until it is reset. Open watches continue.
+    /// Answers every request for a resource with this status until it is reset. Open watches
+    /// continue.
     pub(crate) fn refuse(&self, resource: &str, status: Option<u16>) {
         self.shared.change(|state| state.resource(resource).refused = status);
     }
 
-    /// The same for requests that ask for one object by its name.
+    /// Same for requests for one object by name.
     pub(crate) fn refuse_one(&self, resource: &str, status: Option<u16>) {
         self.shared.change(|state| state.resource(resource).refused_one = status);
     }
@@ -138,12 +140,12 @@ impl Fake {
         self.shared.change(|state| state.resource(resource).no_streaming = true);
     }
 
-    /// Breaks off every watch of a resource.
+    /// Ends every watch of a resource.
     pub(crate) fn cut(&self, resource: &str) {
         self.shared.change(|state| state.resource(resource).cuts += 1);
     }
 
-    /// Breaks off every watch of a resource and forgets what was before.
+    /// Ends every watch of a resource and discards earlier versions.
     pub(crate) fn expire(&self, resource: &str) {
         self.shared.change(|state| {
             state.revision += 1;
@@ -153,27 +155,28 @@ impl Fake {
         });
     }
 
-    /// Keeps back so many answers to questions for one object, each as it is when it is asked.
+    /// Delays this many responses to requests for one object. Each has the state at the time of its
+    /// request.
     pub(crate) fn hold(&self, resource: &str, count: usize) {
         self.shared.change(|state| state.resource(resource).hold += count);
     }
 
-    /// Waits until so many answers are kept back.
+    /// Waits until this many responses are delayed.
     pub(crate) fn until_held(&self, resource: &str, count: usize) {
         self.shared.until(|state| state.resource(resource).held >= count);
     }
 
-    /// Lets so many more of those that are kept back go, in the order in which they were asked.
+    /// Sends this many more of the delayed responses, in the order of their requests.
     pub(crate) fn release(&self, resource: &str, count: usize) {
         self.shared.change(|state| state.resource(resource).released += count);
     }
 
-    /// How many requests there were for a resource.
+    /// Returns the number of requests for a resource.
     pub(crate) fn asked(&self, resource: &str) -> u64 {
         self.shared.lock().resource(resource).asked
     }
 
-    /// Waits until there were so many more requests for a resource.
+    /// Waits for this many more requests for a resource.
     pub(crate) fn until_asked(&self, resource: &str, more: u64) {
         let wanted = self.shared.lock().resource(resource).asked + more;
         self.shared.until(|state| state.resource(resource).asked >= wanted);

@@ -1,4 +1,4 @@
-//! Objects that cannot be read: one never fails a list, and what was read of it before stays.
+//! Undecodable objects: one does not fail a list, and its last good state is kept.
 
 use serde_json::json;
 use sluice_controller::Options;
@@ -21,7 +21,7 @@ fn furnished(streaming: bool) -> Fake {
     fake
 }
 
-/// An Ingress that is none.
+/// An Ingress that cannot be decoded.
 fn odd(name: &str) -> serde_json::Value {
     json!({"metadata": {"name": name, "namespace": "shop"}, "spec": {"rules": "all of them"}})
 }
@@ -31,7 +31,7 @@ fn one_object_that_cannot_be_read_is_left_out_of_a_list_and_named() {
     for streaming in [true, false] {
         let fake = furnished(streaming);
         fake.put("ingresses", odd("odd"));
-        // More than a page on either side of it.
+        // More than a page before and after it.
         for n in 0..150 {
             fake.put("ingresses", ingress(&format!("n{n}"), &format!("n{n}.example"), Some("nginx"), None));
         }
@@ -40,7 +40,7 @@ fn one_object_that_cannot_be_read_is_left_out_of_a_list_and_named() {
         assert!(["web.example", "n0.example", "n149.example"].iter().all(|host| seen.has(host)));
         let seen = plane.until("the problem", |seen| seen.problems.contains("Ingress shop/odd"));
         assert!(!seen.problems.contains("all of them"), "{}", seen.problems);
-        // It clears with the object, and not with the next list.
+        // The problem is resolved by the object itself, without another list.
         fake.put("ingresses", ingress("odd", "odd.example", Some("nginx"), None));
         plane
             .until("the object", |seen| seen.has("odd.example") && !seen.problems.contains("cannot be read"));
@@ -87,12 +87,12 @@ fn an_object_without_a_name_removes_no_other() {
 fn an_unreadable_secret_is_a_problem_only_if_referenced() {
     let fake = furnished(true);
     let odd = |name: &str| json!({"metadata": {"name": name, "namespace": "shop"}, "data": {"tls.key": 7}});
-    fake.put("secrets", odd("nobody"));
+    fake.put("secrets", odd("unused"));
     fake.put("secrets", odd("tls"));
     fake.put("ingresses", ingress("web", "web.example", Some("nginx"), Some("tls")));
     let plane = Plane::start(&fake, Options::default());
     let seen = plane.until("the problem", |seen| seen.problems.contains("Secret shop/tls"));
-    assert!(!seen.problems.contains("nobody"), "{}", seen.problems);
+    assert!(!seen.problems.contains("unused"), "{}", seen.problems);
     fake.put("secrets", secret("tls", "web.example"));
     plane.until("the Secret", |seen| seen.has("cert:web.example") && seen.problems.is_empty());
 }

@@ -1,5 +1,5 @@
-//! A Kubernetes API as a source, from its outside: a fake API server on one side, what a data plane is told on the
-//! other, and everything that can go wrong in between.
+//! The Kubernetes source from outside: a fake API server, the deltas that a data plane gets, and
+//! the failures in between.
 
 mod check;
 mod fake;

@@ -38,7 +38,7 @@ pub(crate) fn slice(address: &str) -> Value {
         "metadata": {"name": "web-1", "namespace": "shop", "labels": {"kubernetes.io/service-name": "web"}}})
 }
 
-/// A Secret with a certificate for a name, which tells it from others, and for `web.example` and `mark.example`.
+/// A Secret with a certificate for `host`, which identifies it, `web.example` and `mark.example`.
 pub(crate) fn secret(name: &str, host: &str) -> Value {
     let certificate = TestCertificate::new(&[host, "web.example", "mark.example"]);
     let bytes = |text: String| ByteString(text.into_bytes());

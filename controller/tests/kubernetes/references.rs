@@ -1,4 +1,5 @@
-//! What objects refer to: Secrets for more than one purpose, and ConfigMaps, which many clusters never need.
+//! Referenced objects: Secrets with more than one purpose, and ConfigMaps, which many clusters
+//! never need.
 
 use serde_json::{Value, json};
 use sluice_config::{GroupId, NamespacedName, StreamKey, Transport};
@@ -24,7 +25,7 @@ struct Source {
 }
 
 impl Source {
-    /// One that has listed everything but what is referred to.
+    /// Returns a source that has listed everything except referenced objects.
     fn start(fake: &Fake) -> Self {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
         let access = Access::Server { url: fake.url(), authority: None };
@@ -94,7 +95,7 @@ fn map(name: &str, data: Value) -> Value {
 #[test]
 fn config_maps_are_read_when_something_refers_to_one_and_only_that_one() {
     let fake = Fake::start();
-    // Nobody needs a right to them before.
+    // Without a reference, no right to ConfigMaps is needed.
     fake.refuse("configmaps", Some(403));
     let mut source = Source::start(&fake);
     source.references.send(References::default()).unwrap();
@@ -109,7 +110,7 @@ fn config_maps_are_read_when_something_refers_to_one_and_only_that_one() {
     fake.put("configmaps", map("a", json!({"x": "4"})));
     source.until_map("a", "x=4");
     assert_eq!(source.maps.len(), 1, "{:?}", source.maps);
-    // One that the watch has passed by, and one that is still to come.
+    // The watch has delivered one of them already, and not yet the other one.
     source.want(&[("b", Fields::All), ("c", Fields::All)]);
     source.until_map("b", "x=3");
     fake.put("configmaps", map("c", json!({"x": "5"})));
@@ -153,7 +154,7 @@ fn a_missing_right_to_config_maps_is_a_problem_and_no_outage() {
     source.until("the end of the problem", |source| source.problems.is_empty());
 }
 
-/// An Ingress that asks for a password from a Secret.
+/// An Ingress with password authentication from a Secret.
 fn guarded(secret: &str, kind: &str) -> Value {
     let mut object = ingress("web", "web.example", Some("nginx"), None);
     object["metadata"]["annotations"] = json!({

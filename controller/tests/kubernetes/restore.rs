@@ -1,4 +1,4 @@
-//! A cluster whose store was restored from a backup: versions are lower than before, and what they say counts.
+//! A cluster whose store was restored from a backup: lower versions than before are accepted.
 
 use sluice_controller::Options;
 
@@ -21,7 +21,7 @@ fn after_a_restore_lower_versions_are_news() {
         fake.put("secrets", secret("tls", "old.example"));
         fake.put("ingresses", ingress("web", "web.example", Some("nginx"), Some("tls")));
         let backup = fake.revision();
-        // What the backup does not have; every version of it is higher than any after the restore.
+        // Changes that the backup lacks. All their versions are higher than any after the restore.
         for _ in 0..50 {
             fake.put("endpointslices", slice("10.0.0.2"));
         }
@@ -41,7 +41,7 @@ fn after_a_restore_lower_versions_are_news() {
         plane.until("what was restored", |seen| {
             old.iter().all(|word| seen.has(word)) && !seen.has("late.example")
         });
-        // From then on changes are followed as ever.
+        // From then on, changes are followed as usual.
         fake.put("endpointslices", slice("10.0.0.3"));
         plane.until("the next change", |seen| seen.has("10.0.0.3"));
     }

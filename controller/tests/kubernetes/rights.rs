@@ -1,4 +1,4 @@
-//! Rights that come and go, and other refusals: what was listed once stays, and what is given back heals.
+//! Granted and revoked rights, and other refusals: listed objects stay, and the source recovers.
 
 use sluice_config::NamespacedName;
 use sluice_controller::Options;
@@ -7,7 +7,7 @@ use crate::fake::Fake;
 use crate::objects::*;
 use crate::plane::{Plane, words};
 
-/// Every resource that is watched, with a change of it and the word by which the change is seen.
+/// A watched resource, a change of it, and the word by which the change is recognised.
 type Row = (&'static str, fn(&Fake), &'static str);
 const ROWS: [Row; 7] = [
     (
@@ -20,7 +20,7 @@ const ROWS: [Row; 7] = [
     ("secrets", |fake| fake.put("secrets", secret("tls", "new.example")), "cert:new.example"),
     ("configmaps", |fake| fake.put("configmaps", config_map(307)), "code:307"),
     ("namespaces", |fake| fake.put("namespaces", second_namespace()), "second.example"),
-    // The last: the endpoints of its former port go with the change.
+    // The last row, because the change removes the endpoints of the former port.
     ("services", |fake| fake.put("services", named_port()), "10.0.0.9"),
 ];
 
@@ -44,7 +44,7 @@ fn options() -> Options {
     }
 }
 
-/// A server with something of everything, and with what each row needs to be seen.
+/// A server with objects of every resource, as the rows need them.
 fn furnished() -> Fake {
     let fake = Fake::start();
     fake.put("ingressclasses", class("nginx"));
@@ -67,7 +67,7 @@ fn furnished() -> Fake {
 
 const WHOLE: [&str; 4] = ["web.example", "10.0.0.1", "cert:web.example", "code:302"];
 
-/// In words that a problem has to have.
+/// Returns the text that the problem must contain.
 fn said(resource: &str, status: u16) -> &str {
     match status {
         401 => "does not accept the gateway's credentials (401)",
@@ -160,7 +160,7 @@ fn without_classes_a_start_names_a_waiting_ingress() {
     assert!(seen.problems.contains("Ingress shop/other (one of 2)"), "{}", seen.problems);
     assert!(seen.problems.contains("ClusterRole") && seen.problems.contains("--ingress-class-by-name"));
     assert!(!seen.is_ready());
-    // Somebody has given them the annotation instead.
+    // The Ingresses get the annotation instead.
     for name in ["web", "other"] {
         fake.put("ingresses", annotated(name, &format!("{name}.example"), "nginx"));
     }
@@ -186,7 +186,7 @@ fn without_classes_annotations_and_names_do_at_once() {
     let seen = plane.until("the first state", |seen| seen.is_ready());
     assert!(seen.has("web.example") && !seen.has("other.example"), "{}", seen.words());
     assert!(seen.problems.contains("Ingresses are taken by the annotation"), "{}", seen.problems);
-    // What comes later and names a class waits for the right, alone.
+    // A later Ingress that names a class waits for the right; no other one does.
     fake.put("ingresses", ingress("late", "late.example", Some("nginx"), None));
     let seen = plane.until("the Ingress that waits", |seen| seen.problems.contains("shop/late"));
     assert!(seen.has("web.example") && !seen.has("late.example"), "{}", seen.words());

@@ -1,4 +1,4 @@
-//! Secrets that are asked for by name, since they were referred to later than they were seen.
+//! Secrets that are requested by name because the watch delivered them before they were referenced.
 
 use sluice_controller::Options;
 
@@ -6,7 +6,8 @@ use crate::fake::Fake;
 use crate::objects::*;
 use crate::plane::Plane;
 
-/// With the Secret `tls`, which the watch has passed by before anything refers to it.
+/// Returns a server and a plane whose watch has already passed the Secret `tls`, which is not
+/// referenced yet.
 fn furnished() -> (Fake, Plane) {
     let fake = Fake::start();
     fake.put("secrets", secret("tls", "old.example"));
@@ -55,7 +56,7 @@ fn an_obsolete_fetch_leaves_no_problem() {
 fn secrets_without_a_right_do_not_block_others() {
     let (fake, plane) = furnished();
     fake.refuse_one("secrets", Some(403));
-    // More than are asked for at a time, and fewer than make a list cheaper.
+    // More than may be requested at a time, and fewer than make a list cheaper.
     for n in 0..12 {
         let (name, host) = (format!("n{n}"), format!("n{n}.example"));
         fake.put("ingresses", ingress(&name, &host, Some("nginx"), Some(&name)));
@@ -75,8 +76,8 @@ fn release_and_request_during_a_slow_fetch_yield_the_newest_answer() {
     fake.hold("secrets", 2);
     refer(&fake, Some("tls"));
     fake.until_held("secrets", 1);
-    // Nobody wants it for a moment, in which it changes: the watch says so to nobody, and that before it says of the
-    // other Secret, which somebody does want.
+    // The Secret changes while it is not referenced, so the watch's event is ignored. The event of
+    // the other, referenced Secret follows it.
     refer(&fake, None);
     fake.put("ingresses", ingress("seen", "seen.example", Some("nginx"), None));
     plane.until("the release to be known", |seen| seen.has("seen.example"));
@@ -85,7 +86,7 @@ fn release_and_request_during_a_slow_fetch_yield_the_newest_answer() {
     plane.until("the change to have passed", |seen| seen.has("cert:marked.example"));
     refer(&fake, Some("tls"));
     fake.until_held("secrets", 2);
-    // The first answer comes before the second, and would be the one that stays.
+    // The first response is older, and must not replace the second.
     fake.release("secrets", 1);
     fake.put("ingresses", ingress("late", "late.example", Some("nginx"), None));
     let seen = plane.until("a change after it", |seen| seen.has("late.example"));
@@ -112,7 +113,7 @@ fn four_hundred_new_ingresses_do_not_cause_four_hundred_lists_of_secrets() {
     let count = fake.asked("secrets") - before;
     println!("400 Secrets were read with {count} requests");
     assert!(count <= 60, "{count} requests");
-    // The watch goes on.
+    // The watch continues.
     certificate = secret("n7", "n7.many.example");
     fake.put("secrets", certificate);
     plane.until("a change", |seen| seen.has("cert:n7.many.example"));

@@ -1,5 +1,5 @@
-//! Everything that is wrong with an object is told at once, also when one of its faults closes it: nobody should have
-//! to correct an Ingress five times.
+//! All faults of an object are reported at once, even if one of them closes it, so that an Ingress
+//! is corrected once.
 
 use serde_json::{Value, json};
 use sluice_config::{Code, Severity};
@@ -15,12 +15,12 @@ fn with(annotations: &[(&str, &str)], spec: Value) -> Value {
 }
 
 /// Code and field of each problem, annotations by their names.
-fn told(world: &World) -> Vec<(Code, String)> {
+fn reported(world: &World) -> Vec<(Code, String)> {
     let short = |field: &str| field.replace("metadata.annotations[nginx.ingress.kubernetes.io/", "[");
-    let mut told: Vec<_> =
+    let mut reported: Vec<_> =
         world.problems().iter().map(|problem| (problem.code, short(&problem.field))).collect();
-    told.sort();
-    told
+    reported.sort();
+    reported
 }
 
 fn sorted(expected: &[(Code, &str)]) -> Vec<(Code, String)> {
@@ -59,18 +59,18 @@ fn a_rejecting_fault_hides_no_other_fault() {
     let mut world = World::ready(Options::default());
     // The other problems are reported with any set of closing ones, in any order.
     world.put([with(&faults, spec.clone())]);
-    let read: Vec<_> = told(&world).into_iter().map(|(code, field)| (code, bare(&field))).collect();
+    let read: Vec<_> = reported(&world).into_iter().map(|(code, field)| (code, bare(&field))).collect();
     assert_eq!(read, sorted(&expected));
     assert_eq!(world.rules("shop.example").len(), 3);
     world.put([with(&[&faults[..], &[("limit-rps", "many")]].concat(), spec)]);
     expected.push((Code::AnnotationInvalid, "[limit-rps]"));
-    let read: Vec<_> = told(&world).into_iter().map(|(code, field)| (code, bare(&field))).collect();
+    let read: Vec<_> = reported(&world).into_iter().map(|(code, field)| (code, bare(&field))).collect();
     assert_eq!(read, sorted(&expected));
     let closed = world.texts().into_iter().filter(|text| text.contains("answer 404")).count();
     assert_eq!(closed, 1, "what rejects it: {:?}", world.texts());
 }
 
-/// A field as an operator looks for it.
+/// Returns a field by its short name.
 fn bare(field: &str) -> String {
     field.strip_suffix(".name").unwrap_or(field).to_owned()
 }
@@ -82,16 +82,16 @@ fn a_closed_ingress_names_its_secret_and_opens_when_all_is_well() {
     let spec = || paths("shop.example", &["/"]);
     world.put([with(&[&auth[..], &[("limit-rps", "many")]].concat(), spec())]);
     assert_eq!(
-        told(&world),
+        reported(&world),
         sorted(&[(Code::AnnotationInvalid, "[limit-rps]"), (Code::SecretNotFound, "[auth-secret]")])
     );
     assert!(world.mirror.resources.is_empty(), "what is closed uses nothing");
     world.put([json!({"kind": "Secret", "metadata": {"name": "users", "namespace": "default"},
                       "stringData": {"auth": "ann:{PLAIN}x"}})]);
-    assert_eq!(told(&world), sorted(&[(Code::AnnotationInvalid, "[limit-rps]")]));
+    assert_eq!(reported(&world), sorted(&[(Code::AnnotationInvalid, "[limit-rps]")]));
     assert!(world.mirror.resources.is_empty());
     world.put([with(&auth, spec())]);
-    assert_eq!(told(&world), []);
+    assert_eq!(reported(&world), []);
     assert_eq!(world.mirror.resources.len(), 1);
 }
 
@@ -101,11 +101,11 @@ fn a_missing_companion_annotation_is_reported_once() {
     let spec = || paths("shop.example", &["/"]);
     world.put([with(&[("limit-rps", "many"), ("auth-type", "basic")], spec())]);
     assert_eq!(
-        told(&world),
+        reported(&world),
         sorted(&[(Code::AnnotationInvalid, "[auth-type]"), (Code::AnnotationInvalid, "[limit-rps]")])
     );
     world.put([with(&[("auth-type", "Negotiate"), ("auth-secret", "users")], spec())]);
-    assert_eq!(told(&world), sorted(&[(Code::AnnotationInvalid, "[auth-type]")]), "its type is there");
+    assert_eq!(reported(&world), sorted(&[(Code::AnnotationInvalid, "[auth-type]")]), "its type is there");
 }
 
 #[test]
@@ -117,7 +117,7 @@ fn a_rejected_canary_has_its_paths_and_backends_looked_at() {
         ingress("main", paths("shop.example", &["/"])),
         with(&[("canary", "maybe"), ("canary-weight", "10")], spec),
     ]);
-    let codes: Vec<Code> = told(&world).into_iter().map(|(code, _)| code).collect();
+    let codes: Vec<Code> = reported(&world).into_iter().map(|(code, _)| code).collect();
     let mut expected = vec![Code::AnnotationInvalid, Code::ServiceNotFound, Code::CanaryWithoutMain];
     expected.sort();
     assert_eq!(codes, expected, "{:?}", world.texts());

@@ -1,4 +1,4 @@
-//! Every line of the class table, and namespaces.
+//! The class table and namespaces, row by row.
 
 use serde_json::{Value, json};
 use sluice_controller::store::{ClassAccess, Event, IngressChange, Kind};
@@ -50,7 +50,7 @@ fn the_class_table() {
     }
 }
 
-/// What is edited gets a Sync Event.
+/// Only edits of served Ingresses get a Sync Event.
 #[test]
 fn an_edit_of_an_ingress_of_another_class_is_no_edit_of_ours() {
     let mut world = World::ready(Options::default());
@@ -130,8 +130,8 @@ fn namespaces_are_watched_by_name_or_by_label() {
     assert!(world.host("shop.example").is_none());
 }
 
-/// What becomes of the first state for an Ingress with this field and annotation: ready with it, ready without it, or
-/// not ready.
+/// Returns the first state for an Ingress with this field and annotation: ready with it, ready
+/// without it, or not ready.
 fn start(
     options: Options,
     access: ClassAccess,
@@ -165,19 +165,19 @@ fn a_start_without_the_right_to_classes_is_never_ready_when_empty() {
     let by_name = || Options { ingress_class_by_name: true, ..plain() };
     let without = || Options { watch_ingress_without_class: true, ..plain() };
     for (options, access, field, annotation, others, expected) in [
-        // So far refused: whatever names a class waits for it.
+        // Refused so far: an Ingress that names a class waits for the right.
         (plain(), Refused, Some("nginx"), None, false, "not ready"),
         (plain(), Refused, Some("nginx"), None, true, "not ready"),
         (plain(), Refused, Some("other"), Some("nginx"), true, "not ready"),
         (without(), Refused, Some("other"), None, true, "not ready"),
-        // What does not is decided as ever.
+        // An Ingress without a class is decided as usual.
         (plain(), Refused, None, Some("nginx"), false, "with it"),
         (plain(), Refused, None, Some("other"), false, "without it"),
         (plain(), Refused, None, None, false, "without it"),
         (without(), Refused, None, None, false, "with it"),
         (by_name(), Refused, Some("nginx"), None, false, "with it"),
         (by_name(), Refused, Some("other"), None, false, "without it"),
-        // Refused for long: what can be served without classes is, unless that is nothing.
+        // Refused for a long time: Ingresses that need no class are served, unless there are none.
         (plain(), Withheld, Some("nginx"), None, false, "not ready"),
         (plain(), Withheld, Some("nginx"), None, true, "without it"),
         (plain(), Withheld, Some("other"), Some("nginx"), false, "with it"),
@@ -198,7 +198,8 @@ fn an_ingress_that_waits_for_its_class_is_named_and_then_served() {
     let texts = world.texts();
     assert!(texts.len() == 1 && texts[0].contains("not ready"), "{texts:?}");
     assert!(texts[0].contains("Ingress default/shop (one of 1)"), "{texts:?}");
-    // With others that need no class, a right that is withheld is done without, and the Ingress is told of.
+    // If other Ingresses need no class, the state is ready without the right, and the Ingress is
+    // reported.
     world.update(vec![Event::Classes(ClassAccess::Withheld)]);
     assert!(!world.mirror.complete);
     let mut other = shop(None, Some("nginx"));
@@ -207,9 +208,9 @@ fn an_ingress_that_waits_for_its_class_is_named_and_then_served() {
     world.put([other]);
     assert!(world.mirror.complete && world.host("other.example").is_some());
     assert!(world.texts().iter().any(|text| text.contains("the controller of class \"nginx\" is unknown")));
-    // A right that comes makes it whole.
+    // Once the right is granted, the Ingress is served.
     let class = world.event(class("nginx", "k8s.io/ingress-nginx"));
     world.update(class.into_iter().chain([Event::Classes(ClassAccess::Listed)]).collect());
     assert!(world.host("shop.example").is_some() && world.host("other.example").is_some());
-    assert!(!world.texts().iter().any(|text| text.contains("class of ours")));
+    assert!(!world.texts().iter().any(|text| text.contains("the controller of class")));
 }

@@ -1,4 +1,4 @@
-//! What is closed keeps its claims: nothing it covers is served by a broader rule, a wildcard or the catch-all.
+//! Closed routes keep their claims: no broader rule, wildcard or catch-all serves their requests.
 
 use proptest::prelude::*;
 use proptest::sample::select;
@@ -22,7 +22,7 @@ fn with(name: &str, annotations: &[(&str, &str)], spec: Value) -> Value {
     annotated(name, Value::Object(annotations), spec)
 }
 
-/// Of class `nginx`, with an annotation that rejects it.
+/// An Ingress of class `nginx` with an annotation that rejects it.
 fn rejected(name: &str, spec: Value) -> Value {
     with(name, &[("limit-rps", "many")], spec)
 }
@@ -114,7 +114,8 @@ fn a_rejected_default_backend_is_closed_where_it_would_have_served() {
     world.put([created(rejected("all", default.clone()), 1), created(ingress("later", default.clone()), 2)]);
     assert_eq!(world.rules("_"), [format!("/ -> {WEB} denied 404")]);
 
-    // With --disable-catch-all, the rules of such an Ingress are closed; no Ingress owns the catch-all.
+    // With --disable-catch-all, the rules of such an Ingress are closed; no Ingress owns the
+    // catch-all.
     let mut world = World::ready(Options { disable_catch_all: true, ..Options::default() });
     let mut spec = paths("shop.example", &["/a"]);
     spec["defaultBackend"] = default["defaultBackend"].clone();
@@ -369,7 +370,7 @@ fn asked(world: &World, host: &str) -> Vec<Rule> {
 }
 
 proptest! {
-    /// Whatever there is besides: rejecting one Ingress closes its own rules and changes nothing else.
+    /// Whatever other Ingresses exist, rejecting one closes its own rules and changes nothing else.
     #[test]
     fn rejecting_an_ingress_closes_its_own_rules_only(
         ingresses in proptest::collection::vec(
@@ -415,8 +416,8 @@ proptest! {
         }
     }
 
-    /// A closed Ingress may also ask for expressions and further names: it then closes more, opens nothing, and takes
-    /// nothing from those who come before it.
+    /// A closed Ingress with expressions and further host names closes more, opens nothing, and
+    /// takes no path from older Ingresses.
     #[test]
     fn a_closed_ingress_that_asks_for_more_only_closes_more(
         ingresses in proptest::collection::vec(
@@ -452,7 +453,7 @@ proptest! {
         let is_of_closed = |rule: &&Rule| &*rule.origin.object.name.name == "i0";
         let comes_first = |rule: &Rule| {
             let index: usize = rule.origin.object.name.name[1..].parse().unwrap();
-            // Of one age, the later name comes first, and none is later than that of another but for the closed one.
+            // At the same age, the later name comes first, and the closed one has the first name.
             ingresses[index].2 <= ingresses[0].2
         };
         for host in ["a.example", "*.example", "b.example", "_"] {

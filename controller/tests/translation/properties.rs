@@ -1,4 +1,5 @@
-//! Whatever happens in whatever order: what was reached step by step is what is reached from scratch.
+//! For any changes in any order, incremental translation has the result of a translation from
+//! scratch.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::LazyLock;
@@ -73,7 +74,7 @@ fn annotations() -> impl Strategy<Value = Value> {
     });
     let kinds = select(vec!["auth-file", "auth-map"]);
     let secrets = select(vec!["t0", "u0", "u1", "default/u0", "other/u0"]);
-    // A realm that digests are made for or not, and a fault that closes the routes in any case.
+    // A realm that has digests or has none, and a fault that closes the routes in any case.
     let schemes = select(vec![("basic", "shop"), ("digest", "shop"), ("digest", "other")]);
     let redirects = option::weighted(0.2, Just("banana"));
     let guarded =
@@ -214,7 +215,7 @@ fn put() -> impl Strategy<Value = Value> {
         1 => labels,
         1 => node,
     ];
-    // Of one name there is now this object, now that.
+    // Objects of the same name replace each other.
     let identity = (option::weighted(0.7, select(UIDS.to_vec())), option::of(1..3_i64));
     (object, identity).prop_map(|(mut object, (uid, generation))| {
         object["metadata"]["uid"] = uid.into();
@@ -284,7 +285,8 @@ proptest! {
                     after.filter(|problem| problem.object == key || !before.contains(problem)).collect();
                 prop_assert_eq!(verdict.problems, news, "a review is what comes true");
             }
-            // Checks that the deltas so far amount to the snapshot, and the changes of problems to all problems.
+            // Checks that the deltas so far add up to the snapshot, and the changes of problems to
+            // all problems.
             world.update(events);
             let mut scratch = Controller::new(options.clone());
             scratch.update(objects.values().cloned().collect(), true);

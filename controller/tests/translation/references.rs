@@ -1,4 +1,5 @@
-//! What annotations name: users in Secrets, who may name what, and what becomes of a route without it.
+//! References of annotations: users in Secrets, permitted namespaces, and routes without their
+//! Secret.
 
 use serde_json::{Value, json};
 use sluice_config::{Change, NamespacedName, Resource, ResourceKey, ResourceKind};
@@ -122,7 +123,7 @@ fn another_namespace_is_named_only_where_the_config_map_allows_it() {
     assert_eq!(update.references.released, [object]);
     assert_eq!(world.rules("shop.example"), ["/ -> web:http (http) denied 503"]);
     assert!(world.mirror.resources.is_empty());
-    // Its own namespace may be spelled out.
+    // The own namespace may be given explicitly.
     world.put([basic("shop", "shop.example", "default/mine"), users("mine", "ann:{PLAIN}x")]);
     assert_eq!(world.rules("shop.example"), ["/ -> web:http (http)"]);
 }

@@ -1,4 +1,4 @@
-//! Objects in few words, and a control plane whose deltas are replayed at every step.
+//! Short constructors of objects, and a control plane whose deltas are replayed at every step.
 
 use std::collections::BTreeSet;
 
@@ -10,12 +10,12 @@ use sluice_controller::store::{Event, Kind, ObjectKey, Prune};
 use sluice_controller::{Controller, Options, ProblemChanges, Update};
 use sluice_testing::certificate::TestCertificate;
 
-/// A control plane and what a data plane would hold.
+/// A control plane and the state of its data plane.
 pub(crate) struct World {
     pub(crate) controller: Controller,
     pub(crate) mirror: Snapshot,
     /// The reported problems, change by change.
-    told: BTreeSet<Problem>,
+    reported: BTreeSet<Problem>,
     prune: Prune,
 }
 
@@ -25,10 +25,11 @@ impl World {
         let mut controller = Controller::new(options);
         let mut mirror = Snapshot::default();
         mirror.apply(&controller.startup_delta());
-        Self { controller, mirror, told: BTreeSet::new(), prune }
+        Self { controller, mirror, reported: BTreeSet::new(), prune }
     }
 
-    /// One with an IngressClass `nginx` and Service `web` with two endpoints on its only port.
+    /// Returns a world with an IngressClass `nginx`, and a Service `web` with two endpoints on its
+    /// only port.
     pub(crate) fn ready(options: Options) -> Self {
         let mut world = Self::new(options);
         world.put([
@@ -69,13 +70,13 @@ impl World {
 
     fn tell(&mut self, changes: &ProblemChanges) {
         for problem in &changes.resolved {
-            assert!(self.told.remove(&**problem), "never reported: {problem}");
+            assert!(self.reported.remove(&**problem), "never reported: {problem}");
         }
         for problem in &changes.appeared {
-            assert!(self.told.insert((**problem).clone()), "reported twice: {problem}");
+            assert!(self.reported.insert((**problem).clone()), "reported twice: {problem}");
         }
-        let told: Vec<Problem> = self.told.iter().cloned().collect();
-        assert_eq!(told, self.controller.problems(), "the changes amount to all problems");
+        let reported: Vec<Problem> = self.reported.iter().cloned().collect();
+        assert_eq!(reported, self.controller.problems(), "the changes amount to all problems");
     }
 
     pub(crate) fn problems(&self) -> Vec<Problem> {
@@ -90,12 +91,12 @@ impl World {
         self.mirror.hosts.values().find(|host| host.key.pattern == pattern(name)).map(|host| &**host)
     }
 
-    /// The rules of a host in few words, in order.
+    /// Returns the rules of a host in short form, in order.
     pub(crate) fn rules(&self, name: &str) -> Vec<String> {
         self.host(name).map(|host| host.rules.iter().map(words).collect()).unwrap_or_default()
     }
 
-    /// The addresses of a Service port in namespace `default`.
+    /// Returns the addresses of a Service port in namespace `default`.
     pub(crate) fn endpoints(&self, service: &str, port: &str) -> Option<Vec<String>> {
         let set = self.mirror.endpoint_sets.values().find(|set| {
             *set.key.namespace == *"default" && *set.key.service == *service && *set.key.port == *port
@@ -170,7 +171,8 @@ pub(crate) fn created(mut object: Value, second: u32) -> Value {
     object
 }
 
-/// `spec` with one host whose paths all go to port 80 of Service `web`; a path that begins with `=` is Exact.
+/// `spec` with one host whose paths lead to port 80 of Service `web`. A path with a leading `=` is
+/// Exact.
 pub(crate) fn paths(host: &str, paths: &[&str]) -> Value {
     let paths: Vec<Value> = paths.iter().map(|path| path_to(path, "web", json!({"number": 80}))).collect();
     json!({"rules": [{"host": host, "http": {"paths": paths}}]})
@@ -189,7 +191,7 @@ pub(crate) fn service(name: &str, ports: Value) -> Value {
     json!({"kind": "Service", "metadata": {"name": name, "namespace": "default"}, "spec": {"ports": ports}})
 }
 
-/// An EndpointSlice whose endpoints are addresses or whole objects.
+/// An EndpointSlice whose endpoints are addresses or complete objects.
 pub(crate) fn slice(name: &str, service: &str, ports: Value, endpoints: Value) -> Value {
     let endpoints: Vec<Value> = endpoints
         .as_array()

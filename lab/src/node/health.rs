@@ -122,7 +122,9 @@ async fn attempt(probe: &Probe, container: &Container, target: &Target) -> Resul
     } else if let Some(action) = &probe.exec {
         Attempt::Exec(action.command.as_deref().unwrap_or_default())
     } else {
-        return Err("the lab supports httpGet, tcpSocket, grpc and exec probes, and this is none of them".into());
+        return Err(
+            "the lab supports httpGet, tcpSocket, grpc and exec probes, and this is none of them".into()
+        );
     };
     attempt.run(container, target, limit).await
 }
