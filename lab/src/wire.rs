@@ -184,7 +184,7 @@ mod tests {
         Wire::new(LOOPBACK, target).await.unwrap()
     }
 
-    async fn says_back(stream: &mut TcpStream) -> bool {
+    async fn echoes(stream: &mut TcpStream) -> bool {
         let mut answer = [0; 2];
         stream.write_all(b"hi").await.is_ok()
             && stream.read_exact(&mut answer).await.is_ok()
@@ -195,19 +195,19 @@ mod tests {
     async fn a_cut_ends_open_connections_and_no_later_one() {
         let wire = wire().await;
         let mut before = TcpStream::connect(wire.address()).await.unwrap();
-        assert!(says_back(&mut before).await);
+        assert!(echoes(&mut before).await);
         assert_eq!((wire.open(), wire.taken()), (1, 1));
         wire.cut();
-        assert!(!says_back(&mut before).await);
+        assert!(!echoes(&mut before).await);
         let mut after = TcpStream::connect(wire.address()).await.unwrap();
-        assert!(says_back(&mut after).await);
+        assert!(echoes(&mut after).await);
     }
 
     #[tokio::test]
     async fn a_frozen_wire_relays_nothing_until_it_thaws() {
         let wire = wire().await;
         let mut stream = TcpStream::connect(wire.address()).await.unwrap();
-        assert!(says_back(&mut stream).await);
+        assert!(echoes(&mut stream).await);
         wire.set(Behaviour::Freeze);
         stream.write_all(b"hi").await.unwrap();
         let mut answer = [0; 2];
@@ -222,10 +222,10 @@ mod tests {
     async fn a_refusing_wire_closes_at_once_and_leaves_open_ones_alone() {
         let wire = wire().await;
         let mut before = TcpStream::connect(wire.address()).await.unwrap();
-        assert!(says_back(&mut before).await);
+        assert!(echoes(&mut before).await);
         wire.set(Behaviour::Refuse);
         let mut after = TcpStream::connect(wire.address()).await.unwrap();
-        assert!(!says_back(&mut after).await);
-        assert!(says_back(&mut before).await);
+        assert!(!echoes(&mut after).await);
+        assert!(echoes(&mut before).await);
     }
 }

@@ -46,7 +46,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_is_known_by_the_name_of_the_program_and_by_the_only_argument() {
+    fn the_program_name_or_the_only_argument_selects_it() {
         for (words, asked) in [
             (&["/wait-shutdown"][..], true),
             (&["wait-shutdown", "serve"], true),

@@ -26,7 +26,7 @@ fn from(gateway: &Gateway, client: &str) -> u16 {
 }
 
 #[test]
-fn only_listed_clients_get_in_and_a_denied_one_never_does() {
+fn only_listed_clients_are_admitted_and_denied_ones_never() {
     let lists =
         [("allowlist-source-range", "10.0.0.0/8, 2001:db8::/32"), ("denylist-source-range", "10.6.6.6")];
     let (backend, folder, gateway) = start(&shop(&lists), &[("use-forwarded-headers", "true")]);

@@ -212,7 +212,7 @@ fn nothing_can_be_changed_and_no_key_is_shown() {
 }
 
 #[test]
-fn a_page_from_elsewhere_learns_nothing_by_a_name_of_its_own() {
+fn a_foreign_page_reads_nothing_through_its_own_host_name() {
     let backend = Backend::echo("shop");
     let (_folder, gateway) = start(&backend);
     let ask = |host: &str, fields: &[(&str, &str)]| {
@@ -271,7 +271,7 @@ fn subcommands_reach_any_address_of_loopback() {
 }
 
 #[test]
-fn slow_clients_of_the_health_port_keep_no_probe_waiting() {
+fn slow_clients_of_the_health_port_delay_no_probe() {
     let gateway = Gateway::start(&Folder::with(""));
     // Incomplete heads, clients that do not read the page, and idle connections.
     let slow: Vec<Connection> = (0..900)

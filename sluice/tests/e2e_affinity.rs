@@ -69,7 +69,7 @@ fn balanced_maps_any_key_to_one_endpoint_without_a_new_cookie() {
 }
 
 #[test]
-fn persistent_picks_anew_with_a_new_cookie_when_its_endpoint_is_gone() {
+fn persistent_picks_another_endpoint_when_its_own_is_gone() {
     let backends = backends();
     let (folder, gateway) = start(&sticky(&[("affinity-mode", "persistent")]), &backends);
     let first = get(gateway.http, HOST, "/");
@@ -168,7 +168,7 @@ fn a_bad_cookie_setting_is_ignored_and_the_ingress_stays_served() {
 }
 
 #[test]
-fn a_cookie_over_https_is_secure_whatever_the_annotation_says() {
+fn a_cookie_over_https_is_always_secure() {
     let certificate = TestCertificate::new(&[HOST]);
     let ingress =
         sticky(&[("session-cookie-secure", "false"), ("ssl-redirect", "false")]).tls(&[HOST], "tls");

@@ -24,7 +24,7 @@ fn start(ingress: &Ingress) -> (Backend, Folder, Gateway) {
 }
 
 #[test]
-fn an_alias_has_all_paths_of_its_host_those_of_other_ingresses_too() {
+fn an_alias_has_all_paths_of_its_host() {
     let (_shop, folder, gateway) = start(&shop(&[("server-alias", "store.example, *.market.example")]));
     let admin = Backend::echo("admin");
     let own = Ingress::new("admin").path(HOST, "/admin", "admin");
@@ -67,7 +67,7 @@ fn an_alias_gives_way_to_a_host_and_the_older_of_two_wins() {
 }
 
 #[test]
-fn protections_hold_under_an_alias_and_what_is_no_name_closes() {
+fn protections_apply_to_aliases_and_invalid_aliases_close() {
     let guarded = [("server-alias", "store.example"), ("auth-type", "basic"), ("auth-secret", "missing")];
     let (backend, folder, gateway) = start(&shop(&guarded));
     assert_eq!(get(gateway.http, "store.example", "/").status, 503);

@@ -196,7 +196,7 @@ fn with_least_conn_the_endpoint_with_the_fewest_requests_gets_the_next() {
 }
 
 #[test]
-fn a_balance_that_there_is_not_is_named_with_those_that_there_are() {
+fn an_unknown_balance_is_reported_with_the_valid_ones() {
     let backend = Backend::echo("a");
     let shop = Shop::open(&[("load-balance", "ip_hash")], &[&backend]);
     assert_eq!(shop.backend("/"), "a", "the default is used");

@@ -99,7 +99,7 @@ fn a_route_without_its_secret_is_closed_and_opens_by_itself() {
 }
 
 #[test]
-fn an_edited_secret_counts_at_once_and_a_bad_line_harms_nobody_else() {
+fn an_edited_secret_applies_at_once_and_a_bad_line_affects_no_other() {
     let (_backend, folder) = shop(&[("auth-secret", "users")]);
     users(&folder, "ann:$apr1$saltsalt$HIDXe7D36X22w1CH4M1cQ.\nbob:{PLAIN}b");
     let gateway = Gateway::start(&folder);
@@ -127,7 +127,7 @@ fn a_map_has_a_key_for_each_user() {
 }
 
 #[test]
-fn http2_is_asked_and_let_in_as_http1_is() {
+fn http2_is_authenticated_like_http1() {
     let backend = Backend::echo("shop");
     let ingress = guarded(&[("auth-secret", "users"), ("auth-realm", "the shop")]).tls(&[HOST], "tls");
     let certificate = TestCertificate::new(&[HOST]).secret("tls");
@@ -193,7 +193,7 @@ fn a_foreign_namespace_secret_needs_permission_in_the_config_map() {
 }
 
 #[test]
-fn check_says_what_keeps_a_route_closed() {
+fn check_reports_why_a_route_is_closed() {
     let (_backend, folder) = shop(&[("auth-secret", "users")]);
     let said = |folder: &Folder| {
         let output = run(&["check", "--manifests", folder.path().to_str().unwrap()]);

@@ -34,7 +34,7 @@ fn post(gateway: &Gateway, length: usize) -> u16 {
 }
 
 #[test]
-fn more_than_one_mebibyte_is_413_unless_somebody_says_otherwise() {
+fn more_than_one_mebibyte_is_413_by_default() {
     let backend = Backend::echo("upload");
     let (folder, gateway) = start(None, "on", &backend);
     assert_eq!(post(&gateway, 1 << 20), 200);

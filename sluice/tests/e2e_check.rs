@@ -54,7 +54,7 @@ fn programs_get_every_problem_with_its_code_and_class() {
 }
 
 #[test]
-fn what_many_objects_have_is_said_once_with_all_of_them() {
+fn a_problem_of_many_objects_is_printed_once_with_all_of_them() {
     let ingresses: String = (0..12)
         .map(|number| {
             let ingress =
@@ -96,7 +96,7 @@ fn what_many_objects_have_is_said_once_with_all_of_them() {
 }
 
 #[test]
-fn the_head_of_a_long_report_says_how_much_there_is_of_what() {
+fn a_long_report_begins_with_counts() {
     let mut folder = String::new();
     for number in 0..12 {
         let ingress = Ingress::new(&format!("i{number:02}")).path(&format!("h{number}.example"), "/", "none");
@@ -149,7 +149,7 @@ fn the_exit_code_is_0_for_warnings_1_for_errors_2_without_input() {
 }
 
 #[test]
-fn a_protection_that_is_not_served_is_not_said_to_be_fixed_by_removing_it() {
+fn the_remedy_of_an_unserved_protection_is_not_its_removal() {
     let backend = Backend::echo("shop");
     let ingress = Ingress::new("inside").path("a.example", "/", "shop");
     let ingress = ingress.annotation("modsecurity-snippet", "SecRuleEngine On");

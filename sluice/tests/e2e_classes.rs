@@ -36,7 +36,7 @@ fn a_field_counts_by_the_controller_of_its_class() {
 }
 
 #[test]
-fn a_class_that_is_not_there_is_not_ours() {
+fn ingresses_of_a_missing_class_are_not_served() {
     assert!(!taken("", Some("nginx"), None, &[]));
 }
 

@@ -60,7 +60,7 @@ impl Site {
     }
 }
 
-fn nobody() -> Arc<ClientConfig> {
+fn without_certificate() -> Arc<ClientConfig> {
     client::trusting(HTTP_1)
 }
 
@@ -83,7 +83,7 @@ fn only_clients_with_a_certificate_of_the_authority_are_served() {
     assert_eq!(response.received("ssl-client-subject-dn"), ["CN=client,O=Example"]);
     assert!(response.received("ssl-client-issuer-dn")[0].starts_with("CN=an authority"));
     assert!(response.received("ssl-client-cert").is_empty(), "no annotation requires it");
-    let none = answer(&gateway, &nobody());
+    let none = answer(&gateway, &without_certificate());
     assert_eq!(none.status, 400);
     assert!(
         none.text().contains("<title>400 No required SSL certificate was sent</title>"),
@@ -118,7 +118,7 @@ fn a_client_cannot_forge_certificate_fields() {
         ("ssl-client-issuer-dn", "CN=admin"),
         ("ssl-client-cert", "x"),
     ];
-    let mut anonymous = Connection::tls_with(gateway.https, HOST, &nobody());
+    let mut anonymous = Connection::tls_with(gateway.https, HOST, &without_certificate());
     let response = anonymous.request("GET", HOST, "/", &spoofed, "");
     assert_eq!(response.received("ssl-client-verify"), ["NONE"]);
     for name in ["ssl-client-subject-dn", "ssl-client-issuer-dn", "ssl-client-cert"] {
@@ -142,7 +142,7 @@ fn optional_certificates_are_verified_if_they_are_presented() {
     let gateway = Gateway::start(&site.folder);
     let foreign = Authority::new().issue_client("client", 7).presenting(&[], HTTP_1);
     let expired = site.authority.issue_client_until("client", 8, 2001).presenting(&[], HTTP_1);
-    assert_eq!(status(&gateway, &nobody()), 200);
+    assert_eq!(status(&gateway, &without_certificate()), 200);
     assert_eq!(status(&gateway, &foreign), 400);
     site.ingress("shop", HOST, &[("auth-tls-verify-client", "optional_no_ca")]);
     await_until("the other mode", || status(&gateway, &foreign) == 200);
@@ -167,7 +167,7 @@ fn a_subject_that_does_not_match_gets_403_and_an_error_page_replaces_400() {
     let refused = answer(&gateway, &client("eve"));
     assert_eq!((refused.status, &*refused.text()), (403, "client certificate unauthorized"));
     let foreign = Authority::new().issue_client("ann", 7).presenting(&[], HTTP_1);
-    for config in [nobody(), foreign] {
+    for config in [without_certificate(), foreign] {
         let redirect = answer(&gateway, &config);
         assert_eq!(redirect.status, 302);
         assert_eq!(redirect.header("location"), Some("https://help.example/certificates"));
@@ -175,7 +175,7 @@ fn a_subject_that_does_not_match_gets_403_and_an_error_page_replaces_400() {
 }
 
 #[test]
-fn a_chain_is_no_longer_than_the_depth() {
+fn chains_longer_than_the_depth_are_rejected() {
     let site = Site::new(&[]);
     let gateway = Gateway::start(&site.folder);
     let first = site.authority.intermediate();
@@ -233,7 +233,10 @@ fn a_host_is_closed_while_its_secret_cannot_be_used() {
     await_until("the Secret", || status(&gateway, &own) == 200);
     // The handshake was made without a request for a certificate.
     assert_eq!(open.get(HOST, "/").status, 421);
-    assert_eq!(Connection::tls_with(gateway.https, HOST, &nobody()).get(HOST, "/other").status, 400);
+    assert_eq!(
+        Connection::tls_with(gateway.https, HOST, &without_certificate()).get(HOST, "/other").status,
+        400
+    );
     for (keys, words) in [
         (vec![("tls.crt", "x")], "has no key ca.crt"),
         (vec![("ca.crt", "nonsense")], "has no certificate in its key ca.crt"),
@@ -322,7 +325,7 @@ fn the_oldest_ingress_that_names_a_secret_decides_for_its_host() {
 }
 
 #[test]
-fn logs_and_fields_have_what_a_certificate_says() {
+fn logs_and_fields_contain_the_values_of_a_certificate() {
     let site = Site::new(&[]);
     let format =
         "$ssl_client_verify|$ssl_client_s_dn|$ssl_client_serial|$ssl_client_fingerprint|$ssl_client_v_end";
@@ -340,6 +343,6 @@ fn logs_and_fields_have_what_a_certificate_says() {
     let parts: Vec<&str> = line.trim().split('|').collect();
     assert_eq!(parts[..3], ["SUCCESS", "CN=client,O=Example", "1F"]);
     assert_eq!((parts[3].len(), parts[4]), (40, "Jan  1 00:00:00 2100 GMT"));
-    assert_eq!(status(&gateway, &nobody()), 400);
+    assert_eq!(status(&gateway, &without_certificate()), 400);
     gateway.await_access("NONE|-|-|-|-");
 }

@@ -114,7 +114,7 @@ fn the_challenge_of_an_endpoint_stays() {
 }
 
 #[test]
-fn answers_of_our_own_are_worded_too_and_a_denial_stays_one() {
+fn own_responses_get_pages_and_a_denial_stays_a_denial() {
     let (mut shop, program) = (shop(), errors("program"));
     let auth = Backend::with("auth", |_| Reply::status(403));
     let listed = || ingress().annotation("custom-http-errors", "403,502,503");
@@ -183,7 +183,7 @@ fn without_an_error_backend_clients_receive_the_plain_page() {
 }
 
 #[test]
-fn keys_hold_where_annotations_say_nothing() {
+fn keys_apply_without_annotations() {
     let (shop, program) = (shop(), errors("program"));
     let (folder, gateway) = start(&ingress(), &shop, Some(&program));
     let text = |path: &str| get(gateway.http, HOST, path).text();

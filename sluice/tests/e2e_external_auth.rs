@@ -65,7 +65,7 @@ fn field<'m>(message: &'m Message, name: &str) -> Option<&'m str> {
 }
 
 #[test]
-fn the_service_is_asked_and_its_word_holds() {
+fn the_decision_of_the_service_applies() {
     let (auth, shop) = (service(), Backend::echo("shop"));
     let ingress = ingress(&auth).annotation("auth-response-headers", "X-User, X-Groups");
     let (_folder, gateway) = start(&ingress, &shop);
@@ -101,7 +101,7 @@ fn the_service_is_asked_and_its_word_holds() {
 }
 
 #[test]
-fn a_body_waits_for_the_word_and_a_denial_leaves_the_connection_good() {
+fn a_body_waits_for_the_decision_and_a_denial_keeps_the_connection() {
     let (auth, shop) = (service(), Backend::echo("shop"));
     let (_folder, gateway) = start(&ingress(&auth), &shop);
     let mut connection = Connection::plain(gateway.http);
@@ -115,7 +115,7 @@ fn a_body_waits_for_the_word_and_a_denial_leaves_the_connection_good() {
 }
 
 #[test]
-fn a_dead_service_lets_nobody_in_and_one_that_is_back_does() {
+fn a_dead_service_denies_all_requests_until_it_is_back() {
     let (mut auth, shop) = (service(), Backend::echo("shop"));
     let (folder, gateway) = start(&ingress(&auth), &shop);
     assert_eq!(send(&gateway, "ann", &[]).status, 200);
@@ -129,7 +129,7 @@ fn a_dead_service_lets_nobody_in_and_one_that_is_back_does() {
 }
 
 #[test]
-fn a_slow_service_lets_nobody_in() {
+fn a_slow_service_denies_all_requests() {
     let shop = Backend::echo("shop");
     let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let ingress = Ingress::new("shop")
@@ -143,7 +143,7 @@ fn a_slow_service_lets_nobody_in() {
 }
 
 #[test]
-fn who_must_sign_in_is_sent_there_and_comes_back() {
+fn unauthenticated_clients_are_redirected_to_sign_in_and_back() {
     let (auth, shop) = (service(), Backend::echo("shop"));
     let signed = ingress(&auth)
         .annotation("auth-signin", "https://login.example/start?app=$namespace")
@@ -160,7 +160,7 @@ fn who_must_sign_in_is_sent_there_and_comes_back() {
 }
 
 #[test]
-fn the_question_is_what_annotations_make_it() {
+fn annotations_define_the_authorisation_request() {
     let (auth, shop) = (service(), Backend::echo("shop"));
     let special = ingress(&auth)
         .annotation("auth-method", "POST")
@@ -191,7 +191,7 @@ fn the_question_is_what_annotations_make_it() {
 }
 
 #[test]
-fn what_was_said_is_kept_for_its_key() {
+fn responses_are_cached_by_their_key() {
     let (auth, shop) = (Backend::with("auth", |_| Reply::status(200)), Backend::echo("shop"));
     let cached = ingress(&auth)
         .annotation("auth-cache-key", "$cookie_session")
@@ -208,7 +208,7 @@ fn what_was_said_is_kept_for_its_key() {
 }
 
 #[test]
-fn statuses_without_a_time_keep_no_answer() {
+fn statuses_without_a_duration_are_not_cached() {
     let (auth, shop) = (Backend::with("auth", |_| Reply::status(202)), Backend::echo("shop"));
     let cached = ingress(&auth)
         .annotation("auth-cache-key", "$cookie_session")
@@ -290,7 +290,7 @@ fn values_that_cannot_be_used_close_the_routes() {
 }
 
 #[test]
-fn the_service_for_all_rules_is_asked_unless_one_says_otherwise() {
+fn the_global_service_is_queried_unless_a_rule_disables_it() {
     let (auth, shop) = (service(), Backend::echo("shop"));
     let plain = || Ingress::new("shop").path(HOST, "/", "shop");
     let (folder, gateway) = start(&plain(), &shop);
@@ -322,7 +322,7 @@ fn the_service_for_all_rules_is_asked_unless_one_says_otherwise() {
 }
 
 #[test]
-fn the_service_for_all_rules_may_be_at_the_host_of_the_request() {
+fn the_global_service_may_be_at_the_host_of_the_request() {
     let (auth, shop) = (service(), Backend::echo("shop"));
     let port = auth.address.port();
     let folder = Folder::with(
@@ -346,7 +346,7 @@ fn the_service_for_all_rules_may_be_at_the_host_of_the_request() {
 }
 
 #[test]
-fn a_target_that_is_not_ascii_is_asked_about_too() {
+fn a_target_that_is_not_ascii_is_authorised_too() {
     let (auth, shop) = (service(), Backend::echo("shop"));
     let (_folder, gateway) = start(&ingress(&auth).annotation("auth-method", "GET"), &shop);
     let fields = [("Cookie", "session=ann")];
@@ -356,7 +356,7 @@ fn a_target_that_is_not_ascii_is_asked_about_too() {
 }
 
 #[test]
-fn streams_of_http_2_are_asked_for_too() {
+fn streams_of_http_2_are_authorised_too() {
     let (auth, shop) = (service(), Backend::echo("shop"));
     let objects = ingress(&auth).annotation("auth-response-headers", "X-User").tls(&[HOST], "tls").text()
         + &service_with("shop", &[&shop])
@@ -382,7 +382,7 @@ fn streams_of_http_2_are_asked_for_too() {
 }
 
 #[test]
-fn a_client_who_leaves_takes_its_question_back() {
+fn a_client_that_disconnects_cancels_its_query() {
     let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = silent.local_addr().unwrap();
     let (taken, asked) = mpsc::channel();
@@ -408,7 +408,7 @@ fn a_client_who_leaves_takes_its_question_back() {
 }
 
 #[test]
-fn the_question_for_all_rules_is_what_the_keys_make_it() {
+fn keys_define_the_global_authorisation_request() {
     let (auth, shop) = (service(), Backend::echo("shop"));
     let (folder, gateway) = start(&Ingress::new("shop").path(HOST, "/", "shop"), &shop);
     let url = url(&auth);
@@ -449,7 +449,7 @@ fn the_question_for_all_rules_is_what_the_keys_make_it() {
 }
 
 #[test]
-fn questions_have_lines_of_their_own_where_the_operator_wants_them() {
+fn authorisation_requests_are_logged_if_enabled() {
     let (auth, shop) = (service(), Backend::echo("shop"));
     let (folder, gateway) = start(&ingress(&auth), &shop);
     // Format and switch change together, so each line shows under which settings it was written.

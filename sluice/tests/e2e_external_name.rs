@@ -104,7 +104,7 @@ fn a_name_that_disappears_keeps_its_addresses_with_a_problem() {
 }
 
 #[test]
-fn a_name_that_never_was_gets_503_until_it_is() {
+fn a_name_that_never_resolved_gets_503_until_it_does() {
     let (dns, one) = (DnsServer::start(), Backend::echo("one"));
     let gateway = start(&dns, &shop("late.test", one.address.port()), &[]);
     await_until("the problem", || gateway.problems().contains("its requests get 503"));

@@ -59,7 +59,7 @@ fn a_busy_port_ends_the_program_and_names_its_flag() {
 }
 
 #[test]
-fn a_flag_without_effect_says_so_and_the_program_runs() {
+fn a_flag_without_effect_is_reported_and_the_program_runs() {
     let gateway = Gateway::with(&Folder::with(""), &["--log_dir=a/b", "--vmodule", "x", "--v=2"]);
     for flag in ["--log_dir", "--vmodule"] {
         let log = gateway.program_log();

@@ -222,7 +222,7 @@ fn requests_that_an_endpoint_has_not_processed_are_sent_again() {
 }
 
 #[test]
-fn errors_of_ours_have_a_status_of_grpc() {
+fn own_errors_have_a_grpc_status() {
     let (_backend, gateway) = served();
     run(async {
         let client = GrpcClient::plain(gateway.http, "unknown.example").await;
@@ -446,7 +446,7 @@ fn calls_share_the_connection_that_is_being_made() {
 }
 
 #[test]
-fn an_endpoint_that_does_not_speak_http2_is_a_bad_gateway() {
+fn an_endpoint_without_http2_is_a_bad_gateway() {
     let config = TestCertificate::new(&["pod"]).server_config();
     let other = GrpcBackend::tls_with(&config, &[b"http/1.1"]);
     let silent = GrpcBackend::tls_with(&config, &[]);

@@ -245,7 +245,7 @@ fn the_endpoint_receives_another_host() {
 }
 
 #[test]
-fn a_connection_field_of_ones_own_goes_to_the_endpoint() {
+fn a_configured_connection_field_reaches_the_endpoint() {
     let backend = Backend::echo("shop");
     let folder = shop(&backend, &[("connection-proxy-header", "keep-alive")]);
     let gateway = Gateway::start(&folder);

@@ -79,7 +79,7 @@ fn endless_redirects_of_a_distrusted_proxy_are_reported() {
 }
 
 #[test]
-fn over_tls_it_learns_of_https_and_port_443() {
+fn over_tls_the_backend_gets_https_and_port_443() {
     let backend = Backend::echo("shop");
     let certificate = TestCertificate::new(&[HOST]);
     let objects = Ingress::new("shop").path(HOST, "/", "shop").tls(&[HOST], "tls").text()
@@ -114,7 +114,7 @@ fn forwarding_fields_of_a_client_are_replaced_and_preserved() {
 }
 
 #[test]
-fn a_trusted_client_is_believed() {
+fn fields_of_a_trusted_client_are_accepted() {
     let backend = Backend::echo("shop");
     let (folder, gateway) = start(&backend);
     let settings =

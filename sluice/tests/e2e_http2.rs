@@ -178,7 +178,7 @@ fn prior_knowledge_is_refused_where_it_is_switched_off() {
 }
 
 #[test]
-fn an_answer_of_ours_to_an_upload_on_its_way_is_no_reset() {
+fn an_own_response_to_a_running_upload_is_no_reset() {
     let backend = Backend::echo("shop");
     let gateway = Gateway::start(&folder(&backend));
     run(async {

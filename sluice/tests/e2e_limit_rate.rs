@@ -81,7 +81,7 @@ fn a_response_takes_its_time_and_the_connection_goes_on() {
 }
 
 #[test]
-fn what_is_free_and_what_is_not_limited_goes_at_once() {
+fn bytes_below_the_limit_and_unlimited_responses_have_no_delay() {
     let backend = media();
     // 200 KiB would take minutes.
     let slow = ("limit-rate", "1");

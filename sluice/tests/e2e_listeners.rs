@@ -36,7 +36,7 @@ fn is_open(address: SocketAddr) -> bool {
 }
 
 #[test]
-fn requests_go_on_while_the_bind_address_changes_to_and_fro() {
+fn requests_are_served_while_the_bind_address_changes() {
     let backend = Backend::echo("shop");
     let (folder, gateway) = start(&backend, "");
     let (stop, served) = (AtomicBool::new(false), AtomicUsize::new(0));
@@ -84,7 +84,7 @@ fn requests_go_on_while_the_bind_address_changes_to_and_fro() {
 }
 
 #[test]
-fn a_bind_address_from_the_start_is_the_only_one_ever() {
+fn an_initial_bind_address_is_never_accompanied_by_another() {
     let backend = Backend::echo("shop");
     let (_folder, gateway) = start(&backend, "127.0.0.1");
     assert_eq!(get(gateway.http, HOST, "/").status, 200);
@@ -130,7 +130,7 @@ fn a_busy_port_is_bound_as_soon_as_it_becomes_free() {
 }
 
 #[test]
-fn a_gateway_whose_address_is_not_there_yet_is_alive_and_not_ready() {
+fn a_gateway_without_its_address_is_alive_and_not_ready() {
     let folder = Folder::with("");
     bind(&folder, "192.0.2.1");
     let [http, https, health, admin] = [(); 4].map(|()| ports::reserve());
@@ -181,7 +181,7 @@ fn a_second_gateway_gets_an_error_that_the_port_is_in_use() {
 }
 
 #[test]
-fn addresses_of_version_6_are_left_out_where_the_operator_says_so() {
+fn ipv6_addresses_are_left_out_if_configured() {
     if TcpListener::bind((Ipv6Addr::LOCALHOST, 0)).is_err() {
         println!("this machine has no IPv6: disable-ipv6 was NOT tried");
         return;

@@ -111,7 +111,7 @@ fn ambiguous_lengths_are_400_and_nothing_is_smuggled() {
 }
 
 #[test]
-fn other_versions_and_methods_that_are_not_for_us_are_refused() {
+fn other_versions_and_unsupported_methods_are_refused() {
     let backend = Backend::echo("shop");
     let (_folder, gateway) = start(&backend);
     for version in ["HTTP/2.0", "HTTP/3.1", "HTTP/0.9", "HTTP/1.x", "http/1.1"] {

@@ -143,7 +143,7 @@ fn metrics_can_be_left_out_and_are_off_by_default() {
 }
 
 #[test]
-fn hosts_that_no_ingress_names_are_counted_only_when_asked_to() {
+fn unknown_hosts_are_counted_only_if_enabled() {
     let backend = Backend::echo("shop");
     let (_folder, gateway) = start(&backend, &[]);
     get(gateway.http, "unknown.example", "/");

@@ -214,7 +214,7 @@ fn a_body_that_the_mirror_does_not_take_is_cut() {
 }
 
 #[test]
-fn an_endpoint_that_fails_keeps_no_copy_back() {
+fn a_failing_endpoint_delays_no_copy() {
     let (mut shop, mirror) = (Backend::echo("shop"), Backend::with("mirror", |_| Reply::status(200)));
     let (_folder, gateway) = start(&ingress(mirror.address), &shop);
     shop.stop();

@@ -152,7 +152,7 @@ fn a_person_signs_in_stays_in_and_signs_out() {
 }
 
 #[test]
-fn one_config_map_guards_every_host_but_the_pages_to_sign_in() {
+fn one_config_map_protects_all_hosts_except_sign_in_pages() {
     let (sessions, shop) = (Sessions::default(), Backend::echo("shop"));
     let proxy = sessions.backend();
     let folder = Folder::with(objects(&proxy, &shop));

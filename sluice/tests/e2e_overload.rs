@@ -124,7 +124,7 @@ fn idle_connections_do_not_lock_out_new_clients() {
 }
 
 #[test]
-fn an_http2_connection_without_streams_makes_room_with_goaway() {
+fn an_idle_http2_connection_is_closed_with_goaway_at_the_limit() {
     let backend = Backend::echo("shop");
     let folder = Folder::with(site("shop", HOST, &[&backend]));
     folder.write("config.yaml", config_map(CONFIG, &[("max-worker-connections", &LIMIT.to_string())]));

@@ -104,7 +104,7 @@ fn the_configmap_decides_over_code_and_default() {
 }
 
 #[test]
-fn a_trusted_proxy_may_say_that_it_was_https() {
+fn a_trusted_proxy_may_report_https() {
     let backend = Backend::echo("web");
     let folder = folder(&ingress(), true, &backend);
     let gateway = Gateway::with(&folder, &CONFIG);

@@ -165,7 +165,7 @@ fn off_does_not_repeat_a_request_that_a_pooled_connection_may_have_taken() {
 }
 
 #[test]
-fn a_condition_that_is_none_leaves_the_default_and_a_problem() {
+fn an_invalid_condition_means_the_default_and_a_problem() {
     let good = Backend::echo("good");
     let gateway = start(&[("proxy-next-upstream", "error http_599")], &[&dead(), &good]);
     for _ in 0..4 {

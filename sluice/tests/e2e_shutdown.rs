@@ -33,7 +33,7 @@ fn an_idle_gateway_shuts_down_at_once_with_status_0() {
 }
 
 #[test]
-fn a_running_request_ends_well_and_new_connections_are_refused_meanwhile() {
+fn a_running_request_completes_while_new_connections_are_refused() {
     let gate = Gate::default();
     let backend = slow(&gate);
     let mut gateway = Gateway::start(&Folder::with(site("shop", HOST, &[&backend])));

@@ -142,7 +142,7 @@ fn keys_are_agreed_on_with_post_quantum_cryptography() {
 }
 
 #[test]
-fn a_backend_may_speak_tls() {
+fn a_backend_may_use_tls() {
     let certificate = TestCertificate::new(&["backend"]);
     let backend = Backend::tls("secure", certificate.server_config());
     let ingress =

@@ -95,7 +95,7 @@ fn large_and_empty_datagrams_pass_whole() {
 }
 
 #[test]
-fn clients_are_kept_apart_and_a_place_that_is_used_again_too() {
+fn clients_are_kept_apart_also_in_a_reused_slot() {
     const CLIENTS: usize = 40;
     let one = UdpEcho::answering("dns", 2);
     let keys = [("proxy-stream-responses", "2")];
@@ -160,7 +160,7 @@ fn an_endpoint_whose_port_is_closed_is_passed_over() {
 }
 
 #[test]
-fn the_longest_idle_session_makes_way_at_the_limit() {
+fn the_longest_idle_session_ends_at_the_limit() {
     let echo = UdpEcho::start("dns");
     // Two workers have two connections together at least.
     let keys = [("proxy-stream-responses", "1000000"), ("max-worker-connections", "4")];

@@ -143,7 +143,7 @@ fn the_name_is_verified_also_where_it_is_left_out() {
 }
 
 #[test]
-fn so_many_certificates_may_be_between_an_endpoint_and_its_authority() {
+fn intermediate_certificates_of_an_endpoint_are_limited() {
     let authority = Authority::new();
     let between = authority.intermediate();
     let backend = Backend::tls("shop", between.issue(&["inner.example"]).server_config_behind(&between));
@@ -189,7 +189,7 @@ fn endpoints_receive_the_server_name_if_configured() {
 }
 
 #[test]
-fn endpoints_are_shown_a_certificate_of_ours() {
+fn endpoints_get_a_client_certificate() {
     let authority = Authority::new();
     let certificate = TestCertificate::new(&["inner.example"]);
     let backend = Backend::tls("shop", certificate.demanding_server_config(&authority));
@@ -295,7 +295,7 @@ fn app_protocol_applies_unless_the_ingress_sets_a_protocol() {
 }
 
 #[test]
-fn endpoints_are_spoken_to_as_the_client_speaks() {
+fn endpoints_get_the_protocol_of_the_client() {
     let (plain, secure) = (
         Backend::echo("plain"),
         Backend::tls("secure", TestCertificate::new(&["inner.example"]).server_config()),

@@ -186,14 +186,14 @@ impl Backend {
     /// it.
     pub fn await_closed(&self) {
         await_until("every connection closed", || {
-            self.shared.closed.load(Ordering::SeqCst) == self.connections() && !self.has_untold_end()
+            self.shared.closed.load(Ordering::SeqCst) == self.connections() && !self.has_unannounced_end()
         });
     }
 
     /// Returns whether the FIN of a connection may still be in transit, which takes a while even on
     /// loopback if the machine is busy: it has not been acknowledged (`FIN_WAIT1`, number 4 in the
     /// list of sockets).
-    fn has_untold_end(&self) -> bool {
+    fn has_unannounced_end(&self) -> bool {
         let port = format!(":{:04X}", self.address.port());
         let sockets = std::fs::read_to_string("/proc/net/tcp").unwrap();
         sockets.lines().any(|line| {

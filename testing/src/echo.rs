@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn status_and_length_are_as_the_query_says() {
+    async fn the_query_sets_status_and_length() {
         let answer = ask("GET /?status=503&bytes=5 HTTP/1.1\r\nhost: h\r\nconnection: close\r\n\r\n").await;
         assert!(answer.starts_with("HTTP/1.1 503 "), "{answer}");
         assert!(answer.ends_with("\r\n\r\nxxxxx"), "{answer}");

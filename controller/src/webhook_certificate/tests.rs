@@ -154,7 +154,7 @@ fn in_years(years: i64) -> Timestamp {
 }
 
 async fn create_at(fake: &Fake, hosts: &[&str], at: Timestamp) -> Result<String, String> {
-    create_once(&fake.client(), &wanted(hosts), at).await.map_err(told)
+    create_once(&fake.client(), &wanted(hosts), at).await.map_err(describe)
 }
 
 async fn patched(fake: &Fake, policy: Option<&str>) -> Result<String, String> {
@@ -163,10 +163,10 @@ async fn patched(fake: &Fake, policy: Option<&str>) -> Result<String, String> {
         webhook: "edge-admission".into(),
         failure_policy: policy.map(str::to_owned),
     };
-    patch_once(&fake.client(), &wanted).await.map_err(told)
+    patch_once(&fake.client(), &wanted).await.map_err(describe)
 }
 
-fn told(failed: Failed) -> String {
+fn describe(failed: Failed) -> String {
     match failed {
         Failed::Request(what, reason) => format!("{what}: {reason}"),
         Failed::For(error) => error.to_string(),

@@ -60,7 +60,7 @@ fn tls(world: &World, path: &str) -> UpstreamTls {
     policies(world, path).upstream_tls.as_deref().cloned().unwrap_or_default()
 }
 
-fn told(world: &World) -> Vec<String> {
+fn texts(world: &World) -> Vec<String> {
     let problems = world.problems();
     let of_host = problems.iter().filter(|problem| problem.code == Code::EndpointTlsOfSibling);
     of_host.map(|problem| format!("{}: {}", problem.object, problem.message)).collect()
@@ -78,7 +78,7 @@ fn a_sibling_inherits_the_tls_settings_of_its_host() {
     let inherited = tls(&world, "/b");
     assert_eq!((inherited.identity, inherited.verify_depth), (Some(trust("upstream")), Some(1)));
     assert_eq!(inherited.name.as_deref(), Some("inner"));
-    assert_eq!((world.problems(), told(&world)), (Vec::new(), Vec::new()));
+    assert_eq!((world.problems(), texts(&world)), (Vec::new(), Vec::new()));
     world.delete(Kind::Ingress, "first");
     assert_eq!(tls(&world, "/b"), UpstreamTls::default());
 }
@@ -164,12 +164,12 @@ fn another_namespace_inherits_nothing_with_a_warning() {
         secret("upstream", true, true),
     ]);
     assert_eq!(tls(&world, "/b"), UpstreamTls::default());
-    let [problem] = &told(&world)[..] else { panic!("{:?}", world.problems()) };
+    let [problem] = &texts(&world)[..] else { panic!("{:?}", world.problems()) };
     for part in ["Ingress other/second", "Ingress default/first of another namespace", "within a namespace"] {
         assert!(problem.contains(part), "{part}: {problem}");
     }
     world.delete(Kind::Ingress, "first");
-    assert_eq!(told(&world), [""; 0]);
+    assert_eq!(texts(&world), [""; 0]);
 }
 
 #[test]

@@ -127,7 +127,7 @@ fn a_leader_deleted_by_force_or_succeeded_clears_nothing() {
 }
 
 #[test]
-fn several_addresses_stay_at_the_end_and_so_do_all_where_the_flag_says_so() {
+fn addresses_stay_at_shutdown_if_several_or_configured() {
     shared(async |cluster| {
         let class = ingress(cluster).await?;
         let gateway = admin(cluster, &class, "a", &["--publish-status-address=192.0.2.7,lb.example"]).await?;

@@ -102,7 +102,7 @@ fn the_config_map_that_a_flag_names_is_read_and_no_other() {
 }
 
 #[test]
-fn without_a_cluster_or_a_folder_the_program_says_what_to_name() {
+fn without_a_source_the_program_lists_the_choices() {
     shared(async |cluster| {
         let program = sluice_testing::program::find("sluice")?;
         let run = |flags: &[&str]| -> Result<String> {

@@ -268,7 +268,7 @@ mod tests {
     use crate::bench::summary::tests::sample;
 
     #[test]
-    fn only_what_stands_between_the_marks_is_written() {
+    fn only_text_between_the_marks_is_written() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("benchmark-figures.md");
         let summary =

@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn the_words_of_kube_webhook_certgen_are_understood() {
+    fn flags_of_kube_webhook_certgen_are_accepted() {
         let read_create =
             read("webhook-cert create --host=admission,admission.edge.svc --namespace=other --secret-name=s");
         let WebhookCert { kubeconfig: None, action: WebhookCertAction::Create(create) } =

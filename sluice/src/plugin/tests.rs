@@ -11,7 +11,7 @@ fn read(line: &str) -> PluginArguments {
 }
 
 #[test]
-fn it_is_known_by_the_name_of_the_program() {
+fn the_program_name_selects_it() {
     for (name, asked) in [
         ("/usr/local/bin/kubectl-sluice", true),
         ("kubectl-sluice.exe", true),

@@ -108,7 +108,7 @@ fn refused(plane: &Plane, connection: &Arc<ConnectionInfo>) -> (u16, String) {
     (answer.status.as_u16(), String::from_utf8(answer.body.to_vec()).unwrap())
 }
 
-fn told(plane: &Plane, connection: &Arc<ConnectionInfo>) -> HeaderMap {
+fn certificate_fields(plane: &Plane, connection: &Arc<ConnectionInfo>) -> HeaderMap {
     let exchange = begin(plane, connection).unwrap();
     let mut head = http::Request::new(());
     head.headers_mut().insert("ssl_client_verify", http::HeaderValue::from_static("SUCCESS"));
@@ -122,7 +122,7 @@ fn a_required_certificate_is_verified() {
     let (ours, theirs) = (authority(), authority());
     let plane = plane(policy(ClientCertificateMode::Required), Some(&ours));
     let good = connection_with(Some(verification()), Some(&client(&ours, "ann")));
-    let head = told(&plane, &good);
+    let head = certificate_fields(&plane, &good);
     assert_eq!(head["ssl-client-verify"], "SUCCESS");
     assert_eq!(head["ssl-client-subject-dn"], "CN=ann");
     assert!(!head.contains_key("ssl_client_verify") && !head.contains_key("ssl-client-cert"));
@@ -178,7 +178,11 @@ fn modes_differ_in_what_they_accept() {
             let connection = connection_with(Some(verification()), certificate.as_ref());
             match verify {
                 "" => assert_eq!(refused(&plane, &connection).0, 400, "{mode:?}"),
-                verify => assert_eq!(told(&plane, &connection)["ssl-client-verify"], verify, "{mode:?}"),
+                verify => assert_eq!(
+                    certificate_fields(&plane, &connection)["ssl-client-verify"],
+                    verify,
+                    "{mode:?}"
+                ),
             }
         }
     }
@@ -221,6 +225,6 @@ fn without_tls_there_is_no_certificate() {
     let (status, page) = refused(&plane, &connection(false));
     assert!(status == 400 && page.contains("No required SSL certificate was sent"), "{page}");
     let optional = self::plane(policy(ClientCertificateMode::Optional), Some(&authority()));
-    let head = told(&optional, &connection(false));
+    let head = certificate_fields(&optional, &connection(false));
     assert!(!head.contains_key("ssl-client-verify") && !head.contains_key("ssl-client-subject-dn"));
 }

@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn a_number_that_the_path_lacks_stands_for_nothing_and_is_told() {
+    fn a_missing_group_is_empty_and_reported() {
         let (rewrite, lacking) = with_lacking("/a/$2-$1", "/x(.*)").unwrap();
         assert_eq!(rewrite.path, [Plain("/a/".into()), Plain("".into()), Plain("-".into()), Group(1)]);
         assert_eq!(lacking, Some(2));
