@@ -66,7 +66,7 @@ app.kubernetes.io/component: {{ .component }}
 {{- toYaml $all -}}
 {{- end -}}
 
-{{/* The name of objects of the whole cluster, which tells releases of one name apart. */}}
+{{/* Name of cluster-scoped objects; distinguishes releases of the same name in different namespaces. */}}
 {{- define "sluice.clusterName" -}}
 {{- $name := include "sluice.fullname" . -}}
 {{- $namespace := include "sluice.namespace" . -}}

@@ -8,13 +8,13 @@ use crate::helm::{chart, helm, root};
 use crate::values;
 
 /// The comment above the rendered manifests.
-const QUICK_START: &str = "# Sluice in a cluster, with the rights it needs and no others. Put the name of your image in, then:
+const QUICK_START: &str = "# Sluice in a cluster, with the rights that it needs. Set the name of your image, then:
 #
 #   kubectl apply -f examples/cluster/sluice.yaml
 #   kubectl -n sluice-system rollout status deployment/sluice-controller
 #
 # It serves Ingresses whose ingressClassName is `sluice`. Made from the chart with charts/sluice/ci/quick-start-values.yaml;
-# whoever has Helm does better with that (docs/install.md), also to take over the objects of ingress-nginx.
+# with Helm, install the chart instead (docs/install.md), which can also take over the objects of ingress-nginx.
 apiVersion: v1
 kind: Namespace
 metadata: {name: sluice-system}
