@@ -183,7 +183,7 @@ impl<A: FnMut(Delta) -> Report, O: Observe> Control<'_, A, O> {
         let update = self.controller.update(batch.events, batch.progress == Progress::Complete);
         let translating = begin.elapsed();
         // Before the delta is applied, so problems are visible as soon as the gateway is ready.
-        tell(&update.problems, self.observe);
+        report_changes(&update.problems, self.observe);
         if update.references != References::default() {
             self.observe.references(update.references);
         }

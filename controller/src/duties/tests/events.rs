@@ -18,7 +18,7 @@ fn problem(namespace: &str, name: &str) -> Arc<Problem> {
     Arc::new(Problem { uid: Some(Uid::new(name)), ..problem })
 }
 
-fn tell(replica: &Replica, appeared: Vec<Arc<Problem>>) {
+fn report(replica: &Replica, appeared: Vec<Arc<Problem>>) {
     replica.news.problems(&ProblemChanges { appeared, resolved: Vec::new() });
 }
 
@@ -30,8 +30,8 @@ async fn an_event_that_a_quota_refuses_blocks_no_other_namespace() {
         let mut replica = Replica::start(&api, "a", options());
         replica.until_it_leads().await;
         let begun = Instant::now();
-        tell(&replica, (0..40).map(|n| problem("full", &format!("f{n}"))).collect());
-        tell(&replica, (0..40).map(|n| problem("shop", &format!("s{n}"))).collect());
+        report(&replica, (0..40).map(|n| problem("full", &format!("f{n}"))).collect());
+        report(&replica, (0..40).map(|n| problem("shop", &format!("s{n}"))).collect());
         seconds(120).await;
         assert_eq!(api.objects("/namespaces/shop/events/").len(), 40, "{failure:?}");
         seconds(480).await;
@@ -58,7 +58,7 @@ async fn an_event_that_a_webhook_denies_is_left_out_alone() {
     let mut replica = Replica::start(&api, "a", options());
     replica.until_it_leads().await;
     let begun = Instant::now();
-    tell(&replica, (0..10).map(|n| problem("shop", &format!("s{n}"))).collect());
+    report(&replica, (0..10).map(|n| problem("shop", &format!("s{n}"))).collect());
     seconds(60).await;
     assert_eq!(api.asked(None, "/events", begun).len(), 10, "each of them once");
 }

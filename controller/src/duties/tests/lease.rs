@@ -155,7 +155,7 @@ async fn a_panic_in_a_duty_ends_the_leadership_and_clears_nothing() {
     let mut replica = Replica::start(&api, "a", options());
     replica.until_it_leads().await;
     let path = super::status::ingress(&api, "shop", "web", &["192.0.2.7"]);
-    super::status::tell(&replica, super::status::served(&api, &path), true);
+    super::status::report(&replica, super::status::served(&api, &path), true);
     seconds(60).await;
     let begun = Instant::now();
     api.fail(None, LEASES, Failure::Panic);

@@ -53,13 +53,13 @@ pub(super) fn served(api: &SimulatedApi, part: &str) -> Vec<IngressChange> {
     changes.collect()
 }
 
-pub(super) fn tell(replica: &Replica, changes: Vec<IngressChange>, first: bool) {
+pub(super) fn report(replica: &Replica, changes: Vec<IngressChange>, first: bool) {
     replica.news.ingresses(IngressChanges { first, changes });
 }
 
 /// Sends a replica the initial list, and later changes with the delay `lag`.
 fn watched(api: &SimulatedApi, replica: &Replica, lag: Duration) {
-    tell(replica, served(api, "/ingresses/"), true);
+    report(replica, served(api, "/ingresses/"), true);
     let (news, mut changes) = (replica.news.clone(), Box::pin(api.follow("/ingresses/")));
     tokio::spawn(async move {
         while let Some((_, object)) = changes.next().await {
