@@ -28,8 +28,8 @@ pub struct ClientCertificates {
 /// How a client certificate is verified. Hosts with equal values share their TLS sessions.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct ClientVerification {
-    /// Authorities and revocation lists: a resource of kind `ClientAuthorities` (`auth-tls-secret`).
-    /// Every request is refused while that resource is absent.
+    /// Authorities and revocation lists: a resource of kind `ClientAuthorities`
+    /// (`auth-tls-secret`). Every request is refused while that resource is absent.
     pub authorities: ResourceKey,
     /// Maximum number of intermediate certificates between the client's certificate and the
     /// authority's (`auth-tls-verify-depth`).

@@ -17,8 +17,8 @@ use crate::template::Template;
 /// The directives that apply to the requests of one rule.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Directives {
-    /// The server. Its program runs before a location is chosen, and its changes apply to the answers
-    /// of that program.
+    /// The server. Its program runs before a location is chosen, and its changes apply to the
+    /// answers of that program.
     pub server: Location,
     /// `location` blocks of the server. One that takes a request replaces the rule.
     pub blocks: Vec<LocationBlock>,

@@ -1,6 +1,6 @@
 //! Paths with their backends, and TLS sections, as objects with routes have them.
 //!
-//! They are kept in shared slices, so the values that translation computes hold them without a copy.
+//! They are kept in shared slices, so values that translation computes hold them without a copy.
 
 use std::sync::Arc;
 

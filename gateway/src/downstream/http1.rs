@@ -341,8 +341,8 @@ enum WaitResult {
     Ended,
 }
 
-/// Waits for bytes while no request is open. Shutdown shortens the wait to `closing_timeout`: a request
-/// may be in transit, or in the kernel without the runtime having noticed.
+/// Waits for bytes while no request is open. Shutdown shortens the wait to `closing_timeout`: a
+/// request may be in transit, or in the kernel without the runtime having noticed.
 async fn wait_for_bytes(
     wire: &mut Wire,
     until: Instant,

@@ -124,8 +124,8 @@ impl Wire {
     }
 
     /// Ends the sending side and waits until the kernel reports that the client has received
-    /// everything, or that it took nothing for `time_limit`. A container that exits discards what its
-    /// kernel has not sent.
+    /// everything, or that it took nothing for `time_limit`. A container that exits discards what
+    /// its kernel has not sent.
     pub(crate) async fn deliver(&mut self, time_limit: Duration) {
         // The shutdown comes first: the kernel holds the last bytes until the end of the stream, or
         // for 200 ms ([`Transport::poll_write_last`]).

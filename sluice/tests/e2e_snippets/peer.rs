@@ -1,4 +1,5 @@
-//! The same snippets, requests and endpoint behind nginx and behind Sluice: status, body and fields must be the same.
+//! Compares nginx and Sluice: the same snippets, requests and endpoint must give the same status,
+//! body and fields.
 
 use super::nginx::Nginx;
 use super::{HOST, ON, gateway, shop};

@@ -231,7 +231,7 @@ fn an_out_of_range_number_keeps_the_default_and_names_the_range() {
 }
 
 proptest! {
-    /// Whatever stands in a key, nothing panics, and no time is one that cannot be added to a moment.
+    /// No text of a key causes a panic or a duration too large to add to an instant.
     #[test]
     fn any_text_of_any_key_gives_settings_that_can_be_used(
         at in 0..TABLE.entries().count(),

@@ -8,7 +8,8 @@ pub(crate) const REJECTED: u16 = 404;
 /// Status of routes with a setting that is not available.
 pub(crate) const UNABLE: u16 = 503;
 
-/// A closure of routes of other objects on a host, because of a setting for the whole host that is not available.
+/// A closure of routes of other objects on a host, because a setting for the whole host is not
+/// available.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct HostClosure {
     /// Reason, for messages.
