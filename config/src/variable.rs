@@ -257,7 +257,7 @@ variables! {
         SslClientVerify: "ssl_client_verify" = Connection, Text, Gateway, "`SUCCESS`, `FAILED:` with the reason, or `NONE` without a certificate or for a host that requests none.";
         SslProtocol: "ssl_protocol" = Connection, Text, Gateway, "`TLSv1.3` or `TLSv1.2`.";
         SslServerName: "ssl_server_name" = Connection, Text, Client, "The server name that the client sent in TLS (SNI).";
-        SslSessionReused: "ssl_session_reused" = Connection, Text, Gateway, 
+        SslSessionReused: "ssl_session_reused" = Connection, Text, Gateway,
             "`r` if the TLS session was resumed, otherwise `.`.";
         Status: "status" = Response, Integer, Gateway, "The status of the response; 499 if the client left first.";
         TimeIso8601: "time_iso8601" = Connection, Time, Gateway, "The time as in `2026-11-22T06:26:37+00:00`.";
