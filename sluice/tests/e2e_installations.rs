@@ -65,7 +65,7 @@ fn check(name: &str, folder: &Folder, (flag, requests): (&str, String), status: 
     let path =
         Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/e2e_installations").join(format!("{name}.md"));
     if std::env::var_os("WRITE_DOCS").is_some() {
-        fs::write(&path, summary).unwrap();
+        fs::write(&path, &summary).unwrap();
     }
     let pinned = fs::read_to_string(&path).unwrap_or_default();
     assert!(pinned == summary, "{} is another now; WRITE_DOCS=1 writes it:\n{summary}", path.display());

@@ -72,9 +72,9 @@ enum Piece {
 pub(crate) fn tee(framing: Framing) -> (Tee, Feed) {
     let (to, from) = unbounded_channel();
     let queued = Arc::new(AtomicUsize::new(0));
-    let (tells, fate) = oneshot::channel();
-    let tee = Tee { to, queued: queued.clone(), passed: 0, copied: 0, fate: Some(receiver) };
-    let feed = Feed { framing, from, queued, has_ended: false, fate: Some(fate), failure: None };
+    let (sender, receiver) = oneshot::channel();
+    let tee = Tee { to, queued: queued.clone(), passed: 0, copied: 0, fate: Some(sender) };
+    let feed = Feed { framing, from, queued, has_ended: false, fate: Some(receiver), failure: None };
     (tee, feed)
 }
 

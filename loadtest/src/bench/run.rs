@@ -24,7 +24,7 @@ const OVERHEAD: Duration = Duration::from_millis(1400);
 const CROWD: Duration = Duration::from_secs(6);
 
 /// Clients that open one TLS connection after the other.
-const HANDSHAKES: Handshakes = Handshakes { rate: None, clients: 32, resumes: false, patience: PATIENCE };
+const HANDSHAKES: Handshakes = Handshakes { rate: None, clients: 32, resumes: false, time_limit: TIMEOUT };
 /// Time limit of a client for a response.
 const TIMEOUT: Duration = Duration::from_secs(5);
 

@@ -185,7 +185,7 @@ async fn requests(report: &mut Report, gateway: &Running) -> anyhow::Result<()> 
 async fn handshakes(report: &mut Report, gateway: &Running) -> anyhow::Result<()> {
     let address = gateway.setup.https;
     // Clients in a closed loop find the peak.
-    let closed = Handshakes { rate: None, clients: 64, resumes: false, patience: PATIENCE };
+    let closed = Handshakes { rate: None, clients: 64, resumes: false, time_limit: TIMEOUT };
     let mut rounds = Vec::new();
     for _ in 0..ROUNDS {
         let peak = rate(&closed.run(address, LENGTH).await?);

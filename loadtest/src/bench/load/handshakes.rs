@@ -63,7 +63,7 @@ impl Handshakes {
                     tasks.spawn(async move {
                         let mut resumes = false;
                         while started.elapsed() < duration {
-                            tally.one(&target, resumes, Instant::now(), self.patience).await;
+                            tally.one(&target, resumes, Instant::now(), self.time_limit).await;
                             resumes = self.resumes;
                         }
                     });
@@ -79,7 +79,7 @@ impl Handshakes {
                     }
                     sleep_until(due.into()).await;
                     let (target, tally) = (target.clone(), tally.clone());
-                    tasks.spawn(async move { tally.one(&target, false, due, self.patience).await });
+                    tasks.spawn(async move { tally.one(&target, false, due, self.time_limit).await });
                 }
             }
         }
@@ -97,8 +97,8 @@ impl Handshakes {
 
 impl Tally {
     /// Makes one connection that was scheduled for `due`. With `resumes` it must resume a session.
-    async fn one(&self, target: &Target, resumes: bool, due: Instant, patience: Duration) {
-        let left = (due + patience).saturating_duration_since(Instant::now());
+    async fn one(&self, target: &Target, resumes: bool, due: Instant, time_limit: Duration) {
+        let left = (due + time_limit).saturating_duration_since(Instant::now());
         let exchange = async {
             let mut connection = target.connect().await?;
             anyhow::ensure!(connection.was_resumed() || !resumes, "the session was not resumed");

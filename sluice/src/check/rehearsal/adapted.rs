@@ -47,7 +47,7 @@ pub(super) fn without_sockets(snapshot: &Snapshot) -> Snapshot {
 fn adapt_settings(settings: &GlobalSettings) -> GlobalSettings {
     let access_log = AccessLog { default_backend: true, format: records::format(), ..AccessLog::default() };
     let forwarded =
-        Forwarded { proxy_protocol: true, peers: TrustedPeers::Everybody, ..settings.forwarded.clone() };
+        Forwarded { proxy_protocol: true, peers: TrustedPeers::Any, ..settings.forwarded.clone() };
     GlobalSettings { access_log, error_log: ErrorLog::default(), forwarded, ..settings.clone() }
 }
 

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde::Deserialize;
-use sluice_config::{LogEscape, LogFormat, LogPiece, LogVariable};
+use sluice_config::{LogEscape, LogFormat, Piece, Variable};
 use tokio::sync::oneshot;
 
 /// The log line of a response. Values that do not exist are empty.
@@ -97,7 +97,7 @@ impl Write for RecordWriter {
 
 /// Returns the format of a [`Record`].
 pub(super) fn format() -> LogFormat {
-    use LogVariable as V;
+    use Variable as V;
     let fields = [
         ("{\"port\":\"", V::ProxyProtocolPort),
         ("\",\"upstream\":\"", V::ProxyUpstreamName),
@@ -108,10 +108,9 @@ pub(super) fn format() -> LogFormat {
         ("\",\"ingress\":\"", V::IngressName),
         ("\",\"path\":\"", V::LocationPath),
     ];
-    let pieces = fields
-        .into_iter()
-        .flat_map(|(text, variable)| [LogPiece::Text(text.into()), LogPiece::Variable(variable)]);
-    LogFormat { pieces: pieces.chain([LogPiece::Text("\"}".into())]).collect(), escape: LogEscape::Json }
+    let pieces =
+        fields.into_iter().flat_map(|(text, variable)| [Piece::Text(text.into()), Piece::Variable(variable)]);
+    LogFormat { pieces: pieces.chain([Piece::Text("\"}".into())]).collect(), escape: LogEscape::Json }
 }
 
 #[cfg(test)]
