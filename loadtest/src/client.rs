@@ -248,7 +248,7 @@ mod tests {
         let (stream, mut other) = tokio::io::duplex(16);
         tokio::spawn(async move { other.write_all(answer).await });
         let (host, buffer, certificate) = Default::default();
-        Connection { stream: Box::new(stream), host, buffer, certificate }.receive().await
+        Connection { stream: Box::new(stream), host, buffer, certificate, resumed: false }.receive().await
     }
 
     #[tokio::test]
