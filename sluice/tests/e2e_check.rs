@@ -145,7 +145,10 @@ fn the_exit_code_is_0_for_warnings_1_for_errors_2_without_input() {
     assert_eq!(run(&["check", "--manifests", "/nonexistent"]).status.code(), Some(2));
     assert_eq!(run(&["check"]).status.code(), Some(2));
     let help = String::from_utf8(run(&["--help"]).stdout).unwrap();
-    assert!(help.contains("exits with 1 when one is an error, with 0 otherwise"), "{help}");
+    assert!(
+        help.contains("exits with 1 when one is an error, or when responses differ, with 0 otherwise"),
+        "{help}"
+    );
 }
 
 #[test]

@@ -235,7 +235,7 @@ fn check_takes_the_flags_of_serve() {
     let wanted = check("check --manifests m");
     assert_eq!((wanted.output, wanted.strict), (CheckOutput::Text, false));
     assert_eq!(check("check --manifests m -o markdown").output, CheckOutput::Markdown);
-    assert!(error("check --manifests m -o yaml").contains("text, json or markdown"));
+    assert!(error("check --manifests m -o yaml").contains("text, json, markdown or html"));
 }
 
 #[test]
