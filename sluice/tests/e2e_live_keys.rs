@@ -38,6 +38,10 @@ const VALUES: &[(&str, &str)] = &[
     ("proxy-next-upstream", "error"),
     ("log-format-upstream", "$status $request_uri"),
     ("syslog-host", "127.0.0.1"),
+    ("ssl-protocols", "TLSv1.3"),
+    ("ssl-ciphers", "ECDHE-ECDSA-AES128-GCM-SHA256:ECDHE-RSA-AES128-GCM-SHA256"),
+    ("ssl-ecdh-curve", "X25519:P-256"),
+    ("ssl-session-ticket-key", TICKET_KEY),
     ("hide-headers", "X-Hidden"),
     ("proxy-cookie-path", "/one /two"),
     ("proxy-cookie-domain", "one.example two.example"),
@@ -48,6 +52,9 @@ const VALUES: &[(&str, &str)] = &[
     ("server-snippet", "more_set_headers \"X-From: the server\";"),
     ("location-snippet", "more_set_headers \"X-From: the location\";"),
 ];
+
+/// 48 bytes in base64.
+const TICKET_KEY: &str = "MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWYwMTIzNDU2Nzg5YWJjZGVm";
 
 /// Keys that the load would have to support, with the test that changes them under load.
 const ELSEWHERE: &[(&str, &str)] = &[
