@@ -213,7 +213,7 @@ fn the_html_page_is_self_contained_and_escapes_what_it_shows() {
     ] {
         assert!(page.contains(part), "{part}: {page}");
     }
-    for part in ["<script", "<img", "<link", " src=", "url(", "href=\"http"] {
+    for part in ["<script", "<img", "<link", " src=\"", "url(", "href=\"http"] {
         assert!(!page.contains(part), "{part}: {page}");
     }
     let (_, page, _) = check(&folder, "urls", &["--configmap", OPERATOR, "-o", "markdown"]);
@@ -241,7 +241,7 @@ fn chart_values_give_the_flags_config_maps_and_class_of_the_old_installation() {
     folder.write(
         "shop.yaml",
         site("shop", "shop.example", &[&backend])
-            .replace("ingressClassName: nginx", "ingressClassName: edge"),
+            .replace(r#""ingressClassName":"nginx""#, r#""ingressClassName":"edge""#),
     );
     folder.write("urls", "http://shop.example/\n");
     let values = Folder::empty();

@@ -65,7 +65,11 @@ struct CandidateHost {
 /// Returns the hosts that forward to each Service.
 fn candidates(snapshot: &Snapshot) -> BTreeMap<String, Vec<CandidateHost>> {
     let mut candidates: BTreeMap<String, Vec<CandidateHost>> = BTreeMap::new();
-    for host in snapshot.hosts.values() {
+    // In a fixed order, because the first host that fits is used: plain http before https, then by name.
+    let mut hosts: Vec<_> =
+        snapshot.hosts.values().map(|host| (host.tls.is_some(), name(&host.key.pattern), host)).collect();
+    hosts.sort_by(|one, other| (one.0, &one.1).cmp(&(other.0, &other.1)));
+    for (_, _, host) in hosts {
         for service in services(host) {
             let hosts = candidates.entry(service).or_default();
             let name = name(&host.key.pattern);

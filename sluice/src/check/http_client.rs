@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::{HOST, USER_AGENT};
+use http::header::{HOST, LOCATION, USER_AGENT};
 use http::{HeaderMap, HeaderValue, Request};
 use http_body_util::Empty;
 use hyper::client::conn::http1;
@@ -41,6 +41,15 @@ impl ResponseHead {
         let values = self.fields.get_all(name).iter().map(|value| String::from_utf8_lossy(value.as_bytes()));
         let values: Vec<_> = values.collect();
         (!values.is_empty()).then(|| values.join(", "))
+    }
+
+    /// Replaces a port in `Location`; 80 and 443 are omitted.
+    pub(super) fn rename_port(&mut self, port: u16, name: u16) {
+        let Some(location) = self.field("location") else { return };
+        let name = if matches!(name, 80 | 443) { String::new() } else { format!(":{name}") };
+        if let Ok(renamed) = HeaderValue::try_from(location.replacen(&format!(":{port}"), &name, 1)) {
+            self.fields.insert(LOCATION, renamed);
+        }
     }
 }
 

@@ -22,6 +22,16 @@ pub(super) fn render(report: &CheckReport, responses: Option<&Responses>) -> Str
     for line in (Counted { report, responses }).to_string().lines() {
         line_of(&mut page, format_args!("- {line}"));
     }
+    let groups = groups(&report.problems);
+    if !groups.is_empty() {
+        page.push_str("\n| severity | what | kind | problems | objects |\n|---|---|---|---|---|\n");
+    }
+    for Group { severity, subject, code, count, objects, .. } in &groups {
+        line_of(
+            &mut page,
+            format_args!("| {severity} | {} | {code} | {count} | {objects} |", code_of(subject)),
+        );
+    }
     if let Some(responses) = responses {
         responses::append(&mut page, responses, &report.problems);
     }
@@ -33,17 +43,6 @@ pub(super) fn render(report: &CheckReport, responses: Option<&Responses>) -> Str
         for line in lines {
             line_of(&mut page, format_args!("- {}", plain(line)));
         }
-    }
-    let groups = groups(&report.problems);
-    if groups.is_empty() {
-        return page;
-    }
-    page.push_str("\n| severity | what | kind | problems | objects |\n|---|---|---|---|---|\n");
-    for Group { severity, subject, code, count, objects, .. } in &groups {
-        line_of(
-            &mut page,
-            format_args!("| {severity} | {} | {code} | {count} | {objects} |", code_of(subject)),
-        );
     }
     for group in &groups {
         section(&mut page, group);

@@ -104,7 +104,9 @@ impl Rehearsal {
         let (address, declared) = if request.https { (self.https, 443) } else { (self.http, 80) };
         let preface = proxy_header(request.client, port, declared);
         let address = (&*address.ip().to_string(), address.port());
-        let head = self.client.send(address, preface.as_bytes(), request).await?;
+        let mut head = self.client.send(address, preface.as_bytes(), request).await?;
+        // Some redirects name the port of the socket, which is a free one here.
+        head.rename_port(address.1, declared);
         let record = timeout(PATIENCE, record).await;
         Ok(Rehearsed { head, record: record.ok().and_then(Result::ok) })
     }

@@ -41,7 +41,11 @@ pub(super) fn without_sockets(snapshot: &Snapshot) -> Snapshot {
         let pool = Pool { health_check: None, ..Pool::clone(pool) };
         (key.clone(), Arc::new(pool))
     });
-    Snapshot { pools: pools.collect(), groups: Default::default(), ..snapshot.clone() }
+    let groups = snapshot.groups.iter().map(|(id, group)| {
+        let group = ListenerGroup { binds: Vec::new(), ..ListenerGroup::clone(group) };
+        (id.clone(), Arc::new(group))
+    });
+    Snapshot { pools: pools.collect(), groups: groups.collect(), ..snapshot.clone() }
 }
 
 fn adapt_settings(settings: &GlobalSettings) -> GlobalSettings {
