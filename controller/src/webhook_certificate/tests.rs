@@ -254,7 +254,7 @@ async fn foreign_objects_are_never_replaced() {
     fake.put(SECRET, theirs.clone());
     fake.writes();
     let said = create_at(&fake, &HOSTS, in_years(8)).await.unwrap();
-    assert!(said.contains("was not made by this program"), "{said}");
+    assert!(said.contains("was not created by this program"), "{said}");
     let refused = create_at(&fake, &HOSTS, in_years(10)).await.unwrap_err();
     assert!(refused.contains("edge/admission") && refused.contains("delete it"), "{refused}");
     assert!(fake.writes().is_empty());

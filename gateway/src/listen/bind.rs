@@ -170,9 +170,15 @@ mod tests {
     #[test]
     fn a_port_of_datagrams_is_ours_alone_and_may_be_one_of_connections_too() {
         let udp = |address, beside: &[ListenSocket]| bind(address, Transport::Udp, beside);
-        let wide = udp((Ipv4Addr::UNSPECIFIED, 0).into(), &[]).unwrap();
-        let port = wide.local_addr().unwrap().port();
-        let narrow = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+        let any = || {
+            let wide = udp((Ipv4Addr::UNSPECIFIED, 0).into(), &[]).unwrap();
+            let narrow = SocketAddr::from((Ipv4Addr::LOCALHOST, wide.local_addr().unwrap().port()));
+            (wide, narrow)
+        };
+        // Connections may have the port in use.
+        let (wide, narrow) = std::iter::repeat_with(any)
+            .find(|(_, narrow)| std::net::TcpListener::bind(narrow).is_ok())
+            .unwrap();
         let in_use = |address| udp(address, &[]).unwrap_err().kind() == io::ErrorKind::AddrInUse;
         assert!(in_use(narrow) && in_use(wide.local_addr().unwrap()));
         let beside = udp(narrow, std::slice::from_ref(&wide)).unwrap();

@@ -189,7 +189,7 @@ mod tests {
         for (bad, said) in [
             ("", "empty"),
             ("bGVh02xkuGli2", "DES"),
-            ("secret", "no form"),
+            ("secret", "unknown format"),
             ("$2y$05$nC6nErr9XZJuMJ57WyCob.EuZEjylDt2Ka", "damaged"),
             ("$2y$31$nC6nErr9XZJuMJ57WyCob.EuZEjylDt2KaHfbfOtyb.EgL1I2jCVa", "cost 31"),
             ("$2x$05$nC6nErr9XZJuMJ57WyCob.EuZEjylDt2KaHfbfOtyb.EgL1I2jCVa", "$2x$"),
@@ -200,7 +200,7 @@ mod tests {
             ("{SHA}W6ph5Mm5Pz8GgiULbPgzG37mj9", "damaged"),
             ("{SSHA}W6ph", "damaged"),
             ("$y$j9T$salt$digest", "$y$"),
-            ("$99$x", "no form"),
+            ("$99$x", "unknown format"),
         ] {
             let reason = parse(bad).unwrap_err();
             assert!(reason.contains(said), "{bad}: {reason}");

@@ -30,7 +30,10 @@ fn a_list_has_one_request_per_line_with_the_method_in_front() {
 #[test]
 fn an_unreadable_line_of_a_list_is_named_with_its_number() {
     for (text, part) in [
-        ("https://a.example/\nshop.example/cart", "line 2: \"shop.example/cart\" has no scheme"),
+        (
+            "https://a.example/\nshop.example/cart",
+            "line 2: \"shop.example/cart\" is no URL; write https://shop.example/cart",
+        ),
         ("get https://a.example/", "line 1: \"get https://a.example/\" begins with a word that is no method"),
         ("https://me:secret@a.example/", "has a user name, which is never sent; remove it"),
         ("https://a.example/a b", "begins with a word that is no method"),
