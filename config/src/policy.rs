@@ -13,6 +13,7 @@ use crate::cors::Cors;
 use crate::directives::Directives;
 use crate::error_pages::ErrorPages;
 use crate::external_auth::Authorisation;
+use crate::fastcgi::FastCgi;
 use crate::mirror::Mirror;
 use crate::pool::HashBy;
 use crate::replacement::Replacements;
@@ -71,6 +72,8 @@ pub struct Policies {
     pub replacements: Option<Arc<Replacements>>,
     /// TLS to endpoints; `None` verifies nothing.
     pub upstream_tls: Option<Arc<UpstreamTls>>,
+    /// Settings for FastCGI endpoints; `None` where the rule has none of that protocol.
+    pub fastcgi: Option<Arc<FastCgi>>,
     /// Whether endpoints that do not use HTTP/2 get HTTP/1.0; `None` is the GlobalSettings's value
     /// (`proxy-http-version`).
     pub http_1_0: Option<bool>,

@@ -55,6 +55,8 @@ pub enum UpstreamProtocol {
     Grpc,
     /// HTTP/2 over TLS, not verified by default either.
     GrpcsUnverified,
+    /// FastCGI 1.0, as a responder's client, without TLS.
+    FastCgi,
     /// Any bytes over TCP.
     Tcp,
     /// UDP datagrams.

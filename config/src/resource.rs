@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::certificate::Certificate;
 use crate::digest::DigestCredentials;
+use crate::fastcgi::FastCgiParams;
 use crate::name::NamespacedName;
 use crate::template::Template;
 
@@ -42,6 +43,9 @@ pub enum ResourceKind {
     /// A [`HeaderSet`] for the responses of one rule, from a ConfigMap with one key per field. One
     /// invalid field, or one that the operator does not allow, invalidates all.
     ResponseHeaders,
+    /// [`FastCgiParams`] for the requests of one rule, from a ConfigMap with one key per parameter.
+    /// One invalid parameter invalidates all.
+    FastCgiParams,
     /// A [`CaBundle`] from the key `ca.crt` of a Secret.
     CertificateAuthorities,
     /// An [`EndpointIdentity`] from a Secret with `ca.crt`, or with `tls.crt` and `tls.key`.
@@ -64,9 +68,11 @@ impl ResourceKind {
             | Self::EndpointIdentity
             | Self::EndpointTrust
             | Self::ClientAuthorities => "Secret",
-            Self::Headers | Self::GlobalHeaders | Self::GlobalResponseHeaders | Self::ResponseHeaders => {
-                "ConfigMap"
-            }
+            Self::Headers
+            | Self::GlobalHeaders
+            | Self::GlobalResponseHeaders
+            | Self::ResponseHeaders
+            | Self::FastCgiParams => "ConfigMap",
         }
     }
 }
@@ -82,6 +88,7 @@ impl fmt::Display for ResourceKey {
             ResourceKind::GlobalHeaders => "headers for all rules",
             ResourceKind::GlobalResponseHeaders => "response headers for all rules",
             ResourceKind::ResponseHeaders => "response headers",
+            ResourceKind::FastCgiParams => "FastCGI parameters",
             ResourceKind::CertificateAuthorities => "certificate authorities",
             ResourceKind::EndpointIdentity => "identity towards endpoints",
             ResourceKind::EndpointTrust => "authorities of endpoints",
@@ -100,6 +107,8 @@ pub enum Resource {
     Digests(DigestCredentials),
     /// Header fields.
     Headers(HeaderSet),
+    /// Parameters of FastCGI requests.
+    FastCgiParams(FastCgiParams),
     /// Certificate authorities.
     CertificateAuthorities(CaBundle),
     /// Authorities and client certificate for TLS to endpoints.

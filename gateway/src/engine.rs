@@ -6,8 +6,8 @@
 //!
 //! | engine | what |
 //! |---|---|
-//! | `direct` | ours: HTTP/1.1 and HTTP/2 |
-//! | `proxy` | Pingora's `ProxyHttp`: with `--driver proxy` |
+//! | `direct` | ours: HTTP/1.1, HTTP/2 and FastCGI |
+//! | `proxy` | Pingora's `ProxyHttp`: with `--driver proxy`; it has no client for FastCGI |
 //!
 //! Policies are independent of the engine: a difference between the two is a bug. `tunnel` relays
 //! both directions after a switch to another protocol.
@@ -199,7 +199,7 @@ async fn forward<D: Downstream + Send + Sync + 'static>(
     head: &mut Head,
     counts: &mut ForwardCounts,
 ) -> (Box<D>, Box<Exchange>, Forwarded) {
-    if worker.driver == Driver::Direct {
+    if worker.driver == Driver::Direct || exchange.speaks_fastcgi() {
         let forwarded = direct::forward(worker, &mut *downstream, alarm, &mut *exchange, head, counts).await;
         return (downstream, exchange, forwarded);
     }

@@ -7,6 +7,7 @@
 pub mod answer;
 pub(crate) mod authority;
 pub mod edit;
+pub(crate) mod fastcgi;
 pub(crate) mod field_list;
 pub(crate) mod field_names;
 pub mod fields;

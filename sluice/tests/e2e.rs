@@ -29,6 +29,7 @@ mod e2e_error_pages;
 mod e2e_errors;
 mod e2e_external_auth;
 mod e2e_external_name;
+mod e2e_fastcgi;
 mod e2e_flags;
 mod e2e_folder;
 mod e2e_gates;

@@ -258,7 +258,7 @@ fn the_protocol_changes_without_a_restart() {
     let gateway = Gateway::start(&folder);
     calling(&gateway, async |client| {
         let reply = client.unary("/echo/Unary", b"hello").await.unwrap();
-        assert_eq!((reply.http, reply.status()), (200, Some("14")), "not served yet: closed with 503");
+        assert_eq!((reply.http, reply.status()), (200, Some("14")), "the endpoint speaks another protocol");
     });
     let ingress = Ingress::new("grpc").path(HOST, "/", "grpc").annotation("backend-protocol", "grpc");
     folder.write("objects.yaml", ingress.text() + &backend.service("grpc"));

@@ -314,19 +314,6 @@ fn endpoints_get_the_protocol_of_the_client() {
 }
 
 #[test]
-fn fastcgi_is_refused_with_the_way_to_fix_it() {
-    let backend = Backend::echo("shop");
-    let ingress = Ingress::new("shop").path(HOST, "/", "shop").annotation("backend-protocol", "FCGI");
-    let gateway =
-        Gateway::start(&Folder::with(ingress.text() + &manifest::service_with("shop", &[&backend])));
-    assert_eq!(status(&gateway), 503);
-    let problems = gateway.problems();
-    for part in ["FastCGI", "web server that serves HTTP", "backend-protocol"] {
-        assert!(problems.contains(part), "{part}: {problems}");
-    }
-}
-
-#[test]
 fn endpoints_of_grpc_are_verified_too() {
     let (ours, theirs) = (Authority::new(), Authority::new());
     let backend = GrpcBackend::tls(&ours.issue(&["inner.example"]).server_config());

@@ -41,6 +41,7 @@ impl Translation {
                 UpstreamProtocol::HttpsUnverified => "HTTPS",
                 UpstreamProtocol::Grpc => "gRPC (HTTP/2)",
                 UpstreamProtocol::GrpcsUnverified => "gRPC over TLS",
+                UpstreamProtocol::FastCgi => "FastCGI",
                 UpstreamProtocol::Tcp | UpstreamProtocol::Udp => "unread bytes",
             };
             warning(

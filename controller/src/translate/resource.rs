@@ -8,6 +8,7 @@
 mod authorities;
 mod client_authorities;
 mod digests;
+mod fastcgi;
 mod headers;
 mod identity;
 mod password_hash;
@@ -93,6 +94,10 @@ pub(crate) fn compute(view: &View<'_>, key: &ResourceKey) -> (ResourceState, Vec
                 headers::response(config_map, allowed, &mut problems).map(Resource::Headers)
             })
         }
+        ResourceKind::FastCgiParams => {
+            let config_map = view.config_map(&key.name, Fields::All);
+            config_map.map(|config_map| fastcgi::read(config_map).map(Resource::FastCgiParams))
+        }
         ResourceKind::EndpointIdentity | ResourceKind::EndpointTrust => {
             let trusts = key.kind == ResourceKind::EndpointTrust;
             let secret = view.secret(&key.name, Fields::named(&identity::FIELDS));
@@ -162,7 +167,8 @@ impl ResourceState {
             ResourceKind::Headers
             | ResourceKind::GlobalHeaders
             | ResourceKind::GlobalResponseHeaders
-            | ResourceKind::ResponseHeaders => (Code::ConfigMapNotFound, Code::ConfigMapInvalid),
+            | ResourceKind::ResponseHeaders
+            | ResourceKind::FastCgiParams => (Code::ConfigMapNotFound, Code::ConfigMapInvalid),
             ResourceKind::PasswordFile
             | ResourceKind::PasswordMap
             | ResourceKind::DigestFile
@@ -212,6 +218,7 @@ impl ResourceState {
             | ResourceKind::ResponseHeaders => {
                         "create it with a key for each header field".to_owned()
                     }
+                    ResourceKind::FastCgiParams => "create it with a key for each parameter".to_owned(),
                     ResourceKind::EndpointIdentity => {
                         "create it with authorities in PEM in its key ca.crt, a certificate in tls.crt and its key in tls.key, \
                          or either of the two".to_owned()

@@ -385,7 +385,6 @@ proptest! {
         annotation in select(vec![
             ("limit-rps", "many"),
             ("auth-type", "bearer"),
-            ("backend-protocol", "FCGI"),
             ("whitelist-source-range", "x"),
         ]),
     ) {
@@ -431,7 +430,7 @@ proptest! {
             ),
             1..6,
         ),
-        closing in select(vec![("limit-rps", "many"), ("backend-protocol", "FCGI")]),
+        closing in select(vec![("limit-rps", "many"), ("auth-type", "bearer")]),
         further in proptest::sample::subsequence(
             vec![("use-regex", "true"), ("rewrite-target", "/$1"), ("server-alias", "b.example, alias.example")],
             0..4,

@@ -261,6 +261,7 @@ pub(super) fn pool(pool: &PoolDescription) -> PoolView<'_> {
             UpstreamProtocol::HttpsUnverified => "https",
             UpstreamProtocol::Grpc => "grpc",
             UpstreamProtocol::GrpcsUnverified => "grpcs",
+            UpstreamProtocol::FastCgi => "fastcgi",
             UpstreamProtocol::Tcp => "tcp",
             UpstreamProtocol::Udp => "udp",
         },

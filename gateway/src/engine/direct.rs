@@ -1,4 +1,4 @@
-//! The direct engine: the gateway's own client for HTTP/1.1 and HTTP/2 endpoints.
+//! The direct engine: the gateway's own client for HTTP/1.1, HTTP/2 and FastCGI endpoints.
 //!
 //! It forwards requests of any origin ([`Originator`](crate::pipeline::Originator)) between a
 //! client side ([`Downstream`](crate::body::downstream::Downstream)) and endpoints. Over HTTP/1.1
@@ -8,12 +8,13 @@
 //! | file | content |
 //! |---|---|
 //! | `attempts` | attempts at one endpoint after another |
-//! | `relay`, `attempt_io`, `download`, `replay` | parts shared by both protocols |
-//! | `http1`, `http2` | one attempt, both directions; with an `upload` each |
+//! | `relay`, `attempt_io`, `download`, `replay` | parts shared by all protocols |
+//! | `http1`, `http2`, `fastcgi` | one attempt, both directions; with an `upload` each |
 
 mod attempt_io;
 mod attempts;
 mod download;
+mod fastcgi;
 mod http1;
 mod http2;
 mod relay;

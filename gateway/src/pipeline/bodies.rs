@@ -54,8 +54,9 @@ impl Exchange {
             // Without an endpoint the answer is immediate. HTTP/2 endpoints usually serve gRPC,
             // which streams.
             && self.pool().is_some_and(|pool| !pool.is_empty() && !pool.protocol().is_http2());
-        // HTTP/1.0 needs the length in advance.
-        let waits = waits || !body.framing.is_done() && self.speaks_http_1_0() && length.is_none();
+        // Endpoints of HTTP/1.0 need the length, and so do the programs of FastCGI endpoints.
+        let needs_length = || self.speaks_http_1_0() || self.speaks_fastcgi();
+        let waits = waits || !body.framing.is_done() && length.is_none() && needs_length();
         let memory = bodies.and_then(|bodies| bodies.memory).unwrap_or(settings.body_buffer);
         let compression = compiled_settings.compression.as_ref().filter(|_| self.method != Method::HEAD);
         let rate = bodies.and_then(|bodies| bodies.rate).unwrap_or(settings.response_rate);

@@ -31,7 +31,9 @@ impl Exchange {
     pub(super) fn check_denied(&self, route: &Route) -> Step {
         match route.deny {
             Some(status) => Step::Break(self.refused(status)),
-            None if self.lacks_headers(route) => Step::Break(self.refused(StatusCode::SERVICE_UNAVAILABLE)),
+            None if self.lacks_headers(route) || self.lacks_fastcgi_params(route) => {
+                Step::Break(self.refused(StatusCode::SERVICE_UNAVAILABLE))
+            }
             None => Step::Continue(()),
         }
     }

@@ -87,6 +87,8 @@ pub(super) struct ExchangeExtras {
     pub(super) headers: Option<Box<FilledSets>>,
     /// Fields of the endpoint's response that values of response fields refer to.
     pub(super) upstream_fields: Vec<(HeaderName, HeaderValue)>,
+    /// The user that the credentials name, for FastCGI endpoints.
+    pub(super) user: Option<Vec<u8>>,
     /// The permit of a limit on the client's concurrent requests.
     pub(super) permit: Option<Permit>,
     /// The results of checks with `satisfy: any`.

@@ -14,11 +14,13 @@ use super::call::Call;
 use super::outcome::Next;
 use crate::io::failure::Failure;
 use crate::message::edit::{RequestMut, ResponseMut};
+use crate::message::fastcgi::Params;
 use crate::message::fields::Fields;
+use crate::message::head::Head;
 use crate::upstream::attempt::Upstream;
 
 /// The origin of a request.
-pub trait Originator {
+pub(crate) trait Originator {
     /// The result when no response is relayed: an answer for the client, or the failure of a call.
     type Answer;
 
@@ -50,6 +52,13 @@ pub trait Originator {
     /// Changes the request head for the endpoint. Every attempt starts from the head as it was
     /// received.
     fn upstream_request(&self, head: &mut impl RequestMut);
+
+    /// The parameters of the request for a FastCGI endpoint, from a head that
+    /// [`upstream_request`](Self::upstream_request) has prepared. The gateway's own calls go to HTTP
+    /// endpoints only, so by default there are none.
+    fn fastcgi_params(&self, _: &Head) -> Params {
+        Params::default()
+    }
 
     /// The attempt failed.
     fn failed(&mut self, failure: Failure) -> Next<Self::Answer>;

@@ -113,6 +113,7 @@ impl Exchange {
                 let snapshot = self.snapshot.clone();
                 let input = StageInput { head, path: &path, compiled_settings: &snapshot.compiled_settings };
                 self.fill_headers(Some(&route), &input);
+                self.keep_user(&route, &input);
                 self.run(&route, &input)
             }
             Found::NoRule => {

@@ -16,7 +16,9 @@ use super::session::{self, Choice};
 use crate::io::failure::{Failure, FailureKind};
 use crate::message::answer::Answer;
 use crate::message::edit::{Edit, EditableName, RequestMut, ResponseMut};
+use crate::message::fastcgi::Params;
 use crate::message::fields::{Fields, FieldsMut};
+use crate::message::head::Head;
 use crate::message::hop_by_hop;
 use crate::policy::BackendHeaders;
 use crate::policy::Forwarding;
@@ -46,7 +48,7 @@ impl Originator for Exchange {
         // The settings of a rule do not apply to its error backend.
         let own = self.route.as_deref().filter(|_| self.fallback.is_none());
         let wanted = own.and_then(|route| route.policies.http_1_0).unwrap_or(self.settings().http_1_0);
-        wanted && self.pool().is_some_and(|pool| !pool.protocol().is_http2())
+        wanted && !self.speaks_fastcgi() && self.pool().is_some_and(|pool| !pool.protocol().is_http2())
     }
 
     fn may_wait(&self) -> bool {
@@ -131,6 +133,10 @@ impl Originator for Exchange {
         self.set_backend_headers(head);
     }
 
+    fn fastcgi_params(&self, head: &Head) -> Params {
+        self.params_of(head)
+    }
+
     fn failed(&mut self, failure: Failure) -> Next {
         let status = match failure.kind {
             FailureKind::Connect
@@ -200,7 +206,7 @@ impl Originator for Exchange {
 impl Exchange {
     fn keep_alive(&self, route: Option<&Route>, settings: &GlobalSettings) -> KeepAlive {
         let closes = route.and_then(backend_headers).is_some_and(BackendHeaders::closes);
-        let closes = closes && self.fallback.is_none() || self.speaks_http_1_0();
+        let closes = closes && self.fallback.is_none() || self.speaks_http_1_0() || self.closes_fastcgi();
         let usual = KeepAlive::of(settings);
         if closes { KeepAlive { requests: 1, ..usual } } else { usual }
     }

@@ -17,6 +17,7 @@ use sluice_config::{
 };
 
 use super::error::PolicyError;
+use super::fastcgi::FastCgiParams;
 use super::header_set::HeaderSet;
 use crate::tls::{ClientAuthorities, Identity};
 
@@ -37,6 +38,7 @@ enum AnySlot {
     Credentials(Arc<Slot<Credentials>>),
     Digests(Arc<Slot<DigestCredentials>>),
     Headers(Arc<Slot<HeaderSet>>),
+    FastCgiParams(Arc<Slot<FastCgiParams>>),
     Authorities(Arc<Slot<CaBundle>>),
     Identity(Arc<Slot<Identity>>),
     ClientAuthorities(Arc<Slot<ClientAuthorities>>),
@@ -101,6 +103,17 @@ impl Resources {
     pub fn headers(&self, key: &ResourceKey) -> Result<Arc<Slot<HeaderSet>>, PolicyError> {
         match self.slot(key) {
             AnySlot::Headers(slot) => Ok(slot),
+            _ => Err(PolicyError::Resource(key.to_string())),
+        }
+    }
+
+    /// Returns the slot of the FastCGI parameters with this key.
+    ///
+    /// # Errors
+    /// The key does not refer to such parameters.
+    pub fn fastcgi_params(&self, key: &ResourceKey) -> Result<Arc<Slot<FastCgiParams>>, PolicyError> {
+        match self.slot(key) {
+            AnySlot::FastCgiParams(slot) => Ok(slot),
             _ => Err(PolicyError::Resource(key.to_string())),
         }
     }
@@ -193,6 +206,7 @@ impl AnySlot {
             | ResourceKind::GlobalHeaders
             | ResourceKind::GlobalResponseHeaders
             | ResourceKind::ResponseHeaders => Self::Headers(Arc::default()),
+            ResourceKind::FastCgiParams => Self::FastCgiParams(Arc::default()),
             ResourceKind::CertificateAuthorities => Self::Authorities(Arc::default()),
             ResourceKind::EndpointIdentity | ResourceKind::EndpointTrust => Self::Identity(Arc::default()),
             ResourceKind::ClientAuthorities => Self::ClientAuthorities(Arc::default()),
@@ -210,6 +224,15 @@ impl AnySlot {
                     return Err(error);
                 }
             },
+            (Self::FastCgiParams(slot), Resource::FastCgiParams(params)) => {
+                match FastCgiParams::compile(params) {
+                    Ok(params) => slot.put(params),
+                    Err(error) => {
+                        self.clear();
+                        return Err(error);
+                    }
+                }
+            }
             (Self::Identity(slot), Resource::EndpointIdentity(identity)) => match Identity::compile(identity)
             {
                 Ok(identity) => slot.put(identity),
@@ -241,6 +264,7 @@ impl AnySlot {
             Self::Credentials(slot) => slot.content.store(None),
             Self::Digests(slot) => slot.content.store(None),
             Self::Headers(slot) => slot.content.store(None),
+            Self::FastCgiParams(slot) => slot.content.store(None),
             Self::Authorities(slot) => slot.content.store(None),
             Self::Identity(slot) => slot.content.store(None),
             Self::ClientAuthorities(slot) => slot.content.store(None),
@@ -253,6 +277,7 @@ impl AnySlot {
             Self::Credentials(slot) => slot.load().is_some() || Arc::strong_count(slot) > 1,
             Self::Digests(slot) => slot.load().is_some() || Arc::strong_count(slot) > 1,
             Self::Headers(slot) => slot.load().is_some() || Arc::strong_count(slot) > 1,
+            Self::FastCgiParams(slot) => slot.load().is_some() || Arc::strong_count(slot) > 1,
             Self::Authorities(slot) => slot.load().is_some() || Arc::strong_count(slot) > 1,
             Self::Identity(slot) => slot.load().is_some() || Arc::strong_count(slot) > 1,
             Self::ClientAuthorities(slot) => slot.load().is_some() || Arc::strong_count(slot) > 1,

@@ -9,8 +9,8 @@ use super::{Compiler, ErrorPages, Target};
 use crate::policy::directives::Directives;
 use crate::policy::replacements::Replacements;
 use crate::policy::{
-    Affinity, BackendHeaders, BasicAuth, ClientCertificates, Cors, DigestAuth, ExternalAuth, HashBy, Limits,
-    Mirror, PolicyError, Rewrite, Sources, external_auth,
+    Affinity, BackendHeaders, BasicAuth, ClientCertificates, Cors, DigestAuth, ExternalAuth, FastCgi, HashBy,
+    Limits, Mirror, PolicyError, Rewrite, Sources, external_auth,
 };
 
 /// The policies of a rule. A plain rule has no such value, and its requests check a single `None`.
@@ -44,6 +44,8 @@ pub struct CompiledPolicies {
     pub limits: Option<Limits>,
     /// Header fields for the endpoint and the client.
     pub headers: Option<BackendHeaders>,
+    /// Settings for FastCGI endpoints.
+    pub fastcgi: Option<FastCgi>,
     /// Directives of snippets.
     pub directives: Option<Box<Directives>>,
     /// Replacements in cookies and redirects of endpoints.
@@ -88,6 +90,7 @@ impl CompiledPolicies {
             limits,
             cors,
             headers,
+            fastcgi,
             directives,
             replacements,
             // Compiled with the backends.
@@ -124,6 +127,10 @@ impl CompiledPolicies {
                 .as_deref()
                 .map(|headers| BackendHeaders::compile(headers, compiler.resources))
                 .transpose()?,
+            fastcgi: fastcgi
+                .as_deref()
+                .map(|settings| FastCgi::compile(settings, compiler.resources))
+                .transpose()?,
             directives: match directives {
                 Some(directives) => Some(Box::new(Directives::compile(directives, &rule.matches)?)),
                 None => None,
@@ -151,6 +158,7 @@ impl CompiledPolicies {
             sources,
             limits,
             headers,
+            fastcgi,
             directives,
             replacements,
             client_certificates,
@@ -167,6 +175,7 @@ impl CompiledPolicies {
             && sources.is_none()
             && limits.is_none()
             && headers.is_none()
+            && fastcgi.is_none()
             && directives.is_none()
             && replacements.is_none()
             && client_certificates.is_none()

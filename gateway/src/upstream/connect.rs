@@ -188,7 +188,10 @@ async fn open(upstream: &Upstream, stage: &mut ConnectStage) -> io::Result<Trans
         return Ok(Transport::Tls(Box::new(stream.into())));
     }
     let config = match upstream.protocol {
-        UpstreamProtocol::Http | UpstreamProtocol::Grpc | UpstreamProtocol::Tcp => {
+        UpstreamProtocol::Http
+        | UpstreamProtocol::Grpc
+        | UpstreamProtocol::FastCgi
+        | UpstreamProtocol::Tcp => {
             return Ok(Transport::Plain(stream));
         }
         UpstreamProtocol::Udp => return Err(io::ErrorKind::Unsupported.into()),

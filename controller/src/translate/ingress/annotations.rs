@@ -77,7 +77,8 @@ pub static TABLE: LazyLock<Table<Settings>> = LazyLock::new(|| {
             .finished_by(client_certificates::finish),
         Family::new("Cipher suites", cipher_suites::settings()).finished_by(cipher_suites::finish),
         Family::new("Passwords", password_auth::settings()).finished_by(password_auth::finish),
-        Family::new("Protocol of endpoints", backend_protocol::settings()),
+        Family::new("Protocol of endpoints", backend_protocol::settings())
+            .finished_by(backend_protocol::finish),
         Family::new("Bodies", buffering::settings()),
         Family::new("Canaries", canary::settings()),
         Family::new("Other origins (CORS)", cors::settings()).finished_by(cors::finish),

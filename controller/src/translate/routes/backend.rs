@@ -90,8 +90,8 @@ pub(crate) struct Usage {
 impl Usage {
     /// Returns the settings and the protocol as text, so that equal pools have equal keys.
     fn text(&self, protocol: UpstreamProtocol) -> Arc<str> {
-        static USUAL: LazyLock<[[Arc<str>; 5]; 6]> = LazyLock::new(|| {
-            ["http", "https", "grpc", "grpcs", "tcp", "udp"].map(|protocol| {
+        static USUAL: LazyLock<[[Arc<str>; 5]; 7]> = LazyLock::new(|| {
+            ["http", "https", "grpc", "grpcs", "tcp", "udp", "fastcgi"].map(|protocol| {
                 ["", ",round-robin", ",ewma", ",least-connections", ",ring"]
                     .map(|balance| format!("{protocol}{balance}").into())
             })
@@ -103,6 +103,7 @@ impl Usage {
             UpstreamProtocol::GrpcsUnverified => 3,
             UpstreamProtocol::Tcp => 4,
             UpstreamProtocol::Udp => 5,
+            UpstreamProtocol::FastCgi => 6,
         };
         let balance = match self.balance {
             Balance::Inherit => 0,

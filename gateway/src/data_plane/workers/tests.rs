@@ -6,6 +6,7 @@ mod client;
 mod direct;
 mod end;
 mod endpoints;
+mod fastcgi;
 mod floods;
 mod frames;
 mod gateway;

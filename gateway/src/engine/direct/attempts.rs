@@ -8,6 +8,7 @@ use tokio::task::yield_now;
 
 use super::attempt_io::AttemptIo;
 use super::download::Download;
+use super::fastcgi::FastCgi;
 use super::http1::Http1;
 use super::http2::Http2;
 use crate::body::downstream::Downstream;
@@ -31,9 +32,10 @@ pub(in crate::engine) async fn forward<D: Downstream, O: Originator>(
 ) -> Forwarded<O::Answer> {
     let mut download = Download::default();
     // All endpoints of a pool use the same protocol.
-    let mut client = match originator.protocol().is_some_and(UpstreamProtocol::is_http2) {
-        false => UpstreamClient::Http1(Http1::new(head)),
-        true => UpstreamClient::Http2(Box::new(Http2::new(head))),
+    let mut client = match originator.protocol() {
+        Some(UpstreamProtocol::FastCgi) => UpstreamClient::FastCgi(Box::new(FastCgi::new(head))),
+        Some(protocol) if protocol.is_http2() => UpstreamClient::Http2(Box::new(Http2::new(head))),
+        _ => UpstreamClient::Http1(Http1::new(head)),
     };
     let mut run = ForwardContext {
         worker,
@@ -57,15 +59,17 @@ pub(in crate::engine) async fn forward<D: Downstream, O: Originator>(
     (counts.received, counts.reset) = match &client {
         UpstreamClient::Http1(http1) => (http1.received(), None),
         UpstreamClient::Http2(http2) => (http2.received(), http2.reset()),
+        UpstreamClient::FastCgi(fastcgi) => (fastcgi.received(), None),
     };
     forwarded
 }
 
-/// The HTTP client for the pool's protocol, with the state it keeps between attempts.
+/// The client for the pool's protocol, with the state it keeps between attempts.
 enum UpstreamClient {
     Http1(Http1),
     /// Boxed, because HTTP/1.1 is the common case.
     Http2(Box<Http2>),
+    FastCgi(Box<FastCgi>),
 }
 
 /// The parts of a request that all its attempts share.
@@ -92,6 +96,7 @@ impl<D: Downstream, O: Originator> ForwardContext<'_, D, O> {
             let forwarded = match client {
                 UpstreamClient::Http1(http1) => http1.attempt(self, &upstream).await,
                 UpstreamClient::Http2(http2) => Box::pin(http2.attempt(self, &upstream)).await,
+                UpstreamClient::FastCgi(fastcgi) => Box::pin(fastcgi.attempt(self, &upstream)).await,
             };
             if let Some(forwarded) = forwarded {
                 return forwarded;

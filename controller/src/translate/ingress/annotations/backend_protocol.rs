@@ -1,11 +1,16 @@
-//! The protocol to endpoints. An unknown value means HTTP, as in ingress-nginx; a known but
-//! unsupported one closes the routes, because HTTP would reach the wrong service.
+//! The protocol of the endpoints. An unknown value means HTTP, as in ingress-nginx.
 
-use sluice_config::UpstreamProtocol;
+use std::sync::Arc;
 
-use super::Annotation;
+use sluice_config::{NamespacedName, ResourceKey, ResourceKind, UpstreamProtocol};
+
+use super::{Annotation, Settings};
 use crate::translate::setting::{Reference, Risk, Unreadable};
-use crate::translate::value::{self, Wrong};
+use crate::translate::value::{self, Type};
+
+const INDEX: &str = "fastcgi-index";
+const PARAMS: &str = "fastcgi-params-configmap";
+const KEEP: &str = "sluice.dev/fastcgi-keep-conn";
 
 /// The protocol to the endpoints, which overrides that of the Service port (`appProtocol`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,13 +21,13 @@ enum BackendProtocol {
     OfClient,
 }
 
-const PROTOCOLS: &[(&str, Option<BackendProtocol>)] = &[
-    ("HTTP", Some(BackendProtocol::Is(UpstreamProtocol::Http))),
-    ("HTTPS", Some(BackendProtocol::Is(UpstreamProtocol::HttpsUnverified))),
-    ("AUTO_HTTP", Some(BackendProtocol::OfClient)),
-    ("GRPC", Some(BackendProtocol::Is(UpstreamProtocol::Grpc))),
-    ("GRPCS", Some(BackendProtocol::Is(UpstreamProtocol::GrpcsUnverified))),
-    ("FCGI", None),
+const PROTOCOLS: &[(&str, BackendProtocol)] = &[
+    ("HTTP", BackendProtocol::Is(UpstreamProtocol::Http)),
+    ("HTTPS", BackendProtocol::Is(UpstreamProtocol::HttpsUnverified)),
+    ("AUTO_HTTP", BackendProtocol::OfClient),
+    ("GRPC", BackendProtocol::Is(UpstreamProtocol::Grpc)),
+    ("GRPCS", BackendProtocol::Is(UpstreamProtocol::GrpcsUnverified)),
+    ("FCGI", BackendProtocol::Is(UpstreamProtocol::FastCgi)),
 ];
 
 /// Values of `proxy-http-version`, also in the ConfigMap, and whether each is HTTP/1.0.
@@ -48,19 +53,11 @@ pub(super) fn settings() -> Vec<Annotation> {
     vec![
         Annotation::served(
             "backend-protocol",
-            value::one_of(PROTOCOLS).and_then(|protocol| {
-                protocol.ok_or_else(|| Wrong::Refused {
-                    reason: "is FastCGI, which is not spoken".to_owned(),
-                    remedy: "put a web server that serves HTTP in front of the FastCGI server, for instance nginx as \
-                             another container of its Pods, and remove the annotation",
-                })
-            })
-            .in_part(),
+            value::one_of(PROTOCOLS),
             "HTTP",
             "Protocol to the endpoints; AUTO_HTTP is HTTPS for clients of https and HTTP for others. If \
              unset, appProtocol of the Service port applies (http, https, grpc, grpcs, kubernetes.io/h2c, \
-             -/ws, -/wss), otherwise HTTP. Certificates are verified only with proxy-ssl-verify. With FCGI \
-             the routes answer 503.",
+             -/ws, -/wss), otherwise HTTP. Certificates are verified only with proxy-ssl-verify.",
             |settings, value| {
                 settings.policies.follows_scheme = value == BackendProtocol::OfClient;
                 settings.routes.protocol = Some(value.endpoints());
@@ -76,21 +73,64 @@ pub(super) fn settings() -> Vec<Annotation> {
         )
         .location(Risk::Low)
         .falls_back_to("proxy-http-version"),
-        Annotation::no_effect(
-            "fastcgi-index",
-            value::text(),
+        Annotation::served(
+            INDEX,
+            script_name(),
             "",
-            "FastCGI is not spoken",
-            "Index for FastCGI backends.",
-        ).unreadable(Unreadable::Default, Reference::Reject, "it has no effect")
+            "With FCGI, the script of a path that ends with a slash, such as index.php.",
+            |settings, value| settings.fastcgi.index = Some(value),
+        )
+        .unreadable(Unreadable::Default, Reference::Reject, "the path is sent without a script")
         .location(Risk::Medium),
-        Annotation::no_effect(
-            "fastcgi-params-configmap",
+        Annotation::served(
+            PARAMS,
             value::config_map(),
             "",
-            "FastCGI is not spoken",
-            "FastCGI parameters.",
-        ).unreadable(Unreadable::Default, Reference::Reject, "it has no effect")
+            "With FCGI, ConfigMap with one key for each parameter, in addition to those of nginx's \
+             fastcgi_params, which it overrides. SCRIPT_FILENAME usually belongs in it. Values may have \
+             variables, also $fastcgi_script_name and $document_root. While the ConfigMap is missing or \
+             unusable, the routes answer 503.",
+            |settings, value| {
+                settings.fastcgi.params =
+                    Some(ResourceKey { kind: ResourceKind::FastCgiParams, name: value });
+            },
+        )
+        .unreadable(Unreadable::Close, Reference::Reject, "another script could run")
         .location(Risk::Medium),
+        Annotation::served(
+            KEEP,
+            value::bool(),
+            "false",
+            "With FCGI, keep connections to endpoints for further requests (nginx's fastcgi_keep_conn). A \
+             process of php-fpm then serves no other connection while it is kept.",
+            |settings, value| settings.fastcgi.keeps_connections = value,
+        )
+        .absent_in_reference()
+        .location(Risk::Low),
     ]
+}
+
+/// Makes the policy of FastCGI endpoints. The routes cannot be served without the ConfigMap.
+pub(super) fn finish(settings: &mut Settings, _: &NamespacedName) {
+    let fastcgi = std::mem::take(&mut settings.fastcgi);
+    if settings.routes.protocol == Some(UpstreamProtocol::FastCgi) {
+        settings.needs.extend(fastcgi.params.clone().map(|key| (key, PARAMS)));
+        settings.policies.fastcgi = Some(Arc::new(fastcgi));
+        return;
+    }
+    let given = [
+        (INDEX, fastcgi.index.is_some()),
+        (PARAMS, fastcgi.params.is_some()),
+        (KEEP, fastcgi.keeps_connections),
+    ];
+    let idle = given.into_iter().filter(|(_, is_given)| *is_given);
+    settings
+        .left_out
+        .extend(idle.map(|(name, _)| (name, "has no effect without backend-protocol: FCGI".to_owned())));
+}
+
+/// The name of a script, with the characters that ingress-nginx permits.
+fn script_name() -> Type<Arc<str>> {
+    let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
+    Type::of("file name", move |text| text.bytes().all(fits).then(|| text.into()))
 }

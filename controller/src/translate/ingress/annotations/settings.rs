@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use sluice_config::{BackendHeaders, Deny, HostPattern, Policies, Replacements, ResourceKey};
+use sluice_config::{BackendHeaders, Deny, FastCgi, HostPattern, Policies, Replacements, ResourceKey};
 
 use super::{
     Auth, CipherSettings, ClientCertificateSettings, CorsSettings, EndpointTls, Hashing, HealthChecking,
@@ -40,6 +40,7 @@ pub struct Settings {
     pub(super) upstream_tls: EndpointTls,
     pub(super) client_certificates: ClientCertificateSettings,
     pub(super) cipher_suites: CipherSettings,
+    pub(super) fastcgi: FastCgi,
 }
 
 impl Settings {

@@ -331,7 +331,7 @@ fn settings_that_ingress_nginx_does_not_enforce_only_warn() {
 
 #[test]
 fn known_annotations_that_are_not_implemented_fail_closed() {
-    for (name, value) in [("modsecurity-snippet", "SecRuleEngine On"), ("backend-protocol", "FCGI")] {
+    for (name, value) in [("modsecurity-snippet", "SecRuleEngine On")] {
         let parsed = read(&[(name, value)]);
         assert_eq!(status(&parsed), Some(503), "{name}");
         assert_eq!(parsed.problems[0].severity, Severity::Error, "{name}");

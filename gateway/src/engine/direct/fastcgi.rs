@@ -1,0 +1,97 @@
+//! Attempts over FastCGI: one request at a time on a connection.
+
+mod error_output;
+mod relay;
+mod upload;
+
+use std::future::poll_fn;
+use std::time::Instant;
+
+use self::error_output::ErrorOutput;
+use self::relay::Relay;
+use self::upload::{Outgoing, Upload};
+use super::attempts::{ForwardContext, follow, gate};
+use crate::body::downstream::Downstream;
+use crate::engine::Forwarded;
+use crate::engine::direct::relay::Relay as _;
+use crate::engine::watch::unless_left;
+use crate::message::fastcgi::Decoder;
+use crate::message::head::Head;
+use crate::pipeline::{FailureKind, Originator, Upstream};
+use crate::upstream::connect;
+use crate::upstream::pool::{self, InUse};
+
+/// State of a request over all its attempts.
+pub(super) struct FastCgi {
+    upload: Upload,
+}
+
+impl FastCgi {
+    pub(super) fn new(head: &Head) -> Self {
+        Self { upload: Upload::new(head) }
+    }
+
+    /// Bytes of the request body that arrived.
+    pub(super) fn received(&self) -> u64 {
+        self.upload.received
+    }
+
+    /// Makes an attempt. `None` is another attempt.
+    pub(super) async fn attempt<D: Downstream, O: Originator>(
+        &mut self,
+        run: &mut ForwardContext<'_, D, O>,
+        upstream: &Upstream,
+    ) -> Option<Forwarded<O::Answer>> {
+        let upload = &mut self.upload;
+        let size = run.pool_size();
+        let _in_use = InUse::new();
+        let pooled = pool::take(upstream);
+        // Nothing is read from the client meanwhile.
+        run.downstream.set_stalled(pooled.is_none() && !run.downstream.is_spent());
+        let mut connection = match pooled {
+            Some(connection) => connection,
+            None => {
+                let mut gate = gate(run.worker, run.originator);
+                let obtain = connect::obtain(upstream, &mut gate, &mut run.waited_since);
+                match unless_left(run.downstream, obtain).await.unwrap_or(Err(FailureKind::Client)) {
+                    Ok(connection) => connection,
+                    Err(kind) => return run.not_connected(kind, upload.is_replayable()).await,
+                }
+            }
+        };
+        run.connected(upstream, connection.reused);
+        upload.begin(run.downstream, run.head);
+        let params = run.originator.fastcgi_params(run.head);
+        let keeps = size > 0 && connection.served + 1 < upstream.keep_alive.requests;
+        let (attempt_io, head) = run.attempt_io(upstream);
+        let outgoing = Outgoing {
+            params: &params,
+            keeps,
+            client: attempt_io.originator.body_timeout(),
+            endpoint: upstream.send_timeout,
+        };
+        let mut relay = Relay {
+            attempt_io,
+            upload,
+            connection: &mut connection,
+            outgoing,
+            method: &head.method,
+            decoder: Decoder::default(),
+            errors: ErrorOutput::new(upstream.address),
+            output_ended: false,
+            request_ended: false,
+            closed: false,
+        };
+        let next = poll_fn(|cx| relay.poll(cx)).await;
+        let ended = Instant::now();
+        // Also before another attempt: a response that is not relayed is no fault of its connection.
+        if keeps && relay.is_reusable() {
+            drop(relay);
+            pool::put(connection, upstream, size, run.worker.idle, ended);
+        }
+        match next {
+            None => Some(Forwarded::Relayed(ended)),
+            Some(next) => follow(next),
+        }
+    }
+}

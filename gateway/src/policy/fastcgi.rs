@@ -1,0 +1,148 @@
+//! Settings for FastCGI endpoints: `fastcgi-index`, `fastcgi-params-configmap` and
+//! `sluice.dev/fastcgi-keep-conn`.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use super::error::PolicyError;
+use super::resources::{Resources, Slot};
+use super::template::{Template, TemplateContext};
+
+/// Compiled settings of a rule.
+#[derive(Debug)]
+pub struct FastCgi {
+    index: Option<Arc<str>>,
+    /// Parameters of the rule. The rule is closed while they are absent.
+    pub params: Option<Arc<Slot<FastCgiParams>>>,
+    /// Whether connections to endpoints are kept.
+    pub keeps_connections: bool,
+}
+
+/// Compiled parameters, sorted by name.
+#[derive(Debug, Default)]
+pub struct FastCgiParams(Box<[(Box<[u8]>, Template)]>);
+
+/// Values of a request that only FastCGI endpoints receive.
+#[derive(Clone, Copy, Debug)]
+pub struct FastCgiRequest<'f> {
+    /// `$fastcgi_script_name`.
+    pub script_name: &'f [u8],
+    /// The query for the endpoint.
+    pub query: Option<&'f str>,
+    /// The user that the request's credentials name. A password that the gateway checked is no
+    /// longer in the head.
+    pub user: &'f [u8],
+}
+
+impl FastCgiRequest<'_> {
+    /// The value of a variable that the endpoint's request has instead of the client's. In templates
+    /// of parameters these variables are groups.
+    fn value(&self, name: &str) -> &[u8] {
+        match name {
+            "args" | "query_string" => self.query.unwrap_or_default().as_bytes(),
+            "fastcgi_script_name" => self.script_name,
+            "is_args" if self.query.is_some() => b"?",
+            "remote_user" => self.user,
+            _ => b"",
+        }
+    }
+}
+
+impl FastCgi {
+    /// Compiles the policy.
+    ///
+    /// # Errors
+    /// The key refers to a resource of another kind.
+    pub fn compile(settings: &sluice_config::FastCgi, resources: &Resources) -> Result<Self, PolicyError> {
+        let sluice_config::FastCgi { index, params, keeps_connections } = settings;
+        let params = params.as_ref().map(|key| resources.fastcgi_params(key)).transpose()?;
+        Ok(Self { index: index.clone(), params, keeps_connections: *keeps_connections })
+    }
+
+    /// Returns the script of a normalised path: with the index if it ends with a slash.
+    pub fn script_name<'p>(&self, path: &'p [u8]) -> Cow<'p, [u8]> {
+        match &self.index {
+            Some(index) if path.ends_with(b"/") => Cow::Owned([path, index.as_bytes()].concat()),
+            _ => Cow::Borrowed(path),
+        }
+    }
+}
+
+impl FastCgiParams {
+    /// Compiles parameters.
+    ///
+    /// # Errors
+    /// The name of a field in a variable is invalid.
+    pub fn compile(params: &sluice_config::FastCgiParams) -> Result<Self, PolicyError> {
+        let compile = |(name, template): &(Arc<str>, sluice_config::Template)| {
+            Ok((name.as_bytes().into(), Template::compile(template)?))
+        };
+        params.params.iter().map(compile).collect::<Result<_, _>>().map(Self)
+    }
+
+    /// Returns whether there is a parameter of this name.
+    pub fn has(&self, name: &[u8]) -> bool {
+        self.0.binary_search_by(|(known, _)| (**known).cmp(name)).is_ok()
+    }
+
+    /// Returns names and values for a request. A field that is set to an empty value is omitted, as
+    /// in nginx.
+    pub fn fill<'p>(
+        &'p self,
+        context: &'p TemplateContext<'_>,
+        request: &'p FastCgiRequest<'_>,
+    ) -> impl Iterator<Item = (&'p [u8], Vec<u8>)> {
+        let filled = self.0.iter().map(|(name, template)| {
+            (&**name, template.resolve(context).with_groups(|group| request.value(group)))
+        });
+        filled.filter(|(name, value)| !value.is_empty() || !name.starts_with(b"HTTP_"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use sluice_config::{Piece, Variable};
+
+    use super::*;
+    use crate::policy::template::tests::with_context;
+
+    fn group(name: &str) -> Piece {
+        Piece::Variable(Variable::Group(name.into()))
+    }
+
+    fn params(params: &[(&str, Piece)]) -> FastCgiParams {
+        let template = |piece: &Piece| sluice_config::Template { pieces: vec![piece.clone()] };
+        let params = params.iter().map(|(name, piece)| ((*name).into(), template(piece))).collect();
+        FastCgiParams::compile(&sluice_config::FastCgiParams { params }).unwrap()
+    }
+
+    #[test]
+    fn an_index_completes_a_path_that_ends_with_a_slash() {
+        let settings = |index: Option<&str>| sluice_config::FastCgi {
+            index: index.map(Into::into),
+            ..sluice_config::FastCgi::default()
+        };
+        let compile = |index| FastCgi::compile(&settings(index), &Resources::default()).unwrap();
+        let (with, without) = (compile(Some("index.php")), compile(None));
+        assert_eq!(&*with.script_name(b"/blog/"), b"/blog/index.php");
+        assert_eq!(&*with.script_name(b"/blog/a.php"), b"/blog/a.php");
+        assert_eq!(&*without.script_name(b"/blog/"), b"/blog/");
+    }
+
+    #[test]
+    fn values_are_filled_in_and_an_empty_field_is_omitted() {
+        let params = params(&[
+            ("EMPTY", group("fastcgi_path_info")),
+            ("HTTP_X_EMPTY", group("fastcgi_path_info")),
+            ("SCRIPT", group("fastcgi_script_name")),
+            ("USER", group("remote_user")),
+        ]);
+        assert!(params.has(b"HTTP_X_EMPTY") && !params.has(b"HTTP_X_E"));
+        let request = FastCgiRequest { script_name: b"/a.php", query: None, user: b"eve" };
+        with_context(|context| {
+            let filled: Vec<_> = params.fill(context, &request).collect();
+            let expected = [("EMPTY", ""), ("SCRIPT", "/a.php"), ("USER", "eve")];
+            assert_eq!(filled, expected.map(|(name, value)| (name.as_bytes(), value.as_bytes().to_vec())));
+        });
+    }
+}
