@@ -6,7 +6,7 @@ OUT := $(if $(CARGO_TARGET_DIR),$(CARGO_TARGET_DIR),target)
 
 .DEFAULT_GOAL := help
 .PHONY: help build run test fmt fmt-check lint docs deny loadtest k6 tools tools-go tools-test endurance bench bench-short bench-guard \
-  bench-guard-build bench-docs bench-build profile chart-test manifests image-root image-lint check sbom scripts-test
+  fuzz bench-guard-build bench-docs bench-build profile chart-test manifests image-root image-lint check sbom scripts-test
 
 help: ## print this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -134,6 +134,10 @@ loadtest: tools-go build lab-build-k6 ## churn, scale, idle, overload and the k6
 	$(OUT)/release/idle
 	$(OUT)/release/overload
 	$(OUT)/release/k6-suite --k6 "$(K6)"
+
+# FUZZ_SECONDS changes the time per target, FUZZ_TARGETS selects some.
+fuzz: tools ## run each fuzz target for a minute (CONTRIBUTING.md)
+	FUZZ_SECONDS=$(or $(FUZZ_SECONDS),60) .ci/fuzz $(FUZZ_TARGETS)
 
 endurance: tools build ## twenty minutes of steady load during changes, hostile clients and a replaced gateway
 	$(CARGO) build --locked --release -p sluice-loadtest --bin endurance

@@ -44,6 +44,8 @@ mod stream;
 mod stream_table;
 pub mod telemetry;
 pub mod tls;
+#[cfg(any(test, feature = "fuzzing"))]
+pub mod trial;
 mod upstream;
 pub mod variable;
 pub mod worker;

@@ -22,4 +22,6 @@ pub mod request_head;
 pub(crate) mod response;
 pub(crate) mod trailers;
 #[cfg(any(test, feature = "fuzzing"))]
+pub use fastcgi::trial::fastcgi as try_fastcgi;
+#[cfg(any(test, feature = "fuzzing"))]
 pub mod trial;

@@ -25,6 +25,9 @@ mod streams;
 mod turn;
 mod window;
 
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) use hpack::trial as try_field_block;
+
 use std::future::poll_fn;
 use std::os::fd::RawFd;
 use std::pin::pin;

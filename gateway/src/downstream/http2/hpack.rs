@@ -303,6 +303,18 @@ const LENGTHS: [u8; 256] = [
     26, 27, 26, 26, 27, 27, 27, 27, 27, 28, 27, 27, 27, 27, 27, 26,
 ];
 
+/// For the fuzz target: a block that was repaired needs no other repair, and is no longer than a
+/// bound.
+///
+/// # Panics
+/// If an invariant is violated.
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) fn trial(block: &[u8]) {
+    if let Some(repaired) = repair(block) {
+        assert_eq!(repair(&repaired), None, "the repaired block needs repair");
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;

@@ -1,40 +1,15 @@
 use http::header::{HeaderMap, HeaderValue};
 
 use super::*;
+use crate::message::fastcgi::trial::read_params;
 
 /// Reads the parameters of records, of which each pair is whole in one record.
 fn read(params: &Params) -> Vec<(String, String)> {
     let mut out = Vec::new();
     params.write(&mut out);
-    let (mut pairs, mut rest, mut ended) = (Vec::new(), &out[..], false);
-    while let [1, PARAMS, 0, 1, high, low, 0, 0, content @ ..] = rest {
-        assert!(!ended, "records behind the end");
-        let length = usize::from(u16::from_be_bytes([*high, *low]));
-        let (mut record, behind) = content.split_at(length);
-        (rest, ended) = (behind, length == 0);
-        while !record.is_empty() {
-            let [name, value] = std::array::from_fn(|_| take_length(&mut record));
-            let [name, value] = [name, value].map(|length| {
-                let (text, behind) = record.split_at(length);
-                record = behind;
-                String::from_utf8(text.to_vec()).unwrap()
-            });
-            pairs.push((name, value));
-        }
-    }
-    assert!(ended && rest.is_empty());
-    pairs
-}
-
-fn take_length(bytes: &mut &[u8]) -> usize {
-    let [first, rest @ ..] = *bytes else { panic!("no length") };
-    if *first < 128 {
-        *bytes = rest;
-        return usize::from(*first);
-    }
-    let [b, c, d, rest @ ..] = rest else { panic!("a short length") };
-    *bytes = rest;
-    u32::from_be_bytes([first & 0x7f, *b, *c, *d]) as usize
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    let pairs = read_params(&out).expect("records with whole pairs");
+    pairs.into_iter().map(|(name, value)| (text(name), text(value))).collect()
 }
 
 fn of_fields(fields: &[(&'static str, &'static str)]) -> Vec<(String, String)> {
