@@ -17,7 +17,6 @@ use crate::message::fields::Fields;
 use crate::message::head::Head;
 use crate::message::request;
 use crate::policy::fastcgi::{FastCgi, FastCgiParams, FastCgiRequest};
-use crate::policy::template::TemplateContext;
 use crate::route::Route;
 use crate::router::{normal_bytes, normalise};
 
@@ -26,7 +25,8 @@ impl Exchange {
     /// called before the first stage.
     pub(super) fn keep_user(&mut self, route: &Route, input: &StageInput<'_>) {
         if fastcgi(route).is_some() {
-            let user = self.template_context(Some(route), input).user();
+            let context = self.template_context(Some(route), input);
+            let user = (context.head.user)(input.head.headers);
             self.extras.get_or_insert_default().user = user;
         }
     }
@@ -137,8 +137,8 @@ impl Exchange {
         let input =
             StageInput { head: &view, path: &path, compiled_settings: &self.snapshot.compiled_settings };
         let route = self.route.as_deref();
-        let context = TemplateContext { fastcgi: Some(request), ..self.template_context(route, &input) };
-        for (name, value) in rule.fill(&context) {
+        let context = self.template_context(route, &input);
+        for (name, value) in rule.fill(&context, request) {
             params.push(name, &value);
         }
     }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use sluice_config::{DOCUMENT_ROOT, FastCgiParams, Piece, Template, Variable};
+use sluice_config::{DOCUMENT_ROOT, FastCgiParams, Moment, Piece, Template, Variable};
 
 use super::Bad;
 use crate::store::ConfigMap;
@@ -39,13 +39,18 @@ fn check(name: &str, text: &str) -> Result<(), Bad> {
 fn parse(name: &str, text: &str) -> Result<Template, Bad> {
     const ROOT: &str = "document_root";
     let parsed = template::parse_with(text, |variable| match variable {
-        "fastcgi_script_name" => Ok(Variable::ScriptName),
-        // Empty without fastcgi_split_path_info, which no annotation sets.
-        "fastcgi_path_info" => Ok(Variable::Unset),
-        ROOT => Ok(Variable::Group(ROOT.into())),
-        other => match template::variable(other) {
-            Some(Variable::Unset) | None => Err(format!("has ${other}, which is not served")),
-            Some(variable) => Ok(variable),
+        // Those of the request to the endpoint. PATH_INFO is empty without fastcgi_split_path_info,
+        // which no annotation sets.
+        "args"
+        | "query_string"
+        | "is_args"
+        | "remote_user"
+        | "fastcgi_script_name"
+        | "fastcgi_path_info"
+        | ROOT => Ok(Variable::Group(variable.into())),
+        other => match template::variable(other, Moment::Request)? {
+            Variable::Unserved => Err(format!("has ${other}, which is not served")),
+            variable => Ok(variable),
         },
     });
     let Template { pieces } = parsed.map_err(|reason| Bad {
@@ -53,7 +58,7 @@ fn parse(name: &str, text: &str) -> Result<Template, Bad> {
         remedy: "use a variable that is served (docs/variables.md), or write the value without one",
     })?;
     let constant = |piece| match piece {
-        Piece::Variable(Variable::Group(_)) => Piece::Text(DOCUMENT_ROOT.into()),
+        Piece::Variable(Variable::Group(name)) if *name == *ROOT => Piece::Text(DOCUMENT_ROOT.into()),
         other => other,
     };
     Ok(Template { pieces: pieces.into_iter().map(constant).collect() })
@@ -85,9 +90,9 @@ mod tests {
         let pieces = vec![
             Piece::Text(DOCUMENT_ROOT.into()),
             Piece::Text("/app".into()),
-            Piece::Variable(Variable::ScriptName),
+            Piece::Variable(Variable::Group("fastcgi_script_name".into())),
         ];
-        let unset = Template { pieces: vec![Piece::Variable(Variable::Unset)] };
+        let unset = Template { pieces: vec![Piece::Variable(Variable::Group("fastcgi_path_info".into()))] };
         assert_eq!(
             read.unwrap().params,
             [("PATH_INFO".into(), unset), ("SCRIPT_FILENAME".into(), Template { pieces })]
