@@ -107,7 +107,8 @@ fn forward(head: &mut Head) {
             rules: &rules,
         };
         forwarding.apply(&mut head.fields);
-        hops::apply(&mut head.fields, hops::count(&head.fields));
+        let count = hops::count(&head.fields);
+        hops::apply(&mut head.fields, count);
         for name in ["x-real-ip", "x-forwarded-for", "x-forwarded-proto", "x-sluice-hops"] {
             let name = http::HeaderName::from_static(name);
             assert_eq!(head.fields.lines(&name).count(), 1, "{name}");
