@@ -13,7 +13,7 @@ mod params;
 mod record;
 mod response;
 #[cfg(any(test, feature = "fuzzing"))]
-pub mod trial;
+pub(crate) mod trial;
 
 pub(crate) use params::Params;
 pub(crate) use record::{Decoder, begin, end_stdin, stdin};
