@@ -1,12 +1,10 @@
 //! How a rule calls FastCGI endpoints: ingress-nginx `fastcgi-index` and `fastcgi-params-configmap`.
 
-use std::fmt;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
 use crate::resource::ResourceKey;
-use crate::template::Template;
 
 /// `$document_root` of ingress-nginx: the folder that nginx is built with, since no key sets another.
 pub const DOCUMENT_ROOT: &str = "/usr/local/nginx/html";
@@ -22,20 +20,4 @@ pub struct FastCgi {
     /// Whether endpoints are asked to keep the connection after a request (nginx's
     /// `fastcgi_keep_conn`).
     pub keeps_connections: bool,
-}
-
-/// Parameters of a request to a FastCGI endpoint.
-#[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct FastCgiParams {
-    /// Names and values, sorted by name. They replace parameters of the gateway and of the client's
-    /// fields. A name that starts with `HTTP_` and has an empty value removes that field.
-    pub params: Vec<(Arc<str>, Template)>,
-}
-
-/// Hides values, because some are credentials.
-impl fmt::Debug for FastCgiParams {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let names: Vec<&str> = self.params.iter().map(|(name, _)| &**name).collect();
-        f.debug_struct("FastCgiParams").field("names", &names).finish()
-    }
 }

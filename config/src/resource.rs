@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::certificate::Certificate;
 use crate::digest::DigestCredentials;
-use crate::fastcgi::FastCgiParams;
+use crate::fastcgi_params::FastCgiParams;
 use crate::name::NamespacedName;
 use crate::template::Template;
 
