@@ -33,7 +33,7 @@ pub(super) use records::Record;
 use records::Records;
 
 /// Time limit for the log line of a response.
-const PATIENCE: Duration = Duration::from_secs(5);
+const LOG_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// The endpoints of the rehearsal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -107,7 +107,7 @@ impl Rehearsal {
         let mut head = self.client.send(address, preface.as_bytes(), request).await?;
         // Some redirects name the port of the socket, which is a free one here.
         head.rename_port(address.1, declared);
-        let record = timeout(PATIENCE, record).await;
+        let record = timeout(LOG_TIMEOUT, record).await;
         Ok(Rehearsed { head, record: record.ok().and_then(Result::ok) })
     }
 
