@@ -340,7 +340,7 @@ pub fn unserved_reason(name: &str) -> Option<&'static str> {
         true => name.len() > known.len() && name.starts_with(known),
         false => name == *known,
     };
-    UNSERVED.iter().find(|(names, _)| names.iter().any(|known| is_meant(&known))).map(|(_, reason)| *reason)
+    UNSERVED.iter().find(|(names, _)| names.iter().any(&is_meant)).map(|(_, reason)| *reason)
 }
 
 /// Returns the variables as Markdown, for the reference documentation.

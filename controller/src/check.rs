@@ -257,6 +257,7 @@ impl Look {
     }
 
     /// Gives each name its addresses. A name that cannot be looked up keeps none.
+    #[expect(clippy::disallowed_methods, reason = "a check may block while the system looks up a name")]
     fn resolve(&mut self, lookup: NameLookup) {
         for name in std::mem::take(&mut self.names) {
             let addresses = match lookup {

@@ -125,9 +125,12 @@ mod tests {
 
     use super::*;
 
+    /// A fuzz target: its folder of seeds, and what it does with one.
+    type Target = (&'static str, fn(&[u8]));
+
     #[test]
     fn every_seed_holds() {
-        let targets: [(&str, fn(&[u8])); 4] = [
+        let targets: [Target; 4] = [
             ("request_values", request_values),
             ("field_blocks", field_block),
             ("fastcgi", crate::message::try_fastcgi),
