@@ -5,11 +5,11 @@
 //! 1. [`Exchange::begin`] with the request head: finds the route and runs the stages of the rule in
 //!    the order of the list in `stages`. The verdict is an answer, "forward", or a question, whose
 //!    reply goes to [`Exchange::resume`].
-//! 2. [`Originator::pick`]: the endpoint for an attempt.
-//! 3. [`Originator::upstream_request`]: changes the head for the endpoint.
-//! 4. [`Originator::failed`] or [`Originator::upstream_response`]: decides between another attempt
+//! 2. `Originator::pick`: the endpoint for an attempt.
+//! 3. `Originator::upstream_request`: changes the head for the endpoint.
+//! 4. `Originator::failed` or `Originator::upstream_response`: decides between another attempt
 //!    (back to 2), an answer, and relaying the response.
-//! 5. [`Originator::response`]: changes the response head for the client.
+//! 5. `Originator::response`: changes the response head for the client.
 //! 6. [`Exchange::end`], exactly once: log line, metrics, passive health.
 //!
 //! Steps 2 to 5 are the same for the gateway's own calls ([`OwnCall`]). The pipeline uses no

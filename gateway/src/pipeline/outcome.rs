@@ -11,10 +11,10 @@ use crate::message::answer::Answer;
 pub const MOST_INTERIM: u32 = 32;
 
 /// The step of the engine when a response is not relayed. `A` is
-/// [`Originator::Answer`](super::Originator::Answer).
+/// `Originator::Answer`.
 #[derive(Debug)]
 pub enum Next<A = Answer> {
-    /// Starts another attempt with [`Originator::pick`](super::Originator::pick).
+    /// Starts another attempt with `Originator::pick`.
     Retry,
     /// Ends with this answer.
     Answer(A),
