@@ -4,10 +4,12 @@
 use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use tokio::io::AsyncWrite;
 
 use crate::io::budget::Reservation;
+use crate::io::deadlines::Deadline;
 use crate::io::transport::Transport;
 
 /// Maximum capacity in bytes of a buffer that is kept.
@@ -74,6 +76,25 @@ impl WriteBuffer {
         self.sent = 0;
         self.taken = 0;
         self.share.hold(0);
+    }
+
+    /// Sends the waiting bytes, of which the socket must take some within `limit`.
+    pub(crate) fn poll_send_within(
+        &mut self,
+        cx: &mut Context<'_>,
+        to: &mut Transport,
+        deadline: &mut Deadline,
+        limit: Option<Duration>,
+    ) -> Poll<io::Result<()>> {
+        let before = self.len();
+        let sent = self.poll_send(cx, to);
+        if self.len() < before {
+            deadline.end();
+        }
+        if sent.is_pending() {
+            deadline.begin(limit);
+        }
+        sent
     }
 
     /// Sends bytes behind the waiting ones. Bytes not taken at once wait; a later send reports

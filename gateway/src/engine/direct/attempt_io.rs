@@ -8,7 +8,8 @@ use crate::body::downstream::Downstream;
 use crate::io::alarm::Alarm;
 use crate::io::budget::WaitTicket;
 use crate::io::deadlines::Deadlines;
-use crate::pipeline::{FailureKind, Next, Originator, Upstream};
+use crate::pipeline::{Failure, FailureKind, Next, Originator, Upstream};
+use crate::upstream::connection::Connection;
 
 /// The client side and the endpoint side of one attempt, without the bodies.
 pub(super) struct AttemptIo<'r, D, O> {
@@ -22,7 +23,39 @@ pub(super) struct AttemptIo<'r, D, O> {
     pub(super) ticket: WaitTicket,
 }
 
+/// The endpoint's connection of an attempt that has failed, and what was sent over it.
+pub(super) struct FailedConnection<'c> {
+    pub(super) connection: &'c Connection,
+    /// The endpoint has closed it in order.
+    pub(super) closed: bool,
+    /// Bytes of the request that its socket has taken.
+    pub(super) sent: u64,
+    /// The request can be sent again.
+    pub(super) replayable: bool,
+}
+
+impl FailedConnection<'_> {
+    /// Whether the endpoint certainly closed its connection before any byte of the request reached
+    /// it.
+    fn is_untouched(&self) -> bool {
+        self.sent == 0 || self.closed && self.connection.has_delivered_none_of(self.sent)
+    }
+}
+
 impl<D: Downstream, O: Originator> AttemptIo<'_, D, O> {
+    /// Reports a failure of an attempt over a connection that serves one request at a time.
+    pub(super) fn failed(&mut self, kind: FailureKind, over: &FailedConnection<'_>) -> Next<O::Answer> {
+        let Download { heard, started, .. } = *self.download;
+        let is_broken = kind == FailureKind::Broken;
+        self.originator.failed(Failure {
+            kind,
+            stale: is_broken && over.connection.reused && !heard,
+            sent: !is_broken || heard || !over.is_untouched(),
+            replayable: over.replayable,
+            response_started: started,
+        })
+    }
+
     /// Ready when there is memory for bytes that the client may not accept yet.
     pub(super) fn poll_room(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         self.deadlines.poll_room_to_respond(cx, &mut self.ticket)

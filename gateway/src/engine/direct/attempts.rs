@@ -12,13 +12,16 @@ use super::fastcgi::FastCgi;
 use super::http1::Http1;
 use super::http2::Http2;
 use crate::body::downstream::Downstream;
+use crate::engine::watch::unless_left;
 use crate::engine::{ForwardCounts, Forwarded};
 use crate::io::alarm::Alarm;
 use crate::io::budget::WaitTicket;
 use crate::io::deadlines::Deadlines;
 use crate::message::head::Head;
 use crate::pipeline::{Failure, FailureKind, Next, Originator, Upstream};
-use crate::upstream::connect::ConnectionGate;
+use crate::upstream::connect::{self, ConnectionGate};
+use crate::upstream::connection::Connection;
+use crate::upstream::pool;
 use crate::worker::Worker;
 
 /// Forwards a request.
@@ -107,6 +110,28 @@ impl<D: Downstream, O: Originator> ForwardContext<'_, D, O> {
     /// Limit of idle connections to endpoints.
     pub(super) fn pool_size(&self) -> usize {
         self.originator.settings().upstream_keepalive_connections.min(self.worker.idle)
+    }
+
+    /// Returns a connection that serves one request at a time: a pooled one, or a new one. The
+    /// error is what follows if there is none; `None` in it is another attempt.
+    pub(super) async fn connection(
+        &mut self,
+        upstream: &Upstream,
+        replayable: bool,
+    ) -> Result<Connection, Option<Forwarded<O::Answer>>> {
+        let pooled = pool::take(upstream);
+        // Nothing is read from the client meanwhile.
+        self.downstream.set_stalled(pooled.is_none() && !self.downstream.is_spent());
+        if let Some(connection) = pooled {
+            return Ok(connection);
+        }
+        let mut gate = gate(self.worker, self.originator);
+        let obtain = connect::obtain(upstream, &mut gate, &mut self.waited_since);
+        // Boxed, because it is rare and large.
+        match Box::pin(unless_left(self.downstream, obtain)).await.unwrap_or(Err(FailureKind::Client)) {
+            Ok(connection) => Ok(connection),
+            Err(kind) => Err(self.not_connected(kind, replayable).await),
+        }
     }
 
     /// No connection was established. `None` is another attempt.

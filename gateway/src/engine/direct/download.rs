@@ -1,5 +1,8 @@
 //! Progress of a response.
 
+use std::borrow::Cow;
+use std::mem;
+
 use crate::body::downstream::Passed;
 use crate::engine::interim::InterimCounter;
 use crate::message::response::Response;
@@ -40,6 +43,16 @@ impl Download {
         self.state = Receiving::Head;
         self.partial.clear();
         (self.received, self.heard, self.excess, self.started) = (0, false, false, false);
+    }
+
+    /// Appends bytes to the incomplete head. Returns all of it if a head can end in them, which is
+    /// at the end of a line.
+    pub(super) fn extend_head<'b>(&mut self, bytes: &'b [u8]) -> Option<Cow<'b, [u8]>> {
+        if self.partial.is_empty() {
+            return Some(Cow::Borrowed(bytes));
+        }
+        self.partial.extend_from_slice(bytes);
+        bytes.contains(&b'\n').then(|| Cow::Owned(mem::take(&mut self.partial)))
     }
 
     /// Drops the body of a response that is not relayed. The connection can be reused if the body

@@ -10,15 +10,13 @@ use std::time::Instant;
 use self::error_output::ErrorOutput;
 use self::relay::Relay;
 use self::upload::{Outgoing, Upload};
-use super::attempts::{ForwardContext, follow, gate};
+use super::attempts::{ForwardContext, follow};
 use crate::body::downstream::Downstream;
 use crate::engine::Forwarded;
 use crate::engine::direct::relay::Relay as _;
-use crate::engine::watch::unless_left;
 use crate::message::fastcgi::Decoder;
 use crate::message::head::Head;
-use crate::pipeline::{FailureKind, Originator, Upstream};
-use crate::upstream::connect;
+use crate::pipeline::{Originator, Upstream};
 use crate::upstream::pool::{self, InUse};
 
 /// State of a request over all its attempts.
@@ -45,19 +43,9 @@ impl FastCgi {
         let upload = &mut self.upload;
         let size = run.pool_size();
         let _in_use = InUse::new();
-        let pooled = pool::take(upstream);
-        // Nothing is read from the client meanwhile.
-        run.downstream.set_stalled(pooled.is_none() && !run.downstream.is_spent());
-        let mut connection = match pooled {
-            Some(connection) => connection,
-            None => {
-                let mut gate = gate(run.worker, run.originator);
-                let obtain = connect::obtain(upstream, &mut gate, &mut run.waited_since);
-                match unless_left(run.downstream, obtain).await.unwrap_or(Err(FailureKind::Client)) {
-                    Ok(connection) => connection,
-                    Err(kind) => return run.not_connected(kind, upload.is_replayable()).await,
-                }
-            }
+        let mut connection = match run.connection(upstream, upload.is_replayable()).await {
+            Ok(connection) => connection,
+            Err(forwarded) => return forwarded,
         };
         run.connected(upstream, connection.reused);
         upload.begin(run.downstream, run.head);
@@ -84,7 +72,8 @@ impl FastCgi {
         };
         let next = poll_fn(|cx| relay.poll(cx)).await;
         let ended = Instant::now();
-        // Also before another attempt: a response that is not relayed is no fault of its connection.
+        // Also before another attempt: a response that is not relayed is no fault of its
+        // connection.
         if keeps && relay.is_reusable() {
             drop(relay);
             pool::put(connection, upstream, size, run.worker.idle, ended);

@@ -10,16 +10,14 @@ use http::Version;
 
 use self::relay::Relay;
 use self::upload::{Outgoing, Upload};
-use super::attempts::{ForwardContext, follow, gate};
+use super::attempts::{ForwardContext, follow};
 use crate::body::downstream::Downstream;
 use crate::engine::Forwarded;
 use crate::engine::direct::relay::Relay as _;
 use crate::engine::tunnel::Endpoint;
-use crate::engine::watch::unless_left;
 use crate::message::head::Head;
 use crate::message::request;
-use crate::pipeline::{FailureKind, Next, Originator, Upstream};
-use crate::upstream::connect;
+use crate::pipeline::{Next, Originator, Upstream};
 use crate::upstream::pool::{self, InUse};
 
 /// State of a request over all its attempts.
@@ -47,21 +45,9 @@ impl Http1 {
         let upload = &mut self.upload;
         let size = run.pool_size();
         let _in_use = InUse::new();
-        let pooled = pool::take(upstream);
-        // Nothing is read from the client meanwhile.
-        run.downstream.set_stalled(pooled.is_none() && !run.downstream.is_spent());
-        let mut connection = match pooled {
-            Some(connection) => connection,
-            None => {
-                let mut gate = gate(run.worker, run.originator);
-                let obtain = connect::obtain(upstream, &mut gate, &mut run.waited_since);
-                // Boxed, because it is rare and large.
-                match Box::pin(unless_left(run.downstream, obtain)).await.unwrap_or(Err(FailureKind::Client))
-                {
-                    Ok(connection) => connection,
-                    Err(kind) => return run.not_connected(kind, upload.is_replayable()).await,
-                }
-            }
+        let mut connection = match run.connection(upstream, upload.is_replayable()).await {
+            Ok(connection) => connection,
+            Err(forwarded) => return forwarded,
         };
         run.connected(upstream, connection.reused);
         upload.begin(run.downstream);

@@ -9,14 +9,14 @@ use tokio::io::{AsyncRead, ReadBuf};
 use super::error_output::ErrorOutput;
 use super::upload::{Outgoing, Upload};
 use crate::body::downstream::Downstream;
-use crate::engine::direct::attempt_io::AttemptIo;
+use crate::engine::direct::attempt_io::{AttemptIo, FailedConnection};
 use crate::engine::direct::download::Receiving;
 use crate::engine::direct::relay;
 use crate::io::budget;
 use crate::io::scratch;
 use crate::message::fastcgi::{Decoder, read_response};
 use crate::message::framing::Framing;
-use crate::pipeline::{Failure, FailureKind, Next, Originator};
+use crate::pipeline::{FailureKind, Next, Originator};
 use crate::upstream::connection::Connection;
 
 /// One attempt.
@@ -74,15 +74,13 @@ impl<'r, D: Downstream + 'r, O: Originator + 'r> relay::Relay<'r> for Relay<'r, 
     }
 
     fn failed(&mut self, kind: FailureKind) -> Next<O::Answer> {
-        let heard = self.attempt_io.download.heard;
-        let stale = kind == FailureKind::Broken && self.connection.reused && !heard;
-        self.attempt_io.originator.failed(Failure {
-            kind,
-            stale,
-            sent: kind != FailureKind::Broken || heard || !self.is_untouched(),
+        let over = FailedConnection {
+            connection: &*self.connection,
+            closed: self.closed,
+            sent: self.upload.sent(),
             replayable: self.upload.is_replayable(),
-            response_started: self.attempt_io.download.started,
-        })
+        };
+        self.attempt_io.failed(kind, &over)
     }
 }
 
@@ -152,16 +150,10 @@ impl<D: Downstream, O: Originator> Relay<'_, D, O> {
                 return Ok(None);
             }
         }
-        if download.partial.is_empty() {
-            return self.output_head(cx, bytes);
+        match download.extend_head(bytes) {
+            Some(bytes) => self.output_head(cx, &bytes),
+            None => Ok(None),
         }
-        // A head ends with the end of a line.
-        download.partial.extend_from_slice(bytes);
-        if !bytes.contains(&b'\n') {
-            return Ok(None);
-        }
-        let bytes = std::mem::take(&mut download.partial);
-        self.output_head(cx, &bytes)
     }
 
     /// Handles the head and the start of the body.
@@ -191,15 +183,6 @@ impl<D: Downstream, O: Originator> Relay<'_, D, O> {
             }
             // No head, or a body that is shorter than its length.
             Receiving::Head | Receiving::Body => Err(FailureKind::Broken),
-        }
-    }
-
-    /// Whether the endpoint certainly closed its connection before any byte of the request reached
-    /// it.
-    fn is_untouched(&self) -> bool {
-        match self.upload.sent() {
-            0 => true,
-            sent => self.closed && self.connection.has_delivered_none_of(sent),
         }
     }
 

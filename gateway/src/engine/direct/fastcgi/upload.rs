@@ -191,19 +191,10 @@ impl Upload {
         deadlines: &mut Deadlines,
         outgoing: &Outgoing<'_>,
     ) -> Poll<()> {
-        let before = self.write_buffer.len();
-        let sent = self.write_buffer.poll_send(cx, to);
-        if self.write_buffer.len() < before {
-            deadlines.send.end();
-        }
-        match sent {
-            Poll::Pending => {
-                deadlines.send.begin(outgoing.endpoint);
-                return Poll::Pending;
-            }
-            Poll::Ready(Err(_)) => self.state = Sending::Broken,
-            Poll::Ready(Ok(())) if self.state == Sending::End => self.state = Sending::Done,
-            Poll::Ready(Ok(())) => {}
+        match ready!(self.write_buffer.poll_send_within(cx, to, &mut deadlines.send, outgoing.endpoint)) {
+            Err(_) => self.state = Sending::Broken,
+            Ok(()) if self.state == Sending::End => self.state = Sending::Done,
+            Ok(()) => {}
         }
         deadlines.send.end();
         Poll::Ready(())

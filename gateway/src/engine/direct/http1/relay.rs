@@ -8,13 +8,13 @@ use tokio::time::Instant;
 
 use super::upload::{Outgoing, Sending, Upload};
 use crate::body::downstream::Downstream;
-use crate::engine::direct::attempt_io::AttemptIo;
+use crate::engine::direct::attempt_io::{AttemptIo, FailedConnection};
 use crate::engine::direct::download::{Download, Receiving};
 use crate::engine::direct::relay;
 use crate::io::budget;
 use crate::io::scratch;
 use crate::message::framing::Framing;
-use crate::pipeline::{Failure, FailureKind, Next, Originator};
+use crate::pipeline::{FailureKind, Next, Originator};
 use crate::upstream::connection::Connection;
 
 /// One attempt.
@@ -68,11 +68,13 @@ impl<'r, D: Downstream + 'r, O: Originator + 'r> relay::Relay<'r> for Relay<'r, 
     }
 
     fn failed(&mut self, kind: FailureKind) -> Next<O::Answer> {
-        let response_started = self.attempt_io.download.started;
-        let stale = kind == FailureKind::Broken && self.connection.reused && !self.attempt_io.download.heard;
-        let replayable = self.upload.is_replayable();
-        let sent = kind != FailureKind::Broken || self.attempt_io.download.heard || !self.is_untouched();
-        self.attempt_io.originator.failed(Failure { kind, stale, sent, replayable, response_started })
+        let over = FailedConnection {
+            connection: &*self.connection,
+            closed: self.ended,
+            sent: self.upload.sent(),
+            replayable: self.upload.is_replayable(),
+        };
+        self.attempt_io.failed(kind, &over)
     }
 }
 
@@ -132,16 +134,10 @@ impl<D: Downstream, O: Originator> Relay<'_, D, O> {
             self.attempt_io.download.passed(passed, bytes.len());
             return Ok(None);
         }
-        if self.attempt_io.download.partial.is_empty() {
-            return self.receive_head(cx, bytes);
+        match self.attempt_io.download.extend_head(bytes) {
+            Some(bytes) => self.receive_head(cx, &bytes),
+            None => Ok(None),
         }
-        // A head ends with the end of a line.
-        self.attempt_io.download.partial.extend_from_slice(bytes);
-        if !bytes.contains(&b'\n') {
-            return Ok(None);
-        }
-        let bytes = std::mem::take(&mut self.attempt_io.download.partial);
-        self.receive_head(cx, &bytes)
     }
 
     /// Handles interim heads, the final one, and the start of its body.
@@ -169,15 +165,6 @@ impl<D: Downstream, O: Originator> Relay<'_, D, O> {
     /// Whether the endpoint has switched protocols, and the client's response has begun.
     pub(super) fn has_switched(&self) -> bool {
         self.attempt_io.download.started && self.attempt_io.download.response.switches()
-    }
-
-    /// Whether the endpoint certainly closed its connection before any byte of the request reached
-    /// it.
-    fn is_untouched(&self) -> bool {
-        match self.upload.sent() {
-            0 => true,
-            sent => self.ended && self.connection.has_delivered_none_of(sent),
-        }
     }
 
     /// Whether the endpoint's connection may serve another request: both messages are complete, and

@@ -161,21 +161,11 @@ impl Upload {
             self.send_head(cx, outgoing, downstream, to)?;
         }
         loop {
-            let before = self.write_buffer.len();
-            let sent = self.write_buffer.poll_send(cx, to);
-            if self.write_buffer.len() < before {
-                deadlines.send.end();
-            }
-            match sent {
-                Poll::Ready(Ok(())) => {}
-                Poll::Ready(Err(_)) => {
-                    self.state = Sending::Broken;
-                    return Poll::Ready(Ok(()));
-                }
-                Poll::Pending => {
-                    deadlines.send.begin(outgoing.endpoint);
-                    return Poll::Pending;
-                }
+            if ready!(self.write_buffer.poll_send_within(cx, to, &mut deadlines.send, outgoing.endpoint))
+                .is_err()
+            {
+                self.state = Sending::Broken;
+                return Poll::Ready(Ok(()));
             }
             if downstream.is_spent() {
                 match Pin::new(&mut *to).poll_flush(cx) {
