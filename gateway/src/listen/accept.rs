@@ -53,7 +53,7 @@ pub(crate) async fn accept(
     let mut acceptor = Acceptor {
         entry,
         port,
-        arrivals: Arrivals::new(workplace.assignment.count()),
+        arrivals: Arrivals::new(workplace.own.worker.count),
         workplace,
         socket: socket.clone(),
         backlog: BACKLOG,

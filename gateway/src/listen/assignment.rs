@@ -49,11 +49,6 @@ impl Assignment {
         self.workers[index].get_or_init(|| Arc::new(assignee)).clone()
     }
 
-    /// How many workers there are.
-    pub(crate) fn count(&self) -> usize {
-        self.workers.len()
-    }
-
     /// Assigns a connection that `own` has accepted.
     pub(crate) fn assign(&self, own: &Arc<Assignee>) -> Assigned {
         let assignee = match self.next_other(own.index) {
