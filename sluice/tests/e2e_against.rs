@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use crate::harness::gateway::run;
 use crate::harness::{Backend, Folder, Gateway, Ingress, Reply, TestCertificate, manifest, site};
-use nginx::OldController;
+use nginx::old_controller;
 
 /// Runs a comparison of these URLs with the old controller at an address.
 fn compare(folder: &Folder, urls: &str, old: &str, flags: &[&str]) -> (Option<i32>, String, String) {
@@ -41,7 +41,7 @@ fn a_real_nginx_is_compared_and_differences_are_grouped_by_cause() {
          location /inside {{ deny all; }}\nlocation /cached {{ proxy_pass http://{0}; proxy_hide_header Cache-Control; }}\n",
         backend.address
     );
-    let Some(old) = OldController::start(&locations) else {
+    let Some(old) = old_controller(&locations) else {
         return eprintln!("skipped: nginx is not installed");
     };
     let path = |name: &str, path: &str| Ingress::new(name).path("shop.example", path, "shop");

@@ -11,6 +11,7 @@
 //! | [`backend`], [`echo`] | a backend controlled by a test; one controlled by the request |
 //! | [`client`], [`http2`], [`trust`] | clients that send given bytes; TLS with any certificate |
 //! | [`stream`] | servers of TCP and UDP that send everything back |
+//! | [`nginx`] | a real nginx, if the machine has it |
 //! | [`dns`] | a DNS server with records that a test defines |
 //! | [`browser`] | headless Chromium, if the machine has it |
 //! | [`epoll`], [`memory`] | what a process waits for, and its memory (Linux) |
@@ -32,6 +33,7 @@ pub mod http2;
 pub mod manifest;
 pub mod memory;
 pub mod module_cycles;
+pub mod nginx;
 pub mod ports;
 pub mod program;
 pub mod stream;

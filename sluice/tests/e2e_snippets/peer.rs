@@ -1,7 +1,7 @@
 //! Compares nginx and Sluice: the same snippets, requests and endpoint must give the same status,
 //! body and fields.
 
-use super::nginx::Nginx;
+use super::nginx;
 use super::{HOST, ON, gateway, shop};
 use crate::harness::client::Response;
 use crate::harness::{Backend, Connection, Reply};
@@ -265,14 +265,14 @@ fn seen(response: &Response) -> String {
 
 #[test]
 fn snippets_have_the_effect_that_they_have_in_nginx() {
-    if !Nginx::is_installed() {
+    if !nginx::is_installed() {
         eprintln!("nginx with headers-more is not installed, so nothing was compared");
         return;
     }
     let mut differences = Vec::new();
     for Case { server, location, requests } in CASES {
         let endpoint = endpoint();
-        let nginx = Nginx::start(server, location, endpoint.address);
+        let nginx = nginx::start(server, location, endpoint.address);
         let annotations = [("configuration-snippet", *location), ("server-snippet", *server)];
         let annotations: Vec<_> = annotations.into_iter().filter(|(_, text)| !text.is_empty()).collect();
         let folder = shop(&endpoint, &annotations, &ON);
