@@ -56,25 +56,28 @@ pub(super) fn complete(requests: &mut Requests, snapshot: &Snapshot, rehearsal: 
     ambiguous
 }
 
-/// A host that forwards to a Service.
+/// A host that forwards to a Service. Hosts without TLS come first.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct CandidateHost {
-    name: String,
     https: bool,
+    name: String,
 }
 
 /// Returns the hosts that forward to each Service.
 fn candidates(snapshot: &Snapshot) -> BTreeMap<String, Vec<CandidateHost>> {
     let mut candidates: BTreeMap<String, Vec<CandidateHost>> = BTreeMap::new();
-    // In a fixed order, because the first host that fits is used: plain http before https, then by name.
-    let mut hosts: Vec<_> =
-        snapshot.hosts.values().map(|host| (host.tls.is_some(), name(&host.key.pattern), host)).collect();
-    hosts.sort_by(|one, other| (one.0, &one.1).cmp(&(other.0, &other.1)));
-    for (_, _, host) in hosts {
+    let mut hosts: Vec<_> = snapshot
+        .hosts
+        .values()
+        .map(|host| (CandidateHost { https: host.tls.is_some(), name: name(&host.key.pattern) }, host))
+        .collect();
+    // In a fixed order, because the first host that fits is used.
+    hosts.sort_by(|(one, _), (other, _)| one.cmp(other));
+    for (candidate, host) in hosts {
         for service in services(host) {
             let hosts = candidates.entry(service).or_default();
-            let name = name(&host.key.pattern);
-            if hosts.last().is_none_or(|last| last.name != name) {
-                hosts.push(CandidateHost { name, https: host.tls.is_some() });
+            if hosts.last() != Some(&candidate) {
+                hosts.push(candidate.clone());
             }
         }
     }

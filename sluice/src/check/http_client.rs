@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::header::{HOST, LOCATION, USER_AGENT};
-use http::{HeaderMap, HeaderValue, Request};
+use http::{HeaderMap, HeaderValue, Request, Uri};
 use http_body_util::Empty;
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
@@ -43,9 +43,13 @@ impl ResponseHead {
         (!values.is_empty()).then(|| values.join(", "))
     }
 
-    /// Replaces a port in `Location`; 80 and 443 are omitted.
+    /// Replaces the port of the URL in `Location`; 80 and 443 are omitted.
     pub(super) fn rename_port(&mut self, port: u16, name: u16) {
         let Some(location) = self.field("location") else { return };
+        let is_named = location.parse::<Uri>().is_ok_and(|url| url.port_u16() == Some(port));
+        if !is_named {
+            return;
+        }
         let name = if matches!(name, 80 | 443) { String::new() } else { format!(":{name}") };
         if let Ok(renamed) = HeaderValue::try_from(location.replacen(&format!(":{port}"), &name, 1)) {
             self.fields.insert(LOCATION, renamed);
