@@ -1,4 +1,5 @@
-//! How a rule calls FastCGI endpoints: ingress-nginx `fastcgi-index` and `fastcgi-params-configmap`.
+//! How a rule calls FastCGI endpoints: ingress-nginx `fastcgi-index` and
+//! `fastcgi-params-configmap`.
 
 use std::sync::Arc;
 
@@ -6,7 +7,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::resource::ResourceKey;
 
-/// `$document_root` of ingress-nginx: the folder that nginx is built with, since no key sets another.
+/// `$document_root` of ingress-nginx: the folder that nginx is built with, since no key sets
+/// another.
 pub const DOCUMENT_ROOT: &str = "/usr/local/nginx/html";
 
 /// Settings for FastCGI endpoints.

@@ -1,6 +1,6 @@
-//! `docs/annotations.md`, `docs/configmap.md`, `docs/log-format.md`, `docs/variables.md`, `docs/support.md`,
-//! `docs/problems.md` and the counts in `README.md` are made from tables. These tests hold the files against them; with
-//! `WRITE_DOCS=1` they write the files instead.
+//! `docs/annotations.md`, `docs/configmap.md`, `docs/log-format.md`, `docs/variables.md`,
+//! `docs/support.md`, `docs/problems.md` and the counts in `README.md` are made from tables. These
+//! tests hold the files against them; with `WRITE_DOCS=1` they write the files instead.
 
 use std::fs;
 use std::path::Path;

@@ -1,9 +1,10 @@
 //! TLS towards clients: from the name that a client asks for to the certificate that it gets, and the certificate
 //! that it has to present.
 //!
-//! Every connection uses the table that is there at its handshake; a change publishes a new table that shares
-//! everything that did not change, and touches no connection that runs. TLS 1.2 and 1.3, sessions resumed from a
-//! cache as in ingress-nginx, and key exchange that a quantum computer cannot undo later preferred.
+//! Every connection uses the table that is there at its handshake; a change publishes a new table
+//! that shares everything that did not change, and touches no connection that runs. TLS 1.2 and
+//! 1.3, sessions resumed from a cache as in ingress-nginx, and key exchange that a quantum computer
+//! cannot undo later preferred.
 
 pub(crate) mod anchor;
 mod authorities;

@@ -1,9 +1,9 @@
 //! Returns free memory to the system.
 //!
 //! mimalloc keeps a freed page for a second (`MIMALLOC_PURGE_DELAY`; in the image 10 ms) in case it
-//! is needed again, and only checks these pages when another page is freed. Memory used at the start or by ten thousand closed connections
-//! would remain with a process that is idle afterwards. Freeing one page periodically is
-//! sufficient.
+//! is needed again, and only checks these pages when another page is freed. Memory used at the
+//! start or by ten thousand closed connections would remain with a process that is idle afterwards.
+//! Freeing one page periodically is sufficient.
 
 use std::hint::black_box;
 use std::time::Duration;

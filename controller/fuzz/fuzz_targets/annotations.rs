@@ -1,4 +1,5 @@
-//! Values of annotations: the first byte selects the annotation. CONTRIBUTING.md describes how to run it.
+//! Values of annotations: the first byte selects the annotation. CONTRIBUTING.md describes how to
+//! run it.
 
 #![no_main]
 

@@ -1,4 +1,5 @@
-//! Values of the program's ConfigMap, among them log formats and templates: the first byte selects the key. CONTRIBUTING.md describes how to run it.
+//! Values of the program's ConfigMap, among them log formats and templates: the first byte selects
+//! the key. CONTRIBUTING.md describes how to run it.
 
 #![no_main]
 

@@ -1,4 +1,5 @@
-//! Secrets: htpasswd, htdigest, certificates and keys in PEM. The first byte selects the kind. CONTRIBUTING.md describes how to run it.
+//! Secrets: htpasswd, htdigest, certificates and keys in PEM. The first byte selects the kind.
+//! CONTRIBUTING.md describes how to run it.
 
 #![no_main]
 

@@ -1,4 +1,5 @@
-//! Snippets of nginx directives: the first byte selects where they stand. CONTRIBUTING.md describes how to run it.
+//! Snippets of nginx directives: the first byte selects where they stand. CONTRIBUTING.md describes
+//! how to run it.
 
 #![no_main]
 

@@ -1,5 +1,5 @@
-//! Fuzz targets of the translation: text of an object's author goes into one field of an object, and
-//! a control plane translates it.
+//! Fuzz targets of the translation: text of an object's author goes into one field of an object,
+//! and a control plane translates it.
 //!
 //! Invariants of all targets: no input panics, the deltas amount to the snapshot, and an Ingress of
 //! another owner is served as before.

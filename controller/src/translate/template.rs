@@ -1,7 +1,9 @@
-//! Reads texts with nginx's variables in them, once, at the edge: the only parser of `$name` and `${name}`.
+//! Reads texts with nginx's variables in them, once, at the edge: the only parser of `$name` and
+//! `${name}`.
 //!
-//! A text is evaluated at one [`Moment`]. A variable whose value is known later is empty there, as in nginx; a problem
-//! names it ([`without_value`]). A name that nginx does not have either makes the text invalid.
+//! A text is evaluated at one [`Moment`]. A variable whose value is known later is empty there, as
+//! in nginx; a problem names it ([`without_value`]). A name that nginx does not have either makes
+//! the text invalid.
 
 use std::sync::Arc;
 
@@ -21,8 +23,9 @@ pub(crate) enum Segment<'t> {
     Name(&'t str),
 }
 
-/// Splits a text into literal text and names of variables, as nginx does (`ngx_http_script_compile`): a number has one
-/// digit, and the text continues behind it. The error completes "the value ...".
+/// Splits a text into literal text and names of variables, as nginx does
+/// (`ngx_http_script_compile`): a number has one digit, and the text continues behind it. The error
+/// completes "the value ...".
 pub(crate) fn segments(text: &str) -> Result<Vec<Segment<'_>>, String> {
     let mut segments = Vec::new();
     let mut rest = text;
@@ -77,7 +80,8 @@ pub(crate) fn parse_with(
     Ok(Template { pieces: pieces.collect::<Result<_, String>>()? })
 }
 
-/// The variable of this name in a text that is evaluated at this moment. The error completes "the value ...".
+/// The variable of this name in a text that is evaluated at this moment. The error completes "the
+/// value ...".
 pub(crate) fn variable(name: &str, moment: Moment) -> Result<Variable, String> {
     match Variable::named(name) {
         Some(variable) if variable.known() <= moment => Ok(variable),
@@ -86,7 +90,8 @@ pub(crate) fn variable(name: &str, moment: Moment) -> Result<Variable, String> {
     }
 }
 
-/// Why a variable has no value in a text that is evaluated at this moment; `None` if it has one, or does not exist.
+/// Why a variable has no value in a text that is evaluated at this moment; `None` if it has one, or
+/// does not exist.
 pub(crate) fn lack(name: &str, moment: Moment) -> Option<String> {
     let known = Variable::named(name)?.known();
     let reason = match unserved_reason(&name.to_ascii_lowercase()) {
@@ -96,7 +101,8 @@ pub(crate) fn lack(name: &str, moment: Moment) -> Option<String> {
     (known > moment).then(|| format!("${name} {reason}"))
 }
 
-/// The variables of a text that have no value when it is evaluated, in words; `None` if all have one.
+/// The variables of a text that have no value when it is evaluated, in words; `None` if all have
+/// one.
 pub(crate) fn without_value(text: &str, moment: Moment) -> Option<String> {
     let mut reasons: Vec<String> = segments(text)
         .unwrap_or_default()

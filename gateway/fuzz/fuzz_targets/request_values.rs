@@ -1,4 +1,5 @@
-//! Cookies, credentials, parameters, forwarded fields, hosts and paths of requests. CONTRIBUTING.md describes how to run it.
+//! Cookies, credentials, parameters, forwarded fields, hosts and paths of requests. CONTRIBUTING.md
+//! describes how to run it.
 
 #![no_main]
 

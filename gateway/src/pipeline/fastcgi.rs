@@ -1,5 +1,5 @@
-//! The parameters that a request to a FastCGI endpoint gets: those of nginx's `fastcgi_params`, then
-//! those of the rule, then the fields of the head.
+//! The parameters that a request to a FastCGI endpoint gets: those of nginx's `fastcgi_params`,
+//! then those of the rule, then the fields of the head.
 //!
 //! A parameter of the rule replaces one of nginx's, and a field. `SERVER_ADDR` is empty, unless a
 //! header of the PROXY protocol states it: the gateway does not look up the local address of each
@@ -56,8 +56,8 @@ impl Exchange {
             Some((path, query)) => (path, Some(query)),
             None => (target, None),
         };
-        // A rewrite may make a path that leaves the root, and `OPTIONS *` has none. Neither may name
-        // a script.
+        // A rewrite may make a path that leaves the root, and `OPTIONS *` has none. Neither may
+        // name a script.
         let uri = normal_bytes(path).unwrap_or(Cow::Borrowed(b"/"));
         let script = own.map_or(Cow::Borrowed(&*uri), |own| own.script_name(&uri));
         let user = self.extras.as_ref().and_then(|extras| extras.user.as_deref()).unwrap_or_default();

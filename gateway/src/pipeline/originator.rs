@@ -54,8 +54,8 @@ pub(crate) trait Originator {
     fn upstream_request(&self, head: &mut impl RequestMut);
 
     /// The parameters of the request for a FastCGI endpoint, from a head that
-    /// [`upstream_request`](Self::upstream_request) has prepared. The gateway's own calls go to HTTP
-    /// endpoints only, so by default there are none.
+    /// [`upstream_request`](Self::upstream_request) has prepared. The gateway's own calls go to
+    /// HTTP endpoints only, so by default there are none.
     fn fastcgi_params(&self, _: &Head) -> Params {
         Params::default()
     }

@@ -35,8 +35,8 @@ pub struct FastCgiRequest<'f> {
 }
 
 impl FastCgiRequest<'_> {
-    /// The value of a variable that the endpoint's request has instead of the client's. In templates
-    /// of parameters these variables are groups.
+    /// The value of a variable that the endpoint's request has instead of the client's. In
+    /// templates of parameters these variables are groups.
     fn value(&self, name: &str) -> &[u8] {
         match name {
             "args" | "query_string" => self.query.unwrap_or_default().as_bytes(),

@@ -115,8 +115,8 @@ impl Template {
         out
     }
 
-    /// The field value that a response makes of a template whose variables of the request are filled
-    /// in. What no field can have counts as empty.
+    /// The field value that a response makes of a template whose variables of the request are
+    /// filled in. What no field can have counts as empty.
     pub fn fill_response(&self, context: &ResponseContext<'_>, sent: &impl Fields) -> HeaderValue {
         let mut out = Vec::with_capacity(128);
         for part in &self.0 {

@@ -63,8 +63,8 @@ impl Sessions {
         }
     }
 
-    /// Puts settings in force. Sessions are kept if neither size nor lifetime changes, and those of the
-    /// key before are accepted until they expire.
+    /// Puts settings in force. Sessions are kept if neither size nor lifetime changes, and those of
+    /// the key before are accepted until they expire.
     pub(super) fn set(&mut self, settings: &TlsSessions) {
         let before = std::mem::replace(&mut self.settings, settings.clone());
         if (before.cache, before.timeout) != (settings.cache, settings.timeout) {

@@ -52,7 +52,8 @@ fn the_example_serves_with_the_rights_it_names() {
     });
 }
 
-/// The API server validates every object, without keeping it: the lab's nodes have no ports 80 and 443 to give.
+/// The API server validates every object, without keeping it: the lab's nodes have no ports 80 and
+/// 443 to give.
 #[test]
 fn the_api_server_accepts_the_manifests_of_distributions() {
     let manifests = [

@@ -72,11 +72,11 @@ fn a_damaged_file_is_reported_and_ignored() {
         let (wire, kubeconfig) = cluster.api_wire().await?;
         wire.set(Behaviour::Refuse);
         let gateway = class.begin_gateway(cluster, &kubeconfig, &[&flag])?;
-        let told = async || {
+        let is_reported = async || {
             let output = gateway.output();
             Ok((output.contains("--snapshot-file cannot be used") && output.contains("line 1")).then_some(()))
         };
-        cluster.until("the log line", told).await?;
+        cluster.until("the log line", is_reported).await?;
         ensure!(gateway.health_status(cluster, "/healthz").await? == 500);
         wire.set(Behaviour::Pass);
         gateway.ready(cluster).await?;

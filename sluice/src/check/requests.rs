@@ -17,7 +17,8 @@ use sluice_config::LogEscape;
 use crate::flags::RequestArguments;
 pub(super) use log_format::RecordedFormat;
 
-/// The client's address of requests that name none: one of the documentation (TEST-NET-2, RFC 5737).
+/// The client's address of requests that name none: one of the documentation (TEST-NET-2, RFC
+/// 5737).
 const CLIENT: IpAddr = IpAddr::V4(Ipv4Addr::new(198, 51, 100, 1));
 
 /// A request to check.

@@ -155,7 +155,8 @@ impl ChartValues {
 
     /// Returns a problem for each value that the chart of Sluice refuses, ignores or does not have.
     ///
-    /// Keys of `controller.config` are not among them: the ConfigMap that is made of them is checked.
+    /// Keys of `controller.config` are not among them: the ConfigMap that is made of them is
+    /// checked.
     pub(super) fn problems(&self) -> Vec<Problem> {
         let mut problems = Vec::new();
         for (list, says) in

@@ -80,7 +80,8 @@ pub fn support<S>(table: &Table<S>, file: &str) -> String {
     text
 }
 
-/// The settings whose values may have variables that are known at this moment, with links into their documentation.
+/// The settings whose values may have variables that are known at this moment, with links into
+/// their documentation.
 pub fn accepting<S>(table: &Table<S>, moment: Moment, file: &str) -> String {
     let entries =
         table.entries().filter(|entry| entry.moment == Some(moment) && entry.support == Support::Served);

@@ -136,8 +136,8 @@ mod tests {
             assert_eq!(while_proxying(&error, None, false, true, false).kind, kind);
         }
         let slow = Some(FailureKind::ClientTimeout);
-        let told = while_proxying(&down(ErrorType::ReadError), slow, false, true, false);
-        assert_eq!(told.kind, FailureKind::ClientTimeout, "the failure of the client's side counts");
+        let failure = while_proxying(&down(ErrorType::ReadError), slow, false, true, false);
+        assert_eq!(failure.kind, FailureKind::ClientTimeout, "the failure of the client's side counts");
         for (etype, stage, kind) in [
             (ErrorType::ConnectTimedout, ConnectStage::Tcp, FailureKind::ConnectTimeout),
             (ErrorType::ConnectError, ConnectStage::Tcp, FailureKind::Connect),

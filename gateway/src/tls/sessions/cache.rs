@@ -97,8 +97,8 @@ impl SessionCache {
 }
 
 impl Shard {
-    /// Removes sessions that are gone from the order. A session that stays long would otherwise hold
-    /// all later ones there, which clients of TLS 1.3 take one by one.
+    /// Removes sessions that are gone from the order. A session that stays long would otherwise
+    /// hold all later ones there, which clients of TLS 1.3 take one by one.
     fn forget_taken(&mut self) {
         let sessions = &self.sessions;
         let is_kept = |(key, since): &(Arc<[u8]>, Instant)| {

@@ -1,8 +1,9 @@
 //! Tickets under a key of the operator, which all replicas accept (`ssl-session-ticket-key`).
 //!
-//! Each profile has a key of its own that is derived from the operator's (HKDF, RFC 5869), so that a
-//! ticket is worth nothing under another profile. A changed key makes new tickets; those of keys before
-//! are accepted until they expire. AES-GCM-SIV, because replicas draw their nonces independently.
+//! Each profile has a key of its own that is derived from the operator's (HKDF, RFC 5869), so that
+//! a ticket is worth nothing under another profile. A changed key makes new tickets; those of keys
+//! before are accepted until they expire. AES-GCM-SIV, because replicas draw their nonces
+//! independently.
 
 use std::fmt;
 use std::sync::Arc;

@@ -142,7 +142,7 @@ fn revoked_write_rights_lose_no_request() {
         cluster.served(gateway.http, HOST, 200).await?;
         has_status(cluster, "one.example").await?;
         let load = Load::new(cluster, gateway.http, [Target::new(HOST, "web")]).start().await?;
-        let told = async |words: &str| {
+        let is_reported = async |words: &str| {
             cluster
                 .until(&format!("the gateway to report {words:?}"), async || {
                     Ok(gateway.problems(cluster).await?.contains(words).then_some(()))
@@ -155,20 +155,20 @@ fn revoked_write_rights_lose_no_request() {
             let back = async || cluster.allow_rules("gateway", false, name, rules).await;
             match name {
                 "lease" => {
-                    told("leader election: no replica writes").await?;
+                    is_reported("leader election: no replica writes").await?;
                     leads(cluster, &gateway, 0.0).await?;
                     back().await?;
                     leads(cluster, &gateway, 1.0).await?;
                 }
                 "status" => {
                     overwrite(cluster, "198.51.100.1").await?;
-                    told("ingresses.networking.k8s.io status").await?;
+                    is_reported("ingresses.networking.k8s.io status").await?;
                     back().await?;
                     has_status(cluster, "one.example").await?;
                 }
                 "events" => {
                     cluster.apply(&class.ingress("late", HOST, "web")).await?;
-                    told("the same problems are in the log").await?;
+                    is_reported("the same problems are in the log").await?;
                     back().await?;
                     let fields = ListParams::default().fields("involvedObject.name=late,reason=PathConflict");
                     cluster
@@ -180,7 +180,7 @@ fn revoked_write_rights_lose_no_request() {
                 _ => {
                     cluster.apply(&lb("two.example")).await?;
                     // A request in flight may still succeed; the next one is refused.
-                    told("the status of Ingresses stays as it is").await?;
+                    is_reported("the status of Ingresses stays as it is").await?;
                     back().await?;
                     has_status(cluster, "two.example").await?;
                 }

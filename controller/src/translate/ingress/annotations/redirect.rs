@@ -138,7 +138,8 @@ const TARGET: &str =
     "a URL of http or https, or a path from the root, of letters, digits and - . _ ~ / : , ? & =";
 const TEMPORAL_TARGET: &str = "a URL of http or https, of letters, digits and - . _ ~ / : , ? & =";
 
-/// Where a redirect leads. The characters that ingress-nginx allows exclude variables, unless it validates none.
+/// Where a redirect leads. The characters that ingress-nginx allows exclude variables, unless it
+/// validates none.
 fn target() -> Type<RedirectPath> {
     Type::new(TARGET, |text| read_target(text, TARGET)).allowing(is_allowed).evaluated_at(Moment::Request)
 }
