@@ -6,7 +6,7 @@ OUT := $(if $(CARGO_TARGET_DIR),$(CARGO_TARGET_DIR),target)
 
 .DEFAULT_GOAL := help
 .PHONY: help build run test fmt fmt-check lint docs deny loadtest k6 tools tools-go tools-test endurance bench bench-short bench-guard \
-  fuzz bench-guard-build bench-docs bench-build profile chart-test manifests image-root image-lint check sbom scripts-test
+  fuzz bench-guard-build bench-docs bench-build profile chart-test manifests image-root image-lint check sbom scripts-test waf-agent waf-agent-test waf-agent-image-root
 
 help: ## print this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -21,9 +21,9 @@ tools:
 	need curl "to ask a running gateway" "apt-get install curl, dnf install curl, or brew install curl"; \
 	exit $$missing
 
-# Go builds the lab's programs and k6, once.
+# Go builds the lab's programs and k6, once, and the firewall's agent.
 tools-go: tools
-	@command -v go > /dev/null || { echo "missing: go, 1.26 or newer, to build k6 and Kubernetes' programs with; install it from https://go.dev/dl/"; exit 1; }
+	@command -v go > /dev/null || { echo "missing: go, 1.26 or newer, to build k6, Kubernetes' programs and the firewall's agent with; install it from https://go.dev/dl/"; exit 1; }
 
 # Cluster tests also need network namespaces.
 tools-test: tools-go
@@ -54,6 +54,15 @@ $(OUT)/release/sluice: build
 
 image-root: $(IMAGE_PROGRAM) $(SBOM) ## the content of the image as a folder: target/image
 	image/root $(IMAGE_PROGRAM) $(OUT)/image $(SBOM)
+
+waf-agent: tools-go ## the agent of the web application firewall: target/waf-agent (docs/waf.md)
+	cd waf-agent && CGO_ENABLED=0 go build -trimpath -buildvcs=false -o $(abspath $(OUT))/waf-agent .
+
+waf-agent-test: tools-go ## test the agent
+	cd waf-agent && test -z "$$(gofmt -l .)" && go vet ./... && go test ./...
+
+waf-agent-image-root: tools-go ## the content of the agent's image as a folder: target/waf-agent-image
+	image/waf-agent-root $(OUT)/waf-agent-image
 
 $(SBOM): Cargo.lock
 	.ci/sbom $@
@@ -91,6 +100,7 @@ test: tools-test ## every suite: unit, property, end to end, cluster, and short 
 	  e2e-proxy '$(E2E_PROXY) && $(PROXY) $(CARGO) test --locked --workspace --lib -- workers::' \
 	  cluster 'nice $(LAB_RUN) build && nice $(LAB_RUN) build $(LAB_PROGRAMS) && \
 	    $(CARGO) test --locked --workspace --test chart --test cluster'
+	$(MAKE) waf-agent-test
 	$(OUT)/debug/churn --short --sluice $(OUT)/debug/sluice
 	$(OUT)/debug/k6-suite --short --sluice $(OUT)/debug/sluice --k6 "$(K6)"
 

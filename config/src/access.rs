@@ -1,11 +1,12 @@
 //! Access control: address lists, blocked clients, and limits per client.
 
 use std::net::IpAddr;
+use std::str::FromStr;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::look_ahead::LookAheadRegex;
+use crate::expression::ExtendedRegex;
 use crate::name::NamespacedName;
 
 /// A network: an address and the length of its prefix.
@@ -15,6 +16,30 @@ pub struct Network {
     pub address: IpAddr,
     /// Prefix length in bits: at most 32 for IPv4, 128 for IPv6.
     pub prefix: u8,
+}
+
+/// The text is no network and no address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct InvalidNetwork;
+
+/// Reads an address with or without a prefix length, like Go's `net.ParseCIDR`.
+impl FromStr for Network {
+    type Err = InvalidNetwork;
+
+    fn from_str(text: &str) -> Result<Self, InvalidNetwork> {
+        let (address, prefix) =
+            text.split_once('/').map_or((text, None), |(address, digits)| (address, Some(digits)));
+        let address: IpAddr = address.parse().map_err(|_| InvalidNetwork)?;
+        let most = if address.is_ipv4() { 32 } else { 128 };
+        let prefix = match prefix {
+            None => most,
+            Some(digits) if digits.bytes().all(|byte| byte.is_ascii_digit()) => {
+                digits.parse().map_err(|_| InvalidNetwork)?
+            }
+            Some(_) => return Err(InvalidNetwork),
+        };
+        if prefix <= most { Ok(Self { address, prefix }) } else { Err(InvalidNetwork) }
+    }
 }
 
 /// Address lists of a rule. A list that is `None` inherits the GlobalSettings's.
@@ -55,8 +80,8 @@ pub enum Blocked {
     Text(Arc<str>),
     /// A linear-time regular expression that matches anywhere in the value.
     Regex(Arc<str>),
-    /// The same with look-ahead.
-    LookAhead(Arc<LookAheadRegex>),
+    /// The same with extended syntax.
+    Extended(Arc<ExtendedRegex>),
 }
 
 /// Limits per client address, over all rules of a zone.

@@ -21,6 +21,8 @@ pub struct AccessLog {
     /// Format of a line (`log-format-upstream`, `log-format-escape-json`,
     /// `log-format-escape-none`).
     pub format: LogFormat,
+    /// Also sends lines to the collector of traces (`otlp-access-log`).
+    pub to_collector: bool,
     /// Output of the log (`access-log-path`, `http-access-log-path`, `enable-syslog`).
     pub output: LogOutput,
 }
@@ -74,6 +76,7 @@ impl Default for AccessLog {
             authorisation: false,
             skip: Arc::default(),
             format: LogFormat::default(),
+            to_collector: false,
             output: LogOutput::Standard,
         }
     }

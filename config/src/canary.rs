@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::look_ahead::LookAheadRegex;
+use crate::expression::ExtendedRegex;
 use crate::name::ServiceRef;
 use crate::pool::PoolKey;
 
@@ -47,8 +47,8 @@ pub enum CanaryValue {
     /// A linear-time regular expression that selects the canary if it matches anywhere in the
     /// value.
     Regex(Arc<str>),
-    /// The same, for an expression with look-ahead.
-    LookAhead(Arc<LookAheadRegex>),
+    /// The same, for an expression with extended syntax.
+    Extended(Arc<ExtendedRegex>),
     /// The expression is invalid. Requests with the field go to the rule's own backend, as in
     /// ingress-nginx.
     Unreadable,

@@ -6,11 +6,12 @@
 //! in it.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
 use crate::access::Network;
-use crate::look_ahead::LookAheadRegex;
+use crate::expression::Expression;
 use crate::rewrite::Rewrite;
 use crate::template::Template;
 
@@ -38,6 +39,66 @@ pub struct Location {
     pub request: Vec<FieldChange>,
     /// `allow` and `deny`, in order; the first network that contains the client decides.
     pub access: Vec<AccessRule>,
+    /// `limit_req` and `limit_conn`.
+    pub limits: ZoneLimits,
+    /// `sub_filter`
+    pub substitution: Option<Substitution>,
+}
+
+/// Texts that are replaced in responses of endpoints, whatever the case of their ASCII letters.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Substitution {
+    /// The texts with their replacements.
+    pub texts: Vec<(Arc<str>, Template)>,
+    /// Each text is replaced once per response.
+    pub once: bool,
+    /// Media types besides `text/html`; `*` is all.
+    pub types: Vec<Arc<str>>,
+    /// Keeps `Last-Modified`, and `ETag` as a weak one.
+    pub keeps_last_modified: bool,
+}
+
+/// Limits by zone: their keys and rates are those of the zones of `http-snippet`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct ZoneLimits {
+    /// `limit_req`; a request that exceeds one counts for none.
+    pub rates: Vec<RateLimit>,
+    /// `limit_conn`.
+    pub concurrency: Vec<ConcurrencyLimit>,
+    /// Status of requests that exceed a rate; `None` is that of the global settings.
+    pub rate_status: Option<u16>,
+    /// Status of requests that exceed a number; `None` is that of the global settings.
+    pub concurrency_status: Option<u16>,
+    /// Requests that exceed a rate are neither counted nor refused (`limit_req_dry_run`).
+    pub rate_dry_run: bool,
+    /// The same for the number of requests (`limit_conn_dry_run`).
+    pub concurrency_dry_run: bool,
+}
+
+/// A limit on the rate of requests with the same key.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct RateLimit {
+    /// Name of the zone, whose requests are counted together.
+    pub zone: Arc<str>,
+    /// Requests with an empty key are not limited.
+    pub key: Template,
+    /// Time between two requests.
+    pub interval: Duration,
+    /// Requests that may come early.
+    pub burst: u32,
+    /// Of those, the requests that are not delayed; `None` for all.
+    pub undelayed: Option<u32>,
+}
+
+/// A limit on the number of concurrent requests with the same key.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct ConcurrencyLimit {
+    /// Name of the zone, whose requests are counted together.
+    pub zone: Arc<str>,
+    /// Requests with an empty key are not limited.
+    pub key: Template,
+    /// The maximum number.
+    pub most: u32,
 }
 
 /// Changes of heads that apply in a location or an `if` block.
@@ -48,6 +109,8 @@ pub struct Scope {
     pub input: Vec<FieldChange>,
     /// Fields removed from responses of endpoints, in lower case (`proxy_hide_header`).
     pub hidden: Vec<Arc<str>>,
+    /// Fields of endpoints that the global settings hide, and clients see (`proxy_pass_header`).
+    pub passed: Vec<Arc<str>>,
     /// Changes of the response, in order.
     pub response: Vec<ResponseChange>,
     /// Content type of responses with the text of `return` (`default_type`); `None` is `text/html`.
@@ -139,6 +202,11 @@ pub enum Instruction {
 pub enum AfterRewrite {
     /// `break`: the program ends, and the endpoint gets the new path.
     Stay,
+    /// `last`: the program ends, and the location is chosen anew for the new path.
+    Last,
+    /// No flag: the program continues with the new path. If its end is reached, the location is
+    /// chosen anew.
+    Continue,
     /// `redirect` (302), `permanent` (301), or a URL as the replacement (302).
     Redirect(u16),
 }
@@ -168,20 +236,13 @@ pub enum Condition {
     },
 }
 
-/// A linear-time regular expression that is searched in a value.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub enum Expression {
-    /// An expression, whose groups `$1` to `$9` and `$NAME` refer to.
-    Plain(Arc<str>),
-    /// An expression with look-ahead, without groups.
-    LookAhead(Arc<LookAheadRegex>),
-}
-
 /// `return`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Return {
     /// A status from 400 on with its standard page.
     Page(u16),
+    /// No response: the connection closes, or the stream is reset (444).
+    Close,
     /// A status with this text, which may be empty.
     Text {
         /// The status.
@@ -243,6 +304,9 @@ impl Location {
         self.program.is_empty()
             && self.request.is_empty()
             && self.access.is_empty()
+            && self.substitution.is_none()
+            && self.limits.rates.is_empty()
+            && self.limits.concurrency.is_empty()
             && self.scopes.iter().all(|scope| *scope == Scope::default())
     }
 }

@@ -23,6 +23,8 @@ pub struct DownstreamTls {
     pub rejects_unknown_names: bool,
     /// Resumption of sessions.
     pub sessions: TlsSessions,
+    /// Whether requests in early data of TLS 1.3 are served (`ssl-early-data`).
+    pub early_data: bool,
 }
 
 /// Cipher suites of TLS 1.2. Those of TLS 1.3 are always offered with that version.
@@ -73,6 +75,7 @@ impl Default for DownstreamTls {
                 tickets: false,
                 ticket_key: None,
             },
+            early_data: false,
         }
     }
 }

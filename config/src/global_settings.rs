@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::access::{Blocks, Network, Sources};
 use crate::access_log::{AccessLog, ErrorLog};
 use crate::certificate::CertificateId;
+use crate::computed::ComputedVariable;
 use crate::downstream_tls::DownstreamTls;
 use crate::external_auth::ExternalAuth;
 use crate::forwarded::Forwarded;
@@ -21,6 +22,7 @@ use crate::resource::ResourceKey;
 use crate::server_field::ServerField;
 use crate::stream::StreamSettings;
 use crate::template::{Piece, Template};
+use crate::trace::TraceSettings;
 use crate::variable::Variable;
 
 /// All global settings, resolved. [`GlobalSettings::default`] has the defaults of ingress-nginx.
@@ -49,6 +51,11 @@ pub struct GlobalSettings {
     pub use_http2: bool,
     /// TLS to clients (`ssl-*`).
     pub tls: DownstreamTls,
+    /// Staples OCSP responses to certificates that name a responder (`enable-ocsp`).
+    pub staple_ocsp: bool,
+    /// Whether OCSP responders at local addresses are asked
+    /// ([`is_local`](crate::local_address::is_local)).
+    pub ask_local_responders: bool,
     /// Maximum number of streams per HTTP/2 connection (`http2-max-concurrent-streams`).
     pub http2_max_concurrent_streams: u32,
 
@@ -62,8 +69,13 @@ pub struct GlobalSettings {
     pub response_rate: u64,
     /// Bytes of a response that are sent before the rate limit applies (`limit-rate-after`).
     pub response_rate_after: u64,
+    /// Reads GeoIP2 databases (`use-geoip2`).
+    pub use_geoip2: bool,
     /// Bytes of memory for bodies and heads in flight, over all connections (`body-memory-budget`).
     pub body_memory: u64,
+    /// Maximum bytes of stored responses, over all rules; at most a quarter of `body_memory` is
+    /// used, and 0 stores none (`cache-size`).
+    pub cache_size: u64,
     /// Bytes of disk for buffered request bodies, over all connections (`body-temp-max-size`).
     pub body_disk: u64,
     /// `use-gzip` and `gzip-*`.
@@ -142,6 +154,8 @@ pub struct GlobalSettings {
     pub access_log: AccessLog,
     /// Settings of the error log.
     pub error_log: ErrorLog,
+    /// Settings of traces.
+    pub trace: TraceSettings,
     /// Settings of TCP and UDP services and of TLS that is passed through.
     pub stream: StreamSettings,
 
@@ -158,6 +172,8 @@ pub struct GlobalSettings {
     pub limit_connections_status: u16,
     /// Identity of a client for limits (`limit-conn-zone-variable`).
     pub limit_key: Template,
+    /// Variables of `map` and `geo` (`http-snippet`); each refers only to those before it.
+    pub computed: Arc<[ComputedVariable]>,
 
     /// Time for running requests after the listeners are closed (`worker-shutdown-timeout`).
     pub worker_shutdown_timeout: Duration,
@@ -244,6 +260,8 @@ impl Default for GlobalSettings {
             ignore_invalid_headers: true,
             use_http2: true,
             tls: DownstreamTls::default(),
+            staple_ocsp: false,
+            ask_local_responders: false,
             http2_max_concurrent_streams: 128,
             body_limit: 1 << 20,
             body_buffer: 8 << 10,
@@ -251,6 +269,8 @@ impl Default for GlobalSettings {
             response_rate: 0,
             response_rate_after: 0,
             body_memory: 128 << 20,
+            cache_size: 32 << 20,
+            use_geoip2: false,
             body_disk: 4 << 30,
             gzip: Compression::off(1, 256),
             gzip_disable: "".into(),
@@ -287,6 +307,7 @@ impl Default for GlobalSettings {
             replacements: Replacements::OFF,
             access_log: AccessLog::default(),
             error_log: ErrorLog::default(),
+            trace: TraceSettings::default(),
             stream: StreamSettings::default(),
             blocks: Blocks::default(),
             sources: Sources::default(),
@@ -297,6 +318,7 @@ impl Default for GlobalSettings {
             limit_rate_status: 503,
             limit_connections_status: 503,
             limit_key: Template { pieces: vec![Piece::Variable(Variable::RemoteAddr)] },
+            computed: Arc::default(),
             worker_shutdown_timeout: Duration::from_secs(240),
             default_certificate: None,
             default_backend: None,

@@ -54,9 +54,19 @@ pub struct Host {
 
 /// TLS settings of a host. For `ssl-redirect` such a host has TLS, even if its certificate is
 /// missing.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct HostTls {
     /// The certificate; `None` serves the default certificate (the Secret is missing, invalid or
     /// not named).
     pub certificate: Option<CertificateId>,
+    /// Further certificates with other types of keys, in order of preference. A client gets the
+    /// first one, `certificate` included, whose key it supports.
+    pub alternatives: Box<[CertificateId]>,
+}
+
+impl HostTls {
+    /// Returns the certificates in order of preference; none for the default certificate.
+    pub fn certificates(&self) -> impl Iterator<Item = &CertificateId> {
+        self.certificate.iter().chain(&*self.alternatives)
+    }
 }

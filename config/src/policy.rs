@@ -8,17 +8,22 @@ use serde::{Deserialize, Serialize};
 
 use crate::access::{Limits, Satisfy, Sources};
 use crate::backend_headers::BackendHeaders;
+use crate::cache::Cache;
 use crate::canary::Canary;
 use crate::cors::Cors;
+use crate::country::Countries;
 use crate::directives::Directives;
 use crate::error_pages::ErrorPages;
 use crate::external_auth::Authorisation;
 use crate::fastcgi::FastCgi;
+use crate::firewall::Firewall;
 use crate::mirror::Mirror;
 use crate::pool::HashBy;
 use crate::replacement::Replacements;
 use crate::resource::ResourceKey;
 use crate::rewrite::Rewrite;
+use crate::same_site::SameSite;
+use crate::trace::RuleTracing;
 use crate::upstream_tls::UpstreamTls;
 
 /// All policies of one rule.
@@ -28,6 +33,10 @@ pub struct Policies {
     pub deny: Option<Deny>,
     /// Excludes requests from the access log (`enable-access-log`, negated).
     pub unlogged: bool,
+    /// Writes each rewrite of a path to the program's log (`enable-rewrite-log`).
+    pub logs_rewrites: bool,
+    /// Traces of requests.
+    pub tracing: RuleTracing,
     /// Redirect from http to https.
     pub https_redirect: HttpsRedirect,
     /// Form of redirect URLs.
@@ -58,10 +67,14 @@ pub struct Policies {
     pub mirror: Option<Arc<Mirror>>,
     /// Address lists.
     pub sources: Sources,
+    /// Access control by the client's country.
+    pub countries: Countries,
     /// Whether all access checks must pass, or any one.
     pub satisfy: Satisfy,
     /// Rate and connection limits per client.
     pub limits: Option<Arc<Limits>>,
+    /// Stored responses; `None` stores none.
+    pub cache: Option<Arc<Cache>>,
     /// CORS settings.
     pub cors: Option<Arc<Cors>>,
     /// Header fields for the endpoint and the client.
@@ -72,6 +85,8 @@ pub struct Policies {
     pub replacements: Option<Arc<Replacements>>,
     /// TLS to endpoints; `None` verifies nothing.
     pub upstream_tls: Option<Arc<UpstreamTls>>,
+    /// The web application firewall.
+    pub firewall: Option<Arc<Firewall>>,
     /// Settings for FastCGI endpoints; `None` where the rule has none of that protocol.
     pub fastcgi: Option<Arc<FastCgi>>,
     /// Whether endpoints that do not use HTTP/2 get HTTP/1.0; `None` is the GlobalSettings's value
@@ -261,15 +276,4 @@ pub enum AffinityMode {
     Balanced,
     /// The cookie names an endpoint. A session moves only if its endpoint is gone.
     Persistent,
-}
-
-/// The `SameSite` attribute of a cookie.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub enum SameSite {
-    /// `SameSite=None`.
-    None,
-    /// `SameSite=Lax`.
-    Lax,
-    /// `SameSite=Strict`.
-    Strict,
 }

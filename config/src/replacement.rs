@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use crate::same_site::SameSite;
 use crate::template::Template;
 
 /// Replacements of a rule or, in the [`GlobalSettings`](crate::GlobalSettings), of all rules.
@@ -18,6 +19,30 @@ pub struct Replacements {
     pub redirect_from: Override<Pattern>,
     /// Replacement in `Location` and `Refresh`.
     pub redirect_to: Override<Template>,
+    /// Attributes of cookies; the first entry that names a cookie counts (`proxy_cookie_flags`).
+    pub cookie_flags: Override<Vec<CookieFlags>>,
+}
+
+/// Attributes of cookies. `None` leaves an attribute as it is.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct CookieFlags {
+    /// The cookies.
+    pub cookie: CookieName,
+    /// Whether they have `Secure`.
+    pub secure: Option<bool>,
+    /// Whether they have `HttpOnly`.
+    pub http_only: Option<bool>,
+    /// Their `SameSite`; `Some(None)` removes it.
+    pub same_site: Option<Option<SameSite>>,
+}
+
+/// Names of cookies.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum CookieName {
+    /// This name, in any case.
+    Text(Arc<str>),
+    /// A linear-time regular expression. Flags are part of the text.
+    Regex(Arc<str>),
 }
 
 /// A setting of a rule that can override the global one.
@@ -58,6 +83,7 @@ impl Replacements {
         cookie_path: Override::Off,
         redirect_from: Override::Off,
         redirect_to: Override::Off,
+        cookie_flags: Override::Off,
     };
 }
 

@@ -4,14 +4,15 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use crate::expression::Expression;
 use crate::variable::Variable;
 
 /// A rewrite of the request path.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Rewrite {
-    /// A linear-time regular expression for the normalised path. The templates refer to its groups.
-    /// Flags are part of the text. `None` if no template refers to a group.
-    pub pattern: Option<Arc<str>>,
+    /// A regular expression for the normalised path. The templates refer to its groups. Flags are
+    /// part of the text. `None` if no template refers to a group.
+    pub pattern: Option<Expression>,
     /// New path, unescaped. The data plane escapes it and adds a missing leading slash.
     pub path: RewriteTemplate,
     /// New query.

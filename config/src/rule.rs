@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::look_ahead::LookAheadRegex;
+use crate::expression::ExtendedRegex;
 use crate::name::{HostName, Origin, ServiceRef};
 use crate::policy::Policies;
 use crate::pool::PoolKey;
@@ -59,8 +59,8 @@ pub enum PathMatch {
     /// A linear-time regular expression, searched in the path; anchors and flags are part of the
     /// text.
     Regex(Arc<str>),
-    /// A regular expression with look-ahead.
-    LookAhead(Arc<LookAheadRegex>),
+    /// A regular expression with extended syntax.
+    Extended(Arc<ExtendedRegex>),
 }
 
 /// A condition on a header field or query parameter.

@@ -38,6 +38,28 @@ fn shortened(text: &str, limit: usize) -> Cow<'_, str> {
     Cow::Owned(format!("{}[... {} bytes ...]{}", &text[..head], tail - head, &text[tail..]))
 }
 
+/// Text that means nothing to HTML, in elements and in quoted attributes. Special characters other
+/// than line breaks are replaced.
+#[derive(Clone, Copy, Debug)]
+pub struct HtmlText<'t>(pub &'t str);
+
+impl fmt::Display for HtmlText<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for letter in self.0.chars() {
+            match letter {
+                '&' => f.write_str("&amp;")?,
+                '<' => f.write_str("&lt;")?,
+                '>' => f.write_str("&gt;")?,
+                '"' => f.write_str("&quot;")?,
+                '\'' => f.write_str("&#39;")?,
+                letter if !is_plain(letter) && letter != '\n' => f.write_char('\u{fffd}')?,
+                letter => f.write_char(letter)?,
+            }
+        }
+        Ok(())
+    }
+}
+
 /// A writer that escapes special characters before it writes to the inner writer.
 pub struct Plain<W>(pub W);
 
@@ -64,6 +86,14 @@ mod tests {
         assert!(matches!(one_line("grüße", 100), Cow::Borrowed("grüße")));
         assert_eq!(one_line("a\nERROR\r\t\u{1b}[2J\u{9b}", 100), "a\\nERROR\\r\\t\\u{1b}[2J\\u{9b}");
         assert_eq!(one_line("a\u{2028}b\u{202e}c", 100), "a\\u{2028}b\\u{202e}c");
+    }
+
+    #[test]
+    fn a_text_means_nothing_to_html() {
+        let text = "<script>alert(\"1\")</script> & 'x'\u{202e}\u{1b}[31m\n";
+        let expected =
+            "&lt;script&gt;alert(&quot;1&quot;)&lt;/script&gt; &amp; &#39;x&#39;\u{fffd}\u{fffd}[31m\n";
+        assert_eq!(HtmlText(text).to_string(), expected);
     }
 
     #[test]

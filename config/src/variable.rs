@@ -5,6 +5,8 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use crate::location::{LocationDatabase, LocationVariable};
+
 /// The moment at which the value of a variable is known. A text that is evaluated at one moment may
 /// have the variables of all earlier ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -122,6 +124,8 @@ macro_rules! variables {
         pub enum Variable {
             $(#[doc = $doc] $name,)*
             $(#[doc = $family_doc] $family(Arc<str>),)*
+            /// A value from the GeoIP2 databases about the client's address.
+            Location(LocationVariable),
             /// A variable of nginx that has no value in Sluice, or none at the moment at which the
             /// text is evaluated.
             Unserved,
@@ -130,6 +134,13 @@ macro_rules! variables {
             /// A field of the response of the authorisation service, by name in lower case
             /// (`auth_request_set`).
             Authorised(Arc<str>),
+            /// A variable that `map` or `geo` of `http-snippet` declares.
+            Computed {
+                /// Its name, in lower case.
+                name: Arc<str>,
+                /// When the values that it depends on are known.
+                known: Moment,
+            },
             /// `$1` to `$9` and `$NAME`: a group of the replaced expression, or of the last
             /// expression of a snippet that matched.
             Group(Arc<str>),
@@ -160,8 +171,9 @@ macro_rules! variables {
                     $(Self::$name => Moment::$known,)*
                     $(Self::$family(_) => Moment::$family_known,)*
                     Self::Unserved => Moment::Never,
-                    Self::Assigned(_) | Self::Group(_) => Moment::Request,
+                    Self::Assigned(_) | Self::Group(_) | Self::Location(_) => Moment::Request,
                     Self::Authorised(_) => Moment::Authentication,
+                    Self::Computed { known, .. } => *known,
                 }
             }
 
@@ -174,6 +186,9 @@ macro_rules! variables {
                     $($($text)|+ => return Some(Self::$name),)*
                     "content_type" | "content_length" => {
                         return Some(Self::Field(lower.replace('_', "-").into()));
+                    }
+                    _ if let Some(variable) = LocationVariable::named(&lower) => {
+                        return Some(Self::Location(variable));
                     }
                     _ if unserved_reason(&lower).is_some() => return Some(Self::Unserved),
                     _ => {}
@@ -216,6 +231,14 @@ variables! {
         LocationPath: "location_path" = Rule, Text, Rule, "The path of the rule.";
         Msec: "msec" = Connection, Seconds, Gateway, "The time in seconds since 1970, with milliseconds.";
         Namespace: "namespace" = Rule, Text, Rule, "The namespace of the Ingress.";
+        OpentelemetryContextTraceparent: "opentelemetry_context_traceparent" = Request, Text, Gateway,
+            "The trace context that endpoints continue (W3C), with the span of the request; empty if the request is not traced.";
+        OpentelemetrySampled: "opentelemetry_sampled" = Request, Integer, Gateway,
+            "`1` if the trace is sampled, `0` if not; empty if the request is not traced.";
+        OpentelemetrySpanId: "opentelemetry_span_id" | "otel_span_id" = Request, Text, Gateway,
+            "The id of the request's span, 16 hexadecimal digits; empty if the request is not traced.";
+        OpentelemetryTraceId: "opentelemetry_trace_id" | "otel_trace_id" = Request, Text, Client,
+            "The id of the trace, 32 hexadecimal digits; empty if the request is not traced.";
         PassAccessScheme: "pass_access_scheme" = Request, Text, Client, "The scheme that the client used, or a trusted `X-Forwarded-Proto`.";
         Pid: "pid" = Rule, Integer, Gateway, "Number of the process.";
         Pipe: "pipe" = Connection, Text, Gateway, "Always `.`: pipelined requests are not distinguished.";
@@ -230,6 +253,8 @@ variables! {
         RemoteAddr: "remote_addr" | "the_real_ip" | "binary_remote_addr" = Request, Address, Gateway, "The client's address, always as text.";
         RemoteUser: "remote_user" = Request, Text, Client, "The name in basic credentials, whether they were checked or not; in digest credentials where the rule checks them.";
         Request: "request" = Request, Text, Client, "The request line.";
+        RequestBody: "request_body" = End, Text, Client,
+            "The request body, if it is buffered and has at most as many bytes as `client-body-buffer-size`.";
         RequestCompletion: "request_completion" = End, Text, Gateway, "`OK` if the client received the complete response, otherwise empty.";
         RequestId: "req_id" | "request_id" = Request, Text, Gateway, "The request's id (X-Request-ID).";
         RequestLength: "request_length" = Request, Integer, Client, "Bytes of the request, including its line and head; of the body, what has arrived.";
@@ -255,6 +280,8 @@ variables! {
         SslClientValidFrom: "ssl_client_v_start" = Connection, Time, Client, "The start of the validity of the client's certificate.";
         SslClientValidUntil: "ssl_client_v_end" = Connection, Time, Client, "The end of the validity of the client's certificate.";
         SslClientVerify: "ssl_client_verify" = Connection, Text, Gateway, "`SUCCESS`, `FAILED:` with the reason, or `NONE` without a certificate or for a host that requests none.";
+        SslEarlyData: "ssl_early_data" = Connection, Text, Gateway,
+            "`1` while the TLS handshake of a request in early data has not ended, otherwise empty.";
         SslProtocol: "ssl_protocol" = Connection, Text, Gateway, "`TLSv1.3` or `TLSv1.2`.";
         SslServerName: "ssl_server_name" = Connection, Text, Client, "The server name that the client sent in TLS (SNI).";
         SslSessionReused: "ssl_session_reused" = Connection, Text, Gateway,
@@ -263,6 +290,8 @@ variables! {
         TimeIso8601: "time_iso8601" = Connection, Time, Gateway, "The time as in `2026-11-22T06:26:37+00:00`.";
         TimeLocal: "time_local" = Connection, Time, Gateway, "The time as in `22/Nov/2026:06:26:37 +0000`.";
         UpstreamAddr: "upstream_addr" = Attempt, PerAttempt, Gateway, "The endpoints.";
+        UpstreamCacheStatus: "upstream_cache_status" = Response, Text, Gateway,
+            "`HIT`, `MISS`, `BYPASS`, `EXPIRED`, `STALE`, `UPDATING` or `REVALIDATED` (docs/cache.md); empty where the rule has no cache.";
         UpstreamConnectTime: "upstream_connect_time" = Response, PerAttempt, Gateway, "Seconds until each was connected.";
         UpstreamHeaderTime: "upstream_header_time" = Response, PerAttempt, Gateway, "Seconds until the head of each response.";
         UpstreamResponseLength: "upstream_response_length" = End, PerAttempt, Endpoint, "Bytes of each response body.";
@@ -282,14 +311,10 @@ variables! {
 /// Variables that nginx or the template of ingress-nginx has and that are always empty here, with
 /// the reason. A name that ends with `_` is the prefix of a family.
 pub const UNSERVED: &[(&[&str], &str)] = &[
-    (&["request_body", "request_body_file"], "bodies are not kept"),
-    (
-        &["geoip_", "geoip2_"],
-        "there is no database of locations, and nothing is looked up about where clients are",
-    ),
-    (&["opentelemetry_", "otel_"], "there is no tracing yet"),
-    (&["upstream_cache_status"], "there is no cache"),
-    (&["ssl_session_id", "ssl_early_data"], "sessions have no id that is logged, and there is no early data"),
+    (&["request_body_file"], "no file of a body is kept"),
+    (&["geoip_"], "the older databases are not read; `$geoip2_*` has the same values"),
+    (&["opentelemetry_context_", "otel_"], "trace contexts have only the form of the W3C"),
+    (&["ssl_session_id"], "sessions have no id that is logged"),
     (
         &["ssl_ciphers", "ssl_curve", "ssl_curves", "ssl_client_i_dn_legacy", "ssl_client_s_dn_legacy"],
         "the TLS library does not report it",
@@ -357,6 +382,24 @@ pub fn markdown_table() -> String {
     text
 }
 
+/// Returns the variables that are read from GeoIP2 databases as Markdown, for the reference
+/// documentation.
+pub fn markdown_locations() -> String {
+    let mut text = String::from("| variable | value | databases |\n|---|---|---|\n");
+    for (variable, name, doc) in LocationVariable::ALL {
+        let editions =
+            |database| LocationDatabase::EDITIONS.iter().filter(move |(_, kind)| *kind == database);
+        let editions: Vec<&str> = variable
+            .sources()
+            .iter()
+            .flat_map(|source| editions(source.database))
+            .map(|(name, _)| *name)
+            .collect();
+        text.push_str(&format!("| `${name}` | {doc} | {} |\n", editions.join(", ")));
+    }
+    text
+}
+
 /// Returns the variables that are always empty as Markdown, for the reference documentation.
 pub fn markdown_unserved() -> String {
     let mut text = String::from("| variable | reason |\n|---|---|\n");
@@ -382,12 +425,13 @@ mod tests {
             ("cookie_Session_id", Variable::Cookie("Session_id".into())),
             ("sent_http_etag", Variable::SentField("etag".into())),
             ("upstream_http_x", Variable::UpstreamField("x".into())),
-            ("geoip2_city", Variable::Unserved),
-            ("request_body", Variable::Unserved),
+            ("geoip2_City", Variable::Location(LocationVariable::City)),
+            ("geoip_city", Variable::Unserved),
+            ("request_body", Variable::RequestBody),
         ] {
             assert_eq!(Variable::named(name), Some(variable), "{name}");
         }
-        for name in ["nothing", "http_", "geoip2_", ""] {
+        for name in ["nothing", "http_", "geoip2_nothing", ""] {
             assert_eq!(Variable::named(name), None, "{name}");
         }
     }

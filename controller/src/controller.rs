@@ -10,8 +10,9 @@ use crate::options::Options;
 use crate::problem::{Duty, Finder, ProblemChanges};
 use crate::refusals::{self, Refusals};
 use crate::startup_snapshot::StartupSnapshot;
-use crate::store::{Event, IngressChanges, Object, References, Resolved};
+use crate::store::{ConfigMap, Event, IngressChanges, Object, References, Resolved};
 use crate::translate::Translation;
+use crate::translate::global_settings::{self, KeyValue};
 pub use crate::translate::{SnippetTranslation, Stats, Verdict};
 
 /// The control plane.
@@ -29,6 +30,8 @@ pub struct Controller {
     listening: bool,
     startup_snapshot: Option<StartupSnapshot>,
     refusals: Refusals,
+    /// The program's own ConfigMap at the last update; the outer `None` before the first.
+    config_map: Option<Option<Arc<ConfigMap>>>,
 }
 
 /// The result of an update.
@@ -44,6 +47,8 @@ pub struct Update {
     pub names: Option<BTreeSet<Arc<str>>>,
     /// Changes of Ingresses, for the writers of status and Events.
     pub ingresses: IngressChanges,
+    /// The keys of the program's own ConfigMap, if it changed.
+    pub keys: Option<Vec<KeyValue>>,
     /// Cost of the update.
     pub stats: Stats,
 }
@@ -60,6 +65,7 @@ impl Controller {
             listening: false,
             startup_snapshot: None,
             refusals: Refusals::default(),
+            config_map: None,
         }
     }
 
@@ -140,7 +146,19 @@ impl Controller {
         }
         let names = self.translation.take_names();
         let ingresses = IngressChanges { first, changes: self.translation.take_ingresses() };
-        Update { delta, problems: self.take_problem_changes(), references, names, ingresses, stats }
+        let keys = self.take_keys();
+        Update { delta, problems: self.take_problem_changes(), references, names, ingresses, keys, stats }
+    }
+
+    /// Returns the keys of the program's own ConfigMap, if it has changed since the last call.
+    fn take_keys(&mut self) -> Option<Vec<KeyValue>> {
+        let config_map = self.translation.own_config_map().cloned();
+        if self.config_map.as_ref() == Some(&config_map) {
+            return None;
+        }
+        let keys = global_settings::in_effect(config_map.as_deref());
+        self.config_map = Some(config_map);
+        Some(keys)
     }
 
     /// Records the result of a name resolution. It takes effect with the next update.

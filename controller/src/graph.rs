@@ -43,6 +43,8 @@ pub(crate) enum Key {
     AuthOfHosts,
     /// Snippets for all rules.
     Snippets,
+    /// The names that `http-snippet` declares.
+    HttpDeclarations,
     /// The routes of an object.
     ObjectRoutes(ObjectKey),
     /// Which objects claim a host.

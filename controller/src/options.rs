@@ -1,5 +1,7 @@
 //! Options of the control plane, one field per flag of ingress-nginx.
 
+use std::net::SocketAddr;
+
 use sluice_config::NamespacedName;
 
 use crate::label_selector::Selector;
@@ -20,8 +22,9 @@ pub struct Options {
     /// Whether Ingresses without a class get the default IngressClass. API servers write the
     /// default into the object, so this is off with a cluster and on with a folder of manifests.
     pub apply_default_class: bool,
-    /// Whether ExternalName Services that resolve to this machine are refused. They are refused
-    /// with a cluster. The author of a folder of manifests owns the machine.
+    /// Whether names that resolve to this machine are refused: those of ExternalName Services and
+    /// of OCSP responders. They are refused with a cluster. The author of a folder of manifests
+    /// owns the machine.
     pub refuse_local_names: bool,
     /// `--watch-namespace`; `None` is all.
     pub watch_namespace: Option<String>,
@@ -35,6 +38,8 @@ pub struct Options {
     pub enable_annotation_validation: bool,
     /// `--enable-ssl-passthrough`.
     pub enable_ssl_passthrough: bool,
+    /// `--waf-agent`: the agent of the web application firewall.
+    pub waf_agent: Option<SocketAddr>,
     /// `--configmap`.
     pub configmap: Option<NamespacedName>,
     /// `--default-backend-service`.
@@ -82,6 +87,7 @@ impl Default for Options {
             annotations_prefix: "nginx.ingress.kubernetes.io".into(),
             enable_annotation_validation: true,
             enable_ssl_passthrough: false,
+            waf_agent: None,
             configmap: None,
             default_backend_service: None,
             default_ssl_certificate: None,

@@ -15,6 +15,7 @@ use crate::controller::{Controller, Stats};
 use crate::input::{Input, Review};
 use crate::problem::{Duty, ProblemChanges};
 use crate::store::{Batch, IngressChanges, LookedUp, Progress, References};
+use crate::translate::global_settings::KeyValue;
 
 /// Measurements of one applied change, for metrics.
 #[derive(Clone, Copy, Debug)]
@@ -58,6 +59,11 @@ pub trait Observe {
     /// Called with changes of Ingresses; for the writers of status and Events.
     fn ingresses(&mut self, changes: IngressChanges) {
         let _ = changes;
+    }
+
+    /// Called with the keys of the program's own ConfigMap when it changes.
+    fn keys(&mut self, keys: Vec<KeyValue>) {
+        let _ = keys;
     }
 
     /// Called with the complete set of names to resolve.
@@ -192,6 +198,9 @@ impl<A: FnMut(Delta) -> Report, O: Observe> Control<'_, A, O> {
         }
         if update.ingresses.first || !update.ingresses.changes.is_empty() {
             self.observe.ingresses(update.ingresses);
+        }
+        if let Some(keys) = update.keys {
+            self.observe.keys(keys);
         }
         let Some(delta) = update.delta else { return };
         let events = events + std::mem::take(&mut self.surveyed);

@@ -23,11 +23,13 @@
 mod affected;
 mod app_protocol;
 mod certificate;
+pub(crate) mod declarations;
 mod driver;
 mod endpoints;
 mod expression;
 mod external_auth;
 mod external_name;
+mod firewall;
 mod flags;
 pub mod global_settings;
 pub mod ingress;
@@ -41,6 +43,7 @@ mod review;
 mod routes;
 pub mod setting;
 mod snippet;
+mod snippet_servers;
 mod snippet_translations;
 mod streams;
 mod template;
@@ -63,7 +66,8 @@ use crate::options::Options;
 use crate::problem::{Finder, ProblemIndex, error};
 use crate::shared::Shared;
 use crate::store::{
-    ClassAccess, Event, Ingress, IngressChange, Kind, Object, ObjectKey, References, Resolved, Store,
+    ClassAccess, ConfigMap, Event, Ingress, IngressChange, Kind, Object, ObjectKey, References, Resolved,
+    Store,
 };
 use driver::Dirty;
 pub use driver::Stats;
@@ -266,6 +270,11 @@ impl Translation {
         self.problem_index.all().map(|problem| (**problem).clone()).collect()
     }
 
+    /// Returns the program's own ConfigMap.
+    pub(crate) fn own_config_map(&self) -> Option<&Arc<ConfigMap>> {
+        self.store.config_map(self.options.configmap.as_ref()?)
+    }
+
     /// Returns the current result of the flags.
     pub(crate) fn flags(&self) -> &flags::Output {
         &self.flags
@@ -313,6 +322,7 @@ impl Translation {
         let streams = self.streams.values().filter_map(|stream| stream.group.as_ref());
         [&self.flags.group]
             .into_iter()
+            .chain(self.flags.servers.values().map(|server| &server.group))
             .chain(streams)
             .map(|group| (group.id.clone(), group.clone()))
             .collect()

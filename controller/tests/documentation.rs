@@ -112,6 +112,15 @@ A value that the client determines can be forged. Values of several attempts are
 
 "#;
 
+const VARIABLES_LOCATIONS: &str = "
+## Variables of GeoIP2 databases
+
+With `use-geoip2: \"true\"` in the ConfigMap, the databases of `--maxmind-edition-ids` are read from the folder `--geoip-path`, and
+again within seconds when a file changes. Put a file in place whole, by renaming, as `geoipupdate` does. The variables are known with
+the request head and are about `$remote_addr`; without the database they are empty. `sluice.dev/allow-countries` and
+`sluice.dev/deny-countries` use the country of a database of countries or cities.
+
+";
 const VARIABLES_UNSERVED: &str = r#"
 ## Always empty
 
@@ -195,9 +204,14 @@ fn the_list_of_variables_is_that_of_the_table() {
         let settings: Vec<&str> = settings.iter().map(|one| &**one).filter(|one| !one.is_empty()).collect();
         accepted.push_str(&format!("| {} | {} |\n", settings.join(", "), moment.as_str()));
     }
-    let [table, unserved] =
-        [sluice_config::variable::markdown_table(), sluice_config::variable::markdown_unserved()];
-    let text = format!("{accepted}{VARIABLES_TABLE}{table}{VARIABLES_UNSERVED}{unserved}");
+    let [table, locations, unserved] = [
+        sluice_config::variable::markdown_table(),
+        sluice_config::variable::markdown_locations(),
+        sluice_config::variable::markdown_unserved(),
+    ];
+    let text = format!(
+        "{accepted}{VARIABLES_TABLE}{table}{VARIABLES_LOCATIONS}{locations}{VARIABLES_UNSERVED}{unserved}"
+    );
     compare("variables.md", VARIABLES, &text);
 }
 

@@ -1,18 +1,24 @@
 //! The gateway's own endpoints for operators and the cluster: health and metrics on one port, and
-//! read-only introspection on another one, which listens on loopback only.
+//! introspection (JSON, and pages for people) on another one, which listens on loopback only.
+//! Everything is read-only, except that stored responses can be removed there.
 //!
 //! Both run on the program's main runtime, separate from the workers, so that scrapes and requests
 //! do not delay each other. Documents are rendered on a separate thread, so that no probe waits for
 //! one.
 
 mod explain;
+pub mod format;
 mod health;
 mod introspection;
+mod live;
 mod own_names;
+mod purge;
 mod server;
 mod single_flight;
 mod slots;
+mod traffic;
 mod view;
+mod web;
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -23,6 +29,7 @@ use tokio::net::TcpListener;
 pub use explain::explain;
 use health::Health;
 use introspection::Introspection;
+pub use traffic::{RuleLabels, RuleSample, TargetSample, TrafficSample};
 
 use crate::process::critical_task;
 use crate::registry::OwnListener;
@@ -97,7 +104,7 @@ pub async fn serve(state: Arc<State>, options: Options) -> Result<AdminAddresses
     let report = state.reporter.clone();
     let site = Health { state: state.clone(), path: options.health_path };
     critical_task::spawn(&report, "health and metrics", server::run(health, site));
-    critical_task::spawn(&report, "introspection", server::run(admin, Introspection(state)));
+    critical_task::spawn(&report, "introspection", server::run(admin, Introspection::new(state)));
     Ok(addresses)
 }
 

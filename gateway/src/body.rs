@@ -12,6 +12,7 @@
 //! | `buffer`, `spill`, `disk` | buffering of a whole request body, first in memory, then on disk |
 //! | `whole` | a small request body that has already arrived |
 //! | `rate` | the rate limit of a response |
+//! | `substitution` | texts that are replaced in responses |
 //! | `tee` | a copy of a request body for a mirror |
 //! | `compression`, `coding`, `compressor`, `encoder` | which responses are compressed, and how |
 
@@ -29,5 +30,6 @@ pub(crate) mod plan;
 mod rate;
 mod spill;
 pub(crate) mod staged;
+pub(crate) mod substitution;
 pub(crate) mod tee;
 pub(crate) mod whole;

@@ -3,22 +3,31 @@
 pub mod workers;
 
 use std::io;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use futures::future::join_all;
 use sluice_config::{Delta, Report};
 use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+use tokio::time::timeout;
 
 use crate::connection::drain::Drain;
 use crate::data_plane::workers::Workers;
+use crate::firewall::Agent;
 use crate::listen::Listeners;
+use crate::location::LocationFiles;
 use crate::process::critical_task;
 use crate::state::State;
 use crate::state::apply::apply;
 use crate::telemetry::Telemetry;
-use crate::tls::{CertificateStore, TlsError};
+use crate::tls::{CertificateStore, TlsError, stapling};
 use crate::worker::driver::Driver;
+
+/// Time limit for sending the last spans and log records.
+const LAST_EXPORT: Duration = Duration::from_secs(2);
 
 /// A running data plane.
 pub struct DataPlane {
@@ -28,6 +37,8 @@ pub struct DataPlane {
     drain: Arc<Drain>,
     /// `None` once they have been stopped.
     workers: Mutex<Option<Workers>>,
+    /// Send spans and log records.
+    exporters: Mutex<Option<[JoinHandle<()>; 2]>>,
 }
 
 /// Why the data plane could not start.
@@ -86,16 +97,47 @@ impl DataPlane {
         critical_task::spawn(&state.reporter, "reports of proxies", async move {
             followed.follow_distrusted_proxies().await;
         });
+        critical_task::spawn(&state.reporter, "OCSP responses", stapling::run(certificates.clone()));
+        let followed = state.clone();
+        critical_task::spawn(&state.reporter, "reports of expressions", async move {
+            followed.follow_step_limits().await;
+        });
         if let Some(prober) = state.registry.take_prober() {
             critical_task::spawn(&state.reporter, "health checks", prober.run());
         }
-        Ok((Self { state, certificates, listeners, drain, workers: Mutex::new(Some(workers)) }, reports))
+        let exporters = [
+            critical_task::spawn(&state.reporter, "sending spans", state.clone().export(state.spans.clone())),
+            critical_task::spawn(
+                &state.reporter,
+                "sending log records",
+                state.clone().export(state.log_records.clone()),
+            ),
+        ];
+        let (workers, exporters) = (Mutex::new(Some(workers)), Mutex::new(Some(exporters)));
+        Ok((Self { state, certificates, listeners, drain, workers, exporters }, reports))
     }
 
     /// Sets the folder for request bodies that are too large for memory; the default is the
     /// system's folder for temporary files.
     pub fn keep_bodies_in(&self, folder: PathBuf) {
         self.state.disk.set_path(folder);
+    }
+
+    /// Sets the files of the GeoIP2 databases, which are read while `use-geoip2` is set. Call it
+    /// once, before the first delta, on a Tokio runtime.
+    pub fn read_locations(&self, files: LocationFiles) {
+        self.state.locations.set_files(files);
+        let follow = self.state.clone().follow_location_files();
+        critical_task::spawn(&self.state.reporter, "reading GeoIP2 databases", follow);
+    }
+
+    /// Sets the agent of web application firewalls and the time limit for each of its decisions. Call
+    /// it once, before the first delta, on a Tokio runtime.
+    pub fn inspect_with(&self, agent: SocketAddr, time_limit: Duration) {
+        if self.state.firewall_agent.set(Agent::new(agent, time_limit)).is_ok() {
+            let deliver = self.state.clone().deliver_directives();
+            critical_task::spawn(&self.state.reporter, "sending directives of firewalls", deliver);
+        }
     }
 
     /// Returns the state that all workers share.
@@ -129,6 +171,12 @@ impl DataPlane {
         // Requests that still run are dropped, which writes their lines to the access log.
         if let Some(workers) = self.workers.lock().unwrap_or_else(PoisonError::into_inner).take() {
             workers.stop();
+        }
+        self.state.spans.close();
+        self.state.log_records.close();
+        let exporters = self.exporters.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if timeout(LAST_EXPORT, join_all(exporters.into_iter().flatten())).await.is_err() {
+            tracing::warn!("the collector did not accept the last spans or log records in time");
         }
         whole
     }

@@ -7,7 +7,7 @@
 //! | engine | what |
 //! |---|---|
 //! | `direct` | ours: HTTP/1.1, HTTP/2 and FastCGI |
-//! | `proxy` | Pingora's `ProxyHttp`: with `--driver proxy`; it has no client for FastCGI |
+//! | `proxy` | Pingora's `ProxyHttp`: rules with a cache, and all with `--driver proxy`; no FastCGI |
 //!
 //! Policies are independent of the engine: a difference between the two is a bug. `tunnel` relays
 //! both directions after a switch to another protocol.
@@ -15,6 +15,7 @@
 mod answer;
 mod direct;
 mod grpc;
+mod inspection;
 mod interim;
 mod jobs;
 mod mirror;
@@ -30,7 +31,7 @@ use std::task::Poll;
 use std::time::Instant;
 
 use h2::Reason;
-use http::{Method, StatusCode};
+use http::{Method, StatusCode, Version};
 
 use crate::body::downstream::Downstream;
 use crate::body::plan::Plan;
@@ -40,7 +41,10 @@ use crate::io::alarm::Alarm;
 use crate::io::budget::Reservation;
 use crate::message::head::Head;
 use crate::message::request;
-use crate::pipeline::{Answer, Exchange, Failure, Next, Originator, Outcome, Question, RequestBody, Verdict};
+use crate::pipeline::{
+    Answer, Exchange, Failure, FailureKind, Next, Originator, Outcome, Question, RequestBody, RequestShape,
+    Verdict,
+};
 use crate::state::snapshot::Snapshot;
 use crate::worker::Worker;
 use crate::worker::driver::Driver;
@@ -68,6 +72,13 @@ enum Forwarded<A = Answer> {
     Answer(A),
     /// No answer can reach the client. `asked`: an endpoint had received the request.
     Aborted { asked: bool },
+}
+
+/// Uses of a request body besides the endpoint.
+#[derive(Clone, Copy, Debug)]
+struct StagedUses {
+    mirrors: bool,
+    inspects: bool,
 }
 
 /// Counts of one forwarded request.
@@ -117,6 +128,7 @@ pub(crate) async fn serve<D: Downstream + Send + Sync + 'static>(
             let mut plan = exchange.bodies(&head.fields, body);
             if let Ok(Plan { buffer, .. }) = &mut plan
                 && buffer.is_some()
+                && !exchange.logs_body()
                 && poll_fn(|cx| Poll::Ready(downstream.gather(cx))).await
             {
                 *buffer = None;
@@ -124,17 +136,23 @@ pub(crate) async fn serve<D: Downstream + Send + Sync + 'static>(
             match plan {
                 Err(answer) => Forwarded::Answer(answer),
                 Ok(plan) if plan.is_empty() => {
-                    let forwarded;
-                    (downstream, exchange, forwarded) =
-                        forward(worker, downstream, alarm, exchange, &mut head, &mut counts).await;
-                    forwarded
+                    let inspects = plan.inspects;
+                    match inspection::inspect(&mut exchange, inspects, &head, &mut *downstream).await {
+                        Some(forwarded) => forwarded,
+                        None => {
+                            let forwarded;
+                            (downstream, exchange, forwarded) =
+                                forward(worker, downstream, alarm, exchange, &mut head, &mut counts).await;
+                            forwarded
+                        }
+                    }
                 }
                 Ok(plan) => {
-                    let mirrors = plan.mirror;
+                    let uses = StagedUses { mirrors: plan.mirror, inspects: plan.inspects };
                     let staged = Box::new(Staged::new(downstream, plan, head.framing, &worker.state.disk));
                     // Boxed, because most requests have no stage.
                     let staged =
-                        forward_staged(worker, staged, mirrors, alarm, exchange, &mut head, &mut counts);
+                        forward_staged(worker, staged, uses, alarm, exchange, &mut head, &mut counts);
                     let forwarded;
                     (downstream, exchange, forwarded) = Box::pin(staged).await;
                     forwarded
@@ -199,12 +217,29 @@ async fn forward<D: Downstream + Send + Sync + 'static>(
     head: &mut Head,
     counts: &mut ForwardCounts,
 ) -> (Box<D>, Box<Exchange>, Forwarded) {
-    if worker.driver == Driver::Direct || exchange.speaks_fastcgi() {
+    if exchange.has_cache() {
+        let shape =
+            RequestShape { has_body: !head.framing.is_done(), upgrades: request::asks_for_upgrade(head) };
+        if let Some(cached) = exchange.cached_request(&request::view(head), shape) {
+            return Box::pin(proxy::forward(worker, downstream, exchange, head, counts, Some(cached))).await;
+        }
+    }
+    // Pingora's engine has no FastCGI, and no tunnels over streams of HTTP/2.
+    let is_websocket = head.version == Version::HTTP_2 && request::asks_for_upgrade(head);
+    if worker.driver == Driver::Direct || exchange.speaks_fastcgi() || is_websocket {
         let forwarded = direct::forward(worker, &mut *downstream, alarm, &mut *exchange, head, counts).await;
         return (downstream, exchange, forwarded);
     }
     // Boxed, because the direct engine is the common case.
-    Box::pin(proxy::forward(worker, downstream, exchange, head, counts)).await
+    Box::pin(proxy::forward(worker, downstream, exchange, head, counts, None)).await
+}
+
+/// Returns the outcome of a request that failed before an endpoint was chosen.
+fn failed_before_connecting(exchange: &mut Exchange, kind: FailureKind) -> Forwarded {
+    match exchange.failed(Failure::before_connecting(kind, false)) {
+        Next::Answer(answer) => Forwarded::Answer(answer),
+        Next::Retry | Next::Abort => Forwarded::Aborted { asked: false },
+    }
 }
 
 /// Forwards a request whose bodies pass through stages. Starts when the request body is as complete
@@ -212,7 +247,7 @@ async fn forward<D: Downstream + Send + Sync + 'static>(
 async fn forward_staged<D: Downstream + Send + Sync + 'static>(
     worker: &Arc<Worker>,
     mut staged: Box<Staged<D>>,
-    mirrors: bool,
+    uses: StagedUses,
     alarm: &mut Alarm,
     mut exchange: Box<Exchange>,
     head: &mut Head,
@@ -220,22 +255,31 @@ async fn forward_staged<D: Downstream + Send + Sync + 'static>(
 ) -> (Box<D>, Box<Exchange>, Forwarded) {
     let time_limit = exchange.settings().client_body_timeout;
     let collected = staged.collect(head, alarm, time_limit).await;
-    let forwarded;
-    match collected {
+    let refused = match collected {
         Ok(()) => {
-            if mirrors && let Some(tee) = mirror::begin(worker, &exchange, head) {
+            if exchange.logs_body()
+                && let Some(body) = staged.body_in_memory()
+            {
+                exchange.keep_body(body);
+            }
+            inspection::inspect(&mut exchange, uses.inspects, head, &mut *staged).await
+        }
+        Err(kind) => Some(failed_before_connecting(&mut exchange, kind)),
+    };
+    let forwarded = match refused {
+        Some(forwarded) => forwarded,
+        None => {
+            if uses.mirrors
+                && let Some(tee) = mirror::begin(worker, &exchange, head)
+            {
                 staged.copy_to(tee);
             }
+            let forwarded;
             (staged, exchange, forwarded) = forward(worker, staged, alarm, exchange, head, counts).await;
             staged.finish_copy();
+            forwarded
         }
-        Err(kind) => {
-            forwarded = match exchange.failed(Failure::before_connecting(kind, false)) {
-                Next::Answer(answer) => Forwarded::Answer(answer),
-                Next::Retry | Next::Abort => Forwarded::Aborted { asked: false },
-            };
-        }
-    }
+    };
     counts.received = counts.received.max(staged.collected());
     (staged.into_inner(), exchange, forwarded)
 }

@@ -6,6 +6,7 @@ pub(crate) mod alarm;
 pub(crate) mod budget;
 pub(crate) mod counted;
 pub(crate) mod deadlines;
+pub mod early_tls;
 pub mod failure;
 pub(crate) mod flow;
 pub(crate) mod joined;

@@ -14,25 +14,38 @@
 //! | [`pipeline`] | the life cycle of a request, without sockets |
 //! | [`worker`], [`state`] | what the connections of a worker share; what all workers share, and applying a delta |
 //! | [`route`], [`router`], [`policy`] | compiled rules, their lookup, their policies |
+//! | `tap` | readers of live requests |
 //! | [`registry`], `upstream` | endpoints; connections to them |
 //! | `body` | stages on bodies |
+//! | [`cache`] | stored responses |
 //! | [`telemetry`] | metrics and logs |
 //! | [`variable`] | values of nginx's variables |
+//! | `firewall` | the inspection of requests by an agent, and sending directives to it |
+//! | `otel` | the context of traces, and sending spans to a collector |
+//! | [`location`] | GeoIP2 databases |
 //! | [`tls`] | certificates |
 //! | [`connection`], [`process`] | connections that are open; limits and tasks of the process |
-//! | [`io`], [`message`] | streams, deadlines, memory; HTTP messages |
+//! | [`io`], [`message`], `expression` | streams, deadlines, memory; HTTP messages; regular expressions |
+
+// The state of an exchange reaches the caches of both regex engines, deeper than the default.
+#![recursion_limit = "256"]
 
 pub mod admin;
 pub(crate) mod body;
+pub mod cache;
 pub mod connection;
 pub mod data_plane;
 mod downstream;
 mod engine;
+mod expression;
+mod firewall;
 pub mod io;
 pub mod listen;
+pub mod location;
 pub mod message;
 #[cfg(test)]
 mod module_cycles;
+mod otel;
 pub mod pipeline;
 pub mod policy;
 pub mod process;
@@ -42,6 +55,7 @@ pub mod router;
 pub mod state;
 mod stream;
 mod stream_table;
+mod tap;
 pub mod telemetry;
 pub mod tls;
 #[cfg(any(test, feature = "fuzzing"))]

@@ -21,7 +21,9 @@ pub use compiler::Compiler;
 pub use error_pages::ErrorPages;
 
 use crate::policy::affinity::{self, Digits};
-use crate::policy::{Affinity, BasicAuth, ClientCertificates, DigestAuth, PolicyError, RedirectTo};
+use crate::policy::{
+    Affinity, BasicAuth, CachePolicy, ClientCertificates, DigestAuth, PolicyError, RedirectTo,
+};
 use crate::registry::{Pool, Sessions};
 use crate::router::RouterError;
 use crate::telemetry::{RequestMeters, TargetLabels, TargetMeters};
@@ -169,6 +171,11 @@ impl Route {
     /// Returns the policy for digest authentication.
     pub fn digest_auth(&self) -> Option<&DigestAuth> {
         self.compiled.as_ref()?.digest_auth.as_ref()
+    }
+
+    /// Returns the settings for stored responses.
+    pub(crate) fn cache(&self) -> Option<&CachePolicy> {
+        self.compiled.as_ref()?.cache.as_ref()
     }
 
     /// Returns the client certificate requirements of the host.

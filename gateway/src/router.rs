@@ -28,5 +28,4 @@ pub use error::RouterError;
 pub use host::{CompiledHost, Reason, RequestView};
 pub use path::{PathError, normal_bytes, normalise};
 pub(crate) use query::values as query_values;
-pub(crate) use regexes::{SIZE_LIMIT as REGEX_SIZE_LIMIT, bounded_bytes_regex, bounded_regex};
 pub use table::{Group, HostMatch, RouteTable};

@@ -17,6 +17,7 @@ mod log_format;
 mod memory;
 mod options;
 pub(crate) mod orphans;
+mod otel;
 mod own;
 mod process;
 #[cfg(test)]
@@ -24,6 +25,7 @@ mod reference;
 mod request;
 mod sink;
 mod source;
+mod status;
 mod stream;
 mod stream_log;
 
@@ -44,12 +46,16 @@ pub use error::TelemetryError;
 pub use log_format::{LogFormat, LogLine};
 pub use memory::MemoryUse;
 pub use options::Options;
-pub use request::{RequestMeters, Sample, TargetLabels, TargetMeters};
+pub(crate) use otel::OtelCounts;
+pub(crate) use request::TargetTraffic;
+pub use request::{Quantile, RequestMeters, Sample, TargetLabels, TargetMeters, Traffic};
 pub use sink::LogFault;
 pub use source::SourceContact;
+pub(crate) use status::ProcessStatus;
 pub(crate) use stream::StreamMeters;
 pub(crate) use stream_log::StreamRecord;
 
+use crate::cache::CacheStatus;
 use crate::registry::{Checked, HealthCounts};
 
 use admission::Admission;
@@ -73,6 +79,19 @@ pub(crate) enum MirrorOutcome {
     Failed,
     /// The copy, or a part of its body, exceeded the available capacity.
     Dropped,
+}
+
+/// Result of the inspection of a request by the web application firewall.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum InspectionOutcome {
+    /// The request passed.
+    Passed,
+    /// A rule stopped it.
+    Denied,
+    /// The agent did not decide, and the rules enforce: 503.
+    Closed,
+    /// The agent did not decide, and the rules only detect.
+    Uninspected,
 }
 
 /// Reason for closing a connection that must start with a PROXY protocol header.
@@ -242,9 +261,25 @@ impl Telemetry {
         self.own.refused_requests.with_label_values(&[status.as_str()]).inc();
     }
 
+    /// Counts a request whose expression reached its step limit.
+    pub(crate) fn step_limit_reached(&self) {
+        self.own.step_limits.inc();
+    }
+
     /// Counts an authorisation subrequest without a usable response.
     pub(crate) fn authorisation_failed(&self) {
         self.own.authorisation_failures.inc();
+    }
+
+    /// Counts a request to a rule with a web application firewall.
+    pub(crate) fn inspected(&self, outcome: InspectionOutcome) {
+        let meters = &self.own.inspected;
+        match outcome {
+            InspectionOutcome::Passed => meters.passed.inc(),
+            InspectionOutcome::Denied => meters.denied.inc(),
+            InspectionOutcome::Closed => meters.closed.inc(),
+            InspectionOutcome::Uninspected => meters.uninspected.inc(),
+        }
     }
 
     /// Counts the copy of a request by its result.
@@ -255,6 +290,11 @@ impl Telemetry {
             MirrorOutcome::Failed => meters.failed.inc(),
             MirrorOutcome::Dropped => meters.dropped.inc(),
         }
+    }
+
+    /// Counts a request of a rule with a cache by its outcome.
+    pub(crate) fn cached(&self, status: CacheStatus) {
+        self.own.cached[status as usize].inc();
     }
 
     /// Counts a retry at another endpoint after a failed attempt.
@@ -321,6 +361,7 @@ impl Telemetry {
         endpoints: HealthCounts,
         checked: &Checked,
         memory: MemoryUse,
+        exports: OtelCounts,
         certificates: impl Iterator<Item = HostCertificate<'a>>,
         orphans: &BTreeSet<Orphan<'_>>,
     ) -> Result<String, TelemetryError> {
@@ -334,6 +375,7 @@ impl Telemetry {
         families.extend(certificates::families(&self.options, certificates)?);
         families.extend(checks::families(checked)?);
         families.extend(memory::families(memory)?);
+        families.extend(otel::families(exports)?);
         families.extend(orphans::families(&self.options, orphans)?);
         families.extend(self.source.families()?);
         families.retain(|family| !family.get_metric().is_empty());
@@ -355,6 +397,7 @@ mod tests {
     use sluice_config::{Certificate, CertificateId, PrivateKey};
 
     use super::*;
+    use crate::cache::CacheUse;
     use crate::registry::CheckedEndpoint;
 
     #[test]
@@ -366,6 +409,7 @@ mod tests {
         telemetry.connection_refused();
         telemetry.request_began();
         telemetry.handshake_failed();
+        telemetry.cached(CacheStatus::Hit);
         telemetry.retried();
         telemetry.request_refused(StatusCode::BAD_REQUEST);
         telemetry.nodes_recomputed("host", 3);
@@ -399,10 +443,13 @@ mod tests {
             passed: 6,
             failed: 3,
         };
-        let memory = MemoryUse { taken: 5, limit: 1 << 27, waits: 3, refusals: 2 };
+        let cache = CacheUse { bytes: 7, limit: 9, responses: 1, evictions: 4 };
+        let memory = MemoryUse { taken: 5, limit: 1 << 27, waits: 3, refusals: 2, cache };
+        let exports = OtelCounts::default();
         for _ in 0..2 {
-            let text =
-                telemetry.render(counts, &checked, memory, [served].into_iter(), &BTreeSet::new()).unwrap();
+            let text = telemetry
+                .render(counts, &checked, memory, exports, [served].into_iter(), &BTreeSet::new())
+                .unwrap();
             let prefix =
                 "controller_class=\"k8s.io/ingress-nginx\",controller_namespace=\"\",controller_pod=\"\"";
             for line in [
@@ -425,6 +472,12 @@ mod tests {
                 "sluice_body_memory_limit_bytes 134217728".into(),
                 "sluice_body_memory_refusals_total 2".into(),
                 "sluice_body_memory_waits_total 3".into(),
+                "sluice_cache_bytes 7".into(),
+                "sluice_cache_evictions_total 4".into(),
+                "sluice_cache_limit_bytes 9".into(),
+                "sluice_cache_requests_total{status=\"hit\"} 1".into(),
+                "sluice_cache_requests_total{status=\"stale\"} 0".into(),
+                "sluice_cache_responses 1".into(),
                 "sluice_connections_open 1".into(),
                 "sluice_connections_refused_total 1".into(),
                 "sluice_endpoints{health=\"ejected\"} 1".into(),
@@ -434,6 +487,10 @@ mod tests {
                 "sluice_health_checks_total{outcome=\"passed\"} 6".into(),
                 "sluice_nodes_recomputed_total{node=\"host\"} 3".into(),
                 "sluice_problems{severity=\"error\"} 0".into(),
+                "sluice_otel_log_records_exported_total 0".into(),
+                "sluice_otel_spans_dropped_total{reason=\"queue_full\"} 0".into(),
+                "sluice_otel_spans_exported_total 0".into(),
+                "sluice_otel_spans_waiting 0".into(),
                 "sluice_requests_refused_total{status=\"400\"} 1".into(),
                 "sluice_skipped_objects{kind=\"Pod\"} 2".into(),
                 "sluice_skipped_objects{kind=\"_\"} 3".into(),

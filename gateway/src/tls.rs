@@ -14,11 +14,14 @@ mod client_certificate;
 mod client_verifier;
 mod error;
 mod fallback;
+mod first_supported;
 mod identity;
 mod profile;
 mod profiles;
 mod provider;
 mod sessions;
+mod signature;
+pub(crate) mod stapling;
 mod store;
 mod table;
 

@@ -5,8 +5,8 @@ use std::net::SocketAddr;
 use std::sync::atomic::AtomicU32;
 use std::time::Instant;
 
-use http::HeaderValue;
 use http::header::HOST;
+use http::{HeaderMap, HeaderValue};
 use sluice_config::{BindProtocol, Forwarded, GlobalSettings, GroupId, Network, TrustedPeers};
 
 use crate::connection::info::{ConnectionInfo, Texts};
@@ -15,6 +15,7 @@ use crate::message::field_names::FieldNames;
 use crate::message::fields::Fields;
 use crate::message::head::Head;
 use crate::message::parts;
+use crate::otel::{IncomingContext, TraceContext};
 use crate::policy::Forwarding;
 use crate::policy::forwarded::{self, ForwardedRules};
 use crate::policy::hops;
@@ -25,8 +26,8 @@ pub fn field_block(input: &[u8]) {
     crate::downstream::http2::try_field_block(input);
 }
 
-/// Reads the values of a request head: cookies, credentials, parameters, forwarded fields, the host
-/// and the path.
+/// Reads the values of a request head: cookies, credentials, parameters, forwarded fields, the
+/// context of a trace, the host and the path.
 ///
 /// # Panics
 /// If an invariant is violated.
@@ -52,7 +53,20 @@ pub fn request_values(input: &[u8]) {
     path(&head);
     let host = head.fields.first(&HOST).and_then(|host| str::from_utf8(host).ok()).unwrap_or_default();
     assert!(!host_of(host).bytes().any(|byte| byte.is_ascii_uppercase()), "a host in capitals");
+    trace_context(&head);
     forward(&mut head);
+}
+
+/// A context that was accepted is passed on as it was read.
+fn trace_context(head: &Head) {
+    let Some(IncomingContext { trace, parent, is_sampled, state }) = IncomingContext::read(&head.fields)
+    else {
+        return;
+    };
+    let mut fields = HeaderMap::new();
+    TraceContext { trace, span: parent, is_sampled, state: state.clone() }.write(&mut fields, parent);
+    let again = IncomingContext::read(&fields);
+    assert_eq!(again, Some(IncomingContext { trace, parent, is_sampled, state }), "another context");
 }
 
 /// A normalised path has no segment that leads upwards and no empty one inside.

@@ -15,7 +15,7 @@ use std::fs;
 use std::sync::{Arc, LazyLock};
 
 use http::header::{HeaderName, InvalidHeaderName};
-use sluice_config::{LogEscape, Variable};
+use sluice_config::{LogEscape, Moment, Variable};
 
 use crate::message::fields::Fields;
 
@@ -46,8 +46,12 @@ pub enum CompiledVariable {
     Sent(HeaderName),
     /// A variable that a snippet has assigned.
     Assigned(Arc<str>),
+    /// A variable of `map` or `geo`, and when it is known.
+    Computed(Arc<str>, Moment),
     /// A field of the reply of the authorisation service.
     Authorised(Arc<str>),
+    /// The body of the request.
+    Body,
     /// A group of an expression.
     Group(Arc<str>),
 }
@@ -65,7 +69,9 @@ impl CompiledVariable {
             Variable::UpstreamField(field) => Self::Upstream(name(field)?),
             Variable::SentField(field) => Self::Sent(name(field)?),
             Variable::Assigned(name) => Self::Assigned(name.clone()),
+            Variable::Computed { name, known } => Self::Computed(name.clone(), *known),
             Variable::Authorised(name) => Self::Authorised(name.clone()),
+            Variable::RequestBody => Self::Body,
             Variable::Group(name) => Self::Group(name.clone()),
             variable => match HeadValue::compile(variable)? {
                 Some(value) => Self::Head(value),

@@ -46,8 +46,9 @@ use std::sync::{Mutex, OnceLock};
 
 use anyhow::{Context, Result};
 
+use crate::disk;
 use crate::lab::{Lab, Options};
-use crate::layout::LabSettings;
+use crate::layout::{LabSettings, Layout};
 use crate::name::LabName;
 use crate::process::Process;
 
@@ -144,6 +145,9 @@ fn run(provider: impl Provider + 'static, test: impl AsyncFnOnce(&Cluster) -> Re
             let outcome = test(&cluster).await;
             if outcome.is_err() {
                 eprintln!("{}", cluster.describe());
+                if let Err(error) = disk::require_space(&Layout::base()) {
+                    eprintln!("{error:#}");
+                }
             }
             cluster.leave(outcome.is_ok()).await;
             outcome

@@ -13,6 +13,7 @@ use kube::{Api, Client};
 use crate::addresses::NodeIndex;
 use crate::client::connect;
 use crate::control_plane::{self, ApiOptions};
+use crate::disk;
 use crate::images::lab_program;
 use crate::layout::{LabSettings, Layout};
 use crate::name::LabName;
@@ -327,6 +328,7 @@ pub fn require_machine() -> Result<()> {
 fn claim(layout: &Layout) -> Result<()> {
     fs::create_dir_all(Layout::base())
         .with_context(|| format!("cannot make the folder {}", Layout::base().display()))?;
+    disk::require_space(&Layout::base())?;
     let lock = File::open(Layout::base())?;
     lock.lock()?;
     if process::recorded(layout).iter().any(|(_, process)| process.is_alive()) {

@@ -11,6 +11,7 @@
 //! | [`name`], [`layout`], [`addresses`] | the names, paths and addresses of a lab |
 //! | [`programs`] | the pinned Go programs and the cache they are built into |
 //! | [`network`], [`process`], [`pki`] | namespaces, programs of a lab, certificates |
+//! | `disk` | the space on the disk of a lab |
 //! | [`control_plane`], [`lab`] | the API and its controllers; a lab from `up` to `down` |
 //! | [`node`] | the Pod runner |
 //! | [`allocator`], [`forwarder`] | addresses of LoadBalancer Services, and relays from them |
@@ -34,6 +35,7 @@ mod cluster_ips;
 pub mod container_root;
 pub mod control_plane;
 mod datagrams;
+mod disk;
 pub mod echo;
 pub mod exchange;
 pub mod faults;

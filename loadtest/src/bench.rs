@@ -18,6 +18,7 @@ pub mod idle;
 pub mod load;
 pub mod losses;
 pub mod machine;
+pub mod nginx_module;
 pub mod origin;
 pub mod peer;
 pub mod picture;

@@ -18,6 +18,26 @@ const NOISE: u64 = 64 * 1024;
 /// # Errors
 /// A connection or its request is refused.
 pub async fn open(target: &Target, count: usize) -> anyhow::Result<Vec<Connection>> {
+    gather(count, || {
+        let target = target.clone();
+        async move {
+            let mut connection = target.connect().await?;
+            let answer = connection.get("/").await?;
+            anyhow::ensure!(answer.status == 200 && !answer.close, "{answer:?}");
+            Ok(connection)
+        }
+    })
+    .await
+}
+
+/// Opens `count` connections with `open`, [`AT_ONCE`] at a time.
+///
+/// # Errors
+/// That of the first connection that fails.
+pub async fn gather<C: Send + 'static, F>(count: usize, open: impl Fn() -> F) -> anyhow::Result<Vec<C>>
+where
+    F: Future<Output = anyhow::Result<C>> + Send + 'static,
+{
     let mut opening = JoinSet::new();
     let mut connections = Vec::with_capacity(count);
     for index in 0..count {
@@ -26,13 +46,7 @@ pub async fn open(target: &Target, count: usize) -> anyhow::Result<Vec<Connectio
         {
             connections.push(opened??);
         }
-        let target = target.clone();
-        opening.spawn(async move {
-            let mut connection = target.connect().await?;
-            let answer = connection.get("/").await?;
-            anyhow::ensure!(answer.status == 200 && !answer.close, "{answer:?}");
-            anyhow::Ok(connection)
-        });
+        opening.spawn(open());
     }
     while let Some(opened) = opening.join_next().await {
         connections.push(opened??);

@@ -7,6 +7,7 @@
 
 mod check;
 mod command;
+mod observe;
 mod parse;
 mod rules;
 mod settings;
@@ -16,8 +17,9 @@ mod webhook_cert;
 
 pub(crate) use check::{Check, CheckOutput, ComparisonArguments, ControllerAddress, RequestArguments};
 pub(crate) use command::{Command, Output, Request, Show, View};
+pub(crate) use observe::{Bundle, LiveRequests, Observation, Observe, Tap, Top, TopOrder, TraceNext};
 pub(crate) use parse::parse;
-pub(crate) use settings::{ClusterFlags, GatewayFlags, ServeFlags};
+pub(crate) use settings::{ClusterFlags, GatewayFlags, GeoipFlags, ServeFlags};
 pub(crate) use webhook_cert::{WebhookCert, WebhookCertAction};
 
 #[cfg(test)]

@@ -2,16 +2,19 @@
 //! control plane to the data plane and waits for shutdown. All other functions are in the other
 //! crates.
 
+mod admin_client;
 mod cgroup;
 mod check;
 #[cfg(test)]
 mod documents;
 mod flags;
+mod geoip;
 mod limits;
 mod logging;
 mod memory;
 #[cfg(test)]
 mod module_cycles;
+mod observe;
 mod output;
 mod plugin;
 mod serve;
@@ -58,6 +61,9 @@ fn main() -> ExitCode {
             Ok(text) => print(&text),
             Err(error) => fail(&error, 1),
         },
+        Command::Observe(wanted) => {
+            observe::run(&wanted).unwrap_or_else(|error| fail(&format_args!("{error:#}"), 1))
+        }
         Command::WebhookCert(wanted) => match webhook_cert::run(&wanted) {
             Ok(done) => print(&format!("{done}\n")),
             Err(error) => fail(&format_args!("{error:#}"), 1),

@@ -5,6 +5,7 @@
 //! authentication, and proxies in between, therefore work without configuration.
 
 pub(crate) mod arguments;
+mod forward;
 mod ingresses;
 mod kubectl;
 mod pods;
@@ -16,16 +17,20 @@ use std::process::ExitCode;
 use anyhow::{Context, Result, bail, ensure};
 
 use crate::check;
-use crate::flags::{self, Command};
+use crate::flags::{self, Command, Observation, Observe};
+use crate::observe::{self, LogSource, Replica};
 use crate::output::print;
 use crate::show::table;
 use arguments::{HELP, PluginArguments};
+use forward::{Forward, Forwards};
 use kubectl::Kubectl;
 
 /// Name under which kubectl finds the program.
 const NAME: &str = "kubectl-sluice";
 /// Path of the program in its image.
 const PROGRAM: &str = "/sluice";
+/// Number of lines of the log of a Pod in a bundle.
+const LOG_LINES: &str = "2000";
 
 /// Returns whether the program was called by the plugin's name, with or without a file extension.
 pub(crate) fn is_asked(mut words: impl Iterator<Item = impl AsRef<OsStr>>) -> bool {
@@ -66,6 +71,14 @@ pub(crate) fn run(words: impl Iterator<Item = OsString>) -> Result<ExitCode> {
             arguments.extend(rest);
             kubectl.run(&arguments)
         }
+        "top" | "tap" | "trace-next" | "bundle" | "ui" => {
+            let words = std::iter::once(&command).chain(&rest).map(OsString::from);
+            match flags::parse(words, |_| None)?.command {
+                Command::Observe(wanted) => observed(&kubectl, &target, &wanted),
+                Command::Help(text) => Ok(print(&text)),
+                _ => bail!("kubectl sluice {command} does not take these flags"),
+            }
+        }
         "logs" => {
             let pod = pods::find(&kubectl, &target)?;
             let mut arguments =
@@ -81,6 +94,36 @@ pub(crate) fn run(words: impl Iterator<Item = OsString>) -> Result<ExitCode> {
         }
         "check" => checked(&kubectl, &target, rest),
         other => bail!("unknown subcommand {other:?}; there are {}", arguments::COMMANDS.join(", ")),
+    }
+}
+
+/// Observes all replicas, or for the web page one, through ports that are forwarded.
+fn observed(kubectl: &Kubectl, target: &arguments::Target, wanted: &Observe) -> Result<ExitCode> {
+    let (action, admin) = (&wanted.action, wanted.admin_address.port());
+    if let Observation::Ui(ui) = action {
+        let mut forward = Forward::start(kubectl, &pods::find(kubectl, target)?, ui.port, admin)?;
+        let replica = forward.replica()?;
+        let shown = observe::run_on(action, &[replica], &PodLogs { kubectl, target })?;
+        eprintln!("kubectl-sluice: the address works until this program ends");
+        forward.wait()?;
+        return Ok(shown);
+    }
+    let forwards = Forwards::to(kubectl, &pods::all(kubectl, target)?, admin)?;
+    observe::run_on(action, &forwards.replicas, &PodLogs { kubectl, target })
+}
+
+/// The logs of Pods, as far as the cluster keeps them.
+struct PodLogs<'k> {
+    kubectl: &'k Kubectl,
+    target: &'k arguments::Target,
+}
+
+impl LogSource for PodLogs<'_> {
+    fn tail(&self, replica: &Replica) -> Result<Option<String>> {
+        let Some((namespace, name)) = replica.name.split_once('/') else { return Ok(None) };
+        let mut arguments = vec!["logs", name, "--namespace", namespace, "--tail", LOG_LINES];
+        arguments.extend(self.target.container.iter().flat_map(|name| ["--container", name]));
+        self.kubectl.text(&arguments).map(Some)
     }
 }
 

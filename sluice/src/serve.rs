@@ -13,16 +13,20 @@ use sluice_controller::duties::DutyNews;
 use sluice_controller::input::{self, Input};
 use sluice_controller::run::Applied;
 use sluice_controller::store::{IngressChanges, References};
+use sluice_controller::translate::global_settings::KeyValue;
 use sluice_controller::{Controller, Duties, Names, Observe, ProblemChanges};
 use sluice_gateway::admin;
 use sluice_gateway::data_plane::DataPlane;
+use sluice_gateway::location::LocationFiles;
 use sluice_gateway::state::State;
+use sluice_gateway::state::setting_values::{SettingOrigin, SettingValue};
 use sluice_gateway::telemetry::{self, AccessLog, ReviewSample, Telemetry};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::{Notify, mpsc, oneshot, watch};
 
 use crate::cgroup;
 use crate::flags::{GatewayFlags, ServeFlags};
+use crate::geoip;
 use crate::limits;
 use crate::logging::ProgramLog;
 use crate::memory;
@@ -71,6 +75,15 @@ async fn run(flags: &ServeFlags, program_log: ProgramLog) -> Result<()> {
     if let Some(folder) = &flags.gateway.body_temp_path {
         plane.keep_bodies_in(folder.clone());
     }
+    if let Some(agent) = flags.controller.waf_agent {
+        plane.inspect_with(agent, flags.gateway.waf_timeout);
+    }
+    if let Some(folder) = &flags.geoip.path {
+        geoip::download(&flags.geoip).await;
+        let editions = flags.geoip.editions.clone();
+        plane.read_locations(LocationFiles { folder: folder.clone(), editions });
+    }
+    plane.state().setting_values.set_flags(flags.values.clone());
     let plane = Arc::new(plane);
     let log_changed = Arc::new(Notify::new());
     tokio::spawn(keep_logs(rotate, log_changed.clone(), program_log.clone(), plane.state().clone()));
@@ -331,6 +344,14 @@ impl Observe for Observer {
     fn skipped(&mut self, kinds: &BTreeMap<String, usize>) {
         let kinds = kinds.iter().map(|(kind, count)| (&**kind, *count as u64));
         self.state.telemetry.skipped_objects(kinds);
+    }
+
+    fn keys(&mut self, keys: Vec<KeyValue>) {
+        let value = |KeyValue { name, value, is_set }| {
+            let origin = if is_set { SettingOrigin::ConfigMap } else { SettingOrigin::Default };
+            SettingValue { name, value, origin }
+        };
+        self.state.setting_values.set_keys(keys.into_iter().map(value).collect());
     }
 
     fn names(&mut self, names: BTreeSet<Arc<str>>) {

@@ -294,3 +294,26 @@ fn the_programs_own_log_has_a_level_and_a_file_of_its_own_live() {
         has(&file)
     });
 }
+
+#[test]
+fn the_request_body_is_logged_if_it_fits_its_buffer() {
+    let backend = Backend::echo("shop");
+    let folder = Folder::with(site("shop", HOST, &[&backend]));
+    let keys = [("log-format-upstream", "$request_uri <$request_body>"), ("client-body-buffer-size", "10")];
+    folder.write("config.yaml", config_map(NAME, &keys));
+    let gateway = Gateway::with(&folder, &["--configmap", NAME]);
+    let send = |target: &str, body: &str| {
+        assert_eq!(Connection::plain(gateway.http).request("POST", HOST, target, &[], body).status, 200);
+    };
+    send("/small", "a \"b\"");
+    gateway.await_access(r"/small <a \x22b\x22>");
+    send("/large", "01234567890");
+    gateway.await_access("/large <->");
+    get(gateway.http, HOST, "/none");
+    gateway.await_access("/none <->");
+    let mut slow = Connection::plain(gateway.http);
+    slow.send(format!("POST /slow HTTP/1.1\r\nHost: {HOST}\r\nContent-Length: 6\r\n\r\nabc"));
+    slow.send("def");
+    assert_eq!(slow.response().status, 200);
+    gateway.await_access("/slow <abcdef>");
+}

@@ -42,6 +42,40 @@ fn an_alias_has_all_paths_of_its_host() {
     assert_eq!(get(gateway.http, "store.example", "/").status, 404);
 }
 
+/// The annotation was refused as a whole.
+#[test]
+fn an_expression_as_alias_takes_the_names_that_no_host_has() {
+    let value = r"~^[a-z]+(?:\.[a-z]++)\.stores\.example$, shop.market.*, ~(";
+    let (_shop, folder, gateway) =
+        start(&shop(&[("server-alias", value)]).path("*.stores.example", "/wild", "shop"));
+    let is_served = |host: &str, path: &str| get(gateway.http, host, path).status == 200;
+    for (host, expected) in [
+        (HOST, true),
+        ("a.stores.example", false),
+        ("a.b.stores.example", true),
+        ("a.b.c.stores.example", false),
+        ("shop.market.example", true),
+        ("SHOP.market.co.example:80", true),
+        ("a.shop.market.example", false),
+        ("shop.market.", false),
+        ("other.example", false),
+    ] {
+        assert_eq!(is_served(host, "/x"), expected, "{host}");
+    }
+    assert!(is_served("a.stores.example", "/wild"), "a wildcard comes first");
+    let problems = gateway.problems();
+    assert!(problems.contains("\"~(\"") && problems.contains("cannot be read"), "{problems}");
+    folder.write("shop.yaml", shop(&[("server-alias", r"~^.+\.stores\.example$")]).text());
+    await_until("the other expression", || is_served("a.stores.example", "/x"));
+    assert!(is_served("a.b.stores.example", "/x") && !is_served("shop.market.example", "/"));
+    assert_eq!(gateway.problems(), "");
+    assert_eq!(
+        Connection::tls(gateway.https, "a.stores.example").certificate(),
+        Connection::tls(gateway.https, "unknown.example").certificate(),
+        "the default one"
+    );
+}
+
 #[test]
 fn an_alias_gives_way_to_a_host_and_the_older_of_two_wins() {
     let (_shop, folder, gateway) = start(&shop(&[("server-alias", "store.example")]));

@@ -501,5 +501,6 @@ fn an_authorisation_service_behind_the_gateway_itself_is_asked() {
     assert!(auth.seen().iter().any(|request| request.start.contains("/oauth2/auth")));
     asks(gateway.admin);
     await_until("the refusal", || get(gateway.http, HOST, "/").status == 500);
-    assert!(gateway.problems().contains("the admin listener"), "{}", gateway.problems());
+    // The report of the data plane follows the change.
+    await_until("the problem", || gateway.problems().contains("the admin listener"));
 }

@@ -163,7 +163,7 @@ fn a_variable_that_is_known_later_is_empty_and_named_by_a_problem() {
     let folder = shop(&backend, &[("auth-request-redirect", "/x"), ("upstream-hash-by", "$upstream_status")]);
     operator(
         &folder,
-        &[("proxy-set-headers", "ingress-nginx/to-backends"), ("log-format-upstream", "$geoip2_city")],
+        &[("proxy-set-headers", "ingress-nginx/to-backends"), ("log-format-upstream", "$geoip_city")],
     );
     fields(&folder, "ingress-nginx/to-backends", &[("X-Status", "a$status")]);
     let gateway = Gateway::with(&folder, &["--configmap", OPERATOR]);
@@ -173,7 +173,7 @@ fn a_variable_that_is_known_later_is_empty_and_named_by_a_problem() {
         "data[X-Status]",
         "$status is empty, because its value is known with the response head",
         "upstream-hash-by",
-        "$geoip2_city is always empty",
+        "$geoip_city is always empty",
     ] {
         assert!(problems.contains(part), "{part}: {problems}");
     }

@@ -19,6 +19,7 @@ const NAME: &str = "ingress-nginx/controller";
 
 /// Values of keys that need a special one: it must not affect the load, or has a format of its own.
 const VALUES: &[(&str, &str)] = &[
+    ("modsecurity-snippet", "SecRuleEngine DetectionOnly"),
     ("global-auth-cache-duration", "200 5m"),
     ("global-auth-signin", "http://signin.example/start"),
     ("whitelist-source-range", "127.0.0.0/8,::1/128"),
@@ -37,6 +38,8 @@ const VALUES: &[(&str, &str)] = &[
     ("annotation-value-word-blocklist", "no-such-word"),
     ("proxy-next-upstream", "error"),
     ("log-format-upstream", "$status $request_uri"),
+    ("otlp-collector-host", "127.0.0.1:9"),
+    ("otel-sampler-ratio", "0.5"),
     ("syslog-host", "127.0.0.1"),
     ("ssl-protocols", "TLSv1.3"),
     ("ssl-ciphers", "ECDHE-ECDSA-AES128-GCM-SHA256:ECDHE-RSA-AES128-GCM-SHA256"),
@@ -49,6 +52,7 @@ const VALUES: &[(&str, &str)] = &[
     ("proxy-redirect-to", "http://two.example/"),
     ("add-headers", "default/fields"),
     ("proxy-set-headers", "default/fields"),
+    ("global-auth-snippet", "proxy_set_header X-From gateway;"),
     ("server-snippet", "more_set_headers \"X-From: the server\";"),
     ("location-snippet", "more_set_headers \"X-From: the location\";"),
 ];
@@ -58,6 +62,7 @@ const TICKET_KEY: &str = "MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWYwMTIzNDU2Nz
 
 /// Keys that the load would have to support, with the test that changes them under load.
 const ELSEWHERE: &[(&str, &str)] = &[
+    ("http-snippet", "e2e_snippets: it opens a port"),
     ("global-auth-url", "e2e_external_auth: it needs a service that answers"),
     ("use-proxy-protocol", "e2e_proxy_protocol: clients have to speak it"),
 ];
@@ -180,7 +185,17 @@ fn every_key_changes_live_and_fails_no_request() {
         folder.write("config.yaml", config_map(NAME, &keys));
         await_until(key.name, || gateway.generation() > before);
         let field = format!("data[{}]", key.name);
-        let needs_another = ["enable-syslog", "proxy-redirect-from", "proxy-redirect-to"].contains(&key.name);
+        let needs_another = [
+            "enable-syslog",
+            "enable-modsecurity",
+            "enable-owasp-modsecurity-crs",
+            "modsecurity-snippet",
+            "enable-opentelemetry",
+            "otlp-access-log",
+            "proxy-redirect-from",
+            "proxy-redirect-to",
+        ]
+        .contains(&key.name);
         let problems = gateway.problems();
         assert!(needs_another || !problems.contains(&field), "{problems}");
         load.await_answers(2);

@@ -224,6 +224,25 @@ fn the_html_page_is_self_contained_and_escapes_what_it_shows() {
 }
 
 #[test]
+fn a_weighted_canary_made_each_report_another_one() {
+    let (main, next) = (Backend::echo("shop"), Backend::echo("next"));
+    let canary = |weight| {
+        let canary = Ingress::new("next").path("shop.example", "/", "next").annotation("canary", "true");
+        canary.annotation("canary-by-header", "x-next").annotation("canary-weight", weight).text()
+    };
+    let next = manifest::service_with("next", &[&next]);
+    let folder = Folder::with(site("shop", "shop.example", &[&main]) + &next);
+    folder.write("urls", "http://shop.example/\n".repeat(20).as_str());
+    for (weight, service) in [("50", "default-shop-80"), ("100", "default-next-80")] {
+        folder.write("canary.yaml", canary(weight));
+        let answer = json(&folder, "urls", &[]);
+        let responses = answer["responses"].as_array().unwrap();
+        assert!(!responses.is_empty());
+        assert!(responses.iter().all(|response| response["backend"] == service), "{weight}: {answer:#}");
+    }
+}
+
+#[test]
 fn hosts_that_are_passed_through_are_not_decrypted() {
     let backend = Backend::echo("shop");
     let ingress = Ingress::new("raw").path("raw.example", "/", "shop").annotation("ssl-passthrough", "true");
@@ -248,7 +267,7 @@ fn chart_values_give_the_flags_config_maps_and_class_of_the_old_installation() {
     values.write(
         "values.yaml",
         "controller:\n  ingressClassResource: {name: edge, controllerValue: example.com/edge}\n  config: {force-ssl-redirect: 'true', \
-         worker-rlimit: '1'}\n  maxmindLicenseKey: secret\n  extraArgs: {profiling: 'false'}\ntcp: {'5432': 'default/shop:80'}\n",
+         worker-rlimit: '1'}\n  customTemplate: {configMapName: nginx}\n  extraArgs: {profiling: 'false'}\ntcp: {'5432': 'default/shop:80'}\n",
     );
     let file = values.file("values.yaml");
     let file = file.to_str().unwrap();
@@ -256,7 +275,7 @@ fn chart_values_give_the_flags_config_maps_and_class_of_the_old_installation() {
     assert_eq!(status, Some(0), "{text}{error}");
     for part in [
         "redirect 308",
-        "controller.maxmindLicenseKey",
+        "controller.customTemplate",
         "controller.extraArgs.profiling",
         "worker-rlimit",
         "2 ConfigMap",

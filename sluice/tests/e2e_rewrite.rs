@@ -3,7 +3,7 @@
 use crate::harness::h2;
 use crate::harness::manifest::service_with;
 use crate::harness::{
-    Backend, Connection, Folder, Gateway, Ingress, TestCertificate, await_until, get, get_tls,
+    Backend, Connection, Folder, Gateway, Ingress, TestCertificate, await_until, config_map, get, get_tls,
 };
 
 const HOST: &str = "shop.example";
@@ -46,6 +46,24 @@ fn the_endpoint_gets_the_rewritten_path_escaped_as_nginx_does_it() {
     assert_eq!((target(&body).as_str(), body.json()["body"].as_str()), ("/form", Some("hello")));
     assert_eq!(body.received("x-forwarded-prefix"), ["/app"]);
     gateway.await_access("GET /app/x%20y%2Fz HTTP/1.1");
+}
+
+#[test]
+fn rewrites_are_in_the_log_of_a_rule_that_asks_for_them() {
+    let backend = Backend::echo("web");
+    let quiet = expression("quiet", "/quiet/(.*)", "web").annotation("rewrite-target", "/$1");
+    let loud = rewriting().annotation("enable-rewrite-log", "true");
+    let objects = loud.text() + &quiet.text() + &service_with("web", &[&backend]);
+    let gateway = Gateway::start(&Folder::with(objects));
+    assert_eq!(get(gateway.http, HOST, "/quiet/x").status, 200);
+    assert_eq!(get(gateway.http, HOST, "/app/a%20b?c=d").status, 200);
+    let lines = || -> Vec<String> {
+        gateway.program_log().into_iter().filter(|line| line.contains("a path was rewritten")).collect()
+    };
+    await_until("the line", || !lines().is_empty());
+    let [line] = &lines()[..] else { panic!("{:?}", lines()) };
+    let fields = r#"client=127.0.0.1 host="shop.example" from="/app/a b" to="/a%20b?c=d""#;
+    assert!(line.ends_with(fields), "{line}");
 }
 
 #[test]
@@ -147,7 +165,7 @@ fn a_path_that_cannot_be_rewritten_is_closed_with_the_reason() {
     let backend = Backend::echo("web");
     let ingress = expression("shop", "/good/(?<rest>.*)", "web")
         .typed_path(HOST, "/bad", "ImplementationSpecific", "web")
-        .typed_path(HOST, "/unreadable/(?<!x)(.*)", "ImplementationSpecific", "web")
+        .typed_path(HOST, "/unreadable/(?C1)(.*)", "ImplementationSpecific", "web")
         .annotation("rewrite-target", "/$rest");
     let root = Ingress::new("root").path(HOST, "/", "web");
     let folder = Folder::with(ingress.text() + &root.text() + &service_with("web", &[&backend]));
@@ -159,7 +177,7 @@ fn a_path_that_cannot_be_rewritten_is_closed_with_the_reason() {
     }
     let problems = gateway.problems();
     assert!(problems.contains("names $rest, and the path \"/bad\" has no such group"), "{problems}");
-    assert!(problems.contains("look-around"), "{problems}");
+    assert!(problems.contains("unrecognized flag"), "{problems}");
 }
 
 /// nginx inserts nothing for a group that the path does not have, and such Ingresses are common.
@@ -208,6 +226,85 @@ fn a_path_with_look_ahead_matches_and_keeps_its_group_numbers() {
     write("api|cart");
     await_until("the new expression", || seen("/cart").is_none());
     assert_eq!(seen("/static/app.js").as_deref(), Some("/page/static/app.js"));
+}
+
+/// nginx serves these paths by PCRE.
+#[test]
+fn a_path_that_needs_backtracking_is_served_and_rewritten_by_its_groups() {
+    let backend = Backend::echo("web");
+    let ingress = expression("shop", "/v(?<!x/v)(\\d++)/(?!admin)(?<rest>.*)", "web")
+        .typed_path(HOST, "/same/(.)\\1", "ImplementationSpecific", "web")
+        .typed_path(HOST, "/{id}/x", "ImplementationSpecific", "web")
+        .annotation("rewrite-target", "/new/$1/$2");
+    let folder = Folder::with(ingress.text() + &service_with("web", &[&backend]));
+    let gateway = Gateway::start(&folder);
+    let seen = |path: &str| {
+        let response = get(gateway.http, HOST, path);
+        (response.status == 200).then(|| target(&response))
+    };
+    for (path, reached) in [
+        ("/v12/cart?a=b", Some("/new/12/cart?a=b")),
+        ("/v12/admin", None),
+        ("/same/aa", Some("/new/a/")),
+        ("/same/ab", None),
+        ("/%7Bid%7D/x", Some("/new//")),
+    ] {
+        assert_eq!(seen(path).as_deref(), reached, "{path}");
+    }
+}
+
+/// Each of these expressions was refused.
+#[test]
+fn syntax_of_pcre_is_served_in_canaries_and_block_lists() {
+    let (backend, canary) = (Backend::echo("web"), Backend::echo("canary"));
+    let main = Ingress::new("shop").path(HOST, "/", "web");
+    let other = Ingress::new("canary")
+        .path(HOST, "/", "canary")
+        .annotation("canary", "true")
+        .annotation("canary-by-header", "X-Version")
+        .annotation("canary-by-header-pattern", r"(?<!not-)v(\d)\1");
+    let keys = [("block-user-agents", "~*(?<!good)bot"), ("block-referers", r"~^http://(?>a+)b\.example")];
+    let services = service_with("web", &[&backend]) + &service_with("canary", &[&canary]);
+    let folder = Folder::with(main.text() + &other.text() + &services);
+    folder.write("config.yaml", config_map("system/settings", &keys));
+    let gateway = Gateway::with(&folder, &["--configmap", "system/settings"]);
+    let answer = |name: &str, value: &str| {
+        let response = Connection::plain(gateway.http).request("GET", HOST, "/", &[(name, value)], "");
+        if response.status == 200 { response.backend() } else { response.status.to_string() }
+    };
+    for (name, value, expected) in [
+        ("X-Version", "v22", "canary"),
+        ("X-Version", "v23", "web"),
+        ("X-Version", "not-v22", "web"),
+        ("User-Agent", "a BOT", "403"),
+        ("User-Agent", "a goodbot", "web"),
+        ("Referer", "http://aab.example/", "403"),
+        ("Referer", "http://aa.example/", "web"),
+    ] {
+        assert_eq!(answer(name, value), expected, "{name}: {value}");
+    }
+    assert_eq!(gateway.problems(), "");
+}
+
+/// The worst case for an engine that backtracks.
+#[test]
+fn a_request_that_reaches_the_step_limit_of_an_expression_gets_500_and_is_reported() {
+    let backend = Backend::echo("web");
+    let ingress = expression("shop", "/linear/(a+)+$", "web")
+        .typed_path(HOST, "/slow/(?:(a+)+)(?<!b)$", "ImplementationSpecific", "web")
+        .annotation("rewrite-target", "/new/$1");
+    let root = Ingress::new("root").path(HOST, "/", "web");
+    let folder = Folder::with(ingress.text() + &root.text() + &service_with("web", &[&backend]));
+    let gateway = Gateway::start(&folder);
+    let worst = "a".repeat(1_000) + "!";
+    assert_eq!(get(gateway.http, HOST, &format!("/linear/{worst}")).status, 200, "the path / takes it");
+    assert_eq!(get(gateway.http, HOST, "/slow/aaa").status, 200);
+    assert_eq!(backend.requests(), 2);
+    assert_eq!(get(gateway.http, HOST, &format!("/slow/{worst}")).status, 500);
+    assert_eq!(backend.requests(), 2, "not forwarded");
+    await_until("the problem", || gateway.problems().contains("reached its step limit"));
+    let metrics = gateway.metrics();
+    assert!(metrics.contains("sluice_expression_limit_total 1"), "{metrics}");
 }
 
 #[test]

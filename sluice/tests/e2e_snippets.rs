@@ -1,9 +1,15 @@
 //! Snippets: their directives as typed policies, and the switches that permit them.
 
+mod limits;
 mod nginx;
 mod peer;
+mod relocation;
+mod tables;
+
+use std::io::{Read, Write};
 
 use crate::harness::gateway::run;
+use crate::harness::ports;
 use crate::harness::{
     Backend, Connection, Folder, Gateway, Ingress, Reply, await_until, config_map, get, manifest,
 };
@@ -47,12 +53,12 @@ fn snippets_need_the_switch_and_the_risk_level() {
 #[test]
 fn a_directive_outside_of_the_subset_closes_the_routes_and_is_named() {
     let backend = Backend::echo("shop");
-    let snippet = [("configuration-snippet", "more_set_headers 'X-A: 1';\nlimit_rate 5k;")];
+    let snippet = [("configuration-snippet", "more_set_headers 'X-A: 1';\ngzip on;")];
     let folder = shop(&backend, &snippet, &ON);
     let gateway = gateway(&folder);
     assert_eq!(get(gateway.http, HOST, "/").status, 503);
     let problems = gateway.problems();
-    for part in ["configuration-snippet", "line 2: limit_rate", "the annotation limit-rate"] {
+    for part in ["configuration-snippet", "line 2: gzip", "the ConfigMap key use-gzip"] {
         assert!(problems.contains(part), "{part}: {problems}");
     }
 }
@@ -143,6 +149,88 @@ fn an_auth_snippet_changes_the_request_and_its_reply_fills_variables() {
     let response = Connection::plain(gateway.http).request("GET", HOST, "/", &[("X-User", "forged")], "");
     assert_eq!((response.status, response.header("x-seen")), (200, Some("ann")));
     assert_eq!(response.received("x-user"), ["ann"]);
+}
+
+#[test]
+fn a_global_auth_snippet_changes_the_request_to_the_service_of_all_rules() {
+    let backend = Backend::echo("shop");
+    let service = Backend::with("auth", |request| match request.header("x-asked-for") {
+        Some("shop.example /a") => Reply::status(200),
+        _ => Reply::status(403),
+    });
+    let url = format!("http://{}/check", service.address);
+    let keys = |snippet| [("global-auth-url", &*url), ("global-auth-snippet", snippet)];
+    let folder = shop(&backend, &[], &keys("proxy_set_header X-Asked-For \"$host $request_uri\";"));
+    let gateway = gateway(&folder);
+    assert_eq!(get(gateway.http, HOST, "/a").status, 200);
+    assert_eq!(get(gateway.http, HOST, "/b").status, 403);
+    assert_eq!(gateway.problems(), "");
+    folder.write("operator.yaml", config_map(OPERATOR, &keys("auth_basic off;")));
+    await_until("all routes to close", || get(gateway.http, HOST, "/a").status == 503);
+    assert!(gateway.problems().contains("global-auth-snippet"), "{}", gateway.problems());
+}
+
+/// The first and last bytes that a server sends before it closes the connection.
+fn bytes_until_close(address: std::net::SocketAddr) -> Vec<u8> {
+    let mut stream = std::net::TcpStream::connect(address).unwrap();
+    stream.write_all(format!("GET /blocked HTTP/1.1\r\nHost: {HOST}\r\n\r\n").as_bytes()).unwrap();
+    let mut bytes = Vec::new();
+    // A reset ends it too.
+    let _ = stream.read_to_end(&mut bytes);
+    bytes
+}
+
+#[test]
+fn return_444_closes_the_connection_without_a_response_as_nginx_does() {
+    let backend = Backend::echo("shop");
+    let snippet = "if ($uri = /blocked) { return 444; }";
+    let folder = shop(&backend, &[("configuration-snippet", snippet)], &ON);
+    let gateway = gateway(&folder);
+    assert_eq!(bytes_until_close(gateway.http), b"");
+    assert_eq!(get(gateway.http, HOST, "/").status, 200);
+    assert_eq!(backend.requests(), 1);
+    if nginx::is_installed() {
+        let nginx = nginx::start("", "", snippet, backend.address);
+        assert_eq!(bytes_until_close(nginx.address), b"");
+    }
+}
+
+/// The redirect server of ingress-nginx's manifest for AWS.
+#[test]
+fn an_http_snippet_opens_a_server_on_a_port_of_its_own() {
+    let [address, other] = ports::addresses();
+    let (port, other_port) = (address.port(), other.port());
+    let backend = Backend::echo("shop");
+    let server = |port| {
+        format!("server {{ listen {port}; add_header X-A 1 always; return 308 https://$host$request_uri; }}")
+    };
+    let keys = |text: &str| config_map(OPERATOR, &[("http-snippet", text), ("bind-address", "127.0.0.1")]);
+    let folder = shop(&backend, &[], &[]);
+    folder.write("operator.yaml", keys(&server(port)));
+    let gateway = gateway(&folder);
+    let listens = |address| Connection::try_plain(address).is_ok();
+    await_until("the port", || listens(address));
+    for (host, path) in [("shop.example", "/a%20b?c=d"), ("other.example", "/healthz")] {
+        let response = get(address, host, path);
+        assert_eq!(response.status, 308);
+        assert_eq!(response.header("location"), Some(&*format!("https://{host}{path}")));
+        assert_eq!(response.header("x-a"), Some("1"));
+    }
+    assert_eq!(get(gateway.http, HOST, "/").status, 200, "the gateway's port has no redirect");
+    assert_eq!(gateway.problems(), "");
+    let blocked = "location /old { return 410; } location = / { deny all; }";
+    folder.write("operator.yaml", keys(&format!("server {{ listen {other_port}; {blocked} }}")));
+    await_until("the other port", || listens(other) && !listens(address));
+    assert_eq!(get(other, HOST, "/old/x").status, 410);
+    assert_eq!(get(other, HOST, "/").status, 403);
+    let own = gateway.http.port();
+    folder.write("operator.yaml", keys(&server(own)));
+    await_until("the problem", || gateway.problems().contains(&format!("port {own}, which is that of")));
+    assert_eq!(get(gateway.http, HOST, "/").status, 200);
+    await_until("the port to close", || !listens(other));
+    folder.write("operator.yaml", keys("upstream name { server a; }"));
+    await_until("the refusal", || gateway.problems().contains("line 1: upstream"));
+    assert_eq!(get(gateway.http, HOST, "/").status, 200);
 }
 
 #[test]

@@ -12,7 +12,7 @@ const RSA: &str = "rsa.example";
 
 /// Runs `openssl s_client` without input. Returns whether the handshake succeeded, with the output;
 /// `None` if this machine has no openssl.
-fn openssl(address: SocketAddr, host: &str, options: &[&str]) -> Option<(bool, String)> {
+pub(crate) fn openssl(address: SocketAddr, host: &str, options: &[&str]) -> Option<(bool, String)> {
     let mut command = Command::new("openssl");
     command.args(["s_client", "-connect", &address.to_string(), "-servername", host]).args(options);
     let Ok(output) = command.stdin(Stdio::null()).output() else {

@@ -10,4 +10,6 @@ pub(crate) use sluice_testing::grpc;
 pub(crate) use sluice_testing::manifest::{Ingress, class, config_map, endpoints, service, site};
 pub(crate) use sluice_testing::nginx::Nginx;
 pub(crate) use sluice_testing::wait::{PATIENCE, await_some, await_until, pause, until};
-pub(crate) use sluice_testing::{client, epoll, gateway, http2 as h2, manifest, ports, stream, trust, wire};
+pub(crate) use sluice_testing::{
+    client, epoll, gateway, http2 as h2, manifest, ocsp, ports, stream, trust, wire,
+};

@@ -48,9 +48,19 @@ impl Browser {
             "--disable-dev-shm-usage",
             "--disable-gpu",
             "--no-proxy-server",
+            // No traffic but that of the test.
+            "--disable-quic",
+            "--no-first-run",
+            "--disable-background-networking",
+            "--disable-component-update",
+            "--disable-sync",
             format!("--host-resolver-rules={}", rules.join(", ")),
         ]});
-        let wanted = json!({ "acceptInsecureCerts": true, "goog:chromeOptions": options });
+        let wanted = json!({
+            "acceptInsecureCerts": true,
+            "goog:chromeOptions": options,
+            "goog:loggingPrefs": { "browser": "ALL" },
+        });
         let made = driver.command("POST", "/session", &json!({ "capabilities": { "alwaysMatch": wanted } }));
         let session = made["sessionId"].as_str().expect("a session").to_owned();
         Some(Self { driver, session })
@@ -77,10 +87,53 @@ impl Browser {
     /// Clicks the first element that matches this CSS selector.
     #[track_caller]
     pub fn click(&self, selector: &str) {
-        let query = json!({ "using": "css selector", "value": selector });
-        let element = self.command("POST", "/element", &query);
-        let element = element[ELEMENT].as_str().expect("an element");
-        self.command("POST", &format!("/element/{element}/click"), &json!({}));
+        self.command("POST", &format!("/element/{}/click", self.element(selector)), &json!({}));
+    }
+
+    /// Types text into the first element that matches this CSS selector, which gets the focus. Keys
+    /// without text have code points of their own (WebDriver §17.4.2).
+    #[track_caller]
+    pub fn type_into(&self, selector: &str, text: &str) {
+        let path = format!("/element/{}/value", self.element(selector));
+        self.command("POST", &path, &json!({ "text": text }));
+    }
+
+    /// Presses a key where the focus is.
+    #[track_caller]
+    pub fn press(&self, key: char) {
+        let actions = json!([{ "type": "keyDown", "value": key }, { "type": "keyUp", "value": key }]);
+        let keyboard = json!({ "type": "key", "id": "keyboard", "actions": actions });
+        self.command("POST", "/actions", &json!({ "actions": [keyboard] }));
+    }
+
+    /// Shows pages as on a screen of this size in CSS pixels.
+    #[track_caller]
+    pub fn resize(&self, width: u32, height: u32) {
+        let metrics =
+            json!({ "width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600 });
+        self.devtools("Emulation.setDeviceMetricsOverride", &metrics);
+    }
+
+    /// Shows pages as with this preference of the user: `light` or `dark`.
+    #[track_caller]
+    pub fn prefer_color_scheme(&self, scheme: &str) {
+        let features = json!({ "features": [{ "name": "prefers-color-scheme", "value": scheme }] });
+        self.devtools("Emulation.setEmulatedMedia", &features);
+    }
+
+    /// Returns a picture of the window in base64 (PNG).
+    #[track_caller]
+    pub fn screenshot(&self) -> String {
+        self.command("GET", "/screenshot", &Value::Null).as_str().unwrap_or_default().to_owned()
+    }
+
+    /// Returns the messages of the console since the last call, such as violations of a content
+    /// security policy.
+    #[track_caller]
+    pub fn messages(&self) -> Vec<String> {
+        let log = self.command("POST", "/se/log", &json!({ "type": "browser" }));
+        let messages = log.as_array().into_iter().flatten();
+        messages.filter_map(|message| message["message"].as_str().map(str::to_owned)).collect()
     }
 
     /// Evaluates a JavaScript expression in the page; awaits the result of a promise.
@@ -97,6 +150,19 @@ impl Browser {
         let all = self.command("GET", "/cookie", &Value::Null);
         let named = |cookie: &&Value| cookie["name"] == name;
         all.as_array().and_then(|all| all.iter().find(named)).cloned().unwrap_or_default()
+    }
+
+    #[track_caller]
+    fn element(&self, selector: &str) -> String {
+        let query = json!({ "using": "css selector", "value": selector });
+        let element = self.command("POST", "/element", &query);
+        element[ELEMENT].as_str().expect("an element").to_owned()
+    }
+
+    /// Sends a command of Chromium's own protocol.
+    #[track_caller]
+    fn devtools(&self, command: &str, parameters: &Value) -> Value {
+        self.command("POST", "/goog/cdp/execute", &json!({ "cmd": command, "params": parameters }))
     }
 
     #[track_caller]

@@ -5,16 +5,22 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::time::SystemTime;
 
 use rcgen::{
-    BasicConstraints, CertificateParams, CertificateRevocationListParams, CertifiedIssuer, DistinguishedName,
-    DnType, IsCa, KeyIdMethod, KeyPair, KeyUsagePurpose, RevokedCertParams, RsaKeySize,
+    BasicConstraints, CertificateParams, CertificateRevocationListParams, CertifiedIssuer, CustomExtension,
+    DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, KeyIdMethod, KeyPair, KeyUsagePurpose,
+    RevokedCertParams, RsaKeySize,
 };
 use rustls::crypto::aws_lc_rs::default_provider;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 use rustls::server::{ResolvesServerCertUsingSni, WebPkiClientVerifier};
 use rustls::sign::{CertifiedKey, SingleCertAndKey};
 use rustls::{ClientConfig, RootCertStore, ServerConfig, SupportedProtocolVersion};
+use x509_cert::der::Encode;
+use x509_cert::der::asn1::{Ia5String, ObjectIdentifier};
+use x509_cert::ext::pkix::name::GeneralName;
+use x509_cert::ext::pkix::{AccessDescription, AuthorityInfoAccessSyntax};
 
 use crate::manifest;
+use crate::ocsp::Signer;
 use crate::trust;
 
 /// A unique certificate with its key.
@@ -231,6 +237,55 @@ impl Authority {
         let certificate =
             CertificateParams::new(owned(names)).unwrap().signed_by(&key, &self.issuer).unwrap();
         TestCertificate::of(names, &certificate, &key)
+    }
+
+    /// Issues a certificate for these names that names an OCSP responder. Its PEM contains the
+    /// certificate of the authority too.
+    ///
+    /// # Panics
+    /// A name is not a DNS name, or the URL is not ASCII.
+    pub fn issue_with_responder(&self, names: &[&str], url: &str) -> TestCertificate {
+        let access = AuthorityInfoAccessSyntax(vec![AccessDescription {
+            access_method: ObjectIdentifier::new_unwrap("1.3.6.1.5.5.7.48.1"),
+            access_location: GeneralName::UniformResourceIdentifier(Ia5String::new(url).unwrap()),
+        }]);
+        let extension =
+            CustomExtension::from_oid_content(&[1, 3, 6, 1, 5, 5, 7, 1, 1], access.to_der().unwrap());
+        let mut params = CertificateParams::new(owned(names)).unwrap();
+        params.custom_extensions.push(extension);
+        let key = KeyPair::generate().unwrap();
+        let certificate = params.signed_by(&key, &self.issuer).unwrap();
+        let own = TestCertificate::of(names, &certificate, &key);
+        TestCertificate { pem: own.pem + &self.pem(), ..own }
+    }
+
+    /// Returns the authority as the signer of OCSP responses.
+    ///
+    /// # Panics
+    /// The library rejects the key that it has generated.
+    pub fn signer(&self) -> Signer {
+        Signer::new(self.issuer.key().serialize_der(), self.issuer.der().clone(), false)
+    }
+
+    /// Issues a certificate for another signer of OCSP responses, with the permission to sign them
+    /// or without.
+    ///
+    /// # Panics
+    /// The machine has no random numbers.
+    pub fn delegate(&self, is_authorised: bool) -> Signer {
+        let mut params = CertificateParams::new(vec!["ocsp.example".to_owned()]).unwrap();
+        params.extended_key_usages = match is_authorised {
+            true => vec![ExtendedKeyUsagePurpose::OcspSigning],
+            false => vec![ExtendedKeyUsagePurpose::ServerAuth],
+        };
+        let key = KeyPair::generate().unwrap();
+        let certificate = params.signed_by(&key, &self.issuer).unwrap();
+        Signer::new(key.serialize_der(), certificate.der().clone(), true)
+    }
+
+    /// Returns the certificate of the authority in DER.
+    pub fn der(&self) -> &CertificateDer<'static> {
+        self.issuer.der()
     }
 
     /// A certificate for a client, `CN=<name>,O=Example`, with this serial number.

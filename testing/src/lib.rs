@@ -12,10 +12,13 @@
 //! | [`client`], [`http2`], [`trust`] | clients that send given bytes; TLS with any certificate |
 //! | [`stream`] | servers of TCP and UDP that send everything back |
 //! | [`nginx`] | a real nginx, if the machine has it |
+//! | [`collector`] | an OTLP collector |
 //! | [`dns`] | a DNS server with records that a test defines |
 //! | [`browser`] | headless Chromium, if the machine has it |
+//! | [`mmdb`] | GeoIP2 databases |
 //! | [`epoll`], [`memory`] | what a process waits for, and its memory (Linux) |
 //! | [`module_cycles`] | the check that the modules of a crate form no cycle |
+//! | [`websocket`] | an endpoint of HTTP/1.1 and a client of HTTP/2 |
 //! | [`wire`] | HTTP/1.1 messages as bytes |
 //! | [`certificate`], [`ports`], [`program`], [`wait`] | the basis of the others |
 
@@ -23,6 +26,7 @@ pub mod backend;
 pub mod browser;
 pub mod certificate;
 pub mod client;
+pub mod collector;
 pub mod dns;
 pub mod echo;
 pub mod epoll;
@@ -32,11 +36,14 @@ pub mod grpc;
 pub mod http2;
 pub mod manifest;
 pub mod memory;
+pub mod mmdb;
 pub mod module_cycles;
 pub mod nginx;
+pub mod ocsp;
 pub mod ports;
 pub mod program;
 pub mod stream;
 pub mod trust;
 pub mod wait;
+pub mod websocket;
 pub mod wire;

@@ -3,8 +3,9 @@
 //!
 //! Signatures are verified, so that a handshake proves that the server has the key.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
+use rustls::client::Resumption;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{CryptoProvider, aws_lc_rs};
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
@@ -28,19 +29,48 @@ pub fn trusting_with(
     versions: &[&'static SupportedProtocolVersion],
     protocols: &[&[u8]],
 ) -> ClientConfig {
+    custom(provider, versions, protocols, None)
+}
+
+/// The OCSP response that a server has stapled in the last full handshake; empty for none.
+pub type Staple = Arc<Mutex<Vec<u8>>>;
+
+/// Same as [`trusting`], recording stapled OCSP responses. Sessions are not resumed.
+///
+/// # Panics
+/// `versions` is empty.
+pub fn recording_staples(
+    versions: &[&'static SupportedProtocolVersion],
+    protocols: &[&[u8]],
+) -> (ClientConfig, Staple) {
+    let staple = Staple::default();
+    let mut config = custom(aws_lc_rs::default_provider(), versions, protocols, Some(staple.clone()));
+    config.resumption = Resumption::disabled();
+    (config, staple)
+}
+
+fn custom(
+    provider: CryptoProvider,
+    versions: &[&'static SupportedProtocolVersion],
+    protocols: &[&[u8]],
+    staple: Option<Staple>,
+) -> ClientConfig {
     let provider = Arc::new(provider);
     let mut config = ClientConfig::builder_with_provider(provider.clone())
         .with_protocol_versions(versions)
         .expect("the provider has ciphers for every version")
         .dangerous()
-        .with_custom_certificate_verifier(Arc::new(AnyCertificate(provider)))
+        .with_custom_certificate_verifier(Arc::new(AnyCertificate { provider, staple }))
         .with_no_client_auth();
     config.alpn_protocols = protocols.iter().map(|protocol| protocol.to_vec()).collect();
     config
 }
 
 #[derive(Debug)]
-struct AnyCertificate(Arc<CryptoProvider>);
+struct AnyCertificate {
+    provider: Arc<CryptoProvider>,
+    staple: Option<Staple>,
+}
 
 impl ServerCertVerifier for AnyCertificate {
     fn verify_server_cert(
@@ -48,9 +78,12 @@ impl ServerCertVerifier for AnyCertificate {
         _: &CertificateDer<'_>,
         _: &[CertificateDer<'_>],
         _: &ServerName<'_>,
-        _: &[u8],
+        ocsp_response: &[u8],
         _: UnixTime,
     ) -> Result<ServerCertVerified, rustls::Error> {
+        if let Some(staple) = &self.staple {
+            *staple.lock().unwrap_or_else(PoisonError::into_inner) = ocsp_response.to_vec();
+        }
         Ok(ServerCertVerified::assertion())
     }
 
@@ -60,7 +93,7 @@ impl ServerCertVerifier for AnyCertificate {
         certificate: &CertificateDer<'_>,
         signature: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        let algorithms = &self.0.signature_verification_algorithms;
+        let algorithms = &self.provider.signature_verification_algorithms;
         rustls::crypto::verify_tls12_signature(message, certificate, signature, algorithms)
     }
 
@@ -70,11 +103,11 @@ impl ServerCertVerifier for AnyCertificate {
         certificate: &CertificateDer<'_>,
         signature: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        let algorithms = &self.0.signature_verification_algorithms;
+        let algorithms = &self.provider.signature_verification_algorithms;
         rustls::crypto::verify_tls13_signature(message, certificate, signature, algorithms)
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.0.signature_verification_algorithms.supported_schemes()
+        self.provider.signature_verification_algorithms.supported_schemes()
     }
 }

@@ -62,6 +62,7 @@
 {{- if or .ingressClassByName $.Values.rbac.scope }}{{ $_ := set $flags "ingress-class-by-name" "true" }}{{ end -}}
 {{- if .watchIngressWithoutClass }}{{ $_ := set $flags "watch-ingress-without-class" "true" }}{{ end -}}
 {{- if .metrics.enabled }}{{ $_ := set $flags "enable-metrics" "true" }}{{ end -}}
+{{- if .maxmindLicenseKey }}{{ $_ := set $flags "maxmind-license-key" .maxmindLicenseKey }}{{ end -}}
 {{- if .enableTopologyAwareRouting }}{{ $_ := set $flags "enable-topology-aware-routing" "true" }}{{ end -}}
 {{- if .disableLeaderElection }}{{ $_ := set $flags "disable-leader-election" "true" }}{{ end -}}
 {{- if .electionTTL }}{{ $_ := set $flags "election-ttl" .electionTTL }}{{ end -}}
@@ -77,6 +78,7 @@
 {{- $_ := set $flags (printf "%s-services-configmap" $protocol) (printf "%s/%s" $namespace (include "sluice.streamsName" (dict "root" $ "protocol" $protocol))) -}}
 {{- end -}}
 {{- end -}}
+{{- if .Values.waf.enabled }}{{ $_ := set $flags "waf-agent" (printf "127.0.0.1:%d" (.Values.waf.port | int)) }}{{ end -}}
 {{- if .Values.defaultBackend.enabled -}}
 {{- $_ := set $flags "default-backend-service" (printf "$(POD_NAMESPACE)/%s" (include "sluice.defaultBackend" .)) -}}
 {{- end -}}
@@ -219,8 +221,10 @@ spec:
   {{- if $controller.hostNetwork }}
   hostNetwork: true
   {{- end }}
-  {{- with $controller.extraInitContainers }}
-  initContainers: {{ tpl (toYaml .) $ | nindent 4 }}
+  {{- if or $controller.extraInitContainers .Values.waf.enabled }}
+  initContainers:
+  {{- with $controller.extraInitContainers }}{{ tpl (toYaml .) $ | nindent 2 }}{{ end }}
+  {{- if .Values.waf.enabled }}{{ include "sluice.wafAgent" . | nindent 2 }}{{ end }}
   {{- end }}
   containers:
   - name: {{ $controller.containerName }}
@@ -284,6 +288,9 @@ spec:
     {{- if $controller.admissionWebhooks.enabled }}
     - {name: webhook-certificate, mountPath: {{ dir $controller.admissionWebhooks.certificate }}, readOnly: true}
     {{- end }}
+    {{- with include "sluice.downloadPath" . }}
+    - {name: geoip, mountPath: {{ . }}}
+    {{- end }}
     {{- with $controller.extraVolumeMounts }}{{ toYaml . | nindent 4 }}{{ end }}
   {{- with $controller.extraContainers }}{{ toYaml . | nindent 2 }}{{ end }}
   {{- with $controller.nodeSelector }}
@@ -315,7 +322,26 @@ spec:
       - {key: tls.crt, path: {{ base $controller.admissionWebhooks.certificate }}}
       - {key: tls.key, path: {{ base $controller.admissionWebhooks.key }}}
   {{- end }}
+  {{- if include "sluice.downloadPath" . }}
+  - name: geoip
+    emptyDir: {}
+  {{- end }}
+  {{- if .Values.waf.enabled }}
+  - name: waf-bodies
+    emptyDir: {sizeLimit: {{ .Values.waf.bodyTemp.sizeLimit }}}
+  {{- end }}
   {{- with $controller.extraVolumes }}{{ toYaml . | nindent 2 }}{{ end }}
+{{- end -}}
+
+{{/* The folder into which GeoIP2 databases are downloaded, unless a volume of the operator's is there. */}}
+{{- define "sluice.downloadPath" -}}
+{{- $flags := include "sluice.flags" . | fromYaml -}}
+{{- if or (get $flags "maxmind-license-key") (get $flags "maxmind-mirror") -}}
+{{- $path := default "/etc/ingress-controller/geoip" (get $flags "geoip-path") -}}
+{{- $is_mounted := false -}}
+{{- range .Values.controller.extraVolumeMounts }}{{ if eq .mountPath $path }}{{ $is_mounted = true }}{{ end }}{{ end -}}
+{{- if not $is_mounted }}{{ $path }}{{ end -}}
+{{- end -}}
 {{- end -}}
 
 {{- define "sluice.emptyDir" -}}

@@ -73,6 +73,16 @@ say, the schema says.
 {{- $wrong = append $wrong "controller.ingressClassResource.aliases: it has the name of the IngressClass itself; remove it there" -}}
 {{- end -}}
 {{- end -}}
+{{- with .Values.waf -}}
+{{- if .enabled -}}
+{{- if not (semverCompare ">=1.29.0-0" $.Capabilities.KubeVersion.Version) -}}
+{{- $wrong = append $wrong "waf.enabled: the agent runs in a sidecar container, which Kubernetes has from version 1.29 on; run the agent elsewhere and name it in controller.extraArgs.waf-agent" -}}
+{{- end -}}
+{{- if not (or .image.repository .image.registry $.Values.controller.image.registry $.Values.global.image.registry) -}}
+{{- $wrong = append $wrong "waf.image.repository: no image of the agent is published yet; build one with waf-agent/Containerfile, push it to a registry of yours and name it here" -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
 {{- if $wrong -}}
 {{- fail (printf "\n\nThese values cannot be had with Sluice:\n  - %s\n" (join "\n  - " $wrong)) -}}
 {{- end -}}

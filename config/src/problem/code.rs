@@ -144,9 +144,18 @@ codes! {
     HealthCheckRefused: DataPlane = "The data plane cannot make an active health check; the endpoints are served unchecked.";
     PartRefused: DataPlane = "The data plane cannot use a part of the configuration; the previous state \
                               stays in force.";
+    ExpressionLimit: DataPlane = "A regular expression reached its step limit; the request got 500.";
     ListenerNotBound: DataPlane = "A socket cannot be bound.";
     LogNotOpened: DataPlane = "A log cannot be written to its destination; its lines go to the standard \
                                stream.";
+    CollectorUnavailable: DataPlane = "The OpenTelemetry collector does not accept spans or log records; they are dropped \
+                                       when the queue is full.";
+    FirewallWithoutAgent: OwnFault = "A web application firewall is requested, and --waf-agent is not set.";
+    FirewallAgentUnavailable: DataPlane = "The agent of the web application firewall does not answer; routes whose firewall \
+                                           enforces its rules answer 503.";
+    FirewallRefused: DataPlane = "The agent of the web application firewall cannot compile the directives; routes whose \
+                                  firewall enforces its rules answer 503.";
+    LocationDatabaseUnusable: DataPlane = "A GeoIP2 database is missing, damaged or not switched on.";
     ProxyNotTrusted: DataPlane = "Requests through an untrusted proxy are redirected to https in a loop.";
     EndpointIsGateway: DataPlane = "An endpoint is a listener of the gateway itself.";
     FileUnreadable: Source = "A file or folder of manifests cannot be read.";

@@ -29,7 +29,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 use std::time::Duration;
-use std::{fs, io, thread};
+use std::{fs, io, path, thread};
 
 use tokio::sync::mpsc as channel;
 
@@ -86,6 +86,8 @@ impl FileSource {
         compare: Duration,
     ) -> Result<Self, FileSourceError> {
         check_folder(folder)?;
+        // Notifications name absolute paths.
+        let folder = &path::absolute(folder).map_err(unreadable(folder))?;
         let (wakes, woken) = mpsc::channel();
         let prune = Prune::with(options, Needs::names());
         let watch = Watch::new(wakes.clone());
@@ -128,7 +130,9 @@ impl Drop for FileSource {
 }
 
 fn check_folder(folder: &Path) -> Result<(), FileSourceError> {
-    fs::read_dir(folder)
-        .map(drop)
-        .map_err(|reason| FileSourceError::Folder { folder: folder.to_owned(), reason })
+    fs::read_dir(folder).map(drop).map_err(unreadable(folder))
+}
+
+fn unreadable(folder: &Path) -> impl FnOnce(io::Error) -> FileSourceError {
+    |reason| FileSourceError::Folder { folder: folder.to_owned(), reason }
 }

@@ -72,7 +72,7 @@ pub(crate) fn covers(facts: &CertificateFacts, host: &HostPattern) -> bool {
             HostPattern::OneLabel(parent) | HostPattern::Suffix(parent) => {
                 name.strip_prefix("*.").is_some_and(|name| name.eq_ignore_ascii_case(parent.as_str()))
             }
-            HostPattern::Any => false,
+            HostPattern::Regex(_) | HostPattern::Any => false,
         }
     })
 }

@@ -6,9 +6,10 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
+use sluice_config::local_address::is_local;
 use sluice_config::{Code, Endpoint, EndpointSet, EndpointSetKey, NamespacedName, ObjectRef, Problem};
 
-use super::external_name::{self, External, is_local};
+use super::external_name::{self, External};
 use super::topology;
 use super::view::View;
 use crate::problem::{error, warning};

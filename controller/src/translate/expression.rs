@@ -4,16 +4,20 @@
 //! Ingress, while its expressions stay the same. Compiling one takes up to a millisecond, so the
 //! results are cached, errors included.
 
+mod backtracking;
 mod look_ahead;
 
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use sluice_config::{LookAheadRegex, SimpleExpression};
+use sluice_config::{ExtendedRegex, SimpleExpression};
 
 /// Maximum size of a compiled expression in bytes; well below the data plane's limit.
 pub(crate) const EXPRESSION_LIMIT: usize = 256 << 10;
+
+/// The fault of an expression that is read, and too large.
+const TOO_LARGE: &str = "it is too large";
 
 /// Maximum number of cached expressions. Beyond it the cache is cleared.
 const MOST: usize = 16 << 10;
@@ -34,8 +38,8 @@ pub(crate) struct Expression {
     pub(crate) groups: usize,
     /// Numbers of the named groups.
     pub(crate) names: HashMap<Box<str>, usize>,
-    /// The parts that are searched, if it contains look-ahead.
-    pub(crate) look_ahead: Option<Arc<LookAheadRegex>>,
+    /// How it is searched, where the linear-time engine does not read it.
+    pub(crate) extended: Option<Arc<ExtendedRegex>>,
 }
 
 impl Expressions {
@@ -64,22 +68,57 @@ impl Expression {
     /// The expression is invalid; the reason has one line.
     pub(crate) fn read(pattern: &str) -> Result<Self, String> {
         if let Some(simple) = SimpleExpression::of(pattern) {
-            return Ok(Self { groups: simple.groups(), names: HashMap::new(), look_ahead: None });
+            return Ok(Self { groups: simple.groups(), names: HashMap::new(), extended: None });
         }
-        let fault = match compile(pattern) {
-            Ok(compiled) => return Ok(Self::of(&compiled, None)),
+        let translated = sluice_expression::translate(pattern);
+        // The linear-time engine would take a possessive quantifier for two.
+        if sluice_expression::has_possessive_quantifier(&translated) {
+            return backtracking::read(pattern, &translated);
+        }
+        let fault = match compile(&translated) {
+            Ok(compiled) => return Ok(Self::of(&compiled, linear(pattern, &translated))),
+            Err(fault) if fault == TOO_LARGE => return Err(fault),
             Err(fault) => fault,
         };
-        let Some(apart) = look_ahead::take_apart(pattern) else { return Err(fault) };
-        apart.conditions.iter().try_for_each(|condition| compile(&condition.pattern).map(drop))?;
-        Ok(Self::of(&compile(&apart.pattern)?, Some(Arc::new(apart))))
+        if let Some(apart) = look_ahead::take_apart(&translated) {
+            apart.conditions.iter().try_for_each(|condition| compile(&condition.pattern).map(drop))?;
+            return Ok(Self::of(&compile(&apart.pattern)?, Some(Arc::new(apart))));
+        }
+        backtracking::read(pattern, &translated).map_err(|reason| match has_extended_syntax(&translated) {
+            true => reason,
+            false => fault,
+        })
     }
 
-    fn of(compiled: &regex::Regex, look_ahead: Option<Arc<LookAheadRegex>>) -> Self {
+    /// The expression as the data plane gets it. `text` is its original.
+    pub(crate) fn in_form(&self, text: &str) -> sluice_config::Expression {
+        match &self.extended {
+            Some(extended) => sluice_config::Expression::Extended(extended.clone()),
+            None => sluice_config::Expression::Plain(text.into()),
+        }
+    }
+
+    fn of(compiled: &regex::Regex, extended: Option<Arc<ExtendedRegex>>) -> Self {
         let names = compiled.capture_names().enumerate();
         let names = names.filter_map(|(at, name)| Some((name?.into(), at))).collect();
-        Self { groups: compiled.captures_len(), names, look_ahead }
+        Self { groups: compiled.captures_len(), names, extended }
     }
+}
+
+/// An expression that the linear-time engine reads in another spelling.
+fn linear(text: &str, translated: &str) -> Option<Arc<ExtendedRegex>> {
+    let extended = || ExtendedRegex {
+        text: text.into(),
+        pattern: translated.into(),
+        conditions: Vec::new(),
+        backtracks: false,
+    };
+    (text != translated).then(|| Arc::new(extended()))
+}
+
+/// Whether only the backtracking engine can say what is wrong with an expression.
+fn has_extended_syntax(text: &str) -> bool {
+    ["(?=", "(?!", "(?<=", "(?<!", "(?>", "(?(", "(?P>", "(*"].iter().any(|start| text.contains(start))
 }
 
 /// Compiles an expression.
@@ -88,7 +127,7 @@ impl Expression {
 /// The expression is invalid; the reason has one line.
 pub(crate) fn compile(pattern: &str) -> Result<regex::Regex, String> {
     regex::RegexBuilder::new(pattern).size_limit(EXPRESSION_LIMIT).build().map_err(|error| match &error {
-        regex::Error::CompiledTooBig(_) => "it is too large".to_owned(),
+        regex::Error::CompiledTooBig(_) => TOO_LARGE.to_owned(),
         _ => {
             let text = error.to_string();
             let last = text.lines().last().unwrap_or_default();
@@ -110,8 +149,46 @@ mod tests {
         let reason = expressions.read("/x{1000}{1000}{1000}").unwrap_err();
         assert_eq!(&*reason, "it is too large");
         assert!(Arc::ptr_eq(&reason, &expressions.read("/x{1000}{1000}{1000}").unwrap_err()));
-        assert!(expressions.read("/a(?<!b)").unwrap_err().contains("look-around"));
+        let backtracking = expressions.read("/a(?<!b)(?<rest>.*)").unwrap();
+        assert_eq!((backtracking.groups, backtracking.names.get("rest")), (2, Some(&1)));
+        assert!(backtracking.extended.as_ref().is_some_and(|regex| regex.backtracks));
+        for bad in ["/a(?<!b", "/a(", "/[b"] {
+            assert!(expressions.read(bad).is_err(), "{bad}");
+        }
         assert_eq!(&*expressions.read("(?i)^/(?!x{1000}{1000}{1000})").unwrap_err(), "it is too large");
+    }
+
+    #[test]
+    fn only_syntax_that_needs_it_is_searched_by_backtracking() {
+        let backtracks =
+            |text: &str| Expression::read(text).unwrap().extended.is_some_and(|regex| regex.backtracks);
+        for linear in ["(a+)+$", "^/(?!api)(.*)", "/[*+]+x", r"/a\++", "/a*?b", "/x{2,3}?", "/{id}", "/[[]"] {
+            assert!(!backtracks(linear), "{linear}");
+        }
+        for text in ["/(?<!a)b", "/(?>a+)b", "/a++b", "/a*+", "/a{2}+", r"/(.)\1", "/{id}++", "/x(?=a)|b"] {
+            assert!(backtracks(text), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_spelling_of_pcre_is_translated_and_its_original_kept() {
+        let read = Expression::read(r"(?i)^/{id}/\Q.\E(x)").unwrap();
+        let extended = read.extended.as_ref().unwrap();
+        assert_eq!((&*extended.text, &*extended.pattern), (r"(?i)^/{id}/\Q.\E(x)", r"(?i)^/\{id\}/\.(x)"));
+        assert_eq!((read.groups, extended.conditions.len()), (2, 0));
+    }
+
+    #[test]
+    fn the_reason_is_that_of_the_engine_that_would_search_it() {
+        for (text, reason) in [
+            ("/a(", "unclosed group"),
+            ("/(?<!a+)b", "fixed length"),
+            ("/(?<x>a(?P>x)?b)", "recursion"),
+            ("/(?>a", "parenthesis"),
+        ] {
+            let fault = Expression::read(text).unwrap_err();
+            assert!(fault.contains(reason), "{text}: {fault}");
+        }
     }
 
     #[test]

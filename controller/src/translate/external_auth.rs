@@ -13,6 +13,7 @@ use sluice_config::{
 
 use super::remote::{Remote, RemoteTarget};
 use super::routes::backend::Uses;
+use super::snippet::Block;
 use super::template;
 use super::view::View;
 
@@ -38,6 +39,8 @@ pub struct AuthSettings {
     pub(crate) keep_alive: u32,
     pub(crate) keep_alive_requests: u32,
     pub(crate) keep_alive_timeout: Duration,
+    /// `global-auth-snippet`
+    pub(crate) snippet: Option<Arc<Block>>,
 }
 
 impl Default for AuthSettings {
@@ -56,6 +59,7 @@ impl Default for AuthSettings {
             keep_alive: 0,
             keep_alive_requests: 1000,
             keep_alive_timeout: Duration::from_secs(60),
+            snippet: None,
         }
     }
 }
@@ -99,7 +103,7 @@ impl AuthSettings {
             response_headers: self.others_fields().cloned().collect(),
             request_redirect: self.request_redirect.clone(),
             set_headers: self.resource(),
-            fields: Vec::new(),
+            fields: self.snippet.iter().flat_map(|block| block.request()).cloned().collect(),
             kept: Vec::new(),
             always_set_cookie: self.always_set_cookie,
             cache: self.cache(),

@@ -1,6 +1,7 @@
 //! The combined result of flags and ConfigMap: global settings, default backend and certificate,
 //! and listeners.
 
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -10,7 +11,10 @@ use sluice_config::{
 };
 
 use super::certificate::CertificateState;
+use super::firewall::{self, FirewallSettings};
 use super::routes::backend::{self, Uses};
+use super::routes::host::firewall::{REMEDY, WITHOUT_AGENT};
+use super::snippet_servers::{self, SnippetServer};
 use super::topology;
 use super::view::View;
 use crate::options::Options;
@@ -23,6 +27,8 @@ pub(crate) struct Output {
     pub(crate) settings: Arc<GlobalSettings>,
     /// The sockets of all Ingresses.
     pub(crate) group: Arc<ListenerGroup>,
+    /// The servers of `http-snippet`.
+    pub(crate) servers: BTreeMap<GroupId, SnippetServer>,
     /// Pool and certificate that flags name.
     pub(crate) uses: Uses,
 }
@@ -32,6 +38,7 @@ pub(crate) fn compute(view: &View<'_>) -> (Output, Vec<Problem>) {
     let config_map = view.config_map_settings();
     let mut settings = config_map.global.clone();
     settings.https_port = view.options.https_port;
+    settings.ask_local_responders = !view.options.refuse_local_names;
     let mut uses = Uses::default();
     let mut problems: Vec<Problem> = topology::problem(view).into_iter().collect();
     if let Some(name) = &view.options.configmap
@@ -45,6 +52,7 @@ pub(crate) fn compute(view: &View<'_>) -> (Output, Vec<Problem>) {
             "create it, or remove the flag; it is taken up when it appears",
         ));
     }
+    problems.extend(firewall_without_agent(view));
     if let Some(name) = &view.options.default_ssl_certificate {
         default_certificate(view, name, &mut settings, &mut uses, &mut problems);
     }
@@ -74,7 +82,38 @@ pub(crate) fn compute(view: &View<'_>) -> (Output, Vec<Problem>) {
         problems.push(error(fault.code, &object, format!("data[{key}]"), message, fault.remedy));
     }
     let group = Arc::new(group(view.options, &config_map.addresses));
-    (Output { settings: Arc::new(settings), group, uses }, problems)
+    let servers = snippet_servers::compute(view, &mut problems);
+    (Output { settings: Arc::new(settings), group, servers, uses }, problems)
+}
+
+/// Reports a firewall for all rules without an agent.
+fn firewall_without_agent(view: &View<'_>) -> Option<Problem> {
+    let firewall = &view.config_map_settings().snippets.firewall;
+    let directives = firewall::compose(firewall, &FirewallSettings::default())?;
+    if view.options.waf_agent.is_some() {
+        return None;
+    }
+    let name = view.options.configmap.clone().unwrap_or_else(|| NamespacedName::new("", ""));
+    let object = ObjectRef { kind: "ConfigMap".into(), name };
+    let field = format!("data[{}]", firewall::ENABLE);
+    Some(match directives.enforces {
+        true => error(
+            Code::FirewallWithoutAgent,
+            &object,
+            field,
+            format!(
+                "{WITHOUT_AGENT}; all routes answer 503, except where an Ingress disables it or only detects"
+            ),
+            REMEDY,
+        ),
+        false => warning(
+            Code::FirewallWithoutAgent,
+            &object,
+            field,
+            format!("{WITHOUT_AGENT}; requests are neither inspected nor logged"),
+            REMEDY,
+        ),
+    })
 }
 
 fn default_certificate(
@@ -89,7 +128,7 @@ fn default_certificate(
     match view.certificate(name) {
         CertificateState::Good(_) => {
             settings.default_certificate = Some(name.clone());
-            uses.certificate = Some(name.clone());
+            uses.certificates.push(name.clone());
         }
         CertificateState::Missing => {
             let message = "this Secret does not exist; a self-signed certificate is served";

@@ -8,7 +8,9 @@ mod blocking;
 mod builder;
 mod compression;
 mod errors;
+mod firewall;
 mod headers;
+mod in_effect;
 mod leftovers;
 mod limits;
 mod log_format;
@@ -17,11 +19,12 @@ mod process;
 mod reader;
 mod safety;
 mod snippets;
-mod telemetry;
+mod status;
 #[cfg(test)]
 mod tests;
 mod timeouts;
 mod tls;
+mod traces;
 mod upstream;
 
 use std::sync::LazyLock;
@@ -32,6 +35,7 @@ use super::nginx_text;
 use super::setting::{self, Family, Setting, Table};
 
 pub use builder::{ConfigMapSettings, SettingsBuilder};
+pub use in_effect::{KeyValue, in_effect};
 pub use reader::read;
 pub use snippets::GlobalSnippets;
 
@@ -52,7 +56,9 @@ pub static TABLE: LazyLock<Table<SettingsBuilder>> = LazyLock::new(|| {
         Family::new("The process and its listeners", process::settings()),
         Family::new("Safety of annotations", safety::settings()),
         Family::new("Snippets and modules", snippets::settings()),
-        Family::new("Traces and status", telemetry::settings()),
+        Family::new("Traces", traces::settings()),
+        Family::new("Web application firewall", firewall::settings()),
+        Family::new("Status page", status::settings()),
         Family::new("Timeouts", timeouts::settings()),
         Family::new("TLS", tls::settings()),
         Family::new("Endpoints", upstream::settings()),

@@ -65,7 +65,7 @@ impl RefCounts {
             return;
         }
         new.pools.iter().for_each(|pool| self.use_pool(pool));
-        self.certificates.exchange(&old.certificate, &new.certificate);
+        self.certificates.exchange(&old.certificates, &new.certificates);
         self.resources.exchange(&old.resources, &new.resources);
         old.pools.iter().for_each(|pool| self.release_pool(&pool.key));
     }

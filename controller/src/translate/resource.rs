@@ -19,6 +19,7 @@ use std::sync::Arc;
 
 use sluice_config::{Code, Moment, Problem, Resource, ResourceKey, ResourceKind};
 
+use super::value::Author;
 use super::view::View;
 use crate::options::Options;
 use crate::store::Fields;
@@ -57,6 +58,7 @@ pub(crate) struct Unusable {
 /// by the hosts that name it.
 pub(crate) fn compute(view: &View<'_>, key: &ResourceKey) -> (ResourceState, Vec<Problem>) {
     let mut problems = Vec::new();
+    let author = || Author { http: view.http_declarations(), ..Author::OPERATOR };
     let found = match key.kind {
         ResourceKind::PasswordFile => {
             let secret = view.secret(&key.name, Fields::named(&[users::FILE]));
@@ -76,7 +78,9 @@ pub(crate) fn compute(view: &View<'_>, key: &ResourceKey) -> (ResourceState, Vec
         }
         ResourceKind::Headers => {
             let config_map = view.config_map(&key.name, Fields::All);
-            config_map.map(|config_map| headers::strict(config_map, &mut problems).map(Resource::Headers))
+            config_map.map(|config_map| {
+                headers::strict(config_map, &author(), &mut problems).map(Resource::Headers)
+            })
         }
         ResourceKind::GlobalHeaders | ResourceKind::GlobalResponseHeaders => {
             let moment = match key.kind {
@@ -84,14 +88,15 @@ pub(crate) fn compute(view: &View<'_>, key: &ResourceKey) -> (ResourceState, Vec
                 _ => Moment::Response,
             };
             let config_map = view.config_map(&key.name, Fields::All);
-            config_map
-                .map(|config_map| Ok(Resource::Headers(headers::lenient(config_map, moment, &mut problems))))
+            config_map.map(|config_map| {
+                Ok(Resource::Headers(headers::lenient(config_map, moment, &author(), &mut problems)))
+            })
         }
         ResourceKind::ResponseHeaders => {
             let config_map = view.config_map(&key.name, Fields::All);
             let allowed = &view.annotation_limits().response_headers;
             config_map.map(|config_map| {
-                headers::response(config_map, allowed, &mut problems).map(Resource::Headers)
+                headers::response(config_map, allowed, &author(), &mut problems).map(Resource::Headers)
             })
         }
         ResourceKind::FastCgiParams => {

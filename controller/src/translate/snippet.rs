@@ -7,32 +7,41 @@
 //! nginx's rules of inheritance ([`block`]). No text is executed.
 
 mod access;
+mod addresses;
 pub(crate) mod annotation;
 mod block;
+mod computed;
 mod condition;
 mod context;
+mod endpoint_tls;
 mod grammar;
 mod headers;
+mod http_level;
 mod input;
+mod limits;
+mod maps;
 mod object;
 mod program;
 mod reader;
 mod rewrite;
+mod servers;
 mod settings;
+mod substitution;
 mod variables;
 
 use std::sync::Arc;
 
 use super::value::{Type, Wrong};
 
-pub(crate) use block::{Block, resolve};
+pub(crate) use block::{Block, TemplateDirectives, resolve};
 pub(crate) use context::Place;
+pub(crate) use http_level::{HttpSnippet, http_snippet};
 pub(crate) use object::{AUTHORISATION, CONFIGURATION, ObjectSnippets, SERVER};
 use reader::{Untranslated, read};
 
 /// The typed directives of a snippet that is pasted into `place`.
 pub(crate) fn directives(place: Place) -> Type<Arc<Block>> {
-    Type::new("directives of nginx", move |text| match read(text, place) {
+    Type::with_author("directives of nginx", move |text, author| match read(text, place, author.http) {
         Ok(block) => Ok(Arc::new(block)),
         Err(Untranslated { reason, remedy }) => Err(Wrong::Untranslated { reason, remedy }),
     })

@@ -21,11 +21,11 @@ impl Translation {
     pub(crate) fn snippet_translations(&self) -> Vec<SnippetTranslation> {
         let mut all = Vec::new();
         if let Some(name) = &self.options.configmap {
-            for (key, block) in self.values.config_map.snippets.translations() {
+            for (key, lines) in self.values.config_map.snippets.translations() {
                 all.push(SnippetTranslation {
                     object: ObjectRef { kind: "ConfigMap".into(), name: name.clone() },
                     field: format!("data[{key}]"),
-                    lines: block.lines().to_vec(),
+                    lines: lines.to_vec(),
                 });
             }
         }

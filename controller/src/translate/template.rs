@@ -10,7 +10,8 @@ use std::sync::Arc;
 use sluice_config::variable::unserved_reason;
 use sluice_config::{Moment, Piece, Template, Variable};
 
-use super::value::{self, Type};
+use super::declarations::HttpDeclarations;
+use super::value::{self, Author, Type};
 
 /// How to fix a text with a variable that has no value.
 pub(crate) const REMEDY: &str =
@@ -56,6 +57,11 @@ pub(crate) fn parse(text: &str, moment: Moment) -> Result<Template, String> {
     parse_with(text, |name| variable(name, moment))
 }
 
+/// The same for a text of this author, which may have variables of `map` and `geo`.
+pub(crate) fn parse_for(text: &str, moment: Moment, author: &Author<'_>) -> Result<Template, String> {
+    parse_with(text, |name| variable_for(name, moment, author))
+}
+
 /// The same for a text that may also name groups of an expression: `$1`, `$name`.
 pub(crate) fn parse_with_groups(
     text: &str,
@@ -90,6 +96,21 @@ pub(crate) fn variable(name: &str, moment: Moment) -> Result<Variable, String> {
     }
 }
 
+/// The same for a text of this author.
+pub(crate) fn variable_for(name: &str, moment: Moment, author: &Author<'_>) -> Result<Variable, String> {
+    match computed(name, author.http) {
+        Some(variable) if variable.known() <= moment => Ok(variable),
+        Some(variable) => Err(format!("has ${name}, whose value is known {}", variable.known().as_str())),
+        None => variable(name, moment),
+    }
+}
+
+/// The variable of this name among those of `map` and `geo`.
+pub(crate) fn computed(name: &str, http: &HttpDeclarations) -> Option<Variable> {
+    let (name, known) = http.variables.iter().find(|(known, _)| known.eq_ignore_ascii_case(name))?;
+    Some(Variable::Computed { name: name.clone(), known: *known })
+}
+
 /// Why a variable has no value in a text that is evaluated at this moment; `None` if it has one, or
 /// does not exist.
 pub(crate) fn lack(name: &str, moment: Moment) -> Option<String> {
@@ -119,8 +140,8 @@ pub(crate) fn without_value(text: &str, moment: Moment) -> Option<String> {
 
 /// A template for a header field, or another text of one line.
 pub(crate) fn field(moment: Moment) -> Type<Template> {
-    let read = move |text: Arc<str>| parse(&text, moment);
-    value::field().called("text with variables").and_then(read).evaluated_at(moment)
+    let read = move |text: Arc<str>, author: &Author<'_>| parse_for(&text, moment, author);
+    value::field().called("text with variables").and_then_for(read).evaluated_at(moment)
 }
 
 /// A template that tells requests apart for a limit: all its variables must have values.
@@ -200,9 +221,9 @@ mod tests {
         let at = |moment| parse("$status", moment).unwrap().pieces;
         assert_eq!(at(Moment::Request), [Piece::Variable(Variable::Unserved)]);
         assert_eq!(at(Moment::Response), [Piece::Variable(Variable::Status)]);
-        let words = without_value("$host-$status-$status-$geoip2_city", Moment::Request).unwrap();
+        let words = without_value("$host-$status-$status-$geoip_city", Moment::Request).unwrap();
         assert!(words.contains("$status is empty, because its value is known with the response head"));
-        assert!(words.contains("$geoip2_city is always empty, because there is no database"), "{words}");
+        assert!(words.contains("$geoip_city is always empty, because the older databases"), "{words}");
         assert_eq!(words.matches("$status").count(), 1);
         assert_eq!(without_value("$host-$status-$1", Moment::End), None);
     }

@@ -285,6 +285,16 @@ impl Sink<FlagsNode> for Update<'_> {
         if *new.group != *old.group {
             self.delta.groups.push(Change::Put(new.group.id.clone(), new.group.clone()));
         }
+        for (id, server) in &new.servers {
+            if old.servers.get(id) != Some(server) {
+                self.delta.groups.push(Change::Put(id.clone(), server.group.clone()));
+                self.delta.hosts.push(Change::Put(server.host.key.clone(), server.host.clone()));
+            }
+        }
+        for (id, server) in old.servers.iter().filter(|(id, _)| !new.servers.contains_key(*id)) {
+            self.delta.groups.push(Change::Remove(id.clone()));
+            self.removed_hosts.push(Change::Remove(server.host.key.clone()));
+        }
         self.base.ref_counts.exchange(&old.uses, &new.uses);
     }
 }

@@ -19,9 +19,10 @@ use std::borrow::Cow;
 
 use sluice_config::Moment;
 
+use super::declarations::{HttpDeclarations, NO_DECLARATIONS};
 use crate::store::Kind;
 
-pub use network::{addresses, network, networks, trusted_peers};
+pub use network::{addresses, countries, networks, trusted_peers};
 pub use number::{
     buffers, count, count_or_none, int, kibibytes, positive, ratio, seconds, seconds_or_zero, size,
     some_time, time, time_of, time_within, within,
@@ -64,6 +65,8 @@ pub struct Author<'a> {
     /// Whether its characters are restricted as in ingress-nginx
     /// (`--enable-annotation-validation`).
     pub is_validated: bool,
+    /// The names that `http-snippet` declares.
+    pub http: &'a HttpDeclarations,
 }
 
 /// Why a value is unusable.
@@ -123,7 +126,8 @@ impl<T: 'static> Type<T> {
         Self::new(words, move |text| parse(text).ok_or_else(|| wrong.clone()))
     }
 
-    fn with_author(
+    /// Creates a type whose values depend on their author.
+    pub fn with_author(
         words: impl Into<Cow<'static, str>>,
         parse: impl Fn(&str, &Author<'_>) -> Result<T, Wrong> + Send + Sync + 'static,
     ) -> Self {
@@ -147,9 +151,18 @@ impl<T: 'static> Type<T> {
         self,
         make: impl Fn(T) -> Result<U, E> + Send + Sync + 'static,
     ) -> Type<U> {
+        self.and_then_for(move |value, _| make(value))
+    }
+
+    /// The same with a function that depends on the author.
+    pub fn and_then_for<U: 'static, E: Into<Wrong>>(
+        self,
+        make: impl Fn(T, &Author<'_>) -> Result<U, E> + Send + Sync + 'static,
+    ) -> Type<U> {
         let Self { words, parser, is_allowed, refers, is_partial, moment } = self;
-        let parser =
-            Box::new(move |text: &str, author: &Author<'_>| make(parser(text, author)?).map_err(Into::into));
+        let parser = Box::new(move |text: &str, author: &Author<'_>| {
+            make(parser(text, author)?, author).map_err(Into::into)
+        });
         Type { words, parser, is_allowed, refers, is_partial, moment }
     }
 
@@ -214,7 +227,8 @@ impl<T: 'static> Type<T> {
 
 impl Author<'_> {
     /// The author of the program's own ConfigMap, who may name any object.
-    pub const OPERATOR: Author<'static> = Author { namespace: "", crosses: true, is_validated: true };
+    pub const OPERATOR: Author<'static> =
+        Author { namespace: "", crosses: true, is_validated: true, http: &NO_DECLARATIONS };
 }
 
 #[cfg(test)]

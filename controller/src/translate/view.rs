@@ -8,6 +8,7 @@ use std::sync::Arc;
 use sluice_config::{ByKey, HostKey, NamespacedName, ObjectRef, ResourceKey, StreamKey, Transport};
 
 use super::certificate::CertificateState;
+use super::declarations::HttpDeclarations;
 use super::expression::Expressions;
 use super::external_auth::AuthSettings;
 use super::global_settings::{ConfigMapSettings, GlobalSnippets};
@@ -220,6 +221,12 @@ impl<'a> View<'a> {
     pub(crate) fn snippets(&self) -> &'a GlobalSnippets {
         self.read(Key::Snippets);
         &self.config_map_settings().snippets
+    }
+
+    /// Returns the names that `http-snippet` declares for other texts.
+    pub(crate) fn http_declarations(&self) -> &'a HttpDeclarations {
+        self.read(Key::HttpDeclarations);
+        self.config_map_settings().snippets.declarations()
     }
 
     /// Returns the routes of an object; `None` if this controller does not serve it.

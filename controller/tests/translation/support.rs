@@ -118,7 +118,7 @@ fn words(rule: &Rule) -> String {
         PathMatch::Exact(path) => format!("={path}"),
         PathMatch::Prefix(path) => path.to_string(),
         PathMatch::Regex(path) => format!("~{path}"),
-        PathMatch::LookAhead(regex) => format!("~{}", regex.text),
+        PathMatch::Extended(regex) => format!("~{}", regex.text),
     };
     let to = match &rule.action {
         Action::Redirect(redirect) => redirect.status.to_string(),

@@ -4,11 +4,12 @@ use serde_json::json;
 use sluice_config::{HostTls, NamespacedName, Severity};
 use sluice_controller::Options;
 use sluice_controller::store::Kind;
+use sluice_testing::certificate::TestCertificate;
 
 use crate::support::*;
 
 fn tls(world: &World, host: &str) -> Option<Option<String>> {
-    let HostTls { certificate } = world.host(host)?.tls.clone()?;
+    let HostTls { certificate, .. } = world.host(host)?.tls.clone()?;
     Some(certificate.map(|id| id.to_string()))
 }
 
@@ -90,6 +91,54 @@ fn the_oldest_ingress_with_a_section_for_the_host_decides() {
     let elsewhere = json!([{"hosts": ["else.example"], "secretName": "one"}]);
     world.put([tls_secret("one", &pair(&["else.example"])), secured("zero", "shop.example", elsewhere)]);
     assert_eq!(tls(&world, "shop.example"), Some(Some("default/two".into())));
+}
+
+#[test]
+fn further_entries_for_a_host_add_certificates_with_other_keys() {
+    let mut world = World::ready(Options::default());
+    let entry = |secret: &str| json!({"hosts": ["shop.example"], "secretName": secret});
+    let rsa = TestCertificate::rsa(&["shop.example"]);
+    let all = json!([entry("ecdsa"), entry("again"), entry("missing"), entry("rsa")]);
+    world.put([
+        tls_secret("ecdsa", &pair(&["shop.example"])),
+        tls_secret("again", &pair(&["shop.example"])),
+        tls_secret("rsa", &(rsa.pem, rsa.key_pem)),
+        created(secured("shop", "shop.example", all), 1),
+        // Another owner adds nothing to the host of the first.
+        created(secured("other", "shop.example", json!([entry("rsa")])), 2),
+    ]);
+    let served = |world: &World| {
+        let tls = world.host("shop.example").unwrap().tls.clone().unwrap();
+        tls.certificates().map(|id| id.name.to_string()).collect::<Vec<_>>()
+    };
+    assert_eq!(served(&world), ["ecdsa", "rsa"]);
+    assert_eq!(world.mirror.certificates.len(), 2, "only what is used is sent");
+    let problems: Vec<_> =
+        world.problems().into_iter().filter(|problem| problem.field.starts_with("spec.tls")).collect();
+    let [problem] = &problems[..] else { panic!("{:?}", world.texts()) };
+    assert_eq!(&*problem.field, "spec.tls[2].secretName");
+    assert!(problem.message.contains("served with the certificates of its other entries"), "{problem}");
+    world.delete(Kind::Secret, "ecdsa");
+    assert_eq!(served(&world), ["again", "rsa"]);
+    world.delete(Kind::Secret, "again");
+    assert_eq!(served(&world), ["rsa"]);
+    assert_eq!(world.mirror.certificates.len(), 1, "what is released is removed");
+}
+
+#[test]
+fn entries_that_do_not_name_the_host_add_certificates_with_other_keys() {
+    let mut world = World::ready(Options::default());
+    let rsa = TestCertificate::rsa(&["*.example"]);
+    let entry = |secret: &str| json!({"hosts": ["*.example"], "secretName": secret});
+    world.put([
+        tls_secret("other", &pair(&["other.test"])),
+        tls_secret("rsa", &(rsa.pem, rsa.key_pem)),
+        tls_secret("ecdsa", &pair(&["*.example"])),
+        secured("shop", "shop.example", json!([entry("other"), entry("rsa"), entry("ecdsa")])),
+    ]);
+    let tls = world.host("shop.example").unwrap().tls.clone().unwrap();
+    let served: Vec<String> = tls.certificates().map(|id| id.name.to_string()).collect();
+    assert_eq!(served, ["rsa", "ecdsa"]);
 }
 
 #[test]

@@ -3,9 +3,12 @@
 //!
 //! The lookup is the same as for a client's request. The result contains the reason for each rule;
 //! for the rule that matches, it also contains the result of each check, the policies, the pools
-//! and their endpoints. Explaining a request does not count, log or send anything.
+//! their endpoints, and the request that an endpoint would receive. Explaining a request does not
+//! count, log or send anything.
 
 mod checks;
+mod observed;
+mod sent;
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -15,6 +18,7 @@ use serde_json::{Map, Value, json};
 use sluice_config::{Action, Backend, GroupId, Host, Policies, PoolKey, Rule};
 
 use super::view;
+use crate::location::Locations;
 use crate::policy::https_redirect;
 use crate::registry::PoolDescription;
 use crate::route::Route;
@@ -22,16 +26,20 @@ use crate::router::{CompiledHost, Reason, RequestView, RouteTable, host_of, norm
 use crate::state::State;
 use crate::state::compiled_settings::CompiledSettings;
 use crate::telemetry::configuration::Configuration;
+pub(super) use observed::explain_observed;
 
 /// The request to explain.
-struct Query {
-    host: String,
-    target: String,
-    method: String,
-    headers: HeaderMap,
-    https: bool,
+#[derive(Debug)]
+pub(super) struct Query {
+    /// The listener group in which the host is looked up.
+    pub(super) group: GroupId,
+    pub(super) host: String,
+    pub(super) target: String,
+    pub(super) method: String,
+    pub(super) headers: HeaderMap,
+    pub(super) https: bool,
     /// The address of the client, if given.
-    client: Option<IpAddr>,
+    pub(super) client: Option<IpAddr>,
 }
 
 /// The route that matches the request, with the data its checks need.
@@ -43,14 +51,22 @@ struct MatchedRoute<'t> {
     path: &'t str,
     redirects_to_https: bool,
     pools: &'t [PoolDescription],
+    locations: &'t Locations,
 }
 
 /// Returns the explanation as JSON.
 ///
 /// # Errors
 /// The query is invalid; the error is the text of the response.
-pub fn explain(state: &State, query: &str) -> Result<Value, String> {
-    let asked = Query::read(query)?;
+pub fn explain(state: &Arc<State>, query: &str) -> Result<Value, String> {
+    explain_query(state, Query::read(query)?)
+}
+
+/// Returns the explanation of a request as JSON.
+///
+/// # Errors
+/// The path of the request is invalid.
+pub(super) fn explain_query(state: &Arc<State>, asked: Query) -> Result<Value, String> {
     let (path, query) = match asked.target.split_once('?') {
         Some((path, query)) => (path, Some(query)),
         None => (asked.target.as_str(), None),
@@ -60,7 +76,7 @@ pub fn explain(state: &State, query: &str) -> Result<Value, String> {
     let (published, configuration) = (state.published.load(), state.configuration.load());
     let table = &published.routes;
     let host = host_of(&asked.host);
-    let found = table.find_host(&GroupId::ingress(), &host);
+    let found = table.find_host(&asked.group, &host);
     let (mut hosts, mut taken) = (Vec::new(), Value::Null);
     for compiled in found.iter().flat_map(|found| found.hosts()) {
         let Some(host) = configured(table, &configuration, compiled) else { continue };
@@ -99,7 +115,7 @@ fn configured<'c>(
 
 /// Returns the result for a request that matches a rule.
 fn outcome(
-    state: &State,
+    state: &Arc<State>,
     compiled_settings: &CompiledSettings,
     asked: &Query,
     path: &str,
@@ -130,10 +146,21 @@ fn outcome(
         .map(view::pool)
         .collect();
     let redirects_to_https = https_redirect::applies(&route.policies.https_redirect, settings, &input);
-    let taken = MatchedRoute { compiled_settings, route, rule, path, redirects_to_https, pools: &described };
+    let taken = MatchedRoute {
+        compiled_settings,
+        route,
+        rule,
+        path,
+        redirects_to_https,
+        pools: &described,
+        locations: &state.locations,
+    };
+    let checks = checks::checks(asked, &taken);
+    let is_stopped = checks.iter().any(checks::stops);
     json!({
         "host": route.host(),
-        "checks": checks::checks(asked, &taken),
+        "sent": if is_stopped { Value::Null } else { sent::sent(state, asked) },
+        "checks": checks,
         "rule": view::rule(rule),
         "closed": route.deny.map(|status| status.as_u16()),
         "redirectedToHttps": redirects_to_https,
@@ -167,12 +194,7 @@ impl Query {
         };
         let mut headers = HeaderMap::new();
         for line in query_values(query, "header") {
-            let line = text(&line);
-            let field = line.split_once(':').and_then(|(name, value)| {
-                let name = HeaderName::from_bytes(name.trim().as_bytes()).ok()?;
-                Some((name, HeaderValue::from_str(value.trim()).ok()?))
-            });
-            let (name, value) = field.ok_or_else(|| format!("{line:?} is no header: write name: value"))?;
+            let (name, value) = header(&text(&line))?;
             headers.append(name, value);
         }
         let host = one("host", "");
@@ -180,10 +202,25 @@ impl Query {
             return Err("the host is missing: /explain?host=shop.example&path=/cart".to_owned());
         }
         let https = query_values(query, "https").next().is_some_and(|value| *value != *b"false");
-        let client = match one("client", "") {
-            text if text.is_empty() => None,
-            text => Some(text.parse().map_err(|_| format!("{text:?} is no address of a client"))?),
-        };
-        Ok(Self { host, target: one("path", "/"), method: one("method", "GET"), headers, https, client })
+        let client = client(&one("client", ""))?;
+        let (group, target, method) = (GroupId::ingress(), one("path", "/"), one("method", "GET"));
+        Ok(Self { group, host, target, method, headers, https, client })
+    }
+}
+
+/// Reads a header field, written as `name: value`.
+pub(super) fn header(line: &str) -> Result<(HeaderName, HeaderValue), String> {
+    let field = line.split_once(':').and_then(|(name, value)| {
+        let name = HeaderName::from_bytes(name.trim().as_bytes()).ok()?;
+        Some((name, HeaderValue::from_str(value.trim()).ok()?))
+    });
+    field.ok_or_else(|| format!("{line:?} is no header: write name: value"))
+}
+
+/// Reads the address of a client; an empty text is none.
+pub(super) fn client(text: &str) -> Result<Option<IpAddr>, String> {
+    match text {
+        "" => Ok(None),
+        text => text.parse().map(Some).map_err(|_| format!("{text:?} is no address of a client")),
     }
 }

@@ -27,12 +27,12 @@ impl Pages for Health {
         PageSource::Here(match path {
             _ if path == self.path => readiness(&self.state),
             "/livez" => Document::text(StatusCode::OK, "ok\n"),
-            "/metrics" => return PageSource::Page("/metrics"),
+            "/metrics" => return PageSource::Page("/metrics".into()),
             _ => Document::text(StatusCode::NOT_FOUND, format!("see {}, /livez and /metrics\n", self.path)),
         })
     }
 
-    fn make(&self, _: &'static str) -> Document {
+    fn make(&self, _: &str) -> Document {
         metrics(&self.state)
     }
 }
@@ -53,26 +53,33 @@ fn readiness(state: &State) -> Document {
     Document::text(StatusCode::INTERNAL_SERVER_ERROR, reason)
 }
 
-fn metrics(state: &State) -> Document {
+/// Returns the page of metrics.
+pub(super) fn metrics(state: &State) -> Document {
     let configuration = state.configuration.load();
     let hosts: Vec<(String, _)> = configuration
         .hosts
         .iter()
-        .filter_map(|(key, host)| match &host.tls {
-            Some(HostTls { certificate: Some(id) }) => {
-                Some((key.pattern.to_string(), configuration.certificates.get(id)?))
-            }
-            _ => None,
+        .flat_map(|(key, host)| {
+            let named = host.tls.iter().flat_map(HostTls::certificates);
+            named.filter_map(|id| Some((key.pattern.to_string(), configuration.certificates.get(id)?)))
         })
         .collect();
     let served = hosts.iter().map(|(host, certificate)| HostCertificate { host, certificate });
     let empty = state.registry.empty_sets();
     let orphans = orphans::of(&configuration, |set| empty.contains(set));
     let (health, checked) = (state.registry.health(), state.registry.checked());
-    match state.telemetry.render(health, &checked, state.memory_use(), served, &orphans) {
+    match state.telemetry.render(
+        health,
+        &checked,
+        state.memory_use(),
+        state.export_counts(),
+        served,
+        &orphans,
+    ) {
         Ok(body) => Document {
             status: StatusCode::OK,
             content_type: "text/plain; version=0.0.4; charset=utf-8",
+            fields: &[],
             body: body.into(),
         },
         Err(error) => Document::text(StatusCode::INTERNAL_SERVER_ERROR, format!("{error}\n")),

@@ -8,15 +8,18 @@
 //! ([`single_flight`](super::single_flight)); the clients that wait for them or download them have
 //! slots of their own.
 
+use std::borrow::Cow;
 use std::convert::Infallible;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use futures::StreamExt;
+use futures::stream::{BoxStream, Stream};
 use http::header::{ALLOW, CONTENT_TYPE, HeaderName, HeaderValue};
 use http::{Method, Request, Response, StatusCode, Uri};
-use http_body_util::Full;
-use hyper::body::Incoming;
+use http_body_util::{Either, Full, StreamBody};
+use hyper::body::{Frame, Incoming};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -36,7 +39,7 @@ const TIMEOUT: Duration = Duration::from_secs(5);
 const ACCEPTS: u32 = 8;
 /// Time limit for a request head.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(5);
-/// Time limit for a connection.
+/// Time limit for a connection, beyond that of a stream.
 const DEADLINE: Duration = Duration::from_secs(60);
 /// Pause after a failed accept, because the system lacks a resource.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
@@ -48,19 +51,68 @@ pub(super) trait Pages: Send + Sync + 'static {
     /// Returns the error document if the request is refused.
     fn refuse(&self, request: &Request<Incoming>) -> Option<Document>;
 
-    /// Looks up a path. Only documents returned at once may depend on the query.
+    /// Carries out a request of a method other than GET and HEAD; `None` if its path permits none.
+    fn act(&self, _request: &Request<Incoming>) -> Option<Document> {
+        None
+    }
+
+    /// Looks up a path.
     fn find(&self, uri: &Uri) -> PageSource;
 
-    /// Renders a document. May block.
-    fn make(&self, page: &'static str) -> Document;
+    /// Renders a document that `find` named. May block.
+    fn make(&self, page: &str) -> Document;
 }
 
 /// The result of looking up a path.
 pub(super) enum PageSource {
     /// A document that is available at once.
     Here(Document),
-    /// A document that must be built first.
-    Page(&'static str),
+    /// A document that must be built first. Clients that wait for the same name share it.
+    Page(Cow<'static, str>),
+    /// Lines that are sent when they are available.
+    Lines(LineStream),
+}
+
+/// Lines of JSON that are sent for some time. The number of streams is limited by what opens them,
+/// not by the slots of the server.
+pub(super) struct LineStream {
+    /// How long it lasts.
+    limit: Duration,
+    pub(super) lines: BoxStream<'static, Bytes>,
+}
+
+impl LineStream {
+    pub(super) fn new(limit: Duration, lines: impl Stream<Item = Bytes> + Send + 'static) -> Self {
+        Self { limit, lines: lines.boxed() }
+    }
+}
+
+/// The body of a response.
+type Body = Either<Full<Bytes>, StreamBody<BoxStream<'static, Result<Frame<Bytes>, Infallible>>>>;
+
+/// A connection while its request is served.
+struct OpenConnection {
+    /// Released with the connection.
+    slot: Mutex<Option<Slot>>,
+    /// How long its stream lasts, if it has one.
+    stream: OnceLock<Duration>,
+}
+
+impl OpenConnection {
+    /// Waits until the connection has had its time.
+    async fn deadline(&self) {
+        tokio::time::sleep(DEADLINE).await;
+        if let Some(limit) = self.stream.get() {
+            tokio::time::sleep(*limit).await;
+        }
+    }
+
+    /// Releases the slot for a stream.
+    fn begin_stream(&self, limit: Duration) {
+        *self.slot.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        // A connection carries one request.
+        let _ = self.stream.set(limit);
+    }
 }
 
 /// A document. Clones share its body.
@@ -68,12 +120,14 @@ pub(super) enum PageSource {
 pub(super) struct Document {
     pub(super) status: StatusCode,
     pub(super) content_type: &'static str,
+    /// Further fields.
+    pub(super) fields: &'static [(HeaderName, HeaderValue)],
     pub(super) body: Bytes,
 }
 
 impl Document {
     pub(super) fn text(status: StatusCode, body: impl Into<String>) -> Self {
-        Self { status, content_type: "text/plain; charset=utf-8", body: body.into().into() }
+        Self { status, content_type: "text/plain; charset=utf-8", fields: &[], body: body.into().into() }
     }
 }
 
@@ -116,11 +170,10 @@ pub(super) async fn run(listener: TcpListener, site: impl Pages) {
         let (slot, evicted) = server.short.take().await;
         let server = server.clone();
         tokio::spawn(async move {
-            // The slot is released with the connection.
-            let slot = Mutex::new(Some(slot));
+            let open = OpenConnection { slot: Mutex::new(Some(slot)), stream: OnceLock::new() };
             let service = service_fn(|request: Request<Incoming>| {
-                let (server, slot) = (&server, &slot);
-                async move { Ok::<_, Infallible>(server.respond(&request, slot).await) }
+                let (server, open) = (&server, &open);
+                async move { Ok::<_, Infallible>(server.respond(&request, open).await) }
             });
             let connection = http1::Builder::new()
                 .timer(TokioTimer::new())
@@ -129,11 +182,12 @@ pub(super) async fn run(listener: TcpListener, site: impl Pages) {
                 .keep_alive(false)
                 .serve_connection(TokioIo::new(stream), service);
             tokio::select! {
-                ended = tokio::time::timeout(DEADLINE, connection) => match ended {
-                    Ok(Ok(())) => {}
-                    Ok(Err(error)) => tracing::debug!(%error, "a connection for health or introspection broke"),
-                    Err(_) => tracing::debug!("a connection for health or introspection took too long"),
+                ended = connection => if let Err(error) = ended {
+                    tracing::debug!(%error, "a connection for health or introspection broke");
                 },
+                () = open.deadline() => {
+                    tracing::debug!("a connection for health or introspection took too long");
+                }
                 () = evicted.wait() => tracing::debug!("a connection for health or introspection made room"),
             }
         });
@@ -141,34 +195,38 @@ pub(super) async fn run(listener: TcpListener, site: impl Pages) {
 }
 
 impl<S: Pages> Server<S> {
-    async fn respond(
-        &self,
-        request: &Request<Incoming>,
-        slot: &Mutex<Option<Slot>>,
-    ) -> Response<Full<Bytes>> {
+    async fn respond(&self, request: &Request<Incoming>, open: &OpenConnection) -> Response<Body> {
         let document = if let Some(refusal) = self.site.refuse(request) {
             refusal
-        } else if !matches!(*request.method(), Method::GET | Method::HEAD) {
-            let mut response = Response::new(Full::default());
+        } else if matches!(*request.method(), Method::GET | Method::HEAD) {
+            match self.site.find(request.uri()) {
+                PageSource::Here(document) => document,
+                PageSource::Page(page) => self.page(&page, &open.slot).await,
+                PageSource::Lines(LineStream { limit, lines }) => {
+                    open.begin_stream(limit);
+                    let lines = lines.map(|chunk| Ok(Frame::data(chunk))).boxed();
+                    return response(
+                        StatusCode::OK,
+                        "application/x-ndjson",
+                        Either::Right(StreamBody::new(lines)),
+                    );
+                }
+            }
+        } else if let Some(done) = self.site.act(request) {
+            done
+        } else {
+            let mut response = Response::new(Either::Left(Full::default()));
             *response.status_mut() = StatusCode::METHOD_NOT_ALLOWED;
             response.headers_mut().insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
             return response;
-        } else {
-            match self.site.find(request.uri()) {
-                PageSource::Here(document) => document,
-                PageSource::Page(page) => self.page(page, slot).await,
-            }
         };
-        let Document { status, content_type, body } = document;
-        let mut response = Response::new(Full::new(body));
-        *response.status_mut() = status;
-        let fields = response.headers_mut();
-        fields.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
-        fields.insert(HeaderName::from_static("x-content-type-options"), HeaderValue::from_static("nosniff"));
+        let Document { status, content_type, fields: further, body } = document;
+        let mut response = response(status, content_type, Either::Left(Full::new(body)));
+        response.headers_mut().extend(further.iter().cloned());
         response
     }
 
-    async fn page(&self, page: &'static str, slot: &Mutex<Option<Slot>>) -> Document {
+    async fn page(&self, page: &str, slot: &Mutex<Option<Slot>>) -> Document {
         let long = tokio::time::timeout(TIMEOUT, self.long.take_from(slot)).await;
         let Ok(Some(long)) = long else {
             let said = "too many clients wait for a document; ask again\n";
@@ -178,4 +236,13 @@ impl<S: Pages> Server<S> {
         long.may_go();
         document
     }
+}
+
+fn response(status: StatusCode, content_type: &'static str, body: Body) -> Response<Body> {
+    let mut response = Response::new(body);
+    *response.status_mut() = status;
+    let fields = response.headers_mut();
+    fields.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
+    fields.insert(HeaderName::from_static("x-content-type-options"), HeaderValue::from_static("nosniff"));
+    response
 }

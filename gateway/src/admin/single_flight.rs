@@ -19,7 +19,7 @@ pub(super) struct SingleFlight {
 /// The last document built, kept while a client still receives it.
 #[derive(Debug)]
 struct CachedPage {
-    page: &'static str,
+    page: String,
     began: Instant,
     document: Weak<Document>,
 }
@@ -35,7 +35,7 @@ impl AsRef<[u8]> for Shared {
 
 impl SingleFlight {
     /// Returns a document that was rendered after the call.
-    pub(super) async fn print(&self, site: Arc<impl Pages>, page: &'static str) -> Document {
+    pub(super) async fn print(&self, site: Arc<impl Pages>, page: &str) -> Document {
         let asked = Instant::now();
         let mut last = self.last.clone().lock_owned().await;
         let fresh = last.as_ref().filter(|print| print.page == page && print.began >= asked);
@@ -44,10 +44,11 @@ impl SingleFlight {
         }
         // The thread holds the lock: even if the client disconnects, the next document is not
         // started before this one is finished.
+        let name = page.to_owned();
         let made = tokio::task::spawn_blocking(move || {
             let began = Instant::now();
-            let document = Arc::new(site.make(page));
-            *last = Some(CachedPage { page, began, document: Arc::downgrade(&document) });
+            let document = Arc::new(site.make(&name));
+            *last = Some(CachedPage { page: name, began, document: Arc::downgrade(&document) });
             document
         });
         match made.await {
@@ -61,8 +62,8 @@ impl SingleFlight {
 }
 
 fn shared(document: Arc<Document>) -> Document {
-    let Document { status, content_type, .. } = *document;
-    Document { status, content_type, body: Bytes::from_owner(Shared(document)) }
+    let Document { status, content_type, fields, .. } = *document;
+    Document { status, content_type, fields, body: Bytes::from_owner(Shared(document)) }
 }
 
 #[cfg(test)]
@@ -87,10 +88,10 @@ mod tests {
         }
 
         fn find(&self, _: &http::Uri) -> PageSource {
-            PageSource::Page("/")
+            PageSource::Page("/".into())
         }
 
-        fn make(&self, page: &'static str) -> Document {
+        fn make(&self, page: &str) -> Document {
             assert_eq!(self.now.fetch_add(1, SeqCst), 0, "one at a time");
             std::thread::yield_now();
             assert_ne!(page, "/panic");

@@ -70,8 +70,8 @@ async fn readiness_needs_configuration_and_listeners_and_ends_first() {
 
 fn served_plane() -> Plane {
     let mut plane = Plane::simple(&[2, 1]);
-    let id = CertificateId::new("shop", "tls");
-    let certificate = Certificate {
+    let ids = ["tls", "ecdsa"].map(|name| CertificateId::new("shop", name));
+    let certificate = |id: &CertificateId, algorithm: &str, not_after: i64| Certificate {
         id: id.clone(),
         chain: Vec::new(),
         key: PrivateKey::Pkcs8(b"secret key".to_vec()),
@@ -79,15 +79,17 @@ fn served_plane() -> Plane {
             names: vec!["b.example".into(), "a.example".into()],
             issuer_common_name: Some("ca".into()),
             serial_number: "12".into(),
-            public_key_algorithm: "RSA".into(),
-            not_after: 1_900_000_000,
+            public_key_algorithm: algorithm.into(),
+            not_after,
             ..CertificateFacts::default()
         },
     };
+    let certificates =
+        [certificate(&ids[0], "RSA", 1_900_000_000), certificate(&ids[1], "ECDSA", 1_800_000_000)];
     let key = host_key(exact("b.example"));
     let host = Host {
         key: key.clone(),
-        tls: Some(HostTls { certificate: Some(id.clone()) }),
+        tls: Some(HostTls { certificate: Some(ids[0].clone()), alternatives: [ids[1].clone()].into() }),
         rules: vec![rule("/b", forward("web"))],
         passthrough: None,
         client_certificates: None,
@@ -95,7 +97,11 @@ fn served_plane() -> Plane {
         fall_through: false,
     };
     plane.apply(Delta {
-        certificates: vec![Change::Put(id, Arc::new(certificate))],
+        certificates: ids
+            .into_iter()
+            .zip(certificates)
+            .map(|(id, certificate)| Change::Put(id, Arc::new(certificate)))
+            .collect(),
         hosts: vec![Change::Put(key, Arc::new(host))],
         ..Delta::default()
     });
@@ -124,7 +130,13 @@ async fn metrics_hold_everything_that_is_counted_at_the_scrape() {
         "sluice_problems_by_code{class=\"own-fault\",code=\"PathUnusual\",severity=\"warning\"} 1\n";
     assert!(text.contains(by_code), "{text}");
     let expiry = "nginx_ingress_controller_ssl_expire_time_seconds{class=\"k8s.io/ingress-nginx\",";
-    assert!(text.lines().any(|line| line.starts_with(expiry) && line.contains("host=\"b.example\"")));
+    let expiries: Vec<&str> = text.lines().filter(|line| line.starts_with(expiry)).collect();
+    for (secret, not_after) in [("tls", "1900000000"), ("ecdsa", "1800000000")] {
+        let labels = ["host=\"b.example\"".to_owned(), format!("secret_name=\"{secret}\"")];
+        let is_of_host =
+            |line: &&&str| labels.iter().all(|label| line.contains(label)) && line.ends_with(not_after);
+        assert!(expiries.iter().any(|line| is_of_host(&line)), "{secret}: {expiries:?}");
+    }
 }
 
 #[tokio::test]
@@ -143,7 +155,7 @@ async fn introspection_answers_in_stable_json() {
         routes[1],
         json!({
             "group": "ingress", "listener": "any", "host": "b.example", "tls": true,
-            "certificate": "shop/tls", "passthrough": null, "stream": null, "fallThrough": false,
+            "certificate": "shop/tls", "alternativeCertificates": ["shop/ecdsa"], "passthrough": null, "stream": null, "fallThrough": false,
             "rules": [{
                 "pathType": "Prefix", "path": "/b", "method": null, "headers": [], "query": [],
                 "action": "forward", "status": null, "location": null,
@@ -170,15 +182,18 @@ async fn introspection_answers_in_stable_json() {
         }])
     );
     let (_, certificates) = get(admin, "/certs").await;
+    let shown = |name: &str, algorithm: &str, not_after: i64| {
+        json!({
+            "secret": format!("shop/{name}"), "names": ["a.example", "b.example"], "commonName": null,
+            "issuerCommonName": "ca", "issuerOrganization": null, "serialNumber": "12",
+            "publicKeyAlgorithm": algorithm, "notAfter": not_after, "isDefault": false,
+            "hosts": ["b.example"],
+        })
+    };
     assert!(!certificates.contains("secret key") && !certificates.contains("\"key\""));
     assert_eq!(
         serde_json::from_str::<Value>(&certificates).unwrap(),
-        json!([{
-            "secret": "shop/tls", "names": ["a.example", "b.example"], "commonName": null,
-            "issuerCommonName": "ca", "issuerOrganization": null, "serialNumber": "12",
-            "publicKeyAlgorithm": "RSA", "notAfter": 1_900_000_000, "isDefault": false,
-            "hosts": ["b.example"],
-        }])
+        json!([shown("ecdsa", "ECDSA", 1_800_000_000), shown("tls", "RSA", 1_900_000_000)])
     );
     assert_eq!(
         get_json(admin, "/problems").await,
@@ -220,12 +235,12 @@ impl server::Pages for Large {
 
     fn find(&self, uri: &http::Uri) -> server::PageSource {
         match uri.path() {
-            "/metrics" => server::PageSource::Page("/metrics"),
+            "/metrics" => server::PageSource::Page("/metrics".into()),
             _ => server::PageSource::Here(server::Document::text(http::StatusCode::OK, "ok\n")),
         }
     }
 
-    fn make(&self, _: &'static str) -> server::Document {
+    fn make(&self, _: &str) -> server::Document {
         server::Document::text(http::StatusCode::OK, "x".repeat(LARGE))
     }
 }
@@ -296,10 +311,10 @@ impl server::Pages for Slow {
         if self.clients.fetch_add(1, SeqCst) + 1 == CROWD {
             self.all.open();
         }
-        server::PageSource::Page("/metrics")
+        server::PageSource::Page("/metrics".into())
     }
 
-    fn make(&self, _: &'static str) -> server::Document {
+    fn make(&self, _: &str) -> server::Document {
         self.all.wait();
         server::Document::text(http::StatusCode::OK, "ok\n")
     }

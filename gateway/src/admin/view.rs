@@ -1,20 +1,27 @@
 //! The representation of the configuration for introspection. It is separate from the contract
 //! between the planes, so that the contract can change without breaking scripts.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use serde::Serialize;
 use sluice_config::{
-    Action, Backend, CertificateId, FieldMatch, GlobalSettings, Host, HostTls, ListenerGroup, ObjectRef,
-    PathMatch, RedirectPath, Rule, TextMatch, UpstreamProtocol,
+    Action, Backend, Balance, CertificateId, FieldMatch, GlobalSettings, Host, HostTls, ListenerGroup,
+    ObjectRef, PathMatch, RedirectPath, Rule, TextMatch, UpstreamProtocol,
 };
 
+use super::format;
 use crate::registry::{Health, PoolDescription};
+use crate::state::State;
+use crate::state::change_log::{AppliedChange, ChangedPart};
+use crate::state::setting_values::SettingValue;
 use crate::telemetry::configuration::Configuration;
 
 #[derive(Debug, Serialize)]
 pub(super) struct Index {
-    pub(super) paths: [&'static str; 5],
+    pub(super) paths: [&'static str; 9],
+    /// The pages for people.
+    pub(super) page: &'static str,
 }
 
 #[derive(Debug, Serialize)]
@@ -23,6 +30,10 @@ pub(super) struct Generation {
     pub(super) hash: String,
     pub(super) complete: bool,
     pub(super) ready: bool,
+    /// The version of the program.
+    pub(super) version: String,
+    /// Namespace and name of the Pod; empty outside of a cluster.
+    pub(super) replica: String,
 }
 
 #[derive(Debug, Serialize)]
@@ -30,24 +41,26 @@ pub(super) struct Generation {
 pub(super) struct HostView<'a> {
     group: &'a str,
     listener: &'a str,
-    host: String,
+    pub(super) host: String,
     tls: bool,
     certificate: Option<String>,
+    /// Certificates with other types of keys, for clients that do not support the first.
+    alternative_certificates: Vec<String>,
     /// Service that TLS is passed through to.
     passthrough: Option<String>,
     fall_through: bool,
     rules: Vec<RuleView<'a>>,
     /// What a TCP or UDP service has instead of rules.
-    stream: Option<StreamView>,
+    pub(super) stream: Option<StreamView>,
 }
 
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-struct StreamView {
+pub(super) struct StreamView {
     protocol: String,
     port: u16,
-    service: String,
-    pool: String,
+    pub(super) service: String,
+    pub(super) pool: String,
     accepts_proxy: bool,
     sends_proxy: bool,
 }
@@ -55,18 +68,18 @@ struct StreamView {
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct RuleView<'a> {
-    path_type: &'static str,
-    path: &'a str,
-    method: Option<&'a str>,
+    pub(super) path_type: &'static str,
+    pub(super) path: &'a str,
+    pub(super) method: Option<&'a str>,
     headers: Vec<FieldView<'a>>,
     query: Vec<FieldView<'a>>,
     action: &'static str,
-    status: Option<u16>,
-    location: Option<String>,
-    backends: Vec<BackendView<'a>>,
-    denied: Option<&'a str>,
+    pub(super) status: Option<u16>,
+    pub(super) location: Option<String>,
+    pub(super) backends: Vec<BackendView<'a>>,
+    pub(super) denied: Option<&'a str>,
     affinity: Option<&'a str>,
-    origin: OriginView<'a>,
+    pub(super) origin: OriginView<'a>,
 }
 
 #[derive(Debug, Serialize)]
@@ -77,12 +90,12 @@ struct FieldView<'a> {
 }
 
 #[derive(Debug, Serialize)]
-struct BackendView<'a> {
+pub(super) struct BackendView<'a> {
     weight: u32,
-    service: Option<String>,
+    pub(super) service: Option<String>,
     pool: Option<String>,
-    status: Option<u16>,
-    reason: Option<&'a str>,
+    pub(super) status: Option<u16>,
+    pub(super) reason: Option<&'a str>,
 }
 
 #[derive(Debug, Serialize)]
@@ -93,7 +106,7 @@ pub(super) struct ObjectView<'a> {
 }
 
 #[derive(Debug, Serialize)]
-struct OriginView<'a> {
+pub(super) struct OriginView<'a> {
     #[serde(flatten)]
     object: ObjectView<'a>,
     rule: u32,
@@ -122,27 +135,82 @@ struct EndpointView<'a> {
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct CertificateView<'a> {
-    secret: String,
-    names: Vec<&'a str>,
-    common_name: Option<&'a str>,
-    issuer_common_name: Option<&'a str>,
-    issuer_organization: Option<&'a str>,
-    serial_number: &'a str,
-    public_key_algorithm: &'a str,
-    not_after: i64,
-    is_default: bool,
-    hosts: Vec<String>,
+    pub(super) secret: String,
+    pub(super) names: Vec<&'a str>,
+    pub(super) common_name: Option<&'a str>,
+    pub(super) issuer_common_name: Option<&'a str>,
+    pub(super) issuer_organization: Option<&'a str>,
+    pub(super) serial_number: &'a str,
+    pub(super) public_key_algorithm: &'a str,
+    pub(super) not_after: i64,
+    pub(super) is_default: bool,
+    pub(super) hosts: Vec<String>,
+}
+
+#[derive(Debug, Serialize)]
+pub(super) struct SettingView {
+    name: String,
+    value: String,
+    origin: &'static str,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct ChangeView {
+    generation: u64,
+    in_effect: String,
+    took_micros: u64,
+    refused: usize,
+    parts: Vec<ChangedPartView>,
+}
+
+#[derive(Debug, Serialize)]
+struct ChangedPartView {
+    kind: &'static str,
+    put: usize,
+    removed: usize,
+    /// The first names.
+    names: Vec<String>,
+}
+
+/// Returns the keys of the ConfigMap, then the flags.
+pub(super) fn settings(state: &State) -> Vec<SettingView> {
+    let values = &state.setting_values;
+    let (keys, flags) = (values.keys(), values.flags());
+    let view = |setting: &SettingValue| SettingView {
+        name: setting.name.clone(),
+        value: setting.value.clone(),
+        origin: setting.origin.as_str(),
+    };
+    keys.iter().chain(&**flags).map(view).collect()
+}
+
+/// Returns the last changes, newest first.
+pub(super) fn changes(state: &State) -> Vec<ChangeView> {
+    let mut all = state.changes.of_configuration();
+    all.extend(state.changes.of_endpoints());
+    all.sort_by_key(|change| Reverse(change.generation));
+    let part = |ChangedPart { kind, put, removed, names }| ChangedPartView { kind, put, removed, names };
+    let view = |AppliedChange { generation, at, took, parts, refused }| ChangeView {
+        generation,
+        in_effect: format::moment(at),
+        took_micros: u64::try_from(took.as_micros()).unwrap_or(u64::MAX),
+        refused,
+        parts: parts.into_iter().map(part).collect(),
+    };
+    all.into_iter().map(view).collect()
 }
 
 /// Returns a host with its rules in evaluation order.
 pub(super) fn host(host: &Host) -> HostView<'_> {
-    let certificate = host.tls.as_ref().and_then(|HostTls { certificate }| certificate.as_ref());
+    let mut certificates = host.tls.iter().flat_map(HostTls::certificates).map(ToString::to_string);
     HostView {
         group: &host.key.group.0,
         listener: &host.key.listener.0,
         host: host.key.pattern.to_string(),
         tls: host.tls.is_some(),
-        certificate: certificate.map(ToString::to_string),
+        certificate: certificates.next(),
+        alternative_certificates: certificates.collect(),
         passthrough: host.passthrough.as_ref().map(|stream| stream.service.to_string()),
         fall_through: host.fall_through,
         rules: host.rules.iter().map(rule).collect(),
@@ -159,6 +227,7 @@ pub(super) fn stream(group: &ListenerGroup) -> Option<HostView<'_>> {
         host: group.id.to_string(),
         tls: false,
         certificate: None,
+        alternative_certificates: Vec::new(),
         passthrough: None,
         fall_through: false,
         rules: Vec::new(),
@@ -179,7 +248,7 @@ pub(super) fn rule(rule: &Rule) -> RuleView<'_> {
         PathMatch::Exact(path) => ("Exact", path),
         PathMatch::Prefix(path) => ("Prefix", path),
         PathMatch::Regex(path) => ("Regex", path),
-        PathMatch::LookAhead(regex) => ("Regex", &regex.text),
+        PathMatch::Extended(regex) => ("Regex", &regex.text),
     };
     let (action, status, location, backends) = match &rule.action {
         Action::Forward(backends) => ("forward", None, None, &backends[..]),
@@ -207,6 +276,22 @@ pub(super) fn rule(rule: &Rule) -> RuleView<'_> {
             rule: rule.origin.rule,
             r#match: rule.origin.match_index,
         },
+    }
+}
+
+impl RuleView<'_> {
+    /// Describes where requests go: Services, a redirect, or a status.
+    pub(super) fn destination(&self) -> String {
+        if self.backends.is_empty() {
+            let status = self.status.map(|status| status.to_string());
+            return status.into_iter().chain(self.location.clone()).collect::<Vec<_>>().join(" ");
+        }
+        let one = |backend: &BackendView<'_>| match (&backend.service, backend.status, backend.reason) {
+            (Some(service), None, _) => service.clone(),
+            (None, None, reason) => reason.unwrap_or("-").to_owned(),
+            (_, Some(status), reason) => format!("{status}: {}", reason.unwrap_or("-")),
+        };
+        self.backends.iter().map(one).collect::<Vec<_>>().join(", ")
     }
 }
 
@@ -253,24 +338,32 @@ fn object(object: &ObjectRef) -> ObjectView<'_> {
     ObjectView { kind: &object.kind, namespace: &object.name.namespace, name: &object.name.name }
 }
 
+pub(super) fn protocol(protocol: UpstreamProtocol) -> &'static str {
+    match protocol {
+        UpstreamProtocol::Http => "http",
+        UpstreamProtocol::HttpsUnverified => "https",
+        UpstreamProtocol::Grpc => "grpc",
+        UpstreamProtocol::GrpcsUnverified => "grpcs",
+        UpstreamProtocol::FastCgi => "fastcgi",
+        UpstreamProtocol::Tcp => "tcp",
+        UpstreamProtocol::Udp => "udp",
+    }
+}
+
+pub(super) fn balance(balance: Balance) -> &'static str {
+    match balance {
+        Balance::Inherit | Balance::RoundRobin => "roundRobin",
+        Balance::Ewma => "ewma",
+        Balance::LeastConnections => "leastConnections",
+        Balance::Ring => "ring",
+    }
+}
+
 pub(super) fn pool(pool: &PoolDescription) -> PoolView<'_> {
     PoolView {
         pool: &pool.pool,
-        protocol: match pool.protocol {
-            UpstreamProtocol::Http => "http",
-            UpstreamProtocol::HttpsUnverified => "https",
-            UpstreamProtocol::Grpc => "grpc",
-            UpstreamProtocol::GrpcsUnverified => "grpcs",
-            UpstreamProtocol::FastCgi => "fastcgi",
-            UpstreamProtocol::Tcp => "tcp",
-            UpstreamProtocol::Udp => "udp",
-        },
-        balance: match pool.balance {
-            sluice_config::Balance::Inherit | sluice_config::Balance::RoundRobin => "roundRobin",
-            sluice_config::Balance::Ewma => "ewma",
-            sluice_config::Balance::LeastConnections => "leastConnections",
-            sluice_config::Balance::Ring => "ring",
-        },
+        protocol: protocol(pool.protocol),
+        balance: balance(pool.balance),
         endpoints: pool
             .endpoints
             .iter()
@@ -293,7 +386,7 @@ pub(super) fn certificates<'a>(
 ) -> Vec<CertificateView<'a>> {
     let mut hosts: BTreeMap<&CertificateId, Vec<String>> = BTreeMap::new();
     for (key, host) in &configuration.hosts {
-        if let Some(HostTls { certificate: Some(id) }) = &host.tls {
+        for id in host.tls.iter().flat_map(HostTls::certificates) {
             hosts.entry(id).or_default().push(key.pattern.to_string());
         }
     }

@@ -84,6 +84,12 @@ impl RequestBuffer {
         self.length
     }
 
+    /// Returns the content of a body that is whole, if none of it is on disk.
+    pub(crate) fn content(&self) -> Option<&[u8]> {
+        let is_in_memory = self.spill.is_none() && self.memory.len() as u64 == self.length;
+        is_in_memory.then_some(&self.memory)
+    }
+
     /// Returns the framing in which the body is passed on.
     pub(crate) fn coding(&self) -> Framing {
         match self.trailers.is_empty() {

@@ -4,8 +4,8 @@
 use std::fmt;
 
 use http::header::{
-    ACCEPT_RANGES, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, ETAG, HeaderName,
-    HeaderValue, TRAILER, TRANSFER_ENCODING, USER_AGENT, VARY,
+    ACCEPT_RANGES, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, ETAG, HeaderValue, TRAILER,
+    TRANSFER_ENCODING, USER_AGENT, VARY,
 };
 use http::{StatusCode, Version};
 use regex::bytes::{Regex, RegexBuilder};
@@ -91,7 +91,7 @@ impl CompressionRules {
             return Choice::Never;
         }
         let Some(media_type) = fields.first(&CONTENT_TYPE).map(media_type) else { return Choice::Never };
-        if is_grpc(&media_type) || has_token(fields, &CACHE_CONTROL, b"no-transform") {
+        if is_grpc(&media_type) || fields.has_token(&CACHE_CONTROL, b"no-transform") {
             return Choice::Never;
         }
         let length = match response.framing {
@@ -131,7 +131,7 @@ impl Rule {
 
 /// Adds `Accept-Encoding` to `Vary` (RFC 9110 §12.5.5).
 pub(crate) fn vary(fields: &mut impl FieldsMut) {
-    if !has_token(fields, &VARY, b"accept-encoding") && !has_token(fields, &VARY, b"*") {
+    if !fields.has_token(&VARY, b"accept-encoding") && !fields.has_token(&VARY, b"*") {
         fields.append(&VARY, &HeaderValue::from_static("Accept-Encoding"));
     }
 }
@@ -142,8 +142,12 @@ pub(crate) fn dress(fields: &mut impl FieldsMut, coding: Coding) {
         fields.remove(name);
     }
     fields.set(&CONTENT_ENCODING, &HeaderValue::from_static(coding.name()));
-    // The compressed form is semantically equal but not byte for byte, so a strong ETag becomes a
-    // weak one (RFC 9110 §8.8.3).
+    weaken_tag(fields);
+}
+
+/// Makes a strong `ETag` a weak one: the new form is semantically equal but not byte for byte
+/// (RFC 9110 §8.8.3).
+pub(crate) fn weaken_tag(fields: &mut impl FieldsMut) {
     let strong = fields.first(&ETAG).filter(|tag| tag.starts_with(b"\""));
     let weak = strong.and_then(|tag| HeaderValue::from_bytes(&[b"W/", tag].concat()).ok());
     if let Some(weak) = weak {
@@ -151,7 +155,8 @@ pub(crate) fn dress(fields: &mut impl FieldsMut, coding: Coding) {
     }
 }
 
-fn media_type(value: &[u8]) -> Vec<u8> {
+/// Returns a media type in lower case, without parameters.
+pub(crate) fn media_type(value: &[u8]) -> Vec<u8> {
     let end = value.iter().position(|byte| *byte == b';').unwrap_or(value.len());
     value[..end].trim_ascii().to_ascii_lowercase()
 }
@@ -159,13 +164,6 @@ fn media_type(value: &[u8]) -> Vec<u8> {
 /// Returns whether a media type is that of gRPC, which compresses single messages itself.
 pub(crate) fn is_grpc(media_type: &[u8]) -> bool {
     media_type.len() >= 16 && media_type[..16].eq_ignore_ascii_case(b"application/grpc")
-}
-
-fn has_token(fields: &impl Fields, name: &HeaderName, token: &[u8]) -> bool {
-    fields
-        .lines(name)
-        .flat_map(|line| line.split(|byte| *byte == b','))
-        .any(|element| element.trim_ascii().eq_ignore_ascii_case(token))
 }
 
 impl fmt::Debug for CompressionRules {

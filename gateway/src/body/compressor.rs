@@ -1,4 +1,4 @@
-//! The compression stage of one response.
+//! The stages of one response that change its content: the replacement of texts, then compression.
 
 use std::sync::Arc;
 use std::task::Context;
@@ -8,6 +8,7 @@ use http::HeaderMap;
 use super::coding::Coding;
 use super::compression::{self, Choice, ClientEncodings, CompressionRules};
 use super::encoder::Encoder;
+use super::substitution::{Substitution, SubstitutionStream};
 use crate::body::downstream::{Downstream, Passed};
 use crate::io::budget::Reservation;
 use crate::io::failure::FailureKind;
@@ -19,29 +20,39 @@ const TURN: usize = 64 * 1024;
 /// Bytes of output buffer that are kept between pieces.
 const KEPT: usize = 16 * 1024;
 
-/// The compression of one response.
+/// The changes of the content of one response.
 #[derive(Debug)]
 pub(crate) struct Compressor {
-    rules: Arc<CompressionRules>,
-    wanted: ClientEncodings,
+    substitution: Option<Substitution>,
+    compression: Option<(Arc<CompressionRules>, ClientEncodings)>,
     running: Option<Running>,
-    /// Bytes compressed since the task last yielded.
+    /// Bytes changed since the task last yielded.
     worked: usize,
 }
 
 struct Running {
-    encoder: Encoder,
+    substitution: Option<SubstitutionStream>,
+    output: Output,
     /// The encoder holds input for which no output was produced yet.
     held_back: bool,
     _share: Reservation,
 }
 
+/// Where the content goes.
+enum Output {
+    Encoded(Encoder),
+    Plain(Vec<u8>),
+}
+
 impl Compressor {
-    pub(crate) fn new(rules: Arc<CompressionRules>, wanted: ClientEncodings) -> Self {
-        Self { rules, wanted, running: None, worked: 0 }
+    pub(crate) fn new(
+        substitution: Option<Substitution>,
+        compression: Option<(Arc<CompressionRules>, ClientEncodings)>,
+    ) -> Self {
+        Self { substitution, compression, running: None, worked: 0 }
     }
 
-    /// Returns whether a response is being compressed.
+    /// Returns whether a response is being changed.
     pub(crate) fn is_running(&self) -> bool {
         self.running.is_some()
     }
@@ -55,7 +66,7 @@ impl Compressor {
         over
     }
 
-    /// Starts a response and decides whether to compress it.
+    /// Starts a response and decides whether to change it.
     pub(crate) fn respond(
         &mut self,
         cx: &mut Context<'_>,
@@ -64,22 +75,34 @@ impl Compressor {
         bytes: &[u8],
     ) -> Result<Passed, FailureKind> {
         self.running = None;
-        let choice = self.rules.choose(self.wanted, response);
+        let choice = match &self.compression {
+            Some((rules, wanted)) => rules.choose(*wanted, response),
+            None => Choice::Never,
+        };
         if choice != Choice::Never {
             compression::vary(&mut response.fields);
         }
+        let stream = self.substitution.as_ref().and_then(|substitution| substitution.begin(response));
         if let Choice::Compress(coding, level) = choice {
-            self.running = Running::new(coding, level, response.framing.left());
+            self.running = Running::compressing(coding, level, response.framing.left());
+        }
+        if stream.is_some() {
+            self.running.get_or_insert_with(Running::plain).substitution = stream;
         }
         if self.running.is_none() {
             return to.respond(cx, response, bytes);
         }
         let passed = self.read(response, bytes)?;
         let Some(running) = &mut self.running else { return Ok(passed) };
-        compression::dress(&mut response.fields, running.encoder.coding());
+        if let Some(stream) = &running.substitution {
+            stream.change_head(&mut response.fields);
+        }
+        if let Output::Encoded(encoder) = &running.output {
+            compression::dress(&mut response.fields, encoder.coding());
+        }
         let whole = response.framing.is_done();
-        plain(response, whole, |response| to.respond(cx, response, running.encoder.out()))?;
-        running.encoder.out().clear();
+        plain(response, whole, |response| to.respond(cx, response, running.output.bytes()))?;
+        running.output.bytes().clear();
         if whole {
             self.running = None;
             to.end(cx, response, None)?;
@@ -113,7 +136,7 @@ impl Compressor {
         trailers: Option<&HeaderMap>,
     ) -> Result<(), FailureKind> {
         if let Some(running) = &mut self.running {
-            running.encoder.finish().map_err(broken)?;
+            running.finish()?;
         }
         self.send(cx, to, response, trailers.is_none())?;
         self.running = None;
@@ -132,32 +155,34 @@ impl Compressor {
             return Ok(false);
         };
         running.held_back = false;
-        running.encoder.flush().map_err(broken)?;
+        if let Output::Encoded(encoder) = &mut running.output {
+            encoder.flush().map_err(broken)?;
+        }
         self.send(cx, to, response, false)?;
         Ok(true)
     }
 
-    /// Removes the body's framing and feeds the content to the encoder.
+    /// Removes the body's framing and changes the content.
     fn read(&mut self, response: &mut Response, bytes: &[u8]) -> Result<Passed, FailureKind> {
         let Some(running) = &mut self.running else { return Ok(Passed { taken: 0, data: 0 }) };
         let (mut data, mut result) = (0, Ok(()));
         let taken = response.framing.read(bytes, |piece| {
             data += piece.len();
             if result.is_ok() {
-                result = running.encoder.write(piece);
+                result = running.write(piece);
             }
         });
         let taken = taken.map_err(|_| FailureKind::InvalidHead)?;
-        result.map_err(broken)?;
-        running.held_back |= data > 0;
+        result?;
+        running.held_back |= data > 0 && matches!(running.output, Output::Encoded(_));
         self.worked += data;
         if response.framing.is_done() {
-            running.encoder.finish().map_err(broken)?;
+            running.finish()?;
         }
         Ok(Passed { taken, data })
     }
 
-    /// Sends the encoder's output. `is_last` marks the last piece of the body.
+    /// Sends the output. `is_last` marks the last piece of the body.
     fn send(
         &mut self,
         cx: &mut Context<'_>,
@@ -166,7 +191,7 @@ impl Compressor {
         is_last: bool,
     ) -> Result<(), FailureKind> {
         let Some(running) = &mut self.running else { return Ok(()) };
-        let out = running.encoder.out();
+        let out = running.output.bytes();
         if out.is_empty() {
             return Ok(());
         }
@@ -179,13 +204,61 @@ impl Compressor {
 
 impl Running {
     /// Returns `None` if memory is short: the response is then sent uncompressed.
-    fn new(coding: Coding, level: u8, length: Option<u64>) -> Option<Self> {
+    fn compressing(coding: Coding, level: u8, length: Option<u64>) -> Option<Self> {
         let mut share = Reservation::default();
         if !share.try_hold(Encoder::memory(coding, level, length)) {
             return None;
         }
         let encoder = Encoder::new(coding, level).ok()?;
-        Some(Self { encoder, held_back: false, _share: share })
+        Some(Self { output: Output::Encoded(encoder), _share: share, ..Self::plain() })
+    }
+
+    fn plain() -> Self {
+        Self {
+            substitution: None,
+            output: Output::Plain(Vec::new()),
+            held_back: false,
+            _share: Reservation::default(),
+        }
+    }
+
+    fn write(&mut self, bytes: &[u8]) -> Result<(), FailureKind> {
+        let output = &mut self.output;
+        match &mut self.substitution {
+            Some(stream) => stream.write(bytes, &mut |bytes| output.write(bytes)),
+            None => output.write(bytes),
+        }
+    }
+
+    fn finish(&mut self) -> Result<(), FailureKind> {
+        let output = &mut self.output;
+        if let Some(stream) = &mut self.substitution {
+            stream.finish(&mut |bytes| output.write(bytes))?;
+        }
+        match output {
+            Output::Encoded(encoder) => encoder.finish().map_err(broken),
+            Output::Plain(_) => Ok(()),
+        }
+    }
+}
+
+impl Output {
+    fn write(&mut self, bytes: &[u8]) -> Result<(), FailureKind> {
+        match self {
+            Self::Encoded(encoder) => encoder.write(bytes).map_err(broken),
+            Self::Plain(plain) => {
+                plain.extend_from_slice(bytes);
+                Ok(())
+            }
+        }
+    }
+
+    /// The output. The caller sends and clears it.
+    fn bytes(&mut self) -> &mut Vec<u8> {
+        match self {
+            Self::Encoded(encoder) => encoder.out(),
+            Self::Plain(plain) => plain,
+        }
     }
 }
 
@@ -206,7 +279,7 @@ fn broken(_: std::io::Error) -> FailureKind {
 
 impl std::fmt::Debug for Running {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Running").field("coding", &self.encoder.coding()).finish_non_exhaustive()
+        f.debug_struct("Running").field("substitution", &self.substitution).finish_non_exhaustive()
     }
 }
 
@@ -224,9 +297,10 @@ mod tests {
         budget::serve(budget.clone());
         let account = Account::open();
         let connection = pin!(async {
-            let running: Vec<_> = (0..3).map(|_| Running::new(Coding::Brotli, 11, Some(20_000))).collect();
+            let running: Vec<_> =
+                (0..3).map(|_| Running::compressing(Coding::Brotli, 11, Some(20_000))).collect();
             assert!(running.iter().all(Option::is_some));
-            let long = Running::new(Coding::Brotli, 11, None);
+            let long = Running::compressing(Coding::Brotli, 11, None);
             assert!(long.is_none(), "that would be more than the fair share of a connection");
         });
         let mut cx = Context::from_waker(Waker::noop());

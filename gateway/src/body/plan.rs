@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::compression::{ClientEncodings, CompressionRules};
+use super::substitution::Substitution;
 
 /// A stage on bodies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -13,6 +14,8 @@ pub(crate) enum BodyStage {
     Buffer,
     /// Copies the request body to a mirror.
     Copy,
+    /// Replaces texts in the response.
+    Substitution,
     /// Compresses the response.
     Compression,
     /// Limits the rate of the response.
@@ -21,8 +24,14 @@ pub(crate) enum BodyStage {
 
 /// All stages, in the order in which bytes pass them: the request body from the client to the
 /// endpoint, then the response body from the endpoint to the client.
-pub(crate) const ORDER: [BodyStage; 5] =
-    [BodyStage::Limit, BodyStage::Buffer, BodyStage::Copy, BodyStage::Compression, BodyStage::Rate];
+pub(crate) const ORDER: [BodyStage; 6] = [
+    BodyStage::Limit,
+    BodyStage::Buffer,
+    BodyStage::Copy,
+    BodyStage::Substitution,
+    BodyStage::Compression,
+    BodyStage::Rate,
+];
 
 /// The settings of the stages that one request needs. The default is none.
 #[derive(Debug, Default)]
@@ -31,12 +40,16 @@ pub(crate) struct Plan {
     pub(crate) limit: Option<u64>,
     /// The request body is buffered, with so many bytes of it in memory.
     pub(crate) buffer: Option<u64>,
+    /// Replaces texts in the response.
+    pub(crate) substitution: Option<Substitution>,
     /// Compresses the response if the rules allow it.
     pub(crate) compression: Option<(Arc<CompressionRules>, ClientEncodings)>,
     /// Bytes of the response per second, and bytes before the limit applies.
     pub(crate) rate: Option<(u64, u64)>,
     /// The request is copied to a mirror.
     pub(crate) mirror: bool,
+    /// The whole request body is inspected before it is forwarded. It is buffered, or gathered.
+    pub(crate) inspects: bool,
 }
 
 impl Plan {
@@ -46,6 +59,7 @@ impl Plan {
             BodyStage::Limit => self.limit.is_some(),
             BodyStage::Buffer => self.buffer.is_some(),
             BodyStage::Copy => self.mirror,
+            BodyStage::Substitution => self.substitution.is_some(),
             BodyStage::Compression => self.compression.is_some(),
             BodyStage::Rate => self.rate.is_some(),
         }

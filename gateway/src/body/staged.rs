@@ -45,13 +45,14 @@ pub(crate) struct Staged<D> {
 impl<D: Downstream> Staged<D> {
     /// Creates the stages of `plan`. `framing` is that of the request body.
     pub(crate) fn new(inner: Box<D>, plan: Plan, framing: Framing, disk: &Arc<Disk>) -> Self {
-        let Plan { limit, buffer, compression, rate, mirror: _ } = plan;
+        let Plan { limit, buffer, substitution, compression, rate, mirror: _, inspects: _ } = plan;
+        let changes_response = substitution.is_some() || compression.is_some();
         Self {
             inner,
             left: limit,
             buffer: buffer.map(|memory| RequestBuffer::new(framing, limit, memory, disk.clone())),
             tee: None,
-            compressor: compression.map(|(rules, wanted)| Compressor::new(rules, wanted)),
+            compressor: changes_response.then(|| Compressor::new(substitution, compression)),
             rate: rate.map(|(bytes, after)| Rate::new(bytes, after)),
         }
     }
@@ -81,6 +82,11 @@ impl<D: Downstream> Staged<D> {
             head.fields.set(&CONTENT_LENGTH, &HeaderValue::from(length));
         }
         Ok(())
+    }
+
+    /// The whole request body, if it was buffered and is in memory.
+    pub(crate) fn body_in_memory(&self) -> Option<&[u8]> {
+        self.buffer.as_ref().and_then(RequestBuffer::content)
     }
 
     /// Copies the request body from now on, as the engine gets it.

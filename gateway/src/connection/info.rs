@@ -8,6 +8,7 @@ use std::time::Instant;
 use http::HeaderValue;
 use sluice_config::{BindProtocol, GroupId};
 
+use crate::io::early_tls::HandshakeProgress;
 use crate::tls::ClientTls;
 
 /// The port of https on which clients connect.
@@ -86,6 +87,9 @@ pub struct TlsInfo {
     pub resumed: bool,
     /// Client certificates, where the host that the client asked for requests them.
     pub client: Option<Box<ClientTls>>,
+    /// Progress of a handshake that had not ended when the connection was opened, because the client
+    /// sent early data.
+    pub progress: Option<HandshakeProgress>,
 }
 
 impl ConnectionInfo {
@@ -99,6 +103,13 @@ impl ConnectionInfo {
     /// Returns whether the client uses https.
     pub fn is_https(&self) -> bool {
         self.tls.is_some()
+    }
+
+    /// Returns whether what arrives now may be a replay, because the TLS handshake has not ended
+    /// (RFC 8446 §8).
+    pub fn may_be_replayed(&self) -> bool {
+        let progress = self.tls.as_ref().and_then(|tls| tls.progress.as_ref());
+        progress.is_some_and(|progress| !progress.is_complete())
     }
 
     /// Returns `http` or `https`.

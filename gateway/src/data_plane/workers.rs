@@ -28,6 +28,11 @@ use crate::tls::{CertificateStore, install_provider};
 use crate::worker::Worker;
 use crate::worker::driver::Driver;
 
+/// Threads of each worker for work that blocks: files of request bodies, passwords. A thread that
+/// has worked keeps memory of the allocator, so the default of Tokio, 512, is memory that no budget
+/// counts; disks and cores have work for a few.
+const BLOCKING_THREADS: usize = 8;
+
 /// The worker threads.
 #[derive(Debug)]
 pub struct Workers {
@@ -114,7 +119,11 @@ impl Workers {
 /// Creates a runtime for this thread that passes on collected log lines before it waits for events.
 fn runtime(log: &AccessLog) -> io::Result<tokio::runtime::Runtime> {
     let log = log.clone();
-    tokio::runtime::Builder::new_current_thread().enable_all().on_thread_park(move || log.pass_on()).build()
+    tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .max_blocking_threads(BLOCKING_THREADS)
+        .on_thread_park(move || log.pass_on())
+        .build()
 }
 
 /// Starts and ends accepting as listeners change, until the stop signal.

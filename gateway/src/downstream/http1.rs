@@ -118,7 +118,10 @@ impl<'c> Http1<'c> {
             let next = self.answering(wire, head).await;
             wire = match next {
                 AfterRequest::Continue(wire) => wire,
-                AfterRequest::Tunnel(wire, tunnel, _open) => return tunnel.run(wire, &mut self.alarm).await,
+                AfterRequest::Tunnel(mut wire, tunnel, _open) => {
+                    tunnel.run(&mut wire.transport, &mut self.alarm).await;
+                    return;
+                }
                 // Rare and long, so it is not part of the state of idle connections.
                 AfterRequest::Linger(mut wire) => {
                     deliver(&mut wire, &worker).await;

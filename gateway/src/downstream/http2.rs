@@ -22,6 +22,7 @@ mod rate;
 mod serving;
 mod stream;
 mod streams;
+mod tunnel;
 mod turn;
 mod window;
 
@@ -282,7 +283,8 @@ impl Http2 {
             .data_frame_budget(PIECES)
             .max_send_buffer_size(SEND_BUFFER)
             .max_pending_accept_reset_streams(RESETS)
-            .max_local_error_reset_streams(Some(OWN_RESETS));
+            .max_local_error_reset_streams(Some(OWN_RESETS))
+            .enable_connect_protocol();
         (options, settings.client_header_timeout)
     }
 
@@ -326,11 +328,15 @@ impl Http2 {
         let running = worker.drain.shared().request();
         let settings = &snapshot.compiled_settings.settings;
         let (limits, names) = (HeadLimits::of(settings), FieldNames::of(settings));
-        match Head::http2(&parts, body.is_end_stream(), &limits, names) {
-            Ok(head) => {
+        let read = match Head::is_extended_connect(&parts) {
+            true => Head::websocket(&parts, &limits, names).map(|(head, accept)| (head, Some(accept))),
+            false => Head::http2(&parts, body.is_end_stream(), &limits, names).map(|head| (head, None)),
+        };
+        match read {
+            Ok((head, accept)) => {
                 drop(parts);
                 self.serving.begin(async move {
-                    let client = Client::of(&head, body, reply, open);
+                    let client = Client::of(&head, body, reply, open).accepting(accept);
                     serve_stream(&worker, snapshot, &info, head, Box::new(client)).await;
                     drop(running);
                 });
@@ -415,11 +421,7 @@ async fn serve_stream(
             let by_client = client.reset();
             client.ended(by_client && asked);
         }
-        // HTTP/2 streams do not switch protocols.
-        RequestEnd::Switched(_) => {
-            let by_client = client.reset();
-            client.ended(by_client);
-        }
+        RequestEnd::Switched(switched) => client.tunnel(*switched, &mut alarm).await,
     }
 }
 

@@ -27,7 +27,7 @@ pub(super) fn asks(head: &Head) -> bool {
 
 /// Converts an error to gRPC. `reset`: the code with which the endpoint reset its stream.
 pub(super) fn convert(answer: &mut Answer, reset: Option<Reason>) {
-    if !(answer.status.is_client_error() || answer.status.is_server_error()) {
+    if answer.silent || !(answer.status.is_client_error() || answer.status.is_server_error()) {
         return;
     }
     let status = reset.and_then(code_of_reset).unwrap_or_else(|| code(answer.status));
@@ -96,6 +96,7 @@ mod tests {
             fields: vec![(CONTENT_TYPE, HeaderValue::from_static("text/html"))],
             body: "page".into(),
             close: false,
+            silent: false,
         };
         for (status, code) in [(503, "14"), (404, "12"), (401, "16"), (403, "7"), (413, "2")] {
             let mut answer = answer(StatusCode::from_u16(status).unwrap());

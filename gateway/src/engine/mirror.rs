@@ -58,7 +58,7 @@ pub(super) fn begin(worker: &Arc<Worker>, exchange: &Exchange, head: &Head) -> O
     let (tee, feed) = match body && !head.framing.is_done() {
         true => {
             let (tee, feed) = tee(head.framing);
-            (Some(tee), Some(feed))
+            (Some(tee), Some(Box::new(feed)))
         }
         false => (None, None),
     };

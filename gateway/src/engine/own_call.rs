@@ -2,6 +2,8 @@
 
 mod client;
 
+use std::mem;
+
 use self::client::CallClient;
 use super::{ForwardCounts, Forwarded, direct};
 use crate::body::tee::Feed;
@@ -9,7 +11,7 @@ use crate::io::alarm::Alarm;
 use crate::io::budget::Reservation;
 use crate::message::framing::Framing;
 use crate::message::head::Head;
-use crate::pipeline::{CallFailure, FailureKind, OwnCall, Response};
+use crate::pipeline::{CallFailure, FailureKind, OwnCall, Response, Subrequest};
 use crate::worker::Worker;
 
 /// Makes a call whose request body, if it has one, comes from `feed`. Dropping the future ends the
@@ -20,14 +22,12 @@ use crate::worker::Worker;
 pub(super) async fn send(
     worker: &Worker,
     own_call: &mut OwnCall,
-    feed: Option<Feed>,
+    feed: Option<Box<Feed>>,
 ) -> Result<Response, CallFailure> {
-    let subrequest = &own_call.subrequest;
     let framing = feed.as_ref().map_or(Framing::NONE, |feed| feed.framing);
-    let mut head = Head::own(&subrequest.method, subrequest.target.as_str(), &subrequest.fields, framing);
+    let mut head = take_head(&mut own_call.subrequest, framing);
     let mut memory = Reservation::default();
-    // The request exists twice, as fields and as text.
-    let bytes = 2 * head.length;
+    let (subrequest, bytes) = (&own_call.subrequest, head.length);
     // Boxed, because waiting is rare.
     let held = memory.try_hold(bytes) || subrequest.is_needed() && Box::pin(memory.hold_in_time(bytes)).await;
     if !held {
@@ -43,6 +43,12 @@ pub(super) async fn send(
         // The request asks for no other protocol, so the engine refuses a switch.
         Forwarded::Switched(_) | Forwarded::Aborted { .. } => Err(CallFailure::Attempt(FailureKind::Broken)),
     }
+}
+
+/// Returns the head of a call. Its fields do not exist a second time while a service is slow.
+fn take_head(subrequest: &mut Subrequest, framing: Framing) -> Head {
+    let fields = mem::take(&mut subrequest.fields);
+    Head::own(&subrequest.method, subrequest.target.as_str(), &fields, framing)
 }
 
 #[cfg(test)]

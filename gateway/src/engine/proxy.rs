@@ -2,7 +2,8 @@
 //! Pingora sees as a custom session (`session`), and HTTP/1.1 or HTTP/2 endpoints. It only converts
 //! between Pingora's types and the pipeline's; the pipeline decides.
 //!
-//! The caller of `forward` runs the checks before it, and sends the gateway's own answers after it.
+//! Requests of rules with a cache (`caching`) use it with any `--driver`. The caller of `forward`
+//! runs the checks before it, and sends the gateway's own answers after it.
 //!
 //! | Pingora's phase | step of the pipeline |
 //! |---|---|
@@ -12,7 +13,9 @@
 //! | `fail_to_connect`, `error_while_proxy` | `failed` |
 //! | `upstream_response_filter` | `upstream_response` |
 //! | `response_filter` | `response` |
+//! | phases of the cache | `caching` |
 
+mod caching;
 mod connector;
 mod context;
 mod engine;
@@ -25,10 +28,14 @@ mod session;
 mod shared_request;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
+use bytes::Bytes;
 use http::header::{CONNECTION, HeaderValue, TE, TRANSFER_ENCODING, UPGRADE};
 use http::{StatusCode, Version};
+use pingora_cache::key::HashBinary;
+use pingora_cache::{CacheKey, CacheMeta, ForcedFreshness, HitHandler, RespCacheable};
 use pingora_core::modules::http::HttpModules;
 use pingora_core::protocols::Digest;
 use pingora_core::upstreams::peer::HttpPeer;
@@ -122,7 +129,13 @@ impl ProxyHttp for Proxy {
                 }
                 let connector = Connector::new(self.clients.clone(), &upstream);
                 ctx.connector = Some(connector.clone());
-                return Ok(Box::new(peer::peer(&upstream, reuse, connector)));
+                ctx.cache.begin_attempt();
+                let mut peer = peer::peer(&upstream, reuse, connector);
+                if ctx.is_refresh {
+                    // There is no session of ours that applies it.
+                    peer.options.read_timeout = upstream.read_timeout;
+                }
+                return Ok(Box::new(peer));
             }
             match ctx.failed(failure::before_connecting(FailureKind::Shortage)) {
                 Next::Retry => {}
@@ -152,8 +165,12 @@ impl ProxyHttp for Proxy {
         request: &mut RequestHeader,
         ctx: &mut Context,
     ) -> Result<()> {
+        let is_refresh = ctx.is_refresh;
         let http_1_0 = ctx.exchange(|exchange| {
-            exchange.upstream_request(request);
+            // The head of a refresh is prepared already.
+            if !is_refresh {
+                exchange.upstream_request(request);
+            }
             exchange.speaks_http_1_0()
         })?;
         if http_1_0 {
@@ -233,10 +250,13 @@ impl ProxyHttp for Proxy {
                 Error::explain(ErrorType::InvalidHTTPHeader, "too many options in Connection").into_up()
             );
         }
-        let next = {
-            let mut shared = ctx.handle()?.get();
-            let replayable = shared.replayable;
-            shared.exchange.upstream_response(response.status, response, replayable)
+        let next = match ctx.cache.take_judgement() {
+            Some(next) => next,
+            None => {
+                let mut shared = ctx.handle()?.get();
+                let replayable = shared.replayable;
+                shared.exchange.upstream_response(response.status, response, replayable)
+            }
         };
         if next.is_none() {
             return Ok(());
@@ -247,14 +267,72 @@ impl ProxyHttp for Proxy {
 
     async fn response_filter(
         &self,
-        _session: &mut Session,
+        session: &mut Session,
         response: &mut ResponseHeader,
         ctx: &mut Context,
     ) -> Result<()> {
-        if !context::is_interim(response.status) {
-            ctx.exchange(|exchange| exchange.response(response))?;
+        if context::is_interim(response.status) || ctx.is_refresh {
+            return Ok(());
         }
-        Ok(())
+        let status = caching::status(session, ctx);
+        ctx.exchange(|exchange| {
+            if let Some(status) = status {
+                exchange.set_cache_status(status);
+            }
+            exchange.response(response);
+        })
+    }
+
+    fn request_cache_filter(&self, session: &mut Session, ctx: &mut Context) -> Result<()> {
+        caching::enable(session, ctx)
+    }
+
+    fn cache_key_callback(&self, _session: &Session, ctx: &mut Context) -> Result<CacheKey> {
+        caching::key(ctx)
+    }
+
+    async fn cache_hit_filter(
+        &self,
+        session: &mut Session,
+        meta: &CacheMeta,
+        _hit_handler: &mut HitHandler,
+        is_fresh: bool,
+        ctx: &mut Context,
+    ) -> Result<Option<ForcedFreshness>> {
+        caching::found(session, meta, is_fresh, ctx);
+        Ok(None)
+    }
+
+    fn response_cache_filter(
+        &self,
+        _session: &Session,
+        response: &ResponseHeader,
+        ctx: &mut Context,
+    ) -> Result<RespCacheable> {
+        caching::decide(response, ctx)
+    }
+
+    fn cache_vary_filter(
+        &self,
+        meta: &CacheMeta,
+        ctx: &mut Context,
+        request: &RequestHeader,
+    ) -> Option<HashBinary> {
+        caching::select(meta, request, ctx)
+    }
+
+    fn upstream_response_body_filter(
+        &self,
+        session: &mut Session,
+        body: &mut Option<Bytes>,
+        _end_of_stream: bool,
+        ctx: &mut Context,
+    ) -> Result<Option<Duration>> {
+        caching::count(session, body.as_ref(), ctx).map(|()| None)
+    }
+
+    fn should_serve_stale(&self, session: &mut Session, ctx: &mut Context, error: Option<&Error>) -> bool {
+        caching::sends_stale(session, error, ctx)
     }
 
     /// Sends nothing: the answer is stored and sent when Pingora has finished.

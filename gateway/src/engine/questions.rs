@@ -5,6 +5,7 @@
 //! tasks of a worker. A job on the blocking pool then runs to its end, and its result is dropped.
 
 use std::net::IpAddr;
+use std::pin::pin;
 use std::sync::{Arc, LazyLock};
 use std::thread::available_parallelism;
 use std::time::Instant;
@@ -13,6 +14,7 @@ use super::jobs::Jobs;
 use super::watch::unless_left;
 use super::{Forwarded, own_call};
 use crate::body::downstream::Downstream;
+use crate::firewall::{AgentLink, InspectionRequest};
 use crate::message::request_head::RequestHead;
 use crate::pipeline::{Answer, Exchange, OwnCall, Question, Reply, Subrequest, Verdict};
 use crate::worker::Worker;
@@ -31,10 +33,16 @@ pub(super) async fn decide(
         let reply = match question {
             // Boxed, because it is rare and large.
             Question::Call(subrequest) if exchange.logs_questions() => {
-                let logged = logged_reply(worker, *subrequest, exchange, head);
-                Box::pin(unless_left(downstream, logged)).await
+                let mut logged = Box::pin(logged_reply(worker, *subrequest, exchange, head));
+                unless_left(downstream, logged.as_mut()).await
             }
-            question => unless_left(downstream, reply(worker, client, question)).await,
+            Question::Inspect(inspection) => {
+                let ends = downstream.is_spent();
+                // Boxed, because it is rare and large.
+                let mut inspected = Box::pin(inspected(worker, inspection, ends));
+                unless_left(downstream, inspected.as_mut()).await
+            }
+            question => unless_left(downstream, pin!(reply(worker, client, question))).await,
         };
         let Some(reply) = reply else { return Some(Forwarded::Aborted { asked: false }) };
         match exchange.resume(reply, head) {
@@ -54,7 +62,8 @@ pub(super) async fn page(
     exchange: &Exchange,
     downstream: &mut impl Downstream,
 ) -> Option<Answer> {
-    let reply = unless_left(downstream, reply(worker, exchange.client(), question)).await?;
+    let reply = pin!(reply(worker, exchange.client(), question));
+    let reply = unless_left(downstream, reply).await?;
     Some(exchange.with_page(answer, reply))
 }
 
@@ -62,7 +71,23 @@ async fn reply(worker: &Worker, client: IpAddr, question: Question) -> Reply {
     match question {
         Question::Compute(job) => JOBS.run(client, job).await,
         Question::Call(subrequest) => replied(worker, &mut OwnCall::new(*subrequest)).await,
+        Question::Inspect(inspection) => Box::pin(inspected(worker, inspection, false)).await,
+        Question::Wait(delay) => {
+            tokio::time::sleep(delay).await;
+            Reply::Waited
+        }
     }
+}
+
+/// The decision of the firewall on the head of a request. `ends`: it has no body.
+async fn inspected(worker: &Worker, inspection: Box<InspectionRequest>, ends: bool) -> Reply {
+    let state = &worker.state;
+    let link = state.firewall_agent.get().map(|agent| AgentLink {
+        agent,
+        clients: worker.drain.shared(),
+        idle: worker.idle,
+    });
+    Reply::Inspected(inspection.run(link, &state.firewall_configurations, ends).await)
 }
 
 /// The reply to a question that has a line in the access log.

@@ -1,5 +1,5 @@
-//! A connection whose endpoint has switched protocols (RFC 9110 §7.8): bytes pass both ways without
-//! inspection.
+//! A request whose endpoint has switched protocols (RFC 9110 §7.8): bytes pass both ways without
+//! inspection. The client's side is its connection, or a stream of HTTP/2.
 //!
 //! The end of one direction is passed on, and the other direction continues; nginx and `HttpProxy`
 //! end both and lose the rest of the other side's data. All other state of the request is dropped,
@@ -11,20 +11,32 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use http::StatusCode;
+use tokio::io::{AsyncRead, AsyncWrite};
 
 use crate::io::alarm::Alarm;
 use crate::io::deadlines::{Deadlines, STALL};
 use crate::io::flow::Flow;
 use crate::io::transport::Transport;
-use crate::io::wire::Wire;
 use crate::pipeline::{Exchange, Outcome};
 use crate::process::descriptors::DescriptorPermit;
 use crate::upstream::connection::Connection;
 
-/// Both directions, from a response head with status 101 to the end. Dropping it ends the exchange.
+/// The client's side of a tunnel.
+pub(crate) trait TunnelClient: AsyncRead + AsyncWrite + Unpin {
+    /// Ready when the client has cancelled the tunnel, also while nothing is read from it.
+    fn poll_cancelled(&mut self, _: &mut Context<'_>) -> Poll<()> {
+        Poll::Pending
+    }
+}
+
+impl TunnelClient for Transport {}
+
+/// Both directions, from the response head to the end. Dropping it ends the exchange.
 #[derive(Debug)]
 pub(crate) struct Tunnel {
     exchange: Box<Exchange>,
+    /// The status that the client received.
+    status: StatusCode,
     endpoint: Transport,
     _place: DescriptorPermit,
     up: Flow,
@@ -59,31 +71,54 @@ pub(super) struct Endpoint {
 }
 
 impl Tunnel {
-    /// Creates a tunnel behind a response. The client has sent `ahead` behind its request.
-    pub(crate) fn new(switched: Switched, ahead: &[u8], down: Flow, heads: u64) -> Box<Self> {
+    /// A tunnel behind a response with this status. The client has sent `ahead` behind its request.
+    pub(crate) fn new(
+        switched: Switched,
+        status: StatusCode,
+        ahead: &[u8],
+        down: Flow,
+        heads: u64,
+    ) -> Box<Self> {
         let Switched { exchange, endpoint } = switched;
         let Endpoint { connection, read_timeout: idle, send_timeout: time_limit, mut up } = endpoint;
         let Connection { stream: endpoint, place: _place, .. } = connection;
         up.push(ahead);
         let (deadlines, whole) = (Deadlines::default(), false);
-        Box::new(Self { exchange, endpoint, _place, up, down, heads, deadlines, idle, time_limit, whole })
+        Box::new(Self {
+            exchange,
+            status,
+            endpoint,
+            _place,
+            up,
+            down,
+            heads,
+            deadlines,
+            idle,
+            time_limit,
+            whole,
+        })
     }
 
-    /// Relays until both directions have ended, one fails, or a time limit is exceeded.
-    pub(crate) async fn run(mut self: Box<Self>, mut client: Box<Wire>, alarm: &mut Alarm) {
-        self.whole = poll_fn(|cx| self.poll(cx, &mut client.transport, alarm)).await.is_ok();
+    /// Relays until both sides have ended, or one breaks off, or a limit is over. Returns whether
+    /// both have ended.
+    pub(crate) async fn run(mut self: Box<Self>, client: &mut impl TunnelClient, alarm: &mut Alarm) -> bool {
+        self.whole = poll_fn(|cx| self.poll(cx, client, alarm)).await.is_ok();
+        self.whole
     }
 
     /// Relays as far as possible.
     fn poll(
         &mut self,
         cx: &mut Context<'_>,
-        client: &mut Transport,
+        client: &mut impl TunnelClient,
         alarm: &mut Alarm,
     ) -> Poll<io::Result<()>> {
         let Self { endpoint, up, down, deadlines, .. } = self;
-        // Polls both before it checks for errors: a side that accepts no more bytes may have sent
-        // some before.
+        if client.poll_cancelled(cx).is_ready() {
+            return Poll::Ready(Err(io::ErrorKind::ConnectionReset.into()));
+        }
+        // Both before either's failure is looked at: who takes no more may have said something
+        // before that.
         let (sent, received) = (up.poll(cx, client, endpoint), down.poll(cx, endpoint, client));
         if (sent?, received?) == (Poll::Ready(()), Poll::Ready(())) {
             return Poll::Ready(Ok(()));
@@ -102,7 +137,7 @@ impl Drop for Tunnel {
     fn drop(&mut self) {
         let waiting = self.down.waiting();
         self.exchange.end(Outcome {
-            status: Some(StatusCode::SWITCHING_PROTOCOLS),
+            status: Some(self.status),
             body_sent: self.down.read().saturating_sub(waiting),
             bytes_sent: (self.heads + self.down.read()).saturating_sub(waiting),
             body_received: self.up.read(),
@@ -151,7 +186,9 @@ mod tests {
             send_timeout: Some(IDLE),
             up: Flow::after(WriteBuffer::default(), 0),
         };
-        let mut tunnel = Tunnel::new(Switched { exchange, endpoint }, &[], Flow::default(), 0);
+        let switched = Switched { exchange, endpoint };
+        let status = StatusCode::SWITCHING_PROTOCOLS;
+        let mut tunnel = Tunnel::new(switched, status, &[], Flow::default(), 0);
         let mut alarm = Alarm::default();
         for count in 1..=5 {
             advance(IDLE - Duration::from_millis(1)).await;

@@ -2,7 +2,7 @@
 //! connection is made.
 
 use std::future::{Future, poll_fn};
-use std::pin::{Pin, pin};
+use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
@@ -15,17 +15,16 @@ const LOOK: Duration = Duration::from_millis(100);
 
 /// Runs `work` unless the client leaves first; then returns `None`. So an endpoint that accepts no
 /// connections does not hold the descriptors of clients that have given up for all its connect
-/// timeouts.
-pub(super) async fn unless_left<T>(
-    downstream: &mut impl Downstream,
-    work: impl Future<Output = T>,
-) -> Option<T> {
-    let (mut work, mut watch) = (pin!(work), Watch::default());
-    poll_fn(|cx| match work.as_mut().poll(cx) {
+/// timeouts. `work` is pinned by the caller: an async function would have room for it twice.
+pub(super) fn unless_left<'w, T>(
+    downstream: &'w mut impl Downstream,
+    mut work: Pin<&'w mut impl Future<Output = T>>,
+) -> impl Future<Output = Option<T>> {
+    let mut watch = Watch::default();
+    poll_fn(move |cx| match work.as_mut().poll(cx) {
         Poll::Ready(done) => Poll::Ready(Some(done)),
         Poll::Pending => watch.poll(cx, downstream).map(|()| None),
     })
-    .await
 }
 
 /// Detects that a client has left.

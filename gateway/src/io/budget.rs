@@ -33,6 +33,7 @@
 
 mod account;
 mod reservation;
+mod shared_reservation;
 #[cfg(test)]
 mod tests;
 mod thread_reserve;
@@ -47,6 +48,7 @@ use crate::process::per_worker::Padded;
 
 pub(crate) use account::Account;
 pub(crate) use reservation::Reservation;
+pub(crate) use shared_reservation::SharedReservation;
 pub(crate) use thread_reserve::serve;
 pub(crate) use waiting::WaitTicket;
 

@@ -59,6 +59,11 @@ impl Deadline {
     pub(crate) fn end(&mut self) {
         self.0 = None;
     }
+
+    /// Ready when the deadline has passed.
+    pub(crate) fn poll(&self, cx: &mut Context<'_>, alarm: &mut Alarm) -> Poll<()> {
+        self.0.map_or(Poll::Pending, |deadline| alarm.poll(cx, deadline))
+    }
 }
 
 impl Deadlines {

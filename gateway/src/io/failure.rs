@@ -1,5 +1,8 @@
 //! Failures of an attempt at an endpoint, shared by sockets, bodies, policies and the pipeline.
 
+/// `error.type` of a request whose client left before its end, which is no error of a server.
+pub(crate) const CLIENT_LEFT: &str = "client_closed_request";
+
 /// An attempt that did not yield a relayed response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Failure {
@@ -61,6 +64,27 @@ pub enum FailureKind {
 }
 
 impl FailureKind {
+    /// Returns the kind for programs (`error.type` of spans).
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::Connect => "connect_error",
+            Self::ConnectTimeout => "connect_timeout",
+            Self::Handshake => "tls_handshake_error",
+            Self::HandshakeTimeout => "tls_handshake_timeout",
+            Self::Shortage => "no_connection",
+            Self::Broken => "connection_broken",
+            Self::ReadTimeout => "read_timeout",
+            Self::SendTimeout => "send_timeout",
+            Self::InvalidHead => "invalid_response",
+            Self::Client => CLIENT_LEFT,
+            Self::ClientTimeout => "client_timeout",
+            Self::ClientMalformed => "malformed_body",
+            Self::BodyTooLarge => "body_too_large",
+            Self::Storage => "no_disk",
+            Self::Memory => "no_memory",
+        }
+    }
+
     /// Returns whether an endpoint exceeded a time limit.
     pub(crate) fn is_timeout(self) -> bool {
         matches!(self, Self::ConnectTimeout | Self::HandshakeTimeout | Self::ReadTimeout | Self::SendTimeout)

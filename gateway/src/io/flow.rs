@@ -14,7 +14,6 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use crate::io::deadlines::Deadline;
 use crate::io::scratch;
-use crate::io::transport::Transport;
 use crate::io::write_buffer::WriteBuffer;
 
 /// One direction.
@@ -60,8 +59,8 @@ impl Flow {
     pub(crate) fn poll(
         &mut self,
         cx: &mut Context<'_>,
-        from: &mut Transport,
-        to: &mut Transport,
+        from: &mut (impl AsyncRead + Unpin),
+        to: &mut (impl AsyncWrite + Unpin),
     ) -> Poll<io::Result<()>> {
         loop {
             if self.unsent {
@@ -79,7 +78,11 @@ impl Flow {
     }
 
     /// Ready when all that was read has left.
-    fn poll_send(&mut self, cx: &mut Context<'_>, to: &mut Transport) -> Poll<io::Result<()>> {
+    fn poll_send(
+        &mut self,
+        cx: &mut Context<'_>,
+        to: &mut (impl AsyncWrite + Unpin),
+    ) -> Poll<io::Result<()>> {
         let before = self.write_buffer.len();
         let sent = self.write_buffer.poll_send(cx, to);
         self.moved |= self.write_buffer.len() < before;
@@ -94,8 +97,8 @@ impl Flow {
     fn poll_read(
         &mut self,
         cx: &mut Context<'_>,
-        from: &mut Transport,
-        to: &mut Transport,
+        from: &mut (impl AsyncRead + Unpin),
+        to: &mut (impl AsyncWrite + Unpin),
     ) -> Poll<io::Result<()>> {
         scratch::read(|buffer| {
             let mut buf = ReadBuf::new(buffer);
@@ -152,6 +155,7 @@ mod tests {
     use tokio::net::{TcpListener, TcpStream};
 
     use super::*;
+    use crate::io::transport::Transport;
 
     async fn pair() -> (Transport, TcpStream) {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();

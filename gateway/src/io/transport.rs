@@ -11,6 +11,8 @@ use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsStream;
 
+use super::early_tls::EarlyTls;
+
 /// `MORE`: the end of the stream follows and shares the last segment.
 const LAST: SendFlags = SendFlags::MORE.union(SendFlags::NOSIGNAL);
 
@@ -21,6 +23,8 @@ pub(crate) enum Transport {
     Plain(TcpStream),
     /// TLS on TCP, after the handshake.
     Tls(Box<TlsStream<TcpStream>>),
+    /// TLS on TCP, to a client that has offered early data.
+    Early(Box<EarlyTls>),
 }
 
 /// Calls the same function on either stream.
@@ -35,6 +39,10 @@ macro_rules! either {
                 let $stream = Pin::new($stream.as_mut());
                 $call
             }
+            Transport::Early($stream) => {
+                let $stream = Pin::new($stream.as_mut());
+                $call
+            }
         }
     };
 }
@@ -45,7 +53,13 @@ impl Transport {
         match self {
             Self::Plain(stream) => stream,
             Self::Tls(stream) => stream.get_ref().0,
+            Self::Early(stream) => stream.tcp(),
         }
+    }
+
+    /// Returns whether the bytes on the socket are encrypted.
+    pub(crate) fn is_encrypted(&self) -> bool {
+        !matches!(self, Self::Plain(_))
     }
 
     /// Returns the file descriptor of the socket.

@@ -144,7 +144,7 @@ impl Wire {
     /// Closes the connection. TLS sends close_notify (RFC 8446 §6.1), without which the client
     /// would have to assume a truncation attack.
     pub(crate) async fn close(mut self: Box<Self>) {
-        if matches!(self.transport, Transport::Tls(_)) {
+        if self.transport.is_encrypted() {
             // The result does not matter: the connection closes in any case. Boxed, because it is
             // rare and would enlarge the future of every idle connection.
             let _ = Box::pin(timeout(CLOSE_TIMEOUT, self.transport.shutdown())).await;

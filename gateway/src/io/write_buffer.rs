@@ -99,7 +99,7 @@ impl WriteBuffer {
 
     /// Sends bytes behind the waiting ones. Bytes not taken at once wait; a later send reports
     /// errors.
-    pub(crate) fn send(&mut self, cx: &mut Context<'_>, to: &mut Transport, bytes: &[u8]) {
+    pub(crate) fn send(&mut self, cx: &mut Context<'_>, to: &mut (impl AsyncWrite + Unpin), bytes: &[u8]) {
         let mut sent = 0;
         if self.is_empty()
             && let Poll::Ready(Ok(taken)) = Pin::new(to).poll_write(cx, bytes)
@@ -111,7 +111,11 @@ impl WriteBuffer {
     }
 
     /// Sends as much as the socket takes. Ready when all is sent.
-    pub(crate) fn poll_send(&mut self, cx: &mut Context<'_>, to: &mut Transport) -> Poll<io::Result<()>> {
+    pub(crate) fn poll_send(
+        &mut self,
+        cx: &mut Context<'_>,
+        to: &mut (impl AsyncWrite + Unpin),
+    ) -> Poll<io::Result<()>> {
         while !self.is_empty() {
             match Pin::new(&mut *to).poll_write(cx, &self.bytes[self.sent..]) {
                 Poll::Ready(Ok(0)) => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),

@@ -1,4 +1,4 @@
-//! The server name of a TLS ClientHello, read without TLS.
+//! The server name of a TLS ClientHello and whether early data follows, read without TLS.
 //!
 //! A connection may be passed through to its endpoint, which must then receive every byte that the
 //! client has sent. So the bytes up to the end of the ClientHello are kept here, and the name is
@@ -12,6 +12,7 @@ const LONGEST: usize = 0xffff;
 const HANDSHAKE: u8 = 22;
 const CLIENT_HELLO: u8 = 1;
 const SERVER_NAME: u16 = 0;
+const EARLY_DATA: u16 = 42;
 const HOST_NAME: u8 = 0;
 /// Bytes of the longest record fragment that a peer may send (RFC 5246 §6.2.1).
 const LONGEST_FRAGMENT: usize = 1 << 14;
@@ -23,10 +24,19 @@ const MESSAGE_HEADER: usize = 4;
 pub(super) enum ClientHello {
     /// The beginning of a ClientHello.
     Incomplete,
-    /// A complete ClientHello, with its server name in lower case.
-    Complete(Option<String>),
+    /// A complete ClientHello.
+    Complete(HelloFacts),
     /// Anything else.
     Other,
+}
+
+/// What the gateway reads of a ClientHello.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct HelloFacts {
+    /// The server name in lower case, without a final dot.
+    pub(super) server_name: Option<String>,
+    /// Whether the client offers early data (RFC 8446 §4.2.10).
+    pub(super) offers_early_data: bool,
 }
 
 /// Collects the first handshake message. It never needs a byte beyond the record that ends it.
@@ -115,9 +125,8 @@ fn fragment(header: &[u8; RECORD_HEADER]) -> usize {
     usize::from(u16::from_be_bytes([header[3], header[4]]))
 }
 
-/// The server name of the body of a ClientHello (RFC 8446 §4.1.2, RFC 6066 §3); `None` if it is
-/// malformed.
-fn body(body: &[u8]) -> Option<Option<String>> {
+/// Reads the body of a ClientHello (RFC 8446 §4.1.2, RFC 6066 §3); `None` if it is malformed.
+fn body(body: &[u8]) -> Option<HelloFacts> {
     let mut reader = Reader(body);
     reader.take(2 + 32)?;
     let session = reader.byte()?;
@@ -126,19 +135,21 @@ fn body(body: &[u8]) -> Option<Option<String>> {
     reader.take(suites.into())?;
     let compressions = reader.byte()?;
     reader.take(compressions.into())?;
+    let mut facts = HelloFacts::default();
     if reader.0.is_empty() {
-        return Some(None);
+        return Some(facts);
     }
     let mut extensions = reader.list()?;
-    let mut name = None;
     while !extensions.0.is_empty() {
         let kind = extensions.number()?;
         let content = extensions.list()?;
-        if kind == SERVER_NAME {
-            name = Some(server_name(content)?);
+        match kind {
+            SERVER_NAME => facts.server_name = Some(server_name(content)?),
+            EARLY_DATA => facts.offers_early_data = true,
+            _ => {}
         }
     }
-    Some(name)
+    Some(facts)
 }
 
 fn server_name(mut extension: Reader<'_>) -> Option<String> {

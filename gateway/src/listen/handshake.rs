@@ -6,23 +6,25 @@ use std::sync::Arc;
 
 use rustls::server::Acceptor;
 use rustls::{HandshakeKind, ServerConnection};
-use sluice_config::GroupId;
+use sluice_config::{ClientVerification, GroupId};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
-use tokio_rustls::{LazyConfigAcceptor, StartHandshake, TlsStream};
+use tokio_rustls::{LazyConfigAcceptor, StartHandshake};
 
-use super::client_hello::{ClientHello, HelloReader};
+use super::client_hello::{ClientHello, HelloFacts, HelloReader};
 use crate::connection::info::TlsInfo;
 use crate::io::budget::Reservation;
+use crate::io::early_tls::EarlyTls;
+use crate::io::transport::Transport;
 use crate::state::snapshot::Snapshot;
 use crate::stream_table::StreamRoute;
 use crate::tls::{ClientTls, HandshakeConfig};
 use crate::worker::Worker;
 
-/// A completed handshake.
+/// A handshake that has ended, or has accepted early data.
 pub(super) struct Secured {
-    pub(super) stream: Box<TlsStream<TcpStream>>,
+    pub(super) transport: Transport,
     pub(super) info: TlsInfo,
     /// ALPN chose HTTP/2.
     pub(super) http2: bool,
@@ -49,12 +51,16 @@ pub(super) async fn secure(stream: TcpStream, group: &GroupId, worker: &Worker) 
 }
 
 async fn negotiate(mut stream: TcpStream, group: &GroupId, worker: &Worker) -> io::Result<Negotiated> {
-    if !Snapshot::take(&worker.state).streams.passes_any() {
+    let reads_hello = {
+        let snapshot = Snapshot::take(&worker.state);
+        snapshot.streams.passes_any() || snapshot.compiled_settings.settings.tls.early_data
+    };
+    if !reads_hello {
         let start = LazyConfigAcceptor::new(Acceptor::default(), stream).await?;
-        return handshake(start, group, worker).await.map(Negotiated::Secured);
+        return handshake(start, false, group, worker).await.map(Negotiated::Secured);
     }
-    let (hello, server_name) = read_hello(&mut stream).await?;
-    if let Some(server_name) = server_name {
+    let (hello, facts) = read_hello(&mut stream).await?;
+    if let Some(server_name) = facts.server_name {
         let snapshot = Snapshot::take(&worker.state);
         let route = snapshot.streams.passthrough(&snapshot.routes, group, &server_name).cloned();
         if let Some(route) = route {
@@ -63,12 +69,12 @@ async fn negotiate(mut stream: TcpStream, group: &GroupId, worker: &Worker) -> i
     }
     let start = replay(stream, &hello).await?;
     drop(hello);
-    handshake(start, group, worker).await.map(Negotiated::Secured)
+    handshake(start, facts.offers_early_data, group, worker).await.map(Negotiated::Secured)
 }
 
 /// Reads to the end of the ClientHello, or up to the first byte that cannot belong to one. Returns
-/// the bytes and the server name.
-async fn read_hello(stream: &mut TcpStream) -> io::Result<(Vec<u8>, Option<String>)> {
+/// the bytes and what they say.
+async fn read_hello(stream: &mut TcpStream) -> io::Result<(Vec<u8>, HelloFacts)> {
     let mut reader = HelloReader::default();
     // Counts in the memory budget while the bytes are held.
     let mut share = Reservation::of_flow();
@@ -83,8 +89,8 @@ async fn read_hello(stream: &mut TcpStream) -> io::Result<(Vec<u8>, Option<Strin
         share.hold(reader.size());
         match hello {
             ClientHello::Incomplete => {}
-            ClientHello::Complete(server_name) => return Ok((reader.into_bytes(), server_name)),
-            ClientHello::Other => return Ok((reader.into_bytes(), None)),
+            ClientHello::Complete(facts) => return Ok((reader.into_bytes(), facts)),
+            ClientHello::Other => return Ok((reader.into_bytes(), HelloFacts::default())),
         }
     }
 }
@@ -113,6 +119,7 @@ async fn replay(mut stream: TcpStream, mut hello: &[u8]) -> io::Result<StartHand
 
 async fn handshake(
     start: StartHandshake<TcpStream>,
+    offers_early_data: bool,
     group: &GroupId,
     worker: &Worker,
 ) -> io::Result<Secured> {
@@ -121,8 +128,25 @@ async fn handshake(
         return Err(refuse(start.io).await);
     };
     let HandshakeConfig { config, verification } = config;
-    let stream = start.into_stream(config).await?;
-    let (_, connection) = stream.get_ref();
+    let (transport, info) = if offers_early_data && config.max_early_data_size > 0 {
+        let stream = EarlyTls::accept(start.accepted, start.io, config).await?;
+        let info = tls_info(stream.connection(), server_name, verification);
+        let info = TlsInfo { progress: Some(stream.progress()), ..info };
+        (Transport::Early(Box::new(stream)), info)
+    } else {
+        let stream = start.into_stream(config).await?;
+        let info = tls_info(stream.get_ref().1, server_name, verification);
+        (Transport::Tls(Box::new(stream.into())), info)
+    };
+    let http2 = info.alpn == "h2";
+    Ok(Secured { transport, info, http2 })
+}
+
+fn tls_info(
+    connection: &ServerConnection,
+    server_name: Option<Arc<str>>,
+    verification: Option<Arc<ClientVerification>>,
+) -> TlsInfo {
     let alpn = match connection.alpn_protocol() {
         Some(b"h2") => "h2",
         Some(b"http/1.1") => "http/1.1",
@@ -130,16 +154,15 @@ async fn handshake(
     };
     let client = verification
         .map(|verification| Box::new(ClientTls::new(verification, connection.peer_certificates())));
-    let info = TlsInfo {
+    TlsInfo {
         server_name,
         version: version(connection),
         cipher: cipher(connection),
         alpn,
         resumed: connection.handshake_kind() == Some(HandshakeKind::Resumed),
         client,
-    };
-    let http2 = alpn == "h2";
-    Ok(Secured { stream: Box::new(stream.into()), info, http2 })
+        progress: None,
+    }
 }
 
 /// What the handshake is made with; `None` if it is refused.

@@ -18,6 +18,8 @@ pub struct Answer {
     pub body: Bytes,
     /// Closes the connection after the response (malformed requests).
     pub close: bool,
+    /// Nothing is sent: the connection closes, or the stream is reset (nginx's 444).
+    pub silent: bool,
 }
 
 impl Answer {
@@ -70,11 +72,16 @@ impl Answer {
         answer
     }
 
+    /// No response at all (nginx's 444). The status is that of the log line.
+    pub(crate) fn silent(status: StatusCode) -> Self {
+        Self { close: true, silent: true, ..Self::with_body(status, Bytes::new()) }
+    }
+
     fn with_body(status: StatusCode, body: Bytes) -> Self {
         let mut fields = Vec::with_capacity(4);
         if !body.is_empty() {
             fields.push((CONTENT_TYPE, HeaderValue::from_static("text/html")));
         }
-        Self { status, fields, body, close: false }
+        Self { status, fields, body, close: false, silent: false }
     }
 }

@@ -20,6 +20,13 @@ pub trait Fields {
     fn has(&self, name: &HeaderName) -> bool {
         self.first(name).is_some()
     }
+
+    /// Returns whether the comma-separated list `name` contains `token`, in any case.
+    fn has_token(&self, name: &HeaderName, token: &[u8]) -> bool {
+        self.lines(name)
+            .flat_map(|line| line.split(|byte| *byte == b','))
+            .any(|element| element.trim_ascii().eq_ignore_ascii_case(token))
+    }
 }
 
 /// Write access to the fields of a head, for changes that the gateway makes to every head. Policies

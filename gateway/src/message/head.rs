@@ -8,6 +8,7 @@
 
 pub(crate) mod http2;
 mod own;
+pub(crate) mod websocket;
 
 use std::mem::MaybeUninit;
 use std::ops::Range;

@@ -38,9 +38,12 @@ pub fn has_too_many_options(head: &impl Fields) -> bool {
 /// requested again, except one to HTTP/2 (RFC 7540's `h2c`, withdrawn by RFC 9113), which would
 /// bypass every rule. The gateway answers `Expect` itself, as nginx does: with an endpoint that
 /// never sends 100, client and endpoint would wait for each other.
+///
+/// Only an extended CONNECT gives a head of HTTP/2 an upgrade: requests with fields of a connection
+/// are malformed (RFC 9113 §8.2.2).
 pub fn request(head: &mut impl FieldsMut, version: Version) {
     let upgrade = match version {
-        Version::HTTP_11 if asks_for_upgrade(head) => value(head, &UPGRADE),
+        Version::HTTP_11 | Version::HTTP_2 if asks_for_upgrade(head) => value(head, &UPGRADE),
         _ => None,
     };
     clear(head);

@@ -30,9 +30,9 @@ pub(crate) fn keeps_alive(head: &Head) -> bool {
     !says(&CLOSE) && (head.version != Version::HTTP_10 || says(&KEEP_ALIVE))
 }
 
-/// Returns whether the client requests an upgrade.
+/// Returns whether the client requests an upgrade, over HTTP/2 with an extended CONNECT.
 pub(crate) fn asks_for_upgrade(head: &Head) -> bool {
-    head.version == Version::HTTP_11 && hop_by_hop::asks_for_upgrade(&head.fields)
+    matches!(head.version, Version::HTTP_11 | Version::HTTP_2) && hop_by_hop::asks_for_upgrade(&head.fields)
 }
 
 /// Writes the head for an endpoint in HTTP/1.0 or 1.1. `last`: the connection is closed afterwards.

@@ -8,15 +8,19 @@
 //! admits no client, so the other checks still apply to unlisted clients. A check that fails for
 //! another reason closes the route in either mode.
 
+use std::net::IpAddr;
+
 use http::StatusCode;
 use http::header::{HeaderValue, WWW_AUTHENTICATE};
-use sluice_config::Satisfy;
+use sluice_config::{Countries, Satisfy};
 
 use super::exchange::{Exchange, Verdict};
 use super::question::{Job, Question, Reply};
 use super::stages::{StageInput, Step};
+use crate::location::Country;
 use crate::message::answer::Answer;
 use crate::policy::basic_auth::Access;
+use crate::policy::countries;
 use crate::policy::digest_auth::DigestAccess;
 use crate::policy::sources::{self, SourceDecision};
 use crate::route::Route;
@@ -95,10 +99,15 @@ impl Exchange {
     }
 
     pub(super) fn check_source(&self, route: &Route, input: &StageInput<'_>) -> CheckDecision {
-        let own = route.compiled.as_ref().and_then(|compiled| compiled.sources.as_ref());
+        let compiled = route.compiled.as_ref();
+        let own = compiled.and_then(|compiled| compiled.sources.as_ref());
+        let countries = compiled.and_then(|compiled| compiled.countries.as_ref());
+        let client = self.client.address;
+        let by_country =
+            countries.map_or(SourceDecision::Unlisted, |lists| self.check_country(lists, client));
         let forbidden =
             || CheckDecision::No(Refusal { can_retry: false, answer: self.answer(StatusCode::FORBIDDEN) });
-        match sources::decide(own, input.compiled_settings.sources.as_ref(), self.client.address) {
+        match sources::decide(own, input.compiled_settings.sources.as_ref(), client).and(by_country) {
             SourceDecision::Unlisted => match self.admitted_by_directives(route) {
                 None => CheckDecision::Nothing,
                 Some(true) => CheckDecision::Yes,
@@ -107,6 +116,15 @@ impl Exchange {
             SourceDecision::Allowed => CheckDecision::Yes,
             SourceDecision::Denied => forbidden(),
         }
+    }
+
+    fn check_country(&self, lists: &Countries, client: IpAddr) -> SourceDecision {
+        let locations = &self.state().locations;
+        let country = locations.country(client);
+        if country == Country::NoDatabase {
+            locations.miss();
+        }
+        countries::decide(lists, country)
     }
 
     pub(super) fn check_credentials(&self, route: &Route, input: &StageInput<'_>) -> CheckDecision {

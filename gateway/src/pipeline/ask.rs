@@ -41,7 +41,8 @@ impl Exchange {
         head: &RequestHead<'_>,
         host: Option<&HeaderValue>,
     ) -> Vec<(HeaderName, HeaderValue)> {
-        let mut fields = Vec::with_capacity(32);
+        // The forwarding fields replace those of the client, or are added.
+        let mut fields = Vec::with_capacity(head.headers.iter().count() + 8);
         fields.extend(head.headers.parsed());
         // HTTP/1.0 removes upgrades, which these requests do not support.
         hop_by_hop::request(&mut fields, Version::HTTP_10);
@@ -49,6 +50,7 @@ impl Exchange {
             FieldsMut::remove(&mut fields, name);
         }
         self.set_forwarding_headers(&mut fields);
+        self.set_context(&mut fields);
         if let Some(host) = host {
             fields.set(&HOST, host);
         }
@@ -70,12 +72,17 @@ impl Exchange {
                 && !is_exempt(route, input.compiled_settings)
         };
         let mut values = self.head_values(head, Some(input.path));
+        if let Some(uri) = self.assigned().and_then(|assigned| assigned.uri.as_ref()) {
+            values.path = Some(&uri.path);
+            values.query = uri.query();
+        }
         if route.is_some_and(checks_digest) {
             values.user = digest_auth::user;
         }
         TemplateContext {
             record: self.facts_of_line(&[]),
             head: values,
+            computed: &self.compiled_settings().computed,
             assigned: self.assigned(),
             authorised: self.authorised.as_deref(),
         }

@@ -47,8 +47,9 @@ impl Exchange {
         }
         let buffering =
             bodies.and_then(|bodies| bodies.request_buffering).unwrap_or(settings.request_buffering);
+        // A whole body needs no buffer, unless the log line has it.
         let waits = buffering
-            && !body.is_whole
+            && !(body.is_whole && (!self.logs_body() || body.framing.is_done()))
             && !body.upgrades
             && !head.first(&CONTENT_TYPE).is_some_and(is_grpc)
             // Without an endpoint the answer is immediate. HTTP/2 endpoints usually serve gRPC,
@@ -57,6 +58,8 @@ impl Exchange {
         // Endpoints of HTTP/1.0 need the length, and so do the programs of FastCGI endpoints.
         let needs_length = || self.speaks_http_1_0() || self.speaks_fastcgi();
         let waits = waits || !body.framing.is_done() && length.is_none() && needs_length();
+        let inspects = self.inspects_body() && self.can_hold(head, body);
+        let waits = waits || inspects && !body.framing.is_done();
         let memory = bodies.and_then(|bodies| bodies.memory).unwrap_or(settings.body_buffer);
         let compression = compiled_settings.compression.as_ref().filter(|_| self.method != Method::HEAD);
         let rate = bodies.and_then(|bodies| bodies.rate).unwrap_or(settings.response_rate);
@@ -64,9 +67,20 @@ impl Exchange {
         Ok(Plan {
             limit: limit.filter(|_| length.is_none()),
             buffer: waits.then_some(memory),
+            substitution: self.substitution().filter(|_| self.method != Method::HEAD),
             compression: compression.map(|rules| (rules.clone(), rules.wanted(self.version, head))),
             rate: (rate > 0).then_some((rate, after)),
             mirror: self.mirror().is_some(),
+            inspects,
         })
+    }
+
+    /// Returns whether the request body can be held until it is whole: not that of a stream of gRPC,
+    /// whose client may wait for the response, and not the bytes of another protocol.
+    fn can_hold(&self, head: &impl Fields, body: RequestBody) -> bool {
+        let streams = head.first(&CONTENT_TYPE).is_some_and(is_grpc)
+            && self.pool().is_some_and(|pool| pool.protocol().is_http2());
+        let is_other_protocol = body.upgrades && body.framing == Framing::Opaque;
+        !streams && !is_other_protocol
     }
 }

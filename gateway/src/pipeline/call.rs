@@ -13,6 +13,7 @@ use sluice_config::{GlobalSettings, Retry, Timeouts, UpstreamProtocol};
 use smallvec::SmallVec;
 
 use crate::io::failure::{Failure, FailureKind};
+use crate::otel::SpanId;
 use crate::policy::RetryPolicy;
 use crate::policy::retry::Progress;
 use crate::policy::timeouts::resolve;
@@ -52,6 +53,10 @@ pub(super) struct Attempt {
     pub(super) header: Option<Duration>,
     pub(super) ended: Option<Duration>,
     pub(super) status: Option<StatusCode>,
+    /// How it failed, or was ended.
+    pub(super) failure: Option<FailureKind>,
+    /// Its span, if spans are sent.
+    pub(super) span: Option<SpanId>,
 }
 
 /// The rules for one attempt.
@@ -154,6 +159,8 @@ impl Call {
             header: None,
             ended: None,
             status: None,
+            failure: None,
+            span: None,
         });
         self.in_flight = Some(endpoint.enter());
         upstream
@@ -167,6 +174,13 @@ impl Call {
     /// Requests the endpoint's permission for a connection of the current attempt.
     pub(crate) fn ask_for_room(&mut self) -> Admission {
         self.in_flight().map_or(Admission::Given, InFlight::ask)
+    }
+
+    /// Records how the current attempt failed.
+    pub(super) fn note_failure(&mut self, kind: FailureKind) {
+        if let Some(attempt) = self.attempts.last_mut() {
+            attempt.failure = Some(kind);
+        }
     }
 
     /// Whether the current attempt has a connection.

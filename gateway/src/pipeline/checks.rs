@@ -9,12 +9,16 @@ use super::session::BoundSession;
 use super::stages::{StageInput, Step};
 use crate::message::answer::Answer;
 use crate::message::request_head::RequestHead;
+use crate::policy::affinity::Session;
 use crate::policy::limits::Excess;
 use crate::policy::redirect::Source;
+use crate::policy::rewrite::Outgoing;
 use crate::policy::template::Template;
 use crate::policy::{Affinity, RedirectTo, Rewritten, forwarded, hops, https_redirect, redirect, same_site};
-use crate::route::{CompiledPolicies, Destination, Route, RouteAction};
+use crate::route::{Backends, CompiledPolicies, Destination, Route, RouteAction, Target};
 use crate::state::compiled_settings::{Blocking, CompiledSettings, LimitKey};
+use crate::state::distrusted_proxies::DistrustedProxy;
+use crate::state::snapshot::Held;
 
 impl Exchange {
     pub(super) fn check_blocked(&self, head: &RequestHead<'_>, compiled_settings: &CompiledSettings) -> Step {
@@ -63,9 +67,11 @@ impl Exchange {
         let rewrite = route.compiled.as_ref().and_then(|compiled| compiled.rewrite.as_ref());
         let Some(rewrite) = rewrite.filter(|_| !self.skips_rewriting()) else { return Step::Continue(()) };
         let fill = |template: &Template| template.fill(&self.template_context(Some(route), input));
-        match rewrite.apply(input.head.target, input.path, &fill) {
+        let (target, path) = self.uri(input);
+        match rewrite.apply(target, path, &fill) {
             Ok(None) => Step::Continue(()),
             Ok(Some(Rewritten::Outgoing(outgoing))) => {
+                self.log_rewrite(route, path, &outgoing);
                 self.outgoing = Some(Box::new(outgoing));
                 Step::Continue(())
             }
@@ -80,6 +86,14 @@ impl Exchange {
         }
     }
 
+    /// Writes a rewrite to the program's log, if the rule asks for it.
+    pub(super) fn log_rewrite(&self, route: &Route, from: &str, outgoing: &Outgoing) {
+        if route.policies.logs_rewrites {
+            let (client, to) = (self.client.address, outgoing.target());
+            tracing::info!(%client, host = route.host(), ?from, ?to, "a path was rewritten");
+        }
+    }
+
     pub(super) fn check_https(&self, route: &Route, input: &StageInput<'_>) -> Step {
         let StageInput { head, compiled_settings, .. } = input;
         let settings = &compiled_settings.settings;
@@ -87,7 +101,7 @@ impl Exchange {
             return Step::Continue(());
         }
         if compiled_settings.forwarded.distrusts_https(head.headers, self.client) {
-            self.state().distrusted.count(self.connection.nearest());
+            self.state().distrusted.count(DistrustedProxy(self.connection.nearest()));
         }
         let host = host_of_url(forwarded::access_host(head.authority, head.headers, self.client));
         let status = https_redirect::status(settings);
@@ -97,7 +111,8 @@ impl Exchange {
 
     /// Whether the request is redirected to https, unless an earlier stage answers it.
     pub(super) fn redirects_to_https(&self, route: &Route, input: &StageInput<'_>) -> bool {
-        let StageInput { head, path, compiled_settings } = input;
+        let StageInput { head, compiled_settings, .. } = input;
+        let (_, path) = self.uri(input);
         let redirect = https_redirect::RedirectInput {
             https: self.connection.is_https(),
             access_scheme: forwarded::access_scheme(&self.connection, head.headers, self.client),
@@ -119,12 +134,32 @@ impl Exchange {
     fn forward(&mut self, route: &Route, input: &StageInput<'_>) -> Step {
         let session = route.affinity().and_then(|affinity| affinity.session(input.head.headers));
         let digits = session.map(|session| session.backend);
-        let target = self.route.as_ref().and_then(|route| {
-            route.part(|route| match &route.action {
-                RouteAction::Forward(backends) => backends.draw(input.head.headers, digits),
-                RouteAction::Redirect(_) | RouteAction::RedirectToHost(_) | RouteAction::Answer(_) => None,
-            })
-        });
+        let target = self.backend(|backends| backends.draw(input.head.headers, digits));
+        self.forward_to(target, session, route, input)
+    }
+
+    /// Prepares the request for the rule's first backend: a draw for an explanation would change
+    /// the shares of requests.
+    pub(super) fn forward_to_first(&mut self, route: &Route, input: &StageInput<'_>) -> Step {
+        let target = self.backend(Backends::first);
+        self.forward_to(target, None, route, input)
+    }
+
+    /// Returns a backend of the rule; `None` also for a rule that forwards no request.
+    fn backend(&self, choose: impl FnOnce(&Backends) -> Option<&Target>) -> Option<Held<Target>> {
+        self.route.as_ref()?.part(|route| match &route.action {
+            RouteAction::Forward(backends) => choose(backends),
+            RouteAction::Redirect(_) | RouteAction::RedirectToHost(_) | RouteAction::Answer(_) => None,
+        })
+    }
+
+    fn forward_to(
+        &mut self,
+        target: Option<Held<Target>>,
+        session: Option<Session<'_>>,
+        route: &Route,
+        input: &StageInput<'_>,
+    ) -> Step {
         let Some(target) = target else {
             return Step::Break(self.refused(StatusCode::INTERNAL_SERVER_ERROR));
         };
@@ -136,7 +171,9 @@ impl Exchange {
                 let is_plain = route.compiled.is_none()
                     && compiled_settings.auth.is_none()
                     && compiled_settings.sources.is_none();
-                if !is_plain && pool.is_empty() && !self.fall_back(route, input) {
+                // A stored response needs no endpoint.
+                let has_cache = route.cache().is_some();
+                if !is_plain && pool.is_empty() && !self.fall_back(route, input) && !has_cache {
                     return Step::Break(self.refused(StatusCode::SERVICE_UNAVAILABLE));
                 }
                 self.session = session.map(BoundSession::new);
@@ -172,6 +209,11 @@ impl Exchange {
     }
 
     pub(super) fn check_limits(&mut self, route: &Route, input: &StageInput<'_>) -> Step {
+        self.check_client_limits(route, input)?;
+        self.check_zones(route, input)
+    }
+
+    fn check_client_limits(&mut self, route: &Route, input: &StageInput<'_>) -> Step {
         let limits = route.compiled.as_ref().and_then(|compiled| compiled.limits.as_ref());
         let Some(limits) = limits else { return Step::Continue(()) };
         let client = self.client.address;
@@ -189,8 +231,8 @@ impl Exchange {
         };
         let status = match admitted {
             Ok(permit) => {
-                if permit.is_some() {
-                    self.extras.get_or_insert_default().permit = permit;
+                if let Some(permit) = permit {
+                    self.extras.get_or_insert_default().permits.push(permit);
                 }
                 return Step::Continue(());
             }
@@ -214,7 +256,7 @@ impl Exchange {
         if let Some(template) = &redirect.template {
             let url = String::from_utf8(template.fill(&self.template_context(Some(route), input)));
             return match url {
-                Ok(url) => self.redirect_to(redirect.status, "url", url),
+                Ok(url) => self.redirect_to_url(redirect.status, url, input),
                 Err(_) => self.refused(StatusCode::BAD_REQUEST),
             };
         }

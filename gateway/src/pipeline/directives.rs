@@ -3,19 +3,33 @@
 //! The programs run before access checks and authentication, as in nginx's rewrite phase. Values of fields are filled in
 //! when the program ends, from the block that is then in effect.
 
-use http::header::HeaderValue;
+use std::sync::LazyLock;
+use std::time::Duration;
+
+use http::header::{HeaderName, HeaderValue};
 use http::{Method, StatusCode};
 
 use super::checks::host_of_url;
 use super::exchange::{Exchange, Verdict};
+use super::question::Question;
 use super::stages::{StageInput, Step};
+use crate::body::substitution::Substitution;
 use crate::message::answer::Answer;
 use crate::message::edit::{Edit, HeadMut};
 use crate::policy::directives::{
     ActiveLocation, Assigned, Directives, FilledValues, Location, Outcome, ProgramInput, Return, Scope,
 };
+use crate::policy::limits::ZoneLimits;
 use crate::policy::template::{Template, TemplateContext};
 use crate::route::{Route, RouteAction};
+use crate::variable::HeadValues;
+
+/// nginx's status for a request that gets no response.
+static NO_RESPONSE: LazyLock<StatusCode> =
+    LazyLock::new(|| StatusCode::from_u16(444).unwrap_or(StatusCode::FORBIDDEN));
+
+/// Locations that a request may choose anew, as in nginx; a further one answers 500.
+const MOST_RELOCATIONS: u8 = 10;
 
 /// What the directives of a rule made of a request.
 #[derive(Debug, Default)]
@@ -27,6 +41,14 @@ pub(super) struct DirectiveState {
     input: Option<FilledValues>,
     request: Option<FilledValues>,
     response: Option<FilledValues>,
+    /// Texts that are replaced in the response.
+    substitution: Option<Substitution>,
+    /// The server's program has run.
+    has_left_server: bool,
+    /// A location must be chosen for the path that a program has set.
+    relocates: bool,
+    /// Locations that were chosen anew by programs of locations.
+    relocations: u8,
     /// A `break` ended the program, so the directives of the rewrite module that follow it do not run.
     pub(super) is_broken: bool,
 }
@@ -42,15 +64,26 @@ impl Exchange {
     /// Runs the program of the server and, if a `location` block of the server takes the path, answers by that block.
     pub(super) fn follow_server(&mut self, route: &Route, input: &StageInput<'_>) -> Step {
         let Some(directives) = directives(route) else { return Step::Continue(()) };
-        if !directives.server.program.is_empty() {
+        let has_left_server = self.directive_state().is_some_and(|state| state.has_left_server);
+        if !has_left_server && !directives.server.program.is_empty() {
             self.enter(ActiveLocation::Server);
             self.run_program(directives, route, input)?;
+            let state = self.state_of_directives();
+            state.has_left_server = true;
+            // `break` keeps no location, because none is chosen yet.
+            state.relocates = state.assigned.uri.is_some();
+            if state.relocates {
+                return Step::Continue(());
+            }
         }
-        match directives.block(input.path) {
+        match directives.block(self.uri(input).1) {
             None => Step::Continue(()),
             Some(at) => {
                 self.enter(ActiveLocation::Block(at));
                 self.run_program(directives, route, input)?;
+                if self.relocates() {
+                    return Step::Continue(());
+                }
                 Step::Break(self.answer_of_block(directives.location(ActiveLocation::Block(at)), input))
             }
         }
@@ -69,9 +102,62 @@ impl Exchange {
         self.run_program(directives, route, input)
     }
 
+    /// The target and the normalised path in effect: those of the client, or those of a program.
+    pub(super) fn uri<'a>(&'a self, input: &StageInput<'a>) -> (&'a str, &'a str) {
+        let sent = ProgramInput { path: input.path, target: input.head.target };
+        self.assigned().map_or((sent.target, sent.path), |assigned| assigned.uri(sent))
+    }
+
+    /// Whether a location must be chosen for the path that a program has set.
+    pub(super) fn relocates(&self) -> bool {
+        self.directive_state().is_some_and(|state| state.relocates)
+    }
+
+    /// Leaves the location, before another one is chosen. Returns whether nginx permits one more.
+    pub(super) fn leave_location(&mut self) -> bool {
+        let state = self.state_of_directives();
+        state.relocates = false;
+        state.relocations += u8::from(state.active != ActiveLocation::Server);
+        state.has_left_server = true;
+        (state.input, state.request, state.response, state.substitution) = (None, None, None, None);
+        state.relocations <= MOST_RELOCATIONS
+    }
+
     /// Whether a `break` of the location skips the redirect and the rewriting of the rule, which follow it.
     pub(super) fn skips_rewriting(&self) -> bool {
         self.directive_state().is_some_and(|state| state.is_broken)
+    }
+
+    /// The limits of zones: first the rates, which may delay the request, then the numbers.
+    pub(super) fn check_zones(&mut self, route: &Route, input: &StageInput<'_>) -> Step {
+        let Some(limits) = zone_limits(route) else { return Step::Continue(()) };
+        match limits.charge(&self.template_context(Some(route), input), self.began) {
+            Ok(Duration::ZERO) => self.check_concurrency(route, input),
+            Ok(delay) => Step::Break(Verdict::Ask(Question::Wait(delay))),
+            Err(_) => Step::Break(self.limited(limits.rate_status, self.settings().limit_rate_status)),
+        }
+    }
+
+    /// The limits of zones on the number of concurrent requests.
+    pub(super) fn check_concurrency(&mut self, route: &Route, input: &StageInput<'_>) -> Step {
+        let Some(limits) = zone_limits(route) else { return Step::Continue(()) };
+        match limits.admit(&self.template_context(Some(route), input)) {
+            Ok(permits) if permits.is_empty() => Step::Continue(()),
+            Ok(permits) => {
+                self.extras.get_or_insert_default().permits.extend(permits);
+                Step::Continue(())
+            }
+            Err(_) => {
+                let status = self.settings().limit_connections_status;
+                Step::Break(self.limited(limits.concurrency_status, status))
+            }
+        }
+    }
+
+    /// Refuses a request over a limit.
+    fn limited(&self, status: Option<StatusCode>, global: u16) -> Verdict {
+        let global = StatusCode::from_u16(global).unwrap_or(StatusCode::SERVICE_UNAVAILABLE);
+        self.refused(status.unwrap_or(global))
     }
 
     /// Whether `allow` and `deny` admit the client; `None` if neither applies.
@@ -99,6 +185,18 @@ impl Exchange {
         for name in hidden.unwrap_or_default() {
             head.remove(name);
         }
+    }
+
+    /// Returns whether clients see a field of endpoints that the global settings hide.
+    pub(super) fn passes_field(&self, name: &HeaderName) -> bool {
+        self.effective().is_some_and(|effective| effective.scope.passed.iter().any(|one| one.get() == name))
+    }
+
+    /// The texts that are replaced in the response of an endpoint.
+    pub(super) fn substitution(&self) -> Option<Substitution> {
+        let Effective { location, state, .. } = self.effective()?;
+        let filled = state.and_then(|state| state.substitution.clone());
+        filled.or_else(|| location.substitution.as_ref().map(|texts| texts.fixed().clone()))
     }
 
     /// Changes the fields of a response with this status.
@@ -156,14 +254,12 @@ impl Exchange {
         let mut state = std::mem::take(self.state_of_directives());
         let location = directives.location(state.active);
         let fill = |template: &Template, assigned: &Assigned| {
-            let context =
-                TemplateContext { assigned: Some(assigned), ..self.template_context(Some(route), input) };
-            template.fill(&context)
+            template.fill(&self.program_context(assigned, route, input))
         };
         let request = ProgramInput { path: input.path, target: input.head.target };
         let outcome = location.program.run(request, &mut state.assigned, &fill);
-        let ends_program = matches!(outcome, Outcome::Break | Outcome::Rewritten(_));
-        state.is_broken = ends_program && state.active == ActiveLocation::Own;
+        state.relocates = matches!(outcome, Outcome::Relocate);
+        state.is_broken = matches!(outcome, Outcome::Break) && state.active == ActiveLocation::Own;
         let text = match outcome {
             Outcome::Return(Return::Text(_, text) | Return::Redirect(_, text)) => fill(text, &state.assigned),
             _ => Vec::new(),
@@ -172,9 +268,13 @@ impl Exchange {
         let default_type = location.scope(state.assigned.scope).default_type.clone();
         *self.state_of_directives() = state;
         match outcome {
-            Outcome::End | Outcome::Break => Step::Continue(()),
-            Outcome::Rewritten(outgoing) => {
-                self.outgoing = Some(Box::new(outgoing));
+            Outcome::End | Outcome::Break | Outcome::Relocate => {
+                let uri = self.assigned().and_then(|assigned| assigned.uri.as_ref());
+                let outgoing = uri.map(|uri| Box::new(uri.outgoing.clone()));
+                if let Some(new) = outgoing.as_ref().filter(|new| self.outgoing.as_ref() != Some(*new)) {
+                    self.log_rewrite(route, input.path, new);
+                }
+                self.outgoing = outgoing.or(self.outgoing.take());
                 Step::Continue(())
             }
             Outcome::Return(answer) => Step::Break(self.returned(answer, text, default_type, input)),
@@ -205,11 +305,26 @@ impl Exchange {
     ) {
         let location = directives.location(state.active);
         let scope = location.scope(state.assigned.scope);
-        let context =
-            TemplateContext { assigned: Some(&state.assigned), ..self.template_context(Some(route), input) };
+        let context = self.program_context(&state.assigned, route, input);
         let filled =
             (scope.input.fill(&context), location.request.fill(&context), scope.response.fill(&context));
         (state.input, state.request, state.response) = filled;
+        state.substitution = location.substitution.as_ref().and_then(|texts| texts.fill(&context));
+    }
+
+    /// The values for templates while a program runs.
+    fn program_context<'f>(
+        &'f self,
+        assigned: &'f Assigned,
+        route: &'f Route,
+        input: &'f StageInput<'f>,
+    ) -> TemplateContext<'f> {
+        let context = self.template_context(Some(route), input);
+        let head = match &assigned.uri {
+            Some(uri) => HeadValues { path: Some(&uri.path), query: uri.query(), ..context.head },
+            None => context.head,
+        };
+        TemplateContext { assigned: Some(assigned), head, ..context }
     }
 
     /// The answer of a `return`.
@@ -222,6 +337,7 @@ impl Exchange {
     ) -> Verdict {
         match answer {
             Return::Page(status) => self.refused(*status),
+            Return::Close => Verdict::Answer(Answer::silent(*NO_RESPONSE)),
             Return::Text(status, _) => {
                 let answer = Answer::text(*status, default_type, text.into());
                 Verdict::Answer(self.with_response_headers(answer))
@@ -234,7 +350,7 @@ impl Exchange {
     }
 
     /// A redirect to a URL, or to a path of the same host.
-    fn redirect_to_url(&self, status: StatusCode, url: String, input: &StageInput<'_>) -> Verdict {
+    pub(super) fn redirect_to_url(&self, status: StatusCode, url: String, input: &StageInput<'_>) -> Verdict {
         match url.starts_with('/') {
             true => {
                 let host = host_of_url(input.head.authority);
@@ -255,6 +371,10 @@ impl Exchange {
             (false, false) => StatusCode::METHOD_NOT_ALLOWED,
         })
     }
+}
+
+fn zone_limits(route: &Route) -> Option<&ZoneLimits> {
+    directives(route)?.own.limits.as_ref()
 }
 
 fn directives(route: &Route) -> Option<&Directives> {

@@ -1,6 +1,6 @@
 //! The last step: one log line and one sample per request.
 
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use http::StatusCode;
 use smallvec::SmallVec;
@@ -13,7 +13,9 @@ use super::subrequest::OwnCall;
 use crate::message::answer::Answer;
 use crate::message::fields::Fields;
 use crate::message::request_head::RequestHead;
+use crate::otel::{LoggedLine, shortened_line};
 use crate::policy::forwarded;
+use crate::policy::template::TemplateContext;
 use crate::route::Route;
 use crate::telemetry::{LogFormat, LogLine, Sample, TargetMeters};
 use crate::variable::{HeadValues, RequestRecord, UpstreamAttempt, basic_user};
@@ -28,7 +30,8 @@ impl Exchange {
             return;
         }
         self.call.in_flight = None;
-        self.extras = None;
+        let invalidated = self.extras.take().and_then(|extras| extras.invalidates);
+        self.end_cache(invalidated, outcome.status);
         let now = outcome.ended.unwrap_or_else(Instant::now);
         let time = now - self.began;
         let status = outcome.status.map_or(CLIENT_CLOSED_REQUEST, |status| status.as_u16());
@@ -36,6 +39,8 @@ impl Exchange {
             attempt.ended.get_or_insert(now - attempt.began);
         }
         self.record(&outcome, status, time);
+        self.end_trace(&outcome, status, time);
+        self.end_observation(&outcome, status, time);
         self.write_line(&outcome, status, time);
         self.state().telemetry.request_ended();
     }
@@ -68,16 +73,41 @@ impl Exchange {
         let Some(line) = self.line.take() else { return };
         let Some(format) = self.log_format() else { return };
         let attempts = logged(&self.call.attempts, outcome.upstream_received);
-        let record = RequestRecord {
+        self.send_line(format, &line, &self.final_record(outcome, status, time, &attempts));
+    }
+
+    /// Sends a line to the output of the log, and to the collector if it receives lines.
+    fn send_line(&self, format: &LogFormat, line: &LogLine, record: &RequestRecord<'_>) {
+        self.state().telemetry.access_log.send(|out| format.write(line, record, out));
+        if self.compiled_settings().log.to_collector {
+            let mut text = Vec::new();
+            format.write(line, record, &mut text);
+            self.state().log_records.push(LoggedLine {
+                time: SystemTime::now(),
+                line: shortened_line(&text),
+                status: record.status,
+                context: record.trace.cloned(),
+            });
+        }
+    }
+
+    /// What is known of the request at its end.
+    pub(super) fn final_record<'a>(
+        &'a self,
+        outcome: &Outcome,
+        status: u16,
+        time: Duration,
+        attempts: &'a [UpstreamAttempt],
+    ) -> RequestRecord<'a> {
+        RequestRecord {
             status,
             body_sent: outcome.body_sent,
             bytes_sent: outcome.bytes_sent,
             request_length: self.head_length as u64 + outcome.body_received,
             request_time: time,
             is_whole: !outcome.aborted,
-            ..self.facts_of_line(&attempts)
-        };
-        self.state().telemetry.access_log.send(|out| format.write(&line, &record, out));
+            ..self.facts_of_line(attempts)
+        }
     }
 
     /// Returns whether requests to authorisation services have their own log lines
@@ -98,7 +128,7 @@ impl Exchange {
     ) {
         let Some(format) = self.log_format() else { return };
         let path = own_call.subrequest.target.as_str().split('?').next();
-        let mut line = format.request(&self.head_values(head, path));
+        let mut line = self.begin_line(format, head, path);
         let status = match reply {
             Reply::Response(response) => {
                 if format.wants_response() {
@@ -107,7 +137,9 @@ impl Exchange {
                 response.status
             }
             Reply::NoResponse(failure) => failure.status(),
-            Reply::Checked(_) | Reply::Overloaded | Reply::Lost => return,
+            Reply::Checked(_) | Reply::Inspected(_) | Reply::Waited | Reply::Overloaded | Reply::Lost => {
+                return;
+            }
         };
         let attempts = logged(&own_call.call.attempts, 0);
         let record = RequestRecord {
@@ -116,7 +148,28 @@ impl Exchange {
             is_whole: matches!(reply, Reply::Response(_)),
             ..self.facts_of_line(&attempts)
         };
-        self.state().telemetry.access_log.send(|out| format.write(&line, &record, out));
+        self.send_line(format, &line, &record);
+    }
+
+    /// The line of a request with this head.
+    pub(super) fn begin_line(
+        &self,
+        format: &LogFormat,
+        head: &RequestHead<'_>,
+        path: Option<&str>,
+    ) -> LogLine {
+        let values = self.head_values(head, path);
+        let computed = &self.compiled_settings().computed;
+        format.request(&values, |name, out| {
+            let context = TemplateContext {
+                record: self.facts_of_line(&[]),
+                head: values,
+                computed,
+                assigned: None,
+                authorised: None,
+            };
+            computed.write(name, &context, out);
+        })
     }
 
     /// What variables say of the head.
@@ -124,6 +177,7 @@ impl Exchange {
         HeadValues {
             head,
             path,
+            query: head.query(),
             access_scheme: forwarded::access_scheme(&self.connection, head.headers, self.client),
             access_host: forwarded::access_host(head.authority, head.headers, self.client),
             client: self.client.address,
@@ -144,12 +198,32 @@ impl Exchange {
             upstream: self.target.as_ref().map_or("", |target| &target.name),
             alternative: self.target.as_ref().map_or("", |target| &target.alternative),
             attempts,
+            cache_status: self.cache_status,
             request_id: self.request_id.as_ref().map_or(b"", |id| id.as_bytes()),
             origin: route.map(|route| &*route.origin),
             server_name: route.map_or("_", Route::host),
             service: route.and_then(|route| self.service(route)),
+            locations: Some(&self.state().locations),
             client_identity: self.client_identity(),
+            trace: self.trace.as_ref().map(|trace| &trace.context),
             ..RequestRecord::at_start(&self.connection)
+        }
+    }
+
+    /// Returns whether the line of this request has its body.
+    pub(crate) fn logs_body(&self) -> bool {
+        let format = self.snapshot.compiled_settings.log.format.as_ref();
+        self.line.is_some() && format.is_some_and(LogFormat::wants_body)
+    }
+
+    /// Saves the body for the line, unless it is longer than the buffer that is configured.
+    pub(crate) fn keep_body(&mut self, body: &[u8]) {
+        let bodies = self.route.as_ref().map(|route| &route.policies.bodies);
+        let most = bodies.and_then(|bodies| bodies.memory).unwrap_or(self.settings().body_buffer);
+        if body.len() as u64 <= most
+            && let Some(line) = &mut self.line
+        {
+            line.keep_body(body);
         }
     }
 
@@ -158,8 +232,9 @@ impl Exchange {
         self.log_response(|format, line| format.upstream(line, fields));
     }
 
-    /// Saves the fields of the client's response that the log format needs.
+    /// Saves the fields of the client's response that the log format and readers need.
     pub(super) fn log_sent(&mut self, fields: &impl Fields) {
+        self.note_response(fields);
         self.log_response(|format, line| format.sent(line, fields));
     }
 
@@ -168,7 +243,8 @@ impl Exchange {
         self.log_sent(&answer.fields);
     }
 
-    fn log_response(&mut self, put: impl FnOnce(&LogFormat, &mut LogLine)) {
+    fn log_response(&mut self, put: impl Fn(&LogFormat, &mut LogLine)) {
+        self.name_response(&put);
         let format = self.snapshot.compiled_settings.log.format.as_ref();
         if let Some(format) = format.filter(|format| format.wants_response())
             && let Some(line) = &mut self.line

@@ -107,6 +107,7 @@ impl Exchange {
             fields,
             body: response.body,
             close: answer.close,
+            silent: false,
         })
     }
 

@@ -17,9 +17,14 @@ use super::admission::SatisfyAny;
 use super::call::Call;
 use super::directives::DirectiveState;
 use super::header_sets::FilledSets;
+use super::observed::ObservedRequest;
 use super::question::Question;
 use super::session::BoundSession;
+use super::trace::TraceState;
+use crate::cache::{CacheStatus, CachedUrl};
 use crate::connection::info::ConnectionInfo;
+use crate::expression::STEP_LIMIT;
+use crate::firewall::Inspection;
 use crate::message::answer::Answer;
 use crate::policy::external_auth::AuthReply;
 use crate::policy::forwarded::Client;
@@ -53,6 +58,10 @@ pub struct Exchange {
     pub(super) request_id: Option<HeaderValue>,
     /// `None` when the request is not logged.
     pub(super) line: Option<LogLine>,
+    /// `None` when the request is not traced.
+    pub(super) trace: Option<Box<TraceState>>,
+    /// `None` when no reader of live requests follows the request.
+    pub(super) observed: Option<Box<ObservedRequest>>,
     /// The rule that matched.
     pub(super) route: Option<Held<Route>>,
     /// The backend, once it is chosen.
@@ -68,8 +77,12 @@ pub struct Exchange {
     pub(super) authorised: Option<Arc<AuthReply>>,
     /// Fields for the rule's default backend, if the request goes there.
     pub(super) fallback: Option<Box<[(HeaderName, HeaderValue)]>>,
+    /// Steps that expressions may still take by backtracking.
+    pub(super) steps: u32,
     /// State that few requests need.
     pub(super) extras: Option<Box<ExchangeExtras>>,
+    /// The outcome of the cache, if the rule has one.
+    pub(super) cache_status: Option<CacheStatus>,
     /// The session cookie that the response will set.
     pub(super) set_cookie: Option<HeaderValue>,
     pub(super) call: Call,
@@ -89,8 +102,12 @@ pub(super) struct ExchangeExtras {
     pub(super) upstream_fields: Vec<(HeaderName, HeaderValue)>,
     /// The user that the credentials name, for FastCGI endpoints.
     pub(super) user: Option<Vec<u8>>,
-    /// The permit of a limit on the client's concurrent requests.
-    pub(super) permit: Option<Permit>,
+    /// The inspection that waits for the body.
+    pub(super) inspection: Option<Box<Inspection>>,
+    /// The URL whose stored responses a success makes invalid.
+    pub(super) invalidates: Option<CachedUrl>,
+    /// The permits of limits on concurrent requests.
+    pub(super) permits: Vec<Permit>,
     /// The results of checks with `satisfy: any`.
     pub(super) satisfy_any: SatisfyAny,
     /// Requests with this key go to the same endpoint, or group of endpoints.
@@ -121,6 +138,14 @@ impl Exchange {
     /// Creates an exchange that begins now, with only the connection and the client known.
     pub(super) fn new(snapshot: Snapshot, connection: &Arc<ConnectionInfo>, client: Client) -> Self {
         snapshot.state().telemetry.request_began();
+        let mut exchange = Self::unrecorded(snapshot, connection, client);
+        exchange.ordinal = connection.requests.fetch_add(1, Relaxed).wrapping_add(1);
+        exchange.ended = false;
+        exchange
+    }
+
+    /// Creates an exchange that is neither counted nor logged.
+    pub(super) fn unrecorded(snapshot: Snapshot, connection: &Arc<ConnectionInfo>, client: Client) -> Self {
         Self {
             snapshot,
             connection: connection.clone(),
@@ -130,23 +155,27 @@ impl Exchange {
             version: Version::HTTP_11,
             head_length: 0,
             client,
-            ordinal: connection.requests.fetch_add(1, Relaxed).wrapping_add(1),
+            ordinal: connection.requests.load(Relaxed).wrapping_add(1),
             hops: 0,
             authority: HeaderValue::from_static(""),
             request_id: None,
             line: None,
+            trace: None,
+            observed: None,
             route: None,
             target: None,
             undefined_host: None,
+            steps: STEP_LIMIT,
             outgoing: None,
             session: None,
             asked: None,
             authorised: None,
             fallback: None,
             extras: None,
+            cache_status: None,
             set_cookie: None,
             call: Call::default(),
-            ended: false,
+            ended: true,
         }
     }
 

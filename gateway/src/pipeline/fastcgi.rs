@@ -17,8 +17,10 @@ use crate::message::fields::Fields;
 use crate::message::head::Head;
 use crate::message::request;
 use crate::policy::fastcgi::{FastCgi, FastCgiParams, FastCgiRequest};
+use crate::policy::template::TemplateContext;
 use crate::route::Route;
 use crate::router::{normal_bytes, normalise};
+use crate::variable::HeadValues;
 
 impl Exchange {
     /// Keeps the user that the request's credentials name, for endpoints that run programs. To be
@@ -137,7 +139,10 @@ impl Exchange {
         let input =
             StageInput { head: &view, path: &path, compiled_settings: &self.snapshot.compiled_settings };
         let route = self.route.as_deref();
+        // The path is that of the endpoint, whatever a program has rewritten.
         let context = self.template_context(route, &input);
+        let head = HeadValues { path: Some(&path), query: view.query(), ..context.head };
+        let context = TemplateContext { head, ..context };
         for (name, value) in rule.fill(&context, request) {
             params.push(name, &value);
         }

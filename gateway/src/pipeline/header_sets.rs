@@ -120,7 +120,7 @@ impl Exchange {
     /// Removes the hidden fields from an endpoint's response.
     pub(super) fn hide_headers(&self, head: &mut Edit<'_, impl HeadMut>) {
         let Some(global) = self.compiled_settings().headers.as_deref() else { return };
-        for name in &global.hidden {
+        for name in global.hidden.iter().filter(|name| !self.passes_field(name.get())) {
             head.remove(name);
         }
     }

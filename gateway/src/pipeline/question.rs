@@ -4,8 +4,10 @@
 //! engine executes it and resumes the exchange with the reply, at the stage that asked.
 
 use std::fmt;
+use std::time::Duration;
 
 use super::subrequest::{CallFailure, Response, Subrequest};
+use crate::firewall::{InspectionRequest, InspectionResult};
 
 /// Work that a stage needs before the exchange can continue.
 #[derive(Debug)]
@@ -14,6 +16,10 @@ pub enum Question {
     Compute(Job),
     /// A call of the gateway's own.
     Call(Box<Subrequest>),
+    /// An inspection by the firewall.
+    Inspect(Box<InspectionRequest>),
+    /// A delay.
+    Wait(Duration),
 }
 
 /// Work for the blocking pool.
@@ -28,6 +34,10 @@ pub enum Reply {
     Response(Box<Response>),
     /// A call has no response.
     NoResponse(CallFailure),
+    /// The firewall has decided.
+    Inspected(InspectionResult),
+    /// The delay is over.
+    Waited,
     /// Too many questions wait.
     Overloaded,
     /// The job did not finish.

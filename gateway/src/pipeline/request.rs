@@ -11,14 +11,16 @@ use super::own_path::OwnPath;
 use super::question::Reply;
 use super::stages::StageInput;
 use crate::connection::info::ConnectionInfo;
+use crate::expression::{is_limit_reached, within_steps};
 use crate::message::answer::Answer;
 use crate::message::fields::Fields;
 use crate::message::request_head::RequestHead;
 use crate::policy::forwarded::{self, Client};
-use crate::policy::hops;
+use crate::policy::{early_data, hops};
 use crate::route::{Route, Target};
 use crate::router::{RequestView, host_of, normalise};
 use crate::state::snapshot::{Held, Snapshot};
+use crate::state::step_limits::StepLimitReport;
 use crate::telemetry::LogFormat;
 
 /// The result of the route lookup.
@@ -48,7 +50,8 @@ impl Exchange {
         exchange.hops = hops::count(head.headers);
         exchange.authority = authority(head);
         exchange.request_id = request_id;
-        let verdict = exchange.decide(head);
+        exchange.observe(Some(head));
+        let verdict = exchange.within_step_limit(head, |exchange| exchange.decide(head));
         (exchange, verdict)
     }
 
@@ -59,11 +62,28 @@ impl Exchange {
             return self.refused(StatusCode::INTERNAL_SERVER_ERROR);
         };
         let snapshot = self.snapshot.clone();
-        self.run_on(
-            reply,
-            &route,
-            &StageInput { head, path: &path, compiled_settings: &snapshot.compiled_settings },
-        )
+        let input = StageInput { head, path: &path, compiled_settings: &snapshot.compiled_settings };
+        self.within_step_limit(head, |exchange| exchange.run_on(reply, &route, &input))
+    }
+
+    /// Decides with the steps that the request has left. Answers 500 if its expressions reach the
+    /// limit, because neither a match nor its absence is known then.
+    fn within_step_limit(
+        &mut self,
+        head: &RequestHead<'_>,
+        decide: impl FnOnce(&mut Self) -> Verdict,
+    ) -> Verdict {
+        let mut steps = self.steps;
+        let verdict = within_steps(&mut steps, || decide(self));
+        self.steps = steps;
+        if steps > 0 {
+            return verdict;
+        }
+        let state = self.state();
+        state.telemetry.step_limit_reached();
+        let object = self.route.as_ref().map(|route| route.origin.object.clone());
+        state.step_limits.count(StepLimitReport { object, host: host_of(head.authority).into_owned() });
+        self.refused(StatusCode::INTERNAL_SERVER_ERROR)
     }
 
     /// Begins an exchange whose request could not be read: malformed (400), too slow (408), request
@@ -81,6 +101,7 @@ impl Exchange {
         exchange.head_length = length;
         let format = exchange.log_format();
         exchange.line = format.map(|format| format.refused(request_line));
+        exchange.observe(None);
         let answer = match status {
             StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE => {
                 exchange.with_response_headers(Answer::head_too_large())
@@ -97,6 +118,10 @@ impl Exchange {
             self.state().telemetry.request_refused(StatusCode::BAD_REQUEST);
             return self.refused(StatusCode::BAD_REQUEST);
         };
+        if early_data::is_too_early(head, &self.connection) {
+            self.log(head, Some(&path));
+            return self.refused(StatusCode::TOO_EARLY);
+        }
         let host = host_of(head.authority);
         let view = RequestView {
             path: &path,
@@ -106,10 +131,11 @@ impl Exchange {
         };
         match self.find(&host, &view) {
             Found::Route(route) => {
+                self.route = Some(route.clone());
                 if !route.policies.unlogged {
                     self.log(head, Some(&path));
                 }
-                self.route = Some(route.clone());
+                self.begin_trace(head, &path, Some(&route));
                 let snapshot = self.snapshot.clone();
                 let input = StageInput { head, path: &path, compiled_settings: &snapshot.compiled_settings };
                 self.fill_headers(Some(&route), &input);
@@ -118,6 +144,7 @@ impl Exchange {
             }
             Found::NoRule => {
                 self.log(head, Some(&path));
+                self.begin_trace(head, &path, None);
                 self.fill_without_rule(head, &path);
                 self.forward_without_rule(head)
             }
@@ -125,8 +152,12 @@ impl Exchange {
                 if let Some(meters) = self.state().telemetry.requests() {
                     self.undefined_host = meters.undefined_host(&host);
                 }
+                let own = OwnPath::of(&path);
+                if own.is_none() {
+                    self.begin_trace(head, &path, None);
+                }
                 self.fill_without_rule(head, &path);
-                if let Some(own) = OwnPath::of(&path) {
+                if let Some(own) = own {
                     return self.answer_own_path(own, head);
                 }
                 if self.compiled_settings().log.default_backend {
@@ -135,6 +166,39 @@ impl Exchange {
                 self.forward_without_rule(head)
             }
         }
+    }
+
+    /// Returns the rule of a request.
+    pub(super) fn rule(&self, host: &str, view: &RequestView<'_, impl Fields>) -> Option<Held<Route>> {
+        match self.find(host, view) {
+            Found::Route(route) => Some(route),
+            Found::NoRule | Found::UnknownHost => None,
+        }
+    }
+
+    /// Returns the rule of the same host for the path that a program has set.
+    pub(super) fn find_relocated(&self, input: &StageInput<'_>) -> Option<Held<Route>> {
+        let (target, path) = self.uri(input);
+        let view = RequestView {
+            path,
+            method: input.head.method.as_str(),
+            headers: input.head.headers,
+            query: target.split_once('?').map(|(_, query)| query),
+        };
+        self.rule(&host_of(input.head.authority), &view)
+    }
+
+    /// Replaces the rule of the request. What the other one prepared does not apply.
+    pub(super) fn enter_route(&mut self, route: &Held<Route>, input: &StageInput<'_>) {
+        if let Some(extras) = &mut self.extras {
+            (extras.origin, extras.headers, extras.user) = (None, None, None);
+        }
+        if route.policies.unlogged {
+            self.line = None;
+        }
+        self.route = Some(route.clone());
+        self.fill_headers(Some(route), input);
+        self.keep_user(route, input);
     }
 
     fn find(&self, host: &str, view: &RequestView<'_, impl Fields>) -> Found {
@@ -199,16 +263,15 @@ impl Exchange {
 
     /// Begins the log line of this request, unless it is not logged.
     fn log(&mut self, head: &RequestHead<'_>, path: Option<&str>) {
-        if self.compiled_settings().log.skips(head.target) {
+        if self.compiled_settings().log.skips(head.target) && !is_limit_reached() {
             return;
         }
-        let values = self.head_values(head, path);
-        self.line = self.log_format().map(|format| format.request(&values));
+        self.line = self.log_format().map(|format| self.begin_line(format, head, path));
     }
 }
 
 /// The authority as a field value.
-fn authority(head: &RequestHead<'_>) -> HeaderValue {
+pub(super) fn authority(head: &RequestHead<'_>) -> HeaderValue {
     // The text comes from a head that was checked.
     HeaderValue::from_str(head.authority).unwrap_or(HeaderValue::from_static(""))
 }

@@ -90,6 +90,7 @@ impl Exchange {
                 request_time: self.began.elapsed(),
                 ..self.facts_of_line(&attempts)
             },
+            computed: &self.compiled_settings().computed,
             upstream: self.extras.as_ref().map_or(NONE, |extras| &extras.upstream_fields),
         });
     }
@@ -103,7 +104,7 @@ impl Exchange {
     fn name_server(&self, head: &mut Edit<'_, impl HeadMut>) {
         let ServerField { of_endpoints, own } = self.settings().server_field;
         match head.fields().has(&SERVER) {
-            true if of_endpoints => {}
+            true if of_endpoints || self.passes_field(&SERVER) => {}
             _ if own => head.set(&PRODUCT_FIELD, &PRODUCT),
             true => head.remove(&PRODUCT_FIELD),
             false => {}

@@ -56,8 +56,12 @@ pub(crate) enum PipelineStage {
     /// and answers with its status; 500 if all weights are 0. Without any endpoint the answer is
     /// 503, or the rule's own default backend takes the request.
     Backend,
-    /// The client's limits: 503, or the status from the ConfigMap.
+    /// The client's limits: 503, or the status from the ConfigMap. A rate of a snippet may delay
+    /// the request.
     Limits,
+    /// The web application firewall: 403, or the status of its rule. Behind the limits, which protect
+    /// its agent.
+    Firewall,
     /// The client's address: 403.
     Sources,
     /// Basic or digest authentication: 401.
@@ -71,7 +75,7 @@ pub(crate) enum PipelineStage {
 }
 
 /// The order.
-pub(crate) const ORDER: [PipelineStage; 16] = [
+pub(crate) const ORDER: [PipelineStage; 17] = [
     PipelineStage::Blocked,
     PipelineStage::ClientCertificate,
     PipelineStage::Denied,
@@ -83,6 +87,7 @@ pub(crate) const ORDER: [PipelineStage; 16] = [
     PipelineStage::HttpsRedirect,
     PipelineStage::Backend,
     PipelineStage::Limits,
+    PipelineStage::Firewall,
     PipelineStage::Sources,
     PipelineStage::Credentials,
     PipelineStage::Authorisation,
@@ -91,12 +96,21 @@ pub(crate) const ORDER: [PipelineStage; 16] = [
 ];
 
 impl PipelineStage {
+    /// Returns whether the stage runs a program, which may rewrite the path.
+    const fn runs_program(self) -> bool {
+        matches!(self, Self::Server | Self::Location)
+    }
+
     /// Returns whether the stage applies to every rule. The others apply only if the rule or the
     /// global settings use them, and most rules do not.
     pub(super) const fn is_for_all_rules(self) -> bool {
         matches!(self, Self::Redirect | Self::HttpsRedirect | Self::Backend | Self::Loop)
     }
 }
+
+/// The stages of a rule that is chosen for a rewritten path start behind the first one, which is
+/// about the client.
+const AFTER_BLOCKED: usize = 1;
 
 /// Continue with the next stage, or end the pipeline with a verdict.
 pub(super) type Step = ControlFlow<Verdict>;
@@ -122,7 +136,9 @@ impl Exchange {
             return self.refused(StatusCode::INTERNAL_SERVER_ERROR);
         };
         let at = usize::from(at);
-        match self.answered(ORDER[at], reply, route, input) {
+        let step = self.answered(ORDER[at], reply, route, input);
+        self.note_stage(at, ORDER[at], &step);
+        match step {
             ControlFlow::Continue(()) => self.run_from(at + 1, route, input),
             ControlFlow::Break(verdict) => self.stopped(at, verdict),
         }
@@ -134,11 +150,31 @@ impl Exchange {
             if is_plain && !stage.is_for_all_rules() {
                 continue;
             }
-            if let ControlFlow::Break(verdict) = self.look(*stage, route, input) {
+            let step = self.look(*stage, route, input);
+            self.note_stage(at, *stage, &step);
+            if let ControlFlow::Break(verdict) = step {
                 return self.stopped(at, verdict);
+            }
+            if stage.runs_program() && self.relocates() {
+                return self.relocate(route, input);
             }
         }
         Verdict::Forward
+    }
+
+    /// Chooses the rule for the path that a program has set, and runs its stages. A rule of another
+    /// namespace is not reached: its author has not agreed to what the program assigns and changes.
+    fn relocate(&mut self, route: &Route, input: &StageInput<'_>) -> Verdict {
+        if !self.leave_location() {
+            return self.refused(StatusCode::INTERNAL_SERVER_ERROR);
+        }
+        match self.find_relocated(input) {
+            Some(found) if found.origin.object.name.namespace == route.origin.object.name.namespace => {
+                self.enter_route(&found, input);
+                self.run_from(AFTER_BLOCKED, &found, input)
+            }
+            _ => self.refused(StatusCode::NOT_FOUND),
+        }
     }
 
     /// Records where to continue if the verdict is a question.
@@ -163,6 +199,7 @@ impl Exchange {
             PipelineStage::HttpsRedirect => self.check_https(route, input),
             PipelineStage::Backend => self.draw_backend(route, input),
             PipelineStage::Limits => self.check_limits(route, input),
+            PipelineStage::Firewall => self.check_firewall(route, input),
             PipelineStage::Sources => self.weigh(self.check_source(route, input), route),
             PipelineStage::Credentials if self.is_admitted() => Step::Continue(()),
             PipelineStage::Credentials => self.weigh(self.check_credentials(route, input), route),
@@ -187,6 +224,8 @@ impl Exchange {
             (PipelineStage::Credentials, Reply::Checked(good)) => {
                 self.weigh(self.credentials_checked(good, route), route)
             }
+            (PipelineStage::Limits, Reply::Waited) => self.check_concurrency(route, input),
+            (PipelineStage::Firewall, Reply::Inspected(result)) => self.inspected(result, route),
             (PipelineStage::Authorisation, reply) => {
                 let word = self.authorised(reply, route, input);
                 self.weigh(word, route)

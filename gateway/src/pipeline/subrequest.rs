@@ -34,7 +34,8 @@ pub struct Subrequest {
     pub method: Method,
     /// Path and query.
     pub target: RequestTarget,
-    /// All fields except those of framing and connection; `Host` is included.
+    /// All fields except those of framing and connection; `Host` is included. Taken when the call
+    /// begins.
     pub fields: Vec<(HeaderName, HeaderValue)>,
     /// The server name sent in TLS; `None` sends none.
     pub server_name: Option<Arc<str>>,

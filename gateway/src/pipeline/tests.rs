@@ -9,6 +9,8 @@ mod error_pages;
 pub(crate) mod fixture;
 mod headers;
 mod logging;
+mod observed;
 mod retries;
 mod routing;
 mod sessions;
+mod tracing;

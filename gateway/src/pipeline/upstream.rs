@@ -22,7 +22,7 @@ use crate::message::head::Head;
 use crate::message::hop_by_hop;
 use crate::policy::BackendHeaders;
 use crate::policy::Forwarding;
-use crate::policy::hops;
+use crate::policy::{early_data, hops};
 use crate::registry::{Endpoint, PickError, PickKey, Pool};
 use crate::route::{Route, Target};
 use crate::upstream::attempt::{KeepAlive, Upstream};
@@ -93,7 +93,9 @@ impl Originator for Exchange {
             tls: tls.filter(|_| protocol.has_tls()),
             ..Rules::of(now, route, settings, &self.method, protocol)
         };
-        Ok(self.call.begin(&endpoint, again, &rules))
+        let upstream = self.call.begin(&endpoint, again, &rules);
+        self.begin_attempt_span();
+        Ok(upstream)
     }
 
     /// Removes hop-by-hop fields (RFC 9110 §7.6.1; an upgrade stays), adds forwarding fields and
@@ -106,6 +108,7 @@ impl Originator for Exchange {
         self.change_client_fields(&mut edit);
         let fields = head.fields();
         self.set_forwarding_headers(fields);
+        self.set_context_of_attempt(fields);
         for (name, value) in self.fallback.iter().flatten() {
             fields.set(name, value);
         }
@@ -131,6 +134,7 @@ impl Originator for Exchange {
         }
         self.change_request_fields(&mut edit);
         self.set_backend_headers(head);
+        self.note_sent(head);
     }
 
     fn fastcgi_params(&self, head: &Head) -> Params {
@@ -138,6 +142,7 @@ impl Originator for Exchange {
     }
 
     fn failed(&mut self, failure: Failure) -> Next {
+        self.call.note_failure(failure.kind);
         let status = match failure.kind {
             FailureKind::Connect
             | FailureKind::Handshake
@@ -223,11 +228,12 @@ impl Exchange {
         };
         forwarding.apply(fields);
         hops::apply(fields, self.hops);
+        early_data::apply(fields, &self.connection);
         self.set_client_certificate(fields);
     }
 
     /// The protocol of the pool; with `AUTO_HTTP`, TLS only if the client uses TLS.
-    fn protocol_of(&self, pool: &Pool) -> UpstreamProtocol {
+    pub(super) fn protocol_of(&self, pool: &Pool) -> UpstreamProtocol {
         let follows = || self.route.as_ref().is_some_and(|route| route.policies.follows_scheme);
         match pool.protocol() {
             UpstreamProtocol::HttpsUnverified if !self.connection.is_https() && follows() => {

@@ -12,13 +12,15 @@ pub(crate) struct LogRules {
     pub(crate) format: Option<LogFormat>,
     /// `enable-access-log-for-default-backend`.
     pub(crate) default_backend: bool,
+    /// Whether a collector receives lines too (`otlp-access-log`).
+    pub(crate) to_collector: bool,
     /// `skip-access-log-urls`.
     skip: Option<Values>,
 }
 
 impl LogRules {
     /// Compiles the settings.
-    pub(crate) fn compile(log: &AccessLog) -> Self {
+    pub(crate) fn compile(log: &AccessLog, has_collector: bool) -> Self {
         let skip = match Values::compile(&log.skip) {
             Ok(values) => Some(values).filter(|values| !values.is_empty()),
             Err(error) => {
@@ -28,7 +30,8 @@ impl LogRules {
             }
         };
         let format = log.enabled.then(|| LogFormat::compile(&log.format));
-        Self { format, default_backend: log.default_backend, skip }
+        let to_collector = log.to_collector && has_collector;
+        Self { format, default_backend: log.default_backend, to_collector, skip }
     }
 
     /// Returns whether `skip-access-log-urls` excludes this path and query from the log.

@@ -17,6 +17,7 @@ use sluice_config::{AffinityMode, CookieAffinity, SameSite};
 
 use super::error::PolicyError;
 use crate::message::fields::Fields;
+use crate::message::hex::write_hex;
 use crate::message::parts::cookies;
 
 /// A session cookie, with all attributes that are the same in every response already formatted.
@@ -158,15 +159,6 @@ fn unquoted(value: &[u8]) -> &[u8] {
 /// Returns the half of a cookie that identifies the backend.
 pub fn backend_digits(backend: &str) -> Digits {
     md5(&[&md5(&[backend.as_bytes()]), backend.as_bytes()])
-}
-
-/// Writes `bytes` as lower-case hexadecimal digits. `digits` must be twice as long.
-pub fn write_hex(bytes: &[u8], digits: &mut [u8]) {
-    const HEX: &[u8; 16] = b"0123456789abcdef";
-    for (pair, byte) in digits.chunks_exact_mut(2).zip(bytes) {
-        pair[0] = HEX[usize::from(byte >> 4)];
-        pair[1] = HEX[usize::from(byte & 15)];
-    }
 }
 
 fn md5(parts: &[&[u8]]) -> Digits {

@@ -7,10 +7,9 @@ use http::header::{HeaderName, REFERER, USER_AGENT};
 use regex::bytes::{RegexSet, RegexSetBuilder};
 use sluice_config::Blocked;
 
-use super::look_ahead::LookAheadMatcher;
 use super::networks::Networks;
+use crate::expression::{ExpressionError, ExtendedMatcher, SIZE_LIMIT};
 use crate::message::fields::Fields;
-use crate::router::REGEX_SIZE_LIMIT;
 
 /// Compiled lists of blocked clients.
 #[derive(Debug)]
@@ -25,7 +24,7 @@ pub(crate) struct Blocks {
 pub(crate) struct Values {
     texts: Box<[Box<[u8]>]>,
     expressions: Option<RegexSet>,
-    look_ahead: Box<[LookAheadMatcher]>,
+    extended: Box<[ExtendedMatcher]>,
 }
 
 impl Blocks {
@@ -33,7 +32,7 @@ impl Blocks {
     ///
     /// # Errors
     /// An expression does not compile. Translation has already compiled each of them.
-    pub(crate) fn compile(blocks: &sluice_config::Blocks) -> Result<Option<Self>, regex::Error> {
+    pub(crate) fn compile(blocks: &sluice_config::Blocks) -> Result<Option<Self>, ExpressionError> {
         let sluice_config::Blocks { networks, user_agents, referers } = blocks;
         if networks.is_empty() && user_agents.is_empty() && referers.is_empty() {
             return Ok(None);
@@ -58,30 +57,31 @@ impl Values {
     ///
     /// # Errors
     /// An expression does not compile.
-    pub(crate) fn compile(values: &[Blocked]) -> Result<Self, regex::Error> {
+    pub(crate) fn compile(values: &[Blocked]) -> Result<Self, ExpressionError> {
         let texts = values.iter().filter_map(|value| match value {
             Blocked::Text(text) => Some(text.as_bytes().into()),
-            Blocked::Regex(_) | Blocked::LookAhead(_) => None,
+            Blocked::Regex(_) | Blocked::Extended(_) => None,
         });
         let expressions: Vec<&str> = values
             .iter()
             .filter_map(|value| match value {
                 Blocked::Regex(expression) => Some(&**expression),
-                Blocked::Text(_) | Blocked::LookAhead(_) => None,
+                Blocked::Text(_) | Blocked::Extended(_) => None,
             })
             .collect();
-        let look_ahead = values.iter().filter_map(|value| match value {
-            Blocked::LookAhead(regex) => Some(LookAheadMatcher::compile(regex)),
+        let extended = values.iter().filter_map(|value| match value {
+            Blocked::Extended(regex) => Some(ExtendedMatcher::compile(regex)),
             Blocked::Text(_) | Blocked::Regex(_) => None,
         });
         let set = || {
             let mut set = RegexSetBuilder::new(&expressions);
-            set.size_limit(REGEX_SIZE_LIMIT * expressions.len()).dfa_size_limit(REGEX_SIZE_LIMIT).build()
+            set.size_limit(SIZE_LIMIT * expressions.len()).dfa_size_limit(SIZE_LIMIT);
+            set.build()
         };
         Ok(Self {
             texts: texts.collect(),
             expressions: if expressions.is_empty() { None } else { Some(set()?) },
-            look_ahead: look_ahead.collect::<Result<_, _>>()?,
+            extended: extended.collect::<Result<_, _>>()?,
         })
     }
 
@@ -91,21 +91,21 @@ impl Values {
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.texts.is_empty() && self.expressions.is_none() && self.look_ahead.is_empty()
+        self.texts.is_empty() && self.expressions.is_none() && self.extended.is_empty()
     }
 
     /// Returns whether the list contains or matches `value`.
     pub(crate) fn have(&self, value: &[u8]) -> bool {
         self.texts.iter().any(|text| text.eq_ignore_ascii_case(value))
             || self.expressions.as_ref().is_some_and(|set| set.is_match(value))
-            || self.look_ahead.iter().any(|regex| regex.is_match(value))
+            || self.extended.iter().any(|regex| regex.is_match(value))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use http::HeaderMap;
-    use sluice_config::{LookAhead, LookAheadRegex, Network};
+    use sluice_config::{ExtendedRegex, LookAhead, Network};
 
     use super::*;
 
@@ -138,12 +138,13 @@ mod tests {
     #[test]
     fn an_expression_with_look_ahead_blocks() {
         let condition = LookAhead { pattern: "^(?:.*good)".into(), negative: true };
-        let regex = LookAheadRegex {
+        let regex = ExtendedRegex {
             text: "^(?!.*good).*bot".into(),
             pattern: "^.*bot".into(),
             conditions: vec![condition],
+            backtracks: false,
         };
-        let values = Values::compile(&[Blocked::LookAhead(regex.into())]).unwrap();
+        let values = Values::compile(&[Blocked::Extended(regex.into())]).unwrap();
         assert!(!values.is_empty());
         assert_eq!(
             [&b"a bot"[..], b"a good bot", b"a browser"].map(|value| values.have(value)),

@@ -27,6 +27,7 @@ pub(crate) fn bounded(settings: &Arc<GlobalSettings>) -> Arc<GlobalSettings> {
         &mut bounded.worker_shutdown_timeout,
         &mut bounded.forwarded.proxy_protocol_timeout,
         &mut bounded.tls.sessions.timeout,
+        &mut bounded.trace.delay,
     ]
     .into_iter()
     .chain(&mut bounded.next_upstream_timeout)

@@ -13,11 +13,10 @@ use sluice_config::CanaryValue;
 use smallvec::SmallVec;
 
 use super::error::PolicyError;
-use super::look_ahead::LookAheadMatcher;
 use super::shares::Shares;
+use crate::expression::{ExtendedMatcher, bounded_bytes_regex};
 use crate::message::fields::Fields;
 use crate::message::parts::cookie;
-use crate::router::bounded_bytes_regex;
 
 /// Compiled choice between a rule's own backend and its canaries.
 #[derive(Debug)]
@@ -38,7 +37,7 @@ enum Value {
     AlwaysOrNever,
     Exact(Arc<str>),
     Regex(Regex),
-    LookAhead(LookAheadMatcher),
+    Extended(ExtendedMatcher),
     /// Always selects the rule's own backend, whatever the value is.
     Never,
 }
@@ -117,9 +116,9 @@ impl Value {
             CanaryValue::AlwaysOrNever => Self::AlwaysOrNever,
             CanaryValue::Exact(text) => Self::Exact(text.clone()),
             CanaryValue::Regex(pattern) => Self::Regex(expression(pattern)?),
-            CanaryValue::LookAhead(regex) => {
+            CanaryValue::Extended(regex) => {
                 let bad = |error| PolicyError::Canary(format!("expression `{}`: {error}", regex.text));
-                Self::LookAhead(LookAheadMatcher::compile(regex).map_err(bad)?)
+                Self::Extended(ExtendedMatcher::compile(regex).map_err(bad)?)
             }
             CanaryValue::Unreadable => Self::Never,
         })
@@ -142,7 +141,7 @@ impl Value {
             Self::AlwaysOrNever => always_or_never(value),
             Self::Exact(text) => (value == text.as_bytes()).then_some(true),
             Self::Regex(pattern) => pattern.is_match(value).then_some(true),
-            Self::LookAhead(regex) => regex.is_match(value).then_some(true),
+            Self::Extended(regex) => regex.is_match(value).then_some(true),
             Self::Never => Some(false),
         }
     }
@@ -164,7 +163,7 @@ fn always_or_never(value: &[u8]) -> Option<bool> {
 #[cfg(test)]
 mod tests {
     use http::HeaderMap;
-    use sluice_config::{CanaryHeader, EndpointSetKey, LookAhead, LookAheadRegex, PoolKey, ServiceRef};
+    use sluice_config::{CanaryHeader, EndpointSetKey, ExtendedRegex, LookAhead, PoolKey, ServiceRef};
 
     use super::*;
 
@@ -232,9 +231,13 @@ mod tests {
     #[test]
     fn an_expression_with_look_ahead_chooses() {
         let condition = LookAhead { pattern: "^eu".into(), negative: true };
-        let regex =
-            LookAheadRegex { text: "^(?!eu).+".into(), pattern: "^.+".into(), conditions: vec![condition] };
-        let canary = canary(Some(CanaryValue::LookAhead(regex.into())), None, 0, 100);
+        let regex = ExtendedRegex {
+            text: "^(?!eu).+".into(),
+            pattern: "^.+".into(),
+            conditions: vec![condition],
+            backtracks: false,
+        };
+        let canary = canary(Some(CanaryValue::Extended(regex.into())), None, 0, 100);
         assert!(canary.takes(&headers(&[("x-canary", "us-1")])));
         assert!(!canary.takes(&headers(&[("x-canary", "eu-1")])));
     }

@@ -12,8 +12,8 @@ use sluice_config::{ClientCertificateMode, ClientVerification};
 use super::error::PolicyError;
 use super::resources::{Resources, Slot};
 use crate::connection::info::ConnectionInfo;
+use crate::expression::bounded_bytes_regex;
 use crate::message::fields::FieldsMut;
-use crate::router::bounded_bytes_regex;
 use crate::tls::{ClientAuthorities, ClientIdentity};
 
 static CERTIFICATE: HeaderName = HeaderName::from_static("ssl-client-cert");

@@ -7,18 +7,22 @@ mod access;
 mod fields;
 mod program;
 mod selection;
+mod substitution;
 
 use http::HeaderValue;
 use sluice_config::Match;
 
 use super::error::PolicyError;
+use super::limits::{Limiter, ZoneLimits};
 use super::template::Template;
 use crate::message::edit::EditableName;
 
 pub use access::AccessList;
 pub use fields::{FieldChanges, FilledValues, ResponseChanges};
-pub use program::{Assigned, Outcome, Program, ProgramInput, Return};
+pub(super) use program::Expression;
+pub use program::{Assigned, Outcome, Program, ProgramInput, Return, RewrittenUri};
 use selection::{BlockSelector, RouteRank};
+pub use substitution::SubstitutedTexts;
 
 /// The directives of one rule.
 #[derive(Debug)]
@@ -43,6 +47,10 @@ pub struct Location {
     pub request: FieldChanges,
     /// `allow` and `deny`.
     pub access: AccessList,
+    /// `limit_req` and `limit_conn`.
+    pub limits: Option<ZoneLimits>,
+    /// `sub_filter`
+    pub substitution: Option<SubstitutedTexts>,
 }
 
 /// Changes of heads in a location or an `if` block.
@@ -52,6 +60,8 @@ pub struct Scope {
     pub input: FieldChanges,
     /// Fields of endpoints that clients do not see.
     pub hidden: Box<[EditableName]>,
+    /// Fields of endpoints that the global settings hide, and clients see.
+    pub passed: Box<[EditableName]>,
     /// Changes of the response.
     pub response: ResponseChanges,
     /// Content type of texts that `return` answers with.
@@ -75,15 +85,19 @@ impl Directives {
     ///
     /// # Errors
     /// A field, status or expression cannot be used.
-    pub fn compile(directives: &sluice_config::Directives, matches: &Match) -> Result<Self, PolicyError> {
+    pub fn compile(
+        directives: &sluice_config::Directives,
+        matches: &Match,
+        limiter: &Limiter,
+    ) -> Result<Self, PolicyError> {
         let sluice_config::Directives { server, blocks, location } = directives;
         Ok(Self {
-            server: Location::compile(server)?,
-            own: Location::compile(location)?,
+            server: Location::compile(server, limiter)?,
+            own: Location::compile(location, limiter)?,
             selector: BlockSelector::compile(blocks)?,
             blocks: blocks
                 .iter()
-                .map(|block| Location::compile(&block.location))
+                .map(|block| Location::compile(&block.location, limiter))
                 .collect::<Result<_, _>>()?,
             rank: RouteRank::of(&matches.path),
         })
@@ -105,8 +119,8 @@ impl Directives {
 }
 
 impl Location {
-    fn compile(location: &sluice_config::Location) -> Result<Self, PolicyError> {
-        let sluice_config::Location { program, scopes, request, access } = location;
+    fn compile(location: &sluice_config::Location, limiter: &Limiter) -> Result<Self, PolicyError> {
+        let sluice_config::Location { program, scopes, request, access, limits, substitution } = location;
         Ok(Self {
             program: Program::compile(program)?,
             scopes: match scopes.is_empty() {
@@ -115,6 +129,8 @@ impl Location {
             },
             request: FieldChanges::compile(request)?,
             access: AccessList::compile(access),
+            limits: ZoneLimits::compile(limits, limiter)?,
+            substitution: substitution.as_ref().map(SubstitutedTexts::compile).transpose()?,
         })
     }
 
@@ -125,19 +141,26 @@ impl Location {
 
     /// Whether nothing depends on the request: there is no program, and no value has variables.
     pub fn is_fixed(&self) -> bool {
-        self.program.is_empty() && !self.request.has_variables() && !self.scopes[0].has_variables()
+        self.program.is_empty()
+            && !self.request.has_variables()
+            && !self.scopes[0].has_variables()
+            && !self.substitution.as_ref().is_some_and(SubstitutedTexts::has_variables)
     }
 }
 
 impl Scope {
     fn compile(scope: &sluice_config::directives::Scope) -> Result<Self, PolicyError> {
-        let sluice_config::directives::Scope { input, hidden, response, default_type } = scope;
+        let sluice_config::directives::Scope { input, hidden, passed, response, default_type } = scope;
+        let names = |names: &[std::sync::Arc<str>]| {
+            names.iter().map(|name| super::header_set::name(name)).collect::<Result<_, _>>()
+        };
         let content_type = |text: &std::sync::Arc<str>| {
             HeaderValue::from_str(text).map_err(|_| PolicyError::HeaderValue("Content-Type".to_owned()))
         };
         Ok(Self {
             input: FieldChanges::compile(input)?,
-            hidden: hidden.iter().map(|name| super::header_set::name(name)).collect::<Result<_, _>>()?,
+            hidden: names(hidden)?,
+            passed: names(passed)?,
             response: ResponseChanges::compile(response)?,
             default_type: default_type.as_ref().map(content_type).transpose()?,
         })

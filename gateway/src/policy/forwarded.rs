@@ -33,6 +33,7 @@ use crate::connection::info::address;
 use crate::message::authority::is_authority;
 use crate::message::fields::Fields;
 use crate::message::fields::FieldsMut;
+use crate::message::hex::write_hex;
 
 static PROXY: HeaderName = HeaderName::from_static("proxy");
 static X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
@@ -188,7 +189,7 @@ pub fn request_id(headers: &impl Fields, settings: &GlobalSettings) -> Option<He
         return None;
     }
     let mut digits = [0; 32];
-    super::affinity::write_hex(&fastrand::u128(..).to_be_bytes(), &mut digits);
+    write_hex(&fastrand::u128(..).to_be_bytes(), &mut digits);
     HeaderValue::from_bytes(&digits).ok()
 }
 

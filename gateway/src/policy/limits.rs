@@ -10,6 +10,7 @@
 mod rates;
 mod requests;
 mod set;
+mod zones;
 
 use std::hash::{BuildHasher, Hash, RandomState};
 use std::net::IpAddr;
@@ -21,6 +22,7 @@ use rates::Rates;
 use requests::Requests;
 
 pub(crate) use requests::Permit;
+pub use zones::ZoneLimits;
 
 /// The compiled limits of a rule.
 #[derive(Debug)]
@@ -60,6 +62,14 @@ struct Usage {
     hasher: RandomState,
     rates: Rates,
     requests: Arc<Requests>,
+}
+
+impl Usage {
+    /// Nanoseconds since the tables were created.
+    fn time(&self, now: Instant) -> u64 {
+        let time = now.saturating_duration_since(self.began).as_nanos();
+        u64::try_from(time).unwrap_or(u64::MAX)
+    }
 }
 
 /// Provides the usage tables to limited rules. They exist only while a rule is limited.
@@ -115,8 +125,7 @@ impl Limits {
             0 => None,
             most => Some(Requests::admit(&self.usage.requests, key(0), most).ok_or(Excess::Connections)?),
         };
-        let now = now.saturating_duration_since(self.usage.began).as_nanos();
-        let now = u64::try_from(now).unwrap_or(u64::MAX);
+        let now = self.usage.time(now);
         let rates = &self.usage.rates;
         let charge = match self.per_second {
             Some(rate) => Some(rates.charge(key(1), now, rate).ok_or(Excess::Rate)?),
@@ -139,9 +148,14 @@ impl Rate {
         let per = u64::try_from(per.as_nanos()).unwrap_or(u64::MAX);
         let interval = per.checked_div(requests.into())?;
         // nginx accepts `rate * multiplier` early requests.
-        let early = interval.saturating_mul(u64::from(requests).saturating_mul(burst.into()));
+        Some(Self::of(interval, u64::from(requests).saturating_mul(burst.into())))
+    }
+
+    /// The rate with this interval and so many early requests.
+    fn of(interval: u64, burst: u64) -> Self {
         // Far enough below the maximum of the clock (97 years) that no sum overflows.
-        Some(Self { interval, early: early.min(u64::MAX >> 2) })
+        let most = u64::MAX >> 2;
+        Self { interval: interval.min(most), early: interval.saturating_mul(burst).min(most) }
     }
 }
 

@@ -9,6 +9,7 @@ use http::header::{HeaderName, HeaderValue, LOCATION, REFRESH, SET_COOKIE};
 use regex::bytes::{Captures, Regex, RegexBuilder};
 use sluice_config::Override;
 
+use super::cookie_flags::CookieFlags;
 use super::error::PolicyError;
 use super::template::{Template, TemplateContext};
 use crate::message::edit::{Edit, EditableName, HeadMut};
@@ -28,6 +29,7 @@ pub struct Replacements {
     cookie_path: Override<Replacement>,
     redirect_from: Override<Pattern>,
     redirect_to: Override<Template>,
+    cookie_flags: Override<CookieFlags>,
 }
 
 #[derive(Clone, Debug)]
@@ -65,6 +67,7 @@ impl Replacements {
         cookie_path: Override::Inherit,
         redirect_from: Override::Inherit,
         redirect_to: Override::Inherit,
+        cookie_flags: Override::Inherit,
     };
 
     /// Compiles the replacements. Returns `None` if there are none.
@@ -75,13 +78,19 @@ impl Replacements {
         if *replacements == sluice_config::Replacements::default() {
             return Ok(None);
         }
-        let sluice_config::Replacements { cookie_domain, cookie_path, redirect_from, redirect_to } =
-            replacements;
+        let sluice_config::Replacements {
+            cookie_domain,
+            cookie_path,
+            redirect_from,
+            redirect_to,
+            cookie_flags,
+        } = replacements;
         Ok(Some(Self {
             cookie_domain: cookie_domain.try_map(Replacement::compile)?,
             cookie_path: cookie_path.try_map(Replacement::compile)?,
             redirect_from: redirect_from.try_map(Pattern::compile)?,
             redirect_to: redirect_to.try_map(Template::compile)?,
+            cookie_flags: cookie_flags.try_map(|flags| CookieFlags::compile(flags))?,
         }))
     }
 
@@ -106,6 +115,7 @@ impl Replacements {
             cookie_path: replacement(&self.cookie_path),
             redirect_from: map(&self.redirect_from, |from| from.fill(context)),
             redirect_to: map(&self.redirect_to, |to| to.resolve(context)),
+            cookie_flags: self.cookie_flags.clone(),
         }
     }
 }
@@ -187,8 +197,10 @@ impl<'r> InForce<'r> {
         let Self { own, of_all } = self;
         let domain = own.cookie_domain.or(&of_all.cookie_domain);
         let path = own.cookie_path.or(&of_all.cookie_path);
-        if (domain.is_some() || path.is_some()) && head.fields().has(&SET_COOKIE) {
-            cookies(head, domain, path);
+        let flags = own.cookie_flags.or(&of_all.cookie_flags);
+        let changes = CookieChanges { domain, path, flags };
+        if (domain.is_some() || path.is_some() || flags.is_some()) && head.fields().has(&SET_COOKIE) {
+            cookies(head, &changes);
         }
         let from = own.redirect_from.or(&of_all.redirect_from);
         let Some((from, to)) = from.zip(own.redirect_to.or(&of_all.redirect_to)) else { return };
@@ -220,11 +232,11 @@ fn set(head: &mut Edit<'_, impl HeadMut>, name: &EditableName, value: Vec<u8>) {
     }
 }
 
-fn cookies(head: &mut Edit<'_, impl HeadMut>, domain: Option<&Replacement>, path: Option<&Replacement>) {
+fn cookies(head: &mut Edit<'_, impl HeadMut>, changes: &CookieChanges<'_>) {
     let mut changed = false;
     let name: &HeaderName = &SET_COOKIE;
     let all = head.fields().lines(name).map(|cookie| {
-        let new = rewritten(cookie, domain, path).and_then(|new| HeaderValue::try_from(new).ok());
+        let new = changes.apply(cookie).and_then(|new| HeaderValue::try_from(new).ok());
         changed |= new.is_some();
         new.or_else(|| HeaderValue::from_bytes(cookie).ok())
     });
@@ -234,6 +246,22 @@ fn cookies(head: &mut Edit<'_, impl HeadMut>, domain: Option<&Replacement>, path
         for cookie in all.iter().flatten() {
             head.append(&SET_COOKIE_NAME, cookie);
         }
+    }
+}
+
+/// The changes of cookies that are in force.
+struct CookieChanges<'r> {
+    domain: Option<&'r Replacement>,
+    path: Option<&'r Replacement>,
+    flags: Option<&'r CookieFlags>,
+}
+
+impl CookieChanges<'_> {
+    /// Returns the changed cookie; `None` if nothing changes.
+    fn apply(&self, cookie: &[u8]) -> Option<Vec<u8>> {
+        let new = rewritten(cookie, self.domain, self.path);
+        let flagged = self.flags.and_then(|flags| flags.change(new.as_deref().unwrap_or(cookie)));
+        flagged.or(new)
     }
 }
 

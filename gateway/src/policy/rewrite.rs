@@ -10,12 +10,13 @@ use std::ops::Range;
 
 use http::header::HeaderValue;
 use regex::{Captures, Regex};
-use sluice_config::{Piece, Places, RewritePart, RewriteQuery, SimpleExpression};
+use sluice_config::{Expression, Piece, Places, RewritePart, RewriteQuery, SimpleExpression};
 
 use super::error::PolicyError;
 use super::template::Template;
+use crate::expression::{ExtendedMatcher, GroupRanges, bounded_regex};
 use crate::message::edit::{Edit, EditableName, RequestMut, RequestTarget};
-use crate::router::{bounded_regex, normal_bytes};
+use crate::router::normal_bytes;
 
 static X_FORWARDED_PREFIX: EditableName = EditableName::from_static("x-forwarded-prefix");
 
@@ -50,6 +51,7 @@ enum Part {
 enum PathExpression {
     Simple(SimpleExpression),
     Other(Regex),
+    Extended(ExtendedMatcher),
 }
 
 /// Result of a rewrite.
@@ -62,7 +64,7 @@ pub enum Rewritten {
 }
 
 /// Changes of the head of a request to an endpoint.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outgoing {
     target: RequestTarget,
     /// Value of `X-Forwarded-Prefix`; an empty value removes the field.
@@ -87,13 +89,19 @@ impl Outgoing {
 }
 
 impl PathExpression {
-    fn compile(pattern: &str) -> Result<Self, PolicyError> {
+    fn compile(expression: &Expression) -> Result<Self, PolicyError> {
+        let pattern = match expression {
+            Expression::Plain(pattern) => pattern,
+            Expression::Extended(regex) => {
+                let bad = |error| PolicyError::Rewrite(format!("expression `{}`: {error}", regex.text));
+                return ExtendedMatcher::compile(regex).map(Self::Extended).map_err(bad);
+            }
+        };
         if let Some(simple) = SimpleExpression::of(pattern) {
             return Ok(Self::Simple(simple));
         }
-        bounded_regex(pattern)
-            .map(Self::Other)
-            .map_err(|error| PolicyError::Rewrite(format!("expression `{pattern}`: {error}")))
+        let bad = |error| PolicyError::Rewrite(format!("expression `{pattern}`: {error}"));
+        bounded_regex(pattern).map(Self::Other).map_err(bad)
     }
 
     /// Returns the number of groups, including the whole match.
@@ -101,6 +109,7 @@ impl PathExpression {
         match self {
             Self::Simple(expression) => expression.groups(),
             Self::Other(regex) => regex.captures_len(),
+            Self::Extended(regex) => regex.group_count(),
         }
     }
 }
@@ -113,7 +122,7 @@ impl Rewrite {
     /// have, or a query contains invalid characters.
     pub fn compile(rewrite: &sluice_config::Rewrite) -> Result<Self, PolicyError> {
         let sluice_config::Rewrite { pattern, path, query, redirects, forwarded_prefix } = rewrite;
-        let pattern = pattern.as_deref().map(PathExpression::compile).transpose()?;
+        let pattern = pattern.as_ref().map(PathExpression::compile).transpose()?;
         let groups = pattern.as_ref().map_or(0, PathExpression::groups);
         let parts = |template: &[RewritePart]| -> Result<Box<[Part]>, PolicyError> {
             template.iter().map(|part| Part::compile(part, groups)).collect()
@@ -143,6 +152,7 @@ impl Rewrite {
             None => Some(Found::Nowhere),
             Some(PathExpression::Simple(expression)) => expression.find(path).map(Found::Places),
             Some(PathExpression::Other(regex)) => regex.captures(path).map(Found::Captures),
+            Some(PathExpression::Extended(regex)) => regex.groups(path.as_bytes()).map(Found::Ranges),
         }
     }
 
@@ -232,6 +242,7 @@ enum Found<'a> {
     Nowhere,
     Captures(Captures<'a>),
     Places(Places),
+    Ranges(GroupRanges),
 }
 
 impl Found<'_> {
@@ -240,6 +251,7 @@ impl Found<'_> {
             Found::Nowhere => None,
             Found::Captures(captures) => captures.get(group).map(|found| found.range()),
             Found::Places(places) => places.get(group).cloned().flatten(),
+            Found::Ranges(ranges) => ranges.get(group).cloned().flatten(),
         }
     }
 }

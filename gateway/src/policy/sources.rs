@@ -33,6 +33,17 @@ pub enum SourceDecision {
     Denied,
 }
 
+impl SourceDecision {
+    /// Combines the decisions of two kinds of lists, of which each must admit the client.
+    pub fn and(self, other: Self) -> Self {
+        match (self, other) {
+            (Self::Denied, _) | (_, Self::Denied) => Self::Denied,
+            (Self::Allowed, _) | (_, Self::Allowed) => Self::Allowed,
+            (Self::Unlisted, Self::Unlisted) => Self::Unlisted,
+        }
+    }
+}
+
 /// Checks an address against the lists of the rule, or the global lists that it inherits.
 pub fn decide(own: Option<&Sources>, global: Option<&Sources>, client: IpAddr) -> SourceDecision {
     let both = [own, global];

@@ -3,6 +3,7 @@
 use http::{HeaderName, HeaderValue};
 use sluice_config::{LogEscape, Moment, Piece};
 
+use super::computed::ComputedVariables;
 use super::directives::Assigned;
 use super::error::PolicyError;
 use super::external_auth::AuthReply;
@@ -10,13 +11,18 @@ use crate::message::fields::Fields;
 use crate::variable::{CompiledVariable, HeadValues, RequestRecord, write_field};
 
 /// A compiled template.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Template(Box<[Part]>);
 
 #[derive(Clone, Debug)]
 enum Part {
     Text(Box<[u8]>),
     Variable(CompiledVariable),
+    /// A computed variable that looks up this text, which is known with the response.
+    Late {
+        name: std::sync::Arc<str>,
+        source: Template,
+    },
 }
 
 /// The values that template variables are read from.
@@ -25,6 +31,8 @@ pub struct TemplateContext<'f> {
     pub record: RequestRecord<'f>,
     /// The head.
     pub head: HeadValues<'f>,
+    /// Variables that are looked up in tables.
+    pub computed: &'f ComputedVariables,
     /// Values that the programs of snippets have assigned.
     pub assigned: Option<&'f Assigned>,
     /// The reply of the authorisation service, once it has admitted the request.
@@ -75,6 +83,10 @@ impl Template {
 
     fn map(&self, context: &TemplateContext<'_>, is_filled_in: impl Fn(&Part) -> bool) -> Self {
         let resolve = |part: &Part| match part {
+            Part::Variable(CompiledVariable::Computed(name, _)) if !is_filled_in(part) => {
+                let source = context.computed.source(name).map(|source| source.resolve_request(context));
+                Part::Late { name: name.clone(), source: source.unwrap_or_default() }
+            }
             Part::Variable(variable) if is_filled_in(part) => {
                 let mut text = Vec::new();
                 context.fill(variable, &mut text);
@@ -92,7 +104,7 @@ impl Template {
             match part {
                 Part::Text(text) => out.extend_from_slice(text),
                 Part::Variable(CompiledVariable::Group(name)) => out.extend_from_slice(group_of(name)),
-                Part::Variable(_) => {}
+                Part::Variable(_) | Part::Late { .. } => {}
             }
         }
         out
@@ -110,6 +122,8 @@ impl Template {
             match part {
                 Part::Text(text) => out.extend_from_slice(text),
                 Part::Variable(variable) => context.fill(variable, &mut out),
+                // A request has no text with the values of its response.
+                Part::Late { .. } => {}
             }
         }
         out
@@ -118,22 +132,32 @@ impl Template {
     /// The field value that a response makes of a template whose variables of the request are
     /// filled in. What no field can have counts as empty.
     pub fn fill_response(&self, context: &ResponseContext<'_>, sent: &impl Fields) -> HeaderValue {
+        HeaderValue::try_from(self.text_of_response(context, sent)).unwrap_or(HeaderValue::from_static(""))
+    }
+
+    fn text_of_response(&self, context: &ResponseContext<'_>, sent: &impl Fields) -> Vec<u8> {
         let mut out = Vec::with_capacity(128);
         for part in &self.0 {
             match part {
                 Part::Text(text) => out.extend_from_slice(text),
                 Part::Variable(variable) => context.fill(variable, sent, &mut out),
+                Part::Late { name, source } => {
+                    let text = source.text_of_response(context, sent);
+                    context.computed.write_of_response(name, &text, &mut out);
+                }
             }
         }
-        HeaderValue::try_from(out).unwrap_or(HeaderValue::from_static(""))
+        out
     }
 
     /// The fields of the endpoint's response that it has.
-    pub fn upstream_fields(&self) -> impl Iterator<Item = &HeaderName> {
-        self.0.iter().filter_map(|part| match part {
-            Part::Variable(CompiledVariable::Upstream(name)) => Some(name),
-            _ => None,
-        })
+    pub fn upstream_fields(&self) -> Vec<&HeaderName> {
+        let fields = self.0.iter().flat_map(|part| match part {
+            Part::Variable(CompiledVariable::Upstream(name)) => vec![name],
+            Part::Late { source, .. } => source.upstream_fields(),
+            Part::Variable(_) | Part::Text(_) => Vec::new(),
+        });
+        fields.collect()
     }
 }
 
@@ -147,12 +171,17 @@ impl Part {
     fn is_of_response(&self) -> bool {
         match self {
             Self::Variable(CompiledVariable::Upstream(_) | CompiledVariable::Sent(_)) => true,
-            Self::Variable(CompiledVariable::Record(variable)) => {
-                (Moment::Attempt..=Moment::Response).contains(&variable.known())
-            }
+            Self::Variable(CompiledVariable::Record(variable)) => is_of_response(variable.known()),
+            Self::Variable(CompiledVariable::Computed(_, known)) => is_of_response(*known),
+            Self::Late { .. } => true,
             _ => false,
         }
     }
+}
+
+/// Whether a value that is known at this moment is known with the response, and not before.
+fn is_of_response(known: Moment) -> bool {
+    (Moment::Attempt..=Moment::Response).contains(&known)
 }
 
 impl TemplateContext<'_> {
@@ -167,12 +196,20 @@ impl TemplateContext<'_> {
             CompiledVariable::Group(name) => {
                 self.assigned.map(|assigned| out.extend_from_slice(assigned.group(name)))
             }
+            CompiledVariable::Computed(name, _) => {
+                self.computed.write(name, self, out);
+                Some(())
+            }
             CompiledVariable::Authorised(name) => {
                 let value = self.authorised.and_then(|reply| reply.kept(name));
                 value.map(|value| out.extend_from_slice(value.as_bytes()))
             }
-            // Translation leaves fields of responses to texts that are evaluated with a response.
-            CompiledVariable::Constant(_) | CompiledVariable::Upstream(_) | CompiledVariable::Sent(_) => None,
+            // Translation leaves bodies to log lines, and fields of responses to texts that are
+            // evaluated with a response.
+            CompiledVariable::Constant(_)
+            | CompiledVariable::Body
+            | CompiledVariable::Upstream(_)
+            | CompiledVariable::Sent(_) => None,
         };
     }
 }
@@ -183,6 +220,8 @@ pub struct ResponseContext<'f> {
     pub record: RequestRecord<'f>,
     /// Fields of the endpoint's response that templates have.
     pub upstream: &'f Vec<(HeaderName, HeaderValue)>,
+    /// Variables that are looked up in tables.
+    pub computed: &'f ComputedVariables,
 }
 
 impl ResponseContext<'_> {
@@ -233,6 +272,7 @@ pub(super) mod tests {
             path: "/a".into(),
         };
         let connection = connection(true);
+        let computed = ComputedVariables::default();
         let context = TemplateContext {
             record: RequestRecord {
                 method: Some(head.method),
@@ -246,11 +286,13 @@ pub(super) mod tests {
             head: HeadValues {
                 head: &head,
                 path: Some("/a b/c"),
+                query: head.query(),
                 access_scheme: b"https",
                 access_host: "public.example",
                 client: "192.0.2.7".parse().unwrap(),
                 user: basic_user,
             },
+            computed: &computed,
             assigned: None,
             authorised: None,
         };

@@ -14,6 +14,7 @@ use md5::{Digest, Md5};
 
 use super::endpoint::Endpoint;
 use super::endpoint_set::{EndpointSet, Generation};
+use crate::message::hex::hex;
 
 type Hash = [u8; 16];
 
@@ -54,7 +55,7 @@ impl Sessions {
 
     /// Returns the cookie value for this endpoint.
     pub fn hash(&self, endpoint: &Endpoint) -> String {
-        hash(&self.backend, endpoint.address()).iter().map(|byte| format!("{byte:02x}")).collect()
+        hex(&hash(&self.backend, endpoint.address()))
     }
 }
 

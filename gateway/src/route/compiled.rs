@@ -2,15 +2,17 @@
 
 use std::sync::Arc;
 
-use sluice_config::{Authorisation, Policies, Rule};
+use sluice_config::{Authorisation, Countries, Policies, Rule};
 
 use super::compiler::HostPolicies;
 use super::{Compiler, ErrorPages, Target};
+use crate::firewall::Firewall;
 use crate::policy::directives::Directives;
 use crate::policy::replacements::Replacements;
+use crate::policy::tracing::SpanName;
 use crate::policy::{
-    Affinity, BackendHeaders, BasicAuth, ClientCertificates, Cors, DigestAuth, ExternalAuth, FastCgi, HashBy,
-    Limits, Mirror, PolicyError, Rewrite, Sources, external_auth,
+    Affinity, BackendHeaders, BasicAuth, CachePolicy, ClientCertificates, Cors, DigestAuth, ExternalAuth,
+    FastCgi, HashBy, Limits, Mirror, PolicyError, Rewrite, Sources, external_auth,
 };
 
 /// The policies of a rule. A plain rule has no such value, and its requests check a single `None`.
@@ -36,20 +38,28 @@ pub struct CompiledPolicies {
     pub error_pages: Option<ErrorPages>,
     /// Mirroring of requests.
     pub mirror: Option<Mirror>,
+    /// Stored responses.
+    pub cache: Option<CachePolicy>,
     /// Cross-origin resource sharing.
     pub cors: Option<Cors>,
     /// Access control by address, if the rule configures it.
     pub sources: Option<Sources>,
+    /// Access control by country.
+    pub countries: Option<Countries>,
     /// Limits per client.
     pub limits: Option<Limits>,
     /// Header fields for the endpoint and the client.
     pub headers: Option<BackendHeaders>,
+    /// The web application firewall.
+    pub firewall: Option<Firewall>,
     /// Settings for FastCGI endpoints.
     pub fastcgi: Option<FastCgi>,
     /// Directives of snippets.
     pub directives: Option<Box<Directives>>,
     /// Replacements in cookies and redirects of endpoints.
     pub replacements: Option<Replacements>,
+    /// Name of a request's span, if the rule configures it.
+    pub span_name: Option<SpanName>,
     /// Client certificate requirements of the host.
     pub client_certificates: Option<Arc<ClientCertificates>>,
 }
@@ -73,6 +83,8 @@ impl CompiledPolicies {
             rewrite,
             deny: _,
             unlogged: _,
+            logs_rewrites: _,
+            tracing,
             https_redirect: _,
             locations: _,
             timeouts: _,
@@ -87,9 +99,12 @@ impl CompiledPolicies {
             error_pages,
             mirror,
             sources,
+            countries,
             limits,
+            cache,
             cors,
             headers,
+            firewall,
             fastcgi,
             directives,
             replacements,
@@ -120,25 +135,34 @@ impl CompiledPolicies {
                 false => Some(compile_pages(error_pages, compiler)?),
             },
             mirror: mirror.as_ref().map(|mirror| Mirror::compile(mirror, compiler.registry)).transpose()?,
+            cache: cache.as_ref().map(|cache| CachePolicy::compile(cache, rule, &host.key)).transpose()?,
             cors: cors.as_deref().map(Cors::compile).transpose()?,
             sources: Sources::compile(sources),
+            countries: (!countries.is_empty()).then(|| countries.clone()),
             limits: limits.as_deref().and_then(|limits| Limits::compile(limits, compiler.limiter)),
             headers: headers
                 .as_deref()
                 .map(|headers| BackendHeaders::compile(headers, compiler.resources))
+                .transpose()?,
+            firewall: firewall
+                .as_deref()
+                .map(|firewall| Firewall::compile(firewall, compiler.configurations))
                 .transpose()?,
             fastcgi: fastcgi
                 .as_deref()
                 .map(|settings| FastCgi::compile(settings, compiler.resources))
                 .transpose()?,
             directives: match directives {
-                Some(directives) => Some(Box::new(Directives::compile(directives, &rule.matches)?)),
+                Some(directives) => {
+                    Some(Box::new(Directives::compile(directives, &rule.matches, compiler.limiter)?))
+                }
                 None => None,
             },
             replacements: match replacements {
                 Some(replacements) => Replacements::compile(replacements)?,
                 None => None,
             },
+            span_name: tracing.span_name.as_deref().map(SpanName::compile),
             client_certificates: host.client_certificates.clone(),
         };
         Ok((!compiled.is_empty()).then(|| Box::new(compiled)))
@@ -154,13 +178,17 @@ impl CompiledPolicies {
             external_auth,
             error_pages,
             mirror,
+            cache,
             cors,
             sources,
+            countries,
             limits,
             headers,
+            firewall,
             fastcgi,
             directives,
             replacements,
+            span_name,
             client_certificates,
         } = self;
         affinity.is_none()
@@ -171,13 +199,17 @@ impl CompiledPolicies {
             && external_auth.is_none()
             && error_pages.is_none()
             && mirror.is_none()
+            && cache.is_none()
             && cors.is_none()
             && sources.is_none()
+            && countries.is_none()
             && limits.is_none()
             && headers.is_none()
+            && firewall.is_none()
             && fastcgi.is_none()
             && directives.is_none()
             && replacements.is_none()
+            && span_name.is_none()
             && client_certificates.is_none()
     }
 }

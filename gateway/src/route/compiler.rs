@@ -3,13 +3,14 @@
 use std::sync::{Arc, OnceLock};
 
 use http::StatusCode;
-use sluice_config::{Action, Backend, Host, Rule, ServiceRef, WeightedBackend};
+use sluice_config::{Action, Backend, Host, HostKey, Rule, ServiceRef, WeightedBackend};
 use smallvec::SmallVec;
 
 use super::backends::CanaryBackends;
 use super::{
     Backends, CompiledPolicies, Destination, Route, RouteAction, RouteError, Sticky, Target, labels,
 };
+use crate::firewall::Configurations;
 use crate::policy::canary::Canaries;
 use crate::policy::limits::Limiter;
 use crate::policy::resources::Resources;
@@ -28,6 +29,8 @@ pub struct Compiler<'a> {
     pub resources: &'a Resources,
     /// Provides the usage tables of limits.
     pub limiter: &'a Limiter,
+    /// Provides the directives of firewalls.
+    pub(crate) configurations: &'a Configurations,
     /// Provides meters; `None` disables request metrics.
     pub meters: Option<&'a Arc<RequestMeters>>,
 }
@@ -35,6 +38,7 @@ pub struct Compiler<'a> {
 /// Policies that all rules of a host share.
 #[derive(Debug)]
 pub(super) struct HostPolicies {
+    pub(super) key: HostKey,
     has_tls: bool,
     pub(super) client_certificates: Option<Arc<ClientCertificates>>,
 }
@@ -47,7 +51,11 @@ impl Compiler<'_> {
     pub fn host(&self, host: &Host) -> Result<CompiledHost<Route>, RouteError> {
         let label = host.key.pattern.to_string().into();
         let mut rules = Vec::with_capacity(host.rules.len());
-        let shared = HostPolicies { has_tls: host.tls.is_some(), client_certificates: self.client(host)? };
+        let shared = HostPolicies {
+            key: host.key.clone(),
+            has_tls: host.tls.is_some(),
+            client_certificates: self.client(host)?,
+        };
         for rule in &host.rules {
             rules.push((&rule.matches, Arc::new(self.rule(rule, &label, &shared)?)));
         }

@@ -1,5 +1,7 @@
 //! Errors of compiling a host.
 
+use crate::expression::ExpressionError;
+
 /// A match that the router does not support. The whole host is closed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RouterError {
@@ -28,5 +30,10 @@ impl RouterError {
             }
         };
         Self::Regex { pattern: pattern.to_owned(), reason }
+    }
+
+    /// The same for an expression that is searched by backtracking.
+    pub(super) fn expression(pattern: &str, error: &ExpressionError) -> Self {
+        Self::Regex { pattern: pattern.to_owned(), reason: error.to_string() }
     }
 }

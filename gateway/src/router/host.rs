@@ -6,7 +6,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use http::HeaderMap;
-use sluice_config::{LookAheadRegex, Match, PathMatch};
+use sluice_config::{Match, PathMatch};
 use smallvec::SmallVec;
 
 use super::error::RouterError;
@@ -63,12 +63,9 @@ impl<T> CompiledHost<T> {
             match &matches.path {
                 PathMatch::Exact(path) => paths.insert_exact(path, position),
                 PathMatch::Prefix(path) => paths.insert_prefix(path, position),
-                PathMatch::Regex(pattern) => {
-                    patterns.push(PathPattern { position, pattern, conditions: &[] })
-                }
-                PathMatch::LookAhead(regex) => {
-                    let LookAheadRegex { pattern, conditions, .. } = &**regex;
-                    patterns.push(PathPattern { position, pattern, conditions });
+                PathMatch::Regex(pattern) => patterns.push(PathPattern { position, pattern, extended: None }),
+                PathMatch::Extended(regex) => {
+                    patterns.push(PathPattern { position, pattern: &regex.pattern, extended: Some(regex) });
                 }
             }
             rules.push(Entry { predicates: Predicates::compile(matches)?, route });

@@ -1,5 +1,5 @@
 //! A map from host patterns, looked up by host name: exact, then one-label wildcard, then the
-//! longest suffix, then any.
+//! longest suffix, then expressions, then any.
 //!
 //! The map is persistent: a clone shares all entries, and a change copies a path of O(log n). It is
 //! used both for the listeners of a group and for the hosts of a listener.
@@ -10,6 +10,7 @@ use std::hash::{Hash, Hasher};
 use sluice_config::{HostName, HostPattern};
 
 use super::map::Map;
+use crate::expression::ByExpression;
 
 /// Values by host pattern.
 #[derive(Clone)]
@@ -17,6 +18,7 @@ pub(super) struct Names<V> {
     exact: Map<Name, V>,
     one_label: Map<Name, V>,
     suffix: Map<Name, V>,
+    expressions: ByExpression<V>,
     any: Option<V>,
 }
 
@@ -42,6 +44,7 @@ impl<V: Clone> Names<V> {
             HostPattern::Exact(name) => drop(self.exact.insert(Name(name.clone()), value)),
             HostPattern::OneLabel(name) => drop(self.one_label.insert(Name(name.clone()), value)),
             HostPattern::Suffix(name) => drop(self.suffix.insert(Name(name.clone()), value)),
+            HostPattern::Regex(regex) => drop(self.expressions.set(regex, Some(value))),
             HostPattern::Any => self.any = Some(value),
         }
     }
@@ -51,6 +54,7 @@ impl<V: Clone> Names<V> {
             HostPattern::Exact(name) => self.exact.remove(name.as_str()),
             HostPattern::OneLabel(name) => self.one_label.remove(name.as_str()),
             HostPattern::Suffix(name) => self.suffix.remove(name.as_str()),
+            HostPattern::Regex(regex) => self.expressions.set(regex, None),
             HostPattern::Any => self.any.take(),
         }
     }
@@ -60,12 +64,17 @@ impl<V: Clone> Names<V> {
             HostPattern::Exact(name) => self.exact.get(name.as_str()),
             HostPattern::OneLabel(name) => self.one_label.get(name.as_str()),
             HostPattern::Suffix(name) => self.suffix.get(name.as_str()),
+            HostPattern::Regex(regex) => self.expressions.get(regex),
             HostPattern::Any => self.any.as_ref(),
         }
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.exact.is_empty() && self.one_label.is_empty() && self.suffix.is_empty() && self.any.is_none()
+        self.exact.is_empty()
+            && self.one_label.is_empty()
+            && self.suffix.is_empty()
+            && self.expressions.is_empty()
+            && self.any.is_none()
     }
 
     /// Returns all values whose pattern covers `host`, the most specific first.
@@ -80,13 +89,21 @@ impl<V: Clone> Names<V> {
             self.one_label.iter().map(|(name, value)| (HostPattern::OneLabel(name.0.clone()), value));
         let suffix = self.suffix.iter().map(|(name, value)| (HostPattern::Suffix(name.0.clone()), value));
         let any = self.any.iter().map(|value| (HostPattern::Any, value));
-        exact.chain(one_label).chain(suffix).chain(any)
+        let expressions = self.expressions.iter();
+        let expressions = expressions.map(|(regex, value)| (HostPattern::Regex(regex.clone()), value));
+        exact.chain(one_label).chain(suffix).chain(expressions).chain(any)
     }
 }
 
 impl<V> Default for Names<V> {
     fn default() -> Self {
-        Self { exact: Map::default(), one_label: Map::default(), suffix: Map::default(), any: None }
+        Self {
+            exact: Map::default(),
+            one_label: Map::default(),
+            suffix: Map::default(),
+            expressions: ByExpression::default(),
+            any: None,
+        }
     }
 }
 
@@ -105,6 +122,8 @@ enum Stage<'h> {
     OneLabel,
     /// Tries the suffixes of this name, which follows a dot of the host.
     Suffix(&'h str),
+    /// Tries the expressions from this index on.
+    Expression(usize),
     Any,
     End,
 }
@@ -119,13 +138,18 @@ impl<'t, V: Clone> Iterator for Matching<'t, '_, V> {
                 Stage::Exact => (lookup(&self.names.exact, self.host), Stage::OneLabel),
                 Stage::OneLabel => match parent(self.host) {
                     Some(parent) => (lookup(&self.names.one_label, parent), Stage::Suffix(parent)),
-                    None => (None, Stage::Any),
+                    None => (None, Stage::Expression(0)),
                 },
-                Stage::Suffix(_) if self.names.suffix.is_empty() => (None, Stage::Any),
+                Stage::Suffix(_) if self.names.suffix.is_empty() => (None, Stage::Expression(0)),
                 Stage::Suffix(name) => {
-                    let next = name.split_once('.').map_or(Stage::Any, |(_, rest)| Stage::Suffix(rest));
+                    let next = name.split_once('.');
+                    let next = next.map_or(Stage::Expression(0), |(_, rest)| Stage::Suffix(rest));
                     (lookup(&self.names.suffix, name), next)
                 }
+                Stage::Expression(from) => match self.names.expressions.next_match(from, self.host) {
+                    Some((found, next)) => (Some(found), Stage::Expression(next)),
+                    None => (None, Stage::Any),
+                },
                 Stage::Any => (self.names.any.as_ref(), Stage::End),
                 Stage::End => return None,
             };

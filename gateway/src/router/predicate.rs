@@ -9,7 +9,7 @@ use sluice_config::{FieldMatch, Match, TextMatch};
 use super::error::RouterError;
 use super::host::RequestView;
 use super::query;
-use super::regexes;
+use crate::expression::bounded_bytes_regex;
 use crate::message::fields::Fields;
 
 /// The conditions of a match besides its path.
@@ -103,7 +103,7 @@ impl Text {
     fn compile(text: &TextMatch) -> Result<Self, RouterError> {
         match text {
             TextMatch::Exact(value) => Ok(Self::Exact(value.clone())),
-            TextMatch::Regex(pattern) => regexes::bounded_bytes_regex(pattern)
+            TextMatch::Regex(pattern) => bounded_bytes_regex(pattern)
                 .map(Self::Regex)
                 .map_err(|error| RouterError::regex(pattern, &error)),
         }

@@ -7,13 +7,11 @@
 //! ([`SimpleExpression`]); they are compared one by one, because comparing a hundred of them costs
 //! less than a search.
 
-use regex::{Regex, RegexBuilder, RegexSet, RegexSetBuilder};
-use sluice_config::{LookAhead, SimpleExpression};
+use regex::{Regex, RegexSet, RegexSetBuilder};
+use sluice_config::{ExtendedRegex, LookAhead, SimpleExpression};
 
 use super::error::RouterError;
-
-/// Maximum size in bytes of a compiled expression, and of the cache that its search may use.
-pub(crate) const SIZE_LIMIT: usize = 1 << 20;
+use crate::expression::{ExtendedMatcher, SIZE_LIMIT, bounded_regex};
 
 const BATCH: usize = 32;
 
@@ -22,6 +20,8 @@ pub(super) struct Regexes {
     /// Expressions that need no search, by ascending position.
     simple: Box<[(u32, SimpleExpression)]>,
     batches: Box<[Batch]>,
+    /// Expressions that are searched by backtracking, by ascending position.
+    backtracking: Box<[(u32, ExtendedMatcher)]>,
 }
 
 /// The regular expression of a rule.
@@ -30,8 +30,15 @@ pub(super) struct PathPattern<'m> {
     /// Position of the rule.
     pub(super) position: u32,
     pub(super) pattern: &'m str,
+    /// Its engine and further conditions, if its syntax is extended.
+    pub(super) extended: Option<&'m ExtendedRegex>,
+}
+
+impl<'m> PathPattern<'m> {
     /// Additional conditions on the path.
-    pub(super) conditions: &'m [LookAhead],
+    fn conditions(&self) -> &'m [LookAhead] {
+        self.extended.map_or(&[], |regex| &regex.conditions)
+    }
 }
 
 struct Batch {
@@ -53,15 +60,21 @@ impl Regexes {
     /// Compiles patterns, which must be ordered by ascending position.
     pub(super) fn compile(patterns: &[PathPattern<'_>]) -> Result<Self, RouterError> {
         let mut simple = Vec::new();
-        let mut others = Vec::new();
+        let (mut others, mut backtracking) = (Vec::new(), Vec::new());
         for pattern in patterns {
-            match SimpleExpression::of(pattern.pattern).filter(|_| pattern.conditions.is_empty()) {
+            if let Some(regex) = pattern.extended.filter(|regex| regex.backtracks) {
+                let compiled = ExtendedMatcher::compile(regex);
+                let compiled = compiled.map_err(|error| RouterError::expression(&regex.text, &error))?;
+                backtracking.push((pattern.position, compiled));
+                continue;
+            }
+            match SimpleExpression::of(pattern.pattern).filter(|_| pattern.conditions().is_empty()) {
                 Some(expression) => simple.push((pattern.position, expression)),
                 None => others.push(*pattern),
             }
         }
         let batches = others.chunks(BATCH).map(Batch::compile).collect::<Result<_, _>>()?;
-        Ok(Self { simple: simple.into(), batches })
+        Ok(Self { simple: simple.into(), batches, backtracking: backtracking.into() })
     }
 
     /// Returns the lowest position below `best` whose pattern matches the path and that `accept`
@@ -74,14 +87,22 @@ impl Regexes {
         let mut batches = self.batches.iter().take_while(|batch| batch.positions[0] < best);
         let searched = batches
             .find_map(|batch| batch.matches(path).find(|position| *position < best && accept(*position)));
-        searched.or(simple)
+        let found = searched.or(simple);
+        let best = found.unwrap_or(best);
+        let mut better = self.backtracking.iter().take_while(|(position, _)| *position < best);
+        // The condition of the rule is checked first: it costs less.
+        let backtracked =
+            better.find(|(position, regex)| accept(*position) && regex.is_match(path.as_bytes()));
+        backtracked.map(|(position, _)| *position).or(found)
     }
 
     /// Returns the positions of all patterns that match the path, in arbitrary order.
     pub(super) fn all(&self, path: &str) -> impl Iterator<Item = u32> {
         let simple = self.simple.iter().filter(move |(_, expression)| expression.is_match(path));
         let searched = self.batches.iter().flat_map(move |batch| batch.matches(path));
-        simple.map(|(position, _)| *position).chain(searched)
+        let backtracked = self.backtracking.iter().filter(move |(_, regex)| regex.is_match(path.as_bytes()));
+        let positions = simple.map(|(position, _)| *position).chain(searched);
+        positions.chain(backtracked.map(|(position, _)| *position))
     }
 }
 
@@ -94,7 +115,7 @@ impl Batch {
         let set = set.map_err(|together| culprit(patterns, &together))?;
         let conditions = patterns
             .iter()
-            .flat_map(|pattern| pattern.conditions.iter().map(|condition| (pattern.position, condition)))
+            .flat_map(|pattern| pattern.conditions().iter().map(|condition| (pattern.position, condition)))
             .map(|(position, condition)| {
                 let pattern = alone(&condition.pattern)?;
                 Ok(Condition { position, pattern, negative: condition.negative })
@@ -117,16 +138,6 @@ impl Batch {
         let mut asked = self.conditions.iter().filter(|condition| condition.position == position);
         asked.all(|condition| condition.pattern.is_match(path) != condition.negative)
     }
-}
-
-/// Compiles a regular expression for strings within the size limits.
-pub(crate) fn bounded_regex(pattern: &str) -> Result<Regex, regex::Error> {
-    RegexBuilder::new(pattern).size_limit(SIZE_LIMIT).dfa_size_limit(SIZE_LIMIT).build()
-}
-
-/// Compiles a regular expression for bytes within the size limits.
-pub(crate) fn bounded_bytes_regex(pattern: &str) -> Result<regex::bytes::Regex, regex::Error> {
-    regex::bytes::RegexBuilder::new(pattern).size_limit(SIZE_LIMIT).dfa_size_limit(SIZE_LIMIT).build()
 }
 
 fn alone(pattern: &str) -> Result<Regex, RouterError> {

@@ -4,11 +4,12 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 use proptest::prelude::*;
 use proptest::sample::select;
 use sluice_config::{
-    FieldMatch, GroupId, HostKey, HostName, HostPattern, Listener, ListenerId, LookAhead, LookAheadRegex,
+    ExtendedRegex, FieldMatch, GroupId, HostKey, HostName, HostPattern, Listener, ListenerId, LookAhead,
     Match, PathMatch, TextMatch,
 };
 
 use super::*;
+use crate::expression::{STEP_LIMIT, is_limit_reached, within_steps};
 
 type Table = RouteTable<usize>;
 
@@ -23,10 +24,20 @@ fn prefix(path: &str) -> Match {
 fn look_ahead(pattern: &str, conditions: &[(&str, bool)]) -> Match {
     let condition = |&(pattern, negative): &(&str, bool)| LookAhead { pattern: pattern.into(), negative };
     let conditions = conditions.iter().map(condition).collect();
-    Match::path(PathMatch::LookAhead(Arc::new(LookAheadRegex {
+    Match::path(PathMatch::Extended(Arc::new(ExtendedRegex {
         text: "as it was written".into(),
         pattern: pattern.into(),
         conditions,
+        backtracks: false,
+    })))
+}
+
+fn backtracking(pattern: &str) -> Match {
+    Match::path(PathMatch::Extended(Arc::new(ExtendedRegex {
+        text: pattern.into(),
+        pattern: pattern.into(),
+        conditions: Vec::new(),
+        backtracks: true,
     })))
 }
 
@@ -211,6 +222,7 @@ mod hosts {
             HostPattern::Suffix(name) => {
                 above(name).filter(|labels| !labels.is_empty()).map(|_| (1, name.as_str().len()))
             }
+            HostPattern::Regex(_) => unreachable!("none is made here"),
             HostPattern::Any => Some((0, 0)),
         }
     }
@@ -371,6 +383,27 @@ mod paths {
     }
 
     #[test]
+    fn an_expression_that_backtracks_keeps_its_place_in_the_order() {
+        let host = compile(&[
+            regex("(?i)^/shop/x"),
+            backtracking("(?i)^/shop(?<!x)/(.*)"),
+            regex("(?i)^/shop/admin"),
+            backtracking("(?i)^/((a+)+)(?<!b)$"),
+        ]);
+        assert_eq!(find(&host, "/shop/x"), Some(0));
+        assert_eq!(find(&host, "/shop/admin"), Some(1));
+        assert_eq!(find(&host, "/aa"), Some(3));
+        assert_eq!(find(&host, "/b"), None);
+        assert!(!is_limit_reached());
+        within_steps(&mut { STEP_LIMIT }, || {
+            let worst = format!("/{}!", "a".repeat(1000));
+            assert_eq!(find(&host, &worst), Some(3), "closed, not passed on");
+            assert!(is_limit_reached());
+        });
+        assert!(try_compile(&[backtracking("(?<!x")]).unwrap_err().to_string().contains("`(?<!x`"));
+    }
+
+    #[test]
     fn a_regex_matches_only_with_its_look_ahead() {
         let host = compile(&[
             look_ahead("(?i)^/(.*)", &[("(?i)^/(?:api)", true), ("(?i)^/(?:.*x)", false)]),
@@ -472,7 +505,7 @@ fn naive(matches: &[Match], path: &str, method: &str, headers: &HeaderMap, query
             PathMatch::Prefix(prefix) if prefix.ends_with('/') => path.starts_with(&**prefix),
             PathMatch::Prefix(prefix) => path == &**prefix || path.starts_with(&format!("{prefix}/")),
             PathMatch::Regex(pattern) => ::regex::Regex::new(pattern).unwrap().is_match(path),
-            PathMatch::LookAhead(_) => unreachable!("none is made here"),
+            PathMatch::Extended(_) => unreachable!("none is made here"),
         };
         path_holds
             && matches.method.as_deref().is_none_or(|wanted| wanted == method)

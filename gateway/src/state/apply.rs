@@ -54,6 +54,7 @@ pub fn apply(state: &State, delta: &Delta, certificates: &dyn Certificates) -> R
     }
     let took = began.elapsed();
     state.telemetry.applied(delta.generation, took, refused.is_empty(), hash);
+    state.changes.record(delta, took, &refused);
     Report::Applied { generation: delta.generation, took, refused, accepted }
 }
 
@@ -63,9 +64,13 @@ fn apply_settings(
     published: &mut Published,
     configuration: &mut Configuration,
 ) {
+    if delta.settings.is_some() || !delta.hosts.is_empty() {
+        state.step_limits.forget();
+    }
     if let Some(settings) = &delta.settings {
         configuration.settings_hash = digest(&"settings", &**settings);
         state.set_room(settings);
+        state.locations.switch(settings.use_geoip2);
         if published.compiled_settings.settings.forwarded != settings.forwarded {
             state.distrusted.forget();
         }
@@ -134,6 +139,7 @@ fn apply_hosts(
         registry: &state.registry,
         resources: &state.resources,
         limiter: &state.limiter,
+        configurations: &state.firewall_configurations,
         meters: state.telemetry.requests(),
     };
     let (table, streams) = (&mut published.routes, &mut published.streams);

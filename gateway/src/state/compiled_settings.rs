@@ -15,7 +15,8 @@ use crate::policy::networks::Networks;
 use crate::policy::replacements::Replacements;
 use crate::policy::resources::{Resources, Slot};
 use crate::policy::template::Template;
-use crate::policy::{ExternalAuth, Sources, hsts};
+use crate::policy::tracing::TraceRules;
+use crate::policy::{ComputedVariables, ExternalAuth, Sources, hsts};
 use crate::route::Target;
 
 /// Global settings and the objects compiled from them.
@@ -32,7 +33,10 @@ pub(crate) struct CompiledSettings {
     pub(crate) status_readers: Networks,
     pub(crate) forwarded: ForwardedRules,
     pub(crate) limit_key: LimitKey,
+    /// Variables that are looked up in tables.
+    pub(crate) computed: ComputedVariables,
     pub(crate) log: LogRules,
+    pub(crate) trace: TraceRules,
     /// Header fields; most installations configure none.
     pub(crate) headers: Option<Box<GlobalHeaders>>,
 }
@@ -107,6 +111,14 @@ impl CompiledSettings {
                 Blocking::Closed
             }
         };
+        let (computed, blocks) = match ComputedVariables::compile(&settings.computed) {
+            Ok(computed) => (computed, blocks),
+            Err(error) => {
+                // Conditions that refuse requests may refer to them.
+                tracing::error!(%error, "variables of http-snippet cannot be used: all requests answer 503");
+                (ComputedVariables::default(), Blocking::Closed)
+            }
+        };
         Self {
             hsts: settings.hsts.as_ref().map(hsts::value),
             compression,
@@ -115,7 +127,9 @@ impl CompiledSettings {
             headers: GlobalHeaders::compile(&settings, resources).map(Box::new),
             forwarded: ForwardedRules::compile(&settings.forwarded),
             limit_key: LimitKey::compile(&settings.limit_key),
-            log: LogRules::compile(&settings.access_log),
+            computed,
+            log: LogRules::compile(&settings.access_log, settings.trace.collector.is_some()),
+            trace: TraceRules::compile(&settings.trace),
             blocks,
             settings,
             default_backend,
@@ -137,7 +151,9 @@ impl CompiledSettings {
             default_backend: _,
             forwarded: _,
             limit_key: _,
+            computed: _,
             log: _,
+            trace: _,
             headers: _,
         } = self;
         auth.is_none() && sources.is_none() && matches!(blocks, Blocking::None)

@@ -2,6 +2,7 @@
 //! Requests do not use it.
 
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use arc_swap::ArcSwap;
@@ -10,6 +11,9 @@ use sluice_config::{Code, ObjectRef, Problem, Severity};
 
 use super::distrusted_proxies::DistrustedProxy;
 use super::readiness::Readiness;
+use super::step_limits::StepLimitReport;
+use crate::firewall::DeliveryFaults;
+use crate::otel::CollectorFault;
 use crate::registry::{OwnEndpoint, OwnListener, Registry};
 use crate::telemetry::{LogFault, Telemetry};
 
@@ -50,6 +54,14 @@ struct Reported {
     logs: BTreeMap<&'static str, Vec<Arc<Problem>>>,
     /// A proxy that is not trusted.
     proxies: Vec<Arc<Problem>>,
+    /// Databases of locations.
+    locations: Vec<Arc<Problem>>,
+    /// A collector that does not accept spans or log records, by these names.
+    collectors: BTreeMap<&'static str, Vec<Arc<Problem>>>,
+    /// Firewalls that do not inspect requests.
+    firewalls: Vec<Arc<Problem>>,
+    /// An expression that reached its step limit.
+    expressions: Vec<Arc<Problem>>,
 }
 
 impl ProblemIndex {
@@ -108,10 +120,85 @@ impl ProblemIndex {
     }
 
     /// Records a proxy that is not trusted, instead of the previous one.
-    pub(super) fn set_distrusted_proxy(&self, proxy: Option<DistrustedProxy>) {
-        let problems = proxy.map(DistrustedProxy::problem).into_iter().collect();
+    pub(super) fn set_distrusted_proxy(&self, report: Option<(DistrustedProxy, u64)>) {
+        let problems = report.map(|(proxy, requests)| proxy.problem(requests)).into_iter().collect();
         for problem in self.replace(&mut self.reported().proxies, problems) {
             tracing::error!(%problem, "a proxy is not trusted");
+        }
+    }
+
+    /// Records the problems of the databases of locations.
+    pub(super) fn set_location_problems(&self, problems: Vec<Problem>) {
+        for problem in self.replace(&mut self.reported().locations, problems) {
+            tracing::error!(%problem, "locations of clients are not available");
+        }
+    }
+
+    /// Records whether the collector accepts these records.
+    pub(crate) fn set_collector_fault(&self, records: &'static str, fault: Option<CollectorFault>) {
+        let problem = fault.map(|CollectorFault { collector, reason }| Problem {
+            object: ObjectRef::new("Collector", "", &collector),
+            field: "otlp-collector-host".into(),
+            uid: None,
+            severity: Severity::Error,
+            code: Code::CollectorUnavailable,
+            message: format!(
+                "the collector {reason}; {records} are sent again for a minute, and dropped when the queue is full"
+            ),
+            remedy: "check that the collector runs and receives OTLP at this address, or correct otlp-collector-host \
+                     and otlp-collector-port in the ConfigMap"
+                .into(),
+        });
+        let mut reported = self.reported();
+        let known = reported.collectors.entry(records).or_default();
+        for problem in self.replace(known, problem.into_iter().collect()) {
+            tracing::warn!(%problem, "a collector is not available");
+        }
+    }
+
+    /// Records what prevents the inspections of firewalls.
+    pub(crate) fn set_firewall_faults(&self, agent: SocketAddr, faults: DeliveryFaults) {
+        let unavailable = faults.agent.map(|reason| Problem {
+            object: ObjectRef::new("Agent", "", &agent.to_string()),
+            field: "--waf-agent".into(),
+            uid: None,
+            severity: Severity::Error,
+            code: Code::FirewallAgentUnavailable,
+            message: format!(
+                "the agent of the web application firewall {reason}; routes whose firewall enforces its rules answer \
+                 503, the others are served without inspection"
+            ),
+            remedy: "check that the agent runs and listens at this address, or correct the flag".into(),
+        });
+        let refused = faults.configurations.into_iter().map(|fault| {
+            let effect = match fault.enforces {
+                true => "its routes answer 503",
+                false => "its routes are served without inspection",
+            };
+            Problem {
+                object: fault.source.object,
+                field: fault.source.field.to_string(),
+                uid: None,
+                severity: Severity::Error,
+                code: Code::FirewallRefused,
+                message: format!(
+                    "the firewall's agent cannot compile the directives: {}; {effect}",
+                    fault.reason
+                ),
+                remedy: "correct the directive that the message names".into(),
+            }
+        });
+        let problems = unavailable.into_iter().chain(refused).collect();
+        for problem in self.replace(&mut self.reported().firewalls, problems) {
+            tracing::error!(%problem, "a firewall does not inspect requests");
+        }
+    }
+
+    /// Records an expression that reached its step limit, instead of the previous one.
+    pub(super) fn set_step_limit(&self, report: Option<(StepLimitReport, u64)>) {
+        let problems = report.map(|(report, requests)| report.problem(requests)).into_iter().collect();
+        for problem in self.replace(&mut self.reported().expressions, problems) {
+            tracing::error!(%problem, "an expression reached its step limit");
         }
     }
 

@@ -60,6 +60,11 @@ impl Snapshot {
         })
     }
 
+    /// Returns a snapshot that the thread does not keep, for threads that serve no requests.
+    pub(crate) fn of_now(state: &Arc<State>) -> Self {
+        Self::of(state, state.published.load_full())
+    }
+
     /// Keeps the thread's last snapshot up to date while no request arrives; an old one would keep
     /// objects that are gone, such as metric series. Does not return.
     pub(crate) async fn follow(state: Arc<State>) {

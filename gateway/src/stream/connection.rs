@@ -15,7 +15,7 @@ use super::proxy_line;
 use super::session::{MALFORMED, SERVED, Session};
 use crate::connection::info::ProxiedAddresses;
 use crate::io::alarm::Alarm;
-use crate::io::deadlines::Deadlines;
+use crate::io::deadlines::Deadline;
 use crate::io::flow::Flow;
 use crate::io::transport::Transport;
 use crate::io::write_buffer::WriteBuffer;
@@ -50,9 +50,9 @@ struct Relay {
     endpoint: Transport,
     up: Flow,
     down: Flow,
-    deadlines: Deadlines,
     /// Idle time of both directions together.
     idle: Duration,
+    idle_deadline: Deadline,
     session: Session,
     _place: DescriptorPermit,
     _in_flight: InFlight,
@@ -143,8 +143,8 @@ impl Relay {
             endpoint,
             up,
             down: Flow::default(),
-            deadlines: Deadlines::default(),
             idle,
+            idle_deadline: Deadline::default(),
             session,
             _place: place,
             _in_flight: in_flight,
@@ -160,7 +160,7 @@ impl Relay {
 
     /// Moves bytes until neither side has more. Ready when both have ended.
     fn poll(&mut self, cx: &mut Context<'_>, alarm: &mut Alarm) -> Poll<io::Result<()>> {
-        let Self { client, endpoint, up, down, deadlines, session, .. } = self;
+        let Self { client, endpoint, up, down, idle_deadline, session, .. } = self;
         // Polls both before it checks for errors: a side that accepts no more bytes may have sent
         // some.
         let (sent, received) = (up.poll(cx, client, endpoint), down.poll(cx, endpoint, client));
@@ -173,10 +173,10 @@ impl Relay {
         }
         // Not `||`: both flags must be reset.
         if up.take_moved() | down.take_moved() {
-            deadlines.read.end();
+            idle_deadline.end();
         }
-        deadlines.read.begin(Some(self.idle));
-        deadlines.poll(cx, alarm).map(|_| Err(io::ErrorKind::TimedOut.into()))
+        idle_deadline.begin(Some(self.idle));
+        idle_deadline.poll(cx, alarm).map(|_| Err(io::ErrorKind::TimedOut.into()))
     }
 }
 

@@ -34,18 +34,18 @@ pub(super) struct Requests {
 }
 
 /// What the counters amount to at one moment.
-struct Counted {
-    active: i64,
+pub(super) struct Counted {
+    pub(super) active: i64,
     /// Current requests.
-    writing: i64,
-    accepted: u64,
+    pub(super) writing: i64,
+    pub(super) accepted: u64,
     handled: u64,
-    refused: u64,
-    requests: u64,
+    pub(super) refused: u64,
+    pub(super) requests: u64,
 }
 
 impl Connections {
-    fn read(&self) -> Counted {
+    pub(super) fn read(&self) -> Counted {
         let writing = self.requests.all().map(|requests| requests.open.load(Relaxed)).sum::<i64>().max(0);
         let requests = self.requests.all().map(|requests| requests.all.load(Relaxed)).sum();
         let (handled, refused) = (self.handled.load(Relaxed), self.refused.load(Relaxed));

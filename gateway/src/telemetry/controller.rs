@@ -3,6 +3,7 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use prometheus::core::Collector;
 use prometheus::{Gauge, IntCounter, IntGauge, IntGaugeVec, Opts, Registry};
 
 use super::error::TelemetryError;
@@ -59,6 +60,17 @@ impl Controller {
 
     pub(super) fn leads(&self, election: &str, leads: bool) {
         self.leader.with_label_values(&[election]).set(i64::from(leads));
+    }
+
+    /// Returns the elections in which this replica takes part, and whether it leads.
+    pub(super) fn elections(&self) -> Vec<(String, bool)> {
+        let families = self.leader.collect();
+        let elections = families.iter().flat_map(|family| family.get_metric()).map(|metric| {
+            let name = metric.get_label().iter().find(|label| label.name() == "name");
+            let name = name.map(|label| label.value().to_owned()).unwrap_or_default();
+            (name, metric.get_gauge().get_value() > 0.0)
+        });
+        elections.collect()
     }
 
     pub(super) fn applied(&self, whole: bool, hash: u64) {

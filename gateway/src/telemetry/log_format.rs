@@ -11,6 +11,8 @@ mod compile;
 mod tests;
 mod values;
 
+use std::sync::Arc;
+
 use http::header::HeaderName;
 use sluice_config::{LogEscape, Variable};
 
@@ -33,6 +35,7 @@ pub struct LogFormat {
     end: Before,
     escape: LogEscape,
     wants_response: bool,
+    wants_body: bool,
 }
 
 /// A part of a run: text, or a value of the head.
@@ -40,6 +43,8 @@ pub struct LogFormat {
 enum Piece {
     Text(Box<[u8]>),
     Value(HeadValue),
+    /// A variable that is looked up in a table.
+    Computed(Arc<str>),
 }
 
 /// The part before a value.
@@ -57,6 +62,8 @@ enum Value {
     Upstream(HeaderName),
     /// Saved when the response is sent to the client.
     Sent(HeaderName),
+    /// The request body, saved when it is buffered.
+    Body,
     /// Available when the request ends.
     Record(Variable),
 }
@@ -66,6 +73,8 @@ enum Value {
 pub struct LogLine {
     head: Values,
     response: Option<Box<ResponseValues>>,
+    /// The request body.
+    body: Option<Box<[u8]>>,
 }
 
 #[derive(Debug, Default)]
@@ -81,23 +90,35 @@ impl LogFormat {
         self.wants_response
     }
 
+    /// Returns whether the format contains the request body, which must be saved for its lines
+    /// then.
+    pub fn wants_body(&self) -> bool {
+        self.wants_body
+    }
+
     /// Begins the line of a request that was read.
-    pub fn request(&self, logged: &HeadValues<'_>) -> LogLine {
-        self.begin(|value, out| value.write(logged, self.escape, out))
+    /// `compute` appends the value of a variable that is looked up in a table.
+    pub fn request(&self, logged: &HeadValues<'_>, compute: impl Fn(&str, &mut Vec<u8>)) -> LogLine {
+        self.begin(|value, out| value.write(logged, self.escape, out), compute)
     }
 
     /// Starts the line of a request of which at most the request line was read.
     pub fn refused(&self, request_line: &[u8]) -> LogLine {
-        self.begin(|value, out| match value {
+        let write = |value: &HeadValue, out: &mut Vec<u8>| match value {
             HeadValue::Request => {
                 escape(self.escape, request_line, out);
                 Some(())
             }
             _ => None,
-        })
+        };
+        self.begin(write, |_, _| {})
     }
 
-    fn begin(&self, write: impl Fn(&HeadValue, &mut Vec<u8>) -> Option<()>) -> LogLine {
+    fn begin(
+        &self,
+        write: impl Fn(&HeadValue, &mut Vec<u8>) -> Option<()>,
+        compute: impl Fn(&str, &mut Vec<u8>),
+    ) -> LogLine {
         let mut line = LogLine::default();
         for run in &self.runs {
             line.head.put(|out| {
@@ -105,6 +126,11 @@ impl LogFormat {
                     match piece {
                         Piece::Text(text) => push(out, text),
                         Piece::Value(value) => self.or_nothing(write(value, out), out),
+                        Piece::Computed(name) => {
+                            let mut value = Vec::new();
+                            compute(name, &mut value);
+                            escape(self.escape, &value, out);
+                        }
                     }
                 }
             });
@@ -147,6 +173,11 @@ impl LogFormat {
                     self.or_nothing(record.write(variable, self.escape, out), out);
                     continue;
                 }
+                Value::Body => {
+                    let body = line.body.as_deref().map(|body| escape(self.escape, body, out));
+                    self.or_nothing(body, out);
+                    continue;
+                }
                 Value::Upstream(_) => upstream.next(),
                 Value::Sent(_) => sent.next(),
             };
@@ -163,6 +194,13 @@ impl LogFormat {
         if written.is_none() && self.escape == LogEscape::Hex {
             out.push(b'-');
         }
+    }
+}
+
+impl LogLine {
+    /// Saves the request body.
+    pub fn keep_body(&mut self, body: &[u8]) {
+        self.body = Some(body.into());
     }
 }
 

@@ -5,6 +5,7 @@ use prometheus::proto::MetricFamily;
 use prometheus::{IntCounter, IntGauge};
 
 use super::error::TelemetryError;
+use crate::cache::CacheUse;
 
 /// Use of the memory for bodies and heads in flight (`body-memory-budget`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -17,10 +18,12 @@ pub struct MemoryUse {
     pub waits: u64,
     /// Number of reservations that were refused.
     pub refusals: u64,
+    /// The part that stored responses use.
+    pub cache: CacheUse,
 }
 
 pub(super) fn families(memory: MemoryUse) -> Result<Vec<MetricFamily>, TelemetryError> {
-    let MemoryUse { taken, limit, waits, refusals } = memory;
+    let MemoryUse { taken, limit, waits, refusals, cache } = memory;
     let gauge = |name, help, value: usize| {
         let gauge = IntGauge::new(name, help)?;
         gauge.set(i64::try_from(value).unwrap_or(i64::MAX));
@@ -47,6 +50,14 @@ pub(super) fn families(memory: MemoryUse) -> Result<Vec<MetricFamily>, Telemetry
             "sluice_body_memory_refusals_total",
             "Times that body-memory-budget was used up for an optional use, or for a head.",
             refusals,
+        )?,
+        gauge("sluice_cache_bytes", "Bytes of stored responses; a part of body-memory-budget.", cache.bytes)?,
+        gauge("sluice_cache_limit_bytes", "Maximum bytes of stored responses.", cache.limit)?,
+        gauge("sluice_cache_responses", "Stored responses.", cache.responses)?,
+        counter(
+            "sluice_cache_evictions_total",
+            "Stored responses that were removed because others needed their memory.",
+            cache.evictions as u64,
         )?,
     ];
     Ok(all.into_iter().flatten().collect())

@@ -7,6 +7,7 @@ use prometheus::{
 use sluice_config::{Problem, Severity};
 
 use super::error::TelemetryError;
+use crate::cache::CacheStatus;
 
 /// Copies of requests by result.
 #[derive(Debug)]
@@ -14,6 +15,15 @@ pub(super) struct Mirrored {
     pub(super) answered: IntCounter,
     pub(super) failed: IntCounter,
     pub(super) dropped: IntCounter,
+}
+
+/// Requests inspected by firewalls, by result.
+#[derive(Debug)]
+pub(super) struct Inspected {
+    pub(super) passed: IntCounter,
+    pub(super) denied: IntCounter,
+    pub(super) closed: IntCounter,
+    pub(super) uninspected: IntCounter,
 }
 
 /// Metrics without a counterpart in the reference.
@@ -25,7 +35,11 @@ pub(super) struct Own {
     pub(super) endpoints: IntGaugeVec,
     pub(super) retries: IntCounter,
     pub(super) authorisation_failures: IntCounter,
+    pub(super) step_limits: IntCounter,
     pub(super) mirrored: Mirrored,
+    pub(super) inspected: Inspected,
+    /// In the order of [`CacheStatus::ALL`].
+    pub(super) cached: [IntCounter; CacheStatus::ALL.len()],
     pub(super) refused_requests: IntCounterVec,
     pub(super) handshake_failures: IntCounter,
     pub(super) proxy_protocol_refused: IntCounterVec,
@@ -44,6 +58,17 @@ impl Own {
             "sluice_mirrored_requests_total",
             "Copies of requests for mirror-target by outcome; dropped: no capacity.",
             "outcome",
+        )?;
+        let inspected = counters(
+            "sluice_waf_requests_total",
+            "Requests to rules with a web application firewall by outcome; closed: 503, because its agent did not \
+             decide; uninspected: served without a decision, because the rules only detect.",
+            "outcome",
+        )?;
+        let cached = counters(
+            "sluice_cache_requests_total",
+            "Requests of rules with sluice.dev/cache by outcome, as $upstream_cache_status has it.",
+            "status",
         )?;
         let this = Self {
             apply: Histogram::with_opts(apply)?,
@@ -66,11 +91,23 @@ impl Own {
                 "sluice_authorisation_failures_total",
                 "Requests answered with 500 because an authorisation service gave no usable answer.",
             )?,
+            step_limits: IntCounter::new(
+                "sluice_expression_limit_total",
+                "Requests answered with 500 because a regular expression reached its step limit.",
+            )?,
             mirrored: Mirrored {
                 answered: mirrored.with_label_values(&["answered"]),
                 failed: mirrored.with_label_values(&["failed"]),
                 dropped: mirrored.with_label_values(&["dropped"]),
             },
+            inspected: Inspected {
+                passed: inspected.with_label_values(&["passed"]),
+                denied: inspected.with_label_values(&["denied"]),
+                closed: inspected.with_label_values(&["closed"]),
+                uninspected: inspected.with_label_values(&["uninspected"]),
+            },
+            cached: CacheStatus::ALL
+                .map(|status| cached.with_label_values(&[&*status.as_str().to_ascii_lowercase()])),
             retries: IntCounter::new(
                 "sluice_upstream_retries_total",
                 "Attempts after the first of a \
@@ -107,7 +144,10 @@ impl Own {
         registry.register(Box::new(this.endpoints.clone()))?;
         registry.register(Box::new(this.retries.clone()))?;
         registry.register(Box::new(this.authorisation_failures.clone()))?;
+        registry.register(Box::new(this.step_limits.clone()))?;
         registry.register(Box::new(mirrored))?;
+        registry.register(Box::new(inspected))?;
+        registry.register(Box::new(cached))?;
         registry.register(Box::new(this.refused_requests.clone()))?;
         registry.register(Box::new(this.handshake_failures.clone()))?;
         registry.register(Box::new(this.proxy_protocol_refused.clone()))?;

@@ -109,7 +109,9 @@ fn page(requests: bool) -> BTreeMap<String, Metric> {
     let endpoint = CheckedEndpoint { set, address, check, is_healthy: true };
     let checked = Checked { endpoints: vec![endpoint], passed: 1, failed: 1 };
     let (health, memory) = (HealthCounts::default(), MemoryUse::default());
-    let text = telemetry.render(health, &checked, memory, std::iter::once(served), &orphans).unwrap();
+    let text = telemetry
+        .render(health, &checked, memory, OtelCounts::default(), std::iter::once(served), &orphans)
+        .unwrap();
     read(&text)
 }
 

@@ -22,6 +22,7 @@ mod series;
 mod target;
 #[cfg(test)]
 mod tests;
+mod traffic;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -40,6 +41,8 @@ use target::Cells;
 
 pub use series::Sample;
 pub use target::{TargetLabels, TargetMeters};
+pub(crate) use traffic::TargetTraffic;
+pub use traffic::{Quantile, Traffic};
 
 /// Maximum number of hosts without an Ingress that have series of their own; the others share `_`,
 /// because clients choose these names. Each series costs about 15 KiB on the page per method.

@@ -33,9 +33,13 @@ impl SourceMeters {
         let _ = self.0.set(ask);
     }
 
+    /// Returns the state of the connection; `None` if there is none to watch.
+    pub(super) fn contact(&self) -> Option<SourceContact> {
+        self.0.get().map(|ask| ask())
+    }
+
     pub(super) fn families(&self) -> Result<Vec<MetricFamily>, TelemetryError> {
-        let Some(ask) = self.0.get() else { return Ok(Vec::new()) };
-        let contact = ask();
+        let Some(contact) = self.contact() else { return Ok(Vec::new()) };
         let away = Gauge::new(
             "sluice_kubernetes_api_disconnected_seconds",
             "Seconds since the Kubernetes API stopped answering; 0 while it answers.",

@@ -53,6 +53,10 @@ pub(crate) fn certified_key(certificate: &Certificate) -> Result<CertifiedKey, T
 pub(super) struct LoadedCertificate {
     pub(super) names: Vec<String>,
     pub(super) not_after: i64,
+    /// Chain and key as they were loaded: the identity of this version.
+    pub(super) key: Arc<CertifiedKey>,
+    /// The same with the stapled OCSP response, if there is one.
+    pub(super) served: Arc<CertifiedKey>,
     pub(super) resolver: Arc<dyn ResolvesServerCert>,
 }
 
@@ -65,6 +69,24 @@ impl LoadedCertificate {
     }
 
     pub(super) fn with_key(key: Arc<CertifiedKey>, names: Vec<String>, not_after: i64) -> Self {
-        Self { names, not_after, resolver: Arc::new(SingleCertAndKey::from(key)) }
+        Self {
+            names,
+            not_after,
+            served: key.clone(),
+            resolver: Arc::new(SingleCertAndKey::from(key.clone())),
+            key,
+        }
+    }
+
+    /// The same certificate with an OCSP response, or without one.
+    pub(super) fn with_staple(&self, ocsp: Option<Vec<u8>>) -> Self {
+        let served = Arc::new(CertifiedKey { ocsp, ..CertifiedKey::clone(&self.key) });
+        Self {
+            names: self.names.clone(),
+            not_after: self.not_after,
+            key: self.key.clone(),
+            resolver: Arc::new(SingleCertAndKey::from(served.clone())),
+            served,
+        }
     }
 }

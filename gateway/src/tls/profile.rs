@@ -17,6 +17,10 @@ use super::error::TlsError;
 use super::provider::provider;
 use super::sessions::{SessionSpace, Sessions};
 
+/// Most bytes of early data per connection; a client that sends more is refused. As OpenSSL's
+/// default.
+const EARLY_DATA: u32 = 16 * 1024;
+
 /// The settings of a host that its handshakes depend on. Most hosts have the default.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, serde::Serialize)]
 pub(super) struct ProfileKey {
@@ -84,6 +88,8 @@ impl Profile {
             return Ok(profile);
         }
         let builder = ServerConfig::builder_with_provider(provider).with_protocol_versions(&versions)?;
+        // A replay would carry the identity of the client.
+        let early_data = settings.tls.early_data && verifier.is_none();
         let builder = match verifier {
             Some(verifier) => builder.with_client_cert_verifier(verifier),
             None => builder.with_no_client_auth(),
@@ -91,6 +97,10 @@ impl Profile {
         let mut base = builder.with_cert_resolver(resolver);
         base.ignore_client_order = suites.server_order.unwrap_or(suites.list.is_some());
         base.alpn_protocols = protocols(settings.http2);
+        if early_data {
+            base.max_early_data_size = EARLY_DATA;
+            base.send_half_rtt_data = true;
+        }
         sessions.install(&mut base, &space, key.name().as_deref())?;
         Ok(Self { base: Some(Arc::new(base)), ..profile })
     }

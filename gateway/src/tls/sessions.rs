@@ -16,9 +16,12 @@ use cache::{ProfileCache, SessionCache};
 use expiring::Expiring;
 use ticketer::{TicketKeys, Ticketer};
 
-/// Tickets or cache entries per full handshake of TLS 1.3, as with OpenSSL: a client needs one for
-/// each connection.
+/// Tickets per handshake of TLS 1.3, as with OpenSSL: a client uses each for one connection.
 const TICKETS: usize = 2;
+
+/// Sessions in the cache per handshake of TLS 1.3. Unlike a ticket, each takes memory here until it
+/// is used or expires, and a connection that resumes one adds the next.
+const CACHED: usize = 1;
 
 /// What separates the sessions of a profile from those of all others, for as long as the profile
 /// exists. No session of one profile is resumed under another.
@@ -99,8 +102,11 @@ impl Sessions {
             };
             config.ticketer = Arc::new(Expiring::new(keys, self.settings.timeout));
         }
-        let resumes = self.settings.tickets || self.settings.cache > 0;
-        config.send_tls13_tickets = if resumes { TICKETS } else { 0 };
+        config.send_tls13_tickets = match (self.settings.tickets, self.settings.cache) {
+            (true, _) => TICKETS,
+            (false, 0) => 0,
+            (false, _) => CACHED,
+        };
         Ok(())
     }
 }

@@ -1,14 +1,16 @@
 //! The certificates that are served, and the one place where they change.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use arc_swap::ArcSwap;
 use imbl::HashMap;
 use rustls::ServerConfig;
+use rustls::sign::CertifiedKey;
 use sluice_config::{
     Certificate, CertificateId, Change, ClientVerification, Code, Delta, GroupId, Host, HostKey, Refusal,
     ResourceKind, Subject,
 };
+use tokio::sync::Notify;
 
 use super::Certificates;
 use super::certificate::{LoadedCertificate, ServedCertificate};
@@ -16,12 +18,16 @@ use super::error::TlsError;
 use super::fallback;
 use super::profile::{ProfileKey, ProfileSettings};
 use super::profiles::Profiles;
-use super::table::{NameEntry, Table};
+use super::table::{NameEntry, Stapling, Table};
 
-/// All certificates and the names they are served for. Read without a lock; changed by one caller.
+/// All certificates and the names they are served for. Handshakes read it without a lock.
 #[derive(Debug)]
 pub struct CertificateStore {
     table: ArcSwap<Table>,
+    /// Held during a change: deltas and OCSP responses come from different tasks.
+    changing: Mutex<()>,
+    /// Certificates, or whether their OCSP responses are stapled, may have changed.
+    changed: Notify,
 }
 
 /// What a handshake is made with.
@@ -31,6 +37,15 @@ pub(crate) struct HandshakeConfig {
     pub(crate) config: Arc<ServerConfig>,
     /// How the client's certificate will be verified; `None` if none is requested.
     pub(crate) verification: Option<Arc<ClientVerification>>,
+}
+
+/// What OCSP stapling is to do.
+#[derive(Debug)]
+pub(super) struct ToStaple {
+    /// The current version of each certificate.
+    pub(super) certificates: Vec<(CertificateId, Arc<CertifiedKey>)>,
+    /// Whether responders at local addresses are asked.
+    pub(super) asks_local: bool,
 }
 
 impl CertificateStore {
@@ -46,8 +61,13 @@ impl CertificateStore {
             default: None,
             profiles: Profiles::new(settings, fallback.resolver.clone())?,
             fallback,
+            stapling: None,
         };
-        Ok(Arc::new(Self { table: ArcSwap::from_pointee(table) }))
+        Ok(Arc::new(Self {
+            table: ArcSwap::from_pointee(table),
+            changing: Mutex::new(()),
+            changed: Notify::new(),
+        }))
     }
 
     /// What is served, for introspection.
@@ -59,14 +79,45 @@ impl CertificateStore {
     /// dot, on a socket of `group`. `None` refuses the handshake.
     pub(crate) fn config(&self, group: &GroupId, name: Option<&str>) -> Option<HandshakeConfig> {
         let table = self.table.load();
-        let (certificate, profile) = table.find(group, name);
+        let (resolver, profile) = table.find(group, name);
         Some(HandshakeConfig {
-            config: profile.with_certificate(certificate.resolver.clone())?,
+            config: profile.with_certificate(resolver)?,
             verification: profile.verification.clone(),
         })
     }
 
+    /// Waits until certificates may have changed since the last call.
+    pub(super) async fn changed(&self) {
+        self.changed.notified().await;
+    }
+
+    /// Returns the certificates to staple OCSP responses to; `None` if stapling is off.
+    pub(super) fn to_staple(&self) -> Option<ToStaple> {
+        let table = self.table.load();
+        let Stapling { asks_local } = table.stapling?;
+        let all = table.certificates.iter().map(|(id, loaded)| (id.clone(), loaded.key.clone()));
+        Some(ToStaple { certificates: all.collect(), asks_local })
+    }
+
+    /// Staples an OCSP response to a version of a certificate, or removes it. Does nothing if
+    /// another version is served.
+    pub(super) fn staple(&self, id: &CertificateId, key: &Arc<CertifiedKey>, response: Option<Vec<u8>>) {
+        self.change(|table| {
+            if let Some(loaded) = table.certificates.get(id).filter(|loaded| Arc::ptr_eq(&loaded.key, key)) {
+                let stapled = Arc::new(loaded.with_staple(response));
+                table.certificates.insert(id.clone(), stapled);
+            }
+        });
+    }
+
+    fn notify_of(&self, delta: &Delta) {
+        if delta.settings.is_some() || !delta.certificates.is_empty() {
+            self.changed.notify_one();
+        }
+    }
+
     fn change(&self, change: impl FnOnce(&mut Table)) {
+        let _changing = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
         let mut table = Table::clone(&self.table.load());
         change(&mut table);
         self.table.store(Arc::new(table));
@@ -81,6 +132,8 @@ impl Certificates for CertificateStore {
         self.change(|table| {
             if let Some(settings) = &delta.settings {
                 table.default = settings.default_certificate.clone();
+                let asks_local = settings.ask_local_responders;
+                table.stapling = settings.staple_ocsp.then_some(Stapling { asks_local });
                 complain(
                     table
                         .profiles
@@ -112,6 +165,7 @@ impl Certificates for CertificateStore {
                 }
             }
         });
+        self.notify_of(delta);
         refused
     }
 
@@ -135,6 +189,7 @@ impl Certificates for CertificateStore {
                 }
             }
         });
+        self.notify_of(delta);
     }
 }
 
@@ -147,9 +202,9 @@ impl Table {
 
     fn set_host(&mut self, key: &HostKey, host: Option<&Host>) {
         let entry = host.and_then(|host| {
-            let certificate = host.tls.as_ref().map(|tls| tls.certificate.clone());
+            let tls = host.tls.clone();
             let profile = complain(self.profiles.take(ProfileKey::of(host))).flatten();
-            (certificate.is_some() || profile.is_some()).then_some(NameEntry { certificate, profile })
+            (tls.is_some() || profile.is_some()).then_some(NameEntry { tls, profile })
         });
         let mut names = self.groups.get(&key.group).cloned().unwrap_or_default();
         let before = names.set(&key.pattern, entry);

@@ -3,17 +3,20 @@
 use std::sync::Arc;
 
 use imbl::{HashMap, OrdMap};
-use sluice_config::{CertificateId, GroupId, HostPattern};
+use rustls::server::ResolvesServerCert;
+use sluice_config::{CertificateId, GroupId, HostPattern, HostTls};
 
 use super::certificate::{LoadedCertificate, ServedCertificate};
+use super::first_supported::FirstSupported;
 use super::profile::{Profile, ProfileKey};
 use super::profiles::Profiles;
+use crate::expression::ByExpression;
 
 /// What a name is configured to be served with.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct NameEntry {
-    /// The certificate, `Some(None)` for the default one. Without any, a less specific name decides.
-    pub(super) certificate: Option<Option<CertificateId>>,
+    /// The certificates. `None` if a less specific name decides.
+    pub(super) tls: Option<HostTls>,
     /// `None` for the default profile.
     pub(super) profile: Option<Arc<ProfileKey>>,
 }
@@ -26,6 +29,15 @@ pub(super) struct Table {
     pub(super) default: Option<CertificateId>,
     pub(super) fallback: Arc<LoadedCertificate>,
     pub(super) profiles: Profiles,
+    /// `None` if no OCSP responses are stapled.
+    pub(super) stapling: Option<Stapling>,
+}
+
+/// How OCSP responses are fetched.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Stapling {
+    /// Whether responders at local addresses are asked.
+    pub(super) asks_local: bool,
 }
 
 /// The names of one listener group.
@@ -34,6 +46,7 @@ pub(super) struct Names {
     exact: HashMap<Arc<str>, NameEntry>,
     one_label: HashMap<Arc<str>, NameEntry>,
     suffix: HashMap<Arc<str>, NameEntry>,
+    expressions: ByExpression<NameEntry>,
     any: Option<NameEntry>,
 }
 
@@ -42,6 +55,7 @@ impl Names {
     pub(super) fn set(&mut self, pattern: &HostPattern, entry: Option<NameEntry>) -> Option<NameEntry> {
         let (map, name) = match pattern {
             HostPattern::Any => return std::mem::replace(&mut self.any, entry),
+            HostPattern::Regex(regex) => return self.expressions.set(regex, entry),
             HostPattern::Exact(name) => (&mut self.exact, name),
             HostPattern::OneLabel(name) => (&mut self.one_label, name),
             HostPattern::Suffix(name) => (&mut self.suffix, name),
@@ -53,7 +67,11 @@ impl Names {
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.exact.is_empty() && self.one_label.is_empty() && self.suffix.is_empty() && self.any.is_none()
+        self.exact.is_empty()
+            && self.one_label.is_empty()
+            && self.suffix.is_empty()
+            && self.expressions.is_empty()
+            && self.any.is_none()
     }
 
     /// The most specific entry for a name in lower case of those that `fits` accepts.
@@ -73,6 +91,13 @@ impl Names {
             }
             parent = name.split_once('.').map(|(_, parent)| parent);
         }
+        let mut from = 0;
+        while let Some((entry, next)) = self.expressions.next_match(from, name) {
+            if fits(&entry) {
+                return Some(entry);
+            }
+            from = next;
+        }
         self.any.as_ref().filter(&fits)
     }
 
@@ -80,25 +105,37 @@ impl Names {
         let exact = self.exact.iter().map(|(name, entry)| (name.to_string(), entry));
         let wild = self.one_label.iter().chain(self.suffix.iter());
         let any = self.any.iter().map(|entry| (HostPattern::Any.to_string(), entry));
-        exact.chain(wild.map(|(name, entry)| (format!("*.{name}"), entry))).chain(any)
+        let expressions = self.expressions.iter().map(|(regex, entry)| (regex.text.to_string(), entry));
+        exact.chain(wild.map(|(name, entry)| (format!("*.{name}"), entry))).chain(expressions).chain(any)
     }
 }
 
 impl Table {
     /// The certificate and the profile for a client of a group that asks for `name`, in lower case.
-    pub(super) fn find(&self, group: &GroupId, name: Option<&str>) -> (&Arc<LoadedCertificate>, &Profile) {
+    pub(super) fn find(
+        &self,
+        group: &GroupId,
+        name: Option<&str>,
+    ) -> (Arc<dyn ResolvesServerCert>, &Profile) {
         let names = self.groups.get(group);
         let most_specific = names.and_then(|names| names.find(name, |_| true));
         let with_certificate = match most_specific {
-            Some(entry) if entry.certificate.is_none() => {
-                names.and_then(|names| names.find(name, |entry| entry.certificate.is_some()))
+            Some(entry) if entry.tls.is_none() => {
+                names.and_then(|names| names.find(name, |entry| entry.tls.is_some()))
             }
             entry => entry,
         };
-        let id = with_certificate.and_then(|entry| entry.certificate.as_ref()).and_then(Option::as_ref);
-        let named = id.and_then(|id| self.certificates.get(id));
-        let certificate = named.or_else(|| self.default()).unwrap_or(&self.fallback);
-        (certificate, self.profiles.get(most_specific.and_then(|entry| entry.profile.as_deref())))
+        let tls = with_certificate.and_then(|entry| entry.tls.as_ref());
+        let mut named =
+            tls.into_iter().flat_map(HostTls::certificates).filter_map(|id| self.certificates.get(id));
+        let resolver: Arc<dyn ResolvesServerCert> = match (named.next(), named.next()) {
+            (Some(first), Some(second)) => {
+                let keys = [first, second].into_iter().chain(named).map(|one| one.served.clone());
+                Arc::new(FirstSupported(keys.collect()))
+            }
+            (only, _) => only.or_else(|| self.default()).unwrap_or(&self.fallback).resolver.clone(),
+        };
+        (resolver, self.profiles.get(most_specific.and_then(|entry| entry.profile.as_deref())))
     }
 
     fn default(&self) -> Option<&Arc<LoadedCertificate>> {
@@ -110,9 +147,12 @@ impl Table {
         let mut hosts: OrdMap<Option<&CertificateId>, Vec<String>> = OrdMap::new();
         let default = self.default.as_ref().filter(|id| self.certificates.contains_key(*id));
         let all = self.groups.values().flat_map(Names::all);
-        for (host, entry) in all.filter_map(|(host, entry)| Some((host, entry.certificate.as_ref()?))) {
-            let id = entry.as_ref().filter(|id| self.certificates.contains_key(*id)).or(default);
-            hosts.entry(id).or_default().push(host);
+        for (host, tls) in all.filter_map(|(host, entry)| Some((host, entry.tls.as_ref()?))) {
+            let mut named = tls.certificates().filter(|id| self.certificates.contains_key(*id)).peekable();
+            if named.peek().is_none() {
+                hosts.entry(default).or_default().push(host.clone());
+            }
+            named.for_each(|id| hosts.entry(Some(id)).or_default().push(host.clone()));
         }
         let describe = |id: Option<&CertificateId>, served: &LoadedCertificate| {
             let mut hosts = hosts.get(&id).cloned().unwrap_or_default();

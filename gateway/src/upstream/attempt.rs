@@ -71,31 +71,24 @@ impl Upstream {
         }
     }
 
+    /// Returns an attempt over a plain HTTP/2 connection to an endpoint outside of all pools.
+    pub(crate) fn shared(endpoint: &Arc<Endpoint>, keep_alive: KeepAlive, began: Instant) -> Self {
+        Self {
+            protocol: UpstreamProtocol::Grpc,
+            fresh: false,
+            keep_alive,
+            ..Self::raw(endpoint, None, began)
+        }
+    }
+
     /// Returns an attempt at this address, as the member of a set of its own.
     #[cfg(test)]
     pub(crate) fn to(address: SocketAddr, protocol: UpstreamProtocol) -> Self {
         let endpoint = Arc::new(Endpoint::new(address, None));
         endpoint.join();
-        Self {
-            membership: endpoint.membership(),
-            endpoint,
-            address,
-            protocol,
-            server_name: None,
-            tls: None,
-            fresh: false,
-            repeatable: true,
-            connect_timeout: None,
-            read_timeout: None,
-            send_timeout: None,
-            keep_alive: KeepAlive {
-                idle: Duration::from_secs(60),
-                age: Duration::from_secs(3600),
-                requests: 1000,
-            },
-            in_flight: 1,
-            began: Instant::now(),
-        }
+        let keep_alive =
+            KeepAlive { idle: Duration::from_secs(60), age: Duration::from_secs(3600), requests: 1000 };
+        Self { protocol, in_flight: 1, ..Self::shared(&endpoint, keep_alive, Instant::now()) }
     }
 }
 

@@ -57,6 +57,8 @@ pub struct HeadValues<'a> {
     pub head: &'a RequestHead<'a>,
     /// The normalised path, if the target has one.
     pub path: Option<&'a str>,
+    /// The query in effect: that of the target, or that of a rewrite.
+    pub query: Option<&'a str>,
     /// The client's scheme: that of a trusted proxy's field, or of the connection.
     pub access_scheme: &'a [u8],
     /// The client's host: that of a trusted proxy's field, or of the request.
@@ -98,9 +100,9 @@ impl HeadValue {
 
     /// Appends the value; `None` if there is none.
     pub(crate) fn write(&self, values: &HeadValues<'_>, mode: LogEscape, out: &mut Vec<u8>) -> Option<()> {
-        let HeadValues { head, path, access_scheme, access_host, client, user } = values;
+        let HeadValues { head, path, query, access_scheme, access_host, client, user } = values;
         match self {
-            Self::Args => escape(mode, head.query()?.as_bytes(), out),
+            Self::Args => escape(mode, (*query)?.as_bytes(), out),
             Self::BestHttpHost => escape(mode, access_host.as_bytes(), out),
             Self::ConnectionUpgrade => {
                 let upgrades = head.headers.first(&UPGRADE).is_some_and(|value| !value.is_empty());
@@ -116,7 +118,7 @@ impl HeadValue {
             }
             Self::HttpHost if head.authority.is_empty() => return None,
             Self::HttpHost => escape(mode, head.authority.as_bytes(), out),
-            Self::IsArgs => out.extend_from_slice(head.query().map_or(b"", |_| b"?")),
+            Self::IsArgs => out.extend_from_slice(query.map_or(b"", |_| b"?")),
             Self::PassAccessScheme => escape(mode, access_scheme, out),
             Self::RemoteUser => escape(mode, &user(head.headers).filter(|user| !user.is_empty())?, out),
             Self::Request => {
@@ -130,7 +132,7 @@ impl HeadValue {
             Self::Uri => escape(mode, (*path)?.as_bytes(), out),
             Self::Field(name) => return write_field(head.headers, name, mode, out),
             Self::Cookie(name) => escape(mode, parts::cookie(head.headers, name)?, out),
-            Self::Argument(name) => escape(mode, parts::argument(head.query()?, name)?.as_bytes(), out),
+            Self::Argument(name) => escape(mode, parts::argument((*query)?, name)?.as_bytes(), out),
         }
         Some(())
     }

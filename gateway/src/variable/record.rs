@@ -9,7 +9,10 @@ use sluice_config::{LogEscape, Origin, ServiceRef, Variable};
 use super::clock;
 use super::escape::{self, escape};
 use super::record_text::{number, seconds};
+use crate::cache::CacheStatus;
 use crate::connection::info::ConnectionInfo;
+use crate::location::Locations;
+use crate::otel::TraceContext;
 use crate::router::host_of;
 use crate::tls::{ClientIdentity, PresentedCertificate};
 
@@ -63,6 +66,8 @@ pub struct RequestRecord<'a> {
     pub alternative: &'a str,
     /// The attempts, in order.
     pub attempts: &'a [UpstreamAttempt],
+    /// `$upstream_cache_status`; `None` if the rule has no cache.
+    pub cache_status: Option<CacheStatus>,
     /// `$req_id`.
     pub request_id: &'a [u8],
     /// The rule that matched.
@@ -71,8 +76,12 @@ pub struct RequestRecord<'a> {
     pub server_name: &'a str,
     /// The Service of the rule.
     pub service: Option<&'a ServiceRef>,
+    /// GeoIP2 databases; `None` for connections without a request.
+    pub locations: Option<&'a Locations>,
     /// The client, as far as its certificate proves it, where one was asked for.
     pub client_identity: Option<ClientIdentity<'a>>,
+    /// The trace, if the request is traced.
+    pub(crate) trace: Option<&'a TraceContext>,
 }
 
 impl<'a> RequestRecord<'a> {
@@ -94,11 +103,14 @@ impl<'a> RequestRecord<'a> {
             upstream: "",
             alternative: "",
             attempts: &[],
+            cache_status: None,
             request_id: b"",
             origin: None,
             server_name: "_",
             service: None,
+            locations: None,
             client_identity: None,
+            trace: None,
         }
     }
 
@@ -122,12 +134,26 @@ impl<'a> RequestRecord<'a> {
             Variable::Https => out.extend_from_slice(tls().map_or(b"", |_| b"on")),
             Variable::IngressName => escape(mode, origin(|it| &it.object.name.name).as_bytes(), out),
             Variable::LocationPath => escape(mode, origin(|it| &it.path).as_bytes(), out),
+            Variable::Location(variable) => {
+                return self.locations?.with_value(*variable, self.client, |value| escape(mode, value, out));
+            }
             Variable::Msec => {
                 let now = clock::since_1970();
                 seconds(out, now);
             }
             Variable::Namespace => escape(mode, origin(|it| &it.object.name.namespace).as_bytes(), out),
+            Variable::OpentelemetryContextTraceparent => {
+                let trace = self.trace?;
+                out.extend_from_slice(&trace.traceparent(trace.span));
+            }
+            Variable::OpentelemetrySampled => out.push(if self.trace?.is_sampled { b'1' } else { b'0' }),
+            Variable::OpentelemetrySpanId => out.extend_from_slice(&self.trace?.span.digits()),
+            Variable::OpentelemetryTraceId => out.extend_from_slice(&self.trace?.trace.digits()),
             Variable::Pipe => out.push(b'.'),
+            Variable::SslEarlyData => match self.connection.may_be_replayed() {
+                true => out.push(b'1'),
+                false => return None,
+            },
             Variable::SslSessionReused => out.push(if tls()?.resumed { b'r' } else { b'.' }),
             Variable::ProxyAlternativeUpstreamName => name(mode, self.alternative, out),
             Variable::ProxyProtocolAddr => escape::ip(out, proxied()?.source.ip().to_canonical()),
@@ -193,6 +219,7 @@ impl<'a> RequestRecord<'a> {
             Variable::TimeIso8601 => out.extend_from_slice(&clock::now().iso8601),
             Variable::TimeLocal => out.extend_from_slice(&clock::now().local),
             Variable::UpstreamAddr => return self.list(out, |out, one| escape::address(out, one.address)),
+            Variable::UpstreamCacheStatus => out.extend_from_slice(self.cache_status?.as_str().as_bytes()),
             Variable::UpstreamConnectTime => return self.list(out, |out, one| maybe(out, one.connect)),
             Variable::UpstreamHeaderTime => return self.list(out, |out, one| maybe(out, one.header)),
             Variable::UpstreamResponseLength => return self.list(out, |out, one| number(out, one.length)),

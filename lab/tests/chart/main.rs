@@ -3,6 +3,7 @@
 //! consistent.
 
 mod generated;
+mod geoip;
 mod helm;
 mod ingress_nginx;
 mod refusals;
@@ -11,4 +12,5 @@ mod rights;
 mod rules;
 mod streams;
 mod values;
+mod waf;
 mod webhook;

@@ -344,7 +344,7 @@ fn the_program_takes_the_arguments_of_the_jobs() {
 
 /// The settings in which a value is tested: most have an effect if many features are enabled, some
 /// only in combination with others.
-const SETTINGS: [&str; 11] = [
+const SETTINGS: [&str; 13] = [
     "{controller: {image: {repository: r/sluice}, autoscaling: {enabled: true, minReplicas: 2}, networkPolicy: {enabled: true},
       metrics: {enabled: true, serviceMonitor: {enabled: true}, prometheusRule: {enabled: true}, dashboards: {enabled: true}},
       service: {internal: {enabled: true}}, hostPort: {enabled: true}, updateStrategy: {type: Recreate}},
@@ -361,6 +361,8 @@ const SETTINGS: [&str; 11] = [
     "{controller: {image: {repository: r/sluice}, admissionWebhooks: {patch: {networkPolicy: {enabled: true}}}}}",
     "{controller: {image: {repository: r/sluice}, admissionWebhooks: {patch: {serviceAccount: {create: false}}}}}",
     "{controller: {image: {repository: r/sluice}, admissionWebhooks: {certManager: {enabled: true}}}}",
+    "{controller: {image: {repository: r/sluice}}, waf: {enabled: true, image: {repository: r/waf}}}",
+    "{controller: {image: {registry: r}}, waf: {enabled: true}}",
 ];
 
 /// Returns values other than the default that are recognisable in the output.

@@ -90,7 +90,7 @@ impl Document<'_> {
 
     fn main_scenarios(&self) -> impl Iterator<Item = &Scenario> {
         self.scenarios.iter().filter(|scenario| {
-            scenario.entrants != Entrants::Sluice && !matches!(scenario.traffic, Traffic::Idle { .. })
+            scenario.entrants != Entrants::Sluice && !matches!(scenario.traffic, Traffic::Idle(_))
         })
     }
 
@@ -208,7 +208,9 @@ impl Document<'_> {
         row("idle connection, KiB", "idle", each, 1)?;
         row("given back after closing, %", "idle", back, 0)?;
         row("idle connection on TLS, KiB", "tls-idle", each, 1)?;
-        row("given back after closing, %", "tls-idle", back, 0)
+        row("given back after closing, %", "tls-idle", back, 0)?;
+        row("idle TCP connection, KiB", "tcp-idle", each, 1)?;
+        row("given back after closing, %", "tcp-idle", back, 0)
     }
 
     fn own_costs(&self, text: &mut String) -> std::fmt::Result {

@@ -3,6 +3,8 @@
 pub mod h2load;
 pub mod handshakes;
 pub mod paced;
+pub mod tcp;
+pub mod udp;
 pub mod websocket;
 pub mod wrk;
 

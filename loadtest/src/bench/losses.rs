@@ -67,7 +67,7 @@ pub fn list(summary: &Summary, scenarios: &[Scenario], own: &str) -> String {
 }
 
 fn is_idle(scenario: &Scenario) -> bool {
-    matches!(scenario.traffic, Traffic::Idle { .. })
+    matches!(scenario.traffic, Traffic::Idle(_))
 }
 
 fn cpu(summary: &Summary, scenario: &Scenario, peer: &str) -> Option<f64> {
@@ -76,7 +76,7 @@ fn cpu(summary: &Summary, scenario: &Scenario, peer: &str) -> Option<f64> {
 
 fn rate(summary: &Summary, scenario: &Scenario, peer: &str) -> Option<f64> {
     match scenario.traffic {
-        Traffic::Idle { .. } | Traffic::Paced { .. } => None,
+        Traffic::Idle(_) | Traffic::Paced { .. } => None,
         _ => busy_rate(summary, scenario.name, peer),
     }
 }

@@ -3,6 +3,7 @@
 
 pub mod grpc;
 pub mod server;
+pub mod streams;
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::process::{Child, Command, Stdio};

@@ -37,7 +37,7 @@ pub fn draw(scenarios: &[Scenario], summary: &Summary, own: &str) -> String {
     let mut body = String::new();
     let mut y = TOP;
     for scenario in scenarios.iter().filter(|scenario| {
-        scenario.entrants == Entrants::All && !matches!(scenario.traffic, Traffic::Idle { .. })
+        scenario.entrants == Entrants::All && !matches!(scenario.traffic, Traffic::Idle(_))
     }) {
         let bars = bars(scenario, summary, own);
         if bars.is_empty() {

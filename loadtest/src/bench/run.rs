@@ -7,7 +7,8 @@ use sluice_testing::certificate::TestCertificate;
 use super::child::Running;
 use super::load::handshakes::Handshakes;
 use super::load::paced::Paced;
-use super::load::{Work, websocket};
+use super::load::tcp::Tcp;
+use super::load::{Work, udp, websocket};
 use super::machine::Cores;
 use super::origin::Origin;
 use super::peer::Peer;
@@ -50,7 +51,7 @@ impl Run {
             let count = self.peers.iter().filter(|peer| scenario.takes(peer)).count();
             let count = u32::try_from(count).unwrap_or(u32::MAX);
             match scenario.traffic {
-                Traffic::Idle { .. } => (OVERHEAD + CROWD) * count,
+                Traffic::Idle(_) => (OVERHEAD + CROWD) * count,
                 _ => (self.length(scenario) + WARM_UP + OVERHEAD) * count,
             }
         };
@@ -110,8 +111,8 @@ impl Run {
             unlogged: 0,
             idle: None,
         };
-        if let Traffic::Idle { tls } = scenario.traffic {
-            sample.idle = Some(idle::measure(&running, tls).await?);
+        if let Traffic::Idle(protocol) = scenario.traffic {
+            sample.idle = Some(idle::measure(&running, protocol).await?);
         } else {
             let length = self.length(scenario);
             let warm_up = apply(scenario.traffic, &running, WARM_UP).await?;
@@ -128,9 +129,9 @@ impl Run {
         }
         let setup = running.setup.clone();
         running.stop().await?;
-        // A WebSocket causes one line, however many messages it carries.
+        // Connections and sessions cause one line, however much they carry.
         sample.unlogged = match scenario.traffic {
-            Traffic::WebSocket => 0,
+            Traffic::WebSocket | Traffic::Tcp(Tcp::Throughput) | Traffic::Udp => 0,
             _ if !scenario.setting.access_log => 0,
             _ => sample.unlogged.saturating_sub(setup.log_lines()?),
         };
@@ -149,7 +150,8 @@ async fn apply(traffic: Traffic, running: &Running, duration: Duration) -> anyho
             let paced = Paced { rate, connections: 64, wait: TIMEOUT, time_limit: TIMEOUT, host: HOST };
             paced.run(setup.http, duration)
         }
-        Traffic::Handshakes { .. } | Traffic::WebSocket | Traffic::Idle { .. } => {
+        Traffic::Udp => udp::run(setup.stream, duration),
+        Traffic::Handshakes { .. } | Traffic::WebSocket | Traffic::Tcp(_) | Traffic::Idle(_) => {
             unreachable!("they need no thread")
         }
     };
@@ -158,6 +160,7 @@ async fn apply(traffic: Traffic, running: &Running, duration: Duration) -> anyho
             Handshakes { resumes, ..HANDSHAKES }.run(running.setup.https, duration).await
         }
         Traffic::WebSocket => websocket::run(&running.setup, duration).await,
+        Traffic::Tcp(tcp) => tcp.run(running.setup.stream, duration).await,
         Traffic::Paced { changes, .. } if changes > 0 => {
             let changing = changes::make(&running.setup, changes, duration);
             let (work, changed) = tokio::join!(tokio::task::spawn_blocking(blocking), changing);

@@ -2,6 +2,7 @@
 
 use super::feature::{Feature, TextSize};
 use super::load::h2load::H2load;
+use super::load::tcp::Tcp;
 use super::load::wrk::Wrk;
 use super::origin::grpc::{STREAM, UNARY};
 use super::peer::Peer;
@@ -46,11 +47,23 @@ pub enum Traffic {
     },
     /// WebSocket messages at full speed.
     WebSocket,
+    /// TCP at full speed.
+    Tcp(Tcp),
+    /// Datagrams at full speed.
+    Udp,
     /// Thousands of idle connections.
-    Idle {
-        /// Whether to use TLS.
-        tls: bool,
-    },
+    Idle(IdleProtocol),
+}
+
+/// The protocol of idle connections.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum IdleProtocol {
+    /// HTTP/1.1.
+    Http,
+    /// HTTP/1.1 over TLS.
+    Https,
+    /// TCP that is forwarded without being interpreted.
+    Tcp,
 }
 
 /// The peers that take part in a scenario.
@@ -64,6 +77,10 @@ pub enum Entrants {
     Features,
     /// Peers configured for gRPC.
     Grpc,
+    /// Peers configured for TCP.
+    Tcp,
+    /// Peers configured for UDP. HAProxy 2.6 has none.
+    Udp,
     /// Peers with a configured cache of TLS sessions.
     Sessions,
     /// Sluice only, compared with its own figures in another scenario.
@@ -78,7 +95,8 @@ impl Scenario {
             (Entrants::Sluice, _) => false,
             (Entrants::Features, peer) => *peer == Peer::Nginx,
             (Entrants::Grpc, peer) => matches!(peer, Peer::Nginx | Peer::Haproxy | Peer::Envoy),
-            (Entrants::Sessions, peer) => matches!(peer, Peer::Nginx | Peer::Haproxy),
+            (Entrants::Sessions | Entrants::Tcp, peer) => matches!(peer, Peer::Nginx | Peer::Haproxy),
+            (Entrants::Udp, peer) => *peer == Peer::Nginx,
             (_, Peer::Nghttpx) => matches!(self.traffic, Traffic::H2load(_)),
             (Entrants::Routing, Peer::Vanilla | Peer::Tuned) => false,
             (Entrants::All | Entrants::Routing, _) => true,
@@ -133,6 +151,11 @@ pub fn all() -> Vec<Scenario> {
                 ..Wrk::get(feature.path(), 64)
             }),
         )
+    };
+    let streams = |name, title, traffic| Scenario {
+        setting: Setting { streams: true, ..Setting::NORMAL },
+        entrants: if matches!(traffic, Traffic::Udp) { Entrants::Udp } else { Entrants::Tcp },
+        ..scenario(name, title, traffic)
     };
     let h2 = |streams| Traffic::H2load(H2load { connections: 10, streams, grpc: None });
     let grpc = |name, title, method| Scenario {
@@ -193,7 +216,11 @@ pub fn all() -> Vec<Scenario> {
         feature("post-64k-buffered", "POST of 64 KiB, buffered", Feature::Buffered),
         grpc("grpc-unary", "gRPC, one message each way", UNARY),
         grpc("grpc-stream", "gRPC, a stream of 100 messages", STREAM),
-        scenario("idle", "idle connection", Traffic::Idle { tls: false }),
-        scenario("tls-idle", "idle connection, TLS", Traffic::Idle { tls: true }),
+        streams("tcp-throughput", "TCP, 1 MiB to the client", Traffic::Tcp(Tcp::Throughput)),
+        streams("tcp-connections", "TCP, new connection with an echo each", Traffic::Tcp(Tcp::Connections)),
+        streams("udp-packets", "UDP, 100 bytes and their echo", Traffic::Udp),
+        scenario("idle", "idle connection", Traffic::Idle(IdleProtocol::Http)),
+        scenario("tls-idle", "idle connection, TLS", Traffic::Idle(IdleProtocol::Https)),
+        streams("tcp-idle", "idle TCP connection", Traffic::Idle(IdleProtocol::Tcp)),
     ]
 }

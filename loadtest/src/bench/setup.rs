@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use sluice_testing::certificate::TestCertificate;
 use sluice_testing::folder::Folder;
 use sluice_testing::gateway::Addresses;
+use sluice_testing::ports;
 
 use super::feature::Feature;
 
@@ -29,6 +30,8 @@ pub struct Setting {
     pub metrics: bool,
     /// Whether TLS sessions are kept in a cache of the proxy; tickets are never used.
     pub sessions: bool,
+    /// Whether TCP and UDP are forwarded too.
+    pub streams: bool,
     /// An additional feature of the route.
     pub feature: Option<Feature>,
 }
@@ -36,7 +39,7 @@ pub struct Setting {
 impl Setting {
     /// Production settings with one route.
     pub const NORMAL: Self =
-        Self { routes: 1, access_log: true, metrics: true, sessions: false, feature: None };
+        Self { routes: 1, access_log: true, metrics: true, sessions: false, streams: false, feature: None };
 }
 
 /// Returns the hosts with a route: [`HOST`] and `count - 1` others.
@@ -64,6 +67,8 @@ pub struct Setup {
     pub status: SocketAddr,
     /// An additional address, for proxies that need one.
     pub admin: SocketAddr,
+    /// Address for TCP and UDP.
+    pub stream: SocketAddr,
     /// The certificate, the same for all proxies.
     pub certificate: TestCertificate,
 }
@@ -77,7 +82,9 @@ impl Setup {
         let folder = Folder::in_memory()?;
         let manifests = Folder::in_memory()?;
         let Addresses { http, https, healthz: status, admin } = Addresses::reserve();
-        let setup = Self { folder, manifests, setting, origin, http, https, status, admin, certificate };
+        let [stream] = ports::addresses();
+        let setup =
+            Self { folder, manifests, setting, origin, http, https, status, admin, stream, certificate };
         setup.folder.try_write("tls.crt", &setup.certificate.pem)?;
         setup.folder.try_write("tls.key", &setup.certificate.key_pem)?;
         // HAProxy reads both from one file.

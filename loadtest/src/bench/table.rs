@@ -13,7 +13,7 @@ pub fn tables(scenarios: &[Scenario], summary: &Summary, bases: &[&str]) -> Stri
         let peers = summary.peers(scenario.name);
         if !peers.is_empty() {
             let lines = match scenario.traffic {
-                Traffic::Idle { .. } => idle(scenario, &peers, summary),
+                Traffic::Idle(_) => idle(scenario, &peers, summary),
                 _ => requests(scenario, &peers, summary, bases),
             };
             write!(text, "\n{} ({})\n{lines}", scenario.title, scenario.name)

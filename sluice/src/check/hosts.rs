@@ -103,7 +103,8 @@ fn name(pattern: &HostPattern) -> String {
     match pattern {
         HostPattern::Exact(name) => name.to_string(),
         HostPattern::OneLabel(name) | HostPattern::Suffix(name) => format!("any.{name}"),
-        HostPattern::Any => "any.invalid".to_owned(),
+        // No name is known that matches the expression: the log has to name it.
+        HostPattern::Regex(_) | HostPattern::Any => "any.invalid".to_owned(),
     }
 }
 

@@ -4,8 +4,9 @@
 mod responses;
 
 use std::collections::BTreeSet;
-use std::fmt::{Display, Formatter, Result, Write};
+use std::fmt::{Display, Formatter, Result};
 
+use sluice_config::text::HtmlText;
 use sluice_config::{ObjectRef, Severity};
 use sluice_controller::{CheckReport, SnippetTranslation};
 
@@ -16,28 +17,6 @@ use super::text::Counted;
 const STYLE: &str = include_str!("html/style.css");
 /// Maximum number of objects listed per cause.
 const OBJECTS: usize = 200;
-
-/// Text that means nothing to HTML, in elements and in quoted attributes.
-struct Escaped<'t>(&'t str);
-
-impl Display for Escaped<'_> {
-    fn fmt(&self, f: &mut Formatter<'_>) -> Result {
-        for letter in self.0.chars() {
-            match letter {
-                '&' => f.write_str("&amp;")?,
-                '<' => f.write_str("&lt;")?,
-                '>' => f.write_str("&gt;")?,
-                '"' => f.write_str("&quot;")?,
-                '\'' => f.write_str("&#39;")?,
-                // Control characters, and marks that change the direction of text.
-                '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => f.write_char('\u{fffd}')?,
-                letter if letter.is_control() && letter != '\n' => f.write_char('\u{fffd}')?,
-                letter => f.write_char(letter)?,
-            }
-        }
-        Ok(())
-    }
-}
 
 /// Renders the whole report.
 pub(super) fn render(report: &CheckReport, responses: Option<&Responses>) -> String {
@@ -106,7 +85,7 @@ impl Page<'_> {
         f.write_str("</ul>\n")?;
         let counted = Counted { report, responses: *responses };
         for line in counted.to_string().lines() {
-            writeln!(f, "<p>{}</p>", Escaped(line))?;
+            writeln!(f, "<p>{}</p>", HtmlText(line))?;
         }
         Ok(())
     }
@@ -130,10 +109,10 @@ impl Page<'_> {
         f.write_str("<section aria-labelledby=\"snippets\">\n<h2 id=\"snippets\">Snippets</h2>\n")?;
         for SnippetTranslation { object, field, lines } in &self.report.snippets {
             let object = object.to_string();
-            let (object, field) = (Escaped(&object), Escaped(field));
+            let (object, field) = (HtmlText(&object), HtmlText(field));
             writeln!(f, "<details><summary><h3>{object}</h3> <code>{field}</code></summary><div><ul>")?;
             for line in lines {
-                writeln!(f, "<li><code>{}</code></li>", Escaped(line))?;
+                writeln!(f, "<li><code>{}</code></li>", HtmlText(line))?;
             }
             f.write_str("</ul></div></details>\n")?;
         }
@@ -148,10 +127,10 @@ fn problem(f: &mut Formatter<'_>, group: &Group<'_>) -> Result {
         f,
         "<details><summary><span class=\"{class}\">{severity}</span> <h3><code>{}</code></h3> \
          <span class=\"dim\">{code}, {count} in {objects} objects</span></summary><div>",
-        Escaped(subject)
+        HtmlText(subject)
     )?;
     for cause in causes {
-        writeln!(f, "<p>{}; {}</p>", Escaped(cause.message), Escaped(cause.remedy))?;
+        writeln!(f, "<p>{}; {}</p>", HtmlText(cause.message), HtmlText(cause.remedy))?;
         list(f, &cause.objects)?;
         if !cause.alike.is_empty() {
             f.write_str("<p>The same with other names:</p>\n")?;
@@ -164,23 +143,10 @@ fn problem(f: &mut Formatter<'_>, group: &Group<'_>) -> Result {
 fn list(f: &mut Formatter<'_>, objects: &BTreeSet<&ObjectRef>) -> Result {
     f.write_str("<ul>\n")?;
     for object in objects.iter().take(OBJECTS) {
-        writeln!(f, "<li>{}</li>", Escaped(&object.to_string()))?;
+        writeln!(f, "<li>{}</li>", HtmlText(&object.to_string()))?;
     }
     if let more @ 1.. = objects.len().saturating_sub(OBJECTS) {
         writeln!(f, "<li>and {more} more; <code>-o json</code> has all</li>")?;
     }
     f.write_str("</ul>\n")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn text_from_elsewhere_means_nothing_to_html() {
-        let text = "<script>alert(\"1\")</script> & 'x'\u{202e}\u{1b}[31m";
-        let expected =
-            "&lt;script&gt;alert(&quot;1&quot;)&lt;/script&gt; &amp; &#39;x&#39;\u{fffd}\u{fffd}[31m";
-        assert_eq!(Escaped(text).to_string(), expected);
-    }
 }

@@ -133,7 +133,7 @@ fn passthrough(snapshot: &Snapshot, request: &CheckedRequest) -> Option<String> 
             HostPattern::OneLabel(name) => {
                 host.split_once('.').is_some_and(|(_, rest)| rest == name.as_str())
             }
-            HostPattern::Suffix(_) | HostPattern::Any => false,
+            HostPattern::Suffix(_) | HostPattern::Regex(_) | HostPattern::Any => false,
         };
         entry.passthrough.as_ref().filter(|_| matches)
     })?;

@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 
 use super::check::Check;
+use super::observe::Observe;
 use super::settings::ServeFlags;
 use super::webhook_cert::WebhookCert;
 
@@ -15,6 +16,8 @@ pub(crate) enum Command {
     Check(Box<Check>),
     /// Prints a part of the running gateway's state.
     Show(Show),
+    /// Observes running replicas.
+    Observe(Observe),
     /// Creates or renews the certificate of the webhook, or configures the API server to trust it.
     WebhookCert(WebhookCert),
     /// Prints the version.

@@ -2,13 +2,17 @@
 //! further steps are implemented here, so that an error is one line that states the remedy.
 
 use std::ffi::OsString;
+use std::net::SocketAddr;
 
 use clap::builder::StyledStr;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Arg, ArgAction, ArgMatches};
+use sluice_config::redaction::{HIDDEN, without_user};
+use sluice_gateway::state::setting_values::{SettingOrigin, SettingValue};
 
 use super::check;
 use super::command::{Command, Output, Request, Show, View};
+use super::observe;
 use super::rules;
 use super::settings::ServeFlags;
 use super::table::{self, Flag};
@@ -53,8 +57,8 @@ pub(crate) enum FlagError {
     },
     /// An unknown subcommand.
     #[error(
-        "unknown subcommand {word:?}; there are serve, check, routes, backends, certs, problems, webhook-cert, wait-shutdown \
-         and version"
+        "unknown subcommand {word:?}; there are serve, check, routes, backends, certs, problems, top, tap, trace-next, bundle, \
+         ui, webhook-cert, wait-shutdown and version"
     )]
     Subcommand {
         /// The word.
@@ -142,7 +146,10 @@ pub(crate) fn parse(
         "check" => "check",
         "serve" => "serve",
         webhook_cert::NAME => webhook_cert::NAME,
-        word => View::ALL.iter().map(|view| view.name()).find(|name| *name == word).unwrap_or(""),
+        word => {
+            let names = View::ALL.iter().map(|view| view.name()).chain(observe::NAMES);
+            names.into_iter().find(|name| *name == word).unwrap_or("")
+        }
     };
     let matches = match program().try_get_matches_from(&words) {
         Ok(matches) => matches,
@@ -155,6 +162,7 @@ pub(crate) fn parse(
         }
         Some((webhook_cert::NAME, matches)) => webhook_cert::parse(matches, environment).map(plain),
         Some(("version", _)) => Ok(plain(Command::Version)),
+        Some((name, matches)) if observe::NAMES.contains(&name) => observe::parse(name, matches).map(plain),
         Some((name, matches)) => match View::ALL.into_iter().find(|view| view.name() == name) {
             Some(view) => show(view, matches).map(plain),
             None => Err(FlagError::Subcommand { word: name.to_owned() }),
@@ -210,6 +218,7 @@ fn serve(
     if flags.manifests.is_none() && !cluster && name == "check" {
         return Err(FlagError::NoSource);
     }
+    flags.values = values(matches);
     flags.gateway.pod_name = environment("POD_NAME").unwrap_or_default();
     flags.gateway.pod_namespace = environment("POD_NAMESPACE").unwrap_or_default();
     flags.controller.node_name = environment("NODE_NAME").filter(|name| !name.is_empty());
@@ -224,6 +233,22 @@ fn serve(
     Ok(Parsed { command, warnings })
 }
 
+/// Returns all flags with their values as text, without secrets.
+fn values(matches: &ArgMatches) -> Vec<SettingValue> {
+    let value = |flag: &Flag| {
+        let given: Option<Vec<&str>> =
+            given(flag, matches).map(|values| values.map(String::as_str).collect());
+        let origin = if given.is_some() { SettingOrigin::Flag } else { SettingOrigin::Default };
+        let value = match given {
+            Some(_) if flag.is_secret => HIDDEN.to_owned(),
+            Some(given) => without_user(&given.join(",")),
+            None => flag.default.to_owned(),
+        };
+        SettingValue { name: format!("--{}", flag.name), value, origin }
+    };
+    table::all().map(value).collect()
+}
+
 /// Returns all flags with their defaults.
 pub(super) fn defaults() -> ServeFlags {
     let mut flags = ServeFlags::empty();
@@ -233,7 +258,7 @@ pub(super) fn defaults() -> ServeFlags {
     flags
 }
 
-fn output(matches: &ArgMatches) -> Result<Output, FlagError> {
+pub(super) fn output(matches: &ArgMatches) -> Result<Output, FlagError> {
     match matches.get_one::<String>(OUTPUT).map_or("", String::as_str) {
         "json" => Ok(Output::Json),
         "table" => Ok(Output::Table),
@@ -241,7 +266,8 @@ fn output(matches: &ArgMatches) -> Result<Output, FlagError> {
     }
 }
 
-fn show(view: View, matches: &ArgMatches) -> Result<Command, FlagError> {
+/// Returns the admin listener to query.
+pub(super) fn admin_address(matches: &ArgMatches) -> Result<SocketAddr, FlagError> {
     let mut flags = defaults();
     if let Some(values) = matches.get_many::<String>(ADMIN) {
         let flag = table::all().find(|flag| flag.name == ADMIN).expect("the table has --admin-address");
@@ -253,9 +279,13 @@ fn show(view: View, matches: &ArgMatches) -> Result<Command, FlagError> {
             })?;
         }
     }
-    let output = output(matches)?;
+    Ok(flags.gateway.admin_address)
+}
+
+fn show(view: View, matches: &ArgMatches) -> Result<Command, FlagError> {
+    let (output, admin_address) = (output(matches)?, admin_address(matches)?);
     let request = if view == View::Routes { request(matches) } else { None };
-    Ok(Command::Show(Show { view, request, output, admin_address: flags.gateway.admin_address }))
+    Ok(Command::Show(Show { view, request, output, admin_address }))
 }
 
 fn request(matches: &ArgMatches) -> Option<Request> {
@@ -303,7 +333,7 @@ fn program() -> clap::Command {
     let shows = View::ALL.map(|view| {
         clap::Command::new(view.name())
             .about(view.about())
-            .args(arguments(|flag| flag.name == ADMIN))
+            .args(admin_arguments())
             .arg(output_argument())
             .args(if view == View::Routes { request_arguments() } else { Vec::new() })
     });
@@ -314,6 +344,7 @@ fn program() -> clap::Command {
         .disable_help_subcommand(true)
         .subcommands([serve, check])
         .subcommands(shows)
+        .subcommands(observe::grammars())
         .subcommand(webhook_cert::grammar())
         .subcommand(clap::Command::new("version").about("Print the version"))
 }
@@ -339,7 +370,12 @@ fn request_arguments() -> Vec<Arg> {
     ]
 }
 
-fn output_argument() -> Arg {
+/// Returns the argument that names the admin listener.
+pub(super) fn admin_arguments() -> Vec<Arg> {
+    arguments(|flag| flag.name == ADMIN)
+}
+
+pub(super) fn output_argument() -> Arg {
     Arg::new(OUTPUT).short('o').long(OUTPUT).value_name("FORMAT").default_value("table").help("json or table")
 }
 

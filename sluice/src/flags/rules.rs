@@ -1,5 +1,7 @@
 //! Rules that concern several flags (the start-up rules of ingress-nginx that need no cluster).
 
+use sluice_config::LocationDatabase;
+
 use super::parse::FlagError;
 use super::settings::ServeFlags;
 
@@ -28,6 +30,18 @@ pub(super) fn check(flags: &ServeFlags) -> Result<(), FlagError> {
     let gateway = &flags.gateway;
     if gateway.metrics_per_undefined_host && !gateway.metrics_per_host {
         return Err(FlagError::Needs { flag: "metrics-per-undefined-host", other: "metrics-per-host" });
+    }
+    // As in ingress-nginx, which does not start either.
+    let is_unknown = |edition: &&String| LocationDatabase::of_edition(edition).is_none();
+    if let Some(unknown) = flags.geoip.editions.iter().find(is_unknown) {
+        let (value, expected) = (unknown.clone(), "editions such as GeoLite2-Country,GeoLite2-ASN");
+        return Err(FlagError::Value { flag: "maxmind-edition-ids", value, expected });
+    }
+    if let Some(agent) = flags.controller.waf_agent
+        && (agent.ip().is_unspecified() || agent.port() == 0)
+    {
+        let (value, expected) = (agent.to_string(), "the address of the agent, such as 127.0.0.1:9913");
+        return Err(FlagError::Value { flag: "waf-agent", value, expected });
     }
     let webhook = &flags.webhook;
     if webhook.address.is_some() {

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use sluice_controller::admission::AdmissionOptions;
 use sluice_controller::{DutyOptions, Options};
+use sluice_gateway::state::setting_values::SettingValue;
 use sluice_gateway::worker::driver::Driver;
 
 /// The flags of `serve` and `check`.
@@ -23,6 +24,8 @@ pub(crate) struct ServeFlags {
     pub(crate) webhook: WebhookFlags,
     /// Settings of the data plane and its listeners.
     pub(crate) gateway: GatewayFlags,
+    /// GeoIP2 databases.
+    pub(crate) geoip: GeoipFlags,
     /// `--resolv-conf`: DNS configuration for names outside the cluster; `None` is that of the
     /// system.
     pub(crate) resolv_conf: Option<PathBuf>,
@@ -30,6 +33,8 @@ pub(crate) struct ServeFlags {
     pub(crate) verbosity: i64,
     /// `--version`: print the version and exit.
     pub(crate) version: bool,
+    /// All flags with their values as text, without secrets.
+    pub(crate) values: Vec<SettingValue>,
 }
 
 /// The connection to the Kubernetes API, and the behaviour while it is unreachable.
@@ -45,6 +50,23 @@ pub(crate) struct ClusterFlags {
     pub(crate) snapshot_file: Option<PathBuf>,
     /// `--snapshot-max-age`; zero stands for no limit.
     pub(crate) snapshot_max_age: Duration,
+}
+
+/// Flags of GeoIP2 databases.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct GeoipFlags {
+    /// `--geoip-path`: their folder; `None` reads none.
+    pub(crate) path: Option<PathBuf>,
+    /// `--maxmind-edition-ids`.
+    pub(crate) editions: Vec<String>,
+    /// `--maxmind-license-key`; a secret. Empty for no download from MaxMind.
+    pub(crate) license_key: String,
+    /// `--maxmind-mirror`; empty for none.
+    pub(crate) mirror: String,
+    /// `--maxmind-retries-count`.
+    pub(crate) retries_count: i64,
+    /// `--maxmind-retries-timeout`.
+    pub(crate) retries_timeout: Duration,
 }
 
 /// Flags of the validating webhook, which is off without an address.
@@ -81,6 +103,8 @@ pub(crate) struct GatewayFlags {
     pub(crate) driver: Driver,
     /// `--body-temp-path`: folder for request bodies that are too large for memory.
     pub(crate) body_temp_path: Option<PathBuf>,
+    /// `--waf-timeout`: time limit for each decision of the web application firewall.
+    pub(crate) waf_timeout: Duration,
     /// `--enable-metrics`: collect request metrics.
     pub(crate) enable_metrics: bool,
     /// `--metrics-per-host`: set the `host` label.
@@ -123,6 +147,7 @@ impl ServeFlags {
                 admin_address: (Ipv4Addr::UNSPECIFIED, 0).into(),
                 driver: Driver::Direct,
                 body_temp_path: None,
+                waf_timeout: Duration::ZERO,
                 enable_metrics: false,
                 metrics_per_host: false,
                 metrics_per_undefined_host: false,
@@ -136,9 +161,11 @@ impl ServeFlags {
                 pod_name: String::new(),
                 pod_namespace: String::new(),
             },
+            geoip: GeoipFlags::default(),
             resolv_conf: None,
             verbosity: 0,
             version: false,
+            values: Vec::new(),
         }
     }
 }

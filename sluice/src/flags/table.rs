@@ -9,6 +9,7 @@ mod metrics;
 mod program;
 mod sources;
 mod status;
+mod waf;
 
 use super::value::Value;
 
@@ -22,6 +23,8 @@ pub(super) struct Flag {
     pub(super) default: &'static str,
     /// Its line of help.
     pub(super) help: &'static str,
+    /// Its value is never shown.
+    pub(super) is_secret: bool,
 }
 
 /// A group of related flags.
@@ -41,7 +44,8 @@ pub(super) const GROUPS: &[Group] = &[
     Group { heading: "Listeners and TLS", flags: listeners::FLAGS },
     Group { heading: "Admission and safety", flags: admission::FLAGS },
     Group { heading: "Metrics", flags: metrics::FLAGS },
-    Group { heading: "GeoIP", flags: geoip::FLAGS },
+    Group { heading: "GeoIP2", flags: geoip::FLAGS },
+    Group { heading: "Web application firewall", flags: waf::FLAGS },
     Group { heading: "Program log", flags: logging::FLAGS },
 ];
 
@@ -52,5 +56,12 @@ pub(super) fn all() -> impl Iterator<Item = &'static Flag> {
 
 /// Creates an entry. The order of the arguments is the reading order of an entry.
 const fn flag(name: &'static str, value: Value, default: &'static str, help: &'static str) -> Flag {
-    Flag { name, value, default, help }
+    Flag { name, value, default, help, is_secret: false }
+}
+
+impl Flag {
+    /// Has a value that is never shown.
+    const fn secret(self) -> Self {
+        Self { is_secret: true, ..self }
+    }
 }

@@ -5,8 +5,21 @@
 use anyhow::{Context, Result, bail, ensure};
 
 /// The subcommands in the order of the help.
-pub(crate) const COMMANDS: [&str; 8] =
-    ["backends", "certs", "check", "ingresses", "logs", "problems", "routes", "version"];
+pub(crate) const COMMANDS: [&str; 13] = [
+    "backends",
+    "bundle",
+    "certs",
+    "check",
+    "ingresses",
+    "logs",
+    "problems",
+    "routes",
+    "tap",
+    "top",
+    "trace-next",
+    "ui",
+    "version",
+];
 
 /// Output of `kubectl sluice --help`.
 pub(super) const HELP: &str = "\
@@ -16,6 +29,7 @@ Usage: kubectl sluice COMMAND [flags]
 
 Commands:
   backends    Pools with the health of their endpoints
+  bundle      One archive for a bug report: configuration without secrets, problems, metrics, logs, versions
   certs       Certificates
   check       What would not be served as it asks, in the whole cluster, with the flags of the gateway named below;
               that may be one of ingress-nginx
@@ -23,6 +37,10 @@ Commands:
   logs        The access log and the program log; takes the flags of kubectl logs
   problems    What is wrong with the objects that the gateway was given, and how to fix it
   routes      Hosts and rules; with --host NAME --path PATH what one request gets, and why
+  tap         Requests of all replicas as they end (--host, --path, --status, --client, --sample)
+  top         Rules by requests, errors and latency, added over all replicas; which replica differs
+  trace-next  Every step of the next request at any replica (--host, --path)
+  ui          Forward a local port to the web page, and print its address
   version     The version of this plugin
 
 Which gateway:
@@ -37,7 +55,7 @@ Which cluster:
       --context NAME      a context of the kubeconfig
       --kubeconfig PATH   the kubeconfig
 
-backends, certs, problems and routes print tables, or JSON with -o json. kubectl has to be on the path.
+backends, certs, problems, routes, tap, top and trace-next print text, or JSON with -o json. kubectl has to be on the path.
 ";
 
 /// Selects the gateway and the cluster.

@@ -49,6 +49,15 @@ impl Kubectl {
         Ok(serde_json::from_slice(&said(command.output().context(MISSING)?)?)?)
     }
 
+    /// Returns its output as text.
+    ///
+    /// # Errors
+    /// kubectl fails; the error is its message.
+    pub(super) fn text(&self, arguments: &[&str]) -> Result<String> {
+        let output = self.command().args(arguments).output().context(MISSING)?;
+        Ok(String::from_utf8_lossy(&said(output)?).into_owned())
+    }
+
     /// Runs kubectl on this terminal and returns its exit status.
     ///
     /// # Errors
@@ -76,14 +85,16 @@ impl Kubectl {
         Ok(Kubeconfig(file))
     }
 
-    fn command(&self) -> Command {
+    /// Returns the command without further arguments.
+    pub(super) fn command(&self) -> Command {
         let mut command = Command::new(self.program);
         command.args(&self.first).stdin(Stdio::inherit());
         command
     }
 }
 
-const MISSING: &str = "cannot run kubectl; is it on the path?";
+/// The error for a kubectl that cannot be run.
+pub(super) const MISSING: &str = "cannot run kubectl; is it on the path?";
 
 fn said(output: Output) -> Result<Vec<u8>> {
     if output.status.success() {

@@ -1,5 +1,7 @@
 //! Selection of the gateway's Pod.
 
+use std::net::SocketAddr;
+
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
@@ -41,6 +43,21 @@ impl GatewayPod {
         }
     }
 
+    /// Returns the port of its admin listener: that of its own flag, or another one.
+    pub(super) fn admin_port(&self, otherwise: u16) -> u16 {
+        let mut flags = self.flags();
+        let mut given = None;
+        while let Some(flag) = flags.next() {
+            match flag.strip_prefix("--admin-address") {
+                Some("") => given = flags.next(),
+                Some(value) => given = value.strip_prefix('=').map(str::to_owned),
+                None => {}
+            }
+        }
+        let given = given.and_then(|address| address.parse::<SocketAddr>().ok());
+        given.map_or(otherwise, |address| address.port())
+    }
+
     /// Returns the flags of its command line.
     pub(super) fn flags(&self) -> impl Iterator<Item = String> {
         // The words before the flags are the program, or a launcher.
@@ -54,6 +71,14 @@ impl GatewayPod {
 /// # Errors
 /// There is none, or there are Pods in several namespaces.
 pub(super) fn find(kubectl: &Kubectl, target: &Target) -> Result<GatewayPod> {
+    Ok(all(kubectl, target)?.swap_remove(0))
+}
+
+/// Returns all Pods that `target` selects, at least one, ready ones first.
+///
+/// # Errors
+/// There is none, or there are Pods in several namespaces.
+pub(super) fn all(kubectl: &Kubectl, target: &Target) -> Result<Vec<GatewayPod>> {
     let container = target.container.as_deref();
     let namespace = |namespace: &Option<String>| match namespace {
         Some(name) => vec!["--namespace".to_owned(), name.clone()],
@@ -87,10 +112,11 @@ pub(super) fn find(kubectl: &Kubectl, target: &Target) -> Result<GatewayPod> {
     };
     // Pods that have ended or are ending do not have the current state.
     pods.retain(|pod| pod["metadata"]["deletionTimestamp"].is_null() && pod["status"]["phase"] == "Running");
-    choose(pods.iter().map(|pod| GatewayPod::of(pod, container)).collect(), &what, target)
+    checked(pods.iter().map(|pod| GatewayPod::of(pod, container)).collect(), &what, target)
 }
 
-fn choose(mut pods: Vec<GatewayPod>, what: &str, target: &Target) -> Result<GatewayPod> {
+/// Sorts the Pods of one gateway.
+fn checked(mut pods: Vec<GatewayPod>, what: &str, target: &Target) -> Result<Vec<GatewayPod>> {
     pods.sort_by(|a, b| (!a.ready, &a.namespace, &a.name).cmp(&(!b.ready, &b.namespace, &b.name)));
     let mut namespaces: Vec<&str> = pods.iter().map(|pod| pod.namespace.as_str()).collect();
     namespaces.sort_unstable();
@@ -101,14 +127,11 @@ fn choose(mut pods: Vec<GatewayPod>, what: &str, target: &Target) -> Result<Gate
             namespaces.join(", ")
         );
     }
-    match pods.into_iter().next() {
-        Some(pod) => Ok(pod),
-        None => {
-            let place =
-                target.namespace.as_ref().map(|name| format!(" in namespace {name}")).unwrap_or_default();
-            bail!("there is no running {what}{place}; name one with -n and --deployment, --pod or --selector")
-        }
+    if pods.is_empty() {
+        let place = target.namespace.as_ref().map(|name| format!(" in namespace {name}")).unwrap_or_default();
+        bail!("there is no running {what}{place}; name one with -n and --deployment, --pod or --selector");
     }
+    Ok(pods)
 }
 
 /// Converts `matchLabels` to kubectl's syntax.

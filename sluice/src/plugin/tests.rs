@@ -93,6 +93,37 @@ fn a_ready_pod_is_queried_with_its_flags() {
     assert!(asked.contains("--namespace edge --output json"), "{asked}");
 }
 
+#[test]
+fn the_port_of_the_admin_listener_is_that_of_the_flag() {
+    let port = |arguments: &[&str]| {
+        let mut pod = pod("edge", "c", "True");
+        pod["spec"]["containers"] = serde_json::json!([{"name": "controller", "args": arguments}]);
+        found(&[pod], &Target::default()).0.unwrap().admin_port(10246)
+    };
+    assert_eq!(port(&["--v=2"]), 10246);
+    assert_eq!(port(&["--v=2", "--admin-address=127.0.0.1:1"]), 1);
+    assert_eq!(port(&["--admin-address", "[::1]:2", "--v=2"]), 2);
+}
+
+#[test]
+fn ports_that_cannot_be_forwarded_are_reported_with_the_message_of_kubectl() {
+    let folder = tempfile::tempdir().unwrap();
+    let pods = serde_json::json!({"items": [pod("edge", "a", "True")]});
+    let pods = pods::all(&kubectl(folder.path(), &pods, &Target::default()), &Target::default()).unwrap();
+    let failing = |script: &str| {
+        let kubectl = Kubectl::by("sh", vec!["-c".into(), script.into()], &Target::default());
+        Forwards::to(&kubectl, &pods, 10246).unwrap_err().to_string()
+    };
+    let message = failing("echo 'E: first' >&2; echo 'error: no such Pod' >&2; exit 1");
+    assert_eq!(message, "cannot forward a port to Pod edge/a: kubectl: error: no such Pod");
+    assert!(failing("exit 0").contains("it ended and printed nothing"));
+    let script = "echo 'Forwarding from 127.0.0.1:41235 -> 10246'; exec sleep 30";
+    let kubectl = Kubectl::by("sh", vec!["-c".into(), script.into()], &Target::default());
+    let forwards = Forwards::to(&kubectl, &pods, 10246).unwrap();
+    assert_eq!(forwards.replicas[0].address, "127.0.0.1:41235".parse().unwrap());
+    assert_eq!(forwards.replicas[0].name, "edge/a");
+}
+
 /// If a container sets `command`, its flags are there.
 #[test]
 fn flags_are_found_behind_a_program_that_starts_the_gateway() {

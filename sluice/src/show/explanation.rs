@@ -7,6 +7,7 @@ use sluice_config::text::one_line;
 
 use super::layout::{destination, object, text};
 use super::table;
+use crate::admin_client::encoded;
 use crate::flags::Request;
 
 /// Maximum length of a printed value in bytes.
@@ -29,21 +30,8 @@ pub(crate) fn page(request: &Request) -> String {
     page
 }
 
-/// Encodes a query value (RFC 3986 §2.3).
-fn encoded(value: &str) -> String {
-    value.bytes().fold(String::new(), |mut text, byte| {
-        match byte {
-            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' | b'/' => {
-                text.push(byte.into())
-            }
-            _ => text += &format!("%{byte:02X}"),
-        }
-        text
-    })
-}
-
 /// Renders the result for the request, then the reason for each rule.
-pub(super) fn render(answer: &Value) -> String {
+pub(crate) fn render(answer: &Value) -> String {
     let mut said = String::new();
     let taken = &answer["taken"];
     if taken.is_null() {
@@ -59,8 +47,9 @@ pub(super) fn render(answer: &Value) -> String {
                 text(&rule["path"])
             ),
         );
-        outcome(&mut said, taken);
+        outcome(&mut said, taken, answer["response"].is_null());
         checks(&mut said, taken);
+        sent(&mut said, &taken["sent"]);
     }
     for host in answer["hosts"].as_array().into_iter().flatten() {
         line(&mut said, &format!("\nrules of {}, in their order:", text(&host["host"])));
@@ -92,6 +81,23 @@ fn checks(said: &mut String, taken: &Value) {
     }
 }
 
+/// Appends the request that an endpoint receives.
+fn sent(said: &mut String, sent: &Value) {
+    if sent.is_null() {
+        return;
+    }
+    line(
+        said,
+        &format!(
+            "\nan endpoint of {} receives: {} {}",
+            text(&sent["backend"]),
+            text(&sent["method"]),
+            text(&sent["target"])
+        ),
+    );
+    fields(said, &sent["fields"]);
+}
+
 fn nowhere(answer: &Value) -> &'static str {
     match answer["hosts"].as_array().is_some_and(|hosts| !hosts.is_empty()) {
         true => ": the default backend gets it, or it is answered with 404",
@@ -99,14 +105,16 @@ fn nowhere(answer: &Value) -> &'static str {
     }
 }
 
-fn outcome(said: &mut String, taken: &Value) {
+/// Appends where the request goes. A hypothetical request can be asked for again.
+fn outcome(said: &mut String, taken: &Value, is_hypothetical: bool) {
     let rule = &taken["rule"];
     if let Some(status) = taken["closed"].as_u64() {
         line(said, &format!("  closed with {status}: {}", text(&rule["denied"])));
         return;
     }
     if taken["redirectedToHttps"] == true {
-        line(said, "  redirected to https; ask with --https for what follows");
+        let hint = if is_hypothetical { "; ask with --https for what follows" } else { "" };
+        line(said, &format!("  redirected to https{hint}"));
         return;
     }
     line(said, &format!("  goes to {}", destination(rule)));
@@ -126,8 +134,15 @@ fn outcome(said: &mut String, taken: &Value) {
     }
 }
 
+/// Appends fields of a head, one line each.
+pub(crate) fn fields(said: &mut String, fields: &Value) {
+    for field in fields.as_array().into_iter().flatten() {
+        line(said, &format!("  {}: {}", text(&field["name"]), text(&field["value"])));
+    }
+}
+
 /// Appends a line, escaped because it contains foreign text that a terminal would interpret.
-fn line(said: &mut String, text: &str) {
+pub(crate) fn line(said: &mut String, text: &str) {
     let (blank, text) = text.strip_prefix('\n').map_or(("", text), |text| ("\n", text));
     writeln!(said, "{blank}{}", one_line(text, MOST)).expect("a String takes any text");
 }

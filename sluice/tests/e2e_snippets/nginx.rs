@@ -13,12 +13,18 @@ pub(super) fn is_installed() -> bool {
 }
 
 /// Starts nginx with these snippets in front of an endpoint.
-pub(super) fn start(server_snippet: &str, location_snippet: &str, endpoint: SocketAddr) -> Nginx {
+pub(super) fn start(
+    http_snippet: &str,
+    server_snippet: &str,
+    location_snippet: &str,
+    endpoint: SocketAddr,
+) -> Nginx {
     let main = format!("load_module {HEADERS_MORE};\n");
     Nginx::start(&main, |address| {
         format!(
             "default_type text/html;\n\
              map $http_upgrade $connection_upgrade {{ default upgrade; '' ''; }}\nmore_set_headers 'Server: sluice';\n\
+             {http_snippet}\n\
              server {{\nlisten {address};\nport_in_redirect off;\n{server_snippet}\nlocation / {{\n\
              proxy_set_header Host $http_host;\nproxy_set_header Upgrade $http_upgrade;\n\
              proxy_set_header Connection $connection_upgrade;\nproxy_set_header X-Real-IP $remote_addr;\n\

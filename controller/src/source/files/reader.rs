@@ -21,7 +21,8 @@ use crate::input::Input;
 use crate::problem::{error, warning};
 use crate::store::{Batch, Event, Progress, Prune};
 
-/// Interval of comparisons of a folder that cannot be watched.
+/// Interval of comparisons of a folder that cannot be watched, or in which a file may still be being
+/// written.
 const POLL: Duration = Duration::from_secs(1);
 /// Time until an unreadable file is read again. Doubles with each failure.
 const RETRY: Duration = Duration::from_millis(100);
@@ -66,8 +67,6 @@ pub(super) struct FolderReader {
     /// Problems of folders rather than files.
     trouble: Vec<Problem>,
     trouble_changed: bool,
-    /// Whether the folder must be polled to detect the end of these problems.
-    polls: bool,
     /// Interval of comparisons without a notification.
     compare: Duration,
     /// Time of the next comparison.
@@ -92,7 +91,6 @@ impl FolderReader {
             watch,
             trouble: Vec::new(),
             trouble_changed: false,
-            polls: false,
             compare,
             look_at: Instant::now() + compare,
             again: BTreeMap::new(),
@@ -387,10 +385,12 @@ impl FolderReader {
                 watch.keep(|path| look.folders.contains(path) || !path.starts_with(root));
             }
         }
-        self.polls = look.root_failed.is_some()
+        // Without a notification, only a comparison detects the end of these problems.
+        let soon = look.being_written
+            || look.root_failed.is_some()
             || !look.failed.is_empty()
             || self.watch.as_ref().is_some_and(|watch| watch.failure.is_some());
-        self.look_at = Instant::now() + if self.polls { POLL } else { self.compare };
+        self.look_at = Instant::now() + if soon { POLL } else { self.compare };
         self.left_out = look.left_out.iter().map(|(name, _)| self.root.join(name)).collect();
         let trouble = self.troubles(look);
         self.trouble_changed |= trouble != self.trouble;
@@ -440,5 +440,26 @@ impl FolderReader {
             ));
         }
         trouble
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tempfile::TempDir;
+
+    use super::*;
+    use crate::options::Options;
+
+    #[test]
+    fn a_file_written_just_before_a_comparison_waited_for_a_whole_interval() {
+        let folder = TempDir::new().unwrap();
+        let prune = Prune::new(&Options::default());
+        let interval = Duration::from_secs(3600);
+        let mut reader = FolderReader::new(folder.path(), prune, None, interval);
+        reader.look_through(true);
+        assert!(reader.next_look() > Instant::now() + POLL, "nothing is being written");
+        fs::write(folder.path().join("a.yaml"), "apiVersion: v1\n").unwrap();
+        reader.look_through(true);
+        assert!(reader.next_look() <= Instant::now() + POLL);
     }
 }

@@ -539,6 +539,17 @@ fn a_folder_that_cannot_be_looked_at_is_tried_again_and_keeps_its_objects() {
 }
 
 #[test]
+fn changes_of_a_folder_with_a_relative_path_went_unnoticed() {
+    let folder = TempDir::new().unwrap();
+    let here = std::env::current_dir().unwrap();
+    let up: PathBuf = here.components().skip(1).map(|_| "..").collect();
+    let relative = up.join(folder.path().strip_prefix("/").unwrap());
+    let mut watched = Watched::at(folder, &relative);
+    watched.write("a.yaml", &service("a", 1));
+    watched.until(|watched| watched.port("a") == Some(1));
+}
+
+#[test]
 fn after_missing_notifications_everything_is_looked_at_and_watched_anew() {
     let overflow = notify::Event::new(EventKind::Other).set_flag(Flag::Rescan);
     assert!(matches!(watch::changes(overflow)[..], [FileChange::Missed]));

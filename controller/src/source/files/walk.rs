@@ -37,6 +37,8 @@ pub(super) struct Look {
     pub(super) files: BTreeSet<Arc<Path>>,
     /// Files that have changed since they were read.
     pub(super) stale: Vec<Arc<Path>>,
+    /// Whether some were left for later, because they may still be being written.
+    pub(super) being_written: bool,
     pub(super) folders: BTreeSet<PathBuf>,
     pub(super) root_failed: Option<io::Error>,
     pub(super) failed: Vec<(PathBuf, io::Error)>,
@@ -199,8 +201,12 @@ impl<'a> Walk<'a> {
                 let left = self.settled && changed_within(BEING_WRITTEN, &metadata, now);
                 let stamp = stamp(&metadata, now);
                 let is_read = stamp != UNSETTLED && self.folder.stamp(&name) == Some(stamp);
-                if !left && !is_read {
-                    self.look.stale.push(name.clone());
+                if !is_read {
+                    if left {
+                        self.look.being_written = true;
+                    } else {
+                        self.look.stale.push(name.clone());
+                    }
                 }
                 self.look.files.insert(name);
             }

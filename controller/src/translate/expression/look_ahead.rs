@@ -9,7 +9,7 @@
 
 use regex_syntax::ast::{Ast, GroupKind};
 use regex_syntax::hir::{Class, Hir, HirKind, Look};
-use sluice_config::{LookAhead, LookAheadRegex};
+use sluice_config::{ExtendedRegex, LookAhead};
 
 /// Marks the position of a look-ahead; a character of the last private plane, which no path
 /// contains.
@@ -20,7 +20,7 @@ const MARK: char = '\u{10fffd}';
 const ANCHOR: &str = "(?i)^";
 
 /// Returns `None` if there is no look-ahead, or if it cannot be removed.
-pub(super) fn take_apart(text: &str) -> Option<LookAheadRegex> {
+pub(super) fn take_apart(text: &str) -> Option<ExtendedRegex> {
     let mut pattern = text.to_owned();
     let mut places = Vec::new();
     while let Some(found) = Found::first(&pattern) {
@@ -39,7 +39,7 @@ pub(super) fn take_apart(text: &str) -> Option<LookAheadRegex> {
     };
     let conditions: Vec<_> = places.into_iter().map(condition).collect::<Option<_>>()?;
     let taken = !conditions.is_empty();
-    taken.then(|| LookAheadRegex { text: text.into(), pattern: pattern.into(), conditions })
+    taken.then(|| ExtendedRegex { text: text.into(), pattern: pattern.into(), conditions, backtracks: false })
 }
 
 /// A look-ahead and the text around it.

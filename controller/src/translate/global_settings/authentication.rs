@@ -4,6 +4,7 @@ use sluice_config::Moment;
 
 use super::Key;
 use crate::translate::setting::{NotYet, Reference, Unreadable};
+use crate::translate::snippet::{self, Place};
 use crate::translate::{external_auth, remote, template, value};
 
 pub(super) fn settings() -> Vec<Key> {
@@ -77,13 +78,15 @@ pub(super) fn settings() -> Vec<Key> {
             "Relay the service's Set-Cookie with every response status.",
             |settings, value| settings.global_auth.always_set_cookie = value,
         ),
-        Key::not_yet(
+        Key::served(
             "global-auth-snippet",
-            value::text(),
+            snippet::directives(Place::Authorisation),
             "",
-            NotYet::Protects,
-            "Raw text in the location of the authorisation.",
+            "Directives of the location that asks the service, translated into typed policies (docs/snippets.md).",
+            |settings, value| settings.snippets.authorisation = Some(value),
         )
+        .snippet(NotYet::Protects)
+        .except("a text with other directives closes all routes with 503")
         .unchecked_by_reference(),
         Key::served(
             "no-auth-locations",

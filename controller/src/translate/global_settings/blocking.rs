@@ -71,10 +71,6 @@ pub(super) fn settings() -> Vec<Key> {
             |settings, value| settings.global.blocks.user_agents = value,
         )
         .unreadable(Unreadable::Close, Reference::RefuseAll, "")
-        .except(
-            "look-behind, back-references, and look-ahead that does not follow ^ and text of one length close all \
-             routes with 503",
-        )
         .protects(),
         Key::served(
             "block-referers",
@@ -84,10 +80,6 @@ pub(super) fn settings() -> Vec<Key> {
             |settings, value| settings.global.blocks.referers = value,
         )
         .unreadable(Unreadable::Close, Reference::RefuseAll, "")
-        .except(
-            "look-behind, back-references, and look-ahead that does not follow ^ and text of one length close all \
-             routes with 503",
-        )
         .protects(),
     ]
 }
@@ -101,7 +93,6 @@ fn status(code: u32) -> u16 {
 pub(super) fn blocked() -> Type<Arc<[Blocked]>> {
     value::list()
         .and_then(|items| items.iter().map(|item| read_blocked(item)).collect::<Result<Arc<[_]>, Wrong>>())
-        .in_part()
 }
 
 fn read_blocked(item: &str) -> Result<Blocked, Wrong> {
@@ -112,8 +103,8 @@ fn read_blocked(item: &str) -> Result<Blocked, Wrong> {
     };
     let unreadable = |reason| format!("has {item:?}, a regular expression that cannot be read ({reason})");
     let read = Expressions::default().read(&expression).map_err(unreadable)?;
-    Ok(match &read.look_ahead {
-        Some(apart) => Blocked::LookAhead(apart.clone()),
+    Ok(match &read.extended {
+        Some(apart) => Blocked::Extended(apart.clone()),
         None => Blocked::Regex(expression.into()),
     })
 }
@@ -133,13 +124,15 @@ mod tests {
         ];
         assert_eq!(*read("Bad Bot/1.0, ~^curl,~*spider").unwrap(), expected);
         let with_look_ahead = read("~*^(?!.*good).*bot, ~^Mozilla/(?=4)").unwrap();
-        let [Blocked::LookAhead(any_case), Blocked::LookAhead(exact_case)] = &*with_look_ahead else {
+        let [Blocked::Extended(any_case), Blocked::Extended(exact_case)] = &*with_look_ahead else {
             panic!("{with_look_ahead:?}")
         };
         assert_eq!((&*any_case.pattern, any_case.conditions.len()), ("(?i)^.*bot", 1));
         assert_eq!(&*exact_case.pattern, "^Mozilla/");
-        for bad in ["~(", "~*(?=x)", "~^.*(?!x)", "~(?<!x)bot"] {
-            assert!(read(bad).is_err(), "{bad}");
+        for text in ["~*(?=x)", "~^.*(?!x)", "~(?<!x)bot"] {
+            let read = read(text).unwrap();
+            assert!(matches!(&*read, [Blocked::Extended(regex)] if regex.backtracks), "{text}");
         }
+        assert!(read("~(").is_err());
     }
 }

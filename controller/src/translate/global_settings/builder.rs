@@ -7,6 +7,7 @@ use sluice_config::{Code, GlobalSettings, Hsts, ResourceKey, ServerField};
 
 use super::logging::Logs;
 use super::snippets::GlobalSnippets;
+use super::traces::TraceKeys;
 use crate::graph::Key;
 use crate::translate::external_auth::AuthSettings;
 use crate::translate::ingress::annotations::AnnotationLimits;
@@ -31,6 +32,7 @@ pub struct SettingsBuilder {
     pub(super) global_auth: AuthSettings,
     pub(super) snippets: GlobalSnippets,
     pub(super) tls_session_cache: bool,
+    pub(super) traces: TraceKeys,
     /// Parts of values that have no effect, by key.
     left_out: Vec<(&'static str, String)>,
 }
@@ -59,6 +61,7 @@ impl Default for SettingsBuilder {
             global_auth: AuthSettings::default(),
             snippets: GlobalSnippets::default(),
             tls_session_cache: true,
+            traces: TraceKeys::default(),
             left_out: Vec::new(),
         }
     }
@@ -102,7 +105,8 @@ impl ConfigMapSettings {
             (Key::ServiceUpstream, self.service_upstream != other.service_upstream),
             (Key::EndpointTlsPerLocation, self.endpoint_tls_per_location != other.endpoint_tls_per_location),
             (Key::Ipv4Names, self.ipv4_names != other.ipv4_names),
-            (Key::Snippets, self.snippets != other.snippets),
+            (Key::Snippets, self.snippets.of_rules() != other.snippets.of_rules()),
+            (Key::HttpDeclarations, self.snippets.declarations() != other.snippets.declarations()),
             (Key::AuthOfHosts, self.auth_of_hosts() != other.auth_of_hosts()),
         ];
         differs.into_iter().filter_map(|(key, differs)| differs.then_some(key))
@@ -130,16 +134,18 @@ impl SettingsBuilder {
     }
 
     /// What keys lack that mean something together only, and what no value of a single key tells.
-    pub(super) fn missing(&self) -> Option<MissingSetting> {
-        self.logs.lacks_host().then_some(MissingSetting {
+    pub(super) fn missing(&self) -> impl Iterator<Item = MissingSetting> + use<> {
+        let syslog = self.logs.lacks_host().then_some(MissingSetting {
             name: "enable-syslog",
             code: Code::KeyInvalid,
             reason: "has no syslog-host to send lines to; the destination of the access log does not change",
             remedy: "set syslog-host to the name or address of the syslog server",
-        })
+        });
+        syslog.into_iter().chain(self.traces.missing(&self.global))
     }
 
     pub(super) fn resolved(mut self, closed: Option<Arc<str>>) -> ConfigMapSettings {
+        self.global_auth.snippet = self.snippets.authorisation.clone();
         self.global.hsts = self.hsts_enabled.then_some(self.hsts);
         self.global.next_upstream.non_idempotent |= self.retry_non_idempotent;
         let names_servers = self.server_tokens.unwrap_or(true);
@@ -148,6 +154,7 @@ impl SettingsBuilder {
         if !self.tls_session_cache {
             self.global.tls.sessions.cache = 0;
         }
+        self.traces.apply(&mut self.global.trace);
         self.global.access_log.enabled = self.logs.is_enabled();
         self.global.access_log.output = self.logs.output();
         self.global.stream.log.enabled = self.logs.streams_are_enabled();

@@ -50,6 +50,15 @@ pub(super) fn settings() -> Vec<Key> {
         )
         .absent_in_reference(),
         Key::served(
+            "cache-size",
+            value::size(),
+            "32m",
+            "Memory for stored responses of rules with sluice.dev/cache, 0 for none. It is a part of \
+             body-memory-budget: at most a quarter of that is used, and nothing is stored while half of it is in use.",
+            |settings, value| settings.global.cache_size = value,
+        )
+        .absent_in_reference(),
+        Key::served(
             "body-temp-max-size",
             value::size(),
             "4g",

@@ -2,15 +2,15 @@
 
 use std::sync::Arc;
 
-use sluice_config::{LogOutput, Moment, Piece, StreamLogPiece, StreamLogVariable};
+use sluice_config::{LogOutput, Moment, Piece, StreamLogPiece, StreamLogVariable, Variable};
 
 use crate::translate::template::{self, Segment};
-use crate::translate::value::{self, Type};
+use crate::translate::value::{self, Author, Type};
 
 /// A format, as between the quotes of nginx's `log_format`.
 pub(super) fn format() -> Type<Arc<[Piece]>> {
-    let read = |text: Arc<str>| parse(&text);
-    value::any().called("text with variables").and_then(read).evaluated_at(Moment::End)
+    let read = |text: Arc<str>, author: &Author<'_>| parse(&text, author);
+    value::any().called("text with variables").and_then_for(read).evaluated_at(Moment::End)
 }
 
 /// A format of the log of streams.
@@ -19,8 +19,17 @@ pub(super) fn stream_format() -> Type<Arc<[StreamLogPiece]>> {
     value::any().called(words).and_then(|text| parse_stream(&text))
 }
 
-fn parse(text: &str) -> Result<Arc<[Piece]>, String> {
-    Ok(template::parse(&unquoted(text), Moment::End)?.pieces.into())
+fn parse(text: &str, author: &Author<'_>) -> Result<Arc<[Piece]>, String> {
+    let pieces = template::parse_for(&unquoted(text), Moment::End, author)?.pieces;
+    for piece in &pieces {
+        // Tables are read when the line begins.
+        if let Piece::Variable(Variable::Computed { name, known }) = piece
+            && *known > Moment::Request
+        {
+            return Err(format!("has ${name}, whose value is known {}, too late for a line", known.as_str()));
+        }
+    }
+    Ok(pieces.into())
 }
 
 /// nginx's modules for streams have variables of their own.
@@ -73,10 +82,13 @@ pub(super) fn path(standard: [&'static str; 2], other: &'static str) -> Type<Log
 
 #[cfg(test)]
 mod tests {
-    use sluice_config::{LogFormat, StreamLog, Variable};
+    use sluice_config::{LogFormat, StreamLog};
 
     use super::*;
-    use crate::translate::value::Author;
+
+    fn parse(text: &str) -> Result<Arc<[Piece]>, String> {
+        super::parse(text, &Author::OPERATOR)
+    }
 
     #[test]
     fn the_default_is_what_its_text_says() {
@@ -103,7 +115,7 @@ mod tests {
                 variable(Variable::Argument("b".into())),
             ]
         );
-        assert_eq!(*parse("$request_body").unwrap(), [variable(Variable::Unserved)]);
+        assert_eq!(*parse("$request_body").unwrap(), [variable(Variable::RequestBody)]);
         for bad in ["$", "a$-", "${host", "$nothing", "$http_", "${}"] {
             assert!(parse(bad).is_err(), "{bad}");
         }

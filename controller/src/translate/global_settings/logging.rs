@@ -64,8 +64,7 @@ pub(super) fn settings() -> Vec<Key> {
             "Paths with queries that are not logged: complete values in any case, or regular expressions \
              after ~ (~* for any case).",
             |settings, value| settings.global.access_log.skip = value,
-        )
-        .except("with look-behind, a back-reference or a look-ahead that is not anchored the key is ignored"),
+        ),
         Key::served(
             "log-format-upstream",
             log_format::format(),

@@ -8,6 +8,7 @@ use super::{ConfigMapSettings, Key, SettingsBuilder, TABLE};
 use crate::problem::{error, warning};
 use crate::store::ConfigMap;
 use crate::translate::setting::{NotYet, Support, Unreadable};
+use crate::translate::snippet_servers;
 use crate::translate::template;
 use crate::translate::value::{Author, Wrong};
 
@@ -17,20 +18,25 @@ pub fn read(config_map: Option<&ConfigMap>) -> (ConfigMapSettings, Vec<Problem>)
     if let Some(config_map) = config_map {
         reader.object = ObjectRef { kind: "ConfigMap".into(), name: config_map.name.clone() };
         let given = || config_map.data.iter().filter(|(_, text)| !text.trim().is_empty());
-        for (name, text) in given() {
+        // Its variables may stand in the values of other keys.
+        let (first, others): (Vec<_>, Vec<_>) =
+            given().partition(|(name, _)| **name == *snippet_servers::KEY);
+        for (name, text) in first.into_iter().chain(others) {
             let Some(entry) = TABLE.get(name) else {
                 reader.unknown(name);
                 continue;
             };
             let means_something =
                 |main: &Key| given().any(|(name, text)| **name == *main.name && !main.is_idle(text));
-            match entry.beside.filter(|main| !TABLE.get(main).is_some_and(means_something)) {
+            let is_alone =
+                |main: &&str| !entry.is_idle(text) && !TABLE.get(main).is_some_and(means_something);
+            match entry.beside.filter(is_alone) {
                 Some(main) => reader.alone(entry, main),
                 None => reader.known(text.trim(), entry),
             }
         }
     }
-    if let Some(lack) = reader.settings.missing() {
+    for lack in reader.settings.missing() {
         reader.error(lack.code, lack.name, lack.reason.to_owned(), lack.remedy);
     }
     for (key, parts) in reader.settings.all_left_out().to_vec() {
@@ -66,7 +72,8 @@ impl Default for KeyReader {
 impl KeyReader {
     fn known(&mut self, text: &str, entry: &'static Key) {
         let namespace = self.object.name.namespace.clone();
-        let author = Author { namespace: &namespace, ..Author::OPERATOR };
+        let snippets = self.settings.snippets.clone();
+        let author = Author { namespace: &namespace, http: snippets.declarations(), ..Author::OPERATOR };
         match entry.apply(text, &author, &mut self.settings) {
             Ok(()) => {
                 if let Some(reason) = entry.without_value(text) {

@@ -5,7 +5,6 @@ use base64::engine::general_purpose::STANDARD;
 use sluice_config::TicketKey;
 
 use super::Key;
-use crate::translate::setting::NotYet;
 use crate::translate::value::{self, Type};
 
 const PROTOCOLS: &str = "ssl-protocols";
@@ -40,6 +39,7 @@ pub(super) fn settings() -> Vec<Key> {
                 settings.left_out(PROTOCOLS, &value.skipped);
             },
         )
+        .except("older versions are skipped with a warning")
         .unchecked_by_reference(),
         Key::served(
             CIPHERS,
@@ -122,12 +122,17 @@ pub(super) fn settings() -> Vec<Key> {
             "TLS record buffer.",
         )
         .unchecked_by_reference(),
-        Key::no_effect(
+        Key::served(
             "ssl-early-data",
             value::bool(),
             "false",
-            "early data can be replayed (RFC 8446 §8) and is refused; clients send the request again after the handshake",
-            "Accept requests in the first flight of TLS 1.3.",
+            "Serve requests with a safe method that arrive in the first flight of TLS 1.3, with `Early-Data: 1` for \
+             the endpoint; others get 425 (RFC 8470).",
+            |settings, value| settings.global.tls.early_data = value,
+        )
+        .except(
+            "an attacker can replay such a request once to each replica; none is accepted with ssl-session-tickets, \
+             without ssl-session-cache, or for hosts with client certificates",
         ),
         Key::served(
             "ssl-reject-handshake",
@@ -136,7 +141,14 @@ pub(super) fn settings() -> Vec<Key> {
             "Refuse TLS handshakes for names that no Ingress has, in place of serving the default certificate.",
             |settings, value| settings.global.tls.rejects_unknown_names = value,
         ),
-        Key::not_yet("enable-ocsp", value::bool(), "false", NotYet::Harmless, "OCSP stapling."),
+        Key::served(
+            "enable-ocsp",
+            value::bool(),
+            "false",
+            "Staple OCSP responses to certificates that name a responder with an http URL and whose Secret contains \
+             the issuer.",
+            |settings, value| settings.global.staple_ocsp = value,
+        ),
         Key::served(
             "ssl-redirect",
             value::bool(),

@@ -13,6 +13,7 @@ mod annotation_limits;
 mod backend_protocol;
 mod balancing;
 mod buffering;
+mod cache;
 mod canary;
 mod cipher_suites;
 mod client_certificates;
@@ -20,6 +21,7 @@ mod cors;
 mod direct;
 pub(crate) mod errors;
 mod external_auth;
+mod firewall;
 mod headers;
 mod health_check;
 mod hosts;
@@ -51,6 +53,7 @@ pub use annotation_limits::AnnotationLimits;
 pub(crate) use backend_protocol::{HTTP_VERSION, HTTP_VERSIONS};
 pub(crate) use balancing::BALANCES;
 pub use balancing::Hashing;
+pub use cache::CacheAnnotations;
 pub use cipher_suites::CipherSettings;
 pub use client_certificates::ClientCertificateSettings;
 pub(crate) use client_certificates::SECRET as CLIENT_AUTHORITIES;
@@ -80,6 +83,7 @@ pub static TABLE: LazyLock<Table<Settings>> = LazyLock::new(|| {
         Family::new("Protocol of endpoints", backend_protocol::settings())
             .finished_by(backend_protocol::finish),
         Family::new("Bodies", buffering::settings()),
+        Family::new("Stored responses", cache::settings()).finished_by(cache::finish),
         Family::new("Canaries", canary::settings()),
         Family::new("Other origins (CORS)", cors::settings()).finished_by(cors::finish),
         Family::new("Choice of endpoints", balancing::settings()).finished_by(balancing::finish),
@@ -88,11 +92,12 @@ pub static TABLE: LazyLock<Table<Settings>> = LazyLock::new(|| {
         Family::new("Authorisation by another service", external_auth::settings())
             .finished_by(external_auth::finish),
         Family::new("Fields for endpoints and clients", headers::settings()).finished_by(headers::finish),
+        Family::new("Web application firewall", firewall::settings()).finished_by(firewall::finish),
         Family::new("Health checks of endpoints", health_check::settings()).finished_by(health_check::finish),
         Family::new("Hosts", hosts::settings()).finished_by(hosts::finish),
         Family::new("Redirect to https", https_redirect::settings()),
         Family::new("Client limits", limits::settings()).finished_by(limits::finish),
-        Family::new("Logs and traces", logging::settings()),
+        Family::new("Logs and traces", logging::settings()).finished_by(logging::finish),
         Family::new("Mirrors", mirror::settings()).finished_by(mirror::finish),
         Family::new("Redirects", redirect::settings()).finished_by(redirect::finish),
         Family::new("Cookies and redirects of endpoints", replacements::settings())

@@ -34,7 +34,8 @@ pub(crate) fn compute(view: &View<'_>, name: &NamespacedName) -> (Option<ObjectR
     let key = ObjectKey { kind: Kind::Ingress, name: name.clone() };
     let object = key.object_ref();
     let annotation_limits = view.annotation_limits();
-    let parsed = annotations::parse(ingress, view.options, annotation_limits);
+    let http = view.http_declarations();
+    let parsed = annotations::parse(ingress, view.options, annotation_limits, http);
     let mut problems = parsed.problems;
     let takes_requests = parsed.treatment == Treatment::Canary { rejected: false };
     let (kind, mut deny) = match parsed.treatment {

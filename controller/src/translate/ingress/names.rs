@@ -1,8 +1,11 @@
 //! Host names of an Ingress: those of its rules, corrected invalid ones, and aliases.
 
-use sluice_config::{HostName, HostPattern};
+use std::sync::Arc;
+
+use sluice_config::{ExtendedRegex, HostName, HostPattern};
 
 use crate::store::Ingress;
+use crate::translate::expression::Expression;
 use crate::translate::routes::RuleRoutes;
 use crate::translate::routes::claim::ClaimKind;
 use crate::translate::value;
@@ -45,12 +48,40 @@ pub(super) fn meant_by(text: &str) -> Option<HostPattern> {
     host_pattern(host).ok().or_else(|| meant_by(host))
 }
 
-/// Parses an item of `server-alias`. As in nginx, `*` stands for any number of labels.
-pub(crate) fn alias(text: &str) -> Result<HostPattern, &'static str> {
-    host_pattern(text).map(|pattern| match pattern {
+/// Parses an item of `server-alias`. As in nginx, `*` at the beginning or end stands for any number
+/// of labels, and an expression begins with `~`.
+///
+/// # Errors
+/// What is wrong with it.
+pub(crate) fn alias(text: &str) -> Result<HostPattern, String> {
+    if let Some(expression) = text.strip_prefix('~') {
+        return matching(text, &format!("(?i){expression}"));
+    }
+    if let Some(beginning) = text.strip_suffix(".*")
+        && is_dns_name(beginning)
+    {
+        return matching(text, &format!(r"(?i)^{}\..+$", regex_syntax::escape(beginning)));
+    }
+    Ok(match host_pattern(text)? {
         HostPattern::OneLabel(parent) => HostPattern::Suffix(parent),
         other => other,
     })
+}
+
+/// The names that match an expression. `text` is the original.
+fn matching(text: &str, expression: &str) -> Result<HostPattern, String> {
+    let read = Expression::read(expression)
+        .map_err(|reason| format!("is a regular expression that cannot be read ({reason})"))?;
+    let regex = match read.extended {
+        Some(regex) => ExtendedRegex { text: text.into(), ..(*regex).clone() },
+        None => ExtendedRegex {
+            text: text.into(),
+            pattern: expression.into(),
+            conditions: Vec::new(),
+            backtracks: false,
+        },
+    };
+    Ok(HostPattern::Regex(Arc::new(regex)))
 }
 
 /// Returns the readable items of `server-alias`, under which requests for a closed Ingress can
@@ -117,6 +148,21 @@ mod tests {
             ["*", "*.", "a.*.b", "*a.b", "1.2.3.4", "::1", "a:80", "a..b", "-a.b", "a b", "é.example", "."]
         {
             assert!(host_pattern(bad).is_err(), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn an_alias_is_a_name_a_wildcard_at_either_end_or_an_expression() {
+        let expression = |text: &str| match alias(text) {
+            Ok(HostPattern::Regex(regex)) => (regex.text.to_string(), regex.pattern.to_string()),
+            other => panic!("{text}: {other:?}"),
+        };
+        assert_eq!(alias("*.Shop.example"), Ok(HostPattern::Suffix(HostName::new("shop.example"))));
+        assert_eq!(expression("www.Shop.*"), ("www.Shop.*".into(), r"(?i)^www\.Shop\..+$".into()));
+        assert_eq!(expression(r"~^(?!x)y\d+\."), (r"~^(?!x)y\d+\.".into(), r"(?i)^y\d+\.".into()));
+        assert_eq!(expression(r"~^a{2}$").1, "(?i)^a{2}$");
+        for bad in ["~(", "a.*.b", "*.*", ".*", "a*.b"] {
+            assert!(alias(bad).is_err(), "{bad}");
         }
     }
 

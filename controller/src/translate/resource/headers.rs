@@ -2,17 +2,22 @@
 
 use std::sync::Arc;
 
-use sluice_config::{Code, HeaderSet, Moment, ObjectRef, Problem, Template, is_own_field};
+use sluice_config::{Code, HeaderSet, Moment, ObjectRef, Problem, Template, Variable, is_own_field};
 
 use super::Bad;
 use crate::problem::{error, warning};
 use crate::store::ConfigMap;
 use crate::translate::template;
+use crate::translate::value::Author;
 
 /// Fields for one rule, whose values may have variables. One bad field makes the whole unusable: the others may mean
 /// nothing without it.
-pub(super) fn strict(config_map: &ConfigMap, problems: &mut Vec<Problem>) -> Result<HeaderSet, Bad> {
-    let fields = config_map.data.iter().map(|(name, text)| field(name, text, Moment::Request));
+pub(super) fn strict(
+    config_map: &ConfigMap,
+    author: &Author<'_>,
+    problems: &mut Vec<Problem>,
+) -> Result<HeaderSet, Bad> {
+    let fields = config_map.data.iter().map(|(name, text)| field(name, text, Moment::Request, author));
     let set = HeaderSet { fields: fields.collect::<Result<_, _>>()? };
     problems.extend(without_value(config_map, Moment::Request));
     Ok(set)
@@ -21,11 +26,16 @@ pub(super) fn strict(config_map: &ConfigMap, problems: &mut Vec<Problem>) -> Res
 /// Parses fields for all rules. A field with an invalid value is reported and only removed, so that
 /// the client's own field of that name never replaces it. Closing all rules of all Ingresses would
 /// do more harm.
-pub(super) fn lenient(config_map: &ConfigMap, moment: Moment, problems: &mut Vec<Problem>) -> HeaderSet {
+pub(super) fn lenient(
+    config_map: &ConfigMap,
+    moment: Moment,
+    author: &Author<'_>,
+    problems: &mut Vec<Problem>,
+) -> HeaderSet {
     problems.extend(without_value(config_map, moment));
     let mut fields = Vec::with_capacity(config_map.data.len());
     for (name, text) in &config_map.data {
-        match field(name, text, moment) {
+        match field(name, text, moment, author) {
             Ok(field) => fields.push(field),
             Err(Bad { reason, remedy }) => {
                 let can_be_removed =
@@ -53,6 +63,7 @@ pub(super) fn lenient(config_map: &ConfigMap, moment: Moment, problems: &mut Vec
 pub(super) fn response(
     config_map: &ConfigMap,
     allowed: &[Arc<str>],
+    author: &Author<'_>,
     problems: &mut Vec<Problem>,
 ) -> Result<HeaderSet, Bad> {
     let mut fields = Vec::with_capacity(config_map.data.len());
@@ -65,7 +76,7 @@ pub(super) fn response(
                 remedy: "add the name to that key of the program's ConfigMap, or take the field out",
             });
         }
-        fields.push(field(name, text, Moment::Response)?);
+        fields.push(field(name, text, Moment::Response, author)?);
     }
     problems.extend(without_value(config_map, Moment::Response));
     Ok(HeaderSet { fields })
@@ -84,7 +95,7 @@ fn object(config_map: &ConfigMap) -> ObjectRef {
     ObjectRef { kind: "ConfigMap".into(), name: config_map.name.clone() }
 }
 
-fn field(name: &str, text: &str, moment: Moment) -> Result<(Arc<str>, Template), Bad> {
+fn field(name: &str, text: &str, moment: Moment, author: &Author<'_>) -> Result<(Arc<str>, Template), Bad> {
     let text = text.trim();
     if http::HeaderName::from_bytes(name.as_bytes()).is_err() {
         return Err(Bad {
@@ -110,7 +121,11 @@ fn field(name: &str, text: &str, moment: Moment) -> Result<(Arc<str>, Template),
     }
     // Without an expression, a group is empty, as in nginx.
     let is_group = |name: &str| matches!(name.as_bytes(), [b'1'..=b'9']);
-    let template = template::parse_with_groups(text, moment, is_group).map_err(|reason| Bad {
+    let resolve = |name: &str| match is_group(name) {
+        true => Ok(Variable::Group(name.into())),
+        false => template::variable_for(name, moment, author),
+    };
+    let template = template::parse_with(text, resolve).map_err(|reason| Bad {
         reason: format!("has a value in its key {name:?} that {reason}"),
         remedy: "use a variable of docs/variables.md, or write the value without one",
     })?;
@@ -119,7 +134,7 @@ fn field(name: &str, text: &str, moment: Moment) -> Result<(Arc<str>, Template),
 
 #[cfg(test)]
 mod tests {
-    use sluice_config::{NamespacedName, Piece, Variable};
+    use sluice_config::{NamespacedName, Piece};
 
     use super::*;
     use crate::store::Fields;
@@ -135,13 +150,13 @@ mod tests {
     }
 
     fn fault(data: &[(&str, &str)]) -> String {
-        strict(&map(data), &mut Vec::new()).unwrap_err().reason
+        strict(&map(data), &Author::OPERATOR, &mut Vec::new()).unwrap_err().reason
     }
 
     #[test]
     fn fields_are_checked_and_bad_ones_named_without_their_value() {
         let fields = map(&[("X-A", " 1\n"), ("X-Empty", ""), ("X-Host", "$host")]);
-        let set = strict(&fields, &mut Vec::new()).unwrap();
+        let set = strict(&fields, &Author::OPERATOR, &mut Vec::new()).unwrap();
         let host = Template { pieces: vec![Piece::Variable(Variable::Host)] };
         assert_eq!(
             set.fields,
@@ -162,7 +177,7 @@ mod tests {
     fn an_operators_field_without_a_usable_value_is_removed() {
         let mut problems = Vec::new();
         let fields = map(&[("Host", "a"), ("X-A", "1"), ("X-Bad", "$nothing")]);
-        let set = lenient(&fields, Moment::Request, &mut problems);
+        let set = lenient(&fields, Moment::Request, &Author::OPERATOR, &mut problems);
         assert_eq!(set.fields, [("X-A".into(), Template::plain("1")), ("X-Bad".into(), Template::default())]);
         let fields: Vec<_> = problems.iter().map(|problem| &*problem.field).collect();
         assert_eq!(fields, ["data[Host]", "data[X-Bad]"]);
@@ -171,8 +186,9 @@ mod tests {
     #[test]
     fn a_variable_that_is_known_later_is_named() {
         let fields = map(&[("X-Status", "$status")]);
-        let value =
-            |moment, problems: &mut Vec<Problem>| lenient(&fields, moment, problems).fields[0].1.clone();
+        let value = |moment, problems: &mut Vec<Problem>| {
+            lenient(&fields, moment, &Author::OPERATOR, problems).fields[0].1.clone()
+        };
         let mut problems = Vec::new();
         let served = Template { pieces: vec![Piece::Variable(Variable::Status)] };
         assert_eq!(value(Moment::Response, &mut problems), served);
@@ -186,8 +202,9 @@ mod tests {
     #[test]
     fn fields_of_responses_must_be_allowed() {
         let allowed = ["x-a".into()];
-        let response =
-            |data: &[(&str, &str)], allowed: &[Arc<str>]| response(&map(data), allowed, &mut Vec::new());
+        let response = |data: &[(&str, &str)], allowed: &[Arc<str>]| {
+            response(&map(data), allowed, &Author::OPERATOR, &mut Vec::new())
+        };
         let status = Template { pieces: vec![Piece::Variable(Variable::UpstreamStatus)] };
         let set = response(&[("X-A", "$upstream_status")], &allowed).unwrap();
         assert_eq!(set.fields, [("X-A".into(), status)]);

@@ -22,8 +22,8 @@ use sluice_config::ObjectRef;
 pub(crate) struct Uses {
     /// Pools, each once.
     pub(crate) pools: Vec<Arc<Pool>>,
-    /// The certificate.
-    pub(crate) certificate: Option<CertificateId>,
+    /// Certificates, each once.
+    pub(crate) certificates: Vec<CertificateId>,
     /// Resources, each once.
     pub(crate) resources: Vec<ResourceKey>,
 }

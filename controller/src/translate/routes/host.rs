@@ -12,6 +12,7 @@ mod canaries;
 mod client_certificates;
 mod copies;
 mod endpoint_tls;
+pub(crate) mod firewall;
 mod passthrough;
 mod paths;
 mod policies;
@@ -23,8 +24,8 @@ mod tls;
 use std::sync::Arc;
 
 use sluice_config::{
-    Action, Backend, Code, Deny, Host, HostKey, HostPattern, ObjectRef, Origin, Policies, Problem, Rule,
-    Severity, WeightedBackend,
+    Action, Backend, Code, Deny, Host, HostKey, HostPattern, HostTls, ObjectRef, Origin, Policies, Problem,
+    Rule, Severity, WeightedBackend,
 };
 
 use super::backend::{BackendReference, UNSERVED, Uses};
@@ -72,7 +73,7 @@ pub(crate) fn compute(view: &View<'_>, key: &HostKey) -> (Output, Vec<Problem>) 
     // Most hosts have one rule; spare capacity for three more would double the memory of the host.
     rules.shrink_to_fit();
     let tls = tls::choose(view, pattern, &claimants, &mut builder.problems);
-    builder.uses.certificate = tls.as_ref().and_then(|tls| tls.certificate.clone());
+    builder.uses.certificates = tls.iter().flat_map(HostTls::certificates).cloned().collect();
     if let Some(reason) = view.closed() {
         close(rules.iter_mut(), &Deny { status: 503, reason: reason.clone() });
     } else {

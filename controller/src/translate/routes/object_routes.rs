@@ -21,6 +21,7 @@ use crate::shared::Shared;
 use crate::store::{BackendRef, ObjectKey, RoutePath, TlsSection};
 use crate::translate::expression::Expressions;
 use crate::translate::external_auth::AuthSettings;
+use crate::translate::firewall::FirewallSettings;
 use crate::translate::mirror::MirrorSettings;
 use crate::translate::snippet::ObjectSnippets;
 
@@ -101,6 +102,8 @@ pub(crate) struct RouteSettings {
     pub(crate) external_auth: Option<AuthSettings>,
     /// Typed directives of its snippets.
     pub(crate) snippets: ObjectSnippets,
+    /// The web application firewall that it requests.
+    pub(crate) firewall: FirewallSettings,
     /// Mirror of its requests.
     pub(crate) mirror: Option<MirrorSettings>,
     /// Service that serves error pages.

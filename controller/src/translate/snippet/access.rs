@@ -2,10 +2,10 @@
 
 use sluice_config::directives::AccessRule;
 
+use super::addresses::network;
 use super::block::Block;
 use super::context::Context;
 use super::reader::Fault;
-use crate::translate::value;
 
 /// Reads one of these directives. Returns the translation in words.
 pub(super) fn read(
@@ -16,12 +16,12 @@ pub(super) fn read(
 ) -> Result<String, Fault> {
     let [text] = arguments else { return Err("takes a network, an address or all".into()) };
     if context.in_if {
-        return Err(format!("nginx does not permit it in {}", context.name()).into());
+        return Err(context.not_permitted());
     }
     let network = match &**text {
         "all" => None,
         "unix:" => return Err("no client of the gateway has a Unix socket".into()),
-        text => Some(value::network(text).ok_or_else(|| format!("{text:?} is not a network or an address"))?),
+        text => Some(network(text)?),
     };
     let allows = name == "allow";
     block.access.push(AccessRule { network, allows });

@@ -10,26 +10,24 @@ use super::block::Block;
 use super::headers::{field_name, field_value};
 use super::reader::Fault;
 use super::variables::Declared;
-use crate::translate::value::{self, Type};
+use crate::translate::value::{self, Author, Type, Wrong};
 
 /// Lines `Name: value`, with variables in the value.
 pub(crate) fn fields(moment: Moment) -> Type<Vec<FieldChange>> {
-    Type::new("lines of the form Name: value", move |text| {
+    Type::with_author("lines of the form Name: value", move |text, author| {
         let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
-        lines
-            .map(|line| field(line, moment).map_err(|fault| fault.reason))
-            .collect::<Result<Vec<_>, String>>()
+        lines.map(|line| field(line, moment, author).map_err(|fault| Wrong::Invalid(fault.reason))).collect()
     })
     .evaluated_at(moment)
 }
 
-fn field(line: &str, moment: Moment) -> Result<FieldChange, Fault> {
+fn field(line: &str, moment: Moment, author: &Author<'_>) -> Result<FieldChange, Fault> {
     let (name, value) =
         line.split_once(':').ok_or_else(|| format!("has the line {line:?} without a colon"))?;
     let name = field_name(name.trim()).map_err(completed)?;
-    let value = Declared::default()
-        .template(field_value(value.trim())?, moment)
-        .map_err(|reason| completed(reason.into()))?;
+    let declared = Declared { http: author.http.clone(), ..Declared::default() };
+    let value =
+        declared.template(field_value(value.trim())?, moment).map_err(|reason| completed(reason.into()))?;
     Ok(FieldChange { name, operation: FieldOperation::Set(value) })
 }
 
@@ -89,7 +87,6 @@ mod tests {
     use sluice_config::Template;
 
     use super::*;
-    use crate::translate::value::Author;
 
     #[test]
     fn fields_are_lines_and_names_a_list() {

@@ -5,7 +5,9 @@ use std::sync::Arc;
 use sluice_config::directives::{AccessRule, FieldChange, Instruction, LocationMatch, ResponseChange, Scope};
 use sluice_config::{Directives, Location, LocationBlock, Policies};
 
+use super::limits::LimitDirectives;
 use super::settings::SettingOverrides;
+use super::substitution::SubstitutionDirectives;
 
 /// The typed directives of one block.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -17,6 +19,8 @@ pub(crate) struct Block {
     pub(super) conditional: Vec<Self>,
     /// `proxy_hide_header`
     pub(super) hidden: Vec<Arc<str>>,
+    /// `proxy_pass_header`
+    pub(super) passed: Vec<Arc<str>>,
     /// `more_set_headers`, `more_clear_headers`
     pub(super) changed: Vec<ResponseChange>,
     /// `expires`
@@ -29,6 +33,10 @@ pub(crate) struct Block {
     pub(super) request: Vec<FieldChange>,
     /// `allow`, `deny`
     pub(super) access: Vec<AccessRule>,
+    /// `sub_filter`
+    pub(super) substitution: SubstitutionDirectives,
+    /// `limit_req`, `limit_conn`
+    pub(super) limits: LimitDirectives,
     /// `default_type`
     pub(super) default_type: Option<Arc<str>>,
     /// Fields of the authorisation service that variables refer to.
@@ -57,6 +65,11 @@ impl Block {
         &self.request
     }
 
+    /// Sets what the directives of a server set, and the location's do not.
+    pub(crate) fn apply_server_settings(&self, policies: &mut Policies) {
+        self.settings.apply_server(policies);
+    }
+
     /// Replaces the settings of the policies that the directives name.
     pub(crate) fn apply_settings(&self, policies: &mut Policies) {
         self.settings.apply(policies);
@@ -75,6 +88,9 @@ impl Block {
         self.request.extend_from_slice(request);
         self.access.extend_from_slice(access);
         self.default_type = self.default_type.take().or_else(|| other.default_type.clone());
+        self.limits.extend(&other.limits);
+        self.substitution.extend(&other.substitution);
+        self.passed.extend_from_slice(&other.passed);
         self.settings.extend(&other.settings);
         self.expires = self.expires.take().or_else(|| other.expires.clone());
         self.kept.extend_from_slice(&other.kept);
@@ -93,22 +109,33 @@ fn shifted(instruction: Instruction, offset: u16) -> Instruction {
     }
 }
 
-/// Combines the directives of a server and of a location. `has_own_added` is whether the location has an `add_header`
-/// of the gateway's own, so that it inherits none.
-pub(crate) fn resolve(server: &Block, location: &Block, has_own_added: bool) -> Directives {
+/// Directives that ingress-nginx's template has in a location, so that it inherits none of its
+/// server.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct TemplateDirectives {
+    /// `add_header`
+    pub(crate) adds_header: bool,
+    /// `limit_req`
+    pub(crate) limits_rate: bool,
+    /// `limit_conn`
+    pub(crate) limits_number: bool,
+}
+
+/// Combines the directives of a server and of a location.
+pub(crate) fn resolve(server: &Block, location: &Block, template: TemplateDirectives) -> Directives {
     let blocks = server.locations.iter().map(|(matches, block)| LocationBlock {
         matches: matches.clone(),
-        location: combined(server, block, false),
+        location: combined(server, block, TemplateDirectives::default()),
     });
     Directives {
-        server: combined(&Block::default(), server, false),
+        server: combined(&Block::default(), server, TemplateDirectives::default()),
         blocks: blocks.collect(),
-        location: combined(server, location, has_own_added),
+        location: combined(server, location, template),
     }
 }
 
-fn combined(server: &Block, own: &Block, has_own_added: bool) -> Location {
-    let outer = match has_own_added {
+fn combined(server: &Block, own: &Block, template: TemplateDirectives) -> Location {
+    let outer = match template.adds_header {
         true => Block { added: Vec::new(), ..server.clone() },
         false => server.clone(),
     };
@@ -124,6 +151,8 @@ fn combined(server: &Block, own: &Block, has_own_added: bool) -> Location {
         scopes,
         // Each location sets request fields of its own, so it inherits none.
         request: own.request.clone(),
+        substitution: own.substitution.combined(&server.substitution),
+        limits: own.limits.combined(&server.limits, template.limits_rate, template.limits_number),
         access: if own.access.is_empty() { server.access.clone() } else { own.access.clone() },
     }
 }
@@ -138,9 +167,12 @@ fn scope(levels: &[&Block]) -> Scope {
     let response = all(|level| &level.changed)
         .chain(expires.into_iter().flatten())
         .chain(added.iter().flat_map(|level| &level.added));
+    let passed: Vec<Arc<str>> = levels.iter().flat_map(|level| level.passed.iter().cloned()).collect();
+    let hidden = levels.iter().flat_map(|level| level.hidden.iter());
     Scope {
         input: levels.iter().flat_map(|level| level.input.iter().cloned()).collect(),
-        hidden: levels.iter().flat_map(|level| level.hidden.iter().cloned()).collect(),
+        hidden: hidden.filter(|name| !passed.contains(name)).cloned().collect(),
+        passed,
         response: response.cloned().collect(),
         default_type: levels.iter().rev().find_map(|level| level.default_type.clone()),
     }

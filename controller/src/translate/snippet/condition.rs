@@ -1,6 +1,7 @@
 //! Conditions of `if`.
 
-use sluice_config::directives::{Condition, Expression};
+use sluice_config::Expression;
+use sluice_config::directives::Condition;
 use sluice_config::{Moment, Template};
 
 use super::reader::Fault;
@@ -78,8 +79,5 @@ pub(super) fn read(arguments: &[String], declared: &Declared) -> Result<Conditio
 pub(super) fn expression(text: &str) -> Result<Expression, Fault> {
     let read = expression::Expression::read(text)
         .map_err(|reason| format!("the expression {text:?} cannot be read ({reason})"))?;
-    Ok(match read.look_ahead {
-        Some(look_ahead) => Expression::LookAhead(look_ahead),
-        None => Expression::Plain(text.into()),
-    })
+    Ok(read.in_form(text))
 }

@@ -1,5 +1,7 @@
 //! The contexts in which directives stand: which directives nginx permits there.
 
+use super::reader::Fault;
+
 /// The block of nginx's configuration that a text is pasted into, or a block inside it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Place {
@@ -22,8 +24,28 @@ pub(super) struct Context {
 }
 
 impl Context {
+    /// The fault of a directive that nginx does not permit in this context.
+    pub(super) fn not_permitted(self) -> Fault {
+        format!("nginx does not permit it in {}", self.name()).into()
+    }
+
+    /// The fault of a directive that nginx permits in this context, and Sluice does not translate.
+    pub(super) fn not_translated(self) -> Fault {
+        format!("it is not translated in {}", self.name()).into()
+    }
+
+    /// Checks that a directive acts on requests to endpoints here: a `location` block sends none.
+    /// `effect` completes the message about a block.
+    pub(super) fn must_forward(self, effect: &str) -> Result<(), Fault> {
+        match self.place {
+            _ if self.in_if => Err(self.not_permitted()),
+            Place::Block => Err(format!("a location block answers itself, so that {effect}").into()),
+            Place::Location | Place::Server | Place::Authorisation => Ok(()),
+        }
+    }
+
     /// The name of the context, for messages.
-    pub(super) fn name(self) -> &'static str {
+    fn name(self) -> &'static str {
         match (self.place, self.in_if) {
             (Place::Location, false) => "a location",
             (Place::Server, false) => "a server",

@@ -25,6 +25,7 @@ pub(super) fn read(
     match name {
         "add_header" => add_header(arguments, declared, block),
         "proxy_hide_header" | "grpc_hide_header" => hide(arguments, context, block),
+        "proxy_pass_header" | "grpc_pass_header" => pass(arguments, context, block),
         "default_type" => default_type(arguments, block),
         "expires" => expires(arguments, block),
         _ => headers_more(name == "more_set_headers", arguments, declared, block),
@@ -53,11 +54,22 @@ fn add_header(arguments: &[String], declared: &Declared, block: &mut Block) -> R
 fn hide(arguments: &[String], context: Context, block: &mut Block) -> Result<String, Fault> {
     let [name] = arguments else { return Err("takes a name".into()) };
     if context.in_if {
-        return Err(format!("nginx does not permit it in {}", context.name()).into());
+        return Err(context.not_permitted());
     }
     let name = field_name(name)?;
     let text = format!("removes the field {name} from responses of endpoints");
     block.hidden.push(name);
+    Ok(text)
+}
+
+fn pass(arguments: &[String], context: Context, block: &mut Block) -> Result<String, Fault> {
+    let [name] = arguments else { return Err("takes a name".into()) };
+    if context.in_if {
+        return Err(context.not_permitted());
+    }
+    let name = field_name(name)?;
+    let text = format!("passes the field {name} of endpoints, also where the ConfigMap hides it");
+    block.passed.push(name);
     Ok(text)
 }
 

@@ -56,7 +56,7 @@ fn set_header(
 ) -> Result<String, Fault> {
     let [name, value] = arguments else { return Err("takes a name and a value".into()) };
     if context.in_if {
-        return Err(format!("nginx does not permit it in {}", context.name()).into());
+        return Err(context.not_permitted());
     }
     if !matches!(context.place, Place::Location | Place::Authorisation) {
         declared.template(field_value(value)?, Moment::Request)?;

@@ -12,14 +12,18 @@ use super::grammar::Directive;
 use super::reader::Fault;
 use super::rewrite;
 use super::variables::Declared;
-use crate::translate::{expression, value};
+use crate::translate::declarations::HttpDeclarations;
+use crate::translate::{expression, template, value};
 
 /// Statuses that `return` answers with a `Location`.
 const REDIRECTS: [u16; 5] = [301, 302, 303, 307, 308];
 
+/// The status of `return` that sends no response.
+const NO_RESPONSE: u16 = 444;
+
 /// Collects the variables that a text sets and the groups of its expressions.
-pub(super) fn declared(directives: &[Directive]) -> Declared {
-    let mut declared = Declared::default();
+pub(super) fn declared(directives: &[Directive], http: &HttpDeclarations) -> Declared {
+    let mut declared = Declared { http: http.clone(), ..Declared::default() };
     collect(directives, &mut declared);
     declared
 }
@@ -37,11 +41,8 @@ fn collect(directives: &[Directive], declared: &mut Declared) {
                 let words = condition::operands(arguments).unwrap_or_default();
                 let pattern = condition::pattern(&words).filter(|_| !words[1].starts_with('!'));
                 if let Some(read) = pattern.and_then(|pattern| expression::Expression::read(&pattern).ok()) {
-                    // The data plane searches look-ahead without groups.
-                    if read.look_ahead.is_none() {
-                        declared.groups = declared.groups.max(read.groups - 1);
-                        declared.names.extend(read.names.keys().cloned());
-                    }
+                    declared.groups = declared.groups.max(read.groups - 1);
+                    declared.names.extend(read.names.keys().cloned());
                 }
             }
             _ => {}
@@ -75,6 +76,9 @@ fn set(arguments: &[String], declared: &Declared) -> Result<(Instruction, String
     if Variable::named(&variable).is_some() {
         return Err(format!("{name} is a variable of the gateway; give yours another name").into());
     }
+    if template::computed(&variable, &declared.http).is_some() {
+        return Err(format!("{name} is a variable of map or geo; give yours another name").into());
+    }
     let text = format!("assigns {name}");
     Ok((Instruction::Set { variable, value: declared.template(value, Moment::Request)? }, text))
 }
@@ -99,11 +103,11 @@ pub(super) fn authorised(arguments: &[String], context: Context, block: &mut Blo
         (Place::Authorisation, false) => {
             Ok(format!("{name} is empty, as in nginx: the authorisation request asks no service itself"))
         }
-        _ => Err(format!("it is not translated in {}", context.name()).into()),
+        _ => Err(context.not_translated()),
     }
 }
 
-fn variable_name(text: &str) -> Result<Arc<str>, Fault> {
+pub(super) fn variable_name(text: &str) -> Result<Arc<str>, Fault> {
     let is_name = |name: &&str| {
         !name.is_empty()
             && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
@@ -125,6 +129,9 @@ fn answer(arguments: &[String], declared: &Declared) -> Result<(Instruction, Str
         _ => return Err("takes a status, a URL, or a status and a text".into()),
     };
     let (answer, words) = match (REDIRECTS.contains(&status), text) {
+        (false, _) if status == NO_RESPONSE => {
+            (Return::Close, "closes the connection without a response".to_owned())
+        }
         (true, Some(text)) => (
             Return::Redirect { status, location: location(text, declared)? },
             format!("redirects ({status}) to {text}"),
@@ -150,9 +157,6 @@ fn location(text: &str, declared: &Declared) -> Result<Template, Fault> {
 
 fn status_of(text: &str) -> Result<u16, Fault> {
     match text.parse() {
-        Ok(444) => {
-            Err("444 closes the connection without an answer, which is not translated; use 403".into())
-        }
         Ok(status @ 200..=599) => Ok(status),
         _ => Err(format!("{text:?} is not a status from 200 to 599").into()),
     }

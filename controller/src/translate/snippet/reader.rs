@@ -4,9 +4,10 @@ use sluice_config::directives::Instruction;
 
 use super::block::Block;
 use super::context::{Context, Place};
-use super::grammar::{self, Directive};
+use super::grammar::{self, Directive, SyntaxError};
 use super::variables::Declared;
-use super::{access, condition, headers, input, program, settings};
+use super::{access, condition, headers, input, limits, program, settings, substitution};
+use crate::translate::declarations::HttpDeclarations;
 
 /// Why a snippet is not translated.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,11 +18,25 @@ pub(super) struct Untranslated {
     pub(super) remedy: String,
 }
 
+impl From<SyntaxError> for Untranslated {
+    fn from(error: SyntaxError) -> Self {
+        Self { reason: error.to_string(), remedy: "correct the text; nginx refuses it too".to_owned() }
+    }
+}
+
 /// A fault of one directive: the reason, and the setting that replaces the directive.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Fault {
     pub(super) reason: String,
     pub(super) replacement: Option<&'static str>,
+}
+
+impl Fault {
+    /// The fault of the directive `name`, with its replacement among `replacements`.
+    pub(super) fn replaced(reason: &str, name: &str, replacements: &[(&str, &'static str)]) -> Self {
+        let replacement = replacements.iter().find(|(known, _)| *known == name);
+        Self { reason: reason.to_owned(), replacement: replacement.map(|(_, instead)| *instead) }
+    }
 }
 
 impl From<String> for Fault {
@@ -47,13 +62,25 @@ impl Fault {
 ///
 /// # Errors
 /// The first directive that nginx would refuse there, or that cannot be carried out here.
-pub(super) fn read(text: &str, place: Place) -> Result<Block, Untranslated> {
-    let directives = grammar::parse(text).map_err(|error| Untranslated {
-        reason: error.to_string(),
-        remedy: "correct the text; nginx refuses it too".to_owned(),
-    })?;
-    let mut reader = Reader { declared: program::declared(&directives) };
+pub(super) fn read(text: &str, place: Place, http: &HttpDeclarations) -> Result<Block, Untranslated> {
+    let directives = grammar::parse(text)?;
+    let mut reader = Reader { declared: program::declared(&directives, http) };
     reader.block(&directives, Context { place, in_if: false })
+}
+
+impl Directive {
+    /// The fault with the line and the name of this directive.
+    pub(super) fn fault(&self, fault: Fault) -> Untranslated {
+        Untranslated {
+            reason: format!("line {}: {}: {}", self.line, self.name, fault.reason),
+            remedy: match fault.replacement {
+                Some(replacement) => format!("use {replacement} in place of the directive"),
+                None => {
+                    "correct or remove the directive; docs/snippets.md lists what is translated".to_owned()
+                }
+            },
+        }
+    }
 }
 
 /// State of the translation of one text.
@@ -81,15 +108,7 @@ impl Reader {
         block: &mut Block,
     ) -> Result<(), Untranslated> {
         let Directive { name, arguments, line, block: inner } = directive;
-        let fail = |fault: Fault| Untranslated {
-            reason: format!("line {line}: {name}: {}", fault.reason),
-            remedy: match fault.replacement {
-                Some(replacement) => format!("use {replacement} in place of the directive"),
-                None => {
-                    "correct or remove the directive; docs/snippets.md lists what is translated".to_owned()
-                }
-            },
-        };
+        let fail = |fault| directive.fault(fault);
         if let Some(inner) = inner {
             return match (&**name, context.in_if) {
                 ("if", false) if context.place != Place::Authorisation => {
@@ -119,9 +138,7 @@ impl Reader {
                     block.locations.push((matches, Block { lines: Vec::new(), ..location }));
                     Ok(())
                 }
-                ("if" | "location", _) => {
-                    Err(fail(format!("nginx does not permit it in {}", context.name()).into()))
-                }
+                ("if" | "location", _) => Err(fail(context.not_permitted())),
                 _ => Err(fail(unsupported(name))),
             };
         }
@@ -134,13 +151,11 @@ impl Reader {
             _ if context.place == Place::Authorisation
                 && !matches!(&**name, "proxy_set_header" | "grpc_set_header") =>
             {
-                Err(format!("it is not translated in {}", context.name()).into())
+                Err(context.not_translated())
             }
-            _ if context.is_server_if() => {
-                Err(format!("nginx does not permit it in {}", context.name()).into())
-            }
+            _ if context.is_server_if() => Err(context.not_permitted()),
             "more_set_headers" | "more_clear_headers" | "add_header" | "proxy_hide_header"
-            | "grpc_hide_header" | "default_type" | "expires" => {
+            | "grpc_hide_header" | "proxy_pass_header" | "grpc_pass_header" | "default_type" | "expires" => {
                 headers::read(name, arguments, &self.declared, context, block)
             }
             "more_set_input_headers"
@@ -148,6 +163,10 @@ impl Reader {
             | "proxy_set_header"
             | "grpc_set_header" => input::read(name, arguments, &self.declared, context, block),
             "allow" | "deny" => access::read(name, arguments, context, block),
+            _ if limits::is_known(name) => limits::read(name, arguments, &self.declared, context, block),
+            _ if substitution::is_known(name) => {
+                substitution::read(name, arguments, &self.declared, context, block)
+            }
             _ if settings::is_known(name) => settings::read(name, arguments, context, block),
             _ => Err(unsupported(name)),
         };
@@ -163,17 +182,10 @@ fn unsupported(name: &str) -> Fault {
         ("auth_request", "the annotation auth-url"),
         ("error_page", "the annotations custom-http-errors and default-backend"),
         ("gzip", "the ConfigMap key use-gzip"),
-        ("limit_conn", "the annotation limit-connections"),
-        ("limit_rate", "the annotation limit-rate"),
-        ("limit_req", "the annotation limit-rps or limit-rpm"),
         ("mirror", "the annotation mirror-target"),
         ("proxy_next_upstream", "the annotation proxy-next-upstream"),
         ("proxy_pass", "a path with a Service (type ExternalName for names outside of the cluster)"),
         ("proxy_redirect", "the annotations proxy-redirect-from and proxy-redirect-to"),
-        ("proxy_ssl_name", "the annotation proxy-ssl-name"),
-        ("proxy_ssl_server_name", "the annotation proxy-ssl-server-name"),
-        ("proxy_ssl_verify", "the annotation proxy-ssl-verify"),
     ];
-    let replacement = REPLACEMENTS.iter().find(|(known, _)| *known == name).map(|(_, instead)| *instead);
-    Fault { reason: "the directive is not translated".to_owned(), replacement }
+    Fault::replaced("the directive is not translated", name, REPLACEMENTS)
 }

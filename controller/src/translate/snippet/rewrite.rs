@@ -1,6 +1,4 @@
-//! `rewrite EXPRESSION REPLACEMENT [FLAG]`, as far as it leads to a redirect or keeps the location.
-
-use std::sync::Arc;
+//! `rewrite EXPRESSION REPLACEMENT [FLAG]`.
 
 use sluice_config::directives::{AfterRewrite, Instruction};
 use sluice_config::{Moment, Piece, Rewrite, RewritePart, RewriteQuery, RewriteTemplate, Variable};
@@ -27,23 +25,20 @@ pub(super) fn read(
         Some("permanent") => AfterRewrite::Redirect(301),
         Some("redirect") => AfterRewrite::Redirect(302),
         Some("break" | "last") | None if is_url => AfterRewrite::Redirect(302),
-        Some("break") if context.place == Place::Location => AfterRewrite::Stay,
-        Some("break" | "last") | None => {
-            let reason = "a new choice of the location is not translated; only redirect, permanent and, in a location, \
-                          break are";
-            return Err(Fault::with(reason, "the annotation rewrite-target"));
-        }
+        // A server has not chosen a location yet.
+        Some("break") if context.place != Place::Server => AfterRewrite::Stay,
+        Some("break" | "last") => AfterRewrite::Last,
+        None => AfterRewrite::Continue,
         Some(flag) => {
             return Err(format!("{flag:?} is not one of last, break, redirect and permanent").into());
         }
     };
     let read = Expression::read(pattern)
         .map_err(|reason| format!("the expression {pattern:?} cannot be read ({reason})"))?;
-    if read.look_ahead.is_some() {
-        return Err("an expression with look-ahead is not translated here".into());
-    }
-    if then == AfterRewrite::Stay && (declared.groups > 0 || replacement.contains('?')) {
-        return Err("break is not translated with a query, or beside groups of other expressions".into());
+    if then == AfterRewrite::Continue && declared.groups > 0 {
+        let reason = "without a flag it is not translated beside groups of other expressions, which it would replace; \
+                      give it a flag";
+        return Err(reason.into());
     }
     let (text, keeps_query) = match replacement.strip_suffix('?') {
         Some(text) => (text, false),
@@ -58,17 +53,20 @@ pub(super) fn read(
     }
     let parts = |text: &str| parts(text, &read, declared);
     let rewrite = Rewrite {
-        pattern: Some(Arc::from(&**pattern)),
+        pattern: Some(read.in_form(pattern)),
         path: parts(path)?,
         query: match (query, keeps_query) {
             (None, true) => RewriteQuery::Keep,
             (query, append) => RewriteQuery::Replace { query: parts(query.unwrap_or_default())?, append },
         },
-        redirects: then != AfterRewrite::Stay,
+        redirects: matches!(then, AfterRewrite::Redirect(_)),
         forwarded_prefix: None,
     };
     let words = match then {
         AfterRewrite::Stay => format!("sends {pattern} to the endpoint as {replacement}"),
+        AfterRewrite::Last | AfterRewrite::Continue => {
+            format!("chooses the location anew for {pattern} as {replacement}, in the same namespace")
+        }
         AfterRewrite::Redirect(status) => format!("redirects ({status}) {pattern} to {replacement}"),
     };
     Ok((Instruction::Rewrite { rewrite, then }, words))

@@ -5,18 +5,20 @@ use sluice_config::directives::{
     AfterRewrite, Condition, FieldChange, FieldOperation, Instruction, LocationMatch, Return, Scope, Statuses,
 };
 use sluice_config::{
-    Directives, OWN_FIELDS, Override, Piece, Policies, RewritePart, Satisfy, Template, Timeout, Variable,
+    Directives, OWN_FIELDS, Override, Piece, Policies, RewritePart, Satisfy, Template, Timeout, TlsVersions,
+    UpstreamTls, Variable,
 };
 
 use super::*;
+use crate::translate::declarations::{HttpDeclarations, NO_DECLARATIONS};
 
 fn location(text: &str) -> Block {
-    read(text, Place::Location).unwrap_or_else(|fault| panic!("{text}: {fault:?}"))
+    read(text, Place::Location, &NO_DECLARATIONS).unwrap_or_else(|fault| panic!("{text}: {fault:?}"))
 }
 
 /// The directives of a rule with this configuration-snippet.
 fn directives(text: &str) -> Directives {
-    resolve(&Block::default(), &location(text), false)
+    resolve(&Block::default(), &location(text), TemplateDirectives::default())
 }
 
 fn scopes(text: &str) -> Vec<Scope> {
@@ -24,7 +26,7 @@ fn scopes(text: &str) -> Vec<Scope> {
 }
 
 fn refusal(text: &str, place: Place) -> String {
-    let fault = read(text, place).expect_err(text);
+    let fault = read(text, place, &NO_DECLARATIONS).expect_err(text);
     format!("{}; {}", fault.reason, fault.remedy)
 }
 
@@ -118,19 +120,24 @@ fn an_if_with_add_header_drops_that_of_its_location() {
 
 #[test]
 fn a_location_with_add_header_drops_that_of_its_server() {
-    let server =
-        read("add_header X-S 1; more_set_headers 'X-T: 1'; deny 10.0.0.0/8;", Place::Server).unwrap();
-    let names = |location: &Block, has_own_added| {
-        let resolved = resolve(&server, location, has_own_added);
+    let server = read(
+        "add_header X-S 1; more_set_headers 'X-T: 1'; deny 10.0.0.0/8;",
+        Place::Server,
+        &NO_DECLARATIONS,
+    )
+    .unwrap();
+    let names = |location: &Block, template: TemplateDirectives| -> (Vec<String>, usize) {
+        let resolved = resolve(&server, location, template);
         let names =
             response(&resolved.location.scopes[0]).iter().map(|(name, _)| (*name).to_owned()).collect();
         (names, resolved.location.access.len())
     };
-    let names_of = |text: &str| -> (Vec<String>, usize) { names(&location(text), false) };
+    let names_of = |text: &str| names(&location(text), TemplateDirectives::default());
     assert_eq!(names_of(""), (vec!["x-t".into(), "x-s".into()], 1));
     assert_eq!(names_of("add_header X-L 1;"), (vec!["x-t".into(), "x-l".into()], 1));
     assert_eq!(names_of("allow all; deny all;"), (vec!["x-t".into(), "x-s".into()], 2));
-    let authenticated: (Vec<String>, usize) = names(&Block::default(), true);
+    let template = TemplateDirectives { adds_header: true, ..TemplateDirectives::default() };
+    let authenticated = names(&Block::default(), template);
     assert_eq!(authenticated.0, ["x-t"], "the gateway's own add_header of authentication counts");
 }
 
@@ -154,7 +161,7 @@ fn conditions_have_the_operators_of_nginx() {
         let Condition::Match { expression, negated: found, .. } = found else { panic!("{operator}") };
         assert_eq!(found, negated, "{operator}");
         let expected = format!("{case}^curl");
-        assert_eq!(expression, sluice_config::directives::Expression::Plain(expected.into()));
+        assert_eq!(expression, sluice_config::Expression::Plain(expected.into()));
     }
 }
 
@@ -190,12 +197,15 @@ fn groups_and_variables_of_the_text_can_be_used() {
     assert!(
         refusal("proxy_set_header X $upstream_http_x;", Place::Location).contains("known with the response")
     );
-    assert!(refusal("add_header X $request_body;", Place::Location).contains("always empty, because bodies"));
+    assert!(
+        refusal("add_header X $request_body_file;", Place::Location)
+            .contains("always empty, because no file")
+    );
     assert!(refusal("set $host x;", Place::Location).contains("is a variable of the gateway"));
 }
 
 #[test]
-fn rewrites_redirect_or_keep_the_location() {
+fn rewrites_redirect_keep_the_location_or_choose_it_anew() {
     let program = |text: &str| directives(text).location.program;
     for (text, status) in [
         ("rewrite ^/old/(.*)$ /new/$1 permanent;", 301),
@@ -209,10 +219,21 @@ fn rewrites_redirect_or_keep_the_location() {
     let kept = program("rewrite ^/api/(?<rest>.*)$ /$rest break;");
     let [Instruction::Rewrite { rewrite, then: AfterRewrite::Stay }] = &kept[..] else { panic!("{kept:?}") };
     assert_eq!(rewrite.path, [RewritePart::Text("/".into()), RewritePart::Group(1)]);
-    for text in ["rewrite ^/a /b last;", "rewrite ^/a /b;"] {
-        assert!(refusal(text, Place::Location).contains("the annotation rewrite-target"), "{text}");
-    }
-    assert!(refusal("rewrite ^/a /b break;", Place::Server).contains("new choice of the location"));
+    let then = |text: &str, place| {
+        let block = read(text, place, &NO_DECLARATIONS).unwrap();
+        match &block.program[..] {
+            [Instruction::Rewrite { rewrite, then }] => {
+                assert!(!rewrite.redirects, "{text}");
+                *then
+            }
+            program => panic!("{program:?}"),
+        }
+    };
+    assert_eq!(then("rewrite ^/a /b last;", Place::Location), AfterRewrite::Last);
+    assert_eq!(then("rewrite ^/a /b?c=$arg_d;", Place::Server), AfterRewrite::Continue);
+    assert_eq!(then("rewrite ^/a /b break;", Place::Server), AfterRewrite::Last);
+    let beside = "if ($uri ~ ^/(a)) { set $a $1; } rewrite ^/(b) /c;";
+    assert!(refusal(beside, Place::Location).contains("give it a flag"));
     assert!(refusal("rewrite ^/a /$1 permanent;", Place::Location).contains("group $1"));
 }
 
@@ -220,8 +241,8 @@ fn rewrites_redirect_or_keep_the_location() {
 fn location_blocks_have_the_modifiers_of_nginx() {
     let text = "location = /a { return 200; } location ^~ /b { deny all; } location ~* \\.php$ { deny all; }\n\
                 location /c { add_header X-C 1; return 204; } location ~ ^/(x|y) { }";
-    let server = read(text, Place::Server).unwrap();
-    let resolved = resolve(&server, &Block::default(), false);
+    let server = read(text, Place::Server, &NO_DECLARATIONS).unwrap();
+    let resolved = resolve(&server, &Block::default(), TemplateDirectives::default());
     let matches: Vec<_> = resolved.blocks.iter().map(|block| &block.matches).collect();
     assert!(matches!(matches[0], LocationMatch::Exact(path) if **path == *"/a"));
     assert!(matches!(matches[1], LocationMatch::FinalPrefix(path) if **path == *"/b"));
@@ -238,7 +259,7 @@ fn a_refusal_names_line_directive_and_replacement() {
             Place::Location,
             &["line 2", "proxy_read_timeout_x", "not translated"][..],
         ),
-        ("limit_rate 5k;", Place::Location, &["line 1: limit_rate", "the annotation limit-rate"]),
+        ("gzip on;", Place::Location, &["line 1: gzip", "the ConfigMap key use-gzip"]),
         ("proxy_pass http://x;", Place::Location, &["a path with a Service"]),
         ("access_by_lua_block { ngx.exit(403) }", Place::Location, &["unexpected }"]),
         ("access_by_lua_file /x.lua;", Place::Location, &["line 1: access_by_lua_file: the directive"]),
@@ -249,7 +270,6 @@ fn a_refusal_names_line_directive_and_replacement() {
         ("if ($host) { add_header A b; }", Place::Server, &["an if block of a server"]),
         ("if ($host) { deny all; }", Place::Location, &["an if block of a location"]),
         ("location /x { }", Place::Location, &["does not permit it in a location"]),
-        ("return 444;", Place::Location, &["closes the connection"]),
         ("return 301;", Place::Location, &["needs a URL"]),
         ("return 99;", Place::Location, &["not a status"]),
         ("add_header X;", Place::Location, &["takes a name, a value"]),
@@ -286,9 +306,34 @@ fn directives_with_an_annotation_of_their_meaning_set_the_same_policy() {
     assert_eq!(path.to, plain("/; Secure"));
     assert!(refusal("proxy_read_timeout 1; proxy_read_timeout 2;", Place::Location).contains("stands twice"));
     assert!(refusal("proxy_read_timeout x;", Place::Location).contains("\"x\""));
-    let server = read("proxy_read_timeout 1;", Place::Server).unwrap();
-    assert_eq!(resolve(&server, &Block::default(), false), Directives::default());
+    let server = read("proxy_read_timeout 1;", Place::Server, &NO_DECLARATIONS).unwrap();
+    assert_eq!(resolve(&server, &Block::default(), TemplateDirectives::default()), Directives::default());
     assert!(server.lines()[0].contains("no effect"));
+}
+
+#[test]
+fn tls_to_endpoints_is_set_without_files() {
+    let block = location(
+        "proxy_ssl_server_name on; proxy_ssl_name $host; proxy_ssl_protocols TLSv1.1 TLSv1.3; proxy_ssl_verify off;\n\
+         proxy_ssl_session_reuse off; proxy_ssl_ciphers ECDHE-RSA-AES128-GCM-SHA256;",
+    );
+    let of_annotations = UpstreamTls { verify_depth: Some(2), ..UpstreamTls::default() };
+    let mut policies = Policies { upstream_tls: Some(of_annotations.into()), ..Policies::default() };
+    block.apply_settings(&mut policies);
+    let tls = policies.upstream_tls.unwrap();
+    assert_eq!((tls.name.as_deref(), tls.sends_name, tls.verify_depth), (Some("$host"), true, None));
+    assert_eq!(tls.versions, TlsVersions { v1_2: false, v1_3: true });
+    assert_eq!(tls.ciphers.as_deref(), Some(&[0xc02f][..]));
+    for (text, part) in [
+        ("proxy_ssl_verify on;", "proxy-ssl-secret"),
+        ("proxy_ssl_certificate /etc/tls.crt;", "reach no files"),
+        ("proxy_ssl_name a; proxy_ssl_name b;", "stands twice"),
+        ("proxy_ssl_name $cookie_x;", "$cookie_x"),
+        ("proxy_ssl_server_name yes;", "on, off"),
+    ] {
+        let refusal = refusal(text, Place::Location);
+        assert!(refusal.contains(part), "{text}: {refusal}");
+    }
 }
 
 #[test]
@@ -313,7 +358,7 @@ fn variables_of_the_authorisation_reply_name_its_fields() {
                  auth_request_set $auth_resp_jwt $upstream_http_x_vouch_jwt;";
     let authentik = "proxy_set_header X-Forwarded-Host $http_host;";
     for text in [vouch, authentik] {
-        assert!(read(text, Place::Authorisation).is_ok(), "{text}");
+        assert!(read(text, Place::Authorisation, &NO_DECLARATIONS).is_ok(), "{text}");
     }
     for text in ["deny all;", "return 200;", "if ($host) { }", "more_set_headers 'A: b';"] {
         let refusal = refusal(text, Place::Authorisation);
@@ -335,8 +380,73 @@ proptest! {
         place in prop::sample::select(vec![Place::Location, Place::Block, Place::Server]),
     ) {
         let name = if upper { name.to_ascii_uppercase() } else { name.to_owned() };
-        if let Ok(block) = read(&directive.replace("NAME", &name), place) {
-            prop_assert_eq!(resolve(&Block::default(), &block, false), Directives::default());
+        if let Ok(block) = read(&directive.replace("NAME", &name), place, &NO_DECLARATIONS) {
+            prop_assert_eq!(resolve(&Block::default(), &block, TemplateDirectives::default()), Directives::default());
         }
+    }
+}
+
+/// Names that `http-snippet` declares.
+fn declared(text: &str) -> HttpDeclarations {
+    http_level::read(text).unwrap_or_else(|fault| panic!("{text}: {fault:?}")).declarations
+}
+
+const ZONES: &str = "limit_req_zone $binary_remote_addr zone=rate:10m rate=30r/m;\n\
+                     limit_req_zone $http_x_key zone=other:32k rate=2r/s; limit_conn_zone $server_name zone=number:1m;";
+
+#[test]
+fn limits_have_the_key_and_the_rate_of_their_zones_and_are_inherited_by_kind() {
+    let zones = declared(ZONES);
+    let read_in = |text: &str, place| read(text, place, &zones).unwrap_or_else(|fault| panic!("{fault:?}"));
+    let server = read_in(
+        "limit_req zone=rate burst=5 nodelay; limit_conn number 3; limit_req_status 429; limit_req_log_level info;",
+        Place::Server,
+    );
+    let limits = |location: &str, template| {
+        resolve(&server, &read_in(location, Place::Location), template).location.limits
+    };
+    let own =
+        limits("limit_req zone=other burst=4 delay=2; limit_req_dry_run on;", TemplateDirectives::default());
+    let [rate] = &own.rates[..] else { panic!("{own:?}") };
+    assert_eq!((&*rate.zone, rate.interval, rate.burst), ("other", Duration::from_millis(500), 4));
+    assert_eq!(rate.undelayed, Some(2));
+    assert_eq!(rate.key.pieces, [Piece::Variable(Variable::Field("x-key".into()))]);
+    assert_eq!((own.rate_status, own.rate_dry_run, own.concurrency.len()), (Some(429), true, 1));
+    let inherited = limits("", TemplateDirectives::default());
+    assert_eq!((&*inherited.rates[0].zone, inherited.rates[0].undelayed), ("rate", None));
+    assert_eq!(inherited.rates[0].interval, Duration::from_secs(2));
+    let template = TemplateDirectives { limits_rate: true, ..TemplateDirectives::default() };
+    let of_annotation = limits("", template);
+    assert_eq!((of_annotation.rates.len(), of_annotation.concurrency.len()), (0, 1));
+}
+
+#[test]
+fn limits_that_nginx_would_refuse_are_refused() {
+    let zones = declared(ZONES);
+    for (text, part) in [
+        ("limit_req zone=none;", "no limit_req_zone of http-snippet has the name none"),
+        ("limit_req zone=number;", "no limit_req_zone"),
+        ("limit_conn rate 1;", "no limit_conn_zone"),
+        ("limit_req burst=1;", "has no zone="),
+        ("limit_req zone=rate burst=0;", "not a positive number"),
+        ("limit_req zone=rate; limit_req zone=rate burst=2;", "stands twice"),
+        ("limit_conn number 70000;", "less than 65536"),
+        ("limit_req_status 200;", "a status from 400 to 599"),
+        ("limit_req_dry_run maybe;", "takes one of"),
+        ("if ($host) { limit_req zone=rate; }", "does not permit it"),
+    ] {
+        let fault = read(text, Place::Location, &zones).expect_err(text);
+        assert!(fault.reason.contains(part), "{text}: {fault:?}");
+    }
+    for (text, part) in [
+        ("limit_req_zone $host rate=1r/s;", "has no zone=NAME:SIZE"),
+        ("limit_req_zone $host zone=a:8k rate=1r/s;", "less than 32k"),
+        ("limit_req_zone $host zone=a:1m rate=0r/s;", "not a positive number"),
+        ("limit_req_zone $status zone=a:1m rate=1r/s;", "$status"),
+        ("limit_req_zone $host zone=a:1m; limit_conn_zone $host zone=a:1m;", "declared twice"),
+        ("limit_conn_zone $host zone=a:1m rate=1r/s;", "is not translated"),
+    ] {
+        let fault = http_level::read(text).expect_err(text);
+        assert!(fault.reason.contains(part), "{text}: {fault:?}");
     }
 }

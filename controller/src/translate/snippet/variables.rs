@@ -5,9 +5,10 @@ use std::sync::Arc;
 
 use sluice_config::{Moment, Template, Variable};
 
+use crate::translate::declarations::HttpDeclarations;
 use crate::translate::template;
 
-/// The names that a text declares.
+/// The names that a text declares, and those of `http-snippet`.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Declared {
     /// Variables that `set` assigns, in lower case.
@@ -18,6 +19,8 @@ pub(super) struct Declared {
     pub(super) groups: usize,
     /// Groups with a name.
     pub(super) names: BTreeSet<Box<str>>,
+    /// Names that `http-snippet` declares.
+    pub(super) http: HttpDeclarations,
 }
 
 impl Declared {
@@ -34,7 +37,7 @@ impl Declared {
         if is_group || self.names.contains(name) {
             return Some(Variable::Group(name.into()));
         }
-        Variable::named(name)
+        template::computed(name, &self.http).or_else(|| Variable::named(name))
     }
 
     /// Parses a text that is evaluated at this moment.
@@ -54,11 +57,15 @@ impl Declared {
             // A variable that `auth_request_set` declares is empty before the reply.
             Some(variable @ Variable::Authorised(_)) => Ok(variable),
             Some(variable) if variable.known() <= moment => Ok(variable),
-            Some(_) => Err(template::lack(name, moment).unwrap_or_default()),
+            Some(variable) => Err(template::lack(name, moment).unwrap_or_else(|| {
+                format!("${name} has no value yet: it is known {}", variable.known().as_str())
+            })),
             None if name.parse::<usize>().is_ok() => {
                 Err(format!("no expression of the snippet has a group ${name}"))
             }
-            None => Err(format!("the variable ${name} is neither served nor set in the snippet")),
+            None => Err(format!(
+                "the variable ${name} is neither served nor set in the snippet, and no map or geo declares it"
+            )),
         }
     }
 }

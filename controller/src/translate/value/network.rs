@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use sluice_config::{Network, TrustedPeers};
+use sluice_config::{CountryCode, InvalidCountry, InvalidNetwork, Network, TrustedPeers};
 
 use super::text::list_of;
 use super::{Type, Wrong};
@@ -20,14 +20,28 @@ pub fn addresses() -> Type<Vec<IpAddr>> {
 /// stop no client, is assumed to be an error.
 pub fn networks() -> Type<Arc<[Network]>> {
     list_of("comma-separated list of networks such as 10.0.0.0/8, or addresses", |item| {
-        let one = |text| {
-            network(text).ok_or_else(|| format!("has {text:?}, which is no network and no IP address"))
+        let one = |text: &str| {
+            let wrong = |InvalidNetwork| format!("has {text:?}, which is no network and no IP address");
+            text.parse::<Network>().map_err(wrong)
         };
         item.split_whitespace().map(one).collect::<Result<Vec<_>, String>>()
     })
     .and_then(|networks| match networks.is_empty() {
         true => Err(Wrong::Invalid("names no network".to_owned())),
         false => Ok(networks.into_iter().flatten().collect()),
+    })
+}
+
+/// A non-empty list of countries separated by commas.
+pub fn countries() -> Type<Arc<[CountryCode]>> {
+    list_of("comma-separated list of countries such as DE,AT (ISO 3166-1)", |item| {
+        item.parse::<CountryCode>().map_err(|InvalidCountry| {
+            format!("has {item:?}, which is not the code of a country, such as DE (ISO 3166-1 alpha-2)")
+        })
+    })
+    .and_then(|countries| match countries.is_empty() {
+        true => Err(Wrong::Invalid("names no country".to_owned())),
+        false => Ok(countries.into()),
     })
 }
 
@@ -41,22 +55,6 @@ pub fn trusted_peers() -> Type<TrustedPeers> {
             false => TrustedPeers::These(networks),
         }
     })
-}
-
-/// Parses a network like Go's `net.ParseCIDR`: host bits are ignored.
-pub fn network(text: &str) -> Option<Network> {
-    let (address, prefix) = match text.split_once('/') {
-        Some((address, prefix)) => (address, Some(prefix)),
-        None => (text, None),
-    };
-    let address: IpAddr = address.parse().ok()?;
-    let most = if address.is_ipv4() { 32 } else { 128 };
-    let prefix = match prefix {
-        None => most,
-        Some(digits) if digits.bytes().all(|byte| byte.is_ascii_digit()) => digits.parse().ok()?,
-        Some(_) => return None,
-    };
-    (prefix <= most).then_some(Network { address, prefix })
 }
 
 #[cfg(test)]

@@ -11,9 +11,11 @@ use serde_json::{Value, json};
 use sluice_config::{Action, Backend, Directives, Limits, Policies, ResourceKey, Satisfy};
 
 use super::{MatchedRoute, Query};
+use crate::location::Country;
 use crate::message::fields::Fields;
 use crate::pipeline::{ORDER, PipelineStage, Service, is_exempt, service};
 use crate::policy::canary::Canary;
+use crate::policy::countries;
 use crate::policy::sources::{SourceDecision, decide};
 use crate::policy::{Rewritten, hops, https_redirect};
 use crate::router::host_of;
@@ -21,7 +23,7 @@ use crate::state::compiled_settings::Blocking;
 
 /// Result of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Outcome {
+pub(super) enum Outcome {
     /// The rule has no such check.
     Nothing,
     /// The request continues.
@@ -37,7 +39,7 @@ enum Outcome {
 }
 
 impl Outcome {
-    fn name(self) -> &'static str {
+    pub(super) fn name(self) -> &'static str {
         match self {
             Self::Nothing => "-",
             Self::Passes => "passes",
@@ -80,10 +82,16 @@ pub(super) fn checks(asked: &Query, taken: &MatchedRoute<'_>) -> Vec<Value> {
     ORDER.iter().map(check).collect()
 }
 
+/// Returns whether the pipeline ends with this check.
+pub(super) fn stops(check: &Value) -> bool {
+    check["outcome"] == Outcome::Stops.name()
+}
+
 /// Maximum length of the text of a check in bytes.
 const MOST: usize = 1024;
 
-fn name(stage: PipelineStage) -> &'static str {
+/// Returns the name of a stage.
+pub(super) fn name(stage: PipelineStage) -> &'static str {
     match stage {
         PipelineStage::Blocked => "block lists",
         PipelineStage::ClientCertificate => "client certificate",
@@ -96,6 +104,7 @@ fn name(stage: PipelineStage) -> &'static str {
         PipelineStage::HttpsRedirect => "https",
         PipelineStage::Backend => "backend",
         PipelineStage::Limits => "limits",
+        PipelineStage::Firewall => "firewall",
         PipelineStage::Sources => "address lists",
         PipelineStage::Credentials => "password",
         PipelineStage::Authorisation => "authorisation",
@@ -142,6 +151,13 @@ fn said(stage: PipelineStage, asked: &Query, taken: &MatchedRoute<'_>) -> Check 
         PipelineStage::Backend => backend(asked, taken),
         PipelineStage::Limits => match taken.rule.policies.limits.as_deref() {
             Some(limits) => limited(limits, asked.client),
+            None => nothing(),
+        },
+        PipelineStage::Firewall => match taken.rule.policies.firewall.as_deref() {
+            Some(firewall) if firewall.enforces => {
+                (Outcome::Depends, "the firewall's agent, which may refuse the request".to_owned())
+            }
+            Some(_) => (Outcome::Passes, "the firewall's rules only detect".to_owned()),
             None => nothing(),
         },
         PipelineStage::Sources => sources(asked, taken),
@@ -283,19 +299,30 @@ fn limited(limits: &Limits, client: Option<IpAddr>) -> Check {
 }
 
 fn sources(asked: &Query, taken: &MatchedRoute<'_>) -> Check {
-    let own = taken.route.compiled.as_ref().and_then(|compiled| compiled.sources.as_ref());
+    let compiled = taken.route.compiled.as_ref();
+    let own = compiled.and_then(|compiled| compiled.sources.as_ref());
+    let countries = compiled.and_then(|compiled| compiled.countries.as_ref());
     let global = taken.compiled_settings.sources.as_ref();
-    if own.is_none() && global.is_none() {
+    if own.is_none() && global.is_none() && countries.is_none() {
         return (Outcome::Nothing, String::new());
     }
     let Some(client) = asked.client else {
         return (Outcome::Depends, "on the client's address: pass --client".to_owned());
     };
-    match decide(own, global, client) {
-        SourceDecision::Unlisted => (Outcome::Nothing, format!("{client} is on no list")),
-        SourceDecision::Allowed => (Outcome::Passes, format!("{client} is on the allow list")),
+    let located = countries.map(|lists| (lists, taken.locations.country(client)));
+    let by_country =
+        located.map_or(SourceDecision::Unlisted, |(lists, country)| countries::decide(lists, country));
+    let place = match located {
+        None => String::new(),
+        Some((_, Country::Known(country))) => format!(" ({country})"),
+        Some((_, Country::Unknown)) => " (of an unknown country)".to_owned(),
+        Some((_, Country::NoDatabase)) => " (without a database of countries)".to_owned(),
+    };
+    match decide(own, global, client).and(by_country) {
+        SourceDecision::Unlisted => (Outcome::Nothing, format!("{client}{place} is on no list")),
+        SourceDecision::Allowed => (Outcome::Passes, format!("{client}{place} is on the allow list")),
         SourceDecision::Denied => {
-            (Outcome::Stops, format!("403: {client} is denied, or not on the allow list"))
+            (Outcome::Stops, format!("403: {client}{place} is denied, or not on the allow list"))
         }
     }
 }

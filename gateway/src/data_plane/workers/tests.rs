@@ -1,6 +1,7 @@
 //! Workers, connections and the proxy over loopback, with the real pipeline.
 
 mod backend;
+mod blocking;
 mod bodies;
 mod client;
 mod direct;
@@ -19,3 +20,4 @@ mod streams;
 mod tls;
 mod upgrades;
 mod upstream;
+mod websocket;

@@ -111,7 +111,8 @@ impl Client {
     pub(super) fn into_tunnel(self, switched: Switched) -> (Box<Wire>, Box<Tunnel>) {
         let Self { mut wire, sent, body_sent, write_buffer, .. } = self;
         let heads = (sent + write_buffer.len() as u64).saturating_sub(body_sent);
-        let tunnel = Tunnel::new(switched, &wire.ahead, Flow::after(write_buffer, body_sent), heads);
+        let (status, down) = (StatusCode::SWITCHING_PROTOCOLS, Flow::after(write_buffer, body_sent));
+        let tunnel = Tunnel::new(switched, status, &wire.ahead, down, heads);
         wire.ahead.clear();
         wire.rest();
         (wire, tunnel)
@@ -413,6 +414,9 @@ impl Downstream for Client {
 
     fn answer(&mut self, cx: &mut Context<'_>, answer: &Answer, bare: bool) -> Result<(), FailureKind> {
         self.keep &= !answer.close && !self.worker.drain.is_draining() && self.can_drain();
+        if answer.silent {
+            return Ok(());
+        }
         let body = if bare { Bytes::new() } else { answer.body.clone() };
         self.body_sent = body.len() as u64;
         let mut head = Vec::with_capacity(512 + body.len().min(JOIN));

@@ -7,6 +7,7 @@
 //! its deadline.
 
 mod settle;
+mod websocket;
 
 use std::io::Write;
 use std::mem;
@@ -35,6 +36,7 @@ use crate::message::framing::FramedBytes;
 use crate::message::framing::Framing;
 use crate::message::head::Head;
 use crate::message::head::http2::is_sound;
+use crate::message::head::websocket::Accept;
 use crate::message::hop_by_hop;
 use crate::message::http2::{map, trailers};
 use crate::message::response::Response;
@@ -63,6 +65,8 @@ pub(super) struct Client {
     /// Trailers that follow `rest`.
     trailers: Option<HeaderMap>,
     complete: bool,
+    /// The value with which the endpoint accepts an extended CONNECT, if the request is one.
+    accept: Option<Accept>,
     /// The code of RST_STREAM if the response breaks off.
     reason: Reason,
     /// The trailer section read so far.
@@ -92,6 +96,7 @@ impl Client {
             rest: Bytes::new(),
             trailers: None,
             complete: false,
+            accept: None,
             reason: Reason::INTERNAL_ERROR,
             section: Section::default(),
             head_sent: 0,
@@ -415,6 +420,13 @@ impl Downstream for Client {
         response: &mut Response,
         bytes: &[u8],
     ) -> Result<Passed, FailureKind> {
+        if response.switches() {
+            return self.begin_tunnel(response, bytes);
+        }
+        // For the client, a status of success would mean that the tunnel is open.
+        if self.accept.is_some() && response.status.is_success() {
+            return Err(FailureKind::InvalidHead);
+        }
         response.deliver(false);
         // As in HTTP/1, `Date` is the time of relaying.
         response.fields.remove(&DATE);
@@ -477,6 +489,10 @@ impl Downstream for Client {
     }
 
     fn answer(&mut self, _: &mut Context<'_>, answer: &Answer, bare: bool) -> Result<(), FailureKind> {
+        if answer.silent {
+            self.reply.send_reset(self.reason);
+            return Ok(());
+        }
         let mut fields = HeaderMap::with_capacity(answer.fields.len() + 2);
         fields.insert(DATE, get_cached_date());
         if answer.has_length() {

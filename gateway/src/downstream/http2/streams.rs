@@ -24,7 +24,8 @@ pub(crate) struct Streams {
     open: AtomicUsize,
     /// The request bodies of streams that have one.
     bodies: Mutex<Vec<Arc<BodyFlow>>>,
-    /// Bytes of bodies that were read since the last [`take_released`](Self::take_released).
+    /// Bytes of bodies that were read or discarded since the last
+    /// [`take_released`](Self::take_released).
     released: AtomicUsize,
     /// Streams that their clients cancelled.
     cancelled: Rate,
@@ -72,7 +73,7 @@ impl Streams {
         sum
     }
 
-    /// Returns the bytes of bodies that were read since the previous call.
+    /// Returns the bytes of bodies that were read or discarded since the previous call.
     pub(super) fn take_released(&self) -> usize {
         self.released.swap(0, Relaxed)
     }
@@ -138,6 +139,12 @@ impl OpenStream {
         }
     }
 
+    /// Returns the bytes of its request body that `h2` holds while the body is not being read.
+    #[cfg(test)]
+    pub(super) fn waiting(&self) -> usize {
+        self.body.as_ref().map_or(0, |body| body.waiting())
+    }
+
     /// Returns whether the stream is to be reset because others need its window. If not, `cx` is
     /// woken when it is.
     pub(super) fn is_shed(&self, cx: &Context<'_>) -> bool {
@@ -149,6 +156,8 @@ impl Drop for OpenStream {
     fn drop(&mut self) {
         if let Some(body) = &self.body {
             self.streams.bodies().retain(|other| !Arc::ptr_eq(other, body));
+            // `h2` discards what it still holds.
+            self.streams.released.fetch_add(body.held(), Relaxed);
         }
         self.streams.open.fetch_sub(1, Relaxed);
     }

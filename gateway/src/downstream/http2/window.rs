@@ -194,7 +194,7 @@ impl BodyFlow {
     }
 
     /// Returns the bytes that `h2` holds.
-    fn held(&self) -> usize {
+    pub(super) fn held(&self) -> usize {
         self.flow.used_capacity()
     }
 

@@ -125,10 +125,13 @@ impl<D: Downstream, O: Originator> ForwardContext<'_, D, O> {
         if let Some(connection) = pooled {
             return Ok(connection);
         }
-        let mut gate = gate(self.worker, self.originator);
-        let obtain = connect::obtain(upstream, &mut gate, &mut self.waited_since);
-        // Boxed, because it is rare and large.
-        match Box::pin(unless_left(self.downstream, obtain)).await.unwrap_or(Err(FailureKind::Client)) {
+        let obtained = {
+            let mut gate = gate(self.worker, self.originator);
+            // Boxed, because it is rare and large.
+            let mut obtain = Box::pin(connect::obtain(upstream, &mut gate, &mut self.waited_since));
+            unless_left(self.downstream, obtain.as_mut()).await
+        };
+        match obtained.unwrap_or(Err(FailureKind::Client)) {
             Ok(connection) => Ok(connection),
             Err(kind) => Err(self.not_connected(kind, replayable).await),
         }

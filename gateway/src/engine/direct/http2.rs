@@ -4,6 +4,7 @@ mod relay;
 mod upload;
 
 use std::future::poll_fn;
+use std::pin::pin;
 use std::time::Instant;
 
 use h2::Reason;
@@ -59,10 +60,13 @@ impl Http2 {
         let stream_permit = match pooled {
             Some(stream_permit) => stream_permit,
             None => {
-                let mut gate = gate(run.worker, run.originator);
-                let waited_since = &mut run.waited_since;
-                let obtain = http2::obtain(upstream, &mut gate, waited_since, size, run.worker.idle);
-                match unless_left(run.downstream, obtain).await.unwrap_or(Err(FailureKind::Client)) {
+                let obtained = {
+                    let (mut gate, idle) = (gate(run.worker, run.originator), run.worker.idle);
+                    let waited_since = &mut run.waited_since;
+                    let obtain = pin!(http2::obtain(upstream, &mut gate, waited_since, size, idle));
+                    unless_left(run.downstream, obtain).await
+                };
+                match obtained.unwrap_or(Err(FailureKind::Client)) {
                     Ok(stream_permit) => stream_permit,
                     Err(kind) => return run.not_connected(kind, upload.is_replayable()).await,
                 }

@@ -18,8 +18,8 @@ use crate::pipeline::{self, Subrequest};
 /// Collects the head and the start of the body of a response.
 #[derive(Debug)]
 pub(super) struct CallClient {
-    /// The request body.
-    feed: Option<Feed>,
+    /// The request body. Boxed, because most calls have none.
+    feed: Option<Box<Feed>>,
     /// The rest of its framing.
     framing: Framing,
     /// Why the request body broke off.
@@ -51,7 +51,7 @@ enum CollectState {
 }
 
 impl CallClient {
-    pub(super) fn new(subrequest: &Subrequest, feed: Option<Feed>) -> Self {
+    pub(super) fn new(subrequest: &Subrequest, feed: Option<Box<Feed>>) -> Self {
         Self {
             framing: feed.as_ref().map_or(Framing::NONE, |feed| feed.framing),
             feed,
@@ -129,7 +129,7 @@ impl CallClient {
 
 impl Downstream for CallClient {
     fn is_spent(&self) -> bool {
-        self.feed.as_ref().is_none_or(Feed::has_ended)
+        self.feed.as_ref().is_none_or(|feed| feed.has_ended())
     }
 
     fn awaits_continue(&self) -> bool {

@@ -267,7 +267,7 @@ async fn an_http2_pool_is_called_like_any_other() {
     body.copy(b"hello");
     body.end();
     let asked = Subrequest { method: Method::POST, ..subrequest(&plane, &pool) };
-    let response = send(&worker(&plane), &mut OwnCall::new(asked), Some(feed)).await.unwrap();
+    let response = send(&worker(&plane), &mut OwnCall::new(asked), Some(Box::new(feed))).await.unwrap();
     assert_eq!((response.status, response.whole), (StatusCode::ACCEPTED, true));
     assert_eq!(response.fields["x-user"], "ann");
     assert_eq!(&response.body[..], b"POST http://auth.example/check?a=b hello");

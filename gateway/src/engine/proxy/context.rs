@@ -8,6 +8,7 @@ use pingora_proxy::Session;
 use tokio::time::Instant;
 
 use super::Result;
+use super::caching::CacheContext;
 use super::connector::Connector;
 use super::shared_request::Handle;
 use crate::pipeline::Originator;
@@ -17,7 +18,7 @@ use crate::pipeline::{Exchange, Failure, MOST_INTERIM, Next};
 #[derive(Default)]
 pub(crate) struct Context {
     /// State shared with the task that runs the engine.
-    handle: Option<Handle>,
+    pub(super) handle: Option<Handle>,
     /// The pipeline's decision about a response head that is not relayed.
     pub(super) pending: Option<Next>,
     /// The current attempt uses HTTP/2.
@@ -28,6 +29,10 @@ pub(crate) struct Context {
     interims: u32,
     /// Makes the connection of the current attempt, if Pingora's pool has none.
     pub(super) connector: Option<Arc<Connector>>,
+    /// The request fetches a stale response again, and has no client.
+    pub(super) is_refresh: bool,
+    /// The state of the cache.
+    pub(super) cache: CacheContext,
     /// When the request first had to wait for a connection or for the endpoint.
     pub(super) waited_since: Option<Instant>,
 }
@@ -36,6 +41,7 @@ impl Context {
     /// Attaches the shared state of the session's request.
     pub(super) fn attach(&mut self, session: &Session) {
         self.handle = Handle::of(session).cloned();
+        self.is_refresh = self.handle.as_ref().is_some_and(|handle| handle.get().refresh.is_some());
     }
 
     /// Returns the shared state, which exists in all phases after the first.

@@ -20,18 +20,20 @@ use crate::io::alarm::Alarm;
 use crate::io::budget::WaitTicket;
 use crate::io::deadlines::Deadlines;
 use crate::message::head::Head;
-use crate::pipeline::{Exchange, FailureKind};
+use crate::pipeline::{CachedRequest, Exchange, FailureKind};
 use crate::worker::Worker;
 
-/// Runs the engine; returns the client side, the exchange and the outcome.
+/// Runs the engine; returns the client side, the exchange and the outcome. With `cached`, the
+/// response may be a stored one, or be stored.
 pub(in crate::engine) async fn forward<D: Downstream + Send + Sync + 'static>(
     worker: &Worker,
     downstream: Box<D>,
     exchange: Box<Exchange>,
     head: &Head,
     counts: &mut ForwardCounts,
+    cached: Option<CachedRequest>,
 ) -> (Box<D>, Box<Exchange>, Forwarded) {
-    let handle = Handle::new(SharedRequest::new(exchange));
+    let handle = Handle::new(SharedRequest::new(exchange, cached));
     let side = Arc::new(Mutex::new(downstream));
     {
         let session = Session::new(side.clone(), handle.clone(), head, worker);

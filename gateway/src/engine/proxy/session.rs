@@ -181,9 +181,11 @@ impl<D: Downstream + Send + Sync + 'static> server::Session for Session<D> {
 
     /// Called after a success, more than once.
     async fn finish(&mut self) -> Result<()> {
-        if self.upgraded {
-            // Ended by either side.
-            self.handle.get().ended = true;
+        let mut shared = self.handle.get();
+        // An upgraded connection was ended by either side. Pingora does not mark the end of a
+        // stored response that has no body.
+        if self.upgraded || shared.started && self.response.framing.is_done() {
+            shared.ended = true;
         }
         Ok(())
     }
@@ -226,8 +228,9 @@ impl<D: Downstream + Send + Sync + 'static> server::Session for Session<D> {
         None
     }
 
+    /// The head from which Pingora makes a request that fetches a stale response again.
     fn pseudo_raw_h1_request_header(&self) -> Bytes {
-        Bytes::new()
+        self.handle.get().refresh_head.clone()
     }
 
     /// Called once per attempt.

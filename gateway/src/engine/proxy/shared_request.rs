@@ -6,15 +6,17 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use bytes::Bytes;
 use pingora_core::protocols::raw_connect::ProxyDigest;
 use pingora_http::ResponseHeader;
 use pingora_proxy::Session;
 
+use super::caching::RefreshPermit;
 use super::failure;
 use crate::engine::ForwardCounts;
 use crate::io::budget::Reservation;
 use crate::pipeline::Originator;
-use crate::pipeline::{Answer, Exchange, FailureKind, Next};
+use crate::pipeline::{Answer, CachedRequest, Exchange, FailureKind, Next};
 
 /// The state of a request that Pingora's proxy serves, shared with its session.
 #[derive(Debug)]
@@ -40,6 +42,12 @@ pub(super) struct SharedRequest {
     pub(super) read_timeout: Option<Duration>,
     /// Memory for response bytes that Pingora has read ahead.
     pub(super) read_ahead: Reservation,
+    /// The use of the cache.
+    pub(super) cached: Option<CachedRequest>,
+    /// The head of the request that fetches a stale response again.
+    pub(super) refresh_head: Bytes,
+    /// This request fetches a stale response again, and has no client.
+    pub(super) refresh: Option<RefreshPermit>,
 }
 
 /// The handle that Pingora stores as user data of a session.
@@ -47,7 +55,7 @@ pub(super) struct SharedRequest {
 pub(super) struct Handle(Arc<Mutex<SharedRequest>>);
 
 impl SharedRequest {
-    pub(super) fn new(exchange: Box<Exchange>) -> Self {
+    pub(super) fn new(exchange: Box<Exchange>, cached: Option<CachedRequest>) -> Self {
         Self {
             exchange,
             counts: ForwardCounts::default(),
@@ -60,6 +68,9 @@ impl SharedRequest {
             http2: false,
             read_timeout: None,
             read_ahead: Reservation::of_flow(),
+            cached,
+            refresh_head: Bytes::new(),
+            refresh: None,
         }
     }
 

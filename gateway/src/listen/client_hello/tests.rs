@@ -49,7 +49,7 @@ fn padded(name: &str, padding: usize) -> Vec<u8> {
 }
 
 fn named(name: &str) -> ClientHello {
-    ClientHello::Complete(Some(name.to_owned()))
+    ClientHello::Complete(HelloFacts { server_name: Some(name.to_owned()), offers_early_data: false })
 }
 
 #[test]
@@ -76,7 +76,7 @@ fn a_message_over_16_kib_has_its_name_too() {
 
 #[test]
 fn a_message_without_a_name_is_complete() {
-    assert_eq!(parse(&hello("192.0.2.1")), ClientHello::Complete(None));
+    assert_eq!(parse(&hello("192.0.2.1")), ClientHello::Complete(HelloFacts::default()));
 }
 
 #[test]

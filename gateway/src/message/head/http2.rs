@@ -28,28 +28,44 @@ impl Head {
         limits: &HeadLimits,
         names: FieldNames,
     ) -> Result<Self, Fault> {
-        let target = target(parts);
-        check_target(parts.method.as_str(), target)?;
+        let framing = framing(&parts.headers, ends)?;
+        Self::convert(parts, (&parts.method, target(parts)), framing, limits, names, &[])
+    }
+
+    /// Converts a head to one with this method and target. `added`: fields that replace those of
+    /// the client.
+    pub(super) fn convert(
+        parts: &Parts,
+        (method, target): (&Method, &str),
+        framing: Framing,
+        limits: &HeadLimits,
+        names: FieldNames,
+        added: &[(&str, &[u8])],
+    ) -> Result<Self, Fault> {
+        check_target(method.as_str(), target)?;
         let authority = authority(parts)?;
-        check_size(&parts.method, target, authority, &parts.headers, limits)?;
+        check_size(method, target, authority, &parts.headers, limits)?;
         if !parts.headers.iter().all(|(name, value)| is_sound(name, value, names)) {
             return Err(Fault::bad("a field that HTTP/1 cannot have"));
         }
-        let framing = framing(&parts.headers, ends)?;
         let mut fields = FieldList::default();
         fields.reserve(length(parts), parts.headers.len());
-        fields.push_text(parts.method.as_str());
+        fields.push_text(method.as_str());
         fields.push_text(" ");
         let start = fields.text().len();
         fields.push_text(target);
         fields.push_text(" HTTP/1.1\r\n");
         fields.push_line(b"host", authority.as_bytes());
         for (name, value) in &parts.headers {
-            if *name != HOST && *name != COOKIE && !names.drops(name.as_str().as_bytes()) {
+            let is_replaced = added.iter().any(|(added, _)| name == added);
+            if *name != HOST && *name != COOKIE && !is_replaced && !names.drops(name.as_str().as_bytes()) {
                 fields.push_line(name.as_str().as_bytes(), value.as_bytes());
             }
         }
         push_cookies(&mut fields, &parts.headers);
+        for (name, value) in added {
+            fields.push_line(name.as_bytes(), value);
+        }
         if framing == Framing::CHUNKED {
             fields.push_line(b"transfer-encoding", b"chunked");
         }
@@ -60,7 +76,7 @@ impl Head {
             framing,
             expects_continue: expect
                 .is_some_and(|value| value.as_bytes().eq_ignore_ascii_case(b"100-continue")),
-            method: parts.method.clone(),
+            method: method.clone(),
             target: start..start + target.len(),
             edited: Edited::default(),
             fields,

@@ -136,7 +136,7 @@ impl Plane {
 
     pub(crate) fn host(&mut self, pattern: HostPattern, tls: bool, rules: Vec<Rule>) -> Vec<Refusal> {
         let key = host_key(pattern);
-        let tls = tls.then_some(HostTls { certificate: None });
+        let tls = tls.then_some(HostTls::default());
         let host = Host {
             key: key.clone(),
             tls,
@@ -218,7 +218,14 @@ impl Plane {
         let none = std::collections::BTreeSet::new();
         self.state
             .telemetry
-            .render(health, &self.state.registry.checked(), memory, std::iter::empty(), &none)
+            .render(
+                health,
+                &self.state.registry.checked(),
+                memory,
+                self.state.export_counts(),
+                std::iter::empty(),
+                &none,
+            )
             .unwrap()
     }
 }
@@ -291,6 +298,7 @@ pub(crate) fn connection_from(peer: &str, https: bool) -> ConnectionInfo {
             alpn: "",
             resumed: false,
             client: None,
+            progress: None,
         }),
     }
 }

@@ -1,17 +1,18 @@
 //! The programs of nginx's rewrite module: `set`, `if`, `rewrite`, `return` and `break`.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use http::StatusCode;
 use regex::bytes::Regex;
 use sluice_config::directives as contract;
 
+use crate::expression::{ExtendedMatcher, bounded_bytes_regex};
 use crate::policy::error::PolicyError;
-use crate::policy::look_ahead::LookAheadMatcher;
 use crate::policy::rewrite::Outgoing;
 use crate::policy::template::Template;
 use crate::policy::{Rewrite, Rewritten};
-use crate::router::bounded_bytes_regex;
+use crate::router::normalise;
 
 /// A program.
 #[derive(Debug, Default)]
@@ -26,7 +27,7 @@ enum Instruction {
     Break,
 }
 
-/// The request that a program runs for.
+/// The path and query that a program runs for, unless it has changed them.
 #[derive(Clone, Copy, Debug)]
 pub struct ProgramInput<'r> {
     /// The normalised path.
@@ -35,11 +36,22 @@ pub struct ProgramInput<'r> {
     pub target: &'r str,
 }
 
+/// The path and query that a program has set.
+#[derive(Debug)]
+pub struct RewrittenUri {
+    /// For the endpoint.
+    pub outgoing: Outgoing,
+    /// The normalised path.
+    pub path: String,
+}
+
 /// The answer of a `return`.
 #[derive(Debug)]
 pub enum Return {
     /// A status with its standard page.
     Page(StatusCode),
+    /// No response.
+    Close,
     /// A status with this text.
     Text(StatusCode, Template),
     /// A redirect to this URL or path.
@@ -55,9 +67,9 @@ enum Condition {
 
 /// An expression that is searched in a value.
 #[derive(Debug)]
-pub(super) enum Expression {
+pub(in crate::policy) enum Expression {
     Plain(Regex),
-    LookAhead(LookAheadMatcher),
+    Extended(ExtendedMatcher),
 }
 
 /// Values that a program has assigned so far.
@@ -68,6 +80,8 @@ pub struct Assigned {
     groups: Vec<(Box<str>, Vec<u8>)>,
     /// The scope of the last `if` whose condition held.
     pub scope: usize,
+    /// The path and query, if a program has changed them.
+    pub uri: Option<RewrittenUri>,
 }
 
 /// The end of a program.
@@ -77,12 +91,12 @@ pub enum Outcome<'p> {
     End,
     /// A `break`.
     Break,
+    /// The location is chosen anew for the new path.
+    Relocate,
     /// A `return`.
     Return(&'p Return),
     /// A `rewrite` that redirects to this URL or path.
     Redirect(StatusCode, String),
-    /// A `rewrite` after which the endpoint gets another path.
-    Rewritten(Outgoing),
     /// A `rewrite` whose result cannot be sent.
     Malformed,
 }
@@ -108,6 +122,21 @@ impl Program {
         assigned: &mut Assigned,
         fill: &impl Fn(&Template, &Assigned) -> Vec<u8>,
     ) -> Outcome<'_> {
+        let mut is_changed = false;
+        match self.run_block(input, assigned, &mut is_changed, fill) {
+            Outcome::End if is_changed => Outcome::Relocate,
+            outcome => outcome,
+        }
+    }
+
+    /// `is_changed` is set by a `rewrite` after which the program continues.
+    fn run_block(
+        &self,
+        input: ProgramInput<'_>,
+        assigned: &mut Assigned,
+        is_changed: &mut bool,
+        fill: &impl Fn(&Template, &Assigned) -> Vec<u8>,
+    ) -> Outcome<'_> {
         for instruction in &self.0 {
             match instruction {
                 Instruction::Set { variable, value } => {
@@ -121,24 +150,34 @@ impl Program {
                     if let Some(scope) = scope {
                         assigned.scope = *scope;
                     }
-                    match then.run(input, assigned, fill) {
+                    match then.run_block(input, assigned, is_changed, fill) {
                         Outcome::End => {}
                         other => return other,
                     }
                 }
                 Instruction::Rewrite { rewrite, then } => {
                     let filled = |template: &Template| fill(template, assigned);
-                    let status = match then {
-                        contract::AfterRewrite::Stay => None,
-                        contract::AfterRewrite::Redirect(code) => StatusCode::from_u16(*code).ok(),
-                    };
-                    match rewrite.apply(input.target, input.path, &filled) {
-                        Ok(None) => {}
-                        Ok(Some(Rewritten::Outgoing(outgoing))) => return Outcome::Rewritten(outgoing),
+                    let (target, path) = assigned.uri(input);
+                    let outgoing = match rewrite.apply(target, path, &filled) {
+                        Ok(None) => continue,
+                        Ok(Some(Rewritten::Outgoing(outgoing))) => outgoing,
                         Ok(Some(Rewritten::Location(location))) => {
+                            let status = match then {
+                                contract::AfterRewrite::Redirect(code) => StatusCode::from_u16(*code).ok(),
+                                _ => None,
+                            };
                             return Outcome::Redirect(status.unwrap_or(StatusCode::FOUND), location);
                         }
                         Err(_) => return Outcome::Malformed,
+                    };
+                    let Some(uri) = RewrittenUri::new(outgoing) else { return Outcome::Malformed };
+                    assigned.uri = Some(uri);
+                    match then {
+                        contract::AfterRewrite::Last => return Outcome::Relocate,
+                        contract::AfterRewrite::Continue => *is_changed = true,
+                        contract::AfterRewrite::Stay | contract::AfterRewrite::Redirect(_) => {
+                            return Outcome::Break;
+                        }
                     }
                 }
                 Instruction::Return(answer) => return Outcome::Return(answer),
@@ -177,6 +216,7 @@ impl Return {
         };
         Ok(match answer {
             contract::Return::Page(code) => Self::Page(status(*code)?),
+            contract::Return::Close => Self::Close,
             contract::Return::Text { status: code, body } => {
                 Self::Text(status(*code)?, Template::compile(body)?)
             }
@@ -223,14 +263,14 @@ impl Expression {
     ///
     /// # Errors
     /// It is malformed or too large.
-    pub(super) fn compile(expression: &contract::Expression) -> Result<Self, PolicyError> {
+    pub(in crate::policy) fn compile(expression: &sluice_config::Expression) -> Result<Self, PolicyError> {
         let failed = |text: &str| PolicyError::Expression(text.to_owned());
         Ok(match expression {
-            contract::Expression::Plain(text) => {
+            sluice_config::Expression::Plain(text) => {
                 Self::Plain(bounded_bytes_regex(text).map_err(|_| failed(text))?)
             }
-            contract::Expression::LookAhead(regex) => {
-                Self::LookAhead(LookAheadMatcher::compile(regex).map_err(|_| failed(&regex.text))?)
+            sluice_config::Expression::Extended(regex) => {
+                Self::Extended(ExtendedMatcher::compile(regex).map_err(|_| failed(&regex.text))?)
             }
         })
     }
@@ -239,26 +279,38 @@ impl Expression {
     pub(super) fn is_match(&self, value: &[u8]) -> bool {
         match self {
             Self::Plain(regex) => regex.is_match(value),
-            Self::LookAhead(regex) => regex.is_match(value),
+            Self::Extended(regex) => regex.is_match(value),
+        }
+    }
+
+    fn group_count(&self) -> usize {
+        match self {
+            Self::Plain(regex) => regex.captures_len(),
+            Self::Extended(regex) => regex.group_count(),
         }
     }
 
     /// The same; keeps the groups of a match.
-    fn search(&self, value: &[u8], assigned: &mut Assigned) -> bool {
-        let regex = match self {
-            Self::Plain(regex) if regex.captures_len() > 1 => regex,
-            _ => {
-                let matches = self.is_match(value);
-                if matches {
-                    assigned.groups.clear();
-                }
-                return matches;
+    pub(in crate::policy) fn search(&self, value: &[u8], assigned: &mut Assigned) -> bool {
+        if self.group_count() == 1 {
+            let matches = self.is_match(value);
+            if matches {
+                assigned.groups.clear();
             }
+            return matches;
+        }
+        let (ranges, names) = match self {
+            Self::Plain(regex) => {
+                let captures = regex.captures(value);
+                let ranges = captures.map(|groups| groups.iter().map(|group| Some(group?.range())).collect());
+                (ranges, regex.capture_names().collect())
+            }
+            Self::Extended(regex) => (regex.groups(value), regex.group_names()),
         };
-        let Some(captures) = regex.captures(value) else { return false };
+        let Some(ranges) = ranges else { return false };
         assigned.groups.clear();
-        for (number, name) in regex.capture_names().enumerate().skip(1) {
-            let text = captures.get(number).map_or(&b""[..], |group| group.as_bytes());
+        for (number, (range, name)) in ranges.into_iter().zip(names).enumerate().skip(1) {
+            let text = range.map_or(&b""[..], |range: Range<usize>| &value[range]);
             assigned.groups.push((number.to_string().into(), text.to_vec()));
             assigned.groups.extend(name.map(|name| (name.into(), text.to_vec())));
         }
@@ -266,7 +318,29 @@ impl Expression {
     }
 }
 
+impl RewrittenUri {
+    /// `None` if the path is not valid.
+    fn new(outgoing: Outgoing) -> Option<Self> {
+        let path = outgoing.target().split('?').next().unwrap_or_default();
+        let path = normalise(path).ok()?.into_owned();
+        Some(Self { outgoing, path })
+    }
+
+    /// The query.
+    pub fn query(&self) -> Option<&str> {
+        self.outgoing.target().split_once('?').map(|(_, query)| query)
+    }
+}
+
 impl Assigned {
+    /// The target and the normalised path in effect.
+    pub fn uri<'a>(&'a self, input: ProgramInput<'a>) -> (&'a str, &'a str) {
+        match &self.uri {
+            Some(uri) => (uri.outgoing.target(), &uri.path),
+            None => (input.target, input.path),
+        }
+    }
+
     /// The value of a variable; empty before its `set`.
     pub fn variable(&self, name: &str) -> &[u8] {
         self.variables.iter().find(|(known, _)| **known == *name).map_or(&[], |(_, value)| value)

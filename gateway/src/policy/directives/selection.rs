@@ -34,7 +34,7 @@ impl RouteRank {
         match path {
             PathMatch::Exact(_) => Self::Exact,
             PathMatch::Prefix(path) => Self::Prefix(path.len()),
-            PathMatch::Regex(_) | PathMatch::LookAhead(_) => Self::Expression,
+            PathMatch::Regex(_) | PathMatch::Extended(_) => Self::Expression,
         }
     }
 }

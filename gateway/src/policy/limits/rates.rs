@@ -37,6 +37,8 @@ pub(super) struct Charge {
     set: usize,
     way: usize,
     interval: Time,
+    /// How much earlier than its due time the request came.
+    pub(super) early: Time,
 }
 
 impl Default for Rates {
@@ -53,14 +55,15 @@ impl Rates {
         for _ in 0..ROUNDS {
             if let Some(way) = set.tags.iter().position(|other| other.load(Acquire) == tag) {
                 let due = set.due[way].fetch_update(AcqRel, Acquire, |due| next(due, now, rate));
-                return due.is_ok().then_some(Charge { set: at, way, interval: rate.interval });
+                let early = due.ok()?.saturating_sub(now);
+                return Some(Charge { set: at, way, interval: rate.interval, early });
             }
             let (way, _) =
                 set.due.iter().map(|due| due.load(Relaxed)).enumerate().min_by_key(|(_, due)| *due)?;
             let before = set.tags[way].load(Acquire);
             if set.tags[way].compare_exchange(before, tag, AcqRel, Relaxed).is_ok() {
                 set.due[way].store(now.saturating_add(rate.interval), Release);
-                return Some(Charge { set: at, way, interval: rate.interval });
+                return Some(Charge { set: at, way, interval: rate.interval, early: 0 });
             }
         }
         // Not observed in practice. Fails closed: a request that cannot be counted is refused.
@@ -68,7 +71,7 @@ impl Rates {
     }
 
     /// Reverts a charge.
-    pub(super) fn refund(&self, Charge { set, way, interval }: Charge) {
+    pub(super) fn refund(&self, Charge { set, way, interval, .. }: Charge) {
         let earlier = |due: Time| Some(due.saturating_sub(interval));
         // Cannot fail: the closure always returns a value.
         let _ = self.0[set].due[way].fetch_update(AcqRel, Acquire, earlier);

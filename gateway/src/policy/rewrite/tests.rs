@@ -7,7 +7,7 @@ use crate::router::normalise;
 
 fn plain(pattern: &str, path: &[RewritePart]) -> sluice_config::Rewrite {
     sluice_config::Rewrite {
-        pattern: Some(pattern.into()),
+        pattern: Some(Expression::Plain(pattern.into())),
         path: path.to_vec(),
         query: RewriteQuery::Keep,
         redirects: false,

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::fmt;
 
 use super::{CompiledHost, RequestView};
+use crate::expression::{STEP_LIMIT, within_steps};
 use crate::message::fields::Fields;
 use crate::router::predicate::Missing;
 
@@ -44,7 +45,8 @@ impl<T> CompiledHost<T> {
         let candidates = self.paths.candidates(request.path);
         let indexed = candidates.iter().flat_map(|positions| positions.iter().copied());
         let searched = self.regexes.iter().flat_map(|regexes| regexes.all(request.path));
-        let right_path: BTreeSet<u32> = indexed.chain(searched).collect();
+        let mut steps = STEP_LIMIT;
+        let right_path: BTreeSet<u32> = within_steps(&mut steps, || indexed.chain(searched).collect());
         let mut taken = false;
         let reason = |(position, entry): (u32, &super::Entry<T>)| {
             if !right_path.contains(&position) {

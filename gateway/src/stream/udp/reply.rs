@@ -1,6 +1,7 @@
 //! One UDP session: relays the endpoint's datagrams to the client.
 
 use std::io;
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
@@ -11,17 +12,17 @@ use tokio::net::UdpSocket;
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
 
+use super::batch::Left;
 use super::may_retry;
 use super::socket::{self, ClientSocket};
 use super::table::SessionKey;
-use crate::io::scratch;
 use crate::process::descriptors::DescriptorPermit;
 use crate::registry::{Endpoint, InFlight};
 use crate::state::State;
 use crate::stream::session::{SERVED, Session};
 
 /// Responses that are sent before other sessions run.
-const TURN: usize = 32;
+const TURN: u64 = 32;
 
 /// The readiness that a session awaits at its endpoint's socket.
 const RESPONSE: Interest = Interest::READABLE.add(Interest::ERROR);
@@ -122,6 +123,8 @@ pub(super) async fn replies(
     let mut responses = 0;
     let mut active = peer.began;
     let mut sent = session.bytes_sent();
+    // Set anew when it fires, not at each datagram: setting it takes a lock of the runtime.
+    let mut idle = pin!(sleep_until(peer.began + settings.timeout));
     let is_refused = loop {
         let expected = peer.requests.load(Relaxed) * u64::from(settings.responses);
         if responses >= expected || peer.is_closed.load(Relaxed) {
@@ -130,8 +133,6 @@ pub(super) async fn replies(
         if peer.is_refused.load(Relaxed) {
             break true;
         }
-        let last = active.max(peer.began + Duration::from_millis(peer.last.load(Relaxed)));
-        let deadline = last + settings.timeout;
         tokio::select! {
             biased;
             () = peer.changed.notified() => {}
@@ -153,11 +154,13 @@ pub(super) async fn replies(
                     break true;
                 }
             }
-            () = sleep_until(deadline) => {
+            () = &mut idle => {
                 let last = peer.began + Duration::from_millis(peer.last.load(Relaxed));
-                if last.max(active) + settings.timeout <= Instant::now() {
+                let deadline = last.max(active) + settings.timeout;
+                if deadline <= Instant::now() {
                     break false;
                 }
+                idle.as_mut().reset(deadline);
             }
         }
     };
@@ -198,21 +201,22 @@ fn pass_on(
     // which then stays ready forever.
     let interest = if ready.is_readable() { Interest::READABLE } else { Interest::ERROR };
     let mut passed = Passed::default();
-    scratch::read(|buffer| {
-        for _ in 0..TURN {
-            let size = match endpoint.try_io(interest, || socket::receive(endpoint, buffer)) {
-                Ok(size) => size,
-                Err(error) => {
-                    passed.is_refused = error.kind() == io::ErrorKind::ConnectionRefused;
-                    return;
-                }
-            };
-            if client.send(key.local, key.client, &buffer[..size]).is_err() {
+    while passed.datagrams < TURN {
+        let received = socket::receive(endpoint, interest, |bytes| {
+            if client.send(key.local, key.client, bytes).is_err() {
                 session.dropped();
             }
             passed.datagrams += 1;
-            passed.bytes += size as u64;
+            passed.bytes += bytes.len() as u64;
+        });
+        match received {
+            Ok(Left::Maybe) => {}
+            Ok(Left::None) => break,
+            Err(error) => {
+                passed.is_refused = error.kind() == io::ErrorKind::ConnectionRefused;
+                break;
+            }
         }
-    });
+    }
     passed
 }

@@ -6,11 +6,11 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::os::fd::{AsRawFd, BorrowedFd};
 
 use nix::libc;
-use nix::sys::socket::{ControlMessage, MsgFlags, SockaddrStorage, recv, sendmsg, setsockopt, sockopt};
+use nix::sys::socket::{ControlMessage, MsgFlags, SockaddrStorage, sendmsg, setsockopt, sockopt};
 use socket2::SockRef;
 use tokio::io::Interest;
 
-use super::batch;
+use super::batch::{self, Left};
 
 /// Size of the kernel's buffer for a busy worker, if `net.core.rmem_max` permits.
 const RECEIVE_BUFFER: usize = 1 << 20;
@@ -69,9 +69,35 @@ pub(super) fn send(socket: &tokio::net::UdpSocket, datagram: &[u8]) -> io::Resul
     SockRef::from(socket).send(datagram).map(drop)
 }
 
-/// Receives a datagram of the endpoint. The error is the reason why it cannot be reached.
-pub(super) fn receive(socket: &tokio::net::UdpSocket, buffer: &mut [u8]) -> io::Result<usize> {
-    Ok(recv(socket.as_raw_fd(), buffer, MsgFlags::MSG_DONTWAIT)?)
+/// Receives the available datagrams of the endpoint's socket, up to a small batch. The error is the
+/// reason why the endpoint cannot be reached.
+pub(super) fn receive(
+    socket: &tokio::net::UdpSocket,
+    interest: Interest,
+    each: impl FnMut(&[u8]),
+) -> io::Result<Left> {
+    until_empty(socket, interest, || batch::receive_connected(socket.as_raw_fd(), each))
+}
+
+/// Receives a batch. If it empties the socket, the runtime's readiness is cleared: otherwise one
+/// more call per batch would only find that nothing is left.
+fn until_empty(
+    socket: &tokio::net::UdpSocket,
+    interest: Interest,
+    receive: impl FnOnce() -> io::Result<Left>,
+) -> io::Result<Left> {
+    let mut left = Left::None;
+    let result = socket.try_io(interest, || match receive()? {
+        Left::Maybe => {
+            left = Left::Maybe;
+            Ok(())
+        }
+        Left::None => Err(io::ErrorKind::WouldBlock.into()),
+    });
+    match result {
+        Err(error) if error.kind() != io::ErrorKind::WouldBlock => Err(error),
+        _ => Ok(left),
+    }
 }
 
 impl ClientSocket {
@@ -86,12 +112,9 @@ impl ClientSocket {
     }
 
     /// Receives one batch.
-    pub(super) fn receive(&self, mut each: impl FnMut(Datagram<'_>)) {
-        let receive = || batch::receive(self.socket.as_raw_fd(), &mut each);
-        let received = self.socket.try_io(Interest::READABLE, receive);
-        if let Err(error) = received
-            && error.kind() != io::ErrorKind::WouldBlock
-        {
+    pub(super) fn receive(&self, each: impl FnMut(Datagram<'_>)) {
+        let receive = || batch::receive(self.socket.as_raw_fd(), each);
+        if let Err(error) = until_empty(&self.socket, Interest::READABLE, receive) {
             tracing::debug!(%error, "cannot receive a datagram");
         }
     }
@@ -134,5 +157,46 @@ impl From<libc::in6_pktinfo> for Local {
         let ip = Ipv6Addr::from(info.ipi6_addr.s6_addr);
         let interface = if ip.is_unicast_link_local() { info.ipi6_ifindex } else { 0 };
         Self { ip: ip.into(), interface }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    async fn connected() -> (tokio::net::UdpSocket, UdpSocket) {
+        let endpoint = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let socket = connect(endpoint.local_addr().unwrap(), b"first").unwrap();
+        endpoint.connect(socket.local_addr().unwrap()).unwrap();
+        (socket, endpoint)
+    }
+
+    #[tokio::test]
+    async fn each_batch_was_followed_by_a_call_that_found_nothing() {
+        let (socket, endpoint) = connected().await;
+        for round in 0..3_u8 {
+            endpoint.send(&[round]).unwrap();
+            // No datagram is lost because the readiness of the socket was cleared.
+            socket.readable().await.unwrap();
+            let mut received = Vec::new();
+            let left = receive(&socket, Interest::READABLE, |bytes| received.push(bytes.to_vec()));
+            assert_eq!((left.unwrap(), received), (Left::None, vec![vec![round]]));
+            let again = socket.try_io::<()>(Interest::READABLE, || panic!("the socket was asked again"));
+            assert_eq!(again.unwrap_err().kind(), io::ErrorKind::WouldBlock);
+        }
+    }
+
+    #[tokio::test]
+    async fn a_full_batch_leaves_the_rest_for_the_next_one() {
+        let (socket, endpoint) = connected().await;
+        for number in 0..6_u8 {
+            endpoint.send(&[number]).unwrap();
+        }
+        socket.readable().await.unwrap();
+        let mut received = Vec::new();
+        let mut batch =
+            || receive(&socket, Interest::READABLE, |bytes| received.extend_from_slice(bytes)).unwrap();
+        assert_eq!((batch(), batch()), (Left::Maybe, Left::None));
+        assert_eq!(received, [0, 1, 2, 3, 4, 5]);
     }
 }

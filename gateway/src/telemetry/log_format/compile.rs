@@ -6,7 +6,7 @@ use std::mem;
 use sluice_config::Variable;
 
 use super::{Before, LogFormat, Piece, Value};
-use crate::variable::{CompiledVariable, HeadValue};
+use crate::variable::CompiledVariable;
 
 /// Pieces collected since the last value that is not a header field.
 #[derive(Default)]
@@ -24,7 +24,8 @@ impl LogFormat {
             match piece {
                 sluice_config::Piece::Text(text) => before.push_text(text.as_bytes()),
                 sluice_config::Piece::Variable(variable) => match CompiledVariable::compile(variable) {
-                    Ok(CompiledVariable::Head(value)) => before.push_value(value),
+                    Ok(CompiledVariable::Head(value)) => before.push(Piece::Value(value)),
+                    Ok(CompiledVariable::Computed(name, _)) => before.push(Piece::Computed(name)),
                     Ok(CompiledVariable::Constant(text)) => before.push_text(&text),
                     Ok(compiled) => steps.push((before.take(&mut runs), Value::of(compiled))),
                     // Translation passes on valid names only.
@@ -34,9 +35,10 @@ impl LogFormat {
         }
         before.push_text(b"\n");
         let end = before.take(&mut runs);
-        let of_response = |(_, value): &(_, Value)| !matches!(value, Value::Record(_));
+        let of_response = |(_, value): &(_, Value)| matches!(value, Value::Upstream(_) | Value::Sent(_));
         Self {
             wants_response: steps.iter().any(of_response),
+            wants_body: steps.iter().any(|(_, value)| matches!(value, Value::Body)),
             runs: runs.into(),
             steps: steps.into(),
             end,
@@ -50,9 +52,9 @@ impl PendingPieces {
         self.text.extend_from_slice(text);
     }
 
-    fn push_value(&mut self, value: HeadValue) {
+    fn push(&mut self, piece: Piece) {
         self.end_text();
-        self.pieces.push(Piece::Value(value));
+        self.pieces.push(piece);
     }
 
     fn end_text(&mut self) {
@@ -78,6 +80,7 @@ impl Value {
         match compiled {
             CompiledVariable::Upstream(name) => Self::Upstream(name),
             CompiledVariable::Sent(name) => Self::Sent(name),
+            CompiledVariable::Body => Self::Body,
             CompiledVariable::Record(variable) => Self::Record(variable),
             // Formats have no variables of snippets.
             _ => Self::Record(Variable::Unserved),

@@ -55,11 +55,14 @@ fn refused(connection: &ConnectionInfo) -> RequestRecord<'_> {
         upstream: "",
         alternative: "",
         attempts: &[],
+        cache_status: None,
         request_id: b"",
         origin: None,
         server_name: "_",
         service: None,
+        locations: None,
         client_identity: None,
+        trace: None,
     }
 }
 
@@ -99,7 +102,7 @@ fn a_proxied_request_has_the_line_of_nginx() {
         length: 100,
     };
     let format = LogFormat::default();
-    let line = format.request(&values(&head, "/a", b"http"));
+    let line = format.request(&values(&head, "/a", b"http"), |_, _| {});
     let (connection, attempts) = (connection(false), attempts());
     let record = RequestRecord {
         client: "192.0.2.7".parse().unwrap(),
@@ -160,6 +163,7 @@ fn every_variable_is_written() {
         alpn: "h2",
         resumed: false,
         client: None,
+        progress: None,
     });
     connection.proxied = Some(Box::new(ProxiedAddresses {
         source: "198.51.100.7:7777".parse().unwrap(),
@@ -258,7 +262,7 @@ fn every_variable_is_written() {
         for name in names.split(' ') {
             let format = of(Variable::named(name).unwrap(), LogEscape::Hex);
             let logged = values(&head, "/a b", b"https");
-            let mut line = format.request(&logged);
+            let mut line = format.request(&logged, |_, _| {});
             if format.wants_response() {
                 format.upstream(&mut line, &self::headers(&[("x-from", "first")]));
                 format.upstream(&mut line, &self::headers(&[("x-from", "endpoint")]));
@@ -306,6 +310,7 @@ fn values<'h>(head: &'h RequestHead<'h>, path: &'h str, access_scheme: &'h [u8])
     HeadValues {
         head,
         path: Some(path),
+        query: head.query(),
         access_scheme,
         access_host: "public.example",
         client: "192.0.2.7".parse().unwrap(),

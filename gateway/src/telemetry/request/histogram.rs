@@ -63,6 +63,11 @@ impl Bounds {
         Self(rising)
     }
 
+    /// Returns the bounds.
+    pub(super) fn rising(&self) -> &[f64] {
+        &self.0
+    }
+
     /// Returns the number of buckets, including the one without an upper bound.
     pub(super) fn buckets(&self) -> usize {
         self.0.len() + 1
@@ -75,6 +80,11 @@ impl Counts<'_> {
         // There are about ten bounds, and most values are below the first few.
         let bucket = bounds.0.iter().position(|bound| value <= *bound).unwrap_or(bounds.0.len());
         add(&self.0[bucket], 1);
+    }
+
+    /// Returns the number of values per bucket.
+    pub(super) fn read(&self) -> Box<[u64]> {
+        self.0.iter().map(|count| count.load(Relaxed)).collect()
     }
 
     /// Returns the number of values.
@@ -110,6 +120,11 @@ impl Times<'_> {
 
     pub(super) fn total(&self) -> u64 {
         self.counts.total()
+    }
+
+    /// Returns the number of values per bucket.
+    pub(super) fn read(&self) -> Box<[u64]> {
+        self.counts.read()
     }
 
     /// Converts the counts into Prometheus' type, in seconds.

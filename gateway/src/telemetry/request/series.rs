@@ -131,6 +131,11 @@ impl Series {
 }
 
 impl Figures {
+    /// Returns the number of requests per bucket of durations.
+    pub(super) fn durations(&self, families: &Families) -> Box<[u64]> {
+        parts(&self.0, families).request.read()
+    }
+
     /// Returns the figures of a family without labels; `None` if there are none yet, because no
     /// backend was involved.
     pub(super) fn collect(&self, family: Family, families: &Families) -> Option<Metric> {

@@ -66,6 +66,10 @@ impl TargetMeters {
         &self.labels
     }
 
+    pub(super) fn shared_labels(&self) -> Arc<TargetLabels> {
+        self.labels.clone()
+    }
+
     pub(super) fn cells(&self) -> Guard<Arc<Cells>> {
         self.cells.load()
     }

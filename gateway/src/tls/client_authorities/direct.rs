@@ -5,8 +5,7 @@
 //! They are accepted from an authority itself only, never through intermediate certificates, so that
 //! there is no path to build.
 
-use rustls_pki_types::{CertificateDer, SubjectPublicKeyInfoDer, TrustAnchor, UnixTime};
-use webpki::RawPublicKeyEntity;
+use rustls_pki_types::{CertificateDer, TrustAnchor, UnixTime};
 use x509_parser::certificate::X509Certificate;
 use x509_parser::extensions::ParsedExtension;
 use x509_parser::prelude::FromDer;
@@ -14,10 +13,9 @@ use x509_parser::revocation_list::CertificateRevocationList;
 use x509_parser::x509::AlgorithmIdentifier;
 
 use super::{ClientAuthorities, ClientFailure};
-use crate::tls::provider::provider;
+use crate::tls::signature;
 
-/// Tags of DER (X.690).
-const OBJECT_IDENTIFIER: u8 = 0x06;
+/// Tag of DER (X.690).
 const SEQUENCE: u8 = 0x30;
 
 impl ClientAuthorities {
@@ -92,29 +90,15 @@ fn names(anchor: &TrustAnchor<'_>) -> Vec<u8> {
     sequence(&anchor.subject)
 }
 
-/// Whether the key of an authority has made a signature. Algorithms with parameters (RSA-PSS) are
-/// not known here.
+/// Whether the key of an authority has made a signature.
 fn is_signed(
     anchor: &TrustAnchor<'_>,
     algorithm: &AlgorithmIdentifier<'_>,
     signed: &[u8],
     signature: &[u8],
 ) -> bool {
-    let key = SubjectPublicKeyInfoDer::from(sequence(&anchor.subject_public_key_info));
-    let Ok(key) = RawPublicKeyEntity::try_from(&key) else { return false };
-    let oid = algorithm.algorithm.as_bytes();
-    let is_named = |id: &[u8]| match id {
-        [OBJECT_IDENTIFIER, length, rest @ ..] => usize::from(*length) == oid.len() && rest.starts_with(oid),
-        _ => false,
-    };
-    const PSS: &[u8] = &[0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x01, 0x0a];
-    oid != PSS
-        && provider()
-            .signature_verification_algorithms
-            .all
-            .iter()
-            .filter(|known| is_named(known.signature_alg_id().as_ref()))
-            .any(|known| key.verify_signature(*known, signed, signature).is_ok())
+    let key = sequence(&anchor.subject_public_key_info);
+    signature::is_valid(&key, algorithm.algorithm.as_bytes(), signed, signature)
 }
 
 /// What a certificate may be used for (RFC 5280 §4.2).

@@ -1,39 +1,17 @@
 //! The features as nginx directives.
 
 use std::fmt::Write;
-use std::path::PathBuf;
 
 use super::{ADDED, Feature, PAGE_ORIGIN, REQUESTS_PER_SECOND, allowed_networks};
+use crate::bench::nginx_module::NginxModule;
 
-/// Folder of nginx modules in Debian's packages.
-const MODULES: &str = "/usr/lib/nginx/modules";
-/// Environment variable with another folder, for another nginx.
-const MODULES_VARIABLE: &str = "NGINX_MODULES";
 const PASS: &str = "proxy_pass http://origin;";
 const REWRITE: &str = "rewrite \"(?i)/api(/|$)(.*)\" /$2 break;";
 
 impl Feature {
-    /// Checks that this machine's nginx supports the feature.
-    ///
-    /// # Errors
-    /// A module is missing; the message states how to install it.
-    pub fn possible_with_nginx(self) -> anyhow::Result<()> {
-        let missing = matches!(self, Self::Brotli(_)) && !brotli().is_file();
-        anyhow::ensure!(
-            !missing,
-            "{} is missing; install it with: apt-get install libnginx-mod-http-brotli-filter; or name the folder of \
-             nginx's modules with {MODULES_VARIABLE}",
-            brotli().display()
-        );
-        Ok(())
-    }
-
-    /// Returns the `load_module` directives at the top of the configuration.
-    pub fn modules(self) -> String {
-        match self {
-            Self::Brotli(_) => format!("load_module {};\n", brotli().display()),
-            _ => String::new(),
-        }
+    /// Returns the module that nginx needs for it.
+    pub fn nginx_module(self) -> Option<NginxModule> {
+        matches!(self, Self::Brotli(_)).then_some(NginxModule::BROTLI)
     }
 
     /// Returns directives for all servers.
@@ -83,12 +61,6 @@ impl Feature {
             Self::Grpc => "location / { grpc_pass grpc://origin; }".to_owned(),
         }
     }
-}
-
-/// Returns the path of the brotli module.
-fn brotli() -> PathBuf {
-    let folder = std::env::var_os(MODULES_VARIABLE).map_or_else(|| PathBuf::from(MODULES), PathBuf::from);
-    folder.join("ngx_http_brotli_filter_module.so")
 }
 
 fn dressed() -> String {

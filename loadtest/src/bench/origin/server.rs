@@ -3,7 +3,7 @@
 //!
 //! `/10k` and `/1m` return bodies of that size, `/text` and `/text-100k` return 10 and 100 KiB of
 //! compressible text, and every other path returns 0.1 KiB. Request bodies are read and dropped.
-//! Upgraded connections are echoed. HTTP/2 connections are gRPC.
+//! Upgraded connections are echoed. HTTP/2 connections are gRPC. Other protocols are in `streams`.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -11,6 +11,8 @@ use std::sync::Arc;
 use anyhow::Context;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
+
+use super::streams::{self, ECHO, FLOOD};
 
 /// Bytes per read: enough for a head, and for bodies in few calls.
 const READ: usize = 64 * 1024;
@@ -84,9 +86,15 @@ pub async fn serve(address: SocketAddr) -> anyhow::Result<()> {
 async fn converse(mut stream: TcpStream, answers: &Answers) -> std::io::Result<()> {
     stream.set_nodelay(true)?;
     let mut first = [0; 3];
-    // The start of every HTTP/2 connection (RFC 9113 §3.4), and of no HTTP/1.1 request here.
-    if stream.peek(&mut first).await? == 3 && first == *b"PRI" {
-        return super::grpc::serve(stream).await;
+    // No HTTP/1.1 request here begins like these. `PRI` begins every HTTP/2 connection (RFC 9113
+    // §3.4).
+    if stream.peek(&mut first).await? == first.len() {
+        match first {
+            ECHO => return streams::echo(stream).await,
+            FLOOD => return streams::flood(stream).await,
+            _ if first == *b"PRI" => return super::grpc::serve(stream).await,
+            _ => {}
+        }
     }
     let mut buffer = Vec::with_capacity(4096);
     loop {
@@ -165,6 +173,5 @@ async fn parrot(mut stream: TcpStream) -> std::io::Result<()> {
               Sec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\n\r\n",
         )
         .await?;
-    let (mut reader, mut writer) = stream.split();
-    tokio::io::copy(&mut reader, &mut writer).await.map(|_| ())
+    streams::echo(stream).await
 }

@@ -18,6 +18,9 @@ use crate::bench::tool;
 
 const LOG_FORMAT: &str = r#""%ci - - [%t] \"%r\" %ST %B \"%[capture.req.hdr(0)]\" \"%[capture.req.hdr(1)]\" %U %Ta [%b] [] %si:%sp %Tr %ID""#;
 
+/// The fields of ingress-nginx's log of TCP.
+const STREAM_LOG_FORMAT: &str = r#""[%ci] [%t] TCP 200 %B %U %Tt""#;
+
 /// Returns the command that runs it.
 pub(super) fn command(setup: &Setup) -> anyhow::Result<Command> {
     let program = tool::find("haproxy", "haproxy")?;
@@ -62,6 +65,7 @@ fn configuration(setup: &Setup, log: Option<SocketAddr>) -> String {
         ),
         None => (String::new(), "no log".to_owned()),
     };
+    let streams = if setup.setting.streams { streams(setup) } else { String::new() };
     let status = match setup.setting.metrics {
         true => "http-request use-service prometheus-exporter if { path /metrics }\n  stats enable",
         false => "",
@@ -107,7 +111,7 @@ frontend status
   no log
   {status}
   http-request return status 200
-",
+{streams}",
         // The default of HAProxy, if sessions are kept.
         sessions = if setup.setting.sessions { 20_000 } else { 0 },
         http = setup.http,
@@ -117,5 +121,21 @@ frontend status
         origin = setup.origin,
         protocol = if setup.setting.feature == Some(Feature::Grpc) { " proto h2" } else { "" },
         status_address = setup.status,
+    )
+}
+
+/// Returns the frontend for TCP. HAProxy 2.6 has none for UDP.
+fn streams(setup: &Setup) -> String {
+    let Setup { stream, origin, .. } = setup;
+    format!(
+        "frontend streams
+  mode tcp
+  bind {stream}
+  log-format {STREAM_LOG_FORMAT}
+  default_backend streams
+backend streams
+  mode tcp
+  server origin {origin}
+"
     )
 }

@@ -11,17 +11,18 @@ use std::process::Command;
 use anyhow::Context;
 
 use crate::bench::feature::{Feature, HTPASSWD};
+use crate::bench::nginx_module::NginxModule;
 use crate::bench::setup::{ACCESS_LOG, Setup, hosts};
 use crate::bench::tool;
 
+/// The log format of TCP and UDP in ingress-nginx.
+const STREAM_LOG_FORMAT: &str =
+    "[$remote_addr] [$time_local] $protocol $status $bytes_sent $bytes_received $session_time";
 const LOG_FORMAT: &str = r#"$remote_addr - $remote_user [$time_local] "$request" $status $body_bytes_sent "$http_referer" "$http_user_agent" $request_length $request_time [origin] [] $upstream_addr $upstream_response_length $upstream_response_time $upstream_status $request_id"#;
 
 /// Returns the command that runs it.
 pub(super) fn command(setup: &Setup) -> anyhow::Result<Command> {
     let program = tool::find("nginx", "nginx")?;
-    if let Some(feature) = setup.setting.feature {
-        feature.possible_with_nginx()?;
-    }
     setup.folder.try_write("htpasswd", HTPASSWD)?;
     setup.folder.try_write("nginx.conf", configuration(setup)?)?;
     let mut command = Command::new(program);
@@ -43,6 +44,9 @@ fn configuration(setup: &Setup) -> anyhow::Result<String> {
         false => "access_log off;".to_owned(),
     };
     let feature = setup.setting.feature;
+    let modules = feature.and_then(Feature::nginx_module);
+    let modules = modules.into_iter().chain(setup.setting.streams.then_some(NginxModule::STREAM));
+    let modules = modules.map(NginxModule::directive).collect::<anyhow::Result<String>>()?;
     let mut text = format!(
         r#"{modules}{user}worker_processes 1;
 daemon off;
@@ -87,7 +91,6 @@ http {{
   upstream origin {{ server {origin}; keepalive 320; keepalive_requests 100000000; }}
   upstream canary {{ server {origin}; keepalive 320; keepalive_requests 100000000; }}
 {shared}"#,
-        modules = feature.map(Feature::modules).unwrap_or_default(),
         user = if rustix::process::geteuid().is_root() { "user root;\n" } else { "" },
         certificate = setup.path("tls.crt"),
         key = setup.path("tls.key"),
@@ -113,5 +116,24 @@ http {{
         "  server {{\n    listen {};\n    access_log off;\n    location / {{ {status} }}\n  }}\n}}\n",
         setup.status
     )?;
+    if setup.setting.streams {
+        text.push_str(&streams(setup));
+    }
     Ok(text)
+}
+
+/// Returns the servers for TCP and UDP.
+fn streams(setup: &Setup) -> String {
+    let Setup { stream, origin, .. } = setup;
+    format!(
+        "stream {{
+  log_format line '{STREAM_LOG_FORMAT}';
+  access_log {log} line buffer=64k flush=1s;
+  proxy_timeout 3600;
+  server {{ listen {stream}; proxy_pass {origin}; }}
+  server {{ listen {stream} udp; proxy_pass {origin}; }}
+}}
+",
+        log = setup.path(ACCESS_LOG),
+    )
 }

@@ -6,8 +6,9 @@ use std::process::Command;
 use std::str::FromStr;
 
 use anyhow::Context;
+use serde_json::json;
 use sluice_testing::gateway::{Addresses, Source};
-use sluice_testing::manifest::{nginx_class, opaque_secret, service};
+use sluice_testing::manifest::{self, document, nginx_class, opaque_secret, service};
 
 use crate::bench::feature::{Feature, HTPASSWD};
 use crate::bench::setup::{HOST, Setup, hosts};
@@ -52,6 +53,10 @@ impl Build {
 /// The file with the endpoints, in a setup's folder of manifests.
 pub const ENDPOINTS: &str = "slice.yaml";
 
+/// The ConfigMaps of TCP and UDP services.
+const TCP: &str = "default/tcp";
+const UDP: &str = "default/udp";
+
 /// Returns the command that runs it.
 pub(super) fn command(build: &Build, setup: &Setup) -> anyhow::Result<Command> {
     let folder = &setup.manifests;
@@ -91,14 +96,40 @@ pub(super) fn command(build: &Build, setup: &Setup) -> anyhow::Result<Command> {
         write!(text, "{ingress}")?;
     }
     folder.try_write("ingress.yaml", text)?;
+    if setup.setting.streams {
+        folder.try_write("streams.yaml", streams(setup))?;
+    }
     let Setup { http, https, status: healthz, admin, .. } = *setup;
     let addresses = Addresses { http, https, healthz, admin };
     let mut command = serve_command(&build.program, Source::Manifests(folder.path()), &addresses);
     if setup.setting.metrics {
         command.arg("--enable-metrics");
     }
+    if setup.setting.streams {
+        command.args(["--tcp-services-configmap", TCP, "--udp-services-configmap", UDP]);
+    }
     command.args(&build.flags);
     Ok(command)
+}
+
+/// Returns the Service for datagrams and the ConfigMaps of TCP and UDP services.
+fn streams(setup: &Setup) -> String {
+    let port = setup.stream.port().to_string();
+    let service = document(&json!({
+        "apiVersion": "v1", "kind": "Service", "metadata": {"name": "datagrams", "namespace": "default"},
+        "spec": {"ports": [{"name": "udp", "port": 80, "protocol": "UDP"}]},
+    }));
+    let slice = document(&json!({
+        "apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice", "addressType": "IPv4",
+        "metadata": {
+            "name": "datagrams", "namespace": "default", "labels": {"kubernetes.io/service-name": "datagrams"},
+        },
+        "ports": [{"name": "udp", "port": setup.origin.port(), "protocol": "UDP"}],
+        "endpoints": [{"addresses": [setup.origin.ip().to_string()]}],
+    }));
+    let tcp = manifest::config_map(TCP, &[(&port, "default/origin:80")]);
+    let udp = manifest::config_map(UDP, &[(&port, "default/datagrams:80")]);
+    service + &slice + &tcp + &udp
 }
 
 /// Returns the version that it prints.

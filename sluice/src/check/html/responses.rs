@@ -3,8 +3,8 @@
 use std::fmt::{Display, Formatter, Result};
 
 use sluice_config::Problem;
+use sluice_config::text::HtmlText;
 
-use super::Escaped;
 use crate::check::effective::ResponseKind;
 use crate::check::response_groups::response_groups;
 use crate::check::responses::Responses;
@@ -24,8 +24,8 @@ impl Display for Differences<'_> {
             f,
             "<section aria-labelledby=\"differences\">\n<h2 id=\"differences\">Differences</h2>\n\
              <p>Old: {}. New: {}.</p>",
-            Escaped(&comparison.old),
-            Escaped(&comparison.new)
+            HtmlText(&comparison.old),
+            HtmlText(&comparison.new)
         )?;
         if comparison.groups.is_empty() {
             f.write_str("<p class=\"good\">No response differs.</p>\n")?;
@@ -35,12 +35,12 @@ impl Display for Differences<'_> {
                 f,
                 "<details open><summary><h3>{}</h3> <span class=\"dim\">{}</span></summary><div>\n\
                  <p>Because: {}</p>",
-                Escaped(&group.title),
+                HtmlText(&group.title),
                 counted(group.requests, group.different),
-                Escaped(&group.cause)
+                HtmlText(&group.cause)
             )?;
             for problem in related(problems, group.object.as_deref()) {
-                writeln!(f, "<p>Problem: {}; {}</p>", Escaped(&problem.message), Escaped(&problem.remedy))?;
+                writeln!(f, "<p>Problem: {}; {}</p>", HtmlText(&problem.message), HtmlText(&problem.remedy))?;
             }
             f.write_str(
                 "<div class=\"scroll\"><table><caption>Examples</caption><thead><tr><th scope=\"col\">Request</th>\
@@ -48,8 +48,8 @@ impl Display for Differences<'_> {
             )?;
             for (url, differences) in &group.examples {
                 for difference in differences {
-                    let [url, what] = [url, &difference.what].map(|text| Escaped(text));
-                    let [old, new] = [&difference.old, &difference.new].map(|text| Escaped(text));
+                    let [url, what] = [url, &difference.what].map(|text| HtmlText(text));
+                    let [old, new] = [&difference.old, &difference.new].map(|text| HtmlText(text));
                     writeln!(
                         f,
                         "<tr><th scope=\"row\"><code>{url}</code></th><td>{what}</td><td>{old}</td><td>{new}</td></tr>"
@@ -82,23 +82,23 @@ impl Display for Table<'_> {
                 f,
                 "<tr><td class=\"number\">{}</td><td class=\"{class}\">{}</td><td>{}",
                 group.requests,
-                Escaped(&group.summary()),
-                Escaped(&group.reason)
+                HtmlText(&group.summary()),
+                HtmlText(&group.reason)
             )?;
             for condition in group.conditions {
-                write!(f, "<br><span class=\"dim\">Depends on {}</span>", Escaped(condition))?;
+                write!(f, "<br><span class=\"dim\">Depends on {}</span>", HtmlText(condition))?;
             }
             if !group.policies.is_empty() {
                 write!(
                     f,
                     "<br><span class=\"dim\">Policies: {}</span>",
-                    Escaped(&group.policies.join(", "))
+                    HtmlText(&group.policies.join(", "))
                 )?;
             }
             f.write_str("</td><td>")?;
             for response in group.responses.iter().take(URLS) {
                 let url = format!("{} {}", response.request.method, response.request.url());
-                write!(f, "<code>{}</code><br>", Escaped(&url))?;
+                write!(f, "<code>{}</code><br>", HtmlText(&url))?;
             }
             if let more @ 1.. = group.responses.len().saturating_sub(URLS) {
                 write!(f, "and {more} more")?;

@@ -6,8 +6,8 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
 use sluice_config::{
-    AccessLog, Bind, BindProtocol, Endpoint, EndpointSet, ErrorLog, Forwarded, GlobalSettings, GroupId, Host,
-    ListenerGroup, Policies, Pool, Rule, Snapshot, TrustedPeers, UpstreamProtocol,
+    AccessLog, Bind, BindProtocol, Canary, Endpoint, EndpointSet, ErrorLog, Forwarded, GlobalSettings,
+    GroupId, Host, ListenerGroup, Policies, Pool, Rule, Snapshot, TrustedPeers, UpstreamProtocol,
 };
 
 use super::records;
@@ -102,6 +102,13 @@ fn adapt_pool(pool: &Pool, stub: bool) -> Pool {
     Pool { protocol, health_check: None, ..pool.clone() }
 }
 
+/// A canary that would take a part of the requests by chance takes none, so that a report is the
+/// same each time. One that takes all does, and those that a header or a cookie selects.
+fn without_chance(canary: &Canary) -> Canary {
+    let weight = if canary.weight < canary.total { 0 } else { canary.weight };
+    Canary { weight, ..canary.clone() }
+}
+
 fn adapt_host(host: &Host, adapted: &mut HashMap<*const Policies, Arc<Policies>>) -> Host {
     let rules = host.rules.iter().map(|rule| {
         // Rules share policies, and keep sharing them.
@@ -110,6 +117,7 @@ fn adapt_host(host: &Host, adapted: &mut HashMap<*const Policies, Arc<Policies>>
                 unlogged: false,
                 mirror: None,
                 limits: None,
+                canaries: rule.policies.canaries.iter().map(without_chance).collect(),
                 ..Policies::clone(&rule.policies)
             })
         });

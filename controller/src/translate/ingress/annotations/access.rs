@@ -30,6 +30,29 @@ pub(super) fn settings() -> Vec<Annotation> {
         .location(Risk::Medium)
         .falls_back_to("denylist-source-range"),
         Annotation::served(
+            "sluice.dev/allow-countries",
+            value::countries(),
+            "",
+            "Only clients from these countries are served; others get 403, and so do clients whose country is not \
+             known. Needs use-geoip2 with GeoLite2-Country or GeoLite2-City; without a database, all clients get 403. \
+             Address lists apply too: each list must admit the client.",
+            |settings, value| settings.policies.countries.allow = Some(value),
+        )
+        .unreadable(Unreadable::Close, Reference::Absent, "")
+        .location(Risk::Medium)
+        .absent_in_reference(),
+        Annotation::served(
+            "sluice.dev/deny-countries",
+            value::countries(),
+            "",
+            "Clients from these countries get 403. Needs use-geoip2 as sluice.dev/allow-countries does; without a \
+             database, all clients get 403.",
+            |settings, value| settings.policies.countries.deny = Some(value),
+        )
+        .unreadable(Unreadable::Close, Reference::Absent, "")
+        .location(Risk::Medium)
+        .absent_in_reference(),
+        Annotation::served(
             "satisfy",
             value::exactly_one_of(&[("all", Satisfy::All), ("any", Satisfy::Any)]),
             "all",

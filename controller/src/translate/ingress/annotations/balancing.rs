@@ -3,7 +3,7 @@
 use std::num::NonZeroU32;
 use std::sync::Arc;
 
-use sluice_config::{Balance, HashBy, Moment, NamespacedName, Template};
+use sluice_config::{Balance, HashBy, Moment, NamespacedName, Piece, Template, Variable};
 
 use super::{Annotation, Settings};
 use crate::translate::setting::{Reference, Risk, Unreadable};
@@ -40,6 +40,15 @@ pub(super) fn finish(settings: &mut Settings, _: &NamespacedName) {
     let Some(key) = settings.hashing.key.clone().filter(|_| settings.policies.affinity.is_none()) else {
         return;
     };
+    if settings.routes.snippets.translations().next().is_none() {
+        let unknown = key.pieces.iter().find_map(|piece| match piece {
+            Piece::Variable(Variable::Assigned(name)) => Some(name),
+            _ => None,
+        });
+        let reason =
+            |name| format!("has ${name}, which is no variable and which no snippet of this Ingress sets");
+        settings.left_out.extend(unknown.map(|name| ("upstream-hash-by", reason(name))));
+    }
     let subset = settings.hashing.subset.then_some(settings.hashing.subset_size);
     if subset.is_none() {
         settings.routes.usage.balance = Balance::Ring;
@@ -67,11 +76,11 @@ pub(super) fn settings() -> Vec<Annotation> {
             key(),
             "",
             "Requests with the same value of this text go to the same endpoint, by consistent hashing. The \
-             text may contain nginx variables; if it is empty, the request is balanced normally.",
+             text may contain nginx variables, and those that a snippet sets; if it is empty, the request is balanced \
+             normally.",
             |settings, value| settings.hashing.key = Some(value),
         )
         .unreadable(Unreadable::Default, Reference::Reject, "no request goes to another Service")
-        .except("a value with an unknown variable is ignored")
         .location(Risk::High),
         Annotation::served(
             "upstream-hash-by-subset",
@@ -122,7 +131,13 @@ fn key() -> Type<Template> {
     value::text()
         .called("letters, digits, - and _, with variables such as $http_x_user or ${arg_id}")
         .allowing(|text| text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_${}".contains(&byte)))
-        .and_then(|text: Arc<str>| template::parse(&text, Moment::Request))
+        .and_then_for(|text: Arc<str>, author| {
+            template::parse_with(&text, |name| {
+                // As in ingress-nginx: the value that a snippet has set, or none.
+                template::variable_for(name, Moment::Request, author)
+                    .or_else(|_| Ok(Variable::Assigned(name.to_ascii_lowercase().into())))
+            })
+        })
         .evaluated_at(Moment::Request)
 }
 
@@ -133,10 +148,12 @@ mod tests {
 
     #[test]
     fn a_key_is_text_with_variables_that_are_served() {
-        for good in ["$request_uri", "${remote_addr}-$http_x_user", "$cookie_id$arg_x", "fixed"] {
+        for good in
+            ["$request_uri", "${remote_addr}-$http_x_user", "$cookie_id$arg_x", "fixed", "$of_snippet"]
+        {
             assert!(key().parse(good, &Author::OPERATOR).is_ok(), "{good}");
         }
-        for bad in ["$nothing", "$remote_addr:80", "$", "${host"] {
+        for bad in ["$remote_addr:80", "$", "${host"] {
             assert!(key().parse(bad, &Author::OPERATOR).is_err(), "{bad}");
         }
     }

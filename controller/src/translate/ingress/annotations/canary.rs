@@ -22,7 +22,12 @@ pub(super) fn settings() -> Vec<Annotation> {
              leave. With an invalid value it gets no requests.",
             // Evaluated before all other annotations.
             |_, _| {},
-        ).unreadable(Unreadable::Reject, Reference::Default, "an Ingress that may be meant as a canary is never served as an ordinary one")
+        )
+        .unreadable(
+            Unreadable::Reject,
+            Reference::Default,
+            "an Ingress that may be meant as a canary is never served as an ordinary one",
+        )
         .ingress(Risk::Low)
         .on_canary(),
         Annotation::served(
@@ -48,14 +53,13 @@ pub(super) fn settings() -> Vec<Annotation> {
             value::text().and_then(pattern),
             "",
             "Regular expression that chooses the canary if the header matches; not with \
-             canary-by-header-value. Look-ahead is supported if the text before it has a fixed length.",
+             canary-by-header-value. See use-regex.",
             |settings, value| settings.canary().header_pattern = Some(value),
         )
         .ingress(Risk::Medium)
         .fallback("requests with the header go to the main Ingress", |settings| {
             settings.canary().header_pattern = Some(CanaryValue::Unreadable);
         })
-        .except("look-behind, back-references and other look-ahead send requests with the header to the main Ingress")
         .on_canary(),
         Annotation::served(
             "canary-by-header-value",
@@ -89,8 +93,8 @@ pub(super) fn settings() -> Vec<Annotation> {
 
 fn pattern(text: Arc<str>) -> Result<CanaryValue, String> {
     match Expressions::default().read(&text) {
-        Ok(read) => Ok(match &read.look_ahead {
-            Some(apart) => CanaryValue::LookAhead(apart.clone()),
+        Ok(read) => Ok(match &read.extended {
+            Some(apart) => CanaryValue::Extended(apart.clone()),
             None => CanaryValue::Regex(text),
         }),
         Err(reason) => Err(format!("is a regular expression that cannot be read: {reason}")),

@@ -23,11 +23,11 @@ pub(super) fn settings() -> Vec<Annotation> {
             aliases(),
             "",
             "Additional names of the host, for all its paths, including those of other Ingresses, unless \
-             an Ingress has rules for them; a leading *. matches one or more labels.",
+             an Ingress has rules for them; *. at the beginning and .* at the end match one or more labels, ~ begins a \
+             regular expression. Names that nginx would refuse are skipped with a warning.",
             |settings, value| settings.aliases = value,
         )
         .unreadable(Unreadable::Reject, Reference::Reject, "")
-        .except("regular expressions and other names with * are skipped with a warning")
         .ingress(Risk::High),
         Annotation::served(
             PASSTHROUGH,
@@ -80,16 +80,9 @@ fn aliases() -> Type<Aliases> {
         for name in names {
             match alias(&name) {
                 Ok(pattern) => aliases.names.push(pattern),
-                Err(_) if is_expression(&name) => {
-                    aliases.skipped.push(format!("{name:?}, a regular expression, which is not served"));
-                }
                 Err(reason) => aliases.skipped.push(format!("{name:?}, which {reason}")),
             }
         }
         aliases
     })
-}
-
-fn is_expression(name: &str) -> bool {
-    name.starts_with('~')
 }

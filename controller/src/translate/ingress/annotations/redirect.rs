@@ -53,10 +53,10 @@ pub(super) fn settings() -> Vec<Annotation> {
             "permanent-redirect",
             target(),
             "",
-            "Redirect (301) all paths to this URL.",
+            "Redirect (301) all paths to this URL, or path of the same host. Another text is sent as it is, as in \
+             ingress-nginx.",
             |settings, value| settings.redirection.permanent = Some(value),
         )
-        .except("another scheme, or a text that is neither a URL nor a path, rejects the Ingress")
         .unreadable(Unreadable::Reject, Reference::Reject, "")
         .location(Risk::Medium),
         Annotation::served(
@@ -134,8 +134,7 @@ pub(super) fn settings() -> Vec<Annotation> {
     ]
 }
 
-const TARGET: &str =
-    "a URL of http or https, or a path from the root, of letters, digits and - . _ ~ / : , ? & =";
+const TARGET: &str = "a URL or a path of letters, digits and - . _ ~ / : , ? & =";
 const TEMPORAL_TARGET: &str = "a URL of http or https, of letters, digits and - . _ ~ / : , ? & =";
 
 /// Where a redirect leads. The characters that ingress-nginx allows exclude variables, unless it
@@ -161,26 +160,20 @@ fn is_allowed(text: &str) -> bool {
     text.bytes().all(|b| b.is_ascii_alphanumeric() || b"-._~/:,?&=".contains(&b))
 }
 
-/// Reads a URL or a path. A URL may have variables behind its scheme.
+/// Reads a URL or a path, which may have variables. nginx sends any other text as it is.
 fn read_target(text: &str, words: &str) -> Result<RedirectPath, String> {
-    let wrong = || format!("must be {words}");
     if !text.bytes().all(|byte| byte.is_ascii_graphic()) {
-        return Err(wrong());
+        return Err(format!("must be {words}"));
     }
     let rest = ["http://", "https://"].into_iter().find_map(|scheme| {
         let (start, rest) = text.split_at_checked(scheme.len())?;
         start.eq_ignore_ascii_case(scheme).then_some(rest)
     });
-    match rest {
-        Some(rest) if rest.is_empty() || rest.starts_with(['/', '?', ':']) => Err(wrong()),
-        Some(_) if text.contains('$') => {
-            template::parse(text, Moment::Request).map(RedirectPath::UrlTemplate)
-        }
-        Some(_) => Ok(RedirectPath::Url(text.into())),
-        None if text.starts_with('/') && !text.starts_with("//") && !text.contains('$') => {
-            Ok(RedirectPath::Root(text.into()))
-        }
-        None => Err(wrong()),
+    let has_host = rest.is_some_and(|rest| !rest.is_empty() && !rest.starts_with(['/', '?', ':']));
+    match text.contains('$') {
+        false if has_host => Ok(RedirectPath::Url(text.into())),
+        false if text.starts_with('/') => Ok(RedirectPath::Root(text.into())),
+        _ => template::parse(text, Moment::Request).map(RedirectPath::UrlTemplate),
     }
 }
 
@@ -204,17 +197,12 @@ mod tests {
         assert_eq!(read("https://shop.example/a?b=c"), url("https://shop.example/a?b=c"));
         assert_eq!(read("HTTP://shop.example:8080"), url("HTTP://shop.example:8080"));
         assert_eq!(read("/new"), Some(RedirectPath::Root("/new".into())));
-        for bad in [
-            "shop.example",
-            "//evil.example",
-            "ftp://a",
-            "https://",
-            "https:///a",
-            "https://a/$b",
-            "/a b",
-            "/a;b",
-            "/a#b",
-        ] {
+        assert_eq!(read("//other.example"), Some(RedirectPath::Root("//other.example".into())));
+        for text in ["shop.example", "ftp://a", "https://", "https:///a"] {
+            let verbatim = RedirectPath::UrlTemplate(sluice_config::Template::plain(text));
+            assert_eq!(read(text), Some(verbatim), "{text}");
+        }
+        for bad in ["https://a/$b", "/a b", "/a;b", "/a#b"] {
             assert_eq!(read(bad), None, "{bad}");
         }
         let lenient = Author { is_validated: false, ..Author::OPERATOR };
@@ -222,7 +210,8 @@ mod tests {
         let variables = target().parse("https://www.$host$request_uri", &lenient).ok();
         assert!(matches!(variables, Some(RedirectPath::UrlTemplate(url)) if url.pieces.len() == 3));
         assert_eq!(target().parse("https://a/$nothing", &lenient).ok(), None);
-        assert_eq!(target().parse("/$uri", &lenient).ok(), None);
+        let path = target().parse("/$uri", &lenient).ok();
+        assert!(matches!(path, Some(RedirectPath::UrlTemplate(path)) if path.pieces.len() == 2));
     }
 
     #[test]
@@ -232,7 +221,7 @@ mod tests {
             assert_eq!(read(ignored), Some(None), "{ignored}");
         }
         assert_eq!(read("https://a.example/b"), Some(Some(RedirectPath::Url("https://a.example/b".into()))));
-        for bad in ["https://", "https://a/$b", "/a;b"] {
+        for bad in ["https://a/$b", "/a;b"] {
             assert_eq!(read(bad), None, "{bad}");
         }
     }

@@ -22,21 +22,20 @@ pub(super) fn settings() -> Vec<Annotation> {
                 .evaluated_at(Moment::Request),
             "",
             "Path sent to the endpoint; may contain $1 to $9 and named groups of the path, which becomes a \
-             regular expression, and variables such as $host. A URL redirects to it (302).",
+             regular expression, and variables such as $host. A URL redirects to it (302). Another name, which nginx \
+             would refuse, closes the path with 503.",
             |settings, value| settings.routes.rewriting.target = Some(value),
         )
-        .except("a name that is neither a group nor a variable closes the path with 503")
         .ingress(Risk::Medium),
         Annotation::served(
             "use-regex",
             value::bool(),
             "false",
             "All paths of the host, in all its Ingresses, are case-insensitive regular expressions \
-             anchored at the start of the path. Look-ahead such as /(?!api)(.*) is supported if the text \
-             before it has a fixed length.",
+             anchored at the start of the path. Syntax of PCRE that needs backtracking (look-behind, \
+             back-references, atomic groups) is searched within a step limit; a request that reaches it gets 500.",
             |settings, value| settings.routes.rewriting.use_regex = value,
         )
-        .except("a path with look-behind, a back-reference or other look-ahead answers 503")
         .location(Risk::Low),
         Annotation::served(
             "app-root",

@@ -9,8 +9,8 @@ use std::sync::Arc;
 use sluice_config::{BackendHeaders, Deny, FastCgi, HostPattern, Policies, Replacements, ResourceKey};
 
 use super::{
-    Auth, CipherSettings, ClientCertificateSettings, CorsSettings, EndpointTls, Hashing, HealthChecking,
-    Limiting, Redirection, field, hosts::Aliases,
+    Auth, CacheAnnotations, CipherSettings, ClientCertificateSettings, CorsSettings, EndpointTls, Hashing,
+    HealthChecking, Limiting, Redirection, field, hosts::Aliases,
 };
 use crate::translate::external_auth::AuthSettings;
 use crate::translate::mirror::MirrorSettings;
@@ -41,6 +41,7 @@ pub struct Settings {
     pub(super) client_certificates: ClientCertificateSettings,
     pub(super) cipher_suites: CipherSettings,
     pub(super) fastcgi: FastCgi,
+    pub(super) caching: CacheAnnotations,
 }
 
 impl Settings {

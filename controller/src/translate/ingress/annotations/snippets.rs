@@ -1,4 +1,4 @@
-//! nginx configuration and firewall rules. Snippets whose directives are all known become typed
+//! nginx configuration. Snippets whose directives are all known become typed
 //! policies; no text is executed. Their risk is Critical, which `annotations-risk-level` refuses by
 //! default.
 
@@ -11,10 +11,6 @@ const TEXT: &str = "replace the snippet by annotations where they exist (docs/an
                     application; remove the snippet when the routes may be served without it, and if it protects \
                     them, only when something else does";
 const EXCEPT: &str = "with allow-snippet-annotations; other directives close the routes with 503";
-const DETECTION: &str = "by default, ingress-nginx's firewall neither detects nor refuses anything; \
-                         modsecurity-snippet with SecRuleEngine On closes the routes";
-const FIREWALL: &str = "leave it until a firewall in front of the gateway or in the application does the same, because \
-                        without it the routes are open to all clients; then remove the annotation";
 
 pub(super) fn settings() -> Vec<Annotation> {
     vec![
@@ -65,39 +61,5 @@ pub(super) fn settings() -> Vec<Annotation> {
         .beside("auth-url")
         .location(Risk::Critical)
         .protects(),
-        Annotation::no_effect(
-            "enable-modsecurity",
-            value::bool(),
-            "false",
-            DETECTION,
-            "Web application firewall.",
-        )
-        .ingress(Risk::Low),
-        Annotation::no_effect(
-            "enable-owasp-core-rules",
-            value::bool(),
-            "false",
-            DETECTION,
-            "OWASP core rule set of the firewall.",
-        )
-        .ingress(Risk::Low),
-        Annotation::not_yet(
-            "modsecurity-snippet",
-            value::any(),
-            "",
-            NotYet::Protects,
-            "Rules of the firewall.",
-        )
-        .restricting(nginx_text::enforces_rules)
-        .ingress(Risk::Critical)
-        .never(FIREWALL),
-        Annotation::not_yet(
-            "modsecurity-transaction-id",
-            value::any(),
-            "",
-            NotYet::Harmless,
-            "Transaction id of the firewall.",
-        )
-        .ingress(Risk::High),
     ]
 }

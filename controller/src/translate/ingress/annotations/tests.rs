@@ -4,13 +4,14 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use sluice_config::{
-    AffinityMode, ClientCertificateMode, NamespacedName, Severity, Timeout, UpstreamProtocol,
+    AffinityMode, CacheKeyPart, ClientCertificateMode, NamespacedName, Severity, Timeout, UpstreamProtocol,
 };
 
 use super::*;
 use crate::options::Options;
 use crate::store::Ingress;
 use crate::store::OWN_PREFIX;
+use crate::translate::declarations::NO_DECLARATIONS;
 use crate::translate::global_settings;
 use crate::translate::setting::{self, Risk};
 
@@ -33,12 +34,12 @@ fn ingress(annotations: &[(&str, &str)]) -> Ingress {
 }
 
 fn read(annotations: &[(&str, &str)]) -> Parsed {
-    parse(&ingress(annotations), &Options::default(), &AnnotationLimits::default())
+    parse(&ingress(annotations), &Options::default(), &AnnotationLimits::default(), &NO_DECLARATIONS)
 }
 
 fn read_unvalidated(annotations: &[(&str, &str)]) -> Parsed {
     let options = Options { enable_annotation_validation: false, ..Options::default() };
-    parse(&ingress(annotations), &options, &AnnotationLimits::default())
+    parse(&ingress(annotations), &options, &AnnotationLimits::default(), &NO_DECLARATIONS)
 }
 
 fn status(parsed: &Parsed) -> Option<u16> {
@@ -175,7 +176,7 @@ fn an_unreadable_protection_never_opens() {
     for (name, value, closed) in [
         ("auth-type", "bearer", 404),
         ("limit-rps", "ten", 404),
-        ("permanent-redirect", "shop.example", 404),
+        ("permanent-redirect", "shop example", 404),
         ("upstream-vhost", "a b", 404),
         ("whitelist-source-range", "banana", 503),
         ("denylist-source-range", "10.0.0.0/33", 503),
@@ -310,7 +311,6 @@ fn unreadable_entries_of_a_list_are_skipped() {
 fn settings_that_ingress_nginx_does_not_enforce_only_warn() {
     for annotations in [
         &[("ssl-passthrough", "true")][..],
-        &[("enable-modsecurity", "true"), ("enable-owasp-core-rules", "true")],
         &[("enable-modsecurity", "true"), ("modsecurity-snippet", "SecRuleEngine DetectionOnly")],
     ] {
         let parsed = read(annotations);
@@ -322,7 +322,12 @@ fn settings_that_ingress_nginx_does_not_enforce_only_warn() {
         );
     }
     let passthrough = Options { enable_ssl_passthrough: true, ..Options::default() };
-    let parsed = parse(&ingress(&[("ssl-passthrough", "true")]), &passthrough, &AnnotationLimits::default());
+    let parsed = parse(
+        &ingress(&[("ssl-passthrough", "true")]),
+        &passthrough,
+        &AnnotationLimits::default(),
+        &NO_DECLARATIONS,
+    );
     assert_eq!((status(&parsed), parsed.problems.len()), (None, 0));
     assert!(parsed.settings.routes.passthrough);
     let firewall = read(&[("enable-modsecurity", "true"), ("modsecurity-snippet", "SecRuleEngine On")]);
@@ -343,7 +348,7 @@ fn known_annotations_that_are_not_implemented_fail_closed() {
             "{name} asks for nothing"
         );
     }
-    let harmless = read(&[("enable-opentelemetry", "true"), ("proxy-buffering", "on")]);
+    let harmless = read(&[("proxy-max-temp-file-size", "1m"), ("proxy-buffering", "on")]);
     assert_eq!(harmless.treatment, Treatment::Serve);
     assert!(harmless.problems.iter().all(|problem| problem.severity == Severity::Warning));
     assert_eq!(harmless.problems.len(), 2);
@@ -370,8 +375,9 @@ fn gates_reject_what_they_forbid() {
         blocked_words: vec!["evil".into()],
         ..AnnotationLimits::default()
     };
-    let gated =
-        |name, value| status(&parse(&ingress(&[(name, value)]), &Options::default(), &annotation_limits));
+    let gated = |name, value| {
+        status(&parse(&ingress(&[(name, value)]), &Options::default(), &annotation_limits, &NO_DECLARATIONS))
+    };
     assert_eq!(gated("affinity-mode", "balanced"), Some(404));
     assert_eq!(gated("affinity", "cookie"), None);
     assert_eq!(gated("session-cookie-samesite", "evil"), Some(404));
@@ -395,14 +401,14 @@ fn the_newer_name_wins_over_its_alias() {
 }
 
 #[test]
-fn how_to_fix_a_protection_that_is_not_served_never_opens_the_route() {
+fn how_to_fix_a_protection_while_snippets_are_off_never_opens_the_route() {
+    const CAUTION: &str = "remove the snippet only when the routes may be served without it";
     let parsed = read(&[("modsecurity-snippet", "SecRuleEngine On")]);
-    let remedy = &parsed.problems[0].remedy;
-    assert!(remedy.starts_with("leave it until") && remedy.contains("open to all clients"), "{remedy}");
+    assert!(parsed.problems[0].remedy.ends_with(CAUTION), "{}", parsed.problems[0]);
     let strict = AnnotationLimits { risk: Risk::Low, ..AnnotationLimits::default() };
     let snippet = ingress(&[("modsecurity-snippet", "SecRuleEngine On")]);
-    let parsed = parse(&snippet, &Options::default(), &strict);
-    assert!(parsed.problems[0].remedy.starts_with("leave it until"), "{}", parsed.problems[0]);
+    let parsed = parse(&snippet, &Options::default(), &strict, &NO_DECLARATIONS);
+    assert!(parsed.problems[0].remedy.ends_with(CAUTION), "{}", parsed.problems[0]);
 }
 
 #[test]
@@ -415,7 +421,8 @@ fn every_rejecting_problem_states_the_rejection() {
     for (name, value) in
         [("affinity-mode", "balanced"), ("session-cookie-samesite", "evil"), ("limit-rps", "banana")]
     {
-        let parsed = parse(&ingress(&[(name, value)]), &Options::default(), &annotation_limits);
+        let parsed =
+            parse(&ingress(&[(name, value)]), &Options::default(), &annotation_limits, &NO_DECLARATIONS);
         assert_eq!(status(&parsed), Some(404), "{name}");
         let message = &parsed.problems[0].message;
         assert!(
@@ -476,4 +483,58 @@ fn client_certificates_are_read_as_ingress_nginx_reads_them() {
     }
     let foreign = read(&[("auth-tls-secret", "other/ca")]);
     assert!(status(&foreign) == Some(503) && foreign.closes_hosts.is_some());
+}
+
+#[test]
+fn an_unreadable_part_of_the_cache_stores_nothing() {
+    let on = ("sluice.dev/cache", "true");
+    let cache = |more: &[(&str, &str)]| read(&[&[on], more].concat()).settings.policies.cache;
+    assert_eq!(cache(&[]).as_deref(), Some(&sluice_config::Cache::default()));
+    let all = cache(&[
+        ("sluice.dev/cache-ttl", "1m"),
+        ("sluice.dev/cache-key", "path, query:page,header:X-Team,cookie:theme"),
+        ("sluice.dev/cache-methods", "GET"),
+        ("sluice.dev/cache-statuses", "200, 404"),
+        ("sluice.dev/cache-stale-while-revalidate", "5s"),
+        ("sluice.dev/cache-stale-if-error", "1h"),
+    ]);
+    let seconds = std::time::Duration::from_secs;
+    assert_eq!(
+        all.as_deref(),
+        Some(&sluice_config::Cache {
+            ttl: Some(seconds(60)),
+            key: [
+                CacheKeyPart::Path,
+                CacheKeyPart::Parameter("page".into()),
+                CacheKeyPart::Field("x-team".into()),
+                CacheKeyPart::Cookie("theme".into()),
+            ]
+            .into(),
+            head: false,
+            statuses: [200, 404].into(),
+            stale_while_revalidate: seconds(5),
+            stale_if_error: seconds(3600),
+        })
+    );
+    for (name, value) in [
+        ("sluice.dev/cache-ttl", "soon"),
+        ("sluice.dev/cache-key", "path,user"),
+        ("sluice.dev/cache-key", "query:"),
+        ("sluice.dev/cache-key", "header:a b"),
+        ("sluice.dev/cache-key", ","),
+        ("sluice.dev/cache-methods", "HEAD"),
+        ("sluice.dev/cache-methods", "GET,POST"),
+        ("sluice.dev/cache-statuses", "206"),
+        ("sluice.dev/cache-statuses", "20x"),
+        ("sluice.dev/cache-stale-if-error", "-1s"),
+    ] {
+        let parsed = read(&[on, (name, value)]);
+        assert_eq!(parsed.settings.policies.cache, None, "{name}: {value}");
+        assert_eq!((parsed.problems.len(), status(&parsed)), (1, None), "{name}: {value}");
+        assert!(parsed.problems[0].message.contains("nothing is stored"), "{}", parsed.problems[0].message);
+    }
+    let alone = read(&[("sluice.dev/cache-ttl", "1m")]);
+    assert_eq!((alone.settings.policies.cache, alone.problems.len()), (None, 0));
+    let fastcgi = read(&[on, ("backend-protocol", "FCGI")]);
+    assert!(fastcgi.settings.policies.cache.is_none() && fastcgi.problems[0].message.contains("FCGI"));
 }

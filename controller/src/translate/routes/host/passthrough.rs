@@ -61,7 +61,7 @@ fn root<'r>(
 ) -> Result<(&'r sluice_config::PoolKey, &'r sluice_config::ServiceRef), &'static str> {
     let is_root = |rule: &&Rule| match &rule.matches.path {
         PathMatch::Prefix(path) | PathMatch::Exact(path) | PathMatch::Regex(path) => &**path == "/",
-        PathMatch::LookAhead(_) => false,
+        PathMatch::Extended(_) => false,
     };
     // The redirect of an `app-root` has the same path.
     let forwards = |rule: &&Rule| matches!(rule.action, Action::Forward(_));

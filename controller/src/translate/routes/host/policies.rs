@@ -35,7 +35,7 @@ impl Builder<'_, '_> {
                 None => format!("{reason}; requests that it may match get {UNABLE} until it is corrected"),
                 Some(_) => format!("{reason}; every request it may match is refused until it is corrected"),
             };
-            let remedy = "write it without look-behind and back-references, with look-ahead only behind text of one length, or as several paths";
+            let remedy = "correct it, or write it as several paths";
             self.problems.push(error(Code::ExpressionInvalid, object, field.clone(), message, remedy));
             return routes.policies_of_closed(&field, &reason, UNABLE);
         }
@@ -100,6 +100,7 @@ impl Builder<'_, '_> {
     ) -> Arc<Policies> {
         let object = object_ref(routes);
         policies = self.with_snippets(routes, policies);
+        policies = self.with_firewall(routes, policies);
         let mut deny = policies.deny.clone();
         for (key, field) in &routes.settings.needs {
             let digest = policies.digest_auth.as_ref().filter(|digest| digest.credentials == *key);

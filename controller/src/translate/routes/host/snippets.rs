@@ -10,7 +10,7 @@ use sluice_config::{Authorisation, Code, Deny, ExternalAuth, Policies};
 
 use super::{Builder, ObjectRoutes, object_ref};
 use crate::problem::{because, error};
-use crate::translate::snippet::{self, Block};
+use crate::translate::snippet::{self, Block, TemplateDirectives};
 
 /// The server snippets of each namespace, oldest Ingress first. Copies of one count once.
 pub(super) fn of_server(claimants: &[&Arc<ObjectRoutes>]) -> Vec<(Arc<str>, Block)> {
@@ -73,11 +73,17 @@ impl Builder<'_, '_> {
         let asks_for_all = !has_service
             && global.has_authorisation
             && routes.policies.authorisation == Authorisation::Global;
-        let has_own_added = has_service || asks_for_all;
         let (server, location) = (server.unwrap_or_default(), location.unwrap_or_default());
-        let directives = snippet::resolve(&server, &location, has_own_added);
+        let limits = policies.limits.as_deref();
+        let template = TemplateDirectives {
+            adds_header: has_service || asks_for_all,
+            limits_rate: limits.is_some_and(|limits| limits.per_second > 0 || limits.per_minute > 0),
+            limits_number: limits.is_some_and(|limits| limits.connections > 0),
+        };
+        let directives = snippet::resolve(&server, &location, template);
         let mut policies = (*policies).clone();
         location.apply_settings(&mut policies);
+        server.apply_server_settings(&mut policies);
         if asks_for_all && !location.kept().is_empty() {
             policies.deny = policies.deny.or(Some(self.without_reply(routes)));
         }

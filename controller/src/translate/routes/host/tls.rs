@@ -2,20 +2,21 @@
 
 use std::sync::Arc;
 
-use sluice_config::{Code, HostPattern, HostTls, Problem};
+use sluice_config::certificate::CertificateFacts;
+use sluice_config::{Code, HostPattern, HostTls, NamespacedName, Problem};
 
 use super::object_ref;
 use crate::problem::{error, warning};
-use crate::store::TlsSection;
 use crate::translate::certificate::{self, CertificateState};
 use crate::translate::routes::ObjectRoutes;
 use crate::translate::view::View;
 
 /// Selects the TLS section of the oldest object with an entry for the host. Within it, the entry
 /// that names the host applies, else one whose certificate is valid for it, else one without hosts.
-/// If no object has such an entry but one has any entry, the host has TLS with the default
-/// certificate, as in ingress-nginx, so that the redirect to https applies to it. A certificate
-/// that is missing, invalid or for other hosts leads to the default one, too.
+/// Further entries of the same kind add certificates with keys of other types. If no object has
+/// such an entry but one has any entry, the host has TLS with the default certificate, as in
+/// ingress-nginx, so that the redirect to https applies to it. A certificate that is missing,
+/// invalid or for other hosts leads to the default one, too.
 pub(super) fn choose(
     view: &View<'_>,
     pattern: &HostPattern,
@@ -26,7 +27,7 @@ pub(super) fn choose(
     found.or_else(|| {
         let routes = claimants.iter().find(|routes| !routes.tls.is_empty())?;
         let object = object_ref(routes);
-        if *pattern != HostPattern::Any {
+        if has_name(pattern) {
             problems.push(warning(
                 Code::HostWithoutCertificate,
                 &object,
@@ -35,8 +36,13 @@ pub(super) fn choose(
                 "name the host in an entry of spec.tls whose Secret has a certificate for it",
             ));
         }
-        Some(HostTls { certificate: None })
+        Some(HostTls::default())
     })
+}
+
+/// Whether certificates can name the host.
+fn has_name(pattern: &HostPattern) -> bool {
+    !matches!(pattern, HostPattern::Regex(_) | HostPattern::Any)
 }
 
 struct Section<'a, 'v> {
@@ -49,32 +55,61 @@ impl Section<'_, '_> {
     fn choose(&self, problems: &mut Vec<Problem>) -> Option<HostTls> {
         let entries = &self.routes.tls;
         let name = self.pattern.to_string();
-        let named = entries.iter().position(|tls| tls.hosts.iter().any(|host| **host == *name));
-        if let Some(index) = named {
-            return Some(self.entry(index, &entries[index], problems));
+        let is_named = |index: &usize| entries[*index].hosts.iter().any(|host| **host == *name);
+        let named: Vec<usize> = (0..entries.len()).filter(is_named).collect();
+        if !named.is_empty() {
+            return Some(self.entries(&named, problems));
         }
-        let valid = entries.iter().filter_map(|tls| tls.secret.as_deref()).find_map(|secret| {
+        let secrets = entries.iter().filter_map(|tls| tls.secret.as_deref());
+        let valid = secrets.filter_map(|secret| {
             let secret = self.routes.in_namespace(secret);
-            let certificate = self.view.certificate(&secret).good()?;
-            certificate::covers(&certificate.facts, self.pattern).then_some(secret)
+            let CertificateState::Good(certificate) = self.view.certificate(&secret) else { return None };
+            certificate::covers(&certificate.facts, self.pattern).then_some((secret, &certificate.facts))
         });
-        if valid.is_some() {
-            return Some(HostTls { certificate: valid });
+        let valid = with_different_keys(valid);
+        if valid.certificate.is_some() {
+            return Some(valid);
         }
         let open = entries.iter().position(|tls| tls.hosts.is_empty())?;
-        Some(self.entry(open, &entries[open], problems))
+        Some(self.entries(&[open], problems))
     }
 
-    fn entry(&self, index: usize, tls: &TlsSection, problems: &mut Vec<Problem>) -> HostTls {
-        let none = HostTls { certificate: None };
-        // For the catch-all, no single object decides the certificate of unknown hosts.
-        let Some(secret) = tls.secret.as_deref().filter(|_| *self.pattern != HostPattern::Any) else {
-            return none;
+    /// The certificates of entries. ingress-nginx reads the first only; here further ones add
+    /// certificates with keys of other types, and replace those that cannot be served.
+    fn entries(&self, indexes: &[usize], problems: &mut Vec<Problem>) -> HostTls {
+        // No single object decides the certificate of unknown hosts, and names that match an
+        // expression get the default one, as in ingress-nginx.
+        let first = indexes.first().and_then(|first| self.routes.tls[*first].secret.as_ref());
+        if first.is_none() || !has_name(self.pattern) {
+            return HostTls::default();
+        }
+        let (mut good, mut faults) = (Vec::new(), Vec::new());
+        for index in indexes {
+            let Some(secret) = self.routes.tls[*index].secret.as_deref() else { continue };
+            let secret = self.routes.in_namespace(secret);
+            match self.certificate(&secret) {
+                Ok(facts) => good.push((secret, facts)),
+                Err(fault) => faults.push((index, fault)),
+            }
+        }
+        let served = with_different_keys(good.into_iter());
+        let consequence = match served.certificate.is_some() {
+            true => "is served with the certificates of its other entries",
+            false => "gets the default certificate",
         };
-        let secret = self.routes.in_namespace(secret);
-        let (code, fault, remedy) = match self.view.certificate(&secret) {
+        let object = object_ref(self.routes);
+        for (index, Fault { code, reason, remedy }) in faults {
+            let message = format!("{reason}; host {} {consequence}", self.pattern);
+            problems.push(error(code, &object, format!("spec.tls[{index}].secretName"), message, remedy));
+        }
+        served
+    }
+
+    /// The fields of the certificate of a Secret, if the host can be served with it.
+    fn certificate(&self, secret: &NamespacedName) -> Result<&CertificateFacts, Fault> {
+        let (code, reason, remedy) = match self.view.certificate(secret) {
             CertificateState::Good(certificate) if certificate::covers(&certificate.facts, self.pattern) => {
-                return HostTls { certificate: Some(secret) };
+                return Ok(&certificate.facts);
             }
             CertificateState::Good(certificate) => (
                 Code::CertificateMismatch,
@@ -93,9 +128,28 @@ impl Section<'_, '_> {
                 (Code::SecretInvalid, format!("Secret {secret} {reason}"), "correct the Secret")
             }
         };
-        let object = object_ref(self.routes);
-        let message = format!("{fault}; host {} gets the default certificate", self.pattern);
-        problems.push(error(code, &object, format!("spec.tls[{index}].secretName"), message, remedy));
-        none
+        Err(Fault { code, reason, remedy })
     }
+}
+
+/// Returns the first certificate with each type of key.
+fn with_different_keys<'c>(
+    certificates: impl Iterator<Item = (NamespacedName, &'c CertificateFacts)>,
+) -> HostTls {
+    let mut served: Vec<(NamespacedName, &str)> = Vec::new();
+    for (secret, facts) in certificates {
+        let algorithm = &*facts.public_key_algorithm;
+        if served.iter().all(|(_, other)| *other != algorithm) {
+            served.push((secret, algorithm));
+        }
+    }
+    let mut served = served.into_iter().map(|(secret, _)| secret);
+    HostTls { certificate: served.next(), alternatives: served.collect() }
+}
+
+/// Why a host cannot be served with a certificate.
+struct Fault {
+    code: Code,
+    reason: String,
+    remedy: &'static str,
 }

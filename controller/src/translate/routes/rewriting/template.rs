@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use sluice_config::{Moment, Rewrite, RewritePart, RewriteQuery, RewriteTemplate};
+use sluice_config::{Expression as Form, Moment, Rewrite, RewritePart, RewriteQuery, RewriteTemplate};
 
 use crate::translate::expression::{Expression, Expressions};
 use crate::translate::template::{self, Segment};
@@ -143,22 +143,23 @@ impl Target {
 struct PathGroups<'a> {
     path: &'a str,
     /// The expression that finds them, if needed.
-    searched: Option<(Arc<str>, Arc<Expression>)>,
+    searched: Option<(Form, Arc<Expression>)>,
 }
 
 impl<'a> PathGroups<'a> {
     fn of(path: &'a str, expressions: &Expressions) -> Result<Self, RewriteError> {
         let anchored = expressions.read(&format!("(?i)^{path}"));
-        let searched = match anchored.as_ref().map(|read| (read, &read.look_ahead)) {
+        let searched = match anchored.as_ref().map(|read| (read, &read.extended)) {
+            Ok((read, Some(regex))) if regex.backtracks => (Form::Extended(regex.clone()), read.clone()),
             // Look-ahead was evaluated when the path was chosen.
-            Ok((read, Some(apart))) => (apart.pattern.clone(), read.clone()),
+            Ok((read, Some(regex))) => (Form::Plain(regex.pattern.clone()), read.clone()),
             _ => {
                 let pattern = format!("(?i){path}");
                 let read = expressions.read(&pattern).map_err(|reason| RewriteError::Expression {
                     path: path.to_owned(),
                     reason: reason.to_string(),
                 })?;
-                (pattern.into(), read)
+                (read.in_form(&pattern), read)
             }
         };
         Ok(Self { path, searched: Some(searched) })
@@ -204,7 +205,7 @@ mod tests {
         let rewrite = resolve("/a/$2$10-$tail", "/x(/)(.*)(?<tail>y)").unwrap();
         let expected = [Plain("/a/".into()), Group(2), Group(1), Plain("0-".into()), Group(3)];
         assert_eq!(rewrite.path, expected);
-        assert_eq!(rewrite.pattern.as_deref(), Some("(?i)/x(/)(.*)(?<tail>y)"));
+        assert_eq!(rewrite.pattern, Some(Form::Plain("(?i)/x(/)(.*)(?<tail>y)".into())));
         assert_eq!(resolve("${1}0", "/(.)").unwrap().path, [Group(1), Plain("0".into())]);
         for bad in ["/$", "/$-", "/a b", "/a#b", "/${1", "/${1x}"] {
             assert!(Target::read(bad).is_err(), "{bad}");
@@ -232,8 +233,8 @@ mod tests {
             let fault = resolve(target, path).unwrap_err();
             assert!(fault.to_string().contains("no such group"), "{fault}");
         }
-        let fault = resolve("/$1", "/x(?<!y)(.*)").unwrap_err().to_string();
-        assert!(fault.contains("look-around"), "{fault}");
+        let fault = resolve("/$1", "/x(?C1)(.*)").unwrap_err().to_string();
+        assert!(fault.contains("unrecognized flag"), "{fault}");
     }
 
     #[test]

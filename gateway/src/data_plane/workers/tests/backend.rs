@@ -56,7 +56,26 @@ impl Backend {
         Self { address, connections, requests: Arc::default(), gate: Arc::new(Semaphore::new(0)), task }
     }
 
-    /// Same over TLS, with a self-signed certificate.
+    /// Starts a backend that answers a request to switch protocols as `accept` does, then echoes
+    /// everything in upper case.
+    pub(super) async fn shouting(accept: fn(&str) -> String) -> Self {
+        Self::scripted(move |_, stream| async move {
+            let mut client = Client::over(stream);
+            let head = client.until("\r\n\r\n").await;
+            // The first bytes of the new protocol directly follow the head.
+            client.send(accept(&head) + "ready;").await;
+            loop {
+                let shout = std::mem::take(&mut client.buf).to_ascii_uppercase();
+                client.send(shout).await;
+                if client.read().await == 0 {
+                    return;
+                }
+            }
+        })
+        .await
+    }
+
+    /// Like [`scripted`](Self::scripted), over TLS with a self-signed certificate.
     pub(super) async fn with_tls<F>(
         script: impl Fn(TlsStream<TcpStream>) -> F + Clone + Send + Sync + 'static,
     ) -> Self

@@ -127,7 +127,7 @@ impl Gateway {
             facts: Default::default(),
         };
         let key = host_key(pattern);
-        let tls = Some(HostTls { certificate: Some(id.clone()) });
+        let tls = Some(HostTls { certificate: Some(id.clone()), ..HostTls::default() });
         let rules = vec![rule("/", forward("web"))];
         let host = Host {
             key: key.clone(),

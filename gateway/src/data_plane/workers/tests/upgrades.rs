@@ -15,25 +15,10 @@ use super::client::{Client, PATIENCE};
 use super::gateway::{Gateway, through_proxy};
 use super::tls::handshake;
 
-/// Switches protocols, then echoes everything in upper case.
-async fn shouting() -> Backend {
-    Backend::scripted(|_, stream| async move {
-        let mut client = Client::over(stream);
-        let head = client.until("\r\n\r\n").await.to_ascii_lowercase();
-        assert!(head.contains("connection: upgrade\r\n"), "{head}");
-        // The first bytes of the new protocol directly follow the head.
-        client
-            .send("HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: chat/2\r\n\r\nready;")
-            .await;
-        loop {
-            let shout = std::mem::take(&mut client.buf).to_ascii_uppercase();
-            client.send(shout).await;
-            if client.read().await == 0 {
-                return;
-            }
-        }
-    })
-    .await
+/// The endpoint's answer to a request to switch protocols.
+fn accept(head: &str) -> String {
+    assert!(head.to_ascii_lowercase().contains("connection: upgrade\r\n"), "{head}");
+    "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: chat/2\r\n\r\n".to_owned()
 }
 
 const UPGRADE: &str =
@@ -41,7 +26,7 @@ const UPGRADE: &str =
 
 #[tokio::test]
 async fn an_upgrade_passes_both_ways() {
-    let backend = shouting().await;
+    let backend = Backend::shouting(accept).await;
     let gateway = Gateway::to(&[backend.address]).await;
     let mut client = gateway.client().await;
     client.send(UPGRADE).await;
@@ -59,7 +44,7 @@ async fn an_upgrade_passes_both_ways() {
 
 #[tokio::test]
 async fn bytes_sent_before_the_switch_arrive_after_it() {
-    let backend = shouting().await;
+    let backend = Backend::shouting(accept).await;
     let gateway = Gateway::to(&[backend.address]).await;
     let mut client = gateway.client().await;
     client.send(format!("{UPGRADE}hello;")).await;
@@ -124,7 +109,7 @@ async fn upgraded(gateway: &Gateway) -> Client {
 
 #[tokio::test]
 async fn bytes_are_counted_both_ways() {
-    let backend = shouting().await;
+    let backend = Backend::shouting(accept).await;
     let gateway = Gateway::to(&[backend.address]).await;
     let mut client = gateway.client().await;
     client.send(format!("{UPGRADE}one;")).await;
@@ -294,7 +279,7 @@ async fn an_endpoint_that_accepts_nothing_ends_it_after_the_send_timeout() {
 
 #[tokio::test]
 async fn much_passes_both_ways_at_once() {
-    let backend = shouting().await;
+    let backend = Backend::shouting(accept).await;
     let gateway = Gateway::to(&[backend.address]).await;
     let mut client = gateway.client().await;
     let word = format!("{};", "hello".repeat(100_000));
@@ -369,7 +354,7 @@ async fn an_upgrade_is_requested_without_keep_alive_too() {
 
 #[tokio::test]
 async fn silence_of_both_sides_ends_after_the_read_timeout() {
-    let backend = shouting().await;
+    let backend = Backend::shouting(accept).await;
     let limit = Duration::from_millis(100);
     let gateway = Gateway::tuned(&[backend.address], |settings| settings.proxy_read_timeout = limit).await;
     let mut client = gateway.client().await;
@@ -383,7 +368,7 @@ async fn silence_of_both_sides_ends_after_the_read_timeout() {
 
 #[tokio::test]
 async fn the_time_for_a_body_is_none_for_an_upgraded_connection() {
-    let backend = shouting().await;
+    let backend = Backend::shouting(accept).await;
     let limit = Duration::from_millis(10);
     let gateway = Gateway::tuned(&[backend.address], |settings| settings.client_body_timeout = limit).await;
     let mut client = upgraded(&gateway).await;
@@ -452,7 +437,7 @@ async fn an_upgrade_may_have_a_body() {
 
 #[tokio::test]
 async fn one_that_is_cut_off_is_logged() {
-    let backend = shouting().await;
+    let backend = Backend::shouting(accept).await;
     let mut gateway = Gateway::to(&[backend.address]).await;
     let mut client = upgraded(&gateway).await;
     assert_eq!(client.until(";").await, "ready;");
@@ -468,7 +453,7 @@ async fn one_that_is_cut_off_is_logged() {
 
 #[tokio::test]
 async fn a_client_may_upgrade_while_the_program_ends() {
-    let backend = shouting().await;
+    let backend = Backend::shouting(accept).await;
     let gateway = Gateway::to(&[backend.address]).await;
     gateway.drain.begin();
     let mut client = upgraded(&gateway).await;

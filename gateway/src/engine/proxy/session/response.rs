@@ -79,6 +79,12 @@ impl<D: Downstream> Session<D> {
             }
             self.written = Some(head);
         }
+        // A response that is stored has a body even if the client gets none, because it asked with
+        // HEAD or a condition.
+        let pieces = match self.response.framing.is_done() {
+            true => &[],
+            false => pieces,
+        };
         let goes_on = end.is_none();
         let chunked = matches!(self.response.framing, Framing::Chunked(_));
         let data: usize = pieces.iter().map(Bytes::len).sum();
@@ -141,6 +147,8 @@ impl<D: Downstream> Session<D> {
             if is_first {
                 shared.started = true;
                 shared.counts.status = Some(self.response.status);
+                // The rest of a response without a body is only stored.
+                ended |= shared.cached.is_some() && self.response.framing.is_done();
             }
         }
         self.flush().await?;

@@ -1,4 +1,5 @@
-use sluice_config::directives::{Condition as C, Expression as E, Instruction as I, Return as R};
+use sluice_config::Expression as E;
+use sluice_config::directives::{Condition as C, Instruction as I, Return as R};
 use sluice_config::{Piece, Template as T, Variable};
 
 use super::*;
@@ -101,29 +102,43 @@ fn negated_conditions_hold_where_the_others_do_not() {
 fn a_rewrite_redirects_or_changes_the_path_if_it_matches() {
     let rewrite = |pattern: &str, then| I::Rewrite {
         rewrite: sluice_config::Rewrite {
-            pattern: Some(pattern.into()),
+            pattern: Some(E::Plain(pattern.into())),
             path: vec![
                 sluice_config::RewritePart::Text("/new/".into()),
                 sluice_config::RewritePart::Group(1),
             ],
             query: sluice_config::RewriteQuery::Keep,
-            redirects: then != contract::AfterRewrite::Stay,
+            redirects: matches!(then, contract::AfterRewrite::Redirect(_)),
             forwarded_prefix: None,
         },
         then,
     };
     let outcome = |program: &[I]| {
         let program = Program::compile(program).unwrap();
-        match program.run(INPUT, &mut Assigned::default(), &fill) {
-            Outcome::End => "end".to_owned(),
-            Outcome::Redirect(status, location) => format!("{} {location}", status.as_u16()),
-            Outcome::Rewritten(outgoing) => outgoing.target().to_owned(),
+        let mut assigned = Assigned::default();
+        let end = match program.run(INPUT, &mut assigned, &fill) {
+            Outcome::End => "end",
+            Outcome::Break => "break",
+            Outcome::Relocate => "relocate",
+            Outcome::Redirect(status, location) => return format!("{} {location}", status.as_u16()),
             other => panic!("{other:?}"),
-        }
+        };
+        format!("{end} {}", assigned.uri(INPUT).0)
     };
-    assert_eq!(outcome(&[rewrite("^/(x)", contract::AfterRewrite::Stay)]), "end");
-    assert_eq!(outcome(&[rewrite("^/(a.*)", contract::AfterRewrite::Stay)]), "/new/a%20b?c=d");
-    assert_eq!(outcome(&[rewrite("^/(a)", contract::AfterRewrite::Redirect(301))]), "301 /new/a?c=d");
+    use contract::AfterRewrite::{Continue, Last, Redirect, Stay};
+    assert_eq!(outcome(&[rewrite("^/(x)", Stay)]), "end /a%20b?c=d");
+    assert_eq!(outcome(&[rewrite("^/(a.*)", Stay), rewrite("^(.*)", Last)]), "break /new/a%20b?c=d");
+    assert_eq!(outcome(&[rewrite("^/(a)", Redirect(301))]), "301 /new/a?c=d");
+    assert_eq!(outcome(&[rewrite("^/(a)", Last), I::Break]), "relocate /new/a?c=d");
+    let again = [rewrite("^/(a)", Continue), rewrite("^/new/(a)", Continue), rewrite("^/(a)", Last)];
+    assert_eq!(outcome(&again), "relocate /new/a?c=d");
+    assert_eq!(outcome(&[rewrite("^/(a)", Continue), I::Break]), "break /new/a?c=d");
+    let inside = when(
+        C::Equal { value: template("x"), other: template("x"), negated: false },
+        1,
+        vec![rewrite("^/(a)", Continue)],
+    );
+    assert_eq!(outcome(&[inside]), "relocate /new/a?c=d");
 }
 
 #[test]

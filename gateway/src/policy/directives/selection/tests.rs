@@ -1,5 +1,5 @@
+use sluice_config::Expression as Pattern;
 use sluice_config::Location;
-use sluice_config::directives::Expression as Pattern;
 
 use super::*;
 

@@ -1,0 +1,32 @@
+//! Stored responses of endpoints (`sluice.dev/cache`), on `pingora-cache`.
+//!
+//! Pingora's proxy runs the protocol of the cache (RFC 9111): lookup, revalidation, the lock that
+//! lets one of several requests fetch a response, stale responses, conditions and ranges. This
+//! module holds what it asks for:
+//!
+//! | file | content |
+//! |---|---|
+//! | `freshness` | which responses are stored, and how long they are fresh |
+//! | `variance` | the fields of a request that `Vary` names |
+//! | `key` | what identifies a response, and the URL by which it is purged |
+//! | `store`, `head` | responses in memory, bounded in bytes, least recently used first |
+//! | `storage` | the store as Pingora reads and writes it |
+//! | `response_cache` | the store of a data plane, with its lock |
+//! | `status` | the outcome for a request, as in nginx |
+
+mod freshness;
+mod head;
+mod key;
+mod response_cache;
+mod status;
+mod storage;
+mod store;
+mod variance;
+
+pub(crate) use freshness::{TRANSIENT, storable};
+pub(crate) use key::{CachedUrl, RequestKey};
+pub use response_cache::CacheUse;
+pub(crate) use response_cache::{ResponseCache, ResponseStore};
+pub use status::CacheStatus;
+pub(crate) use store::{Purge, PurgedPath};
+pub(crate) use variance::variance;

@@ -1,0 +1,154 @@
+//! Regular expressions: a linear-time engine for all that it can read, and a backtracking engine
+//! with a step limit for the rest of PCRE's syntax (look-around, atomic groups, back-references).
+//!
+//! The limit is one per request, over all its searches. An expression that reaches it counts as a
+//! match, so that the request is not passed on to a broader rule; its answer is 500, whatever the
+//! stages decide, because neither a match nor its absence is known. The steps that are left belong
+//! to the thread: all stages of a request run on one thread without an interruption, up to a
+//! verdict.
+
+mod host_names;
+
+use std::cell::Cell;
+use std::ops::Range;
+
+use regex::bytes::Regex;
+use sluice_config::ExtendedRegex;
+use sluice_expression::{BacktrackingRegex, StepLimitReached};
+
+pub(crate) use self::host_names::ByExpression;
+
+/// Maximum size in bytes of a compiled expression, and of the cache that its search may use.
+pub(crate) const SIZE_LIMIT: usize = 1 << 20;
+
+/// Steps that the expressions of a request may take by backtracking: a few milliseconds at most.
+pub(crate) const STEP_LIMIT: u32 = 250_000;
+
+thread_local! {
+    static STEPS_LEFT: Cell<u32> = const { Cell::new(STEP_LIMIT) };
+}
+
+/// An expression cannot be compiled.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub(crate) struct ExpressionError(String);
+
+impl From<regex::Error> for ExpressionError {
+    fn from(error: regex::Error) -> Self {
+        Self(error.to_string())
+    }
+}
+
+impl From<sluice_expression::ExpressionError> for ExpressionError {
+    fn from(error: sluice_expression::ExpressionError) -> Self {
+        Self(error.to_string())
+    }
+}
+
+/// Runs `work`, whose expressions may take `steps`. Afterwards `steps` are those that are left; 0
+/// if the limit was reached.
+pub(crate) fn within_steps<T>(steps: &mut u32, work: impl FnOnce() -> T) -> T {
+    STEPS_LEFT.set(*steps);
+    let result = work();
+    *steps = STEPS_LEFT.get();
+    result
+}
+
+/// Returns whether the request of this thread has reached its step limit.
+pub(crate) fn is_limit_reached() -> bool {
+    STEPS_LEFT.get() == 0
+}
+
+/// Compiles a regular expression for strings within the size limits.
+pub(crate) fn bounded_regex(pattern: &str) -> Result<regex::Regex, regex::Error> {
+    regex::RegexBuilder::new(pattern).size_limit(SIZE_LIMIT).dfa_size_limit(SIZE_LIMIT).build()
+}
+
+/// Compiles a regular expression for bytes within the size limits.
+pub(crate) fn bounded_bytes_regex(pattern: &str) -> Result<Regex, regex::Error> {
+    regex::bytes::RegexBuilder::new(pattern).size_limit(SIZE_LIMIT).dfa_size_limit(SIZE_LIMIT).build()
+}
+
+/// A compiled [`ExtendedRegex`].
+#[derive(Debug)]
+pub(crate) enum ExtendedMatcher {
+    /// Each part is matched in linear time.
+    Linear {
+        pattern: Regex,
+        /// Each condition, with a flag: true if it must not match.
+        conditions: Box<[(Regex, bool)]>,
+    },
+    Backtracking(BacktrackingRegex),
+}
+
+/// The places of the groups of a match, with the whole match first.
+pub(crate) type GroupRanges = Vec<Option<Range<usize>>>;
+
+impl ExtendedMatcher {
+    /// Compiles the expression.
+    ///
+    /// # Errors
+    /// A part is malformed or too large.
+    pub(crate) fn compile(regex: &ExtendedRegex) -> Result<Self, ExpressionError> {
+        if regex.backtracks {
+            return Ok(Self::Backtracking(BacktrackingRegex::compile(&regex.pattern)?));
+        }
+        let conditions = regex
+            .conditions
+            .iter()
+            .map(|condition| Ok((bounded_bytes_regex(&condition.pattern)?, condition.negative)))
+            .collect::<Result<_, regex::Error>>()?;
+        Ok(Self::Linear { pattern: bounded_bytes_regex(&regex.pattern)?, conditions })
+    }
+
+    /// Returns whether the expression matches anywhere in a value, or reached the limit.
+    pub(crate) fn is_match(&self, value: &[u8]) -> bool {
+        match self {
+            Self::Linear { pattern, conditions } => pattern.is_match(value) && hold(conditions, value),
+            Self::Backtracking(regex) => search(regex, value).map_or(true, |found| found.is_some()),
+        }
+    }
+
+    /// Returns the places of the groups of a match; `None` without one, and if the expression
+    /// reached the limit.
+    pub(crate) fn groups(&self, value: &[u8]) -> Option<GroupRanges> {
+        match self {
+            Self::Linear { pattern, conditions } => {
+                let captures = pattern.captures(value).filter(|_| hold(conditions, value))?;
+                Some(captures.iter().map(|group| Some(group?.range())).collect())
+            }
+            Self::Backtracking(regex) => search(regex, value).ok()?,
+        }
+    }
+
+    /// Returns the number of groups, including the whole match.
+    pub(crate) fn group_count(&self) -> usize {
+        match self {
+            Self::Linear { pattern, .. } => pattern.captures_len(),
+            Self::Backtracking(regex) => regex.group_count(),
+        }
+    }
+
+    /// Returns the name of each group; the first is the whole match.
+    pub(crate) fn group_names(&self) -> Vec<Option<&str>> {
+        match self {
+            Self::Linear { pattern, .. } => pattern.capture_names().collect(),
+            Self::Backtracking(regex) => regex.group_names().collect(),
+        }
+    }
+}
+
+fn hold(conditions: &[(Regex, bool)], value: &[u8]) -> bool {
+    conditions.iter().all(|(condition, negative)| condition.is_match(value) != *negative)
+}
+
+/// Searches with the steps that the request has left.
+fn search(regex: &BacktrackingRegex, value: &[u8]) -> Result<Option<GroupRanges>, StepLimitReached> {
+    let mut steps = STEPS_LEFT.get();
+    let found = regex.search(value, &mut steps);
+    STEPS_LEFT.set(steps);
+    found
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,82 @@
+use std::sync::Arc;
+
+use sluice_config::LookAhead;
+
+use super::*;
+
+fn extended(pattern: &str, conditions: &[(&str, bool)], backtracks: bool) -> ExtendedMatcher {
+    let condition = |&(pattern, negative): &(&str, bool)| LookAhead { pattern: pattern.into(), negative };
+    let conditions = conditions.iter().map(condition).collect();
+    let (text, pattern) = (pattern.into(), pattern.into());
+    ExtendedMatcher::compile(&ExtendedRegex { text, pattern, conditions, backtracks }).unwrap()
+}
+
+#[test]
+fn groups_are_those_of_the_pattern_if_its_conditions_hold() {
+    let linear = extended("^/()(?<rest>.*)", &[("^/(?:(api))", true)], false);
+    assert_eq!(linear.groups(b"/shop"), Some(vec![Some(0..5), Some(1..1), Some(1..5)]));
+    assert_eq!(linear.groups(b"/api"), None);
+    assert!(linear.is_match(b"/shop") && !linear.is_match(b"/api"));
+    let backtracking = extended("^/(?!(api))(?<rest>.*)", &[], true);
+    assert_eq!(backtracking.groups(b"/shop"), Some(vec![Some(0..5), None, Some(1..5)]));
+    assert_eq!(backtracking.groups(b"/api"), None);
+    for matcher in [linear, backtracking] {
+        assert_eq!(matcher.group_count(), 3);
+        assert_eq!(matcher.group_names(), [None, None, Some("rest")]);
+    }
+}
+
+#[test]
+fn an_expression_that_reaches_the_limit_counts_as_a_match_without_groups() {
+    let worst = "a".repeat(1_000) + "!";
+    let regex = extended("^(a+)+(?<!b)$", &[], true);
+    let mut steps = STEP_LIMIT;
+    within_steps(&mut steps, || {
+        assert!(!regex.is_match(b"aab") && !is_limit_reached());
+        assert!(regex.is_match(worst.as_bytes()) && is_limit_reached());
+        assert_eq!(regex.groups(worst.as_bytes()), None);
+        assert!(regex.is_match(b"aab"), "the limit is one for all searches");
+    });
+    assert_eq!(steps, 0);
+    let mut steps = STEP_LIMIT;
+    within_steps(&mut steps, || assert!(!regex.is_match(b"aab") && !is_limit_reached()));
+    assert!(steps > STEP_LIMIT / 2, "the limit is one per request");
+}
+
+#[test]
+fn the_linear_engine_matches_the_worst_case_without_a_limit() {
+    let regex = extended("(a+)+$", &[("^(?:(b+)+!)", true)], false);
+    let mut steps = STEP_LIMIT;
+    within_steps(&mut steps, || assert!(!regex.is_match(("a".repeat(100_000) + "!").as_bytes())));
+    assert_eq!(steps, STEP_LIMIT);
+}
+
+#[test]
+fn names_are_found_by_expression_in_a_fixed_order() {
+    let regex = |pattern: &str, backtracks| {
+        let (text, pattern) = (pattern.into(), pattern.into());
+        Arc::new(ExtendedRegex { text, pattern, conditions: Vec::new(), backtracks })
+    };
+    let (first, second) = (regex("^a(?!b)", true), regex("^a.$", false));
+    let slow = regex("^(a+)+(?<!b)$", true);
+    let mut names = ByExpression::default();
+    for (value, regex) in [(2, &second), (1, &first), (3, &slow)] {
+        assert_eq!(names.set(regex, Some(value)), None);
+    }
+    let all = |names: &ByExpression<u8>, name: &str| {
+        let mut found = Vec::new();
+        let mut from = 0;
+        while let Some((value, next)) = names.next_match(from, name) {
+            found.push(*value);
+            from = next;
+        }
+        found
+    };
+    assert_eq!(all(&names, "ac"), [1, 2]);
+    assert_eq!(all(&names, "ab"), [2]);
+    assert_eq!(all(&names, &("a".repeat(1_000) + "!")), [1], "one that reaches its limit does not match");
+    assert_eq!(names.get(&first), Some(&1));
+    assert_eq!((names.set(&first, None), names.get(&first)), (Some(1), None));
+    assert_eq!(all(&names, "ac"), [2]);
+    assert!(!names.is_empty() && ByExpression::<u8>::default().is_empty());
+}
