@@ -159,7 +159,7 @@ struct Control<'a, A, O> {
 impl<A: FnMut(Delta) -> Report, O: Observe> Control<'_, A, O> {
     fn start(&mut self) {
         let delta = self.controller.startup_delta();
-        self.apply(delta);
+        self.apply(delta, &ProblemChanges::default());
     }
 
     /// Applies a batch of a source and sends the result to the data plane.
@@ -171,7 +171,7 @@ impl<A: FnMut(Delta) -> Report, O: Observe> Control<'_, A, O> {
             && let Some(earlier) = self.observe.startup_snapshot()
             && let Some(delta) = self.controller.startup_snapshot(earlier)
         {
-            self.apply(delta);
+            self.apply(delta, &ProblemChanges::default());
         }
         self.asked |= batch.progress == Progress::AllButReferred;
         let events = batch.events.len();
@@ -188,8 +188,10 @@ impl<A: FnMut(Delta) -> Report, O: Observe> Control<'_, A, O> {
         let begin = Instant::now();
         let update = self.controller.update(batch.events, batch.progress == Progress::Complete);
         let translating = begin.elapsed();
-        // Before the delta is applied, so problems are visible as soon as the gateway is ready.
-        report_changes(&update.problems, self.observe);
+        // New problems are visible as soon as the gateway is ready, so they are reported before the
+        // delta is applied. A problem is resolved only once its repair is in force.
+        let (appeared, resolved) = update.problems.split();
+        report_changes(&appeared, self.observe);
         if update.references != References::default() {
             self.observe.references(update.references);
         }
@@ -202,11 +204,14 @@ impl<A: FnMut(Delta) -> Report, O: Observe> Control<'_, A, O> {
         if let Some(keys) = update.keys {
             self.observe.keys(keys);
         }
-        let Some(delta) = update.delta else { return };
+        let Some(delta) = update.delta else {
+            report_changes(&resolved, self.observe);
+            return;
+        };
         let events = events + std::mem::take(&mut self.surveyed);
         let generation = delta.generation;
         let begin = Instant::now();
-        self.apply(delta);
+        self.apply(delta, &resolved);
         let applied = Applied {
             stats: update.stats,
             events,
@@ -222,8 +227,10 @@ impl<A: FnMut(Delta) -> Report, O: Observe> Control<'_, A, O> {
         self.observe.applied(&applied);
     }
 
-    fn apply(&mut self, delta: Delta) {
+    /// Applies `delta`, which repairs what `resolved` lists.
+    fn apply(&mut self, delta: Delta, resolved: &ProblemChanges) {
         let report = (self.apply)(delta);
+        report_changes(resolved, self.observe);
         self.report(&report);
     }
 
@@ -255,11 +262,12 @@ fn report_changes(changes: &ProblemChanges, observe: &mut impl Observe) {
 
 #[cfg(test)]
 mod tests {
+    use std::cell::RefCell;
+    use std::sync::Arc;
     use std::time::Instant;
 
-    use std::sync::Arc;
-
     use sluice_config::{Code, Generation, NamespacedName, ObjectRef, Refusal, Subject};
+    use tokio::sync::mpsc::Sender;
     use tokio::sync::oneshot;
 
     use super::*;
@@ -344,6 +352,40 @@ mod tests {
             (vec![(1, 0), (1, 0)], vec![0], 3),
             "once before it is in force, once for the refusal"
         );
+    }
+
+    /// Records the order of deltas and reports, and sends the second batch after the first report.
+    struct Order<'a> {
+        steps: &'a RefCell<Vec<&'static str>>,
+        next: Option<(Sender<Input>, Batch)>,
+    }
+
+    impl Observe for Order<'_> {
+        fn problems(&mut self, changes: &ProblemChanges) {
+            let mut steps = self.steps.borrow_mut();
+            steps.extend(changes.appeared.iter().map(|_| "appeared"));
+            steps.extend(changes.resolved.iter().map(|_| "resolved"));
+            if let Some((sender, batch)) = self.next.take() {
+                sender.try_send(Input::Batch(batch)).unwrap();
+            }
+        }
+    }
+
+    #[test]
+    fn a_problem_was_reported_as_resolved_before_its_repair_was_in_force() {
+        let (sender, inputs) = input::channel();
+        let file = ObjectRef::new("File", "", "a.yaml");
+        let problem = error(Code::ManifestInvalid, &file, "line 1", "broken", "correct the file");
+        sender.try_send(Input::Batch(batch(false, Some(vec![problem])))).unwrap();
+        let steps = RefCell::default();
+        let mut order = Order { steps: &steps, next: Some((sender, batch(true, Some(Vec::new())))) };
+        let apply = |delta: Delta| {
+            steps.borrow_mut().push("applied");
+            let (generation, took) = (delta.generation, Duration::ZERO);
+            Report::Applied { generation, took, refused: Vec::new(), accepted: Vec::new() }
+        };
+        run(Controller::new(Options::default()), inputs, apply, &mut order);
+        assert_eq!(*steps.borrow(), ["applied", "appeared", "applied", "resolved"]);
     }
 
     #[test]

@@ -237,7 +237,7 @@ fn cluster_services_are_used_by_endpoints_and_names_are_resolved() {
     });
     folder.write("ingress.yaml", at("http://no-such-name.invalid/").text());
     await_until("the problem of the invalid name", || gateway.problems().contains("no-such-name.invalid"));
-    assert_eq!(send(&gateway, "ann", &[]).status, 500);
+    await_until("requests to fail", || send(&gateway, "ann", &[]).status == 500);
 }
 
 #[test]

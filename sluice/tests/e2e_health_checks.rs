@@ -306,7 +306,9 @@ fn a_check_for_which_an_endpoint_has_no_room_is_a_problem_of_its_ingress() {
     await_until("the problem", || gateway.problems().contains(problem));
     let problems = gateway.problems();
     assert!(problems.contains("Ingress default/shop-32") && problems.contains("health-check-"), "{problems}");
-    assert_eq!(Connection::plain(gateway.http).get("s32.example", "/").status, 200);
+    await_until("the endpoints to be served", || {
+        Connection::plain(gateway.http).get("s32.example", "/").status == 200
+    });
     folder.remove("another.yaml");
     await_until("no problem", || !gateway.problems().contains("no more"));
 }

@@ -334,12 +334,26 @@ impl Gateway {
 
     /// Sends SIGTERM.
     pub fn terminate(&self) {
-        kill_process(Pid::from_child(&self.child), Signal::TERM).unwrap();
+        self.signal(Signal::TERM);
+    }
+
+    /// Suspends the process (SIGSTOP): what is sent to it waits in the kernel.
+    pub fn suspend(&self) {
+        self.signal(Signal::STOP);
+    }
+
+    /// Continues the suspended process (SIGCONT).
+    pub fn resume(&self) {
+        self.signal(Signal::CONT);
     }
 
     /// Signals that its log files have been renamed (SIGUSR1).
     pub fn rotate_logs(&self) {
-        kill_process(Pid::from_child(&self.child), Signal::USR1).unwrap();
+        self.signal(Signal::USR1);
+    }
+
+    fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.child), signal).unwrap();
     }
 
     /// Returns whether the process is running.

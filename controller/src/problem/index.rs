@@ -54,6 +54,12 @@ impl ProblemChanges {
     pub fn is_empty(&self) -> bool {
         self.appeared.is_empty() && self.resolved.is_empty()
     }
+
+    /// Separates new problems (first) from resolved ones, which are reported at different times.
+    pub(crate) fn split(self) -> (Self, Self) {
+        let Self { appeared, resolved } = self;
+        (Self { appeared, resolved: Vec::new() }, Self { appeared: Vec::new(), resolved })
+    }
 }
 
 /// All problems.

@@ -194,9 +194,13 @@ async fn pipelined_requests_and_slow_heads_count() {
     for _ in 0..100 {
         let mut client = gateway.client().await;
         client.send("GET /wait HTTP/1.1\r\nHost: a.example\r\n\r\n").await;
+        clients.push(client);
+    }
+    // The buffers of those that come first must not take the memory that the others need to start.
+    until("all requests to arrive", || backend.requests() == clients.len()).await;
+    for client in &mut clients {
         // The data arrives at least in the buffers of the kernel.
         client.send(next.repeat(10)).await;
-        clients.push(client);
     }
     let (began, mut most) = (Instant::now(), 0);
     while budget.taken() <= 512 * 1024 {
