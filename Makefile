@@ -87,6 +87,9 @@ PROXY = SLUICE_DRIVER=proxy
 WITHOUT_BACKEND = e2e_admission e2e_flags e2e_installations e2e_snapshot
 E2E_PROXY = $(PROXY) $(E2E) -- $(WITHOUT_BACKEND:%=--skip %::)
 
+# Tests that fail only beside other suites are named at the end (.ci/retry-failed).
+RETRY = .ci/retry-failed env
+
 # There is one build for all suites: with another selection of packages, cargo would rebuild most
 # dependencies. Each suite is in exactly one lane (.ci/scripts-test). The lab's programs are built
 # while other suites run.
@@ -94,12 +97,12 @@ test: LAB_RUN = $(OUT)/debug/sluice-lab
 test: tools-test ## every suite: unit, property, end to end, cluster, and short runs of churn and k6; as root
 	$(CARGO) build --locked --workspace --all-targets
 	.ci/lanes \
-	  units '$(CARGO) test --locked --workspace --lib --bins --test documentation --test translation --test kubernetes && \
+	  units '$(RETRY) $(CARGO) test --locked --workspace --lib --bins --test documentation --test translation --test kubernetes && \
 	    $(CARGO) test --locked --workspace --doc' \
-	  e2e '$(E2E)' \
-	  e2e-proxy '$(E2E_PROXY) && $(PROXY) $(CARGO) test --locked --workspace --lib -- workers::' \
+	  e2e '$(RETRY) $(E2E)' \
+	  e2e-proxy '$(RETRY) $(E2E_PROXY) && $(RETRY) $(PROXY) $(CARGO) test --locked --workspace --lib -- workers::' \
 	  cluster 'nice $(LAB_RUN) build && nice $(LAB_RUN) build $(LAB_PROGRAMS) && \
-	    $(CARGO) test --locked --workspace --test chart --test cluster'
+	    $(RETRY) $(CARGO) test --locked --workspace --test chart --test cluster'
 	$(MAKE) waf-agent-test
 	$(OUT)/debug/churn --short --sluice $(OUT)/debug/sluice
 	$(OUT)/debug/k6-suite --short --sluice $(OUT)/debug/sluice --k6 "$(K6)"
