@@ -1,11 +1,14 @@
 //! Access log and error log: contents and outputs.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
 use crate::access::Blocked;
+use crate::health_check::StatusRange;
 use crate::log_format::LogFormat;
+use crate::trace::SampledShare;
 
 /// Settings of the access log. [`AccessLog::default`] has the defaults of ingress-nginx.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -18,13 +21,27 @@ pub struct AccessLog {
     pub authorisation: bool,
     /// Skips requests whose path and query match one of these patterns (`skip-access-log-urls`).
     pub skip: Arc<[Blocked]>,
-    /// Format of a line (`log-format-upstream`, `log-format-escape-json`,
+    /// Selects the requests that are logged; `None` logs all.
+    pub filter: Option<LogFilter>,
+    /// Format of a line (`log-format-upstream`, `log-format-preset`, `log-format-escape-json`,
     /// `log-format-escape-none`).
     pub format: LogFormat,
     /// Also sends lines to the collector of traces (`otlp-access-log`).
     pub to_collector: bool,
     /// Output of the log (`access-log-path`, `http-access-log-path`, `enable-syslog`).
     pub output: LogOutput,
+}
+
+/// The requests that the access log has: those that one of the filters selects, and a sample of the
+/// others.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct LogFilter {
+    /// Selects requests with these statuses (`access-log-filter-status`).
+    pub statuses: Arc<[StatusRange]>,
+    /// Selects requests that take this long or longer (`access-log-filter-min-duration`).
+    pub min_duration: Option<Duration>,
+    /// The logged share of the other requests (`access-log-sample`).
+    pub sample: SampledShare,
 }
 
 /// The output of a log.
@@ -75,6 +92,7 @@ impl Default for AccessLog {
             default_backend: false,
             authorisation: false,
             skip: Arc::default(),
+            filter: None,
             format: LogFormat::default(),
             to_collector: false,
             output: LogOutput::Standard,

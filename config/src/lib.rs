@@ -84,7 +84,7 @@ pub mod upstream_tls;
 pub mod variable;
 
 pub use access::{Blocked, Blocks, InvalidNetwork, Limits, Network, Satisfy, Sources};
-pub use access_log::{AccessLog, ErrorLog, LogLevel, LogOutput};
+pub use access_log::{AccessLog, ErrorLog, LogFilter, LogLevel, LogOutput};
 pub use backend_headers::{BackendHeaders, ConnectionHeader};
 pub use by_key::{ByKey, Keyed};
 pub use cache::{Cache, CacheKeyPart};

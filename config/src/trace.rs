@@ -65,8 +65,8 @@ pub enum RootSampler {
     TraceIdRatioBased(SampledShare),
 }
 
-/// A share of traces.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+/// A share of traces, or of requests.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct SampledShare(u64);
 
 /// The receiver of spans.
@@ -104,6 +104,7 @@ impl SampledShare {
 
     /// Returns whether the share includes the trace whose id ends with these 64 bits. Gateways and
     /// services with the same share choose the same traces (OpenTelemetry's `TraceIdRatioBased`).
+    /// For requests, the bits are random.
     pub fn includes(self, end_of_id: u64) -> bool {
         end_of_id >> 1 < self.0
     }

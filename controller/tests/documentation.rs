@@ -67,21 +67,56 @@ This page counts the settings of ingress-nginx by their support in Sluice. It is
 
 const LOG: &str = r#"# Format of the access log
 
-This page describes the ConfigMap key `log-format-upstream` and its variables. The value is text with variables, written `$name`
-or `${name}`. It equals the text between the quotes of nginx's `log_format`, including the escapes `\"`, `\'`, `\\`, `\t`, `\r`
-and `\n`. It may have all variables of [variables.md](variables.md). With a name that is not listed there, the value is rejected
-and the default format applies.
+This page describes the lines of the access log: their format, and which requests have one. The format is the value of the ConfigMap
+key `log-format-upstream`. It is text with variables, written `$name` or `${name}`. It equals the text between the quotes of nginx's
+`log_format`, including the escapes `\"`, `\'`, `\\`, `\t`, `\r` and `\n`. It may have all variables of [variables.md](variables.md). With
+a name that is not listed there, the value is rejected and the default format applies.
 
 The default is that of ingress-nginx, byte for byte:
 
     @DEFAULT@
 
-For lines of JSON, set `log-format-escape-json` to `true` and write the braces and quotes yourself:
+A missing value is written as `-`, or as nothing with `log-format-escape-json` or `log-format-escape-none`. Values of several
+attempts are separated by `, `.
+
+## Lines of JSON
+
+`log-format-preset: json` writes each line as an object. It has the values of the default format under their names, the time as in
+ISO 8601, and the ids of the trace as OpenTelemetry names them in logs (empty for requests without a [trace](tracing.md)). All values
+are escaped, whatever `log-format-escape-none` says. A missing value is an empty string. The preset equals this format:
+
+    @JSON@
+
+With `log-format-upstream`, which takes precedence, the preset has no effect, and a problem reports it. For other fields, write the format
+yourself and set `log-format-escape-json` to `true`:
 
     {"time": "$time_iso8601", "status": $status, "path": "$uri", "took": $request_time}
 
-A missing value is written as `-`, or as nothing with `log-format-escape-json` or `log-format-escape-none`. Values of several
-attempts are separated by `, `.
+## Which requests are logged
+
+Each request has a line. These keys omit lines; without them, the log costs the same as before.
+
+| key | effect |
+|---|---|
+| `access-log-filter-status` | logs requests with these statuses: `5xx,404,301-308` |
+| `access-log-filter-min-duration` | logs requests whose `$request_time` is this long or longer: `500ms` |
+| `access-log-sample` | logs this share of the other requests, chosen at random: `1%` |
+| `skip-access-log-urls`, annotation `enable-access-log` | omit lines whatever the other keys select |
+
+A request is logged if its status or its duration is selected, otherwise with the probability of the sample. The sample is 0 % by default
+with one of the `access-log-filter-*` keys, and 100 % without. For example, these keys log errors, slow requests, and one in a hundred of
+all others:
+
+```yaml
+data:
+  access-log-filter-status: 4xx,5xx
+  access-log-filter-min-duration: 500ms
+  access-log-sample: 1%
+```
+
+A client that leaves before its response has the status 499. A call of an authorisation service (`enable-auth-access-log`) is logged with
+the request if that is in the sample, otherwise by its own status and duration. `otlp-access-log` sends the same lines. Metrics, traces and
+the log of streams are not filtered.
 "#;
 
 const VARIABLES: &str = r#"# Variables
@@ -182,7 +217,9 @@ fn served_settings_are_counted_from_the_tables() {
 
 #[test]
 fn the_list_of_stream_variables_is_that_of_the_table() {
-    let head = LOG.replace("@DEFAULT@", sluice_config::LogFormat::DEFAULT);
+    let head = LOG
+        .replace("@DEFAULT@", sluice_config::LogFormat::DEFAULT)
+        .replace("@JSON@", sluice_config::LogFormat::JSON);
     let streams = STREAM_LOG.replace("@DEFAULT@", sluice_config::StreamLog::DEFAULT);
     compare("log-format.md", &head, &format!("{streams}{}", sluice_config::stream_log::markdown_table()));
 }

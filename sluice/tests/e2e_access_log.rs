@@ -3,14 +3,15 @@
 
 use std::fs;
 use std::net::UdpSocket;
+use std::time::{Duration, Instant};
 
 use regex::Regex;
 use serde_json::Value;
 
 use crate::harness::manifest::service_with;
 use crate::harness::{
-    Backend, Connection, Folder, Gateway, Ingress, PATIENCE, Reply, TestCertificate, await_some, await_until,
-    config_map, get, site,
+    Backend, Connection, Folder, Gate, Gateway, Ingress, PATIENCE, Reply, TestCertificate, await_some,
+    await_until, config_map, get, site,
 };
 
 const HOST: &str = "shop.example";
@@ -316,4 +317,100 @@ fn the_request_body_is_logged_if_it_fits_its_buffer() {
     slow.send("def");
     assert_eq!(slow.response().status, 200);
     gateway.await_access("/slow <abcdef>");
+}
+
+#[test]
+fn a_preset_writes_lines_of_json_with_the_ids_of_the_trace() {
+    let backend = Backend::echo("shop");
+    let folder = Folder::with(site("shop", HOST, &[&backend]));
+    let keys = [("log-format-preset", "json"), ("enable-opentelemetry", "true")];
+    folder.write("config.yaml", config_map(NAME, &keys));
+    let gateway = Gateway::with(&folder, &["--configmap", NAME]);
+    let fields = [("User-Agent", "a \"quoted\" \\ \u{e4} agent\t"), ("X-Request-ID", "the-id")];
+    let response = Connection::plain(gateway.http).request("GET", HOST, "/cart?x=1", &fields, "");
+    let line: Value = serde_json::from_str(&gateway.await_access("/cart")).expect("a line of JSON");
+    for (name, value) in [
+        ("remote_addr", "127.0.0.1"),
+        ("remote_user", ""),
+        ("request", "GET /cart?x=1 HTTP/1.1"),
+        ("http_referer", ""),
+        ("http_user_agent", fields[0].1.trim_end()),
+        ("proxy_upstream_name", "default-shop-80"),
+        ("proxy_alternative_upstream_name", ""),
+        ("upstream_addr", &backend.address.to_string()),
+        ("upstream_status", "200"),
+        ("req_id", "the-id"),
+    ] {
+        assert_eq!(line[name], value, "{name}: {line}");
+    }
+    assert_eq!(line["status"], 200, "{line}");
+    assert_eq!(line["body_bytes_sent"], response.text().len(), "{line}");
+    assert!(line["request_length"].is_u64() && line["request_time"].is_f64(), "{line}");
+    let context = response.received("traceparent")[0].clone();
+    assert!(context.starts_with(&format!("00-{}-", line["trace_id"].as_str().unwrap())), "{context} {line}");
+    assert_eq!(line["span_id"].as_str().unwrap().len(), 16, "{line}");
+    // Requests that cannot be parsed have lines of the same form.
+    let mut connection = Connection::plain(gateway.http);
+    connection.send("GET /\u{1}\" HTTP/1.1\r\n\r\n");
+    assert_eq!(connection.response().status, 400);
+    let refused: Value = serde_json::from_str(&gateway.await_access("\"status\":400")).unwrap();
+    assert_eq!((&refused["trace_id"], &refused["upstream_status"]), (&Value::from(""), &Value::from("")));
+    // A format of the operator takes precedence.
+    let keys = [keys[0], ("log-format-upstream", "plain $request_uri")];
+    folder.write("config.yaml", config_map(NAME, &keys));
+    line_like(&gateway, "/both", |line| line == "plain /both");
+    await_until("the problem", || {
+        gateway.problems().contains("remove log-format-upstream to use the preset")
+    });
+}
+
+#[test]
+fn errors_slow_requests_and_a_sample_are_logged_if_configured() {
+    let gate = Gate::default();
+    let held = gate.clone();
+    let backend = Backend::with("shop", move |request| {
+        if request.start.starts_with("GET /slow ") {
+            held.wait();
+        }
+        match request.start.starts_with("GET /bad") {
+            true => Reply::status(500),
+            false => Reply::Echo,
+        }
+    });
+    let folder = Folder::with(site("shop", HOST, &[&backend]));
+    let least = Duration::from_secs(2);
+    let filters = [("access-log-filter-status", "5xx,301"), ("access-log-filter-min-duration", "2s")];
+    folder.write("config.yaml", config_map(NAME, &filters));
+    let gateway = Gateway::with(&folder, &["--configmap", NAME]);
+    let mut slow = Connection::plain(gateway.http);
+    slow.send(format!("GET /slow HTTP/1.1\r\nHost: {HOST}\r\n\r\n"));
+    await_until("the slow request", || backend.requests() == 1);
+    let begin = Instant::now();
+    // The lines of a connection are in order.
+    let mut connection = Connection::plain(gateway.http);
+    for (target, status) in [("/good", 200), ("/bad", 500)] {
+        assert_eq!(connection.request("GET", HOST, target, &[], "").status, status);
+    }
+    gateway.await_access("/bad");
+    await_until("two seconds", || begin.elapsed() >= least);
+    gate.open();
+    assert_eq!(slow.response().status, 200);
+    gateway.await_access("/slow");
+    assert!(!gateway.access_log().iter().any(|line| line.contains("/good")), "{:?}", gateway.access_log());
+    // All keys change live.
+    folder.write("config.yaml", config_map(NAME, &[filters[0], ("access-log-sample", "100%")]));
+    line_like(&gateway, "/sampled", |line| line.contains("/sampled"));
+    folder.write("config.yaml", config_map(NAME, &[filters[0], ("access-log-sample", "0%")]));
+    await_until("a request that is not logged", || {
+        let target = format!("/unsampled-{}", backend.requests());
+        connection.request("GET", HOST, &target, &[], "");
+        let marker = format!("/bad?{target}");
+        assert_eq!(connection.request("GET", HOST, &marker, &[], "").status, 500);
+        gateway.await_access(&marker);
+        !gateway.access_log().iter().any(|line| line.contains(&format!("GET {target} ")))
+    });
+    // An unreadable value is ignored.
+    folder.write("config.yaml", config_map(NAME, &[("access-log-sample", "0.01")]));
+    line_like(&gateway, "/unfiltered", |line| line.contains("/unfiltered"));
+    await_until("the problem", || gateway.problems().contains("data[access-log-sample]"));
 }

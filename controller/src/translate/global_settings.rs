@@ -13,6 +13,7 @@ mod headers;
 mod in_effect;
 mod leftovers;
 mod limits;
+mod log_filter;
 mod log_format;
 mod logging;
 mod process;

@@ -14,6 +14,7 @@ use crate::message::answer::Answer;
 use crate::message::fields::Fields;
 use crate::message::request_head::RequestHead;
 use crate::otel::{LoggedLine, shortened_line};
+use crate::policy::access_log::LineChoice;
 use crate::policy::forwarded;
 use crate::policy::template::TemplateContext;
 use crate::route::Route;
@@ -72,8 +73,28 @@ impl Exchange {
     fn write_line(&mut self, outcome: &Outcome, status: u16, time: Duration) {
         let Some(line) = self.line.take() else { return };
         let Some(format) = self.log_format() else { return };
+        if self.is_filtered_out(status, time) {
+            return;
+        }
         let attempts = logged(&self.call.attempts, outcome.upstream_received);
         self.send_line(format, &line, &self.final_record(outcome, status, time, &attempts));
+    }
+
+    /// Begins the line of this request, unless it is known already that it will not be written.
+    pub(super) fn open_line(&mut self, begin: impl FnOnce(&Self, &LogFormat) -> LogLine) {
+        let choice = self.compiled_settings().log.choose(|| fastrand::u64(..));
+        self.line = match choice {
+            LineChoice::Omitted => None,
+            LineChoice::Written | LineChoice::ByOutcome => {
+                self.log_format().map(|format| begin(self, format))
+            }
+        };
+        self.is_logged_anyway = choice == LineChoice::Written;
+    }
+
+    /// Returns whether the filters of the access log omit a line with this status and time.
+    fn is_filtered_out(&self, status: u16, time: Duration) -> bool {
+        !self.is_logged_anyway && !self.compiled_settings().log.selects(status, time)
     }
 
     /// Sends a line to the output of the log, and to the collector if it receives lines.
@@ -141,6 +162,9 @@ impl Exchange {
                 return;
             }
         };
+        if self.is_filtered_out(status.as_u16(), time) {
+            return;
+        }
         let attempts = logged(&own_call.call.attempts, 0);
         let record = RequestRecord {
             status: status.as_u16(),

@@ -58,6 +58,8 @@ pub struct Exchange {
     pub(super) request_id: Option<HeaderValue>,
     /// `None` when the request is not logged.
     pub(super) line: Option<LogLine>,
+    /// Whether its line is written whatever its outcome is.
+    pub(super) is_logged_anyway: bool,
     /// `None` when the request is not traced.
     pub(super) trace: Option<Box<TraceState>>,
     /// `None` when no reader of live requests follows the request.
@@ -160,6 +162,7 @@ impl Exchange {
             authority: HeaderValue::from_static(""),
             request_id: None,
             line: None,
+            is_logged_anyway: true,
             trace: None,
             observed: None,
             route: None,

@@ -99,8 +99,7 @@ impl Exchange {
         let client = Client { address: connection.nearest(), believed: false };
         let mut exchange = Self::new(snapshot, connection, client);
         exchange.head_length = length;
-        let format = exchange.log_format();
-        exchange.line = format.map(|format| format.refused(request_line));
+        exchange.open_line(|_, format| format.refused(request_line));
         exchange.observe(None);
         let answer = match status {
             StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE => {
@@ -266,7 +265,7 @@ impl Exchange {
         if self.compiled_settings().log.skips(head.target) && !is_limit_reached() {
             return;
         }
-        self.line = self.log_format().map(|format| self.begin_line(format, head, path));
+        self.open_line(|exchange, format| exchange.begin_line(format, head, path));
     }
 }
 

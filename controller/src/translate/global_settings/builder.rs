@@ -3,7 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
-use sluice_config::{Code, GlobalSettings, Hsts, ResourceKey, ServerField};
+use sluice_config::{GlobalSettings, Hsts, ResourceKey, ServerField};
 
 use super::logging::Logs;
 use super::snippets::GlobalSnippets;
@@ -135,13 +135,7 @@ impl SettingsBuilder {
 
     /// What keys lack that mean something together only, and what no value of a single key tells.
     pub(super) fn missing(&self) -> impl Iterator<Item = MissingSetting> + use<> {
-        let syslog = self.logs.lacks_host().then_some(MissingSetting {
-            name: "enable-syslog",
-            code: Code::KeyInvalid,
-            reason: "has no syslog-host to send lines to; the destination of the access log does not change",
-            remedy: "set syslog-host to the name or address of the syslog server",
-        });
-        syslog.into_iter().chain(self.traces.missing(&self.global))
+        self.logs.missing(&self.global.access_log).chain(self.traces.missing(&self.global))
     }
 
     pub(super) fn resolved(mut self, closed: Option<Arc<str>>) -> ConfigMapSettings {
@@ -155,8 +149,7 @@ impl SettingsBuilder {
             self.global.tls.sessions.cache = 0;
         }
         self.traces.apply(&mut self.global.trace);
-        self.global.access_log.enabled = self.logs.is_enabled();
-        self.global.access_log.output = self.logs.output();
+        self.logs.apply(&mut self.global.access_log);
         self.global.stream.log.enabled = self.logs.streams_are_enabled();
         self.global.stream.log.output = self.logs.output_of_streams();
         let mut addresses = self.bind_addresses;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use sluice_config::{LogOutput, Moment, Piece, StreamLogPiece, StreamLogVariable, Variable};
+use sluice_config::{LogFormat, LogOutput, Moment, Piece, StreamLogPiece, StreamLogVariable, Variable};
 
 use crate::translate::template::{self, Segment};
 use crate::translate::value::{self, Author, Type};
@@ -11,6 +11,11 @@ use crate::translate::value::{self, Author, Type};
 pub(super) fn format() -> Type<Arc<[Piece]>> {
     let read = |text: Arc<str>, author: &Author<'_>| parse(&text, author);
     value::any().called("text with variables").and_then_for(read).evaluated_at(Moment::End)
+}
+
+/// A format with a name.
+pub(super) fn preset() -> Type<Arc<[Piece]>> {
+    value::one_of(&[("json", LogFormat::JSON)]).and_then_for(parse)
 }
 
 /// A format of the log of streams.
@@ -82,7 +87,7 @@ pub(super) fn path(standard: [&'static str; 2], other: &'static str) -> Type<Log
 
 #[cfg(test)]
 mod tests {
-    use sluice_config::{LogFormat, StreamLog};
+    use sluice_config::StreamLog;
 
     use super::*;
 

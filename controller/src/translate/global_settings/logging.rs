@@ -1,10 +1,14 @@
 //! Keys about logs.
 
-use sluice_config::{LogEscape, LogLevel, LogOutput};
+use std::sync::Arc;
+
+use sluice_config::{AccessLog, Code, LogEscape, LogFormat, LogLevel, LogOutput, Piece};
 
 use super::Key;
 use super::blocking::blocked;
+use super::log_filter::{self, LogFilterKeys};
 use super::log_format;
+use crate::translate::setting::MissingSetting;
 use crate::translate::value;
 
 /// Why the buffering keys have no effect.
@@ -70,8 +74,22 @@ pub(super) fn settings() -> Vec<Key> {
             log_format::format(),
             sluice_config::LogFormat::DEFAULT,
             "Format of an access log line: text and variables (log-format.md lists them).",
-            |settings, value| settings.global.access_log.format.pieces = value,
-        ).unchecked_by_reference(),
+            |settings, value| settings.logs.format = Some(value),
+        )
+        .unchecked_by_reference()
+        .fallback("the default format is in force", |settings| {
+            settings.logs.format = Some(LogFormat::default().pieces);
+        }),
+        Key::served(
+            "log-format-preset",
+            log_format::preset(),
+            "",
+            "Format of an access log line: json is an object with the values of the default format and the ids of \
+             the trace (log-format.md). Cannot be combined with log-format-upstream, which takes precedence, and \
+             needs none of the keys log-format-escape-*.",
+            |settings, value| settings.logs.preset = Some(value),
+        )
+        .absent_in_reference(),
         Key::served(
             "log-format-escape-json",
             value::bool(),
@@ -149,6 +167,7 @@ pub(super) fn settings() -> Vec<Key> {
             "Networks whose connections are logged in detail.",
         ),
     ];
+    all.extend(log_filter::settings());
     all.extend(of_streams());
     all
 }
@@ -194,8 +213,13 @@ pub(super) struct Logs {
     path: Option<LogOutput>,
     http_path: Option<LogOutput>,
     stream_path: Option<LogOutput>,
+    /// `log-format-upstream`.
+    format: Option<Arc<[Piece]>>,
+    /// `log-format-preset`.
+    preset: Option<Arc<[Piece]>>,
+    pub(super) filter: LogFilterKeys,
     syslog: bool,
-    syslog_host: std::sync::Arc<str>,
+    syslog_host: Arc<str>,
     syslog_port: u16,
 }
 
@@ -208,6 +232,9 @@ impl Default for Logs {
             path: None,
             http_path: None,
             stream_path: None,
+            format: None,
+            preset: None,
+            filter: LogFilterKeys::default(),
             syslog: false,
             syslog_host: "".into(),
             syslog_port: 514,
@@ -216,16 +243,53 @@ impl Default for Logs {
 }
 
 impl Logs {
-    pub(super) fn lacks_host(&self) -> bool {
+    /// Sets the values that several keys determine.
+    pub(super) fn apply(&self, log: &mut AccessLog) {
+        log.enabled = !self.all_disabled && !self.http_disabled;
+        log.output = self.output_of(&self.http_path);
+        log.filter = self.filter.filter();
+        match (&self.format, &self.preset) {
+            (Some(pieces), _) => log.format.pieces = pieces.clone(),
+            (None, Some(pieces)) => {
+                log.format = LogFormat { pieces: pieces.clone(), escape: LogEscape::Json }
+            }
+            (None, None) => {}
+        }
+    }
+
+    /// Returns the keys without effect because of other keys.
+    pub(super) fn missing(&self, log: &AccessLog) -> impl Iterator<Item = MissingSetting> + use<> {
+        let host = MissingSetting {
+            name: "enable-syslog",
+            code: Code::KeyInvalid,
+            reason: "has no syslog-host to send lines to; the destination of the access log does not change",
+            remedy: "set syslog-host to the name or address of the syslog server",
+        };
+        let preset = MissingSetting {
+            name: "log-format-preset",
+            code: Code::KeyWithoutEffect,
+            reason: "has no effect beside log-format-upstream, whose format is in force",
+            remedy: "remove log-format-upstream to use the preset, or remove log-format-preset",
+        };
+        let escape = MissingSetting {
+            name: "log-format-escape-none",
+            code: Code::KeyWithoutEffect,
+            reason: "has no effect beside log-format-preset, whose values are always escaped",
+            remedy: "remove log-format-escape-none",
+        };
+        let is_replaced = self.preset.is_some() && self.format.is_some();
+        let is_preset = self.preset.is_some() && self.format.is_none();
+        [
+            (self.lacks_host(), host),
+            (is_replaced, preset),
+            (is_preset && log.format.escape == LogEscape::None, escape),
+        ]
+        .into_iter()
+        .filter_map(|(is_lacking, lack)| is_lacking.then_some(lack))
+    }
+
+    fn lacks_host(&self) -> bool {
         self.syslog && self.syslog_host.is_empty()
-    }
-
-    pub(super) fn is_enabled(&self) -> bool {
-        !self.all_disabled && !self.http_disabled
-    }
-
-    pub(super) fn output(&self) -> LogOutput {
-        self.output_of(&self.http_path)
     }
 
     pub(super) fn streams_are_enabled(&self) -> bool {

@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use sluice_config::{
-    GlobalSettings, HeaderBuffers, NamespacedName, Network, Problem, Severity, TrustedPeers,
+    GlobalSettings, HeaderBuffers, LogEscape, LogFilter, LogFormat, NamespacedName, Network, Piece, Problem,
+    SampledShare, Severity, StatusRange, TrustedPeers, Variable,
 };
 
 use super::*;
@@ -31,8 +32,8 @@ fn read(data: &[(&str, &str)]) -> (ConfigMapSettings, Vec<Problem>) {
 
 #[test]
 fn all_keys_are_there_once() {
-    assert_eq!(TABLE.entries().count(), 192 + 21);
-    assert_eq!(TABLE.entries().flat_map(Setting::names).collect::<HashSet<_>>().len(), 192 + 21);
+    assert_eq!(TABLE.entries().count(), 192 + 25);
+    assert_eq!(TABLE.entries().flat_map(Setting::names).collect::<HashSet<_>>().len(), 192 + 25);
 }
 
 #[test]
@@ -208,6 +209,69 @@ fn unreadable_peers_are_not_trusted() {
         assert_eq!(peers, TrustedPeers::These(Arc::default()), "{bad}");
         assert!(problems[0].message.contains("no peer is trusted"), "{}", problems[0]);
     }
+}
+
+#[test]
+fn a_preset_is_the_format_unless_log_format_upstream_is_set() {
+    let preset = ("log-format-preset", "json");
+    let (settings, problems) = read(&[preset]);
+    let json = settings.global.access_log.format;
+    assert_eq!((json.escape, problems.len()), (LogEscape::Json, 0));
+    assert!(json.pieces.contains(&Piece::Variable(Variable::OpentelemetryTraceId)), "{json:?}");
+    let missing = |piece: &&Piece| matches!(piece, Piece::Variable(_)) && !json.pieces.contains(piece);
+    let missing: Vec<Piece> = LogFormat::default().pieces.iter().filter(missing).cloned().collect();
+    assert_eq!(missing, [Piece::Variable(Variable::TimeLocal)], "it has the time as in ISO 8601");
+    // A format of the operator takes precedence, even one that cannot be read.
+    for (format, count) in [("$status", 1), ("$no_such_thing", 2)] {
+        let (settings, problems) = read(&[preset, ("log-format-upstream", format)]);
+        assert_eq!(
+            settings.global.access_log.format,
+            read(&[("log-format-upstream", format)]).0.global.access_log.format
+        );
+        assert_eq!(problems.len(), count);
+        assert_eq!(
+            problems[count - 1].to_string(),
+            "error: ConfigMap ingress-nginx/controller: data[log-format-preset]: has no effect beside \
+             log-format-upstream, whose format is in force; remove log-format-upstream to use the preset, or \
+             remove log-format-preset [KeyWithoutEffect]"
+        );
+    }
+    // No client can forge a line.
+    let (settings, problems) = read(&[preset, ("log-format-escape-none", "true")]);
+    assert_eq!(settings.global.access_log.format, json);
+    assert_eq!(&*problems[0].field, "data[log-format-escape-none]");
+    let (settings, problems) = read(&[("log-format-preset", "xml")]);
+    assert_eq!(settings.global, GlobalSettings::default());
+    assert!(problems[0].message.contains("must be one of json"), "{}", problems[0]);
+}
+
+#[test]
+fn filters_of_the_access_log_are_typed_and_ignored_if_unreadable() {
+    let status = ("access-log-filter-status", "5xx,404");
+    let (settings, problems) =
+        read(&[status, ("access-log-filter-min-duration", "500ms"), ("access-log-sample", "1%")]);
+    let statuses = [StatusRange { first: 500, last: 599 }, StatusRange { first: 404, last: 404 }];
+    let filter = LogFilter {
+        statuses: statuses.into(),
+        min_duration: Some(Duration::from_millis(500)),
+        sample: SampledShare::of(0.01),
+    };
+    assert_eq!((settings.global.access_log.filter, problems.len()), (Some(filter.clone()), 0));
+    for (key, bad) in [
+        ("access-log-filter-status", "error"),
+        ("access-log-filter-min-duration", "0"),
+        ("access-log-filter-min-duration", "fast"),
+        ("access-log-sample", "0.01"),
+        ("access-log-sample", "101%"),
+    ] {
+        let (settings, problems) = read(&[(key, bad)]);
+        assert_eq!(settings.global, GlobalSettings::default(), "{key}");
+        assert_eq!((problems.len(), &*problems[0].field), (1, &*format!("data[{key}]")));
+        assert!(problems[0].message.ends_with("the key is ignored"), "{}", problems[0]);
+    }
+    let (settings, problems) = read(&[("access-log-filter-status", "5xx, 404, 4xxx")]);
+    assert_eq!(settings.global.access_log.filter.unwrap().statuses, filter.statuses);
+    assert!(problems[0].message.contains("[\"4xxx\"] skipped"), "{}", problems[0]);
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use sluice_config::HeaderBuffers;
+use sluice_config::{HeaderBuffers, StatusRange};
 
 use super::Type;
 
@@ -53,6 +53,24 @@ where
 /// A fraction.
 pub fn ratio() -> Type<f64> {
     Type::of("a number from 0 to 1", |text| text.parse().ok().filter(|number| (0.0..=1.0).contains(number)))
+}
+
+/// A percentage, as a fraction.
+pub fn percentage() -> Type<f64> {
+    Type::of("a percentage from 0% to 100%, such as 1% or 0.5%", |text| {
+        let digits = text.trim().strip_suffix('%')?.trim_end();
+        let is_plain = digits.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
+        let number: f64 = digits.parse().ok().filter(|_| is_plain)?;
+        (number <= 100.0).then_some(number / 100.0)
+    })
+}
+
+/// Parses a status, or a range of statuses such as `200-299`.
+pub fn status_range(text: &str) -> Option<StatusRange> {
+    let (first, last) = text.split_once('-').unwrap_or((text, text));
+    let status = |text: &str| text.trim().parse().ok().filter(|status| (100..=599).contains(status));
+    let range = StatusRange { first: status(first)?, last: status(last)? };
+    (range.first <= range.last).then_some(range)
 }
 
 /// Whole seconds from 1.

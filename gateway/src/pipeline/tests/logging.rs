@@ -1,9 +1,9 @@
 //! Log lines and samples.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use http::{HeaderMap, Method, StatusCode};
-use sluice_config::{Action, Change, Delta, HostName, HostPattern};
+use sluice_config::{Action, Change, Delta, HostName, HostPattern, LogFilter, SampledShare, StatusRange};
 
 use super::fixture::*;
 use crate::pipeline::Originator;
@@ -114,6 +114,62 @@ fn requests_for_unknown_hosts_are_not_logged_by_default() {
     plane.tune(|settings| settings.access_log.enabled = false);
     plane.answer(&Request::get("c.example", "/c"));
     assert_eq!(plane.lines().len(), 2);
+}
+
+#[test]
+fn filters_select_lines_by_status_or_duration() {
+    let mut plane = Plane::simple(&[1]);
+    plane.host(exact("c.example"), false, vec![rule("/c", Action::Answer(404))]);
+    let errors = StatusRange { first: 400, last: 599 };
+    plane.tune(|settings| {
+        let filter = LogFilter { statuses: [errors].into(), ..LogFilter::default() };
+        settings.access_log.filter = Some(filter);
+    });
+    plane.forward(&Request::get("a.example", "/good")).end(outcome(200));
+    let (mut exchange, _) = plane.begin(&Request::get("c.example", "/c"));
+    exchange.end(outcome(404));
+    drop(plane.forward(&Request::get("a.example", "/left")));
+    let (mut refused, _) = Exchange::refuse(
+        Snapshot::take(&plane.state),
+        &connection(false),
+        b"GET",
+        3,
+        StatusCode::BAD_REQUEST,
+    );
+    refused.end(outcome(400));
+    let lines = plane.lines();
+    let logged = |status: u16| lines.iter().filter(|line| line.contains(&format!("\" {status} "))).count();
+    assert_eq!((lines.len(), [404, 499, 400].map(logged)), (3, [1, 1, 1]), "{lines:?}");
+    plane.tune(|settings| {
+        let filter = LogFilter { min_duration: Some(Duration::from_secs(5)), ..LogFilter::default() };
+        settings.access_log.filter = Some(filter);
+    });
+    for (target, seconds) in [("/quick", 4), ("/slow", 6)] {
+        let mut exchange = plane.forward(&Request::get("a.example", target));
+        let ended = Some(Instant::now() + Duration::from_secs(seconds));
+        exchange.end(Outcome { ended, ..outcome(200) });
+    }
+    let lines = plane.lines();
+    assert!(lines.len() == 4 && lines[3].contains("/slow"), "{lines:?}");
+}
+
+#[test]
+fn a_sample_has_about_its_share_and_all_that_filters_select() {
+    let mut plane = Plane::simple(&[1]);
+    let errors = StatusRange { first: 500, last: 599 };
+    plane.tune(|settings| {
+        let sample = SampledShare::of(0.25);
+        settings.access_log.filter =
+            Some(LogFilter { statuses: [errors].into(), sample, ..LogFilter::default() });
+    });
+    for _ in 0..2_000 {
+        plane.forward(&Request::get("a.example", "/good")).end(outcome(200));
+        plane.forward(&Request::get("a.example", "/bad")).end(outcome(500));
+    }
+    let lines = plane.lines();
+    let count = |target: &str| lines.iter().filter(|line| line.contains(target)).count();
+    assert_eq!(count("/bad"), 2_000);
+    assert!((350..650).contains(&count("/good")), "{}", count("/good"));
 }
 
 fn series<'a>(metrics: &'a str, name: &str) -> Vec<&'a str> {

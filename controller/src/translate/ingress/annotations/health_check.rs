@@ -255,19 +255,11 @@ fn service() -> Type<Arc<str>> {
 
 fn statuses() -> Type<Arc<[StatusRange]>> {
     const WORDS: &str = "comma-separated statuses and ranges such as 200-299,404";
-    value::list_of(WORDS, |item| status_range(item).ok_or_else(|| format!("must be {WORDS}"))).and_then(
-        |ranges| match ranges.is_empty() {
+    value::list_of(WORDS, |item| value::status_range(item).ok_or_else(|| format!("must be {WORDS}")))
+        .and_then(|ranges| match ranges.is_empty() {
             true => Err(format!("must be {WORDS}")),
             false => Ok(Arc::from(ranges)),
-        },
-    )
-}
-
-fn status_range(text: &str) -> Option<StatusRange> {
-    let (first, last) = text.split_once('-').unwrap_or((text, text));
-    let status = |text: &str| text.trim().parse().ok().filter(|status| (100..=599).contains(status));
-    let range = StatusRange { first: status(first)?, last: status(last)? };
-    (range.first <= range.last).then_some(range)
+        })
 }
 
 #[cfg(test)]
