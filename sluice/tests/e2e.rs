@@ -23,6 +23,7 @@ mod e2e_closed;
 mod e2e_compression;
 mod e2e_conflicts;
 mod e2e_cors;
+mod e2e_dashboards;
 mod e2e_default_backend;
 mod e2e_digest_auth;
 mod e2e_early_data;
