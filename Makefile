@@ -6,7 +6,7 @@ OUT := $(if $(CARGO_TARGET_DIR),$(CARGO_TARGET_DIR),target)
 
 .DEFAULT_GOAL := help
 .PHONY: help build run test fmt fmt-check lint docs deny loadtest k6 tools tools-go tools-test endurance bench bench-short bench-guard \
-  fuzz bench-guard-build bench-docs bench-build profile chart-test manifests image-root image-lint check sbom scripts-test waf-agent waf-agent-test waf-agent-image-root
+  fuzz bench-guard-build bench-docs bench-build profile chart-test alerts-test manifests image-root image-lint check sbom scripts-test waf-agent waf-agent-test waf-agent-image-root
 
 help: ## print this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -124,6 +124,13 @@ chart-test: tools-go ## test the Helm chart with Helm, without a cluster
 	$(CARGO) build --locked --workspace --all-targets
 	$(OUT)/debug/sluice-lab build helm
 	$(CARGO) test --locked --workspace --test chart
+
+# promtool takes about four minutes of CPU time to build, so make test does not build it. Without it,
+# the cases of the alerts report that they were not tested.
+alerts-test: tools-go ## test the chart's alerts with promtool, which is built once (four minutes)
+	$(CARGO) build --locked --workspace --all-targets
+	$(OUT)/debug/sluice-lab build helm promtool
+	$(CARGO) test --locked --workspace --test chart -- rules:: objectives:: --nocapture
 
 fmt: tools ## format everything
 	$(CARGO) fmt --all

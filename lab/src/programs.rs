@@ -36,6 +36,8 @@ pub enum Unit {
     /// cert-manager's controllers for ACME, its solver and its CRDs, and Pebble, an ACME server for
     /// tests.
     CertManager,
+    /// promtool, Prometheus' tool, which evaluates the alerts of the chart.
+    Promtool,
 }
 
 /// The build of a unit.
@@ -47,13 +49,15 @@ struct Recipe {
     /// File names in the cache with the Go package of each. `None` builds the module's own test.
     programs: &'static [(&'static str, Option<&'static str>)],
     stamps: &'static [(&'static str, &'static str)],
+    /// Build tags, separated by commas. The flags of Go's environment do not apply.
+    tags: &'static str,
     /// A folder of a module to copy beside the programs, under its own name.
     folder: Option<(&'static str, &'static str)>,
 }
 
 impl Unit {
     /// Every unit.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::Kubernetes,
         Self::Etcd,
         Self::EchoBasic,
@@ -61,6 +65,7 @@ impl Unit {
         Self::Helm,
         Self::K6,
         Self::CertManager,
+        Self::Promtool,
     ];
     /// The units that `up` needs.
     pub const CONTROL_PLANE: [Self; 2] = [Self::Etcd, Self::Kubernetes];
@@ -153,6 +158,7 @@ impl Unit {
             sources: &[],
             programs: &[],
             stamps: &[],
+            tags: "",
             folder: None,
         };
         match self {
@@ -227,6 +233,15 @@ impl Unit {
                 folder: Some(("github.com/cert-manager/cert-manager", "deploy/crds")),
                 ..plain
             },
+            Self::Promtool => Recipe {
+                name: "promtool",
+                version: "v0.316.0",
+                module: module!("prometheus"),
+                programs: &[("promtool", Some("github.com/prometheus/prometheus/cmd/promtool"))],
+                // Rules need no service discovery, whose clients are most of the build.
+                tags: "remove_all_sd",
+                ..plain
+            },
         }
     }
 }
@@ -240,7 +255,7 @@ impl Recipe {
         }
         let mut go = Command::new("go");
         // Without cgo, programs are static, need no C compiler, and run in any Pod.
-        go.current_dir(module).env("CGO_ENABLED", "0").env_remove("GOFLAGS");
+        go.current_dir(module).env("CGO_ENABLED", "0").env("GOFLAGS", format!("-tags={}", self.tags));
         match self.programs {
             [(file, None)] => {
                 go.args(["test", "-c", "-trimpath", "-ldflags", &flags, "-o"]).arg(out.join(file)).arg(".")
@@ -323,6 +338,7 @@ mod tests {
             (Unit::Helm, "helm.sh/helm/v4"),
             (Unit::K6, "go.k6.io/k6"),
             (Unit::CertManager, "github.com/cert-manager/cert-manager"),
+            (Unit::Promtool, "github.com/prometheus/prometheus"),
         ] {
             let recipe = unit.recipe();
             let line = format!("{module} {}", recipe.version);

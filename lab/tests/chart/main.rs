@@ -6,6 +6,8 @@ mod generated;
 mod geoip;
 mod helm;
 mod ingress_nginx;
+mod objectives;
+mod promtool;
 mod refusals;
 mod rendered;
 mod rights;

@@ -41,6 +41,7 @@ impl Described {
             "string" => json!({"type": "string"}),
             "string or {}" => json!({"type": ["string", "object"], "maxProperties": 0}),
             "integer" => json!({"type": "integer", "minimum": 0}),
+            "percentage" => json!({"type": "number", "minimum": 0, "exclusiveMaximum": 100}),
             "integer or null" => json!({"type": ["integer", "null"], "minimum": 0}),
             "integer or percentage" => {
                 json!({"type": ["integer", "string"], "minimum": 0, "pattern": "^([0-9]+%)?$"})
