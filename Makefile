@@ -130,7 +130,7 @@ chart-test: tools-go ## test the Helm chart with Helm, without a cluster
 alerts-test: tools-go ## test the chart's alerts with promtool, which is built once (four minutes)
 	$(CARGO) build --locked --workspace --all-targets
 	$(OUT)/debug/sluice-lab build helm promtool
-	$(CARGO) test --locked --workspace --test chart -- rules:: objectives:: --nocapture
+	$(CARGO) test --locked --workspace --test chart -- rules:: objectives:: dashboards:: --nocapture
 
 fmt: tools ## format everything
 	$(CARGO) fmt --all

@@ -96,7 +96,7 @@ fn pretty(value: &serde_json::Value) -> String {
     format!("{value:#}\n")
 }
 
-fn compare(path: &Path, text: &str) {
+pub(crate) fn compare(path: &Path, text: &str) {
     if std::env::var_os("WRITE_DOCS").is_some() {
         fs::write(path, text).expect("write");
         return;

@@ -2,6 +2,7 @@
 //! has an effect or is rejected with its name and the reason, and the rendered objects are
 //! consistent.
 
+mod dashboards;
 mod generated;
 mod geoip;
 mod helm;
