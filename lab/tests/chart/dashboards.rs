@@ -213,8 +213,8 @@ struct Query {
     text: String,
 }
 
-/// Returns all queries of dashboards and alerts.
-fn queries() -> Vec<Query> {
+/// Returns the queries of all dashboards.
+fn dashboards() -> Vec<Query> {
     let mut all = Vec::new();
     let folder = chart().join("files/dashboards");
     for entry in fs::read_dir(folder).expect("the dashboards") {
@@ -228,13 +228,18 @@ fn queries() -> Vec<Query> {
             }
         }
     }
+    all
+}
+
+/// Returns the queries of all alerts.
+fn alerts() -> Vec<Query> {
     let rules = fs::read_to_string(chart().join("files/rules.yaml")).expect("the rules");
     let rules: Value = serde_yaml::from_str(&rules).expect("YAML");
-    for rule in rules["groups"][0]["rules"].as_array().expect("rules") {
+    let query = |rule: &Value| {
         let text = rule["expr"].as_str().expect("a query").to_owned();
-        all.push(Query { origin: rule["alert"].to_string(), text });
-    }
-    all
+        Query { origin: rule["alert"].to_string(), text }
+    };
+    rules["groups"][0]["rules"].as_array().expect("rules").iter().map(query).collect()
 }
 
 /// Returns the series of `docs/metrics.md`, each with its labels after a scrape.
@@ -312,9 +317,10 @@ fn a_query_is_parsed_into_its_metrics_and_labels() {
 /// A query for a renamed metric or label would have no data, and an alert would never be raised.
 #[test]
 fn queries_name_only_metrics_and_labels_of_the_reference() {
-    let (reference, queries) = (reference(), queries());
-    assert!(queries.len() > 30 && reference.len() > 80);
-    for Query { origin, text } in &queries {
+    let reference = reference();
+    let (dashboards, alerts) = (dashboards(), alerts());
+    assert!(dashboards.len() > 20 && alerts.len() > 5 && reference.len() > 80);
+    for Query { origin, text } in dashboards.iter().chain(&alerts) {
         let (metrics, grouped) = parsed(text);
         assert!(!metrics.is_empty(), "{origin}: {text}");
         let mut known = BTreeSet::new();
@@ -332,16 +338,46 @@ fn queries_name_only_metrics_and_labels_of_the_reference() {
     }
 }
 
-/// Prometheus' own parser reads every query.
+/// Prometheus evaluates every query where each metric of the reference has a series.
 #[test]
-fn queries_of_dashboards_are_valid() {
-    let rule = |query: &Query| {
-        let text = query.text.replace("$__rate_interval", "5m").replace("$pod", ".*");
-        json!({"record": "query", "expr": text, "labels": {"origin": query.origin}})
+fn queries_of_dashboards_have_values() {
+    let series = |(name, labels): (&String, &BTreeSet<String>)| {
+        // Endpoints are counted that fail their health check.
+        let values = if name == "sluice_endpoint_healthy" { "0x10" } else { "0+60x10" };
+        let bounds: &[&str] = if labels.contains("le") { &["0.5", "+Inf"] } else { &[""] };
+        let one = |bound: &&str| {
+            let pair = |label: &String| match &**label {
+                "le" => format!("le=\"{bound}\""),
+                "status" => "status=\"500\"".to_owned(),
+                label => format!("{label}=\"any\""),
+            };
+            let pairs: Vec<String> = labels.iter().map(pair).collect();
+            json!({"series": format!("{name}{{{}}}", pairs.join(",")), "values": values})
+        };
+        bounds.iter().map(one).collect::<Vec<_>>()
     };
-    let rules: Vec<Value> = queries().iter().map(rule).collect();
-    let file = tempfile::NamedTempFile::with_suffix(".yaml").expect("a file");
-    fs::write(file.path(), json!({"groups": [{"name": "queries", "rules": rules}]}).to_string())
-        .expect("the rules");
-    promtool(&["check", "rules", "--lint=none"], file.path());
+    let series: Vec<Value> = reference().iter().flat_map(series).collect();
+    let queries = dashboards();
+    // An alert for each query that has a value.
+    let rule = |(number, query): (usize, &Query)| {
+        let text = query.text.replace("$__rate_interval", "5m").replace("$pod", ".*");
+        json!({"alert": format!("query{number}"), "expr": format!("count({text}) > 0")})
+    };
+    let rules: Vec<Value> = queries.iter().enumerate().map(rule).collect();
+    let case = |(number, _): (usize, &Query)| json!({"eval_time": "10m", "alertname": format!("query{number}"), "exp_alerts": [{"exp_labels": {}}]});
+    let cases: Vec<Value> = queries.iter().enumerate().map(case).collect();
+    let folder = tempfile::tempdir().expect("a folder");
+    let write = |name: &str, content: &Value| {
+        fs::write(folder.path().join(name), content.to_string()).expect("a file");
+    };
+    write("rules.yaml", &json!({"groups": [{"name": "queries", "rules": rules}]}));
+    write(
+        "cases.yaml",
+        &json!({
+            "rule_files": ["rules.yaml"],
+            "evaluation_interval": "1m",
+            "tests": [{"interval": "1m", "input_series": series, "alert_rule_test": cases}],
+        }),
+    );
+    promtool(&["test", "rules"], &folder.path().join("cases.yaml"));
 }
