@@ -79,13 +79,6 @@ fn assert_is(response: &Response, cache: &str, body: &str) {
     assert_eq!(outcome(response), (cache.to_owned(), body.to_owned()), "{}", response.status_line());
 }
 
-/// Returns the value of a metric without labels, or with these.
-fn metric(gateway: &Gateway, name: &str) -> u64 {
-    let metrics = gateway.metrics();
-    let value = metrics.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
-    value.unwrap_or_else(|| panic!("no {name}")).parse().unwrap()
-}
-
 #[test]
 fn a_stored_response_answers_without_an_endpoint() {
     let backend = origin("shop");
@@ -110,10 +103,10 @@ fn a_stored_response_answers_without_an_endpoint() {
     assert_eq!(backend.requests(), 3);
     gateway.await_access(r#"{"cache":"HIT","to":"-"}"#);
     gateway.await_access(&format!(r#"{{"cache":"MISS","to":"{}"}}"#, backend.address));
-    assert_eq!(metric(&gateway, r#"sluice_cache_requests_total{status="hit"}"#), 5);
-    assert_eq!(metric(&gateway, r#"sluice_cache_requests_total{status="miss"}"#), 3);
+    assert_eq!(gateway.metric(r#"sluice_cache_requests_total{status="hit"}"#), 5);
+    assert_eq!(gateway.metric(r#"sluice_cache_requests_total{status="miss"}"#), 3);
     assert_eq!(gateway.ask("/cache").json()["responses"], 3);
-    assert_eq!(metric(&gateway, "sluice_cache_responses"), 3);
+    assert_eq!(gateway.metric("sluice_cache_responses"), 3);
 }
 
 #[test]
@@ -361,7 +354,7 @@ fn a_stale_response_is_sent_while_it_is_fetched_again() {
     }
     await_until("all lines", || gateway.access_log().len() >= asked.load(SeqCst));
     assert_eq!(gateway.access_log().len(), asked.load(SeqCst), "no client has asked for the refresh");
-    assert!(metric(&gateway, r#"sluice_cache_requests_total{status="updating"}"#) >= 1);
+    assert!(gateway.metric(r#"sluice_cache_requests_total{status="updating"}"#) >= 1);
 }
 
 #[test]
@@ -598,11 +591,11 @@ fn the_store_stays_within_its_limit() {
     let (folder, gateway) = start(&backend, &[], &[("cache-size", "128k")]);
     for number in 0..40 {
         assert_eq!(request(&gateway, "GET", &format!("/{number}"), &[]).text().len(), 8_000);
-        assert!(metric(&gateway, "sluice_cache_bytes") <= 128 << 10);
+        assert!(gateway.metric("sluice_cache_bytes") <= 128 << 10);
     }
-    assert_eq!(metric(&gateway, "sluice_cache_limit_bytes"), 128 << 10);
-    assert!(metric(&gateway, "sluice_cache_evictions_total") >= 25);
-    assert!(metric(&gateway, "sluice_body_memory_bytes") >= metric(&gateway, "sluice_cache_bytes"));
+    assert_eq!(gateway.metric("sluice_cache_limit_bytes"), 128 << 10);
+    assert!(gateway.metric("sluice_cache_evictions_total") >= 25);
+    assert!(gateway.metric("sluice_body_memory_bytes") >= gateway.metric("sluice_cache_bytes"));
     assert_eq!(request(&gateway, "GET", "/39", &[]).header("x-cache"), Some("HIT"));
     assert_eq!(request(&gateway, "GET", "/0", &[]).header("x-cache"), Some("MISS"));
     for chunked in [&[][..], &[("X-Chunked", "1")]] {
@@ -614,7 +607,7 @@ fn the_store_stays_within_its_limit() {
     }
     folder.write("config.yaml", config_map("system/settings", &[("cache-size", "0")]));
     await_until("no cache", || request(&gateway, "GET", "/39", &[]).header("x-cache") == Some("BYPASS"));
-    assert_eq!(metric(&gateway, "sluice_cache_bytes"), 0);
+    assert_eq!(gateway.metric("sluice_cache_bytes"), 0);
 }
 
 #[test]

@@ -251,11 +251,20 @@ impl Gateway {
         self.probe("/metrics").expect("no metrics").text()
     }
 
+    /// Returns the value of a series, given as on the metrics page.
+    ///
+    /// # Panics
+    /// There is no such series, or its value is not a number without a fraction.
+    #[track_caller]
+    pub fn metric(&self, series: &str) -> u64 {
+        let metrics = self.metrics();
+        let value = metrics.lines().find_map(|line| line.strip_prefix(series)?.strip_prefix(' '));
+        value.unwrap_or_else(|| panic!("no {series}")).parse().unwrap()
+    }
+
     /// Returns the generation of the current configuration, which increases with each change.
     pub fn generation(&self) -> u64 {
-        let metrics = self.metrics();
-        let value = metrics.lines().find_map(|line| line.strip_prefix("sluice_generation "));
-        value.expect("the generation").parse().unwrap()
+        self.metric("sluice_generation")
     }
 
     /// Requests a path of the admin listener.
