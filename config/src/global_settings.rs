@@ -18,6 +18,7 @@ use crate::name::ServiceRef;
 use crate::policy::NextUpstream;
 use crate::pool::{Balance, PoolKey};
 use crate::replacement::Replacements;
+use crate::replicas::Replicas;
 use crate::resource::ResourceKey;
 use crate::server_field::ServerField;
 use crate::stream::StreamSettings;
@@ -172,6 +173,9 @@ pub struct GlobalSettings {
     pub limit_connections_status: u16,
     /// Identity of a client for limits (`limit-conn-zone-variable`).
     pub limit_key: Template,
+    /// The replicas that limits apply to together (`limit-across-replicas`); `None`: each replica
+    /// applies them by itself.
+    pub replicas: Option<Arc<Replicas>>,
     /// Variables of `map` and `geo` (`http-snippet`); each refers only to those before it.
     pub computed: Arc<[ComputedVariable]>,
 
@@ -318,6 +322,7 @@ impl Default for GlobalSettings {
             limit_rate_status: 503,
             limit_connections_status: 503,
             limit_key: Template { pieces: vec![Piece::Variable(Variable::RemoteAddr)] },
+            replicas: None,
             computed: Arc::default(),
             worker_shutdown_timeout: Duration::from_secs(240),
             default_certificate: None,

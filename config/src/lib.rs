@@ -66,6 +66,7 @@ pub mod pool;
 pub mod problem;
 pub mod redaction;
 pub mod replacement;
+pub mod replicas;
 pub mod report;
 pub mod resource;
 pub mod rewrite;
@@ -123,6 +124,7 @@ pub use policy::{
 pub use pool::{Balance, HashBy, Pool, PoolKey, UpstreamProtocol};
 pub use problem::{Class, Code, Problem, Severity};
 pub use replacement::{CookieFlags, CookieName, Override, Pattern, Replacement, Replacements};
+pub use replicas::Replicas;
 pub use report::{BindError, BindResult, Refusal, Report, Subject};
 pub use resource::{
     CaBundle, ClientAuthorities, Credentials, EndpointIdentity, HeaderSet, PasswordHash, Resource,

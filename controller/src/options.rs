@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use sluice_config::NamespacedName;
+use sluice_config::{NamespacedName, ResourceKey, ResourceKind};
 
 use crate::label_selector::Selector;
 
@@ -40,6 +40,12 @@ pub struct Options {
     pub enable_ssl_passthrough: bool,
     /// `--waf-agent`: the agent of the web application firewall.
     pub waf_agent: Option<SocketAddr>,
+    /// `--replica-service`: the Service whose endpoints are the replicas of the gateway.
+    pub replica_service: Option<NamespacedName>,
+    /// `--replica-secret`: certificate and authorities of the replicas.
+    pub replica_secret: Option<NamespacedName>,
+    /// `--replica-address`: where this replica publishes its use of limits.
+    pub replica_address: Option<SocketAddr>,
     /// `--configmap`.
     pub configmap: Option<NamespacedName>,
     /// `--default-backend-service`.
@@ -65,6 +71,12 @@ pub struct Options {
 }
 
 impl Options {
+    /// Returns certificate and authorities of the replicas, if a flag names them.
+    pub(crate) fn replica_identity(&self) -> Option<ResourceKey> {
+        let name = self.replica_secret.clone()?;
+        Some(ResourceKey { kind: ResourceKind::EndpointTrust, name })
+    }
+
     /// Returns the Node whose zone is the gateway's, if zones are used.
     pub(crate) fn own_node(&self) -> Option<NamespacedName> {
         let name = self.node_name.as_deref().filter(|_| self.enable_topology_aware_routing)?;
@@ -88,6 +100,9 @@ impl Default for Options {
             enable_annotation_validation: true,
             enable_ssl_passthrough: false,
             waf_agent: None,
+            replica_service: None,
+            replica_secret: None,
+            replica_address: None,
             configmap: None,
             default_backend_service: None,
             default_ssl_certificate: None,

@@ -38,6 +38,7 @@ mod nginx_text;
 mod ref_counts;
 mod remote;
 mod replacement;
+mod replicas;
 mod resource;
 mod review;
 mod routes;

@@ -102,6 +102,7 @@ impl DataPlane {
         critical_task::spawn(&state.reporter, "reports of expressions", async move {
             followed.follow_step_limits().await;
         });
+        critical_task::spawn(&state.reporter, "limits across replicas", state.clone().share_limits());
         if let Some(prober) = state.registry.take_prober() {
             critical_task::spawn(&state.reporter, "health checks", prober.run());
         }

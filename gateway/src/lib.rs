@@ -50,6 +50,7 @@ pub mod pipeline;
 pub mod policy;
 pub mod process;
 pub mod registry;
+mod replicas;
 pub mod route;
 pub mod router;
 pub mod state;

@@ -42,6 +42,7 @@ use crate::policy::limits::Limiter;
 use crate::policy::resources::Resources;
 use crate::process::reporter::Reporter;
 use crate::registry::{OwnListener, Registry};
+use crate::replicas::{Exchange, ReplicaReport, WantedReplicas};
 use crate::route::Route;
 use crate::router::RouteTable;
 use crate::stream_table::StreamTable;
@@ -62,7 +63,7 @@ pub struct State {
     /// Resources that rules refer to by key: users, header sets, certificate authorities.
     pub resources: Resources,
     /// Usage of clients with limits.
-    pub(crate) limiter: Limiter,
+    pub(crate) limiter: Arc<Limiter>,
     /// Recent results of password checks.
     pub(crate) verified: Arc<Verified>,
     /// Nonces of digest authentication, created on first use.
@@ -133,7 +134,7 @@ impl State {
             publications: watch::Sender::default(),
             registry: Registry::new(reporter.clone()),
             resources: Resources::default(),
-            limiter: Limiter::default(),
+            limiter: Arc::default(),
             verified: Arc::new(Verified::new()),
             nonces: LazyLock::new(Nonces::new),
             taps: Arc::default(),
@@ -246,6 +247,24 @@ impl State {
         let address = agent.address();
         let report = |faults| self.problems.set_firewall_faults(address, faults);
         deliver(agent, &self.firewall_configurations, report).await;
+    }
+
+    /// Exchanges the use of limits with other replicas, and records what prevents that as problems.
+    /// Returns at the end of the program.
+    pub(crate) async fn share_limits(self: Arc<Self>) {
+        let report = |report: &ReplicaReport| {
+            self.telemetry.set_replicas(report.replicas, report.heard);
+            self.problems.set_replica_faults(report);
+        };
+        let read = || {
+            let replicas = self.settings().replicas.clone()?;
+            let slot = replicas.identity.as_ref().and_then(|key| self.resources.endpoint_identity(key).ok());
+            let identity = slot.and_then(|slot| slot.load_full());
+            Some(WantedReplicas { replicas, identity })
+        };
+        Exchange::new(self.limiter.clone(), self.telemetry.limit_use(), report)
+            .run(self.publications.subscribe(), read)
+            .await;
     }
 
     /// Records proxies that are not trusted as problems. Does not return.

@@ -62,6 +62,7 @@ use admission::Admission;
 use connections::Connections;
 use controller::Controller;
 use orphans::Orphan;
+pub(crate) use own::LimitUse;
 use own::Own;
 use stream::StreamFamilies;
 
@@ -337,6 +338,16 @@ impl Telemetry {
             let kind = if fits { kind } else { "_" };
             self.own.skipped.with_label_values(&[kind]).add(i64::try_from(count).unwrap_or(i64::MAX));
         }
+    }
+
+    /// Records the number of replicas that limits apply to together, and of those that are heard.
+    pub(crate) fn set_replicas(&self, known: u32, heard: u32) {
+        self.own.set_replicas(known, heard);
+    }
+
+    /// Returns the counters of the exchange with other replicas.
+    pub(crate) fn limit_use(&self) -> LimitUse {
+        self.own.limit_use.clone()
     }
 
     /// Counts a new problem.

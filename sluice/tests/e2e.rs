@@ -61,6 +61,7 @@ mod e2e_proxy_protocol;
 mod e2e_redirect_rules;
 mod e2e_redirects;
 mod e2e_replacements;
+mod e2e_replicas;
 mod e2e_request_buffering;
 mod e2e_requests;
 mod e2e_responses;

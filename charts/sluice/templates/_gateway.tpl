@@ -79,6 +79,11 @@
 {{- end -}}
 {{- end -}}
 {{- if .Values.waf.enabled }}{{ $_ := set $flags "waf-agent" (printf "127.0.0.1:%d" (.Values.waf.port | int)) }}{{ end -}}
+{{- if .Values.replicaLimits.enabled -}}
+{{- $_ := set $flags "replica-service" (printf "$(POD_NAMESPACE)/%s" (include "sluice.replicas" .)) -}}
+{{- $_ := set $flags "replica-secret" (printf "$(POD_NAMESPACE)/%s" (default (include "sluice.replicas" .) .Values.replicaLimits.secretName)) -}}
+{{- $_ := set $flags "replica-address" (printf ":%d" (.Values.replicaLimits.port | int)) -}}
+{{- end -}}
 {{- if .Values.defaultBackend.enabled -}}
 {{- $_ := set $flags "default-backend-service" (printf "$(POD_NAMESPACE)/%s" (include "sluice.defaultBackend" .)) -}}
 {{- end -}}
@@ -264,6 +269,10 @@ spec:
     {{- if $controller.admissionWebhooks.enabled }}
     - name: webhook
       containerPort: {{ $controller.admissionWebhooks.port }}
+    {{- end }}
+    {{- if .Values.replicaLimits.enabled }}
+    - name: replicas
+      containerPort: {{ .Values.replicaLimits.port }}
     {{- end }}
     {{- range $name := list "livenessProbe" "readinessProbe" "startupProbe" }}
     {{- with get $controller $name }}

@@ -138,6 +138,10 @@ app.kubernetes.io/component: {{ .component }}
 {{- end -}}
 
 {{/* The keys of the ConfigMap. Values may be templates; the ConfigMaps of header fields are named unless the values name others. */}}
+{{- define "sluice.replicas" -}}
+{{- include "sluice.controller" . }}-replicas
+{{- end -}}
+
 {{- define "sluice.config" -}}
 {{- $keys := dict -}}
 {{- range $key, $value := dict "proxy-set-headers" "proxySetHeaders" "add-headers" "addHeaders" -}}
@@ -146,6 +150,7 @@ app.kubernetes.io/component: {{ .component }}
 {{- $_ := set $keys $key (printf "%s/%s" (include "sluice.headers.namespace" $) $name) -}}
 {{- end -}}
 {{- end -}}
+{{- if .Values.replicaLimits.enabled }}{{ $_ := set $keys "limit-across-replicas" "true" }}{{ end -}}
 {{- if .Values.controller.allowSnippetAnnotations }}{{ $_ := set $keys "allow-snippet-annotations" "true" }}{{ end -}}
 {{- range $key, $value := .Values.controller.config }}{{ $_ := set $keys $key (tpl (include "sluice.text" $value) $) }}{{ end -}}
 {{- toYaml $keys -}}

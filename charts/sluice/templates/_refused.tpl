@@ -73,6 +73,12 @@ say, the schema says.
 {{- $wrong = append $wrong "controller.ingressClassResource.aliases: it has the name of the IngressClass itself; remove it there" -}}
 {{- end -}}
 {{- end -}}
+{{- if .Values.replicaLimits.enabled -}}
+{{- $watched := include "sluice.watchedNamespace" . -}}
+{{- if and $watched (ne $watched (include "sluice.namespace" .)) -}}
+{{- $wrong = append $wrong "replicaLimits.enabled: the gateway watches another namespace only, and does not see its own replicas; install it in that namespace, or let it watch all" -}}
+{{- end -}}
+{{- end -}}
 {{- with .Values.waf -}}
 {{- if .enabled -}}
 {{- if not (semverCompare ">=1.29.0-0" $.Capabilities.KubeVersion.Version) -}}

@@ -155,6 +155,9 @@ codes! {
                                            enforces its rules answer 503.";
     FirewallRefused: DataPlane = "The agent of the web application firewall cannot compile the directives; routes whose \
                                   firewall enforces its rules answer 503.";
+    LimitsNotShared: OwnFault = "Limits across replicas are requested, and the replicas or their certificate are unknown.";
+    ReplicaUnreachable: DataPlane = "Another replica does not report its use of limits; until it does, this one has a smaller \
+                                     share of every limit.";
     LocationDatabaseUnusable: DataPlane = "A GeoIP2 database is missing, damaged or not switched on.";
     ProxyNotTrusted: DataPlane = "Requests through an untrusted proxy are redirected to https in a loop.";
     EndpointIsGateway: DataPlane = "An endpoint is a listener of the gateway itself.";

@@ -12,6 +12,7 @@ use sluice_config::{
 
 use super::certificate::CertificateState;
 use super::firewall::{self, FirewallSettings};
+use super::replicas;
 use super::routes::backend::{self, Uses};
 use super::routes::host::firewall::{REMEDY, WITHOUT_AGENT};
 use super::snippet_servers::{self, SnippetServer};
@@ -70,6 +71,7 @@ pub(crate) fn compute(view: &View<'_>) -> (Output, Vec<Problem>) {
             None => default_backend(view, name, &mut settings, &mut uses, &mut problems),
         }
     }
+    settings.replicas = replicas::compute(view, &mut uses, &mut problems);
     settings.global_auth = config_map.global_auth.policy(view, &mut uses, None).map(Arc::new);
     for (key, resource) in config_map.resources() {
         let Some(fault) = view.resource(&resource).fault(&resource, view.options) else {

@@ -40,6 +40,9 @@ pub use in_effect::{KeyValue, in_effect};
 pub use reader::read;
 pub use snippets::GlobalSnippets;
 
+/// The key for limits that apply to all replicas together.
+pub(crate) const LIMIT_ACROSS_REPLICAS: &str = "limit-across-replicas";
+
 /// An entry of the table.
 type Key = Setting<SettingsBuilder>;
 

@@ -190,7 +190,7 @@ impl Sink<ConfigMapNode> for Review<'_> {
         let old = &self.base.values.config_map;
         let changes = new.changes(old);
         self.dirty.flags |= *old != new;
-        self.look_at_resources(new.resources().map(|(_, key)| key));
+        self.look_at_resources(new.needed_resources(&self.base.options).into_iter());
         self.overlay.config_map = Some(new);
         changes.for_each(|key| self.stale(&key));
     }

@@ -210,10 +210,10 @@ impl Sink<ConfigMapNode> for Update<'_> {
         let old = replace(&mut self.base.values.config_map, new);
         let new = &self.base.values.config_map;
         let changes = new.changes(&old);
-        let named: Vec<ResourceKey> = new.resources().map(|(_, key)| key).collect();
+        let [needed, before] = [new, &old].map(|settings| settings.needed_resources(&self.base.options));
         self.base.dirty.flags = true;
-        named.iter().for_each(|key| self.base.name_resource(key));
-        old.resources().for_each(|(_, key)| self.base.unname_resource(&key));
+        needed.iter().for_each(|key| self.base.name_resource(key));
+        before.iter().for_each(|key| self.base.unname_resource(key));
         changes.for_each(|key| self.base.stale(&key));
     }
 }

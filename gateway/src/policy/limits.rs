@@ -5,23 +5,27 @@
 //! concurrent requests, whatever connections they use.
 //!
 //! All rules of an Ingress and all workers share the usage of a client, so the limits are exact for
-//! the process.
+//! the process. Replicas of the gateway can apply them [together](sharing).
 
+mod outbox;
 mod rates;
 mod requests;
 mod set;
+mod sharing;
 mod zones;
 
-use std::hash::{BuildHasher, Hash, RandomState};
+use std::hash::Hash;
 use std::net::IpAddr;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use super::networks::Networks;
 use rates::Rates;
 use requests::Requests;
 
+pub(crate) use rates::ClientUse;
 pub(crate) use requests::Permit;
+pub(crate) use sharing::{Share, Sharing};
 pub use zones::ZoneLimits;
 
 /// The compiled limits of a rule.
@@ -59,7 +63,7 @@ pub(crate) enum Excess {
 #[derive(Debug)]
 struct Usage {
     began: Instant,
-    hasher: RandomState,
+    sharing: Arc<Sharing>,
     rates: Rates,
     requests: Arc<Requests>,
 }
@@ -74,23 +78,51 @@ impl Usage {
 
 /// Provides the usage tables to limited rules. They exist only while a rule is limited.
 #[derive(Debug, Default)]
-pub struct Limiter(Mutex<Weak<Usage>>);
+pub struct Limiter {
+    usage: Mutex<Weak<Usage>>,
+    /// What the tables have in common with those of other replicas.
+    pub(crate) sharing: Arc<Sharing>,
+}
 
 impl Limiter {
     /// Returns the usage tables and creates them if needed. Takes a lock, so it is only called when
     /// a rule is compiled.
     fn usage(&self) -> Arc<Usage> {
-        let mut usage = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut usage = self.lock();
         usage.upgrade().unwrap_or_else(|| {
             let new = Arc::new(Usage {
                 began: Instant::now(),
-                hasher: RandomState::new(),
+                sharing: self.sharing.clone(),
                 rates: Rates::default(),
                 requests: Arc::default(),
             });
             *usage = Arc::downgrade(&new);
             new
         })
+    }
+
+    /// Takes the use that other replicas have not been sent yet.
+    pub(crate) fn take_use(&self) -> Vec<ClientUse> {
+        let mut all = Vec::new();
+        if let Some(usage) = self.current() {
+            usage.rates.take_use(|one| all.push(one));
+        }
+        all
+    }
+
+    /// Adds the use of another replica.
+    pub(crate) fn add_use(&self, all: impl Iterator<Item = ClientUse>) {
+        let Some(usage) = self.current() else { return };
+        let (now, share) = (usage.time(Instant::now()), self.sharing.share());
+        all.for_each(|one| usage.rates.add_use(one, now, share));
+    }
+
+    fn current(&self) -> Option<Arc<Usage>> {
+        self.lock().upgrade()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Weak<Usage>> {
+        self.usage.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -103,7 +135,7 @@ impl Limits {
         }
         let usage = limiter.usage();
         Some(Self {
-            zone: usage.hasher.hash_one(zone),
+            zone: sharing::zone("ingress", &[&zone.namespace, &zone.name]),
             usage,
             connections: *connections,
             per_second: Rate::new(*per_second, Duration::from_secs(1), *burst),
@@ -120,19 +152,24 @@ impl Limits {
     /// Counts a request that arrived at `now`, or refuses it. The permit must be held until the
     /// request ends. Requests with an equal `client` belong to the same client.
     pub(crate) fn admit(&self, client: impl Hash, now: Instant) -> Result<Option<Permit>, Excess> {
-        let key = |kind: u8| self.usage.hasher.hash_one((self.zone, kind, &client));
+        let sharing = &self.usage.sharing;
+        let share = sharing.share();
+        let key = |kind: u8| sharing.hash((self.zone, kind, &client));
         let permit = match self.connections {
             0 => None,
-            most => Some(Requests::admit(&self.usage.requests, key(0), most).ok_or(Excess::Connections)?),
+            most => {
+                let admitted = Requests::admit(&self.usage.requests, key(0), share.of_number(most));
+                Some(admitted.ok_or(Excess::Connections)?)
+            }
         };
         let now = self.usage.time(now);
         let rates = &self.usage.rates;
         let charge = match self.per_second {
-            Some(rate) => Some(rates.charge(key(1), now, rate).ok_or(Excess::Rate)?),
+            Some(rate) => Some(rates.charge(key(1), now, rate, share).ok_or(Excess::Rate)?),
             None => None,
         };
         if let Some(rate) = self.per_minute
-            && rates.charge(key(2), now, rate).is_none()
+            && rates.charge(key(2), now, rate, share).is_none()
         {
             // A refused request is not counted by the other rate either.
             charge.into_iter().for_each(|charge| rates.refund(charge));
@@ -151,11 +188,13 @@ impl Rate {
         Some(Self::of(interval, u64::from(requests).saturating_mul(burst.into())))
     }
 
+    /// Maximum of both parts: far enough below that of the clock (97 years) that no sum overflows.
+    const MOST: u64 = u64::MAX >> 2;
+
     /// The rate with this interval and so many early requests.
     fn of(interval: u64, burst: u64) -> Self {
-        // Far enough below the maximum of the clock (97 years) that no sum overflows.
-        let most = u64::MAX >> 2;
-        Self { interval: interval.min(most), early: interval.saturating_mul(burst).min(most) }
+        let early = interval.saturating_mul(burst).min(Self::MOST);
+        Self { interval: interval.min(Self::MOST), early }
     }
 }
 

@@ -15,6 +15,7 @@ use super::step_limits::StepLimitReport;
 use crate::firewall::DeliveryFaults;
 use crate::otel::CollectorFault;
 use crate::registry::{OwnEndpoint, OwnListener, Registry};
+use crate::replicas::ReplicaReport;
 use crate::telemetry::{LogFault, Telemetry};
 
 /// Problems, sorted by object, without duplicates. The cost of a change does not depend on the
@@ -62,6 +63,8 @@ struct Reported {
     firewalls: Vec<Arc<Problem>>,
     /// An expression that reached its step limit.
     expressions: Vec<Arc<Problem>>,
+    /// Replicas that do not report their use of limits.
+    replicas: Vec<Arc<Problem>>,
 }
 
 impl ProblemIndex {
@@ -191,6 +194,35 @@ impl ProblemIndex {
         let problems = unavailable.into_iter().chain(refused).collect();
         for problem in self.replace(&mut self.reported().firewalls, problems) {
             tracing::error!(%problem, "a firewall does not inspect requests");
+        }
+    }
+
+    /// Records what prevents the exchange of the use of limits with other replicas.
+    pub(super) fn set_replica_faults(&self, report: &ReplicaReport) {
+        let problem = |object, field: &str, message, remedy: &str| Problem {
+            object,
+            field: field.into(),
+            uid: None,
+            severity: Severity::Warning,
+            code: Code::ReplicaUnreachable,
+            message,
+            remedy: remedy.into(),
+        };
+        let own = report.not_published.iter().map(|(field, reason)| {
+            let message =
+                format!("this replica does not report its use of limits: {reason}; the others grant less");
+            let remedy =
+                "free the address, or correct the flag or the Secret; it is picked up without a restart";
+            problem(ObjectRef::new("Replica", "", "own"), field, message, remedy)
+        });
+        let others = report.unreachable.iter().map(|(address, reason)| {
+            let message = format!("its use of limits is unknown: {reason}; this replica grants less");
+            let remedy = "check that the replica runs, and that network policies let replicas reach its port";
+            problem(ObjectRef::new("Replica", "", &address.to_string()), "address", message, remedy)
+        });
+        let problems = own.chain(others).collect();
+        for problem in self.replace(&mut self.reported().replicas, problems) {
+            tracing::warn!(%problem, "limits are not exact across replicas");
         }
     }
 

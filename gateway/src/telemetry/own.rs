@@ -26,6 +26,13 @@ pub(super) struct Inspected {
     pub(super) uninspected: IntCounter,
 }
 
+/// Clients whose use of limits was exchanged with other replicas.
+#[derive(Clone, Debug)]
+pub(crate) struct LimitUse {
+    pub(crate) sent: IntCounter,
+    pub(crate) received: IntCounter,
+}
+
 /// Metrics without a counterpart in the reference.
 #[derive(Debug)]
 pub(super) struct Own {
@@ -47,6 +54,8 @@ pub(super) struct Own {
     pub(super) problems: IntGaugeVec,
     pub(super) problem_codes: IntGaugeVec,
     pub(super) skipped: IntGaugeVec,
+    pub(super) replicas: IntGaugeVec,
+    pub(super) limit_use: LimitUse,
 }
 
 impl Own {
@@ -69,6 +78,11 @@ impl Own {
             "sluice_cache_requests_total",
             "Requests of rules with sluice.dev/cache by outcome, as $upstream_cache_status has it.",
             "status",
+        )?;
+        let limit_use = counters(
+            "sluice_limit_use_total",
+            "Reports of how much of its limits a client has used, to and from other replicas.",
+            "direction",
         )?;
         let this = Self {
             apply: Histogram::with_opts(apply)?,
@@ -136,6 +150,16 @@ impl Own {
                 Opts::new("sluice_problems_by_code", "Problems in the configuration by code."),
                 &["severity", "class", "code"],
             )?,
+            replicas: gauges(
+                "sluice_limit_replicas",
+                "Replicas that limits apply to together, this one included; known: that exist, heard: whose use of \
+                 limits is known. 0 without limit-across-replicas.",
+                "state",
+            )?,
+            limit_use: LimitUse {
+                sent: limit_use.with_label_values(&["sent"]),
+                received: limit_use.with_label_values(&["received"]),
+            },
             skipped: gauges("sluice_skipped_objects", "Objects of kinds that are not served.", "kind")?,
         };
         registry.register(Box::new(this.apply.clone()))?;
@@ -155,11 +179,20 @@ impl Own {
         registry.register(Box::new(this.problems.clone()))?;
         registry.register(Box::new(this.problem_codes.clone()))?;
         registry.register(Box::new(this.skipped.clone()))?;
+        registry.register(Box::new(this.replicas.clone()))?;
+        registry.register(Box::new(limit_use))?;
         // A series with value 0 differs from a missing one.
         for severity in Severity::ALL {
             this.problems.with_label_values(&[severity.as_str()]).set(0);
         }
+        this.set_replicas(0, 0);
         Ok(this)
+    }
+
+    pub(super) fn set_replicas(&self, known: u32, heard: u32) {
+        for (state, number) in [("known", known), ("heard", heard)] {
+            self.replicas.with_label_values(&[state]).set(number.into());
+        }
     }
 
     /// Returns the gauges that count a problem.

@@ -2,8 +2,10 @@
 
 use std::sync::Arc;
 
+use aws_lc_rs::digest::{SHA256, digest};
 use rustls::sign::CertifiedKey;
 use rustls_pki_types::TrustAnchor;
+use sluice_config::PrivateKey;
 
 use super::authorities::anchors;
 use super::certified_key;
@@ -16,6 +18,8 @@ pub struct Identity {
     pub(crate) anchors: Arc<[TrustAnchor<'static>]>,
     /// What they are shown.
     pub(crate) certificate: Option<Arc<CertifiedKey>>,
+    /// A digest of the private key, for values that only its holders can compute.
+    pub(crate) secret: Option<[u8; 32]>,
 }
 
 impl Identity {
@@ -25,6 +29,15 @@ impl Identity {
     /// A certificate or key cannot be used.
     pub fn compile(identity: &sluice_config::EndpointIdentity) -> Result<Self, TlsError> {
         let certificate = identity.certificate.as_deref().map(certified_key).transpose()?;
-        Ok(Self { anchors: anchors(&identity.authorities)?.into(), certificate: certificate.map(Arc::new) })
+        Ok(Self {
+            anchors: anchors(&identity.authorities)?.into(),
+            certificate: certificate.map(Arc::new),
+            secret: identity.certificate.as_ref().and_then(|certificate| digest_of(&certificate.key)),
+        })
     }
+}
+
+fn digest_of(key: &PrivateKey) -> Option<[u8; 32]> {
+    let (PrivateKey::Pkcs8(der) | PrivateKey::Pkcs1(der) | PrivateKey::Sec1(der)) = key;
+    digest(&SHA256, der).as_ref().try_into().ok()
 }

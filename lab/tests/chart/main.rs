@@ -11,6 +11,7 @@ mod objectives;
 mod promtool;
 mod refusals;
 mod rendered;
+mod replica_limits;
 mod rights;
 mod rules;
 mod streams;

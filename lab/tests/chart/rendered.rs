@@ -344,7 +344,7 @@ fn the_program_takes_the_arguments_of_the_jobs() {
 
 /// The settings in which a value is tested: most have an effect if many features are enabled, some
 /// only in combination with others.
-const SETTINGS: [&str; 13] = [
+const SETTINGS: [&str; 14] = [
     "{controller: {image: {repository: r/sluice}, autoscaling: {enabled: true, minReplicas: 2}, networkPolicy: {enabled: true},
       metrics: {enabled: true, serviceMonitor: {enabled: true}, prometheusRule: {enabled: true}, dashboards: {enabled: true}},
       service: {internal: {enabled: true}}, hostPort: {enabled: true}, updateStrategy: {type: Recreate}},
@@ -364,6 +364,7 @@ const SETTINGS: [&str; 13] = [
     "{controller: {image: {repository: r/sluice}, admissionWebhooks: {certManager: {enabled: true}}}}",
     "{controller: {image: {repository: r/sluice}}, waf: {enabled: true, image: {repository: r/waf}}}",
     "{controller: {image: {registry: r}}, waf: {enabled: true}}",
+    "{controller: {image: {repository: r/sluice}}, replicaLimits: {enabled: true, secretName: own}}",
 ];
 
 /// Returns values other than the default that are recognisable in the output.

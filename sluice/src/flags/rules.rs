@@ -15,12 +15,13 @@ pub(super) const EXCLUSIVE: [(&str, &str); 5] = [
 ];
 
 /// The ports of the program's own listeners, each with its flag.
-pub(super) fn ports(flags: &ServeFlags) -> [(&'static str, u16); 5] {
+pub(super) fn ports(flags: &ServeFlags) -> [(&'static str, u16); 6] {
     [
         ("http-port", flags.controller.http_port),
         ("https-port", flags.controller.https_port),
         ("healthz-port", flags.gateway.healthz_port),
         ("admin-address", flags.gateway.admin_address.port()),
+        ("replica-address", flags.controller.replica_address.map_or(0, |address| address.port())),
         ("validating-webhook", flags.webhook.address.map_or(0, |address| address.port())),
     ]
 }

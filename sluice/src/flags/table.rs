@@ -7,6 +7,7 @@ mod listeners;
 mod logging;
 mod metrics;
 mod program;
+mod replicas;
 mod sources;
 mod status;
 mod waf;
@@ -46,6 +47,7 @@ pub(super) const GROUPS: &[Group] = &[
     Group { heading: "Metrics", flags: metrics::FLAGS },
     Group { heading: "GeoIP2", flags: geoip::FLAGS },
     Group { heading: "Web application firewall", flags: waf::FLAGS },
+    Group { heading: "Limits across replicas", flags: replicas::FLAGS },
     Group { heading: "Program log", flags: logging::FLAGS },
 ];
 

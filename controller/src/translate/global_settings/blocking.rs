@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use sluice_config::Blocked;
 
-use super::Key;
+use super::{Key, LIMIT_ACROSS_REPLICAS};
 use crate::translate::expression::Expressions;
 use crate::translate::setting::{Reference, Unreadable};
 use crate::translate::template;
@@ -35,6 +35,15 @@ pub(super) fn settings() -> Vec<Key> {
             |settings, value| settings.global.limit_key = value,
         )
         .unchecked_by_reference(),
+        Key::served(
+            LIMIT_ACROSS_REPLICAS,
+            value::bool(),
+            "false",
+            "limit-rps, limit-rpm, limit-connections and the limits of snippets apply to all replicas of \
+             the gateway together (docs/limits.md).",
+            |settings, value| settings.limit_across_replicas = value,
+        )
+        .absent_in_reference(),
         Key::served(
             "denylist-source-range",
             value::networks(),

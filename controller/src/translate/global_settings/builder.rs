@@ -9,6 +9,7 @@ use super::logging::Logs;
 use super::snippets::GlobalSnippets;
 use super::traces::TraceKeys;
 use crate::graph::Key;
+use crate::options::Options;
 use crate::translate::external_auth::AuthSettings;
 use crate::translate::ingress::annotations::AnnotationLimits;
 use crate::translate::setting::MissingSetting;
@@ -29,6 +30,7 @@ pub struct SettingsBuilder {
     pub(super) service_upstream: bool,
     pub(super) endpoint_tls_per_location: bool,
     pub(super) ipv4_names: bool,
+    pub(super) limit_across_replicas: bool,
     pub(super) global_auth: AuthSettings,
     pub(super) snippets: GlobalSnippets,
     pub(super) tls_session_cache: bool,
@@ -58,6 +60,7 @@ impl Default for SettingsBuilder {
             service_upstream: false,
             endpoint_tls_per_location: false,
             ipv4_names: false,
+            limit_across_replicas: false,
             global_auth: AuthSettings::default(),
             snippets: GlobalSnippets::default(),
             tls_session_cache: true,
@@ -82,6 +85,8 @@ pub struct ConfigMapSettings {
     pub endpoint_tls_per_location: bool,
     /// IPv6 addresses of resolved names are not used.
     pub ipv4_names: bool,
+    /// Limits apply to all replicas together.
+    pub limit_across_replicas: bool,
     /// The global authorisation service.
     pub global_auth: Box<AuthSettings>,
     /// Typed directives of snippets for all rules.
@@ -117,6 +122,12 @@ impl ConfigMapSettings {
         let GlobalSettings { request_headers, response_headers, .. } = &self.global;
         let named = [("proxy-set-headers", request_headers), ("add-headers", response_headers)];
         named.into_iter().filter_map(|(key, resource)| Some((key, resource.clone()?)))
+    }
+
+    /// Returns all resources that the settings need, also those that flags name.
+    pub(crate) fn needed_resources(&self, options: &Options) -> Vec<ResourceKey> {
+        let of_replicas = if self.limit_across_replicas { options.replica_identity() } else { None };
+        self.resources().map(|(_, key)| key).chain(of_replicas).collect()
     }
 }
 
@@ -167,6 +178,7 @@ impl SettingsBuilder {
             service_upstream: self.service_upstream,
             endpoint_tls_per_location: self.endpoint_tls_per_location,
             ipv4_names: self.ipv4_names,
+            limit_across_replicas: self.limit_across_replicas,
             snippets: Box::new(GlobalSnippets {
                 has_authorisation: self.global_auth.url.is_some(),
                 ..self.snippets

@@ -1,7 +1,7 @@
 //! Slots of the limit tables: a key selects a set of eight slots, and its tag marks the client's
 //! slot in the set.
 //!
-//! The hash is keyed per process, so that an attacker cannot choose addresses that collide.
+//! The hash is keyed, so that an attacker cannot choose addresses that collide.
 
 /// Number of sets in a table.
 pub(super) const SETS: usize = 1 << 15;
@@ -14,6 +14,7 @@ pub(super) const ROUNDS: usize = 64;
 
 /// Returns the set of a key.
 pub(super) fn of(key: u64) -> usize {
-    // Uses the low bits of the hash; 15 bits fit a `u16` and a `usize` everywhere.
-    usize::from(key as u16) % SETS
+    // Uses low bits of the hash; 15 bits fit a `u16` and a `usize` everywhere. The lowest bit is
+    // left out, because tags differ from keys in it.
+    usize::from((key >> 1) as u16) % SETS
 }

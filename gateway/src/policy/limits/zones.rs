@@ -1,14 +1,13 @@
 //! `limit_req` and `limit_conn` of snippets: limits whose keys are those of zones. They share the
 //! usage tables of the limits per client.
 
-use std::hash::BuildHasher;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use http::StatusCode;
 use sluice_config::directives as contract;
 
-use super::{Limiter, Permit, Rate, Requests, Usage};
+use super::{Limiter, Permit, Rate, Requests, Usage, sharing};
 use crate::policy::error::PolicyError;
 use crate::policy::template::{Template, TemplateContext};
 
@@ -67,7 +66,7 @@ impl ZoneLimits {
             return Ok(None);
         }
         let usage = limiter.usage();
-        let zone = |name: &str| usage.hasher.hash_one(("zone", name));
+        let zone = |name: &str| sharing::zone("zone", &[name]);
         let rates = rates.iter().map(|limit| {
             let interval = u64::try_from(limit.interval.as_nanos()).unwrap_or(u64::MAX).max(1);
             let undelayed = limit.undelayed.map(|requests| Rate::of(interval, requests.into()).early);
@@ -104,7 +103,7 @@ impl ZoneLimits {
     /// # Errors
     /// It exceeds a rate. It is counted for none then.
     pub(crate) fn charge(&self, context: &TemplateContext<'_>, now: Instant) -> Result<Duration, Exceeded> {
-        let now = self.usage.time(now);
+        let (now, share) = (self.usage.time(now), self.usage.sharing.share());
         let mut charges = Vec::with_capacity(self.rates.len());
         let mut delay = 0;
         for RateLimit { zone, key, rate, undelayed } in &self.rates {
@@ -112,7 +111,7 @@ impl ZoneLimits {
             if key.is_empty() {
                 continue;
             }
-            let Some(charge) = self.usage.rates.charge(self.hash(*zone, 3, &key), now, *rate) else {
+            let Some(charge) = self.usage.rates.charge(self.hash(*zone, 3, &key), now, *rate, share) else {
                 charges.into_iter().for_each(|charge| self.usage.rates.refund(charge));
                 return if self.rate_dry_run { Ok(Duration::ZERO) } else { Err(Exceeded) };
             };
@@ -128,13 +127,14 @@ impl ZoneLimits {
     /// # Errors
     /// It exceeds a limit.
     pub(crate) fn admit(&self, context: &TemplateContext<'_>) -> Result<Vec<Permit>, Exceeded> {
+        let share = self.usage.sharing.share();
         let mut permits = Vec::with_capacity(self.concurrency.len());
         for ConcurrencyLimit { zone, key, most } in &self.concurrency {
             let key = key.fill(context);
             if key.is_empty() {
                 continue;
             }
-            match Requests::admit(&self.usage.requests, self.hash(*zone, 4, &key), *most) {
+            match Requests::admit(&self.usage.requests, self.hash(*zone, 4, &key), share.of_number(*most)) {
                 Some(permit) => permits.push(permit),
                 None if self.concurrency_dry_run => return Ok(Vec::new()),
                 None => return Err(Exceeded),
@@ -144,7 +144,7 @@ impl ZoneLimits {
     }
 
     fn hash(&self, zone: u64, kind: u8, key: &[u8]) -> u64 {
-        self.usage.hasher.hash_one((zone, kind, key))
+        self.usage.sharing.hash((zone, kind, key))
     }
 }
 
