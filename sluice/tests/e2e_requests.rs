@@ -255,3 +255,25 @@ fn a_request_that_led_back_to_the_gateway_took_all_connections() {
     assert!(both <= 40, "{both} connections for two requests");
     assert!(gateway.await_access("\"GET / HTTP/1.1\"").contains("\" 508 "));
 }
+
+/// Pingora's head accepts fewer characters, and a rule with a cache always uses its engine.
+#[test]
+fn a_quote_in_a_query_ended_a_request_to_pingoras_engine() {
+    let backend = Backend::echo("shop");
+    let folder = Folder::with(service_with("shop", &[&backend]));
+    let rules = [
+        Ingress::new("plain").path(HOST, "/", "shop"),
+        Ingress::new("cached").path(HOST, "/cached", "shop").raw_annotation("sluice.dev/cache", "true"),
+        Ingress::new("rewritten").path(HOST, "/old", "shop").annotation("rewrite-target", "/new"),
+    ];
+    folder.write("rules.yaml", rules.iter().map(Ingress::text).collect::<String>());
+    let gateway = Gateway::start(&folder);
+    for (path, at_endpoint) in [("/a", "/a"), ("/cached", "/cached"), ("/old", "/new")] {
+        let response = Connection::plain(gateway.http).get(HOST, &format!("{path}?x=\"1\"<2>"));
+        assert_eq!(response.status, 200, "{path}");
+        let start = backend.seen().pop().unwrap().start;
+        let raw = format!("GET {at_endpoint}?x=\"1\"<2> HTTP/1.1");
+        let encoded = format!("GET {at_endpoint}?x=%221%22%3C2%3E HTTP/1.1");
+        assert!(start == raw || start == encoded, "{start}");
+    }
+}

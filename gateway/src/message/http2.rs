@@ -89,7 +89,7 @@ pub(crate) fn build(
 }
 
 /// Percent-encodes characters that `http` does not accept but clients of HTTP/1.1 may send.
-fn path_and_query(target: &str) -> PathAndQuery {
+pub(crate) fn path_and_query(target: &str) -> PathAndQuery {
     if let Ok(path) = PathAndQuery::try_from(target) {
         return path;
     }

@@ -7,6 +7,7 @@ use pingora_http::{RequestHeader, ResponseHeader};
 use crate::message::edit::{EditableMethod, EditableStatus, HeadMut, RequestMut, RequestTarget, ResponseMut};
 use crate::message::fields::Fields;
 use crate::message::fields::FieldsMut;
+use crate::message::http2::path_and_query;
 
 /// Ignores the results: an error requires an invalid name or value in text form, or more than
 /// 32,768 fields, which is over a hundred times what a head may have.
@@ -58,10 +59,10 @@ impl RequestMut for RequestHeader {
         &self.method
     }
 
-    /// Replaces the path. The authority of an HTTP/2 request is in `Host` by now. The target
-    /// parses, because its parts from the client were parsed before.
+    /// Replaces the path. The authority of an HTTP/2 request is in `Host` by now.
     fn set_target(&mut self, target: &RequestTarget) {
-        let _ = self.set_raw_path(target.as_str().as_bytes());
+        // Never fails with a path and a query.
+        let _ = self.set_raw_path(path_and_query(target.as_str()).as_str().as_bytes());
     }
 
     fn set_method(&mut self, method: &EditableMethod) {

@@ -11,16 +11,17 @@ use crate::message::field_list::line;
 use crate::message::field_names::FieldNames;
 use crate::message::framing::Framing;
 use crate::message::head::{Head, content_length};
+use crate::message::http2::path_and_query;
 use crate::message::response::Response;
 use crate::message::trailers;
 
 /// Converts the head of a request to HTTP/1.1. Preserves the case of names.
 pub(super) fn request(head: &Head) -> RequestHeader {
     let fields = head.fields.iter();
+    let target = path_and_query(head.target());
     let built =
-        RequestHeader::build(head.method.clone(), head.target().as_bytes(), Some(fields.size_hint().0));
-    // The parser accepts only heads that can be converted.
-    let Ok(mut request) = built else { unreachable!("a target that was checked is one") };
+        RequestHeader::build(head.method.clone(), target.as_str().as_bytes(), Some(fields.size_hint().0));
+    let Ok(mut request) = built else { unreachable!("a path and a query are a target") };
     for (name, value) in fields {
         if let (Ok(name), Ok(value)) = (str::from_utf8(name), HeaderValue::from_bytes(value)) {
             let _ = request.append_header(name.to_owned(), value);
