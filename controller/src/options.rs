@@ -1,6 +1,6 @@
 //! Options of the control plane, one field per flag of ingress-nginx.
 
-use std::net::SocketAddr;
+use std::net::{Ipv6Addr, SocketAddr};
 
 use sluice_config::{NamespacedName, ResourceKey, ResourceKind};
 
@@ -102,7 +102,7 @@ impl Default for Options {
             waf_agent: None,
             replica_service: None,
             replica_secret: None,
-            replica_address: None,
+            replica_address: Some((Ipv6Addr::UNSPECIFIED, 10253).into()),
             configmap: None,
             default_backend_service: None,
             default_ssl_certificate: None,

@@ -149,8 +149,8 @@ fn digests_for_another_realm_close_the_route_and_say_so() {
     let both = other + &line(md5, "bob", REALM, "x") + "eve:no digest\n";
     folder.write("users.yaml", opaque_secret("users", &[("auth", &both)]));
     await_until("the route to open", || get(gateway.http, HOST, "/").status == 401);
-    let problems = gateway.problems();
-    assert!(problems.contains("data[auth] line 3") && !problems.contains("warehouse"), "{problems}");
+    await_until("the problem to be resolved", || !gateway.problems().contains("warehouse"));
+    assert!(gateway.problems().contains("data[auth] line 3"), "{}", gateway.problems());
     folder.remove("users.yaml");
     await_until("the route to close", || get(gateway.http, HOST, "/").status == 503);
     assert!(gateway.problems().contains("htdigest"), "{}", gateway.problems());

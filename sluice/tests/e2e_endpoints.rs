@@ -61,7 +61,7 @@ fn the_admin_listener_was_reachable_through_a_service() {
     // An address without a listener of the gateway is a normal endpoint.
     folder.write("objects.yaml", &(objects + &leading_to("127.0.0.1", backend.address.port())));
     await_until("an answer", || get(gateway.http, OWN, "/").status == 200);
-    assert!(!gateway.problems().contains("Service default/own"), "{}", gateway.problems());
+    await_until("the problem to be resolved", || !gateway.problems().contains("Service default/own"));
 }
 
 /// Limit of open files of the gateway. More concurrent requests go to a silent endpoint than this

@@ -37,7 +37,7 @@ fn an_annotation_of_a_higher_risk_rejects_its_ingress_until_it_is_allowed() {
     );
     operator(&folder, &[("annotations-risk-level", "Critical")]);
     await_until("it to be allowed", || status(&gateway) == 200);
-    assert!(!gateway.problems().contains("upstream-hash-by"), "{}", gateway.problems());
+    await_until("the problem to be resolved", || !gateway.problems().contains("upstream-hash-by"));
 }
 
 #[test]

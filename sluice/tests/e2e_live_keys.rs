@@ -190,6 +190,7 @@ fn every_key_changes_live_and_fails_no_request() {
         let field = format!("data[{}]", key.name);
         let needs_another = [
             "enable-syslog",
+            "limit-across-replicas",
             "enable-modsecurity",
             "enable-owasp-modsecurity-crs",
             "modsecurity-snippet",
