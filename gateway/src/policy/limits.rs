@@ -5,7 +5,7 @@
 //! concurrent requests, whatever connections they use.
 //!
 //! All rules of an Ingress and all workers share the usage of a client, so the limits are exact for
-//! the process. Replicas of the gateway can apply them [together](sharing).
+//! the process. Replicas of the gateway can apply them together.
 
 mod outbox;
 mod rates;
