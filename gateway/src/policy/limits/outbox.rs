@@ -28,7 +28,7 @@ impl Outbox {
     pub(super) fn add(&self, slot: usize, time: u64) {
         self.used[slot].fetch_add(time, SeqCst);
         let (mark, bit) = (&self.marks[slot / MARKS], 1 << (slot % MARKS));
-        // After the addition: whoever has taken the mark since has also taken the time.
+        // After the addition: if the mark was taken since, the time was taken with it.
         if mark.load(SeqCst) & bit == 0 {
             mark.fetch_or(bit, SeqCst);
         }

@@ -3,7 +3,7 @@
 //!
 //! Replicas that hear each other's use act as one and together have the sum of their shares. A
 //! replica that is not heard keeps an equal share for itself, so that all together never exceed a
-//! limit, whoever hears whom.
+//! limit, also if one replica hears another that does not hear it.
 
 use std::hash::{Hash, Hasher};
 use std::sync::atomic::AtomicU64;
