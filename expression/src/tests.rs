@@ -64,6 +64,23 @@ fn syntax_of_pcre_is_matched() {
     }
 }
 
+/// Perl, whose rules PCRE follows, gives the same results.
+#[test]
+fn a_repetition_that_matches_nothing_is_the_last() {
+    for (pattern, text, expected) in [
+        (r"(?:.|\b|[^a])*(?<!x)", "a\n", "a"),
+        ("(?:a||b)*(?!x)", "ab", "a"),
+        ("(?:a*|b)*(?!x)", "aab", "aa"),
+        ("(?:a|(?=b)|b)+", "aab", "aa"),
+        ("(?:|a)+(?!x)", "aa", ""),
+        ("(?:|a)*?b(?!x)", "ab", "ab"),
+        ("(?:(?:|a)+)*b(?!x)", "aab", "aab"),
+        ("(?:a?|b)*c(?!x)", "abac", "abac"),
+    ] {
+        assert_eq!(whole(pattern, text).as_deref(), Some(expected), "{pattern} {text}");
+    }
+}
+
 #[test]
 fn groups_have_numbers_and_names_and_keep_them_in_repetitions() {
     let regex = compiled(r"(?<!x)(?<first>a)(?:(b)|(?<last>c)){2,3}(d)?");
@@ -152,10 +169,19 @@ fn an_expression_with_one_beginning_is_not_tried_at_every_character() {
     assert_eq!(whole(".*b(?!c)", "abc\nxb"), Some("xb".into()));
 }
 
+/// An expression, and whether it can match the empty text.
+type Generated = (String, bool);
+
 /// Expressions of common syntax, and of syntax that needs backtracking.
+///
+/// What can match nothing is not repeated without limit: the linear engine goes on after a repetition
+/// that matched nothing, where PCRE ends ([`a_repetition_that_matches_nothing_is_the_last`]).
 fn expressions(extended: bool) -> impl Strategy<Value = String> {
-    let leaf = select(vec!["a", "b", "ab", ".", "[ab]", "[^a]", "^", "$", r"\b", r"\w", "", "(?:)"]);
-    leaf.prop_map(str::to_owned).prop_recursive(4, 24, 3, move |inner| {
+    let leaf = prop_oneof![
+        select(vec!["a", "b", "ab", ".", "[ab]", "[^a]", r"\w"]).prop_map(|leaf| (leaf.to_owned(), false)),
+        select(vec!["^", "$", r"\b", "", "(?:)"]).prop_map(|leaf| (leaf.to_owned(), true)),
+    ];
+    let generated = leaf.prop_recursive(4, 24, 3, move |inner| {
         let quantifiers = vec!["*", "+", "?", "*?", "+?", "??", "{2}", "{1,2}", "{0,3}?"];
         let possessive = vec!["*+", "++", "?+"];
         let quantifiers = if extended { [quantifiers, possessive].concat() } else { quantifiers };
@@ -163,13 +189,26 @@ fn expressions(extended: bool) -> impl Strategy<Value = String> {
         let around = vec!["(?=", "(?!", "(?>"];
         let groups = if extended { [groups, around].concat() } else { groups };
         prop_oneof![
-            (inner.clone(), select(quantifiers))
-                .prop_map(|(inner, quantifier)| format!("(?:{inner}){quantifier}")),
-            (select(groups), inner.clone()).prop_map(|(group, inner)| format!("{group}{inner})")),
-            (inner.clone(), inner.clone()).prop_map(|(one, other)| format!("{one}{other}")),
-            (inner.clone(), inner).prop_map(|(one, other)| format!("(?:{one}|{other})")),
+            (inner.clone(), select(quantifiers)).prop_map(repeated),
+            (select(groups), inner.clone()).prop_map(|(group, (inner, empty))| {
+                (format!("{group}{inner})"), empty || matches!(group, "(?=" | "(?!"))
+            }),
+            (inner.clone(), inner.clone())
+                .prop_map(|((one, empty), (other, also))| (format!("{one}{other}"), empty && also)),
+            (inner.clone(), inner)
+                .prop_map(|((one, empty), (other, also))| (format!("(?:{one}|{other})"), empty || also)),
         ]
-    })
+    });
+    generated.prop_map(|(expression, _)| expression)
+}
+
+fn repeated(((inner, empty), quantifier): (Generated, &str)) -> Generated {
+    let limited = match quantifier.as_bytes() {
+        [b'*' | b'+', rest @ ..] if empty => format!("?{}", String::from_utf8_lossy(rest)),
+        _ => quantifier.to_owned(),
+    };
+    let none = limited.starts_with(['*', '?']) || limited.starts_with("{0");
+    (format!("(?:{inner}){limited}"), empty || none)
 }
 
 proptest! {
