@@ -131,7 +131,9 @@ async fn open(
         BindProtocol::Https => {
             // In a box, because the future of a handshake is large and lives short.
             match Box::pin(handshake::secure(stream, &entry.group, &worker)).await {
-                Ok(Negotiated::Secured(secured)) => (secured.transport, Some(secured.info), secured.http2),
+                Ok(Negotiated::Secured(secured)) => {
+                    (secured.transport, Some(Box::new(secured.info)), secured.http2)
+                }
                 Ok(Negotiated::Passed { stream, hello, server_name, route }) => {
                     let accepted = AcceptedConnection { stream, peer, number, opened };
                     let mut stream = Box::new(StreamConnection::new(accepted, route, worker));

@@ -30,7 +30,7 @@ pub struct ConnectionInfo {
     /// Protocol of the socket.
     pub protocol: BindProtocol,
     /// TLS properties, if the connection has TLS.
-    pub tls: Option<TlsInfo>,
+    pub tls: Option<Box<TlsInfo>>,
     /// Field values about the connection for endpoints.
     pub texts: Texts,
     /// Number of the connection in the log.
@@ -62,7 +62,13 @@ pub struct Texts {
 impl Texts {
     /// Creates the values for this peer address and port, as seen by clients.
     pub fn new(nearest: IpAddr, port: u16) -> Self {
-        Self { nearest: address(nearest.to_canonical()), port: HeaderValue::from(port) }
+        let port = match port {
+            // Nearly all connections come in on these, which need no memory.
+            80 => HeaderValue::from_static("80"),
+            443 => HeaderValue::from_static("443"),
+            port => HeaderValue::from(port),
+        };
+        Self { nearest: address(nearest.to_canonical()), port }
     }
 }
 

@@ -89,10 +89,10 @@ impl StreamConnection {
 
     /// Serves the connection until both sides have ended it, one breaks it, or it is idle for too
     /// long.
-    pub(crate) fn serve(self) -> impl Future<Output = ()> {
+    pub(crate) fn serve(self: Box<Self>) -> impl Future<Output = ()> {
         // Boxed: the first is large and ends early, and the future would reserve room for its
-        // arguments twice.
-        let begun = Box::pin(self.begin());
+        // arguments twice. The box of the connection is freed here and not at the end of the stream.
+        let begun = Box::pin((*self).begin());
         async move {
             let relay = begun.await;
             if let Some(mut relay) = relay {

@@ -66,14 +66,16 @@ fn connection(state: &State, asked: &Query) -> ConnectionInfo {
         declared_port,
         port,
         protocol,
-        tls: asked.https.then_some(TlsInfo {
-            server_name: None,
-            version: "TLSv1.3",
-            cipher: "",
-            alpn: "",
-            resumed: false,
-            client: None,
-            progress: None,
+        tls: asked.https.then(|| {
+            Box::new(TlsInfo {
+                server_name: None,
+                version: "TLSv1.3",
+                cipher: "",
+                alpn: "",
+                resumed: false,
+                client: None,
+                progress: None,
+            })
         }),
         texts: Texts::new(client, declared_port),
         number: 0,

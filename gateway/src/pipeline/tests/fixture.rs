@@ -291,14 +291,16 @@ pub(crate) fn connection_from(peer: &str, https: bool) -> ConnectionInfo {
         declared_port: if https { 443 } else { 80 },
         port: if https { 8443 } else { 8080 },
         protocol: if https { BindProtocol::Https } else { BindProtocol::Http },
-        tls: https.then_some(TlsInfo {
-            server_name: None,
-            version: "TLSv1.3",
-            cipher: "x",
-            alpn: "",
-            resumed: false,
-            client: None,
-            progress: None,
+        tls: https.then(|| {
+            Box::new(TlsInfo {
+                server_name: None,
+                version: "TLSv1.3",
+                cipher: "x",
+                alpn: "",
+                resumed: false,
+                client: None,
+                progress: None,
+            })
         }),
     }
 }

@@ -156,7 +156,7 @@ fn every_variable_is_written() {
         length: 0,
     };
     let mut connection = connection(true);
-    connection.tls = Some(TlsInfo {
+    connection.tls = Some(Box::new(TlsInfo {
         server_name: Some("shop.example".into()),
         version: "TLSv1.3",
         cipher: "TLS_AES_128_GCM_SHA256",
@@ -164,7 +164,7 @@ fn every_variable_is_written() {
         resumed: false,
         client: None,
         progress: None,
-    });
+    }));
     connection.proxied = Some(Box::new(ProxiedAddresses {
         source: "198.51.100.7:7777".parse().unwrap(),
         destination: "203.0.113.1:443".parse().unwrap(),
