@@ -14,12 +14,13 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering::Relaxed, Ordering::SeqCst};
 use std::task::{Context, Poll};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio::sync::futures::Notified;
 use tokio::sync::{Notify, watch};
 use tokio::time::sleep;
 
+use crate::connection::idle::expiry::WaitLimits;
 use crate::connection::idle::{IdleConnections, IdleSlot};
 use crate::process::per_worker::{Padded, PerWorker};
 
@@ -187,6 +188,11 @@ impl Drain {
 
     fn open_connection(self: &Arc<Self>) -> OpenConnection {
         OpenConnection { hold: self.hold(), idle: self.idle.slot() }
+    }
+
+    /// Has the connections of this worker closed that have waited too long for a request.
+    pub(crate) fn expire(&self, limits: &WaitLimits, now: Instant) {
+        self.idle.expire(limits, now);
     }
 
     /// Counts a new request.

@@ -1,14 +1,18 @@
 //! Client connections without a request in progress, which are closed to admit new ones at the
-//! connection limit.
+//! connection limit, and when they have waited too long for a request.
 //!
 //! A connection is idle while it is silent before its first request, keeps alive, sends an
 //! incomplete head, or lingers after its last response. Without this, idle connections lock out new
 //! clients until their timeouts end. nginx closes reusable connections for the same reason.
 //!
 //! Each worker has a table with one number for each of its connections: when the connection became
-//! idle. Only the connection writes it while it serves requests, without a lock; any worker reads
-//! all tables when the limit is reached, marks the oldest idle connection, and wakes its task,
-//! which closes it.
+//! idle, and what it waits for. Only the connection writes it while it serves requests, without a
+//! lock; any worker reads all tables when the limit is reached, marks the oldest idle connection,
+//! and wakes its task, which closes it. Each worker looks at its own table from time to time
+//! ([`expiry`]), so that a connection between two requests needs neither a timer nor a place among
+//! those that shutdown wakes.
+
+pub(crate) mod expiry;
 
 use std::collections::BinaryHeap;
 use std::future::poll_fn;
@@ -19,13 +23,17 @@ use std::task::{Poll, Waker};
 use std::time::{Duration, Instant};
 
 use crate::process::per_worker::{Padded, PerWorker};
+use expiry::WaitLimits;
 
 /// State of a connection that must not be closed: a request is in progress, or the slot is free.
 const BUSY: u64 = 0;
 /// State of a connection that was chosen to be closed.
 const CHOSEN: u64 = 1;
-/// The least time. Times are nanoseconds from the start of the process.
-const EPOCH: u64 = 2;
+/// Bits of a state that hold the [`Wait`]. The others hold a time in nanoseconds from the start of
+/// the process, at least 1.
+const WAIT_BITS: u32 = 2;
+/// The least state of an idle connection.
+const EPOCH: u64 = 1 << WAIT_BITS;
 
 /// Slots in the first chunk of a table; each further chunk has twice as many as the one before.
 const FIRST_CHUNK: usize = 64;
@@ -69,10 +77,22 @@ struct Scan {
     empty_since: Option<Instant>,
 }
 
+/// What an idle connection waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u64)]
+pub(crate) enum Wait {
+    /// Something with a time limit of its own.
+    Other = 0,
+    /// The first byte of the first request.
+    FirstRequest = 1,
+    /// The first byte of another request.
+    NextRequest = 2,
+}
+
 /// An idle connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Candidate {
-    /// Its state when it was found: the time when it became idle.
+    /// Its state when it was found, which begins with the time when it became idle.
     since: u64,
     /// Index of its worker's table.
     table: usize,
@@ -114,6 +134,17 @@ impl IdleConnections {
             scan.candidates = self.oldest();
             scan.empty_since = scan.candidates.is_empty().then_some(now);
             scanned = true;
+        }
+    }
+
+    /// Has the connections of this worker closed that have waited too long for a request.
+    pub(crate) fn expire(&self, limits: &WaitLimits, now: Instant) {
+        let table = self.tables.here();
+        for (slot, found) in (0..).zip(table.states()) {
+            let state = found.load(Relaxed);
+            if limits.are_over(state, now) {
+                table.choose(slot, state);
+            }
         }
     }
 
@@ -201,14 +232,30 @@ impl IdleSlot {
 
     /// The connection may be closed from now on. Keeps an earlier time.
     pub(crate) fn begin(&self, now: Instant) {
-        if self.state().load(Relaxed) == BUSY {
-            self.renew(now);
-        }
+        self.change(|before| match before {
+            BUSY => state(now, Wait::Other),
+            before => before >> WAIT_BITS << WAIT_BITS,
+        });
     }
 
     /// The same, counted from now on, even if it was to be closed.
     pub(crate) fn renew(&self, now: Instant) {
-        self.state().store(nanoseconds(now), Relaxed);
+        self.state().store(state(now, Wait::Other), Relaxed);
+    }
+
+    /// The connection waits for a request from now on, as long as one may ([`expiry`]).
+    pub(crate) fn wait(&self, wait: Wait, now: Instant) {
+        self.change(|_| state(now, wait));
+    }
+
+    /// Changes the state, unless the connection is to be closed.
+    fn change(&self, new: impl Fn(u64) -> u64) {
+        let before = self.state().load(Relaxed);
+        if before == BUSY {
+            // Nobody else writes it now.
+            return self.state().store(new(before), Relaxed);
+        }
+        let _ = self.state().fetch_update(Relaxed, Relaxed, |before| (before != CHOSEN).then(|| new(before)));
     }
 
     /// A request is in progress: the connection must not be closed, even if it was chosen before.
@@ -246,10 +293,15 @@ impl Drop for IdleSlot {
     }
 }
 
-/// From the start of the process.
+/// The state of a connection that is idle from now on.
+fn state(now: Instant, wait: Wait) -> u64 {
+    nanoseconds(now) << WAIT_BITS | wait as u64
+}
+
+/// Time from the start of the process.
 fn nanoseconds(now: Instant) -> u64 {
-    // It overflows after 584 years.
-    now.saturating_duration_since(*START).as_nanos() as u64 + EPOCH
+    // What is left of the bits suffices for 146 years.
+    now.saturating_duration_since(*START).as_nanos() as u64 + 1
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -4,6 +4,8 @@
 //! another thread once it runs. This is a tenth faster than a work-stealing runtime. It is also the
 //! only way to keep Pingora from placing streams and idle connections on arbitrary threads.
 
+mod idle_timeouts;
+
 use std::collections::HashMap;
 use std::io;
 use std::sync::{Arc, mpsc};
@@ -136,6 +138,7 @@ async fn run(
 ) {
     let worker = &workplace.own.worker;
     tokio::spawn(Snapshot::follow(worker.state.clone()));
+    tokio::spawn(idle_timeouts::enforce(worker.clone()));
     let mut accepting = HashMap::new();
     listeners.mark_changed();
     loop {

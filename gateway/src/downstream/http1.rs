@@ -16,14 +16,14 @@ use std::time::Duration;
 
 use bytes::Buf;
 use http::StatusCode;
-use tokio::sync::futures::Notified;
 use tokio::time::{Instant, timeout, timeout_at};
 
 use super::MAX_DRAIN;
 use super::http2::Http2;
 use super::{deliver, linger};
 use crate::connection::drain::{OpenRequest, Phase};
-use crate::connection::idle::IdleSlot;
+use crate::connection::idle::expiry::FIRST_REQUEST_GRACE;
+use crate::connection::idle::{IdleSlot, Wait};
 use crate::connection::info::ConnectionInfo;
 use crate::engine::tunnel::Tunnel;
 use crate::engine::{self, Refusal, RequestEnd};
@@ -40,11 +40,6 @@ use head_reader::HeadReader;
 
 /// The first bytes of every HTTP/2 connection (RFC 9113 §3.4).
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
-
-/// Time that a new connection has for its first request once shutdown closes connections.
-const FIRST_REQUEST_GRACE: Duration = Duration::from_secs(1);
-/// Time that an idle connection has for its next request then.
-const NEXT_REQUEST_GRACE: Duration = Duration::from_millis(100);
 
 /// An HTTP/1 connection.
 pub(crate) struct Http1<'c> {
@@ -93,9 +88,8 @@ impl<'c> Http1<'c> {
     /// Serves requests until the connection ends or is closed in favour of a new one.
     pub(crate) async fn serve(&mut self, mut wire: Box<Wire>) {
         let worker = self.worker.clone();
-        let mut waiter = pin!(None);
         loop {
-            if wire.ahead.is_empty() && !self.wait(&mut wire, &worker, &mut waiter).await {
+            if wire.ahead.is_empty() && !self.wait(&mut wire).await {
                 return wire.close().await;
             }
             if self.served == 0
@@ -116,7 +110,8 @@ impl<'c> Http1<'c> {
             wire = match next {
                 AfterRequest::Continue(wire) => wire,
                 AfterRequest::Tunnel(mut wire, tunnel, _open) => {
-                    tunnel.run(&mut wire.transport, &mut self.alarm).await;
+                    // In a box, because few connections become a tunnel.
+                    Box::pin(tunnel.run(&mut wire.transport, &mut self.alarm)).await;
                     return;
                 }
                 // Rare and long, so it is not part of the state of idle connections.
@@ -159,36 +154,21 @@ impl<'c> Http1<'c> {
         }
     }
 
-    /// Waits for the next request. Returns false if the connection should end.
-    fn wait<'a, 'w>(
-        &'a mut self,
-        wire: &'a mut Wire,
-        worker: &'w Worker,
-        waiter: &'a mut Pin<&mut Option<Notified<'w>>>,
-    ) -> impl Future<Output = bool> {
-        let time_limit = {
-            let settings = &Snapshot::take(&worker.state).compiled_settings.settings;
-            if self.served == 0 { settings.client_header_timeout } else { settings.keep_alive }
-        };
-        let now = Instant::now();
-        let mut deadline = now + time_limit;
-        self.idle.begin(now.into_std());
-        let mut closing_timeout =
-            Some(if self.served == 0 { FIRST_REQUEST_GRACE } else { NEXT_REQUEST_GRACE });
+    /// Waits for the next request, which [`Drain::expire`](crate::connection::drain::Drain::expire)
+    /// bounds. Returns false if the connection should end.
+    fn wait<'a>(&'a mut self, wire: &'a mut Wire) -> impl Future<Output = bool> {
+        let wait = if self.served == 0 { Wait::FirstRequest } else { Wait::NextRequest };
+        self.idle.wait(wait, Instant::now().into_std());
         poll_fn(move |cx| {
             if let Poll::Ready(read) = wire.poll_fill(cx) {
                 return Poll::Ready(matches!(read, Ok(1..)));
             }
             wire.rest();
-            if self.idle.is_chosen() {
-                return Poll::Ready(false);
+            self.alarm.rest();
+            match self.idle.is_chosen() {
+                true => Poll::Ready(false),
+                false => Poll::Pending,
             }
-            // Shutdown shortens the wait instead of ending it: a request may be in transit, or in
-            // the kernel without the runtime having noticed.
-            if closing_timeout.is_some() && worker.drain.poll_reached(cx, waiter, Phase::Closing).is_ready() {
-                deadline = closing_timeout.take().map_or(deadline, |last| Instant::now() + last);
-            }
-            self.alarm.poll(cx, deadline).map(|()| false)
         })
     }
 
@@ -375,6 +355,6 @@ mod tests {
     /// Thousands of connections are idle at any time, and each holds this future.
     #[test]
     fn an_idle_connection_is_small() {
-        assert!(size(Http1::serve) <= 248, "{} bytes", size(Http1::serve));
+        assert!(size(Http1::serve) <= 128, "{} bytes", size(Http1::serve));
     }
 }

@@ -59,8 +59,9 @@ impl Alarm {
     }
 }
 
-impl Drop for Alarm {
-    fn drop(&mut self) {
+impl Alarm {
+    /// Leaves the timer to others before a long wait without a deadline.
+    pub(crate) fn rest(&mut self) {
         let Some(timer) = self.timer.take() else { return };
         // The access fails only while the thread ends; the timer is then dropped.
         let _ = SPARE.try_with(|spare| {
@@ -69,6 +70,12 @@ impl Drop for Alarm {
                 spare.push(timer);
             }
         });
+    }
+}
+
+impl Drop for Alarm {
+    fn drop(&mut self) {
+        self.rest();
     }
 }
 

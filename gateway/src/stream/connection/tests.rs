@@ -13,7 +13,7 @@ fn size<A, F>(_: fn(A) -> F) -> usize {
 }
 
 /// An idle stream holds at most 2 KiB besides its sockets: the relay, for which 512 bytes are the
-/// next smaller block of the allocator, the task of the connection (at most 400 bytes, tested
+/// next smaller block of the allocator, the task of the connection (at most 280 bytes, tested
 /// there) and tokio's timer and two registrations.
 #[test]
 fn an_idle_stream_is_small() {
