@@ -1,5 +1,7 @@
 //! Global settings from the ConfigMap, changed at run time.
 
+use std::time::{Duration, Instant};
+
 use crate::harness::{Backend, Connection, Folder, Gate, Gateway, Reply, await_until, config_map, get, site};
 
 const HOST: &str = "shop.example";
@@ -139,11 +141,50 @@ fn a_connection_ends_after_so_many_requests() {
 fn an_idle_connection_ends_after_a_while() {
     let backend = Backend::echo("shop");
     let folder = Folder::with(site("shop", HOST, &[&backend]));
-    folder.write("config.yaml", config_map(NAME, &[("keep-alive", "1")]));
+    folder.write("config.yaml", config_map(NAME, &[("keep-alive", "1"), ("client-header-timeout", "1")]));
     let gateway = Gateway::with(&folder, &["--configmap", NAME]);
-    let mut connection = Connection::plain(gateway.http);
-    assert_eq!(connection.get(HOST, "/").status, 200);
-    assert!(connection.is_closed());
+    let began = Instant::now();
+    let (mut silent, mut kept) = (Connection::plain(gateway.http), Connection::plain(gateway.http));
+    assert_eq!(kept.get(HOST, "/").status, 200);
+    assert!(silent.is_closed() && kept.is_closed());
+    assert!(began.elapsed() >= Duration::from_secs(1), "{:?}", began.elapsed());
+}
+
+#[test]
+fn a_request_may_take_longer_than_a_connection_may_be_idle() {
+    let gate = Gate::default();
+    let backend = Backend::with("slow", {
+        let gate = gate.clone();
+        move |request| {
+            if request.start.contains("/slow") {
+                gate.wait();
+            }
+            Reply::Echo
+        }
+    });
+    let folder = Folder::with(site("shop", HOST, &[&backend]));
+    folder.write("config.yaml", config_map(NAME, &[("keep-alive", "1"), ("client-header-timeout", "1")]));
+    let gateway = Gateway::with(&folder, &["--configmap", NAME]);
+    let mut slow = Connection::plain(gateway.http);
+    slow.send(format!("GET /slow HTTP/1.1\r\nHost: {HOST}\r\n\r\n"));
+    // Two others are closed meanwhile, one after the other.
+    for _ in 0..2 {
+        let mut kept = Connection::plain(gateway.http);
+        assert_eq!(kept.get(HOST, "/").status, 200);
+        assert!(kept.is_closed());
+    }
+    gate.open();
+    assert_eq!(slow.response().status, 200);
+}
+
+#[test]
+fn a_shorter_time_limit_applies_to_connections_that_wait_already() {
+    let backend = Backend::echo("shop");
+    let (folder, gateway) = start(&backend);
+    let mut kept = Connection::plain(gateway.http);
+    assert_eq!(kept.get(HOST, "/").status, 200);
+    folder.write("config.yaml", config_map(NAME, &[("keep-alive", "1")]));
+    assert!(kept.is_closed());
 }
 
 #[test]
