@@ -92,6 +92,7 @@ fn as_response(stream: &[u8], cut: usize, method: &Method) {
     if response.is_interim() {
         return;
     }
+    hop_by_hop::response(&mut response.fields, response.status);
     response.deliver(false);
     let mut written = Vec::new();
     response.write(&mut written, true);
