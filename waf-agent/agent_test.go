@@ -134,6 +134,12 @@ func responseHead(code string, fields ...string) *extproc.ProcessingRequest {
 	}
 }
 
+func responseBody(text string, ends bool) *extproc.ProcessingRequest {
+	return &extproc.ProcessingRequest{
+		Request: &extproc.ProcessingRequest_ResponseBody{ResponseBody: &extproc.HttpBody{Body: []byte(text), EndOfStream: ends}},
+	}
+}
+
 // ask sends messages one after another and returns the last answer.
 func (a *agent) ask(hash string, messages ...*extproc.ProcessingRequest) *extproc.ProcessingResponse {
 	a.t.Helper()
@@ -252,6 +258,58 @@ func TestABodyBeyondTheLimitIsRefusedOrInspectedInPart(t *testing.T) {
 	}
 	if got := code(agent.ask(partial, head("/", false, form...), body("a=evil&b=123", false))); got != 403 {
 		t.Errorf("the part that is read: %d", got)
+	}
+}
+
+const leak = "SecResponseBodyAccess On\nSecResponseBodyMimeType text/plain\nSecRule RESPONSE_BODY \"@contains secret\" \"id:1,phase:4,deny,status:502\"\n"
+
+func TestABodyOfAResponseIsInspectedIfADirectiveRequestsIt(t *testing.T) {
+	agent := start(t, 8)
+	hash := agent.mustPut(engineOn + leak)
+	plain := responseHead("200", "content-type", "text/plain")
+	mode := agent.ask(hash, head("/", true), plain).GetModeOverride()
+	if mode.GetResponseBodyMode() != filterv3.ProcessingMode_STREAMED {
+		t.Errorf("the body is not requested: %v", mode)
+	}
+	if got := code(agent.ask(hash, head("/", true), plain, responseBody("a sec", false), responseBody("ret", true))); got != 502 {
+		t.Errorf("got %d", got)
+	}
+	if got := code(agent.ask(hash, head("/", true), plain, responseBody("nothing", true))); got != 0 {
+		t.Errorf("got %d", got)
+	}
+	image := agent.ask(hash, head("/", true), responseHead("200", "content-type", "image/png"))
+	if image.GetModeOverride().GetResponseBodyMode() != filterv3.ProcessingMode_NONE {
+		t.Error("the body of an image is requested")
+	}
+}
+
+func TestABodyOfAResponseBeyondTheLimitIsRefusedOrInspectedInPart(t *testing.T) {
+	agent := start(t, 8)
+	limit := engineOn + leak + "SecResponseBodyLimit 8\nSecResponseBodyLimitAction "
+	plain := responseHead("200", "content-type", "text/plain")
+	if got := code(agent.ask(agent.mustPut(limit+"Reject\n"), head("/", true), plain, responseBody("far too long", false))); got < 400 {
+		t.Errorf("got %d", got)
+	}
+	last := agent.ask(agent.mustPut(limit+"ProcessPartial\n"), head("/", true), plain, responseBody("far too long: secret", false))
+	if code(last) != 0 || last.GetModeOverride().GetResponseBodyMode() != filterv3.ProcessingMode_NONE {
+		t.Errorf("got %v", last)
+	}
+}
+
+func TestResponsesAreRequestedOnlyByDirectivesOfTheTextItself(t *testing.T) {
+	agent := start(t, 8)
+	for text, wants := range map[string]bool{
+		"Include @coraza.conf-recommended\nInclude @owasp_crs/*.conf\n":       false,
+		"# SecResponseBodyAccess On\n":                                        false,
+		"SecResponseBodyAccess Off\n":                                         false,
+		"SecResponseBodyAccess On\n":                                          true,
+		"  secrule RESPONSE_STATUS \"@eq 500\" \\\n  \"id:1,phase:3,pass\"\n": true,
+		"SecAction \"id:1,phase:'4',pass,nolog\"\n":                           true,
+	} {
+		mode := agent.ask(agent.mustPut(engineOn+text), head("/", true)).GetModeOverride().GetResponseHeaderMode()
+		if (mode == filterv3.ProcessingMode_SEND) != wants {
+			t.Errorf("%q: %v", text, mode)
+		}
 	}
 }
 

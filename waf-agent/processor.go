@@ -40,6 +40,8 @@ type inspection struct {
 	tx    types.Transaction
 	// bodyDone is set once the rules about the request's body have run.
 	bodyDone bool
+	// responseDone is set once no rule needs more of the response.
+	responseDone bool
 }
 
 // Process inspects one request.
@@ -85,6 +87,8 @@ func (i *inspection) answer(request *extproc.ProcessingRequest) (*extproc.Proces
 		return i.requestBody(request.GetRequestBody())
 	case request.GetResponseHeaders() != nil:
 		return i.responseHead(request.GetResponseHeaders())
+	case request.GetResponseBody() != nil:
+		return i.responseBody(request.GetResponseBody())
 	default:
 		return nil, status.Error(codes.InvalidArgument, "the message is of a kind that was not requested")
 	}
@@ -168,7 +172,8 @@ func (i *inspection) requestBody(message *extproc.HttpBody) (*extproc.Processing
 	}, nil
 }
 
-// responseHead runs the rules about the head of the response.
+// responseHead runs the rules about the head of the response, and those about the body if the rules
+// read none.
 func (i *inspection) responseHead(message *extproc.HttpHeaders) (*extproc.ProcessingResponse, error) {
 	code := 0
 	for _, field := range message.GetHeaders().GetHeaders() {
@@ -178,11 +183,48 @@ func (i *inspection) responseHead(message *extproc.HttpHeaders) (*extproc.Proces
 			i.tx.AddResponseHeader(field.GetKey(), value(field))
 		}
 	}
-	if interruption := i.tx.ProcessResponseHeaders(code, "HTTP/1.1"); interruption != nil {
+	interruption := i.tx.ProcessResponseHeaders(code, "HTTP/1.1")
+	if interruption == nil && (message.GetEndOfStream() || !i.tx.IsResponseBodyAccessible() || !i.tx.IsResponseBodyProcessable()) {
+		i.responseDone = true
+		var err error
+		if interruption, err = i.tx.ProcessResponseBody(); err != nil {
+			return nil, failed(err)
+		}
+	}
+	if interruption != nil {
 		return i.deny(interruption), nil
 	}
 	return &extproc.ProcessingResponse{
-		Response: &extproc.ProcessingResponse_ResponseHeaders{ResponseHeaders: &extproc.HeadersResponse{}},
+		Response:     &extproc.ProcessingResponse_ResponseHeaders{ResponseHeaders: &extproc.HeadersResponse{}},
+		ModeOverride: i.wanted(),
+	}, nil
+}
+
+// responseBody takes a piece of the response's body. Rules run when the body is whole, or as large as
+// they read.
+func (i *inspection) responseBody(message *extproc.HttpBody) (*extproc.ProcessingResponse, error) {
+	var interruption *types.Interruption
+	if !i.responseDone {
+		var written int
+		var err error
+		interruption, written, err = i.tx.WriteResponseBody(message.GetBody())
+		if err != nil {
+			return nil, failed(err)
+		}
+		// Less is taken of a body that exceeds SecResponseBodyLimit, with ProcessPartial.
+		if interruption == nil && (message.GetEndOfStream() || written < len(message.GetBody())) {
+			i.responseDone = true
+			if interruption, err = i.tx.ProcessResponseBody(); err != nil {
+				return nil, failed(err)
+			}
+		}
+	}
+	if interruption != nil {
+		return i.deny(interruption), nil
+	}
+	return &extproc.ProcessingResponse{
+		Response:     &extproc.ProcessingResponse_ResponseBody{ResponseBody: &extproc.BodyResponse{}},
+		ModeOverride: i.wanted(),
 	}, nil
 }
 
@@ -197,6 +239,9 @@ func (i *inspection) wanted() *filterv3.ProcessingMode {
 	}
 	if i.rules.wantsResponse {
 		mode.ResponseHeaderMode = filterv3.ProcessingMode_SEND
+		if !i.responseDone {
+			mode.ResponseBodyMode = filterv3.ProcessingMode_STREAMED
+		}
 	}
 	return mode
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"log/slog"
 	"regexp"
+	"slices"
 	"strings"
 
 	coreruleset "github.com/corazawaf/coraza-coreruleset/v4"
@@ -14,13 +15,13 @@ import (
 // ruleSet is a compiled configuration.
 type ruleSet struct {
 	waf coraza.WAF
-	// wantsResponse is set if the text itself has rules about the head of responses. Those of the
-	// core rule set alone do not justify a message for each response.
+	// wantsResponse is set if the text itself has rules about responses, or has their bodies read. The
+	// rules of the core rule set alone do not justify to hold each response.
 	wantsResponse bool
 }
 
-// ofResponse matches the phase of rules about the head of a response.
-var ofResponse = regexp.MustCompile(`(?i)\bphase:\s*'?(3|response_headers)\b`)
+// ofResponse matches rules about a response, and the directive that has bodies of responses read.
+var ofResponse = regexp.MustCompile(`(?i)^Sec(Rule|Action)\b.*\bphase:\s*'?(3|4|response)\b|^SecResponseBodyAccess\s+"?On\b`)
 
 // forbidden lists directives that write or read files of this machine, or fetch something. The
 // gateway refuses them with a reason; this list protects an agent that others can reach.
@@ -52,16 +53,25 @@ func compileRules(text, hash string, logger *slog.Logger) (*ruleSet, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &ruleSet{waf: waf, wantsResponse: ofResponse.MatchString(text)}, nil
+	return &ruleSet{waf: waf, wantsResponse: slices.ContainsFunc(directives(text), ofResponse.MatchString)}, nil
+}
+
+// directives returns the lines of a text without indentation. Continued lines are joined, and
+// comments are empty.
+func directives(text string) []string {
+	lines := strings.Split(strings.ReplaceAll(text, "\\\n", " "), "\n")
+	for number, line := range lines {
+		lines[number] = strings.TrimSpace(line)
+		if strings.HasPrefix(lines[number], "#") {
+			lines[number] = ""
+		}
+	}
+	return lines
 }
 
 // check refuses directives that reach outside of the agent.
 func check(text string) error {
-	for number, line := range strings.Split(strings.ReplaceAll(text, "\\\n", " "), "\n") {
-		line = strings.TrimSpace(line)
-		if strings.HasPrefix(line, "#") {
-			continue
-		}
+	for number, line := range directives(text) {
 		name, argument, _ := strings.Cut(line, " ")
 		argument = strings.Trim(strings.TrimSpace(argument), `"`)
 		directive := strings.ToLower(name)

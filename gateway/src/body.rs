@@ -12,6 +12,7 @@
 //! | `buffer`, `spill`, `disk` | buffering of a whole request body, first in memory, then on disk |
 //! | `whole` | a small request body that has already arrived |
 //! | `rate` | the rate limit of a response |
+//! | `hold` | a response that waits for the decision of the firewall |
 //! | `substitution` | texts that are replaced in responses |
 //! | `tee` | a copy of a request body for a mirror |
 //! | `compression`, `coding`, `compressor`, `encoder` | which responses are compressed, and how |
@@ -25,6 +26,7 @@ pub(crate) mod downstream;
 mod encoder;
 #[cfg(test)]
 pub(crate) mod fake;
+pub(crate) mod hold;
 pub(crate) mod pieces;
 pub(crate) mod plan;
 mod rate;

@@ -48,6 +48,7 @@ use crate::pipeline::{
 use crate::state::snapshot::Snapshot;
 use crate::worker::Worker;
 use crate::worker::driver::Driver;
+use inspection::response::ResponseInspection;
 use tunnel::Switched;
 
 /// How a request ended, for the client's connection.
@@ -74,11 +75,12 @@ enum Forwarded<A = Answer> {
     Aborted { asked: bool },
 }
 
-/// Uses of a request body besides the endpoint.
+/// Uses of bodies besides those of client and endpoint.
 #[derive(Clone, Copy, Debug)]
 struct StagedUses {
     mirrors: bool,
     inspects: bool,
+    inspects_response: bool,
 }
 
 /// Counts of one forwarded request.
@@ -148,7 +150,11 @@ pub(crate) async fn serve<D: Downstream + Send + Sync + 'static>(
                     }
                 }
                 Ok(plan) => {
-                    let uses = StagedUses { mirrors: plan.mirror, inspects: plan.inspects };
+                    let uses = StagedUses {
+                        mirrors: plan.mirror,
+                        inspects: plan.inspects,
+                        inspects_response: plan.holds_response,
+                    };
                     let staged = Box::new(Staged::new(downstream, plan, head.framing, &worker.state.disk));
                     // Boxed, because most requests have no stage.
                     let staged =
@@ -274,10 +280,17 @@ async fn forward_staged<D: Downstream + Send + Sync + 'static>(
             {
                 staged.copy_to(tee);
             }
+            let inspection = match uses.inspects_response {
+                true => ResponseInspection::begin(&mut exchange, &mut staged),
+                false => None,
+            };
             let forwarded;
             (staged, exchange, forwarded) = forward(worker, staged, alarm, exchange, head, counts).await;
             staged.finish_copy();
-            forwarded
+            match inspection {
+                Some(inspection) => inspection.end(&exchange, forwarded),
+                None => forwarded,
+            }
         }
     };
     counts.received = counts.received.max(staged.collected());

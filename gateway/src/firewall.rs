@@ -2,7 +2,8 @@
 //! processing protocol (`envoy.service.ext_proc.v3`, `docs/waf.md`).
 //!
 //! One stream of gRPC is one request. The gateway sends the head, waits for the decision, sends the
-//! body in pieces if the agent wants it, each with its decision, and then lets the request pass.
+//! body in pieces if the agent wants it, each with its decision, and then lets the request pass. The
+//! same then happens to the response, if the agent wants it.
 //! Workers use the pool of HTTP/2 connections that requests to endpoints use. The directives are
 //! sent by a task of their own, once for each distinct text.
 //!
@@ -27,7 +28,7 @@ mod stream;
 pub(crate) use agent::{Agent, AgentLink};
 pub(crate) use configuration::Configurations;
 pub(crate) use delivery::{DeliveryFaults, deliver};
-pub(crate) use ext_proc::{HeadMessage, InspectedHead};
+pub(crate) use ext_proc::{HeadMessage, InspectedHead, ResponseHeadMessage};
 pub(crate) use inspection::{BodyResult, Denial, Inspection, InspectionRequest, InspectionResult, MOST_BODY};
 pub(crate) use policy::Firewall;
 

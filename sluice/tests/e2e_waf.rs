@@ -1,6 +1,7 @@
 //! The web application firewall: the real agent with the OWASP core rule set.
 
 mod agent;
+mod responses;
 
 use std::time::{Duration, Instant};
 
@@ -36,7 +37,16 @@ impl Site {
     /// Serves a shop with these annotations, these keys of the ConfigMap besides those that permit
     /// snippets, and these flags.
     fn start(annotations: &[(&str, &str)], keys: &[(&str, &str)], flags: &[&str]) -> Self {
-        let shop_backend = Backend::echo("shop");
+        Self::before(Backend::echo("shop"), annotations, keys, flags)
+    }
+
+    /// The same in front of this backend.
+    fn before(
+        shop_backend: Backend,
+        annotations: &[(&str, &str)],
+        keys: &[(&str, &str)],
+        flags: &[&str],
+    ) -> Self {
         let folder = Folder::with(service_with("shop", &[&shop_backend]));
         folder.write("ingress.yaml", shop(annotations).text());
         folder.write("config.yaml", config_map(CONFIG, &[&SNIPPETS, keys].concat()));

@@ -14,6 +14,8 @@ pub(crate) enum BodyStage {
     Buffer,
     /// Copies the request body to a mirror.
     Copy,
+    /// Holds the response until the firewall has decided.
+    Hold,
     /// Replaces texts in the response.
     Substitution,
     /// Compresses the response.
@@ -24,10 +26,11 @@ pub(crate) enum BodyStage {
 
 /// All stages, in the order in which bytes pass them: the request body from the client to the
 /// endpoint, then the response body from the endpoint to the client.
-pub(crate) const ORDER: [BodyStage; 6] = [
+pub(crate) const ORDER: [BodyStage; 7] = [
     BodyStage::Limit,
     BodyStage::Buffer,
     BodyStage::Copy,
+    BodyStage::Hold,
     BodyStage::Substitution,
     BodyStage::Compression,
     BodyStage::Rate,
@@ -48,6 +51,8 @@ pub(crate) struct Plan {
     pub(crate) rate: Option<(u64, u64)>,
     /// The request is copied to a mirror.
     pub(crate) mirror: bool,
+    /// The response may be inspected before the client gets it.
+    pub(crate) holds_response: bool,
     /// The whole request body is inspected before it is forwarded. It is buffered, or gathered.
     pub(crate) inspects: bool,
 }
@@ -59,6 +64,7 @@ impl Plan {
             BodyStage::Limit => self.limit.is_some(),
             BodyStage::Buffer => self.buffer.is_some(),
             BodyStage::Copy => self.mirror,
+            BodyStage::Hold => self.holds_response,
             BodyStage::Substitution => self.substitution.is_some(),
             BodyStage::Compression => self.compression.is_some(),
             BodyStage::Rate => self.rate.is_some(),

@@ -16,6 +16,7 @@ use http::header::{CONTENT_LENGTH, HeaderValue, TRAILER, TRANSFER_ENCODING};
 use super::buffer::RequestBuffer;
 use super::compressor::Compressor;
 use super::disk::Disk;
+use super::hold::{Held, ResponseHold, ResponseJudge};
 use super::plan::Plan;
 use super::rate::Rate;
 use super::tee::Tee;
@@ -38,6 +39,9 @@ pub(crate) struct Staged<D> {
     left: Option<u64>,
     buffer: Option<RequestBuffer>,
     tee: Option<Tee>,
+    hold: Option<Box<ResponseHold>>,
+    /// The response that was held. The caller's copy has only its framing.
+    released: Option<Box<Response>>,
     compressor: Option<Compressor>,
     rate: Option<Rate>,
 }
@@ -45,13 +49,15 @@ pub(crate) struct Staged<D> {
 impl<D: Downstream> Staged<D> {
     /// Creates the stages of `plan`. `framing` is that of the request body.
     pub(crate) fn new(inner: Box<D>, plan: Plan, framing: Framing, disk: &Arc<Disk>) -> Self {
-        let Plan { limit, buffer, substitution, compression, rate, mirror: _, inspects: _ } = plan;
+        let Plan { limit, buffer, substitution, compression, rate, .. } = plan;
         let changes_response = substitution.is_some() || compression.is_some();
         Self {
             inner,
             left: limit,
             buffer: buffer.map(|memory| RequestBuffer::new(framing, limit, memory, disk.clone())),
             tee: None,
+            hold: None,
+            released: None,
             compressor: changes_response.then(|| Compressor::new(substitution, compression)),
             rate: rate.map(|(bytes, after)| Rate::new(bytes, after)),
         }
@@ -94,6 +100,11 @@ impl<D: Downstream> Staged<D> {
         self.tee = Some(tee);
     }
 
+    /// Holds the response until the judge has decided.
+    pub(crate) fn hold_response(&mut self, judge: Box<dyn ResponseJudge>) {
+        self.hold = Some(Box::new(ResponseHold::new(judge)));
+    }
+
     /// Copies the rest of a body that has arrived and that the engine did not read, without a wait.
     pub(crate) fn finish_copy(&mut self) {
         if self.tee.is_none() || !self.has_whole_body() {
@@ -123,6 +134,87 @@ impl<D: Downstream> Staged<D> {
     fn end_rate(&mut self, response: &Response) {
         if let Some(rate) = self.rate.as_mut().filter(|_| response.framing.is_done()) {
             rate.end();
+        }
+    }
+
+    /// Ready when a response that is held needs more of it, or was passed on.
+    fn poll_release(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), FailureKind>> {
+        let Some(hold) = &mut self.hold else { return Poll::Ready(Ok(())) };
+        if !hold.has_begun() {
+            return Poll::Ready(Ok(()));
+        }
+        let Some(held) = ready!(hold.poll(cx))? else { return Poll::Ready(Ok(())) };
+        self.hold = None;
+        let Held { mut response, coded, end, .. } = *held;
+        self.respond_now(cx, &mut response, &coded)?;
+        if let Some(trailers) = end {
+            self.end_now(cx, &mut response, trailers.as_ref())?;
+        }
+        self.released = Some(Box::new(response));
+        Poll::Ready(Ok(()))
+    }
+
+    /// Calls `with` with the response that was held, if one was, and updates the caller's copy.
+    fn with_released<T>(
+        &mut self,
+        response: &mut Response,
+        with: impl FnOnce(&mut Self, &mut Response) -> T,
+    ) -> T {
+        let Some(mut released) = self.released.take() else { return with(self, response) };
+        released.is_last = response.is_last;
+        let result = with(self, &mut released);
+        response.framing = released.framing;
+        self.released = Some(released);
+        result
+    }
+
+    fn respond_now(
+        &mut self,
+        cx: &mut Context<'_>,
+        response: &mut Response,
+        bytes: &[u8],
+    ) -> Result<Passed, FailureKind> {
+        if let Some(rate) = &mut self.rate {
+            rate.begin();
+        }
+        let passed = match &mut self.compressor {
+            Some(compressor) => compressor.respond(cx, &mut *self.inner, response, bytes),
+            None => self.inner.respond(cx, response, bytes),
+        };
+        self.end_rate(response);
+        passed
+    }
+
+    fn pass_now(
+        &mut self,
+        cx: &mut Context<'_>,
+        response: &mut Response,
+        bytes: &[u8],
+    ) -> Result<Passed, FailureKind> {
+        let passed = match &mut self.compressor {
+            Some(compressor) if compressor.is_running() => {
+                compressor.pass(cx, &mut *self.inner, response, bytes)
+            }
+            _ => self.inner.pass(cx, response, bytes),
+        };
+        self.end_rate(response);
+        passed
+    }
+
+    fn end_now(
+        &mut self,
+        cx: &mut Context<'_>,
+        response: &mut Response,
+        trailers: Option<&HeaderMap>,
+    ) -> Result<(), FailureKind> {
+        if let Some(rate) = &mut self.rate {
+            rate.end();
+        }
+        match &mut self.compressor {
+            Some(compressor) if compressor.is_running() => {
+                compressor.end(cx, &mut *self.inner, response, trailers)
+            }
+            _ => self.inner.end(cx, response, trailers),
         }
     }
 
@@ -232,15 +324,13 @@ impl<D: Downstream> Downstream for Staged<D> {
         response: &mut Response,
         bytes: &[u8],
     ) -> Result<Passed, FailureKind> {
-        if let Some(rate) = &mut self.rate {
-            rate.begin();
+        match &mut self.hold {
+            // What follows is another protocol.
+            Some(_) if response.switches() => self.hold = None,
+            Some(hold) => return hold.respond(response, bytes),
+            None => {}
         }
-        let passed = match &mut self.compressor {
-            Some(compressor) => compressor.respond(cx, &mut *self.inner, response, bytes),
-            None => self.inner.respond(cx, response, bytes),
-        };
-        self.end_rate(response);
-        passed
+        self.respond_now(cx, response, bytes)
     }
 
     fn pass(
@@ -249,14 +339,10 @@ impl<D: Downstream> Downstream for Staged<D> {
         response: &mut Response,
         bytes: &[u8],
     ) -> Result<Passed, FailureKind> {
-        let passed = match &mut self.compressor {
-            Some(compressor) if compressor.is_running() => {
-                compressor.pass(cx, &mut *self.inner, response, bytes)
-            }
-            _ => self.inner.pass(cx, response, bytes),
-        };
-        self.end_rate(response);
-        passed
+        if let Some(hold) = &mut self.hold {
+            return hold.pass(response, bytes);
+        }
+        self.with_released(response, |this, response| this.pass_now(cx, response, bytes))
     }
 
     fn pass_piece(
@@ -265,12 +351,14 @@ impl<D: Downstream> Downstream for Staged<D> {
         response: &mut Response,
         content: Bytes,
     ) -> Result<Passed, FailureKind> {
-        if self.compressor.as_ref().is_some_and(Compressor::is_running) {
+        if self.hold.is_some() || self.compressor.as_ref().is_some_and(Compressor::is_running) {
             return self.pass(cx, response, &content);
         }
-        let passed = self.inner.pass_piece(cx, response, content);
-        self.end_rate(response);
-        passed
+        self.with_released(response, |this, response| {
+            let passed = this.inner.pass_piece(cx, response, content);
+            this.end_rate(response);
+            passed
+        })
     }
 
     fn portion(&self, most: usize) -> usize {
@@ -281,10 +369,13 @@ impl<D: Downstream> Downstream for Staged<D> {
     }
 
     fn pause(&mut self, cx: &mut Context<'_>, response: &mut Response) -> Result<bool, FailureKind> {
-        match &mut self.compressor {
-            Some(compressor) => compressor.pause(cx, &mut *self.inner, response),
-            None => self.inner.pause(cx, response),
+        if self.hold.is_some() {
+            return Ok(false);
         }
+        self.with_released(response, |this, response| match &mut this.compressor {
+            Some(compressor) => compressor.pause(cx, &mut *this.inner, response),
+            None => this.inner.pause(cx, response),
+        })
     }
 
     fn end(
@@ -293,15 +384,11 @@ impl<D: Downstream> Downstream for Staged<D> {
         response: &mut Response,
         trailers: Option<&HeaderMap>,
     ) -> Result<(), FailureKind> {
-        if let Some(rate) = &mut self.rate {
-            rate.end();
+        if let Some(hold) = &mut self.hold {
+            hold.end(trailers);
+            return Ok(());
         }
-        match &mut self.compressor {
-            Some(compressor) if compressor.is_running() => {
-                compressor.end(cx, &mut *self.inner, response, trailers)
-            }
-            _ => self.inner.end(cx, response, trailers),
-        }
+        self.with_released(response, |this, response| this.end_now(cx, response, trailers))
     }
 
     fn switched(&mut self) {
@@ -327,6 +414,7 @@ impl<D: Downstream> Downstream for Staged<D> {
         cx: &mut Context<'_>,
         deadlines: &mut Deadlines,
     ) -> Poll<Result<(), FailureKind>> {
+        ready!(self.poll_release(cx))?;
         ready!(self.inner.poll_flush(cx, deadlines))?;
         if self.compressor.as_mut().is_some_and(Compressor::has_had_its_turn) {
             // Other tasks get their turn.

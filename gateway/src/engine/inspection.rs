@@ -1,5 +1,8 @@
 //! Sends the body of a request to the agent of the web application firewall, before an endpoint is
-//! chosen. The body is whole then; afterwards it begins anew for the endpoint.
+//! chosen. The body is whole then; afterwards it begins anew for the endpoint. [`response`] does the
+//! same with the response.
+
+pub(super) mod response;
 
 use std::future::poll_fn;
 
@@ -22,17 +25,26 @@ pub(super) async fn inspect(
     head: &Head,
     downstream: &mut impl Downstream,
 ) -> Option<Forwarded> {
-    let inspection = exchange.take_inspection()?;
-    // Boxed, because it is rare and large.
-    match Box::pin(inspect_body(exchange, inspection, is_held, head, downstream)).await {
-        Ok(answer) => answer.map(Forwarded::Answer),
-        Err(kind) => Some(failed_before_connecting(exchange, kind)),
+    let mut inspection = exchange.take_inspection()?;
+    let goes_on = inspection.wants_response;
+    if inspection.wants_body {
+        // Boxed, because it is rare and large.
+        match Box::pin(inspect_body(exchange, &mut inspection, is_held, head, downstream)).await {
+            Ok(None) => {}
+            Ok(Some(answer)) => return Some(Forwarded::Answer(answer)),
+            Err(kind) => return Some(failed_before_connecting(exchange, kind)),
+        }
     }
+    match goes_on {
+        true => exchange.keep_inspection(inspection),
+        false => exchange.has_passed(),
+    }
+    None
 }
 
 async fn inspect_body(
     exchange: &Exchange,
-    mut inspection: Box<Inspection>,
+    inspection: &mut Inspection,
     is_held: bool,
     head: &Head,
     downstream: &mut impl Downstream,
@@ -73,10 +85,7 @@ async fn inspect_body(
 /// Returns the answer that follows from the decision; `None` if the request passes.
 fn decided(exchange: &Exchange, result: BodyResult, enforces: bool) -> Option<Answer> {
     match result {
-        BodyResult::Continues | BodyResult::Passed => {
-            exchange.has_passed();
-            None
-        }
+        BodyResult::Continues | BodyResult::Passed => None,
         BodyResult::Denied(denial) => Some(exchange.denied(denial)),
         BodyResult::Unavailable => exchange.not_inspected(enforces),
     }

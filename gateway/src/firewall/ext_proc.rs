@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use std::net::SocketAddr;
 
 use bytes::Bytes;
+use http::StatusCode;
 use prost::{Message, Oneof};
 
 use crate::message::grpc;
@@ -14,11 +15,13 @@ const ATTRIBUTES: &str = "envoy.filters.http.ext_proc";
 /// `BodySendMode.NONE` and `STREAMED`.
 const NONE: i32 = 0;
 const STREAMED: i32 = 1;
+/// `HeaderSendMode.SEND`.
+const SEND: i32 = 1;
 
 /// A message to the agent.
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct ProcessingRequest {
-    #[prost(oneof = "RequestPart", tags = "2, 4")]
+    #[prost(oneof = "RequestPart", tags = "2, 3, 4, 5")]
     pub(super) request: Option<RequestPart>,
     #[prost(map = "string, message", tag = "9")]
     pub(super) attributes: HashMap<String, Struct>,
@@ -30,8 +33,12 @@ pub(super) struct ProcessingRequest {
 pub(super) enum RequestPart {
     #[prost(message, tag = "2")]
     RequestHeaders(HttpHeaders),
+    #[prost(message, tag = "3")]
+    ResponseHeaders(HttpHeaders),
     #[prost(message, tag = "4")]
     RequestBody(HttpBody),
+    #[prost(message, tag = "5")]
+    ResponseBody(HttpBody),
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -70,6 +77,8 @@ pub(super) struct HttpBody {
 pub(super) struct ProtocolConfiguration {
     #[prost(int32, tag = "1")]
     pub(super) request_body_mode: i32,
+    #[prost(int32, tag = "2")]
+    pub(super) response_body_mode: i32,
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -95,7 +104,7 @@ pub(super) enum ValueKind {
 /// A message of the agent.
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct ProcessingResponse {
-    #[prost(oneof = "ResponsePart", tags = "1, 3, 7")]
+    #[prost(oneof = "ResponsePart", tags = "1, 2, 3, 4, 7")]
     pub(super) response: Option<ResponsePart>,
     #[prost(message, optional, tag = "9")]
     pub(super) mode_override: Option<ProcessingMode>,
@@ -105,13 +114,17 @@ pub(super) struct ProcessingResponse {
 pub(super) enum ResponsePart {
     #[prost(message, tag = "1")]
     RequestHeaders(Continue),
+    #[prost(message, tag = "2")]
+    ResponseHeaders(Continue),
     #[prost(message, tag = "3")]
     RequestBody(Continue),
+    #[prost(message, tag = "4")]
+    ResponseBody(Continue),
     #[prost(message, tag = "7")]
     Immediate(ImmediateResponse),
 }
 
-/// The request continues. Changes of heads and bodies are not used.
+/// The message continues. Changes of heads and bodies are not used.
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct Continue {}
 
@@ -144,8 +157,12 @@ pub(super) struct HeaderValueOption {
 /// The parts that the agent wants.
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct ProcessingMode {
+    #[prost(int32, tag = "2")]
+    pub(super) response_header_mode: i32,
     #[prost(int32, tag = "3")]
     pub(super) request_body_mode: i32,
+    #[prost(int32, tag = "4")]
+    pub(super) response_body_mode: i32,
 }
 
 /// The head of a request, for the agent.
@@ -179,11 +196,6 @@ impl HeadMessage {
             (":authority", head.authority),
             (":scheme", head.scheme),
         ];
-        let field = |key: String, value: &[u8]| HeaderValue {
-            key,
-            value: String::new(),
-            raw_value: Bytes::copy_from_slice(value),
-        };
         let pseudo = pseudo.into_iter().map(|(name, value)| field(name.to_owned(), value.as_bytes()));
         let fields = head.fields.map(|(name, value)| field(name, value));
         let text = |text: String| Value { kind: Some(ValueKind::Text(text)) };
@@ -201,7 +213,10 @@ impl HeadMessage {
                 end_of_stream: false,
             })),
             attributes: HashMap::from([(ATTRIBUTES.to_owned(), attributes)]),
-            protocol_config: Some(ProtocolConfiguration { request_body_mode: STREAMED }),
+            protocol_config: Some(ProtocolConfiguration {
+                request_body_mode: STREAMED,
+                response_body_mode: STREAMED,
+            }),
         })
     }
 
@@ -214,19 +229,68 @@ impl HeadMessage {
     }
 }
 
-/// Returns the message with a piece of the body, with its header of gRPC.
-pub(super) fn body_message(body: Bytes, end_of_stream: bool) -> Bytes {
-    grpc::encoded(&ProcessingRequest {
-        request: Some(RequestPart::RequestBody(HttpBody { body, end_of_stream })),
-        attributes: HashMap::new(),
-        protocol_config: None,
+/// The head of a response, for the agent, with its header of gRPC.
+#[derive(Debug)]
+pub(crate) struct ResponseHeadMessage(Bytes);
+
+impl ResponseHeadMessage {
+    /// Makes the message of a head. `ends`: no body follows.
+    pub(crate) fn new<'f>(
+        status: StatusCode,
+        fields: impl Iterator<Item = (String, &'f [u8])>,
+        ends: bool,
+    ) -> Self {
+        let status = field(":status".to_owned(), status.as_str().as_bytes());
+        let headers = std::iter::once(status).chain(fields.map(|(name, value)| field(name, value)));
+        Self(message(RequestPart::ResponseHeaders(HttpHeaders {
+            headers: Some(HeaderMap { headers: headers.collect() }),
+            end_of_stream: ends,
+        })))
+    }
+
+    /// Returns the encoded message.
+    pub(super) fn into_bytes(self) -> Bytes {
+        self.0
+    }
+}
+
+/// The side of a body.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum BodySide {
+    Request,
+    Response,
+}
+
+/// Returns the message with a piece of a body, with its header of gRPC.
+pub(super) fn body_message(side: BodySide, body: Bytes, end_of_stream: bool) -> Bytes {
+    let body = HttpBody { body, end_of_stream };
+    message(match side {
+        BodySide::Request => RequestPart::RequestBody(body),
+        BodySide::Response => RequestPart::ResponseBody(body),
     })
+}
+
+fn message(part: RequestPart) -> Bytes {
+    let request = Some(part);
+    grpc::encoded(&ProcessingRequest { request, attributes: HashMap::new(), protocol_config: None })
+}
+
+fn field(key: String, value: &[u8]) -> HeaderValue {
+    HeaderValue { key, value: String::new(), raw_value: Bytes::copy_from_slice(value) }
 }
 
 impl ProcessingResponse {
     /// Returns whether the agent wants no more of the body.
-    pub(super) fn needs_no_body(&self) -> bool {
-        self.mode_override.as_ref().is_some_and(|mode| mode.request_body_mode == NONE)
+    pub(super) fn needs_no_body(&self, side: BodySide) -> bool {
+        self.mode_override.as_ref().is_some_and(|mode| match side {
+            BodySide::Request => mode.request_body_mode == NONE,
+            BodySide::Response => mode.response_body_mode == NONE,
+        })
+    }
+
+    /// Returns whether the agent wants the response; `None` if the message does not tell.
+    pub(super) fn wants_response(&self) -> Option<bool> {
+        Some(self.mode_override.as_ref()?.response_header_mode == SEND)
     }
 }
 

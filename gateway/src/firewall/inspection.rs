@@ -1,5 +1,5 @@
-//! The inspection of one request: a stream that stays open until the agent has decided on all parts
-//! that it wants.
+//! The inspection of one request, and of its response: a stream that stays open until the agent has
+//! decided on all parts that it wants.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,13 +11,16 @@ use tokio::time::timeout;
 
 use super::agent::AgentLink;
 use super::configuration::{Configuration, ConfigurationState, Configurations};
-use super::ext_proc::{HeadMessage, ImmediateResponse, ProcessingResponse, ResponsePart, body_message};
+use super::ext_proc::{
+    BodySide, HeadMessage, ImmediateResponse, ProcessingResponse, ResponseHeadMessage, ResponsePart,
+    body_message,
+};
 use super::stream::{FAILED_PRECONDITION, MessageStream, StreamFault};
 use crate::message::grpc::BadMessage;
 use crate::upstream::http2::StreamPermit;
 
-/// Bytes of a request body that are inspected. A longer body is refused if the rules enforce, and
-/// otherwise inspected up to here.
+/// Bytes of a body that are inspected. A longer body is refused if the rules enforce, and otherwise
+/// inspected up to here.
 pub(crate) const MOST_BODY: u64 = 16 * 1024 * 1024;
 /// Bytes of the body in a message.
 const PIECE: usize = 32 * 1024;
@@ -32,7 +35,7 @@ pub struct InspectionRequest {
 /// The result of the inspection of a head.
 #[derive(Debug, PartialEq, Eq)]
 pub enum InspectionResult {
-    /// The head passes. The inspection continues with the body if the agent wants it.
+    /// The head passes. The inspection continues with the parts that the agent wants.
     Passed(Option<Box<Inspection>>),
     /// A rule stops the request.
     Denied(Denial),
@@ -40,7 +43,7 @@ pub enum InspectionResult {
     Unavailable,
 }
 
-/// The result of the inspection of a body, or of a part of it.
+/// The result of the inspection of a body or of the head of a response, or of a part of it.
 #[derive(Debug)]
 pub(crate) enum BodyResult {
     /// The agent wants the next part.
@@ -54,14 +57,14 @@ pub(crate) enum BodyResult {
 }
 
 /// The answer of a rule that stops a request.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Denial {
     pub(crate) status: StatusCode,
     /// The destination of a redirect.
     pub(crate) location: Option<HeaderValue>,
 }
 
-/// An inspection that waits for the body.
+/// An inspection that waits for a further part.
 #[derive(Debug)]
 pub struct Inspection {
     stream: MessageStream,
@@ -69,6 +72,10 @@ pub struct Inspection {
     time_limit: Duration,
     /// Whether the rules refuse requests.
     pub(crate) enforces: bool,
+    /// Whether the agent wants the body of the request.
+    pub(crate) wants_body: bool,
+    /// Whether the agent wants the response.
+    pub(crate) wants_response: bool,
 }
 
 /// An inspection equals itself only.
@@ -134,44 +141,84 @@ async fn begin(
     let time_limit = link.agent.time_limit;
     let open = timeout(time_limit, link.open(&configuration.hash, fresh)).await;
     let (stream, permit) = open.map_err(|_| StreamFault::Timeout)??;
-    let mut inspection = Inspection { stream, permit, time_limit, enforces: configuration.enforces };
+    let mut inspection = Inspection {
+        stream,
+        permit,
+        time_limit,
+        enforces: configuration.enforces,
+        wants_body: false,
+        wants_response: false,
+    };
     let response = inspection.exchange(message, false).await?;
-    let needs_no_body = ends || response.needs_no_body();
+    inspection.wants_body = !ends && !response.needs_no_body(BodySide::Request);
     Ok(match response.response {
-        Some(ResponsePart::RequestHeaders(_)) if needs_no_body => InspectionResult::Passed(None),
-        Some(ResponsePart::RequestHeaders(_)) => InspectionResult::Passed(Some(Box::new(inspection))),
+        Some(ResponsePart::RequestHeaders(_)) => {
+            let goes_on = inspection.wants_body || inspection.wants_response;
+            InspectionResult::Passed(goes_on.then(|| Box::new(inspection)))
+        }
         Some(ResponsePart::Immediate(answer)) => InspectionResult::Denied(denial(&answer)),
-        Some(ResponsePart::RequestBody(_)) | None => return Err(BadMessage.into()),
+        _ => return Err(BadMessage.into()),
     })
 }
 
 impl Inspection {
-    /// Sends a part of the body, piece by piece, until it is sent or the agent has decided. `ends`:
-    /// the body ends with it.
-    pub(crate) async fn body(&mut self, mut content: Bytes, ends: bool) -> BodyResult {
+    /// Sends a part of the request's body until it is sent or the agent has decided. `ends`: the
+    /// body ends with it.
+    pub(crate) async fn body(&mut self, content: Bytes, ends: bool) -> BodyResult {
+        self.content(BodySide::Request, content, ends).await
+    }
+
+    /// Sends the head of the response. The agent wants the body if the result is
+    /// [`BodyResult::Continues`].
+    pub(crate) async fn response_head(&mut self, head: ResponseHeadMessage, ends: bool) -> BodyResult {
+        let result = self.exchange(head.into_bytes(), ends).await.and_then(|response| {
+            let needs_no_body = ends || response.needs_no_body(BodySide::Response);
+            match response.response {
+                Some(ResponsePart::ResponseHeaders(_)) if needs_no_body => Ok(BodyResult::Passed),
+                Some(ResponsePart::ResponseHeaders(_)) => Ok(BodyResult::Continues),
+                Some(ResponsePart::Immediate(answer)) => Ok(BodyResult::Denied(denial(&answer))),
+                _ => Err(BadMessage.into()),
+            }
+        });
+        result.unwrap_or_else(undecided)
+    }
+
+    /// Sends a part of the response's body, like [`body`](Self::body).
+    pub(crate) async fn response_body(&mut self, content: Bytes, ends: bool) -> BodyResult {
+        self.content(BodySide::Response, content, ends).await
+    }
+
+    /// Sends a part of a body piece by piece.
+    async fn content(&mut self, side: BodySide, mut content: Bytes, ends: bool) -> BodyResult {
         loop {
             let piece = content.split_to(PIECE.min(content.len()));
             let is_last = ends && content.is_empty();
-            match self.piece(piece, is_last).await {
+            match self.piece(side, piece, is_last).await {
                 Ok(BodyResult::Continues) if !content.is_empty() => {}
                 Ok(BodyResult::Continues) if is_last => return BodyResult::Passed,
                 Ok(result) => return result,
-                Err(fault) => {
-                    tracing::debug!(%fault, "the firewall's agent has not decided");
-                    return BodyResult::Unavailable;
-                }
+                Err(fault) => return undecided(fault),
             }
         }
     }
 
-    async fn piece(&mut self, piece: Bytes, is_last: bool) -> Result<BodyResult, StreamFault> {
-        let response = self.exchange(body_message(piece, is_last), is_last).await?;
-        let needs_no_body = response.needs_no_body();
-        match response.response {
-            Some(ResponsePart::RequestBody(_)) if needs_no_body => Ok(BodyResult::Passed),
-            Some(ResponsePart::RequestBody(_)) => Ok(BodyResult::Continues),
-            Some(ResponsePart::Immediate(answer)) => Ok(BodyResult::Denied(denial(&answer))),
-            Some(ResponsePart::RequestHeaders(_)) | None => Err(BadMessage.into()),
+    async fn piece(
+        &mut self,
+        side: BodySide,
+        piece: Bytes,
+        is_last: bool,
+    ) -> Result<BodyResult, StreamFault> {
+        // A response may follow a request.
+        let ends = is_last && (side == BodySide::Response || !self.wants_response);
+        let response = self.exchange(body_message(side, piece, is_last), ends).await?;
+        let needs_no_body = response.needs_no_body(side);
+        match (response.response, side) {
+            (Some(ResponsePart::RequestBody(_)), BodySide::Request)
+            | (Some(ResponsePart::ResponseBody(_)), BodySide::Response) => {
+                Ok(if needs_no_body { BodyResult::Passed } else { BodyResult::Continues })
+            }
+            (Some(ResponsePart::Immediate(answer)), _) => Ok(BodyResult::Denied(denial(&answer))),
+            _ => Err(BadMessage.into()),
         }
     }
 
@@ -181,12 +228,21 @@ impl Inspection {
             self.stream.send(message, ends).await?;
             self.stream.receive().await
         };
-        let answered = timeout(self.time_limit, exchange).await;
-        answered.unwrap_or_else(|_| {
-            self.permit.distrust();
-            Err(StreamFault::Timeout)
-        })
+        let answered: Result<ProcessingResponse, _> =
+            timeout(self.time_limit, exchange).await.unwrap_or_else(|_| {
+                self.permit.distrust();
+                Err(StreamFault::Timeout)
+            });
+        if let Some(wants) = answered.as_ref().ok().and_then(ProcessingResponse::wants_response) {
+            self.wants_response = wants;
+        }
+        answered
     }
+}
+
+fn undecided(fault: StreamFault) -> BodyResult {
+    tracing::debug!(%fault, "the firewall's agent has not decided");
+    BodyResult::Unavailable
 }
 
 /// Returns the answer of a rule. A status that no response can have becomes 403.

@@ -124,12 +124,28 @@ impl FakeAgent {
                 headers: (!location.is_empty()).then_some(HeaderMutation { set_headers }),
             })
         };
+        let mut wants_response = false;
         let no_body;
         let response = match message.request.unwrap() {
+            RequestPart::ResponseHeaders(head) => {
+                no_body = head.end_of_stream;
+                match head.headers.unwrap().headers.iter().any(|header| header.key == "x-leak") {
+                    true => denied(502, ""),
+                    false => ResponsePart::ResponseHeaders(Continue {}),
+                }
+            }
+            RequestPart::ResponseBody(body) => {
+                no_body = false;
+                match body.body.ends_with(EVIL) {
+                    true => denied(403, ""),
+                    false => ResponsePart::ResponseBody(Continue {}),
+                }
+            }
             RequestPart::RequestHeaders(head) => {
                 no_body = head.end_of_stream;
                 let headers = head.headers.unwrap().headers;
                 let path = headers.iter().find(|header| header.key == ":path").unwrap().bytes().to_vec();
+                wants_response = path.starts_with(b"/response");
                 match &*path {
                     b"/teapot" => denied(418, ""),
                     b"/away" => denied(302, "https://other.example/"),
@@ -146,7 +162,11 @@ impl FakeAgent {
                 }
             }
         };
-        let mode = ProcessingMode { request_body_mode: i32::from(!no_body) };
+        let mode = ProcessingMode {
+            response_header_mode: i32::from(wants_response),
+            request_body_mode: i32::from(!no_body),
+            response_body_mode: i32::from(!no_body),
+        };
         ProcessingResponse { response: Some(response), mode_override: Some(mode) }
     }
 }
@@ -236,6 +256,30 @@ async fn a_body_is_sent_until_the_agent_has_decided() {
     let enough = Bytes::from([b"enough", &large[..]].concat());
     assert!(matches!(inspection.body(enough, false).await, BodyResult::Passed));
     assert!(*agent.received.lock().unwrap() - before < 100_000, "the rest is not sent");
+}
+
+#[tokio::test]
+async fn the_agent_decides_on_a_response_that_it_wants() {
+    let (address, _task) = FakeAgent::default().serve().await;
+    let side = Side::new(address).ready();
+    let open = async || match side.inspect("/response", true).await {
+        InspectionResult::Passed(Some(inspection)) if inspection.wants_response => inspection,
+        other => panic!("{other:?}"),
+    };
+    let head = |name: &str, ends| {
+        let fields = [(name.to_owned(), &b"1"[..])];
+        ResponseHeadMessage::new(StatusCode::OK, fields.into_iter(), ends)
+    };
+    assert!(matches!(open().await.response_head(head("x-leak", true), true).await, BodyResult::Denied(_)));
+    assert!(matches!(open().await.response_head(head("x-a", true), true).await, BodyResult::Passed));
+    for (body, passes) in [(&b"good"[..], true), (EVIL, false)] {
+        let mut inspection = open().await;
+        assert!(matches!(inspection.response_head(head("x-a", false), false).await, BodyResult::Continues));
+        let large = Bytes::from(vec![b'x'; 100_000]);
+        assert!(matches!(inspection.response_body(large, false).await, BodyResult::Continues));
+        let result = inspection.response_body(Bytes::copy_from_slice(body), true).await;
+        assert_eq!(matches!(result, BodyResult::Passed), passes, "{result:?}");
+    }
 }
 
 #[tokio::test]

@@ -61,6 +61,9 @@ pub enum FailureKind {
     Storage,
     /// No memory was available in time: not the endpoint's fault.
     Memory,
+    /// The firewall refuses the response, of which the client has received nothing: not the
+    /// endpoint's fault.
+    ResponseRefused,
 }
 
 impl FailureKind {
@@ -82,6 +85,7 @@ impl FailureKind {
             Self::BodyTooLarge => "body_too_large",
             Self::Storage => "no_disk",
             Self::Memory => "no_memory",
+            Self::ResponseRefused => "response_refused",
         }
     }
 

@@ -4,7 +4,7 @@
 //! response that two readers could interpret differently results in 502 and never reaches the
 //! client.
 
-use std::mem::MaybeUninit;
+use std::mem::{self, MaybeUninit};
 use std::ops::Range;
 
 use http::header::{CONTENT_LENGTH, DATE, HeaderName, TRANSFER_ENCODING};
@@ -72,6 +72,12 @@ impl Response {
         let mut fields = FieldList::default();
         fields.push_text(reason);
         Self { status, reason: 0..reason.len(), fields, framing, keeps_alive: true, ..Self::default() }
+    }
+
+    /// Takes the head out. What remains tells where the body ends.
+    pub(crate) fn take_head(&mut self) -> Self {
+        let (status, framing, keeps_alive) = (self.status, self.framing, self.keeps_alive);
+        mem::replace(self, Self { status, framing, keeps_alive, ..Self::default() })
     }
 
     /// Parses the head at the start of `bytes`, the response to a request with this method. Returns

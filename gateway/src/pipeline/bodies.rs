@@ -71,6 +71,7 @@ impl Exchange {
             compression: compression.map(|rules| (rules.clone(), rules.wanted(self.version, head))),
             rate: (rate > 0).then_some((rate, after)),
             mirror: self.mirror().is_some(),
+            holds_response: self.inspects_response(),
             inspects,
         })
     }

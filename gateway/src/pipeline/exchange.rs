@@ -104,7 +104,7 @@ pub(super) struct ExchangeExtras {
     pub(super) upstream_fields: Vec<(HeaderName, HeaderValue)>,
     /// The user that the credentials name, for FastCGI endpoints.
     pub(super) user: Option<Vec<u8>>,
-    /// The inspection that waits for the body.
+    /// The inspection that waits for the body or for the response.
     pub(super) inspection: Option<Box<Inspection>>,
     /// The URL whose stored responses a success makes invalid.
     pub(super) invalidates: Option<CachedUrl>,

@@ -56,9 +56,7 @@ impl Exchange {
         let enforces = firewall(route).is_none_or(|firewall| firewall.configuration.enforces);
         match result {
             InspectionResult::Passed(None) => self.has_passed(),
-            InspectionResult::Passed(inspection) => {
-                self.extras.get_or_insert_default().inspection = inspection;
-            }
+            InspectionResult::Passed(Some(inspection)) => self.keep_inspection(inspection),
             InspectionResult::Denied(denial) => return Step::Break(Verdict::Answer(self.denied(denial))),
             InspectionResult::Unavailable => {
                 if let Some(answer) = self.not_inspected(enforces) {
@@ -71,12 +69,26 @@ impl Exchange {
 
     /// Returns whether the body of the request is to be inspected.
     pub(super) fn inspects_body(&self) -> bool {
-        self.extras.as_ref().is_some_and(|extras| extras.inspection.is_some())
+        self.inspection().is_some_and(|inspection| inspection.wants_body)
     }
 
-    /// Takes the inspection that waits for the body; `None` if there is none.
+    /// Returns whether the response may have to be inspected.
+    pub(super) fn inspects_response(&self) -> bool {
+        self.inspection().is_some_and(|inspection| inspection.wants_response)
+    }
+
+    fn inspection(&self) -> Option<&Inspection> {
+        self.extras.as_ref()?.inspection.as_deref()
+    }
+
+    /// Takes the inspection that waits for the body or the response; `None` if there is none.
     pub(crate) fn take_inspection(&mut self) -> Option<Box<Inspection>> {
         self.extras.as_mut()?.inspection.take()
+    }
+
+    /// Keeps the inspection for the response.
+    pub(crate) fn keep_inspection(&mut self, inspection: Box<Inspection>) {
+        self.extras.get_or_insert_default().inspection = Some(inspection);
     }
 
     /// Counts a request that has passed.

@@ -161,6 +161,11 @@ impl Originator for Exchange {
                 self.call.in_flight = None;
                 return Next::Abort;
             }
+            FailureKind::ResponseRefused => {
+                self.call.in_flight = None;
+                // The engine replaces it with the answer of the rule.
+                return Next::Answer(self.answer(StatusCode::SERVICE_UNAVAILABLE));
+            }
         };
         if failure.kind.is_of_the_request() {
             self.call.in_flight = None;

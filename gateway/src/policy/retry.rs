@@ -76,6 +76,7 @@ impl RetryPolicy {
             FailureKind::Client | FailureKind::ClientTimeout | FailureKind::ClientMalformed => false,
             // Another endpoint would not help here either.
             FailureKind::BodyTooLarge | FailureKind::Storage | FailureKind::Memory => false,
+            FailureKind::ResponseRefused => false,
         };
         wanted
             && failure.replayable

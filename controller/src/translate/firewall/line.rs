@@ -152,13 +152,6 @@ pub(super) fn line(text: &str) -> Result<LineEffect, String> {
     Ok(LineEffect::Keep { enforces })
 }
 
-/// Returns whether a rule concerns the response.
-pub(super) fn is_of_response(text: &str) -> bool {
-    let text = text.to_ascii_lowercase();
-    let phases = text.split("phase:").skip(1).map(|phase| phase.trim_start_matches([' ', '\'', '"']));
-    phases.into_iter().any(|phase| phase.starts_with(['3', '4']) || phase.starts_with("response"))
-}
-
 /// Returns the file of the agent in place of one of ingress-nginx's image.
 fn include(arguments: &[String]) -> Result<LineEffect, String> {
     let path = arguments.first().map(String::as_str).unwrap_or_default();

@@ -1,6 +1,6 @@
 //! A text of directives from `modsecurity-snippet`, checked directive by directive.
 
-use super::line::{LineEffect, is_of_response, line};
+use super::line::{LineEffect, line};
 use super::{CORE_RULES, RECOMMENDED};
 use crate::translate::value::{Author, Type, Wrong};
 
@@ -61,12 +61,6 @@ impl FirewallText {
     fn push(&mut self, text: String) -> Result<(), String> {
         match line(&text)? {
             LineEffect::Keep { enforces } => {
-                if is_of_response(&text) {
-                    let id = text.split("id:").nth(1).map(|id| id.trim_start_matches('\''));
-                    let digits = id.map(|id| id.bytes().take_while(u8::is_ascii_digit).count());
-                    let id = id.zip(digits).map_or("", |(id, digits)| &id[..digits]);
-                    self.ignored.push(format!("the rule {id} is about responses, which are not inspected"));
-                }
                 self.has_enforcing_rules |= enforces;
                 let mut words = text.split_whitespace();
                 let name = words.next().unwrap_or_default().to_ascii_lowercase();
@@ -193,15 +187,6 @@ mod tests {
         let text = "SecRuleEngine On\n\nSecRemoteRules key https://rules.example/";
         assert!(reason(text).starts_with("line 3: SecRemoteRules"), "{}", reason(text));
         assert!(reason(&"x".repeat(MOST + 1)).contains("262144 bytes"));
-    }
-
-    #[test]
-    fn rules_about_responses_are_reported() {
-        let ignored = |text: &str| FirewallText::read(text).unwrap().ignored;
-        let rule = "SecRule RESPONSE_STATUS \"@rx ^5\" \"id:'17',PHASE:'3',deny\"";
-        assert_eq!(ignored(rule), ["the rule 17 is about responses, which are not inspected"]);
-        assert_eq!(ignored("SecAction \"id:1,phase:response_body,pass\"").len(), 1);
-        assert!(ignored("SecRule ARGS x \"id:1,phase:2,deny,msg:'phase three'\"").is_empty());
     }
 
     #[test]

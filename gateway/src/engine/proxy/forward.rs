@@ -79,9 +79,15 @@ pub(in crate::engine) async fn forward<D: Downstream + Send + Sync + 'static>(
     };
     let SharedRequest { exchange, counts: counted, answer, failed, started, ended, .. } = shared;
     *counts = counted;
+    let can_answer = match failed {
+        Some(FailureKind::Client) => false,
+        // The response was held back.
+        Some(FailureKind::ResponseRefused) => true,
+        _ => !started,
+    };
     let forwarded = match answer {
         _ if ended => Forwarded::Relayed(Instant::now()),
-        Some(answer) if !started && failed != Some(FailureKind::Client) => Forwarded::Answer(answer),
+        Some(answer) if can_answer => Forwarded::Answer(answer),
         _ => Forwarded::Aborted { asked: true },
     };
     (downstream, exchange, forwarded)

@@ -16,6 +16,10 @@ const SWITCH_ON: &str = "set allow-snippet-annotations to true and annotations-r
                          to have its directives translated (docs/snippets.md), or replace the snippet by annotations; \
                          remove the snippet only when the routes may be served without it";
 
+const MODSECURITY: &str = "modsecurity-snippet";
+const SWITCH_ON_RULES: &str = "set allow-snippet-annotations to true and annotations-risk-level to Critical in the ConfigMap to have its \
+     rules applied (docs/waf.md); remove the snippet only when the routes may be served without it";
+
 /// Returns the remedy for an annotation that is not served. Removing a protecting one would open
 /// the routes.
 fn without(support: Support) -> &'static str {
@@ -61,6 +65,7 @@ impl AnnotationReader<'_> {
             }
             (Some(_), _) => {
                 let (mut reason, remedy) = match entry.never {
+                    _ if name == MODSECURITY => (SNIPPETS_OFF.to_owned(), SWITCH_ON_RULES),
                     _ if entry.snippet.is_some() => (SNIPPETS_OFF.to_owned(), SWITCH_ON),
                     Some(instead) => (
                         "the annotation is text or rules for nginx, which is never executed".to_owned(),
