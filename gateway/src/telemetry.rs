@@ -20,6 +20,7 @@ pub(crate) mod orphans;
 mod otel;
 mod own;
 mod process;
+pub(crate) mod protobuf;
 #[cfg(test)]
 mod reference;
 mod request;
@@ -36,6 +37,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use http::StatusCode;
+use prometheus::proto::MetricFamily;
 use prometheus::{IntGauge, Opts, Registry, TextEncoder};
 use sluice_config::{Generation, GlobalSettings, Problem, ServiceRef};
 
@@ -64,6 +66,7 @@ use controller::Controller;
 use orphans::Orphan;
 pub(crate) use own::LimitUse;
 use own::Own;
+use request::RequestCollector;
 use stream::StreamFamilies;
 
 /// Maximum number of unsupported kinds of objects with a label of their own.
@@ -366,8 +369,21 @@ impl Telemetry {
         self.source.watch(Box::new(ask));
     }
 
-    /// Returns all metrics in Prometheus' text format, including those computed from the arguments.
-    pub(crate) fn render<'a>(
+    /// Returns all metrics in Prometheus' text format.
+    pub(crate) fn text(&self, families: &[MetricFamily]) -> Result<String, TelemetryError> {
+        Ok(TextEncoder::new().encode_to_string(families)?)
+    }
+
+    /// Returns all metrics in Prometheus' protobuf format, with native histograms and exemplars.
+    pub(crate) fn protobuf(&self, families: &[MetricFamily]) -> Vec<u8> {
+        let meters = self.requests.clone();
+        let details =
+            meters.map(|meters| RequestCollector::new(meters, &self.options).details()).unwrap_or_default();
+        protobuf::encode(families, &details)
+    }
+
+    /// Returns all metrics, including those computed from the arguments.
+    pub(crate) fn gather<'a>(
         &self,
         endpoints: HealthCounts,
         checked: &Checked,
@@ -375,7 +391,7 @@ impl Telemetry {
         exports: OtelCounts,
         certificates: impl Iterator<Item = HostCertificate<'a>>,
         orphans: &BTreeSet<Orphan<'_>>,
-    ) -> Result<String, TelemetryError> {
+    ) -> Result<Vec<MetricFamily>, TelemetryError> {
         let HealthCounts { healthy, ejected, failing } = endpoints;
         for (health, count) in [("healthy", healthy), ("ejected", ejected), ("failing", failing)] {
             self.own.endpoints.with_label_values(&[health]).set(count as i64);
@@ -391,7 +407,7 @@ impl Telemetry {
         families.extend(self.source.families()?);
         families.retain(|family| !family.get_metric().is_empty());
         families.sort_by(|one, other| one.name().cmp(other.name()));
-        Ok(TextEncoder::new().encode_to_string(&families)?)
+        Ok(families)
     }
 }
 
@@ -458,9 +474,10 @@ mod tests {
         let memory = MemoryUse { taken: 5, limit: 1 << 27, waits: 3, refusals: 2, cache };
         let exports = OtelCounts::default();
         for _ in 0..2 {
-            let text = telemetry
-                .render(counts, &checked, memory, exports, [served].into_iter(), &BTreeSet::new())
+            let families = telemetry
+                .gather(counts, &checked, memory, exports, [served].into_iter(), &BTreeSet::new())
                 .unwrap();
+            let text = telemetry.text(&families).unwrap();
             let prefix =
                 "controller_class=\"k8s.io/ingress-nginx\",controller_namespace=\"\",controller_pod=\"\"";
             for line in [

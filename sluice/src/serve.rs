@@ -376,6 +376,8 @@ fn metrics(flags: &ServeFlags) -> telemetry::Options {
         status_classes: gateway.report_status_classes,
         exclude: gateway.exclude_socket_metrics,
         time_buckets: gateway.time_buckets,
+        bucket_factor: gateway.bucket_factor,
+        max_buckets: usize::try_from(gateway.max_buckets).unwrap_or(0),
         length_buckets: gateway.length_buckets,
         size_buckets: gateway.size_buckets,
         controller_namespace: gateway.pod_namespace,

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use prost::Message;
+
 use crate::harness::manifest::service_with;
 use crate::harness::{
     Backend, Connection, Folder, Gateway, Ingress, TestCertificate, await_some, await_until, config_map, get,
@@ -94,6 +96,70 @@ fn durations_and_sizes_are_histograms_with_the_buckets_of_the_flags() {
     assert_eq!(bounds("bytes_sent"), ["3", "4", "+Inf"]);
     assert_eq!(bounds("request_size"), ["5", "6", "+Inf"]);
     assert_eq!(bounds("response_size"), ["5", "6", "+Inf"]);
+}
+
+/// As far as the test reads it, a metric in Prometheus' protobuf format.
+#[derive(Clone, PartialEq, prost::Message)]
+struct MetricFamily {
+    #[prost(string, tag = "1")]
+    name: String,
+    #[prost(message, repeated, tag = "4")]
+    metric: Vec<Metric>,
+}
+
+#[derive(Clone, PartialEq, prost::Message)]
+struct Metric {
+    #[prost(message, optional, tag = "7")]
+    histogram: Option<Histogram>,
+}
+
+#[derive(Clone, PartialEq, prost::Message)]
+struct Histogram {
+    #[prost(uint64, tag = "1")]
+    sample_count: u64,
+    #[prost(sint32, optional, tag = "5")]
+    schema: Option<i32>,
+    #[prost(uint64, tag = "7")]
+    zero_count: u64,
+    #[prost(sint64, repeated, packed = "false", tag = "13")]
+    positive_delta: Vec<i64>,
+}
+
+/// Returns the request durations as Prometheus gets them when it prefers protobuf.
+fn durations(gateway: &Gateway) -> Option<Histogram> {
+    let accept = "application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=delimited;q=0.6,\
+                  text/plain;version=0.0.4;q=0.5,*/*;q=0.1";
+    let response =
+        Connection::plain(gateway.healthz).request("GET", HOST, "/metrics", &[("Accept", accept)], "");
+    assert!(response.header("content-type").unwrap().starts_with("application/vnd.google.protobuf"));
+    let mut rest = response.body();
+    let mut all = std::iter::from_fn(|| {
+        (!rest.is_empty()).then(|| MetricFamily::decode_length_delimited(&mut rest).unwrap())
+    });
+    let family = all.find(|family| family.name == "nginx_ingress_controller_request_duration_seconds")?;
+    family.metric.into_iter().next()?.histogram
+}
+
+#[test]
+fn durations_are_native_histograms_with_a_bucket_factor_and_only_in_protobuf() {
+    let backend = Backend::echo("shop");
+    let (_folder, gateway) = start(&backend, &["--bucket-factor=1.5"]);
+    for _ in 0..3 {
+        get(gateway.http, HOST, "/");
+    }
+    let histogram = await_some("three requests", || durations(&gateway).filter(|all| all.sample_count == 3));
+    assert_eq!(histogram.schema, Some(1));
+    let counts = histogram.positive_delta.iter().scan(0, |count, delta| {
+        *count += delta;
+        Some(*count)
+    });
+    assert_eq!(counts.sum::<i64>() + i64::try_from(histogram.zero_count).unwrap(), 3);
+    assert_eq!(requests(&gateway).value, 3.0, "other clients get text");
+
+    let (_folder, gateway) = start(&backend, &[]);
+    get(gateway.http, HOST, "/");
+    let histogram = await_some("a request", || durations(&gateway));
+    assert_eq!((histogram.sample_count, histogram.schema), (1, None));
 }
 
 #[test]

@@ -2,13 +2,19 @@
 
 use std::sync::Arc;
 
+use bytes::Bytes;
+use http::header::{ACCEPT, HeaderMap};
 use http::{Request, StatusCode, Uri};
 use hyper::body::Incoming;
 use sluice_config::HostTls;
 
 use super::server::{Document, PageSource, Pages};
 use crate::state::State;
-use crate::telemetry::{HostCertificate, orphans};
+use crate::telemetry::{HostCertificate, orphans, protobuf};
+
+/// Names of the pages of metrics.
+const TEXT: &str = "/metrics";
+const PROTOBUF: &str = "/metrics in protobuf";
 
 /// The documents for readiness, liveness and metrics. Any host name is accepted, because the
 /// kubelet addresses the Pod by IP.
@@ -22,18 +28,23 @@ impl Pages for Health {
         None
     }
 
-    fn find(&self, uri: &Uri) -> PageSource {
+    fn find(&self, uri: &Uri, fields: &HeaderMap) -> PageSource {
         let path = uri.path();
         PageSource::Here(match path {
             _ if path == self.path => readiness(&self.state),
             "/livez" => Document::text(StatusCode::OK, "ok\n"),
-            "/metrics" => return PageSource::Page("/metrics".into()),
+            "/metrics" => {
+                let accept = fields.get(ACCEPT).and_then(|accept| accept.to_str().ok());
+                let page = if accept.is_some_and(protobuf::is_accepted) { PROTOBUF } else { TEXT };
+                return PageSource::Page(page.into());
+            }
             _ => Document::text(StatusCode::NOT_FOUND, format!("see {}, /livez and /metrics\n", self.path)),
         })
     }
 
-    fn make(&self, _: &str) -> Document {
-        metrics(&self.state)
+    fn make(&self, page: &str) -> Document {
+        let format = if page == PROTOBUF { MetricsFormat::Protobuf } else { MetricsFormat::Text };
+        metrics(&self.state, format)
     }
 }
 
@@ -53,8 +64,17 @@ fn readiness(state: &State) -> Document {
     Document::text(StatusCode::INTERNAL_SERVER_ERROR, reason)
 }
 
+/// A format of the page of metrics.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum MetricsFormat {
+    /// Prometheus' text format.
+    Text,
+    /// Prometheus' protobuf format.
+    Protobuf,
+}
+
 /// Returns the page of metrics.
-pub(super) fn metrics(state: &State) -> Document {
+pub(super) fn metrics(state: &State, format: MetricsFormat) -> Document {
     let configuration = state.configuration.load();
     let hosts: Vec<(String, _)> = configuration
         .hosts
@@ -68,19 +88,21 @@ pub(super) fn metrics(state: &State) -> Document {
     let empty = state.registry.empty_sets();
     let orphans = orphans::of(&configuration, |set| empty.contains(set));
     let (health, checked) = (state.registry.health(), state.registry.checked());
-    match state.telemetry.render(
-        health,
-        &checked,
-        state.memory_use(),
-        state.export_counts(),
-        served,
-        &orphans,
-    ) {
+    let families =
+        state.telemetry.gather(health, &checked, state.memory_use(), state.export_counts(), served, &orphans);
+    let body = families.and_then(|families| match format {
+        MetricsFormat::Text => state.telemetry.text(&families).map(Bytes::from),
+        MetricsFormat::Protobuf => Ok(state.telemetry.protobuf(&families).into()),
+    });
+    match body {
         Ok(body) => Document {
             status: StatusCode::OK,
-            content_type: "text/plain; version=0.0.4; charset=utf-8",
+            content_type: match format {
+                MetricsFormat::Text => "text/plain; version=0.0.4; charset=utf-8",
+                MetricsFormat::Protobuf => protobuf::CONTENT_TYPE,
+            },
             fields: &[],
-            body: body.into(),
+            body,
         },
         Err(error) => Document::text(StatusCode::INTERNAL_SERVER_ERROR, format!("{error}\n")),
     }

@@ -56,7 +56,7 @@ impl Pages for Introspection {
         is_purge.then(|| purge::purge(&self.state.cache, request.uri().query().unwrap_or_default()))
     }
 
-    fn find(&self, uri: &Uri) -> PageSource {
+    fn find(&self, uri: &Uri, _: &http::HeaderMap) -> PageSource {
         let (path, query) = (uri.path(), uri.query().unwrap_or_default());
         match Web::find(path) {
             Some(Finding::Document(document)) => return PageSource::Here(document),
@@ -87,7 +87,7 @@ impl Pages for Introspection {
                 Ok(explanation) => json(&explanation),
                 Err(said) => Document::text(StatusCode::BAD_REQUEST, format!("{said}\n")),
             },
-            Some((METRICS, _)) => health::metrics(&self.state),
+            Some((METRICS, _)) => health::metrics(&self.state, health::MetricsFormat::Text),
             Some((TRAFFIC, query)) => json(&TrafficSample::read(&self.state, query == "rules")),
             Some((path, query)) => self.web.make(&self.state, path, query),
             None => answer(&self.state, page),

@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use futures::StreamExt;
 use futures::stream::{BoxStream, Stream};
-use http::header::{ALLOW, CONTENT_TYPE, HeaderName, HeaderValue};
+use http::header::{ALLOW, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use http::{Method, Request, Response, StatusCode, Uri};
 use http_body_util::{Either, Full, StreamBody};
 use hyper::body::{Frame, Incoming};
@@ -56,8 +56,8 @@ pub(super) trait Pages: Send + Sync + 'static {
         None
     }
 
-    /// Looks up a path.
-    fn find(&self, uri: &Uri) -> PageSource;
+    /// Looks up a path. `fields` are those of the request, for a choice of formats.
+    fn find(&self, uri: &Uri, fields: &HeaderMap) -> PageSource;
 
     /// Renders a document that `find` named. May block.
     fn make(&self, page: &str) -> Document;
@@ -199,7 +199,7 @@ impl<S: Pages> Server<S> {
         let document = if let Some(refusal) = self.site.refuse(request) {
             refusal
         } else if matches!(*request.method(), Method::GET | Method::HEAD) {
-            match self.site.find(request.uri()) {
+            match self.site.find(request.uri(), request.headers()) {
                 PageSource::Here(document) => document,
                 PageSource::Page(page) => self.page(&page, &open.slot).await,
                 PageSource::Lines(LineStream { limit, lines }) => {

@@ -87,7 +87,7 @@ mod tests {
             None
         }
 
-        fn find(&self, _: &http::Uri) -> PageSource {
+        fn find(&self, _: &http::Uri, _: &http::HeaderMap) -> PageSource {
             PageSource::Page("/".into())
         }
 

@@ -233,7 +233,7 @@ impl server::Pages for Large {
         None
     }
 
-    fn find(&self, uri: &http::Uri) -> server::PageSource {
+    fn find(&self, uri: &http::Uri, _: &http::HeaderMap) -> server::PageSource {
         match uri.path() {
             "/metrics" => server::PageSource::Page("/metrics".into()),
             _ => server::PageSource::Here(server::Document::text(http::StatusCode::OK, "ok\n")),
@@ -307,7 +307,7 @@ impl server::Pages for Slow {
         None
     }
 
-    fn find(&self, _: &http::Uri) -> server::PageSource {
+    fn find(&self, _: &http::Uri, _: &http::HeaderMap) -> server::PageSource {
         if self.clients.fetch_add(1, SeqCst) + 1 == CROWD {
             self.all.open();
         }

@@ -59,6 +59,7 @@ impl Exchange {
                 request: time,
                 request_size: self.head_length as u64 + outcome.body_received,
                 bytes_sent: outcome.bytes_sent,
+                trace: self.sampled_trace(),
             },
         );
     }

@@ -43,6 +43,12 @@ struct RecordedHead {
 }
 
 impl Exchange {
+    /// Returns the id of the trace, if it is sampled.
+    pub(super) fn sampled_trace(&self) -> Option<[u8; 16]> {
+        let context = &self.trace.as_ref()?.context;
+        context.is_sampled.then(|| context.trace.bytes())
+    }
+
     /// Begins the trace of a request that matches this rule, or none, if it is traced. Must be
     /// called before values of variables are filled in.
     pub(super) fn begin_trace(&mut self, head: &RequestHead<'_>, path: &str, route: Option<&Route>) {

@@ -20,6 +20,10 @@ pub struct Options {
     pub length_buckets: Vec<f64>,
     /// Upper bounds of the deprecated histogram `bytes_sent` in bytes (`--size-buckets`).
     pub size_buckets: Vec<f64>,
+    /// Growth of the buckets of native histograms; off up to 1 (`--bucket-factor`).
+    pub bucket_factor: f64,
+    /// Buckets that a native histogram uses at most; 0 is no limit (`--max-buckets`).
+    pub max_buckets: usize,
     /// The `controller_namespace` label (`POD_NAMESPACE`).
     pub controller_namespace: String,
     /// The `controller_class` label (`--controller-class`).
@@ -45,6 +49,8 @@ impl Default for Options {
             time_buckets: vec![0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0],
             length_buckets: (1..=10).map(|tens| f64::from(tens) * 10.0).collect(),
             size_buckets: (1..=7).map(|exponent| 10_f64.powi(exponent)).collect(),
+            bucket_factor: 0.0,
+            max_buckets: 100,
             controller_namespace: String::new(),
             controller_class: "k8s.io/ingress-nginx".to_owned(),
             controller_pod: String::new(),

@@ -38,7 +38,14 @@ const PARTS: [(&str, &str); 4] = [
         "Requests",
         "These exist with `--enable-metrics` (chart: `controller.metrics.enabled`). `--metrics-per-host=false` omits the \
      label `host`,\n`--report-status-classes` reports `status` as `2xx` etc., and `--exclude-socket-metrics` omits \
-     metrics by name.",
+     metrics by name.\n\nWith `--bucket-factor=1.1`, the histograms of seconds are native histograms as well: their buckets \
+     follow each other closely, so\nquantiles are exact to a few percent without a choice of `--time-buckets`. They \
+     need about 7 KiB of memory for each series and\nworker. Of more than `--max-buckets` used buckets, each two are \
+     merged. Prometheus gets them with `scrape_native_histograms: true`\n(`scrapeNativeHistograms` of a ServiceMonitor), \
+     because it then asks for its protobuf format, which other clients do not get.\n\nIn that format, the buckets of \
+     `request_duration_seconds` also have exemplars: the last request with a sampled trace, with `trace_id`\n\
+     ([tracing.md](tracing.md)). Prometheus stores them with `--enable-feature=exemplar-storage`. OpenMetrics is not \
+     served, because its\ncounters end with `_total`, so those of ingress-nginx would change their names.",
     ),
     ("The controller and its process", "These always exist, with the names of ingress-nginx."),
     ("Sluice's own", "These have no counterpart in ingress-nginx."),
@@ -109,10 +116,10 @@ fn page(requests: bool) -> BTreeMap<String, Metric> {
     let endpoint = CheckedEndpoint { set, address, check, is_healthy: true };
     let checked = Checked { endpoints: vec![endpoint], passed: 1, failed: 1 };
     let (health, memory) = (HealthCounts::default(), MemoryUse::default());
-    let text = telemetry
-        .render(health, &checked, memory, OtelCounts::default(), std::iter::once(served), &orphans)
+    let families = telemetry
+        .gather(health, &checked, memory, OtelCounts::default(), std::iter::once(served), &orphans)
         .unwrap();
-    read(&text)
+    read(&telemetry.text(&families).unwrap())
 }
 
 /// Parses the metrics of a page.

@@ -14,9 +14,11 @@
 //! such response.
 
 mod collector;
+mod exemplars;
 mod family;
 mod histogram;
 mod method;
+mod native;
 mod own;
 mod series;
 mod target;
@@ -26,6 +28,7 @@ mod traffic;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::SystemTime;
 
 use arc_swap::ArcSwap;
 use prometheus::Registry;
@@ -33,12 +36,14 @@ use prometheus::Registry;
 use super::error::TelemetryError;
 use super::options::Options;
 use crate::process::per_worker::PerWorker;
-use collector::RequestCollector;
 use family::Families;
 use own::Own;
 use series::Series;
 use target::Cells;
 
+pub(super) use collector::{AllDetails, DurationDetails, RequestCollector, SeriesKey};
+pub(super) use exemplars::Exemplar;
+pub(super) use native::{NativeHistogram, zero_threshold};
 pub use series::Sample;
 pub use target::{TargetLabels, TargetMeters};
 pub(crate) use traffic::TargetTraffic;
@@ -106,6 +111,10 @@ impl RequestMeters {
     }
 
     fn record(&self, series: &Series, sample: &Sample) {
+        if let Some(trace) = sample.trace {
+            let exemplar = Exemplar { trace, value: sample.request.as_secs_f64(), at: SystemTime::now() };
+            series.exemplars().keep(&self.families.times, exemplar);
+        }
         if !self.own.own().is_some_and(|own| own.record(series, &self.families, sample)) {
             series.record(&self.families, sample);
         }

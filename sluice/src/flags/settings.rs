@@ -117,6 +117,10 @@ pub(crate) struct GatewayFlags {
     pub(crate) exclude_socket_metrics: Vec<String>,
     /// `--time-buckets` in seconds.
     pub(crate) time_buckets: Vec<f64>,
+    /// `--bucket-factor`: growth of the buckets of native histograms.
+    pub(crate) bucket_factor: f64,
+    /// `--max-buckets`: buckets that a native histogram uses at most.
+    pub(crate) max_buckets: i64,
     /// `--length-buckets` in bytes.
     pub(crate) length_buckets: Vec<f64>,
     /// `--size-buckets` in bytes.
@@ -154,6 +158,8 @@ impl ServeFlags {
                 report_status_classes: false,
                 exclude_socket_metrics: Vec::new(),
                 time_buckets: Vec::new(),
+                bucket_factor: 0.0,
+                max_buckets: 0,
                 length_buckets: Vec::new(),
                 size_buckets: Vec::new(),
                 shutdown_grace_period: Duration::ZERO,

@@ -216,9 +216,9 @@ impl Plane {
     pub(crate) fn metrics(&self) -> String {
         let (health, memory) = (self.state.registry.health(), self.state.memory_use());
         let none = std::collections::BTreeSet::new();
-        self.state
-            .telemetry
-            .render(
+        let telemetry = &self.state.telemetry;
+        let families = telemetry
+            .gather(
                 health,
                 &self.state.registry.checked(),
                 memory,
@@ -226,7 +226,8 @@ impl Plane {
                 std::iter::empty(),
                 &none,
             )
-            .unwrap()
+            .unwrap();
+        telemetry.text(&families).unwrap()
     }
 }
 

@@ -1,18 +1,21 @@
 //! Converts the figures of all targets into Prometheus' types at each scrape.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use prometheus::core::{Collector, Desc};
 use prometheus::proto::{LabelPair, MetricFamily, MetricType};
 
 use super::RequestMeters;
+use super::exemplars::Exemplar;
 use super::family::Family;
+use super::native::NativeHistogram;
 use super::own::Own;
 use super::target::{Cell, TargetLabels};
 use crate::telemetry::options::Options;
 
 /// Exports [`RequestMeters`] at a scrape.
-pub(super) struct RequestCollector {
+pub(in crate::telemetry) struct RequestCollector {
     meters: Arc<RequestMeters>,
     namespace: String,
     class: String,
@@ -20,7 +23,7 @@ pub(super) struct RequestCollector {
 }
 
 impl RequestCollector {
-    pub(super) fn new(meters: Arc<RequestMeters>, options: &Options) -> Self {
+    pub(in crate::telemetry) fn new(meters: Arc<RequestMeters>, options: &Options) -> Self {
         Self {
             meters,
             namespace: options.controller_namespace.clone(),
@@ -56,6 +59,54 @@ impl RequestCollector {
             pair
         };
         shown.map(pair).collect()
+    }
+}
+
+/// What the text format has no place for, of one series of durations.
+#[derive(Debug, Default)]
+pub(in crate::telemetry) struct DurationDetails {
+    pub(in crate::telemetry) native: Option<NativeHistogram>,
+    /// Of requests with a sampled trace, each with its bucket.
+    pub(in crate::telemetry) exemplars: Vec<(usize, Exemplar)>,
+}
+
+/// Details by name of the metric and by labels.
+pub(in crate::telemetry) type AllDetails = HashMap<String, HashMap<SeriesKey, DurationDetails>>;
+
+/// The labels of a series within its metric.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(in crate::telemetry) struct SeriesKey(Vec<(String, String)>);
+
+impl SeriesKey {
+    pub(in crate::telemetry) fn of(labels: &[LabelPair]) -> Self {
+        Self(labels.iter().map(|pair| (pair.name().to_owned(), pair.value().to_owned())).collect())
+    }
+}
+
+impl RequestCollector {
+    /// Returns the details of all series of durations.
+    pub(in crate::telemetry) fn details(&self) -> AllDetails {
+        let families = &self.meters.families;
+        let mut all = AllDetails::new();
+        let kept: Vec<_> = self.meters.own.all().map(Own::keep).collect();
+        for target in self.meters.targets() {
+            for (cell, series) in target.cells().iter() {
+                let key = SeriesKey::of(&self.labels(target.labels(), *cell));
+                let figures = series.sum(&kept);
+                for (family, desc) in &families.kept {
+                    let exemplars = match family {
+                        Family::Request => series.exemplars().read(),
+                        _ => Vec::new(),
+                    };
+                    let native = figures.native(*family, families);
+                    if native.is_some() || !exemplars.is_empty() {
+                        let of_family = all.entry(desc.fq_name.clone()).or_default();
+                        of_family.insert(key.clone(), DurationDetails { native, exemplars });
+                    }
+                }
+            }
+        }
+        all
     }
 }
 

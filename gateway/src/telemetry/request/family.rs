@@ -4,6 +4,7 @@ use prometheus::core::{Collector, Desc, Describer};
 use prometheus::{Histogram, HistogramOpts};
 
 use super::histogram::Bounds;
+use super::native::NativeBuckets;
 use crate::telemetry::error::TelemetryError;
 use crate::telemetry::options::Options;
 
@@ -34,6 +35,8 @@ pub(super) struct Families {
     pub(super) lengths: Bounds,
     /// Bounds of `bytes_sent`.
     pub(super) sizes: Bounds,
+    /// Buckets of the native histograms of durations, if they are on.
+    pub(super) native: Option<NativeBuckets>,
 }
 
 impl Family {
@@ -94,6 +97,7 @@ impl Families {
             times: bounds(&options.time_buckets)?,
             lengths: bounds(&options.length_buckets)?,
             sizes: bounds(&options.size_buckets)?,
+            native: NativeBuckets::new(options.bucket_factor, options.max_buckets),
         })
     }
 }

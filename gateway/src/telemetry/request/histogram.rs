@@ -11,6 +11,8 @@ use std::time::Duration;
 
 use prometheus::proto::{Bucket, Histogram};
 
+use super::native::{NativeBuckets, NativeHistogram};
+
 /// The ascending upper bounds of a histogram, without the last one, which is infinite.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Bounds(Vec<f64>);
@@ -23,6 +25,8 @@ pub(super) struct Counts<'r>(&'r [AtomicU64]);
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Times<'r> {
     counts: Counts<'r>,
+    /// Counts of the native histogram, if there are any.
+    native: Option<(NativeBuckets, &'r [AtomicU64])>,
     /// In microseconds. In nanoseconds, ten thousand long-lived connections would overflow it in
     /// three weeks.
     sum: &'r AtomicU64,
@@ -47,8 +51,12 @@ impl<'r> Row<'r> {
     }
 
     /// Takes the next atomics as counts and their sum.
-    pub(super) fn times(&mut self, bounds: &Bounds) -> Times<'r> {
-        Times { counts: self.counts(bounds), sum: self.sum() }
+    pub(super) fn times(&mut self, bounds: &Bounds, native: Option<NativeBuckets>) -> Times<'r> {
+        Times {
+            counts: self.counts(bounds),
+            sum: self.sum(),
+            native: native.map(|buckets| (buckets, self.next(buckets.len()))),
+        }
     }
 
     fn next(&mut self, length: usize) -> &'r [AtomicU64] {
@@ -68,6 +76,12 @@ impl Bounds {
         &self.0
     }
 
+    /// Returns the bucket of a value.
+    pub(super) fn bucket(&self, value: f64) -> usize {
+        // There are about ten bounds, and most values are below the first few.
+        self.0.iter().position(|bound| value <= *bound).unwrap_or(self.0.len())
+    }
+
     /// Returns the number of buckets, including the one without an upper bound.
     pub(super) fn buckets(&self) -> usize {
         self.0.len() + 1
@@ -77,9 +91,7 @@ impl Bounds {
 impl Counts<'_> {
     /// Counts a value. `bounds` must be those that the counts were created with, here and below.
     pub(super) fn add(&self, bounds: &Bounds, value: f64, add: impl Fn(&AtomicU64, u64)) {
-        // There are about ten bounds, and most values are below the first few.
-        let bucket = bounds.0.iter().position(|bound| value <= *bound).unwrap_or(bounds.0.len());
-        add(&self.0[bucket], 1);
+        add(&self.0[bounds.bucket(value)], 1);
     }
 
     /// Returns the number of values per bucket.
@@ -113,7 +125,11 @@ impl Counts<'_> {
 
 impl Times<'_> {
     pub(super) fn add(&self, bounds: &Bounds, time: Duration, add: impl Fn(&AtomicU64, u64) + Copy) {
-        self.counts.add(bounds, time.as_secs_f64(), add);
+        let seconds = time.as_secs_f64();
+        self.counts.add(bounds, seconds, add);
+        if let Some((buckets, counts)) = self.native {
+            add(&counts[buckets.place(seconds)], 1);
+        }
         let part = u64::from(time.subsec_nanos() + 500) / 1000;
         add(self.sum, time.as_secs().saturating_mul(1_000_000).saturating_add(part));
     }
@@ -125,6 +141,11 @@ impl Times<'_> {
     /// Returns the number of values per bucket.
     pub(super) fn read(&self) -> Box<[u64]> {
         self.counts.read()
+    }
+
+    /// Returns the native histogram, if there is one.
+    pub(super) fn native(&self) -> Option<NativeHistogram> {
+        self.native.map(|(buckets, counts)| buckets.collect(counts))
     }
 
     /// Converts the counts into Prometheus' type, in seconds.
@@ -176,7 +197,7 @@ mod tests {
     fn times_are_summed_in_microseconds_and_a_bound_is_in_its_bucket() {
         let bounds = Bounds::new(vec![0.005, 0.01]);
         let row = row(bounds.buckets() + 1);
-        let times = Row::new(&row).times(&bounds);
+        let times = Row::new(&row).times(&bounds, None);
         times.add(&bounds, Duration::from_millis(5), plus);
         times.add(&bounds, Duration::from_nanos(5_000_600), plus);
         times.add(&bounds, Duration::from_secs(3), plus);

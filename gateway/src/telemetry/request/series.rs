@@ -9,8 +9,10 @@ use std::time::Duration;
 
 use prometheus::proto::{Counter, Metric};
 
+use super::exemplars::{Exemplars, TraceBytes};
 use super::family::{Families, Family};
 use super::histogram::{Counts, Row, Times};
+use super::native::{NativeBuckets, NativeHistogram};
 use super::own::Kept;
 
 /// The measurements of a request.
@@ -28,6 +30,8 @@ pub struct Sample {
     pub request_size: u64,
     /// Bytes sent to the client.
     pub bytes_sent: u64,
+    /// The id of the trace, if it is sampled.
+    pub trace: Option<TraceBytes>,
 }
 
 /// The atomics of a series, without names and labels. Clones refer to the same series.
@@ -36,6 +40,7 @@ pub(super) struct Series {
     number: u64,
     /// The row used by all workers without a row of their [own](super::own).
     shared: Arc<[AtomicU64]>,
+    exemplars: Arc<Exemplars>,
 }
 
 /// Next series number; 0 stands for none.
@@ -61,10 +66,10 @@ struct Parts<'r> {
 
 impl Series {
     pub(super) fn new(families: &Families) -> Self {
-        let Families { times, lengths, sizes, .. } = families;
-        let times = 4 * (times.buckets() + 1);
+        let Families { times, lengths, sizes, native, .. } = families;
+        let times = 4 * (times.buckets() + 1 + native.map_or(0, NativeBuckets::len));
         let others = 2 * lengths.buckets() + sizes.buckets() + 2;
-        Self { number: NEXT.fetch_add(1, Relaxed), shared: row(times + others) }
+        Self { number: NEXT.fetch_add(1, Relaxed), shared: row(times + others), exemplars: Arc::default() }
     }
 
     /// Returns the unique number of the series.
@@ -110,6 +115,11 @@ impl Series {
         }
     }
 
+    /// Returns the exemplars of requests.
+    pub(super) fn exemplars(&self) -> &Exemplars {
+        &self.exemplars
+    }
+
     /// Adds the figures of a row.
     pub(super) fn add(&self, row: impl Iterator<Item = u64>) {
         // Most buckets of a histogram are empty.
@@ -134,6 +144,18 @@ impl Figures {
     /// Returns the number of requests per bucket of durations.
     pub(super) fn durations(&self, families: &Families) -> Box<[u64]> {
         parts(&self.0, families).request.read()
+    }
+
+    /// Returns the native histogram of a family of durations, if there is one.
+    pub(super) fn native(&self, family: Family, families: &Families) -> Option<NativeHistogram> {
+        let parts = parts(&self.0, families);
+        match family {
+            Family::Connect => parts.connect.native(),
+            Family::Header => parts.header.native(),
+            Family::Response => parts.response.native(),
+            Family::Request => parts.request.native(),
+            Family::Requests | Family::RequestSize | Family::ResponseSize | Family::BytesSent => None,
+        }
     }
 
     /// Returns the figures of a family without labels; `None` if there are none yet, because no
@@ -167,18 +189,18 @@ fn row<R: FromIterator<AtomicU64>>(length: usize) -> R {
 }
 
 fn parts<'r>(row: &'r [AtomicU64], families: &Families) -> Parts<'r> {
-    let Families { times, lengths, sizes, .. } = families;
+    let Families { times, lengths, sizes, native, .. } = families;
     let mut row = Row::new(row);
     Parts {
-        request: row.times(times),
+        request: row.times(times, *native),
         request_size: row.counts(lengths),
         request_bytes: row.sum(),
         response_size: row.counts(lengths),
         bytes_sent: row.counts(sizes),
         response_bytes: row.sum(),
-        connect: row.times(times),
-        header: row.times(times),
-        response: row.times(times),
+        connect: row.times(times, *native),
+        header: row.times(times, *native),
+        response: row.times(times, *native),
     }
 }
 

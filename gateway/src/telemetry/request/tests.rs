@@ -136,6 +136,7 @@ fn the_page_is_as_the_library_would_write_it() {
         request: Duration::from_millis(26),
         request_size: 80,
         bytes_sent: 12_345,
+        trace: None,
     };
     target.record(&Method::GET, 200, &sample);
     target.record(&Method::GET, 200, &Sample { connect: None, request: Duration::from_secs(20), ..sample });

@@ -4,9 +4,6 @@ use super::super::value::Destination::{Nowhere, To};
 use super::super::value::Value::{Bool, Buckets, Float, Int, List};
 use super::{Flag, flag};
 
-/// Reason why the flags about native histograms have no effect.
-const NO_NATIVE: &str = "native histograms are not exported; set --time-buckets and the like instead";
-
 pub(super) const FLAGS: &[Flag] = &[
     flag("enable-metrics", Bool(To(|f| &mut f.gateway.enable_metrics)), "false", "Collect request metrics"),
     flag("metrics-per-host", Bool(To(|f| &mut f.gateway.metrics_per_host)), "true", "Fill the label host"),
@@ -52,6 +49,16 @@ pub(super) const FLAGS: &[Flag] = &[
         "10,100,1000,10000,100000,1000000,10000000",
         "Buckets of the histograms of sizes",
     ),
-    flag("bucket-factor", Float(Nowhere(NO_NATIVE)), "0", "Growth of native histogram buckets"),
-    flag("max-buckets", Int(Nowhere(NO_NATIVE)), "100", "Native histogram buckets at most"),
+    flag(
+        "bucket-factor",
+        Float(To(|f| &mut f.gateway.bucket_factor)),
+        "0",
+        "Growth of the buckets of native histograms of seconds, such as 1.1, at least 1.09; off up to 1",
+    ),
+    flag(
+        "max-buckets",
+        Int(To(|f| &mut f.gateway.max_buckets)),
+        "100",
+        "Buckets that a native histogram uses at most, before each two are merged; 0 for no limit",
+    ),
 ];
