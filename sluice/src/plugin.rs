@@ -5,6 +5,7 @@
 //! authentication, and proxies in between, therefore work without configuration.
 
 pub(crate) mod arguments;
+mod children;
 mod forward;
 mod ingresses;
 mod kubectl;

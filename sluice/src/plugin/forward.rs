@@ -5,20 +5,21 @@
 
 use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
-use std::process::{Child, Stdio};
+use std::process::Stdio;
 use std::sync::mpsc::{self, Receiver};
 use std::thread;
 
 use anyhow::{Context, Result, bail};
 
+use super::children::BoundChild;
 use super::kubectl::{Kubectl, MISSING};
 use super::pods::GatewayPod;
 use crate::observe::Replica;
 
-/// The process that forwards a port. It ends when this is dropped.
+/// The process that forwards a port. It ends when this is dropped, or this program ends.
 #[derive(Debug)]
 pub(super) struct Forward {
-    child: Child,
+    child: BoundChild,
     pod: String,
     /// The local address, or the error of kubectl.
     started: Receiver<Result<SocketAddr, String>>,
@@ -71,8 +72,11 @@ impl Forward {
         let mut command = kubectl.command();
         command.args(["port-forward", &format!("pod/{}", pod.name), "--namespace", &pod.namespace]);
         command.args(["--address", "127.0.0.1", &ports]).stdin(Stdio::null());
-        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().context(MISSING)?;
-        let (Some(out), Some(errors)) = (child.stdout.take(), child.stderr.take()) else { bail!(MISSING) };
+        let mut child =
+            BoundChild::spawn(command.stdout(Stdio::piped()).stderr(Stdio::piped())).context(MISSING)?;
+        let (Some(out), Some(errors)) = (child.0.stdout.take(), child.0.stderr.take()) else {
+            bail!(MISSING)
+        };
         let (sender, started) = mpsc::channel();
         // Both outputs are read to the end, because a full pipe would stop kubectl.
         let errors = thread::spawn(move || BufReader::new(errors).lines().map_while(Result::ok).last());
@@ -105,16 +109,8 @@ impl Forward {
     /// # Errors
     /// The system has lost the process.
     pub(super) fn wait(&mut self) -> Result<()> {
-        self.child.wait()?;
+        self.child.0.wait()?;
         Ok(())
-    }
-}
-
-impl Drop for Forward {
-    fn drop(&mut self) {
-        // It may have ended already.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }
 

@@ -4,13 +4,14 @@ use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::process::{Command, Output, Stdio};
 
+use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 use serde_json::{Value, json};
 use sluice_testing::program;
 use tempfile::TempDir;
 
 use super::{HOST, Reader, files, text};
 use crate::harness::manifest::service_with;
-use crate::harness::{Backend, Folder, Gateway, Ingress, get};
+use crate::harness::{Backend, Folder, Gateway, Ingress, await_until, get};
 
 /// Two replicas, of which the second has another rule and lacks one of the first.
 struct Cluster {
@@ -44,7 +45,7 @@ impl Cluster {
         let script = format!(
             "#!/bin/sh\necho \"$*\" >> {0}/calls\ncase \"$*\" in\n\
              'get pods'*) cat {0}/pods.json ;;\n\
-             'port-forward pod/a'*) echo 'Forwarding from {a} -> 9999'; exec sleep 30 ;;\n\
+             'port-forward pod/a'*) echo $$ > {0}/forward; echo 'Forwarding from {a} -> 9999'; exec sleep 30 ;;\n\
              'port-forward pod/b'*) echo 'Forwarding from {b} -> 9999'; exec sleep 30 ;;\n\
              'logs a'*) echo 'GET /?token=hunter2 HTTP/1.1' ;;\n\
              *) echo \"error: $*\" >&2; exit 1 ;;\nesac\n",
@@ -127,6 +128,23 @@ fn a_bundle_has_a_folder_for_each_replica_with_the_log_of_its_pod() {
     assert_eq!(file("edge_a/log.txt"), "GET /?token=(hidden) HTTP/1.1\n");
     assert!(file("edge_a/routes.json").contains("/new") && !file("edge_b/routes.json").contains("/new"));
     assert!(file("errors.txt").contains("edge_b/log.txt: kubectl: error: logs b"), "{}", file("errors.txt"));
+}
+
+#[test]
+fn a_port_was_forwarded_after_a_signal_had_ended_the_plugin() {
+    let cluster = Cluster::start();
+    for signal in [Signal::TERM, Signal::INT, Signal::HUP] {
+        let mut ui = cluster.command(&["ui"]).stdout(Stdio::piped()).spawn().unwrap();
+        let mut line = String::new();
+        std::io::BufRead::read_line(&mut std::io::BufReader::new(ui.stdout.take().unwrap()), &mut line)
+            .unwrap();
+        let forward = fs::read_to_string(cluster.folder.path().join("forward")).unwrap();
+        let forward = Pid::from_raw(forward.trim().parse().unwrap()).unwrap();
+        test_kill_process(forward).unwrap();
+        kill_process(Pid::from_child(&ui), signal).unwrap();
+        assert_eq!(ui.wait().unwrap().code(), Some(128 + signal.as_raw()));
+        await_until("the end of kubectl", || test_kill_process(forward).is_err());
+    }
 }
 
 #[test]
