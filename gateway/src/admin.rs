@@ -114,17 +114,11 @@ async fn bind_health(options: &Options) -> Result<TcpListener, AdminError> {
         return bind(SocketAddr::new(host, options.health_port), flag).await;
     }
     let all = SocketAddr::new(Ipv6Addr::UNSPECIFIED.into(), options.health_port);
-    match bind(all, flag).await {
-        // The machine has no IPv6.
-        Err(AdminError::Bind { .. }) => {
-            bind(SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), options.health_port), flag).await
-        }
-        other => other,
-    }
+    bind(all, flag).await
 }
 
 async fn bind(address: SocketAddr, flag: &'static str) -> Result<TcpListener, AdminError> {
-    TcpListener::bind(address).await.map_err(|error| match error.kind() {
+    crate::io::bind::bind(address).await.map_err(|error| match error.kind() {
         io::ErrorKind::AddrInUse => AdminError::InUse { port: address.port(), flag },
         _ => AdminError::Bind { address, error, flag },
     })

@@ -3,6 +3,7 @@
 //! fails.
 
 pub(crate) mod alarm;
+pub(crate) mod bind;
 pub(crate) mod budget;
 pub(crate) mod counted;
 pub(crate) mod deadlines;

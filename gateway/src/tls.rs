@@ -31,6 +31,7 @@ pub use client_authorities::ClientAuthorities;
 pub use client_certificate::{CertificateText, ClientIdentity, ClientTls, PresentedCertificate};
 pub use error::TlsError;
 pub use identity::Identity;
+pub(crate) use identity::are_same;
 pub use provider::install_provider;
 pub(crate) use provider::provider;
 pub use store::CertificateStore;

@@ -25,7 +25,7 @@ use requests::Requests;
 
 pub(crate) use rates::ClientUse;
 pub(crate) use requests::Permit;
-pub(crate) use sharing::{Share, Sharing};
+pub(crate) use sharing::{Share, Sharing, number};
 pub use zones::ZoneLimits;
 
 /// The compiled limits of a rule.

@@ -15,7 +15,7 @@ use super::publisher::{self, QUEUE};
 use super::subscriber::{ReplicaState, subscribe};
 use crate::policy::limits::{Limiter, Share};
 use crate::telemetry::LimitUse;
-use crate::tls::Identity;
+use crate::tls::{Identity, are_same};
 
 /// The replicas that the configuration names.
 #[derive(Clone, Debug)]
@@ -180,10 +180,7 @@ impl Session {
 
     /// Returns whether the tasks remain those that `wanted` needs.
     fn serves(&self, wanted: &WantedReplicas) -> bool {
-        let same_identity = match (&self.wanted.identity, &wanted.identity) {
-            (Some(one), Some(other)) => Arc::ptr_eq(one, other),
-            (one, other) => one.is_none() && other.is_none(),
-        };
+        let same_identity = are_same(self.wanted.identity.as_ref(), wanted.identity.as_ref());
         let (one, other) = (&self.wanted.replicas, &wanted.replicas);
         same_identity && one.listen == other.listen && one.name == other.name
     }

@@ -13,6 +13,7 @@ use rustls_pki_types::ServerName;
 use tokio_rustls::{TlsAcceptor, TlsConnector};
 
 use super::message::Greeting;
+use crate::policy::limits::number;
 use crate::tls::{Identity, provider};
 
 /// Version of the messages, which replicas agree on by ALPN (RFC 7301).
@@ -77,6 +78,5 @@ fn derive(purpose: &str, secret: &[u8; 32]) -> u64 {
     let mut context = Context::new(&SHA256);
     context.update(secret);
     context.update(purpose.as_bytes());
-    let digest = context.finish();
-    digest.as_ref().first_chunk().map_or(0, |bytes| u64::from_be_bytes(*bytes))
+    number(context)
 }

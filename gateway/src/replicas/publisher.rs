@@ -1,13 +1,13 @@
 //! Sends the use of this replica's limits to the replicas that subscribe.
 
 use std::io;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use tokio::io::{AsyncWriteExt, BufWriter};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpStream;
 use tokio::sync::{Semaphore, broadcast};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep, timeout};
@@ -15,6 +15,7 @@ use tokio::time::{Instant, MissedTickBehavior, interval, sleep, timeout};
 use super::identity::ReplicaIdentity;
 use super::message::{self, Greeting};
 use super::own_replica::OwnReplica;
+use crate::io::bind::bind;
 
 /// Interval between two batches. What replicas grant too much is the use of this time.
 const BATCHES: Duration = Duration::from_millis(100);
@@ -94,17 +95,6 @@ pub(super) async fn publish(
                 tracing::debug!(%error, "the connection of a replica has ended");
             }
         });
-    }
-}
-
-/// Binds the address. Without IPv6, all addresses are those of IPv4.
-async fn bind(address: SocketAddr) -> io::Result<TcpListener> {
-    match TcpListener::bind(address).await {
-        Err(error) if address.is_ipv6() && address.ip().is_unspecified() => {
-            let ipv4 = TcpListener::bind((Ipv4Addr::UNSPECIFIED, address.port())).await;
-            ipv4.map_err(|_| error)
-        }
-        bound => bound,
     }
 }
 

@@ -37,6 +37,14 @@ impl Identity {
     }
 }
 
+/// Returns whether both are the same object, or there are none.
+pub(crate) fn are_same<T>(one: Option<&Arc<T>>, other: Option<&Arc<T>>) -> bool {
+    match (one, other) {
+        (Some(one), Some(other)) => Arc::ptr_eq(one, other),
+        (one, other) => one.is_none() && other.is_none(),
+    }
+}
+
 fn digest_of(key: &PrivateKey) -> Option<[u8; 32]> {
     let (PrivateKey::Pkcs8(der) | PrivateKey::Pkcs1(der) | PrivateKey::Sec1(der)) = key;
     digest(&SHA256, der).as_ref().try_into().ok()

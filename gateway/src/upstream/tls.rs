@@ -25,7 +25,7 @@ use super::connection::{HTTP2, Unverified};
 use super::verifier::Verifier;
 use crate::policy::PolicyError;
 use crate::policy::resources::{Resources, Slot};
-use crate::tls::{Identity, provider};
+use crate::tls::{Identity, are_same, provider};
 
 /// Sessions that are kept for the endpoints of one backend.
 const SESSIONS: usize = 32;
@@ -130,11 +130,8 @@ impl EndpointTls {
 impl Secrets {
     /// Returns whether both contain the same objects.
     fn is(&self, other: &Self) -> bool {
-        let same = |one: &Option<Arc<Identity>>, other: &Option<Arc<Identity>>| match (one, other) {
-            (Some(one), Some(other)) => Arc::ptr_eq(one, other),
-            (one, other) => one.is_none() && other.is_none(),
-        };
-        same(&self.identity, &other.identity) && same(&self.certificate, &other.certificate)
+        are_same(self.identity.as_ref(), other.identity.as_ref())
+            && are_same(self.certificate.as_ref(), other.certificate.as_ref())
     }
 }
 

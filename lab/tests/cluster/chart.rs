@@ -47,7 +47,7 @@ fn run(cluster: &Cluster, program: &str, arguments: &[&str], input: &str) -> Res
 }
 
 /// Runs Helm for the release `gateway` in the test's namespace, with values in YAML.
-fn helm(cluster: &Cluster, command: &str, values: &str) -> Result<String> {
+pub(super) fn helm(cluster: &Cluster, command: &str, values: &str) -> Result<String> {
     let chart = chart();
     let chart = chart.to_str().context("a path")?;
     let arguments = [
@@ -72,7 +72,7 @@ fn uninstall(cluster: &Cluster) -> Result<String> {
 
 /// Returns values for the test's own class. The grace period is short, because the lab's load
 /// balancers react at once. Ingresses of other tests in this lab are not reviewed.
-fn values(cluster: &Cluster, class: &TestClass, more: &str) -> String {
+pub(super) fn values(cluster: &Cluster, class: &TestClass, more: &str) -> String {
     format!(
         "controller:
   image: {{repository: \"{}\"}}
@@ -108,7 +108,7 @@ async fn scale(cluster: &Cluster, replicas: usize) -> Result<()> {
 }
 
 /// Returns the gateway's Pods that are not terminating.
-async fn pods(cluster: &Cluster) -> Result<Vec<Pod>> {
+pub(super) async fn pods(cluster: &Cluster) -> Result<Vec<Pod>> {
     let all = cluster.pods("app.kubernetes.io/component=controller").await?;
     Ok(all.into_iter().filter(|pod| pod.metadata.deletion_timestamp.is_none()).collect())
 }

@@ -17,6 +17,7 @@ mod k6;
 mod lab;
 mod migration;
 mod provider;
+mod replica_limits;
 mod requests;
 mod rights;
 mod secrets;

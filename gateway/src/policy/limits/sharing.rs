@@ -104,8 +104,12 @@ pub(super) fn zone(kind: &str, names: &[&str]) -> u64 {
         // Occurs in no name.
         context.update(&[0]);
     }
-    let digest = context.finish();
-    digest.as_ref().first_chunk().map_or(0, |bytes| u64::from_be_bytes(*bytes))
+    number(context)
+}
+
+/// Returns the first bytes of a SHA-256 as a number.
+pub(crate) fn number(context: Context) -> u64 {
+    context.finish().as_ref().first_chunk().map_or(0, |bytes| u64::from_be_bytes(*bytes))
 }
 
 #[cfg(test)]
