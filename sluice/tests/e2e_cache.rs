@@ -641,3 +641,34 @@ fn annotations_choose_what_is_stored_and_by_what() {
     assert!(gateway.problems().contains("nothing is stored"), "{}", gateway.problems());
     await_until("nothing to be stored", || outcome(&ask("/", &[])).0 == "-");
 }
+
+#[test]
+fn an_explanation_tells_what_the_cache_does_with_a_request() {
+    let backend = Backend::echo("shop");
+    let annotations = [("sluice.dev/cache-ttl", "5m"), ("sluice.dev/cache-key", "host,path,cookie:theme")];
+    let (folder, gateway) = start(&backend, &annotations, &[]);
+    let says = |query: &str| -> (String, String) {
+        let explained = gateway.ask(&format!("/explain?host={HOST}&path=/page{query}")).json();
+        let checks = explained["taken"]["checks"].as_array().unwrap().clone();
+        let cache = checks.into_iter().find(|check| check["check"] == "cache").unwrap();
+        let text = |name: &str| cache[name].as_str().unwrap().to_owned();
+        (text("outcome"), text("says"))
+    };
+    let (outcome, words) = says("");
+    assert_eq!(outcome, "depends");
+    assert_eq!(
+        words,
+        "a stored response with the same host, path, cookie theme answers; responses with 200, 301, 302 are stored as \
+         long as they say, or 300 s"
+    );
+    for (query, word) in [
+        ("&method=POST", "removes what is stored"),
+        ("&method=OPTIONS", "this method"),
+        ("&header=authorization:x", "Authorization"),
+    ] {
+        let (outcome, words) = says(query);
+        assert!(outcome == "passes" && words.starts_with("bypassed: ") && words.contains(word), "{words}");
+    }
+    folder.write("config.yaml", config_map("system/settings", &[("cache-size", "0")]));
+    await_until("the cache off", || says("").1.contains("cache-size"));
+}

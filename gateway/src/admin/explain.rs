@@ -6,6 +6,7 @@
 //! their endpoints, and the request that an endpoint would receive. Explaining a request does not
 //! count, log or send anything.
 
+mod cache;
 mod checks;
 mod observed;
 mod sent;
@@ -52,6 +53,8 @@ struct MatchedRoute<'t> {
     redirects_to_https: bool,
     pools: &'t [PoolDescription],
     locations: &'t Locations,
+    /// Whether the cache may store anything.
+    has_cache_memory: bool,
 }
 
 /// Returns the explanation as JSON.
@@ -154,6 +157,7 @@ fn outcome(
         redirects_to_https,
         pools: &described,
         locations: &state.locations,
+        has_cache_memory: state.cache.is_enabled(),
     };
     let checks = checks::checks(asked, &taken);
     let is_stopped = checks.iter().any(checks::stops);

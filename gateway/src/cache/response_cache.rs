@@ -71,6 +71,11 @@ impl ResponseCache {
         }
     }
 
+    /// Returns whether anything may be stored.
+    pub(crate) fn is_enabled(&self) -> bool {
+        self.limit.load(SeqCst) > 0
+    }
+
     /// Returns the store; `None` if nothing is stored.
     pub(crate) fn store(&self) -> Option<&'static ResponseStore> {
         let limit = self.limit.load(SeqCst);

@@ -45,8 +45,12 @@ pub(in crate::admin) fn explain_observed(state: &Arc<State>, request: &TappedReq
     });
     if !value["taken"].is_null() {
         let taken = &mut value["taken"];
-        for check in taken["checks"].as_array_mut().into_iter().flatten() {
-            set_result(check, &steps.checks);
+        if let Some(results) = taken["checks"].as_array_mut() {
+            results.iter_mut().for_each(|check| set_result(check, &steps.checks));
+            let is_stopped = results.iter().any(checks::stops);
+            if let Some(cache) = results.last_mut().filter(|_| is_stopped) {
+                (cache["outcome"], cache["says"]) = (Outcome::NotReached.name().into(), "".into());
+            }
         }
         taken["sent"] = sent(request, steps);
     }
