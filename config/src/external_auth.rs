@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::call_destination::CallDestination;
 use crate::directives::FieldChange;
-use crate::pool::PoolKey;
 use crate::resource::ResourceKey;
 use crate::template::Template;
 
@@ -25,12 +25,8 @@ pub enum Authorisation {
 /// An authorisation service: request, response and cache.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct ExternalAuth {
-    /// Pool of the service.
-    pub pool: PoolKey,
-    /// `Host` field of the authorisation request.
-    pub host: Arc<str>,
-    /// TLS server name, if the host is not an IP address.
-    pub server_name: Option<Arc<str>>,
+    /// The service.
+    pub to: CallDestination,
     /// Path and query of the authorisation request.
     pub target: Template,
     /// `auth-method`; `None` is GET.

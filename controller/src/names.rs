@@ -1,5 +1,6 @@
 //! DNS resolution of configured names outside the cluster: Services of type ExternalName, and hosts
-//! of authorisation services and mirrors.
+//! of authorisation services and mirrors. The same thread answers look-ups of hosts that requests
+//! determine ([`LookUps`]).
 //!
 //! The resolver runs on its own thread, outside the request path. A name is resolved again when the
 //! time to live of its records ends. If that fails, its previous addresses stay in use for an hour:
@@ -10,12 +11,14 @@ mod resolver;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
+use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use tokio::sync::{mpsc, watch};
+use hickory_resolver::TokioResolver;
+use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinSet;
 use tokio::time::sleep_until;
 
@@ -34,7 +37,8 @@ const RETRY: Duration = Duration::from_secs(2);
 const RETRIES: u32 = 3;
 /// Maximum random increase of a delay, as a fraction. It spreads look-ups that happened together.
 const SPREAD: f64 = 0.05;
-/// Maximum number of concurrent look-ups.
+/// Maximum number of concurrent look-ups, of configured names and of hosts of requests each: clients
+/// that send many hosts do not delay configured names.
 const AT_A_TIME: usize = 64;
 /// Time for which addresses stay in use after look-ups start to fail.
 const STALE: Duration = Duration::from_secs(3600);
@@ -43,6 +47,34 @@ const STALE: Duration = Duration::from_secs(3600);
 #[derive(Debug)]
 pub struct Names {
     wanted: watch::Sender<BTreeSet<Arc<str>>>,
+    look_ups: LookUps,
+}
+
+/// Looks up hosts that requests determine, on the resolver thread.
+#[derive(Clone, Debug)]
+pub struct LookUps(mpsc::Sender<Query>);
+
+/// A look-up whose result a request awaits.
+#[derive(Debug)]
+struct Query {
+    name: Arc<str>,
+    reply: oneshot::Sender<Result<Found, String>>,
+}
+
+impl LookUps {
+    /// Returns the addresses of a name and their time to live, or `None` if it has none. Search
+    /// domains do not apply, because clients choose the name. Dropping the future ends the look-up.
+    pub async fn look_up(&self, name: &str) -> Option<(Vec<IpAddr>, Duration)> {
+        let (reply, result) = oneshot::channel();
+        self.0.send(Query { name: format!("{name}.").into(), reply }).await.ok()?;
+        match result.await.ok()? {
+            Ok(Found { addresses, holds }) => Some((addresses, holds.clamp(SHORTEST, LONGEST))),
+            Err(fault) => {
+                tracing::debug!(name, fault, "the host of a request cannot be resolved");
+                None
+            }
+        }
+    }
 }
 
 impl Names {
@@ -58,21 +90,27 @@ impl Names {
         token: impl Send + 'static,
     ) -> io::Result<Self> {
         let (wanted, wanting) = watch::channel(BTreeSet::new());
+        let (look_ups, queries) = mpsc::channel(AT_A_TIME);
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let resolver = Resolver::new(resolv_conf.unwrap_or_else(|| resolver::usual().to_owned()));
         thread::Builder::new().name("names".to_owned()).spawn(move || {
             // A panic drops it.
             let token = token;
-            runtime.block_on(run(resolver, wanting, inputs));
+            runtime.block_on(run(resolver, wanting, queries, inputs));
             // The control plane has ended, which is reported elsewhere.
             std::mem::forget(token);
         })?;
-        Ok(Self { wanted })
+        Ok(Self { wanted, look_ups: LookUps(look_ups) })
     }
 
     /// Sets the names to resolve, in place of the previous ones.
     pub fn want(&self, names: BTreeSet<Arc<str>>) {
         self.wanted.send_replace(names);
+    }
+
+    /// Returns a handle for look-ups of hosts that requests determine.
+    pub fn look_ups(&self) -> LookUps {
+        self.look_ups.clone()
     }
 }
 
@@ -124,10 +162,11 @@ struct Answered {
 async fn run(
     mut resolver: Resolver,
     mut wanting: watch::Receiver<BTreeSet<Arc<str>>>,
+    mut queries: mpsc::Receiver<Query>,
     inputs: mpsc::WeakSender<Input>,
 ) {
     let mut names: BTreeMap<Arc<str>, Kept> = BTreeMap::new();
-    let mut looks = JoinSet::new();
+    let (mut looks, mut answers) = (JoinSet::new(), JoinSet::new());
     loop {
         let next = names.values().filter_map(|kept| kept.due).min();
         let wait = async {
@@ -149,6 +188,10 @@ async fn run(
                 }
             }
             () = wait, if looks.len() < AT_A_TIME => {}
+            Some(query) = queries.recv(), if answers.len() < AT_A_TIME => {
+                answers.spawn(answer(resolver.current(), query));
+            }
+            Some(_) = answers.join_next() => {}
             Some(done) = looks.join_next() => {
                 let Answered { name, found } = match done {
                     Ok(done) => done,
@@ -166,6 +209,17 @@ async fn run(
         }
         begin(&mut names, &mut looks, &mut resolver);
     }
+}
+
+/// Looks a host up for a request, until the request no longer waits.
+async fn answer(resolver: Result<TokioResolver, String>, query: Query) {
+    let Query { name, mut reply } = query;
+    let found = tokio::select! {
+        found = async { resolver::look_up(resolver?, &name).await } => found,
+        () = reply.closed() => return,
+    };
+    // The request may have left meanwhile.
+    let _ = reply.send(found);
 }
 
 /// Starts the look-ups that are due, the oldest first, up to the limit.
@@ -198,7 +252,7 @@ mod tests {
 
     use super::*;
 
-    fn answer(holds: Duration) -> Result<Found, String> {
+    fn found(holds: Duration) -> Result<Found, String> {
         Ok(Found { addresses: vec![IpAddr::from([203, 0, 113, 7])], holds })
     }
 
@@ -206,13 +260,13 @@ mod tests {
     fn addresses_survive_an_outage_for_a_limited_time() {
         let began = Instant::now();
         let mut kept = Kept::new(began);
-        let good = kept.found(answer(LONGEST), began, 0.0);
+        let good = kept.found(found(LONGEST), began, 0.0);
         kept.resolved = Some(good.clone());
         for (after, addresses) in [(Duration::from_secs(3599), good.addresses.clone()), (STALE, Vec::new())] {
             let found = kept.found(Err("no answer".into()), began + after, 0.0);
             assert_eq!((found.addresses, found.fault.as_deref()), (addresses, Some("no answer")));
         }
-        assert_eq!(kept.found(answer(LONGEST), began + STALE, 0.0), good);
+        assert_eq!(kept.found(found(LONGEST), began + STALE, 0.0), good);
     }
 
     #[test]
@@ -226,11 +280,11 @@ mod tests {
         for (holds, chance, expected) in
             [(0, 0.0, 1.0), (20, 0.0, 20.0), (20, 1.0, 21.0), (86_400, 0.0, 300.0)]
         {
-            assert_eq!(seconds(answer(Duration::from_secs(holds)), chance), Some(expected), "{holds}");
+            assert_eq!(seconds(found(Duration::from_secs(holds)), chance), Some(expected), "{holds}");
         }
         let waits: Vec<_> = (0..6).filter_map(|_| seconds(Err("no answer".into()), 0.0)).collect();
         assert_eq!(waits, [2.0, 4.0, 8.0, 16.0, 16.0, 16.0]);
-        assert_eq!(seconds(answer(Duration::from_secs(5)), 0.0), Some(5.0));
+        assert_eq!(seconds(found(Duration::from_secs(5)), 0.0), Some(5.0));
         assert_eq!(seconds(Err("no answer".into()), 0.0), Some(2.0), "from the beginning");
     }
 

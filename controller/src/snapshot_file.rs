@@ -32,7 +32,7 @@ const REFRESH: Duration = Duration::from_secs(3600);
 /// Allowed clock difference between machines.
 const SKEW: Duration = Duration::from_secs(300);
 /// Format version, incremented when files of earlier versions become unreadable.
-const FORMAT: u32 = 4;
+const FORMAT: u32 = 5;
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// Writes the configuration to a file as it changes. When dropped, it writes a last time and ends.

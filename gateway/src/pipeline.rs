@@ -48,6 +48,7 @@ pub(crate) mod tests;
 mod trace;
 mod upstream;
 
+pub use crate::policy::call_destination::CallTarget;
 pub(crate) use admission::is_exempt;
 pub(crate) use authorise::{Service, service};
 pub(crate) use bodies::RequestBody;

@@ -12,6 +12,7 @@ pub mod basic_auth;
 pub(crate) mod blocks;
 pub(crate) mod bounds;
 pub mod cache;
+pub mod call_destination;
 pub mod canary;
 pub mod client_certificates;
 pub mod computed;

@@ -18,6 +18,7 @@ mod description;
 mod endpoint;
 mod endpoint_set;
 mod group;
+mod hosts;
 mod latency;
 mod own;
 mod pick;
@@ -33,7 +34,7 @@ use std::collections::HashSet;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use sluice_config::{
     Balance, ByKey, Change, Code, Delta, EndpointSetKey, HealthCheck, Keyed, PoolKey, Refusal, Subject,
@@ -43,6 +44,7 @@ pub use checked::{Checked, CheckedEndpoint};
 pub use description::{EndpointDescription, Health, HealthCounts, PoolDescription};
 pub use endpoint::{Admission, Endpoint, InFlight};
 pub use endpoint_set::EndpointSet;
+pub use hosts::{HostAddresses, HostLookUp, RequestHost};
 pub use own::{OwnEndpoint, OwnListener};
 pub use pick::{PickError, PickKey, PickRequest};
 pub use pool::Pool;
@@ -55,6 +57,7 @@ use balance::DefaultBalance;
 use check::CheckError;
 use checked::Checks;
 use endpoint_set::Members;
+use hosts::RequestHosts;
 use own::{Lookups, Own, Owner};
 use prober::ProberHandle;
 use ring::Rings;
@@ -65,6 +68,7 @@ pub struct Registry {
     state: Mutex<State>,
     rings: Rings,
     default_balance: Arc<DefaultBalance>,
+    hosts: RequestHosts,
     prober: ProberHandle,
     /// The prober until [`take_prober`](Registry::take_prober) returns it.
     idle_prober: Mutex<Option<Prober>>,
@@ -111,6 +115,7 @@ impl Registry {
             state: Mutex::default(),
             rings: Rings::new(&reporter),
             default_balance: Arc::default(),
+            hosts: RequestHosts::new(),
             published: AtomicU64::new(0),
             refused_changed: AtomicBool::new(false),
             reporter,
@@ -193,6 +198,7 @@ impl Registry {
             return;
         }
         self.prober.set_own(own.clone());
+        self.hosts.clear();
         let own = own.lookups();
         let now = Instant::now();
         let keys: Vec<_> = sets.values().map(|entry| entry.members.set().key().clone()).collect();
@@ -234,6 +240,21 @@ impl Registry {
     /// Returns a handle on a pool, for routes to keep. Not for the request path.
     pub fn pool(&self, key: &PoolKey) -> Option<Arc<Pool>> {
         self.lock().pools.get(key).cloned()
+    }
+
+    /// Sets the resolver for hosts that requests determine.
+    pub fn look_up_hosts_with(&self, look_up: HostLookUp) {
+        self.hosts.set_look_up(look_up);
+    }
+
+    /// Returns the pool of a host that a request has determined, looked up within `limit`; `None` if
+    /// it has no address, or only those of listeners that are not public.
+    pub async fn pool_of_host(&self, host: &RequestHost, limit: Option<Duration>) -> Option<Arc<Pool>> {
+        let is_allowed = |key: &EndpointSetKey, address| {
+            let own = self.lock().own.clone();
+            own.lookups().ask_for(key, address) == Owner::Other
+        };
+        self.hosts.pool(host, limit, &self.default_balance, is_allowed).await
     }
 
     /// Returns a handle on an endpoint set, for the prober. Not for the request path.

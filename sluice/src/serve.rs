@@ -18,6 +18,7 @@ use sluice_controller::{Controller, Duties, Names, Observe, ProblemChanges};
 use sluice_gateway::admin;
 use sluice_gateway::data_plane::DataPlane;
 use sluice_gateway::location::LocationFiles;
+use sluice_gateway::registry::HostAddresses;
 use sluice_gateway::state::State;
 use sluice_gateway::state::setting_values::{SettingOrigin, SettingValue};
 use sluice_gateway::telemetry::{self, AccessLog, ReviewSample, Telemetry};
@@ -96,6 +97,14 @@ async fn run(flags: &ServeFlags, program_log: ProgramLog) -> Result<()> {
     let names_token = vitals.token("the thread that looks names up");
     let names = Names::start(flags.resolv_conf.clone(), names_inputs, names_token)
         .context("cannot start the thread that looks names up")?;
+    let look_ups = names.look_ups();
+    plane.state().registry.look_up_hosts_with(Box::new(move |name| {
+        let look_ups = look_ups.clone();
+        Box::pin(async move {
+            let (addresses, holds) = look_ups.look_up(&name).await?;
+            Some(HostAddresses { addresses, holds })
+        })
+    }));
     if let Some(webhook) = flags.webhook.options() {
         let telemetry = plane.state().telemetry.clone();
         let on_review = Arc::new(move |reviewed: &Reviewed| telemetry.reviewed(&review_sample(reviewed)));

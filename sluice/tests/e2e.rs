@@ -63,6 +63,7 @@ mod e2e_redirects;
 mod e2e_replacements;
 mod e2e_replicas;
 mod e2e_request_buffering;
+mod e2e_request_hosts;
 mod e2e_requests;
 mod e2e_responses;
 mod e2e_retry;

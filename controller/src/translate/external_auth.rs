@@ -11,7 +11,7 @@ use sluice_config::{
     AuthCache, AuthKeepAlive, ExternalAuth, NamespacedName, ResourceKey, ResourceKind, Template, is_own_field,
 };
 
-use super::remote::{Remote, RemoteTarget};
+use super::remote::Remote;
 use super::routes::backend::Uses;
 use super::snippet::Block;
 use super::template;
@@ -83,8 +83,8 @@ impl AuthSettings {
         self.url.as_ref().is_some_and(Remote::needs_host)
     }
 
-    /// Returns the policy for requests to `host`; `None` without a URL, or without a host that it
-    /// needs.
+    /// Returns the policy for requests to `host`, or to any host if that is `None`; `None` without a
+    /// URL.
     pub(crate) fn policy(
         &self,
         view: &View<'_>,
@@ -92,11 +92,8 @@ impl AuthSettings {
         host: Option<&str>,
     ) -> Option<ExternalAuth> {
         let url = self.url.as_ref()?;
-        let RemoteTarget { pool, server_name, host } = url.resolve(view, uses, host)?;
         Some(ExternalAuth {
-            pool,
-            server_name,
-            host,
+            to: url.resolve(view, uses, host),
             target: url.target.clone(),
             method: self.method.clone(),
             sign_in: self.sign_in.as_ref().map(|url| url.leading_back(&self.redirect_param)),

@@ -58,18 +58,7 @@ pub(crate) fn compute(view: &View<'_>) -> (Output, Vec<Problem>) {
         default_certificate(view, name, &mut settings, &mut uses, &mut problems);
     }
     if let Some(name) = &view.options.default_backend_service {
-        match config_map.auth_of_hosts() {
-            // It would receive requests for all hosts that no Ingress names.
-            Some(_) => problems.push(warning(
-                Code::KeyNotServed,
-                &flag("--default-backend-service"),
-                name.to_string(),
-                "global-auth-url has $host as its host, and hosts without an Ingress have no address to ask at; the \
-                 built-in 404 is served to them",
-                "name the host of the authorisation service in global-auth-url",
-            )),
-            None => default_backend(view, name, &mut settings, &mut uses, &mut problems),
-        }
+        default_backend(view, name, &mut settings, &mut uses, &mut problems);
     }
     settings.replicas = replicas::compute(view, &mut uses, &mut problems);
     settings.global_auth = config_map.global_auth.policy(view, &mut uses, None).map(Arc::new);

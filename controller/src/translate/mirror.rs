@@ -1,6 +1,6 @@
 //! Settings of the `mirror-target` family, and the resulting policy.
 
-use sluice_config::{Mirror, Moment, Piece, Template};
+use sluice_config::{CallDestination, Mirror, Moment, Template};
 
 use super::remote::Remote;
 use super::routes::backend::Uses;
@@ -38,16 +38,18 @@ pub(crate) fn host() -> Type<Template> {
 }
 
 impl MirrorSettings {
-    /// Returns the policy for requests to `host`; `None` without a target, or without a host that
-    /// it needs.
+    /// Returns the policy for requests to `host`, or to any host if that is `None`; `None` without a
+    /// target.
     pub(crate) fn policy(&self, view: &View<'_>, uses: &mut Uses, host: Option<&str>) -> Option<Mirror> {
         let target = self.target.as_ref()?;
-        let place = target.resolve(view, uses, host)?;
-        let of_target = || Template { pieces: vec![Piece::Text(bracketed(&place.host).into())] };
+        let to = target.resolve(view, uses, host);
+        let of_target = || match &to {
+            CallDestination::Fixed { host, .. } => Template::plain(&bracketed(host)),
+            CallDestination::PerRequest { host, .. } => host.clone(),
+        };
         Some(Mirror {
             host: self.host.clone().unwrap_or_else(of_target),
-            pool: place.pool,
-            server_name: place.server_name,
+            to,
             target: target.target.clone(),
             body: self.body,
         })

@@ -2,40 +2,31 @@
 //!
 //! A URL that names a Service of the cluster is requested at its endpoints, an address directly,
 //! and any other name is resolved outside the request path (`names`). A name that cannot be
-//! resolved has no endpoints.
+//! resolved has no endpoints. A host with variables is known per request and resolved then.
 
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use sluice_config::{EndpointSetKey, Moment, NamespacedName, PoolKey, Template, UpstreamProtocol};
+use sluice_config::{
+    CallDestination, EndpointSetKey, Moment, NamespacedName, Piece, Template, UpstreamProtocol, Variable,
+};
 
 use super::routes::backend::{self, Usage, Uses};
 use super::template;
 use super::value::Type;
 use super::view::View;
 
-/// A URL with variables after its host.
+/// A URL with variables.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Remote {
     https: bool,
-    /// `None` is the host of the request.
-    host: Option<Arc<str>>,
+    host: Template,
     port: u16,
     /// Path and query.
     pub(crate) target: Template,
 }
 
-/// The resolved target of a URL.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct RemoteTarget {
-    pub(crate) pool: PoolKey,
-    /// The server name for TLS.
-    pub(crate) server_name: Option<Arc<str>>,
-    /// The host of the URL.
-    pub(crate) host: Arc<str>,
-}
-
-/// A URL with variables after its host.
+/// A URL with variables.
 pub(crate) fn url() -> Type<Remote> {
     Type::new("URL with variables", Remote::read).evaluated_at(Moment::Request)
 }
@@ -69,19 +60,7 @@ impl Remote {
             }
             _ => (authority, if https { 443 } else { 80 }),
         };
-        let host = match host {
-            "$host" | "${host}" | "$http_host" | "$best_http_host" => None,
-            host => {
-                let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._:[]".contains(&byte);
-                if host.is_empty() || !host.bytes().all(plain) {
-                    return Err(
-                        "must have a host without variables, or $host alone, because it is looked up before any request"
-                            .to_owned(),
-                    );
-                }
-                Some(host.trim_matches(['[', ']']).to_ascii_lowercase().into())
-            }
-        };
+        let host = read_host(host)?;
         let target = match target.starts_with(['/', '$']) {
             true => template::parse(target, Moment::Request)?,
             false => template::parse(&format!("/{target}"), Moment::Request)?,
@@ -89,36 +68,66 @@ impl Remote {
         Ok(Self { https, host, port, target })
     }
 
-    /// Returns whether the target depends on the host of the request.
+    /// Returns whether the host of the URL depends on the host of the request.
     pub(crate) fn needs_host(&self) -> bool {
-        self.host.is_none()
+        self.host.pieces.contains(&Piece::Variable(Variable::Host))
     }
 
-    /// Returns the target for requests to `host`; `None` without a host that the URL needs.
-    pub(crate) fn resolve(
-        &self,
-        view: &View<'_>,
-        uses: &mut Uses,
-        host: Option<&str>,
-    ) -> Option<RemoteTarget> {
-        let host: Arc<str> = match &self.host {
-            Some(host) => host.clone(),
-            None => host?.into(),
+    /// Returns the destination of calls for requests to `host`, or to any host if that is `None`.
+    pub(crate) fn resolve(&self, view: &View<'_>, uses: &mut Uses, host: Option<&str>) -> CallDestination {
+        let protocol = if self.https { UpstreamProtocol::HttpsUnverified } else { UpstreamProtocol::Http };
+        let Some(host) = self.known_host(host) else {
+            return CallDestination::PerRequest { host: self.host.clone(), port: self.port, protocol };
         };
         let is_address = host.parse::<IpAddr>().is_ok();
-        let protocol = if self.https { UpstreamProtocol::HttpsUnverified } else { UpstreamProtocol::Http };
         let key = service(view, &host, self.port).unwrap_or_else(|| EndpointSetKey {
             // An empty namespace marks a target that is not a Service.
             namespace: "".into(),
             service: host.clone(),
             port: self.port.to_string().into(),
         });
-        Some(RemoteTarget {
+        CallDestination::Fixed {
             pool: uses.pool(backend::pool(key, protocol, &Usage::default())),
             server_name: (self.https && !is_address).then(|| host.clone()),
             host,
-        })
+        }
     }
+
+    /// Returns the host of the URL for requests to `host`; `None` if requests determine it.
+    fn known_host(&self, host: Option<&str>) -> Option<Arc<str>> {
+        let pieces = self.host.pieces.iter().map(|piece| match piece {
+            Piece::Text(text) => Some(&**text),
+            Piece::Variable(Variable::Host) => host,
+            Piece::Variable(_) => None,
+        });
+        Some(pieces.collect::<Option<String>>()?.trim_matches(['[', ']']).into())
+    }
+}
+
+/// Reads the host of a URL. It may have variables, except those that a client chooses freely:
+/// a client must not choose the service that admits it.
+fn read_host(text: &str) -> Result<Template, String> {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._:[]".contains(&byte);
+    let pieces = template::segments(text)?.into_iter().map(|segment| match segment {
+        template::Segment::Text(text) if text.bytes().all(plain) => {
+            Ok(Piece::Text(text.to_ascii_lowercase().into()))
+        }
+        template::Segment::Text(_) => Err("has a character that no host can have".to_owned()),
+        template::Segment::Name(name) => match template::variable(name, Moment::Request)? {
+            Variable::Host | Variable::HttpHost | Variable::BestHttpHost => {
+                Ok(Piece::Variable(Variable::Host))
+            }
+            variable @ (Variable::Namespace | Variable::IngressName | Variable::ServiceName) => {
+                Ok(Piece::Variable(variable))
+            }
+            _ => Err(format!(
+                "has ${name} in its host, where only $host, $namespace, $ingress_name and $service_name can be: \
+                 a client must not choose the host freely"
+            )),
+        },
+    });
+    let pieces = pieces.collect::<Result<Vec<_>, String>>()?;
+    if pieces.is_empty() { Err("has no host".to_owned()) } else { Ok(Template { pieces }) }
 }
 
 /// Returns the end of host and port: at the path, the query, or a variable that is a path.
@@ -169,21 +178,25 @@ pub(super) mod tests {
     #[test]
     fn a_url_is_taken_apart() {
         for (url, https, host, port, target) in [
-            ("http://auth.example", false, Some("auth.example"), 80, "/"),
-            ("https://Auth.example:8443/a?b=c", true, Some("auth.example"), 8443, "/a?b=c"),
-            ("http://10.0.0.1:9/x$request_uri", false, Some("10.0.0.1"), 9, "/x<RequestUri>"),
-            ("http://[::1]:9/", false, Some("::1"), 9, "/"),
-            ("http://[::1]", false, Some("::1"), 80, "/"),
-            ("https://$host/oauth2/auth", true, None, 443, "/oauth2/auth"),
-            ("http://a?b", false, Some("a"), 80, "/?b"),
-            ("https://1.2.3.4$request_uri", true, Some("1.2.3.4"), 443, "<RequestUri>"),
-            ("http://a:9${request_uri}", false, Some("a"), 9, "<RequestUri>"),
-            ("http://a$uri$is_args$args", false, Some("a"), 80, "<Uri><IsArgs><Args>"),
-            ("http://$host$request_uri", false, None, 80, "<RequestUri>"),
-            ("http://a/b$uri", false, Some("a"), 80, "/b<Uri>"),
+            ("http://auth.example", false, "auth.example", 80, "/"),
+            ("https://Auth.example:8443/a?b=c", true, "auth.example", 8443, "/a?b=c"),
+            ("http://10.0.0.1:9/x$request_uri", false, "10.0.0.1", 9, "/x<RequestUri>"),
+            ("http://[::1]:9/", false, "[::1]", 9, "/"),
+            ("http://[::1]", false, "[::1]", 80, "/"),
+            ("https://$host/oauth2/auth", true, "<Host>", 443, "/oauth2/auth"),
+            ("http://a?b", false, "a", 80, "/?b"),
+            ("https://1.2.3.4$request_uri", true, "1.2.3.4", 443, "<RequestUri>"),
+            ("http://a:9${request_uri}", false, "a", 9, "<RequestUri>"),
+            ("http://a$uri$is_args$args", false, "a", 80, "<Uri><IsArgs><Args>"),
+            ("http://$host$request_uri", false, "<Host>", 80, "<RequestUri>"),
+            ("http://${http_host}:9/", false, "<Host>", 9, "/"),
+            ("http://auth.$best_http_host:9/", false, "auth.<Host>", 9, "/"),
+            ("http://auth.$namespace.svc/", false, "auth.<Namespace>.svc", 80, "/"),
+            ("http://a/b$uri", false, "a", 80, "/b<Uri>"),
         ] {
             let parsed = Remote::read(url).unwrap();
-            assert_eq!((parsed.https, parsed.host.as_deref(), parsed.port), (https, host, port), "{url}");
+            let expected = (https, host.to_owned(), port);
+            assert_eq!((parsed.https, text(&parsed.host), parsed.port), expected, "{url}");
             assert_eq!(text(&parsed.target), target, "{url}");
         }
         for bad in [

@@ -11,7 +11,7 @@ use crate::io::alarm::Alarm;
 use crate::io::budget::Reservation;
 use crate::message::framing::Framing;
 use crate::message::head::Head;
-use crate::pipeline::{CallFailure, FailureKind, OwnCall, Response, Subrequest};
+use crate::pipeline::{CallFailure, CallTarget, FailureKind, OwnCall, Response, Subrequest};
 use crate::worker::Worker;
 
 /// Makes a call whose request body, if it has one, comes from `feed`. Dropping the future ends the
@@ -24,6 +24,7 @@ pub(super) async fn send(
     own_call: &mut OwnCall,
     feed: Option<Box<Feed>>,
 ) -> Result<Response, CallFailure> {
+    resolve(worker, &mut own_call.subrequest).await?;
     let framing = feed.as_ref().map_or(Framing::NONE, |feed| feed.framing);
     let mut head = take_head(&mut own_call.subrequest, framing);
     let mut memory = Reservation::default();
@@ -43,6 +44,16 @@ pub(super) async fn send(
         // The request asks for no other protocol, so the engine refuses a switch.
         Forwarded::Switched(_) | Forwarded::Aborted { .. } => Err(CallFailure::Attempt(FailureKind::Broken)),
     }
+}
+
+/// Looks up the host of a call, if the request determines it, within the time for a connection.
+async fn resolve(worker: &Worker, subrequest: &mut Subrequest) -> Result<(), CallFailure> {
+    let CallTarget::Host(host) = &subrequest.to else { return Ok(()) };
+    let limit = subrequest.connect_timeout();
+    // Boxed, because it is rare.
+    let pool = Box::pin(worker.state.registry.pool_of_host(host, limit)).await;
+    subrequest.to = CallTarget::Pool(pool.ok_or(CallFailure::NoEndpoint)?);
+    Ok(())
 }
 
 /// Returns the head of a call. Its fields do not exist a second time while a service is slow.

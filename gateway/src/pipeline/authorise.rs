@@ -16,6 +16,7 @@ use crate::io::failure::FailureKind;
 use crate::message::answer::Answer;
 use crate::message::edit::{Edit, EditableName};
 use crate::message::fields::FieldsMut;
+use crate::policy::call_destination::ResolvedDestination;
 use crate::policy::external_auth::{self, CacheKey, keep, kept};
 use crate::policy::{ExternalAuth, forwarded};
 use crate::route::Route;
@@ -131,7 +132,8 @@ impl Exchange {
         let StageInput { head, compiled_settings, .. } = input;
         let context = self.template_context(Some(route), input);
         let target = target(auth.target.fill(&context))?;
-        let mut fields = self.fields_of_question(head, Some(&auth.host));
+        let ResolvedDestination { to, host, server_name } = auth.to.resolve(&context)?;
+        let mut fields = self.fields_of_question(head, Some(&host));
         let url = [self.connection.scheme(), "://", head.authority, head.target].concat();
         let redirect = match &auth.request_redirect {
             Some(template) => template.fill(&context),
@@ -157,11 +159,11 @@ impl Exchange {
         let filled = auth.fields.fill(&context);
         auth.fields.apply(filled.as_ref(), &mut Edit::new(&mut fields));
         Some(Subrequest {
-            pool: auth.pool.clone(),
+            to,
             method: auth.method.clone(),
             target,
             fields,
-            server_name: auth.server_name.clone(),
+            server_name,
             keep_alive: auth.keep_alive.map(|own| KeepAlive {
                 idle: own.idle,
                 requests: own.requests,
@@ -176,11 +178,12 @@ impl Exchange {
         })
     }
 
-    /// Returns the key under which the reply is cached. Two rules never share a key, whatever
-    /// clients send.
+    /// Returns the key under which the reply is cached. Two rules never share a key, and neither do
+    /// two services, whatever clients send.
     fn cache_key(&self, auth: &ExternalAuth, route: &Route, input: &StageInput<'_>) -> Option<CacheKey> {
         let cache = auth.cache.as_ref()?;
-        let own = cache.key.fill(&self.template_context(Some(route), input));
+        let context = self.template_context(Some(route), input);
+        let (own, host) = (cache.key.fill(&context), auth.to.host_of_request(&context));
         let origin = &route.origin;
         Some(CacheKey::of(&[
             &auth.identity.to_le_bytes(),
@@ -188,6 +191,7 @@ impl Exchange {
             origin.object.name.namespace.as_bytes(),
             origin.object.name.name.as_bytes(),
             origin.path.as_bytes(),
+            &host,
             &own,
         ]))
     }

@@ -14,6 +14,7 @@ use crate::message::edit::RequestTarget;
 use crate::message::fields::{Fields, FieldsMut};
 use crate::message::hop_by_hop;
 use crate::message::request_head::RequestHead;
+use crate::policy::call_destination::CallTarget;
 use crate::route::{Destination, Route};
 use crate::route::{ErrorPages, error_pages};
 
@@ -71,7 +72,7 @@ impl Exchange {
         let mut fields = self.fields_of_question(head, None);
         self.set_error_fields(answer.status, route, head, &mut fields);
         Some(Question::Call(Box::new(Subrequest {
-            pool: pool.clone(),
+            to: CallTarget::Pool(pool.clone()),
             method: head.method.clone(),
             target: RequestTarget::root(),
             fields,

@@ -18,6 +18,7 @@ use crate::message::fields::FieldsMut;
 use crate::message::request_head::RequestHead;
 use crate::pipeline::Originator;
 use crate::policy::Mirror;
+use crate::policy::call_destination::ResolvedDestination;
 use crate::router::normalise;
 
 /// Fields about a body, which the sender of the copy writes, and of an upgrade.
@@ -81,6 +82,7 @@ impl Exchange {
         let context = self.template_context(Some(route), &input);
         let target = target(mirror.target.fill(&context))?;
         let host = HeaderValue::try_from(mirror.host.fill(&context)).ok()?;
+        let ResolvedDestination { to, server_name, .. } = mirror.to.resolve(&context)?;
         let mut copied = Head { method: head.method.clone(), fields: Vec::with_capacity(32) };
         copied.fields.extend(head.headers.parsed());
         self.upstream_request(&mut copied);
@@ -90,11 +92,11 @@ impl Exchange {
         }
         fields.set(&HOST, &host);
         let subrequest = Subrequest {
-            pool: mirror.pool.clone(),
+            to,
             method,
             target,
             fields,
-            server_name: mirror.server_name.clone(),
+            server_name,
             keep_alive: None,
             most_body: MOST_BODY,
             wants_body: false,

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use http::header::{HeaderMap, HeaderName, HeaderValue};
 use http::{Method, StatusCode};
-use sluice_config::{GlobalSettings, UpstreamProtocol};
+use sluice_config::{GlobalSettings, Timeout, UpstreamProtocol};
 
 use super::call::{Call, Rules, pick};
 use super::originator::Originator;
@@ -20,7 +20,8 @@ use super::outcome::Next;
 use crate::io::failure::{Failure, FailureKind};
 use crate::message::edit::{RequestMut, RequestTarget, ResponseMut};
 use crate::message::fields::Fields;
-use crate::registry::Pool;
+use crate::policy::call_destination::CallTarget;
+use crate::policy::timeouts::resolve;
 use crate::route::Route;
 use crate::state::snapshot::Held;
 use crate::upstream::attempt::{KeepAlive, Upstream};
@@ -28,8 +29,8 @@ use crate::upstream::attempt::{KeepAlive, Upstream};
 /// A request of the gateway's own.
 #[derive(Debug)]
 pub struct Subrequest {
-    /// The pool that gets it.
-    pub pool: Arc<Pool>,
+    /// Where it goes.
+    pub to: CallTarget,
     /// The method.
     pub method: Method,
     /// Path and query.
@@ -73,7 +74,7 @@ pub struct Response {
 /// Why a call has no response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CallFailure {
-    /// The pool has no endpoint.
+    /// The pool has no endpoint, or the host has no address.
     NoEndpoint,
     /// How the last attempt failed.
     Attempt(FailureKind),
@@ -96,6 +97,12 @@ impl Subrequest {
     /// answer without its page is sent plain.
     pub(crate) fn is_needed(&self) -> bool {
         !self.is_copy && !self.wants_body
+    }
+
+    /// The time limit for a connection; `None` is no limit.
+    pub(crate) fn connect_timeout(&self) -> Option<Duration> {
+        let own = self.route.as_deref().map_or(Timeout::Inherit, |route| route.policies.timeouts.connect);
+        resolve(own, self.settings.proxy_connect_timeout)
     }
 }
 
@@ -126,7 +133,7 @@ impl Originator for OwnCall {
     }
 
     fn protocol(&self) -> Option<UpstreamProtocol> {
-        Some(self.subrequest.pool.protocol())
+        Some(self.subrequest.to.pool()?.protocol())
     }
 
     fn speaks_http_1_0(&self) -> bool {
@@ -144,7 +151,8 @@ impl Originator for OwnCall {
     }
 
     fn pick(&mut self) -> Result<Upstream, CallFailure> {
-        let Subrequest { pool, method, route, settings, keep_alive, server_name, .. } = &self.subrequest;
+        let Subrequest { to, method, route, settings, keep_alive, server_name, .. } = &self.subrequest;
+        let pool = to.pool().ok_or(CallFailure::NoEndpoint)?;
         let now = Instant::now();
         let same = self.call.take_same_endpoint();
         let again = same.is_some();
@@ -170,11 +178,11 @@ impl Originator for OwnCall {
         if failure.kind == FailureKind::Client || failure.kind.is_of_the_request() {
             return over;
         }
-        let Subrequest { pool, is_copy, is_single, .. } = &self.subrequest;
+        let Subrequest { to, is_copy, is_single, .. } = &self.subrequest;
         let was_connected = self.call.is_connected();
         // The part of a response that has arrived is dropped.
         let failure = Failure { response_started: false, ..failure };
-        let again = self.call.failed(Some(pool), &failure, StatusCode::BAD_GATEWAY);
+        let again = self.call.failed(to.pool().map(|pool| &**pool), &failure, StatusCode::BAD_GATEWAY);
         // A stale connection was no attempt.
         let is_over = !failure.stale && (*is_copy && failure.sent || *is_single && was_connected);
         if again && !is_over { Next::Retry } else { over }
@@ -186,9 +194,9 @@ impl Originator for OwnCall {
         _: &impl Fields,
         replayable: bool,
     ) -> Option<Next<CallFailure>> {
-        let Subrequest { pool, is_copy, is_single, .. } = &self.subrequest;
+        let Subrequest { to, is_copy, is_single, .. } = &self.subrequest;
         let may_repeat = replayable && !is_copy && !is_single;
-        self.call.responded(Some(pool), status, may_repeat).then_some(Next::Retry)
+        self.call.responded(to.pool().map(|pool| &**pool), status, may_repeat).then_some(Next::Retry)
     }
 
     /// Does nothing: the stage that asked gets the head as received.

@@ -11,6 +11,7 @@ use http::header::{CACHE_CONTROL, HeaderValue, SET_COOKIE, VARY, WWW_AUTHENTICAT
 use http::{HeaderMap, Method, StatusCode};
 use sluice_config::{AuthKeepAlive, PoolKey};
 
+use super::call_destination::CallDestination;
 use super::directives::FieldChanges;
 use super::error::PolicyError;
 use super::header_set::HeaderSet;
@@ -27,12 +28,8 @@ pub use cache::{CacheKey, keep, kept};
 /// Compiled settings of an authorisation service.
 #[derive(Debug)]
 pub struct ExternalAuth {
-    /// The pool of the service.
-    pub pool: Arc<Pool>,
-    /// The `Host` field of the subrequest.
-    pub host: HeaderValue,
-    /// Server name for TLS (SNI).
-    pub server_name: Option<Arc<str>>,
+    /// The service.
+    pub to: CallDestination,
     /// Path and query of the subrequest.
     pub target: Template,
     /// Method of the subrequest.
@@ -129,10 +126,7 @@ impl ExternalAuth {
                 holds: None,
                 always_set_cookie: false,
             }),
-            pool: pool(&auth.pool, registry)?,
-            host: HeaderValue::from_str(&auth.host)
-                .map_err(|_| PolicyError::HeaderValue("Host".to_owned()))?,
-            server_name: auth.server_name.clone(),
+            to: CallDestination::compile(&auth.to, registry)?,
             target: Template::compile(&auth.target)?,
             method,
             has_method: auth.method.is_some(),

@@ -1,21 +1,17 @@
 //! Compiled settings of mirrored requests (`mirror-target` and related annotations).
 
-use std::sync::Arc;
-
 use sluice_config::{self as config};
 
+use super::call_destination::CallDestination;
 use super::error::PolicyError;
-use super::external_auth::pool;
 use super::template::Template;
-use crate::registry::{Pool, Registry};
+use crate::registry::Registry;
 
 /// The destination of a rule's mirrored requests.
 #[derive(Debug)]
 pub struct Mirror {
-    /// The pool that receives the copies.
-    pub pool: Arc<Pool>,
-    /// Server name for TLS (SNI).
-    pub server_name: Option<Arc<str>>,
+    /// Where the copies go.
+    pub to: CallDestination,
     /// The `Host` field of a copy.
     pub host: Template,
     /// Path and query of a copy.
@@ -31,8 +27,7 @@ impl Mirror {
     /// The pool is missing, or a template is invalid.
     pub fn compile(mirror: &config::Mirror, registry: &Registry) -> Result<Self, PolicyError> {
         Ok(Self {
-            pool: pool(&mirror.pool, registry)?,
-            server_name: mirror.server_name.clone(),
+            to: CallDestination::compile(&mirror.to, registry)?,
             host: Template::compile(&mirror.host)?,
             target: Template::compile(&mirror.target)?,
             body: mirror.body,

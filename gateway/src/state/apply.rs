@@ -12,8 +12,8 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use sluice_config::{
-    Action, Change, Delta, Deny, GlobalSettings, Host, Match, ObjectRef, Origin, PathMatch, Policies,
-    PoolKey, Refusal, Report, Rule, Subject,
+    Action, CallDestination, Change, Delta, Deny, GlobalSettings, Host, Match, ObjectRef, Origin, PathMatch,
+    Policies, PoolKey, Refusal, Report, Rule, Subject,
 };
 
 use crate::policy::ExternalAuth;
@@ -102,7 +102,10 @@ fn changes_named_pools(
     let settings = state.settings();
     let named = [
         settings.default_backend.as_ref().map(|(key, _)| key),
-        settings.global_auth.as_ref().map(|auth| &auth.pool),
+        settings.global_auth.as_ref().and_then(|auth| match &auth.to {
+            CallDestination::Fixed { pool, .. } => Some(pool),
+            CallDestination::PerRequest { .. } => None,
+        }),
     ];
     let is_named = |key: &PoolKey| named.iter().flatten().any(|named| *named == key);
     delta.pools.iter().any(|change| is_named(change.key()) && wanted(change))

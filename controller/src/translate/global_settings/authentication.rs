@@ -17,7 +17,6 @@ pub(super) fn settings() -> Vec<Key> {
             |settings, value| settings.global_auth.url = Some(value),
         )
         .unreadable(Unreadable::Close, Reference::Drop, "requests would pass unasked")
-        .except("$host on a wildcard host answers 503, other variables in the host close all routes with 503")
         .protects(),
         Key::served(
             "global-auth-method",

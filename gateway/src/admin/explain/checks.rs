@@ -175,7 +175,7 @@ fn said(stage: PipelineStage, asked: &Query, taken: &MatchedRoute<'_>) -> Check 
             Service::None => nothing(),
             Service::Closed => (Outcome::Stops, "503: global-auth-url cannot be used".to_owned()),
             Service::Asks(auth) => {
-                let host = String::from_utf8_lossy(auth.host.as_bytes()).into_owned();
+                let host = auth.to.describe();
                 let sign_in = match auth.sign_in {
                     Some(_) => "401 leads to auth-signin",
                     None => "401 and 403 are passed on",

@@ -15,8 +15,8 @@ use crate::body::tee::tee;
 use crate::connection::drain::{Drain, LocalDrain};
 use crate::io::budget::{self, Budget};
 use crate::message::edit::RequestTarget;
-use crate::pipeline::Subrequest;
 use crate::pipeline::tests::fixture::{Plane, pool_key};
+use crate::pipeline::{CallTarget, Subrequest};
 use crate::tls::CertificateStore;
 use crate::worker::driver::Driver;
 
@@ -47,7 +47,7 @@ fn pool_of(
 
 fn subrequest(plane: &Plane, pool: &Arc<crate::registry::Pool>) -> Subrequest {
     Subrequest {
-        pool: pool.clone(),
+        to: CallTarget::Pool(pool.clone()),
         method: Method::GET,
         target: RequestTarget::new("/check?a=b".to_owned()).unwrap(),
         fields: vec![(HOST, HeaderValue::from_static("auth.example"))],

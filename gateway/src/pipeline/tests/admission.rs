@@ -5,8 +5,9 @@ use std::sync::Arc;
 use bytes::Bytes;
 use http::{HeaderMap, StatusCode};
 use sluice_config::{
-    Authorisation, Balance, BasicAuth, Change, Credentials, Delta, ExternalAuth, NamespacedName, Network,
-    PasswordHash, Piece, Policies, Resource, ResourceKey, ResourceKind, Rule, Satisfy, Sources, Template,
+    Authorisation, Balance, BasicAuth, CallDestination, Change, Credentials, Delta, ExternalAuth,
+    NamespacedName, Network, PasswordHash, Piece, Policies, Resource, ResourceKey, ResourceKind, Rule,
+    Satisfy, Sources, Template,
 };
 
 use super::fixture::*;
@@ -25,9 +26,7 @@ fn key() -> ResourceKey {
 fn auth(sign_in: Option<&str>) -> Authorisation {
     let text = |text: &str| Template { pieces: vec![Piece::Text(text.into())] };
     Authorisation::Own(Arc::new(ExternalAuth {
-        pool: pool_key("auth"),
-        host: "auth.example".into(),
-        server_name: None,
+        to: CallDestination::Fixed { pool: pool_key("auth"), host: "auth.example".into(), server_name: None },
         target: text("/check"),
         method: None,
         sign_in: sign_in.map(text),

@@ -7,8 +7,8 @@ use bytes::Bytes;
 use http::header::{HeaderMap, HeaderName, HeaderValue};
 use http::{Method, StatusCode};
 use sluice_config::{
-    AuthCache, Authorisation, Balance, Change, Delta, ExternalAuth, HeaderSet, NamespacedName, Piece,
-    Policies, Resource, ResourceKey, ResourceKind, Rule, Template, Variable,
+    AuthCache, Authorisation, Balance, CallDestination, Change, Delta, ExternalAuth, HeaderSet,
+    NamespacedName, Piece, Policies, Resource, ResourceKey, ResourceKind, Rule, Template, Variable,
 };
 
 use super::fixture::*;
@@ -21,11 +21,13 @@ fn text(text: &str) -> Template {
     Template { pieces: vec![Piece::Text(text.into())] }
 }
 
+fn fixed(pool: &str, host: &str) -> CallDestination {
+    CallDestination::Fixed { pool: pool_key(pool), host: host.into(), server_name: None }
+}
+
 fn auth() -> ExternalAuth {
     ExternalAuth {
-        pool: pool_key("auth"),
-        host: "auth.example".into(),
-        server_name: None,
+        to: fixed("auth", "auth.example"),
         target: Template {
             pieces: vec![Piece::Text("/check?uri=".into()), Piece::Variable(Variable::EscapedRequestUri)],
         },
@@ -233,7 +235,7 @@ fn a_service_without_endpoint_or_pool_admits_no_request() {
     plane.endpoints("web", &[]);
     assert_eq!(plane.answer(&Request::get("a.example", "/")).status, StatusCode::SERVICE_UNAVAILABLE);
     let policies = Policies {
-        authorisation: own(ExternalAuth { pool: pool_key("none"), ..auth() }),
+        authorisation: own(ExternalAuth { to: fixed("none", "auth.example"), ..auth() }),
         ..Policies::default()
     };
     let broken = Rule { policies: Arc::new(policies), ..rule("/", forward("web")) };
@@ -272,7 +274,7 @@ fn the_global_service_applies_unless_a_rule_disables_it() {
     let mut plane = plane(Authorisation::Global);
     let request = Request::get("a.example", "/");
     plane.forward(&request);
-    let global = ExternalAuth { host: "global.example".into(), ..auth() };
+    let global = ExternalAuth { to: fixed("auth", "global.example"), ..auth() };
     plane.tune(|settings| settings.global_auth = Some(Arc::new(global)));
     assert_eq!(of(&asks(plane.begin(&request).1), "host"), Some("global.example"));
     serve(&mut plane, own(auth()));
@@ -284,7 +286,7 @@ fn the_global_service_applies_unless_a_rule_disables_it() {
     plane.forward(&request);
     plane.tune(|settings| {
         settings.no_auth_locations = Vec::new();
-        settings.global_auth = Some(Arc::new(ExternalAuth { pool: pool_key("late"), ..auth() }));
+        settings.global_auth = Some(Arc::new(ExternalAuth { to: fixed("late", "auth.example"), ..auth() }));
     });
     assert_eq!(plane.answer(&request).status, StatusCode::SERVICE_UNAVAILABLE, "it cannot be asked");
     plane.pool("late", Balance::RoundRobin, &[9]);

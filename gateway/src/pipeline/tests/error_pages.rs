@@ -147,7 +147,7 @@ fn the_rules_own_error_backend_serves_pages_and_missing_endpoints() {
     assert_eq!(last(&exchange.pick().unwrap()), 1);
     let answer = exchange.intercept(status(404), &HeaderMap::new()).unwrap();
     let asked = call(exchange.ask_for_page(&answer, &request.head()));
-    assert_eq!(&*asked.pool.key().endpoints.service, "errors");
+    assert_eq!(&*asked.to.pool().unwrap().key().endpoints.service, "errors");
     plane.endpoints("web", &[]);
     let mut exchange = plane.forward(&request);
     assert_eq!(last(&exchange.pick().unwrap()), 9);

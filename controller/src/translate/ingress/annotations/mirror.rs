@@ -19,12 +19,11 @@ pub(super) fn settings() -> Vec<Annotation> {
             remote::url(),
             "",
             "URL that gets a copy of each request; its response is dropped. End it with $request_uri to \
-             copy the path. Its host may be $host (for hosts without a wildcard), and no other variable. \
-             For Services of the cluster, their endpoints are used; certificates are not verified.",
+             copy the path. Its host may contain $host, $namespace, $ingress_name and $service_name; with \
+             other variables, which clients choose freely, it is ignored. A host that differs per request \
+             (a wildcard, the catch-all) is looked up then. For Services of the cluster, their endpoints \
+             are used; certificates are not verified.",
             |settings, value| settings.mirror().target = Some(value),
-        )
-        .except(
-            "with $host on a wildcard host nothing is copied, with other variables in the host it is ignored",
         )
         .ingress(Risk::High),
         Annotation::served(

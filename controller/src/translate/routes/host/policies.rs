@@ -145,19 +145,16 @@ impl Builder<'_, '_> {
             _ => None,
         };
         if let Some(auth) = routes.settings.external_auth.as_ref().or(global_auth) {
-            match auth.policy(self.view, &mut self.uses, host) {
-                Some(mut auth) => {
-                    self.extend_authorisation(routes, &mut auth);
-                    policies.authorisation = Authorisation::Own(Arc::new(auth));
-                }
-                None => policies.deny = policies.deny.or(Some(self.without_host(routes, self.served))),
+            if auth.needs_host() && *self.served == HostPattern::Any {
+                self.warn_of_any_host(routes);
+            }
+            if let Some(mut auth) = auth.policy(self.view, &mut self.uses, host) {
+                self.extend_authorisation(routes, &mut auth);
+                policies.authorisation = Authorisation::Own(Arc::new(auth));
             }
         }
         if let Some(mirror) = &routes.settings.mirror {
             policies.mirror = mirror.policy(self.view, &mut self.uses, host).map(Arc::new);
-            if policies.mirror.is_none() {
-                self.without_mirror(routes, self.served);
-            }
         }
         policies.error_pages.backend = self.error_backend(routes);
         Arc::new(policies)
@@ -187,35 +184,20 @@ impl Builder<'_, '_> {
         Some(Deny { status: 503, reason: because(&object, &field, &reason) })
     }
 
-    /// Closes a rule whose authorisation service depends on the host, on a host that is a pattern.
-    fn without_host(&mut self, routes: &ObjectRoutes, pattern: &HostPattern) -> Deny {
+    /// Reports an authorisation service at the host of the request, on a rule for all hosts.
+    fn warn_of_any_host(&mut self, routes: &ObjectRoutes) {
         let object = object_ref(routes);
         let field = match routes.settings.external_auth {
             Some(_) => self.view.setting_field(&object, "auth-url"),
             None => "global-auth-url".to_owned(),
         };
-        let reason = format!("has $host as its host, which is not one name on host {pattern}");
-        self.add(error(
-            Code::AnnotationInvalid,
-            &object,
-            field.clone(),
-            format!("{reason}; on that host {}", fate(routes)),
-            "name the host of the authorisation service",
-        ));
-        Deny { status: 503, reason: because(&object, &field, &reason) }
-    }
-
-    /// Reports a mirror that depends on the host, on a host that is a pattern.
-    fn without_mirror(&mut self, routes: &ObjectRoutes, pattern: &HostPattern) {
-        let field = self.view.setting_field(&object_ref(routes), "mirror-target");
         self.add(warning(
-            Code::AnnotationInvalid,
-            &object_ref(routes),
+            Code::AuthorisationByAnyHost,
+            &object,
             field,
-            format!(
-                "has $host as its host, which is not one name on host {pattern}; requests to that host are not copied"
-            ),
-            "name the host that gets the copies",
+            "has $host as its host, and the rule serves every host; a client that sends a host of its own chooses \
+             the service that admits it",
+            "name the host of the authorisation service, or give the rule a host (a wildcard is enough)",
         ));
     }
 

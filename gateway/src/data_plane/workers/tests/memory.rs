@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use sluice_config::{
-    Authorisation, Balance, ErrorPages, ExternalAuth, GlobalSettings, Piece, Policies, Rule, Template,
-    UpstreamProtocol,
+    Authorisation, Balance, CallDestination, ErrorPages, ExternalAuth, GlobalSettings, Piece, Policies, Rule,
+    Template, UpstreamProtocol,
 };
 use sluice_testing::wait::until;
 use tokio::io::AsyncWriteExt;
@@ -352,9 +352,7 @@ async fn request_bodies_that_wait_for_authorisation_were_outside_the_budget() {
     gateway.plane.pool("auth", Balance::RoundRobin, &[]);
     gateway.endpoints_of("auth", &[silent.address]);
     let authorisation = Authorisation::Own(Arc::new(ExternalAuth {
-        pool: pool_key("auth"),
-        host: "auth.example".into(),
-        server_name: None,
+        to: CallDestination::Fixed { pool: pool_key("auth"), host: "auth.example".into(), server_name: None },
         target: Template { pieces: vec![Piece::Text("/check".into())] },
         method: None,
         sign_in: None,
