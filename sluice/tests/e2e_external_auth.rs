@@ -268,7 +268,7 @@ fn values_that_cannot_be_used_close_the_routes() {
         await_until(value, || get(gateway.http, HOST, "/").status == 404);
         assert!(gateway.problems().contains(name), "{}", gateway.problems());
     }
-    for (name, value) in [("auth-method", "CONNECT"), ("auth-response-headers", "X-User; X-Mail")] {
+    for (name, value) in [("auth-method", "BREW"), ("auth-response-headers", "X-User; X-Mail")] {
         folder.write("ingress.yaml", open().annotation(name, value).text());
         await_until("no effect without auth-url", || get(gateway.http, HOST, "/").status == 200);
         let guarded = open().annotation("auth-url", "http://127.0.0.1:1/").annotation(name, value);
@@ -343,6 +343,20 @@ fn a_target_that_is_not_ascii_is_authorised_too() {
     let response = Connection::plain(gateway.http).request("GET", HOST, "/caf\u{e9}", &fields, "");
     assert_eq!(response.status, 200);
     assert_eq!(field(&auth.seen()[0], "X-Original-URI"), Some("/caf\u{e9}"));
+}
+
+#[test]
+fn connect_and_trace_are_sent_with_the_path_as_nginx_sends_them() {
+    let (auth, shop) = (service(), Backend::echo("shop"));
+    let (folder, gateway) = start(&ingress(&auth), &shop);
+    for method in ["CONNECT", "TRACE"] {
+        folder.write("ingress.yaml", ingress(&auth).annotation("auth-method", method).text());
+        let line = format!("{method} /check?from={HOST} HTTP/1.1");
+        await_until(method, || {
+            assert_eq!((send(&gateway, "ann", &[]).status, send(&gateway, "eve", &[]).status), (200, 401));
+            auth.seen().last().is_some_and(|last| last.start == line)
+        });
+    }
 }
 
 #[test]

@@ -46,6 +46,6 @@ pub enum PolicyError {
     #[error("pool {0} is not known; this is a defect of Sluice, please report it")]
     Pool(String),
     /// Method that a subrequest cannot have.
-    #[error("method {0} cannot be used for a subrequest; use GET, HEAD, POST, PUT, PATCH, DELETE or OPTIONS")]
+    #[error("method {0:?} is no method (RFC 9110 section 9.1); correct it")]
     Method(String),
 }

@@ -180,13 +180,10 @@ pub fn pool(key: &PoolKey, registry: &Registry) -> Result<Arc<Pool>, PolicyError
     registry.pool(key).ok_or_else(|| PolicyError::Pool(key.to_string()))
 }
 
-/// Parses the method of a subrequest. Rejects `CONNECT` and `TRACE`, whose responses have a special
-/// meaning.
+/// Parses the method of a subrequest. `CONNECT` and `TRACE` are ordinary methods here, as in nginx:
+/// the target is a path, and the response ends as its framing says.
 fn method(text: &str) -> Result<Method, PolicyError> {
-    let method = Method::from_bytes(text.as_bytes()).ok();
-    method
-        .filter(|method| ![Method::CONNECT, Method::TRACE].contains(method))
-        .ok_or_else(|| PolicyError::Method(text.to_owned()))
+    Method::from_bytes(text.as_bytes()).map_err(|_| PolicyError::Method(text.to_owned()))
 }
 
 /// Returns all lines of a field as one value (RFC 9110 §5.3); `None` if it is empty, as in nginx.

@@ -19,7 +19,8 @@ pub(crate) struct SignIn {
 
 /// `auth-method`.
 pub(crate) fn method() -> Type<Arc<str>> {
-    const METHODS: [&str; 7] = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"];
+    const METHODS: [&str; 9] =
+        ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "CONNECT", "TRACE"];
     Type::of(format!("one of {}", METHODS.join(", ")), |text| METHODS.contains(&text).then(|| text.into()))
 }
 

@@ -59,10 +59,9 @@ pub(super) fn settings() -> Vec<Annotation> {
             external_auth::method(),
             "GET",
             "Method of the authorisation request. If set, the service also gets X-Original-URI and \
-             X-Scheme.",
+             X-Scheme. CONNECT and TRACE are sent with the path, as nginx sends them.",
             |settings, value| settings.external_auth().method = Some(value),
         )
-        .except("CONNECT and TRACE close the routes with 503")
         .unreadable(Unreadable::Close, Reference::Close, "")
         .beside("auth-url")
         .location(Risk::Low),

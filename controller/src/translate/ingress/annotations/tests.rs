@@ -185,7 +185,7 @@ fn an_unreadable_protection_never_opens() {
         assert_eq!(status(&read_unvalidated(&[(name, value)])), Some(503), "{name}");
     }
     assert_eq!(status(&read_unvalidated(&[("whitelist-source-range", "banana\n")])), Some(503));
-    assert_eq!(status(&read(&[("auth-url", "http://auth.example/"), ("auth-method", "TRACE")])), Some(503));
+    assert_eq!(status(&read(&[("auth-url", "http://auth.example/"), ("auth-method", "BREW")])), Some(503));
     assert_eq!(status(&read(&[("proxy-ssl-secret", "upstream"), ("proxy-ssl-verify", "true")])), Some(503));
     let both = [("limit-rps", "ten"), ("whitelist-source-range", "banana")];
     assert_eq!(status(&read(&both)), Some(404), "the graver one");
@@ -269,7 +269,7 @@ fn an_annotation_without_its_main_one_means_nothing() {
         ("auth-secret", "other/users"),
         ("auth-secret-type", "file"),
         ("auth-realm", "a"),
-        ("auth-method", "TRACE"),
+        ("auth-method", "BREW"),
         ("auth-response-headers", "a;b"),
         ("auth-snippet", "deny all;"),
         ("auth-tls-match-cn", "CN=x"),
