@@ -129,7 +129,7 @@ read the same variables. The case of a name does not count.
 - A variable whose value is known later than the setting needs it is empty there, as in nginx. The problem `VariableWithoutValue`
   names it. A field with an empty value is removed. An `auth-cache-key` with such a variable keeps nothing,
   `limit-conn-zone-variable` ignores it, and a snippet is refused.
-- `upstream-vhost` takes only `$host`, `$http_host`, `$best_http_host`, `$server_port` and the names of the rule.
+- `upstream-vhost` is invalid with such a variable. A request for which its value is empty, or no host, gets 400.
 - Snippets may also name the variables that they set and the groups of their expressions.
 
 ## Where variables are accepted

@@ -252,6 +252,24 @@ fn an_http1_client_receives_the_response_of_an_http2_endpoint() {
 }
 
 #[test]
+fn calls_have_the_authority_that_upstream_vhost_names() {
+    let (backend, gateway) = served_with(&[("upstream-vhost", "$http_x_tenant:$http_x_port")]);
+    let mut client = Connection::plain(gateway.http);
+    for (port, status) in [("8080", 200), ("x", 400), ("8080", 200)] {
+        let fields = [("X-Tenant", "a.internal"), ("X-Port", port)];
+        assert_eq!(client.request("POST", HOST, "/echo/Chat", &fields, "hello").status, status, "{port}");
+    }
+    let seen = backend.seen();
+    assert_eq!(seen.len(), 2);
+    let authority = seen[0].uri.authority().map(|authority| authority.as_str());
+    assert_eq!((authority, seen[0].headers.get("host")), (Some("a.internal:8080"), None));
+    calling(&gateway, async |client| {
+        let reply = client.unary("/echo/Unary", b"hello").await.unwrap();
+        assert_eq!(reply.status(), Some("13"), "400 without the fields");
+    });
+}
+
+#[test]
 fn the_protocol_changes_without_a_restart() {
     let backend = GrpcBackend::plain();
     let folder = folder(&backend, "FCGI");

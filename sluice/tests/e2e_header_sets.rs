@@ -238,10 +238,33 @@ fn the_endpoint_receives_another_host() {
     let other = Ingress::new("shop").path(HOST, "/", "shop").annotation("upstream-vhost", "inner.example");
     folder.write("objects.yaml", other.text() + &manifest::service_with("shop", &[&backend]));
     await_until("the other host", || get(gateway.http, HOST, "/").received("host") == ["inner.example"]);
-    let bad = Ingress::new("shop").path(HOST, "/", "shop").annotation("upstream-vhost", "$http_x_host");
+    let bad = Ingress::new("shop").path(HOST, "/", "shop").annotation("upstream-vhost", "$status.example");
     folder.write("objects.yaml", bad.text() + &manifest::service_with("shop", &[&backend]));
     await_until("it to be refused", || get(gateway.http, HOST, "/").status == 404);
-    assert!(gateway.problems().contains("no part of a host"), "{}", gateway.problems());
+    assert!(gateway.problems().contains("empty when the request is sent"), "{}", gateway.problems());
+}
+
+#[test]
+fn a_client_chooses_the_host_for_the_endpoint_only_with_a_value_that_is_one() {
+    let backend = Backend::echo("shop");
+    let folder = shop(&backend, &[("upstream-vhost", "$http_x_tenant$arg_tenant$cookie_tenant")]);
+    let gateway = Gateway::start(&folder);
+    let ask = |path: &str, fields: &[(&str, &str)]| {
+        Connection::plain(gateway.http).request("GET", HOST, path, fields, "")
+    };
+    for (path, fields) in [
+        ("/", ("X-Tenant", "a.example:8080")),
+        ("/?tenant=a.example:8080", ("X-Other", "1")),
+        ("/", ("Cookie", "tenant=a.example:8080")),
+    ] {
+        assert_eq!(ask(path, &[fields]).received("host"), ["a.example:8080"], "{path} {fields:?}");
+    }
+    let before = backend.requests();
+    for value in ["", "a b", "a/b", "user@a", "a:b", "[::1", "a,b:1:2"] {
+        assert_eq!(ask("/", &[("X-Tenant", value)]).status, 400, "{value:?}");
+    }
+    assert_eq!(ask("/?tenant=a/b", &[]).status, 400);
+    assert_eq!(backend.requests(), before);
 }
 
 #[test]

@@ -152,8 +152,7 @@ pub(crate) fn key() -> Type<Template> {
     })
 }
 
-/// A template for a `Host` field. Variables that a client can choose freely are refused: some endpoints believe what
-/// that field says.
+/// A template for a `Host` field. Each request checks that its value is a host.
 pub(crate) fn host() -> Type<Template> {
     let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"-._:[]".contains(&byte);
     let read = move |text: Arc<str>| {
@@ -163,20 +162,10 @@ pub(crate) fn host() -> Type<Template> {
                 Piece::Text(text) if !text.bytes().all(fits) => {
                     return Err("has a character that no host can have".to_owned());
                 }
-                Piece::Text(_)
-                | Piece::Variable(
-                    Variable::Host
-                    | Variable::HttpHost
-                    | Variable::BestHttpHost
-                    | Variable::ServerPort
-                    | Variable::Namespace
-                    | Variable::IngressName
-                    | Variable::ServiceName
-                    | Variable::ServicePort,
-                ) => {}
-                Piece::Variable(_) => {
-                    return Err("has a variable that is no part of a host".to_owned());
+                Piece::Variable(Variable::Unserved) => {
+                    return Err("has a variable that is empty when the request is sent".to_owned());
                 }
+                Piece::Text(_) | Piece::Variable(_) => {}
             }
         }
         Ok(template)

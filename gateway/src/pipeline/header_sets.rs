@@ -12,14 +12,15 @@ use http::header::HeaderValue;
 
 use super::checks::host_of_url;
 use super::exchange::Exchange;
-use super::stages::StageInput;
+use super::stages::{StageInput, Step};
+use crate::message::authority::is_authority;
 use crate::message::edit::{Edit, EditableName, HeadMut};
 use crate::policy::BackendHeaders;
 use crate::policy::header_set::{FilledHeaders, HeaderSet};
 use crate::policy::redirect::{self, Source};
 use crate::policy::replacements::{InForce, Replacements};
 use crate::policy::resources::Slot;
-use crate::policy::template::Template;
+use crate::policy::template::{Template, TemplateContext};
 use crate::route::Route;
 
 static X_ORIGINAL_URI: EditableName = EditableName::from_static("x-original-uri");
@@ -36,9 +37,34 @@ pub(super) struct FilledSets {
     /// For responses of the rule.
     own: Option<FilledHeaders>,
     /// `Host` for the endpoint.
-    host: Option<HeaderValue>,
+    host: HostForEndpoint,
     /// Replacements in responses of endpoints, for the rule and for all rules.
     replacements: [Option<Replacements>; 2],
+}
+
+/// `Host` for the endpoint (`upstream-vhost`).
+#[derive(Debug, Default, PartialEq, Eq)]
+enum HostForEndpoint {
+    /// That of the request, or one without variables.
+    #[default]
+    Unchanged,
+    /// This one.
+    Filled(HeaderValue),
+    /// The variables of the request have no value that is a host.
+    Invalid,
+}
+
+impl HostForEndpoint {
+    /// Evaluates the template. A request of HTTP/1.0 may have no host, and then has none for the
+    /// endpoint either.
+    fn fill(template: &Template, context: &TemplateContext<'_>, authority: &str) -> Self {
+        let value = template.fill(context);
+        if value.is_empty() && authority.is_empty() {
+            return Self::Unchanged;
+        }
+        let value = Some(value).filter(|value| is_authority(value));
+        value.and_then(|value| HeaderValue::try_from(value).ok()).map_or(Self::Invalid, Self::Filled)
+    }
 }
 
 impl FilledSets {
@@ -52,7 +78,7 @@ impl FilledSets {
             || request.is_some()
             || response.is_some()
             || own.is_some()
-            || host.is_some()
+            || *host != HostForEndpoint::Unchanged
             || replacements.iter().any(Option::is_some)
     }
 }
@@ -73,9 +99,7 @@ impl Exchange {
                 let set = slot.load();
                 set.as_ref().filter(|set| set.has_variables()).map(|set| set.fill(&context))
             };
-            let host = |template: &Template| {
-                HeaderValue::try_from(template.fill(&context)).ok().filter(|host| !host.is_empty())
-            };
+            let host = |template: &Template| HostForEndpoint::fill(template, &context, input.head.authority);
             FilledSets {
                 original_uri: global
                     .filter(|global| global.adds_original_uri)
@@ -83,7 +107,7 @@ impl Exchange {
                 request: global.and_then(|global| global.request.as_deref()).and_then(fill),
                 response: global.and_then(|global| global.response.as_deref()).and_then(fill),
                 own: own.and_then(|own| own.response.as_deref()).and_then(fill),
-                host: own.and_then(BackendHeaders::host_template).and_then(host),
+                host: own.and_then(BackendHeaders::host_template).map(host).unwrap_or_default(),
                 replacements: replaced.map(|one| Some(one.filter(|one| one.has_variables())?.fill(&context))),
             }
         };
@@ -96,6 +120,14 @@ impl Exchange {
     pub(super) fn lacks_headers(&self, route: &Route) -> bool {
         let own = backend_headers(route).and_then(|own| own.response.as_deref());
         own.is_some_and(|slot| slot.load().is_none())
+    }
+
+    /// Answers 400 if the host for the endpoint is none.
+    pub(super) fn check_host_for_endpoint(&self) -> Step {
+        match self.filled_sets().map(|filled| &filled.host) {
+            Some(HostForEndpoint::Invalid) => Step::Break(self.refused(StatusCode::BAD_REQUEST)),
+            _ => Step::Continue(()),
+        }
     }
 
     /// Sets the configured fields of requests to endpoints.
@@ -114,7 +146,11 @@ impl Exchange {
         // The error backend is not the rule's backend.
         let route = self.route.as_deref().filter(|_| self.fallback.is_none());
         let Some(own) = route.and_then(backend_headers) else { return };
-        own.request(head.fields(), self.filled_sets().and_then(|filled| filled.host.as_ref()));
+        let host = match self.filled_sets().map(|filled| &filled.host) {
+            Some(HostForEndpoint::Filled(host)) => Some(host),
+            _ => None,
+        };
+        own.request(head.fields(), host);
     }
 
     /// Removes the hidden fields from an endpoint's response.

@@ -70,12 +70,14 @@ pub(crate) enum PipelineStage {
     Authorisation,
     /// With `satisfy: any`: refuses only if the last three checks refused.
     SatisfyAny,
+    /// The host for the endpoint (`upstream-vhost`): 400 if the values of the request make none.
+    EndpointHost,
     /// Too many gateways: the request is in a loop, 508.
     Loop,
 }
 
 /// The order.
-pub(crate) const ORDER: [PipelineStage; 17] = [
+pub(crate) const ORDER: [PipelineStage; 18] = [
     PipelineStage::Blocked,
     PipelineStage::ClientCertificate,
     PipelineStage::Denied,
@@ -92,6 +94,7 @@ pub(crate) const ORDER: [PipelineStage; 17] = [
     PipelineStage::Credentials,
     PipelineStage::Authorisation,
     PipelineStage::SatisfyAny,
+    PipelineStage::EndpointHost,
     PipelineStage::Loop,
 ];
 
@@ -208,6 +211,7 @@ impl Exchange {
                 self.weigh(word, route)
             }
             PipelineStage::SatisfyAny => self.check_satisfy_any(),
+            PipelineStage::EndpointHost => self.check_host_for_endpoint(),
             PipelineStage::Loop => self.check_loop(),
         }
     }

@@ -18,7 +18,9 @@ use crate::pipeline::{ORDER, PipelineStage, Service, is_exempt, service};
 use crate::policy::canary::Canary;
 use crate::policy::countries;
 use crate::policy::sources::{SourceDecision, decide};
+use crate::policy::template::Template;
 use crate::policy::{Rewritten, hops, https_redirect};
+use crate::route::Route;
 use crate::router::host_of;
 use crate::state::compiled_settings::Blocking;
 
@@ -117,6 +119,7 @@ pub(super) fn name(stage: PipelineStage) -> &'static str {
         PipelineStage::Credentials => "password",
         PipelineStage::Authorisation => "authorisation",
         PipelineStage::SatisfyAny => "satisfy",
+        PipelineStage::EndpointHost => "upstream-vhost",
         PipelineStage::Loop => "loop",
     }
 }
@@ -185,6 +188,10 @@ fn said(stage: PipelineStage, asked: &Query, taken: &MatchedRoute<'_>) -> Check 
         },
         // Computed from the results of the other checks.
         PipelineStage::SatisfyAny => nothing(),
+        PipelineStage::EndpointHost => match host_template(taken.route) {
+            Some(_) => (Outcome::Depends, "400 if the values of the request make no host".to_owned()),
+            None => nothing(),
+        },
         PipelineStage::Loop => match hops::count(&asked.headers) >= hops::MAX {
             true => (Outcome::Stops, "508: it has come through too many gateways".to_owned()),
             false => nothing(),
@@ -359,4 +366,9 @@ fn standing(any: bool, admission: &[Outcome]) -> Check {
         () if has(Outcome::Refuses) => (Outcome::Stops, "none of the checks before lets it in".to_owned()),
         () => (Outcome::Nothing, String::new()),
     }
+}
+
+/// Returns the template of the host for endpoints, if it has variables.
+fn host_template(route: &Route) -> Option<&Template> {
+    route.compiled.as_deref()?.headers.as_ref()?.host_template()
 }

@@ -36,11 +36,10 @@ pub(super) fn settings() -> Vec<Annotation> {
             "upstream-vhost",
             template::host(),
             "$host",
-            "Host sent to the endpoint, in place of the client's; allowed variables: $host, $http_host, \
-             $server_port and those of the Ingress and its Service.",
+            "Host sent to the endpoint, in place of the client's. A request for which its variables have no \
+             value, or one that is no host, gets 400.",
             |settings, value| settings.headers().host = Some(value),
         )
-        .except("variables that a client chooses, such as $http_x, reject the Ingress")
         .unreadable(Unreadable::Reject, Reference::Reject, "")
         .location(Risk::Low),
         Annotation::served(
