@@ -5,6 +5,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::resource::ResourceKey;
+use crate::template::Template;
 
 /// TLS settings for connections to endpoints.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -20,6 +21,8 @@ pub struct UpstreamTls {
     /// Required name of the endpoint's certificate (`proxy-ssl-name`); `None` is that of the
     /// Service, `service.namespace.svc`.
     pub name: Option<Arc<str>>,
+    /// The same where requests determine it; it replaces `name`.
+    pub name_per_request: Option<Template>,
     /// Whether the name is sent as SNI (`proxy-ssl-server-name`).
     pub sends_name: bool,
     /// Offered TLS versions (`proxy-ssl-protocols`), at least one.
@@ -45,6 +48,7 @@ impl Default for UpstreamTls {
             certificate: None,
             verify_depth: None,
             name: None,
+            name_per_request: None,
             sends_name: false,
             versions: TlsVersions { v1_2: true, v1_3: true },
             ciphers: None,

@@ -10,8 +10,8 @@ use serde_json::json;
 use crate::harness::grpc::{GrpcBackend, GrpcClient, breathe};
 use crate::harness::manifest::{self, opaque_secret};
 use crate::harness::{
-    Authority, Backend, Folder, Gateway, Ingress, Reply, TestCertificate, await_until, endpoints, get,
-    get_tls, h2,
+    Authority, Backend, Connection, Folder, Gateway, Ingress, Reply, TestCertificate, await_until, endpoints,
+    get, get_tls, h2,
 };
 
 const HOST: &str = "shop.example";
@@ -140,6 +140,43 @@ fn the_name_is_verified_also_where_it_is_left_out() {
     let named = Backend::tls("named", authority.issue(&["shop.default.svc"]).server_config());
     folder.write("objects.yaml", shop(&named, &verify));
     await_until("the name of the Service", || status(&gateway) == 200);
+}
+
+#[test]
+fn the_name_of_each_request_is_verified_also_on_a_kept_connection() {
+    let authority = Authority::new();
+    let config = authority.issue(&["a.shop.example"]).server_config();
+    let (backend, grpc) = (Backend::tls("shop", config.clone()), GrpcBackend::tls(&config));
+    let verified = |name: &str, protocol: &str, host: &str| {
+        Ingress::new(name)
+            .path(host, "/", name)
+            .annotation("backend-protocol", protocol)
+            .annotation("proxy-ssl-secret", "upstream")
+            .annotation("proxy-ssl-verify", "on")
+    };
+    let shop = verified("shop", "HTTPS", "*.shop.example").annotation("proxy-ssl-name", "$host");
+    let calls = verified("grpc", "GRPCS", "grpc.example").annotation("proxy-ssl-name", "$http_x_name");
+    let folder = Folder::with(shop.text() + &manifest::service_with("shop", &[&backend]));
+    folder.write("grpc.yaml", calls.text() + &grpc.service("grpc"));
+    folder.write("upstream.yaml", opaque_secret("upstream", &[("ca.crt", &*authority.pem())]));
+    let gateway = Gateway::start(&folder);
+    for (host, status) in [("a", 200), ("b", 502), ("a", 200), ("b", 502), ("a%20b", 502)] {
+        assert_eq!(get(gateway.http, &format!("{host}.shop.example"), "/").status, status, "{host}");
+    }
+    let ask = |name: &str| {
+        let mut client = Connection::plain(gateway.http);
+        client.request("POST", "grpc.example", "/echo/Chat", &[("X-Name", name)], "hello").status
+    };
+    for (name, status) in [
+        ("a.shop.example", 200),
+        ("b.shop.example", 502),
+        ("a.shop.example:443", 200),
+        ("", 502),
+        ("a b", 502),
+    ] {
+        assert_eq!(ask(name), status, "{name:?}");
+    }
+    assert_eq!(gateway.problems(), "");
 }
 
 #[test]

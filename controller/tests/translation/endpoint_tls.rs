@@ -222,12 +222,14 @@ fn a_name_for_tls_may_be_the_host_of_the_rule() {
         assert_eq!(tls(&world, "/a").name.as_deref(), Some(read), "{name}");
         assert_eq!(world.problems(), Vec::<sluice_config::Problem>::new(), "{name}");
     }
-    world.put([named("$http_x_name")]);
+    world.put([named("a.$http_x_name")]);
+    assert_eq!((name_per_request(&tls(&world, "/a")), world.problems().len()), (2, 0));
+    world.put([named("a.$status")]);
     assert_eq!((tls(&world, "/a").name, world.problems().len()), (None, 1));
 }
 
 #[test]
-fn a_wildcard_host_is_no_name_for_tls() {
+fn requests_for_a_wildcard_host_determine_the_name_for_tls() {
     let mut world = World::ready(Options::default());
     let annotations =
         [("proxy-ssl-secret", "upstream"), ("proxy-ssl-verify", "on"), ("proxy-ssl-name", "$host")];
@@ -236,7 +238,11 @@ fn a_wildcard_host_is_no_name_for_tls() {
     world.put([secret("upstream", true, false), object]);
     let host = world.host("*.shop.example").unwrap();
     let tls = host.rules[0].policies.upstream_tls.as_deref().unwrap();
-    assert_eq!((tls.name.as_deref(), tls.verify_depth), (None, Some(1)), "still verified");
-    let problems = world.problems();
-    assert!(problems.iter().any(|problem| problem.message.contains("wildcard host")), "{problems:?}");
+    assert_eq!((tls.name.as_deref(), tls.verify_depth), (None, Some(1)));
+    assert_eq!((name_per_request(tls), world.problems().len()), (1, 0));
+}
+
+/// Returns the number of pieces of the name that requests determine.
+fn name_per_request(tls: &UpstreamTls) -> usize {
+    tls.name_per_request.as_ref().map_or(0, |template| template.pieces.len())
 }

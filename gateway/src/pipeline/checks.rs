@@ -2,6 +2,7 @@
 
 use http::header::HeaderValue;
 use http::{Method, StatusCode};
+use rustls_pki_types::ServerName;
 use sluice_config::HostName;
 
 use super::exchange::{Exchange, HashKey, Verdict};
@@ -16,6 +17,7 @@ use crate::policy::rewrite::Outgoing;
 use crate::policy::template::Template;
 use crate::policy::{Affinity, RedirectTo, Rewritten, forwarded, hops, https_redirect, redirect, same_site};
 use crate::route::{Backends, CompiledPolicies, Destination, Route, RouteAction, Target};
+use crate::router::host_of;
 use crate::state::compiled_settings::{Blocking, CompiledSettings, LimitKey};
 use crate::state::distrusted_proxies::DistrustedProxy;
 use crate::state::snapshot::Held;
@@ -177,6 +179,7 @@ impl Exchange {
                     return Step::Break(self.refused(StatusCode::SERVICE_UNAVAILABLE));
                 }
                 self.session = session.map(BoundSession::new);
+                self.note_endpoint_name(&target, route, input);
                 if let Some(compiled) = &route.compiled {
                     self.note_for_pick(compiled, route, input);
                 }
@@ -192,6 +195,17 @@ impl Exchange {
                 None => Step::Break(self.refused(StatusCode::NOT_FOUND)),
             },
         }
+    }
+
+    /// Stores the name of the endpoint's certificate, if the request determines it. Values that make
+    /// no name leave it out, and no endpoint is chosen.
+    fn note_endpoint_name(&mut self, target: &Target, route: &Route, input: &StageInput<'_>) {
+        let Some(template) = target.tls.as_ref().and_then(|tls| tls.name_per_request()) else { return };
+        let name = String::from_utf8(template.fill(&self.template_context(Some(route), input)));
+        // As in nginx, a port is no part of the name.
+        let name = name.ok().map(|name| host_of(&name).trim_matches(['[', ']']).to_owned());
+        let name = name.filter(|name| ServerName::try_from(&**name).is_ok());
+        self.extras.get_or_insert_default().endpoint_name = name.map(Into::into);
     }
 
     /// Stores what the choice of an endpoint needs from the head.

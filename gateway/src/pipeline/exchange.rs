@@ -114,6 +114,8 @@ pub(super) struct ExchangeExtras {
     pub(super) satisfy_any: SatisfyAny,
     /// Requests with this key go to the same endpoint, or group of endpoints.
     pub(super) hash_key: Option<HashKey>,
+    /// The name of the endpoint's certificate, if the request determines it and has one.
+    pub(super) endpoint_name: Option<Arc<str>>,
     /// Whether the client misreads `SameSite=None`, which its session cookie then omits.
     pub(super) misreads_none: bool,
 }

@@ -73,6 +73,11 @@ impl Originator for Exchange {
                 None => return Err(self.answer(StatusCode::SERVICE_UNAVAILABLE)),
             },
         };
+        let per_request = target.as_deref().and_then(|target| target.tls.as_ref()?.name_per_request());
+        let name = per_request.and_then(|_| self.extras.as_ref()?.endpoint_name.clone());
+        if per_request.is_some() && name.is_none() && self.protocol_of(pool).has_tls() {
+            return Err(self.answer(StatusCode::BAD_GATEWAY));
+        }
         let now = Instant::now();
         let same = self.call.take_same_endpoint();
         let again = same.is_some();
@@ -91,6 +96,7 @@ impl Originator for Exchange {
         let rules = Rules {
             keep_alive: self.keep_alive(route, settings),
             tls: tls.filter(|_| protocol.has_tls()),
+            server_name: name.as_ref().filter(|_| protocol.has_tls()),
             ..Rules::of(now, route, settings, &self.method, protocol)
         };
         let upstream = self.call.begin(&endpoint, again, &rules);

@@ -184,7 +184,8 @@ async fn open(upstream: &Upstream, stage: &mut ConnectStage) -> io::Result<Trans
     *stage = ConnectStage::Tls;
     stream.set_nodelay(true)?;
     if let Some(tls) = &upstream.tls {
-        let stream = tls.connect(stream, upstream.protocol.is_http2()).await?;
+        let stream =
+            tls.connect(stream, upstream.protocol.is_http2(), upstream.server_name.as_deref()).await?;
         return Ok(Transport::Tls(Box::new(stream.into())));
     }
     let config = match upstream.protocol {

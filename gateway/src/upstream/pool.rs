@@ -16,8 +16,8 @@ mod by_age;
 
 use std::cell::RefCell;
 use std::collections::{HashMap, VecDeque};
-use std::hash::{BuildHasherDefault, Hash, Hasher};
-use std::sync::Arc;
+use std::hash::{BuildHasher, BuildHasherDefault, Hash, Hasher, RandomState};
+use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant};
 
 use self::by_age::ByAge;
@@ -39,9 +39,12 @@ pub(crate) struct ConnectionKey {
 }
 
 impl Hash for ConnectionKey {
-    /// Memberships are assigned by the gateway, so an attacker cannot provoke collisions.
+    /// Memberships are assigned by the gateway, so an attacker cannot provoke collisions. Names may
+    /// be those of clients, so their hash is keyed.
     fn hash<H: Hasher>(&self, state: &mut H) {
-        state.write_u64(self.membership ^ (self.trust.protocol as u64) << 60);
+        static NAMES: LazyLock<RandomState> = LazyLock::new(RandomState::new);
+        let name = self.trust.server_name.as_ref().map_or(0, |name| NAMES.hash_one(name));
+        state.write_u64(self.membership ^ (self.trust.protocol as u64) << 60 ^ name);
     }
 }
 

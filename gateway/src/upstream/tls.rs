@@ -25,6 +25,7 @@ use super::connection::{HTTP2, Unverified};
 use super::verifier::Verifier;
 use crate::policy::PolicyError;
 use crate::policy::resources::{Resources, Slot};
+use crate::policy::template::Template;
 use crate::tls::{Identity, are_same, provider};
 
 /// Sessions that are kept for the endpoints of one backend.
@@ -38,6 +39,8 @@ const QUIET: u64 = 10;
 pub struct EndpointTls {
     policy: UpstreamTls,
     name: ServerName<'static>,
+    /// The name, if requests determine it.
+    name_per_request: Option<Template>,
     identity: Option<Arc<Slot<Identity>>>,
     /// Secret of the client certificate; overrides the certificate of `identity`.
     certificate: Option<Arc<Slot<Identity>>>,
@@ -87,10 +90,16 @@ impl EndpointTls {
             name: ServerName::try_from(name.clone()).map_err(unusable)?,
             identity: slot(&policy.identity)?,
             certificate: slot(&policy.certificate)?,
+            name_per_request: policy.name_per_request.as_ref().map(Template::compile).transpose()?,
             policy: policy.clone(),
             current: ArcSwapOption::const_empty(),
             last_logged: AtomicU64::new(0),
         })
+    }
+
+    /// Returns the template of the name, if requests determine it.
+    pub(crate) fn name_per_request(&self) -> Option<&Template> {
+        self.name_per_request.as_ref()
     }
 
     /// Returns the current configuration; `None` while the Secret is missing or unusable.
@@ -177,13 +186,22 @@ impl Session {
         Ok(Self { id, name, http1: Arc::new(http1), http2: Arc::new(http2), source })
     }
 
-    /// Performs the TLS handshake with an endpoint.
+    /// Performs the TLS handshake with an endpoint. `name` replaces that of the rule.
     ///
     /// # Errors
     /// The handshake fails, or the certificate is not trusted.
-    pub(crate) async fn connect(&self, stream: TcpStream, http2: bool) -> io::Result<TlsStream<TcpStream>> {
+    pub(crate) async fn connect(
+        &self,
+        stream: TcpStream,
+        http2: bool,
+        name: Option<&str>,
+    ) -> io::Result<TlsStream<TcpStream>> {
+        let name = match name {
+            Some(name) => ServerName::try_from(name.to_owned()).map_err(io::Error::other)?,
+            None => self.name.clone(),
+        };
         let config = if http2 { &self.http2 } else { &self.http1 };
-        let stream = TlsConnector::from(config.clone()).connect(self.name.clone(), stream).await?;
+        let stream = TlsConnector::from(config.clone()).connect(name, stream).await?;
         // For an endpoint without ALPN, the protocol of the rule applies, as in nginx.
         if http2 && stream.get_ref().1.alpn_protocol().is_some_and(|chosen| chosen != HTTP2) {
             return Err(io::Error::other("it has chosen another protocol than HTTP/2"));

@@ -4,43 +4,65 @@
 use std::sync::Arc;
 
 use rustls_pki_types::ServerName;
-use sluice_config::{Moment, NamespacedName, Piece, Variable};
+use sluice_config::{Moment, NamespacedName, Piece, Template, Variable};
 
 use crate::translate::template;
+
+/// The name for one rule.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum EndpointName {
+    /// The same for all requests.
+    Fixed(Arc<str>),
+    /// Requests determine it.
+    PerRequest(Template),
+}
 
 /// Validates a name. One with variables stays as text until the host and Service of a rule are
 /// known.
 pub(crate) fn read_endpoint_name(text: Arc<str>) -> Result<Arc<str>, String> {
-    let read = match text.contains('$') {
-        false => text.to_string(),
-        true => endpoint_name(&text, Some("host"), "service", &NamespacedName::new("namespace", "ingress"))?,
+    let template = template::parse(&text, Moment::Request)?;
+    if template::has_unserved(&template) {
+        return Err("has a variable that is empty when an endpoint is chosen".to_owned());
+    }
+    let example = |piece: &Piece| match piece {
+        Piece::Text(text) => text.clone(),
+        Piece::Variable(_) => "x".into(),
     };
-    match ServerName::try_from(read) {
+    let pieces: Vec<Arc<str>> = template.pieces.iter().map(example).collect();
+    match ServerName::try_from(pieces.concat()) {
         Ok(_) => Ok(text),
         Err(_) => Err("is neither a DNS name nor an address, which no certificate can be for".to_owned()),
     }
 }
 
-/// Replaces the variables of a `proxy-ssl-name` for one rule. `host` is `None` for a wildcard host.
-/// The error completes "the value ...".
+/// Replaces the variables of a `proxy-ssl-name` that one rule determines. `host` is `None` for a
+/// wildcard host. The error completes "the value ...".
 pub(crate) fn endpoint_name(
     text: &str,
     host: Option<&str>,
     service: &str,
     object: &NamespacedName,
-) -> Result<String, String> {
-    let mut name = String::new();
+) -> Result<EndpointName, String> {
+    let mut pieces = Vec::new();
     for piece in template::parse(text, Moment::Request)?.pieces {
-        name += match &piece {
-            Piece::Text(text) => text,
-            Piece::Variable(Variable::Host | Variable::ServerName) => {
-                host.ok_or("has the host as a part, and a wildcard host has no single name")?
-            }
-            Piece::Variable(Variable::ServiceName) => service,
-            Piece::Variable(Variable::Namespace) => &object.namespace,
-            Piece::Variable(Variable::IngressName) => &object.name,
-            Piece::Variable(_) => return Err("has a variable that differs between requests".to_owned()),
-        };
+        pieces.push(match piece {
+            Piece::Variable(Variable::Host | Variable::ServerName) => match host {
+                Some(host) => Piece::Text(host.into()),
+                // nginx has no single name for such a server either.
+                None => Piece::Variable(Variable::Host),
+            },
+            Piece::Variable(Variable::ServiceName) => Piece::Text(service.into()),
+            Piece::Variable(Variable::Namespace) => Piece::Text(object.namespace.clone()),
+            Piece::Variable(Variable::IngressName) => Piece::Text(object.name.clone()),
+            piece => piece,
+        });
     }
-    Ok(name)
+    let texts = pieces.iter().map(|piece| match piece {
+        Piece::Text(text) => Some(&**text),
+        Piece::Variable(_) => None,
+    });
+    Ok(match texts.collect::<Option<String>>() {
+        Some(name) => EndpointName::Fixed(name.into()),
+        None => EndpointName::PerRequest(Template { pieces }),
+    })
 }

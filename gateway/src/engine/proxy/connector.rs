@@ -35,6 +35,8 @@ pub(super) struct Connector {
     stage: AtomicU8,
     /// The route's TLS session settings, and whether the connection is for HTTP/2.
     tls: Option<(Arc<Session>, bool)>,
+    /// The name of the endpoint's certificate, if the request determines it.
+    server_name: Option<Arc<str>>,
 }
 
 /// The counts of client connections. In a handle per worker, because every request counts a
@@ -57,7 +59,8 @@ pub(super) enum ConnectStage {
 impl Connector {
     pub(super) fn new(clients: Arc<Clients>, upstream: &Upstream) -> Arc<Self> {
         let tls = upstream.tls.clone().map(|session| (session, upstream.protocol.is_http2()));
-        Arc::new(Self { clients, stage: AtomicU8::new(ConnectStage::Waiting as u8), tls })
+        let (stage, server_name) = (AtomicU8::new(ConnectStage::Waiting as u8), upstream.server_name.clone());
+        Arc::new(Self { clients, stage, tls, server_name })
     }
 
     /// Returns the phase that was reached.
@@ -87,7 +90,7 @@ impl L4Connect for Connector {
                         self.stage.store(ConnectStage::Tls as u8, Relaxed);
                         let Some((session, http2)) = &self.tls else { return Ok(stream.into()) };
                         stream.set_nodelay(true).or_err(ErrorType::ConnectError, "to set an option")?;
-                        return match session.connect(stream, *http2).await {
+                        return match session.connect(stream, *http2, self.server_name.as_deref()).await {
                             Ok(stream) => Ok(VirtualSocketStream::new(Box::new(Encrypted(stream))).into()),
                             Err(error) => {
                                 Error::e_because(ErrorType::TLSHandshakeFailure, "with an endpoint", error)

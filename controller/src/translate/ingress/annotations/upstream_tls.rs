@@ -26,8 +26,7 @@ pub struct EndpointTls {
 
 impl Default for EndpointTls {
     fn default() -> Self {
-        let UpstreamTls { identity: _, certificate: _, verify_depth: _, name, sends_name, versions, ciphers } =
-            UpstreamTls::default();
+        let UpstreamTls { name, sends_name, versions, ciphers, .. } = UpstreamTls::default();
         Self { secret: None, verifies: false, depth: 1, name, sends_name, versions, ciphers }
     }
 }
@@ -40,6 +39,7 @@ impl EndpointTls {
             certificate: None,
             verify_depth: self.verifies.then_some(self.depth),
             name: self.name.clone(),
+            name_per_request: None,
             sends_name: self.sends_name,
             versions: self.versions,
             ciphers: self.ciphers.clone(),
@@ -101,15 +101,14 @@ pub(super) fn settings() -> Vec<Annotation> {
             value::text()
                 .called("a DNS name or an address")
                 .and_then(read_endpoint_name)
-                .evaluated_at(Moment::Rule),
+                .evaluated_at(Moment::Request),
             "",
             "Name for which an endpoint's certificate must be valid; by default that of the Service \
-             (service.namespace.svc). $host and $server_name are the host of the rule, which must \
-             not be a wildcard; $service_name, $namespace and $ingress_name are available too.",
+             (service.namespace.svc). $server_name is the same as $host. A request whose values make \
+             no name gets 502.",
             |settings, value| settings.upstream_tls.name = Some(value),
         )
         .beside(SECRET)
-        .except("a name with other variables, or of a wildcard host, is ignored")
         .ingress(Risk::High),
         Annotation::served(
             "proxy-ssl-server-name",

@@ -13,10 +13,10 @@ use sluice_config::{
     UpstreamProtocol, UpstreamTls,
 };
 
-use super::{Builder, object_ref};
+use super::Builder;
 use crate::problem::warning;
 use crate::store::ObjectKey;
-use crate::translate::routes::{ObjectRoutes, endpoint_name};
+use crate::translate::routes::{EndpointName, ObjectRoutes, endpoint_name};
 use crate::translate::view::View;
 
 /// An object whose `proxy-ssl-*` settings apply to its whole host.
@@ -131,10 +131,10 @@ impl Builder<'_, '_> {
         Some(InheritedTls { tls: Arc::new(tls), secret, owner: owner.object.clone() })
     }
 
-    /// Returns the settings with the variables of `proxy-ssl-name` replaced, if it has some. A name
-    /// that this host does not determine is replaced by that of the Service, with a warning.
+    /// Returns the settings with the variables of `proxy-ssl-name` that the rule determines replaced,
+    /// if it has some.
     pub(super) fn named_tls(
-        &mut self,
+        &self,
         routes: &ObjectRoutes,
         policies: &Policies,
         action: &Action,
@@ -146,20 +146,16 @@ impl Builder<'_, '_> {
             _ => None,
         };
         let name = match service(action) {
-            Some(service) => endpoint_name(&text, host, service, &routes.object.name),
-            None => Ok(String::new()),
+            // It was validated when it was read.
+            Some(service) => endpoint_name(&text, host, service, &routes.object.name).ok(),
+            None => None,
         };
-        if let Err(reason) = &name {
-            self.add(warning(
-                Code::AnnotationInvalid,
-                &object_ref(routes),
-                self.view.setting_field(&object_ref(routes), "proxy-ssl-name"),
-                format!("{text:?} {reason}; on host {} the name of the Service is used", self.served),
-                "name the endpoints' certificate without this variable",
-            ));
-        }
-        let name = name.ok().filter(|name| !name.is_empty()).map(Into::into);
-        Some(Arc::new(UpstreamTls { name, ..(**tls).clone() }))
+        let (name, name_per_request) = match name {
+            Some(EndpointName::Fixed(name)) => (Some(name), None),
+            Some(EndpointName::PerRequest(template)) => (None, Some(template)),
+            None => (None, None),
+        };
+        Some(Arc::new(UpstreamTls { name, name_per_request, ..(**tls).clone() }))
     }
 
     /// Returns whether requests can go to an endpoint over TLS.
