@@ -399,7 +399,7 @@ mod tests {
         assert!(field.contains("Sluice 9.8.7") && field.contains("delta.settings.allow_nobody"), "{field}");
         let deep = refused(|value| value["delta"]["endpoint_sets"][0]["Put"][1]["weight"] = 3.into());
         assert!(deep.contains("delta.endpoint_sets.0.Put.1.weight"), "{deep}");
-        assert!(refused(|value| value["format"] = 3.into()).contains("format 3 in place of 4"));
+        assert!(refused(|value| value["format"] = 4.into()).contains("format 4 in place of 5"));
         let variant = refused(|value| {
             value["delta"]["endpoint_sets"][0] = serde_json::json!({"Patch": ["secret"]});
         });

@@ -241,7 +241,7 @@ fn the_endpoint_receives_another_host() {
     let bad = Ingress::new("shop").path(HOST, "/", "shop").annotation("upstream-vhost", "$status.example");
     folder.write("objects.yaml", bad.text() + &manifest::service_with("shop", &[&backend]));
     await_until("it to be refused", || get(gateway.http, HOST, "/").status == 404);
-    assert!(gateway.problems().contains("empty when the request is sent"), "{}", gateway.problems());
+    assert!(gateway.problems().contains("$status is empty"), "{}", gateway.problems());
 }
 
 #[test]

@@ -34,7 +34,7 @@ fn guarded(host: &str, url: &str) -> Ingress {
 
 fn start(dns: &DnsServer, ingress: &str, shop: &Backend, flags: &[&str]) -> (Folder, Gateway) {
     let folder = Folder::with(service_with("shop", &[shop]));
-    folder.write("ingress.yaml", ingress.to_owned());
+    folder.write("ingress.yaml", ingress);
     let path = dns.resolv_conf("options timeout:1 attempts:1");
     let flags = [&["--resolv-conf", path.to_str().unwrap(), "--configmap", CONFIG], flags].concat();
     let gateway = Gateway::with(&folder, &flags);

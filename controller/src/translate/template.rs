@@ -157,18 +157,17 @@ pub(crate) fn host() -> Type<Template> {
     let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"-._:[]".contains(&byte);
     let read = move |text: Arc<str>| {
         let template = parse(&text, Moment::Request)?;
-        for piece in &template.pieces {
-            match piece {
-                Piece::Text(text) if !text.bytes().all(fits) => {
-                    return Err("has a character that no host can have".to_owned());
-                }
-                Piece::Variable(Variable::Unserved) => {
-                    return Err("has a variable that is empty when the request is sent".to_owned());
-                }
-                Piece::Text(_) | Piece::Variable(_) => {}
-            }
+        if let Some(reasons) = without_value(&text, Moment::Request) {
+            return Err(format!("has a variable without a value: {reasons}"));
         }
-        Ok(template)
+        let is_host = |piece: &Piece| match piece {
+            Piece::Text(text) => text.bytes().all(fits),
+            Piece::Variable(_) => true,
+        };
+        match template.pieces.iter().all(is_host) {
+            true => Ok(template),
+            false => Err("has a character that no host can have".to_owned()),
+        }
     };
     value::field().called("host, with variables").and_then(read).evaluated_at(Moment::Request)
 }

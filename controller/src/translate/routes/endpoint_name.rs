@@ -21,8 +21,8 @@ pub(crate) enum EndpointName {
 /// known.
 pub(crate) fn read_endpoint_name(text: Arc<str>) -> Result<Arc<str>, String> {
     let template = template::parse(&text, Moment::Request)?;
-    if template::has_unserved(&template) {
-        return Err("has a variable that is empty when an endpoint is chosen".to_owned());
+    if let Some(reasons) = template::without_value(&text, Moment::Request) {
+        return Err(format!("has a variable without a value: {reasons}"));
     }
     let example = |piece: &Piece| match piece {
         Piece::Text(text) => text.clone(),

@@ -328,7 +328,7 @@ fn tls_to_endpoints_is_set_without_files() {
         ("proxy_ssl_verify on;", "proxy-ssl-secret"),
         ("proxy_ssl_certificate /etc/tls.crt;", "reach no files"),
         ("proxy_ssl_name a; proxy_ssl_name b;", "stands twice"),
-        ("proxy_ssl_name $cookie_x;", "$cookie_x"),
+        ("proxy_ssl_name $status;", "$status is empty"),
         ("proxy_ssl_server_name yes;", "on, off"),
     ] {
         let refusal = refusal(text, Place::Location);
