@@ -87,18 +87,30 @@ fn a_host_that_cannot_be_resolved_admits_no_client() {
 }
 
 #[test]
-fn the_catch_all_is_authorised_at_any_host_with_a_warning() {
+fn on_the_catch_all_a_client_chose_the_service_that_admitted_it() {
     let (dns, auth, shop) = (DnsServer::start(), service(), Backend::echo("shop"));
     dns.set(HOST, &[LOCAL], 200);
     let url = format!("http://$host:{}/", auth.address.port());
     let (folder, gateway) = start(&dns, &guarded("", &url).text(), &shop, &[]);
-    assert_eq!((ask(&gateway, HOST, "ann"), ask(&gateway, HOST, "eve")), (200, 401));
-    assert_eq!((ask(&gateway, "127.0.0.1", "ann"), ask(&gateway, "127.0.0.1", "eve")), (200, 401));
+    assert_eq!((ask(&gateway, HOST, "ann"), ask(&gateway, "127.0.0.1", "ann")), (503, 503));
     assert!(gateway.problems().contains("the rule serves every host"), "{}", gateway.problems());
-    // The admin listener answers 200, and is for this machine only.
-    let admin = format!("http://$host:{}/", gateway.admin.port());
-    folder.write("ingress.yaml", guarded("", &admin).text());
-    await_until("a listener of the gateway refused", || ask(&gateway, "127.0.0.1", "ann") == 500);
+    let open = Ingress::new("shop").path("", "/", "shop").text();
+    folder.write("ingress.yaml", open);
+    await_until("the rule without authorisation", || ask(&gateway, HOST, "eve") == 200);
+    folder.write("config.yaml", config_map(CONFIG, &[("global-auth-url", &*url)]));
+    await_until("the global service", || ask(&gateway, HOST, "ann") == 503);
+    assert_eq!(auth.requests(), 0);
+}
+
+#[test]
+fn a_mirror_at_the_host_of_a_request_is_no_listener_of_the_gateway() {
+    let (dns, shop) = (DnsServer::start(), Backend::echo("shop"));
+    let ingress = Ingress::new("shop").path("", "/", "shop");
+    let gateway_port = |gateway: &Gateway| format!("http://$host:{}/", gateway.admin.port());
+    let (folder, gateway) = start(&dns, &ingress.text(), &shop, &[]);
+    folder.write("ingress.yaml", ingress.annotation("mirror-target", &gateway_port(&gateway)).text());
+    let failed = || gateway.metric("sluice_mirrored_requests_total{outcome=\"failed\"}") > 0;
+    await_until("a copy that is not sent", || get(gateway.http, "127.0.0.1", "/").status == 200 && failed());
 }
 
 #[test]

@@ -73,7 +73,8 @@ macro_rules! codes {
 }
 
 codes! {
-    AuthorisationByAnyHost: OwnFault = "The host of requests determines the authorisation service, on a rule for all hosts: clients choose it.";
+    AuthorisationByAnyHost: OwnFault = "The host of requests determines the authorisation service, on a rule for all hosts, which is closed: clients would \
+                                         choose the service.";
     AnnotationInvalid: OwnFault = "An annotation has an invalid value.";
     AnnotationForbidden: OwnFault = "An annotation is forbidden by the ConfigMap: by its risk or by a blocked word.";
     AnnotationUnknown: OwnFault = "The annotation does not exist.";

@@ -48,6 +48,10 @@ impl Drop for BoundChild {
 }
 
 /// Ends all processes and this program at the signals that would end it.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the main thread waits for input or output, and holds only processes"
+)]
 fn watch() -> io::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build()?;
     let (mut terminate, mut interrupt, mut hangup) = {

@@ -28,12 +28,12 @@ pub(super) fn settings() -> Vec<Annotation> {
             "Service that authorises each request: 2xx admits it, 401 and 403 are relayed, any other \
              status or no response is 500. Its host may contain $host, $namespace, $ingress_name and \
              $service_name; other variables, which clients choose freely, reject the Ingress. A host \
-             that differs per request (a wildcard, the catch-all) is looked up then; on the catch-all, \
-             clients choose it. For Services of the cluster, their endpoints are used; certificates are \
-             not verified.",
+             that differs per request, on a wildcard, is looked up then. For Services of the cluster, their \
+             endpoints are used; certificates are not verified.",
             |settings, value| settings.external_auth().url = Some(value),
         )
         .unreadable(Unreadable::Reject, Reference::Reject, "")
+        .except("$host without a host in the rule answers 503, because clients would choose who admits them")
         .location(Risk::High)
         .protects(),
         Annotation::served(

@@ -146,9 +146,8 @@ impl Builder<'_, '_> {
         };
         if let Some(auth) = routes.settings.external_auth.as_ref().or(global_auth) {
             if auth.needs_host() && *self.served == HostPattern::Any {
-                self.warn_of_any_host(routes);
-            }
-            if let Some(mut auth) = auth.policy(self.view, &mut self.uses, host) {
+                policies.deny = policies.deny.or(Some(self.close_on_any_host(routes)));
+            } else if let Some(mut auth) = auth.policy(self.view, &mut self.uses, host) {
                 self.extend_authorisation(routes, &mut auth);
                 policies.authorisation = Authorisation::Own(Arc::new(auth));
             }
@@ -184,21 +183,24 @@ impl Builder<'_, '_> {
         Some(Deny { status: 503, reason: because(&object, &field, &reason) })
     }
 
-    /// Reports an authorisation service at the host of the request, on a rule for all hosts.
-    fn warn_of_any_host(&mut self, routes: &ObjectRoutes) {
+    /// Closes a rule for all hosts whose authorisation service is at the host of the request: a client
+    /// would choose it.
+    fn close_on_any_host(&mut self, routes: &ObjectRoutes) -> Deny {
         let object = object_ref(routes);
         let field = match routes.settings.external_auth {
             Some(_) => self.view.setting_field(&object, "auth-url"),
             None => "global-auth-url".to_owned(),
         };
-        self.add(warning(
+        let reason = "has $host as its host, and the rule serves every host; a client that sends a host of its own would \
+                      choose the service that admits it";
+        self.add(error(
             Code::AuthorisationByAnyHost,
             &object,
-            field,
-            "has $host as its host, and the rule serves every host; a client that sends a host of its own chooses \
-             the service that admits it",
+            field.clone(),
+            format!("{reason}; on this host {}", fate(routes)),
             "name the host of the authorisation service, or give the rule a host (a wildcard is enough)",
         ));
+        Deny { status: 503, reason: because(&object, &field, reason) }
     }
 
     /// Returns the pool of `default-backend`; without it the program's default backend applies, as
