@@ -87,6 +87,18 @@ fn await_heard(gateways: &[&Gateway], heard: u64, known: u64) {
     }
 }
 
+/// Waits until a replica has heard of all requests that another one has served.
+#[track_caller]
+fn await_reported(from: &Gateway, to: &Gateway) {
+    let sent = || from.metric("sluice_limit_use_total{direction=\"sent\"}");
+    let before = sent();
+    // What is sent from now on includes all earlier use.
+    ask(from, "192.0.2.250");
+    await_until("the use to be sent", || sent() > before);
+    let all = sent();
+    await_until("the use to be heard", || to.metric("sluice_limit_use_total{direction=\"received\"}") >= all);
+}
+
 /// One request and twelve early ones.
 const THIRTEEN: [(&str, &str); 2] = [("limit-rpm", "3"), ("limit-burst-multiplier", "4")];
 
@@ -98,9 +110,7 @@ fn three_replicas_grant_one_limit_together() {
     await_heard(&[one, two, three], 3, 3);
     assert_eq!(served(one, "192.0.2.1"), 13);
     for other in [two, three] {
-        await_until("the use to be reported", || {
-            other.metric("sluice_limit_use_total{direction=\"received\"}") > 0
-        });
+        await_reported(one, other);
         assert_eq!(served(other, "192.0.2.1"), 0, "the first replica has granted all");
     }
     assert_eq!(served(three, "192.0.2.2"), 13, "each client for itself");

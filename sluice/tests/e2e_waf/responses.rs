@@ -71,7 +71,7 @@ fn a_response_is_refused_before_its_client_gets_any_of_it() {
     assert_eq!(site.get("/image").text(), SECRET);
     assert_eq!(site.get("/long").text().len(), 300_000 + SECRET.len());
     assert_eq!(site.get("/long-chunks").text().len(), 300_000);
-    assert_eq!((site.count("denied"), site.count("passed")), (denied, passed + 5));
+    await_until("all counted", || (site.count("denied"), site.count("passed")) == (denied, passed + 5));
     assert_eq!(Connection::plain(site.gateway.http).request("HEAD", HOST, "/secret", &[], "").status, 200);
     // The connection goes on.
     let mut client = Connection::plain(site.gateway.http);
