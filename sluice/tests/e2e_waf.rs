@@ -180,7 +180,7 @@ fn a_rule_determines_status_and_transaction_id() {
 fn without_a_decision_rules_that_enforce_are_closed_and_others_served() {
     let Some(agent) = Agent::start() else { return };
     let address = agent.address;
-    let flags = [&*agent.flag(), "--waf-timeout=300ms"];
+    let flags = [&*agent.flag(), "--waf-timeout=2s"];
     let enforces = [("enable-modsecurity", "true"), ("modsecurity-snippet", ON)];
     let site = Site::start(&enforces, &[], &flags);
     assert_eq!(site.get("/").status, 200);
@@ -188,7 +188,7 @@ fn without_a_decision_rules_that_enforce_are_closed_and_others_served() {
     agent.hang(true);
     let began = Instant::now();
     assert_eq!(site.get("/").status, 503);
-    assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
+    assert!(began.elapsed() < Duration::from_secs(20), "{:?}", began.elapsed());
     await_until("a hanging agent reported", || site.gateway.problems().contains(UNAVAILABLE));
     agent.hang(false);
     await_until("requests inspected again", || site.get("/").status == 200);

@@ -76,13 +76,19 @@ impl ResponseHold {
     }
 
     /// Begins to hold a response. The caller's copy keeps what tells the end of the body.
+    ///
+    /// # Errors
+    /// The bytes are no body. Nothing is held then, because another endpoint may be tried.
     pub(crate) fn respond(&mut self, response: &mut Response, bytes: &[u8]) -> Result<Passed, FailureKind> {
-        let ends = response.framing.is_done();
-        self.has_begun = true;
-        self.judge.head(response, ends);
-        self.held.has_shown_end = ends;
+        let framing = response.framing;
+        self.held = Held::default();
+        let passed = self.pass(response, bytes)?;
         self.held.response = response.take_head();
-        self.pass(response, bytes)
+        self.held.response.framing = framing;
+        self.has_begun = true;
+        self.held.has_shown_end = framing.is_done();
+        self.judge.head(&self.held.response, framing.is_done());
+        Ok(passed)
     }
 
     /// Returns whether a response is held.

@@ -125,7 +125,7 @@ fn without_a_decision_a_response_is_closed_if_the_rules_enforce() {
     let enforces = format!("SecRuleEngine On\n{RULES}");
     let annotations = |rules| [("enable-modsecurity", "true"), ("modsecurity-snippet", rules)];
     let flag = agent.flag();
-    let site = Site::before(backend, &annotations(&enforces), &[], &[&flag, "--waf-timeout=300ms"]);
+    let site = Site::before(backend, &annotations(&enforces), &[], &[&flag, "--waf-timeout=2s"]);
     assert_eq!(site.get("/").status, 403);
     *hang.lock().unwrap() = Some(agent);
     let response = site.get("/");

@@ -83,6 +83,21 @@ fn a_refused_response_is_a_failure() {
     assert_eq!(case.seen().last(), Some(&("abc".to_owned(), true)));
 }
 
+/// The judge was asked about it, and what another endpoint sent then passed unseen.
+#[test]
+fn a_response_with_a_malformed_body_was_judged_before_another_endpoint_was_tried() {
+    let mut case = Case::new(CHUNKED, &[Judgement::Wants, Judgement::Refused]);
+    let refused = case.hold.respond(&mut case.response, b"3\r\nabcdef");
+    assert_eq!(
+        (refused, case.hold.has_begun(), case.seen().len()),
+        (Err(FailureKind::InvalidHead), false, 0)
+    );
+    case.response.read(b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\n", &Method::GET).unwrap().unwrap();
+    case.hold.respond(&mut case.response, b"abc").unwrap();
+    assert!(matches!(case.poll(), Poll::Ready(Err(FailureKind::ResponseRefused))));
+    assert_eq!(case.seen(), [("200".to_owned(), false), ("abc".to_owned(), true)]);
+}
+
 #[test]
 fn a_head_without_a_body_is_judged_alone() {
     let mut case = Case::new("HTTP/1.1 204 No Content\r\n\r\n", &[Judgement::Passes]);

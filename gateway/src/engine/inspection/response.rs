@@ -90,9 +90,10 @@ impl Judge {
     where
         F: Future<Output = (Box<Inspection>, BodyResult)> + Send + 'static,
     {
-        if let JudgeState::Waits(inspection) = mem::replace(&mut self.state, JudgeState::Over) {
-            self.state = JudgeState::Asks(Mutex::new(Box::pin(ask(inspection))));
-        }
+        self.state = match mem::replace(&mut self.state, JudgeState::Over) {
+            JudgeState::Waits(inspection) => JudgeState::Asks(Mutex::new(Box::pin(ask(inspection)))),
+            other => other,
+        };
     }
 
     fn decide(&mut self, outcome: Outcome) -> Judgement {
