@@ -189,11 +189,11 @@ bench-short: bench-build ## three scenarios of the benchmark in two minutes
 bench-docs: bench-build ## run the benchmark and write the figures into docs/
 	$(BENCH) --write-docs docs $(BENCH_FLAGS)
 
-# Relative to plain Pingora, a small request costs 0.4, and one with a connection of its own 0.5,
-# most of it in the kernel. The remainder is a margin for the variance of a machine.
-GUARD_LIMIT ?= 0.7
+# Relative to plain Pingora, a small request costs 0.4 to 0.6, and one with a connection of its own 0.5
+# to 0.7: most of it is the kernel's, whose share depends on the machine. The remainder is a margin.
+GUARD_LIMIT ?= 0.85
 
-bench-guard: bench-guard-build ## fail if a request costs more than 0.7 of one through plain Pingora
+bench-guard: bench-guard-build ## fail if a request costs more than 0.85 of one through plain Pingora
 	$(OUT)/guard/bench --label guard --peers vanilla --scenarios h1,h1-10k,h1-close --rounds 5 --seconds 2 --guard $(GUARD_LIMIT)
 
 # Both without a profile, which Pingora has none of.

@@ -146,7 +146,7 @@ fn a_wire_cuts_and_delays_the_api() {
 
         wire.set(Behaviour::Delay(Duration::from_millis(200)));
         let begun = std::time::Instant::now();
-        api.get("first").await?;
+        after_cut(&api).await?;
         assert!(begun.elapsed() >= Duration::from_millis(400), "there and back again is two delays");
         wire.set(Behaviour::Freeze);
         assert!(
@@ -155,9 +155,17 @@ fn a_wire_cuts_and_delays_the_api() {
         );
         wire.set(Behaviour::Pass);
         wire.cut();
-        assert_eq!(api.get("first").await?.name_any(), "first");
+        assert_eq!(after_cut(&api).await?.name_any(), "first");
         Ok(())
     });
+}
+
+/// Gets an object. A client may use a connection that was cut before it learns of that.
+async fn after_cut(api: &Api<ConfigMap>) -> Result<ConfigMap> {
+    Ok(match api.get("first").await {
+        Err(kube::Error::Service(_)) => api.get("first").await?,
+        first => first?,
+    })
 }
 
 /// Returns the remains of a lab on this machine.
