@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, LazyLock, Mutex};
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
 
 use crate::harness::{Connection, await_until, ports};
 
@@ -67,10 +67,15 @@ impl Agent {
         self.log.lock().unwrap().clone()
     }
 
-    /// Stops or continues the process, as a program that hangs.
+    /// Stops or continues the process, as a program that hangs. All its threads have stopped then.
     pub(super) fn hang(&self, hangs: bool) {
         let signal = if hangs { Signal::STOP } else { Signal::CONT };
-        kill_process(Pid::from_child(&self.child), signal).unwrap();
+        let pid = Pid::from_child(&self.child);
+        kill_process(pid, signal).unwrap();
+        if hangs {
+            let (_, status) = waitpid(Some(pid), WaitOptions::UNTRACED).unwrap().unwrap();
+            assert!(status.stopped(), "{status:?}");
+        }
     }
 }
 
