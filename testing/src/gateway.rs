@@ -11,7 +11,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use std::{fmt, fs};
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
 
 use crate::client::{Connection, Response};
 use crate::epoll::{self, TcpState};
@@ -346,9 +346,13 @@ impl Gateway {
         self.signal(Signal::TERM);
     }
 
-    /// Suspends the process (SIGSTOP): what is sent to it waits in the kernel.
+    /// Suspends the process (SIGSTOP) and waits until all its threads have stopped: what is sent to
+    /// it waits in the kernel.
+    ///
+    /// # Panics
+    /// The process has ended.
     pub fn suspend(&self) {
-        self.signal(Signal::STOP);
+        suspend(&self.child);
     }
 
     /// Continues the suspended process (SIGCONT).
@@ -462,4 +466,15 @@ impl Log {
         // A reader that has panicked reads no more lines.
         let _ = self.reader.take().map(JoinHandle::join);
     }
+}
+
+/// Suspends a child process (SIGSTOP) and waits until all its threads have stopped. It must run.
+///
+/// # Panics
+/// The process has ended.
+pub fn suspend(child: &Child) {
+    let pid = Pid::from_child(child);
+    kill_process(pid, Signal::STOP).unwrap();
+    let (_, status) = waitpid(Some(pid), WaitOptions::UNTRACED).unwrap().unwrap();
+    assert!(status.stopped(), "{status:?}");
 }

@@ -9,7 +9,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, LazyLock, Mutex};
 
-use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
+use rustix::process::{Pid, Signal, kill_process};
+use sluice_testing::gateway::suspend;
 
 use crate::harness::{Connection, await_until, ports};
 
@@ -69,12 +70,9 @@ impl Agent {
 
     /// Stops or continues the process, as a program that hangs. All its threads have stopped then.
     pub(super) fn hang(&self, hangs: bool) {
-        let signal = if hangs { Signal::STOP } else { Signal::CONT };
-        let pid = Pid::from_child(&self.child);
-        kill_process(pid, signal).unwrap();
-        if hangs {
-            let (_, status) = waitpid(Some(pid), WaitOptions::UNTRACED).unwrap().unwrap();
-            assert!(status.stopped(), "{status:?}");
+        match hangs {
+            true => suspend(&self.child),
+            false => kill_process(Pid::from_child(&self.child), Signal::CONT).unwrap(),
         }
     }
 }
