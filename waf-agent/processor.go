@@ -145,23 +145,11 @@ func (i *inspection) begin(message *extproc.HttpHeaders, attributes *structpb.St
 	i.tx.ProcessURI(pseudo[":path"], pseudo[":method"], attribute("request.protocol"))
 }
 
-// requestBody takes a piece of the body. Rules run when the body is whole, or as large as they read.
+// requestBody takes a piece of the request's body.
 func (i *inspection) requestBody(message *extproc.HttpBody) (*extproc.ProcessingResponse, error) {
-	var interruption *types.Interruption
-	if !i.bodyDone {
-		var written int
-		var err error
-		interruption, written, err = i.tx.WriteRequestBody(message.GetBody())
-		if err != nil {
-			return nil, failed(err)
-		}
-		// Less is taken of a body that exceeds SecRequestBodyLimit, with ProcessPartial.
-		if interruption == nil && (message.GetEndOfStream() || written < len(message.GetBody())) {
-			i.bodyDone = true
-			if interruption, err = i.tx.ProcessRequestBody(); err != nil {
-				return nil, failed(err)
-			}
-		}
+	interruption, err := takeBody(message, &i.bodyDone, i.tx.WriteRequestBody, i.tx.ProcessRequestBody)
+	if err != nil {
+		return nil, err
 	}
 	if interruption != nil {
 		return i.deny(interruption), nil
@@ -200,24 +188,11 @@ func (i *inspection) responseHead(message *extproc.HttpHeaders) (*extproc.Proces
 	}, nil
 }
 
-// responseBody takes a piece of the response's body. Rules run when the body is whole, or as large as
-// they read.
+// responseBody takes a piece of the response's body.
 func (i *inspection) responseBody(message *extproc.HttpBody) (*extproc.ProcessingResponse, error) {
-	var interruption *types.Interruption
-	if !i.responseDone {
-		var written int
-		var err error
-		interruption, written, err = i.tx.WriteResponseBody(message.GetBody())
-		if err != nil {
-			return nil, failed(err)
-		}
-		// Less is taken of a body that exceeds SecResponseBodyLimit, with ProcessPartial.
-		if interruption == nil && (message.GetEndOfStream() || written < len(message.GetBody())) {
-			i.responseDone = true
-			if interruption, err = i.tx.ProcessResponseBody(); err != nil {
-				return nil, failed(err)
-			}
-		}
+	interruption, err := takeBody(message, &i.responseDone, i.tx.WriteResponseBody, i.tx.ProcessResponseBody)
+	if err != nil {
+		return nil, err
 	}
 	if interruption != nil {
 		return i.deny(interruption), nil
@@ -226,6 +201,31 @@ func (i *inspection) responseBody(message *extproc.HttpBody) (*extproc.Processin
 		Response:     &extproc.ProcessingResponse_ResponseBody{ResponseBody: &extproc.BodyResponse{}},
 		ModeOverride: i.wanted(),
 	}, nil
+}
+
+// takeBody takes a piece of a body. Rules run when the body is whole, or as large as they read; done is
+// set then.
+func takeBody(
+	message *extproc.HttpBody,
+	done *bool,
+	write func([]byte) (*types.Interruption, int, error),
+	process func() (*types.Interruption, error),
+) (*types.Interruption, error) {
+	if *done {
+		return nil, nil
+	}
+	interruption, written, err := write(message.GetBody())
+	if err != nil {
+		return nil, failed(err)
+	}
+	// Less is taken of a body that exceeds its limit, with ProcessPartial.
+	if interruption == nil && (message.GetEndOfStream() || written < len(message.GetBody())) {
+		*done = true
+		if interruption, err = process(); err != nil {
+			return nil, failed(err)
+		}
+	}
+	return interruption, nil
 }
 
 // wanted returns which parts of the request and the response the rules still need.

@@ -92,15 +92,7 @@ fn streams_run_at_the_same_time() {
 #[test]
 fn shutdown_is_announced_and_running_streams_finish() {
     let gate = Gate::default();
-    let backend = Backend::with("shop", {
-        let gate = gate.clone();
-        move |request| {
-            if request.start.contains("/slow") {
-                gate.wait();
-            }
-            Reply::Echo
-        }
-    });
+    let backend = Backend::gated("shop", &gate);
     let mut gateway = Gateway::start(&folder(&backend));
     run(async {
         let mut connection = Connection::tls(gateway.https, HOST).await;

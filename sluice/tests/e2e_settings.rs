@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::harness::{Backend, Connection, Folder, Gate, Gateway, Reply, await_until, config_map, get, site};
+use crate::harness::{Backend, Connection, Folder, Gate, Gateway, await_until, config_map, get, site};
 
 const HOST: &str = "shop.example";
 const NAME: &str = "ingress-nginx/controller";
@@ -153,15 +153,7 @@ fn an_idle_connection_ends_after_a_while() {
 #[test]
 fn a_request_may_take_longer_than_a_connection_may_be_idle() {
     let gate = Gate::default();
-    let backend = Backend::with("slow", {
-        let gate = gate.clone();
-        move |request| {
-            if request.start.contains("/slow") {
-                gate.wait();
-            }
-            Reply::Echo
-        }
-    });
+    let backend = Backend::gated("slow", &gate);
     let folder = Folder::with(site("shop", HOST, &[&backend]));
     folder.write("config.yaml", config_map(NAME, &[("keep-alive", "1"), ("client-header-timeout", "1")]));
     let gateway = Gateway::with(&folder, &["--configmap", NAME]);
@@ -190,15 +182,7 @@ fn a_shorter_time_limit_applies_to_connections_that_wait_already() {
 #[test]
 fn timeouts_apply_live_and_annotations_come_first() {
     let gate = Gate::default();
-    let backend = Backend::with("slow", {
-        let gate = gate.clone();
-        move |request| {
-            if request.start.contains("/slow") {
-                gate.wait();
-            }
-            Reply::Echo
-        }
-    });
+    let backend = Backend::gated("slow", &gate);
     let (folder, gateway) = start(&backend);
     folder.write(
         "config.yaml",

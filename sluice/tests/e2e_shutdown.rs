@@ -7,17 +7,6 @@ use crate::harness::{Backend, Connection, Folder, Gate, Gateway, Reply, await_un
 
 const HOST: &str = "shop.example";
 
-/// Starts a backend that responds to `/slow` when the gate opens.
-fn slow(gate: &Gate) -> Backend {
-    let gate = gate.clone();
-    Backend::with("slow", move |request| {
-        if request.start.contains("/slow") {
-            gate.wait();
-        }
-        Reply::Echo
-    })
-}
-
 #[test]
 fn an_idle_gateway_shuts_down_at_once_with_status_0() {
     let backend = Backend::echo("shop");
@@ -35,7 +24,7 @@ fn an_idle_gateway_shuts_down_at_once_with_status_0() {
 #[test]
 fn a_running_request_completes_while_new_connections_are_refused() {
     let gate = Gate::default();
-    let backend = slow(&gate);
+    let backend = Backend::gated("slow", &gate);
     let mut gateway = Gateway::start(&Folder::with(site("shop", HOST, &[&backend])));
     let mut running = Connection::plain(gateway.http);
     running.send(format!("GET /slow HTTP/1.1\r\nHost: {HOST}\r\n\r\n"));
@@ -54,7 +43,7 @@ fn a_running_request_completes_while_new_connections_are_refused() {
 #[test]
 fn a_failed_control_plane_ends_the_program_with_a_message() {
     let gate = Gate::default();
-    let backend = slow(&gate);
+    let backend = Backend::gated("slow", &gate);
     let folder = Folder::with(site("shop", HOST, &[&backend]));
     let mut gateway = Gateway::with_environment(&folder, "SLUICE_PANIC", "control");
     let mut running = Connection::plain(gateway.http);
@@ -95,7 +84,7 @@ fn the_grace_period_serves_new_connections_with_connection_close() {
 #[test]
 fn a_request_that_never_ends_is_cut_off_at_the_timeout() {
     let gate = Gate::default();
-    let backend = slow(&gate);
+    let backend = Backend::gated("slow", &gate);
     let folder = Folder::with(site("shop", HOST, &[&backend]));
     folder.write("config.yaml", config_map("ingress-nginx/controller", &[("worker-shutdown-timeout", "1s")]));
     let mut gateway = Gateway::with(&folder, &["--configmap", "ingress-nginx/controller"]);

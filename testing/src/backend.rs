@@ -96,6 +96,17 @@ impl Backend {
         Self::with(name, |_| Reply::Echo)
     }
 
+    /// Starts a backend that echoes, `/slow` when the gate opens.
+    pub fn gated(name: &str, gate: &Gate) -> Self {
+        let gate = gate.clone();
+        Self::with(name, move |request| {
+            if request.start.contains("/slow") {
+                gate.wait();
+            }
+            Reply::Echo
+        })
+    }
+
     /// Starts a backend that echoes at this address, which may be another address of this machine
     /// with the port of another backend.
     ///

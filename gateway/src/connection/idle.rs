@@ -252,7 +252,7 @@ impl IdleSlot {
     fn change(&self, new: impl Fn(u64) -> u64) {
         let before = self.state().load(Relaxed);
         if before == BUSY {
-            // Nobody else writes it now.
+            // No other task writes it now.
             return self.state().store(new(before), Relaxed);
         }
         let _ = self.state().fetch_update(Relaxed, Relaxed, |before| (before != CHOSEN).then(|| new(before)));

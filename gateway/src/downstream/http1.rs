@@ -87,7 +87,6 @@ impl<'c> Http1<'c> {
 
     /// Serves requests until the connection ends or is closed in favour of a new one.
     pub(crate) async fn serve(&mut self, mut wire: Box<Wire>) {
-        let worker = self.worker.clone();
         loop {
             if wire.ahead.is_empty() && !self.wait(&mut wire).await {
                 return wire.close().await;
@@ -95,11 +94,11 @@ impl<'c> Http1<'c> {
             if self.served == 0
                 && self.info.tls.is_none()
                 && wire.ahead.starts_with(b"P")
-                && Snapshot::take(&worker.state).compiled_settings.settings.use_http2
+                && Snapshot::take(&self.worker.state).compiled_settings.settings.use_http2
             {
-                match Box::pin(starts_with_http2(&mut wire, &worker, self.idle)).await {
+                match Box::pin(starts_with_http2(&mut wire, &self.worker, self.idle)).await {
                     Some(true) => {
-                        let http2 = Http2::new(worker.clone(), self.info.clone());
+                        let http2 = Http2::new(self.worker.clone(), self.info.clone());
                         return Box::pin(http2.serve(wire, self.idle)).await;
                     }
                     Some(false) => {}
@@ -116,13 +115,13 @@ impl<'c> Http1<'c> {
                 }
                 // Rare and long, so it is not part of the state of idle connections.
                 AfterRequest::Linger(mut wire) => {
-                    deliver(&mut wire, &worker).await;
+                    deliver(&mut wire, &self.worker).await;
                     self.idle.begin(Instant::now().into_std());
-                    self.idle.unless_chosen(Box::pin(linger(wire, &worker))).await;
+                    self.idle.unless_chosen(Box::pin(linger(wire, &self.worker))).await;
                     return;
                 }
                 AfterRequest::Close(mut wire) => {
-                    deliver(&mut wire, &worker).await;
+                    deliver(&mut wire, &self.worker).await;
                     return wire.close().await;
                 }
                 AfterRequest::Drop => return,

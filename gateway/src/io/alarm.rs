@@ -57,9 +57,7 @@ impl Alarm {
             sleep.as_mut().reset(deadline);
         }
     }
-}
 
-impl Alarm {
     /// Leaves the timer to others before a long wait without a deadline.
     pub(crate) fn rest(&mut self) {
         let Some(timer) = self.timer.take() else { return };

@@ -5,14 +5,14 @@ use http::Method;
 
 use super::*;
 
-/// Decides as it is told, and records what it has seen.
+/// Returns given decisions in order, and records what it has seen.
 #[derive(Debug, Default)]
-struct Told {
+struct ScriptedJudge {
     judgements: Vec<Judgement>,
     seen: Arc<Mutex<Vec<(Bytes, bool)>>>,
 }
 
-impl ResponseJudge for Told {
+impl ResponseJudge for ScriptedJudge {
     fn head(&mut self, response: &Response, ends: bool) {
         self.content(response.status.as_str().to_owned().into(), ends);
     }
@@ -40,7 +40,7 @@ struct Case {
 impl Case {
     fn new(head: &str, judgements: &[Judgement]) -> Self {
         let seen = Arc::default();
-        let judge = Told { judgements: judgements.to_vec(), seen: Arc::clone(&seen) };
+        let judge = ScriptedJudge { judgements: judgements.to_vec(), seen: Arc::clone(&seen) };
         let mut response = Response::default();
         response.read(head.as_bytes(), &Method::GET).unwrap().unwrap();
         Self { hold: ResponseHold::new(Box::new(judge)), response, seen }

@@ -10,7 +10,7 @@ use super::{EPOCH, WAIT_BITS, Wait, nanoseconds};
 pub(crate) const FIRST_REQUEST_GRACE: Duration = Duration::from_secs(1);
 /// Time that an idle connection has for its next request then: one may be in transit, or in the
 /// kernel without the runtime having noticed.
-pub(crate) const NEXT_REQUEST_GRACE: Duration = Duration::from_millis(100);
+const NEXT_REQUEST_GRACE: Duration = Duration::from_millis(100);
 
 /// Interval between two looks at all connections, as a part of the shorter time limit.
 const LOOKS_PER_LIMIT: u32 = 16;
@@ -41,7 +41,9 @@ impl WaitLimits {
 
     /// Returns the time after which all connections are looked at again.
     pub(crate) fn interval(&self) -> Duration {
-        let shorter = self.first_request.min(self.next_request);
+        // With `keep-alive: 0`, no connection waits for another request.
+        let limits = [self.first_request, self.next_request].into_iter().filter(|limit| !limit.is_zero());
+        let shorter = limits.min().unwrap_or(LONGEST_INTERVAL);
         (shorter / LOOKS_PER_LIMIT).clamp(SHORTEST_INTERVAL, LONGEST_INTERVAL)
     }
 
@@ -92,6 +94,12 @@ mod tests {
         assert!(!closing.are_over(first, at(60)) && closing.are_over(first, at(61)));
         assert_eq!(closing.interval(), SHORTEST_INTERVAL);
         assert_eq!(LIMITS.interval(), LONGEST_INTERVAL);
+        let none = WaitLimits { next_request: Duration::ZERO, ..LIMITS };
+        assert_eq!(
+            none.interval(),
+            LONGEST_INTERVAL,
+            "without keep-alive, nothing waits for so short a time"
+        );
     }
 
     #[test]

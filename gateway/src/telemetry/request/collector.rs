@@ -1,6 +1,7 @@
 //! Converts the figures of all targets into Prometheus' types at each scrape.
 
 use std::collections::HashMap;
+use std::mem;
 use std::sync::Arc;
 
 use prometheus::core::{Collector, Desc};
@@ -91,11 +92,15 @@ impl RequestCollector {
         let kept: Vec<_> = self.meters.own.all().map(Own::keep).collect();
         for target in self.meters.targets() {
             for (cell, series) in target.cells().iter() {
+                let mut of_requests = series.exemplars().read();
+                if families.native.is_none() && of_requests.is_empty() {
+                    continue;
+                }
                 let key = SeriesKey::of(&self.labels(target.labels(), *cell));
                 let figures = series.sum(&kept);
                 for (family, desc) in &families.kept {
                     let exemplars = match family {
-                        Family::Request => series.exemplars().read(),
+                        Family::Request => mem::take(&mut of_requests),
                         _ => Vec::new(),
                     };
                     let native = figures.native(*family, families);
