@@ -20,6 +20,7 @@ use crate::pool::{Balance, PoolKey};
 use crate::replacement::Replacements;
 use crate::replicas::Replicas;
 use crate::resource::ResourceKey;
+use crate::response_buffering::ResponseBuffering;
 use crate::server_field::ServerField;
 use crate::stream::StreamSettings;
 use crate::template::{Piece, Template};
@@ -66,6 +67,8 @@ pub struct GlobalSettings {
     pub body_buffer: u64,
     /// Buffers request bodies completely before a request is forwarded (`proxy-request-buffering`).
     pub request_buffering: bool,
+    /// Buffering of responses.
+    pub response_buffering: ResponseBuffering,
     /// Response rate limit in bytes per second; 0 is no limit (`limit-rate`).
     pub response_rate: u64,
     /// Bytes of a response that are sent before the rate limit applies (`limit-rate-after`).
@@ -270,6 +273,7 @@ impl Default for GlobalSettings {
             body_limit: 1 << 20,
             body_buffer: 8 << 10,
             request_buffering: true,
+            response_buffering: ResponseBuffering::default(),
             response_rate: 0,
             response_rate_after: 0,
             body_memory: 128 << 20,

@@ -70,6 +70,7 @@ pub mod replacement;
 pub mod replicas;
 pub mod report;
 pub mod resource;
+pub mod response_buffering;
 pub mod rewrite;
 pub mod rule;
 pub mod same_site;
@@ -132,6 +133,7 @@ pub use resource::{
     CaBundle, ClientAuthorities, Credentials, EndpointIdentity, HeaderSet, PasswordHash, Resource,
     ResourceKey, ResourceKind,
 };
+pub use response_buffering::{ResponseBuffering, ResponseBufferingOverrides};
 pub use rewrite::{Rewrite, RewritePart, RewriteQuery, RewriteTemplate};
 pub use rule::{
     Action, Backend, FieldMatch, Match, PathMatch, Redirect, RedirectPath, Rule, TextMatch, WeightedBackend,

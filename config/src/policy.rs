@@ -21,6 +21,7 @@ use crate::mirror::Mirror;
 use crate::pool::HashBy;
 use crate::replacement::Replacements;
 use crate::resource::ResourceKey;
+use crate::response_buffering::ResponseBufferingOverrides;
 use crate::rewrite::Rewrite;
 use crate::same_site::SameSite;
 use crate::trace::RuleTracing;
@@ -235,6 +236,8 @@ pub struct Bodies {
     /// Whether the body is buffered completely before the request is forwarded
     /// (`proxy-request-buffering`).
     pub request_buffering: Option<bool>,
+    /// Buffering of responses, where an annotation sets a part of it.
+    pub response_buffering: Option<Box<ResponseBufferingOverrides>>,
     /// Response rate limit in bytes per second; 0 is no limit (`limit-rate`).
     pub rate: Option<u64>,
     /// Bytes of a response that are sent before the rate limit applies (`limit-rate-after`).

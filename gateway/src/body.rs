@@ -30,6 +30,7 @@ pub(crate) mod hold;
 pub(crate) mod pieces;
 pub(crate) mod plan;
 mod rate;
+mod response_buffer;
 mod spill;
 pub(crate) mod staged;
 pub(crate) mod substitution;

@@ -287,6 +287,7 @@ async fn forward_staged<D: Downstream + Send + Sync + 'static>(
             let forwarded;
             (staged, exchange, forwarded) = forward(worker, staged, alarm, exchange, head, counts).await;
             staged.finish_copy();
+            let forwarded = deliver(&mut staged, alarm, &mut exchange, forwarded).await;
             match inspection {
                 Some(inspection) => inspection.end(&exchange, forwarded),
                 None => forwarded,
@@ -295,6 +296,30 @@ async fn forward_staged<D: Downstream + Send + Sync + 'static>(
     };
     counts.received = counts.received.max(staged.collected());
     (staged.into_inner(), exchange, forwarded)
+}
+
+/// Sends the buffered rest of a response, for which its endpoint is no longer occupied.
+async fn deliver<D: Downstream>(
+    staged: &mut Staged<D>,
+    alarm: &mut Alarm,
+    exchange: &mut Exchange,
+    forwarded: Forwarded,
+) -> Forwarded {
+    if !staged.has_undelivered() {
+        return forwarded;
+    }
+    match forwarded {
+        Forwarded::Relayed(at) => exchange.call().completed(at),
+        Forwarded::Aborted { .. } if exchange.call().was_broken_off() => {}
+        other => return other,
+    }
+    // Boxed, because it is rare and large.
+    match (forwarded, Box::pin(staged.deliver(alarm)).await) {
+        (Forwarded::Relayed(_), Ok(())) => Forwarded::Relayed(Instant::now()),
+        (Forwarded::Relayed(_), Err(_)) => Forwarded::Aborted { asked: true },
+        // A response that its endpoint broke off ends where it did without a buffer.
+        (other, _) => other,
+    }
 }
 
 /// Reserves memory for the head while the request is in progress. Compression lets a client create

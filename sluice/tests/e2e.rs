@@ -65,6 +65,7 @@ mod e2e_replicas;
 mod e2e_request_buffering;
 mod e2e_request_hosts;
 mod e2e_requests;
+mod e2e_response_buffering;
 mod e2e_responses;
 mod e2e_retry;
 mod e2e_rewrite;

@@ -59,14 +59,14 @@ fn a_problem_of_many_objects_is_printed_once_with_all_of_them() {
         .map(|number| {
             let ingress =
                 Ingress::new(&format!("i{number:02}")).path(&format!("h{number}.example"), "/", "shop");
-            ingress.annotation("proxy-buffering", "on").text()
+            ingress.annotation("http2-push-preload", "true").text()
         })
         .collect();
     let backend = Backend::echo("shop");
     let folder = Folder::with(site("shop", "shop.example", &[&backend]) + &ingresses);
     let (status, text) = check(&folder, &[]);
     assert_eq!(status, Some(0), "{text}");
-    let name = "nginx.ingress.kubernetes.io/proxy-buffering";
+    let name = "nginx.ingress.kubernetes.io/http2-push-preload";
     let lines: Vec<&str> = text.lines().filter(|line| line.contains(name)).collect();
     assert_eq!(lines, [format!("warning: {name} [AnnotationWithoutEffect]: 12 objects")], "{text}");
     assert!(
@@ -103,7 +103,7 @@ fn a_long_report_begins_with_counts() {
     let mut folder = String::new();
     for number in 0..12 {
         let ingress = Ingress::new(&format!("i{number:02}")).path(&format!("h{number}.example"), "/", "none");
-        folder += &ingress.annotation("proxy-buffering", "on").text();
+        folder += &ingress.annotation("http2-push-preload", "true").text();
     }
     let bad = Ingress::new("bad").path("bad.example", "/", "none").annotation("limit-rps", "many");
     let (status, text) = check(&Folder::with(folder + &bad.text()), &[]);
@@ -120,7 +120,7 @@ fn a_long_report_begins_with_counts() {
         head[5], "error    1 object    nginx.ingress.kubernetes.io/limit-rps [AnnotationInvalid]",
         "{text}"
     );
-    assert!(head[6].starts_with("warning  12 objects  nginx.ingress.kubernetes.io/proxy-buffe"), "{text}");
+    assert!(head[6].starts_with("warning  12 objects  nginx.ingress.kubernetes.io/http2-push-pre"), "{text}");
     assert!(head[8].contains("-o json all"), "some are not named below: {text}");
     assert_eq!((head[7], head[9]), ("", ""), "then the object and its problem: {text}");
     assert!(text.ends_with(&format!("\n{}\n", head[2])), "{text}");
@@ -141,7 +141,7 @@ fn the_exit_code_is_0_for_warnings_1_for_errors_2_without_input() {
         let ingress = Ingress::new("noted").path("a.example", "/", "shop").annotation(name, value);
         Folder::with(site("shop", "shop.example", &[&backend]) + &ingress.text())
     };
-    let (status, text) = check(&with("proxy-buffering", "on"), &[]);
+    let (status, text) = check(&with("http2-push-preload", "true"), &[]);
     assert!(status == Some(0) && text.contains("warning: "), "{status:?}: {text}");
     let (status, text) = check(&with("limit-rps", "many"), &[]);
     assert!(status == Some(1) && text.contains("error: "), "{status:?}: {text}");

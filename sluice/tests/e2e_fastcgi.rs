@@ -28,6 +28,7 @@ switch ($_GET["do"]) {
     case "redirect": header("Location: /elsewhere"); break;
     case "missing": http_response_code(404); echo "not here"; break;
     case "log": fwrite(fopen("php://stderr", "w"), "for the log\n"); error_log("noticed"); echo "logged"; break;
+    case "huge": for ($i = 0; $i < 40; $i++) { echo str_repeat("x", 1000000); } break;
     case "large": for ($i = 0; $i < 3000; $i++) { echo str_repeat("x", 1000); } break;
     case "die": echo str_repeat("x", 100000); flush(); exec("kill -9 " . getmypid());
     case "pid": echo getmypid();
@@ -206,4 +207,22 @@ fn a_rewritten_path_selects_the_script() {
     assert_eq!(shown(&text, "SCRIPT_NAME"), "/index.php");
     assert_eq!(shown(&text, "REQUEST_URI"), "/blog/news?a=1");
     assert_eq!(shown(&text, "QUERY_STRING"), "a=1");
+}
+
+#[test]
+fn slow_clients_do_not_occupy_php() {
+    let Some(php) = Php::start(&[("act.php", ACT)]) else { return };
+    let (_folder, gateway) = start(&php, &[]);
+    // As many as php has processes. They read only when another client was served.
+    let slow: Vec<_> = (0..2)
+        .map(|_| {
+            let mut client = Connection::plain(gateway.http);
+            client.send(format!("GET /act.php?do=huge HTTP/1.1\r\nHost: {HOST}\r\n\r\n"));
+            client
+        })
+        .collect();
+    assert_eq!(get(gateway.http, HOST, "/act.php?do=log").text(), "logged");
+    for mut client in slow {
+        assert_eq!(client.response().body().len(), 40_000_000);
+    }
 }

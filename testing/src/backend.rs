@@ -82,6 +82,8 @@ struct Shared {
     /// unlimited.
     keep_alive: usize,
     seen: Mutex<Vec<Message>>,
+    /// Number of requests whose reply was written whole.
+    completed: AtomicUsize,
     connections: AtomicUsize,
     /// Number of connections that the kernel has closed.
     closed: AtomicUsize,
@@ -160,6 +162,7 @@ impl Backend {
             tls,
             keep_alive,
             seen: Mutex::default(),
+            completed: AtomicUsize::new(0),
             connections: AtomicUsize::new(0),
             closed: AtomicUsize::new(0),
             open: Mutex::default(),
@@ -180,6 +183,11 @@ impl Backend {
     /// Returns the number of requests so far.
     pub fn requests(&self) -> usize {
         self.shared.seen.lock().unwrap().len()
+    }
+
+    /// Returns the number of requests whose reply the gateway's socket has taken whole.
+    pub fn completed(&self) -> usize {
+        self.shared.completed.load(Ordering::SeqCst)
     }
 
     /// Returns a function that counts the requests, for use in another thread.
@@ -280,7 +288,11 @@ impl Shared {
                 Reply::Echo => stream.write_all(&self.echo(&request))?,
                 Reply::Answer(status, fields, body) => stream.write_all(&answer(status, &fields, &body))?,
                 Reply::Bytes(bytes) => stream.write_all(&bytes)?,
-                Reply::Raw(bytes) => return stream.write_all(&bytes),
+                Reply::Raw(bytes) => {
+                    stream.write_all(&bytes)?;
+                    self.completed.fetch_add(1, Ordering::SeqCst);
+                    return Ok(());
+                }
                 Reply::Close => return Ok(()),
                 // Closing a socket without lingering sends a reset.
                 Reply::Reset => return Ok(set_socket_linger(socket, Some(Duration::ZERO))?),
@@ -294,6 +306,7 @@ impl Shared {
                     return self.parrot(stream);
                 }
             }
+            self.completed.fetch_add(1, Ordering::SeqCst);
             served += 1;
             if served == self.keep_alive {
                 return Ok(());

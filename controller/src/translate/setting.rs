@@ -62,6 +62,8 @@ pub struct Setting<S> {
     pub risk: Risk,
     /// Its support status.
     pub support: Support,
+    /// It has no effect in ingress-nginx either.
+    pub is_idle_in_reference: bool,
     /// Some of its values are known and not served.
     pub is_partial: bool,
     /// Values that are not served, and their effect, unless they close the routes.
@@ -202,6 +204,7 @@ impl<S> Setting<S> {
             never: None,
             snippet: None,
             default,
+            is_idle_in_reference: false,
             idle: &[],
             fallback_key: None,
             scope: Scope::Global,
@@ -273,6 +276,12 @@ impl<S> Setting<S> {
     pub fn location(mut self, risk: Risk) -> Self {
         self.scope = Scope::Location;
         self.risk = risk;
+        self
+    }
+
+    /// Has no effect in ingress-nginx 1.15 either, whose nginx ignores the directive.
+    pub fn idle_in_reference(mut self) -> Self {
+        self.is_idle_in_reference = true;
         self
     }
 

@@ -15,7 +15,7 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use super::disk::Disk;
-use super::spill::Spill;
+use super::spill::{Spill, Unwritten};
 use crate::body::downstream::Downstream;
 use crate::io::budget::{self, Reservation, WaitTicket};
 use crate::io::deadlines::Deadlines;
@@ -167,7 +167,7 @@ impl RequestBuffer {
             }
             if self.memory.is_empty() {
                 if let Some(spill) = &mut self.spill {
-                    ready!(spill.poll_written(cx)).map_err(failed)?;
+                    ready!(spill.poll_written(cx)).map_err(unwritten)?;
                 }
                 self.memory = Vec::new();
                 self.count();
@@ -183,9 +183,9 @@ impl RequestBuffer {
     fn poll_spill(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), FailureKind>> {
         let disk = &self.disk;
         let spill = self.spill.get_or_insert_with(|| Spill::new(disk.clone()));
-        let spare = ready!(spill.poll_written(cx)).map_err(failed)?;
+        let spare = ready!(spill.poll_written(cx)).map_err(unwritten)?;
         let full = mem::replace(&mut self.memory, spare.unwrap_or_default());
-        spill.write(full).map_err(failed)?;
+        spill.write(full).map_err(unwritten)?;
         self.count();
         Poll::Ready(Ok(()))
     }
@@ -196,7 +196,7 @@ impl RequestBuffer {
             ready!(self.poll_spill(cx))?;
         }
         if let Some(spill) = &mut self.spill {
-            ready!(spill.poll_written(cx)).map_err(failed)?;
+            ready!(spill.poll_written(cx)).map_err(unwritten)?;
             self.memory = Vec::new();
             self.count();
         }
@@ -283,6 +283,10 @@ fn invite(
         client.interim(cx, &mut Response::go_on())?;
     }
     client.poll_flush(cx, deadlines)
+}
+
+fn unwritten(unwritten: Unwritten) -> FailureKind {
+    failed(unwritten.error)
 }
 
 fn failed(error: std::io::Error) -> FailureKind {

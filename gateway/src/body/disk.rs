@@ -1,4 +1,4 @@
-//! Disk space for request bodies that are too large for memory: its location and total limit.
+//! Disk space for bodies that are too large for memory: its location and total limit.
 
 use std::fs::{File, Permissions};
 use std::io;

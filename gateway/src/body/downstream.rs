@@ -22,8 +22,8 @@
 //!
 //! Every operation is a poll function, because the two directions of a request depend on each other
 //! in ways that a sequence of awaits cannot express. Nothing may be read from an endpoint before
-//! [`poll_flush`](Downstream::poll_flush) is ready: this alone bounds the memory that a slow client
-//! can occupy.
+//! [`poll_accept`](Downstream::poll_accept) is ready: this alone bounds the memory that a slow
+//! client can occupy.
 
 use std::task::{Context, Poll};
 
@@ -159,6 +159,16 @@ pub(crate) trait Downstream {
         cx: &mut Context<'_>,
         deadlines: &mut Deadlines,
     ) -> Poll<Result<(), FailureKind>>;
+
+    /// Ready when more of the response may be passed on: when the client has received all output so
+    /// far, or a stage keeps the rest for it.
+    fn poll_accept(
+        &mut self,
+        cx: &mut Context<'_>,
+        deadlines: &mut Deadlines,
+    ) -> Poll<Result<(), FailureKind>> {
+        self.poll_flush(cx, deadlines)
+    }
 
     /// Returns the bytes of head and body that were sent, and the content bytes among them.
     fn sent(&self) -> (u64, u64);

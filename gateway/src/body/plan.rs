@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use sluice_config::ResponseBuffering;
+
 use super::compression::{ClientEncodings, CompressionRules};
 use super::substitution::Substitution;
 
@@ -16,6 +18,8 @@ pub(crate) enum BodyStage {
     Copy,
     /// Holds the response until the firewall has decided.
     Hold,
+    /// Buffers the response while the client is slow.
+    ResponseBuffer,
     /// Replaces texts in the response.
     Substitution,
     /// Compresses the response.
@@ -26,11 +30,12 @@ pub(crate) enum BodyStage {
 
 /// All stages, in the order in which bytes pass them: the request body from the client to the
 /// endpoint, then the response body from the endpoint to the client.
-pub(crate) const ORDER: [BodyStage; 7] = [
+pub(crate) const ORDER: [BodyStage; 8] = [
     BodyStage::Limit,
     BodyStage::Buffer,
     BodyStage::Copy,
     BodyStage::Hold,
+    BodyStage::ResponseBuffer,
     BodyStage::Substitution,
     BodyStage::Compression,
     BodyStage::Rate,
@@ -43,6 +48,8 @@ pub(crate) struct Plan {
     pub(crate) limit: Option<u64>,
     /// The request body is buffered, with so many bytes of it in memory.
     pub(crate) buffer: Option<u64>,
+    /// The response is buffered while the client is slow.
+    pub(crate) response_buffering: Option<ResponseBuffering>,
     /// Replaces texts in the response.
     pub(crate) substitution: Option<Substitution>,
     /// Compresses the response if the rules allow it.
@@ -65,6 +72,7 @@ impl Plan {
             BodyStage::Buffer => self.buffer.is_some(),
             BodyStage::Copy => self.mirror,
             BodyStage::Hold => self.holds_response,
+            BodyStage::ResponseBuffer => self.response_buffering.is_some(),
             BodyStage::Substitution => self.substitution.is_some(),
             BodyStage::Compression => self.compression.is_some(),
             BodyStage::Rate => self.rate.is_some(),

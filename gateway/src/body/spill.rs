@@ -1,4 +1,4 @@
-//! The part of one request body that is on disk.
+//! The part of one body that is on disk.
 //!
 //! All file operations run on the blocking pool of the runtime, one piece at a time, because a disk
 //! may block for any time and an event loop must not. This includes closing: the file has no name,
@@ -25,9 +25,17 @@ pub(crate) struct Spill {
     job: Option<Job>,
 }
 
+/// Bytes that were not written. They are lost only if no thread could run the job.
+#[derive(Debug)]
+pub(crate) struct Unwritten {
+    pub(crate) error: io::Error,
+    pub(crate) bytes: Option<Vec<u8>>,
+}
+
 #[derive(Debug)]
 struct Job {
-    work: JoinHandle<io::Result<(Arc<File>, Vec<u8>)>>,
+    /// The bytes that were read or written, and the file, which the first write creates.
+    work: JoinHandle<(Vec<u8>, io::Result<Arc<File>>)>,
     /// Offset of the bytes that the job reads. `None` for a write.
     reads: Option<u64>,
     /// Bytes of memory that the job writes.
@@ -44,21 +52,21 @@ impl Spill {
     ///
     /// # Errors
     /// The total limit for all bodies is reached.
-    pub(crate) fn write(&mut self, bytes: Vec<u8>) -> io::Result<()> {
+    pub(crate) fn write(&mut self, bytes: Vec<u8>) -> Result<(), Unwritten> {
         debug_assert!(self.job.is_none(), "one piece at a time");
         let (count, memory) = (bytes.len() as u64, bytes.capacity());
         if !self.share.grow(count) {
-            return Err(io::ErrorKind::StorageFull.into());
+            return Err(Unwritten { error: io::ErrorKind::StorageFull.into(), bytes: Some(bytes) });
         }
         let (file, disk, at) = (self.file.clone(), self.share.disk().clone(), self.length);
         self.length += count;
         let work = spawn_blocking(move || {
             let file = match file {
-                Some(file) => file,
-                None => Arc::new(disk.file()?),
+                Some(file) => Ok(file),
+                None => disk.file().map(Arc::new),
             };
-            file.write_all_at(&bytes, at)?;
-            Ok((file, bytes))
+            let written = file.and_then(|file| file.write_all_at(&bytes, at).map(|()| file));
+            (bytes, written)
         });
         self.job = Some(Job { work, reads: None, memory });
         Ok(())
@@ -69,14 +77,43 @@ impl Spill {
         self.job.as_ref().map_or(0, |job| job.memory)
     }
 
+    /// Returns the number of bytes on disk, with those that are being written.
+    pub(crate) fn length(&self) -> u64 {
+        self.length
+    }
+
+    /// Returns whether bytes are being written.
+    pub(crate) fn is_writing(&self) -> bool {
+        self.job.as_ref().is_some_and(|job| job.reads.is_none())
+    }
+
+    /// Returns whether bytes are being read.
+    pub(crate) fn is_reading(&self) -> bool {
+        self.job.as_ref().is_some_and(|job| job.reads.is_some())
+    }
+
     /// Ready when no write is running. Returns the emptied buffer of the last write for reuse.
-    pub(crate) fn poll_written(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Option<Vec<u8>>>> {
-        if self.job.as_ref().is_none_or(|job| job.reads.is_some()) {
+    ///
+    /// # Errors
+    /// The last write failed. Its bytes no longer count among those on disk.
+    pub(crate) fn poll_written(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Vec<u8>>, Unwritten>> {
+        if !self.is_writing() {
             return Poll::Ready(Ok(None));
         }
-        let mut bytes = ready!(self.poll_job(cx))?;
-        bytes.clear();
-        Poll::Ready(Ok(Some(bytes)))
+        let (mut bytes, written) = match ready!(self.poll_job(cx)) {
+            Ok(done) => done,
+            Err(error) => return Poll::Ready(Err(Unwritten { error, bytes: None })),
+        };
+        Poll::Ready(match written {
+            Ok(()) => {
+                bytes.clear();
+                Ok(Some(bytes))
+            }
+            Err(error) => {
+                self.length -= bytes.len() as u64;
+                Err(Unwritten { error, bytes: Some(bytes) })
+            }
+        })
     }
 
     /// Reads up to `most` bytes from offset `at`, which must be below the length.
@@ -93,21 +130,23 @@ impl Spill {
             let count = usize::try_from(self.length - at).map_or(most, |left| left.min(most));
             let work = spawn_blocking(move || {
                 let mut bytes = vec![0; count];
-                file.read_exact_at(&mut bytes, at)?;
-                Ok((file, bytes))
+                let read = file.read_exact_at(&mut bytes, at).map(|()| file);
+                (bytes, read)
             });
             self.job = Some(Job { work, reads: Some(at), memory: 0 });
         }
-        self.poll_job(cx)
+        let (bytes, read) = ready!(self.poll_job(cx))?;
+        Poll::Ready(read.map(|()| bytes))
     }
 
-    fn poll_job(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Vec<u8>>> {
-        let Some(job) = &mut self.job else { return Poll::Ready(Ok(Vec::new())) };
+    /// Ready when the job is done: its bytes, and whether it succeeded. The error is that no thread
+    /// could run it.
+    fn poll_job(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<(Vec<u8>, io::Result<()>)>> {
+        let Some(job) = &mut self.job else { return Poll::Ready(Ok((Vec::new(), Ok(())))) };
         let done = ready!(Pin::new(&mut job.work).poll(cx));
         self.job = None;
-        let (file, bytes) = done.map_err(io::Error::other)??;
-        self.file = Some(file);
-        Poll::Ready(Ok(bytes))
+        let (bytes, file) = done.map_err(io::Error::other)?;
+        Poll::Ready(Ok((bytes, file.map(|file| self.file = Some(file)))))
     }
 }
 
@@ -154,7 +193,7 @@ mod tests {
         let disk = Arc::new(Disk::default());
         disk.set_limit(4);
         let mut spill = Spill::new(disk.clone());
-        assert_eq!(spill.write(b"12345".to_vec()).unwrap_err().kind(), io::ErrorKind::StorageFull);
+        assert_eq!(spill.write(b"12345".to_vec()).unwrap_err().error.kind(), io::ErrorKind::StorageFull);
         disk.set_path("/nowhere/at/all".into());
         spill.write(b"1234".to_vec()).unwrap();
         assert!(poll_fn(|cx| spill.poll_written(cx)).await.is_err());

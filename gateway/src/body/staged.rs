@@ -11,7 +11,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use h2::Reason;
 use http::HeaderMap;
-use http::header::{CONTENT_LENGTH, HeaderValue, TRAILER, TRANSFER_ENCODING};
+use http::header::{CONTENT_LENGTH, HeaderName, HeaderValue, TRAILER, TRANSFER_ENCODING};
 
 use super::buffer::RequestBuffer;
 use super::compressor::Compressor;
@@ -19,6 +19,7 @@ use super::disk::Disk;
 use super::hold::{Held, ResponseHold, ResponseJudge};
 use super::plan::Plan;
 use super::rate::Rate;
+use super::response_buffer::ResponseBuffer;
 use super::tee::Tee;
 use crate::body::downstream::{Downstream, Passed};
 use crate::body::pieces::{Decoder, Piece};
@@ -26,10 +27,13 @@ use crate::io::alarm::Alarm;
 use crate::io::deadlines::Deadlines;
 use crate::io::failure::FailureKind;
 use crate::message::answer::Answer;
-use crate::message::fields::FieldsMut;
+use crate::message::fields::{Fields, FieldsMut};
 use crate::message::framing::Framing;
 use crate::message::head::Head;
 use crate::message::response::Response;
+
+/// The field with which an endpoint turns buffering off (nginx `X-Accel-Buffering`).
+const ACCEL_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
 
 /// A client side with stages.
 #[derive(Debug)]
@@ -40,8 +44,11 @@ pub(crate) struct Staged<D> {
     buffer: Option<RequestBuffer>,
     tee: Option<Tee>,
     hold: Option<Box<ResponseHold>>,
-    /// The response that was held. The caller's copy has only its framing.
+    /// The response that was held or may be buffered. The caller's copy has only its framing.
     released: Option<Box<Response>>,
+    response_buffer: Option<Box<ResponseBuffer>>,
+    /// The client has received all output so far.
+    flushed: bool,
     compressor: Option<Compressor>,
     rate: Option<Rate>,
 }
@@ -49,7 +56,7 @@ pub(crate) struct Staged<D> {
 impl<D: Downstream> Staged<D> {
     /// Creates the stages of `plan`. `framing` is that of the request body.
     pub(crate) fn new(inner: Box<D>, plan: Plan, framing: Framing, disk: &Arc<Disk>) -> Self {
-        let Plan { limit, buffer, substitution, compression, rate, .. } = plan;
+        let Plan { limit, buffer, response_buffering, substitution, compression, rate, .. } = plan;
         let changes_response = substitution.is_some() || compression.is_some();
         Self {
             inner,
@@ -58,6 +65,9 @@ impl<D: Downstream> Staged<D> {
             tee: None,
             hold: None,
             released: None,
+            response_buffer: response_buffering
+                .map(|settings| Box::new(ResponseBuffer::new(&settings, disk.clone()))),
+            flushed: false,
             compressor: changes_response.then(|| Compressor::new(substitution, compression)),
             rate: rate.map(|(bytes, after)| Rate::new(bytes, after)),
         }
@@ -103,6 +113,94 @@ impl<D: Downstream> Staged<D> {
     /// Holds the response until the judge has decided.
     pub(crate) fn hold_response(&mut self, judge: Box<dyn ResponseJudge>) {
         self.hold = Some(Box::new(ResponseHold::new(judge)));
+    }
+
+    /// Sends the buffered rest of a response whose endpoint is no longer involved.
+    ///
+    /// # Errors
+    /// The client does not accept it.
+    pub(crate) async fn deliver(&mut self, alarm: &mut Alarm) -> Result<(), FailureKind> {
+        let mut deadlines = Deadlines::default();
+        poll_fn(|cx| {
+            if let Poll::Ready(flushed) = self.poll_flush(cx, &mut deadlines) {
+                return Poll::Ready(flushed);
+            }
+            let uploading = !self.is_spent();
+            match self.poll_client_closed(cx, uploading) {
+                Poll::Ready(()) => Poll::Ready(Err(FailureKind::Client)),
+                Poll::Pending => deadlines.poll(cx, alarm).map(Err),
+            }
+        })
+        .await
+    }
+
+    /// Returns whether a part of the response is buffered.
+    pub(crate) fn has_undelivered(&self) -> bool {
+        self.begun_buffer().is_some() && !self.flushed
+    }
+
+    /// The buffer of a response that has begun.
+    fn begun_buffer(&self) -> Option<&ResponseBuffer> {
+        self.response_buffer.as_deref().filter(|_| self.released.is_some())
+    }
+
+    /// The buffer, if the next bytes of the response have to go there.
+    fn entered_buffer(&mut self) -> Option<&mut ResponseBuffer> {
+        let buffer = self.response_buffer.as_deref_mut().filter(|_| self.released.is_some())?;
+        let passes = std::mem::replace(&mut self.flushed, false) && buffer.is_empty();
+        (!passes).then_some(buffer)
+    }
+
+    /// Ready when the client has received what was passed on, and may get more.
+    fn poll_sent(
+        &mut self,
+        cx: &mut Context<'_>,
+        deadlines: &mut Deadlines,
+    ) -> Poll<Result<(), FailureKind>> {
+        ready!(self.inner.poll_flush(cx, deadlines))?;
+        if self.compressor.as_mut().is_some_and(Compressor::has_had_its_turn) {
+            // Other tasks get their turn.
+            cx.waker().wake_by_ref();
+            return Poll::Pending;
+        }
+        if let Some(rate) = &mut self.rate {
+            ready!(rate.poll(cx, self.inner.sent().0));
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    /// Passes on what is buffered, as far as the client accepts it. Ready when it has received all.
+    fn poll_emptied(
+        &mut self,
+        cx: &mut Context<'_>,
+        deadlines: &mut Deadlines,
+    ) -> Poll<Result<(), FailureKind>> {
+        loop {
+            ready!(self.poll_sent(cx, deadlines))?;
+            if self.begun_buffer().is_none_or(ResponseBuffer::is_empty) {
+                return Poll::Ready(Ok(()));
+            }
+            let (Some(buffer), Some(mut response)) = (&mut self.response_buffer, self.released.take()) else {
+                return Poll::Ready(Ok(()));
+            };
+            let next = buffer.poll_next(cx);
+            let passed = match next {
+                Poll::Ready(Ok(bytes)) if !bytes.is_empty() => {
+                    self.pass_now(cx, &mut response, &bytes).map(|_| ())
+                }
+                Poll::Ready(Ok(_)) => match buffer.take_end() {
+                    Some(trailers) => self.end_now(cx, &mut response, trailers.as_ref()),
+                    None => Ok(()),
+                },
+                Poll::Ready(Err(kind)) => Err(kind),
+                Poll::Pending => {
+                    self.released = Some(response);
+                    return Poll::Pending;
+                }
+            };
+            self.released = Some(response);
+            passed?;
+        }
     }
 
     /// Copies the rest of a body that has arrived and that the engine did not read, without a wait.
@@ -324,13 +422,21 @@ impl<D: Downstream> Downstream for Staged<D> {
         response: &mut Response,
         bytes: &[u8],
     ) -> Result<Passed, FailureKind> {
+        let buffering = response.fields.first(&ACCEL_BUFFERING);
+        if buffering.is_some_and(|value| value.eq_ignore_ascii_case(b"no")) {
+            self.response_buffer = None;
+        }
         match &mut self.hold {
             // What follows is another protocol.
             Some(_) if response.switches() => self.hold = None,
             Some(hold) => return hold.respond(response, bytes),
             None => {}
         }
-        self.respond_now(cx, response, bytes)
+        let passed = self.respond_now(cx, response, bytes)?;
+        if self.response_buffer.is_some() && !response.switches() {
+            self.released = Some(Box::new(response.take_head()));
+        }
+        Ok(passed)
     }
 
     fn pass(
@@ -341,6 +447,9 @@ impl<D: Downstream> Downstream for Staged<D> {
     ) -> Result<Passed, FailureKind> {
         if let Some(hold) = &mut self.hold {
             return hold.pass(response, bytes);
+        }
+        if let Some(buffer) = self.entered_buffer() {
+            return buffer.pass(response, bytes);
         }
         self.with_released(response, |this, response| this.pass_now(cx, response, bytes))
     }
@@ -362,14 +471,14 @@ impl<D: Downstream> Downstream for Staged<D> {
     }
 
     fn portion(&self, most: usize) -> usize {
-        match &self.rate {
+        match self.rate.as_ref().filter(|_| self.begun_buffer().is_none()) {
             Some(rate) => rate.portion(self.inner.sent().0, most),
             None => most,
         }
     }
 
     fn pause(&mut self, cx: &mut Context<'_>, response: &mut Response) -> Result<bool, FailureKind> {
-        if self.hold.is_some() {
+        if self.hold.is_some() || self.begun_buffer().is_some_and(|buffer| !buffer.is_empty()) {
             return Ok(false);
         }
         self.with_released(response, |this, response| match &mut this.compressor {
@@ -388,12 +497,17 @@ impl<D: Downstream> Downstream for Staged<D> {
             hold.end(trailers);
             return Ok(());
         }
+        if let Some(buffer) = self.entered_buffer() {
+            buffer.end(trailers);
+            return Ok(());
+        }
         self.with_released(response, |this, response| this.end_now(cx, response, trailers))
     }
 
     fn switched(&mut self) {
         // The bytes that follow are of another protocol.
         self.tee = None;
+        self.response_buffer = None;
         self.inner.switched();
     }
 
@@ -415,16 +529,24 @@ impl<D: Downstream> Downstream for Staged<D> {
         deadlines: &mut Deadlines,
     ) -> Poll<Result<(), FailureKind>> {
         ready!(self.poll_release(cx))?;
-        ready!(self.inner.poll_flush(cx, deadlines))?;
-        if self.compressor.as_mut().is_some_and(Compressor::has_had_its_turn) {
-            // Other tasks get their turn.
-            cx.waker().wake_by_ref();
-            return Poll::Pending;
+        let emptied = self.poll_emptied(cx, deadlines);
+        self.flushed = emptied.is_ready();
+        emptied
+    }
+
+    fn poll_accept(
+        &mut self,
+        cx: &mut Context<'_>,
+        deadlines: &mut Deadlines,
+    ) -> Poll<Result<(), FailureKind>> {
+        if let Poll::Ready(flushed) = self.poll_flush(cx, deadlines) {
+            return Poll::Ready(flushed);
         }
-        if let Some(rate) = &mut self.rate {
-            ready!(rate.poll(cx, self.inner.sent().0));
+        let begun = self.released.is_some();
+        match self.response_buffer.as_deref_mut().filter(|_| begun) {
+            Some(buffer) => buffer.poll_room(cx),
+            None => Poll::Pending,
         }
-        Poll::Ready(Ok(()))
     }
 
     fn sent(&self) -> (u64, u64) {

@@ -3,6 +3,7 @@
 
 use http::header::CONTENT_TYPE;
 use http::{Method, StatusCode};
+use sluice_config::ResponseBuffering;
 
 use super::exchange::Exchange;
 use crate::body::compression::is_grpc;
@@ -64,9 +65,13 @@ impl Exchange {
         let compression = compiled_settings.compression.as_ref().filter(|_| self.method != Method::HEAD);
         let rate = bodies.and_then(|bodies| bodies.rate).unwrap_or(settings.response_rate);
         let after = bodies.and_then(|bodies| bodies.rate_after).unwrap_or(settings.response_rate_after);
+        let response_buffering = self
+            .response_buffering()
+            .filter(|buffering| buffering.enabled && self.method != Method::HEAD && !body.upgrades);
         Ok(Plan {
             limit: limit.filter(|_| length.is_none()),
             buffer: waits.then_some(memory),
+            response_buffering,
             substitution: self.substitution().filter(|_| self.method != Method::HEAD),
             compression: compression.map(|rules| (rules.clone(), rules.wanted(self.version, head))),
             rate: (rate > 0).then_some((rate, after)),
@@ -74,6 +79,20 @@ impl Exchange {
             holds_response: self.inspects_response(),
             inspects,
         })
+    }
+
+    /// Returns how the response is buffered. That of an HTTP/2 endpoint never is: these usually serve
+    /// gRPC, for which nginx has no such buffers.
+    fn response_buffering(&self) -> Option<ResponseBuffering> {
+        if self.pool().is_none_or(|pool| pool.is_empty() || pool.protocol().is_http2()) {
+            return None;
+        }
+        if self.speaks_fastcgi() {
+            return Some(ResponseBuffering::FASTCGI);
+        }
+        let global = &self.compiled_settings().settings.response_buffering;
+        let rule = self.route.as_ref().and_then(|route| route.policies.bodies.response_buffering.as_ref());
+        Some(rule.map_or(*global, |rule| rule.resolve(global)))
     }
 
     /// Returns whether the request body can be held until it is whole: not that of a stream of gRPC,

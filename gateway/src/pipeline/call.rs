@@ -247,6 +247,21 @@ impl Call {
         retry
     }
 
+    /// The endpoint has sent its whole response, of which the client has not received all. Another
+    /// request may take the place at the endpoint.
+    pub(crate) fn completed(&mut self, at: Instant) {
+        self.in_flight = None;
+        if let Some(attempt) = self.attempts.last_mut() {
+            attempt.ended = Some(at.saturating_duration_since(attempt.began));
+        }
+    }
+
+    /// Whether the current attempt failed because of the endpoint after its response had begun.
+    pub(crate) fn was_broken_off(&self) -> bool {
+        let failure = self.attempts.last().and_then(|attempt| attempt.failure);
+        matches!(failure, Some(FailureKind::Broken | FailureKind::ReadTimeout | FailureKind::InvalidHead))
+    }
+
     fn progress(&self, pool: Option<&Pool>) -> Progress {
         Progress {
             tries: u32::try_from(self.attempts.len()).unwrap_or(u32::MAX),

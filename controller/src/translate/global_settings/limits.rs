@@ -62,39 +62,45 @@ pub(super) fn settings() -> Vec<Key> {
             "body-temp-max-size",
             value::size(),
             "4g",
-            "Maximum bytes of all request bodies in --body-temp-path; further requests get 507.",
+            "Maximum bytes of all bodies in --body-temp-path. Beyond it, requests get 507, and responses wait \
+             for their clients.",
             |settings, value| settings.global.body_disk = value,
         )
         .absent_in_reference(),
-        Key::no_effect(
+        Key::served(
             "proxy-buffer-size",
             value::size(),
             "4k",
-            "responses are streamed in bounded memory",
-            "Response head limit.",
+            "Bytes of one of proxy-buffers-number. It does not limit the head of a response, for which \
+             there is always room up to 128k.",
+            |settings, value| settings.global.response_buffering.buffer_size = value,
         )
         .unchecked_by_reference(),
-        Key::no_effect(
+        Key::served(
             "proxy-buffers-number",
             value::positive(),
             "4",
-            "responses are streamed in bounded memory",
-            "Response buffers.",
+            "Number of buffers of proxy-buffer-size that proxy-buffering may fill in memory, all of them \
+             at least 64k while memory is available.",
+            |settings, value| settings.global.response_buffering.buffers = value.into(),
         ),
-        Key::no_effect(
+        Key::served(
             "proxy-busy-buffers-size",
             value::size(),
             "",
-            "responses are streamed in bounded memory",
-            "Response buffers busy sending.",
+            "Bytes that proxy-buffering hands to the connection of the client at a time, at least \
+             proxy-buffer-size. Without it: twice proxy-buffer-size.",
+            |settings, value| settings.global.response_buffering.busy = Some(value),
         )
         .unchecked_by_reference(),
-        Key::no_effect(
+        Key::served(
             "proxy-buffering",
             value::switch(),
             "off",
-            "responses are streamed in bounded memory",
-            "Response buffering.",
+            "Read responses at the speed of the endpoint, which a slow client then does not occupy. What \
+             the client has not accepted is kept in memory, then on disk; nothing is delayed. Applies to \
+             HTTP/1 endpoints; responses of FastCGI are always buffered, those of gRPC never.",
+            |settings, value| settings.global.response_buffering.enabled = value,
         )
         .unchecked_by_reference(),
         Key::served(
@@ -106,12 +112,13 @@ pub(super) fn settings() -> Vec<Key> {
             |settings, value| settings.global.request_buffering = value,
         )
         .unchecked_by_reference(),
-        Key::no_effect(
+        Key::served(
             "proxy-max-temp-file-size",
             value::size(),
             "1024m",
-            "responses are streamed in bounded memory",
-            "Bytes of a response that may go to disk.",
+            "Bytes of a response that proxy-buffering may keep in --body-temp-path beside those in memory, \
+             0 for none. The endpoint waits for the client when they are used up, or the disk is full.",
+            |settings, value| settings.global.response_buffering.disk = value,
         )
         .unchecked_by_reference(),
         Key::no_effect(
@@ -135,6 +142,7 @@ pub(super) fn settings() -> Vec<Key> {
             "superseded by large-client-header-buffers",
             "Bytes of a field.",
         )
+        .idle_in_reference()
         .unchecked_by_reference(),
         Key::no_effect(
             "http2-max-header-size",
@@ -143,6 +151,7 @@ pub(super) fn settings() -> Vec<Key> {
             "superseded by large-client-header-buffers",
             "Bytes of a head.",
         )
+        .idle_in_reference()
         .unchecked_by_reference(),
         Key::no_effect(
             "http2-max-requests",
@@ -150,7 +159,8 @@ pub(super) fn settings() -> Vec<Key> {
             "0",
             "superseded by keep-alive-requests",
             "Requests on one connection.",
-        ),
+        )
+        .idle_in_reference(),
         Key::served(
             "max-worker-connections",
             value::count(),

@@ -14,10 +14,12 @@ enum SupportLevel {
     Ignored,
     Refused,
     NoEffect,
+    NoEffectEither,
 }
 
 impl SupportLevel {
-    const ALL: [Self; 5] = [Self::Full, Self::Partial, Self::Ignored, Self::Refused, Self::NoEffect];
+    const ALL: [Self; 6] =
+        [Self::Full, Self::NoEffectEither, Self::Partial, Self::Ignored, Self::Refused, Self::NoEffect];
 
     fn of<S>(entry: &Setting<S>) -> Self {
         match entry.support {
@@ -25,6 +27,7 @@ impl SupportLevel {
             Support::Served => Self::Full,
             Support::NotYet(NotYet::Harmless) => Self::Ignored,
             Support::NotYet(NotYet::Protects | NotYet::ChangesAnswers) => Self::Refused,
+            Support::NoEffect(_) if entry.is_idle_in_reference => Self::NoEffectEither,
             Support::NoEffect(_) => Self::NoEffect,
         }
     }
@@ -36,6 +39,7 @@ impl SupportLevel {
             Self::Ignored => "ignored",
             Self::Refused => "refused",
             Self::NoEffect => "no effect",
+            Self::NoEffectEither => "as in ingress-nginx",
         }
     }
 
@@ -45,6 +49,7 @@ impl SupportLevel {
             Self::Partial => "served, except for some values that are refused or ignored",
             Self::Ignored => "not served; ignored with a warning, because responses are the same without it",
             Self::Refused => "not served; an annotation closes its routes, a key is refused with a problem",
+            Self::NoEffectEither => "accepted with a warning; nginx ignores it, too",
             Self::NoEffect => "accepted with a warning; there is nothing to change in Sluice",
         }
     }

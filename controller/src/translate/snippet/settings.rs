@@ -4,7 +4,8 @@
 //! the template's value. In a server the template's value of each location would win, so they have no effect there.
 
 use sluice_config::{
-    CookieFlags, CookieName, Override, Policies, Replacement, Replacements, SameSite, Satisfy, Timeout,
+    CookieFlags, CookieName, HeaderBuffers, Override, Policies, Replacement, Replacements,
+    ResponseBufferingOverrides, SameSite, Satisfy, Timeout,
 };
 
 use super::block::Block;
@@ -24,6 +25,7 @@ pub(super) struct SettingOverrides {
     body_limit: Option<u64>,
     body_memory: Option<u64>,
     request_buffering: Option<bool>,
+    response_buffering: ResponseBufferingOverrides,
     http_1_0: Option<bool>,
     rate: Option<u64>,
     rate_after: Option<u64>,
@@ -48,6 +50,11 @@ pub(super) fn is_known(name: &str) -> bool {
             | "client_max_body_size"
             | "client_body_buffer_size"
             | "proxy_request_buffering"
+            | "proxy_buffering"
+            | "proxy_buffers"
+            | "proxy_buffer_size"
+            | "proxy_busy_buffers_size"
+            | "proxy_max_temp_file_size"
             | "proxy_http_version"
             | "limit_rate"
             | "limit_rate_after"
@@ -64,13 +71,8 @@ pub(super) fn is_known(name: &str) -> bool {
 /// Why a directive changes nothing here; `None` if it does.
 fn idle(name: &str, arguments: &[String]) -> Option<&'static str> {
     Some(match name {
-        "proxy_buffering"
-        | "proxy_buffers"
-        | "proxy_buffer_size"
-        | "proxy_busy_buffers_size"
-        | "proxy_max_temp_file_size"
-        | "proxy_temp_file_write_size"
-        | "grpc_buffer_size" => "responses are relayed as they arrive",
+        "proxy_temp_file_write_size" => "the size is chosen by the program",
+        "grpc_buffer_size" => "responses of gRPC are relayed as they arrive",
         "proxy_ignore_headers" | "grpc_ignore_headers" => "the gateway acts on none of these fields",
         "proxy_headers_hash_max_size" | "proxy_headers_hash_bucket_size" => "it is about the memory of nginx",
         "proxy_cache_bypass" | "proxy_no_cache" => "the cache of nginx is not used; see sluice.dev/cache",
@@ -94,7 +96,11 @@ pub(super) fn read(
     }
     match context.place {
         Place::Location => {}
-        Place::Server if matches!(name, "limit_rate" | "limit_rate_after" | "proxy_cookie_flags") => {}
+        Place::Server
+            if matches!(
+                name,
+                "limit_rate" | "limit_rate_after" | "proxy_cookie_flags" | "proxy_busy_buffers_size"
+            ) => {}
         Place::Server
             if !matches!(name, "satisfy" | "access_log" | "client_body_buffer_size")
                 && !name.starts_with("proxy_ssl_") =>
@@ -127,6 +133,26 @@ pub(super) fn read(
         "proxy_request_buffering" => {
             put(&mut settings.request_buffering, word(arguments, &[("on", true), ("off", false)])?)
         }
+        "proxy_buffering" => {
+            put(&mut settings.response_buffering.enabled, word(arguments, &[("on", true), ("off", false)])?)
+        }
+        "proxy_buffers" => {
+            let HeaderBuffers { count, size } = parsed(&value::buffers(), &[arguments.join(" ")])?;
+            // The size of the head's buffer, which has a directive of its own, has no effect.
+            settings.response_buffering.buffer_size = Some(size as u64);
+            put(&mut settings.response_buffering.buffers, count as u64)
+        }
+        "proxy_buffer_size" => {
+            let size = parsed(&value::size(), arguments)?;
+            settings.response_buffering.buffer_size.get_or_insert(size);
+            true
+        }
+        "proxy_busy_buffers_size" => {
+            put(&mut settings.response_buffering.busy, parsed(&value::size(), arguments)?)
+        }
+        "proxy_max_temp_file_size" => {
+            put(&mut settings.response_buffering.disk, parsed(&value::size(), arguments)?)
+        }
         "proxy_http_version" => {
             put(&mut settings.http_1_0, word(arguments, &[("1.0", true), ("1.1", false)])?)
         }
@@ -154,6 +180,7 @@ fn annotation(name: &str) -> String {
     match name {
         "client_max_body_size" => "proxy-body-size".to_owned(),
         "access_log" => "enable-access-log".to_owned(),
+        "proxy_buffers" => "proxy-buffers-number".to_owned(),
         name => name.replacen("grpc_", "proxy_", 1).replace('_', "-"),
     }
 }
@@ -270,6 +297,7 @@ impl SettingOverrides {
             body_limit,
             body_memory,
             request_buffering,
+            response_buffering,
             http_1_0,
             rate,
             rate_after,
@@ -287,6 +315,7 @@ impl SettingOverrides {
         self.body_limit = self.body_limit.or(*body_limit);
         self.body_memory = self.body_memory.or(*body_memory);
         self.request_buffering = self.request_buffering.or(*request_buffering);
+        self.response_buffering = self.response_buffering.or(response_buffering);
         self.http_1_0 = self.http_1_0.or(*http_1_0);
         self.rate = self.rate.or(*rate);
         self.rate_after = self.rate_after.or(*rate_after);
@@ -303,6 +332,9 @@ impl SettingOverrides {
         let bodies = &mut policies.bodies;
         bodies.rate = bodies.rate.or(self.rate);
         bodies.rate_after = bodies.rate_after.or(self.rate_after);
+        if let Some(busy) = self.response_buffering.busy {
+            bodies.response_buffering.get_or_insert_default().busy.get_or_insert(busy);
+        }
         let own = policies.replacements.as_ref().map(|own| &own.cookie_flags);
         if let Some(flags) = &self.cookie_flags
             && own.is_none_or(|own| *own == Override::Inherit)
@@ -322,6 +354,10 @@ impl SettingOverrides {
         bodies.limit = self.body_limit.or(bodies.limit);
         bodies.memory = self.body_memory.or(bodies.memory);
         bodies.request_buffering = self.request_buffering.or(bodies.request_buffering);
+        if self.response_buffering != ResponseBufferingOverrides::default() {
+            let buffering = bodies.response_buffering.get_or_insert_default();
+            **buffering = self.response_buffering.or(buffering);
+        }
         bodies.rate = self.rate.or(bodies.rate);
         bodies.rate_after = self.rate_after.or(bodies.rate_after);
         policies.http_1_0 = self.http_1_0.or(policies.http_1_0);

@@ -5,8 +5,8 @@ use sluice_config::directives::{
     AfterRewrite, Condition, FieldChange, FieldOperation, Instruction, LocationMatch, Return, Scope, Statuses,
 };
 use sluice_config::{
-    Directives, OWN_FIELDS, Override, Piece, Policies, RewritePart, Satisfy, Template, Timeout, TlsVersions,
-    UpstreamTls, Variable,
+    Directives, OWN_FIELDS, Override, Piece, Policies, ResponseBufferingOverrides, RewritePart, Satisfy,
+    Template, Timeout, TlsVersions, UpstreamTls, Variable,
 };
 
 use super::*;
@@ -289,6 +289,25 @@ fn a_refusal_names_line_directive_and_replacement() {
 }
 
 #[test]
+fn buffers_of_responses_are_set_as_in_nginx() {
+    let text = "proxy_buffering on; proxy_buffer_size 8k; proxy_buffers 6 16k; proxy_max_temp_file_size 0;";
+    let mut policies = Policies::default();
+    let annotation = ResponseBufferingOverrides { busy: Some(1), buffers: Some(2), ..Default::default() };
+    policies.bodies.response_buffering = Some(Box::new(annotation));
+    location(text).apply_settings(&mut policies);
+    let expected = ResponseBufferingOverrides {
+        enabled: Some(true),
+        buffers: Some(6),
+        buffer_size: Some(16 << 10),
+        busy: Some(1),
+        disk: Some(0),
+    };
+    assert_eq!(policies.bodies.response_buffering, Some(Box::new(expected)));
+    assert!(refusal("proxy_buffers 6;", Place::Location).contains("\"6\""));
+    assert!(refusal("proxy_buffering on; proxy_buffering off;", Place::Location).contains("stands twice"));
+}
+
+#[test]
 fn directives_with_an_annotation_of_their_meaning_set_the_same_policy() {
     let block = location(
         "proxy_read_timeout 1m30s; grpc_send_timeout 5; client_max_body_size 0; satisfy any; access_log off;\n\
@@ -304,6 +323,8 @@ fn directives_with_an_annotation_of_their_meaning_set_the_same_policy() {
     assert_eq!(replacements.cookie_domain, Override::Off);
     let Override::To(path) = &replacements.cookie_path else { panic!("{replacements:?}") };
     assert_eq!(path.to, plain("/; Secure"));
+    let buffering = ResponseBufferingOverrides { enabled: Some(false), ..Default::default() };
+    assert_eq!(policies.bodies.response_buffering, Some(Box::new(buffering)));
     assert!(refusal("proxy_read_timeout 1; proxy_read_timeout 2;", Place::Location).contains("stands twice"));
     assert!(refusal("proxy_read_timeout x;", Place::Location).contains("\"x\""));
     let server = read("proxy_read_timeout 1;", Place::Server, &NO_DECLARATIONS).unwrap();

@@ -1,5 +1,4 @@
-//! Sizes of bodies and their buffers. Sluice streams responses in bounded memory and never writes
-//! them to disk, so most sizes of responses have no effect.
+//! Sizes of bodies and their buffers.
 
 use super::Annotation;
 use crate::translate::setting::Risk;
@@ -26,46 +25,58 @@ pub(super) fn settings() -> Vec<Annotation> {
         )
         .location(Risk::Low)
         .falls_back_to("client-body-buffer-size"),
-        Annotation::no_effect(
-            "proxy-buffer-size",
-            value::size(),
-            "4k",
-            "response heads are bounded by the program",
-            "Buffer for the head of a response.",
-        )
-        .location(Risk::Low),
-        Annotation::no_effect(
+        Annotation::served(
             "proxy-buffering",
             value::switch(),
             "off",
-            "responses are streamed in bounded memory",
-            "Buffer the response body.",
+            "Read responses at the speed of the endpoint, which a slow client then does not occupy. What \
+             the client has not accepted is kept in memory, then on disk; nothing is delayed. Applies to \
+             HTTP/1 endpoints; responses of FastCGI are always buffered, those of gRPC never. \
+             X-Accel-Buffering: no of an endpoint turns it off.",
+            |settings, value| settings.response_buffering().enabled = Some(value),
         )
-        .location(Risk::Low),
-        Annotation::no_effect(
+        .location(Risk::Low)
+        .falls_back_to("proxy-buffering"),
+        Annotation::served(
+            "proxy-buffer-size",
+            value::size(),
+            "4k",
+            "Bytes of one of proxy-buffers-number. It does not limit the head of a response, for which \
+             there is always room up to 128k.",
+            |settings, value| settings.response_buffering().buffer_size = Some(value),
+        )
+        .location(Risk::Low)
+        .falls_back_to("proxy-buffer-size"),
+        Annotation::served(
             "proxy-buffers-number",
             value::positive(),
             "4",
-            "responses are streamed in bounded memory",
-            "Number of response buffers.",
+            "Number of buffers of proxy-buffer-size that proxy-buffering may fill in memory, all of them \
+             at least 64k while memory is available.",
+            |settings, value| settings.response_buffering().buffers = Some(value.into()),
         )
-        .location(Risk::Low),
-        Annotation::no_effect(
+        .location(Risk::Low)
+        .falls_back_to("proxy-buffers-number"),
+        Annotation::served(
             "proxy-busy-buffers-size",
             value::size(),
             "",
-            "responses are streamed in bounded memory",
-            "Buffers that may be in use for sending.",
+            "Bytes that proxy-buffering hands to the connection of the client at a time, at least \
+             proxy-buffer-size. Without it: twice proxy-buffer-size.",
+            |settings, value| settings.response_buffering().busy = Some(value),
         )
-        .location(Risk::Low),
-        Annotation::no_effect(
+        .location(Risk::Low)
+        .falls_back_to("proxy-busy-buffers-size"),
+        Annotation::served(
             "proxy-max-temp-file-size",
             value::size(),
             "1024m",
-            "responses are never written to disk",
-            "Spill file limit for responses.",
+            "Bytes of a response that proxy-buffering may keep in --body-temp-path beside those in memory, \
+             0 for none. The endpoint waits for the client when they are used up, or the disk is full.",
+            |settings, value| settings.response_buffering().disk = Some(value),
         )
-        .location(Risk::Low),
+        .location(Risk::Low)
+        .falls_back_to("proxy-max-temp-file-size"),
         Annotation::served(
             "proxy-request-buffering",
             value::switch(),

@@ -44,9 +44,10 @@ pub(super) fn settings() -> Vec<Annotation> {
             "http2-push-preload",
             value::bool(),
             "false",
-            "clients no longer accept pushed responses",
+            "clients no longer accept pushed responses, and nginx no longer sends them",
             "HTTP/2 push from Link headers.",
         )
+        .idle_in_reference()
         .unreadable(Unreadable::Default, Reference::Reject, "it has no effect")
         .location(Risk::Low),
     ]

@@ -6,7 +6,10 @@
 
 use std::sync::Arc;
 
-use sluice_config::{BackendHeaders, Deny, FastCgi, HostPattern, Policies, Replacements, ResourceKey};
+use sluice_config::{
+    BackendHeaders, Deny, FastCgi, HostPattern, Policies, Replacements, ResourceKey,
+    ResponseBufferingOverrides,
+};
 
 use super::{
     Auth, CacheAnnotations, CipherSettings, ClientCertificateSettings, CorsSettings, EndpointTls, Hashing,
@@ -55,6 +58,10 @@ impl Settings {
 
     pub(super) fn external_auth(&mut self) -> &mut AuthSettings {
         self.routes.external_auth.get_or_insert_default()
+    }
+
+    pub(super) fn response_buffering(&mut self) -> &mut ResponseBufferingOverrides {
+        self.policies.bodies.response_buffering.get_or_insert_default()
     }
 
     pub(super) fn canary(&mut self) -> &mut CanarySettings {

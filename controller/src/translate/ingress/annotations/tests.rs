@@ -348,7 +348,7 @@ fn known_annotations_that_are_not_implemented_fail_closed() {
             "{name} asks for nothing"
         );
     }
-    let harmless = read(&[("proxy-max-temp-file-size", "1m"), ("proxy-buffering", "on")]);
+    let harmless = read(&[("http2-push-preload", "true"), ("auth-keepalive-share-vars", "true")]);
     assert_eq!(harmless.treatment, Treatment::Serve);
     assert!(harmless.problems.iter().all(|problem| problem.severity == Severity::Warning));
     assert_eq!(harmless.problems.len(), 2);

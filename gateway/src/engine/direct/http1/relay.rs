@@ -52,7 +52,7 @@ impl<'r, D: Downstream + 'r, O: Originator + 'r> relay::Relay<'r> for Relay<'r, 
     fn poll_response(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Next<O::Answer>>, FailureKind>> {
         loop {
             let AttemptIo { downstream, deadlines, download, .. } = &mut self.attempt_io;
-            ready!(downstream.poll_flush(cx, deadlines))?;
+            ready!(downstream.poll_accept(cx, deadlines))?;
             if download.state == Receiving::Done {
                 return Poll::Ready(Ok(None));
             }

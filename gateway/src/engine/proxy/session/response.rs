@@ -169,7 +169,7 @@ impl<D: Downstream> Session<D> {
         room.await.map_err(|kind| self.fail(kind))
     }
 
-    /// Waits until the client has accepted all bytes, up to the deadline.
+    /// Waits until more of the response is accepted, up to the deadline.
     async fn flush(&mut self) -> Result<()> {
         self.deadlines = Deadlines::default();
         let Self { downstream, deadlines, alarm, handle, response, .. } = self;
@@ -178,7 +178,7 @@ impl<D: Downstream> Session<D> {
         let mut waited = false;
         let flushed = poll_fn(|cx| {
             let mut downstream = lock(downstream);
-            if let Poll::Ready(flushed) = downstream.poll_flush(cx, deadlines) {
+            if let Poll::Ready(flushed) = downstream.poll_accept(cx, deadlines) {
                 return Poll::Ready(flushed);
             }
             waited = true;
