@@ -262,12 +262,13 @@ fn the_readme_has_the_counts() {
             let row = table.lines().find_map(|line| line.strip_prefix(&format!("| {support} | ")));
             row.and_then(|rest| rest.split(' ').next()).expect("a number").to_owned()
         };
-        let counts = ["full", "partial", "ignored", "refused", "no effect"].map(count).join(" | ");
+        let counts = ["full", "partial", "ignored", "refused", "no effect", "as in ingress-nginx"].map(count).join(" | ");
         format!("| {} {of} | {counts} |\n", count("all"))
     };
     let table = format!(
-        "| of ingress-nginx's | served | served except for some values | ignored with a warning | refused: a route is closed, \
-         a key is a problem | accepted, without effect |\n|---|---|---|---|---|---|\n{}{}",
+        "| settings, with Sluice's own | served | served except for some values | ignored with a warning | refused: a \
+         route is closed, a key is a problem | accepted, without effect | accepted, and nginx ignores it, too \
+         |\n|---|---|---|---|---|---|---|\n{}{}",
         line(&annotations::markdown_support(""), "[annotations](docs/annotations.md)"),
         line(&global_settings::markdown_support(""), "[ConfigMap keys](docs/configmap.md)"),
     );
