@@ -2,6 +2,7 @@
 //! once.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
+use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -41,6 +42,8 @@ pub struct GlobalSettings {
     /// Maximum number of open client connections per worker; all workers share the sum. 0 is no
     /// limit other than that of open files (`max-worker-connections`).
     pub max_connections: usize,
+    /// Number of workers that serve new connections; `None` is all (`worker-processes`).
+    pub workers: Option<NonZeroUsize>,
     /// Size limits for a request head and each of its lines (`large-client-header-buffers`).
     pub large_client_header_buffers: HeaderBuffers,
     /// Whether field names with `_` are valid (`enable-underscores-in-headers`). If not,
@@ -262,6 +265,7 @@ impl Default for GlobalSettings {
             keep_alive: Duration::from_secs(75),
             keep_alive_requests: 1000,
             max_connections: 16384,
+            workers: None,
             large_client_header_buffers: HeaderBuffers { count: 4, size: 8 * 1024 },
             underscores_in_headers: false,
             ignore_invalid_headers: true,

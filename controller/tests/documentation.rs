@@ -262,7 +262,9 @@ fn the_readme_has_the_counts() {
             let row = table.lines().find_map(|line| line.strip_prefix(&format!("| {support} | ")));
             row.and_then(|rest| rest.split(' ').next()).expect("a number").to_owned()
         };
-        let counts = ["full", "partial", "ignored", "refused", "no effect", "as in ingress-nginx"].map(count).join(" | ");
+        let counts = ["full", "partial", "ignored", "refused", "no effect", "as in ingress-nginx"]
+            .map(count)
+            .join(" | ");
         format!("| {} {of} | {counts} |\n", count("all"))
     };
     let table = format!(

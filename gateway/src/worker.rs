@@ -24,9 +24,19 @@ pub(crate) struct Worker {
 }
 
 impl Worker {
+    /// How many workers serve new connections.
+    pub(crate) fn serving(&self) -> usize {
+        let published = self.state.published.load();
+        published
+            .compiled_settings
+            .settings
+            .workers
+            .map_or(self.count, |workers| workers.get().min(self.count))
+    }
+
     /// Client connections that all workers together may have; 0 is no limit.
     pub(crate) fn client_limit(&self) -> usize {
-        let configured = self.state.settings().max_connections.saturating_mul(self.count);
+        let configured = self.state.settings().max_connections.saturating_mul(self.serving());
         Shares::of_process().clients_within(configured)
     }
 }

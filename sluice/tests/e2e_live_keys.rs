@@ -33,6 +33,7 @@ const VALUES: &[(&str, &str)] = &[
     ("large-client-header-buffers", "8 16k"),
     ("body-memory-budget", "64m"),
     ("max-worker-connections", "1000"),
+    ("worker-processes", "1"),
     ("limit-rate", "1048576"),
     ("bind-address", "127.0.0.1"),
     ("annotation-value-word-blocklist", "no-such-word"),

@@ -112,10 +112,10 @@ fn an_untranslated_configmap_snippet_that_restricts_access_closes_all() {
 fn known_keys_that_are_not_built_yet_and_unknown_keys_are_named() {
     let backend = Backend::echo("shop");
     let (folder, gateway) = start(&backend);
-    folder.write("config.yaml", config_map(NAME, &[("worker-processes", "4"), ("no-such-key", "x")]));
+    folder.write("config.yaml", config_map(NAME, &[("main-snippet", "x;"), ("no-such-key", "x")]));
     await_until("both", || {
         let problems = gateway.problems();
-        problems.contains("worker-processes") && problems.contains("no-such-key")
+        problems.contains("main-snippet") && problems.contains("no-such-key")
     });
     assert_eq!(get(gateway.http, HOST, "/").status, 200);
 }

@@ -209,7 +209,7 @@ impl Acceptor {
     fn begin(&self, arrival: Arrival) {
         let Arrival { stream, peer, open } = arrival;
         let telemetry = &self.worker().state.telemetry;
-        let assigned = self.workplace.assignment.assign(&self.workplace.own);
+        let assigned = self.workplace.assignment.assign(&self.workplace.own, self.worker().serving());
         let stream = match assigned.is_to(&self.workplace.own) {
             true => Started::Here(stream),
             // The stream moves to another runtime.

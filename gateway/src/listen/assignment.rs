@@ -8,6 +8,9 @@
 //! A connection goes to the one of two workers that has fewer: the accepting worker, which needs no
 //! other thread, or the next of the others in turn. This balances the workers at a cost that does
 //! not depend on their number.
+//!
+//! Fewer workers than there are may serve (`worker-processes`). The others still accept, but pass
+//! each connection on; what they serve already stays with them.
 
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
@@ -49,21 +52,23 @@ impl Assignment {
         self.workers[index].get_or_init(|| Arc::new(assignee)).clone()
     }
 
-    /// Assigns a connection that `own` has accepted.
-    pub(crate) fn assign(&self, own: &Arc<Assignee>) -> Assigned {
-        let assignee = match self.next_other(own.index) {
-            Some(other) if other.connections() < own.connections() => other,
+    /// Assigns a connection that `own` has accepted to one of the first `serving` workers.
+    pub(crate) fn assign(&self, own: &Arc<Assignee>, serving: usize) -> Assigned {
+        let serving = serving.clamp(1, self.workers.len());
+        let other = self.next_other(own.index, serving).and_then(|other| self.workers[other].get());
+        let assignee = match other {
+            Some(other) if own.index >= serving || other.connections() < own.connections() => other,
             _ => own,
         };
         assignee.connections.fetch_add(1, Relaxed);
         Assigned(assignee.clone())
     }
 
-    /// The next worker in turn that is not the one with this index.
-    fn next_other(&self, own: usize) -> Option<&Arc<Assignee>> {
-        let others = self.workers.len() - 1;
+    /// The next of the first `serving` workers in turn that is not the one with this index.
+    fn next_other(&self, own: usize, serving: usize) -> Option<usize> {
+        let others = if own < serving { serving - 1 } else { serving };
         let place = self.turn.fetch_add(1, Relaxed).checked_rem(others)?;
-        self.workers[if place < own { place } else { place + 1 }].get()
+        Some(if place < own { place } else { place + 1 })
     }
 }
 
@@ -92,5 +97,23 @@ impl Assigned {
 impl Drop for Assigned {
     fn drop(&mut self) {
         self.0.connections.fetch_sub(1, Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_workers_that_serve_have_a_turn_and_each_other_one_has() {
+        let turns = |own, serving| {
+            let assignment = Assignment::new(4);
+            (0..6).filter_map(|_| assignment.next_other(own, serving)).collect::<Vec<_>>()
+        };
+        assert_eq!(turns(1, 4), [0, 2, 3, 0, 2, 3]);
+        assert_eq!(turns(1, 2), [0; 6]);
+        assert_eq!(turns(3, 2), [0, 1, 0, 1, 0, 1]);
+        assert_eq!(turns(2, 1), [0; 6]);
+        assert_eq!(turns(0, 1), [0; 0]);
     }
 }

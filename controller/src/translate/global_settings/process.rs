@@ -1,7 +1,7 @@
 //! Keys about listeners and the process.
 
 use super::Key;
-use crate::translate::setting::{NotYet, Reference, Unreadable};
+use crate::translate::setting::{Reference, Unreadable};
 use crate::translate::value;
 
 pub(super) fn settings() -> Vec<Key> {
@@ -28,8 +28,15 @@ pub(super) fn settings() -> Vec<Key> {
             "Do not use IPv6 addresses of names outside of the cluster.",
             |settings, value| settings.ipv4_names = value,
         ),
-        Key::not_yet("worker-processes", value::text(), "", NotYet::Harmless, "Number of workers.")
-            .unchecked_by_reference(),
+        Key::served(
+            "worker-processes",
+            value::workers(),
+            "auto",
+            "Number of workers that serve new connections, at most one for each CPU that the container may \
+             use, which is auto. Open connections stay where they are.",
+            |settings, value| settings.global.workers = value,
+        )
+        .unchecked_by_reference(),
         Key::no_effect(
             "worker-cpu-affinity",
             value::text(),

@@ -1,5 +1,6 @@
 //! Numbers, sizes and times, each with a range.
 
+use std::num::NonZeroUsize;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
@@ -34,6 +35,14 @@ pub fn kibibytes() -> Type<u64> {
 /// An integer from 1.
 pub fn positive() -> Type<u32> {
     within(1, LARGEST)
+}
+
+/// `auto`, or a number of workers.
+pub fn workers() -> Type<Option<NonZeroUsize>> {
+    Type::of("auto or an integer from 1", |text| match text.trim() {
+        "auto" => Some(None),
+        text => text.parse().ok().map(Some),
+    })
 }
 
 /// An integer within this range.

@@ -1,5 +1,6 @@
 //! Limits on the number of connections.
 
+use std::num::NonZeroUsize;
 use std::time::Duration;
 
 use sluice_config::UpstreamProtocol;
@@ -41,9 +42,22 @@ async fn connections_serve_so_many_requests() {
 
 #[tokio::test]
 async fn at_the_limit_the_oldest_idle_connection_makes_room() {
-    let backend = Backend::new().await;
     // One for each of the two workers.
-    let gateway = Gateway::tuned(&[backend.address], |settings| settings.max_connections = 1).await;
+    the_third_connection_is_one_too_many(1, None).await;
+}
+
+#[tokio::test]
+async fn only_workers_that_serve_count() {
+    the_third_connection_is_one_too_many(2, NonZeroUsize::new(1)).await;
+}
+
+async fn the_third_connection_is_one_too_many(most: usize, workers: Option<NonZeroUsize>) {
+    let backend = Backend::new().await;
+    let gateway = Gateway::tuned(&[backend.address], |settings| {
+        settings.max_connections = most;
+        settings.workers = workers;
+    })
+    .await;
     let mut first = gateway.client().await;
     until("it is admitted", || gateway.drain.connections() == 1).await;
     let mut second = gateway.client().await;
