@@ -3,6 +3,8 @@
 //! One type holds all stages, each optional, in the [order](super::plan::ORDER) of the plan. So an
 //! engine has two kinds of client side, with and without stages, and not one for each combination.
 
+mod response;
+
 use std::future::poll_fn;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker, ready};
@@ -16,7 +18,7 @@ use http::header::{CONTENT_LENGTH, HeaderName, HeaderValue, TRAILER, TRANSFER_EN
 use super::buffer::RequestBuffer;
 use super::compressor::Compressor;
 use super::disk::Disk;
-use super::hold::{Held, ResponseHold, ResponseJudge};
+use super::hold::ResponseHold;
 use super::plan::Plan;
 use super::rate::Rate;
 use super::response_buffer::ResponseBuffer;
@@ -110,99 +112,6 @@ impl<D: Downstream> Staged<D> {
         self.tee = Some(tee);
     }
 
-    /// Holds the response until the judge has decided.
-    pub(crate) fn hold_response(&mut self, judge: Box<dyn ResponseJudge>) {
-        self.hold = Some(Box::new(ResponseHold::new(judge)));
-    }
-
-    /// Sends the buffered rest of a response whose endpoint is no longer involved.
-    ///
-    /// # Errors
-    /// The client does not accept it.
-    pub(crate) async fn deliver(&mut self, alarm: &mut Alarm) -> Result<(), FailureKind> {
-        let mut deadlines = Deadlines::default();
-        poll_fn(|cx| {
-            if let Poll::Ready(flushed) = self.poll_flush(cx, &mut deadlines) {
-                return Poll::Ready(flushed);
-            }
-            let uploading = !self.is_spent();
-            match self.poll_client_closed(cx, uploading) {
-                Poll::Ready(()) => Poll::Ready(Err(FailureKind::Client)),
-                Poll::Pending => deadlines.poll(cx, alarm).map(Err),
-            }
-        })
-        .await
-    }
-
-    /// Returns whether a part of the response is buffered.
-    pub(crate) fn has_undelivered(&self) -> bool {
-        self.begun_buffer().is_some() && !self.flushed
-    }
-
-    /// The buffer of a response that has begun.
-    fn begun_buffer(&self) -> Option<&ResponseBuffer> {
-        self.response_buffer.as_deref().filter(|_| self.released.is_some())
-    }
-
-    /// The buffer, if the next bytes of the response have to go there.
-    fn entered_buffer(&mut self) -> Option<&mut ResponseBuffer> {
-        let buffer = self.response_buffer.as_deref_mut().filter(|_| self.released.is_some())?;
-        let passes = std::mem::replace(&mut self.flushed, false) && buffer.is_empty();
-        (!passes).then_some(buffer)
-    }
-
-    /// Ready when the client has received what was passed on, and may get more.
-    fn poll_sent(
-        &mut self,
-        cx: &mut Context<'_>,
-        deadlines: &mut Deadlines,
-    ) -> Poll<Result<(), FailureKind>> {
-        ready!(self.inner.poll_flush(cx, deadlines))?;
-        if self.compressor.as_mut().is_some_and(Compressor::has_had_its_turn) {
-            // Other tasks get their turn.
-            cx.waker().wake_by_ref();
-            return Poll::Pending;
-        }
-        if let Some(rate) = &mut self.rate {
-            ready!(rate.poll(cx, self.inner.sent().0));
-        }
-        Poll::Ready(Ok(()))
-    }
-
-    /// Passes on what is buffered, as far as the client accepts it. Ready when it has received all.
-    fn poll_emptied(
-        &mut self,
-        cx: &mut Context<'_>,
-        deadlines: &mut Deadlines,
-    ) -> Poll<Result<(), FailureKind>> {
-        loop {
-            ready!(self.poll_sent(cx, deadlines))?;
-            if self.begun_buffer().is_none_or(ResponseBuffer::is_empty) {
-                return Poll::Ready(Ok(()));
-            }
-            let (Some(buffer), Some(mut response)) = (&mut self.response_buffer, self.released.take()) else {
-                return Poll::Ready(Ok(()));
-            };
-            let next = buffer.poll_next(cx);
-            let passed = match next {
-                Poll::Ready(Ok(bytes)) if !bytes.is_empty() => {
-                    self.pass_now(cx, &mut response, &bytes).map(|_| ())
-                }
-                Poll::Ready(Ok(_)) => match buffer.take_end() {
-                    Some(trailers) => self.end_now(cx, &mut response, trailers.as_ref()),
-                    None => Ok(()),
-                },
-                Poll::Ready(Err(kind)) => Err(kind),
-                Poll::Pending => {
-                    self.released = Some(response);
-                    return Poll::Pending;
-                }
-            };
-            self.released = Some(response);
-            passed?;
-        }
-    }
-
     /// Copies the rest of a body that has arrived and that the engine did not read, without a wait.
     pub(crate) fn finish_copy(&mut self) {
         if self.tee.is_none() || !self.has_whole_body() {
@@ -226,94 +135,6 @@ impl<D: Downstream> Staged<D> {
     /// Bytes of the request body that were buffered before the engine started.
     pub(crate) fn collected(&self) -> u64 {
         self.buffer.as_ref().map_or(0, RequestBuffer::length)
-    }
-
-    /// A complete response is not delayed.
-    fn end_rate(&mut self, response: &Response) {
-        if let Some(rate) = self.rate.as_mut().filter(|_| response.framing.is_done()) {
-            rate.end();
-        }
-    }
-
-    /// Ready when a response that is held needs more of it, or was passed on.
-    fn poll_release(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), FailureKind>> {
-        let Some(hold) = &mut self.hold else { return Poll::Ready(Ok(())) };
-        if !hold.has_begun() {
-            return Poll::Ready(Ok(()));
-        }
-        let Some(held) = ready!(hold.poll(cx))? else { return Poll::Ready(Ok(())) };
-        self.hold = None;
-        let Held { mut response, coded, end, .. } = *held;
-        self.respond_now(cx, &mut response, &coded)?;
-        if let Some(trailers) = end {
-            self.end_now(cx, &mut response, trailers.as_ref())?;
-        }
-        self.released = Some(Box::new(response));
-        Poll::Ready(Ok(()))
-    }
-
-    /// Calls `with` with the response that was held, if one was, and updates the caller's copy.
-    fn with_released<T>(
-        &mut self,
-        response: &mut Response,
-        with: impl FnOnce(&mut Self, &mut Response) -> T,
-    ) -> T {
-        let Some(mut released) = self.released.take() else { return with(self, response) };
-        released.is_last = response.is_last;
-        let result = with(self, &mut released);
-        response.framing = released.framing;
-        self.released = Some(released);
-        result
-    }
-
-    fn respond_now(
-        &mut self,
-        cx: &mut Context<'_>,
-        response: &mut Response,
-        bytes: &[u8],
-    ) -> Result<Passed, FailureKind> {
-        if let Some(rate) = &mut self.rate {
-            rate.begin();
-        }
-        let passed = match &mut self.compressor {
-            Some(compressor) => compressor.respond(cx, &mut *self.inner, response, bytes),
-            None => self.inner.respond(cx, response, bytes),
-        };
-        self.end_rate(response);
-        passed
-    }
-
-    fn pass_now(
-        &mut self,
-        cx: &mut Context<'_>,
-        response: &mut Response,
-        bytes: &[u8],
-    ) -> Result<Passed, FailureKind> {
-        let passed = match &mut self.compressor {
-            Some(compressor) if compressor.is_running() => {
-                compressor.pass(cx, &mut *self.inner, response, bytes)
-            }
-            _ => self.inner.pass(cx, response, bytes),
-        };
-        self.end_rate(response);
-        passed
-    }
-
-    fn end_now(
-        &mut self,
-        cx: &mut Context<'_>,
-        response: &mut Response,
-        trailers: Option<&HeaderMap>,
-    ) -> Result<(), FailureKind> {
-        if let Some(rate) = &mut self.rate {
-            rate.end();
-        }
-        match &mut self.compressor {
-            Some(compressor) if compressor.is_running() => {
-                compressor.end(cx, &mut *self.inner, response, trailers)
-            }
-            _ => self.inner.end(cx, response, trailers),
-        }
     }
 
     /// Gives the next piece of the request body in its coding, past limit and buffer.
@@ -460,7 +281,8 @@ impl<D: Downstream> Downstream for Staged<D> {
         response: &mut Response,
         content: Bytes,
     ) -> Result<Passed, FailureKind> {
-        if self.hold.is_some() || self.compressor.as_ref().is_some_and(Compressor::is_running) {
+        let is_kept = self.hold.is_some() || self.begun_buffer().is_some();
+        if is_kept || self.compressor.as_ref().is_some_and(Compressor::is_running) {
             return self.pass(cx, response, &content);
         }
         self.with_released(response, |this, response| {
