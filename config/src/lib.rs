@@ -40,6 +40,7 @@ pub mod country;
 pub mod delta;
 mod digest;
 pub mod directives;
+pub mod dns_name;
 pub mod downstream_tls;
 pub mod endpoint;
 pub mod error_pages;

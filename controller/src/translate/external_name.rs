@@ -9,6 +9,7 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use sluice_config::dns_name::is_dns_name;
 use sluice_config::local_address::is_local;
 
 /// A parsed `spec.externalName`.
@@ -33,9 +34,7 @@ pub(crate) fn read(text: &str) -> Result<External, &'static str> {
     if bare == "localhost" || bare.ends_with(".localhost") {
         return Err("means the machine that the gateway runs on");
     }
-    let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"-_".contains(&byte);
-    let is_label = |label: &str| !label.is_empty() && label.len() <= 63 && label.bytes().all(fits);
-    match bare.len() <= 253 && bare.split('.').all(is_label) {
+    match is_dns_name(bare) {
         true => Ok(External::Name(text.into())),
         false => Err("is no DNS name"),
     }

@@ -16,6 +16,7 @@ use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwapOption;
 use lru::LruCache;
+use sluice_config::dns_name::is_dns_name;
 use sluice_config::{Balance, EndpointSetKey, PoolKey, UpstreamProtocol};
 use tokio::sync::Semaphore;
 use tokio::time::timeout_at;
@@ -36,9 +37,6 @@ const ADDRESS_HOLDS: Duration = Duration::from_secs(300);
 const STALE: Duration = Duration::from_secs(3600);
 /// Time limit of a request that has no time limit for connections.
 const LONGEST: Duration = Duration::from_secs(30);
-/// Maximum length of a name and of its labels (RFC 1035 §2.3.4).
-const LONGEST_NAME: usize = 253;
-const LONGEST_LABEL: usize = 63;
 
 /// The addresses of a host.
 #[derive(Clone, Debug)]
@@ -114,11 +112,7 @@ impl RequestHost {
             return Some(of_address(address.into()));
         }
         let name = text.strip_suffix('.').unwrap_or(text);
-        let is_label = |label: &str| {
-            let fits = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
-            (1..=LONGEST_LABEL).contains(&label.len()) && label.bytes().all(fits)
-        };
-        (name.len() <= LONGEST_NAME && name.split('.').all(is_label)).then(|| Self {
+        is_dns_name(name).then(|| Self {
             name: name.to_ascii_lowercase().into(),
             address: None,
             port,

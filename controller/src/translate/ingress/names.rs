@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use sluice_config::dns_name::is_dns_name;
 use sluice_config::{ExtendedRegex, HostName, HostPattern};
 
 use crate::store::Ingress;
@@ -26,7 +27,7 @@ pub(super) fn host_pattern(text: &str) -> Result<HostPattern, &'static str> {
     if name.contains(':') {
         return Err("has a port, which a host name cannot have");
     }
-    if !is_dns_name(name) {
+    if !is_host_name(name) {
         return Err("is no DNS name");
     }
     let name = HostName::new(name);
@@ -58,7 +59,7 @@ pub(crate) fn alias(text: &str) -> Result<HostPattern, String> {
         return matching(text, &format!("(?i){expression}"));
     }
     if let Some(beginning) = text.strip_suffix(".*")
-        && is_dns_name(beginning)
+        && is_host_name(beginning)
     {
         return matching(text, &format!(r"(?i)^{}\..+$", regex_syntax::escape(beginning)));
     }
@@ -122,16 +123,9 @@ fn is_address(text: &str) -> bool {
     text.parse::<std::net::IpAddr>().is_ok()
 }
 
-fn is_dns_name(name: &str) -> bool {
-    let label = |label: &str| {
-        let good = |b: u8| b.is_ascii_alphanumeric() || b == b'-' || b == b'_';
-        !label.is_empty()
-            && label.len() <= 63
-            && label.bytes().all(good)
-            && !label.starts_with('-')
-            && !label.ends_with('-')
-    };
-    name.len() <= 253 && name.split('.').all(label)
+fn is_host_name(name: &str) -> bool {
+    let has_hyphen_at_end = |label: &str| label.starts_with('-') || label.ends_with('-');
+    is_dns_name(name) && !name.split('.').any(has_hyphen_at_end)
 }
 
 #[cfg(test)]
