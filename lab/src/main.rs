@@ -68,8 +68,8 @@ enum Command {
     },
     /// Build programs into the cache: the control plane, units by name, or `all`.
     Build {
-        /// `all`, or any of kubernetes, etcd, echo-basic, conformance, helm, k6, cert-manager,
-        /// promtool.
+        /// `all`, or any of kubernetes, etcd, streams, echo-basic, conformance, helm, k6,
+        /// cert-manager, promtool.
         units: Vec<String>,
     },
     /// Run one node's Pods.

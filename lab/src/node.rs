@@ -17,8 +17,11 @@ pub mod log_server;
 pub mod pod;
 pub mod probe;
 pub mod registration;
+pub mod response;
+pub mod server;
 pub mod status;
 pub mod stop;
+pub mod streams;
 pub mod volume_files;
 pub mod volumes;
 
@@ -90,11 +93,11 @@ pub async fn run(layout: Layout, index: NodeIndex) -> Result<()> {
         index,
         client,
     });
-    let logs = tokio::spawn(log_server::serve(log_server::listen(&node).await?, node.clone()));
+    let server = tokio::spawn(server::serve(server::listen(&node).await?, node.clone()));
     registration::register(&node).await?;
     info!(node = index.name(), "ready");
     watch_pods(&node).await;
-    logs.abort();
+    server.abort();
     Ok(())
 }
 

@@ -25,6 +25,8 @@ pub enum Unit {
     Kubernetes,
     /// etcd.
     Etcd,
+    /// The node's side of `kubectl port-forward` and `kubectl exec`.
+    Streams,
     /// The echo server of Gateway API's conformance suite.
     EchoBasic,
     /// Gateway API's conformance suite, and the CRDs of its version.
@@ -57,9 +59,10 @@ struct Recipe {
 
 impl Unit {
     /// Every unit.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Kubernetes,
         Self::Etcd,
+        Self::Streams,
         Self::EchoBasic,
         Self::Conformance,
         Self::Helm,
@@ -68,7 +71,7 @@ impl Unit {
         Self::Promtool,
     ];
     /// The units that `up` needs.
-    pub const CONTROL_PLANE: [Self; 2] = [Self::Etcd, Self::Kubernetes];
+    pub const CONTROL_PLANE: [Self; 3] = [Self::Etcd, Self::Kubernetes, Self::Streams];
 
     /// Returns the unit called `name`.
     pub fn named(name: &str) -> Option<Self> {
@@ -184,6 +187,14 @@ impl Unit {
                 name: "etcd",
                 version: "v3.6.16",
                 programs: &[("etcd", Some("go.etcd.io/etcd/server/v3"))],
+                ..plain
+            },
+            Self::Streams => Recipe {
+                name: "streams",
+                version: "v0.36.3",
+                module: module!("streams"),
+                sources: &[("main.go", include_str!("../go/streams/main.go"))],
+                programs: &[("streams", Some("."))],
                 ..plain
             },
             Self::EchoBasic => Recipe {
@@ -333,6 +344,7 @@ mod tests {
         for (unit, module) in [
             (Unit::Kubernetes, "k8s.io/kubernetes"),
             (Unit::Etcd, "go.etcd.io/etcd/server/v3"),
+            (Unit::Streams, "k8s.io/cri-streaming"),
             (Unit::EchoBasic, "sigs.k8s.io/gateway-api/conformance"),
             (Unit::Conformance, "sigs.k8s.io/gateway-api"),
             (Unit::Helm, "helm.sh/helm/v4"),

@@ -1,98 +1,28 @@
-//! The server for `kubectl logs`, called by the API server: HTTPS with client certificates of the
-//! lab's authority, and `GET /containerLogs/NAMESPACE/POD/CONTAINER`.
+//! Logs of containers: `GET /containerLogs/NAMESPACE/POD/CONTAINER`.
 
 use std::collections::VecDeque;
-use std::convert::Infallible;
 use std::fs;
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context, Result};
 use bytes::Bytes;
 use futures::{StreamExt, stream};
-use http::{Request, Response, StatusCode, Uri};
-use http_body_util::combinators::UnsyncBoxBody;
-use http_body_util::{BodyExt, Full, StreamBody};
-use hyper::body::{Frame, Incoming};
-use hyper::service::service_fn;
-use hyper_util::rt::TokioIo;
+use http::{Response, StatusCode, Uri};
+use http_body_util::{BodyExt, StreamBody};
+use hyper::body::Frame;
 use jiff::{SignedDuration, Timestamp};
-use rustls::server::WebPkiClientVerifier;
-use rustls::{RootCertStore, ServerConfig};
-use rustls_pki_types::pem::PemObject;
-use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 use tokio::io::{AsyncBufReadExt, BufReader};
-use tokio::net::TcpListener;
-use tokio_rustls::TlsAcceptor;
-use tracing::{debug, warn};
 
 use super::NodeContext;
 use super::log_files::{Run, find};
-use crate::addresses::NODE_PORT;
+use super::response::{Body, body, text};
 
-type Body = UnsyncBoxBody<Bytes, Infallible>;
-
-/// Binds the node's listening socket.
-///
-/// # Errors
-/// Returns an error if the address is taken.
-pub async fn listen(node: &NodeContext) -> Result<TcpListener> {
-    let address = (node.index.address(), NODE_PORT);
-    TcpListener::bind(address).await.with_context(|| format!("cannot listen on {}:{}", address.0, address.1))
-}
-
-/// Serves logs until it is dropped.
-pub async fn serve(listener: TcpListener, node: Arc<NodeContext>) {
-    let acceptor = match tls(&node) {
-        Ok(config) => TlsAcceptor::from(Arc::new(config)),
-        Err(error) => {
-            warn!("no logs can be served: {error:#}");
-            return;
-        }
-    };
-    loop {
-        let Ok((stream, _)) = listener.accept().await else { continue };
-        let (acceptor, node) = (acceptor.clone(), node.clone());
-        tokio::spawn(async move {
-            let stream = match acceptor.accept(stream).await {
-                Ok(stream) => TokioIo::new(stream),
-                Err(error) => return debug!(%error, "a client of the log server"),
-            };
-            let service = service_fn(|request| {
-                let answer = answer(&node, &request);
-                async { Ok::<_, Infallible>(answer) }
-            });
-            if let Err(error) =
-                hyper::server::conn::http1::Builder::new().serve_connection(stream, service).await
-            {
-                debug!(%error, "a client of the log server");
-            }
-        });
-    }
-}
-
-fn tls(node: &NodeContext) -> Result<ServerConfig> {
-    let mut roots = RootCertStore::empty();
-    roots.add(CertificateDer::from_pem_file(node.layout.pki("ca.crt"))?)?;
-    let own = node.index.name();
-    let certificate = CertificateDer::from_pem_file(node.layout.pki(&format!("{own}.crt")))?;
-    let key = PrivateKeyDer::from_pem_file(node.layout.pki(&format!("{own}.key")))?;
-    let verifier = WebPkiClientVerifier::builder(Arc::new(roots)).build()?;
-    Ok(ServerConfig::builder()
-        .with_client_cert_verifier(verifier)
-        .with_single_cert(vec![certificate], key)?)
-}
-
-fn answer(node: &NodeContext, request: &Request<Incoming>) -> Response<Body> {
-    let path: Vec<&str> = request.uri().path().trim_matches('/').split('/').collect();
-    let ["containerLogs", namespace, pod, container] = path[..] else {
-        return text(StatusCode::NOT_FOUND, "the lab's nodes serve logs only".into());
-    };
+/// Returns the log of a container.
+pub fn answer(node: &NodeContext, namespace: &str, pod: &str, container: &str, uri: &Uri) -> Response<Body> {
     let Some(dir) = node.running_pod_dir(namespace, pod) else {
         return text(StatusCode::NOT_FOUND, format!("no Pod {namespace}/{pod} runs here"));
     };
-    let wanted = Wanted::of(request.uri());
+    let wanted = Wanted::of(uri);
     match find(&dir, container, wanted.previous) {
         None => {
             text(StatusCode::NOT_FOUND, format!("container {container} of {namespace}/{pod} has no such log"))
@@ -207,16 +137,6 @@ async fn next_line(lines: &mut BufReader<tokio::fs::File>, run: &Run) -> Option<
         // Polling suffices: files have no notification here, and the reader is a person.
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
-}
-
-fn text(status: StatusCode, message: String) -> Response<Body> {
-    body(status, Bytes::from(message + "\n"))
-}
-
-fn body(status: StatusCode, content: Bytes) -> Response<Body> {
-    let mut response = Response::new(Full::new(content).boxed_unsync());
-    *response.status_mut() = status;
-    response
 }
 
 #[cfg(test)]

@@ -22,7 +22,7 @@ use super::container::{Life, Restart};
 use super::launch::Sandbox;
 use super::stop::{Stop, requested};
 use super::volumes::Volumes;
-use super::{Desired, NodeContext};
+use super::{Desired, NodeContext, streams};
 use crate::addresses::PodAddress;
 use crate::network;
 
@@ -80,6 +80,9 @@ impl Stay {
         };
         self.board.update(|state| state.addresses.clone_from(&addresses));
         let dir = self.dir();
+        if let Err(error) = streams::record_network(&dir, &netns) {
+            warn!(pod = self.pod.name_any(), %error, "no port of it can be forwarded");
+        }
         let mut volumes =
             Volumes::new(self.node.clone(), self.pod.clone(), addresses.clone(), dir.join("volumes"));
         let Some(paths) = self.volumes(&mut volumes).await else { return address };
@@ -200,7 +203,14 @@ impl Stay {
     async fn leave(&self, network: Option<PodAddress>) {
         if let Some(address) = network {
             let netns = self.node.layout.pod_netns(&address.tag());
-            let removed = spawn_blocking(move || network::delete(&netns)).await;
+            let removed = spawn_blocking(move || {
+                // A forwarded port would keep the namespace, and with it the Pod's link.
+                for process in network::processes(std::slice::from_ref(&netns)) {
+                    process.end(Duration::ZERO)?;
+                }
+                network::delete(&netns)
+            })
+            .await;
             if let Ok(Err(error)) = removed {
                 warn!(pod = self.pod.name_any(), "its network stays: {error:#}");
             }

@@ -2,7 +2,7 @@
 //! cluster tests depend.
 
 use std::collections::HashSet;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Write};
 use std::process::Stdio;
 use std::time::Duration;
 
@@ -138,6 +138,58 @@ fn logs_come_through_the_api() {
         cluster.wait::<Pod>(&pod, "restarted and ready", |pod| restarts(pod) == 1 && is_ready(pod)).await?;
         assert!(kubectl(cluster, &["logs", &pod, "--previous"])?.contains("hello-from-the-test"));
         assert!(!kubectl(cluster, &["logs", &pod])?.contains("hello-from-the-test"));
+        Ok(())
+    });
+}
+
+#[test]
+fn a_command_runs_in_the_container_with_its_streams_and_status() {
+    in_lab(async |cluster, _| {
+        cluster.apply(&deployment("web", 1)).await?;
+        cluster.available("web", 1).await?;
+        let pod = cluster.pods("app=web").await?.remove(0).name_any();
+        let script = "hostname; cat; echo problem >&2; exit 3";
+        let mut exec = cluster.kubectl();
+        let exec = exec.args(["exec", "--stdin", &pod, "--", "sh", "-c", script]);
+        let mut exec = exec.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
+        exec.stdin.take().context("a pipe")?.write_all(b"input")?;
+        let output = exec.wait_with_output()?;
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(String::from_utf8_lossy(&output.stdout), format!("{pod}\ninput"), "{errors}");
+        assert!(errors.starts_with("problem\n"), "{errors}");
+        assert_eq!(output.status.code(), Some(3), "{errors}");
+        Ok(())
+    });
+}
+
+#[test]
+fn a_forwarded_port_leads_into_its_pod_until_that_is_deleted() {
+    in_lab(async |cluster, lab| {
+        cluster.apply(&deployment("web", 1)).await?;
+        cluster.available("web", 1).await?;
+        let pod = cluster.pods("app=web").await?.remove(0).name_any();
+        // The port is reached at the loopback of the Pod.
+        lab.plug_pod(&cluster.client, &cluster.namespace, &pod, false).await?;
+        let mut forward = cluster.kubectl();
+        let forward = forward.args(["port-forward", &format!("pod/{pod}"), ":8080"]);
+        let mut forward = forward.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
+        let mut line = String::new();
+        let mut output = BufReader::new(forward.stdout.take().context("a pipe")?);
+        output.read_line(&mut line)?;
+        let address = line.strip_prefix("Forwarding from ").and_then(|rest| rest.split(' ').next());
+        let address = address.with_context(|| format!("no address in {line:?}"))?;
+        for _ in 0..2 {
+            assert_eq!(who(cluster, address).await?, pod);
+        }
+        cluster.api::<Pod>().delete(&pod, &DeleteParams::default().grace_period(0)).await?;
+        cluster
+            .until("the end of the forwarded port", async || {
+                // kubectl ends only when it uses the connection.
+                Ok(who(cluster, address).await.is_err().then_some(()))
+            })
+            .await?;
+        forward.kill()?;
+        forward.wait()?;
         Ok(())
     });
 }
