@@ -13,6 +13,7 @@ use kube::{Api, Client, ResourceExt};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 use tokio::net::TcpStream;
+use tokio::time::sleep;
 
 use crate::addresses::{ETCD_PORT, NodeIndex, PodAddress};
 use crate::control_plane::{self, ApiOptions};
@@ -153,15 +154,23 @@ impl Lab {
     /// # Errors
     /// Returns an error if nothing of the Pod runs.
     pub fn kill(&self, pod: &Pod) -> Result<()> {
-        let name = pod.name_any();
-        let node = pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref()).and_then(NodeIndex::named);
-        let node = node.with_context(|| format!("the Pod {name} is on no node"))?;
-        let containers = node::pod_containers(&self.layout().pods(node).join(pod.uid().unwrap_or_default()));
-        if containers.is_empty() {
-            bail!("nothing of the Pod {name} runs");
-        }
-        for container in containers {
+        for container in self.containers(pod)? {
             container.signal(Signal::KILL)?;
+        }
+        Ok(())
+    }
+
+    /// Suspends the processes of a Pod's containers, as a program that hangs: the kernel accepts
+    /// connections, but nothing responds. Returns once all their threads have stopped.
+    ///
+    /// # Errors
+    /// Returns an error if there is no such Pod, or nothing of it runs.
+    pub async fn suspend_pod(&self, client: &Client, namespace: &str, name: &str) -> Result<()> {
+        for container in self.containers(&pod(client, namespace, name).await?)? {
+            container.signal(Signal::STOP)?;
+            while container.is_alive() && !container.is_suspended() {
+                sleep(Duration::from_millis(1)).await;
+            }
         }
         Ok(())
     }
@@ -176,6 +185,18 @@ impl Lab {
         let address: Ipv4Addr =
             address.with_context(|| format!("{namespace}/{name} has no address"))?.parse()?;
         network::plug_pod(self.layout(), PodAddress::from(address), plugged)
+    }
+
+    /// Returns the processes of a Pod's containers.
+    fn containers(&self, pod: &Pod) -> Result<Vec<Process>> {
+        let name = pod.name_any();
+        let node = pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref()).and_then(NodeIndex::named);
+        let node = node.with_context(|| format!("the Pod {name} is on no node"))?;
+        let containers = node::pod_containers(&self.layout().pods(node).join(pod.uid().unwrap_or_default()));
+        if containers.is_empty() {
+            bail!("nothing of the Pod {name} runs");
+        }
+        Ok(containers)
     }
 
     fn signal_node(&self, node: NodeIndex, signal: Signal) -> Result<()> {

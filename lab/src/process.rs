@@ -65,6 +65,13 @@ impl Process {
         Self::of(self.pid) == Some(self)
     }
 
+    /// Returns whether all its threads have stopped (SIGSTOP).
+    pub fn is_suspended(self) -> bool {
+        let Ok(threads) = fs::read_dir(format!("/proc/{}/task", self.pid)) else { return false };
+        let state = |thread: fs::DirEntry| Stat::read(&thread.path().join("stat"));
+        threads.flatten().all(|thread| state(thread).is_some_and(|stat| stat.stopped))
+    }
+
     /// Sends a signal, unless the process has ended.
     pub fn signal(self, signal: Signal) -> io::Result<()> {
         match self.handle()? {
@@ -169,18 +176,25 @@ struct Stat {
     started: u64,
     /// Whether the process has ended and awaits reaping.
     ended: bool,
+    /// Whether a signal has stopped it.
+    stopped: bool,
 }
 
 impl Stat {
     fn of(pid: i32) -> Option<Self> {
-        Self::parse(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
+        Self::read(Path::new(&format!("/proc/{pid}/stat")))
+    }
+
+    fn read(file: &Path) -> Option<Self> {
+        Self::parse(&fs::read_to_string(file).ok()?)
     }
 
     fn parse(text: &str) -> Option<Self> {
         // The second field is the program's name in parentheses and may contain any character.
         let mut fields = text.rsplit_once(')')?.1.split_whitespace();
-        let ended = matches!(fields.next()?, "Z" | "X");
-        Some(Self { started: fields.nth(18)?.parse().ok()?, ended })
+        let state = fields.next()?;
+        let (ended, stopped) = (matches!(state, "Z" | "X"), state == "T");
+        Some(Self { started: fields.nth(18)?.parse().ok()?, ended, stopped })
     }
 }
 
@@ -199,6 +213,11 @@ mod tests {
         assert!(stranger.wait(None).unwrap());
         assert!(process.is_alive(), "a signal reached a process of another start time");
         assert!(!process.wait(Some(Duration::ZERO)).unwrap());
+        assert!(!process.is_suspended());
+        process.signal(Signal::STOP).unwrap();
+        while !process.is_suspended() {
+            thread::yield_now();
+        }
         process.end(Duration::from_secs(10)).unwrap();
         assert!(!process.is_alive(), "a zombie counts as ended");
         child.wait().unwrap();
@@ -220,7 +239,10 @@ mod tests {
     #[test]
     fn a_name_with_parentheses_does_not_confuse_the_start_time() {
         let stat = "7 (a) (b) S 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 4242 20";
-        assert_eq!(Stat::parse(stat), Some(Stat { started: 4242, ended: false }));
-        assert_eq!(Stat::parse(&stat.replace(" S ", " Z ")), Some(Stat { started: 4242, ended: true }));
+        assert_eq!(Stat::parse(stat), Some(Stat { started: 4242, ended: false, stopped: false }));
+        for (state, ended, stopped) in [(" Z ", true, false), (" T ", false, true)] {
+            let expected = Stat { started: 4242, ended, stopped };
+            assert_eq!(Stat::parse(&stat.replace(" S ", state)), Some(expected));
+        }
     }
 }
