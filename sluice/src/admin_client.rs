@@ -1,6 +1,6 @@
 //! Queries of the running gateway on its admin listener.
 
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
@@ -21,6 +21,12 @@ pub(crate) enum QueryError {
         address: SocketAddr,
         /// The error of the system.
         source: std::io::Error,
+    },
+    /// No port is forwarded to the gateway.
+    #[error("{reason}")]
+    NotForwarded {
+        /// The message of the plugin.
+        reason: String,
     },
     /// The gateway rejects the query.
     #[error("{reason}")]
@@ -77,17 +83,19 @@ pub(crate) fn lines(
     path: &str,
 ) -> Result<impl Iterator<Item = std::io::Result<String>>, QueryError> {
     let unreachable = |source| QueryError::Unreachable { address, source };
-    let mut reader = BufReader::new(ask(address, path, STREAM_TIMEOUT).map_err(unreachable)?);
+    let mut reader = BufReader::new(ask(address, path).map_err(unreachable)?);
     let mut head = String::new();
     while !head.ends_with("\r\n\r\n") {
         if reader.read_line(&mut head).map_err(unreachable)? == 0 {
             break;
         }
     }
+    begun(&head).map_err(unreachable)?;
     if !head.starts_with("HTTP/1.1 200 ") && !head.starts_with("HTTP/1.0 200 ") {
         reader.read_to_string(&mut head).map_err(unreachable)?;
         accepted(address, &head)?;
     }
+    reader.get_ref().set_read_timeout(Some(STREAM_TIMEOUT)).map_err(unreachable)?;
     Ok(reader.lines())
 }
 
@@ -95,14 +103,24 @@ pub(crate) fn lines(
 /// never chunked.
 fn get(address: SocketAddr, page: &str) -> std::io::Result<String> {
     let mut answer = String::new();
-    ask(address, page, TIMEOUT)?.read_to_string(&mut answer)?;
+    ask(address, page)?.read_to_string(&mut answer)?;
+    begun(&answer)?;
     Ok(answer)
 }
 
-/// Sends a query. Reading its response fails if nothing arrives within `timeout`.
-fn ask(address: SocketAddr, page: &str, timeout: Duration) -> std::io::Result<TcpStream> {
+/// Checks that there is an answer. A forwarded port accepts connections, and closes them if nothing
+/// listens in the Pod.
+fn begun(answer: &str) -> std::io::Result<()> {
+    match answer.is_empty() {
+        true => Err(std::io::Error::new(ErrorKind::UnexpectedEof, "it closed the connection")),
+        false => Ok(()),
+    }
+}
+
+/// Sends a query. Reading its response fails if nothing arrives within [`TIMEOUT`].
+fn ask(address: SocketAddr, page: &str) -> std::io::Result<TcpStream> {
     let mut stream = TcpStream::connect_timeout(&address, TIMEOUT)?;
-    stream.set_read_timeout(Some(timeout))?;
+    stream.set_read_timeout(Some(TIMEOUT))?;
     write!(stream, "GET /{page} HTTP/1.0\r\nHost: {address}\r\nAccept: application/json\r\n\r\n")?;
     Ok(stream)
 }
@@ -140,5 +158,27 @@ mod tests {
         let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
         let message = query(free, "routes").unwrap_err().to_string();
         assert!(message.contains(&free.to_string()) && message.contains("--admin-address"), "{message}");
+    }
+
+    #[test]
+    fn a_connection_that_was_closed_at_once_was_reported_as_another_server() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let closing = std::thread::spawn(move || {
+            for stream in listener.incoming().take(2) {
+                // Read to its end, so that the close sends no reset.
+                let mut request = String::new();
+                let mut stream = BufReader::new(stream.unwrap());
+                while request.is_empty() || !request.ends_with("\r\n\r\n") {
+                    stream.read_line(&mut request).unwrap();
+                }
+            }
+        });
+        let errors = [query(address, "routes").unwrap_err(), lines(address, "tap").err().unwrap()];
+        closing.join().unwrap();
+        for error in errors {
+            assert!(matches!(error, QueryError::Unreachable { .. }), "{error}");
+            assert!(error.to_string().contains("it closed the connection; is it running"), "{error}");
+        }
     }
 }

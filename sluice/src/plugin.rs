@@ -14,6 +14,7 @@ mod pods;
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
 use std::process::ExitCode;
+use std::time::Instant;
 
 use anyhow::{Context, Result, bail, ensure};
 
@@ -23,7 +24,7 @@ use crate::observe::{self, LogSource, Replica};
 use crate::output::print;
 use crate::show::table;
 use arguments::{HELP, PluginArguments};
-use forward::{Forward, Forwards};
+use forward::{Forward, Forwards, STARTS_WITHIN};
 use kubectl::Kubectl;
 
 /// Name under which kubectl finds the program.
@@ -103,13 +104,13 @@ fn observed(kubectl: &Kubectl, target: &arguments::Target, wanted: &Observe) -> 
     let (action, admin) = (&wanted.action, wanted.admin_address.port());
     if let Observation::Ui(ui) = action {
         let mut forward = Forward::start(kubectl, &pods::find(kubectl, target)?, ui.port, admin)?;
-        let replica = forward.replica()?;
+        let replica = forward.replica(Instant::now() + STARTS_WITHIN);
         let shown = observe::run_on(action, &[replica], &PodLogs { kubectl, target })?;
         eprintln!("kubectl-sluice: the address works until this program ends");
         forward.wait()?;
         return Ok(shown);
     }
-    let forwards = Forwards::to(kubectl, &pods::all(kubectl, target)?, admin)?;
+    let forwards = Forwards::to(kubectl, &pods::all(kubectl, target)?, admin, STARTS_WITHIN)?;
     observe::run_on(action, &forwards.replicas, &PodLogs { kubectl, target })
 }
 

@@ -17,7 +17,7 @@ use jiff::Timestamp;
 use tar::{Builder, Header};
 
 use super::Replica;
-use crate::admin_client::query;
+use crate::admin_client::QueryError;
 use crate::flags::Bundle;
 use crate::output::print;
 pub(super) use log::LogFile;
@@ -107,12 +107,18 @@ fn add_replica(
     };
     let mut documents = 0;
     for (page, name) in DOCUMENTS {
-        match query(replica.address, page) {
+        match replica.text(page) {
             Ok(text) => {
                 documents += 1;
                 archive.add(&format!("{folder}/{name}"), text.as_bytes())?;
             }
-            Err(error) => errors.push(format!("{folder}/{name}: {error}")),
+            Err(error) => {
+                errors.push(format!("{folder}/{name}: {error}"));
+                // Each other document would take as long to fail.
+                if matches!(error, QueryError::Unreachable { .. } | QueryError::NotForwarded { .. }) {
+                    break;
+                }
+            }
         }
     }
     match log.tail(replica) {

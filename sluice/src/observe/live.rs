@@ -8,6 +8,7 @@ use anyhow::{Result, bail};
 use serde_json::Value;
 
 use super::Replica;
+use super::replica::prefix;
 use crate::admin_client::{encoded, lines};
 use crate::flags::LiveRequests;
 
@@ -54,16 +55,18 @@ impl LiveEvents {
     }
 
     fn await_begin(&mut self, replicas: usize) -> Result<()> {
-        let (mut begun, mut errors) = (0, Vec::new());
-        while begun + errors.len() < replicas {
+        let (mut begun, mut errors) = (Vec::new(), Vec::new());
+        while begun.len() + errors.len() < replicas {
             match self.receiver.recv()? {
-                (_, LiveEvent::Begun) => begun += 1,
-                (_, LiveEvent::Failed(error)) => errors.push(error),
+                (replica, LiveEvent::Begun) => begun.push(replica),
+                (replica, LiveEvent::Failed(error)) if !begun.contains(&replica) => {
+                    errors.push(format!("{}{error}", prefix(&replica)));
+                }
                 event => self.early.push_back(event),
             }
         }
         match errors.pop() {
-            Some(error) if begun == 0 => bail!(error),
+            Some(error) if begun.is_empty() => bail!(error),
             last => errors.into_iter().chain(last).for_each(|error| eprintln!("sluice: {error}")),
         }
         Ok(())
@@ -86,8 +89,9 @@ fn page(path: &str, requests: &LiveRequests) -> String {
 
 fn follow(replica: &Replica, page: &str, sender: &Sender<(String, LiveEvent)>) {
     let send = |event| sender.send((replica.name.clone(), event)).is_ok();
-    let lines = match lines(replica.address, page) {
-        Ok(lines) => lines,
+    let read = replica.reach().and_then(|address| Ok((address, lines(address, page)?)));
+    let (address, lines) = match read {
+        Ok(read) => read,
         Err(error) => {
             send(LiveEvent::Failed(error.to_string()));
             return;
@@ -98,7 +102,7 @@ fn follow(replica: &Replica, page: &str, sender: &Sender<(String, LiveEvent)>) {
     }
     for line in lines {
         let event = match line {
-            Err(error) => LiveEvent::Failed(format!("the stream of {} broke: {error}", replica.address)),
+            Err(error) => LiveEvent::Failed(format!("the stream of {address} broke: {error}")),
             Ok(line) if line.is_empty() => continue,
             Ok(line) => event(&line),
         };
@@ -107,7 +111,7 @@ fn follow(replica: &Replica, page: &str, sender: &Sender<(String, LiveEvent)>) {
             return;
         }
     }
-    send(LiveEvent::Failed(format!("{} has ended the stream; does the gateway still run?", replica.address)));
+    send(LiveEvent::Failed(format!("{address} has ended the stream; does the gateway still run?")));
 }
 
 fn event(line: &str) -> LiveEvent {
@@ -134,6 +138,30 @@ mod tests {
             time: Duration::from_secs(30),
         };
         assert_eq!(page("tap", &requests), "tap?seconds=30&path=/a%20b&client=%3A%3A1");
+    }
+
+    fn events(sent: Vec<(&str, LiveEvent)>) -> LiveEvents {
+        let (sender, receiver) = mpsc::channel();
+        sent.into_iter().for_each(|(name, event)| sender.send((name.to_owned(), event)).unwrap());
+        LiveEvents { receiver, early: VecDeque::new() }
+    }
+
+    #[test]
+    fn the_replica_that_failed_first_was_not_named() {
+        let failed = |name| (name, LiveEvent::Failed("refused".to_owned()));
+        let error = events(vec![failed("edge/a"), failed("edge/b")]).await_begin(2).unwrap_err();
+        assert_eq!(error.to_string(), "edge/b: refused");
+        let error = events(vec![failed("")]).await_begin(1).unwrap_err();
+        assert_eq!(error.to_string(), "refused", "the one of this machine");
+    }
+
+    #[test]
+    fn a_replica_that_broke_off_early_was_taken_for_one_that_had_not_begun() {
+        let broken = ("edge/a", LiveEvent::Failed("broken".to_owned()));
+        let mut events = events(vec![("edge/a", LiveEvent::Begun), broken, ("edge/b", LiveEvent::Begun)]);
+        events.await_begin(2).unwrap();
+        assert!(matches!(events.next(), Some((name, LiveEvent::Failed(_))) if name == "edge/a"));
+        assert!(events.next().is_none(), "it has waited for the other one");
     }
 
     #[test]

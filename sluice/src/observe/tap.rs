@@ -9,6 +9,7 @@ use sluice_config::text::one_line;
 
 use super::Replica;
 use super::live::{LiveEvent, LiveEvents};
+use super::replica::prefix;
 use crate::flags::{Output, Tap};
 use crate::show::layout::{object, text};
 
@@ -27,7 +28,7 @@ pub(super) fn run(arguments: &Tap, replicas: &[Replica]) -> Result<ExitCode> {
     while left > 0
         && let Some((replica, event)) = events.next()
     {
-        let place = if replica.is_empty() { String::new() } else { format!("{replica}: ") };
+        let place = prefix(&replica);
         match event {
             LiveEvent::Begun => {}
             LiveEvent::Request(request) => {

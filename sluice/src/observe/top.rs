@@ -28,8 +28,8 @@ use screen::Screen;
 pub(super) fn run(arguments: &Top, replicas: &[Replica]) -> Result<ExitCode> {
     let mut histories: Vec<History> = replicas.iter().map(|replica| History::of(replica.clone())).collect();
     look(&mut histories);
-    if let Some(error) = histories.iter().map(History::error).collect::<Option<Vec<_>>>() {
-        bail!("{}", error.first().copied().unwrap_or("there is no replica"));
+    if let Some(failures) = histories.iter().map(History::failure).collect::<Option<Vec<_>>>() {
+        bail!("{}", failures.first().map_or("there is no replica", String::as_str));
     }
     let screen = if arguments.once || arguments.output == Output::Json { None } else { Screen::open() };
     loop {

@@ -2,10 +2,11 @@
 
 use std::process::ExitCode;
 
-use anyhow::Result;
+use anyhow::{Result, anyhow};
 use serde_json::Value;
 
 use super::Replica;
+use super::replica::prefix;
 use crate::output::print;
 
 /// Prints the address of the page of each replica.
@@ -16,9 +17,10 @@ pub(super) fn run(replicas: &[Replica]) -> Result<ExitCode> {
     let mut text = String::new();
     for replica in replicas {
         // Whatever listens there is asked first.
-        replica.document::<Value>("generation")?;
+        let answer = replica.document::<Value>("generation").and_then(|_| replica.reach());
+        let address = answer.map_err(|error| anyhow!("{}{error}", prefix(&replica.name)))?;
         let name = if replica.name.is_empty() { String::new() } else { format!(" ({})", replica.name) };
-        text += &format!("http://{}/ui/{name}\n", replica.address);
+        text += &format!("http://{address}/ui/{name}\n");
     }
     Ok(print(&text))
 }

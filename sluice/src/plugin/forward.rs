@@ -6,8 +6,9 @@
 use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
 use std::process::Stdio;
-use std::sync::mpsc::{self, Receiver};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::thread;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 
@@ -15,6 +16,10 @@ use super::children::BoundChild;
 use super::kubectl::{Kubectl, MISSING};
 use super::pods::GatewayPod;
 use crate::observe::Replica;
+
+/// Time limit for the start of a forwarded port. Without it, a node that does not answer would hold
+/// up what the other Pods report.
+pub(super) const STARTS_WITHIN: Duration = Duration::from_secs(20);
 
 /// The process that forwards a port. It ends when this is dropped, or this program ends.
 #[derive(Debug)]
@@ -26,37 +31,26 @@ pub(super) struct Forward {
 }
 
 /// Forwarded ports, and the replicas behind them.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Forwards {
-    forwards: Vec<Forward>,
+    /// They end when this is dropped.
+    _forwards: Vec<Forward>,
     pub(super) replicas: Vec<Replica>,
 }
 
 impl Forwards {
-    /// Forwards a free port to each Pod. Pods that cannot be reached are named on standard error.
-    /// `admin` is the port of Pods without a flag for it.
+    /// Forwards a free port to each Pod, and waits at most for `limit`. `admin` is the port of Pods
+    /// without a flag for it.
     ///
     /// # Errors
-    /// No Pod can be reached.
-    pub(super) fn to(kubectl: &Kubectl, pods: &[GatewayPod], admin: u16) -> Result<Self> {
+    /// kubectl cannot be run.
+    pub(super) fn to(kubectl: &Kubectl, pods: &[GatewayPod], admin: u16, limit: Duration) -> Result<Self> {
         // They start at the same time.
-        let started: Vec<_> = pods.iter().map(|pod| Forward::start(kubectl, pod, 0, admin)).collect();
-        let (mut all, mut errors) = (Self::default(), Vec::new());
-        for forward in started {
-            match forward.and_then(|forward| Ok((forward.replica()?, forward))) {
-                Ok((replica, forward)) => {
-                    all.replicas.push(replica);
-                    all.forwards.push(forward);
-                }
-                Err(error) => errors.push(error),
-            }
-        }
-        match errors.pop() {
-            Some(error) if all.forwards.is_empty() => return Err(error),
-            last => errors.extend(last),
-        }
-        errors.iter().for_each(|error| eprintln!("kubectl-sluice: {error:#}"));
-        Ok(all)
+        let started = pods.iter().map(|pod| Forward::start(kubectl, pod, 0, admin));
+        let forwards = started.collect::<Result<Vec<_>>>()?;
+        let end = Instant::now() + limit;
+        let replicas = forwards.iter().map(|forward| forward.replica(end)).collect();
+        Ok(Self { _forwards: forwards, replicas })
     }
 }
 
@@ -91,17 +85,20 @@ impl Forward {
         Ok(Self { child, pod: format!("{}/{}", pod.namespace, pod.name), started })
     }
 
-    /// Waits for the local address, and returns the replica behind it.
-    ///
-    /// # Errors
-    /// kubectl cannot forward the port; the error is its message.
-    pub(super) fn replica(&self) -> Result<Replica> {
-        let last = match self.started.recv() {
-            Ok(Ok(address)) => return Ok(Replica { name: self.pod.clone(), address }),
-            Ok(Err(last)) if !last.is_empty() => last,
-            Ok(Err(_)) | Err(_) => "it ended and printed nothing".to_owned(),
+    /// Waits for the local address until `end`, and returns the replica behind it.
+    pub(super) fn replica(&self, end: Instant) -> Replica {
+        let failed = match self.started.recv_timeout(end.saturating_duration_since(Instant::now())) {
+            Ok(Ok(address)) => return Replica { name: self.pod.clone(), address: Ok(address) },
+            Ok(Err(last)) if !last.is_empty() => format!("kubectl: {last}"),
+            Ok(Err(_)) | Err(RecvTimeoutError::Disconnected) => {
+                "kubectl ended and printed nothing".to_owned()
+            }
+            Err(RecvTimeoutError::Timeout) => "its node does not answer in time".to_owned(),
         };
-        bail!("cannot forward a port to Pod {}: kubectl: {last}", self.pod)
+        Replica {
+            name: self.pod.clone(),
+            address: Err(format!("cannot forward a port to this Pod: {failed}")),
+        }
     }
 
     /// Waits until kubectl ends.

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
+use std::time::Duration;
 
 use super::arguments::Target;
 use super::*;
@@ -110,18 +111,38 @@ fn ports_that_cannot_be_forwarded_are_reported_with_the_message_of_kubectl() {
     let folder = tempfile::tempdir().unwrap();
     let pods = serde_json::json!({"items": [pod("edge", "a", "True")]});
     let pods = pods::all(&kubectl(folder.path(), &pods, &Target::default()), &Target::default()).unwrap();
-    let failing = |script: &str| {
+    let address = |script: &str| {
         let kubectl = Kubectl::by("sh", vec!["-c".into(), script.into()], &Target::default());
-        Forwards::to(&kubectl, &pods, 10246).unwrap_err().to_string()
+        let mut forwards = Forwards::to(&kubectl, &pods, 10246, STARTS_WITHIN).unwrap();
+        assert_eq!(forwards.replicas[0].name, "edge/a");
+        forwards.replicas.remove(0).address
     };
-    let message = failing("echo 'E: first' >&2; echo 'error: no such Pod' >&2; exit 1");
-    assert_eq!(message, "cannot forward a port to Pod edge/a: kubectl: error: no such Pod");
-    assert!(failing("exit 0").contains("it ended and printed nothing"));
+    assert_eq!(
+        address("echo 'E: first' >&2; echo 'error: no such Pod' >&2; exit 1").unwrap_err(),
+        "cannot forward a port to this Pod: kubectl: error: no such Pod"
+    );
+    assert!(address("exit 0").unwrap_err().contains("kubectl ended and printed nothing"));
     let script = "echo 'Forwarding from 127.0.0.1:41235 -> 10246'; exec sleep 30";
-    let kubectl = Kubectl::by("sh", vec!["-c".into(), script.into()], &Target::default());
-    let forwards = Forwards::to(&kubectl, &pods, 10246).unwrap();
-    assert_eq!(forwards.replicas[0].address, "127.0.0.1:41235".parse().unwrap());
-    assert_eq!(forwards.replicas[0].name, "edge/a");
+    assert_eq!(address(script), Ok("127.0.0.1:41235".parse().unwrap()));
+}
+
+#[test]
+fn a_pod_that_could_not_be_reached_held_up_all_others() {
+    let folder = tempfile::tempdir().unwrap();
+    let pods = serde_json::json!({"items": [pod("edge", "a", "True"), pod("edge", "b", "True")]});
+    let pods = pods::all(&kubectl(folder.path(), &pods, &Target::default()), &Target::default()).unwrap();
+    let script =
+        "case \"$*\" in *pod/b*) echo 'Forwarding from 127.0.0.1:41235 -> 10246' ;; esac; exec sleep 60";
+    let kubectl = Kubectl::by("sh", vec!["-c".into(), script.into(), "kubectl".into()], &Target::default());
+    let begun = Instant::now();
+    let forwards = Forwards::to(&kubectl, &pods, 10246, Duration::from_secs(5)).unwrap();
+    let [a, b] = &forwards.replicas[..] else { panic!("{forwards:?}") };
+    assert_eq!(
+        a.address.as_ref().unwrap_err(),
+        "cannot forward a port to this Pod: its node does not answer in time"
+    );
+    assert_eq!(b.address, Ok("127.0.0.1:41235".parse().unwrap()));
+    assert!(begun.elapsed() < Duration::from_secs(30), "the process runs for a minute");
 }
 
 /// If a container sets `command`, its flags are there.

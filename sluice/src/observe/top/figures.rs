@@ -152,8 +152,7 @@ fn sort(rules: &mut [RuleFigures], order: TopOrder) {
 /// Describes all replicas, and how they differ.
 fn replicas(histories: &[History]) -> Vec<ReplicaFigures> {
     let usual = usual_hash(histories);
-    let sets: Vec<BTreeSet<&RuleLabels>> =
-        histories.iter().map(|history| history.rules.iter().map(|rule| &rule.labels).collect()).collect();
+    let sets: Vec<BTreeSet<&RuleLabels>> = histories.iter().map(current_rules).collect();
     let all: BTreeSet<&RuleLabels> = sets.iter().flatten().copied().collect();
     let one = |(history, rules): (&History, &BTreeSet<&RuleLabels>)| {
         let name = history.name();
@@ -174,6 +173,14 @@ fn replicas(histories: &[History]) -> Vec<ReplicaFigures> {
         }
     };
     histories.iter().zip(&sets).map(one).collect()
+}
+
+/// Returns the rules of a replica; none if it does not answer, because they may have been removed.
+fn current_rules(history: &History) -> BTreeSet<&RuleLabels> {
+    match history.now() {
+        Some(_) => history.rules.iter().map(|rule| &rule.labels).collect(),
+        None => BTreeSet::new(),
+    }
 }
 
 /// Returns the configuration of most replicas; of the first ones among equals.
@@ -221,7 +228,7 @@ pub(super) mod tests {
     /// two seconds.
     pub(crate) fn replica(name: &str, hash: &str, rules: &[(&str, u64, u64)]) -> History {
         let mut history =
-            History::of(Replica { name: name.to_owned(), address: "127.0.0.1:1".parse().unwrap() });
+            History::of(Replica { name: name.to_owned(), address: Ok("127.0.0.1:1".parse().unwrap()) });
         let sample = |at, times: u64| TrafficSample {
             hash: hash.to_owned(),
             at,
@@ -296,5 +303,15 @@ pub(super) mod tests {
         assert_eq!(differs, [false, true, false]);
         assert_eq!(figures.replicas[1].lacks, [labels("/new")]);
         assert!(figures.replicas[0].lacks.is_empty());
+    }
+    #[test]
+    fn others_lacked_rules_that_a_replica_had_before_it_was_gone() {
+        let mut gone = replica("a", "1", &[("/", 1, 0), ("/removed", 1, 0)]);
+        // Nothing listens on port 1.
+        gone.look();
+        let histories = [gone, replica("b", "2", &[("/", 1, 0)])];
+        let figures = Figures::of(&histories, &arguments(TopOrder::Rate, false));
+        assert!(figures.replicas[0].error.is_some(), "{figures:?}");
+        assert!(figures.replicas.iter().all(|one| one.lacks.is_empty()), "{figures:?}");
     }
 }

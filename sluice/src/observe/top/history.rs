@@ -1,10 +1,12 @@
 //! The recent samples of one replica.
 
 use std::collections::VecDeque;
+use std::net::SocketAddr;
 
 use sluice_gateway::admin::{RuleSample, TrafficSample};
 
 use crate::observe::Replica;
+use crate::observe::replica::prefix;
 
 /// The time that figures cover at most, in milliseconds.
 const WINDOW: u64 = 10_000;
@@ -71,11 +73,17 @@ impl History {
         self.error.as_deref()
     }
 
+    /// Returns a message about the last sample, if it could not be read.
+    pub(super) fn failure(&self) -> Option<String> {
+        self.error().map(|error| format!("{}{error}", prefix(&self.replica.name)))
+    }
+
     /// Returns the name of the replica.
     pub(super) fn name(&self) -> String {
         let named = [Some(&self.replica.name), self.samples.back().map(|sample| &sample.replica)];
         let name = named.into_iter().flatten().find(|name| !name.is_empty());
-        name.cloned().unwrap_or_else(|| self.replica.address.to_string())
+        let address = || self.replica.address.as_ref().map_or_else(String::clone, SocketAddr::to_string);
+        name.cloned().unwrap_or_else(address)
     }
 }
 
