@@ -16,6 +16,7 @@ mod gateway_api;
 mod k6;
 mod lab;
 mod migration;
+mod plugin;
 mod provider;
 mod replica_limits;
 mod requests;
