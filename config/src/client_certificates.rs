@@ -14,15 +14,24 @@ pub struct ClientCertificates {
     /// Verification of the certificate. A request gets 421 if the server name (SNI) of its
     /// connection belongs to a host with another verification.
     pub verification: ClientVerification,
-    /// URL that clients without an acceptable certificate are redirected to, in place of 400
-    /// (`auth-tls-error-page`).
-    pub error_page: Option<Arc<str>>,
+    /// What clients without an acceptable certificate get in place of 400 (`auth-tls-error-page`).
+    pub error_page: Option<CertificateErrorPage>,
     /// Linear-time regular expression that must match the subject (RFC 2253); other clients get 403
     /// (`auth-tls-match-cn`).
     pub subject: Option<Arc<str>>,
     /// Whether endpoints get the certificate in the field `ssl-client-cert`
     /// (`auth-tls-pass-certificate-to-upstream`).
     pub passes_certificate: bool,
+}
+
+/// What clients without an acceptable certificate get in place of 400.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum CertificateErrorPage {
+    /// A redirect to this URL.
+    Url(Arc<str>),
+    /// The page at this path of the host, with an optional query. Method, body and certificate of
+    /// the client's request do not apply to it.
+    Path(Arc<str>),
 }
 
 /// How a client certificate is verified. Hosts with equal values share their TLS sessions.

@@ -95,7 +95,9 @@ pub use cache::{Cache, CacheKeyPart};
 pub use call_destination::CallDestination;
 pub use canary::{Canary, CanaryHeader, CanaryValue};
 pub use certificate::{Certificate, CertificateId, PrivateKey};
-pub use client_certificates::{ClientCertificateMode, ClientCertificates, ClientVerification};
+pub use client_certificates::{
+    CertificateErrorPage, ClientCertificateMode, ClientCertificates, ClientVerification,
+};
 pub use computed::{AddressRange, AddressTable, ComputedVariable, TextTable, ValueTable};
 pub use cors::{AllowedOrigin, AllowedOrigins, Cors};
 pub use country::{Countries, CountryCode, InvalidCountry};

@@ -33,7 +33,7 @@ use std::time::Instant;
 use h2::Reason;
 use http::{Method, StatusCode, Version};
 
-use crate::body::downstream::Downstream;
+use crate::body::downstream::{ClientSide, Downstream};
 use crate::body::plan::Plan;
 use crate::body::staged::Staged;
 use crate::connection::info::ConnectionInfo;
@@ -98,7 +98,7 @@ struct ForwardCounts {
 
 /// Serves one request from its head to its log line, and returns its client side. Client side and
 /// exchange are boxed because both are moved several times.
-pub(crate) async fn serve<D: Downstream + Send + Sync + 'static>(
+pub(crate) async fn serve<D: ClientSide + Send + Sync + 'static>(
     worker: &Arc<Worker>,
     snapshot: Snapshot,
     info: &Arc<ConnectionInfo>,
@@ -106,7 +106,15 @@ pub(crate) async fn serve<D: Downstream + Send + Sync + 'static>(
     mut downstream: Box<D>,
     alarm: &mut Alarm,
 ) -> (Box<D>, RequestEnd) {
-    let (mut exchange, verdict) = Exchange::begin(snapshot, info, &request::view(&head));
+    let (mut exchange, mut verdict) = Exchange::begin(snapshot, info, &request::view(&head));
+    // A client would take the page's status of success for an open tunnel.
+    if !is_websocket_over_http2(&head)
+        && let Some(target) = exchange.take_certificate_page()
+    {
+        head.become_error_page(&target);
+        downstream.withhold_body();
+        verdict = exchange.begin_certificate_page(&request::view(&head));
+    }
     let mut memory = Reservation::default();
     let verdict = match holds(&mut memory, &head) {
         true => verdict,
@@ -231,13 +239,17 @@ async fn forward<D: Downstream + Send + Sync + 'static>(
         }
     }
     // Pingora's engine has no FastCGI, and no tunnels over streams of HTTP/2.
-    let is_websocket = head.version == Version::HTTP_2 && request::asks_for_upgrade(head);
-    if worker.driver == Driver::Direct || exchange.speaks_fastcgi() || is_websocket {
+    if worker.driver == Driver::Direct || exchange.speaks_fastcgi() || is_websocket_over_http2(head) {
         let forwarded = direct::forward(worker, &mut *downstream, alarm, &mut *exchange, head, counts).await;
         return (downstream, exchange, forwarded);
     }
     // Boxed, because the direct engine is the common case.
     Box::pin(proxy::forward(worker, downstream, exchange, head, counts, None)).await
+}
+
+/// Returns whether the request is an extended CONNECT (RFC 8441).
+fn is_websocket_over_http2(head: &Head) -> bool {
+    head.version == Version::HTTP_2 && request::asks_for_upgrade(head)
 }
 
 /// Returns the outcome of a request that failed before an endpoint was chosen.

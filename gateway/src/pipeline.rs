@@ -4,7 +4,8 @@
 //!
 //! 1. [`Exchange::begin`] with the request head: finds the route and runs the stages of the rule in
 //!    the order of the list in `stages`. The verdict is an answer, "forward", or a question, whose
-//!    reply goes to [`Exchange::resume`].
+//!    reply goes to [`Exchange::resume`]. An error page may replace the refusal of the client's
+//!    certificate: `Exchange::take_certificate_page`.
 //! 2. `Originator::pick`: the endpoint for an attempt.
 //! 3. `Originator::upstream_request`: changes the head for the endpoint.
 //! 4. `Originator::failed` or `Originator::upstream_response`: decides between another attempt

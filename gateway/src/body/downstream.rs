@@ -174,6 +174,13 @@ pub(crate) trait Downstream {
     fn sent(&self) -> (u64, u64);
 }
 
+/// The client side of a request, without stages.
+pub(crate) trait ClientSide: Downstream {
+    /// Ends the request body, which no endpoint gets. The connection handles the unread body as that
+    /// of a request that was answered early. Must be called before any of it was passed on.
+    fn withhold_body(&mut self);
+}
+
 /// The result of passing on a piece of a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Passed {

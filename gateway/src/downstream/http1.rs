@@ -215,7 +215,7 @@ impl<'c> Http1<'c> {
         let client = Box::new(Client::new(wire, self.worker.clone(), &head, keep));
         match engine::serve(&self.worker, snapshot, &self.info, head, client, &mut self.alarm).await {
             (client, RequestEnd::Whole) => {
-                let (framing, keep) = (client.framing, client.keep);
+                let (framing, keep) = (client.unread(), client.keep);
                 self.settle(client.into_wire(), framing, keep).await
             }
             (client, RequestEnd::Switched(switched)) => {

@@ -181,6 +181,11 @@ impl RequestTarget {
     pub fn as_str(&self) -> &str {
         &self.0
     }
+
+    /// Returns the target without its query.
+    pub fn path(&self) -> &str {
+        self.0.split_once('?').map_or(&self.0, |(path, _)| path)
+    }
 }
 
 impl<'h, H: HeadMut> Edit<'h, H> {

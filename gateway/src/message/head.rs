@@ -6,6 +6,7 @@
 //! code. The result is a head in origin form with exactly one authority, so Pingora, the pipeline
 //! and the endpoint all read the same request.
 
+mod error_page;
 pub(crate) mod http2;
 mod own;
 pub(crate) mod websocket;
@@ -71,6 +72,8 @@ pub(crate) struct Head {
     pub(crate) method: Method,
     /// Range of path and query in the text of the fields.
     target: Range<usize>,
+    /// The client's request line, if an error page has replaced it.
+    received: Option<Box<Received>>,
     /// Replacements made by policies for the endpoint.
     edited: Edited,
     /// The served fields, with the text of the head in origin form (RFC 9112 §3.2.1).
@@ -79,6 +82,14 @@ pub(crate) struct Head {
     pub(crate) names: FieldNames,
     /// Bytes of the head as received.
     pub(crate) length: usize,
+}
+
+/// A request line that an error page has replaced.
+#[derive(Debug)]
+struct Received {
+    method: Method,
+    /// Range in the text of the fields.
+    target: Range<usize>,
 }
 
 /// Replacements made by policies.
@@ -203,6 +214,7 @@ impl Head {
             expects_continue: fields.expects_continue,
             method: Method::from_bytes(method.as_bytes()).map_err(|_| Fault::bad("not a method"))?,
             target: start..start + target.len(),
+            received: None,
             edited: Edited::default(),
             fields: list,
             names,
@@ -210,15 +222,19 @@ impl Head {
         })
     }
 
-    /// Returns path and query as received.
+    /// Returns path and query as received, or those of an error page.
     pub(crate) fn target(&self) -> &str {
-        str::from_utf8(&self.fields.text()[self.target.clone()]).unwrap_or_default()
+        self.text_of(&self.target)
+    }
+
+    fn text_of(&self, range: &Range<usize>) -> &str {
+        str::from_utf8(&self.fields.text()[range.clone()]).unwrap_or_default()
     }
 
     /// Returns path and query for the endpoint.
     pub(crate) fn outgoing_target(&self) -> &str {
         match &self.edited.target {
-            Some(edited) => str::from_utf8(&self.fields.text()[edited.clone()]).unwrap_or_default(),
+            Some(edited) => self.text_of(edited),
             None => self.target(),
         }
     }

@@ -17,6 +17,7 @@ pub(crate) fn view(head: &Head) -> RequestHead<'_> {
     RequestHead {
         method: &head.method,
         target: head.target(),
+        received: head.received(),
         authority: head.fields.first(&HOST).and_then(|host| str::from_utf8(host).ok()).unwrap_or_default(),
         version: head.version,
         headers: &head.fields,

@@ -13,6 +13,8 @@ pub struct RequestHead<'a> {
     /// Path and query as the client sent them; of an absolute-form target only that part (RFC 9112
     /// §3.2.2); `*` for `OPTIONS *`.
     pub target: &'a str,
+    /// The client's request line, if an error page has replaced method and target.
+    pub received: Option<ReceivedLine<'a>>,
     /// Host and port of the request: the authority of an absolute-form target or `:authority`, else
     /// the Host field; empty for HTTP/1.0 without one.
     pub authority: &'a str,
@@ -24,7 +26,21 @@ pub struct RequestHead<'a> {
     pub length: usize,
 }
 
+/// Method and target as the client sent them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReceivedLine<'a> {
+    /// The method.
+    pub method: &'a Method,
+    /// Path and query.
+    pub target: &'a str,
+}
+
 impl RequestHead<'_> {
+    /// Path and query as the client sent them, also if an error page has replaced them.
+    pub fn received_target(&self) -> &str {
+        self.received.map_or(self.target, |received| received.target)
+    }
+
     /// The target without its query.
     pub fn path(&self) -> &str {
         self.target.split_once('?').map_or(self.target, |(path, _)| path)

@@ -17,6 +17,7 @@ use crate::message::request_head::RequestHead;
 use crate::policy::template::TemplateContext;
 use crate::policy::{digest_auth, hops};
 use crate::route::{Route, RouteAction};
+use crate::variable::HeadValues;
 
 /// Fields about the client's request body, which is not sent, and conditions on the resource that
 /// the client requested.
@@ -57,7 +58,8 @@ impl Exchange {
         fields
     }
 
-    /// Returns the values for templates of the rule.
+    /// Returns the values for templates of the rule. Checks and targets are made of them, so
+    /// `$request_uri` is that of an error page, not the path that the client chose.
     pub(super) fn template_context<'f>(
         &'f self,
         route: Option<&'f Route>,
@@ -71,7 +73,7 @@ impl Exchange {
                 && route.policies.satisfy == Satisfy::All
                 && !is_exempt(route, input.compiled_settings)
         };
-        let mut values = self.head_values(head, Some(input.path));
+        let mut values = HeadValues { received: None, ..self.head_values(head, Some(input.path)) };
         if let Some(uri) = self.assigned().and_then(|assigned| assigned.uri.as_ref()) {
             values.path = Some(&uri.path);
             values.query = uri.query();

@@ -107,7 +107,8 @@ impl Exchange {
         }
         let host = host_of_url(forwarded::access_host(head.authority, head.headers, self.client));
         let status = https_redirect::status(settings);
-        let location = https_redirect::location(&route.policies.locations, settings, host, head.target);
+        let target = head.received_target();
+        let location = https_redirect::location(&route.policies.locations, settings, host, target);
         Step::Break(self.redirect_to(status, host, location))
     }
 
@@ -296,7 +297,7 @@ impl Exchange {
             b"http" => "http",
             _ => self.connection.scheme(),
         };
-        let location = redirect::to_host(scheme, host.as_str(), self.connection.port, head.target);
+        let location = redirect::to_host(scheme, host.as_str(), self.connection.port, head.received_target());
         self.redirect_to(https_redirect::status(&compiled_settings.settings), host.as_str(), location)
     }
 

@@ -1,13 +1,16 @@
 //! The stage that checks the client's certificate, with nginx's answers.
 
+use std::mem;
+
 use bytes::Bytes;
 use http::StatusCode;
 
-use super::exchange::{Exchange, Verdict};
+use super::exchange::{CertificatePage, Exchange, Verdict};
 use super::stages::{StageInput, Step};
 use crate::message::answer::Answer;
+use crate::message::edit::RequestTarget;
 use crate::message::fields::FieldsMut;
-use crate::policy::client_certificates::CertificateDecision;
+use crate::policy::client_certificates::{CertificateDecision, ClientCertificates, ErrorPage};
 use crate::policy::https_redirect;
 use crate::route::Route;
 use crate::tls::ClientIdentity;
@@ -16,12 +19,8 @@ use crate::tls::ClientIdentity;
 const UNAUTHORIZED: &str = "client certificate unauthorized";
 
 impl Exchange {
-    pub(super) fn check_client_certificate(&self, route: &Route, input: &StageInput<'_>) -> Step {
+    pub(super) fn check_client_certificate(&mut self, route: &Route, input: &StageInput<'_>) -> Step {
         let Some(policy) = route.client_certificates() else { return Step::Continue(()) };
-        let refusal = |missing: Answer| match &policy.error_page {
-            Some(url) => Answer::redirect(StatusCode::FOUND, url.clone()),
-            None => missing,
-        };
         let answer = match policy.decide(&self.connection) {
             CertificateDecision::Accepted => return Step::Continue(()),
             // A later stage redirects to https, unless the path is exempt for certificate
@@ -33,9 +32,11 @@ impl Exchange {
                 return Step::Continue(());
             }
             CertificateDecision::Unencrypted | CertificateDecision::Missing => {
-                refusal(Answer::certificate_missing())
+                self.without_certificate(policy, Answer::certificate_missing())
             }
-            CertificateDecision::Invalid => refusal(Answer::certificate_invalid()),
+            CertificateDecision::Invalid => {
+                self.without_certificate(policy, Answer::certificate_invalid())
+            }
             CertificateDecision::Subject => {
                 Answer::text(StatusCode::FORBIDDEN, None, Bytes::from_static(UNAUTHORIZED.as_bytes()))
             }
@@ -44,6 +45,39 @@ impl Exchange {
             CertificateDecision::Closed => Answer::page(StatusCode::FORBIDDEN),
         };
         Step::Break(Verdict::Answer(self.with_response_headers(answer)))
+    }
+
+    /// Returns the answer to a client without an acceptable certificate, and offers the error page if
+    /// it is one of the host.
+    fn without_certificate(&mut self, policy: &ClientCertificates, refusal: Answer) -> Answer {
+        match &policy.error_page {
+            None => refusal,
+            Some(ErrorPage::Url(url)) => Answer::redirect(StatusCode::FOUND, url.clone()),
+            Some(ErrorPage::Path(target)) => {
+                let page = &mut self.extras.get_or_insert_default().certificate_page;
+                if let CertificatePage::None = page {
+                    *page = CertificatePage::Offered(target.clone());
+                }
+                refusal
+            }
+        }
+    }
+
+    /// Returns the error page that replaces the refusal of the client's certificate, if the host has
+    /// one. Its request begins with [`begin_certificate_page`](Self::begin_certificate_page). A page
+    /// is returned once per request; without a call, the refusal stands.
+    pub(crate) fn take_certificate_page(&mut self) -> Option<RequestTarget> {
+        let page = &mut self.extras.as_mut()?.certificate_page;
+        match mem::take(page) {
+            CertificatePage::Offered(target) => {
+                *page = CertificatePage::Served;
+                Some(target)
+            }
+            other => {
+                *page = other;
+                None
+            }
+        }
     }
 
     /// Returns the client's verified identity; `None` if the rule's host requests no certificate.

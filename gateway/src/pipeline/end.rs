@@ -203,6 +203,7 @@ impl Exchange {
             head,
             path,
             query: head.query(),
+            received: head.received,
             access_scheme: forwarded::access_scheme(&self.connection, head.headers, self.client),
             access_host: forwarded::access_host(head.authority, head.headers, self.client),
             client: self.client.address,

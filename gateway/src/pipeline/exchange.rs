@@ -26,6 +26,7 @@ use crate::connection::info::ConnectionInfo;
 use crate::expression::STEP_LIMIT;
 use crate::firewall::Inspection;
 use crate::message::answer::Answer;
+use crate::message::edit::RequestTarget;
 use crate::policy::external_auth::AuthReply;
 use crate::policy::forwarded::Client;
 use crate::policy::limits::Permit;
@@ -118,6 +119,21 @@ pub(super) struct ExchangeExtras {
     pub(super) endpoint_name: Option<Arc<str>>,
     /// Whether the client misreads `SameSite=None`, which its session cookie then omits.
     pub(super) misreads_none: bool,
+    /// The error page of the host in place of the refusal of the client's certificate.
+    pub(super) certificate_page: CertificatePage,
+}
+
+/// Whether an error page replaces the refusal of the client's certificate.
+#[derive(Debug, Default)]
+pub(super) enum CertificatePage {
+    /// The certificate was not refused, or no page of the host replaces the refusal.
+    #[default]
+    None,
+    /// This page replaces the refusal.
+    Offered(RequestTarget),
+    /// The request is one for that page. The certificate is not checked for it, and no other page
+    /// is reached.
+    Served,
 }
 
 /// The key of `upstream-hash-by`.

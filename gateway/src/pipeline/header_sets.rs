@@ -22,6 +22,7 @@ use crate::policy::replacements::{InForce, Replacements};
 use crate::policy::resources::Slot;
 use crate::policy::template::{Template, TemplateContext};
 use crate::route::Route;
+use crate::variable::HeadValues;
 
 static X_ORIGINAL_URI: EditableName = EditableName::from_static("x-original-uri");
 
@@ -95,15 +96,21 @@ impl Exchange {
         let filled = {
             // Most rules have no variables.
             let context = LazyCell::new(|| self.template_context(route, input));
+            // Fields inform their receivers, so they have the path that the client sent.
+            let of_client = LazyCell::new(|| {
+                let context = self.template_context(route, input);
+                let head = HeadValues { received: input.head.received, ..context.head };
+                TemplateContext { head, ..context }
+            });
             let fill = |slot: &Slot<HeaderSet>| {
                 let set = slot.load();
-                set.as_ref().filter(|set| set.has_variables()).map(|set| set.fill(&context))
+                set.as_ref().filter(|set| set.has_variables()).map(|set| set.fill(&of_client))
             };
             let host = |template: &Template| HostForEndpoint::fill(template, &context, input.head.authority);
             FilledSets {
                 original_uri: global
                     .filter(|global| global.adds_original_uri)
-                    .and_then(|_| HeaderValue::from_bytes(input.head.target.as_bytes()).ok()),
+                    .and_then(|_| HeaderValue::from_bytes(input.head.received_target().as_bytes()).ok()),
                 request: global.and_then(|global| global.request.as_deref()).and_then(fill),
                 response: global.and_then(|global| global.response.as_deref()).and_then(fill),
                 own: own.and_then(|own| own.response.as_deref()).and_then(fill),

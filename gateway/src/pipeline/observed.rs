@@ -38,6 +38,8 @@ pub(super) struct ObservedRequest {
 #[derive(Debug)]
 struct ObservedSteps {
     received: ReceivedHead,
+    /// Path and query of the error page that the request became.
+    page: Option<String>,
     checks: Vec<CheckStep>,
     /// When the last question was asked.
     asked: Option<Instant>,
@@ -68,6 +70,7 @@ impl Exchange {
         let steps = head.filter(|_| followers.want_steps()).map(|head| {
             Box::new(ObservedSteps {
                 received: self.received(head),
+                page: None,
                 checks: Vec::new(),
                 asked: None,
                 sent: Mutex::default(),
@@ -92,6 +95,15 @@ impl Exchange {
 
     fn steps(&mut self) -> Option<&mut ObservedSteps> {
         self.observed.as_deref_mut()?.steps.as_deref_mut()
+    }
+
+    /// Records that the request became one for an error page.
+    pub(super) fn note_page(&mut self, target: &str) {
+        if self.observed.is_some()
+            && let Some(steps) = self.steps()
+        {
+            steps.page = Some(target.to_owned());
+        }
     }
 
     /// Records the result of the stage with this index.
@@ -131,7 +143,8 @@ impl Exchange {
             return;
         };
         let outgoing = self.outgoing.as_ref().filter(|_| self.fallback.is_none());
-        let target = outgoing.map_or(&*steps.received.target, |outgoing| outgoing.target());
+        let received = steps.page.as_ref().unwrap_or(&steps.received.target);
+        let target = outgoing.map_or(&**received, |outgoing| outgoing.target());
         let target = sluice_config::redaction::target(target).into_owned();
         let method = head.method().to_string();
         let fields = FieldLines::of(head.fields());

@@ -9,7 +9,7 @@ use sluice_config::{HostKey, HostPattern};
 use super::exchange::{Exchange, Verdict};
 use super::own_path::OwnPath;
 use super::question::Reply;
-use super::stages::StageInput;
+use super::stages::{AFTER_CLIENT_CERTIFICATE, StageInput};
 use crate::connection::info::ConnectionInfo;
 use crate::expression::{is_limit_reached, within_steps};
 use crate::message::answer::Answer;
@@ -51,12 +51,23 @@ impl Exchange {
         exchange.authority = authority(head);
         exchange.request_id = request_id;
         exchange.observe(Some(head));
-        let verdict = exchange.within_step_limit(head, |exchange| exchange.decide(head));
+        let verdict = exchange.within_step_limit(head, |exchange| exchange.decide(head, 0));
         (exchange, verdict)
     }
 
+    /// Begins anew with `head`, the request for the error page that replaces the refusal of the
+    /// client's certificate. Everything is chosen and checked for that request, apart from the
+    /// certificate.
+    pub(crate) fn begin_certificate_page(&mut self, head: &RequestHead<'_>) -> Verdict {
+        self.method = head.method.clone();
+        self.leave_route();
+        (self.line, self.trace) = (None, None);
+        self.note_page(head.target);
+        self.within_step_limit(head, |exchange| exchange.decide(head, AFTER_CLIENT_CERTIFICATE))
+    }
+
     /// Continues with the reply to the question of a stage. `head` is the one that the exchange
-    /// began with.
+    /// began with, or that for the error page.
     pub fn resume(&mut self, reply: Reply, head: &RequestHead<'_>) -> Verdict {
         let (Some(route), Ok(path)) = (self.route.clone(), normalise(head.path())) else {
             return self.refused(StatusCode::INTERNAL_SERVER_ERROR);
@@ -111,7 +122,8 @@ impl Exchange {
         (exchange, Answer { close: true, ..answer })
     }
 
-    fn decide(&mut self, head: &RequestHead<'_>) -> Verdict {
+    /// Finds the rule of a request and runs its stages from this one on.
+    fn decide(&mut self, head: &RequestHead<'_>, from: usize) -> Verdict {
         let Ok(path) = normalise(head.path()) else {
             self.log(head, None);
             self.state().telemetry.request_refused(StatusCode::BAD_REQUEST);
@@ -139,7 +151,7 @@ impl Exchange {
                 let input = StageInput { head, path: &path, compiled_settings: &snapshot.compiled_settings };
                 self.fill_headers(Some(&route), &input);
                 self.keep_user(&route, &input);
-                self.run(&route, &input)
+                self.run_from(from, &route, &input)
             }
             Found::NoRule => {
                 self.log(head, Some(&path));
@@ -187,11 +199,17 @@ impl Exchange {
         self.rule(&host_of(input.head.authority), &view)
     }
 
-    /// Replaces the rule of the request. What the other one prepared does not apply.
-    pub(super) fn enter_route(&mut self, route: &Held<Route>, input: &StageInput<'_>) {
+    /// Removes the rule of the request, and what it prepared.
+    fn leave_route(&mut self) {
+        self.route = None;
         if let Some(extras) = &mut self.extras {
             (extras.origin, extras.headers, extras.user) = (None, None, None);
         }
+    }
+
+    /// Replaces the rule of the request. What the other one prepared does not apply.
+    pub(super) fn enter_route(&mut self, route: &Held<Route>, input: &StageInput<'_>) {
+        self.leave_route();
         if route.policies.unlogged {
             self.line = None;
         }
@@ -262,7 +280,7 @@ impl Exchange {
 
     /// Begins the log line of this request, unless it is not logged.
     fn log(&mut self, head: &RequestHead<'_>, path: Option<&str>) {
-        if self.compiled_settings().log.skips(head.target) && !is_limit_reached() {
+        if self.compiled_settings().log.skips(head.received_target()) && !is_limit_reached() {
             return;
         }
         self.open_line(|exchange, format| exchange.begin_line(format, head, path));

@@ -30,8 +30,8 @@ use crate::state::compiled_settings::CompiledSettings;
 pub(crate) enum PipelineStage {
     /// Blocked clients get 403, also if no rule matches.
     Blocked,
-    /// The client's certificate: 400 without an acceptable one, 403 for a subject that is not
-    /// accepted, 421 on a connection for a host with another verification.
+    /// The client's certificate: 400 without an acceptable one, or the error page; 403 for a subject
+    /// that is not accepted, 421 on a connection for a host with another verification.
     ClientCertificate,
     /// A closed rule answers with its status (503), before redirects: a policy that protects it
     /// could not be built, so nothing about it may be disclosed.
@@ -115,6 +115,10 @@ impl PipelineStage {
 /// about the client.
 const AFTER_BLOCKED: usize = 1;
 
+/// The stages of the rule for an error page start behind the stage whose refusal the page replaces.
+pub(super) const AFTER_CLIENT_CERTIFICATE: usize = 2;
+const _: () = assert!(matches!(ORDER[AFTER_CLIENT_CERTIFICATE - 1], PipelineStage::ClientCertificate));
+
 /// Continue with the next stage, or end the pipeline with a verdict.
 pub(super) type Step = ControlFlow<Verdict>;
 
@@ -127,11 +131,6 @@ pub(super) struct StageInput<'l> {
 }
 
 impl Exchange {
-    /// Runs all stages from the start.
-    pub(super) fn run(&mut self, route: &Route, input: &StageInput<'_>) -> Verdict {
-        self.run_from(0, route, input)
-    }
-
     /// Passes the reply to the stage that asked, and continues behind it.
     pub(super) fn run_on(&mut self, reply: Reply, route: &Route, input: &StageInput<'_>) -> Verdict {
         let Some(at) = self.asked.take() else {
@@ -147,7 +146,8 @@ impl Exchange {
         }
     }
 
-    fn run_from(&mut self, from: usize, route: &Route, input: &StageInput<'_>) -> Verdict {
+    /// Runs the stages from this one on.
+    pub(super) fn run_from(&mut self, from: usize, route: &Route, input: &StageInput<'_>) -> Verdict {
         let is_plain = route.is_plain() && input.compiled_settings.ask_nothing();
         for (at, stage) in ORDER.iter().enumerate().skip(from) {
             if is_plain && !stage.is_for_all_rules() {

@@ -188,8 +188,15 @@ mod tests {
             headers.push_line(name.as_bytes(), value.as_bytes());
         }
         let (method, version) = (&Method::GET, Version::HTTP_11);
-        let head =
-            RequestHead { method, target, authority: "a.example", version, headers: &headers, length: 9 };
+        let head = RequestHead {
+            method,
+            target,
+            received: None,
+            authority: "a.example",
+            version,
+            headers: &headers,
+            length: 9,
+        };
         let mut input = KeyInput {
             head: &head,
             backend: ["shop-web-80", ""],

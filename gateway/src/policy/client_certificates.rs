@@ -7,13 +7,15 @@ use std::sync::Arc;
 
 use http::header::{HeaderName, HeaderValue};
 use regex::bytes::Regex;
-use sluice_config::{ClientCertificateMode, ClientVerification};
+use sluice_config::{CertificateErrorPage, ClientCertificateMode, ClientVerification};
 
 use super::error::PolicyError;
 use super::resources::{Resources, Slot};
 use crate::connection::info::ConnectionInfo;
 use crate::expression::bounded_bytes_regex;
+use crate::message::edit::RequestTarget;
 use crate::message::fields::FieldsMut;
+use crate::router::normalise;
 use crate::tls::{ClientAuthorities, ClientIdentity};
 
 static CERTIFICATE: HeaderName = HeaderName::from_static("ssl-client-cert");
@@ -27,10 +29,32 @@ pub struct ClientCertificates {
     mode: ClientCertificateMode,
     verification: ClientVerification,
     authorities: Arc<Slot<ClientAuthorities>>,
-    /// Redirect target for clients without an acceptable certificate.
-    pub(crate) error_page: Option<HeaderValue>,
+    pub(crate) error_page: Option<ErrorPage>,
     subject: Option<Regex>,
     passes_certificate: bool,
+}
+
+/// What clients without an acceptable certificate get in place of 400.
+#[derive(Debug)]
+pub(crate) enum ErrorPage {
+    /// A redirect to this URL.
+    Url(HeaderValue),
+    /// The page at this path of the host.
+    Path(RequestTarget),
+}
+
+impl ErrorPage {
+    fn compile(page: &CertificateErrorPage) -> Result<Self, PolicyError> {
+        match page {
+            CertificateErrorPage::Url(url) => HeaderValue::from_str(url)
+                .map(Self::Url)
+                .map_err(|_| PolicyError::HeaderValue("location".to_owned())),
+            CertificateErrorPage::Path(path) => RequestTarget::new(path.to_string())
+                .filter(|target| normalise(target.path()).is_ok())
+                .map(Self::Path)
+                .ok_or_else(|| PolicyError::ErrorPage(path.to_string())),
+        }
+    }
 }
 
 /// The decision on a request.
@@ -56,16 +80,13 @@ impl ClientCertificates {
     /// Compiles the requirements of a host.
     ///
     /// # Errors
-    /// The URL or the expression is invalid, or the resource is of another kind.
+    /// The error page or the expression is invalid, or the resource is of another kind.
     pub fn compile(
         policy: &sluice_config::ClientCertificates,
         resources: &Resources,
     ) -> Result<Self, PolicyError> {
         let sluice_config::ClientCertificates { mode, verification, error_page, subject, passes_certificate } =
             policy;
-        let url = |url: &Arc<str>| {
-            HeaderValue::from_str(url).map_err(|_| PolicyError::HeaderValue("location".to_owned()))
-        };
         let expression = |text: &Arc<str>| {
             bounded_bytes_regex(text).map_err(|_| PolicyError::Expression(text.to_string()))
         };
@@ -73,7 +94,7 @@ impl ClientCertificates {
             mode: *mode,
             verification: verification.clone(),
             authorities: resources.client_authorities(&verification.authorities)?,
-            error_page: error_page.as_ref().map(url).transpose()?,
+            error_page: error_page.as_ref().map(ErrorPage::compile).transpose()?,
             subject: subject.as_ref().map(expression).transpose()?,
             passes_certificate: *passes_certificate,
         })

@@ -259,6 +259,7 @@ pub(super) mod tests {
         let head = RequestHead {
             method: &Method::POST,
             target: "/a%20b/c?x=1&y=é",
+            received: None,
             authority: "Shop.example:8443",
             version: Version::HTTP_11,
             headers: &headers,
@@ -287,6 +288,7 @@ pub(super) mod tests {
                 head: &head,
                 path: Some("/a b/c"),
                 query: head.query(),
+                received: head.received,
                 access_scheme: b"https",
                 access_host: "public.example",
                 client: "192.0.2.7".parse().unwrap(),

@@ -11,7 +11,7 @@ use super::write_field;
 use crate::message::field_list::FieldList;
 use crate::message::fields::Fields;
 use crate::message::parts;
-use crate::message::request_head::RequestHead;
+use crate::message::request_head::{ReceivedLine, RequestHead};
 
 static X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 
@@ -59,6 +59,8 @@ pub struct HeadValues<'a> {
     pub path: Option<&'a str>,
     /// The query in effect: that of the target, or that of a rewrite.
     pub query: Option<&'a str>,
+    /// The request line of `$request` and `$request_uri`, if it is not that of the head.
+    pub received: Option<ReceivedLine<'a>>,
     /// The client's scheme: that of a trusted proxy's field, or of the connection.
     pub access_scheme: &'a [u8],
     /// The client's host: that of a trusted proxy's field, or of the request.
@@ -100,7 +102,8 @@ impl HeadValue {
 
     /// Appends the value; `None` if there is none.
     pub(crate) fn write(&self, values: &HeadValues<'_>, mode: LogEscape, out: &mut Vec<u8>) -> Option<()> {
-        let HeadValues { head, path, query, access_scheme, access_host, client, user } = values;
+        let HeadValues { head, path, query, received, access_scheme, access_host, client, user } = values;
+        let line = received.unwrap_or(ReceivedLine { method: head.method, target: head.target });
         match self {
             Self::Args => escape(mode, (*query)?.as_bytes(), out),
             Self::BestHttpHost => escape(mode, access_host.as_bytes(), out),
@@ -108,7 +111,7 @@ impl HeadValue {
                 let upgrades = head.headers.first(&UPGRADE).is_some_and(|value| !value.is_empty());
                 out.extend_from_slice(if upgrades { b"upgrade" } else { b"" });
             }
-            Self::EscapedRequestUri => percent_encode(head.target.as_bytes(), out),
+            Self::EscapedRequestUri => percent_encode(line.target.as_bytes(), out),
             Self::ForwardedFor => {
                 for line in head.headers.lines(&X_FORWARDED_FOR) {
                     escape(mode, line, out);
@@ -122,13 +125,13 @@ impl HeadValue {
             Self::PassAccessScheme => escape(mode, access_scheme, out),
             Self::RemoteUser => escape(mode, &user(head.headers).filter(|user| !user.is_empty())?, out),
             Self::Request => {
-                escape(mode, head.method.as_str().as_bytes(), out);
+                escape(mode, line.method.as_str().as_bytes(), out);
                 out.push(b' ');
-                escape(mode, head.target.as_bytes(), out);
+                escape(mode, line.target.as_bytes(), out);
                 out.push(b' ');
                 out.extend_from_slice(protocol(head.version));
             }
-            Self::RequestUri => escape(mode, head.target.as_bytes(), out),
+            Self::RequestUri => escape(mode, line.target.as_bytes(), out),
             Self::Uri => escape(mode, (*path)?.as_bytes(), out),
             Self::Field(name) => return write_field(head.headers, name, mode, out),
             Self::Cookie(name) => escape(mode, parts::cookie(head.headers, name)?, out),

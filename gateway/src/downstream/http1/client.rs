@@ -11,7 +11,7 @@ use bytes::{Buf, Bytes};
 use http::{HeaderMap, StatusCode, Version};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use crate::body::downstream::{Downstream, Passed};
+use crate::body::downstream::{ClientSide, Downstream, Passed};
 use crate::body::whole::WholeBody;
 use crate::downstream::MAX_DRAIN;
 use crate::downstream::answer::write_head;
@@ -52,7 +52,9 @@ pub(super) struct Client {
     pub(super) keep: bool,
     awaits_continue: bool,
     /// The rest of the request body.
-    pub(super) framing: Framing,
+    framing: Framing,
+    /// The request body, if no endpoint gets it; `framing` is then [`Framing::NONE`].
+    withheld: Option<Framing>,
     /// The body, if it was gathered; `framing` is then [`Framing::NONE`].
     whole: Option<WholeBody>,
     /// The names of trailers that the client may send, and the trailers of its request.
@@ -94,6 +96,7 @@ impl Client {
             http_1_0: false,
             keep: false,
             framing: Framing::NONE,
+            withheld: None,
             whole: None,
             names: FieldNames::ANY,
             request_trailers: Section::default(),
@@ -123,10 +126,15 @@ impl Client {
         self.wire
     }
 
+    /// Returns the framing of the request body that was not read.
+    pub(super) fn unread(&self) -> Framing {
+        self.withheld.unwrap_or(self.framing)
+    }
+
     /// Returns whether the rest of the request body can be read and dropped: it is short, and the
     /// client does not wait for `100 Continue`.
     fn can_drain(&self) -> bool {
-        let left = self.framing.left();
+        let left = self.unread().left();
         left == Some(0) || left.is_some_and(|left| left <= MAX_DRAIN) && !self.awaits_continue
     }
 
@@ -247,6 +255,12 @@ impl Client {
     }
 }
 
+impl ClientSide for Client {
+    fn withhold_body(&mut self) {
+        self.withheld = Some(mem::replace(&mut self.framing, Framing::NONE));
+    }
+}
+
 impl Downstream for Client {
     fn is_spent(&self) -> bool {
         self.framing.is_done() && self.whole.as_ref().is_none_or(WholeBody::is_given)
@@ -269,7 +283,7 @@ impl Downstream for Client {
     }
 
     fn awaits_continue(&self) -> bool {
-        self.awaits_continue
+        self.awaits_continue && self.withheld.is_none()
     }
 
     fn poll_body(

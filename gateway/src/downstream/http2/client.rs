@@ -21,7 +21,7 @@ use http::header::{CONTENT_LENGTH, DATE, HeaderMap, HeaderValue};
 use pingora_core::protocols::http::date::get_cached_date;
 
 use super::OpenStream;
-use crate::body::downstream::{Downstream, Passed};
+use crate::body::downstream::{ClientSide, Downstream, Passed};
 use crate::body::pieces::{Decoder, Piece, poll_joined};
 use crate::body::whole::WholeBody;
 use crate::io::budget::{self, Reservation};
@@ -51,6 +51,8 @@ pub(super) struct Client {
     awaits_continue: bool,
     /// The rest of the request body, as the endpoint receives it.
     framing: Framing,
+    /// The body, if no endpoint gets it; `framing` is then [`Framing::NONE`].
+    withheld: Option<Framing>,
     /// The body, if it was gathered; `framing` is then [`Framing::NONE`].
     whole: Option<WholeBody>,
     /// The names of trailers that the client may send.
@@ -88,6 +90,7 @@ impl Client {
             awaits_continue: false,
             body,
             framing,
+            withheld: None,
             whole: None,
             names,
             unreleased: 0,
@@ -237,6 +240,13 @@ impl Client {
     }
 }
 
+impl ClientSide for Client {
+    fn withhold_body(&mut self) {
+        self.withheld = Some(mem::replace(&mut self.framing, Framing::NONE));
+        self.open.waits();
+    }
+}
+
 impl Downstream for Client {
     fn is_spent(&self) -> bool {
         self.framing.is_done() && self.whole.as_ref().is_none_or(WholeBody::is_given)
@@ -261,7 +271,7 @@ impl Downstream for Client {
     }
 
     fn awaits_continue(&self) -> bool {
-        self.awaits_continue
+        self.awaits_continue && self.withheld.is_none()
     }
 
     fn poll_body(

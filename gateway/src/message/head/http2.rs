@@ -78,6 +78,7 @@ impl Head {
                 .is_some_and(|value| value.as_bytes().eq_ignore_ascii_case(b"100-continue")),
             method: method.clone(),
             target: start..start + target.len(),
+            received: None,
             edited: Edited::default(),
             fields,
             names,

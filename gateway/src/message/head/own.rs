@@ -39,6 +39,7 @@ impl Head {
             expects_continue: false,
             method: method.clone(),
             target: start..start + target.len(),
+            received: None,
             edited: Edited::default(),
             length: list.text().len(),
             fields: list,

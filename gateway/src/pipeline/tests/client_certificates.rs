@@ -7,8 +7,8 @@ use http::header::HeaderMap;
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
 use rustls_pki_types::CertificateDer;
 use sluice_config::{
-    CaBundle, Change, ClientAuthorities, ClientCertificateMode, ClientCertificates, ClientVerification,
-    Delta, Host, NamespacedName, Resource, ResourceKey, ResourceKind,
+    CaBundle, CertificateErrorPage, Change, ClientAuthorities, ClientCertificateMode, ClientCertificates,
+    ClientVerification, Delta, Host, NamespacedName, Resource, ResourceKey, ResourceKind, Rule,
 };
 
 use super::fixture::*;
@@ -19,11 +19,11 @@ use crate::pipeline::{Exchange, Verdict};
 use crate::state::snapshot::Snapshot;
 use crate::tls::ClientTls;
 
-type Issuer = CertifiedIssuer<'static, KeyPair>;
+pub(super) type Issuer = CertifiedIssuer<'static, KeyPair>;
 
 /// Returns an authority with a unique name: with equal names, a certificate of one would have a
 /// wrong signature for the other.
-fn authority() -> Issuer {
+pub(super) fn authority() -> Issuer {
     static COUNT: AtomicU32 = AtomicU32::new(0);
     let mut params = CertificateParams::default();
     let number = COUNT.fetch_add(1, Relaxed);
@@ -32,7 +32,7 @@ fn authority() -> Issuer {
     Issuer::self_signed(params, KeyPair::generate().unwrap()).unwrap()
 }
 
-fn client(issuer: &Issuer, name: &str) -> CertificateDer<'static> {
+pub(super) fn client(issuer: &Issuer, name: &str) -> CertificateDer<'static> {
     let mut params = CertificateParams::default();
     params.distinguished_name.push(DnType::CommonName, name);
     params.signed_by(&KeyPair::generate().unwrap(), issuer).unwrap().der().clone()
@@ -42,11 +42,11 @@ fn key() -> ResourceKey {
     ResourceKey { kind: ResourceKind::ClientAuthorities, name: NamespacedName::new("shop", "ca") }
 }
 
-fn verification() -> ClientVerification {
+pub(super) fn verification() -> ClientVerification {
     ClientVerification { authorities: key(), depth: 1 }
 }
 
-fn policy(mode: ClientCertificateMode) -> ClientCertificates {
+pub(super) fn policy(mode: ClientCertificateMode) -> ClientCertificates {
     ClientCertificates {
         mode,
         verification: verification(),
@@ -58,23 +58,28 @@ fn policy(mode: ClientCertificateMode) -> ClientCertificates {
 
 fn plane(policy: ClientCertificates, trusted: Option<&Issuer>) -> Plane {
     let mut plane = Plane::simple(&[1]);
-    let host = Host {
-        key: host_key(exact("a.example")),
-        tls: None,
-        passthrough: None,
-        client_certificates: Some(Arc::new(policy)),
-        cipher_suites: None,
-        rules: vec![rule("/", forward("web"))],
-        fall_through: false,
-    };
-    assert_eq!(plane.put_host(host), []);
+    verify(&mut plane, policy, vec![rule("/", forward("web"))]);
     if let Some(issuer) = trusted {
         trust(&mut plane, issuer);
     }
     plane
 }
 
-fn trust(plane: &mut Plane, issuer: &Issuer) {
+/// Has clients of the host with these rules verified.
+pub(super) fn verify(plane: &mut Plane, policy: ClientCertificates, rules: Vec<Rule>) {
+    let host = Host {
+        key: host_key(exact("a.example")),
+        tls: None,
+        passthrough: None,
+        client_certificates: Some(Arc::new(policy)),
+        cipher_suites: None,
+        rules,
+        fall_through: false,
+    };
+    assert_eq!(plane.put_host(host), []);
+}
+
+pub(super) fn trust(plane: &mut Plane, issuer: &Issuer) {
     let authorities = CaBundle { certificates: vec![issuer.der().to_vec()] };
     let content = Resource::ClientAuthorities(ClientAuthorities { authorities, revocations: Vec::new() });
     let change = Change::Put(key(), Arc::new(content));
@@ -82,7 +87,7 @@ fn trust(plane: &mut Plane, issuer: &Issuer) {
 }
 
 /// A connection on which this certificate was presented.
-fn connection_with(
+pub(super) fn connection_with(
     verification: Option<ClientVerification>,
     certificate: Option<&CertificateDer<'static>>,
 ) -> Arc<ConnectionInfo> {
@@ -206,7 +211,7 @@ fn a_subject_must_match() {
 #[test]
 fn an_error_page_replaces_both_refusals() {
     let (ours, theirs) = (authority(), authority());
-    let error_page = Some("https://help.example/".into());
+    let error_page = Some(CertificateErrorPage::Url("https://help.example/".into()));
     let plane =
         plane(ClientCertificates { error_page, ..policy(ClientCertificateMode::Required) }, Some(&ours));
     for certificate in [None, Some(client(&theirs, "ann"))] {

@@ -266,6 +266,7 @@ impl Request {
         RequestHead {
             method: &self.method,
             target: self.target,
+            received: None,
             authority: self.authority,
             version: Version::HTTP_11,
             headers: &self.headers,

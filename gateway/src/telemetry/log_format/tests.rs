@@ -96,6 +96,7 @@ fn a_proxied_request_has_the_line_of_nginx() {
     let head = RequestHead {
         method: &Method::GET,
         target: "/a?b=\\c",
+        received: None,
         authority: "a.example",
         version: Version::HTTP_11,
         headers: &headers,
@@ -150,6 +151,7 @@ fn every_variable_is_written() {
     let head = RequestHead {
         method: &Method::POST,
         target: "/a%20b?x=1",
+        received: None,
         authority: "Shop.example:8443",
         version: Version::HTTP_2,
         headers: &headers,
@@ -311,6 +313,7 @@ fn values<'h>(head: &'h RequestHead<'h>, path: &'h str, access_scheme: &'h [u8])
         head,
         path: Some(path),
         query: head.query(),
+        received: head.received,
         access_scheme,
         access_host: "public.example",
         client: "192.0.2.7".parse().unwrap(),

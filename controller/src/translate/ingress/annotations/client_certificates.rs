@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use http::Uri;
 use sluice_config::{
-    ClientCertificateMode, ClientCertificates, ClientVerification, NamespacedName, ResourceKey, ResourceKind,
+    CertificateErrorPage, ClientCertificateMode, ClientCertificates, ClientVerification, NamespacedName,
+    ResourceKey, ResourceKind,
 };
 
 use super::{Annotation, Settings};
@@ -27,7 +28,7 @@ pub struct ClientCertificateSettings {
     secret: Option<NamespacedName>,
     mode: ClientCertificateMode,
     depth: u32,
-    error_page: Option<Arc<str>>,
+    error_page: Option<CertificateErrorPage>,
     subject: Option<Arc<str>>,
     passes_certificate: bool,
 }
@@ -116,14 +117,16 @@ pub(super) fn settings() -> Vec<Annotation> {
         .location(Risk::Low),
         Annotation::served(
             "auth-tls-error-page",
-            url(),
+            error_page(),
             "",
-            "URL that clients without an acceptable certificate are redirected to, in place of 400.",
+            "What clients without an acceptable certificate get in place of 400: a redirect to this URL, \
+             or the page at this path of the host. Such a page is served without a certificate: as a GET \
+             (or HEAD) request without a body, with all other checks of its own rule, and with the \
+             status that its endpoint returns.",
             |settings, value| settings.client_certificates.error_page = Some(value),
         )
         .unreadable(Unreadable::Default, Reference::Reject, "clients are refused with 400 all the same")
         .beside(SECRET)
-        .except("a path of the host itself is ignored: clients get 400")
         .location(Risk::High),
         Annotation::served(
             "auth-tls-pass-certificate-to-upstream",
@@ -148,19 +151,36 @@ fn subject() -> Type<Arc<str>> {
     })
 }
 
-/// A URL for a redirect of the client.
-fn url() -> Type<Arc<str>> {
-    value::field().called("URL").and_then(|text| {
+/// A URL for a redirect of the client, or a path of the host.
+fn error_page() -> Type<CertificateErrorPage> {
+    value::field().called("URL, or path with an optional query").and_then(|text| {
         let uri = text.parse::<Uri>().ok();
         let is_url = uri.is_some_and(|uri| {
             matches!(uri.scheme_str(), Some("http" | "https"))
                 && uri.host().is_some_and(|host| !host.is_empty())
         });
-        match is_url {
-            true => Ok(text),
-            false => Err("is no URL that begins with http:// or https://"),
+        match (is_url, is_path_of_host(&text)) {
+            (true, _) => Ok(CertificateErrorPage::Url(text)),
+            (false, true) => Ok(CertificateErrorPage::Path(text)),
+            (false, false) => Err("is neither a URL that begins with http:// or https:// nor a plain path"),
         }
     })
+}
+
+/// Returns whether a text is a path that is already normal, with an optional query. `$` is excluded,
+/// because it would begin a variable in nginx.
+fn is_path_of_host(text: &str) -> bool {
+    let (path, query) = text.split_once('?').unwrap_or((text, ""));
+    let Some(rest) = path.strip_prefix('/') else { return false };
+    let mut segments = rest.split('/').peekable();
+    while let Some(segment) = segments.next() {
+        let is_last = segments.peek().is_none();
+        if segment.is_empty() && !is_last || matches!(segment, "." | "..") {
+            return false;
+        }
+    }
+    let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~!&'()*+,;=:@/".contains(&byte);
+    path.bytes().all(fits) && query.bytes().all(|byte| fits(byte) || b"%?".contains(&byte))
 }
 
 #[cfg(test)]
@@ -179,12 +199,19 @@ mod tests {
     }
 
     #[test]
-    fn an_error_page_is_a_url() {
-        for good in ["https://example.com/cert", "http://example.com:8080"] {
-            assert!(url().parse(good, &Author::OPERATOR).is_ok(), "{good}");
+    fn an_error_page_is_a_url_or_a_path() {
+        let read = |text: &str| error_page().parse(text, &Author::OPERATOR);
+        for url in ["https://example.com/cert", "http://example.com:8080"] {
+            assert_eq!(read(url).ok(), Some(CertificateErrorPage::Url(url.into())));
         }
-        for bad in ["/cert", "@named", "example.com/cert", "ftp://example.com", "https://", "https:///x"] {
-            assert!(url().parse(bad, &Author::OPERATOR).is_err(), "{bad}");
+        for path in ["/", "/cert", "/a/b-c_d.html", "/a/", "/cert?why=none&x=%20", "/..a/b"] {
+            assert_eq!(read(path).ok(), Some(CertificateErrorPage::Path(path.into())));
+        }
+        for bad in [
+            "", "@named", "example.com/cert", "ftp://example.com", "https://", "https:///x", "//example.com", "/a//b",
+            "/../a", "/a/.", "/a%2fb", "/a b", "/a#b", "/a?u=$request_uri", "/a\\b", "/é", "?a",
+        ] {
+            assert!(read(bad).is_err(), "{bad}");
         }
     }
 }

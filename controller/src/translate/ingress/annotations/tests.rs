@@ -4,7 +4,8 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use sluice_config::{
-    AffinityMode, CacheKeyPart, ClientCertificateMode, NamespacedName, Severity, Timeout, UpstreamProtocol,
+    AffinityMode, CacheKeyPart, CertificateErrorPage, ClientCertificateMode, NamespacedName, Severity, Timeout,
+    UpstreamProtocol,
 };
 
 use super::*;
@@ -468,12 +469,15 @@ fn client_certificates_are_read_as_ingress_nginx_reads_them() {
         ("auth-tls-verify-client", "Off"),
         ("auth-tls-verify-client", "sometimes"),
         ("auth-tls-verify-depth", "deep"),
-        ("auth-tls-error-page", "/denied"),
+        ("auth-tls-error-page", "@denied"),
         ("auth-tls-pass-certificate-to-upstream", "yes"),
     ] {
         let (policy, closed, problems) = client(&[(name, value)]);
         assert_eq!((policy, closed, problems), (plain.clone(), None, 1), "{name}: {value}");
     }
+    let page = client(&[("auth-tls-error-page", "/denied")]);
+    assert_eq!(page.0.error_page, Some(CertificateErrorPage::Path("/denied".into())));
+    assert_eq!((page.1, page.2), (None, 0));
     assert_eq!(client(&[("auth-tls-verify-depth", "0")]).0.verification.depth, 1);
     assert_eq!(client(&[("auth-tls-verify-client", "off")]).0.mode, ClientCertificateMode::Off);
     for value in ["client", "CN=("] {

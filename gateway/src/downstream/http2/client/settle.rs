@@ -19,7 +19,7 @@ impl Client {
             return;
         }
         let most = worker.state.settings().client_body_timeout;
-        self.open.reads(self.framing.left());
+        self.open.reads(self.withheld.unwrap_or(self.framing).left());
         let drop_rest = async {
             let mut dropped = 0;
             while dropped <= MAX_SETTLED {
