@@ -34,9 +34,7 @@ impl Exchange {
             CertificateDecision::Unencrypted | CertificateDecision::Missing => {
                 self.without_certificate(policy, Answer::certificate_missing())
             }
-            CertificateDecision::Invalid => {
-                self.without_certificate(policy, Answer::certificate_invalid())
-            }
+            CertificateDecision::Invalid => self.without_certificate(policy, Answer::certificate_invalid()),
             CertificateDecision::Subject => {
                 Answer::text(StatusCode::FORBIDDEN, None, Bytes::from_static(UNAUTHORIZED.as_bytes()))
             }

@@ -10,7 +10,7 @@ use http::StatusCode;
 
 use super::admission::SatisfyAny;
 use super::call::Attempt;
-use super::exchange::{Exchange, Verdict};
+use super::exchange::{CertificatePage, Exchange, Verdict};
 use super::outcome::Outcome;
 use super::stages::{PipelineStage, Step};
 use crate::io::failure::FailureKind;
@@ -120,9 +120,12 @@ impl Exchange {
         );
         let extras = self.extras.as_deref();
         let refused = extras.is_some_and(|extras| matches!(extras.satisfy_any, SatisfyAny::Refused(_)));
+        let offers_page =
+            extras.is_some_and(|extras| matches!(extras.certificate_page, CertificatePage::Offered(_)));
         let result = match step {
             Step::Continue(()) if is_admission && refused => CheckResult::Refused,
             Step::Continue(()) | Step::Break(Verdict::Forward) => CheckResult::Passed,
+            Step::Break(Verdict::Answer(_)) if offers_page => CheckResult::Refused,
             Step::Break(Verdict::Answer(answer)) => CheckResult::Answered(answer.status.as_u16()),
             Step::Break(Verdict::Ask(_)) => CheckResult::Unanswered,
         };
@@ -167,11 +170,12 @@ impl Exchange {
         let ObservedRequest { followers, began, target, steps } = *observed;
         let attempts = &self.call.attempts;
         let steps = steps.map(|steps| {
-            let ObservedSteps { received, checks, sent, response, .. } = *steps;
+            let ObservedSteps { received, page, checks, sent, response, .. } = *steps;
             let sent = sent.into_inner().unwrap_or_else(PoisonError::into_inner);
             let attempts = attempts.iter().map(|attempt| self.attempt_step(attempt)).collect();
             Box::new(RequestSteps {
                 received,
+                page,
                 checks,
                 sent,
                 attempts,

@@ -47,6 +47,8 @@ pub(crate) struct TappedRule {
 #[derive(Debug)]
 pub(crate) struct RequestSteps {
     pub(crate) received: ReceivedHead,
+    /// Path and query of the error page that took the place of the request.
+    pub(crate) page: Option<String>,
     /// The stages that ran, in their order.
     pub(crate) checks: Vec<CheckStep>,
     /// The head for the endpoint of the last attempt.

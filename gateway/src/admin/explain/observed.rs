@@ -22,7 +22,7 @@ pub(in crate::admin) fn explain_observed(state: &Arc<State>, request: &TappedReq
     let query = Query {
         group: received.group.clone(),
         host: request.host.clone(),
-        target: received.target.clone(),
+        target: steps.page.as_ref().unwrap_or(&received.target).clone(),
         method: request.method.clone(),
         headers: received.fields.clone(),
         https: received.https,

@@ -12,8 +12,7 @@ use crate::message::head::{Head, Received};
 use crate::message::request_head::ReceivedLine;
 
 /// Fields about the client's request body, and about a switch to another protocol.
-static OF_THE_REQUEST_ALONE: [HeaderName; 5] =
-    [CONTENT_LENGTH, EXPECT, TRAILER, TRANSFER_ENCODING, UPGRADE];
+static OF_THE_REQUEST_ALONE: [HeaderName; 5] = [CONTENT_LENGTH, EXPECT, TRAILER, TRANSFER_ENCODING, UPGRADE];
 
 impl Head {
     /// Turns the head into the request for an error page. As with nginx's `error_page`, the method
@@ -76,7 +75,10 @@ mod tests {
         );
         assert_eq!((head.framing, head.expects_continue), (Framing::NONE, false));
         let view = request::view(&head);
-        assert_eq!((view.method, view.path(), view.query()), (&Method::GET, "/denied", Some("why=certificate")));
+        assert_eq!(
+            (view.method, view.path(), view.query()),
+            (&Method::GET, "/denied", Some("why=certificate"))
+        );
         assert_eq!(view.received, Some(ReceivedLine { method: &Method::POST, target: "/secret?a=1" }));
         assert_eq!(view.received_target(), "/secret?a=1");
     }

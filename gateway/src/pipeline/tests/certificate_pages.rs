@@ -13,9 +13,12 @@ use sluice_config::{
 
 use super::client_certificates::{authority, client, connection_with, policy, trust, verification, verify};
 use super::fixture::*;
+use crate::connection::info::ConnectionInfo;
 use crate::message::request_head::{ReceivedLine, RequestHead};
-use crate::pipeline::{Exchange, Originator, Question, Verdict};
+use crate::pipeline::stages::ORDER;
+use crate::pipeline::{Exchange, Originator, PipelineStage, Question, Verdict};
 use crate::state::snapshot::Snapshot;
+use crate::tap::{CheckResult, RequestFilter};
 
 const PAGE: &str = "/denied?why=certificate";
 
@@ -96,7 +99,7 @@ fn only_a_missing_or_invalid_certificate_is_replaced_by_the_page() {
     let mut plane = page_with(Policies::default());
     let (ours, theirs) = (authority(), authority());
     trust(&mut plane, &ours);
-    let begin = |plane: &Plane, connection| {
+    let begin = |plane: &Plane, connection: &Arc<ConnectionInfo>| {
         let (mut exchange, verdict) =
             Exchange::begin(Snapshot::take(&plane.state), connection, &secret().head());
         (matches!(verdict, Verdict::Forward), exchange.take_certificate_page().is_some())
@@ -141,11 +144,7 @@ fn checks_of_the_page_are_those_of_its_rule() {
 #[test]
 fn an_authorisation_service_is_asked_for_the_page() {
     let auth = ExternalAuth {
-        to: CallDestination::Fixed {
-            pool: pool_key("auth"),
-            host: "auth.example".into(),
-            server_name: None,
-        },
+        to: CallDestination::Fixed { pool: pool_key("auth"), host: "auth.example".into(), server_name: None },
         target: variable(Variable::RequestUri),
         method: None,
         sign_in: None,
@@ -174,7 +173,8 @@ fn an_authorisation_service_is_asked_for_the_page() {
 #[test]
 fn fields_for_the_endpoint_have_the_path_of_the_client() {
     let mut plane = page_with(Policies::default());
-    let key = ResourceKey { kind: ResourceKind::Headers, name: sluice_config::NamespacedName::new("shop", "h") };
+    let key =
+        ResourceKey { kind: ResourceKind::Headers, name: sluice_config::NamespacedName::new("shop", "h") };
     let fields = vec![
         ("x-uri".into(), variable(Variable::RequestUri)),
         ("x-page".into(), variable(Variable::Uri)),
@@ -230,6 +230,25 @@ fn a_program_of_the_page_does_not_lead_to_another_path() {
     let location = Location { program, ..Location::default() };
     let directives = Some(Arc::new(Directives { location, ..Directives::default() }));
     assert_eq!(status(&page_with(Policies { directives, ..Policies::default() }), &secret()), 400);
+}
+
+#[test]
+fn a_reader_of_live_requests_sees_the_refusal_and_the_page() {
+    let plane = page_with(Policies::default());
+    let mut reader = plane.state.taps.open(RequestFilter::read("").unwrap(), true).unwrap();
+    let (mut exchange, _) = page(&plane, &secret());
+    exchange.pick().unwrap();
+    exchange.upstream_request(&mut http::Request::new(()));
+    exchange.end(outcome(200));
+    let request = reader.requests.try_recv().unwrap();
+    let (steps, rule) = (request.steps.as_ref().unwrap(), request.rule.as_ref().unwrap());
+    assert_eq!((&*request.target, &*rule.path), ("/secret?a=1", "/denied"));
+    assert_eq!(steps.page.as_deref(), Some(PAGE));
+    assert_eq!(steps.sent.as_ref().map(|sent| &*sent.target), Some(PAGE));
+    let results: Vec<_> = steps.checks.iter().map(|check| (ORDER[check.stage], check.result)).collect();
+    assert_eq!(results[1], (PipelineStage::ClientCertificate, CheckResult::Refused));
+    assert_eq!(results[2], (PipelineStage::Denied, CheckResult::Passed));
+    assert_eq!(results.last(), Some(&(PipelineStage::Loop, CheckResult::Passed)));
 }
 
 #[test]

@@ -208,8 +208,23 @@ mod tests {
             assert_eq!(read(path).ok(), Some(CertificateErrorPage::Path(path.into())));
         }
         for bad in [
-            "", "@named", "example.com/cert", "ftp://example.com", "https://", "https:///x", "//example.com", "/a//b",
-            "/../a", "/a/.", "/a%2fb", "/a b", "/a#b", "/a?u=$request_uri", "/a\\b", "/é", "?a",
+            "",
+            "@named",
+            "example.com/cert",
+            "ftp://example.com",
+            "https://",
+            "https:///x",
+            "//example.com",
+            "/a//b",
+            "/../a",
+            "/a/.",
+            "/a%2fb",
+            "/a b",
+            "/a#b",
+            "/a?u=$request_uri",
+            "/a\\b",
+            "/é",
+            "?a",
         ] {
             assert!(read(bad).is_err(), "{bad}");
         }

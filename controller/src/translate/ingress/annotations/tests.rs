@@ -4,8 +4,8 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use sluice_config::{
-    AffinityMode, CacheKeyPart, CertificateErrorPage, ClientCertificateMode, NamespacedName, Severity, Timeout,
-    UpstreamProtocol,
+    AffinityMode, CacheKeyPart, CertificateErrorPage, ClientCertificateMode, NamespacedName, Severity,
+    Timeout, UpstreamProtocol,
 };
 
 use super::*;
