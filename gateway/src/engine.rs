@@ -80,6 +80,7 @@ enum Forwarded<A = Answer> {
 struct StagedUses {
     mirrors: bool,
     inspects: bool,
+    inspects_copy: bool,
     inspects_response: bool,
 }
 
@@ -161,6 +162,7 @@ pub(crate) async fn serve<D: ClientSide + Send + Sync + 'static>(
                     let uses = StagedUses {
                         mirrors: plan.mirror,
                         inspects: plan.inspects,
+                        inspects_copy: plan.inspects_copy,
                         inspects_response: plan.holds_response,
                     };
                     let staged = Box::new(Staged::new(downstream, plan, head.framing, &worker.state.disk));
@@ -280,7 +282,15 @@ async fn forward_staged<D: Downstream + Send + Sync + 'static>(
             {
                 exchange.keep_body(body);
             }
-            inspection::inspect(&mut exchange, uses.inspects, head, &mut *staged).await
+            match uses.inspects_copy {
+                true => {
+                    if let Some(tee) = inspection::copy::begin(worker, &mut exchange, head) {
+                        staged.copy_to(tee);
+                    }
+                    None
+                }
+                false => inspection::inspect(&mut exchange, uses.inspects, head, &mut *staged).await,
+            }
         }
         Err(kind) => Some(failed_before_connecting(&mut exchange, kind)),
     };

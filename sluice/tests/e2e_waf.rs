@@ -1,6 +1,7 @@
 //! The web application firewall: the real agent with the OWASP core rule set.
 
 mod agent;
+mod grpc;
 mod responses;
 
 use std::time::{Duration, Instant};
@@ -68,10 +69,15 @@ impl Site {
     }
 
     fn count(&self, outcome: &str) -> u64 {
-        let name = format!("sluice_waf_requests_total{{outcome=\"{outcome}\"}} ");
-        let metrics = self.gateway.metrics();
-        metrics.lines().find_map(|line| line.strip_prefix(&name)).map_or(0, |number| number.parse().unwrap())
+        count(&self.gateway, outcome)
     }
+}
+
+/// The number of requests with this outcome.
+fn count(gateway: &Gateway, outcome: &str) -> u64 {
+    let name = format!("sluice_waf_requests_total{{outcome=\"{outcome}\"}} ");
+    let metrics = gateway.metrics();
+    metrics.lines().find_map(|line| line.strip_prefix(&name)).map_or(0, |number| number.parse().unwrap())
 }
 
 /// Fields without which the core rule set counts a request as suspicious.

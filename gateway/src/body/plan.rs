@@ -14,7 +14,7 @@ pub(crate) enum BodyStage {
     Limit,
     /// Holds the request body until it is whole.
     Buffer,
-    /// Copies the request body to a mirror.
+    /// Copies the request body to a mirror, or to a firewall that only detects.
     Copy,
     /// Holds the response until the firewall has decided.
     Hold,
@@ -62,6 +62,8 @@ pub(crate) struct Plan {
     pub(crate) holds_response: bool,
     /// The whole request body is inspected before it is forwarded. It is buffered, or gathered.
     pub(crate) inspects: bool,
+    /// A copy of the request body is inspected while it is forwarded.
+    pub(crate) inspects_copy: bool,
 }
 
 impl Plan {
@@ -70,7 +72,7 @@ impl Plan {
         match stage {
             BodyStage::Limit => self.limit.is_some(),
             BodyStage::Buffer => self.buffer.is_some(),
-            BodyStage::Copy => self.mirror,
+            BodyStage::Copy => self.mirror || self.inspects_copy,
             BodyStage::Hold => self.holds_response,
             BodyStage::ResponseBuffer => self.response_buffering.is_some(),
             BodyStage::Substitution => self.substitution.is_some(),

@@ -59,7 +59,7 @@ impl Exchange {
         // Endpoints of HTTP/1.0 need the length, and so do the programs of FastCGI endpoints.
         let needs_length = || self.speaks_http_1_0() || self.speaks_fastcgi();
         let waits = waits || !body.framing.is_done() && length.is_none() && needs_length();
-        let inspects = self.inspects_body() && self.can_hold(head, body);
+        let (inspects, inspects_copy) = self.body_inspection(head, body);
         let waits = waits || inspects && !body.framing.is_done();
         let memory = bodies.and_then(|bodies| bodies.memory).unwrap_or(settings.body_buffer);
         let compression = compiled_settings.compression.as_ref().filter(|_| self.method != Method::HEAD);
@@ -78,6 +78,7 @@ impl Exchange {
             mirror: self.mirror().is_some(),
             holds_response: self.inspects_response(),
             inspects,
+            inspects_copy,
         })
     }
 
@@ -95,12 +96,21 @@ impl Exchange {
         Some(rule.map_or(*global, |rule| rule.resolve(global)))
     }
 
-    /// Returns whether the request body can be held until it is whole: not that of a stream of gRPC,
-    /// whose client may wait for the response, and not the bytes of another protocol.
-    fn can_hold(&self, head: &impl Fields, body: RequestBody) -> bool {
-        let streams = head.first(&CONTENT_TYPE).is_some_and(is_grpc)
-            && self.pool().is_some_and(|pool| pool.protocol().is_http2());
+    /// Returns whether the firewall inspects the request body before it is forwarded, and whether it
+    /// inspects a copy meanwhile. A firewall that only detects does not delay gRPC, because a client
+    /// may wait for the response before it ends its stream. One that enforces holds every body: an
+    /// exception by content type would let each client choose not to be inspected.
+    fn body_inspection(&self, head: &impl Fields, body: RequestBody) -> (bool, bool) {
         let is_other_protocol = body.upgrades && body.framing == Framing::Opaque;
-        !streams && !is_other_protocol
+        let Some(inspection) = self.inspection().filter(|inspection| inspection.wants_body) else {
+            return (false, false);
+        };
+        let may_stream = head.first(&CONTENT_TYPE).is_some_and(is_grpc)
+            && self.pool().is_some_and(|pool| pool.protocol().is_http2());
+        if inspection.enforces || !may_stream {
+            return (!is_other_protocol, false);
+        }
+        // There is one copy, and the inspection of a response starts when the request's has ended.
+        (false, self.mirror().is_none() && !inspection.wants_response)
     }
 }

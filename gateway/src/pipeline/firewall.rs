@@ -67,17 +67,13 @@ impl Exchange {
         Step::Continue(())
     }
 
-    /// Returns whether the body of the request is to be inspected.
-    pub(super) fn inspects_body(&self) -> bool {
-        self.inspection().is_some_and(|inspection| inspection.wants_body)
-    }
-
     /// Returns whether the response may have to be inspected.
     pub(super) fn inspects_response(&self) -> bool {
         self.inspection().is_some_and(|inspection| inspection.wants_response)
     }
 
-    fn inspection(&self) -> Option<&Inspection> {
+    /// Returns the inspection that waits for the body or the response.
+    pub(super) fn inspection(&self) -> Option<&Inspection> {
         self.extras.as_ref()?.inspection.as_deref()
     }
 
