@@ -97,6 +97,8 @@ pub struct Limits {
     pub per_minute: u32,
     /// Size of the burst, as a multiple of the rate (`limit-burst-multiplier`).
     pub burst: u32,
+    /// Whether responses describe the limits of rates (`sluice.dev/rate-limit-fields`).
+    pub fields: bool,
     /// Networks whose clients are not limited (`limit-allowlist`).
     pub exempt: Arc<[Network]>,
 }

@@ -49,6 +49,37 @@ fn a_client_gets_its_burst_over_all_paths_and_connections_and_then_503() {
 }
 
 #[test]
+fn responses_describe_the_limits_only_on_request() {
+    let backend = Backend::with("shop", |_| Reply::field("RateLimit", "\"own\";r=7"));
+    let limits = [("limit-rpm", "2"), ("limit-burst-multiplier", "1"), ("limit-allowlist", "10.9.0.0/16")];
+    let with = |value| [&limits[..], &[("sluice.dev/rate-limit-fields", value)]].concat();
+    let settings = [("use-forwarded-headers", "true")];
+    let (folder, gateway) = start_with(&backend, &shop(&with("true")), &settings);
+    assert_eq!(gateway.problems(), "");
+    let mut states = Vec::new();
+    for status in [200, 200, 200, 503] {
+        let response = get(gateway.http, HOST, "/");
+        assert_eq!(response.status, status);
+        assert_eq!(response.header("ratelimit-policy"), Some("\"rpm\";q=2;w=60"), "{status}");
+        let all = response.all("ratelimit");
+        match (status, &*all) {
+            (200, ["\"own\";r=7", state]) | (503, [state]) => states.push((*state).to_owned()),
+            other => panic!("{other:?}"),
+        }
+    }
+    // A request a minute ahead or less, so the seconds depend on the speed of the machine.
+    let left: Vec<&str> = states.iter().map(|state| state.split(";t=").next().unwrap()).collect();
+    assert_eq!(left, ["\"rpm\";r=2", "\"rpm\";r=1", "\"rpm\";r=0", "\"rpm\";r=0"]);
+    let reset: u64 = states[3].rsplit('=').next().unwrap().parse().unwrap();
+    assert!((1..=60).contains(&reset), "{states:?}");
+    let exempt = [("X-Forwarded-For", "10.9.1.1")];
+    let response = Connection::plain(gateway.http).request("GET", HOST, "/", &exempt, "");
+    assert_eq!((response.status, response.header("ratelimit-policy")), (200, None));
+    folder.write("shop.yaml", shop(&with("false")).text());
+    await_until("no fields", || get(gateway.http, HOST, "/").header("ratelimit-policy").is_none());
+}
+
+#[test]
 fn a_change_elsewhere_forgets_nothing_and_http2_counts_alike() {
     let backend = Backend::echo("shop");
     let limits = [("limit-rpm", "1"), ("limit-burst-multiplier", "2")];

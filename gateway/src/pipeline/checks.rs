@@ -236,14 +236,18 @@ impl Exchange {
             return Step::Continue(());
         }
         let settings = &input.compiled_settings.settings;
-        let admitted = match &input.compiled_settings.limit_key {
-            LimitKey::Client => limits.admit(client, self.began),
+        let now = self.began;
+        let (admitted, fields) = match &input.compiled_settings.limit_key {
+            LimitKey::Client => (limits.admit(client, now), limits.fields(client, now)),
             LimitKey::Filled(template) => match template.fill(&self.template_context(Some(route), input)) {
                 // As in nginx, a client with an empty key is not counted.
                 key if key.is_empty() => return Step::Continue(()),
-                key => limits.admit(key, self.began),
+                key => (limits.admit(&key, now), limits.fields(&key, now)),
             },
         };
+        if let Some(fields) = fields {
+            self.extras.get_or_insert_default().rate_fields = Some(Box::new(fields));
+        }
         let status = match admitted {
             Ok(permit) => {
                 if let Some(permit) = permit {

@@ -29,7 +29,7 @@ use crate::message::answer::Answer;
 use crate::message::edit::RequestTarget;
 use crate::policy::external_auth::AuthReply;
 use crate::policy::forwarded::Client;
-use crate::policy::limits::Permit;
+use crate::policy::limits::{Permit, RateFields};
 use crate::policy::rewrite::Outgoing;
 use crate::route::{Route, Target};
 use crate::state::State;
@@ -111,6 +111,8 @@ pub(super) struct ExchangeExtras {
     pub(super) invalidates: Option<CachedUrl>,
     /// The permits of limits on concurrent requests.
     pub(super) permits: Vec<Permit>,
+    /// The fields of the response about the limits of rates.
+    pub(super) rate_fields: Option<Box<RateFields>>,
     /// The results of checks with `satisfy: any`.
     pub(super) satisfy_any: SatisfyAny,
     /// Requests with this key go to the same endpoint, or group of endpoints.

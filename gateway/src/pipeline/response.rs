@@ -18,6 +18,8 @@ const PRODUCT: HeaderValue = HeaderValue::from_static("sluice");
 static PRODUCT_FIELD: EditableName = EditableName::from_static("server");
 static HSTS: EditableName = EditableName::from_static("strict-transport-security");
 static SET_COOKIE: EditableName = EditableName::from_static("set-cookie");
+static RATE_LIMIT_POLICY: EditableName = EditableName::from_static("ratelimit-policy");
+static RATE_LIMIT: EditableName = EditableName::from_static("ratelimit");
 
 impl Exchange {
     /// Changes the response head of an endpoint for the client: removes hop-by-hop and hidden
@@ -44,8 +46,8 @@ impl Exchange {
     }
 
     /// Changes that every response gets, in this order: `Server`, HSTS, the operator's fields, the
-    /// cookies of a new session and of the authorisation service, CORS, and the directives of
-    /// snippets.
+    /// cookies of a new session and of the authorisation service, limits of rates, CORS, and the
+    /// directives of snippets.
     fn add_response_headers(
         &self,
         head: &mut Edit<'_, impl HeadMut>,
@@ -60,6 +62,7 @@ impl Exchange {
         for cookie in session.into_iter().chain(self.authorised_cookies(status)) {
             head.append(&SET_COOKIE, cookie);
         }
+        self.state_rates(head);
         self.share_with_origin(head);
         self.change_response_fields(status, head);
     }
@@ -108,6 +111,15 @@ impl Exchange {
             _ if own => head.set(&PRODUCT_FIELD, &PRODUCT),
             true => head.remove(&PRODUCT_FIELD),
             false => {}
+        }
+    }
+
+    /// Adds the fields about limits of rates. Both are lists, so those of an endpoint about its own
+    /// limits stay.
+    fn state_rates(&self, head: &mut Edit<'_, impl HeadMut>) {
+        if let Some(fields) = self.extras.as_ref().and_then(|extras| extras.rate_fields.as_deref()) {
+            head.append(&RATE_LIMIT_POLICY, &fields.policy);
+            head.append(&RATE_LIMIT, &fields.state);
         }
     }
 

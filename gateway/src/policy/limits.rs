@@ -7,6 +7,7 @@
 //! All rules of an Ingress and all workers share the usage of a client, so the limits are exact for
 //! the process. Replicas of the gateway can apply them together.
 
+mod fields;
 mod outbox;
 mod rates;
 mod requests;
@@ -20,9 +21,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use super::networks::Networks;
+use fields::NamedRate;
 use rates::Rates;
 use requests::Requests;
 
+pub(crate) use fields::RateFields;
 pub(crate) use rates::ClientUse;
 pub(crate) use requests::Permit;
 pub(crate) use sharing::{Share, Sharing, number};
@@ -38,8 +41,15 @@ pub struct Limits {
     connections: u32,
     per_second: Option<Rate>,
     per_minute: Option<Rate>,
+    /// Both rates for response fields; empty if responses do not have them.
+    stated: Vec<(u8, NamedRate)>,
     exempt: Networks,
 }
+
+/// Separates the keys of a client for concurrent requests and for both rates.
+const CONNECTIONS: u8 = 0;
+const PER_SECOND: u8 = 1;
+const PER_MINUTE: u8 = 2;
 
 /// A request rate, in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -129,17 +139,24 @@ impl Limiter {
 impl Limits {
     /// Compiles the limits. Returns `None` if all are 0.
     pub fn compile(limits: &sluice_config::Limits, limiter: &Limiter) -> Option<Self> {
-        let sluice_config::Limits { zone, connections, per_second, per_minute, burst, exempt } = limits;
+        let sluice_config::Limits { zone, connections, per_second, per_minute, burst, fields, exempt } = limits;
         if [connections, per_second, per_minute].into_iter().all(|limit| *limit == 0) {
             return None;
         }
         let usage = limiter.usage();
+        let rate = |requests: u32, window: u32| Rate::new(requests, Duration::from_secs(window.into()), *burst);
+        let named = |kind, name, requests: u32, window| {
+            let rate = rate(requests, window).filter(|_| *fields)?;
+            Some((kind, NamedRate { name, rate, requests, window }))
+        };
+        let stated = [named(PER_SECOND, "rps", *per_second, 1), named(PER_MINUTE, "rpm", *per_minute, 60)];
         Some(Self {
             zone: sharing::zone("ingress", &[&zone.namespace, &zone.name]),
             usage,
             connections: *connections,
-            per_second: Rate::new(*per_second, Duration::from_secs(1), *burst),
-            per_minute: Rate::new(*per_minute, Duration::from_secs(60), *burst),
+            per_second: rate(*per_second, 1),
+            per_minute: rate(*per_minute, 60),
+            stated: stated.into_iter().flatten().collect(),
             exempt: Networks::compile(exempt),
         })
     }
@@ -154,28 +171,41 @@ impl Limits {
     pub(crate) fn admit(&self, client: impl Hash, now: Instant) -> Result<Option<Permit>, Excess> {
         let sharing = &self.usage.sharing;
         let share = sharing.share();
-        let key = |kind: u8| sharing.hash((self.zone, kind, &client));
+        let key = |kind: u8| self.key(kind, &client);
         let permit = match self.connections {
             0 => None,
             most => {
-                let admitted = Requests::admit(&self.usage.requests, key(0), share.of_number(most));
+                let admitted = Requests::admit(&self.usage.requests, key(CONNECTIONS), share.of_number(most));
                 Some(admitted.ok_or(Excess::Connections)?)
             }
         };
         let now = self.usage.time(now);
         let rates = &self.usage.rates;
         let charge = match self.per_second {
-            Some(rate) => Some(rates.charge(key(1), now, rate, share).ok_or(Excess::Rate)?),
+            Some(rate) => Some(rates.charge(key(PER_SECOND), now, rate, share).ok_or(Excess::Rate)?),
             None => None,
         };
         if let Some(rate) = self.per_minute
-            && rates.charge(key(2), now, rate, share).is_none()
+            && rates.charge(key(PER_MINUTE), now, rate, share).is_none()
         {
             // A refused request is not counted by the other rate either.
             charge.into_iter().for_each(|charge| rates.refund(charge));
             return Err(Excess::Rate);
         }
         Ok(permit)
+    }
+
+    /// Returns the fields for the response to a request that [`admit`](Self::admit) has counted or
+    /// refused; `None` if responses do not have them.
+    pub(crate) fn fields(&self, client: impl Hash, now: Instant) -> Option<RateFields> {
+        let Usage { sharing, rates, .. } = &*self.usage;
+        let now = self.usage.time(now);
+        let ahead = |kind| rates.ahead(self.key(kind, &client), now);
+        fields::describe(self.stated.iter().map(|(kind, rate)| (*rate, ahead(*kind))), sharing.share())
+    }
+
+    fn key(&self, kind: u8, client: impl Hash) -> u64 {
+        self.usage.sharing.hash((self.zone, kind, client))
     }
 }
 
@@ -211,6 +241,7 @@ mod tests {
             per_second: 0,
             per_minute: 0,
             burst: 5,
+            fields: false,
             exempt: [].into(),
         };
         change(&mut limits);
@@ -303,6 +334,26 @@ mod tests {
         assert!(second.admit(client(1), now).is_err());
         assert!(other.admit(client(1), now).is_ok());
         assert!(Limits::compile(&limits(|_| ()), &limiter).is_none(), "nothing is limited");
+    }
+
+    #[test]
+    fn fields_state_what_is_left_also_after_a_refusal() {
+        let limits = compile(|limits| {
+            (limits.per_second, limits.per_minute, limits.burst, limits.fields) = (100, 2, 1, true);
+        });
+        let now = Instant::now();
+        let state = |last| limits.fields(client(last), now).unwrap().state;
+        assert_eq!(state(1), "\"rps\";r=100;t=0, \"rpm\";r=2;t=0");
+        for left in ["r=2;t=0", "r=1;t=30", "r=0;t=60"] {
+            assert!(limits.admit(client(1), now).is_ok());
+            assert!(state(1).to_str().unwrap().ends_with(left), "{:?}", state(1));
+        }
+        assert_eq!(limits.admit(client(1), now).unwrap_err(), Excess::Rate);
+        assert!(state(1).to_str().unwrap().ends_with("r=0;t=60"), "{:?}", state(1));
+        assert!(state(2).to_str().unwrap().ends_with("r=2;t=0"), "each client for itself");
+        assert_eq!(compile(|limits| limits.per_minute = 2).fields(client(1), now), None);
+        let connections = compile(|limits| (limits.connections, limits.fields) = (2, true));
+        assert_eq!(connections.fields(client(1), now), None, "no rate");
     }
 
     #[test]

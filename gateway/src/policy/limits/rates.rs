@@ -97,6 +97,12 @@ impl Rates {
         None
     }
 
+    /// Returns the time by which a client's next request is due later than now.
+    pub(super) fn ahead(&self, key: u64, now: Time) -> Time {
+        let set = &self.sets[set::of(key)];
+        set.way(key | 1).map_or(0, |way| set.due[way].load(Acquire).saturating_sub(now))
+    }
+
     /// Reverts a charge.
     pub(super) fn refund(&self, Charge { set, way, interval, reported, .. }: Charge) {
         let earlier = |due: Time| Some(due.saturating_sub(interval));

@@ -89,6 +89,11 @@ impl Share {
         u64::try_from(time).unwrap_or(u64::MAX).min(Rate::MOST)
     }
 
+    /// Returns the requests per window that the replicas that are heard may have together.
+    pub(super) fn of_quota(self, requests: u32) -> u64 {
+        u64::from(requests) * u64::from(self.heard.max(1)) / u64::from(self.replicas.max(1))
+    }
+
     /// Returns the number of concurrent requests that this replica may have: they are not reported,
     /// so it has an equal share, but at least one.
     pub(super) fn of_number(self, most: u32) -> u32 {

@@ -15,6 +15,7 @@ pub struct Limiting {
     per_second: u32,
     per_minute: u32,
     burst: Option<u32>,
+    fields: bool,
     exempt: Option<Arc<[Network]>>,
 }
 
@@ -22,13 +23,14 @@ impl Limiting {
     /// Returns the policy, if anything is limited. All paths of an Ingress share the usage of a
     /// client.
     fn policy(self, zone: &NamespacedName) -> Option<Arc<Limits>> {
-        let Self { connections, per_second, per_minute, burst, exempt } = self;
+        let Self { connections, per_second, per_minute, burst, fields, exempt } = self;
         let limits = || Limits {
             zone: zone.clone(),
             connections,
             per_second,
             per_minute,
             burst: burst.unwrap_or(5),
+            fields,
             exempt: exempt.unwrap_or_default(),
         };
         (connections > 0 || per_second > 0 || per_minute > 0).then(limits).map(Arc::new)
@@ -97,6 +99,16 @@ pub(super) fn settings() -> Vec<Annotation> {
             |settings, value| settings.limiting.burst = Some(value),
         )
         .location(Risk::Low),
+        Annotation::served(
+            "sluice.dev/rate-limit-fields",
+            value::bool(),
+            "false",
+            "Describe limit-rps and limit-rpm to clients in the response fields RateLimit-Policy and RateLimit; see \
+             docs/limits.md.",
+            |settings, value| settings.limiting.fields = value,
+        )
+        .location(Risk::Low)
+        .absent_in_reference(),
         Annotation::served(
             "limit-allowlist",
             value::networks(),
