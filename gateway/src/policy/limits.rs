@@ -139,12 +139,14 @@ impl Limiter {
 impl Limits {
     /// Compiles the limits. Returns `None` if all are 0.
     pub fn compile(limits: &sluice_config::Limits, limiter: &Limiter) -> Option<Self> {
-        let sluice_config::Limits { zone, connections, per_second, per_minute, burst, fields, exempt } = limits;
+        let sluice_config::Limits { zone, connections, per_second, per_minute, burst, fields, exempt } =
+            limits;
         if [connections, per_second, per_minute].into_iter().all(|limit| *limit == 0) {
             return None;
         }
         let usage = limiter.usage();
-        let rate = |requests: u32, window: u32| Rate::new(requests, Duration::from_secs(window.into()), *burst);
+        let rate =
+            |requests: u32, window: u32| Rate::new(requests, Duration::from_secs(window.into()), *burst);
         let named = |kind, name, requests: u32, window| {
             let rate = rate(requests, window).filter(|_| *fields)?;
             Some((kind, NamedRate { name, rate, requests, window }))

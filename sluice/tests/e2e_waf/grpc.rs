@@ -39,7 +39,9 @@ impl Calls {
         let folder = Folder::with(ingress.text() + &backend.service("grpc"));
         let keys = [&SNIPPETS[..], &[("client-body-timeout", "2")]].concat();
         folder.write("config.yaml", config_map(CONFIG, &keys));
-        let gateway = Gateway::with(&folder, &["--configmap", CONFIG, &agent.flag()]);
+        // A busy machine may compile the directives slowly.
+        let flags = ["--configmap", CONFIG, &*agent.flag(), "--waf-timeout=10s"];
+        let gateway = Gateway::with(&folder, &flags);
         assert_eq!(gateway.problems(), "");
         Self { gateway, backend }
     }
@@ -104,7 +106,8 @@ fn a_call_is_inspected_whole_before_an_endpoint_gets_it() {
 #[test]
 fn a_call_beyond_a_bound_is_refused() {
     let Some(agent) = Agent::start() else { return };
-    let limit = "SecRequestBodyLimit 100000\nSecRequestBodyNoFilesLimit 100000\nSecRequestBodyLimitAction Reject";
+    let limit =
+        "SecRequestBodyLimit 100000\nSecRequestBodyNoFilesLimit 100000\nSecRequestBodyLimitAction Reject";
     let rules = format!("{ON}\n{RULES}\n{limit}");
     let calls = Calls::start(&agent, &rules, &[("proxy-body-size", "300k")]);
     run(async {

@@ -38,12 +38,17 @@ pub(in crate::engine) fn begin(worker: &Arc<Worker>, exchange: &mut Exchange, he
 }
 
 /// Returns the decision; `None` if the copy was given up.
-async fn inspect(mut inspection: Box<Inspection>, mut feed: Feed, time_limit: Duration) -> Option<BodyResult> {
+async fn inspect(
+    mut inspection: Box<Inspection>,
+    mut feed: Feed,
+    time_limit: Duration,
+) -> Option<BodyResult> {
     let mut framing = feed.framing;
     let mut length = 0;
     loop {
         // The end of the body, or a pause.
-        let Some(coded) = timeout(time_limit, poll_fn(|cx| feed.poll_next(cx))).await.unwrap_or(Ok(None)).ok()?
+        let Some(coded) =
+            timeout(time_limit, poll_fn(|cx| feed.poll_next(cx))).await.unwrap_or(Ok(None)).ok()?
         else {
             return Some(inspection.body(Bytes::new(), true).await);
         };
