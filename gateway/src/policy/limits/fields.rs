@@ -45,8 +45,10 @@ pub(super) fn describe(limits: impl Iterator<Item = (NamedRate, u64)>, share: Sh
         let _ = write!(policy, "{comma}\"{name}\";q={quota};w={window}");
         let _ = write!(state, "{comma}\"{name}\";r={left};t={reset}");
     }
+    if policy.is_empty() {
+        return None;
+    }
     let value = |text: String| HeaderValue::try_from(text).ok();
-    (!policy.is_empty()).then_some(())?;
     Some(RateFields { policy: value(policy)?, state: value(state)? })
 }
 
