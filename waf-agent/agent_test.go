@@ -243,6 +243,35 @@ func TestTheAgentRequestsOnlyWhatRulesNeed(t *testing.T) {
 	}
 }
 
+func TestMessagesOfGRPCAreReadIfARuleChoosesTheProcessor(t *testing.T) {
+	agent := start(t, 4)
+	raw := "SecRule REQUEST_HEADERS:Content-Type \"@beginsWith application/grpc\" \"id:1,phase:1,pass,nolog,ctl:requestBodyProcessor=RAW\"\n"
+	deny := "SecRule REQUEST_BODY \"@contains evil\" \"id:2,phase:2,deny\"\n"
+	except := "SecRule REQUEST_FILENAME \"@streq /s/Chat\" \"id:3,phase:1,pass,nolog,ctl:requestBodyAccess=Off\"\n"
+	head := func(path string) *extproc.ProcessingRequest {
+		return head(path, false, "content-type", "application/grpc")
+	}
+	evil, good := "\x00\x00\x00\x00\x04evil", "\x00\x00\x00\x00\x04good"
+	hash := agent.mustPut(engineOn + raw + deny + except)
+	if got := code(agent.ask(hash, head("/s/m"), body(good, false), body(evil, true))); got != 403 {
+		t.Errorf("the second message: %d", got)
+	}
+	if got := code(agent.ask(hash, head("/s/m"), body(good, false), body(good, true))); got != 0 {
+		t.Errorf("harmless messages: %d", got)
+	}
+	if mode := agent.ask(hash, head("/s/m")).GetModeOverride().GetRequestBodyMode(); mode != filterv3.ProcessingMode_STREAMED {
+		t.Errorf("the body is not requested: %v", mode)
+	}
+	if mode := agent.ask(hash, head("/s/Chat")).GetModeOverride().GetRequestBodyMode(); mode != filterv3.ProcessingMode_NONE {
+		t.Errorf("the body of an excluded method is requested: %v", mode)
+	}
+	// Without the processor, a rule about the body matches nothing (docs/waf.md).
+	hash = agent.mustPut(engineOn + deny)
+	if got := code(agent.ask(hash, head("/s/m"), body(evil, true))); got != 0 {
+		t.Errorf("without a processor: %d", got)
+	}
+}
+
 func TestABodyBeyondTheLimitIsRefusedOrInspectedInPart(t *testing.T) {
 	agent := start(t, 4)
 	rule := "SecRequestBodyLimit 8\nSecRequestBodyInMemoryLimit 8\nSecRule REQUEST_BODY \"@contains evil\" \"id:1,phase:2,deny\"\n"
