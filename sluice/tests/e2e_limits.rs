@@ -52,9 +52,9 @@ fn a_client_gets_its_burst_over_all_paths_and_connections_and_then_503() {
 fn responses_describe_the_limits_only_on_request() {
     let backend = Backend::with("shop", |_| Reply::field("RateLimit", "\"own\";r=7"));
     let limits = [("limit-rpm", "2"), ("limit-burst-multiplier", "1"), ("limit-allowlist", "10.9.0.0/16")];
-    let with = |value| [&limits[..], &[("sluice.dev/rate-limit-fields", value)]].concat();
+    let with = |value| shop(&limits).raw_annotation("sluice.dev/rate-limit-fields", value);
     let settings = [("use-forwarded-headers", "true")];
-    let (folder, gateway) = start_with(&backend, &shop(&with("true")), &settings);
+    let (folder, gateway) = start_with(&backend, &with("true"), &settings);
     assert_eq!(gateway.problems(), "");
     let mut states = Vec::new();
     for status in [200, 200, 200, 503] {
@@ -75,7 +75,7 @@ fn responses_describe_the_limits_only_on_request() {
     let exempt = [("X-Forwarded-For", "10.9.1.1")];
     let response = Connection::plain(gateway.http).request("GET", HOST, "/", &exempt, "");
     assert_eq!((response.status, response.header("ratelimit-policy")), (200, None));
-    folder.write("shop.yaml", shop(&with("false")).text());
+    folder.write("shop.yaml", with("false").text());
     await_until("no fields", || get(gateway.http, HOST, "/").header("ratelimit-policy").is_none());
 }
 
