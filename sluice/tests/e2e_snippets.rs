@@ -151,6 +151,73 @@ fn an_auth_snippet_changes_the_request_and_its_reply_fills_variables() {
     assert_eq!(response.received("x-user"), ["ann"]);
 }
 
+/// The shop whose service is asked with the variables of other snippets.
+fn shop_with_variables(
+    backend: &Backend,
+    service: &Backend,
+    annotations: &[(&str, &str)],
+    keys: &[(&str, &str)],
+) -> Folder {
+    let url = format!("http://{}/check", service.address);
+    let fields = "proxy_set_header X-Location $tenant;\nproxy_set_header X-Server $zone;";
+    let location = "set $tenant none;\nif ($http_x_tenant ~ ^t-) { set $tenant $http_x_tenant; }";
+    let own = [
+        ("auth-url", &*url),
+        ("auth-snippet", fields),
+        ("configuration-snippet", location),
+        ("server-snippet", "set $zone outer;"),
+        ("auth-response-headers", "X-Got"),
+    ];
+    shop(backend, &[&own, annotations].concat(), &[&ON, keys].concat())
+}
+
+#[test]
+fn an_auth_snippet_has_the_variables_that_ingress_nginx_shares() {
+    let backend = Backend::echo("shop");
+    let service = Backend::with("auth", |request| {
+        let [location, server] = ["x-location", "x-server"].map(|name| request.header(name).unwrap_or("-"));
+        Reply::field("X-Got", &format!("{location} {server}"))
+    });
+    let keeps = ("auth-keepalive", "4");
+    let shares = |value| ("auth-keepalive-share-vars", value);
+    let no_http2 = [("use-http2", "false")];
+    for (annotations, keys, location) in [
+        (&[][..], &no_http2[..], "t-1"),
+        (&[keeps, shares("true")], &no_http2, "t-1"),
+        (&[keeps, shares("false")], &no_http2, "-"),
+        (&[keeps], &no_http2, "-"),
+        (&[keeps], &[], "t-1"),
+        (&[keeps, ("auth-keepalive-requests", "0")], &no_http2, "t-1"),
+    ] {
+        let folder = shop_with_variables(&backend, &service, annotations, keys);
+        let gateway = gateway(&folder);
+        let response = Connection::plain(gateway.http).request("GET", HOST, "/", &[("X-Tenant", "t-1")], "");
+        assert_eq!(response.received("x-got"), [format!("{location} outer")], "{annotations:?} {keys:?}");
+        assert_eq!(gateway.problems(), "");
+    }
+}
+
+#[test]
+fn an_auth_snippet_with_a_variable_of_no_snippet_is_refused() {
+    let backend = Backend::echo("shop");
+    let url = format!("http://{}/check", backend.address);
+    for (server, part) in [
+        ("set $zone outer;", "the variable $tenant is neither served nor set"),
+        ("set $tenant outer;", "no problem"),
+    ] {
+        let annotations = [
+            ("auth-url", &*url),
+            ("auth-snippet", "proxy_set_header X-Tenant $tenant;"),
+            ("server-snippet", server),
+        ];
+        let folder = shop(&backend, &annotations, &ON);
+        let gateway = gateway(&folder);
+        let is_refused = part != "no problem";
+        assert_eq!(get(gateway.http, HOST, "/").status, if is_refused { 503 } else { 200 });
+        assert_eq!(gateway.problems().contains(part), is_refused, "{}", gateway.problems());
+    }
+}
+
 #[test]
 fn a_global_auth_snippet_changes_the_request_to_the_service_of_all_rules() {
     let backend = Backend::echo("shop");

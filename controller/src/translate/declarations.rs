@@ -1,5 +1,6 @@
 //! The names that `http-snippet` declares for other texts: variables and zones of limits.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -26,6 +27,20 @@ pub struct LimitZone {
     /// (`limit_conn_zone`).
     pub interval: Option<Duration>,
 }
+
+/// The variables that the other snippets of an object assign, in lower case: its `auth-snippet` may
+/// have them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SnippetVariables {
+    /// Those of `configuration-snippet`.
+    pub location: BTreeSet<Arc<str>>,
+    /// Those of `server-snippet`.
+    pub server: BTreeSet<Arc<str>>,
+}
+
+/// No variables.
+pub(crate) static NO_VARIABLES: SnippetVariables =
+    SnippetVariables { location: BTreeSet::new(), server: BTreeSet::new() };
 
 /// No declarations.
 pub(crate) static NO_DECLARATIONS: HttpDeclarations =

@@ -39,6 +39,8 @@ pub struct AuthSettings {
     pub(crate) keep_alive: u32,
     pub(crate) keep_alive_requests: u32,
     pub(crate) keep_alive_timeout: Duration,
+    /// `auth-keepalive-share-vars`
+    pub(crate) shares_variables: bool,
     /// `global-auth-snippet`
     pub(crate) snippet: Option<Arc<Block>>,
 }
@@ -59,6 +61,7 @@ impl Default for AuthSettings {
             keep_alive: 0,
             keep_alive_requests: 1000,
             keep_alive_timeout: Duration::from_secs(60),
+            shares_variables: false,
             snippet: None,
         }
     }
@@ -114,6 +117,14 @@ impl AuthSettings {
     /// As in ingress-nginx, a value that is not positive disables all three.
     fn keeps_alive(&self) -> bool {
         self.keep_alive > 0 && self.keep_alive_requests > 0 && !self.keep_alive_timeout.is_zero()
+    }
+
+    /// Returns whether the authorisation request has the variables that the location assigns.
+    /// ingress-nginx makes the request with Lua, which can separate them, only for connections of
+    /// `auth-keepalive` to a host without variables, and without HTTP/2.
+    pub(crate) fn has_variables_of_location(&self, uses_http2: bool) -> bool {
+        let has_fixed_host = self.url.as_ref().is_some_and(Remote::has_fixed_host);
+        self.shares_variables || uses_http2 || !self.keeps_alive() || !has_fixed_host
     }
 
     /// Returns the reply fields that are passed to endpoints.

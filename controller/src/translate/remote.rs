@@ -73,6 +73,11 @@ impl Remote {
         self.host.pieces.contains(&Piece::Variable(Variable::Host))
     }
 
+    /// Returns whether the host has no variables.
+    pub(crate) fn has_fixed_host(&self) -> bool {
+        self.host.pieces.iter().all(|piece| matches!(piece, Piece::Text(_)))
+    }
+
     /// Returns the destination of calls for requests to `host`, or to any host if that is `None`.
     pub(crate) fn resolve(&self, view: &View<'_>, uses: &mut Uses, host: Option<&str>) -> CallDestination {
         let protocol = if self.https { UpstreamProtocol::HttpsUnverified } else { UpstreamProtocol::Http };

@@ -26,6 +26,7 @@ mod reader;
 mod rewrite;
 mod servers;
 mod settings;
+mod shared;
 mod substitution;
 mod variables;
 
@@ -37,11 +38,14 @@ pub(crate) use block::{Block, TemplateDirectives, resolve};
 pub(crate) use context::Place;
 pub(crate) use http_level::{HttpSnippet, http_snippet};
 pub(crate) use object::{AUTHORISATION, CONFIGURATION, ObjectSnippets, SERVER};
-use reader::{Untranslated, read};
+#[cfg(test)]
+use reader::read;
+use reader::{Untranslated, read_of};
+pub(crate) use shared::assigned_variables;
 
 /// The typed directives of a snippet that is pasted into `place`.
 pub(crate) fn directives(place: Place) -> Type<Arc<Block>> {
-    Type::with_author("directives of nginx", move |text, author| match read(text, place, author.http) {
+    Type::with_author("directives of nginx", move |text, author| match read_of(text, place, author) {
         Ok(block) => Ok(Arc::new(block)),
         Err(Untranslated { reason, remedy }) => Err(Wrong::Untranslated { reason, remedy }),
     })

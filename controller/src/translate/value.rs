@@ -19,7 +19,7 @@ use std::borrow::Cow;
 
 use sluice_config::Moment;
 
-use super::declarations::{HttpDeclarations, NO_DECLARATIONS};
+use super::declarations::{HttpDeclarations, NO_DECLARATIONS, NO_VARIABLES, SnippetVariables};
 use crate::store::Kind;
 
 pub use network::{addresses, countries, networks, trusted_peers};
@@ -67,6 +67,8 @@ pub struct Author<'a> {
     pub is_validated: bool,
     /// The names that `http-snippet` declares.
     pub http: &'a HttpDeclarations,
+    /// The variables that the snippets of the object assign.
+    pub variables: &'a SnippetVariables,
 }
 
 /// Why a value is unusable.
@@ -227,8 +229,13 @@ impl<T: 'static> Type<T> {
 
 impl Author<'_> {
     /// The author of the program's own ConfigMap, who may name any object.
-    pub const OPERATOR: Author<'static> =
-        Author { namespace: "", crosses: true, is_validated: true, http: &NO_DECLARATIONS };
+    pub const OPERATOR: Author<'static> = Author {
+        namespace: "",
+        crosses: true,
+        is_validated: true,
+        http: &NO_DECLARATIONS,
+        variables: &NO_VARIABLES,
+    };
 }
 
 #[cfg(test)]

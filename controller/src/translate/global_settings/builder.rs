@@ -171,6 +171,7 @@ impl SettingsBuilder {
         if self.disable_ipv6 && addresses.iter().any(IpAddr::is_ipv4) {
             addresses.retain(IpAddr::is_ipv4);
         }
+        let uses_http2 = self.global.use_http2;
         ConfigMapSettings {
             global: self.global,
             addresses,
@@ -181,6 +182,7 @@ impl SettingsBuilder {
             limit_across_replicas: self.limit_across_replicas,
             snippets: Box::new(GlobalSnippets {
                 has_authorisation: self.global_auth.url.is_some(),
+                uses_http2,
                 ..self.snippets
             }),
             global_auth: Box::new(self.global_auth),

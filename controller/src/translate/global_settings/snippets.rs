@@ -29,6 +29,9 @@ pub struct GlobalSnippets {
     /// Whether rules have an authorisation service by default (`global-auth-url`), for which
     /// ingress-nginx adds an `add_header` to their locations.
     pub(crate) has_authorisation: bool,
+    /// Whether HTTP/2 is served (`use-http2`), with which ingress-nginx makes each authorisation
+    /// request with `auth_request`.
+    pub(crate) uses_http2: bool,
 }
 
 impl GlobalSnippets {

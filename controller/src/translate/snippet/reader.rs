@@ -8,6 +8,7 @@ use super::grammar::{self, Directive, SyntaxError};
 use super::variables::Declared;
 use super::{access, condition, headers, input, limits, program, settings, substitution};
 use crate::translate::declarations::HttpDeclarations;
+use crate::translate::value::Author;
 
 /// Why a snippet is not translated.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -63,8 +64,17 @@ impl Fault {
 /// # Errors
 /// The first directive that nginx would refuse there, or that cannot be carried out here.
 pub(super) fn read(text: &str, place: Place, http: &HttpDeclarations) -> Result<Block, Untranslated> {
+    read_of(text, place, &Author { http, ..Author::OPERATOR })
+}
+
+/// The same for a text of this author.
+pub(super) fn read_of(text: &str, place: Place, author: &Author<'_>) -> Result<Block, Untranslated> {
     let directives = grammar::parse(text)?;
-    let mut reader = Reader { declared: program::declared(&directives, http) };
+    let mut declared = program::declared(&directives, author.http);
+    if place == Place::Authorisation {
+        declared.share(author.variables);
+    }
+    let mut reader = Reader { declared };
     reader.block(&directives, Context { place, in_if: false })
 }
 

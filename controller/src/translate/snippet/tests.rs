@@ -11,6 +11,7 @@ use sluice_config::{
 
 use super::*;
 use crate::translate::declarations::{HttpDeclarations, NO_DECLARATIONS};
+use crate::translate::value::Author;
 
 fn location(text: &str) -> Block {
     read(text, Place::Location, &NO_DECLARATIONS).unwrap_or_else(|fault| panic!("{text}: {fault:?}"))
@@ -385,6 +386,43 @@ fn variables_of_the_authorisation_reply_name_its_fields() {
         let refusal = refusal(text, Place::Authorisation);
         assert!(refusal.contains("the authorisation request"), "{refusal}");
     }
+}
+
+/// The `auth-snippet` of an object with these other snippets.
+fn authorisation(text: &str, location: &str, server: &str) -> Result<Block, Untranslated> {
+    let variables = &assigned_variables(location, server);
+    read_of(text, Place::Authorisation, &Author { variables, ..Author::OPERATOR })
+}
+
+#[test]
+fn an_auth_snippet_has_the_variables_of_the_other_snippets_of_its_object() {
+    let inner = "if ($http_a ~ (?<part>.)(.)) { set $Inner 1; }";
+    let text = "proxy_set_header X-A \"$inner $outer\";";
+    let block = authorisation(text, inner, "set $outer 2;").unwrap();
+    let assigned = |name: &str| Piece::Variable(Variable::Assigned(name.into()));
+    let fields = |location: Option<&Block>| {
+        let [FieldChange { operation: FieldOperation::Set(value), .. }] =
+            &block.request_without_variables_of(location)[..]
+        else {
+            panic!()
+        };
+        value.pieces.clone()
+    };
+    assert_eq!(fields(None), [assigned("inner"), Piece::Text(" ".into()), assigned("outer")]);
+    assert_eq!(fields(Some(&location(inner))), [Piece::Text(" ".into()), assigned("outer")]);
+    for (text, part) in [
+        ("proxy_set_header X-A $none;", "the variable $none is neither served nor set"),
+        ("proxy_set_header X-A $part;", "the variable $part is neither served nor set"),
+        ("proxy_set_header X-A $1;", "no expression of the snippet has a group $1"),
+        ("proxy_set_header X-A $Both;", "configuration-snippet and server-snippet both assign $Both"),
+        ("set $own 1;", "it is not translated in the location of the authorisation request"),
+    ] {
+        let location = format!("{inner} set $both 1;");
+        let fault = authorisation(text, &location, "set $both 2;").unwrap_err();
+        assert!(fault.reason.contains(part), "{text}: {fault:?}");
+    }
+    let fault = authorisation(text, "set $inner", "set $outer 2;").unwrap_err();
+    assert!(fault.reason.contains("$inner"), "a malformed snippet assigns nothing: {fault:?}");
 }
 
 proptest! {

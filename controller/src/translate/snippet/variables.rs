@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use sluice_config::{Moment, Template, Variable};
 
-use crate::translate::declarations::HttpDeclarations;
+use crate::translate::declarations::{HttpDeclarations, SnippetVariables};
 use crate::translate::template;
 
 /// The names that a text declares, and those of `http-snippet`.
@@ -13,6 +13,8 @@ use crate::translate::template;
 pub(super) struct Declared {
     /// Variables that `set` assigns, in lower case.
     pub(super) assigned: BTreeSet<Arc<str>>,
+    /// Variables that the location and its server both assign, in lower case.
+    pub(super) twice_assigned: BTreeSet<Arc<str>>,
     /// Variables of `auth_request_set`, in lower case, with the fields that they stand for.
     pub(super) authorised: BTreeMap<Arc<str>, Arc<str>>,
     /// The highest number of a group.
@@ -24,6 +26,14 @@ pub(super) struct Declared {
 }
 
 impl Declared {
+    /// Adds the variables that the other snippets of the object assign. A subrequest of nginx runs
+    /// the program of the server again, so a variable of both has no value of one moment.
+    pub(super) fn share(&mut self, variables: &SnippetVariables) {
+        let SnippetVariables { location, server } = variables;
+        self.twice_assigned = location.intersection(server).cloned().collect();
+        self.assigned = location.symmetric_difference(server).cloned().collect();
+    }
+
     /// The variable of this name, if there is one.
     fn variable(&self, name: &str) -> Option<Variable> {
         let lower: Arc<str> = name.to_ascii_lowercase().into();
@@ -60,6 +70,10 @@ impl Declared {
             Some(variable) => Err(template::lack(name, moment).unwrap_or_else(|| {
                 format!("${name} has no value yet: it is known {}", variable.known().as_str())
             })),
+            None if self.twice_assigned.contains(&*name.to_ascii_lowercase()) => Err(format!(
+                "configuration-snippet and server-snippet both assign ${name}, and nginx runs server-snippet again for \
+                 the authorisation request; use two variables"
+            )),
             None if name.parse::<usize>().is_ok() => {
                 Err(format!("no expression of the snippet has a group ${name}"))
             }

@@ -4,7 +4,6 @@ use proptest::prelude::*;
 use sluice_config::NextUpstream;
 
 use super::*;
-use crate::translate::declarations::NO_DECLARATIONS;
 
 fn read<T: 'static>(value: &Type<T>, text: &str) -> Result<T, Wrong> {
     value.parse(text, &Author::OPERATOR)
@@ -80,7 +79,7 @@ fn a_word_is_what_it_means_in_any_case_and_may_not_be_served() {
 
 #[test]
 fn names_of_objects_are_those_that_their_author_may_name() {
-    let author = Author { namespace: "shop", crosses: false, is_validated: true, http: &NO_DECLARATIONS };
+    let author = Author { namespace: "shop", crosses: false, ..Author::OPERATOR };
     let free = Author { crosses: true, ..author };
     let name = |text, author| secret().parse(text, author).map(|name| name.to_string());
     assert_eq!(name("users", &author), Ok("shop/users".to_owned()));

@@ -148,12 +148,13 @@ pub(super) fn settings() -> Vec<Annotation> {
         )
         .beside("auth-url")
         .location(Risk::Low),
-        Annotation::no_effect(
+        Annotation::served(
             "auth-keepalive-share-vars",
             value::bool(),
             "false",
-            "there are no variables that a question could share with its request",
-            "Share nginx variables between main request and subrequest.",
+            "Whether variables of configuration-snippet have their values in auth-snippet where auth-keepalive is not 0 \
+             and use-http2 is false; elsewhere they always have them.",
+            |settings, value| settings.external_auth().shares_variables = value,
         )
         .beside("auth-url")
         .location(Risk::Low),

@@ -10,9 +10,10 @@ use sluice_config::{Code, ObjectRef};
 use super::{Annotation, AnnotationLimits, Settings, TABLE};
 use crate::options::Options;
 use crate::store::{Ingress, OWN_PREFIX};
-use crate::translate::declarations::HttpDeclarations;
+use crate::translate::declarations::{HttpDeclarations, SnippetVariables};
 use crate::translate::routes::{REJECTED, UNABLE};
 use crate::translate::setting::Support;
+use crate::translate::snippet::{self, AUTHORISATION, CONFIGURATION, SERVER};
 use crate::translate::template;
 use crate::translate::value::{self, Author, Wrong};
 pub use treatment::{Parsed, Treatment};
@@ -26,6 +27,11 @@ pub fn parse(
     http: &HttpDeclarations,
 ) -> Parsed {
     let object = ObjectRef { kind: "Ingress".into(), name: ingress.name.clone() };
+    let text_of = |name| ingress.annotation(name).unwrap_or_default();
+    let variables = match ingress.annotation(AUTHORISATION) {
+        Some(_) => snippet::assigned_variables(text_of(CONFIGURATION), text_of(SERVER)),
+        None => SnippetVariables::default(),
+    };
     let mut reader = AnnotationReader {
         object: &object,
         ingress,
@@ -33,6 +39,7 @@ pub fn parse(
         prefix: &options.annotations_prefix,
         annotation_limits,
         http,
+        variables: &variables,
         other_cause: false,
         parsed: Parsed {
             settings: Settings::default(),
@@ -113,6 +120,7 @@ struct AnnotationReader<'a> {
     prefix: &'a str,
     annotation_limits: &'a AnnotationLimits,
     http: &'a HttpDeclarations,
+    variables: &'a SnippetVariables,
     /// Something other than a snippet closes the Ingress.
     other_cause: bool,
     parsed: Parsed,
@@ -169,6 +177,7 @@ impl AnnotationReader<'_> {
             crosses: self.annotation_limits.cross_namespace,
             is_validated: self.options.enable_annotation_validation,
             http: self.http,
+            variables: self.variables,
         };
         let alone = entry.beside.filter(|main| !self.is_given(main));
         if let Some(main) = alone.filter(|_| entry.is_protection() && !entry.is_idle(text)) {

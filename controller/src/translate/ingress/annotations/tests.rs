@@ -349,10 +349,10 @@ fn known_annotations_that_are_not_implemented_fail_closed() {
             "{name} asks for nothing"
         );
     }
-    let harmless = read(&[("http2-push-preload", "true"), ("auth-keepalive-share-vars", "true")]);
+    let harmless = read(&[("http2-push-preload", "true")]);
     assert_eq!(harmless.treatment, Treatment::Serve);
     assert!(harmless.problems.iter().all(|problem| problem.severity == Severity::Warning));
-    assert_eq!(harmless.problems.len(), 2);
+    assert_eq!(harmless.problems.len(), 1);
     assert_eq!(read(&[("canary", "true")]).treatment, Treatment::Canary { rejected: false });
     let parsed = read(&[("canary", "true"), ("ssl-redirect", "maybe"), ("canary-weight", "5")]);
     assert_eq!(parsed.treatment, Treatment::Canary { rejected: false }, "its settings of routes are ignored");

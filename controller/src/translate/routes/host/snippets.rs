@@ -47,7 +47,11 @@ impl Builder<'_, '_> {
     pub(super) fn extend_authorisation(&self, routes: &ObjectRoutes, auth: &mut ExternalAuth) {
         let own = &routes.settings.snippets;
         if let Some(block) = own.authorisation.as_deref() {
-            auth.fields.extend_from_slice(block.request());
+            let settings = routes.settings.external_auth.as_ref();
+            let uses_http2 = self.view.snippets().uses_http2;
+            let is_separate = settings.is_some_and(|auth| !auth.has_variables_of_location(uses_http2));
+            let separated = own.location.as_deref().filter(|_| is_separate);
+            auth.fields.extend(block.request_without_variables_of(separated));
         }
         let locations = [own.location.as_ref(), self.view.snippets().location.as_ref()];
         for block in locations.into_iter().flatten() {
