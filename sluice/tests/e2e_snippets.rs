@@ -168,7 +168,7 @@ fn shop_with_variables(
         ("server-snippet", "set $zone outer;"),
         ("auth-response-headers", "X-Got"),
     ];
-    shop(backend, &[&own, annotations].concat(), &[&ON, keys].concat())
+    shop(backend, &[&own[..], annotations].concat(), &[&ON[..], keys].concat())
 }
 
 #[test]
@@ -183,11 +183,11 @@ fn an_auth_snippet_has_the_variables_that_ingress_nginx_shares() {
     let no_http2 = [("use-http2", "false")];
     for (annotations, keys, location) in [
         (&[][..], &no_http2[..], "t-1"),
-        (&[keeps, shares("true")], &no_http2, "t-1"),
-        (&[keeps, shares("false")], &no_http2, "-"),
-        (&[keeps], &no_http2, "-"),
-        (&[keeps], &[], "t-1"),
-        (&[keeps, ("auth-keepalive-requests", "0")], &no_http2, "t-1"),
+        (&[keeps, shares("true")][..], &no_http2[..], "t-1"),
+        (&[keeps, shares("false")][..], &no_http2[..], "-"),
+        (&[keeps][..], &no_http2[..], "-"),
+        (&[keeps][..], &[][..], "t-1"),
+        (&[keeps, ("auth-keepalive-requests", "0")][..], &no_http2[..], "t-1"),
     ] {
         let folder = shop_with_variables(&backend, &service, annotations, keys);
         let gateway = gateway(&folder);

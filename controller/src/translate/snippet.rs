@@ -38,14 +38,12 @@ pub(crate) use block::{Block, TemplateDirectives, resolve};
 pub(crate) use context::Place;
 pub(crate) use http_level::{HttpSnippet, http_snippet};
 pub(crate) use object::{AUTHORISATION, CONFIGURATION, ObjectSnippets, SERVER};
-#[cfg(test)]
-use reader::read;
-use reader::{Untranslated, read_of};
+use reader::{Untranslated, read};
 pub(crate) use shared::assigned_variables;
 
 /// The typed directives of a snippet that is pasted into `place`.
 pub(crate) fn directives(place: Place) -> Type<Arc<Block>> {
-    Type::with_author("directives of nginx", move |text, author| match read_of(text, place, author) {
+    Type::with_author("directives of nginx", move |text, author| match read(text, place, author) {
         Ok(block) => Ok(Arc::new(block)),
         Err(Untranslated { reason, remedy }) => Err(Wrong::Untranslated { reason, remedy }),
     })

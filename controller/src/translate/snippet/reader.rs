@@ -7,7 +7,6 @@ use super::context::{Context, Place};
 use super::grammar::{self, Directive, SyntaxError};
 use super::variables::Declared;
 use super::{access, condition, headers, input, limits, program, settings, substitution};
-use crate::translate::declarations::HttpDeclarations;
 use crate::translate::value::Author;
 
 /// Why a snippet is not translated.
@@ -59,16 +58,11 @@ impl Fault {
     }
 }
 
-/// Translates a text that is pasted into `place`.
+/// Translates a text of this author that is pasted into `place`.
 ///
 /// # Errors
 /// The first directive that nginx would refuse there, or that cannot be carried out here.
-pub(super) fn read(text: &str, place: Place, http: &HttpDeclarations) -> Result<Block, Untranslated> {
-    read_of(text, place, &Author { http, ..Author::OPERATOR })
-}
-
-/// The same for a text of this author.
-pub(super) fn read_of(text: &str, place: Place, author: &Author<'_>) -> Result<Block, Untranslated> {
+pub(super) fn read(text: &str, place: Place, author: &Author<'_>) -> Result<Block, Untranslated> {
     let directives = grammar::parse(text)?;
     let mut declared = program::declared(&directives, author.http);
     if place == Place::Authorisation {

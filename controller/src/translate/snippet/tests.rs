@@ -13,6 +13,11 @@ use super::*;
 use crate::translate::declarations::{HttpDeclarations, NO_DECLARATIONS};
 use crate::translate::value::Author;
 
+/// The directives of a text for which `http-snippet` declares these names.
+fn read(text: &str, place: Place, http: &HttpDeclarations) -> Result<Block, Untranslated> {
+    super::read(text, place, &Author { http, ..Author::OPERATOR })
+}
+
 fn location(text: &str) -> Block {
     read(text, Place::Location, &NO_DECLARATIONS).unwrap_or_else(|fault| panic!("{text}: {fault:?}"))
 }
@@ -391,7 +396,7 @@ fn variables_of_the_authorisation_reply_name_its_fields() {
 /// The `auth-snippet` of an object with these other snippets.
 fn authorisation(text: &str, location: &str, server: &str) -> Result<Block, Untranslated> {
     let variables = &assigned_variables(location, server);
-    read_of(text, Place::Authorisation, &Author { variables, ..Author::OPERATOR })
+    super::read(text, Place::Authorisation, &Author { variables, ..Author::OPERATOR })
 }
 
 #[test]
