@@ -406,11 +406,8 @@ fn an_auth_snippet_has_the_variables_of_the_other_snippets_of_its_object() {
     let block = authorisation(text, inner, "set $outer 2;").unwrap();
     let assigned = |name: &str| Piece::Variable(Variable::Assigned(name.into()));
     let fields = |location: Option<&Block>| {
-        let [FieldChange { operation: FieldOperation::Set(value), .. }] =
-            &block.request_without_variables_of(location)[..]
-        else {
-            panic!()
-        };
+        let changes = block.request_without_variables_of(location);
+        let [FieldChange { operation: FieldOperation::Set(value), .. }] = &changes[..] else { panic!() };
         value.pieces.clone()
     };
     assert_eq!(fields(None), [assigned("inner"), Piece::Text(" ".into()), assigned("outer")]);
