@@ -22,7 +22,7 @@ pub(crate) fn assigned_variables(location: &str, server: &str) -> SnippetVariabl
 impl Block {
     /// The changes of the request. Variables that the program of `location` assigns are empty.
     pub(crate) fn request_without_variables_of(&self, location: Option<&Self>) -> Vec<FieldChange> {
-        let program = location.map_or(&[][..], |location| &location.program);
+        let program = location.map_or(&[][..], |location| &location.program[..]);
         let is_kept = |piece: &Piece| match piece {
             Piece::Variable(Variable::Assigned(name)) => !assigns(program, name),
             _ => true,
