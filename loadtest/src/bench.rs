@@ -9,6 +9,7 @@
 //! The measure least affected by noise is the CPU time per request, user and system, of all
 //! processes of the proxy.
 
+pub mod agent;
 pub mod changes;
 pub mod child;
 pub mod document;

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use anyhow::Context;
 use rustix::process::{Pid, Signal, kill_process};
 
+use super::agent::Agent;
 use super::feature::Feature;
 use super::peer::Peer;
 use super::setup::{HOST, OUTPUT, Setup};
@@ -27,19 +28,21 @@ pub struct Running {
     child: Child,
     family: Vec<u32>,
     log: PathBuf,
+    /// Held for its destructor.
+    _agent: Option<Agent>,
 }
 
 /// Sends a request as the load does, and returns its status: a route with a feature may reject
 /// others.
 async fn ask(target: &Target, feature: Option<Feature>) -> anyhow::Result<u16> {
-    let fields = feature.map(Feature::fields).unwrap_or_default().iter();
-    let fields: String = fields.map(|(name, value)| format!("{name}: {value}\r\n")).collect();
+    let fields = feature.map(Feature::field_lines).unwrap_or_default();
     let answer = target.get_once_with(feature.map_or("/", Feature::path), &fields).await?;
     Ok(answer.status)
 }
 
 impl Running {
-    /// Starts a proxy on a core and waits until it forwards a request. `through` is a command that
+    /// Starts a proxy on a core, waits until it forwards a request, and checks that a feature has
+    /// effect. `through` is a command that
     /// executes the one that follows it, to set limits; it is usually empty.
     ///
     /// # Errors
@@ -47,6 +50,9 @@ impl Running {
     /// output.
     pub async fn start(peer: &Peer, setup: Setup, core: usize, through: &[&str]) -> anyhow::Result<Self> {
         let wanted = peer.command(&setup)?;
+        let feature = setup.setting.feature;
+        let needs_agent = matches!(peer, Peer::Sluice(_)) && feature.is_some_and(Feature::needs_agent);
+        let agent = needs_agent.then(|| Agent::start(&setup, core)).transpose()?;
         let log = setup.file("output.log");
         // Access logs on standard output go to a file in the same folder as nginx's.
         let output = File::create(setup.file(OUTPUT))?;
@@ -60,11 +66,18 @@ impl Running {
             .stderr(File::create(&log)?)
             .spawn()
             .context("cannot start taskset")?;
-        let mut running =
-            Self { setup: Arc::new(setup), name: peer.name().to_owned(), child, family: Vec::new(), log };
+        let agent_process = agent.as_ref().map(Agent::process);
+        let mut running = Self {
+            setup: Arc::new(setup),
+            name: peer.name().to_owned(),
+            child,
+            family: Vec::new(),
+            log,
+            _agent: agent,
+        };
         let target = Target::plain(running.setup.http, HOST);
         let started = Instant::now();
-        while !matches!(ask(&target, running.setup.setting.feature).await, Ok(200)) {
+        while !matches!(ask(&target, feature).await, Ok(200)) {
             let ended = running.child.try_wait()?;
             anyhow::ensure!(
                 ended.is_none() && started.elapsed() < TIMEOUT,
@@ -75,6 +88,10 @@ impl Running {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
         running.family = usage::family(running.child.id())?;
+        running.family.extend(agent_process);
+        if let Some(feature) = feature {
+            feature.prove(peer, &target).await?;
+        }
         Ok(running)
     }
 

@@ -6,6 +6,7 @@
 //! support them (no Lua). gRPC is also compared with HAProxy and Envoy.
 
 pub mod nginx;
+pub mod proof;
 pub mod sluice;
 
 /// A feature that a route uses.
@@ -32,6 +33,14 @@ pub enum Feature {
     Buffered,
     /// gRPC, over h2c to the endpoint.
     Grpc,
+    /// A response of 10 KiB from the cache of the proxy.
+    CacheHit,
+    /// Traces with a share of 1 % sampled, which nginx does not have.
+    Tracing,
+    /// A web application firewall with the OWASP core rule set, which enforces.
+    Firewall,
+    /// The requests of [`Firewall`](Self::Firewall) without a firewall.
+    NoFirewall,
 }
 
 /// Size of the text to compress.
@@ -57,6 +66,14 @@ pub type Pairs = &'static [(&'static str, &'static str)];
 
 /// The htpasswd file for `user` with the password `secret`.
 pub const HTPASSWD: &str = "user:$apr1$k9sBench$Zxli8L7.2h9ejtnNCIgYf.\n";
+/// Path and query of requests that a firewall inspects.
+const INSPECTED: &str = "/search?q=red+shoes&page=2";
+/// The fields of a browser, which the core rule set does not suspect.
+const BROWSER: Pairs = &[
+    ("User-Agent", "Mozilla/5.0 (X11; Linux x86_64; rv:128.0) Gecko/20100101 Firefox/128.0"),
+    ("Accept", "text/html,application/xhtml+xml"),
+    ("Accept-Language", "en-GB"),
+];
 /// The allowed CORS origin of the dressed route.
 const PAGE_ORIGIN: &str = "https://shop.example";
 /// Response headers that the dressed route adds.
@@ -72,7 +89,14 @@ impl Feature {
             Self::Dressed | Self::Rewrite => "/api/item",
             Self::Gzip(size) | Self::Brotli(size) => size.path(),
             Self::Buffered => "/post",
-            Self::BasicAuth | Self::ExternalAuth | Self::Canary | Self::Mirror | Self::Grpc => "/",
+            Self::CacheHit => "/10k",
+            Self::Firewall | Self::NoFirewall => INSPECTED,
+            Self::BasicAuth
+            | Self::ExternalAuth
+            | Self::Canary
+            | Self::Mirror
+            | Self::Grpc
+            | Self::Tracing => "/",
         }
     }
 
@@ -92,8 +116,14 @@ impl Feature {
             Self::Brotli(_) => &[("Accept-Encoding", "br")],
             // user:secret
             Self::BasicAuth => &[("Authorization", "Basic dXNlcjpzZWNyZXQ=")],
+            Self::Firewall | Self::NoFirewall => BROWSER,
             _ => &[],
         }
+    }
+
+    /// Returns these fields as lines of a request.
+    pub(super) fn field_lines(self) -> String {
+        self.fields().iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect()
     }
 }
 

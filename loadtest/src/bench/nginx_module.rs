@@ -18,6 +18,11 @@ impl NginxModule {
     /// Compression with brotli.
     pub const BROTLI: Self =
         Self { file: "ngx_http_brotli_filter_module.so", package: "libnginx-mod-http-brotli-filter" };
+    /// ModSecurity.
+    pub const MODSECURITY: Self = Self {
+        file: "ngx_http_modsecurity_module.so",
+        package: "libnginx-mod-http-modsecurity modsecurity-crs",
+    };
     /// TCP and UDP.
     pub const STREAM: Self = Self { file: "ngx_stream_module.so", package: "libnginx-mod-stream" };
 

@@ -1,5 +1,6 @@
 //! The scenarios: kinds of traffic, starting with the smallest request.
 
+use super::agent::Agent;
 use super::feature::{Feature, TextSize};
 use super::load::h2load::H2load;
 use super::load::tcp::Tcp;
@@ -23,6 +24,8 @@ pub struct Scenario {
     pub entrants: Entrants,
     /// Minimum duration in seconds. Otherwise `--seconds` applies.
     pub seconds: u64,
+    /// Whether it runs only if it is named.
+    pub is_optional: bool,
 }
 
 /// The traffic of a scenario.
@@ -103,6 +106,17 @@ impl Scenario {
         }
     }
 
+    /// Checks that the programs which Sluice needs beside it are there.
+    ///
+    /// # Errors
+    /// One is missing; the message states how to build it.
+    pub fn check_tools(&self) -> anyhow::Result<()> {
+        match self.setting.feature {
+            Some(feature) if feature.needs_agent() => Agent::program().map(drop),
+            _ => Ok(()),
+        }
+    }
+
     /// Returns a scenario by its name.
     ///
     /// # Errors
@@ -119,6 +133,11 @@ impl Scenario {
     }
 }
 
+/// Returns the scenarios that run if none is named.
+pub fn usual() -> Vec<Scenario> {
+    all().into_iter().filter(|scenario| !scenario.is_optional).collect()
+}
+
 /// Returns all scenarios in the order of a run.
 pub fn all() -> Vec<Scenario> {
     let scenario = |name, title, traffic| Scenario {
@@ -128,6 +147,7 @@ pub fn all() -> Vec<Scenario> {
         setting: Setting::NORMAL,
         entrants: Entrants::All,
         seconds: 0,
+        is_optional: false,
     };
     let own = |name, title, access_log, metrics| Scenario {
         setting: Setting { access_log, metrics, ..Setting::NORMAL },
@@ -152,6 +172,7 @@ pub fn all() -> Vec<Scenario> {
             }),
         )
     };
+    let optional = |name, title, kind| Scenario { is_optional: true, ..feature(name, title, kind) };
     let streams = |name, title, traffic| Scenario {
         setting: Setting { streams: true, ..Setting::NORMAL },
         entrants: if matches!(traffic, Traffic::Udp) { Entrants::Udp } else { Entrants::Tcp },
@@ -214,6 +235,10 @@ pub fn all() -> Vec<Scenario> {
         feature("canary", "canary of 10 %", Feature::Canary),
         feature("mirror", "mirrored request", Feature::Mirror),
         feature("post-64k-buffered", "POST of 64 KiB, buffered", Feature::Buffered),
+        optional("cache-hit", "10 KiB from the cache", Feature::CacheHit),
+        optional("otel", "traces, 1 % sampled; nginx without traces", Feature::Tracing),
+        optional("waf", "firewall with the OWASP rules", Feature::Firewall),
+        optional("waf-off", "the same without a firewall", Feature::NoFirewall),
         grpc("grpc-unary", "gRPC, one message each way", UNARY),
         grpc("grpc-stream", "gRPC, a stream of 100 messages", STREAM),
         streams("tcp-throughput", "TCP, 1 MiB to the client", Traffic::Tcp(Tcp::Throughput)),

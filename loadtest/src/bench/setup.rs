@@ -69,6 +69,8 @@ pub struct Setup {
     pub admin: SocketAddr,
     /// Address for TCP and UDP.
     pub stream: SocketAddr,
+    /// Address of the agent of the web application firewall.
+    pub agent: SocketAddr,
     /// The certificate, the same for all proxies.
     pub certificate: TestCertificate,
 }
@@ -82,9 +84,20 @@ impl Setup {
         let folder = Folder::in_memory()?;
         let manifests = Folder::in_memory()?;
         let Addresses { http, https, healthz: status, admin } = Addresses::reserve();
-        let [stream] = ports::addresses();
-        let setup =
-            Self { folder, manifests, setting, origin, http, https, status, admin, stream, certificate };
+        let [stream, agent] = ports::addresses();
+        let setup = Self {
+            folder,
+            manifests,
+            setting,
+            origin,
+            http,
+            https,
+            status,
+            admin,
+            stream,
+            agent,
+            certificate,
+        };
         setup.folder.try_write("tls.crt", &setup.certificate.pem)?;
         setup.folder.try_write("tls.key", &setup.certificate.key_pem)?;
         // HAProxy reads both from one file.

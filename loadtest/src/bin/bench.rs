@@ -27,7 +27,7 @@ struct Arguments {
     /// Other peers, or "none"; by default all that are installed.
     #[arg(long, value_delimiter = ',')]
     peers: Option<Vec<String>>,
-    /// Scenarios; by default all.
+    /// Scenarios; by default all that are not optional.
     #[arg(long, value_delimiter = ',')]
     scenarios: Vec<String>,
     /// Number of rounds.
@@ -73,10 +73,11 @@ fn bench(arguments: &Arguments) -> anyhow::Result<GuardResult> {
     let cores = Cores::find()?;
     cores.claim()?;
     let (peers, versions) = peers(arguments)?;
-    let scenarios = match arguments.scenarios.as_slice() {
-        [] => scenario::all(),
+    let scenarios: Vec<Scenario> = match arguments.scenarios.as_slice() {
+        [] => scenario::usual(),
         names => names.iter().map(|name| Scenario::named(name)).collect::<anyhow::Result<_>>()?,
     };
+    let scenarios = with_tools(scenarios);
     let own = peers.first().map(Peer::name).unwrap_or_default().to_owned();
     let run = Run { scenarios, peers, rounds: arguments.rounds, seconds: arguments.seconds, cores };
     eprintln!(
@@ -108,6 +109,14 @@ fn bench(arguments: &Arguments) -> anyhow::Result<GuardResult> {
         Some(limit) => guard::check(&run.scenarios, &summary, &own, limit),
         None => Ok(GuardResult::Passed),
     }
+}
+
+/// Returns the scenarios whose programs are there; the others are reported on standard error.
+fn with_tools(scenarios: Vec<Scenario>) -> Vec<Scenario> {
+    let has_tools = |scenario: &Scenario| {
+        scenario.check_tools().inspect_err(|error| eprintln!("without {}: {error:#}", scenario.name)).is_ok()
+    };
+    scenarios.into_iter().filter(has_tools).collect()
 }
 
 /// Returns the references of ratios: nginx, plain Pingora, and, with several builds of Sluice, the

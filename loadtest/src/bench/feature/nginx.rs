@@ -6,12 +6,25 @@ use super::{ADDED, Feature, PAGE_ORIGIN, REQUESTS_PER_SECOND, allowed_networks};
 use crate::bench::nginx_module::NginxModule;
 
 const PASS: &str = "proxy_pass http://origin;";
+/// The core rule set of Debian's package `modsecurity-crs`, with the engine's settings that Sluice's
+/// agent has.
+const MODSECURITY_RULES: &str = "
+      SecRuleEngine On
+      SecRequestBodyAccess On
+      SecAuditEngine Off
+      Include /etc/modsecurity/crs/crs-setup.conf
+      Include /usr/share/modsecurity-crs/rules/*.conf
+    ";
 const REWRITE: &str = "rewrite \"(?i)/api(/|$)(.*)\" /$2 break;";
 
 impl Feature {
     /// Returns the module that nginx needs for it.
     pub fn nginx_module(self) -> Option<NginxModule> {
-        matches!(self, Self::Brotli(_)).then_some(NginxModule::BROTLI)
+        match self {
+            Self::Brotli(_) => Some(NginxModule::BROTLI),
+            Self::Firewall => Some(NginxModule::MODSECURITY),
+            _ => None,
+        }
     }
 
     /// Returns directives for all servers.
@@ -20,6 +33,10 @@ impl Feature {
             Self::Dressed => format!(
                 "  limit_req_zone $binary_remote_addr zone=clients:5m rate={REQUESTS_PER_SECOND}r/s;\n"
             ),
+            // The folder of the process is in memory. An open file is reused, in nginx's favour.
+            Self::CacheHit => "  proxy_cache_path cache keys_zone=bench:10m use_temp_path=off;\n  \
+                               sendfile on;\n  open_file_cache max=1000;\n"
+                .to_owned(),
             Self::Canary => "  split_clients $request_id $side { 10% canary; * origin; }\n".to_owned(),
             _ => String::new(),
         }
@@ -58,6 +75,14 @@ impl Feature {
             Self::Buffered => {
                 format!("location / {{ proxy_request_buffering on; client_body_buffer_size 8k; {PASS} }}")
             }
+            Self::CacheHit => format!(
+                "location / {{ proxy_cache bench; proxy_cache_valid 200 1h; proxy_cache_lock on; \
+                 proxy_cache_key $scheme$host$request_uri; {PASS} }}"
+            ),
+            Self::Firewall => {
+                format!("location / {{ modsecurity on; modsecurity_rules '{MODSECURITY_RULES}'; {PASS} }}")
+            }
+            Self::Tracing | Self::NoFirewall => format!("location / {{ {PASS} }}"),
             Self::Grpc => "location / { grpc_pass grpc://origin; }".to_owned(),
         }
     }

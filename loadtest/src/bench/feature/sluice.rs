@@ -13,7 +13,7 @@ const HEADERS: &str = "default/bench-headers";
 const CANARY: &str = "canary";
 
 impl Feature {
-    /// Returns the annotations of the Ingress, without their prefix.
+    /// Returns the annotations of the Ingress. Names without a prefix have that of ingress-nginx.
     pub fn annotations(self, origin: SocketAddr) -> Vec<(&'static str, String)> {
         match self {
             Self::Dressed => vec![
@@ -31,7 +31,15 @@ impl Feature {
             Self::Mirror => vec![("mirror-target", format!("http://{origin}$request_uri"))],
             Self::Buffered => vec![("proxy-request-buffering", "on".into())],
             Self::Grpc => vec![("backend-protocol", "GRPC".into())],
-            Self::Gzip(_) | Self::Brotli(_) | Self::Canary => Vec::new(),
+            Self::CacheHit => {
+                vec![("sluice.dev/cache", "true".into()), ("sluice.dev/cache-ttl", "1h".into())]
+            }
+            Self::Gzip(_)
+            | Self::Brotli(_)
+            | Self::Canary
+            | Self::Tracing
+            | Self::Firewall
+            | Self::NoFirewall => Vec::new(),
         }
     }
 
@@ -51,8 +59,28 @@ impl Feature {
             Self::Brotli(_) => {
                 &[("enable-brotli", "true"), ("brotli-level", "4"), ("brotli-types", "text/plain")]
             }
+            Self::Tracing => &[
+                ("enable-opentelemetry", "true"),
+                ("otel-sampler", "TraceIdRatioBased"),
+                ("otel-sampler-ratio", "0.01"),
+            ],
+            Self::Firewall => &[
+                ("enable-modsecurity", "true"),
+                ("enable-owasp-modsecurity-crs", "true"),
+                ("modsecurity-snippet", "SecRuleEngine On"),
+            ],
             _ => &[],
         }
+    }
+
+    /// Returns the URL of the collector that gets spans: the origin, which drops them.
+    pub fn collector(self, origin: SocketAddr) -> Option<String> {
+        (self == Self::Tracing).then(|| format!("http://{origin}/"))
+    }
+
+    /// Returns whether Sluice needs the agent of the firewall.
+    pub fn needs_agent(self) -> bool {
+        self == Self::Firewall
     }
 
     /// Returns additional objects as one text.

@@ -2,16 +2,20 @@
 //! load generator and must not be the bottleneck.
 //!
 //! `/10k` and `/1m` return bodies of that size, `/text` and `/text-100k` return 10 and 100 KiB of
-//! compressible text, and every other path returns 0.1 KiB. Request bodies are read and dropped.
+//! compressible text, `/ticket` a number that no other response has, `/traceparent` that field of
+//! the request, `/v1/traces` the empty response of a collector, and every other path 0.1 KiB. Request bodies are read and dropped.
 //! Upgraded connections are echoed. HTTP/2 connections are gRPC. Other protocols are in `streams`.
 
+use std::borrow::Cow;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use anyhow::Context;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
+use super::super::feature::proof::{CONTEXT, TICKET};
 use super::streams::{self, ECHO, FLOOD};
 
 /// Bytes per read: enough for a head, and for bodies in few calls.
@@ -23,17 +27,12 @@ struct Answers {
     large: Vec<u8>,
     text: Vec<u8>,
     large_text: Vec<u8>,
+    collected: Vec<u8>,
+    tickets: AtomicU64,
 }
 
 impl Answers {
     fn new() -> Self {
-        let answer = |media_type: &str, body: &[u8]| {
-            let head = format!(
-                "HTTP/1.1 200 OK\r\nContent-Type: {media_type}\r\nContent-Length: {}\r\n\r\n",
-                body.len()
-            );
-            [head.as_bytes(), body].concat()
-        };
         let filler = |length| answer("application/octet-stream", &vec![b'x'; length]);
         Self {
             small: filler(102),
@@ -41,19 +40,38 @@ impl Answers {
             large: filler(1024 * 1024),
             text: answer("text/plain", &text(10 * 1024)),
             large_text: answer("text/plain", &text(100 * 1024)),
+            collected: answer("application/x-protobuf", b""),
+            tickets: AtomicU64::new(0),
         }
     }
 
-    fn to(&self, head: &[u8]) -> &[u8] {
+    fn to(&self, head: &[u8]) -> Cow<'_, [u8]> {
         let target = head.split(|&byte| byte == b' ').nth(1).unwrap_or_default();
-        match target {
+        let ready = match target {
             b"/10k" => &self.medium,
             b"/1m" => &self.large,
             b"/text" => &self.text,
             b"/text-100k" => &self.large_text,
+            b"/v1/traces" => &self.collected,
+            _ if target == TICKET.as_bytes() => {
+                let ticket = self.tickets.fetch_add(1, Relaxed).to_string();
+                return Cow::Owned(answer("text/plain", ticket.as_bytes()));
+            }
+            _ if target == CONTEXT.as_bytes() => {
+                let context = field(head, b"traceparent:").unwrap_or_default().trim();
+                return Cow::Owned(answer("text/plain", context.as_bytes()));
+            }
             _ => &self.small,
-        }
+        };
+        Cow::Borrowed(ready)
     }
+}
+
+/// Returns a whole response.
+fn answer(media_type: &str, body: &[u8]) -> Vec<u8> {
+    let head =
+        format!("HTTP/1.1 200 OK\r\nContent-Type: {media_type}\r\nContent-Length: {}\r\n\r\n", body.len());
+    [head.as_bytes(), body].concat()
 }
 
 /// Returns lines that are similar but not equal, as in JSON and HTML.
@@ -122,7 +140,7 @@ async fn converse(mut stream: TcpStream, answers: &Answers) -> std::io::Result<(
             buffer.clear();
             skip(&mut stream, length - begun).await?;
         }
-        stream.write_all(answer).await?;
+        stream.write_all(&answer).await?;
     }
 }
 

@@ -75,6 +75,8 @@ pub(super) fn command(build: &Build, setup: &Setup) -> anyhow::Result<Command> {
     ];
     let feature = setup.setting.feature;
     keys.extend(feature.iter().flat_map(|feature| feature.keys()));
+    let collector = feature.and_then(|feature| feature.collector(setup.origin));
+    keys.extend(collector.as_deref().map(|url| ("otlp-collector-host", url)));
     folder.try_write("config.yaml", config_map(&keys))?;
     folder.try_write("users.yaml", opaque_secret("users", &[("auth", HTPASSWD)]))?;
     folder.try_write("service.yaml", service("origin"))?;
@@ -89,10 +91,11 @@ pub(super) fn command(build: &Build, setup: &Setup) -> anyhow::Result<Command> {
         let tls = (number == 0).then_some("tls");
         let ingress = ingress_of(&format!("route-{number}"), route, &[host], "origin", tls)
             .annotation("ssl-redirect", "false");
-        let ingress = annotations
-            .iter()
-            .flatten()
-            .fold(ingress, |ingress, (name, value)| ingress.annotation(name, value));
+        let ingress =
+            annotations.iter().flatten().fold(ingress, |ingress, (name, value)| match name.contains('/') {
+                true => ingress.raw_annotation(name, value),
+                false => ingress.annotation(name, value),
+            });
         write!(text, "{ingress}")?;
     }
     folder.try_write("ingress.yaml", text)?;
@@ -104,6 +107,9 @@ pub(super) fn command(build: &Build, setup: &Setup) -> anyhow::Result<Command> {
     let mut command = serve_command(&build.program, Source::Manifests(folder.path()), &addresses);
     if setup.setting.metrics {
         command.arg("--enable-metrics");
+    }
+    if feature.is_some_and(Feature::needs_agent) {
+        command.arg(format!("--waf-agent={}", setup.agent));
     }
     if setup.setting.streams {
         command.args(["--tcp-services-configmap", TCP, "--udp-services-configmap", UDP]);
