@@ -72,6 +72,7 @@ mod tests {
 
     use http::Request;
     use hyper::body::Incoming;
+    use sluice_testing::backend::Gate;
 
     use super::*;
     use crate::admin::server::PageSource;
@@ -80,6 +81,8 @@ mod tests {
     struct Counting {
         now: AtomicUsize,
         made: AtomicUsize,
+        /// A document is made once it is open.
+        gate: Option<Gate>,
     }
 
     impl Pages for Counting {
@@ -93,6 +96,9 @@ mod tests {
 
         fn make(&self, page: &str) -> Document {
             assert_eq!(self.now.fetch_add(1, SeqCst), 0, "one at a time");
+            if let Some(gate) = &self.gate {
+                gate.wait();
+            }
             std::thread::yield_now();
             assert_ne!(page, "/panic");
             self.now.fetch_sub(1, SeqCst);
@@ -102,9 +108,12 @@ mod tests {
 
     #[tokio::test]
     async fn waiting_clients_share_a_document_and_later_ones_get_a_new_one() {
-        let (single_flight, site) = (SingleFlight::default(), Arc::new(Counting::default()));
+        let gate = Gate::default();
+        let counting = Counting { gate: Some(gate.clone()), ..Counting::default() };
+        let (single_flight, site) = (SingleFlight::default(), Arc::new(counting));
         let crowd = (0..50).map(|_| single_flight.print(site.clone(), "/metrics"));
-        let crowd = futures::future::join_all(crowd).await;
+        // The first document is made once all of them wait.
+        let (crowd, ()) = tokio::join!(futures::future::join_all(crowd), async { gate.open() });
         assert!(site.made.load(SeqCst) <= 2, "{} for 50", site.made.load(SeqCst));
         let before = site.made.load(SeqCst);
         let other = single_flight.print(site.clone(), "/metrics").await;
