@@ -15,7 +15,9 @@ const LARGE: usize = 40_000_000;
 
 /// A body in which every position has another value than its neighbours.
 fn body(length: usize) -> Vec<u8> {
-    (0..length).map(|at| b'a' + (at % 23) as u8).collect()
+    let mut body = b"abcdefghijklmnopqrstuvw".repeat(length / 23 + 1);
+    body.truncate(length);
+    body
 }
 
 /// Starts a backend with a large response for each framing, and a small one.
@@ -78,10 +80,11 @@ struct Buffered(Backend);
 impl Buffered {
     const HOST: &str = "buffered.example";
 
-    fn add_to(folder: &Folder) -> Self {
+    fn add_to(folder: &Folder, gateway: &Gateway) -> Self {
         let backend = media();
         let ingress = Ingress::new("buffered").path(Self::HOST, "/", "buffered").annotation(ON.0, ON.1);
         folder.write("buffered.yaml", ingress.text() + &service_with("buffered", &[&backend]));
+        await_until("the rule for comparison", || get(gateway.http, Self::HOST, "/").status == 200);
         Self(backend)
     }
 
@@ -132,31 +135,42 @@ fn annotation_and_configmap_decide() {
     // One connection gets a tenth of it.
     let memory = ("body-memory-budget", "2g");
     let (folder, gateway) = start(&[], &[memory], &backend);
-    let buffered = Buffered::add_to(&folder);
-    let occupies = || buffered.outruns(&gateway, &backend, "/length");
-    await_until("the rule for comparison", || get(gateway.http, Buffered::HOST, "/").status == 200);
-    assert!(occupies(), "off by default");
-    folder.write("config.yaml", config_map(CONFIG, &[memory, ON]));
-    await_until("the ConfigMap to switch it on", || !occupies());
-    folder.write("ingress.yaml", ingress(&[("proxy-buffering", "off")]));
-    await_until("the annotation to switch it off", occupies);
-    folder.write("ingress.yaml", ingress(&[ON]));
-    await_until("the annotation to switch it on", || !occupies());
-    folder.write("ingress.yaml", ingress(&[ON, ("proxy-max-temp-file-size", "1m")]));
-    await_until("the bound to be used up", occupies);
+    let buffered = Buffered::add_to(&folder, &gateway);
+    let change = |file: &str, text: String| {
+        let generation = gateway.generation();
+        folder.write(file, text);
+        await_until("the change to take effect", || gateway.generation() > generation);
+    };
+    let occupied = || buffered.outruns(&gateway, &backend, "/length");
+    let free = || {
+        let completed = backend.completed();
+        let client = slow(&gateway, HOST, "/length");
+        await_completed(&backend, completed + 1);
+        drop(client);
+    };
+    assert!(occupied(), "off by default");
+    change("config.yaml", config_map(CONFIG, &[memory, ON]));
+    free();
+    change("ingress.yaml", ingress(&[("proxy-buffering", "off")]));
+    assert!(occupied(), "off by the annotation");
+    change("ingress.yaml", ingress(&[ON]));
+    free();
+    change("ingress.yaml", ingress(&[ON, ("proxy-max-temp-file-size", "1m")]));
+    assert!(occupied(), "more than the bound");
     let no_file = ("proxy-max-temp-file-size", "0");
-    folder.write("ingress.yaml", ingress(&[ON, no_file, ("proxy-buffers-number", "20000")]));
-    await_until("the buffers in memory to suffice", || !occupies());
+    change("ingress.yaml", ingress(&[ON, no_file, ("proxy-buffers-number", "20000")]));
+    free();
 }
 
 #[test]
 fn an_endpoint_may_decline() {
     let backend = media();
     let (folder, gateway) = start(&[ON], &[], &backend);
-    let buffered = Buffered::add_to(&folder);
-    await_until("the rule for comparison", || get(gateway.http, Buffered::HOST, "/").status == 200);
+    let buffered = Buffered::add_to(&folder, &gateway);
     assert!(buffered.outruns(&gateway, &backend, "/never"));
-    await_until("others to be buffered", || !buffered.outruns(&gateway, &backend, "/length"));
+    let client = slow(&gateway, HOST, "/length");
+    await_completed(&backend, 1);
+    drop(client);
 }
 
 #[test]

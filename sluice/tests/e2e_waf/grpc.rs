@@ -136,6 +136,25 @@ fn a_stream_that_waits_for_replies_needs_an_exception_if_the_rules_enforce() {
 }
 
 #[test]
+fn a_call_that_its_client_broke_off_was_not_inspected() {
+    let Some(agent) = Agent::start() else { return };
+    let calls = Calls::start(&agent, RULES, &[]);
+    await_until("the directives at the agent", || {
+        run(async { assert_eq!(Some(&*calls.chat().await), OK) });
+        agent.log().contains("\"rule\":2")
+    });
+    let (passed, logged) = (count(&calls.gateway, "passed"), agent.log().len());
+    run(async {
+        let mut call = calls.client().await.call("/echo/Chat").await;
+        call.send(message(b"this is evil")).await.unwrap();
+        let (_, mut body, _) = call.head().await.unwrap();
+        assert_eq!(body.data().await.unwrap().unwrap(), message(b"this is evil"));
+    });
+    await_until("the call counted", || count(&calls.gateway, "passed") > passed);
+    assert!(agent.log()[logged..].contains("/echo/Chat"), "{}", agent.log());
+}
+
+#[test]
 fn streams_are_inspected_while_they_pass_if_the_rules_only_detect() {
     let Some(agent) = Agent::start() else { return };
     let calls = Calls::start(&agent, RULES, &[]);
@@ -150,13 +169,13 @@ fn streams_are_inspected_while_they_pass_if_the_rules_only_detect() {
     });
     await_until("the call counted", || count(&calls.gateway, "passed") > passed);
     assert!(agent.log()[logged..].contains("/echo/Unary"), "{}", agent.log());
-    // A stream that pauses is evaluated, at the latest when the gateway ends it for its pause.
+    // A stream that pauses is evaluated, and so is one that the gateway ends for its pause.
+    let (passed, logged) = (count(&calls.gateway, "passed"), agent.log().len());
     run(async {
         let mut call = calls.client().await.call("/echo/Chat").await;
         call.send(message(b"this is evil")).await.unwrap();
         let (_, mut body, _stream) = call.head().await.unwrap();
         assert_eq!(body.data().await.unwrap().unwrap(), message(b"this is evil"));
-        let (passed, logged) = (count(&calls.gateway, "passed"), agent.log().len());
         crate::harness::until("the paused stream counted", || count(&calls.gateway, "passed") > passed).await;
         assert!(agent.log()[logged..].contains("/echo/Chat"), "{}", agent.log());
     });

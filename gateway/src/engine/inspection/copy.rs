@@ -3,8 +3,8 @@
 //! A client of gRPC may wait for the response before it ends its request, so holding the body would
 //! break a call that the rules do not refuse anyway. The request never waits for the agent: a copy
 //! that the agent does not keep up with is given up. The agent evaluates the part that has arrived
-//! when the client pauses for `client-body-timeout`, so that a long call occupies it no longer than
-//! a body that is held.
+//! when the call breaks off, or when the client pauses for `client-body-timeout`, so that a long
+//! call occupies it no longer than a body that is held.
 
 use std::future::poll_fn;
 use std::sync::Arc;
@@ -15,6 +15,7 @@ use tokio::time::timeout;
 
 use crate::body::tee::{Feed, Tee, tee};
 use crate::firewall::{BodyResult, Inspection, MOST_BODY};
+use crate::io::failure::FailureKind;
 use crate::message::head::Head;
 use crate::pipeline::Exchange;
 use crate::telemetry::InspectionOutcome;
@@ -46,11 +47,12 @@ async fn inspect(
     let mut framing = feed.framing;
     let mut length = 0;
     loop {
-        // The end of the body, or a pause.
-        let Some(coded) =
-            timeout(time_limit, poll_fn(|cx| feed.poll_next(cx))).await.unwrap_or(Ok(None)).ok()?
-        else {
-            return Some(inspection.body(Bytes::new(), true).await);
+        let coded = match timeout(time_limit, poll_fn(|cx| feed.poll_next(cx))).await.unwrap_or(Ok(None)) {
+            Ok(Some(coded)) => coded,
+            // The end of the body, a pause, or the end of a call that broke off: the endpoint has
+            // what has arrived.
+            Ok(None) | Err(FailureKind::Client) => return Some(inspection.body(Bytes::new(), true).await),
+            Err(_) => return None,
         };
         let mut content = BytesMut::with_capacity(coded.len());
         framing.read(&coded, |piece| content.extend_from_slice(piece)).ok()?;
