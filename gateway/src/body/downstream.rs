@@ -176,8 +176,8 @@ pub(crate) trait Downstream {
 
 /// The client side of a request, without stages.
 pub(crate) trait ClientSide: Downstream {
-    /// Ends the request body, which no endpoint gets. The connection handles the unread body as that
-    /// of a request that was answered early. Must be called before any of it was passed on.
+    /// Ends the request body, which no endpoint gets. The connection handles the unread body as
+    /// that of a request that was answered early. Must be called before any of it was passed on.
     fn withhold_body(&mut self);
 }
 

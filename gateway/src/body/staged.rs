@@ -243,8 +243,9 @@ impl<D: Downstream> Downstream for Staged<D> {
         response: &mut Response,
         bytes: &[u8],
     ) -> Result<Passed, FailureKind> {
-        let buffering = response.fields.first(&ACCEL_BUFFERING);
-        if buffering.is_some_and(|value| value.eq_ignore_ascii_case(b"no")) {
+        if self.response_buffer.is_some()
+            && response.fields.first(&ACCEL_BUFFERING).is_some_and(|value| value.eq_ignore_ascii_case(b"no"))
+        {
             self.response_buffer = None;
         }
         match &mut self.hold {

@@ -82,8 +82,8 @@ impl Exchange {
         })
     }
 
-    /// Returns how the response is buffered. That of an HTTP/2 endpoint never is: these usually serve
-    /// gRPC, for which nginx has no such buffers.
+    /// Returns how the response is buffered. That of an HTTP/2 endpoint never is: these usually
+    /// serve gRPC, for which nginx has no such buffers.
     fn response_buffering(&self) -> Option<ResponseBuffering> {
         if self.pool().is_none_or(|pool| pool.is_empty() || pool.protocol().is_http2()) {
             return None;
@@ -96,10 +96,10 @@ impl Exchange {
         Some(rule.map_or(*global, |rule| rule.resolve(global)))
     }
 
-    /// Returns whether the firewall inspects the request body before it is forwarded, and whether it
-    /// inspects a copy meanwhile. A firewall that only detects does not delay gRPC, because a client
-    /// may wait for the response before it ends its stream. One that enforces holds every body: an
-    /// exception by content type would let each client choose not to be inspected.
+    /// Returns whether the firewall inspects the request body before it is forwarded, and whether
+    /// it inspects a copy meanwhile. A firewall that only detects does not delay gRPC, because a
+    /// client may wait for the response before it ends its stream. One that enforces holds every
+    /// body: an exception by content type would let each client choose not to be inspected.
     fn body_inspection(&self, head: &impl Fields, body: RequestBody) -> (bool, bool) {
         let is_other_protocol = body.upgrades && body.framing == Framing::Opaque;
         let inspection = self.inspection().filter(|inspection| inspection.wants_body && !is_other_protocol);

@@ -45,8 +45,8 @@ impl Exchange {
         Step::Break(Verdict::Answer(self.with_response_headers(answer)))
     }
 
-    /// Returns the answer to a client without an acceptable certificate, and offers the error page if
-    /// it is one of the host.
+    /// Returns the answer to a client without an acceptable certificate, and offers the error page
+    /// if it is one of the host.
     fn without_certificate(&mut self, policy: &ClientCertificates, refusal: Answer) -> Answer {
         match &policy.error_page {
             None => refusal,
@@ -61,9 +61,9 @@ impl Exchange {
         }
     }
 
-    /// Returns the error page that replaces the refusal of the client's certificate, if the host has
-    /// one. Its request begins with [`begin_certificate_page`](Self::begin_certificate_page). A page
-    /// is returned once per request; without a call, the refusal stands.
+    /// Returns the error page that replaces the refusal of the client's certificate, if the host
+    /// has one. Its request begins with [`begin_certificate_page`](Self::begin_certificate_page). A
+    /// page is returned once per request; without a call, the refusal stands.
     pub(crate) fn take_certificate_page(&mut self) -> Option<RequestTarget> {
         let page = &mut self.extras.as_mut()?.certificate_page;
         match mem::take(page) {

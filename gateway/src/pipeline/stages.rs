@@ -30,8 +30,8 @@ use crate::state::compiled_settings::CompiledSettings;
 pub(crate) enum PipelineStage {
     /// Blocked clients get 403, also if no rule matches.
     Blocked,
-    /// The client's certificate: 400 without an acceptable one, or the error page; 403 for a subject
-    /// that is not accepted, 421 on a connection for a host with another verification.
+    /// The client's certificate: 400 without an acceptable one, or the error page; 403 for a
+    /// subject that is not accepted, 421 on a connection for a host with another verification.
     ClientCertificate,
     /// A closed rule answers with its status (503), before redirects: a policy that protects it
     /// could not be built, so nothing about it may be disclosed.

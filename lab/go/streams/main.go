@@ -1,5 +1,6 @@
-// Command streams serves one connection from the API server to a node, for `kubectl port-forward` and `kubectl exec`.
-// The streams of both are those of the kubelet, whose packages are used here: SPDY is spoken by nothing else.
+// Command streams serves one connection from the API server to a node, for `kubectl port-forward`
+// and `kubectl exec`. The streams of both are those of the kubelet, whose packages are used here:
+// SPDY is spoken by nothing else.
 //
 //	streams port-forward    runs in the network namespace of the Pod
 //	streams exec PID        runs commands in the namespaces of the container's process

@@ -359,8 +359,8 @@ fn a_pod_that_hangs_is_reported_and_the_others_are_shown() {
     });
 }
 
-/// Its program ends at once, for instance because of a wrong flag. Its port is forwarded, because it
-/// has a network, but nothing listens there.
+/// Its program ends at once, for instance because of a wrong flag. Its port is forwarded, because
+/// it has a network, but nothing listens there.
 #[test]
 fn a_bundle_has_the_log_of_a_pod_that_crashes() {
     shared(async |cluster| {

@@ -176,7 +176,8 @@ fn three_replicas_serve_what_the_limit_permits_one() {
     });
 }
 
-/// While its replacement starts, the others may serve two thirds of the limit; afterwards all of it.
+/// While its replacement starts, the others may serve two thirds of the limit; afterwards all of
+/// it.
 #[test]
 fn the_others_serve_what_a_deleted_pod_has_served() {
     shared(async |cluster| {

@@ -5,9 +5,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 use http::{HeaderMap, StatusCode};
 use sluice_config::{
-    Authorisation, Balance, BasicAuth, CallDestination, Change, Credentials, Delta, ExternalAuth,
-    NamespacedName, Network, PasswordHash, Piece, Policies, Resource, ResourceKey, ResourceKind, Rule,
-    Satisfy, Sources, Template,
+    Authorisation, Balance, BasicAuth, Change, Credentials, Delta, ExternalAuth, NamespacedName, Network,
+    PasswordHash, Piece, Policies, Resource, ResourceKey, ResourceKind, Rule, Satisfy, Sources, Template,
 };
 
 use super::fixture::*;
@@ -26,18 +25,9 @@ fn key() -> ResourceKey {
 fn auth(sign_in: Option<&str>) -> Authorisation {
     let text = |text: &str| Template { pieces: vec![Piece::Text(text.into())] };
     Authorisation::Own(Arc::new(ExternalAuth {
-        to: CallDestination::Fixed { pool: pool_key("auth"), host: "auth.example".into(), server_name: None },
-        target: text("/check"),
-        method: None,
         sign_in: sign_in.map(text),
         response_headers: vec!["X-User".into()],
-        request_redirect: None,
-        fields: Vec::new(),
-        kept: Vec::new(),
-        set_headers: None,
-        always_set_cookie: false,
-        cache: None,
-        keep_alive: None,
+        ..external_auth(text("/check"))
     }))
 }
 

@@ -26,21 +26,10 @@ fn fixed(pool: &str, host: &str) -> CallDestination {
 }
 
 fn auth() -> ExternalAuth {
+    let pieces = vec![Piece::Text("/check?uri=".into()), Piece::Variable(Variable::EscapedRequestUri)];
     ExternalAuth {
-        to: fixed("auth", "auth.example"),
-        target: Template {
-            pieces: vec![Piece::Text("/check?uri=".into()), Piece::Variable(Variable::EscapedRequestUri)],
-        },
-        method: None,
-        sign_in: None,
         response_headers: vec!["X-User".into(), "X-Groups".into()],
-        request_redirect: None,
-        fields: Vec::new(),
-        kept: Vec::new(),
-        set_headers: None,
-        always_set_cookie: false,
-        cache: None,
-        keep_alive: None,
+        ..external_auth(Template { pieces })
     }
 }
 

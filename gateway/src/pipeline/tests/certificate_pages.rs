@@ -6,9 +6,9 @@ use http::Method;
 use sluice_config::access::Sources;
 use sluice_config::directives::{AfterRewrite, Instruction};
 use sluice_config::{
-    Authorisation, Balance, CallDestination, CertificateErrorPage, Change, ClientCertificateMode,
-    ClientCertificates, Delta, Deny, Directives, ExternalAuth, HeaderSet, Location, Network, Piece, Policies,
-    Resource, ResourceKey, ResourceKind, Rewrite, RewritePart, RewriteQuery, Rule, Template, Variable,
+    Authorisation, Balance, CertificateErrorPage, Change, ClientCertificateMode, ClientCertificates, Delta,
+    Deny, Directives, HeaderSet, Location, Network, Piece, Policies, Resource, ResourceKey, ResourceKind,
+    Rewrite, RewritePart, RewriteQuery, Rule, Template, Variable,
 };
 
 use super::client_certificates::{authority, client, connection_with, policy, trust, verification, verify};
@@ -143,21 +143,7 @@ fn checks_of_the_page_are_those_of_its_rule() {
 
 #[test]
 fn an_authorisation_service_is_asked_for_the_page() {
-    let auth = ExternalAuth {
-        to: CallDestination::Fixed { pool: pool_key("auth"), host: "auth.example".into(), server_name: None },
-        target: variable(Variable::RequestUri),
-        method: None,
-        sign_in: None,
-        response_headers: Vec::new(),
-        request_redirect: None,
-        fields: Vec::new(),
-        kept: Vec::new(),
-        set_headers: None,
-        always_set_cookie: false,
-        cache: None,
-        keep_alive: None,
-    };
-    let authorisation = Authorisation::Own(Arc::new(auth));
+    let authorisation = Authorisation::Own(Arc::new(external_auth(variable(Variable::RequestUri))));
     let plane = page_with(Policies { authorisation, ..Policies::default() });
     let (_, verdict) = page(&plane, &secret());
     let Verdict::Ask(Question::Call(subrequest)) = verdict else { panic!("{verdict:?}") };

@@ -7,10 +7,11 @@ use std::time::Duration;
 
 use http::{Method, StatusCode, Version};
 use sluice_config::{
-    Action, Backend, Balance, Bind, BindProtocol, Change, Delta, Endpoint, EndpointSet, EndpointSetKey,
-    Generation, GlobalSettings, GroupId, Host, HostKey, HostName, HostPattern, HostTls, Listener,
-    ListenerGroup, ListenerId, Match, ObjectRef, Origin, PathMatch, Policies, Pool, PoolKey, Refusal, Report,
-    Rule, ServiceRef, Stream, StreamKey, Transport, UpstreamProtocol, WeightedBackend,
+    Action, Backend, Balance, Bind, BindProtocol, CallDestination, Change, Delta, Endpoint, EndpointSet,
+    EndpointSetKey, ExternalAuth, Generation, GlobalSettings, GroupId, Host, HostKey, HostName, HostPattern,
+    HostTls, Listener, ListenerGroup, ListenerId, Match, ObjectRef, Origin, PathMatch, Policies, Pool,
+    PoolKey, Refusal, Report, Rule, ServiceRef, Stream, StreamKey, Template, Transport, UpstreamProtocol,
+    WeightedBackend,
 };
 
 use crate::connection::info::ConnectionInfo;
@@ -313,6 +314,24 @@ pub(crate) fn exact(name: &str) -> HostPattern {
 
 pub(crate) fn host_key(pattern: HostPattern) -> HostKey {
     HostKey { group: GroupId::ingress(), listener: ListenerId::any(), pattern }
+}
+
+/// Returns the settings of an authorisation service with the pool `auth`, which gets `target`.
+pub(crate) fn external_auth(target: Template) -> ExternalAuth {
+    ExternalAuth {
+        to: CallDestination::Fixed { pool: pool_key("auth"), host: "auth.example".into(), server_name: None },
+        target,
+        method: None,
+        sign_in: None,
+        response_headers: Vec::new(),
+        request_redirect: None,
+        fields: Vec::new(),
+        kept: Vec::new(),
+        set_headers: None,
+        always_set_cookie: false,
+        cache: None,
+        keep_alive: None,
+    }
 }
 
 pub(crate) fn pool_key(service: &str) -> PoolKey {

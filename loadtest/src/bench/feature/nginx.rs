@@ -6,8 +6,8 @@ use super::{ADDED, Feature, PAGE_ORIGIN, REQUESTS_PER_SECOND, allowed_networks};
 use crate::bench::nginx_module::NginxModule;
 
 const PASS: &str = "proxy_pass http://origin;";
-/// The core rule set of Debian's package `modsecurity-crs`, with the engine's settings that Sluice's
-/// agent has.
+/// The core rule set of Debian's package `modsecurity-crs`, with the engine's settings that
+/// Sluice's agent has.
 const MODSECURITY_RULES: &str = "
       SecRuleEngine On
       SecRequestBodyAccess On

@@ -3,8 +3,9 @@
 //!
 //! `/10k` and `/1m` return bodies of that size, `/text` and `/text-100k` return 10 and 100 KiB of
 //! compressible text, `/ticket` a number that no other response has, `/traceparent` that field of
-//! the request, `/v1/traces` the empty response of a collector, and every other path 0.1 KiB. Request bodies are read and dropped.
-//! Upgraded connections are echoed. HTTP/2 connections are gRPC. Other protocols are in `streams`.
+//! the request, `/v1/traces` the empty response of a collector, and every other path 0.1 KiB.
+//! Request bodies are read and dropped. Upgraded connections are echoed. HTTP/2 connections are
+//! gRPC. Other protocols are in `streams`.
 
 use std::borrow::Cow;
 use std::net::SocketAddr;

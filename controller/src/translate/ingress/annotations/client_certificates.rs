@@ -167,8 +167,8 @@ fn error_page() -> Type<CertificateErrorPage> {
     })
 }
 
-/// Returns whether a text is a path that is already normal, with an optional query. `$` is excluded,
-/// because it would begin a variable in nginx.
+/// Returns whether a text is a path that is already normal, with an optional query. `$` is
+/// excluded, because it would begin a variable in nginx.
 fn is_path_of_host(text: &str) -> bool {
     let (path, query) = text.split_once('?').unwrap_or((text, ""));
     let Some(rest) = path.strip_prefix('/') else { return false };

@@ -6,8 +6,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use sluice_config::{
-    Authorisation, Balance, CallDestination, ErrorPages, ExternalAuth, GlobalSettings, Piece, Policies, Rule,
-    Template, UpstreamProtocol,
+    Authorisation, Balance, ErrorPages, GlobalSettings, Piece, Policies, Rule, Template, UpstreamProtocol,
 };
 use sluice_testing::wait::until;
 use tokio::io::AsyncWriteExt;
@@ -20,7 +19,7 @@ use super::frames::{
     DATA, END_HEADERS, Frames, HEADERS, PING, WINDOW_UPDATE, frame, get, request as request_head,
 };
 use super::gateway::{Gateway, through_proxy};
-use crate::pipeline::tests::fixture::{exact, forward, pool_key, rule, service};
+use crate::pipeline::tests::fixture::{exact, external_auth, forward, pool_key, rule, service};
 use crate::worker::driver::Driver;
 
 /// SETTINGS_INITIAL_WINDOW_SIZE.
@@ -351,20 +350,8 @@ async fn request_bodies_that_wait_for_authorisation_were_outside_the_budget() {
     let mut gateway = Gateway::tuned(&[web.address], |settings| settings.body_memory = 2 * BUDGET).await;
     gateway.plane.pool("auth", Balance::RoundRobin, &[]);
     gateway.endpoints_of("auth", &[silent.address]);
-    let authorisation = Authorisation::Own(Arc::new(ExternalAuth {
-        to: CallDestination::Fixed { pool: pool_key("auth"), host: "auth.example".into(), server_name: None },
-        target: Template { pieces: vec![Piece::Text("/check".into())] },
-        method: None,
-        sign_in: None,
-        response_headers: Vec::new(),
-        request_redirect: None,
-        fields: Vec::new(),
-        kept: Vec::new(),
-        set_headers: None,
-        always_set_cookie: false,
-        cache: None,
-        keep_alive: None,
-    }));
+    let target = Template { pieces: vec![Piece::Text("/check".into())] };
+    let authorisation = Authorisation::Own(Arc::new(external_auth(target)));
     let policies = Arc::new(Policies { authorisation, ..Policies::default() });
     let rule = Rule { policies, ..rule("/", forward("web")) };
     assert_eq!(gateway.plane.host(exact("a.example"), false, vec![rule]), []);
