@@ -22,6 +22,7 @@ pub(crate) mod parts;
 pub(crate) mod request;
 pub mod request_head;
 pub(crate) mod response;
+pub(crate) mod target;
 pub(crate) mod trailers;
 #[cfg(any(test, feature = "fuzzing"))]
 pub use fastcgi::trial::fastcgi as try_fastcgi;

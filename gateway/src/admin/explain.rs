@@ -20,6 +20,7 @@ use sluice_config::{Action, Backend, GroupId, Host, Policies, PoolKey, Rule};
 
 use super::view;
 use crate::location::Locations;
+use crate::message::target;
 use crate::policy::https_redirect;
 use crate::registry::PoolDescription;
 use crate::route::Route;
@@ -70,10 +71,7 @@ pub fn explain(state: &Arc<State>, query: &str) -> Result<Value, String> {
 /// # Errors
 /// The path of the request is invalid.
 pub(super) fn explain_query(state: &Arc<State>, asked: Query) -> Result<Value, String> {
-    let (path, query) = match asked.target.split_once('?') {
-        Some((path, query)) => (path, Some(query)),
-        None => (asked.target.as_str(), None),
-    };
+    let (path, query) = target::split(&asked.target);
     let path = normalise(path).map_err(|error| format!("{error}: such a request gets 400"))?;
     let request = RequestView { path: &path, method: &asked.method, headers: &asked.headers, query };
     let (published, configuration) = (state.published.load(), state.configuration.load());

@@ -12,6 +12,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use sluice_config::OWN_FIELDS;
 
 use crate::message::fields::{Fields, FieldsMut};
+use crate::message::target;
 
 /// A head in the representation of an engine.
 pub trait HeadMut {
@@ -184,7 +185,7 @@ impl RequestTarget {
 
     /// Returns the target without its query.
     pub fn path(&self) -> &str {
-        self.0.split_once('?').map_or(&self.0, |(path, _)| path)
+        target::split(&self.0).0
     }
 }
 

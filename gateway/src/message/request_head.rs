@@ -3,6 +3,7 @@
 use http::{Method, Version};
 
 use crate::message::field_list::FieldList;
+use crate::message::target;
 
 /// Borrowed view of a request head whose framing (RFC 9112) is checked and whose authority is
 /// resolved.
@@ -43,11 +44,11 @@ impl RequestHead<'_> {
 
     /// The target without its query.
     pub fn path(&self) -> &str {
-        self.target.split_once('?').map_or(self.target, |(path, _)| path)
+        target::split(self.target).0
     }
 
     /// The query of the target.
     pub fn query(&self) -> Option<&str> {
-        self.target.split_once('?').map(|(_, query)| query)
+        target::split(self.target).1
     }
 }

@@ -16,6 +16,7 @@ use crate::message::fastcgi::Params;
 use crate::message::fields::Fields;
 use crate::message::head::Head;
 use crate::message::request;
+use crate::message::target;
 use crate::policy::fastcgi::{FastCgi, FastCgiParams, FastCgiRequest};
 use crate::policy::template::TemplateContext;
 use crate::route::Route;
@@ -54,10 +55,7 @@ impl Exchange {
     pub(super) fn params_of(&self, head: &Head) -> Params {
         let own = self.route.as_deref().and_then(fastcgi);
         let target = head.outgoing_target();
-        let (path, query) = match target.split_once('?') {
-            Some((path, query)) => (path, Some(query)),
-            None => (target, None),
-        };
+        let (path, query) = target::split(target);
         // A rewrite may make a path that leaves the root, and `OPTIONS *` has none. Neither may
         // name a script.
         let uri = normal_bytes(path).unwrap_or(Cow::Borrowed(b"/"));

@@ -15,6 +15,7 @@ use crate::expression::{is_limit_reached, within_steps};
 use crate::message::answer::Answer;
 use crate::message::fields::Fields;
 use crate::message::request_head::RequestHead;
+use crate::message::target;
 use crate::policy::forwarded::{self, Client};
 use crate::policy::{early_data, hops};
 use crate::route::{Route, Target};
@@ -194,7 +195,7 @@ impl Exchange {
             path,
             method: input.head.method.as_str(),
             headers: input.head.headers,
-            query: target.split_once('?').map(|(_, query)| query),
+            query: target::split(target).1,
         };
         self.rule(&host_of(input.head.authority), &view)
     }

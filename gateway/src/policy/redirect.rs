@@ -7,6 +7,7 @@ use sluice_config::{Redirect, RedirectPath};
 
 use super::error::PolicyError;
 use super::template::Template;
+use crate::message::target;
 
 /// A validated redirect.
 #[derive(Clone, Debug)]
@@ -81,10 +82,7 @@ impl RedirectTo {
 
     /// Returns the Location.
     pub fn location(&self, source: &Source<'_>) -> String {
-        let (path, query) = match source.target.split_once('?') {
-            Some((path, query)) => (path, Some(query)),
-            None => (source.target, None),
-        };
+        let (path, query) = target::split(source.target);
         let query = query.map_or([""; 2], |query| ["?", query]);
         match &self.path {
             RedirectPath::Url(url) => url.to_string(),

@@ -16,6 +16,7 @@ use super::error::PolicyError;
 use super::template::Template;
 use crate::expression::{ExtendedMatcher, GroupRanges, bounded_regex};
 use crate::message::edit::{Edit, EditableName, RequestMut, RequestTarget};
+use crate::message::target;
 use crate::router::normal_bytes;
 
 static X_FORWARDED_PREFIX: EditableName = EditableName::from_static("x-forwarded-prefix");
@@ -168,10 +169,7 @@ impl Rewrite {
         path: &str,
         fill: &dyn Fn(&Template) -> Vec<u8>,
     ) -> Result<Option<Rewritten>, NoTarget> {
-        let (raw_path, query) = match target.split_once('?') {
-            Some((path, query)) => (path, Some(query)),
-            None => (target, None),
-        };
+        let (raw_path, query) = target::split(target);
         let Some(found) = self.search(path) else { return Ok(None) };
         // If the path is not UTF-8, the expression searched a lossy copy. The result uses the
         // original bytes.

@@ -11,6 +11,7 @@ use sluice_config::redaction;
 use super::checks::{self, Outcome};
 use super::{Query, explain_query};
 use crate::admin::format;
+use crate::message::target;
 use crate::pipeline::{ORDER, PipelineStage};
 use crate::state::State;
 use crate::tap::{AttemptStep, CheckResult, CheckStep, FieldLines, RequestSteps, TappedRequest};
@@ -30,10 +31,7 @@ pub(in crate::admin) fn explain_observed(state: &Arc<State>, request: &TappedReq
     };
     // A request whose path is malformed has no rule.
     let mut value = explain_query(state, query).unwrap_or_else(|_| json!({ "taken": null, "hosts": [] }));
-    let (path, query) = match request.target.split_once('?') {
-        Some((path, query)) => (path, Some(query)),
-        None => (&*request.target, None),
-    };
+    let (path, query) = target::split(&request.target);
     value["request"] = json!({
         "host": request.host,
         "path": path,

@@ -8,6 +8,7 @@ use regex::bytes::Regex;
 use sluice_config::directives as contract;
 
 use crate::expression::{ExtendedMatcher, bounded_bytes_regex};
+use crate::message::target;
 use crate::policy::error::PolicyError;
 use crate::policy::rewrite::Outgoing;
 use crate::policy::template::Template;
@@ -328,7 +329,7 @@ impl RewrittenUri {
 
     /// The query.
     pub fn query(&self) -> Option<&str> {
-        self.outgoing.target().split_once('?').map(|(_, query)| query)
+        target::split(self.outgoing.target()).1
     }
 }
 
