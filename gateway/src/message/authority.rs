@@ -3,6 +3,8 @@
 //! Stricter than the grammar where leniency helps only attackers: no userinfo, no empty host, and a
 //! numeric port.
 
+use super::digits::decimal;
+
 /// Returns whether `text` is a host with an optional port.
 pub(crate) fn is_authority(text: &[u8]) -> bool {
     let (host, port) = match text.first() {
@@ -26,19 +28,33 @@ fn is_host(host: &[u8]) -> bool {
         }
         name => name.iter().enumerate().all(|(at, byte)| match byte {
             b'%' => name.get(at + 1..at + 3).is_some_and(|hex| hex.iter().all(u8::is_ascii_hexdigit)),
-            _ => byte.is_ascii_alphanumeric() || b"-._~!$&'()*+,;=".contains(byte),
+            _ => IN_NAME[usize::from(*byte)],
         }),
     }
 }
+
+/// Whether a byte may be in a name by itself: the unreserved characters and the delimiters of
+/// sub-components (RFC 3986 §2.2, §2.3).
+static IN_NAME: [bool; 256] = {
+    let mut table = [false; 256];
+    let mut byte = 0_u8;
+    while byte < 128 {
+        table[byte as usize] = byte.is_ascii_alphanumeric();
+        byte += 1;
+    }
+    let mut marks: &[u8] = b"-._~!$&'()*+,;=";
+    while let [mark, rest @ ..] = marks {
+        table[*mark as usize] = true;
+        marks = rest;
+    }
+    table
+};
 
 /// Accepts an empty string, a single colon, or a colon and a port number.
 fn is_port(port: &[u8]) -> bool {
     match port {
         [] | [b':'] => true,
-        [b':', digits @ ..] => {
-            digits.iter().all(u8::is_ascii_digit)
-                && std::str::from_utf8(digits).is_ok_and(|text| text.parse::<u16>().is_ok())
-        }
+        [b':', digits @ ..] => decimal(digits).is_some_and(|port| port <= u16::MAX.into()),
         _ => false,
     }
 }

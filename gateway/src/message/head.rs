@@ -20,6 +20,7 @@ use http::{Method, StatusCode, Version};
 use sluice_config::GlobalSettings;
 
 use crate::message::authority::is_authority;
+use crate::message::digits::decimal;
 use crate::message::edit::{EditableMethod, HeadMut, RequestMut, RequestTarget, is_path, is_target_text};
 use crate::message::field_list::FieldList;
 use crate::message::field_names::FieldNames;
@@ -355,11 +356,8 @@ impl<'a> Fields<'a> {
 
 /// Parses a `Content-Length` (RFC 9110 §8.6).
 pub(crate) fn content_length(digits: &[u8]) -> Option<u64> {
-    if digits.is_empty() || !digits.iter().all(u8::is_ascii_digit) {
-        return None;
-    }
     // Programs disagree about sizes beyond a signed 64-bit number.
-    std::str::from_utf8(digits).ok()?.parse::<i64>().ok().map(i64::unsigned_abs)
+    decimal(digits).filter(|length| i64::try_from(*length).is_ok())
 }
 
 /// Returns whether every line of a parsed head ends with CR LF (RFC 9112 §2.2). `httparse` also

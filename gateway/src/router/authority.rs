@@ -7,12 +7,11 @@ use std::borrow::Cow;
 /// convert. An IPv6 literal keeps its brackets. Does not validate the authority; requests are
 /// validated elsewhere.
 pub fn host_of(authority: &str) -> Cow<'_, str> {
-    let end = match authority.rfind(':') {
-        // A colon before the closing bracket belongs to an IPv6 literal.
-        Some(colon) if !authority[colon..].contains(']') => colon,
-        _ => authority.len(),
+    // A colon before the closing bracket belongs to an IPv6 literal.
+    let host = match authority.bytes().rposition(|byte| matches!(byte, b':' | b']')) {
+        Some(at) if authority.as_bytes()[at] == b':' => &authority[..at],
+        _ => authority,
     };
-    let host = &authority[..end];
     let host = host.strip_suffix('.').unwrap_or(host);
     if host.bytes().any(|byte| byte.is_ascii_uppercase()) {
         Cow::Owned(host.to_ascii_lowercase())

@@ -50,10 +50,17 @@ pub fn normal_bytes(path: &str) -> Result<Cow<'_, [u8]>, PathError> {
     resolve(&decode(bytes)?).map(Cow::Owned)
 }
 
+/// Returns whether an absolute path has no escapes, no empty segment inside, and no dot segment.
 fn is_normal(path: &[u8]) -> bool {
-    !path.iter().any(|byte| matches!(byte, b'%' | 0))
-        && !path.windows(2).any(|pair| pair == b"//")
-        && !path.split(|byte| *byte == b'/').any(|segment| matches!(segment, b"." | b".."))
+    let is_normal_at = |(at, byte): (usize, &u8)| match byte {
+        b'%' | 0 => false,
+        b'/' => !matches!(
+            &path[at + 1..],
+            [b'/', ..] | [b'.'] | [b'.', b'/', ..] | [b'.', b'.'] | [b'.', b'.', b'/', ..]
+        ),
+        _ => true,
+    };
+    path.iter().enumerate().all(is_normal_at)
 }
 
 fn decode(path: &[u8]) -> Result<Vec<u8>, PathError> {
