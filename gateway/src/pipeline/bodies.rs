@@ -3,7 +3,7 @@
 
 use http::header::CONTENT_TYPE;
 use http::{Method, StatusCode};
-use sluice_config::ResponseBuffering;
+use sluice_config::{ResponseBuffering, UpstreamProtocol};
 
 use super::exchange::Exchange;
 use crate::body::compression::is_grpc;
@@ -65,9 +65,8 @@ impl Exchange {
         let compression = compiled_settings.compression.as_ref().filter(|_| self.method != Method::HEAD);
         let rate = bodies.and_then(|bodies| bodies.rate).unwrap_or(settings.response_rate);
         let after = bodies.and_then(|bodies| bodies.rate_after).unwrap_or(settings.response_rate_after);
-        let response_buffering = self
-            .response_buffering()
-            .filter(|buffering| buffering.enabled && self.method != Method::HEAD && !body.upgrades);
+        let response_buffering =
+            self.response_buffering().filter(|_| self.method != Method::HEAD && !body.upgrades);
         Ok(Plan {
             limit: limit.filter(|_| length.is_none()),
             buffer: waits.then_some(memory),
@@ -82,18 +81,18 @@ impl Exchange {
         })
     }
 
-    /// Returns how the response is buffered. That of an HTTP/2 endpoint never is: these usually
-    /// serve gRPC, for which nginx has no such buffers.
+    /// Returns how the response is buffered, if it is. That of an HTTP/2 endpoint never is: these
+    /// usually serve gRPC, for which nginx has no such buffers.
     fn response_buffering(&self) -> Option<ResponseBuffering> {
-        if self.pool().is_none_or(|pool| pool.is_empty() || pool.protocol().is_http2()) {
-            return None;
-        }
-        if self.speaks_fastcgi() {
-            return Some(ResponseBuffering::FASTCGI);
-        }
         let global = &self.compiled_settings().settings.response_buffering;
         let rule = self.route.as_ref().and_then(|route| route.policies.bodies.response_buffering.as_ref());
-        Some(rule.map_or(*global, |rule| rule.resolve(global)))
+        let is_enabled = rule.and_then(|rule| rule.enabled).unwrap_or(global.enabled);
+        let pool = self.pool().filter(|pool| !pool.is_empty())?;
+        match pool.protocol() {
+            UpstreamProtocol::FastCgi => Some(ResponseBuffering::FASTCGI),
+            protocol if !is_enabled || protocol.is_http2() => None,
+            _ => Some(rule.map_or(*global, |rule| rule.resolve(global))),
+        }
     }
 
     /// Returns whether the firewall inspects the request body before it is forwarded, and whether

@@ -37,7 +37,7 @@ impl Exchange {
         let time = now - self.began;
         let status = outcome.status.map_or(CLIENT_CLOSED_REQUEST, |status| status.as_u16());
         if let Some(attempt) = self.call.attempts.last_mut() {
-            attempt.ended.get_or_insert(now - attempt.began);
+            attempt.ended.get_or_insert_with(|| now - attempt.began);
         }
         self.record(&outcome, status, time);
         self.end_trace(&outcome, status, time);

@@ -39,8 +39,9 @@ pub(super) struct FilledSets {
     own: Option<FilledHeaders>,
     /// `Host` for the endpoint.
     host: HostForEndpoint,
-    /// Replacements in responses of endpoints, for the rule and for all rules.
-    replacements: [Option<Replacements>; 2],
+    /// Replacements in responses of endpoints, for the rule and for all rules. Boxed, because they
+    /// are large and rarely filled in.
+    replacements: [Option<Box<Replacements>>; 2],
 }
 
 /// `Host` for the endpoint (`upstream-vhost`).
@@ -115,7 +116,10 @@ impl Exchange {
                 response: global.and_then(|global| global.response.as_deref()).and_then(fill),
                 own: own.and_then(|own| own.response.as_deref()).and_then(fill),
                 host: own.and_then(BackendHeaders::host_template).map(host).unwrap_or_default(),
-                replacements: replaced.map(|one| Some(one.filter(|one| one.has_variables())?.fill(&context))),
+                replacements: replaced.map(|one| {
+                    let with_variables = one.filter(|one| one.has_variables())?;
+                    Some(Box::new(with_variables.fill(&context)))
+                }),
             }
         };
         if filled.is_needed() {
@@ -201,7 +205,7 @@ impl Exchange {
         }
         let filled = self.filled_sets().map(|filled| &filled.replacements);
         let [own, of_all] = [(own, 0), (of_all, 1)].map(|(compiled, at)| {
-            let filled = filled.and_then(|filled| filled[at].as_ref());
+            let filled = filled.and_then(|filled| filled[at].as_deref());
             filled.or(compiled).unwrap_or(&Replacements::NONE)
         });
         InForce::new(own, of_all).response(head, |path| self.absolute(path));

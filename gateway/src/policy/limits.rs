@@ -200,6 +200,9 @@ impl Limits {
     /// Returns the fields for the response to a request that [`admit`](Self::admit) has counted or
     /// refused; `None` if responses do not have them.
     pub(crate) fn fields(&self, client: impl Hash, now: Instant) -> Option<RateFields> {
+        if self.stated.is_empty() {
+            return None;
+        }
         let Usage { sharing, rates, .. } = &*self.usage;
         let now = self.usage.time(now);
         let ahead = |kind| rates.ahead(self.key(kind, &client), now);
