@@ -23,7 +23,7 @@ tools:
 
 # Go builds the lab's programs and k6, once, and the firewall's agent.
 tools-go: tools
-	@command -v go > /dev/null || { echo "missing: go, 1.26 or newer, to build k6, Kubernetes' programs and the firewall's agent with; install it from https://go.dev/dl/"; exit 1; }
+	@command -v go > /dev/null || { echo "missing: go, 1.26.7 or newer, to build k6, Kubernetes' programs and the firewall's agent with; install it from https://go.dev/dl/"; exit 1; }
 
 # Cluster tests also need network namespaces.
 tools-test: tools-go
@@ -55,11 +55,15 @@ $(OUT)/release/sluice: build
 image-root: $(IMAGE_PROGRAM) $(SBOM) ## the content of the image as a folder: target/image
 	image/root $(IMAGE_PROGRAM) $(OUT)/image $(SBOM)
 
+# The settings of the lab's programs (lab/src/programs.rs): with others, Go compiles the packages that
+# both use a second time.
+AGENT_GO = CGO_ENABLED=0 GOFLAGS='-trimpath -buildvcs=false' go
+
 waf-agent: tools-go ## the agent of the web application firewall: target/waf-agent (docs/waf.md)
-	cd waf-agent && CGO_ENABLED=0 go build -trimpath -buildvcs=false -o $(abspath $(OUT))/waf-agent .
+	cd waf-agent && $(AGENT_GO) build -o $(abspath $(OUT))/waf-agent .
 
 waf-agent-test: tools-go ## test the agent
-	cd waf-agent && test -z "$$(gofmt -l .)" && go vet ./... && go test ./...
+	cd waf-agent && test -z "$$(gofmt -l .)" && $(AGENT_GO) vet ./... && $(AGENT_GO) test ./...
 
 waf-agent-image-root: tools-go ## the content of the agent's image as a folder: target/waf-agent-image
 	image/waf-agent-root $(OUT)/waf-agent-image

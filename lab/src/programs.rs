@@ -1,10 +1,11 @@
-//! The programs of a lab, built once from pinned Go modules into a cache outside the tree, by
+//! The programs of a lab, built once from pinned Go packages into a cache outside the tree, by
 //! version.
 //!
-//! The modules (`lab/go/*/go.mod`, `go.sum`) are compiled into this crate, so that a built
-//! `sluice-lab` needs no source tree. A build goes to a temporary folder that is renamed when it is
-//! complete, under a lock per version: two labs that start at the same time build once, and an
-//! interrupted build leaves nothing that looks complete.
+//! All are packages of one Go module (`lab/go`), which gives each dependency one version. Go therefore
+//! compiles a dependency once, not once for each program. The module's files are compiled into this
+//! crate, so that a built `sluice-lab` needs no source tree. A build goes to a temporary folder that
+//! is renamed when it is complete, under a lock per version: two labs that start at the same time
+//! build once, and an interrupted build leaves nothing that looks complete.
 
 use std::env;
 use std::ffi::OsString;
@@ -15,8 +16,18 @@ use std::process::Command;
 use anyhow::{Context, Result, bail};
 
 /// The error message when Go is missing.
-const GO_MISSING: &str = "Go is missing, and the lab's programs are built with it: install Go 1.26 or newer from \
+const GO_MISSING: &str = "Go is missing, and the lab's programs are built with it: install Go 1.26.7 or newer from \
                           https://go.dev/dl/ (or your distribution's `golang` package) and put `go` on the PATH";
+
+/// The files of the Go module, by their paths in it.
+const MODULE: [(&str, &str); 6] = [
+    ("go.mod", include_str!("../go/go.mod")),
+    ("go.sum", include_str!("../go/go.sum")),
+    ("cert-manager/acmesolver/main.go", include_str!("../go/cert-manager/acmesolver/main.go")),
+    ("cert-manager/controller/main.go", include_str!("../go/cert-manager/controller/main.go")),
+    ("gateway-api/conformance_test.go", include_str!("../go/gateway-api/conformance_test.go")),
+    ("streams/main.go", include_str!("../go/streams/main.go")),
+];
 
 /// A set of programs that are built together and have one version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,10 +57,9 @@ pub enum Unit {
 struct Recipe {
     name: &'static str,
     version: &'static str,
-    module: [(&'static str, &'static str); 2],
-    sources: &'static [(&'static str, &'static str)],
-    /// File names in the cache with the Go package of each. `None` builds the module's own test.
-    programs: &'static [(&'static str, Option<&'static str>)],
+    /// File names in the cache with the Go package of each. A name that ends in `.test` is the
+    /// package's test.
+    programs: &'static [(&'static str, &'static str)],
     stamps: &'static [(&'static str, &'static str)],
     /// Build tags, separated by commas. The flags of Go's environment do not apply.
     tags: &'static str,
@@ -131,7 +141,7 @@ impl Unit {
             }
             fs::create_dir_all(dir)?;
         }
-        for (file, text) in recipe.module.iter().chain(recipe.sources) {
+        for (file, text) in MODULE {
             let path = module.join(file);
             fs::create_dir_all(path.parent().unwrap_or(&module))?;
             fs::write(path, text)?;
@@ -146,34 +156,16 @@ impl Unit {
     }
 
     fn recipe(self) -> Recipe {
-        macro_rules! module {
-            ($folder:literal) => {
-                [
-                    ("go.mod", include_str!(concat!("../go/", $folder, "/go.mod"))),
-                    ("go.sum", include_str!(concat!("../go/", $folder, "/go.sum"))),
-                ]
-            };
-        }
-        let plain = Recipe {
-            name: "",
-            version: "",
-            module: module!("etcd"),
-            sources: &[],
-            programs: &[],
-            stamps: &[],
-            tags: "",
-            folder: None,
-        };
+        let plain = Recipe { name: "", version: "", programs: &[], stamps: &[], tags: "", folder: None };
         match self {
             Self::Kubernetes => Recipe {
                 name: "kubernetes",
                 version: "v1.36.3",
-                module: module!("kubernetes"),
                 programs: &[
-                    ("kube-apiserver", Some("k8s.io/kubernetes/cmd/kube-apiserver")),
-                    ("kube-controller-manager", Some("k8s.io/kubernetes/cmd/kube-controller-manager")),
-                    ("kube-scheduler", Some("k8s.io/kubernetes/cmd/kube-scheduler")),
-                    ("kubectl", Some("k8s.io/kubernetes/cmd/kubectl")),
+                    ("kube-apiserver", "k8s.io/kubernetes/cmd/kube-apiserver"),
+                    ("kube-controller-manager", "k8s.io/kubernetes/cmd/kube-controller-manager"),
+                    ("kube-scheduler", "k8s.io/kubernetes/cmd/kube-scheduler"),
+                    ("kubectl", "k8s.io/kubernetes/cmd/kubectl"),
                 ],
                 stamps: &[
                     ("k8s.io/component-base/version.gitVersion", "v1.36.3"),
@@ -186,60 +178,40 @@ impl Unit {
             Self::Etcd => Recipe {
                 name: "etcd",
                 version: "v3.6.16",
-                programs: &[("etcd", Some("go.etcd.io/etcd/server/v3"))],
+                programs: &[("etcd", "go.etcd.io/etcd/server/v3")],
                 ..plain
             },
-            Self::Streams => Recipe {
-                name: "streams",
-                version: "v0.36.3",
-                module: module!("streams"),
-                sources: &[("main.go", include_str!("../go/streams/main.go"))],
-                programs: &[("streams", Some("."))],
-                ..plain
-            },
+            Self::Streams => {
+                Recipe { name: "streams", version: "v0.36.3", programs: &[("streams", "./streams")], ..plain }
+            }
             Self::EchoBasic => Recipe {
                 name: "echo-basic",
                 version: "v1.6.1",
-                module: module!("gateway-api"),
-                programs: &[("echo-basic", Some("sigs.k8s.io/gateway-api/conformance/echo-basic"))],
+                programs: &[("echo-basic", "sigs.k8s.io/gateway-api/conformance/echo-basic")],
                 ..plain
             },
             Self::Conformance => Recipe {
                 name: "conformance",
                 version: "v1.6.1",
-                module: module!("gateway-api"),
-                sources: &[("conformance_test.go", include_str!("../go/gateway-api/conformance_test.go"))],
-                programs: &[("conformance.test", None)],
+                programs: &[("conformance.test", "./gateway-api")],
                 folder: Some(("sigs.k8s.io/gateway-api", "config/crd/standard")),
                 ..plain
             },
             Self::Helm => Recipe {
                 name: "helm",
                 version: "v4.3.1",
-                module: module!("tools"),
-                programs: &[("helm", Some("helm.sh/helm/v4/cmd/helm"))],
+                programs: &[("helm", "helm.sh/helm/v4/cmd/helm")],
                 stamps: &[("helm.sh/helm/v4/internal/version.version", "v4.3.1")],
                 ..plain
             },
-            Self::K6 => Recipe {
-                name: "k6",
-                version: "v1.8.1",
-                module: module!("tools"),
-                programs: &[("k6", Some("go.k6.io/k6"))],
-                ..plain
-            },
+            Self::K6 => Recipe { name: "k6", version: "v1.8.1", programs: &[("k6", "go.k6.io/k6")], ..plain },
             Self::CertManager => Recipe {
                 name: "cert-manager",
                 version: "v1.21.2",
-                module: module!("cert-manager"),
-                sources: &[
-                    ("controller/main.go", include_str!("../go/cert-manager/controller/main.go")),
-                    ("acmesolver/main.go", include_str!("../go/cert-manager/acmesolver/main.go")),
-                ],
                 programs: &[
-                    ("controller", Some("./controller")),
-                    ("acmesolver", Some("./acmesolver")),
-                    ("pebble", Some("github.com/letsencrypt/pebble/v2/cmd/pebble")),
+                    ("controller", "./cert-manager/controller"),
+                    ("acmesolver", "./cert-manager/acmesolver"),
+                    ("pebble", "github.com/letsencrypt/pebble/v2/cmd/pebble"),
                 ],
                 folder: Some(("github.com/cert-manager/cert-manager", "deploy/crds")),
                 ..plain
@@ -247,8 +219,7 @@ impl Unit {
             Self::Promtool => Recipe {
                 name: "promtool",
                 version: "v0.316.0",
-                module: module!("prometheus"),
-                programs: &[("promtool", Some("github.com/prometheus/prometheus/cmd/promtool"))],
+                programs: &[("promtool", "github.com/prometheus/prometheus/cmd/promtool")],
                 // Rules need no service discovery, whose clients are most of the build.
                 tags: "remove_all_sd",
                 ..plain
@@ -268,10 +239,11 @@ impl Recipe {
         // Without cgo, programs are static, need no C compiler, and run in any Pod.
         go.current_dir(module).env("CGO_ENABLED", "0").env("GOFLAGS", format!("-tags={}", self.tags));
         match self.programs {
-            [(file, None)] => {
-                go.args(["test", "-c", "-trimpath", "-ldflags", &flags, "-o"]).arg(out.join(file)).arg(".")
-            }
-            [(file, Some(package))] => {
+            [(file, package)] if file.ends_with(".test") => go
+                .args(["test", "-c", "-trimpath", "-ldflags", &flags, "-o"])
+                .arg(out.join(file))
+                .arg(package),
+            [(file, package)] => {
                 go.args(["build", "-trimpath", "-ldflags", &flags, "-o"]).arg(out.join(file)).arg(package)
             }
             // Building several packages at once shares work. Go names each program after its
@@ -279,7 +251,7 @@ impl Recipe {
             several => go
                 .args(["build", "-trimpath", "-ldflags", &flags, "-o"])
                 .arg(format!("{}/", out.display()))
-                .args(several.iter().filter_map(|(_, package)| *package)),
+                .args(several.iter().map(|(_, package)| package)),
         };
         let status = go.status().context(GO_MISSING)?;
         if !status.success() {
@@ -340,7 +312,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_versions_are_those_of_the_go_modules() {
+    fn the_versions_are_those_of_the_go_module() {
         for (unit, module) in [
             (Unit::Kubernetes, "k8s.io/kubernetes"),
             (Unit::Etcd, "go.etcd.io/etcd/server/v3"),
@@ -354,7 +326,7 @@ mod tests {
         ] {
             let recipe = unit.recipe();
             let line = format!("{module} {}", recipe.version);
-            assert!(recipe.module[0].1.contains(&line), "{}: go.mod does not require {line}", recipe.name);
+            assert!(MODULE[0].1.contains(&line), "{}: go.mod does not require {line}", recipe.name);
             assert_eq!(Unit::named(recipe.name), Some(unit));
         }
     }
@@ -362,8 +334,7 @@ mod tests {
     #[test]
     fn every_staging_module_follows_kubernetes() {
         let version = Unit::Kubernetes.version().replacen("v1.", "v0.", 1);
-        let replaced: Vec<&str> =
-            Unit::Kubernetes.recipe().module[0].1.lines().filter(|line| line.contains(" => ")).collect();
+        let replaced: Vec<&str> = MODULE[0].1.lines().filter(|line| line.contains(" => ")).collect();
         assert_eq!(replaced.len(), 33);
         assert!(replaced.iter().all(|line| line.ends_with(&version)), "{replaced:?}");
     }

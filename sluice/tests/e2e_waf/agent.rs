@@ -101,7 +101,8 @@ fn build() -> Option<PathBuf> {
     // Another test program may build at the same time.
     let partial = program.with_extension(std::process::id().to_string());
     let built = Command::new("go")
-        .args(["build", "-buildvcs=false", "-o", partial.to_str().unwrap(), "."])
+        .args(["build", "-trimpath", "-buildvcs=false", "-o", partial.to_str().unwrap(), "."])
+        .env("CGO_ENABLED", "0")
         .current_dir(&sources)
         .output()
         .unwrap();
