@@ -83,6 +83,9 @@ pub struct GlobalSettings {
     /// Maximum bytes of stored responses, over all rules; at most a quarter of `body_memory` is
     /// used, and 0 stores none (`cache-size`).
     pub cache_size: u64,
+    /// Maximum bytes of bodies of stored responses in the folder of `--cache-path`; 0 stores none
+    /// there (`cache-file-size`).
+    pub cache_file_size: u64,
     /// Bytes of disk for buffered request bodies, over all connections (`body-temp-max-size`).
     pub body_disk: u64,
     /// `use-gzip` and `gzip-*`.
@@ -282,6 +285,7 @@ impl Default for GlobalSettings {
             response_rate_after: 0,
             body_memory: 128 << 20,
             cache_size: 32 << 20,
+            cache_file_size: 1 << 30,
             use_geoip2: false,
             body_disk: 4 << 30,
             gzip: Compression::off(1, 256),

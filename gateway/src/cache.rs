@@ -9,20 +9,30 @@
 //! | `freshness` | which responses are stored, and how long they are fresh |
 //! | `variance` | the fields of a request that `Vary` names |
 //! | `key` | what identifies a response, and the URL by which it is purged |
-//! | `store`, `head` | responses in memory, bounded in bytes, least recently used first |
-//! | `storage` | the store as Pingora reads and writes it |
+//! | `store`, `head` | responses, bounded in bytes, least recently used first |
+//! | `files` | bodies that memory has no room for, with `--cache-path` |
+//! | `storage`, `body_reader`, `body_writer` | the store as Pingora reads and writes it |
+//! | `transfer`, `jobs` | bodies that are written to a file while they arrive; the blocking pool |
 //! | `response_cache` | the store of a data plane, with its lock |
 //! | `status` | the outcome for a request, as in nginx |
 
+mod body_reader;
+mod body_writer;
+mod files;
 mod freshness;
 mod head;
+mod jobs;
 mod key;
 mod response_cache;
 mod status;
 mod storage;
 mod store;
+mod transfer;
 mod variance;
 
+pub(crate) use body_reader::is_readable;
+pub(crate) use files::FolderFault;
+pub use files::{FileErrors, FileUse};
 pub(crate) use freshness::{TRANSIENT, storable};
 pub(crate) use key::{CachedUrl, RequestKey};
 pub use response_cache::CacheUse;

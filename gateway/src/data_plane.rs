@@ -4,7 +4,7 @@ pub mod workers;
 
 use std::io;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -122,6 +122,19 @@ impl DataPlane {
     /// system's folder for temporary files.
     pub fn keep_bodies_in(&self, folder: PathBuf) {
         self.state.disk.set_path(folder);
+    }
+
+    /// Sets the folder for bodies of stored responses, and empties it. If it is unusable, a problem
+    /// says so, and responses are stored in memory only. Blocks. Call it once, before the first
+    /// delta, on a Tokio runtime.
+    pub fn keep_responses_in(&self, folder: &Path) {
+        match self.state.cache.keep_files_in(folder) {
+            Ok(faults) => {
+                let follow = self.state.clone().follow_cache_folder(faults);
+                critical_task::spawn(&self.state.reporter, "watching the folder of stored responses", follow);
+            }
+            Err(fault) => self.state.problems.set_cache_folder_fault(Some(&fault)),
+        }
     }
 
     /// Sets the files of the GeoIP2 databases, which are read while `use-geoip2` is set. Call it

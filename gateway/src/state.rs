@@ -31,7 +31,7 @@ use self::readiness::Readiness;
 use self::setting_values::SettingValues;
 use self::step_limits::StepLimitReport;
 use crate::body::disk::Disk;
-use crate::cache::ResponseCache;
+use crate::cache::{FolderFault, ResponseCache};
 use crate::firewall::{Agent, Configurations, deliver};
 use crate::io::budget::Budget;
 use crate::location::{LOOK, Locations};
@@ -126,6 +126,7 @@ impl State {
         let budget = Budget::new(bytes(settings.body_memory));
         let cache = ResponseCache::new(&budget);
         cache.set_limit(bytes(settings.cache_size));
+        cache.set_file_limit(settings.cache_file_size);
         Arc::new(Self {
             budget,
             cache,
@@ -170,6 +171,7 @@ impl State {
     pub(crate) fn set_room(&self, settings: &GlobalSettings) {
         self.budget.set_limit(bytes(settings.body_memory));
         self.cache.set_limit(bytes(settings.cache_size));
+        self.cache.set_file_limit(settings.cache_file_size);
         self.disk.set_limit(settings.body_disk);
     }
 
@@ -265,6 +267,17 @@ impl State {
         Exchange::new(self.limiter.clone(), self.telemetry.limit_use(), report)
             .run(self.publications.subscribe(), read)
             .await;
+    }
+
+    /// Records whether the folder of stored responses is usable. Does not return.
+    pub(crate) async fn follow_cache_folder(
+        self: Arc<Self>,
+        mut faults: watch::Receiver<Option<FolderFault>>,
+    ) {
+        while faults.changed().await.is_ok() {
+            let fault = faults.borrow_and_update().clone();
+            self.problems.set_cache_folder_fault(fault.as_ref());
+        }
     }
 
     /// Records proxies that are not trusted as problems. Does not return.

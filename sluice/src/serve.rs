@@ -76,6 +76,9 @@ async fn run(flags: &ServeFlags, program_log: ProgramLog) -> Result<()> {
     if let Some(folder) = &flags.gateway.body_temp_path {
         plane.keep_bodies_in(folder.clone());
     }
+    if let Some(folder) = &flags.gateway.cache_path {
+        plane.keep_responses_in(folder);
+    }
     if let Some(agent) = flags.controller.waf_agent {
         plane.inspect_with(agent, flags.gateway.waf_timeout);
     }

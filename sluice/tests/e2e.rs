@@ -15,6 +15,7 @@ mod e2e_balancing;
 mod e2e_basic_auth;
 mod e2e_body_size;
 mod e2e_cache;
+mod e2e_cache_files;
 mod e2e_canary;
 mod e2e_certificate_pages;
 mod e2e_check;

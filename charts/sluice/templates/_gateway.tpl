@@ -47,6 +47,7 @@
 {{- $_ := set $flags "snapshot-file" "/var/lib/sluice/snapshot/snapshot" -}}
 {{- $_ := set $flags "snapshot-max-age" .snapshot.maxAge -}}
 {{- end -}}
+{{- if .cacheFiles.enabled }}{{ $_ := set $flags "cache-path" .cacheFiles.mountPath }}{{ end -}}
 {{- if not .enableAnnotationValidations }}{{ $_ := set $flags "enable-annotation-validation" "false" }}{{ end -}}
 {{- if and .publishService.enabled .service.enabled (or .publishService.pathOverride .service.external.enabled .service.internal.enabled) -}}
 {{- $_ := set $flags "publish-service" (include "sluice.publishService" $) -}}
@@ -294,6 +295,9 @@ spec:
     {{- if $controller.snapshot.enabled }}
     - {name: snapshot, mountPath: /var/lib/sluice/snapshot}
     {{- end }}
+    {{- if $controller.cacheFiles.enabled }}
+    - {name: cache, mountPath: {{ $controller.cacheFiles.mountPath }}}
+    {{- end }}
     {{- if $controller.admissionWebhooks.enabled }}
     - {name: webhook-certificate, mountPath: {{ dir $controller.admissionWebhooks.certificate }}, readOnly: true}
     {{- end }}
@@ -320,6 +324,14 @@ spec:
   {{- if $controller.snapshot.enabled }}
   - name: snapshot
     emptyDir: {{ include "sluice.emptyDir" $controller.snapshot | nindent 6 }}
+  {{- end }}
+  {{- if $controller.cacheFiles.enabled }}
+  - name: cache
+    {{- with $controller.cacheFiles.volume }}
+    {{- toYaml . | nindent 4 }}
+    {{- else }}
+    emptyDir: {{ include "sluice.emptyDir" $controller.cacheFiles | nindent 6 }}
+    {{- end }}
   {{- end }}
   {{- if $controller.admissionWebhooks.enabled }}
   - name: webhook-certificate

@@ -161,6 +161,7 @@ codes! {
     ReplicaUnreachable: DataPlane = "Another replica does not report its use of limits; until it does, this one has a smaller \
                                      share of every limit.";
     LocationDatabaseUnusable: DataPlane = "A GeoIP2 database is missing, damaged or not switched on.";
+    CacheFolderUnusable: DataPlane = "The folder of --cache-path cannot hold stored responses; they are stored in memory only.";
     ProxyNotTrusted: DataPlane = "Requests through an untrusted proxy are redirected to https in a loop.";
     EndpointIsGateway: DataPlane = "An endpoint is a listener of the gateway itself.";
     FileUnreadable: Source = "A file or folder of manifests cannot be read.";

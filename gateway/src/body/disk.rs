@@ -1,4 +1,6 @@
 //! Disk space for bodies that are too large for memory: its location and total limit.
+//!
+//! Bodies in flight and stored responses each have a space of their own.
 
 use std::fs::{File, Permissions};
 use std::io;
@@ -47,8 +49,12 @@ impl Disk {
         Ok(file)
     }
 
+    /// Returns the total limit.
+    pub(crate) fn limit(&self) -> u64 {
+        self.limit.load(Relaxed)
+    }
+
     /// Returns the bytes that bodies occupy now.
-    #[cfg(test)]
     pub(crate) fn used(&self) -> u64 {
         self.used.load(Relaxed)
     }
@@ -67,7 +73,7 @@ impl DiskShare {
     /// Adds `bytes` to the reservation. Returns false if that exceeds the limit.
     #[must_use]
     pub(crate) fn grow(&mut self, bytes: u64) -> bool {
-        let limit = self.disk.limit.load(Relaxed);
+        let limit = self.disk.limit();
         let fits = |used: u64| used.checked_add(bytes).filter(|sum| *sum <= limit);
         let got = self.disk.used.fetch_update(Relaxed, Relaxed, fits).is_ok();
         if got {

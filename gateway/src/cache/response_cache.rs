@@ -1,7 +1,8 @@
 //! The store of a data plane, with its lock.
 
 use std::fmt;
-use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -9,8 +10,10 @@ use pingora_cache::lock::{CacheKeyLockImpl, CacheLock};
 use pingora_cache::predictor::{CacheablePredictor, Predictor};
 use pingora_cache::{CacheKey, CacheOptionOverrides, HttpCache};
 use serde::Serialize;
+use tokio::sync::watch;
 
 use super::TRANSIENT;
+use super::files::{FileUse, Files, FolderFault};
 use super::key::RequestKey;
 use super::storage::cache_key;
 use super::store::{Purge, Store};
@@ -27,23 +30,28 @@ const LOCK_AGE: Duration = Duration::from_secs(10);
 const SHARDS: usize = 16;
 const REMEMBERED: usize = 256;
 
-/// Use of the memory for stored responses.
+/// Use of memory and disk for stored responses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct CacheUse {
-    /// Bytes of all responses.
+    /// Bytes of memory of all responses.
     pub bytes: usize,
-    /// Maximum of bytes.
+    /// Maximum of bytes of memory.
     pub limit: usize,
     /// Number of responses.
     pub responses: usize,
-    /// How many responses left because others needed their memory.
+    /// How many responses left because others needed their memory or their space.
     pub evictions: usize,
+    /// Bodies in files; all 0 without a folder for them.
+    pub files: FileUse,
 }
 
 /// The stored responses of a data plane. The store is made when the first request needs it.
 pub(crate) struct ResponseCache {
     store: OnceLock<&'static ResponseStore>,
     limit: AtomicUsize,
+    /// The folder for bodies, if there is one.
+    files: OnceLock<Arc<Files>>,
+    file_limit: AtomicU64,
     budget: Arc<Budget>,
 }
 
@@ -58,7 +66,41 @@ pub(crate) struct ResponseStore {
 impl ResponseCache {
     /// Creates an empty cache within this budget.
     pub(crate) fn new(budget: &Arc<Budget>) -> Self {
-        Self { store: OnceLock::new(), limit: AtomicUsize::new(0), budget: budget.clone() }
+        Self {
+            store: OnceLock::new(),
+            limit: AtomicUsize::new(0),
+            files: OnceLock::new(),
+            file_limit: AtomicU64::new(0),
+            budget: budget.clone(),
+        }
+    }
+
+    /// Empties a folder and stores bodies in it that memory has no room for. Returns what makes the
+    /// folder unusable later. Blocks. Call it once, before the first request.
+    ///
+    /// # Errors
+    /// The folder is unusable.
+    pub(crate) fn keep_files_in(
+        &self,
+        folder: &Path,
+    ) -> Result<watch::Receiver<Option<FolderFault>>, FolderFault> {
+        let files = Files::open(folder)?;
+        files.set_limit(self.file_limit.load(SeqCst));
+        let faults = files.faults();
+        // A second call would mean two programs in one process.
+        let _ = self.files.set(files);
+        Ok(faults)
+    }
+
+    /// Sets the limit of files in bytes. 0 stores nothing there.
+    pub(crate) fn set_file_limit(&self, bytes: u64) {
+        self.file_limit.store(bytes, SeqCst);
+        if let Some(files) = self.files.get() {
+            files.set_limit(bytes);
+        }
+        if let Some(made) = self.store.get() {
+            made.store.shrink_files();
+        }
     }
 
     /// Sets the limit in bytes: `size`, or a part of the memory budget if that is less. 0 stores
@@ -86,7 +128,7 @@ impl ResponseCache {
             // Pingora requires a reference that is valid forever. A process has one data plane, and
             // what the store holds is released with it.
             Box::leak(Box::new(ResponseStore {
-                store: Store::new(limit, self.budget.clone()),
+                store: Store::new(limit, self.budget.clone(), self.files.get().cloned()),
                 lock: CacheLock::new(LOCK_AGE),
                 unstored: Predictor::new(REMEMBERED, Some(|reason| reason == TRANSIENT)),
             }))
@@ -98,7 +140,7 @@ impl ResponseCache {
         self.store.get().map_or(0, |made| made.store.purge(purge))
     }
 
-    /// Returns the use of memory.
+    /// Returns the use of memory and disk.
     pub(crate) fn usage(&self) -> CacheUse {
         let limit = self.limit.load(SeqCst);
         let store = self.store.get().map(|made| &made.store);
@@ -107,6 +149,12 @@ impl ResponseCache {
             bytes: store.map_or(0, Store::bytes),
             responses: store.map_or(0, Store::count),
             evictions: store.map_or(0, Store::evictions),
+            files: self.files.get().map_or_else(FileUse::default, |files| FileUse {
+                bytes: files.used(),
+                limit: files.limit(),
+                entries: store.map_or(0, Store::count_in_files),
+                errors: files.errors(),
+            }),
         }
     }
 }
@@ -134,7 +182,8 @@ impl ResponseStore {
 
     /// Returns the maximum of bytes that a response may take.
     pub(crate) fn most(&self) -> usize {
-        self.store.most()
+        let in_file = usize::try_from(self.store.most_in_file()).unwrap_or(usize::MAX);
+        self.store.most_in_memory().max(in_file)
     }
 }
 

@@ -1,19 +1,30 @@
-//! Responses in memory.
+//! Responses in memory, and their bodies in files.
 //!
 //! The responses are divided among shards by their URL, each with a lock of its own that is held
 //! for a lookup in a map. A list in the order of use spans all shards: the least recently used
 //! response leaves first, wherever it is. Each response holds a part of the memory budget until its
 //! last reader has gone.
+//!
+//! With files, the body of a response that leaves moves to one (`demotion`), and stays there until
+//! the response is replaced or the space is needed. Its head stays in memory, in an order of its
+//! own (`file_tier`). Both kinds and those that are moving share the limit: those that are moving
+//! take at most an eighth, and heads of responses in files at most half.
+
+mod demotion;
+mod file_tier;
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
-use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
 use pingora_lru::Lru;
 use smallvec::SmallVec;
 
+use self::demotion::Demotion;
+use self::file_tier::FileTier;
+use super::files::{BodyFile, Files};
 use super::head::StoredHead;
 use super::key::CachedUrl;
 use crate::io::budget::{Budget, SharedReservation};
@@ -22,6 +33,8 @@ use crate::io::budget::{Budget, SharedReservation};
 const SHARDS: usize = 16;
 /// Part of the store that one response may take.
 const PARTS: usize = 8;
+/// Part of the store that the heads of responses in files may take.
+const PART_OF_HEADS: usize = 2;
 /// A response among so many that were used last is not moved to the front when it is used again.
 const RECENT: usize = 8;
 
@@ -35,12 +48,19 @@ pub(super) type KeyHash = [u8; 16];
 /// A response.
 #[derive(Debug)]
 pub(super) struct StoredResponse {
-    pub(super) head: StoredHead,
-    pub(super) body: Bytes,
+    pub(super) head: Arc<StoredHead>,
+    pub(super) body: StoredBody,
     url: Arc<CachedUrl>,
     id: u64,
     /// Shared by the versions of a response that differ in their heads.
     memory: Arc<SharedReservation>,
+}
+
+/// Where the body of a response is.
+#[derive(Clone, Debug)]
+pub(super) enum StoredBody {
+    Memory(Bytes),
+    File(Arc<BodyFile>),
 }
 
 /// A response that is about to be stored.
@@ -48,7 +68,8 @@ pub(super) struct NewResponse {
     pub(super) key: KeyHash,
     pub(super) url: Arc<CachedUrl>,
     pub(super) head: StoredHead,
-    pub(super) body: Bytes,
+    pub(super) body: StoredBody,
+    /// For the head, and the body or the hashes of its file.
     pub(super) memory: SharedReservation,
     /// [`Store::epoch`] when the request was sent.
     pub(super) epoch: Epoch,
@@ -90,7 +111,11 @@ pub(crate) enum PurgedPath {
 #[derive(Debug)]
 pub(super) struct Store {
     shards: [Mutex<Shard>; SHARDS],
+    limit: AtomicUsize,
     order: Order,
+    /// Responses with bodies in files, if there is a folder for them.
+    tier: Option<FileTier>,
+    evictions: AtomicUsize,
     urls: RandomState,
     budget: Arc<Budget>,
     next: AtomicU64,
@@ -100,8 +125,8 @@ pub(super) struct Store {
     url_purges: Box<[AtomicU64]>,
 }
 
-/// Responses by id in the order of their use. It has one shard, because several would each have an
-/// order of their own.
+/// Responses in memory by id in the order of their use. It has one shard, because several would
+/// each have an order of their own.
 struct Order(Lru<Slot, 1>);
 
 #[derive(Debug, Default)]
@@ -112,18 +137,32 @@ struct Shard {
 }
 
 /// Where a response is.
+#[derive(Clone, Copy, Debug)]
 struct Slot {
     url: u64,
     key: KeyHash,
     id: u64,
 }
 
+impl StoredResponse {
+    /// Returns the length of the body.
+    pub(super) fn length(&self) -> usize {
+        match &self.body {
+            StoredBody::Memory(body) => body.len(),
+            StoredBody::File(file) => usize::try_from(file.length()).unwrap_or(usize::MAX),
+        }
+    }
+}
+
 impl Store {
-    /// Creates a store of at most `limit` bytes.
-    pub(super) fn new(limit: usize, budget: Arc<Budget>) -> Self {
+    /// Creates a store of at most `limit` bytes of memory, with a folder for bodies.
+    pub(super) fn new(limit: usize, budget: Arc<Budget>, files: Option<Arc<Files>>) -> Self {
         Self {
             shards: Default::default(),
+            limit: AtomicUsize::new(limit),
             order: Order(Lru::with_capacity(limit, 64)),
+            tier: files.map(FileTier::new),
+            evictions: AtomicUsize::new(0),
             urls: RandomState::new(),
             budget,
             next: AtomicU64::new(0),
@@ -132,34 +171,59 @@ impl Store {
         }
     }
 
-    /// Changes the limit.
-    pub(super) fn set_limit(&self, limit: usize) {
-        self.order.0.set_weight_limit(limit);
+    /// Changes the limit of memory. 0 removes everything.
+    pub(super) fn set_limit(&'static self, limit: usize) {
+        self.limit.store(limit, SeqCst);
+        if limit == 0 {
+            self.purge(&Purge::All);
+        }
         self.evict();
     }
 
-    pub(super) fn limit(&self) -> usize {
-        self.order.0.weight_limit()
+    /// Removes responses in files until they take no more of the disk than its limit.
+    pub(super) fn shrink_files(&self) {
+        let Some(tier) = &self.tier else { return };
+        while tier.space() > tier.files.limit() && self.evict_file().is_some() {}
     }
 
-    /// Returns the maximum of bytes that a response may take.
-    pub(super) fn most(&self) -> usize {
+    pub(super) fn limit(&self) -> usize {
+        self.limit.load(SeqCst)
+    }
+
+    /// Returns the maximum of bytes that a response may take in memory.
+    pub(super) fn most_in_memory(&self) -> usize {
         self.limit() / PARTS
     }
 
-    /// Returns the bytes of all responses.
+    /// Returns the maximum of bytes that a body may have in a file; 0 if there are no files.
+    pub(super) fn most_in_file(&self) -> u64 {
+        let files = self.files().filter(|files| files.are_usable());
+        files.map_or(0, |files| files.limit() / PARTS as u64)
+    }
+
+    /// Returns the folder for bodies.
+    pub(super) fn files(&self) -> Option<&Arc<Files>> {
+        self.tier.as_ref().map(|tier| &tier.files)
+    }
+
+    /// Returns the bytes of memory of all responses.
     pub(super) fn bytes(&self) -> usize {
-        self.order.0.weight()
+        self.order.0.weight() + self.tier.as_ref().map_or(0, |tier| tier.memory() + tier.moving())
     }
 
     /// Returns the number of responses.
     pub(super) fn count(&self) -> usize {
-        self.order.0.len()
+        self.shards.iter().map(|shard| lock(shard).responses.len()).sum()
     }
 
-    /// Returns how many responses left because others needed their memory.
+    /// Returns the number of responses in files.
+    pub(super) fn count_in_files(&self) -> usize {
+        self.tier.as_ref().map_or(0, FileTier::count)
+    }
+
+    /// Returns how many responses left because others needed their memory or their space.
     pub(super) fn evictions(&self) -> usize {
-        self.order.0.evicted_len()
+        self.evictions.load(SeqCst)
     }
 
     /// Returns a value that changes with each purge of the URL. A response to a request that was
@@ -185,27 +249,32 @@ impl Store {
     /// Returns a response, which counts as used.
     pub(super) fn get(&self, key: &KeyHash, url: &CachedUrl) -> Option<Arc<StoredResponse>> {
         let response = self.shard(self.hash(url)).responses.get(key).cloned()?;
-        self.order.0.promote_top_n(response.id, RECENT);
+        match (&response.body, &self.tier) {
+            (StoredBody::File(_), Some(tier)) => tier.promote(response.id, RECENT),
+            _ => {
+                self.order.0.promote_top_n(response.id, RECENT);
+            }
+        }
         Some(response)
     }
 
     /// Stores a response in place of another one with its key.
-    pub(super) fn put(&self, new: NewResponse) {
+    pub(super) fn put(&'static self, new: NewResponse) {
         let NewResponse { key, url, head, body, memory, epoch } = new;
         let (at, id) = (self.hash(&url), self.next.fetch_add(1, SeqCst));
-        let weight = memory.bytes();
-        let response = Arc::new(StoredResponse { head, body, url, id, memory: Arc::new(memory) });
+        let response =
+            Arc::new(StoredResponse { head: Arc::new(head), body, url, id, memory: Arc::new(memory) });
         {
             let mut shard = self.shard(at);
             // A purge that has begun may have passed this shard.
             if self.epoch_at(at) != epoch {
                 return;
             }
+            self.admit(Slot { url: at, key, id }, &response);
             match shard.responses.insert(key, response) {
-                Some(old) => drop(self.order.0.remove(old.id)),
+                Some(old) => self.forget(old.id),
                 None => shard.keys.entry(at).or_default().push(key),
             }
-            self.order.0.admit(id, Slot { url: at, key, id }, weight);
         }
         self.evict();
     }
@@ -216,7 +285,7 @@ impl Store {
         let Some(response) = shard.responses.get_mut(key) else { return false };
         let StoredResponse { body, url, id, memory, .. } = &**response;
         *response = Arc::new(StoredResponse {
-            head,
+            head: Arc::new(head),
             body: body.clone(),
             url: url.clone(),
             id: *id,
@@ -262,20 +331,117 @@ impl Store {
     fn remove(&self, shard: &mut Shard, named: impl ExactSizeIterator<Item = (KeyHash, u64, u64)>) -> usize {
         let count = named.len();
         for (key, url, id) in named {
-            shard.remove(&key, url);
-            self.order.0.remove(id);
+            drop(shard.remove(&key, url));
+            self.forget(id);
         }
         count
     }
 
-    fn evict(&self) {
-        for (Slot { url, key, id }, _) in self.order.0.evict_to_limit() {
-            let mut shard = self.shard(url);
-            // Another response may have taken its place meanwhile.
-            if shard.responses.get(&key).is_some_and(|response| response.id == id) {
-                shard.remove(&key, url);
+    /// Removes a response whose body cannot be read, unless another one has taken its place.
+    pub(super) fn remove_unreadable(&self, key: &KeyHash, response: &StoredResponse) {
+        let slot = Slot { url: self.hash(&response.url), key: *key, id: response.id };
+        if self.take(slot).is_some() {
+            self.forget(slot.id);
+        }
+    }
+
+    /// Adds a response to the order of its kind.
+    fn admit(&self, slot: Slot, response: &StoredResponse) {
+        let memory = response.memory.bytes();
+        match (&response.body, &self.tier) {
+            (StoredBody::File(file), Some(tier)) => tier.admit(slot, file.space(), memory),
+            _ => {
+                self.order.0.admit(slot.id, slot, memory);
             }
         }
+    }
+
+    /// Removes a response from the order that it is in.
+    fn forget(&self, id: u64) {
+        self.order.0.remove(id);
+        if let Some(tier) = &self.tier {
+            tier.remove(id);
+        }
+    }
+
+    /// Frees memory until the responses fit in the limit.
+    fn evict(&'static self) {
+        if let Some(tier) = &self.tier {
+            let limit = self.limit();
+            while tier.memory() > limit / PART_OF_HEADS && self.evict_file().is_some() {}
+            // Those that are moving have a part of their own.
+            self.order.0.set_weight_limit((limit - limit / PARTS).saturating_sub(tier.memory()));
+        } else {
+            self.order.0.set_weight_limit(self.limit());
+        }
+        for (slot, weight) in self.order.0.evict_to_limit() {
+            if !Demotion::start(self, slot, weight) {
+                self.drop_evicted(slot);
+            }
+        }
+    }
+
+    /// Removes a response that was evicted from its order.
+    fn drop_evicted(&self, slot: Slot) -> Option<Arc<StoredResponse>> {
+        let dropped = self.take(slot)?;
+        self.evictions.fetch_add(1, SeqCst);
+        Some(dropped)
+    }
+
+    /// Removes the least recently used response in a file, and returns it.
+    fn evict_file(&self) -> Option<Arc<StoredResponse>> {
+        let tier = self.tier.as_ref()?;
+        // Another response may have taken the place of the first ones.
+        std::iter::from_fn(|| tier.pop()).find_map(|slot| self.drop_evicted(slot))
+    }
+
+    /// Removes the least recently used response in a file, and its file. Returns false if there is
+    /// none. Blocks.
+    pub(super) fn evict_file_now(&self) -> bool {
+        let Some(evicted) = self.evict_file() else { return false };
+        // If it is being read, its space returns later.
+        if let Some(StoredResponse { body: StoredBody::File(file), .. }) = Arc::into_inner(evicted)
+            && let Some(file) = Arc::into_inner(file)
+        {
+            file.remove();
+        }
+        true
+    }
+
+    /// Replaces the body of a response by its file. Returns false if there is no memory for what
+    /// describes the file.
+    fn moved(&self, slot: Slot, file: BodyFile) -> bool {
+        let mut shard = self.shard(slot.url);
+        let current = shard.responses.get_mut(&slot.key).filter(|current| current.id == slot.id);
+        // It was purged or replaced meanwhile.
+        let Some(current) = current else { return true };
+        let mut memory = self.reservation();
+        if !memory.try_hold(current.head.size() + BodyFile::memory(file.length())) {
+            return false;
+        }
+        let moved = StoredResponse {
+            head: current.head.clone(),
+            body: StoredBody::File(Arc::new(file)),
+            url: current.url.clone(),
+            id: current.id,
+            memory: Arc::new(memory),
+        };
+        self.admit(slot, &moved);
+        *current = Arc::new(moved);
+        true
+    }
+
+    /// Returns the response in a slot, unless another one has taken its place.
+    fn at(&self, slot: Slot) -> Option<Arc<StoredResponse>> {
+        let shard = self.shard(slot.url);
+        shard.responses.get(&slot.key).filter(|response| response.id == slot.id).cloned()
+    }
+
+    /// Removes the response in a slot, unless another one has taken its place.
+    fn take(&self, Slot { url, key, id }: Slot) -> Option<Arc<StoredResponse>> {
+        let mut shard = self.shard(url);
+        shard.responses.get(&key).filter(|response| response.id == id)?;
+        shard.remove(&key, url)
     }
 
     fn hash(&self, url: &CachedUrl) -> u64 {
@@ -288,14 +454,15 @@ impl Store {
 }
 
 impl Shard {
-    fn remove(&mut self, key: &KeyHash, url: u64) {
-        self.responses.remove(key);
+    fn remove(&mut self, key: &KeyHash, url: u64) -> Option<Arc<StoredResponse>> {
+        let removed = self.responses.remove(key);
         if let Some(keys) = self.keys.get_mut(&url) {
             keys.retain(|other| other != key);
             if keys.is_empty() {
                 self.keys.remove(&url);
             }
         }
+        removed
     }
 }
 

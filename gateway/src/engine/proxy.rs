@@ -295,10 +295,13 @@ impl ProxyHttp for Proxy {
         &self,
         session: &mut Session,
         meta: &CacheMeta,
-        _hit_handler: &mut HitHandler,
+        hit_handler: &mut HitHandler,
         is_fresh: bool,
         ctx: &mut Context,
     ) -> Result<Option<ForcedFreshness>> {
+        if !ctx.is_refresh && !caching::is_readable(session, hit_handler).await {
+            return Ok(Some(ForcedFreshness::ForceMiss));
+        }
         caching::found(session, meta, is_fresh, ctx);
         Ok(None)
     }

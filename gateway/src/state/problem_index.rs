@@ -12,6 +12,7 @@ use sluice_config::{Code, ObjectRef, Problem, Severity};
 use super::distrusted_proxies::DistrustedProxy;
 use super::readiness::Readiness;
 use super::step_limits::StepLimitReport;
+use crate::cache::FolderFault;
 use crate::firewall::DeliveryFaults;
 use crate::otel::CollectorFault;
 use crate::registry::{OwnEndpoint, OwnListener, Registry};
@@ -55,6 +56,8 @@ struct Reported {
     logs: BTreeMap<&'static str, Vec<Arc<Problem>>>,
     /// A proxy that is not trusted.
     proxies: Vec<Arc<Problem>>,
+    /// The folder of stored responses.
+    cache_folder: Vec<Arc<Problem>>,
     /// Databases of locations.
     locations: Vec<Arc<Problem>>,
     /// A collector that does not accept spans or log records, by these names.
@@ -127,6 +130,14 @@ impl ProblemIndex {
         let problems = report.map(|(proxy, requests)| proxy.problem(requests)).into_iter().collect();
         for problem in self.replace(&mut self.reported().proxies, problems) {
             tracing::error!(%problem, "a proxy is not trusted");
+        }
+    }
+
+    /// Records whether the folder of stored responses is usable.
+    pub(crate) fn set_cache_folder_fault(&self, fault: Option<&FolderFault>) {
+        let problems = fault.map(FolderFault::problem).into_iter().collect();
+        for problem in self.replace(&mut self.reported().cache_folder, problems) {
+            tracing::error!(%problem, "responses are stored in memory only");
         }
     }
 

@@ -1,11 +1,12 @@
-//! Use of the memory budget for bodies and heads, as counted by the budget itself.
+//! Use of the memory budget for bodies and heads, as counted by the budget itself, and of the disk
+//! for stored responses.
 
 use prometheus::core::Collector;
 use prometheus::proto::MetricFamily;
-use prometheus::{IntCounter, IntGauge};
+use prometheus::{IntCounter, IntCounterVec, IntGauge, Opts};
 
 use super::error::TelemetryError;
-use crate::cache::CacheUse;
+use crate::cache::{CacheUse, FileErrors};
 
 /// Use of the memory for bodies and heads in flight (`body-memory-budget`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -56,9 +57,44 @@ pub(super) fn families(memory: MemoryUse) -> Result<Vec<MetricFamily>, Telemetry
         gauge("sluice_cache_responses", "Stored responses.", cache.responses)?,
         counter(
             "sluice_cache_evictions_total",
-            "Stored responses that were removed because others needed their memory.",
+            "Stored responses that were removed because others needed their memory or disk space.",
             cache.evictions as u64,
         )?,
+        gauge(
+            "sluice_cache_file_bytes",
+            "Bytes of stored responses in --cache-path, in blocks of 4 KiB.",
+            bytes(cache.files.bytes),
+        )?,
+        gauge(
+            "sluice_cache_file_limit_bytes",
+            "cache-file-size; 0 without --cache-path.",
+            bytes(cache.files.limit),
+        )?,
+        gauge(
+            "sluice_cache_file_entries",
+            "Stored responses whose bodies are in --cache-path.",
+            cache.files.entries,
+        )?,
+        file_errors(cache.files.errors)?,
     ];
     Ok(all.into_iter().flatten().collect())
+}
+
+fn file_errors(errors: FileErrors) -> Result<Vec<MetricFamily>, TelemetryError> {
+    let FileErrors { read, write, damage } = errors;
+    let counters = IntCounterVec::new(
+        Opts::new(
+            "sluice_cache_file_errors_total",
+            "Stored responses in --cache-path that could not be read or written, or were damaged.",
+        ),
+        &["error"],
+    )?;
+    for (error, count) in [("read", read), ("write", write), ("damage", damage)] {
+        counters.with_label_values(&[error]).inc_by(count);
+    }
+    Ok(counters.collect())
+}
+
+fn bytes(count: u64) -> usize {
+    usize::try_from(count).unwrap_or(usize::MAX)
 }

@@ -1,7 +1,7 @@
 use sluice_config::{Certificate, CertificateId, PrivateKey};
 
 use super::*;
-use crate::cache::CacheUse;
+use crate::cache::{CacheUse, FileErrors, FileUse};
 use crate::registry::CheckedEndpoint;
 
 #[test]
@@ -47,7 +47,9 @@ fn everything_is_printed_once_in_text() {
         passed: 6,
         failed: 3,
     };
-    let cache = CacheUse { bytes: 7, limit: 9, responses: 1, evictions: 4 };
+    let errors = FileErrors { read: 1, write: 2, damage: 3 };
+    let files = FileUse { bytes: 4096, limit: 8192, entries: 1, errors };
+    let cache = CacheUse { bytes: 7, limit: 9, responses: 1, evictions: 4, files };
     let memory = MemoryUse { taken: 5, limit: 1 << 27, waits: 3, refusals: 2, cache };
     let exports = OtelCounts::default();
     for _ in 0..2 {
@@ -79,6 +81,12 @@ fn everything_is_printed_once_in_text() {
             "sluice_body_memory_waits_total 3".into(),
             "sluice_cache_bytes 7".into(),
             "sluice_cache_evictions_total 4".into(),
+            "sluice_cache_file_bytes 4096".into(),
+            "sluice_cache_file_entries 1".into(),
+            "sluice_cache_file_errors_total{error=\"damage\"} 3".into(),
+            "sluice_cache_file_errors_total{error=\"read\"} 1".into(),
+            "sluice_cache_file_errors_total{error=\"write\"} 2".into(),
+            "sluice_cache_file_limit_bytes 8192".into(),
             "sluice_cache_limit_bytes 9".into(),
             "sluice_cache_requests_total{status=\"hit\"} 1".into(),
             "sluice_cache_requests_total{status=\"stale\"} 0".into(),

@@ -205,6 +205,30 @@ fn a_flag_is_given_once() {
 }
 
 #[test]
+fn stored_responses_get_a_volume_of_their_own() {
+    let with = |settings: Value| {
+        let mut values = json!({"controller": {"image": {"repository": "r/sluice"}}});
+        values["controller"]["cacheFiles"] = settings;
+        objects(&template_values(&values.to_string()).expect("objects"))
+    };
+    let volume = |all: &[Value]| {
+        let volumes = workload(all)["spec"]["template"]["spec"]["volumes"].as_array().expect("volumes");
+        volumes.iter().find(|volume| volume["name"] == "cache").cloned()
+    };
+    let none = with(json!({}));
+    assert!(volume(&none).is_none() && !arguments(&none).iter().any(|flag| flag.contains("cache-path")));
+    let own = with(json!({"enabled": true, "mountPath": "/cache", "sizeLimit": "3Gi"}));
+    assert!(arguments(&own).contains(&"--cache-path=/cache"), "{:?}", arguments(&own));
+    assert_eq!(volume(&own).expect("a volume")["emptyDir"], json!({"sizeLimit": "3Gi"}));
+    let mounts = container(&own)["volumeMounts"].as_array().expect("mounts");
+    assert!(mounts.contains(&json!({"name": "cache", "mountPath": "/cache"})), "{mounts:?}");
+    let claim = json!({"ephemeral": {"volumeClaimTemplate": {"spec": {"accessModes": ["ReadWriteOnce"]}}}});
+    let other = volume(&with(json!({"enabled": true, "volume": claim}))).expect("a volume");
+    assert_eq!(other["ephemeral"], claim["ephemeral"]);
+    assert!(other["emptyDir"].is_null());
+}
+
+#[test]
 fn an_update_never_has_fewer_pods_than_before_and_drains_within_its_grace() {
     let all = case("default");
     let spec = &workload(&all)["spec"];
@@ -344,7 +368,7 @@ fn the_program_takes_the_arguments_of_the_jobs() {
 
 /// The settings in which a value is tested: most have an effect if many features are enabled, some
 /// only in combination with others.
-const SETTINGS: [&str; 14] = [
+const SETTINGS: [&str; 15] = [
     "{controller: {image: {repository: r/sluice}, autoscaling: {enabled: true, minReplicas: 2}, networkPolicy: {enabled: true},
       metrics: {enabled: true, serviceMonitor: {enabled: true}, prometheusRule: {enabled: true}, dashboards: {enabled: true}},
       service: {internal: {enabled: true}}, hostPort: {enabled: true}, updateStrategy: {type: Recreate}},
@@ -365,6 +389,7 @@ const SETTINGS: [&str; 14] = [
     "{controller: {image: {repository: r/sluice}}, waf: {enabled: true, image: {repository: r/waf}}}",
     "{controller: {image: {registry: r}}, waf: {enabled: true}}",
     "{controller: {image: {repository: r/sluice}}, replicaLimits: {enabled: true, secretName: own}}",
+    "{controller: {image: {repository: r/sluice}, cacheFiles: {enabled: true}}}",
 ];
 
 /// Returns values other than the default that are recognisable in the output.
@@ -437,6 +462,7 @@ fn every_value_has_an_effect() {
             "certificate",
             "key",
             "issuerRef",
+            "cacheFiles.volume",
             // Its key is a port.
             "nodePorts.tcp",
             "nodePorts.udp",

@@ -103,6 +103,8 @@ pub(crate) struct GatewayFlags {
     pub(crate) driver: Driver,
     /// `--body-temp-path`: folder for request bodies that are too large for memory.
     pub(crate) body_temp_path: Option<PathBuf>,
+    /// `--cache-path`: folder for bodies of stored responses; `None` stores them in memory only.
+    pub(crate) cache_path: Option<PathBuf>,
     /// `--waf-timeout`: time limit for each decision of the web application firewall.
     pub(crate) waf_timeout: Duration,
     /// `--enable-metrics`: collect request metrics.
@@ -151,6 +153,7 @@ impl ServeFlags {
                 admin_address: (Ipv4Addr::UNSPECIFIED, 0).into(),
                 driver: Driver::Direct,
                 body_temp_path: None,
+                cache_path: None,
                 waf_timeout: Duration::ZERO,
                 enable_metrics: false,
                 metrics_per_host: false,

@@ -59,6 +59,15 @@ pub(super) fn settings() -> Vec<Key> {
         )
         .absent_in_reference(),
         Key::served(
+            "cache-file-size",
+            value::size(),
+            "1g",
+            "Maximum bytes of stored responses in --cache-path, 0 for none. Bodies move there when cache-size \
+             is used up. Without the flag, it has no effect.",
+            |settings, value| settings.global.cache_file_size = value,
+        )
+        .absent_in_reference(),
+        Key::served(
             "body-temp-max-size",
             value::size(),
             "4g",

@@ -32,8 +32,8 @@ fn read(data: &[(&str, &str)]) -> (ConfigMapSettings, Vec<Problem>) {
 
 #[test]
 fn all_keys_are_there_once() {
-    assert_eq!(TABLE.entries().count(), 192 + 26);
-    assert_eq!(TABLE.entries().flat_map(Setting::names).collect::<HashSet<_>>().len(), 192 + 26);
+    assert_eq!(TABLE.entries().count(), 192 + 27);
+    assert_eq!(TABLE.entries().flat_map(Setting::names).collect::<HashSet<_>>().len(), 192 + 27);
 }
 
 #[test]

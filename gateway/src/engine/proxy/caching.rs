@@ -9,8 +9,9 @@ use std::cell::Cell;
 use std::time::SystemTime;
 
 use bytes::{BufMut, Bytes, BytesMut};
-use http::header::{CONTENT_LENGTH, HeaderMap};
-use pingora_cache::{CacheKey, CacheMeta, CachePhase, NoCacheReason, RespCacheable};
+use http::Method;
+use http::header::{CONTENT_LENGTH, HeaderMap, RANGE};
+use pingora_cache::{CacheKey, CacheMeta, CachePhase, HitHandler, NoCacheReason, RespCacheable};
 use pingora_core::{Error, ErrorType};
 use pingora_http::{RequestHeader, ResponseHeader};
 use pingora_proxy::Session;
@@ -18,7 +19,7 @@ use pingora_proxy::Session;
 use super::Result;
 use super::context::Context;
 use super::shared_request::{Handle, SharedRequest};
-use crate::cache::{CacheStatus, storable, variance};
+use crate::cache::{self, CacheStatus, storable, variance};
 use crate::pipeline::{Next, Originator};
 
 /// Maximum number of refreshes in progress, per worker. Beyond it, the request that finds a stale
@@ -92,6 +93,27 @@ pub(super) fn key(ctx: &Context) -> Result<CacheKey> {
     let missing = || Error::explain(ErrorType::InternalError, "a request without a key");
     let cached = shared.cached.as_ref().ok_or_else(missing)?;
     Ok(cached.store.key(&cached.key))
+}
+
+/// Returns whether the body of a response that was found can be sent. It may be in a file, whose
+/// beginning is read here: afterwards, a failure can only end the response.
+pub(super) async fn is_readable(session: &Session, reader: &mut HitHandler) -> bool {
+    let request = session.req_header();
+    if request.method == Method::HEAD {
+        return true;
+    }
+    let range = request.headers.get(RANGE).and_then(|range| range.to_str().ok());
+    cache::is_readable(reader, |length| range.map_or(0, |range| first_byte(range, length))).await
+}
+
+/// Returns the first byte of a body that a range requests; 0 if the range is unusual.
+fn first_byte(range: &str, length: usize) -> usize {
+    let bounds = range.trim().strip_prefix("bytes=").and_then(|bounds| bounds.split_once('-'));
+    match bounds.map(|(first, last)| (first.trim().parse::<usize>(), last.trim().parse::<usize>())) {
+        Some((Ok(first), _)) => first,
+        Some((Err(_), Ok(suffix))) => length.saturating_sub(suffix),
+        _ => 0,
+    }
 }
 
 /// A response was found.
@@ -229,4 +251,25 @@ pub(super) fn status(session: &Session, ctx: &Context) -> Option<CacheStatus> {
         _ if ctx.cache.found_stale => CacheStatus::Expired,
         _ => CacheStatus::Miss,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_byte_of_a_range_is_known() {
+        for (range, first) in [
+            ("bytes=2-4", 2),
+            ("bytes=7-", 7),
+            ("bytes=-3", 7),
+            ("bytes=-30", 0),
+            ("bytes=2-4,8-9", 2),
+            ("bytes=99-", 99),
+            ("lines=2-4", 0),
+            ("bytes=x", 0),
+        ] {
+            assert_eq!(first_byte(range, 10), first, "{range}");
+        }
+    }
 }

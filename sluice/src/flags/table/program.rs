@@ -53,6 +53,13 @@ pub(super) const FLAGS: &[Flag] = &[
          can open; empty for the system's folder for temporary files",
     ),
     flag(
+        "cache-path",
+        File(To(|f| &mut f.gateway.cache_path)),
+        "",
+        "Folder for bodies of stored responses that memory has no room for; it is emptied at the start and \
+         must hold nothing else; empty for none",
+    ),
+    flag(
         "shutdown-grace-period",
         Seconds(To(|f| &mut f.gateway.shutdown_grace_period)),
         "0",
