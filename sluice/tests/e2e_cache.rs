@@ -12,7 +12,7 @@ use crate::harness::{
     Backend, Connection, Folder, Gate, Gateway, Ingress, Reply, TestCertificate, await_until, config_map,
 };
 
-const HOST: &str = "shop.example";
+pub(crate) const HOST: &str = "shop.example";
 const FRESH: &str = "Cache-Control: max-age=600";
 /// Fresh for a second, and never stale for a client of its own accord.
 const SHORT: &str = "Cache-Control: max-age=1";
@@ -46,12 +46,18 @@ fn ingress(annotations: &[(&str, &str)]) -> Ingress {
     annotations.iter().fold(ingress, |ingress, (name, value)| ingress.annotation(name, value))
 }
 
-/// Starts a gateway with these annotations and keys of the ConfigMap.
-fn start(backend: &Backend, annotations: &[(&str, &str)], keys: &[(&str, &str)]) -> (Folder, Gateway) {
+/// Returns the manifests of a gateway with these annotations and keys of the ConfigMap.
+pub(crate) fn manifests(backend: &Backend, annotations: &[(&str, &str)], keys: &[(&str, &str)]) -> Folder {
     let certificate = TestCertificate::new(&[HOST]).secret("tls");
     let folder = Folder::with(service_with("shop", &[backend]) + &certificate);
     folder.write("shop.yaml", ingress(annotations).text());
     folder.write("config.yaml", config_map("system/settings", keys));
+    folder
+}
+
+/// Starts a gateway with these annotations and keys of the ConfigMap.
+fn start(backend: &Backend, annotations: &[(&str, &str)], keys: &[(&str, &str)]) -> (Folder, Gateway) {
+    let folder = manifests(backend, annotations, keys);
     let gateway = Gateway::with(&folder, &["--configmap", "system/settings"]);
     (folder, gateway)
 }

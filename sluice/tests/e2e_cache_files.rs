@@ -6,15 +6,12 @@ use std::path::PathBuf;
 
 use tempfile::TempDir;
 
+use crate::e2e_cache::{HOST, manifests};
 use crate::harness::client::Response;
 use crate::harness::h2::{self, run};
-use crate::harness::manifest::service_with;
 use crate::harness::wire::Message;
-use crate::harness::{
-    Backend, Connection, Folder, Gateway, Ingress, Reply, TestCertificate, await_until, config_map,
-};
+use crate::harness::{Backend, Connection, Folder, Gateway, Reply, await_until, config_map};
 
-const HOST: &str = "shop.example";
 const LARGE: usize = 3_000_000;
 /// Bytes of a body that have one hash.
 const PIECE: usize = 64 * 1024;
@@ -44,20 +41,6 @@ fn respond(request: &Message) -> Reply {
     }
 }
 
-fn manifests(backend: &Backend, keys: &[(&str, &str)]) -> Folder {
-    let certificate = TestCertificate::new(&[HOST]).secret("tls");
-    let folder = Folder::with(service_with("shop", &[backend]) + &certificate);
-    let ingress = Ingress::new("shop")
-        .path(HOST, "/", "shop")
-        .tls(&[HOST], "tls")
-        .annotation("ssl-redirect", "false")
-        .annotation("sluice.dev/cache", "true")
-        .annotation("sluice.dev/set-response-headers", "X-Cache: $upstream_cache_status");
-    folder.write("shop.yaml", ingress.text());
-    folder.write("config.yaml", config_map("system/settings", keys));
-    folder
-}
-
 fn serve(folder: &Folder, files: &TempDir) -> Gateway {
     let path = files.path().to_str().unwrap();
     Gateway::with(folder, &["--configmap", "system/settings", "--cache-path", path])
@@ -71,7 +54,7 @@ struct Caching {
 }
 
 fn start(backend: &Backend, keys: &[(&str, &str)]) -> Caching {
-    let (folder, files) = (manifests(backend, keys), tempfile::tempdir().unwrap());
+    let (folder, files) = (manifests(backend, &[], keys), tempfile::tempdir().unwrap());
     Caching { gateway: serve(&folder, &files), files, folder }
 }
 
@@ -353,7 +336,7 @@ fn a_restart_begins_with_an_empty_folder() {
 #[test]
 fn a_folder_with_other_content_is_refused() {
     let backend = Backend::with("shop", respond);
-    let (folder, files) = (manifests(&backend, KEYS), tempfile::tempdir().unwrap());
+    let (folder, files) = (manifests(&backend, &[], KEYS), tempfile::tempdir().unwrap());
     fs::write(files.path().join("photo.jpg"), "a photo").unwrap();
     let caching = Caching { gateway: serve(&folder, &files), files, folder };
     await_until("the problem", || caching.gateway.problems().contains("photo.jpg"));
