@@ -12,6 +12,7 @@
 
 mod demotion;
 mod file_tier;
+mod purge;
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
@@ -28,6 +29,8 @@ use super::files::{BodyFile, Files};
 use super::head::StoredHead;
 use super::key::CachedUrl;
 use crate::io::budget::{Budget, SharedReservation};
+
+pub(crate) use self::purge::{Purge, PurgedPath};
 
 /// Number of shards.
 const SHARDS: usize = 16;
@@ -80,31 +83,6 @@ pub(super) struct NewResponse {
 pub(super) struct Epoch {
     of_many: u64,
     of_url: u64,
-}
-
-/// The responses to remove.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Purge {
-    /// All.
-    All,
-    /// Those of this URL, with any query.
-    Url(CachedUrl),
-    /// Those of a host, and of paths that begin so; `None` is any.
-    Of {
-        /// The host in lower case, without a port.
-        host: Option<Box<str>>,
-        /// The path.
-        path: Option<PurgedPath>,
-    },
-}
-
-/// The paths of responses to remove.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum PurgedPath {
-    /// This path.
-    Exact(Box<str>),
-    /// Paths that begin with this text.
-    Prefix(Box<str>),
 }
 
 /// The responses.
@@ -463,28 +441,6 @@ impl Shard {
             }
         }
         removed
-    }
-}
-
-impl Purge {
-    fn names(&self, url: &CachedUrl) -> bool {
-        match self {
-            Self::All => true,
-            Self::Url(named) => url == named,
-            Self::Of { host, path } => {
-                host.as_ref().is_none_or(|host| *host == url.host)
-                    && path.as_ref().is_none_or(|path| path.names(&url.path))
-            }
-        }
-    }
-}
-
-impl PurgedPath {
-    fn names(&self, path: &str) -> bool {
-        match self {
-            Self::Exact(named) => **named == *path,
-            Self::Prefix(prefix) => path.starts_with(&**prefix),
-        }
     }
 }
 
