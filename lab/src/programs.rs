@@ -1,11 +1,11 @@
 //! The programs of a lab, built once from pinned Go packages into a cache outside the tree, by
 //! version.
 //!
-//! All are packages of one Go module (`lab/go`), which gives each dependency one version. Go therefore
-//! compiles a dependency once, not once for each program. The module's files are compiled into this
-//! crate, so that a built `sluice-lab` needs no source tree. A build goes to a temporary folder that
-//! is renamed when it is complete, under a lock per version: two labs that start at the same time
-//! build once, and an interrupted build leaves nothing that looks complete.
+//! All are packages of one Go module (`lab/go`), which gives each dependency one version. Go
+//! therefore compiles a dependency once, not once for each program. The module's files are compiled
+//! into this crate, so that a built `sluice-lab` needs no source tree. A build goes to a temporary
+//! folder that is renamed when it is complete, under a lock per version: two labs that start at the
+//! same time build once, and an interrupted build leaves nothing that looks complete.
 
 use std::env;
 use std::ffi::OsString;
