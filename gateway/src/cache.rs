@@ -12,17 +12,20 @@
 //! | `store`, `head` | responses, bounded in bytes, least recently used first |
 //! | `files` | bodies that memory has no room for, with `--cache-path` |
 //! | `storage`, `body_reader`, `body_writer` | the store as Pingora reads and writes it |
+//! | `lookup`, `client_head` | responses that are sent without Pingora |
 //! | `transfer`, `jobs` | bodies that are written to a file while they arrive; the blocking pool |
 //! | `response_cache` | the store of a data plane, with its lock |
 //! | `status` | the outcome for a request, as in nginx |
 
 mod body_reader;
 mod body_writer;
+mod client_head;
 mod files;
 mod freshness;
 mod head;
 mod jobs;
 mod key;
+mod lookup;
 mod response_cache;
 mod status;
 mod storage;
@@ -31,10 +34,12 @@ mod transfer;
 mod variance;
 
 pub(crate) use body_reader::is_readable;
+pub(crate) use client_head::client_head;
 pub(crate) use files::FolderFault;
 pub use files::{FileErrors, FileUse};
 pub(crate) use freshness::{TRANSIENT, storable};
 pub(crate) use key::{CachedUrl, RequestKey};
+pub(crate) use lookup::FreshResponse;
 pub use response_cache::CacheUse;
 pub(crate) use response_cache::{ResponseCache, ResponseStore};
 pub use status::CacheStatus;

@@ -8,6 +8,7 @@
 //! |---|---|
 //! | `direct` | ours: HTTP/1.1, HTTP/2 and FastCGI |
 //! | `proxy` | Pingora's `ProxyHttp`: rules with a cache, and all with `--driver proxy`; no FastCGI |
+//! | `stored` | none: a stored response that is fresh and in memory is sent as it is |
 //!
 //! Policies are independent of the engine: a difference between the two is a bug. `tunnel` relays
 //! both directions after a switch to another protocol.
@@ -22,6 +23,7 @@ mod mirror;
 mod own_call;
 pub(crate) mod proxy;
 mod questions;
+mod stored;
 pub(crate) mod tunnel;
 mod watch;
 
@@ -237,6 +239,14 @@ async fn forward<D: Downstream + Send + Sync + 'static>(
         let shape =
             RequestShape { has_body: !head.framing.is_done(), upgrades: request::asks_for_upgrade(head) };
         if let Some(cached) = exchange.cached_request(&request::view(head), shape) {
+            if worker.driver == Driver::Direct
+                && let Some(response) = stored::find(&cached, &exchange, head)
+            {
+                // Boxed, because most requests are forwarded.
+                let sent =
+                    Box::pin(stored::send(response, &mut *downstream, alarm, &mut exchange, counts)).await;
+                return (downstream, exchange, sent);
+            }
             return Box::pin(proxy::forward(worker, downstream, exchange, head, counts, Some(cached))).await;
         }
     }

@@ -547,6 +547,61 @@ fn conditions_and_ranges_are_answered_from_the_stored_response() {
 }
 
 #[test]
+fn a_response_in_chunks_is_stored_with_its_length() {
+    let backend = Backend::with("shop", |_| {
+        let head = "HTTP/1.1 200 OK\r\nCache-Control: max-age=600\r\nTransfer-Encoding: chunked\r\n\r\n";
+        Reply::Bytes(format!("{head}4\r\n0123\r\n6\r\n456789\r\n0\r\n\r\n").into_bytes())
+    });
+    let (_folder, gateway) = start(&backend, &[], &[]);
+    let first = request(&gateway, "GET", "/", &[]);
+    assert_is(&first, "MISS", "0123456789");
+    assert_eq!(first.header("transfer-encoding"), Some("chunked"));
+    let mut connection = Connection::plain(gateway.http);
+    for (method, body) in [("GET", "0123456789"), ("HEAD", ""), ("GET", "0123456789")] {
+        let hit = connection.request(method, HOST, "/", &[], "");
+        assert_is(&hit, "HIT", body);
+        assert_eq!((hit.header("content-length"), hit.header("transfer-encoding")), (Some("10"), None));
+    }
+    let range = request(&gateway, "GET", "/", &[("Range", "bytes=2-4")]);
+    assert_eq!((range.status, &*range.text()), (206, "234"));
+}
+
+/// A body of many pieces, larger than what the kernel keeps for a client that reads nothing.
+#[test]
+fn a_large_response_in_memory_stays_whole_for_a_slow_client_when_it_is_purged() {
+    const LARGE: usize = 20_000_000;
+    let content: String = (0..LARGE).map(|at| char::from(b'a' + (at / 5 % 23) as u8)).collect();
+    let backend = Backend::with("shop", {
+        let content = content.clone();
+        move |_| {
+            let field = ("Cache-Control".to_owned(), "max-age=600".to_owned());
+            Reply::Answer(200, vec![field], content.clone())
+        }
+    });
+    let (_folder, gateway) = start(&backend, &[], &[("body-memory-budget", "1g"), ("cache-size", "200m")]);
+    run(async {
+        let connection = h2::Connection::tls(gateway.https, HOST).await;
+        for cache in ["MISS", "HIT", "HIT"] {
+            let response = connection.get(&format!("https://{HOST}/")).await.unwrap();
+            assert_eq!(response.headers()["x-cache"], cache);
+            assert!(response.body()[..] == *content.as_bytes());
+            await_until("the stored response", || gateway.ask("/cache").json()["responses"] == 1);
+        }
+    });
+    let mut slow = Connection::tls(gateway.https, HOST);
+    slow.send(format!("GET / HTTP/1.1\r\nHost: {HOST}\r\nConnection: close\r\n\r\n"));
+    let begin = slow.bytes(100);
+    let fields = [("Connection", "close")];
+    let purged =
+        Connection::plain(gateway.admin).request("DELETE", "localhost", "/cache?all=true", &fields, "");
+    assert_eq!(purged.json()["removed"], 1);
+    assert!(gateway.metric("sluice_body_memory_bytes") > LARGE as u64, "it is held until the client has it");
+    let response = [begin, slow.rest()].concat();
+    assert!(response.ends_with(content.as_bytes()));
+    await_until("the memory", || gateway.metric("sluice_body_memory_bytes") < LARGE as u64);
+}
+
+#[test]
 fn policies_on_responses_apply_to_stored_ones() {
     let text = "a text that compresses well, ".repeat(100);
     let backend = Backend::with("shop", {

@@ -117,27 +117,29 @@ impl HandleMiss for BodyWriter {
     }
 
     async fn finish(self: Box<Self>) -> Result<MissFinishType> {
-        let Self { store, key, url, epoch, head, body, mut memory } = *self;
+        let Self { store, key, url, epoch, mut head, body, mut memory } = *self;
         // Pingora reports an incomplete body as an error; this is a second line of defence.
         let is_whole = |length: u64| head.length().is_none_or(|stated| stated as u64 == length);
-        let (body, size) = match body {
+        let (body, length, memory_of_body) = match body {
             Destination::Memory(body) if is_whole(body.len() as u64) => {
-                let size = head.size() + body.len();
-                (StoredBody::Memory(body.into_boxed_slice().into()), size)
+                let length = body.len();
+                (StoredBody::Memory(body.into_boxed_slice().into()), length as u64, length)
             }
             Destination::File(transfer)
                 if is_whole(transfer.length()) && transfer.length() <= store.most_in_file() =>
             {
                 match transfer.finish().await {
                     Ok(file) => {
-                        let size = head.size() + BodyFile::memory(file.length());
-                        (StoredBody::File(Arc::new(file)), size)
+                        let length = file.length();
+                        (StoredBody::File(Arc::new(file)), length, BodyFile::memory(length))
                     }
                     Err(NotStored) => return Ok(MissFinishType::Created(0)),
                 }
             }
             _ => return Ok(MissFinishType::Created(0)),
         };
+        head.state_length(length);
+        let size = head.size() + memory_of_body;
         if memory.try_hold(size) {
             store.put(NewResponse { key, url, head, body, memory, epoch });
         }

@@ -1,13 +1,23 @@
 //! The head of a stored response, with its freshness.
 
+use std::sync::OnceLock;
 use std::time::SystemTime;
 
+use http::HeaderMap;
+use http::header::{ACCEPT_RANGES, CONTENT_LENGTH, HeaderValue, VARY};
+use http::{Method, StatusCode};
 use pingora_cache::CacheMeta;
 use pingora_cache::key::HashBinary;
+use pingora_core::protocols::http::conditional_filter::to_304;
 use pingora_http::ResponseHeader;
 
+use super::client_head::client_head;
+use crate::message::fields::FieldsMut;
+use crate::message::framing::Framing;
+use crate::message::response::Response;
+
 /// Bytes that a field takes in addition to its name and value.
-const PER_FIELD: usize = 96;
+const PER_FIELD: usize = 128;
 /// Bytes that a stored response takes in addition to its fields and its body: entries of maps and
 /// of the list by use.
 const PER_RESPONSE: usize = 768;
@@ -25,6 +35,8 @@ pub(super) struct StoredHead {
     stale_while_revalidate: u32,
     stale_if_error: u32,
     variance: Option<HashBinary>,
+    /// The head for clients, made when the first of them gets it.
+    for_clients: OnceLock<Response>,
 }
 
 impl StoredHead {
@@ -37,6 +49,7 @@ impl StoredHead {
             stale_while_revalidate: meta.stale_while_revalidate_sec(),
             stale_if_error: meta.stale_if_error_sec(),
             variance: meta.variance(),
+            for_clients: OnceLock::new(),
         }
     }
 
@@ -55,16 +68,83 @@ impl StoredHead {
         meta
     }
 
+    /// States the length of a body that arrived in chunks. A client gets it with the length, and may
+    /// ask for ranges of it.
+    pub(super) fn state_length(&mut self, length: u64) {
+        let has_body = !matches!(self.header.status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED);
+        if has_body && !self.header.headers.contains_key(CONTENT_LENGTH) {
+            // A number is a valid value.
+            let _ = self.header.insert_header(CONTENT_LENGTH, length);
+        }
+    }
+
+    /// Returns whether the response is fresh at this time.
+    pub(super) fn is_fresh(&self, now: SystemTime) -> bool {
+        self.fresh_until >= now
+    }
+
+    /// Returns whether a variant is older than this primary one, so that it is not used any more.
+    pub(super) fn outdates(&self, variant: &Self) -> bool {
+        variant.provenance < self.provenance
+    }
+
+    /// Returns the fields if `Vary` is one of them.
+    pub(super) fn varying(&self) -> Option<&HeaderMap> {
+        Some(&self.header.headers).filter(|fields| fields.contains_key(VARY))
+    }
+
+    pub(super) fn variance(&self) -> Option<&HashBinary> {
+        self.variance.as_ref()
+    }
+
+    pub(super) fn header(&self) -> &ResponseHeader {
+        &self.header
+    }
+
+    /// Returns the seconds since the response was made (RFC 9111 §4.2.3).
+    pub(super) fn age(&self, now: SystemTime) -> u64 {
+        now.duration_since(self.epoch).unwrap_or_default().as_secs()
+    }
+
+    /// Returns the head for a client, without `Age`; `None` if the body has no known end.
+    pub(super) fn whole(&self, method: &Method) -> Option<Response> {
+        let framing = match (self.header.status, self.length()) {
+            (StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED, _) => Framing::NONE,
+            (_, Some(length)) => Framing::Length(length as u64),
+            (_, None) => return None,
+        };
+        let made = self.for_clients.get_or_init(|| {
+            let mut response = client_head(&self.header, framing);
+            if response.status == StatusCode::OK {
+                response.fields.set(&ACCEPT_RANGES, &HeaderValue::from_static("bytes"));
+            }
+            response.fields.shrink();
+            response
+        });
+        let mut response = made.clone();
+        if *method == Method::HEAD {
+            response.framing = Framing::NONE;
+        }
+        Some(response)
+    }
+
+    /// Returns the head for a client that has the response already, without `Age`.
+    pub(super) fn not_modified(&self) -> Response {
+        let mut header = self.header.clone();
+        to_304(&mut header);
+        client_head(&header, Framing::NONE)
+    }
+
     /// Returns the bytes of memory that the head takes.
     pub(super) fn size(&self) -> usize {
         let fields = self.header.headers.iter();
-        let fields = fields.map(|(name, value)| 2 * name.as_str().len() + value.len() + PER_FIELD);
+        let fields = fields.map(|(name, value)| 3 * name.as_str().len() + 2 * value.len() + PER_FIELD);
         PER_RESPONSE + fields.sum::<usize>()
     }
 
     /// Returns the length of the body, if the response states it.
     pub(super) fn length(&self) -> Option<usize> {
-        let length = self.header.headers.get(http::header::CONTENT_LENGTH)?;
+        let length = self.header.headers.get(CONTENT_LENGTH)?;
         length.to_str().ok()?.trim().parse().ok()
     }
 }

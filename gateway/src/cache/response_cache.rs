@@ -57,7 +57,7 @@ pub(crate) struct ResponseCache {
 
 /// The store, with what Pingora needs to use it.
 pub(crate) struct ResponseStore {
-    store: Store,
+    pub(super) store: Store,
     lock: CacheLock,
     /// URLs whose responses are not stored: their requests do not wait for each other.
     unstored: Predictor<SHARDS>,

@@ -5,12 +5,14 @@ use http::header::{HeaderName, VARY};
 use pingora_cache::VarianceBuilder;
 use pingora_cache::key::HashBinary;
 
+use crate::message::fields::Fields;
+
 /// Returns a hash of the fields that `Vary` of the response names, as the request has them; `None`
 /// if it names none. `request` returns the fields that the endpoint gets: the gateway may set some
 /// of them from the identity of a client.
-pub(crate) fn variance<'r>(
+pub(crate) fn variance<'r, F: Fields + 'r>(
     response: &HeaderMap,
-    request: impl FnOnce() -> &'r HeaderMap,
+    request: impl FnOnce() -> &'r F,
 ) -> Option<HashBinary> {
     let lines = response.get_all(VARY).iter().filter_map(|line| line.to_str().ok());
     let names = lines.flat_map(|line| line.split(',')).map(str::trim).filter(|name| !name.is_empty());
@@ -21,8 +23,7 @@ pub(crate) fn variance<'r>(
     let request = request();
     let mut builder = VarianceBuilder::new();
     for name in &names {
-        let lines: Vec<&[u8]> =
-            request.get_all(name).iter().map(|line| line.as_bytes().trim_ascii()).collect();
+        let lines: Vec<&[u8]> = request.lines(name).map(<[u8]>::trim_ascii).collect();
         // Several lines are the same as one with commas (RFC 9110 §5.3). A field without a value
         // differs from an absent one.
         let value = match lines.is_empty() {
@@ -52,7 +53,7 @@ mod tests {
         let of = |vary: &'static str, request: &[(&'static str, &'static str)]| {
             variance(&fields(&[("vary", vary)]), || Box::leak(Box::new(fields(request))))
         };
-        assert_eq!(variance(&HeaderMap::new(), || panic!("nothing is read")), None);
+        assert_eq!(variance(&HeaderMap::new(), || -> &HeaderMap { panic!("nothing is read") }), None);
         let german = of("Accept-Language, X-Other", &[("accept-language", "de"), ("x-more", "1")]);
         assert!(german.is_some());
         assert_eq!(german, of("x-other,accept-language", &[("accept-language", " de ")]), "order and spaces");

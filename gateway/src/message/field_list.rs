@@ -14,7 +14,6 @@ use crate::message::fields::FieldsMut;
 
 /// The text of a head and the offsets of its fields. Added fields are appended to the text. Its
 /// memory is reused from a list that was dropped on the same thread.
-#[cfg_attr(test, derive(Clone))]
 #[derive(Debug)]
 pub struct FieldList {
     text: Vec<u8>,
@@ -100,6 +99,13 @@ impl FieldList {
         self.places.clone_from(&self.kept);
         self.text.truncate(self.kept_text);
         self.lengths = self.places.iter().fold(0, |all, place| all | bit(place.name_length as usize));
+    }
+
+    /// Frees memory that the fields do not need.
+    pub(crate) fn shrink(&mut self) {
+        self.text.shrink_to_fit();
+        self.places.shrink_to_fit();
+        self.kept.shrink_to_fit();
     }
 
     /// Removes everything.
@@ -194,6 +200,17 @@ impl Default for FieldList {
     fn default() -> Self {
         let (text, places, kept) = SPARE.with_borrow_mut(Vec::pop).unwrap_or_default();
         Self { text, places, lengths: 0, kept, kept_text: 0 }
+    }
+}
+
+impl Clone for FieldList {
+    fn clone(&self) -> Self {
+        let mut copy = Self::default();
+        (copy.lengths, copy.kept_text) = (self.lengths, self.kept_text);
+        copy.text.extend_from_slice(&self.text);
+        copy.places.extend_from_slice(&self.places);
+        copy.kept.extend_from_slice(&self.kept);
+        copy
     }
 }
 

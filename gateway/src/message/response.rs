@@ -26,7 +26,7 @@ use crate::message::hop_by_hop;
 pub(crate) const MAX_HEAD: usize = 128 * 1024;
 
 /// A response head.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Response {
     pub(crate) status: StatusCode,
     reason: Range<usize>,

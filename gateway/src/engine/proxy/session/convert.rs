@@ -3,10 +3,11 @@
 use std::io::Write;
 
 use bytes::Bytes;
-use http::header::{CONTENT_LENGTH, HeaderName, HeaderValue, TRANSFER_ENCODING};
+use http::header::{CONTENT_LENGTH, HeaderName, HeaderValue};
 use http::{HeaderMap, Method, StatusCode};
 use pingora_http::{RequestHeader, ResponseHeader};
 
+use crate::cache::client_head;
 use crate::message::field_list::line;
 use crate::message::field_names::FieldNames;
 use crate::message::framing::Framing;
@@ -32,7 +33,7 @@ pub(super) fn request(head: &Head) -> RequestHeader {
 
 /// Converts an interim response.
 pub(super) fn interim(head: &ResponseHeader) -> Response {
-    of(head, Framing::NONE)
+    client_head(head, Framing::NONE)
 }
 
 /// Converts a final response. `ends`: nothing follows the head.
@@ -48,36 +49,11 @@ pub(super) fn response(head: &ResponseHeader, method: &Method, http2: bool, ends
         _ if http2 => Framing::Opaque,
         _ => length().map_or(Framing::CHUNKED, Framing::Length),
     };
-    let mut response = of(head, framing);
+    let mut response = client_head(head, framing);
     if framing == Framing::CHUNKED {
         response.fields.push_line(b"Transfer-Encoding", b"chunked");
     }
     response
-}
-
-fn of(head: &ResponseHeader, framing: Framing) -> Response {
-    let reason = head.get_reason_phrase().unwrap_or_default();
-    let mut response = Response::of(head.status, reason, framing);
-    let fields = &mut response.fields;
-    match head.has_case() {
-        true => {
-            for (name, value) in head.case_header_iter() {
-                add(fields, name.as_slice(), value);
-            }
-        }
-        false => {
-            for (name, value) in &head.headers {
-                add(fields, name.as_str().as_bytes(), value);
-            }
-        }
-    }
-    response
-}
-
-fn add(fields: &mut crate::message::field_list::FieldList, name: &[u8], value: &HeaderValue) {
-    if !name.eq_ignore_ascii_case(TRANSFER_ENCODING.as_str().as_bytes()) {
-        fields.push_line(name, value.as_bytes());
-    }
 }
 
 /// Encodes content as chunks; at the end followed by the last chunk and the trailers.

@@ -1,0 +1,114 @@
+//! Sends a stored response that is fresh and in memory.
+//!
+//! It is the common case of a rule with a cache, and involves no endpoint. All other cases go
+//! through Pingora's proxy: a response that is not stored, stale, or in a file, and ranges.
+
+use std::future::poll_fn;
+use std::task::{Context, Poll, ready};
+use std::time::Instant;
+
+use super::{ForwardCounts, Forwarded};
+use crate::body::downstream::Downstream;
+use crate::cache::{self, CacheStatus, FreshResponse};
+use crate::io::alarm::Alarm;
+use crate::io::budget::{self, WaitTicket};
+use crate::io::deadlines::Deadlines;
+use crate::message::head::Head;
+use crate::pipeline::{CachedRequest, Exchange, Failure, FailureKind, Next, Originator};
+
+/// Maximum number of bytes of a body that are passed on at a time.
+const PIECE: usize = 64 * 1024;
+
+/// Returns the response to a request, if it can be sent from here.
+pub(super) fn find(cached: &CachedRequest, exchange: &Exchange, head: &mut Head) -> Option<FreshResponse> {
+    cached.store.fresh(&cached.key, head, |response, head| {
+        head.keep();
+        exchange.upstream_request(head);
+        let variance = cache::variance(response, || &head.fields);
+        head.restore();
+        variance
+    })
+}
+
+/// Sends a response to the client.
+pub(super) async fn send<D: Downstream>(
+    mut response: FreshResponse,
+    downstream: &mut D,
+    alarm: &mut Alarm,
+    exchange: &mut Exchange,
+    counts: &mut ForwardCounts,
+) -> Forwarded {
+    exchange.set_cache_status(CacheStatus::Hit);
+    exchange.response(&mut response.head);
+    let length = response.rest.len();
+    let mut sending = Sending {
+        downstream,
+        alarm,
+        response,
+        begun: false,
+        deadlines: Deadlines::default(),
+        ticket: WaitTicket::default(),
+    };
+    let sent = poll_fn(|cx| sending.poll(cx)).await;
+    let Sending { response, begun, .. } = sending;
+    if begun {
+        counts.status = Some(response.head.status);
+        counts.upstream_received = (length - response.rest.len()) as u64;
+    }
+    let Err(kind) = sent else { return Forwarded::Relayed(Instant::now()) };
+    let can_answer = match kind {
+        FailureKind::Client => false,
+        // The response was held back.
+        FailureKind::ResponseRefused => true,
+        _ => !begun,
+    };
+    match exchange.failed(Failure::before_connecting(kind, false)) {
+        Next::Answer(answer) if can_answer => Forwarded::Answer(answer),
+        _ => Forwarded::Aborted { asked: true },
+    }
+}
+
+/// A response on its way to the client.
+struct Sending<'s, D> {
+    downstream: &'s mut D,
+    alarm: &'s mut Alarm,
+    response: FreshResponse,
+    /// The head was passed on.
+    begun: bool,
+    deadlines: Deadlines,
+    /// Held while the response waits for memory.
+    ticket: WaitTicket,
+}
+
+impl<D: Downstream> Sending<'_, D> {
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), FailureKind>> {
+        if let Poll::Ready(sent) = self.poll_send(cx) {
+            return Poll::Ready(sent);
+        }
+        let uploading = !self.downstream.is_spent();
+        match self.downstream.poll_client_closed(cx, uploading) {
+            Poll::Ready(()) => Poll::Ready(Err(FailureKind::Client)),
+            Poll::Pending => self.deadlines.poll(cx, self.alarm).map(Err),
+        }
+    }
+
+    /// Passes on as much as the client accepts. Ready when it has everything.
+    fn poll_send(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), FailureKind>> {
+        let Self { downstream, response, begun, deadlines, ticket, .. } = self;
+        let FreshResponse { head, rest, .. } = response;
+        loop {
+            ready!(downstream.poll_accept(cx, deadlines))?;
+            if *begun && rest.is_empty() {
+                return Poll::Ready(Ok(()));
+            }
+            // What the client does not accept is copied.
+            ready!(deadlines.poll_room_to_respond(cx, ticket));
+            let piece = rest.split_to(downstream.portion(budget::portion(rest.len().min(PIECE))));
+            match *begun {
+                true => downstream.pass(cx, head, &piece)?,
+                false => downstream.respond(cx, head, &piece)?,
+            };
+            *begun = true;
+        }
+    }
+}
