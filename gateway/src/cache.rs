@@ -8,7 +8,7 @@
 //! |---|---|
 //! | `freshness` | which responses are stored, and how long they are fresh |
 //! | `variance` | the fields of a request that `Vary` names |
-//! | `key` | what identifies a response, and the URL by which it is purged |
+//! | `key`, `keyed_hash` | what identifies a response, and the URL by which it is purged |
 //! | `store`, `head` | responses, bounded in bytes, least recently used first |
 //! | `files` | bodies that memory has no room for, with `--cache-path` |
 //! | `storage`, `body_reader`, `body_writer` | the store as Pingora reads and writes it |
@@ -25,6 +25,7 @@ mod freshness;
 mod head;
 mod jobs;
 mod key;
+mod keyed_hash;
 mod lookup;
 mod response_cache;
 mod status;

@@ -15,7 +15,6 @@ mod health;
 mod thread;
 
 use std::fs::File;
-use std::hash::{BuildHasher, RandomState};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -26,6 +25,7 @@ use tokio::sync::watch;
 use self::folder::Folder;
 use self::health::Health;
 use self::thread::FileThread;
+use super::keyed_hash::HashKey;
 use crate::body::disk::{Disk, DiskShare};
 
 pub(super) use body_file::{BodyFile, FileWriter, PieceError};
@@ -57,7 +57,7 @@ pub(super) struct Files {
     thread: FileThread,
     next: AtomicU64,
     /// Key of the hashes of pieces: random, so that no content can be made to fit one.
-    hash_key: (u64, u64),
+    hash_key: HashKey,
 }
 
 impl Files {
@@ -75,7 +75,7 @@ impl Files {
             space: Arc::default(),
             thread,
             next: AtomicU64::new(0),
-            hash_key: (RandomState::new().hash_one(0), RandomState::new().hash_one(1)),
+            hash_key: HashKey::random(),
         }))
     }
 

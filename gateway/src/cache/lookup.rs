@@ -5,7 +5,7 @@ use std::time::SystemTime;
 
 use bytes::Bytes;
 use http::header::{HeaderMap, IF_MODIFIED_SINCE, IF_NONE_MATCH, RANGE};
-use pingora_cache::key::{CacheHashKey, HashBinary, hash_key};
+use pingora_cache::key::{CacheHashKey, HashBinary};
 use pingora_core::protocols::http::conditional_filter::not_modified_filter;
 use pingora_http::RequestHeader;
 
@@ -44,7 +44,7 @@ impl ResponseStore {
             return None;
         }
         let store = &self.store;
-        let mut found = store.get(&hash_key(key.bytes()), key.url())?;
+        let mut found = store.get(&store.key_hash(key), key.url())?;
         if let Some(fields) = found.head.varying()
             && let Some(variance) = select(fields, request)
             && found.head.variance() != Some(&variance)

@@ -4,7 +4,7 @@ use std::any::Any;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use pingora_cache::key::{CacheHashKey, hash_key};
+use pingora_cache::key::CacheHashKey;
 use pingora_cache::storage::{PurgeOutcome, PurgeTarget};
 use pingora_cache::trace::SpanHandle;
 use pingora_cache::{CacheKey, CacheMeta, HitHandler, MissHandler, PurgeType, Storage};
@@ -26,8 +26,8 @@ struct KeyContext {
 /// Returns Pingora's form of a key, for a request that is made now.
 pub(super) fn cache_key(store: &Store, request: &RequestKey) -> CacheKey {
     let mut key = CacheKey::new(request.bytes(), "");
-    // Otherwise Pingora computes it several times.
-    key.set_primary_bin_override(hash_key(request.bytes()));
+    // Pingora's own hash costs several times as much, and would be computed several times.
+    key.set_primary_bin_override(store.key_hash(request));
     key.extensions.insert(KeyContext { url: request.url().clone(), epoch: store.epoch(request.url()) });
     key
 }

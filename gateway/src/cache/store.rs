@@ -27,7 +27,8 @@ use self::demotion::Demotion;
 use self::file_tier::FileTier;
 use super::files::{BodyFile, Files};
 use super::head::StoredHead;
-use super::key::CachedUrl;
+use super::key::{CachedUrl, RequestKey};
+use super::keyed_hash::HashKey;
 use crate::io::budget::{Budget, SharedReservation};
 
 pub(crate) use self::purge::{Purge, PurgedPath};
@@ -95,6 +96,7 @@ pub(super) struct Store {
     tier: Option<FileTier>,
     evictions: AtomicUsize,
     urls: RandomState,
+    keys: HashKey,
     budget: Arc<Budget>,
     next: AtomicU64,
     /// Purges of more than a URL.
@@ -142,6 +144,7 @@ impl Store {
             tier: files.map(FileTier::new),
             evictions: AtomicUsize::new(0),
             urls: RandomState::new(),
+            keys: HashKey::random(),
             budget,
             next: AtomicU64::new(0),
             purges: AtomicU64::new(0),
@@ -202,6 +205,11 @@ impl Store {
     /// Returns how many responses left because others needed their memory or their space.
     pub(super) fn evictions(&self) -> usize {
         self.evictions.load(SeqCst)
+    }
+
+    /// Returns the hash of a key, without the fields that `Vary` names.
+    pub(super) fn key_hash(&self, key: &RequestKey) -> KeyHash {
+        self.keys.hash(key.bytes())
     }
 
     /// Returns a value that changes with each purge of the URL. A response to a request that was

@@ -57,7 +57,7 @@ pub(in crate::cache) enum PieceError {
 impl FileWriter {
     pub(super) fn create(files: Arc<Files>) -> io::Result<Self> {
         let id = files.next_id();
-        let hasher = hasher(&files);
+        let hasher = files.hash_key.hasher();
         let space = Some(files.space());
         let path = files.folder.file(id);
         let open = OpenOptions::new().write(true).create_new(true).mode(MODE).open(path)?;
@@ -107,7 +107,7 @@ impl FileWriter {
     }
 
     fn end_piece(&mut self) {
-        let next = hasher(&self.file.files);
+        let next = self.file.files.hash_key.hasher();
         self.hashes.push(mem::replace(&mut self.hasher, next).finish128().as_u128());
     }
 }
@@ -151,7 +151,7 @@ impl BodyFile {
             io::ErrorKind::UnexpectedEof => PieceError::Damaged,
             _ => PieceError::Unreadable(error),
         })?;
-        let mut hasher = hasher(&self.file.files);
+        let mut hasher = self.file.files.hash_key.hasher();
         hasher.write(&piece);
         match hasher.finish128().as_u128() == expected {
             true => Ok(piece.into()),
@@ -180,10 +180,6 @@ fn remove(files: &Files, id: u64, space: DiskShare) {
         tracing::debug!(%error, "a file of a stored response cannot be removed");
     }
     drop(space);
-}
-
-fn hasher(files: &Files) -> SipHasher13 {
-    SipHasher13::new_with_keys(files.hash_key.0, files.hash_key.1)
 }
 
 fn units(length: u64) -> u64 {
