@@ -129,9 +129,7 @@ chart-test: tools-go ## test the Helm chart with Helm, without a cluster
 	$(OUT)/debug/sluice-lab build helm
 	$(CARGO) test --locked --workspace --test chart
 
-# promtool takes about four minutes of CPU time to build, so make test does not build it. Without it,
-# the cases of the alerts report that they were not tested.
-alerts-test: tools-go ## test the chart's alerts with promtool, which is built once (four minutes)
+alerts-test: tools-go ## test the chart's alerts with promtool, without the other suites
 	$(CARGO) build --locked --workspace --all-targets
 	$(OUT)/debug/sluice-lab build helm promtool
 	$(CARGO) test --locked --workspace --test chart -- rules:: objectives:: dashboards:: --nocapture
