@@ -6,6 +6,7 @@
 //! nothing more is read meanwhile. A client that opens no window therefore occupies that much until
 //! its deadline.
 
+mod reply;
 mod settle;
 mod websocket;
 
@@ -15,32 +16,26 @@ use std::task::{Context, Poll, Waker, ready};
 
 use bytes::{Bytes, BytesMut};
 use h2::server::SendResponse;
-use h2::{Reason, RecvStream, SendStream};
+use h2::{Reason, RecvStream};
 use http::StatusCode;
-use http::header::{CONTENT_LENGTH, DATE, HeaderMap, HeaderValue};
-use pingora_core::protocols::http::date::get_cached_date;
+use http::header::HeaderMap;
 
+use self::reply::Reply;
 use super::OpenStream;
 use crate::body::downstream::{ClientSide, Downstream, Passed};
 use crate::body::pieces::{Decoder, Piece, poll_joined};
 use crate::body::whole::WholeBody;
-use crate::io::budget::{self, Reservation};
-use crate::io::counted::counted;
+use crate::io::budget;
 use crate::io::deadlines::Deadlines;
-use crate::io::deadlines::STALL;
 use crate::io::scratch;
 use crate::message::field_list::line;
 use crate::message::field_names::FieldNames;
-use crate::message::fields::FieldsMut;
-use crate::message::framing::FramedBytes;
 use crate::message::framing::Framing;
 use crate::message::head::Head;
 use crate::message::head::http2::is_sound;
 use crate::message::head::websocket::Accept;
-use crate::message::hop_by_hop;
-use crate::message::http2::{map, trailers};
+use crate::message::http2::trailers;
 use crate::message::response::Response;
-use crate::message::trailers::Section;
 use crate::message::trailers::passes;
 use crate::pipeline::{Answer, FailureKind};
 
@@ -59,22 +54,9 @@ pub(super) struct Client {
     names: FieldNames,
     /// Bytes of the body that were passed on but not yet taken by the endpoint.
     unreleased: usize,
-    reply: SendResponse<Bytes>,
-    /// The stream for the response body. `None` until the head is sent.
-    stream: Option<SendStream<Bytes>>,
-    /// Bytes that the client's windows do not allow yet.
-    rest: Bytes,
-    /// Trailers that follow `rest`.
-    trailers: Option<HeaderMap>,
-    complete: bool,
     /// The value with which the endpoint accepts an extended CONNECT, if the request is one.
     accept: Option<Accept>,
-    /// The code of RST_STREAM if the response breaks off.
-    reason: Reason,
-    /// The trailer section read so far.
-    section: Section,
-    head_sent: u64,
-    body_sent: u64,
+    reply: Reply,
 }
 
 impl Client {
@@ -94,16 +76,8 @@ impl Client {
             whole: None,
             names,
             unreleased: 0,
-            reply,
-            stream: None,
-            rest: Bytes::new(),
-            trailers: None,
-            complete: false,
             accept: None,
-            reason: Reason::INTERNAL_ERROR,
-            section: Section::default(),
-            head_sent: 0,
-            body_sent: 0,
+            reply: Reply::new(reply),
         }
     }
 
@@ -131,14 +105,11 @@ impl Client {
         let mut cx = Context::from_waker(Waker::noop());
         let is_shed = self.open.is_shed(&cx);
         if is_shed {
-            self.reason = Reason::ENHANCE_YOUR_CALM;
+            self.reply.set_reason(Reason::ENHANCE_YOUR_CALM);
         } else if self.poll_client_closed(&mut cx, false).is_ready() {
             return true;
         }
-        match &mut self.stream {
-            Some(stream) => stream.send_reset(self.reason),
-            None => self.reply.send_reset(self.reason),
-        }
+        self.reply.reset();
         is_shed
     }
 
@@ -173,70 +144,6 @@ impl Client {
     fn finish_body(&mut self) -> Result<(), FailureKind> {
         self.open.waits();
         self.release()
-    }
-
-    /// Sends a final head. `complete`: there is no body.
-    fn send_head(
-        &mut self,
-        status: StatusCode,
-        fields: HeaderMap,
-        complete: bool,
-    ) -> Result<(), FailureKind> {
-        self.head_sent = length(&fields);
-        self.complete = complete;
-        let head = head(status, fields);
-        self.stream = Some(self.reply.send_response(head, complete).map_err(gone)?);
-        Ok(())
-    }
-
-    /// Sends as much of the rest as the client's windows allow, and the end of the stream after it.
-    fn deliver(&mut self) -> Result<(), FailureKind> {
-        let Some(stream) = &mut self.stream else { return Ok(()) };
-        let length = self.rest.len();
-        let mut room = 0;
-        if length > 0 {
-            stream.reserve_capacity(length);
-            room = stream.capacity().min(length);
-        }
-        self.body_sent += room as u64;
-        let all = room == length;
-        let piece = if all { mem::take(&mut self.rest) } else { self.rest.split_to(room) };
-        let ends = all && self.complete && self.trailers.is_none();
-        if room > 0 || ends {
-            stream.send_data(piece, ends).map_err(gone)?;
-        }
-        match self.trailers.take_if(|_| all && self.complete) {
-            Some(trailers) => stream.send_trailers(trailers).map_err(gone),
-            None => Ok(()),
-        }
-    }
-
-    /// Decodes a piece of the response body into `rest`, and its trailers into `trailers`.
-    fn read(&mut self, response: &mut Response, bytes: &[u8]) -> Result<Passed, FailureKind> {
-        let mut data = Vec::new();
-        let section = &mut self.section;
-        let taken = response.framing.read_all(
-            bytes,
-            |piece| {
-                if data.is_empty() {
-                    data.reserve(bytes.len());
-                }
-                data.extend_from_slice(piece);
-            },
-            |trailer| section.push(trailer),
-        );
-        let FramedBytes { whole, .. } = taken.map_err(|_| FailureKind::InvalidHead)?;
-        let passed = Passed { taken: whole, data: data.len() };
-        let mut share = Reservation::of_flow();
-        share.hold(data.capacity());
-        // The reservation stays with the bytes, because `h2` keeps them until the socket takes
-        // them.
-        self.rest = counted(data, share);
-        if response.framing.is_done() {
-            let trailers = map(self.section.fields(FieldNames::ANY), 0);
-            self.trailers = Some(trailers).filter(|trailers| !trailers.is_empty());
-        }
-        Ok(passed)
     }
 }
 
@@ -380,7 +287,7 @@ impl Downstream for Client {
         // Other codes concern the endpoint's connection, or would make the client retry an answered
         // request.
         if [Reason::CANCEL, Reason::ENHANCE_YOUR_CALM, Reason::INADEQUATE_SECURITY].contains(&reason) {
-            self.reason = reason;
+            self.reply.set_reason(reason);
         }
     }
 
@@ -403,11 +310,7 @@ impl Downstream for Client {
         if self.open.is_shed(cx) {
             return Poll::Ready(());
         }
-        let reset = match &mut self.stream {
-            Some(stream) => stream.poll_reset(cx),
-            None => self.reply.poll_reset(cx),
-        };
-        reset.map(|_| ())
+        self.reply.poll_reset(cx)
     }
 
     /// A client that leaves resets its stream, which `poll_client_closed` reports.
@@ -419,9 +322,7 @@ impl Downstream for Client {
         if response.status == StatusCode::CONTINUE && !mem::take(&mut self.awaits_continue) {
             return Ok(());
         }
-        hop_by_hop::response(&mut response.fields, response.status);
-        let head = head(response.status, map(response.fields.iter(), 0));
-        self.reply.send_informational(head).map_err(gone)
+        self.reply.interim(response)
     }
 
     fn respond(
@@ -437,23 +338,7 @@ impl Downstream for Client {
         if self.accept.is_some() && response.status.is_success() {
             return Err(FailureKind::InvalidHead);
         }
-        response.deliver(false);
-        // As in HTTP/1, `Date` is the time of relaying.
-        response.fields.remove(&DATE);
-        let mut fields = map(response.fields.iter(), 1);
-        fields.insert(DATE, get_cached_date());
-        if response.framing.is_done() {
-            self.send_head(response.status, fields, true)?;
-            return Ok(Passed { taken: 0, data: 0 });
-        }
-        // Decoded before the head is sent, because a head cannot be revoked. An earlier attempt may
-        // have left trailers.
-        self.section = Section::default();
-        let passed = self.read(response, bytes)?;
-        self.send_head(response.status, fields, false)?;
-        self.complete = response.framing.is_done() || response.is_last;
-        self.deliver()?;
-        Ok(passed)
+        self.reply.begin(response, bytes)
     }
 
     fn pass(
@@ -462,10 +347,7 @@ impl Downstream for Client {
         response: &mut Response,
         bytes: &[u8],
     ) -> Result<Passed, FailureKind> {
-        let passed = self.read(response, bytes)?;
-        self.complete = response.framing.is_done() || response.is_last;
-        self.deliver()?;
-        Ok(passed)
+        self.reply.pass(response, bytes)
     }
 
     fn pass_piece(
@@ -477,11 +359,7 @@ impl Downstream for Client {
         if response.framing != Framing::Opaque {
             return self.pass(cx, response, &content);
         }
-        let (length, mut share) = (content.len(), Reservation::of_flow());
-        share.hold(length);
-        self.rest = counted(content, share);
-        self.deliver()?;
-        Ok(Passed { taken: length, data: length })
+        self.reply.pass_piece(content)
     }
 
     fn end(
@@ -490,35 +368,11 @@ impl Downstream for Client {
         _: &mut Response,
         section: Option<&HeaderMap>,
     ) -> Result<(), FailureKind> {
-        if self.complete {
-            return Ok(());
-        }
-        self.trailers = section.and_then(|section| trailers(section, FieldNames::ANY));
-        self.complete = true;
-        self.deliver()
+        self.reply.end(section)
     }
 
     fn answer(&mut self, _: &mut Context<'_>, answer: &Answer, bare: bool) -> Result<(), FailureKind> {
-        if answer.silent {
-            self.reply.send_reset(self.reason);
-            return Ok(());
-        }
-        let mut fields = HeaderMap::with_capacity(answer.fields.len() + 2);
-        fields.insert(DATE, get_cached_date());
-        if answer.has_length() {
-            fields.insert(CONTENT_LENGTH, HeaderValue::from(answer.body.len()));
-        }
-        for (name, value) in &answer.fields {
-            fields.append(name.clone(), value.clone());
-        }
-        let complete = bare || answer.body.is_empty();
-        self.send_head(answer.status, fields, complete)?;
-        if !complete {
-            self.rest = answer.body.clone();
-            self.complete = true;
-            self.deliver()?;
-        }
-        Ok(())
+        self.reply.answer(answer, bare)
     }
 
     fn poll_flush(
@@ -526,40 +380,12 @@ impl Downstream for Client {
         cx: &mut Context<'_>,
         deadlines: &mut Deadlines,
     ) -> Poll<Result<(), FailureKind>> {
-        while !self.rest.is_empty() {
-            let Some(stream) = &mut self.stream else { break };
-            match stream.poll_capacity(cx) {
-                Poll::Ready(Some(Ok(_))) => {
-                    let before = self.rest.len();
-                    self.deliver()?;
-                    deadlines.taken(before - self.rest.len());
-                }
-                Poll::Ready(_) => return Poll::Ready(Err(FailureKind::Client)),
-                Poll::Pending => {
-                    deadlines.stall.begin(Some(budget::stall_limit(STALL)));
-                    return Poll::Pending;
-                }
-            }
-        }
-        deadlines.stall.end();
-        Poll::Ready(Ok(()))
+        self.reply.poll_flush(cx, deadlines)
     }
 
     fn sent(&self) -> (u64, u64) {
-        (self.head_sent + self.body_sent, self.body_sent)
+        self.reply.sent()
     }
-}
-
-fn head(status: StatusCode, fields: HeaderMap) -> http::Response<()> {
-    let mut head = http::Response::new(());
-    *head.status_mut() = status;
-    *head.headers_mut() = fields;
-    head
-}
-
-/// Returns the bytes of names and values.
-fn length(fields: &HeaderMap) -> u64 {
-    fields.iter().map(|(name, value)| (name.as_str().len() + value.len()) as u64).sum()
 }
 
 fn gone(_: h2::Error) -> FailureKind {

@@ -49,7 +49,7 @@ async fn bytes_beyond_the_windows_wait_with_a_deadline() {
     downstream.answer(&mut cx, &answer(1000), false).unwrap();
     let mut deadlines = Deadlines::default();
     assert!(downstream.poll_flush(&mut cx, &mut deadlines).is_pending());
-    assert_eq!((downstream.sent().1, downstream.rest.len()), (100, 900));
+    assert_eq!((downstream.sent().1, downstream.reply.waiting()), (100, 900));
     assert!(deadlines.stall.runs());
     let mut body = response.await.unwrap().into_body();
     let reading = async {

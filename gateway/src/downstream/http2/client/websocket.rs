@@ -1,11 +1,10 @@
 //! WebSocket over HTTP/2 (RFC 8441): the response to an extended CONNECT, and the tunnel after it.
 
-use bytes::Bytes;
 use http::StatusCode;
-use http::header::{DATE, SEC_WEBSOCKET_ACCEPT};
-use pingora_core::protocols::http::date::get_cached_date;
+use http::header::SEC_WEBSOCKET_ACCEPT;
 
 use super::Client;
+use super::reply::Opened;
 use crate::body::downstream::Passed;
 use crate::downstream::http2::tunnel::TunnelStream;
 use crate::engine::tunnel::{Switched, Tunnel};
@@ -14,7 +13,6 @@ use crate::io::flow::Flow;
 use crate::io::write_buffer::WriteBuffer;
 use crate::message::fields::{Fields, FieldsMut};
 use crate::message::head::websocket::Accept;
-use crate::message::http2::map;
 use crate::message::response::Response;
 use crate::pipeline::FailureKind;
 
@@ -28,9 +26,9 @@ impl Client {
 
     /// Relays between the client and an endpoint that has switched protocols.
     pub(in crate::downstream::http2) async fn tunnel(self: Box<Self>, switched: Switched, alarm: &mut Alarm) {
-        let Self { open, body, stream, rest, head_sent, body_sent, .. } = *self;
-        // The head of the response was sent, so there is a stream.
-        let Some(stream) = stream else { return };
+        let Self { open, body, reply, .. } = *self;
+        // The head of the response was sent.
+        let Some(Opened { stream, rest, head_sent, body_sent }) = reply.opened() else { return };
         let mut down = Flow::after(WriteBuffer::default(), body_sent);
         down.push(&rest);
         drop(rest);
@@ -52,13 +50,6 @@ impl Client {
             return Err(FailureKind::InvalidHead);
         }
         response.fields.remove(&SEC_WEBSOCKET_ACCEPT);
-        response.fields.remove(&DATE);
-        response.deliver(false);
-        let mut fields = map(response.fields.iter(), 1);
-        fields.insert(DATE, get_cached_date());
-        self.send_head(StatusCode::OK, fields, false)?;
-        self.rest = Bytes::copy_from_slice(bytes);
-        self.deliver()?;
-        Ok(Passed { taken: bytes.len(), data: bytes.len() })
+        self.reply.open(response, bytes)
     }
 }
