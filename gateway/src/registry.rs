@@ -23,9 +23,11 @@ mod latency;
 mod own;
 mod pick;
 mod pool;
+mod pool_counts;
 mod prober;
 mod ring;
 mod sessions;
+mod set_entry;
 mod slots;
 #[cfg(test)]
 mod tests;
@@ -36,9 +38,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use sluice_config::{
-    Balance, ByKey, Change, Code, Delta, EndpointSetKey, HealthCheck, Keyed, PoolKey, Refusal, Subject,
-};
+use sluice_config::{ByKey, Change, Code, Delta, EndpointSetKey, HealthCheck, PoolKey, Refusal, Subject};
 
 pub use checked::{Checked, CheckedEndpoint};
 pub use description::{EndpointDescription, Health, HealthCounts, PoolDescription};
@@ -54,14 +54,12 @@ pub use sessions::Sessions;
 use crate::process::reporter::Reporter;
 
 use balance::DefaultBalance;
-use check::CheckError;
 use checked::Checks;
-use endpoint_set::Members;
 use hosts::RequestHosts;
 use own::{Lookups, Own, Owner};
 use prober::ProberHandle;
 use ring::Rings;
-use slots::Slots;
+use set_entry::SetEntry;
 
 /// All endpoint sets and pools.
 pub struct Registry {
@@ -88,21 +86,6 @@ struct State {
     checks: Checks,
     /// Pools whose checks await capacity, in order of arrival. Usually empty.
     waiting: Vec<PoolKey>,
-}
-
-/// A set with its reference counts. It is kept while it is configured or used by a pool, so handles
-/// stay valid in whatever order the two are added and removed.
-struct SetEntry {
-    members: Members,
-    configured: bool,
-    pools: usize,
-    ring_pools: usize,
-    slots: Slots,
-    /// Endpoints left out because they are these listeners of the gateway. Usually empty.
-    refused: Vec<(sluice_config::Endpoint, Arc<str>)>,
-    /// For some endpoint it is unknown whether it is a listener of the gateway. All are looked up
-    /// again at the next change.
-    unsure: bool,
 }
 
 impl Registry {
@@ -136,7 +119,7 @@ impl Registry {
         let own = own.lookups();
         for change in &delta.endpoint_sets {
             if let Change::Put(key, set) = change {
-                let entry = self.set_entry(sets, key);
+                let entry = SetEntry::of(sets, key, &self.reporter);
                 entry.configured = true;
                 self.publish(entry, &own, &set.endpoints, now);
             }
@@ -296,103 +279,6 @@ impl Registry {
         HealthCounts::of(&sets, Instant::now())
     }
 
-    /// Adds or replaces a pool. An error states why its check is not made.
-    fn put_pool(&self, state: &mut State, config: &Arc<sluice_config::Pool>) -> Result<(), CheckError> {
-        if let Some(present) = state.pools.get(&config.key) {
-            // Routes hold this handle, so it is replaced only if the configuration differs.
-            if present.config() == config {
-                return Ok(());
-            }
-            let present = present.clone();
-            self.forget_pool(&mut state.sets, &present);
-            state.waiting.retain(|waits| *waits != config.key);
-        }
-        let State { sets, checks, waiting, .. } = &mut *state;
-        let entry = self.set_entry(sets, &config.key.endpoints);
-        entry.pools += 1;
-        if config.balance == Balance::Ring {
-            entry.ring_pools += 1;
-            if entry.ring_pools == 1 {
-                self.rings.want(entry.members.set());
-            }
-        }
-        let check = config.health_check.as_ref();
-        let (slot, made) = match check.map(|check| self.begin_check(entry, checks, check, config)) {
-            None => (None, Ok(())),
-            Some(Ok(slot)) => (Some(slot), Ok(())),
-            Some(Err(error)) => (None, Err(error)),
-        };
-        if made.as_ref().is_err_and(CheckError::may_pass) {
-            waiting.push(config.key.clone());
-        }
-        let set = entry.members.set().clone();
-        let pool = Arc::new(Pool::new(config.clone(), set, self.default_balance.clone(), slot));
-        state.pools.insert(pool);
-        made
-    }
-
-    /// Returns the slot of a check, and starts the check with its first pool.
-    fn begin_check(
-        &self,
-        entry: &mut SetEntry,
-        checks: &mut Checks,
-        check: &Arc<HealthCheck>,
-        pool: &sluice_config::Pool,
-    ) -> Result<u8, CheckError> {
-        let tls = pool.protocol.has_tls();
-        let (slot, is_new) = entry.slots.enter(check, tls).ok_or(CheckError::TooMany(slots::MOST))?;
-        if is_new {
-            match checks.make(check, tls) {
-                Ok(policy) => self.prober.watch(entry.members.set().clone(), slot, policy),
-                Err(error) => {
-                    entry.slots.leave(slot);
-                    return Err(error);
-                }
-            }
-        }
-        Ok(slot)
-    }
-
-    /// Starts the checks that waited for capacity, as far as there is some now.
-    fn begin_waiting(&self, state: &mut State) -> Vec<Subject> {
-        let State { sets, pools, checks, waiting, .. } = state;
-        let mut begun = Vec::new();
-        waiting.retain(|key| {
-            let Some(pool) = pools.get(key) else { return false };
-            let Some(check) = &pool.config().health_check else { return false };
-            let Some(entry) = sets.get_mut(&key.endpoints) else { return false };
-            match self.begin_check(entry, checks, check, pool.config()) {
-                Ok(slot) => {
-                    pool.set_slot(slot);
-                    begun.push(Subject::Pool(key.clone()));
-                    false
-                }
-                Err(error) => error.may_pass(),
-            }
-        });
-        begun
-    }
-
-    /// Removes a pool from the reference counts of its set.
-    fn forget_pool(&self, sets: &mut ByKey<SetEntry>, pool: &Pool) {
-        let key = &pool.key().endpoints;
-        let Some(books) = sets.get_mut(key) else { return };
-        books.pools -= 1;
-        if pool.has_ring() {
-            books.ring_pools -= 1;
-            if books.ring_pools == 0 {
-                books.members.set().drop_ring();
-            }
-        }
-        if let Some(slot) = pool.slot().filter(|slot| books.slots.leave(*slot)) {
-            self.prober.unwatch(key.clone(), slot);
-            books.members.forget_check(slot);
-        }
-        if books.is_unused() {
-            sets.remove(key);
-        }
-    }
-
     /// Returns the task that checks endpoints. `None` after the first call.
     pub fn take_prober(&self) -> Option<Prober> {
         self.idle_prober.lock().unwrap_or_else(PoisonError::into_inner).take()
@@ -417,18 +303,6 @@ impl Registry {
         });
         let (passed, failed) = self.prober.counts();
         Checked { endpoints: endpoints.collect(), passed, failed }
-    }
-
-    fn set_entry<'s>(&self, sets: &'s mut ByKey<SetEntry>, key: &EndpointSetKey) -> &'s mut SetEntry {
-        sets.get_or_insert_with(key, || SetEntry {
-            members: Members::new(EndpointSet::new(key.clone(), self.reporter.clone())),
-            configured: false,
-            pools: 0,
-            ring_pools: 0,
-            slots: Slots::default(),
-            refused: Vec::new(),
-            unsure: false,
-        })
     }
 
     fn publish(
@@ -467,48 +341,5 @@ impl fmt::Debug for Registry {
             .field("sets", &state.sets.len())
             .field("pools", &state.pools.len())
             .finish_non_exhaustive()
-    }
-}
-
-impl SetEntry {
-    fn is_unused(&self) -> bool {
-        !self.configured && self.pools == 0
-    }
-
-    /// Returns those of the new endpoints that are listeners of the gateway. Present members are
-    /// not looked up again: there may be thousands, and most changes concern one.
-    fn find_own(
-        &mut self,
-        own: &Lookups<'_>,
-        endpoints: &[sluice_config::Endpoint],
-    ) -> Vec<(sluice_config::Endpoint, Arc<str>)> {
-        let members = self.members.set().current();
-        let again = std::mem::take(&mut self.unsure);
-        let mut refused = Vec::new();
-        for endpoint in endpoints {
-            if !again && members.member(endpoint.address).is_some() {
-                continue;
-            }
-            match own.ask_for(self.members.set().key(), endpoint.address) {
-                Owner::Other => {}
-                Owner::Ours(listener) => refused.push((endpoint.clone(), listener)),
-                Owner::Unknown(listener) => {
-                    self.unsure = true;
-                    // Keeps the previous result.
-                    if self.refused.iter().any(|(before, _)| before.address == endpoint.address) {
-                        refused.push((endpoint.clone(), listener));
-                    }
-                }
-            }
-        }
-        refused
-    }
-}
-
-impl Keyed for SetEntry {
-    type Key = EndpointSetKey;
-
-    fn key(&self) -> &EndpointSetKey {
-        self.members.set().key()
     }
 }

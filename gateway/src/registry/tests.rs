@@ -10,7 +10,7 @@ mod turns;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
-use sluice_config::Report;
+use sluice_config::{Balance, Report};
 
 use super::*;
 
