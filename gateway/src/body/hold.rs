@@ -13,8 +13,8 @@ use crate::io::budget::Reservation;
 use crate::io::failure::FailureKind;
 use crate::message::response::Response;
 
-/// Bytes of a response body that are held for its judge.
-const MOST: usize = 16 * 1024 * 1024;
+/// Bytes of a body that a judge sees.
+pub(crate) const MOST_JUDGED: usize = 16 * 1024 * 1024;
 
 /// Decides on a response.
 pub(crate) trait ResponseJudge: Debug + Send + Sync {
@@ -105,7 +105,9 @@ impl ResponseHold {
         held.coded.extend_from_slice(&bytes[..taken]);
         held.is_whole = response.framing.is_done();
         let size = held.coded.len() + held.unseen.len();
-        if self.judgement == Judgement::Wants && (held.coded.len() > MOST || !held.share.try_hold(size)) {
+        if self.judgement == Judgement::Wants
+            && (held.coded.len() > MOST_JUDGED || !held.share.try_hold(size))
+        {
             self.judgement = self.judge.exceeded();
         }
         Ok(Passed { taken, data: held.unseen.len() - before })

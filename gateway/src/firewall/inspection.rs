@@ -16,12 +16,13 @@ use super::ext_proc::{
     body_message,
 };
 use super::stream::{FAILED_PRECONDITION, MessageStream, StreamFault};
+use crate::body::hold::MOST_JUDGED;
 use crate::message::grpc::BadMessage;
 use crate::upstream::http2::StreamPermit;
 
 /// Bytes of a body that are inspected. A longer body is refused if the rules enforce, and otherwise
 /// inspected up to here.
-pub(crate) const MOST_BODY: u64 = 16 * 1024 * 1024;
+pub(crate) const MOST_BODY: u64 = MOST_JUDGED as u64;
 /// Bytes of the body in a message.
 const PIECE: usize = 32 * 1024;
 

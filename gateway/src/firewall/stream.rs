@@ -10,16 +10,13 @@ use h2::{RecvStream, SendStream};
 use http::header::{CONTENT_TYPE, HOST, HeaderMap, HeaderName, HeaderValue, TE};
 use http::{Method, Request, StatusCode};
 use prost::Message;
-use sluice_config::text::one_line;
 
 use crate::io::failure::FailureKind;
-use crate::message::grpc::{self, BadMessage};
+use crate::message::grpc::{self, BadMessage, GrpcStatus};
 use crate::message::http2::{Http2Target, build};
 
 /// Maximum size of a message of the agent in bytes.
 const MOST: usize = 64 * 1024;
-/// Maximum length of a message of the agent in problems.
-const LONGEST_MESSAGE: usize = 400;
 /// The field with the SHA-256 of the directives.
 static CONFIGURATION: HeaderName = HeaderName::from_static("sluice-waf-configuration");
 
@@ -151,21 +148,6 @@ impl MessageStream {
 
 /// Returns the status in these fields, if there is one.
 fn status(fields: &HeaderMap) -> Option<StreamFault> {
-    let text = |name: &str| fields.get(name).map(HeaderValue::as_bytes).unwrap_or_default();
-    let status = str::from_utf8(text("grpc-status")).ok()?.parse().ok()?;
-    let message = decoded(text("grpc-message"));
-    Some(StreamFault::Grpc { status, message: one_line(&message, LONGEST_MESSAGE).into_owned() })
-}
-
-/// Removes the percent-encoding of a message of gRPC.
-fn decoded(text: &[u8]) -> String {
-    let mut out = Vec::with_capacity(text.len());
-    let mut rest = text;
-    while let [first, behind @ ..] = rest {
-        let code = behind.get(..2).filter(|_| *first == b'%');
-        let code = code.and_then(|digits| u8::from_str_radix(str::from_utf8(digits).ok()?, 16).ok());
-        out.push(code.unwrap_or(*first));
-        rest = if code.is_some() { &behind[2..] } else { behind };
-    }
-    String::from_utf8_lossy(&out).into_owned()
+    let GrpcStatus { code, message } = GrpcStatus::of(fields)?;
+    Some(StreamFault::Grpc { status: code.parse().ok()?, message })
 }

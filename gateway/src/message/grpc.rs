@@ -1,10 +1,14 @@
 //! Messages of gRPC: each with a flag and its length in front of it.
 
+mod status;
+
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use prost::Message;
 
+pub(crate) use status::GrpcStatus;
+
 /// Length of the header of a message.
-const HEADER: usize = 5;
+pub(crate) const HEADER: usize = 5;
 
 /// The bytes are no messages that can be read: compressed, too large or malformed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -22,12 +26,7 @@ pub(crate) fn framed(message: &[u8]) -> Bytes {
 
 /// Encodes a message with its header.
 pub(crate) fn encoded(message: &impl Message) -> Bytes {
-    let mut out = BytesMut::with_capacity(HEADER + message.encoded_len());
-    out.put_u8(0);
-    out.put_u32(u32::try_from(message.encoded_len()).unwrap_or(u32::MAX));
-    // The buffer grows on demand, so it has room.
-    let _ = message.encode(&mut out);
-    out.freeze()
+    framed(&message.encode_to_vec())
 }
 
 /// Takes the next message from received bytes, of at most `most` bytes; `None` if it is incomplete.

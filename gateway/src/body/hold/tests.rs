@@ -121,7 +121,7 @@ fn the_end_of_a_connection_is_an_end() {
 #[test]
 fn a_response_that_is_too_large_to_be_held_is_decided_on_at_once() {
     let mut case = Case::new("HTTP/1.1 200 OK\r\n\r\n", &[Judgement::Wants]);
-    case.hold.respond(&mut case.response, &vec![b'x'; MOST]).unwrap();
+    case.hold.respond(&mut case.response, &vec![b'x'; MOST_JUDGED]).unwrap();
     case.hold.pass(&mut case.response, b"x").unwrap();
     assert!(matches!(case.poll(), Poll::Ready(Err(FailureKind::ResponseRefused))));
 }

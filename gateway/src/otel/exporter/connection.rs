@@ -3,27 +3,22 @@
 use std::io;
 
 use bytes::Bytes;
-use http::header::{CONTENT_TYPE, HOST, HeaderMap, HeaderValue, TE};
+use http::header::{CONTENT_TYPE, HOST, TE};
 use http::{Method, Request, Response, StatusCode};
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::Incoming;
 use hyper::client::conn::{http1, http2};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use prost::Message;
-use sluice_config::text::one_line;
 use sluice_config::{Collector, CollectorProtocol};
 use tokio::net::TcpStream;
 use tokio::task::AbortHandle;
 
-use crate::message::grpc::framed;
+use crate::message::grpc::{GrpcStatus, HEADER, framed};
 use crate::otel::signal::Signal;
 
 /// Maximum size of a response body in bytes.
 const MOST: usize = 64 << 10;
-/// Maximum length of a message of the collector in problems.
-const LONGEST_MESSAGE: usize = 200;
-/// Length of the header of a gRPC message: a flag and the length.
-const FRAME: usize = 5;
 /// gRPC statuses after which the same request may succeed later (OTLP specification).
 const RETRYABLE: [&str; 7] = ["1", "4", "8", "10", "11", "14", "15"];
 
@@ -170,20 +165,11 @@ async fn of_grpc<R: Message + Default>(response: Response<Incoming>) -> Result<R
     let body = Limited::new(body, MOST).collect().await.map_err(ExportError::Body)?;
     let trailers = body.trailers().cloned().unwrap_or_default();
     // A response without a message has its status in the head.
-    let fields = if trailers.contains_key("grpc-status") { &trailers } else { &head.headers };
-    match text(fields, "grpc-status").as_str() {
-        "0" => {}
-        status => {
-            let message = text(fields, "grpc-message");
-            return Err(ExportError::Grpc { status: status.to_owned(), message });
-        }
+    match GrpcStatus::of(&trailers).or_else(|| GrpcStatus::of(&head.headers)) {
+        Some(status) if status.is_ok() => Ok(decoded(body.to_bytes().get(HEADER..).unwrap_or_default())),
+        Some(GrpcStatus { code, message }) => Err(ExportError::Grpc { status: code, message }),
+        None => Err(ExportError::Grpc { status: String::new(), message: "there is none".to_owned() }),
     }
-    Ok(decoded(body.to_bytes().get(FRAME..).unwrap_or_default()))
-}
-
-fn text(fields: &HeaderMap, name: &str) -> String {
-    let value = fields.get(name).map(HeaderValue::as_bytes).unwrap_or_default();
-    one_line(&String::from_utf8_lossy(value), LONGEST_MESSAGE).into_owned()
 }
 
 /// An unreadable body is one of a collector that has accepted everything.

@@ -7,7 +7,7 @@
 use async_trait::async_trait;
 use bytes::Bytes;
 use h2::client;
-use http::header::{CONTENT_TYPE, HeaderValue, TE, USER_AGENT};
+use http::header::{CONTENT_TYPE, TE, USER_AGENT};
 use http::{HeaderMap, Method, Request, Uri};
 use pingora_core::connectors::TransportConnector;
 use pingora_core::upstreams::peer::HttpPeer;
@@ -16,6 +16,7 @@ use pingora_load_balancing::Backend;
 use pingora_load_balancing::health_check::HealthCheck;
 
 use super::AGENT;
+use crate::message::grpc::{self, GrpcStatus, HEADER};
 
 const METHOD: &str = "/grpc.health.v1.Health/Check";
 
@@ -54,7 +55,9 @@ impl GrpcHealthCheck {
             .header(USER_AGENT, AGENT)
             .body(())
             .ok()?;
-        Some(Self { peer, connector, request, message: message(service)?, thresholds })
+        // `HealthCheckRequest` has one field, of the form of a string's.
+        let message = grpc::encoded(&service.to_owned());
+        Some(Self { peer, connector, request, message, thresholds })
     }
 
     async fn ask(&self, target: &Backend) -> Result<(), Box<Error>> {
@@ -86,7 +89,7 @@ impl GrpcHealthCheck {
                 body.flow_control().release_capacity(piece.len()).map_err(failed)?;
             }
             check_status(&body.trailers().await.map_err(failed)?.unwrap_or_default())?;
-            match answer.split_at_checked(5) {
+            match answer.split_at_checked(HEADER) {
                 Some((prefix, status)) if prefix[0] == 0 && status.ends_with(&SERVING) => Ok(()),
                 _ => Error::e_explain(ErrorType::InternalError, "the health service does not report SERVING"),
             }
@@ -112,26 +115,14 @@ impl HealthCheck for GrpcHealthCheck {
     }
 }
 
-/// Encodes a `HealthCheckRequest` as a gRPC message: not compressed, its length, and field 1 if
-/// `service` is not empty. Returns `None` if the name is too long for a one-byte length.
-fn message(service: &str) -> Option<Bytes> {
-    let length = u8::try_from(service.len()).ok().filter(|length| *length < 0x80)?;
-    let mut message = match length {
-        0 => vec![0, 0, 0, 0, 0],
-        _ => vec![0, 0, 0, 0, length + 2, 0x0a, length],
-    };
-    message.extend_from_slice(service.as_bytes());
-    Some(message.into())
-}
-
 /// Fails if these fields contain a gRPC status other than 0.
 fn check_status(fields: &HeaderMap) -> Result<(), Box<Error>> {
-    match fields.get("grpc-status").map(HeaderValue::as_bytes) {
-        None | Some(b"0") => Ok(()),
-        Some(status) => {
-            let status = String::from_utf8_lossy(status).into_owned();
-            Error::e_explain(ErrorType::InternalError, format!("gRPC status {status} of a health service"))
-        }
+    match GrpcStatus::of(fields).filter(|status| !status.is_ok()) {
+        None => Ok(()),
+        Some(GrpcStatus { code, message }) => Error::e_explain(
+            ErrorType::InternalError,
+            format!("gRPC status {code} of a health service: {message}"),
+        ),
     }
 }
 
