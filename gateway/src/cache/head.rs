@@ -20,7 +20,7 @@ use crate::message::response::Response;
 const PER_FIELD: usize = 128;
 /// Bytes that a stored response takes in addition to its fields and its body: entries of maps and
 /// of the list by use.
-const PER_RESPONSE: usize = 768;
+const PER_RESPONSE: usize = 960;
 
 /// What is stored of Pingora's [`CacheMeta`], which cannot be cloned.
 #[derive(Debug)]
