@@ -32,6 +32,7 @@ use h2::Reason;
 use http::HeaderMap;
 
 use super::pieces::{Decoder, Piece};
+use crate::io::alarm::Alarm;
 use crate::io::deadlines::Deadlines;
 use crate::io::failure::FailureKind;
 use crate::message::answer::Answer;
@@ -83,6 +84,21 @@ pub(crate) trait Downstream {
 
     /// Ready when the client has disconnected. `uploading`: its body is still being read.
     fn poll_client_closed(&mut self, cx: &mut Context<'_>, uploading: bool) -> Poll<()>;
+
+    /// Ready when a response in progress must end: the client has disconnected, or a deadline has
+    /// passed. `uploading` as in [`poll_client_closed`](Self::poll_client_closed).
+    fn poll_over(
+        &mut self,
+        cx: &mut Context<'_>,
+        uploading: bool,
+        deadlines: &mut Deadlines,
+        alarm: &mut Alarm,
+    ) -> Poll<FailureKind> {
+        match self.poll_client_closed(cx, uploading) {
+            Poll::Ready(()) => Poll::Ready(FailureKind::Client),
+            Poll::Pending => deadlines.poll(cx, alarm),
+        }
+    }
 
     /// Returns whether the kernel has reported that the client disconnected, even if received bytes
     /// are still unread. For connections from which nothing more is read.

@@ -86,10 +86,7 @@ impl<D: Downstream> Sending<'_, D> {
             return Poll::Ready(sent);
         }
         let uploading = !self.downstream.is_spent();
-        match self.downstream.poll_client_closed(cx, uploading) {
-            Poll::Ready(()) => Poll::Ready(Err(FailureKind::Client)),
-            Poll::Pending => self.deadlines.poll(cx, self.alarm).map(Err),
-        }
+        self.downstream.poll_over(cx, uploading, &mut self.deadlines, self.alarm).map(Err)
     }
 
     /// Passes on as much as the client accepts. Ready when it has everything.

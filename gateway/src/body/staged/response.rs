@@ -32,10 +32,7 @@ impl<D: Downstream> Staged<D> {
                 return Poll::Ready(flushed);
             }
             let uploading = !self.is_spent();
-            match self.poll_client_closed(cx, uploading) {
-                Poll::Ready(()) => Poll::Ready(Err(FailureKind::Client)),
-                Poll::Pending => deadlines.poll(cx, alarm).map(Err),
-            }
+            self.poll_over(cx, uploading, &mut deadlines, alarm).map(Err)
         })
         .await
     }

@@ -8,7 +8,7 @@ use sluice_testing::wait::await_until;
 
 use super::*;
 
-const LIMIT: usize = 80_000;
+const LIMIT: usize = 90_000;
 const BODY: usize = 8_000;
 
 fn store() -> (&'static Store, Arc<Budget>) {

@@ -110,9 +110,6 @@ impl<D: Downstream, O: Originator> AttemptIo<'_, D, O> {
 
     /// Ready when the attempt must end: the client has left, or a deadline has passed.
     pub(super) fn poll_over(&mut self, cx: &mut Context<'_>, sending: bool) -> Poll<FailureKind> {
-        if self.downstream.poll_client_closed(cx, sending).is_ready() {
-            return Poll::Ready(FailureKind::Client);
-        }
-        self.deadlines.poll(cx, self.alarm)
+        self.downstream.poll_over(cx, sending, &mut self.deadlines, self.alarm)
     }
 }

@@ -16,7 +16,6 @@ use crate::engine::proxy::shared_request::lock;
 use crate::io::budget::WaitTicket;
 use crate::io::deadlines::Deadlines;
 use crate::message::framing::Framing;
-use crate::pipeline::FailureKind;
 
 /// Bytes of a response that Pingora reads while its client accepts none: eight pieces of 64 KiB,
 /// four in its channel and four in the session.
@@ -184,10 +183,7 @@ impl<D: Downstream> Session<D> {
             waited = true;
             handle.get().read_ahead.hold(read_ahead);
             let uploading = !downstream.is_spent();
-            match downstream.poll_client_closed(cx, uploading) {
-                Poll::Ready(()) => Poll::Ready(Err(FailureKind::Client)),
-                Poll::Pending => deadlines.poll(cx, alarm).map(Err),
-            }
+            downstream.poll_over(cx, uploading, deadlines, alarm).map(Err)
         });
         let flushed = flushed.await;
         if !waited {
