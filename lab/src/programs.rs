@@ -309,6 +309,8 @@ pub fn cache() -> PathBuf {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::HashMap;
+
     use super::*;
 
     #[test]
@@ -329,6 +331,23 @@ mod tests {
             assert!(MODULE[0].1.contains(&line), "{}: go.mod does not require {line}", recipe.name);
             assert_eq!(Unit::named(recipe.name), Some(unit));
         }
+    }
+
+    /// So Go compiles what the agent of the firewall and the programs of the lab share once.
+    #[test]
+    fn the_firewalls_agent_has_the_versions_of_the_lab() {
+        let agent = include_str!("../../waf-agent/go.mod");
+        let of =
+            |text: &'static str| text.lines().filter_map(|line| line.strip_prefix('\t')?.split_once(' '));
+        let lab: HashMap<&str, &str> = of(MODULE[0].1).collect();
+        let version = |text: &'static str| text.split_whitespace().next();
+        let mut shared = 0;
+        for (module, required) in of(agent) {
+            let Some(other) = lab.get(module) else { continue };
+            assert_eq!(version(required), version(other), "{module}");
+            shared += 1;
+        }
+        assert!(shared > 3, "{shared}");
     }
 
     #[test]
