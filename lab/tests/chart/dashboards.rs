@@ -89,6 +89,22 @@ const GATEWAY: &[Panel] = &[
         )],
     ),
     Panel(
+        "Cache in files",
+        "bytes",
+        &[
+            (r#"max by (pod) (sluice_cache_file_bytes{pod=~"$pod"})"#, "{{pod}}"),
+            (r#"max(sluice_cache_file_limit_bytes{pod=~"$pod"})"#, "cache-file-size"),
+        ],
+    ),
+    Panel(
+        "Cache in files: errors",
+        "reqps",
+        &[(
+            r#"sum by (error) (rate(sluice_cache_file_errors_total{pod=~"$pod"}[$__rate_interval]))"#,
+            "{{error}}",
+        )],
+    ),
+    Panel(
         "Health checks by outcome",
         "short",
         &[(
