@@ -131,7 +131,7 @@ chart-test: tools-go ## test the Helm chart with Helm, without a cluster
 
 alerts-test: tools-go ## test the chart's alerts with promtool, without the other suites
 	$(CARGO) build --locked --workspace --all-targets
-	$(OUT)/debug/sluice-lab build helm promtool
+	$(OUT)/debug/sluice-lab build helm prometheus
 	$(CARGO) test --locked --workspace --test chart -- rules:: objectives:: dashboards:: --nocapture
 
 fmt: tools ## format everything

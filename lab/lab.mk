@@ -6,8 +6,8 @@ CARGO ?= cargo
 LAB ?= default
 LAB_FLAGS ?=
 # Programs that cluster tests and tests of the chart run in addition to Kubernetes. Without cert-manager
-# (a minute and a half of CPU time), conformance (one) or promtool, the test that needs it reports that and passes.
-LAB_PROGRAMS ?= k6 helm cert-manager conformance promtool
+# (a minute and a half of CPU time), conformance (one) or prometheus (one), the test that needs it reports that and passes.
+LAB_PROGRAMS ?= k6 helm cert-manager conformance prometheus
 LAB_RUN = $(CARGO) run --locked --quiet --package sluice-lab --
 # Path of the pinned k6, once it is built. Evaluated by the shell and not by make, which would
 # evaluate it before the first line of the recipe, and that line builds the program to call.

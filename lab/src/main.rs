@@ -69,7 +69,7 @@ enum Command {
     /// Build programs into the cache: the control plane, units by name, or `all`.
     Build {
         /// `all`, or any of kubernetes, etcd, streams, echo-basic, conformance, helm, k6,
-        /// cert-manager, promtool.
+        /// cert-manager, prometheus.
         units: Vec<String>,
     },
     /// Run one node's Pods.

@@ -49,8 +49,8 @@ pub enum Unit {
     /// cert-manager's controllers for ACME, its solver and its CRDs, and Pebble, an ACME server for
     /// tests.
     CertManager,
-    /// promtool, Prometheus' tool, which evaluates the alerts of the chart.
-    Promtool,
+    /// Prometheus, and its tool promtool, which evaluates the alerts of the chart.
+    Prometheus,
 }
 
 /// The build of a unit.
@@ -78,7 +78,7 @@ impl Unit {
         Self::Helm,
         Self::K6,
         Self::CertManager,
-        Self::Promtool,
+        Self::Prometheus,
     ];
     /// The units that `up` needs.
     pub const CONTROL_PLANE: [Self; 3] = [Self::Etcd, Self::Kubernetes, Self::Streams];
@@ -216,11 +216,14 @@ impl Unit {
                 folder: Some(("github.com/cert-manager/cert-manager", "deploy/crds")),
                 ..plain
             },
-            Self::Promtool => Recipe {
-                name: "promtool",
+            Self::Prometheus => Recipe {
+                name: "prometheus",
                 version: "v0.316.0",
-                programs: &[("promtool", "github.com/prometheus/prometheus/cmd/promtool")],
-                // Rules need no service discovery, whose clients are most of the build.
+                programs: &[
+                    ("prometheus", "github.com/prometheus/prometheus/cmd/prometheus"),
+                    ("promtool", "github.com/prometheus/prometheus/cmd/promtool"),
+                ],
+                // Tests need no service discovery, whose clients are most of the build.
                 tags: "remove_all_sd",
                 ..plain
             },
@@ -324,7 +327,7 @@ mod tests {
             (Unit::Helm, "helm.sh/helm/v4"),
             (Unit::K6, "go.k6.io/k6"),
             (Unit::CertManager, "github.com/cert-manager/cert-manager"),
-            (Unit::Promtool, "github.com/prometheus/prometheus"),
+            (Unit::Prometheus, "github.com/prometheus/prometheus"),
         ] {
             let recipe = unit.recipe();
             let line = format!("{module} {}", recipe.version);

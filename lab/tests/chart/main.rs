@@ -8,6 +8,8 @@ mod geoip;
 mod helm;
 mod ingress_nginx;
 mod objectives;
+mod panels;
+mod prometheus;
 mod promtool;
 mod refusals;
 mod rendered;
