@@ -32,7 +32,7 @@ pub(crate) struct FreshResponse {
 
 impl ResponseStore {
     /// Returns a response that can be sent at once, as Pingora would send it. `None` says nothing:
-    /// Pingora looks again. `select` returns the [`variance`](super::variance) of the request for
+    /// Pingora looks again. `select` returns the [`variance`](super::variance()) of the request for
     /// the fields of a response.
     pub(crate) fn fresh(
         &self,
