@@ -8,7 +8,7 @@
 //! |---|---|
 //! | `direct` | ours: HTTP/1.1, HTTP/2 and FastCGI |
 //! | `proxy` | Pingora's `ProxyHttp`: rules with a cache, and all with `--driver proxy`; no FastCGI |
-//! | `stored` | none: a stored response that is fresh and in memory is sent as it is |
+//! | `stored` | none of them: a stored response that is fresh and in memory needs no endpoint |
 //!
 //! Policies are independent of the engine: a difference between the two is a bug. `tunnel` relays
 //! both directions after a switch to another protocol.
