@@ -23,7 +23,7 @@ mod latency;
 mod own;
 mod pick;
 mod pool;
-mod pool_counts;
+mod pools;
 mod prober;
 mod ring;
 mod sessions;
