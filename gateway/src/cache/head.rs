@@ -71,8 +71,7 @@ impl StoredHead {
     /// States the length of a body that arrived in chunks. A client gets it with the length, and may
     /// ask for ranges of it.
     pub(super) fn state_length(&mut self, length: u64) {
-        let has_body = !matches!(self.header.status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED);
-        if has_body && !self.header.headers.contains_key(CONTENT_LENGTH) {
+        if self.has_body() && !self.header.headers.contains_key(CONTENT_LENGTH) {
             // A number is a valid value.
             let _ = self.header.insert_header(CONTENT_LENGTH, length);
         }
@@ -108,10 +107,9 @@ impl StoredHead {
 
     /// Returns the head for a client, without `Age`; `None` if the body has no known end.
     pub(super) fn whole(&self, method: &Method) -> Option<Response> {
-        let framing = match (self.header.status, self.length()) {
-            (StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED, _) => Framing::NONE,
-            (_, Some(length)) => Framing::Length(length as u64),
-            (_, None) => return None,
+        let framing = match self.has_body() {
+            true => Framing::Length(self.length()? as u64),
+            false => Framing::NONE,
         };
         let made = self.for_clients.get_or_init(|| {
             let mut response = client_head(&self.header, framing);
@@ -140,6 +138,11 @@ impl StoredHead {
         let fields = self.header.headers.iter();
         let fields = fields.map(|(name, value)| 3 * name.as_str().len() + 2 * value.len() + PER_FIELD);
         PER_RESPONSE + fields.sum::<usize>()
+    }
+
+    /// Returns whether the status permits a body.
+    fn has_body(&self) -> bool {
+        !matches!(self.header.status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED)
     }
 
     /// Returns the length of the body, if the response states it.

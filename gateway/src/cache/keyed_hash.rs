@@ -1,4 +1,4 @@
-//! Hashes of 128 bits with a random key, so that nobody can find content of the same hash.
+//! Hashes of 128 bits with a random key, so that no content can be made to fit one.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 
