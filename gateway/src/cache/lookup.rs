@@ -44,14 +44,14 @@ impl ResponseStore {
             return None;
         }
         let store = &self.store;
-        let mut found = store.get(&store.key_hash(key), key.url())?;
+        let mut found = store.get(&store.key_hash(key))?;
         if let Some(fields) = found.head.varying()
             && let Some(variance) = select(fields, request)
             && found.head.variance() != Some(&variance)
         {
             let mut of_variant = cache_key(store, key);
             of_variant.set_variance_key(variance);
-            let variant = store.get(&of_variant.combined_bin(), key.url())?;
+            let variant = store.get(&of_variant.combined_bin())?;
             if found.head.outdates(&variant.head) || variant.head.variance() != Some(&variance) {
                 return None;
             }

@@ -14,7 +14,7 @@ use super::body_reader::BodyReader;
 use super::body_writer::BodyWriter;
 use super::head::StoredHead;
 use super::key::{CachedUrl, RequestKey};
-use super::store::{Epoch, Store};
+use super::store::{Epoch, ResponseId, Store};
 
 /// What a key carries to the store besides its hash.
 #[derive(Clone, Debug)]
@@ -44,9 +44,11 @@ impl Storage for Store {
         key: &CacheKey,
         _: &SpanHandle,
     ) -> Result<Option<(CacheMeta, HitHandler)>> {
-        let found = self.get(&key.combined_bin(), &context(key)?.url);
+        let found = self.get(&key.combined_bin());
         Ok(found.map(|response| {
-            let meta = response.head.meta();
+            let mut meta = response.head.meta();
+            // Pingora carries it over to the metadata of a response that confirms this one.
+            meta.extensions_mut().insert(response.id());
             let reader: HitHandler = Box::new(BodyReader::new(self, key.combined_bin(), response));
             (meta, reader)
         }))
@@ -71,7 +73,9 @@ impl Storage for Store {
 
     async fn update_meta(&'static self, key: &CacheKey, meta: &CacheMeta, _: &SpanHandle) -> Result<bool> {
         let KeyContext { url, epoch } = context(key)?;
-        Ok(self.epoch(url) == *epoch && self.put_head(&key.combined_bin(), url, StoredHead::of(meta)))
+        let Some(confirmed) = meta.extensions().get::<ResponseId>() else { return Ok(false) };
+        let is_current = self.epoch(url) == *epoch;
+        Ok(is_current && self.put_head(&key.combined_bin(), *confirmed, StoredHead::of(meta)))
     }
 
     fn as_any(&self) -> &(dyn Any + Send + Sync + 'static) {

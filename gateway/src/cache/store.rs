@@ -1,9 +1,10 @@
 //! Responses in memory, and their bodies in files.
 //!
-//! The responses are divided among shards by their URL, each with a lock of its own that is held
-//! for a lookup in a map. A list in the order of use spans all shards: the least recently used
-//! response leaves first, wherever it is. Each response holds a part of the memory budget until its
-//! last reader has gone.
+//! The responses are divided among shards by their key, each with a lock of its own that is held
+//! for a lookup in a map. A key need not contain the host or the path (`sluice.dev/cache-key`), so
+//! responses of one URL may be in several shards. A list in the order of use spans all shards: the
+//! least recently used response leaves first, wherever it is. Each response holds a part of the
+//! memory budget until its last reader has gone.
 //!
 //! With files, the body of a response that leaves moves to one (`demotion`), and stays there until
 //! the response is replaced or the space is needed. Its head stays in memory, in an order of its
@@ -48,6 +49,10 @@ const COUNTERS: usize = 1024;
 
 /// Hash of a key, including the fields that `Vary` names.
 pub(super) type KeyHash = [u8; 16];
+
+/// Number of a response. The versions of a response that differ in their heads have the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct ResponseId(u64);
 
 /// A response.
 #[derive(Debug)]
@@ -125,6 +130,11 @@ struct Slot {
 }
 
 impl StoredResponse {
+    /// Returns the number of the response.
+    pub(super) fn id(&self) -> ResponseId {
+        ResponseId(self.id)
+    }
+
     /// Returns the length of the body.
     pub(super) fn length(&self) -> usize {
         match &self.body {
@@ -223,8 +233,7 @@ impl Store {
     }
 
     fn url_purges_at(&self, url: u64) -> &AtomicU64 {
-        // Other bits than those that choose the shard.
-        &self.url_purges[((url >> 32) % COUNTERS as u64) as usize]
+        &self.url_purges[(url % COUNTERS as u64) as usize]
     }
 
     /// Returns an empty reservation for a new response.
@@ -233,8 +242,8 @@ impl Store {
     }
 
     /// Returns a response, which counts as used.
-    pub(super) fn get(&self, key: &KeyHash, url: &CachedUrl) -> Option<Arc<StoredResponse>> {
-        let response = self.shard(self.hash(url)).responses.get(key).cloned()?;
+    pub(super) fn get(&self, key: &KeyHash) -> Option<Arc<StoredResponse>> {
+        let response = self.shard(key).responses.get(key).cloned()?;
         match (&response.body, &self.tier) {
             (StoredBody::File(_), Some(tier)) => tier.promote(response.id, RECENT),
             _ => {
@@ -251,24 +260,28 @@ impl Store {
         let response =
             Arc::new(StoredResponse { head: Arc::new(head), body, url, id, memory: Arc::new(memory) });
         {
-            let mut shard = self.shard(at);
+            let mut shard = self.shard(&key);
             // A purge that has begun may have passed this shard.
             if self.epoch_at(at) != epoch {
                 return;
             }
             self.admit(Slot { url: at, key, id }, &response);
-            match shard.responses.insert(key, response) {
-                Some(old) => self.forget(old.id),
-                None => shard.keys.entry(at).or_default().push(key),
+            if let Some(old) = shard.responses.insert(key, response) {
+                self.forget(old.id);
+                shard.remove_key(&key, self.hash(&old.url));
             }
+            shard.keys.entry(at).or_default().push(key);
         }
         self.evict();
     }
 
-    /// Replaces the head of a response. Returns false if the response has left.
-    pub(super) fn put_head(&self, key: &KeyHash, url: &CachedUrl, head: StoredHead) -> bool {
-        let mut shard = self.shard(self.hash(url));
-        let Some(response) = shard.responses.get_mut(key) else { return false };
+    /// Replaces the head of a response. Returns false if the response has left, or another one has
+    /// taken its place: a 304 updates the response that it confirms and no other one (RFC 9111
+    /// §4.3.4).
+    pub(super) fn put_head(&self, key: &KeyHash, confirmed: ResponseId, head: StoredHead) -> bool {
+        let mut shard = self.shard(key);
+        let current = shard.responses.get_mut(key).filter(|current| current.id() == confirmed);
+        let Some(response) = current else { return false };
         let StoredResponse { body, url, id, memory, .. } = &**response;
         *response = Arc::new(StoredResponse {
             head: Arc::new(head),
@@ -293,12 +306,14 @@ impl Store {
     }
 
     fn remove_url(&self, at: u64, url: &CachedUrl) -> usize {
-        let mut shard = self.shard(at);
-        let Some(keys) = shard.keys.get(&at) else { return 0 };
-        let named = keys.iter().filter_map(|key| Some((*key, shard.responses.get(key)?)));
-        let named = named.filter(|(_, response)| *response.url == *url);
-        let named: SmallVec<[_; 2]> = named.map(|(key, response)| (key, response.id)).collect();
-        self.remove(&mut shard, named.into_iter().map(|(key, id)| (key, at, id)))
+        let remove = |mut shard: MutexGuard<'_, Shard>| {
+            let Some(keys) = shard.keys.get(&at) else { return 0 };
+            let named = keys.iter().filter_map(|key| Some((*key, shard.responses.get(key)?)));
+            let named = named.filter(|(_, response)| *response.url == *url);
+            let named: SmallVec<[_; 2]> = named.map(|(key, response)| (key, response.id)).collect();
+            self.remove(&mut shard, named.into_iter().map(|(key, id)| (key, at, id)))
+        };
+        self.shards.iter().map(lock).map(remove).sum()
     }
 
     fn remove_from(
@@ -397,7 +412,7 @@ impl Store {
     /// Replaces the body of a response by its file. Returns false if there is no memory for what
     /// describes the file.
     fn moved(&self, slot: Slot, file: BodyFile) -> bool {
-        let mut shard = self.shard(slot.url);
+        let mut shard = self.shard(&slot.key);
         let current = shard.responses.get_mut(&slot.key).filter(|current| current.id == slot.id);
         // It was purged or replaced meanwhile.
         let Some(current) = current else { return true };
@@ -419,13 +434,13 @@ impl Store {
 
     /// Returns the response in a slot, unless another one has taken its place.
     fn at(&self, slot: Slot) -> Option<Arc<StoredResponse>> {
-        let shard = self.shard(slot.url);
+        let shard = self.shard(&slot.key);
         shard.responses.get(&slot.key).filter(|response| response.id == slot.id).cloned()
     }
 
     /// Removes the response in a slot, unless another one has taken its place.
     fn take(&self, Slot { url, key, id }: Slot) -> Option<Arc<StoredResponse>> {
-        let mut shard = self.shard(url);
+        let mut shard = self.shard(&key);
         shard.responses.get(&key).filter(|response| response.id == id)?;
         shard.remove(&key, url)
     }
@@ -434,21 +449,26 @@ impl Store {
         self.urls.hash_one(url)
     }
 
-    fn shard(&self, url: u64) -> MutexGuard<'_, Shard> {
-        lock(&self.shards[(url % SHARDS as u64) as usize])
+    fn shard(&self, key: &KeyHash) -> MutexGuard<'_, Shard> {
+        lock(&self.shards[usize::from(key[0]) % SHARDS])
     }
 }
 
 impl Shard {
     fn remove(&mut self, key: &KeyHash, url: u64) -> Option<Arc<StoredResponse>> {
         let removed = self.responses.remove(key);
+        self.remove_key(key, url);
+        removed
+    }
+
+    /// Removes a key from those of a URL, given by its hash.
+    fn remove_key(&mut self, key: &KeyHash, url: u64) {
         if let Some(keys) = self.keys.get_mut(&url) {
             keys.retain(|other| other != key);
             if keys.is_empty() {
                 self.keys.remove(&url);
             }
         }
-        removed
     }
 }
 

@@ -96,7 +96,10 @@ impl<D: Downstream> Sending<'_, D> {
         loop {
             ready!(downstream.poll_accept(cx, deadlines))?;
             if *begun && rest.is_empty() {
-                return Poll::Ready(Ok(()));
+                // A body that is shorter than its head states leaves the client waiting for the rest,
+                // so the connection ends.
+                let is_whole = head.framing.is_done();
+                return Poll::Ready(is_whole.then_some(()).ok_or(FailureKind::Broken));
             }
             // What the client does not accept is copied.
             ready!(deadlines.poll_room_to_respond(cx, ticket));

@@ -57,8 +57,14 @@ fn in_memory(response: &StoredResponse) -> Bytes {
     }
 }
 
+/// Replaces the head of a response as a 304 does. Returns false if it is not stored.
+fn confirm(store: &Store, number: u8, status: u16) -> bool {
+    let Some(response) = store.get(&key(number)) else { return false };
+    store.put_head(&key(number), response.id(), head(status))
+}
+
 fn has(store: &Store, number: u8) -> bool {
-    store.get(&key(number), &url(&format!("/{number}"))).is_some()
+    store.get(&key(number)).is_some()
 }
 
 #[test]
@@ -84,7 +90,7 @@ fn the_least_recently_used_responses_leave_when_the_store_is_full() {
 fn a_response_that_is_read_keeps_its_memory_until_the_end() {
     let (store, budget) = store();
     put(store, 1);
-    let reader = store.get(&key(1), &url("/1")).unwrap();
+    let reader = store.get(&key(1)).unwrap();
     assert_eq!(store.purge(&Purge::All), 1);
     assert!(budget.taken() > BODY && in_memory(&reader)[..] == [1; BODY]);
     drop(reader);
@@ -97,15 +103,43 @@ fn a_response_replaces_the_one_with_its_key() {
     put(store, 1);
     put(store, 1);
     assert_eq!((store.count(), store.bytes()), (1, budget.taken()));
-    let before = store.get(&key(1), &url("/1")).unwrap();
-    assert!(store.put_head(&key(1), &url("/1"), head(203)));
-    let after = store.get(&key(1), &url("/1")).unwrap();
+    let before = store.get(&key(1)).unwrap();
+    assert!(confirm(store, 1, 203));
+    let after = store.get(&key(1)).unwrap();
     assert_eq!(after.head.meta().response_header().status, 203);
     assert_eq!((in_memory(&before).as_ptr(), before.id), (in_memory(&after).as_ptr(), after.id));
-    assert!(!store.put_head(&key(2), &url("/2"), head(200)), "it is not stored");
+    assert!(!confirm(store, 2, 200), "it is not stored");
     drop((before, after));
     store.purge(&Purge::All);
     assert_eq!((store.bytes(), budget.taken()), (0, 0));
+}
+
+#[test]
+fn a_late_304_put_the_head_of_an_old_response_on_a_new_body() {
+    let (store, _) = store();
+    put(store, 1);
+    let confirmed = store.get(&key(1)).unwrap();
+    put(store, 1);
+    assert!(!store.put_head(&key(1), confirmed.id(), head(203)));
+    assert_eq!(store.get(&key(1)).unwrap().head.meta().response_header().status, 200);
+    store.purge(&Purge::All);
+    put(store, 1);
+    assert!(!store.put_head(&key(1), confirmed.id(), head(203)), "stored again after a purge");
+}
+
+#[test]
+fn a_response_under_the_key_of_another_url_was_not_purged() {
+    let (store, budget) = store();
+    for _ in 0..3 {
+        for path in ["/a", "/b"] {
+            put_at(store, 1, path, store.epoch(&url(path)));
+        }
+    }
+    assert_eq!((store.count(), store.bytes()), (1, budget.taken()));
+    let purge = |path| store.purge(&Purge::Url((*url(path)).clone()));
+    assert_eq!((purge("/a"), purge("/b")), (0, 1), "the last request was for the other one");
+    assert!(store.shards.iter().all(|shard| lock(shard).keys.is_empty()));
+    assert_eq!((store.count(), store.bytes(), budget.taken()), (0, 0, 0));
 }
 
 #[test]
@@ -155,7 +189,7 @@ fn requests_of_many_threads_leave_a_consistent_store() {
                     let number = (round.wrapping_mul(7 + thread) % 23) as u8;
                     match round % 11 {
                         0 => drop(store.purge(&Purge::Url((*url(&format!("/{number}"))).clone()))),
-                        1 => drop(store.put_head(&key(number), &url(&format!("/{number}")), head(200))),
+                        1 => drop(confirm(store, number, 200)),
                         2..6 => drop(has(store, number)),
                         _ => put(store, number),
                     }
@@ -202,7 +236,7 @@ impl Tiered {
 
     /// The body of a response in a file.
     fn file(&self, number: u8) -> Option<Arc<BodyFile>> {
-        let response = self.store.get(&key(number), &url(&format!("/{number}")))?;
+        let response = self.store.get(&key(number))?;
         match &response.body {
             StoredBody::Memory(_) => None,
             StoredBody::File(file) => Some(file.clone()),
@@ -231,7 +265,7 @@ fn bodies_that_memory_has_no_room_for_move_to_files() {
     let file = tiered.file(0).unwrap();
     assert_eq!(file.piece(&file.open().unwrap(), 0).unwrap()[..], [0; BODY]);
     assert!(tiered.file(19).is_none(), "what was stored last is in memory");
-    assert!(store.put_head(&key(0), &url("/0"), head(203)), "it is confirmed");
+    assert!(confirm(store, 0, 203), "it is confirmed");
     assert!(Arc::ptr_eq(&file, &tiered.file(0).unwrap()));
     drop(file);
 
@@ -315,7 +349,7 @@ fn requests_of_many_threads_leave_consistent_files() {
                     let number = (round.wrapping_mul(7 + thread) % 37) as u8;
                     match round % 11 {
                         0 => drop(store.purge(&Purge::Url((*url(&format!("/{number}"))).clone()))),
-                        1 => drop(store.put_head(&key(number), &url(&format!("/{number}")), head(200))),
+                        1 => drop(confirm(store, number, 200)),
                         2..5 => drop(has(store, number)),
                         5 => drop(store.evict_file_now()),
                         _ => put(store, number),
