@@ -3,7 +3,9 @@
 use std::time::{Duration, SystemTime};
 
 use http::StatusCode;
-use http::header::{AGE, CONTENT_RANGE, ETAG, LAST_MODIFIED, SET_COOKIE, TRANSFER_ENCODING, VARY};
+use http::header::{
+    AGE, CONTENT_RANGE, ETAG, HeaderMap, HeaderName, LAST_MODIFIED, SET_COOKIE, TRANSFER_ENCODING, VARY,
+};
 use pingora_cache::cache_control::{CacheControl, InterpretCacheControl};
 use pingora_cache::filters::{calculate_fresh_until, calculate_serve_stale_durations};
 use pingora_cache::{CacheMeta, CacheMetaDefaults, NoCacheReason, RespCacheable};
@@ -38,6 +40,9 @@ pub(crate) fn storable(rules: &Cache, response: &ResponseHeader, now: SystemTime
     if fields.has_token(&VARY, b"*") {
         return never("Vary: *");
     }
+    if !has_readable_names(fields, &VARY) {
+        return never("an unreadable Vary");
+    }
     let control = CacheControl::from_resp_headers(response);
     let control = control.as_ref();
     let refuses = |control: &CacheControl| {
@@ -47,7 +52,10 @@ pub(crate) fn storable(rules: &Cache, response: &ResponseHeader, now: SystemTime
     if control.is_some_and(refuses) {
         return RespCacheable::Uncacheable(NoCacheReason::OriginNotCache);
     }
-    let fresh_until = calculate_fresh_until(now, control, response, false, &NO_DEFAULTS);
+    let fresh_until = match control.is_some_and(has_unreadable_lifetime) {
+        true => Some(now),
+        false => calculate_fresh_until(now, control, response, false, &NO_DEFAULTS),
+    };
     let Some(mut fresh_until) = fresh_until.or_else(|| now.checked_add(rules.ttl?)) else {
         return RespCacheable::Uncacheable(NoCacheReason::OriginNotCache);
     };
@@ -75,6 +83,20 @@ pub(crate) fn storable(rules: &Cache, response: &ResponseHeader, now: SystemTime
         meta.set_epoch_override(now.checked_sub(age).unwrap_or(SystemTime::UNIX_EPOCH));
     }
     RespCacheable::Cacheable(meta)
+}
+
+/// Returns whether a response states a lifetime that is no number. It counts as stale (RFC 9111
+/// §4.2.1); frameworks send `max-age=-1` for responses that must not be stored.
+fn has_unreadable_lifetime(control: &CacheControl) -> bool {
+    let is_stated = control.has_key("max-age") || control.has_key("s-maxage");
+    is_stated && control.fresh_duration().is_none()
+}
+
+/// Returns whether a comma-separated list has names of fields alone.
+fn has_readable_names(fields: &HeaderMap, list: &HeaderName) -> bool {
+    let names = fields.lines(list).flat_map(|line| line.split(|byte| *byte == b','));
+    let mut names = names.map(<[u8]>::trim_ascii).filter(|name| !name.is_empty());
+    names.all(|name| HeaderName::from_bytes(name).is_ok())
 }
 
 fn stale_defaults(rules: &Cache) -> CacheMetaDefaults {
@@ -158,8 +180,27 @@ mod tests {
         assert_eq!(stored(&ttl, 200, &[]), Some((30, 0, 0)));
         assert_eq!(stored(&ttl, 200, &[("cache-control", "public")]), Some((30, 0, 0)));
         assert_eq!(stored(&ttl, 200, &[("cache-control", "max-age=5")]), Some((5, 0, 0)));
-        assert_eq!(stored(&ttl, 200, &[("cache-control", "max-age=x")]), Some((30, 0, 0)));
         assert_eq!(stored(&ttl, 200, &[("age", "20")]), Some((30, 0, 0)));
+    }
+
+    #[test]
+    fn an_unreadable_lifetime_was_replaced_by_that_of_the_rule() {
+        let ttl = Cache { ttl: Some(Duration::from_secs(30)), ..Cache::default() };
+        for control in ["max-age=-1", "max-age=x", "max-age=", "max-age", "max-age=0.5", "s-maxage=-1"] {
+            let control = ("cache-control", control);
+            assert_eq!(stored(&ttl, 200, &[control]), None, "{control:?}");
+            assert_eq!(stored(&ttl, 200, &[control, ("etag", "\"1\"")]), Some((0, 0, 0)), "{control:?}");
+        }
+    }
+
+    #[test]
+    fn an_unreadable_vary_counted_as_none() {
+        for vary in ["Accept-Language;Cookie", "Accept-Language Cookie", "x, \u{fc}"] {
+            let fields = [("cache-control", "max-age=60"), ("vary", vary)];
+            assert_eq!(stored(&Cache::default(), 200, &fields), None, "{vary}");
+        }
+        let fields = [("cache-control", "max-age=60"), ("vary", ", Accept-Language ,")];
+        assert!(stored(&Cache::default(), 200, &fields).is_some());
     }
 
     #[test]
