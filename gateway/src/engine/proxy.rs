@@ -24,6 +24,7 @@ mod failure;
 mod fields;
 mod forward;
 mod peer;
+mod ranges;
 mod session;
 mod shared_request;
 
@@ -41,7 +42,7 @@ use pingora_core::protocols::Digest;
 use pingora_core::upstreams::peer::HttpPeer;
 use pingora_core::{Error, ErrorType};
 use pingora_http::{RequestHeader, ResponseHeader};
-use pingora_proxy::{FailToProxy, ProxyHttp, ProxyWarnLogContext, Session};
+use pingora_proxy::{FailToProxy, ProxyHttp, ProxyWarnLogContext, RangeType, Session};
 use tokio::task::yield_now;
 
 pub(crate) use engine::prepare;
@@ -322,6 +323,15 @@ impl ProxyHttp for Proxy {
         request: &RequestHeader,
     ) -> Option<HashBinary> {
         caching::select(meta, request, ctx)
+    }
+
+    fn range_header_filter(
+        &self,
+        session: &mut Session,
+        response: &mut ResponseHeader,
+        _ctx: &mut Context,
+    ) -> RangeType {
+        ranges::apply(session.req_header(), response)
     }
 
     fn upstream_response_body_filter(

@@ -18,6 +18,7 @@ use pingora_proxy::Session;
 
 use super::Result;
 use super::context::Context;
+use super::ranges::first_byte;
 use super::shared_request::{Handle, SharedRequest};
 use crate::cache::{self, CacheStatus, storable, variance};
 use crate::pipeline::{Next, Originator};
@@ -104,16 +105,6 @@ pub(super) async fn is_readable(session: &Session, reader: &mut HitHandler) -> b
     }
     let range = request.headers.get(RANGE).and_then(|range| range.to_str().ok());
     cache::is_readable(reader, |length| range.map_or(0, |range| first_byte(range, length))).await
-}
-
-/// Returns the first byte of a body that a range requests; 0 if the range is unusual.
-fn first_byte(range: &str, length: usize) -> usize {
-    let bounds = range.trim().strip_prefix("bytes=").and_then(|bounds| bounds.split_once('-'));
-    match bounds.map(|(first, last)| (first.trim().parse::<usize>(), last.trim().parse::<usize>())) {
-        Some((Ok(first), _)) => first,
-        Some((Err(_), Ok(suffix))) => length.saturating_sub(suffix),
-        _ => 0,
-    }
 }
 
 /// A response was found.
@@ -251,25 +242,4 @@ pub(super) fn status(session: &Session, ctx: &Context) -> Option<CacheStatus> {
         _ if ctx.cache.found_stale => CacheStatus::Expired,
         _ => CacheStatus::Miss,
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_first_byte_of_a_range_is_known() {
-        for (range, first) in [
-            ("bytes=2-4", 2),
-            ("bytes=7-", 7),
-            ("bytes=-3", 7),
-            ("bytes=-30", 0),
-            ("bytes=2-4,8-9", 2),
-            ("bytes=99-", 99),
-            ("lines=2-4", 0),
-            ("bytes=x", 0),
-        ] {
-            assert_eq!(first_byte(range, 10), first, "{range}");
-        }
-    }
 }
