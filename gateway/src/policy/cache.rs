@@ -130,7 +130,9 @@ impl CachePolicy {
                 KeyPart::Field(name) => key.push_list(head.headers.lines(name)),
                 KeyPart::Cookie(name) => {
                     let cookies = parts::cookies(head.headers);
-                    let named = cookies.filter(|(other, _)| other.eq_ignore_ascii_case(name.as_bytes()));
+                    // Names of cookies are case-sensitive (RFC 6265 §5.4): to the endpoint, another
+                    // case is another cookie.
+                    let named = cookies.filter(|(other, _)| *other == name.as_bytes());
                     key.push_list(named.map(|(_, value)| value));
                 }
             }
@@ -253,6 +255,7 @@ mod tests {
         let dark = all(&theme, "/", &[("Cookie", "a=b; theme=dark")]);
         assert_eq!(dark, all(&theme, "/", &[("Cookie", "theme=dark")]));
         assert_ne!(dark, all(&theme, "/", &[("Cookie", "theme=light")]));
+        assert_ne!(dark, all(&theme, "/", &[("Cookie", "THEME=dark")]), "the endpoint ignores this one");
         let host = policy(&[CacheKeyPart::Host], &rule(200), "a.example");
         assert_ne!(key(&host, "/", &[], |_| {}), key(&host, "/", &[], |input| input.host = "a.example:81"));
         assert_eq!(key(&host, "/", &[], |_| {}), key(&host, "/", &[], |input| input.host = "A.Example"));
