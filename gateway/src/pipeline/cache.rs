@@ -107,14 +107,24 @@ impl Exchange {
         Box::new(exchange)
     }
 
-    /// Counts the outcome, and removes responses that the request has made invalid.
-    pub(super) fn end_cache(&self, invalidated: Option<CachedUrl>, status: Option<StatusCode>) {
+    /// Counts the outcome. Removes what was stored of the URL that the request has changed while its
+    /// own response was under way.
+    pub(super) fn end_cache(&self, status: Option<StatusCode>) {
         if let Some(status) = self.cache_status {
             self.state().telemetry.cached(status);
         }
-        let succeeded = status.is_some_and(|status| status.is_success() || status.is_redirection());
-        if let Some(url) = invalidated.filter(|_| succeeded) {
-            self.state().cache.purge(&Purge::Url(url));
+        if let Some(status) = status {
+            self.invalidate(status);
+        }
+    }
+
+    /// Removes responses that the request has made invalid, if this status of its response is a
+    /// success (RFC 9111 §4.4). A client that has the response may ask for the changed resource at
+    /// once, so it is called before the response is sent, too.
+    pub(super) fn invalidate(&self, status: StatusCode) {
+        let url = self.extras.as_ref().and_then(|extras| extras.invalidates.as_ref());
+        if let Some(url) = url.filter(|_| status.is_success() || status.is_redirection()) {
+            self.state().cache.purge(&Purge::Url(url.clone()));
         }
     }
 }

@@ -31,8 +31,8 @@ impl Exchange {
             return;
         }
         self.call.in_flight = None;
-        let invalidated = self.extras.take().and_then(|extras| extras.invalidates);
-        self.end_cache(invalidated, outcome.status);
+        self.end_cache(outcome.status);
+        self.extras = None;
         let now = outcome.ended.unwrap_or_else(Instant::now);
         let time = now - self.began;
         let status = outcome.status.map_or(CLIENT_CLOSED_REQUEST, |status| status.as_u16());

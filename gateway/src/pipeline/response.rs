@@ -26,6 +26,7 @@ impl Exchange {
     /// fields, replaces cookies and redirects, then adds the fields of every response.
     pub(super) fn change_response(&mut self, head: &mut impl ResponseMut) {
         let status = head.status();
+        self.invalidate(status);
         self.log_upstream(head.fields());
         self.keep_upstream_fields(head.fields());
         hop_by_hop::response(head.fields(), status);
