@@ -10,6 +10,7 @@ use pingora_http::{RequestHeader, ResponseHeader};
 use crate::cache::client_head;
 use crate::message::field_list::line;
 use crate::message::field_names::FieldNames;
+use crate::message::fields::{Fields, FieldsMut};
 use crate::message::framing::Framing;
 use crate::message::head::{Head, content_length};
 use crate::message::http2::path_and_query;
@@ -50,8 +51,16 @@ pub(super) fn response(head: &ResponseHeader, method: &Method, http2: bool, ends
         _ => length().map_or(Framing::CHUNKED, Framing::Length),
     };
     let mut response = client_head(head, framing);
-    if framing == Framing::CHUNKED {
-        response.fields.push_line(b"Transfer-Encoding", b"chunked");
+    match framing {
+        Framing::CHUNKED => {
+            // Pingora accepts a list of equal lengths, which is none here (RFC 9112 §6.2 and §6.3).
+            response.fields.remove(&CONTENT_LENGTH);
+            response.fields.push_line(b"Transfer-Encoding", b"chunked");
+        }
+        Framing::Length(length) if response.fields.lines(&CONTENT_LENGTH).count() > 1 => {
+            response.fields.set(&CONTENT_LENGTH, &HeaderValue::from(length));
+        }
+        _ => {}
     }
     response
 }
@@ -80,4 +89,25 @@ pub(super) fn chunks(pieces: &[Bytes], end: Option<Option<&HeaderMap>>) -> Bytes
 
 fn passes(name: &HeaderName) -> bool {
     trailers::passes(name.as_str().as_bytes(), FieldNames::ANY)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_list_of_equal_lengths_was_sent_beside_chunks() {
+        let converted = |lengths: &[&'static str]| {
+            let mut head = ResponseHeader::build(200, None).unwrap();
+            for length in lengths {
+                head.append_header(CONTENT_LENGTH, *length).unwrap();
+            }
+            response(&head, &Method::GET, false, false)
+        };
+        let list = converted(&["5, 5"]);
+        assert_eq!((list.framing, list.fields.has(&CONTENT_LENGTH)), (Framing::CHUNKED, false));
+        let lines = converted(&["5", "5"]);
+        assert_eq!(lines.framing, Framing::Length(5));
+        assert_eq!(lines.fields.lines(&CONTENT_LENGTH).collect::<Vec<_>>(), [b"5"]);
+    }
 }
