@@ -7,7 +7,7 @@
 use std::mem::{self, MaybeUninit};
 use std::ops::Range;
 
-use http::header::{CONTENT_LENGTH, DATE, HeaderName, TRANSFER_ENCODING};
+use http::header::{AGE, CONTENT_LENGTH, DATE, HeaderName, TRANSFER_ENCODING};
 use http::{Method, StatusCode};
 use pingora_core::protocols::http::date::get_cached_date;
 
@@ -152,6 +152,13 @@ impl Response {
         self.status == StatusCode::SWITCHING_PROTOCOLS
     }
 
+    /// Returns whether `Date` is passed on. As in nginx, it is the time of relaying otherwise. The
+    /// lifetime of a response from a cache is counted from its own `Date` (RFC 9111 §4.2.1), and
+    /// `Age` since then.
+    pub(crate) fn is_dated(&self) -> bool {
+        self.fields.has(&AGE) && self.fields.has(&DATE)
+    }
+
     /// Decides how the body is delivered to a client of HTTP/1.1, or of HTTP/1.0, which has no
     /// chunks.
     pub(crate) fn deliver(&mut self, http_1_0: bool) {
@@ -174,10 +181,14 @@ impl Response {
     /// Writes a final head for the client.
     pub(crate) fn write(&mut self, out: &mut Vec<u8>, keep: bool) {
         self.write_line(out);
-        // As in nginx, `Date` is the time of relaying.
-        self.fields.remove(&DATE);
+        let is_dated = self.is_dated();
+        if !is_dated {
+            self.fields.remove(&DATE);
+        }
         self.fields.write(out);
-        write_date(out);
+        if !is_dated {
+            write_date(out);
+        }
         if self.delivery == Delivery::Chunked {
             line(out, b"Transfer-Encoding", b"chunked");
         }

@@ -280,9 +280,12 @@ impl Reply {
     }
 }
 
-/// Returns the fields of a response of an endpoint. As in HTTP/1, `Date` is the time of relaying.
+/// Returns the fields of a response of an endpoint, with `Date` as in HTTP/1.
 fn relayed(response: &mut Response) -> HeaderMap {
     response.deliver(false);
+    if response.is_dated() {
+        return map(response.fields.iter(), 0);
+    }
     response.fields.remove(&DATE);
     let mut fields = map(response.fields.iter(), 1);
     fields.insert(DATE, get_cached_date());
