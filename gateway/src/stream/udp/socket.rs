@@ -7,7 +7,7 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 
 use nix::libc;
 use nix::sys::socket::{ControlMessage, MsgFlags, SockaddrStorage, sendmsg, setsockopt, sockopt};
-use socket2::SockRef;
+use socket2::{Domain, SockRef, Socket, Type};
 use tokio::io::Interest;
 
 use super::batch::{self, Left};
@@ -52,15 +52,11 @@ pub(crate) fn prepare(socket: BorrowedFd<'_>, address: SocketAddr) -> io::Result
 /// Opens a socket that is connected to an endpoint, and sends a first datagram. The kernel drops
 /// datagrams from other senders.
 pub(super) fn connect(endpoint: SocketAddr, datagram: &[u8]) -> io::Result<tokio::net::UdpSocket> {
-    let any: IpAddr = match endpoint {
-        SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
-        SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
-    };
-    let socket = UdpSocket::bind((any, 0))?;
-    socket.connect(endpoint)?;
-    socket.set_nonblocking(true)?;
+    // The kernel chooses the local address and port when it connects the socket.
+    let socket = Socket::new(Domain::for_address(endpoint), Type::DGRAM.nonblocking(), None)?;
+    socket.connect(&endpoint.into())?;
     socket.send(datagram)?;
-    tokio::net::UdpSocket::from_std(socket)
+    tokio::net::UdpSocket::from_std(socket.into())
 }
 
 /// Sends a further datagram. Uses a system call directly: the runtime has not registered a new

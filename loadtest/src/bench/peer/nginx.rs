@@ -122,7 +122,8 @@ http {{
     Ok(text)
 }
 
-/// Returns the servers for TCP and UDP.
+/// Returns the servers for TCP and UDP. As in ingress-nginx, a UDP session ends with the last expected
+/// response (`proxy-stream-responses`, 1).
 fn streams(setup: &Setup) -> String {
     let Setup { stream, origin, .. } = setup;
     format!(
@@ -131,7 +132,7 @@ fn streams(setup: &Setup) -> String {
   access_log {log} line buffer=64k flush=1s;
   proxy_timeout 3600;
   server {{ listen {stream}; proxy_pass {origin}; }}
-  server {{ listen {stream} udp; proxy_pass {origin}; }}
+  server {{ listen {stream} udp; proxy_pass {origin}; proxy_responses 1; }}
 }}
 ",
         log = setup.path(ACCESS_LOG),
