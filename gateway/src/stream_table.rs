@@ -124,6 +124,9 @@ impl StreamTable {
         group: &GroupId,
         name: &str,
     ) -> Option<&Arc<StreamRoute>> {
+        if !self.passes_any() {
+            return None;
+        }
         let key = |pattern| HostKey { group: group.clone(), listener: ListenerId::any(), pattern };
         let parents = std::iter::successors(parent(name), |name| parent(name));
         let one_label = parents.clone().take(1).map(|parent| HostPattern::OneLabel(HostName::new(parent)));

@@ -6,6 +6,8 @@
 //! post-quantum key shares it is larger than one packet. What this parser does not understand is
 //! left to rustls, which answers with the proper alert.
 
+use rustls_pki_types::DnsName;
+
 /// Bytes of the largest ClientHello that is read, record headers included. As rustls.
 const LONGEST: usize = 0xffff;
 
@@ -159,7 +161,9 @@ fn server_name(mut extension: Reader<'_>) -> Option<String> {
         let name = names.list()?;
         if kind == HOST_NAME {
             let name = str::from_utf8(name.0).ok()?;
-            return Some(name.strip_suffix('.').unwrap_or(name).to_ascii_lowercase());
+            let name = name.strip_suffix('.').unwrap_or(name);
+            // A lookup takes a step per label: a name of 65,000 dots would occupy the worker.
+            return DnsName::try_from(name).is_ok().then(|| name.to_ascii_lowercase());
         }
     }
     None

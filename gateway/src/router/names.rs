@@ -12,6 +12,10 @@ use sluice_config::{HostName, HostPattern};
 use super::map::Map;
 use crate::expression::ByExpression;
 
+/// Bytes of the longest DNS name as text (RFC 1035 §2.3.4). Hosts that are longer have no suffixes:
+/// a head has room for thousands of labels, each of which would be looked up.
+const LONGEST_NAME: usize = 253;
+
 /// Values by host pattern.
 #[derive(Clone)]
 pub(super) struct Names<V> {
@@ -140,7 +144,9 @@ impl<'t, V: Clone> Iterator for Matching<'t, '_, V> {
                     Some(parent) => (lookup(&self.names.one_label, parent), Stage::Suffix(parent)),
                     None => (None, Stage::Expression(0)),
                 },
-                Stage::Suffix(_) if self.names.suffix.is_empty() => (None, Stage::Expression(0)),
+                Stage::Suffix(_) if self.names.suffix.is_empty() || self.host.len() > LONGEST_NAME => {
+                    (None, Stage::Expression(0))
+                }
                 Stage::Suffix(name) => {
                     let next = name.split_once('.');
                     let next = next.map_or(Stage::Expression(0), |(_, rest)| Stage::Suffix(rest));

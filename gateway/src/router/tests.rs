@@ -137,6 +137,14 @@ mod hosts {
     }
 
     #[test]
+    fn each_of_thousands_of_labels_was_looked_up() {
+        let mut table = ingress();
+        table.put_host(&key(HostPattern::Suffix(name("foo.com"))), leads_to(0, false));
+        assert_eq!(look_up(&table, &("a.".repeat(123) + "foo.com"), "/"), Some(0));
+        assert_eq!(look_up(&table, &("a.".repeat(124) + "foo.com"), "/"), None, "it is no DNS name");
+    }
+
+    #[test]
     fn an_unknown_host_without_a_default_has_no_match() {
         let mut table = ingress();
         table.put_host(&key(HostPattern::Exact(name("foo.com"))), leads_to(0, false));

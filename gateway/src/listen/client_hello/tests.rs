@@ -74,6 +74,17 @@ fn a_message_over_16_kib_has_its_name_too() {
     assert_eq!(parse(&large[..30_000]), ClientHello::Incomplete);
 }
 
+/// Each label was looked up as a host that may be passed through.
+#[test]
+fn a_name_of_many_labels_occupied_the_worker() {
+    for name in ["a.".repeat(100) + "a", "a-b.xn--c".to_owned(), "_a.example".to_owned()] {
+        assert_eq!(parse(&padded(&name, 0)), named(&name));
+    }
+    for name in ["..".to_owned(), "a..example".to_owned(), "a.".repeat(127), "a b".to_owned()] {
+        assert_eq!(parse(&padded(&name, 0)), ClientHello::Other, "{name}");
+    }
+}
+
 #[test]
 fn a_message_without_a_name_is_complete() {
     assert_eq!(parse(&hello("192.0.2.1")), ClientHello::Complete(HelloFacts::default()));
