@@ -1,4 +1,5 @@
-//! Closes connections that have waited too long for a request.
+//! Closes connections that have waited too long for a request, or are too many since the limit was
+//! lowered.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -18,6 +19,7 @@ pub(super) async fn enforce(worker: Arc<Worker>) {
         }
         let limits = closing.map_or_else(|| WaitLimits::of(&worker.state.settings()), WaitLimits::of_closing);
         drain.expire(&limits, Instant::now());
+        drain.lower(worker.client_limit());
         tokio::select! {
             () = tokio::time::sleep(limits.interval()) => {}
             Ok(()) = phase.changed() => {}
