@@ -81,7 +81,7 @@ pub(super) fn choose(
     }
 }
 
-/// Tries random keys until one maps to a usable endpoint, or at least to one that has not failed
+/// Tries random keys until one maps to an endpoint that takes the request, or at least to one that has not failed
 /// this request.
 fn begin_balanced(pool: &Pool, failed: &[Arc<Endpoint>]) -> Result<Choice, PickError> {
     let (time, now) = (SystemTime::now(), Instant::now());
@@ -92,9 +92,9 @@ fn begin_balanced(pool: &Pool, failed: &[Arc<Endpoint>]) -> Result<Choice, PickE
         if failed.iter().any(|failed| failed.address() == endpoint.address()) {
             continue;
         }
-        let usable = pool.is_usable(&endpoint, now);
+        let admitted = pool.admits(&endpoint, now);
         let choice = Choice { endpoint, new_key: Some(key) };
-        if usable {
+        if admitted {
             return Ok(choice);
         }
         second_best.get_or_insert(choice);

@@ -96,10 +96,10 @@ impl Pool {
         endpoint.passes(self.checks())
     }
 
-    /// Returns whether an endpoint should get requests: not ejected, not on trial, and passing the
-    /// pool's check.
-    pub fn is_usable(&self, endpoint: &Endpoint, now: Instant) -> bool {
-        self.passes_check(endpoint) && endpoint.is_usable(now)
+    /// Returns whether an endpoint takes a request now: it passes the pool's check, has room, and is
+    /// not ejected. On trial, only one caller gets true.
+    pub fn admits(&self, endpoint: &Endpoint, now: Instant) -> bool {
+        self.passes_check(endpoint) && endpoint.has_room() && endpoint.admits(now)
     }
 
     /// Returns the bit of its check.

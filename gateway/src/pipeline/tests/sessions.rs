@@ -1,6 +1,7 @@
 //! Sticky sessions.
 
 use std::collections::BTreeSet;
+use std::time::Instant;
 
 use http::StatusCode;
 use http::header::SET_COOKIE;
@@ -161,6 +162,23 @@ fn a_first_request_is_tried_elsewhere_and_the_cookie_names_where_it_went() {
         let value = cookie(&mut exchange).unwrap();
         assert_eq!(last(&plane.forward(&get(Some(&value))).pick().unwrap()), alive, "{mode:?}");
     }
+}
+
+#[test]
+fn an_endpoint_on_trial_got_its_whole_share_of_new_sessions() {
+    let plane = plane(affinity(AffinityMode::Balanced), &[1, 2]);
+    let mut exchange = plane.forward(&get(None));
+    let dead = exchange.pick().unwrap().address;
+    assert!(matches!(exchange.failed(failure(FailureKind::Connect)), Next::Retry));
+    let pool = plane.state.registry.pool(&pool_key("web")).unwrap();
+    let owners = (0_u32..).filter_map(|key| pool.owner(&key.to_be_bytes()));
+    let endpoint = owners.into_iter().find(|endpoint| endpoint.address() == dead).unwrap();
+    while endpoint.ejected_for(Instant::now()).is_some() {
+        std::thread::yield_now();
+    }
+    let begun = || plane.forward(&get(None)).pick().unwrap().address;
+    let tried = (0..40).filter(|_| begun() == dead).count();
+    assert!(tried <= 1, "{tried}: one request per second tries it");
 }
 
 #[test]
