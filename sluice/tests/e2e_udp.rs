@@ -200,6 +200,25 @@ fn a_port_is_closed_and_opened_again_live() {
     assert_eq!(ask(&client(address), "x"), "dns:x");
 }
 
+/// Its sessions stayed in the gauge, and were logged as failures.
+#[test]
+fn a_removed_port_ends_its_sessions() {
+    let silent = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    silent.set_read_timeout(Some(PATIENCE)).unwrap();
+    let (folder, gateway, address) =
+        start(&dns("log", &[silent.local_addr().unwrap()]), "default/log:53", &[]);
+    let clients: Vec<_> = (0..3).map(|_| client(address)).collect();
+    for client in &clients {
+        client.send(b"line").unwrap();
+        assert_eq!(silent.recv(&mut [0; 16]).unwrap(), 4);
+    }
+    assert_eq!(gateway.metric("sluice_connections_open"), 3);
+    folder.write("udp.yaml", config_map(MAP, &[]));
+    await_until("the end of the sessions", || gateway.metric("sluice_connections_open") == 0);
+    let lines = || gateway.access_log().iter().filter(|line| line.contains(" UDP 200 0 4 ")).count();
+    await_until("their lines", || lines() == clients.len());
+}
+
 /// Sends thousands of requests from several clients at once: each gets exactly one response.
 #[test]
 fn many_clients_ask_at_once() {

@@ -72,14 +72,15 @@ pub(crate) async fn serve(
             }
         }
     }
-    if listener.worker.drain.shared().phase() < Phase::Draining {
-        return;
-    }
     let worker = listener.worker.clone();
-    tokio::select! {
-        () = worker.drain.last_call() => {}
-        () = async { while sessions.next().await.is_some() {} } => {}
+    if worker.drain.shared().phase() >= Phase::Draining {
+        tokio::select! {
+            () = worker.drain.last_call() => {}
+            () = listener.end_all(&mut sessions) => return,
+        }
     }
+    listener.table.close_all();
+    listener.end_all(&mut sessions).await;
 }
 
 /// A listening socket with its sessions.
@@ -174,6 +175,15 @@ impl Listener {
         };
         while self.table.len() >= limit {
             self.table.evict(&self.worker.state.telemetry);
+        }
+    }
+
+    /// Waits for the end of all sessions, without retries.
+    async fn end_all(&mut self, sessions: &mut FuturesUnordered<Running>) {
+        while let Some(ending) = sessions.next().await {
+            if self.ended(ending).is_some() {
+                self.worker.state.telemetry.connection_closed();
+            }
         }
     }
 

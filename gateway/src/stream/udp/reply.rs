@@ -155,6 +155,9 @@ pub(super) async fn replies(
                 }
             }
             () = &mut idle => {
+                // An endpoint that never responds has not refused a datagram all this time.
+                peer.endpoint.succeeded(peer.began.into_std());
+                session.received(peer.received.load(Relaxed));
                 let last = peer.began + Duration::from_millis(peer.last.load(Relaxed));
                 let deadline = last.max(active) + settings.timeout;
                 if deadline <= Instant::now() {

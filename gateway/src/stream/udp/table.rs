@@ -51,6 +51,13 @@ impl Table {
         }
     }
 
+    /// Ends all sessions.
+    pub(super) fn close_all(&mut self) {
+        while let Some((_, peer)) = self.0.pop_lru() {
+            peer.close();
+        }
+    }
+
     /// Removes a session that has ended, unless its key belongs to another one by now.
     pub(super) fn remove_if(&mut self, key: &SessionKey, ended: &Arc<Peer>) {
         if self.0.peek(key).is_some_and(|peer| Arc::ptr_eq(peer, ended)) {
