@@ -37,6 +37,9 @@ pub struct Host {
     pub key: HostKey,
     /// TLS settings; `None` if no object configures TLS for the host.
     pub tls: Option<HostTls>,
+    /// Whether a certificate is configured for the host, perhaps that of a wildcard, so
+    /// `ssl-redirect` applies.
+    pub has_https: bool,
     /// Target of TLS connections whose server name (SNI) is this host, which are not terminated
     /// (`ssl-passthrough`).
     pub passthrough: Option<Arc<Stream>>,
@@ -52,8 +55,7 @@ pub struct Host {
     pub fall_through: bool,
 }
 
-/// TLS settings of a host. For `ssl-redirect` such a host has TLS, even if its certificate is
-/// missing.
+/// TLS settings of a host.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct HostTls {
     /// The certificate; `None` serves the default certificate (the Secret is missing, invalid or

@@ -47,6 +47,8 @@ pub(crate) enum Key {
     HttpDeclarations,
     /// The routes of an object.
     ObjectRoutes(ObjectKey),
+    /// Whether an object has TLS settings.
+    HasTls(ObjectKey),
     /// Which objects claim a host.
     Claims(HostKey),
     /// The state of a certificate.

@@ -40,8 +40,8 @@ pub struct Route {
     pub policies: Arc<Policies>,
     /// Compiled policies; `None` for a plain rule, for which a request only costs this check.
     pub compiled: Option<Box<CompiledPolicies>>,
-    /// Whether an object configures TLS for the host.
-    pub host_has_tls: bool,
+    /// Whether a certificate is configured for the host, so `ssl-redirect` applies.
+    pub host_has_https: bool,
     /// Meters of responses without a backend, created with the first such response: most rules
     /// never have one.
     meters: OnceLock<Arc<TargetMeters>>,

@@ -153,3 +153,18 @@ fn hosts_without_a_tls_entry_get_the_default_certificate() {
     assert!(problems.contains("other.example") && problems.contains("default certificate"), "{problems}");
     assert!(!problems.contains("host shop.example"), "{problems}");
 }
+
+#[test]
+fn a_host_below_a_wildcard_with_tls_redirects_without_a_section_of_its_own() {
+    let backend = Backend::echo("web");
+    let wildcard = Ingress::new("wild").path("*.example.com", "/", "web");
+    let objects = service_with("web", &[&backend])
+        + &TestCertificate::new(&["*.example.com"]).secret("wild")
+        + &Ingress::new("shop").path("shop.example.com", "/", "web").text();
+    let folder = Folder::with(objects + &wildcard.clone().tls(&["*.example.com"], "wild").text());
+    let gateway = Gateway::start(&folder);
+    let response = get(gateway.http, "shop.example.com", "/x");
+    assert_eq!(response.status, 308);
+    assert_eq!(response.header("location"), Some("https://shop.example.com/x"));
+    assert_eq!(get_tls(gateway.https, "shop.example.com", "/x").backend(), "web");
+}

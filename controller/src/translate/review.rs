@@ -24,7 +24,7 @@ use super::global_settings::ConfigMapSettings;
 use super::resource::ResourceState;
 use super::routes::backend::Uses;
 use super::routes::claim::{self, Claim};
-use super::routes::{ObjectRoutes, host};
+use super::routes::{ObjectRoutes, has_tls, host};
 use super::streams::{StreamOutput, StreamServices};
 use super::view::View;
 use super::{Translation, flags, streams};
@@ -110,6 +110,9 @@ impl Review<'_> {
         let mut touched = BTreeSet::new();
         if new.as_ref() != old {
             self.stale(&Key::ObjectRoutes(object.clone()));
+        }
+        if has_tls(old) != has_tls(new.as_ref()) {
+            self.stale(&Key::HasTls(object.clone()));
         }
         for (host, _) in old.iter().flat_map(|routes| routes.claims()) {
             claim::withdraw(self.claims_of(&host), &object);

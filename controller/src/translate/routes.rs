@@ -17,5 +17,5 @@ pub(crate) use affinity::{Affinity, can_be_attribute};
 pub(crate) use canary::CanarySettings;
 pub(crate) use closure::{HostClosure, REJECTED, UNABLE};
 pub(crate) use endpoint_name::{EndpointName, endpoint_name, read_endpoint_name};
-pub(crate) use object_routes::{HostRoutes, ObjectRoutes, RouteSettings, RuleRoutes, path_field};
+pub(crate) use object_routes::{HostRoutes, ObjectRoutes, RouteSettings, RuleRoutes, has_tls, path_field};
 pub(crate) use rewriting::{GroupText, RewriteError, Rewriting, Target};

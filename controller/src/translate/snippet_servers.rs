@@ -83,6 +83,7 @@ fn host(group: &GroupId, object: &ObjectRef, block: &Block, closed: Option<&Arc<
     Host {
         key: HostKey { group: group.clone(), listener: ListenerId::any(), pattern: HostPattern::Any },
         tls: None,
+        has_https: false,
         passthrough: None,
         client_certificates: None,
         cipher_suites: None,

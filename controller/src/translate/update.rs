@@ -18,7 +18,7 @@ use super::global_settings::ConfigMapSettings;
 use super::resource::ResourceState;
 use super::routes::backend::Uses;
 use super::routes::claim::{self, Claim};
-use super::routes::{ObjectRoutes, host};
+use super::routes::{ObjectRoutes, has_tls, host};
 use super::streams::{StreamOutput, StreamServices};
 use super::view::View;
 use super::{Translation, flags, streams};
@@ -107,6 +107,9 @@ impl Translation {
             for (host, kind) in routes.claims() {
                 self.claim(host, Claim::new(kind, routes));
             }
+        }
+        if has_tls(old.as_ref()) != has_tls(new.as_ref()) {
+            self.stale(&Key::HasTls(object.clone()));
         }
         for (host, _) in old.iter().flat_map(|routes| routes.claims()) {
             let kept = new.iter().flat_map(|routes| routes.claims()).any(|(other, _)| other == host);

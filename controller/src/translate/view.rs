@@ -16,8 +16,8 @@ use super::ingress;
 use super::ingress::annotations::AnnotationLimits;
 use super::resource;
 use super::review::Overlay;
-use super::routes::ObjectRoutes;
 use super::routes::claim::Claim;
+use super::routes::{ObjectRoutes, has_tls};
 use super::streams::{StreamEntry, StreamServices};
 use crate::graph::{Key, Reads};
 use crate::options::Options;
@@ -232,6 +232,16 @@ impl<'a> View<'a> {
     /// Returns the routes of an object; `None` if this controller does not serve it.
     pub(crate) fn object_routes(&self, object: &ObjectKey) -> Option<&'a Arc<ObjectRoutes>> {
         self.read(Key::ObjectRoutes(object.clone()));
+        self.routes_of(object)
+    }
+
+    /// Returns whether an object that is served has TLS settings.
+    pub(crate) fn has_tls(&self, object: &ObjectKey) -> bool {
+        self.read(Key::HasTls(object.clone()));
+        has_tls(self.routes_of(object))
+    }
+
+    fn routes_of(&self, object: &ObjectKey) -> Option<&'a Arc<ObjectRoutes>> {
         match self.overlay.and_then(|overlay| overlay.routes.get(object)) {
             Some(routes) => routes.as_ref(),
             None => self.values.routes.get(object),

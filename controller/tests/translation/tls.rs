@@ -158,3 +158,33 @@ fn the_default_certificate_is_taken_up_when_it_is_good() {
     assert_eq!(world.mirror.settings.default_certificate, None);
     assert!(world.mirror.certificates.is_empty());
 }
+
+#[test]
+fn a_host_without_tls_has_https_by_a_wildcard_until_that_loses_its_own() {
+    let mut world = World::ready(Options::default());
+    let wild =
+        secured("wild", "*.wild.example", json!([{"hosts": ["*.wild.example"], "secretName": "wild"}]));
+    world.put([
+        tls_secret("wild", &pair(&["*.wild.example"])),
+        wild.clone(),
+        ingress("below", paths("a.wild.example", &["/"])),
+        ingress("deeper", paths("a.b.wild.example", &["/"])),
+        ingress("other", paths("a.tame.example", &["/"])),
+    ]);
+    let has_https = |world: &World, host: &str| world.host(host).unwrap().has_https;
+    let of = |world: &World| {
+        ["*.wild.example", "a.wild.example", "a.b.wild.example", "a.tame.example"]
+            .map(|host| has_https(world, host))
+    };
+    assert_eq!(of(&world), [true, true, false, false]);
+    assert_eq!(tls(&world, "a.wild.example"), None, "the handshake falls back to the wildcard");
+    let mut more = paths("*.wild.example", &["/", "/more"]);
+    more["tls"] = wild["spec"]["tls"].clone();
+    assert_eq!(world.put([ingress("wild", more)]).stats.hosts, 1, "hosts below need not be recomputed");
+    world.put([ingress("wild", paths("*.wild.example", &["/"]))]);
+    assert_eq!(of(&world), [false; 4]);
+    world.put([wild]);
+    assert_eq!(of(&world), [true, true, false, false]);
+    world.delete(Kind::Ingress, "wild");
+    assert!(!has_https(&world, "a.wild.example"));
+}

@@ -127,7 +127,7 @@ fn outcome(
     let input = https_redirect::RedirectInput {
         https: asked.https,
         access_scheme: if asked.https { b"https" } else { b"http" },
-        host_has_tls: route.host_has_tls,
+        host_has_https: route.host_has_https,
         path,
     };
     let backends = match &rule.action {

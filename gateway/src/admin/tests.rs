@@ -91,6 +91,7 @@ fn served_plane() -> Plane {
         key: key.clone(),
         tls: Some(HostTls { certificate: Some(ids[0].clone()), alternatives: [ids[1].clone()].into() }),
         rules: vec![rule("/b", forward("web"))],
+        has_https: true,
         passthrough: None,
         client_certificates: None,
         cipher_suites: None,

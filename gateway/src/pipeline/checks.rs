@@ -119,7 +119,7 @@ impl Exchange {
         let redirect = https_redirect::RedirectInput {
             https: self.connection.is_https(),
             access_scheme: forwarded::access_scheme(&self.connection, head.headers, self.client),
-            host_has_tls: route.host_has_tls,
+            host_has_https: route.host_has_https,
             path,
         };
         https_redirect::applies(&route.policies.https_redirect, &compiled_settings.settings, &redirect)

@@ -14,8 +14,8 @@ pub struct RedirectInput<'a> {
     pub https: bool,
     /// `http` or `https`; with `use-forwarded-headers`, the scheme that a trusted proxy reports.
     pub access_scheme: &'a [u8],
-    /// Whether an object configures TLS for this host.
-    pub host_has_tls: bool,
+    /// Whether a certificate is configured for this host.
+    pub host_has_https: bool,
     /// The normalised path.
     pub path: &'a str,
 }
@@ -24,7 +24,7 @@ pub struct RedirectInput<'a> {
 pub fn applies(policy: &HttpsRedirect, settings: &GlobalSettings, input: &RedirectInput<'_>) -> bool {
     let force = policy.force.unwrap_or(settings.force_ssl_redirect);
     let ssl = policy.ssl.unwrap_or(settings.ssl_redirect);
-    let wanted = force || (ssl && input.host_has_tls && !input.https);
+    let wanted = force || (ssl && input.host_has_https && !input.https);
     wanted && input.access_scheme == b"http" && !is_exempt(settings, input.path)
 }
 
@@ -56,14 +56,14 @@ mod tests {
     use super::*;
 
     const PLAIN: RedirectInput<'_> =
-        RedirectInput { https: false, access_scheme: b"http", host_has_tls: true, path: "/x" };
+        RedirectInput { https: false, access_scheme: b"http", host_has_https: true, path: "/x" };
 
     #[test]
     fn a_host_with_tls_redirects_unless_disabled() {
         let settings = GlobalSettings::default();
         let own = HttpsRedirect::default();
         assert!(applies(&own, &settings, &PLAIN));
-        assert!(!applies(&own, &settings, &RedirectInput { host_has_tls: false, ..PLAIN }));
+        assert!(!applies(&own, &settings, &RedirectInput { host_has_https: false, ..PLAIN }));
         assert!(!applies(&own, &settings, &RedirectInput { https: true, access_scheme: b"https", ..PLAIN }));
         assert!(!applies(&own, &settings, &RedirectInput { access_scheme: b"https", ..PLAIN }));
         assert!(!applies(&HttpsRedirect { ssl: Some(false), force: None }, &settings, &PLAIN));
@@ -74,7 +74,7 @@ mod tests {
 
     #[test]
     fn force_needs_no_tls_on_the_host() {
-        let input = RedirectInput { host_has_tls: false, ..PLAIN };
+        let input = RedirectInput { host_has_https: false, ..PLAIN };
         let own = HttpsRedirect { ssl: Some(false), force: Some(true) };
         assert!(applies(&own, &GlobalSettings::default(), &input));
         let global = GlobalSettings { force_ssl_redirect: true, ..GlobalSettings::default() };

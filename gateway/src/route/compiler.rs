@@ -39,7 +39,7 @@ pub struct Compiler<'a> {
 #[derive(Debug)]
 pub(super) struct HostPolicies {
     pub(super) key: HostKey,
-    has_tls: bool,
+    has_https: bool,
     pub(super) client_certificates: Option<Arc<ClientCertificates>>,
 }
 
@@ -53,7 +53,7 @@ impl Compiler<'_> {
         let mut rules = Vec::with_capacity(host.rules.len());
         let shared = HostPolicies {
             key: host.key.clone(),
-            has_tls: host.tls.is_some(),
+            has_https: host.has_https,
             client_certificates: self.client(host)?,
         };
         for rule in &host.rules {
@@ -96,7 +96,7 @@ impl Compiler<'_> {
             deny,
             policies: policies.clone(),
             compiled,
-            host_has_tls: shared.has_tls,
+            host_has_https: shared.has_https,
             // A previous version of this rule may have created them.
             meters: self.known_meters(rule, host).map(OnceLock::from).unwrap_or_default(),
             host: host.clone(),

@@ -232,6 +232,7 @@ fn closed(host: &Host, reason: &str) -> Host {
     Host {
         key: host.key.clone(),
         tls: host.tls.clone(),
+        has_https: host.has_https,
         passthrough: None,
         client_certificates: None,
         cipher_suites: None,

@@ -11,6 +11,7 @@ fn put(plane: &mut Plane, pattern: HostPattern, passed: Option<&str>) -> Vec<Ref
     let host = Host {
         key: host_key(pattern),
         tls: None,
+        has_https: false,
         passthrough: passed.map(|pool| Arc::new(stream(pool))),
         client_certificates: None,
         cipher_suites: None,

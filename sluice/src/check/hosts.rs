@@ -56,7 +56,7 @@ pub(super) fn complete(requests: &mut Requests, snapshot: &Snapshot, rehearsal: 
     ambiguous
 }
 
-/// A host that forwards to a Service. Hosts without TLS come first.
+/// A host that forwards to a Service. Hosts without https come first.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct CandidateHost {
     https: bool,
@@ -69,7 +69,7 @@ fn candidates(snapshot: &Snapshot) -> BTreeMap<String, Vec<CandidateHost>> {
     let mut hosts: Vec<_> = snapshot
         .hosts
         .values()
-        .map(|host| (CandidateHost { https: host.tls.is_some(), name: name(&host.key.pattern) }, host))
+        .map(|host| (CandidateHost { https: host.has_https, name: name(&host.key.pattern) }, host))
         .collect();
     // In a fixed order, because the first host that fits is used.
     hosts.sort_by(|(one, _), (other, _)| one.cmp(other));

@@ -153,7 +153,7 @@ pub(super) fn settings() -> Vec<Key> {
             "ssl-redirect",
             value::bool(),
             "true",
-            "Redirect to https if the host has TLS.",
+            "Redirect to https if a certificate is configured for the host, perhaps that of a wildcard.",
             |settings, value| settings.global.ssl_redirect = value,
         ),
         Key::served(

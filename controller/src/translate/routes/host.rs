@@ -13,6 +13,7 @@ mod client_certificates;
 mod copies;
 mod endpoint_tls;
 pub(crate) mod firewall;
+mod https;
 mod passthrough;
 mod paths;
 mod policies;
@@ -94,6 +95,7 @@ pub(crate) fn compute(view: &View<'_>, key: &HostKey) -> (Output, Vec<Problem>) 
     let cipher_suites = claimants.iter().find_map(|routes| routes.settings.cipher_suites.clone());
     let host = Host {
         key: key.clone(),
+        has_https: https::is_configured(view, key, tls.as_ref()),
         tls,
         passthrough,
         client_certificates,

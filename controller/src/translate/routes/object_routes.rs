@@ -133,6 +133,11 @@ impl Keyed for ObjectRoutes {
     }
 }
 
+/// Returns whether an object with these routes, if it is served, has TLS settings.
+pub(crate) fn has_tls(routes: Option<&Arc<ObjectRoutes>>) -> bool {
+    routes.is_some_and(|routes| routes.has_tls())
+}
+
 impl ObjectRoutes {
     /// Interns the policies, because most objects have the same few.
     pub(crate) fn share(&mut self, policies: &mut Shared<Policies>) {
@@ -205,6 +210,11 @@ impl ObjectRoutes {
     /// Returns whether it consists of a default backend alone, for the requests of every host.
     pub(crate) fn is_catch_all(&self) -> bool {
         self.default_backend.is_some() && self.hosts.iter().all(|host| host.rules.is_empty())
+    }
+
+    /// Returns whether it has TLS settings, for any host.
+    pub(crate) fn has_tls(&self) -> bool {
+        !self.tls.is_empty()
     }
 
     /// Returns the host whose rules apply to aliases: the first by name, as in ingress-nginx.

@@ -70,6 +70,7 @@ pub(super) fn verify(plane: &mut Plane, policy: ClientCertificates, rules: Vec<R
     let host = Host {
         key: host_key(exact("a.example")),
         tls: None,
+        has_https: false,
         passthrough: None,
         client_certificates: Some(Arc::new(policy)),
         cipher_suites: None,

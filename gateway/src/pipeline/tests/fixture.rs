@@ -140,6 +140,7 @@ impl Plane {
         let tls = tls.then_some(HostTls::default());
         let host = Host {
             key: key.clone(),
+            has_https: tls.is_some(),
             tls,
             passthrough: None,
             client_certificates: None,

@@ -39,6 +39,7 @@ fn host(group: &str, pattern: HostPattern, tls: Option<Option<&str>>) -> Delta {
     let tls = tls.map(|certificate| HostTls { certificate: certificate.map(id), ..HostTls::default() });
     let host = Host {
         key: key.clone(),
+        has_https: tls.is_some(),
         tls,
         passthrough: None,
         client_certificates: None,
@@ -193,6 +194,7 @@ fn verifying(host: &str, mode: ClientCertificateMode, by: &str) -> Delta {
     let host = Host {
         key: key.clone(),
         tls: None,
+        has_https: false,
         passthrough: None,
         client_certificates: Some(Arc::new(client_certificates)),
         cipher_suites: None,
@@ -348,6 +350,7 @@ fn thousands_of_hosts_with_equal_settings_share_one_configuration() {
                 let mut host = Host {
                     key: key.clone(),
                     tls: Some(HostTls::default()),
+                    has_https: true,
                     passthrough: None,
                     client_certificates: None,
                     cipher_suites: None,

@@ -11,7 +11,7 @@ pub(super) fn settings() -> Vec<Annotation> {
             "ssl-redirect",
             value::bool(),
             "true",
-            "Redirect from http to https if the host has TLS.",
+            "Redirect from http to https if a certificate is configured for the host, perhaps that of a wildcard.",
             |settings, value| settings.policies.https_redirect.ssl = Some(value),
         )
         .location(Risk::Low)

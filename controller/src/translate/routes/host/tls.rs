@@ -25,7 +25,7 @@ pub(super) fn choose(
 ) -> Option<HostTls> {
     let found = claimants.iter().find_map(|routes| Section { view, pattern, routes }.choose(problems));
     found.or_else(|| {
-        let routes = claimants.iter().find(|routes| !routes.tls.is_empty())?;
+        let routes = claimants.iter().find(|routes| routes.has_tls())?;
         let object = object_ref(routes);
         if has_name(pattern) {
             problems.push(warning(
