@@ -136,7 +136,7 @@ pub struct GlobalSettings {
     pub preserve_trailing_slash: bool,
     /// `--https-port`: the port in redirects to https that include one.
     pub https_port: u16,
-    /// Path prefixes that are never redirected to https (`no-tls-redirect-locations`).
+    /// Path prefixes of rules that are never redirected to https (`no-tls-redirect-locations`).
     pub no_tls_redirect_locations: Vec<Arc<str>>,
     /// `hsts*`; `None` when `hsts` is false.
     pub hsts: Option<Hsts>,

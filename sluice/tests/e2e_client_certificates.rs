@@ -293,7 +293,11 @@ fn a_host_that_requires_certificates_is_not_served_without_tls() {
     let refused = get(gateway.http, HOST, "/");
     assert_eq!(refused.status, 400);
     assert!(refused.text().contains("No required SSL certificate was sent"), "{}", refused.text());
-    assert_eq!(get(gateway.http, HOST, "/.well-known/acme-challenge/x").status, 200);
+    let challenge = "/.well-known/acme-challenge/x";
+    assert_eq!(get(gateway.http, HOST, challenge).status, 400, "no rule is exempt");
+    let solver = Ingress::new("solver").path(HOST, challenge, "shop");
+    site.folder.write("solver.yaml", solver.text());
+    await_until("the rule of the challenge", || get(gateway.http, HOST, challenge).status == 200);
     site.ingress("shop", HOST, &[]);
     await_until("the redirect", || get(gateway.http, HOST, "/").status == 308);
 }

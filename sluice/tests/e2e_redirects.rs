@@ -64,26 +64,36 @@ fn an_ingress_may_switch_the_redirect_off() {
 #[test]
 fn challenges_are_never_redirected() {
     let backend = Backend::echo("web");
-    let gateway = Gateway::start(&folder(&ingress(), true, &backend));
+    let ingress = ingress().path(HOST, "/.well-known/acme-challenge/token", "web");
+    let gateway = Gateway::start(&folder(&ingress, true, &backend));
     assert_eq!(get(gateway.http, HOST, "/.well-known/acme-challenge/token").status, 200);
     assert_eq!(get(gateway.http, HOST, "/.well-known/other").status, 308);
 }
 
 #[test]
+fn a_path_of_a_rule_that_is_redirected_is_not_exempt_as_a_request() {
+    let backend = Backend::echo("web");
+    let gateway = Gateway::start(&folder(&ingress(), true, &backend));
+    assert_eq!(get(gateway.http, HOST, "/.well-known/acme-challenge/token").status, 308);
+}
+
+#[test]
 fn configured_locations_are_not_redirected() {
     let backend = Backend::echo("web");
-    let folder = folder(&ingress(), true, &backend);
+    let challenge = "/.well-known/acme-challenge";
+    let ingress = ingress().path(HOST, "/status/live", "web").path(HOST, challenge, "web");
+    let folder = folder(&ingress, true, &backend);
     let gateway = Gateway::with(&folder, &CONFIG);
     let statuses = || {
-        ["/.well-known/acme-challenge/x", "/status/live", "/x"]
+        ["/.well-known/acme-challenge/x", "/status/live", "/status/other", "/x"]
             .map(|path| get(gateway.http, HOST, path).status)
     };
-    assert_eq!(statuses(), [200, 308, 308]);
+    assert_eq!(statuses(), [200, 308, 308, 308]);
     let places = [("no-tls-redirect-locations", "/status,/other")];
     folder.write("config.yaml", config_map("ingress-nginx/controller", &places));
-    await_until("the places", || statuses() == [308, 200, 308]);
+    await_until("the places", || statuses() == [308, 200, 308, 308]);
     folder.write("config.yaml", config_map("ingress-nginx/controller", &[]));
-    await_until("the usual place", || statuses() == [200, 308, 308]);
+    await_until("the usual place", || statuses() == [200, 308, 308, 308]);
 }
 
 #[test]

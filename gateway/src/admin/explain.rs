@@ -128,7 +128,7 @@ fn outcome(
         https: asked.https,
         access_scheme: if asked.https { b"https" } else { b"http" },
         host_has_https: route.host_has_https,
-        path,
+        rule_path: &route.origin.path,
     };
     let backends = match &rule.action {
         Action::Forward(backends) => &backends[..],

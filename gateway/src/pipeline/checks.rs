@@ -115,12 +115,11 @@ impl Exchange {
     /// Whether the request is redirected to https, unless an earlier stage answers it.
     pub(super) fn redirects_to_https(&self, route: &Route, input: &StageInput<'_>) -> bool {
         let StageInput { head, compiled_settings, .. } = input;
-        let (_, path) = self.uri(input);
         let redirect = https_redirect::RedirectInput {
             https: self.connection.is_https(),
             access_scheme: forwarded::access_scheme(&self.connection, head.headers, self.client),
             host_has_https: route.host_has_https,
-            path,
+            rule_path: &route.origin.path,
         };
         https_redirect::applies(&route.policies.https_redirect, &compiled_settings.settings, &redirect)
     }

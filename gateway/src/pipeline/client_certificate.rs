@@ -23,11 +23,11 @@ impl Exchange {
         let Some(policy) = route.client_certificates() else { return Step::Continue(()) };
         let answer = match policy.decide(&self.connection) {
             CertificateDecision::Accepted => return Step::Continue(()),
-            // A later stage redirects to https, unless the path is exempt for certificate
+            // A later stage redirects to https, unless the rule is exempt for certificate
             // authorities.
             CertificateDecision::Unencrypted
                 if self.redirects_to_https(route, input)
-                    || https_redirect::is_exempt(&input.compiled_settings.settings, input.path) =>
+                    || https_redirect::is_exempt(&input.compiled_settings.settings, &route.origin.path) =>
             {
                 return Step::Continue(());
             }

@@ -16,8 +16,8 @@ pub struct RedirectInput<'a> {
     pub access_scheme: &'a [u8],
     /// Whether a certificate is configured for this host.
     pub host_has_https: bool,
-    /// The normalised path.
-    pub path: &'a str,
+    /// The path of the rule.
+    pub rule_path: &'a str,
 }
 
 /// Returns whether the request is redirected.
@@ -25,13 +25,14 @@ pub fn applies(policy: &HttpsRedirect, settings: &GlobalSettings, input: &Redire
     let force = policy.force.unwrap_or(settings.force_ssl_redirect);
     let ssl = policy.ssl.unwrap_or(settings.ssl_redirect);
     let wanted = force || (ssl && input.host_has_https && !input.https);
-    wanted && input.access_scheme == b"http" && !is_exempt(settings, input.path)
+    wanted && input.access_scheme == b"http" && !is_exempt(settings, input.rule_path)
 }
 
-/// Returns whether `no-tls-redirect-locations` exempts the path, which certificate authorities
-/// fetch over http.
-pub(crate) fn is_exempt(settings: &GlobalSettings, path: &str) -> bool {
-    settings.no_tls_redirect_locations.iter().any(|prefix| !prefix.is_empty() && path.starts_with(&**prefix))
+/// Returns whether `no-tls-redirect-locations` exempts the rule with this path, such as that of a
+/// challenge, which certificate authorities fetch over http.
+pub(crate) fn is_exempt(settings: &GlobalSettings, rule_path: &str) -> bool {
+    let mut prefixes = settings.no_tls_redirect_locations.iter().filter(|prefix| !prefix.is_empty());
+    prefixes.any(|prefix| rule_path.starts_with(&**prefix))
 }
 
 /// Returns the status of `http-redirect-code`.
@@ -56,7 +57,7 @@ mod tests {
     use super::*;
 
     const PLAIN: RedirectInput<'_> =
-        RedirectInput { https: false, access_scheme: b"http", host_has_https: true, path: "/x" };
+        RedirectInput { https: false, access_scheme: b"http", host_has_https: true, rule_path: "/x" };
 
     #[test]
     fn a_host_with_tls_redirects_unless_disabled() {
@@ -84,7 +85,7 @@ mod tests {
 
     #[test]
     fn challenges_of_certificate_authorities_pass() {
-        let input = RedirectInput { path: "/.well-known/acme-challenge/token", ..PLAIN };
+        let input = RedirectInput { rule_path: "/.well-known/acme-challenge/token", ..PLAIN };
         let own = HttpsRedirect { ssl: None, force: Some(true) };
         assert!(!applies(&own, &GlobalSettings::default(), &input));
         let none = GlobalSettings { no_tls_redirect_locations: Vec::new(), ..GlobalSettings::default() };

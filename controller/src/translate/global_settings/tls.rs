@@ -174,7 +174,8 @@ pub(super) fn settings() -> Vec<Key> {
             "no-tls-redirect-locations",
             value::list(),
             "/.well-known/acme-challenge",
-            "Path prefixes that are never redirected to https.",
+            "Rules whose path begins with one of these are never redirected to https. The path of the \
+             request does not count.",
             |settings, value| settings.global.no_tls_redirect_locations = value,
         ),
         Key::served(

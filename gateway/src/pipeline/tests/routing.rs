@@ -211,7 +211,8 @@ fn the_slash_comes_before_https() {
 #[test]
 fn a_host_with_tls_redirects_http() {
     let mut plane = Plane::simple(&[1]);
-    plane.host(exact("a.example"), true, vec![rule("/", forward("web"))]);
+    let challenge = rule("/.well-known/acme-challenge/token", forward("web"));
+    plane.host(exact("a.example"), true, vec![challenge, rule("/", forward("web"))]);
     for (target, location) in
         [("/", "https://a.example"), ("/x/?q=1", "https://a.example/x/?q=1"), ("/x/", "https://a.example/x")]
     {
@@ -223,6 +224,8 @@ fn a_host_with_tls_redirects_http() {
     }
     plane.forward(&Request::get("a.example", "/").https());
     plane.forward(&Request::get("a.example", "/.well-known/acme-challenge/token"));
+    let unclaimed = plane.answer(&Request::get("a.example", "/.well-known/acme-challenge/other"));
+    assert_eq!(unclaimed.status, StatusCode::PERMANENT_REDIRECT, "the rule's path counts");
 
     let claimed = Request::get("a.example", "/").with("x-forwarded-proto", "https");
     assert_eq!(plane.answer(&claimed).status, StatusCode::PERMANENT_REDIRECT, "an untrusted claim");
