@@ -95,9 +95,7 @@ pub(crate) fn compute(view: &View<'_>, key: &ResourceKey) -> (ResourceState, Vec
         ResourceKind::ResponseHeaders => {
             let config_map = view.config_map(&key.name, Fields::All);
             let allowed = &view.annotation_limits().response_headers;
-            config_map.map(|config_map| {
-                headers::response(config_map, allowed, &author(), &mut problems).map(Resource::Headers)
-            })
+            config_map.map(|config_map| headers::response(config_map, allowed).map(Resource::Headers))
         }
         ResourceKind::FastCgiParams => {
             let config_map = view.config_map(&key.name, Fields::All);

@@ -59,13 +59,9 @@ pub(super) fn lenient(
     HeaderSet { fields }
 }
 
-/// Fields of the responses of one rule, of which the operator has to allow each.
-pub(super) fn response(
-    config_map: &ConfigMap,
-    allowed: &[Arc<str>],
-    author: &Author<'_>,
-    problems: &mut Vec<Problem>,
-) -> Result<HeaderSet, Bad> {
+/// Fields of the responses of one rule, of which the operator has to allow each. Their values are
+/// plain text, as in ingress-nginx.
+pub(super) fn response(config_map: &ConfigMap, allowed: &[Arc<str>]) -> Result<HeaderSet, Bad> {
     let mut fields = Vec::with_capacity(config_map.data.len());
     for (name, text) in &config_map.data {
         if !allowed.iter().any(|allowed| allowed.eq_ignore_ascii_case(name)) {
@@ -76,9 +72,8 @@ pub(super) fn response(
                 remedy: "add the name to that key of the program's ConfigMap, or take the field out",
             });
         }
-        fields.push(field(name, text, Moment::Response, author)?);
+        fields.push((Arc::from(&**name), Template::plain(sendable(name, text)?)));
     }
-    problems.extend(without_value(config_map, Moment::Response));
     Ok(HeaderSet { fields })
 }
 
@@ -95,7 +90,9 @@ fn object(config_map: &ConfigMap) -> ObjectRef {
     ObjectRef { kind: "ConfigMap".into(), name: config_map.name.clone() }
 }
 
-fn field(name: &str, text: &str, moment: Moment, author: &Author<'_>) -> Result<(Arc<str>, Template), Bad> {
+/// Returns the value of a field without surrounding blanks, if both the name and the value can be
+/// sent.
+fn sendable<'t>(name: &str, text: &'t str) -> Result<&'t str, Bad> {
     let text = text.trim();
     if http::HeaderName::from_bytes(name.as_bytes()).is_err() {
         return Err(Bad {
@@ -119,6 +116,11 @@ fn field(name: &str, text: &str, moment: Moment, author: &Author<'_>) -> Result<
             remedy: "write one line without control characters",
         });
     }
+    Ok(text)
+}
+
+fn field(name: &str, text: &str, moment: Moment, author: &Author<'_>) -> Result<(Arc<str>, Template), Bad> {
+    let text = sendable(name, text)?;
     // Without an expression, a group is empty, as in nginx.
     let is_group = |name: &str| matches!(name.as_bytes(), [b'1'..=b'9']);
     let resolve = |name: &str| match is_group(name) {
@@ -202,15 +204,18 @@ mod tests {
     #[test]
     fn fields_of_responses_must_be_allowed() {
         let allowed = ["x-a".into()];
-        let response = |data: &[(&str, &str)], allowed: &[Arc<str>]| {
-            response(&map(data), allowed, &Author::OPERATOR, &mut Vec::new())
-        };
-        let status = Template { pieces: vec![Piece::Variable(Variable::UpstreamStatus)] };
-        let set = response(&[("X-A", "$upstream_status")], &allowed).unwrap();
-        assert_eq!(set.fields, [("X-A".into(), status)]);
+        let response = |data: &[(&str, &str)], allowed: &[Arc<str>]| response(&map(data), allowed);
         let bad = response(&[("X-A", "1"), ("X-B", "2")], &allowed).unwrap_err();
         assert!(bad.reason.contains("\"X-B\"") && bad.reason.contains("global-allowed"), "{}", bad.reason);
         assert!(response(&[("Connection", "x")], &["connection".into()]).is_err());
-        assert!(response(&[("X-A", "$nothing")], &allowed).is_err());
+    }
+
+    #[test]
+    fn a_dollar_in_fields_of_responses_is_literal() {
+        let texts = ["$upstream_status", "costs $5", "${host}", "$nothing", "$"];
+        for text in texts {
+            let set = response(&map(&[("X-A", text)]), &["X-A".into()]).unwrap();
+            assert_eq!(set.fields, [("X-A".into(), Template::plain(text))]);
+        }
     }
 }

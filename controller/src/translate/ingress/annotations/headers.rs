@@ -1,6 +1,6 @@
 //! Header fields for endpoints and clients.
 
-use sluice_config::{ConnectionHeader, Moment, NamespacedName, ResourceKey, ResourceKind};
+use sluice_config::{ConnectionHeader, NamespacedName, ResourceKey, ResourceKind};
 
 use super::{Annotation, Settings};
 use crate::translate::setting::{Reference, Risk, Unreadable};
@@ -21,7 +21,7 @@ pub(super) fn settings() -> Vec<Annotation> {
     vec![
         Annotation::served(
             CUSTOM,
-            value::config_map_of_any_namespace().evaluated_at(Moment::Response),
+            value::config_map_of_any_namespace(),
             "",
             "ConfigMap of any namespace with fields for every response, including errors and redirects; an \
              empty value removes the field, and $ is literal. global-allowed-response-headers must contain \
