@@ -103,6 +103,20 @@ fn listed_origins_get_their_own_back_and_others_nothing() {
 }
 
 #[test]
+fn a_star_for_methods_or_fields_leaves_the_defaults_and_is_reported() {
+    let stars = [("cors-allow-methods", "*"), ("cors-allow-headers", "*"), ("cors-expose-headers", "*")];
+    let (_backend, _folder, gateway) = start(&api(&stars));
+    let response = ask(&gateway, "OPTIONS", "/", PAGE);
+    let methods = Some("GET, PUT, POST, DELETE, PATCH, OPTIONS");
+    assert_eq!(response.header("access-control-allow-methods"), methods);
+    assert!(response.header("access-control-allow-headers").unwrap().ends_with("Range,Authorization"));
+    assert_eq!(response.header("access-control-expose-headers"), Some("*"));
+    let problems = gateway.problems();
+    assert_eq!(problems.matches("which browsers match as a name").count(), 2, "{problems}");
+    assert!(!problems.contains("cors-expose-headers"), "{problems}");
+}
+
+#[test]
 fn our_fields_replace_those_of_the_endpoint() {
     let backend = Backend::with("api", |_| {
         let field = |name: &str, value: &str| (name.to_owned(), value.to_owned());

@@ -88,17 +88,18 @@ pub(super) fn settings() -> Vec<Annotation> {
         .ingress(Risk::Low),
         Annotation::served(
             "cors-allow-headers",
-            names("comma-separated list of header field names, or *"),
+            without_star(names("comma-separated list of header field names")),
             HEADERS,
-            "Access-Control-Allow-Headers.",
+            "Access-Control-Allow-Headers. * is refused, because browsers match it as a name if the response \
+             allows credentials.",
             |settings, value| settings.cors.headers = Some(value),
         )
         .ingress(Risk::Medium),
         Annotation::served(
             "cors-allow-methods",
-            names("comma-separated list of methods, or *"),
+            without_star(names("comma-separated list of methods")),
             METHODS,
-            "Access-Control-Allow-Methods.",
+            "Access-Control-Allow-Methods. * is refused, as for cors-allow-headers.",
             |settings, value| settings.cors.methods = Some(value),
         )
         .ingress(Risk::Medium),
@@ -136,6 +137,17 @@ pub(super) fn settings() -> Vec<Annotation> {
 fn names(words: &'static str) -> Type<Arc<str>> {
     let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"-_*, ".contains(&byte);
     Type::of(words, move |text| text.bytes().all(fits).then(|| text.into()))
+}
+
+/// The same without `*`, which ingress-nginx refuses too. With credentials, which are allowed by
+/// default, it is a name and not a wildcard (Fetch standard, "CORS protocol and credentials").
+fn without_star(list: Type<Arc<str>>) -> Type<Arc<str>> {
+    list.and_then(|text| match text.contains('*') {
+        true => {
+            Err("must not have *, which browsers match as a name if credentials are allowed; list the names")
+        }
+        false => Ok(text),
+    })
 }
 
 fn origins() -> Type<Origins> {
@@ -182,10 +194,27 @@ fn origin(text: &str) -> Option<AllowedOrigin> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::translate::value::Author;
+    use crate::translate::value::{Author, Wrong};
 
     fn read(text: &str) -> Origins {
         origins().parse(text, &Author::OPERATOR).unwrap()
+    }
+
+    #[test]
+    fn a_star_is_refused_as_a_method_or_a_name_of_a_field() {
+        let parse = |text: &str| without_star(names("list")).parse(text, &Author::OPERATOR);
+        assert_eq!(parse("GET, PUT").as_deref(), Ok("GET, PUT"));
+        for text in ["*", "GET, *", "X-*"] {
+            assert!(
+                matches!(parse(text), Err(Wrong::Invalid(reason)) if reason.contains("list the names")),
+                "{text}"
+            );
+        }
+        assert_eq!(
+            names("list").parse("*", &Author::OPERATOR).as_deref(),
+            Ok("*"),
+            "for cors-expose-headers"
+        );
     }
 
     #[test]
