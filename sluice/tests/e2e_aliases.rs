@@ -5,7 +5,7 @@ use serde_json::json;
 
 use crate::harness::manifest::service_with;
 use crate::harness::{
-    Backend, Connection, Folder, Gateway, Ingress, TestCertificate, await_until, get, get_tls,
+    Backend, Connection, Folder, Gateway, Ingress, TestCertificate, await_until, config_map, get, get_tls,
 };
 
 const HOST: &str = "shop.example";
@@ -145,6 +145,26 @@ fn the_host_with_www_redirects_to_the_one_without_and_the_other_way_round() {
     folder.remove("own.yaml");
     folder.write("shop.yaml", Ingress::new("shop").path(www, "/", "shop").text());
     await_until("no redirect", || get(gateway.http, HOST, "/x").status == 404);
+}
+
+#[test]
+fn the_redirect_to_the_host_with_www_has_the_port_that_a_trusted_proxy_reports() {
+    let backend = Backend::echo("shop");
+    let ingress = shop(&[("from-to-www-redirect", "true")]);
+    let folder = Folder::with(service_with("shop", &[&backend]) + &ingress.text());
+    let gateway = Gateway::with(&folder, &["--configmap", "ingress-nginx/controller"]);
+    let location = |port: &str| {
+        let fields = [("X-Forwarded-Proto", "https"), ("X-Forwarded-Port", port)];
+        let www = "www.shop.example";
+        let response = Connection::plain(gateway.http).request("GET", www, "/x", &fields, "");
+        response.header("location").unwrap().to_owned()
+    };
+    let own = gateway.http.port();
+    assert_eq!(location("443"), format!("http://{HOST}:{own}/x"), "the client is not trusted");
+    let keys = [("use-forwarded-headers", "true")];
+    folder.write("config.yaml", config_map("ingress-nginx/controller", &keys));
+    await_until("the port", || location("443") == format!("https://{HOST}:443/x"));
+    assert_eq!(location("443@evil.example"), format!("https://{HOST}:{own}/x"), "no port");
 }
 
 /// The Ingress that cert-manager creates. Its Service of type NodePort and its Pod are represented

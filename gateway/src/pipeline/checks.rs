@@ -300,7 +300,8 @@ impl Exchange {
             b"http" => "http",
             _ => self.connection.scheme(),
         };
-        let location = redirect::to_host(scheme, host.as_str(), self.connection.port, head.received_target());
+        let port = forwarded::access_port(&self.connection, head.headers, self.client);
+        let location = redirect::to_host(scheme, host.as_str(), port, head.received_target());
         self.redirect_to(https_redirect::status(&compiled_settings.settings), host.as_str(), location)
     }
 

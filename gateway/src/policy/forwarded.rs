@@ -180,6 +180,14 @@ pub fn access_host<'h>(authority: &'h str, headers: &'h impl Fields, client: Cli
         .unwrap_or(authority)
 }
 
+/// Returns the port that the client used, for redirects: a valid, trusted `X-Forwarded-Port`, else
+/// the port of the socket.
+pub fn access_port(connection: &ConnectionInfo, headers: &impl Fields, client: Client) -> u16 {
+    believed(headers, &X_FORWARDED_PORT, client)
+        .and_then(|value| str::from_utf8(value).ok()?.parse().ok())
+        .unwrap_or(connection.port)
+}
+
 /// Returns the client's request ID, or a new one of 32 hexadecimal digits.
 pub fn request_id(headers: &impl Fields, settings: &GlobalSettings) -> Option<HeaderValue> {
     if let Some(value) = headers.first(&X_REQUEST_ID).filter(|value| !value.is_empty()) {

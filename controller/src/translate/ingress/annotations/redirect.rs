@@ -95,8 +95,9 @@ pub(super) fn settings() -> Vec<Annotation> {
             value::bool(),
             "false",
             "Redirect between the host and its www. name, from the one without rules to the other, with \
-             http-redirect-code, the port of the socket and without a trailing slash. For https, the \
-             certificate must be valid for both names.",
+             http-redirect-code and without a trailing slash. The port is that of the socket, or with \
+             use-forwarded-headers X-Forwarded-Port of a trusted proxy. For https, the certificate must be \
+             valid for both names.",
             |settings, value| settings.redirection.www = value,
         )
         .unreadable(Unreadable::Default, Reference::Reject, "only the other name is affected")
