@@ -38,7 +38,8 @@ pub struct Host {
     /// TLS settings; `None` if no object configures TLS for the host.
     pub tls: Option<HostTls>,
     /// Whether a certificate is configured for the host, perhaps that of a wildcard, so
-    /// `ssl-redirect` applies.
+    /// `ssl-redirect` applies. False for requests of other hosts, and for aliases that the
+    /// certificate does not cover, even with `tls`.
     pub has_https: bool,
     /// Target of TLS connections whose server name (SNI) is this host, which are not terminated
     /// (`ssl-passthrough`).

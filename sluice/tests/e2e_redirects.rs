@@ -178,3 +178,24 @@ fn a_host_below_a_wildcard_with_tls_redirects_without_a_section_of_its_own() {
     assert_eq!(response.header("location"), Some("https://shop.example.com/x"));
     assert_eq!(get_tls(gateway.https, "shop.example.com", "/x").backend(), "web");
 }
+
+#[test]
+fn requests_of_unknown_hosts_and_uncovered_aliases_are_served_over_http() {
+    let backend = Backend::echo("web");
+    let any = Ingress::new("any").path("", "/", "web").tls(&[], "tls");
+    let shop = ingress().annotation("server-alias", "store.example, www.shop.example").tls(&[HOST], "tls");
+    let objects = service_with("web", &[&backend])
+        + &TestCertificate::new(&[HOST, "www.shop.example"]).secret("tls")
+        + &any.text()
+        + &shop.text();
+    let gateway = Gateway::start(&Folder::with(objects));
+    for (host, status) in [
+        (HOST, 308),
+        ("www.shop.example", 308),
+        ("store.example", 200),
+        ("unknown.example", 200),
+        ("127.0.0.1", 200),
+    ] {
+        assert_eq!(get(gateway.http, host, "/").status, status, "{host}");
+    }
+}

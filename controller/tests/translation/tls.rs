@@ -171,7 +171,6 @@ fn a_host_without_tls_has_https_by_a_wildcard_until_that_loses_its_own() {
         ingress("deeper", paths("a.b.wild.example", &["/"])),
         ingress("other", paths("a.tame.example", &["/"])),
     ]);
-    let has_https = |world: &World, host: &str| world.host(host).unwrap().has_https;
     let of = |world: &World| {
         ["*.wild.example", "a.wild.example", "a.b.wild.example", "a.tame.example"]
             .map(|host| has_https(world, host))
@@ -187,4 +186,44 @@ fn a_host_without_tls_has_https_by_a_wildcard_until_that_loses_its_own() {
     assert_eq!(of(&world), [true, true, false, false]);
     world.delete(Kind::Ingress, "wild");
     assert!(!has_https(&world, "a.wild.example"));
+}
+
+fn has_https(world: &World, host: &str) -> bool {
+    let found = world.mirror.hosts.values().find(|known| known.key.pattern.to_string() == host);
+    found.unwrap_or_else(|| panic!("{host}")).has_https
+}
+
+#[test]
+fn requests_of_unknown_hosts_have_no_https_although_their_ingress_has_tls() {
+    let mut world = World::ready(Options::default());
+    let mut any = paths("shop.example", &["/"]);
+    any["rules"][0].as_object_mut().unwrap().remove("host");
+    any["tls"] = json!([{"secretName": "shop"}]);
+    world.put([tls_secret("shop", &pair(&["shop.example"])), ingress("any", any)]);
+    assert!(!has_https(&world, "_"));
+}
+
+#[test]
+fn an_alias_has_https_only_by_a_certificate_that_covers_it() {
+    let default = NamespacedName::new("default", "all");
+    let mut world = World::ready(Options { default_ssl_certificate: Some(default), ..Options::default() });
+    let names = r"www.shop.example, other.example, *.side.example, *.far.example, ~^s[0-9]+\.example$";
+    let alias = json!({"nginx.ingress.kubernetes.io/server-alias": names});
+    let mut shop = paths("shop.example", &["/"]);
+    shop["tls"] = json!([{"hosts": ["shop.example"], "secretName": "shop"}]);
+    world.put([
+        tls_secret("shop", &pair(&["shop.example", "www.shop.example", "*.side.example"])),
+        annotated("shop", alias, shop),
+        ingress("below", paths("a.side.example", &["/"])),
+        ingress("beside", paths("a.far.example", &["/"])),
+    ]);
+    let of = |world: &World| {
+        let hosts = ["shop.example", "www.shop.example", "*.side.example", "a.side.example"];
+        assert!(hosts.iter().all(|host| has_https(world, host)));
+        ["other.example", "*.far.example", "a.far.example", r"~^s[0-9]+\.example$"]
+            .map(|host| has_https(world, host))
+    };
+    assert_eq!(of(&world), [false; 4]);
+    world.put([tls_secret("all", &pair(&["*.far.example", "other.example"]))]);
+    assert_eq!(of(&world), [true, true, true, false], "the default certificate covers them");
 }

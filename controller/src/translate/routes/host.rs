@@ -56,16 +56,17 @@ pub(crate) fn compute(view: &View<'_>, key: &HostKey) -> (Output, Vec<Problem>) 
     let own = Claimants::of(view, key);
     let (uses, problems, tls_owners, server_snippets) = Default::default();
     let mut builder = Builder { view, served: pattern, uses, problems, tls_owners, server_snippets };
-    let (mut rules, claimants) = if !own.rules.is_empty() {
+    let (mut rules, claimants, kind) = if !own.rules.is_empty() {
         let rules = builder.rules(pattern, &own);
         builder.report_foreign_tls(pattern, &rules);
         // The redirect applies to the remaining requests, such as those beside an ACME challenge.
         let redirects = own.redirects.iter().filter(|routes| routes.closed().is_none());
-        (rules, own.rules.iter().chain(redirects).copied().collect())
+        (rules, own.rules.iter().chain(redirects).copied().collect(), ClaimKind::Rule)
     } else if let Some(first) = own.aliases.first() {
-        builder.of_alias(first, key)
+        let (rules, claimants) = builder.of_alias(first, key);
+        (rules, claimants, ClaimKind::Alias)
     } else if let Some(first) = own.redirects.first() {
-        (builder.of_sibling(first), vec![*first])
+        (builder.of_sibling(first), vec![*first], ClaimKind::WwwRedirect)
     } else {
         builder.canaries(pattern, &own.canaries, &[], &mut []);
         return (Output::default(), builder.problems);
@@ -95,7 +96,7 @@ pub(crate) fn compute(view: &View<'_>, key: &HostKey) -> (Output, Vec<Problem>) 
     let cipher_suites = claimants.iter().find_map(|routes| routes.settings.cipher_suites.clone());
     let host = Host {
         key: key.clone(),
-        has_https: https::is_configured(view, key, tls.as_ref()),
+        has_https: https::is_configured(view, key, kind, tls.as_ref()),
         tls,
         passthrough,
         client_certificates,
@@ -127,6 +128,17 @@ impl<'v> Claimants<'v> {
             redirects: of(ClaimKind::WwwRedirect),
             canaries: of(ClaimKind::Canary),
         }
+    }
+
+    /// Returns the host that an alias stands for, with its claimants; `None` if the object with the
+    /// alias is closed.
+    fn of_alias(
+        view: &'v View<'_>,
+        routes: &'v ObjectRoutes,
+        key: &HostKey,
+    ) -> Option<(&'v HostPattern, Self)> {
+        let target = routes.host_of_alias().filter(|_| routes.closed().is_none())?;
+        Some((target, Self::of(view, &HostKey { pattern: target.clone(), ..key.clone() })))
     }
 }
 
@@ -175,9 +187,9 @@ impl<'a> Builder<'a, '_> {
         routes: &'a Arc<ObjectRoutes>,
         key: &HostKey,
     ) -> (Vec<Rule>, Vec<&'a Arc<ObjectRoutes>>) {
-        let target = routes.host_of_alias().filter(|_| routes.closed().is_none());
-        let Some(target) = target else { return (self.closed_name(routes), vec![routes]) };
-        let claimants = Claimants::of(self.view, &HostKey { pattern: target.clone(), ..key.clone() });
+        let Some((target, claimants)) = Claimants::of_alias(self.view, routes, key) else {
+            return (self.closed_name(routes), vec![routes]);
+        };
         let known = self.problems.len();
         let rules = self.rules(target, &claimants);
         self.problems.truncate(known);
