@@ -110,7 +110,7 @@ codes! {
     PathConflict: Conflict = "An older object has the same path of the same host.";
     AliasConflict: Conflict = "An additional name of a host (an alias, or its name with or without www.) \
                                belongs to another Ingress.";
-    DefaultBackendConflict: Conflict = "An older object has the default backend of the same host.";
+    DefaultBackendConflict: Conflict = "An older object decides the default backend of the same host.";
     CatchAllDisabled: OwnFault = "A default backend is refused by --disable-catch-all.";
     ClassNotFound: MissingReference = "The IngressClass does not exist.";
     ClassUndecided: Source = "IngressClasses cannot be listed, so the owner of the class is unknown.";

@@ -1,7 +1,7 @@
 //! Hosts and paths: precedence, conflicts, default backends.
 
 use serde_json::{Value, json};
-use sluice_config::Severity;
+use sluice_config::{Code, Severity};
 use sluice_controller::Options;
 use sluice_controller::store::Kind;
 
@@ -140,6 +140,28 @@ fn default_backends_of_an_ingress_with_and_without_rules() {
         3,
     )]);
     assert_eq!(world.rules("_"), [format!("/x -> {WEB}"), format!("/ -> {WEB}")]);
+}
+
+#[test]
+fn a_younger_default_backend_does_not_serve_the_rest_of_an_older_host() {
+    let mut world = world();
+    let mut younger = paths("shop.example", &["/b"]);
+    younger["defaultBackend"] = backend("web", json!({"number": 80}));
+    world.put([
+        created(ingress("older", paths("shop.example", &["/a"])), 1),
+        created(ingress("younger", younger.clone()), 2),
+    ]);
+    assert_eq!(
+        world.rules("shop.example"),
+        [format!("/b -> {WEB}"), format!("/a -> {WEB}"), "/ -> default".into()]
+    );
+    let problems = world.problems();
+    let [problem] = &problems[..] else { panic!("{problems:?}") };
+    assert_eq!((problem.code, &*problem.field), (Code::DefaultBackendConflict, "spec.defaultBackend"));
+    assert!(problem.message.contains("Ingress default/older is older"), "{problem}");
+    world.put([created(ingress("younger", younger), 0)]);
+    assert_eq!(world.rules("shop.example")[2], format!("/ -> {WEB}"));
+    assert_eq!(world.problems(), []);
 }
 
 #[test]

@@ -41,8 +41,8 @@ impl Builder<'_, '_> {
         })
     }
 
-    /// Returns the rule for requests that no path matches: the default backend of the oldest object
-    /// with one, or else that of the gateway. `None` if a path matches all requests.
+    /// Returns the rule for requests that no path matches: the default backend of the object that
+    /// decides it, or else that of the gateway. `None` if a path matches all requests.
     pub(super) fn rest(
         &mut self,
         pattern: &HostPattern,
@@ -52,63 +52,91 @@ impl Builder<'_, '_> {
         if rules.iter().any(paths::takes_everything) {
             return None;
         }
-        let mut found: Option<(Rule, &ObjectRoutes)> = None;
-        for routes in claimants {
-            let Some(backend) = routes.default_backend.as_deref() else { continue };
-            let has_copy = |other: &&Arc<ObjectRoutes>| copies::takes_over(other, routes);
-            if claimants.iter().any(|other| has_copy(other) && other.default_backend.is_some()) {
-                continue;
-            }
-            let object = object_ref(routes);
-            if let Some((_, winner)) = &found {
-                if winner.default_backend != routes.default_backend
-                    || winner.namespace() != routes.namespace()
-                {
-                    let message =
-                        format!("the default backend of host {pattern} is already that of {}", winner.object);
-                    let remedy = "remove one of the two";
-                    self.problems.push(error(
-                        Code::DefaultBackendConflict,
-                        &object,
-                        "spec.defaultBackend",
-                        message,
-                        remedy,
-                    ));
-                }
-                continue;
-            }
-            let reference = BackendReference {
-                object: &object,
-                field: &|| "spec.defaultBackend".to_owned(),
-                backend,
-                protocol: routes.settings.protocol,
-                usage: routes.usage(),
-                by_address: self.goes_by_address(routes),
-                otherwise: UNSERVED,
-            };
-            let backend = reference.resolve(self.view, &mut self.uses, &mut self.problems);
-            let policies = match routes.is_catch_all() {
-                true => routes.catch_all_policies(),
-                false => policies::of_rest(routes, pattern),
-            };
-            let action = policies::rest_action(pattern, routes, backend);
-            let policies = self.guarded(routes, policies, &action);
-            found = Some((rest_rule(action, policies, routes), routes));
+        let decider = decider(pattern, claimants);
+        if let Some(decider) = decider {
+            self.unused_default_backends(pattern, decider, claimants);
         }
-        if let Some((rule, _)) = found {
-            return Some(rule);
-        }
-        // No object claims these requests, so they are refused only with the whole host. A host
-        // without claimants is not computed.
-        let first = claimants.iter().find(|routes| routes.closed().is_none()).or(claimants.first())?;
-        let policies = match pattern {
-            HostPattern::Any => first.catch_all_policies(),
-            _ => policies::of_rest(first, pattern),
+        let own = decider.filter(|routes| routes.default_backend.is_some());
+        // Without one, no object claims these requests, so they are refused only with the whole
+        // host. A host without claimants is not computed.
+        let open = claimants.iter().find(|routes| routes.closed().is_none());
+        let routes = *own.or(open).or(claimants.first())?;
+        let policies = match (own, pattern) {
+            (Some(own), _) if own.is_catch_all() => own.catch_all_policies(),
+            (None, HostPattern::Any) => routes.catch_all_policies(),
+            _ => policies::of_rest(routes, pattern),
         };
-        let action = policies::rest_action(pattern, first, Backend::Default);
-        let policies = self.guarded(first, policies, &action);
-        Some(rest_rule(action, policies, first))
+        let backend = own.map_or(Backend::Default, |own| self.default_backend(own));
+        let action = policies::rest_action(pattern, routes, backend);
+        let policies = self.guarded(routes, policies, &action);
+        Some(rest_rule(action, policies, routes))
     }
+
+    fn default_backend(&mut self, routes: &ObjectRoutes) -> Backend {
+        let Some(backend) = routes.default_backend.as_deref() else { return Backend::Default };
+        let reference = BackendReference {
+            object: &object_ref(routes),
+            field: &|| "spec.defaultBackend".to_owned(),
+            backend,
+            protocol: routes.settings.protocol,
+            usage: routes.usage(),
+            by_address: self.goes_by_address(routes),
+            otherwise: UNSERVED,
+        };
+        reference.resolve(self.view, &mut self.uses, &mut self.problems)
+    }
+
+    /// Reports default backends that have no effect on a host.
+    fn unused_default_backends(
+        &mut self,
+        pattern: &HostPattern,
+        decider: &ObjectRoutes,
+        claimants: &[&Arc<ObjectRoutes>],
+    ) {
+        for routes in claimants.iter().filter(|routes| routes.object != decider.object) {
+            let is_same = routes.default_backend == decider.default_backend
+                && routes.namespace() == decider.namespace();
+            if routes.default_backend.is_none() || is_same || is_copied(routes, claimants) {
+                continue;
+            }
+            let (message, remedy) = match decider.default_backend {
+                Some(_) => (
+                    format!("the default backend of host {pattern} is already that of {}", decider.object),
+                    "remove one of the two",
+                ),
+                None => (
+                    format!(
+                        "the default backend has no effect on host {pattern}: {} is older, decides it, and has none",
+                        decider.object
+                    ),
+                    "add a path / to this object, or the default backend to the older one",
+                ),
+            };
+            self.problems.push(error(
+                Code::DefaultBackendConflict,
+                &object_ref(routes),
+                "spec.defaultBackend",
+                message,
+                remedy,
+            ));
+        }
+    }
+}
+
+/// Returns the object that decides where requests go that no path matches: the oldest one, also if
+/// it is closed or has no default backend, as in ingress-nginx. Of requests for other hosts it is
+/// the oldest one with a default backend.
+fn decider<'c, 'v>(
+    pattern: &HostPattern,
+    claimants: &'c [&'v Arc<ObjectRoutes>],
+) -> Option<&'c &'v Arc<ObjectRoutes>> {
+    let decides = |routes: &ObjectRoutes| routes.default_backend.is_some() || *pattern != HostPattern::Any;
+    claimants.iter().find(|routes| decides(routes) && !is_copied(routes, claimants))
+}
+
+/// Returns whether a copy of the object has a default backend that is served instead.
+fn is_copied(routes: &ObjectRoutes, claimants: &[&Arc<ObjectRoutes>]) -> bool {
+    claimants.iter().any(|other| copies::takes_over(other, routes) && other.default_backend.is_some())
 }
 
 /// Returns the redirect to the host that differs by `www.`.
