@@ -71,6 +71,8 @@ fn every_request_gets_the_operators_fields_and_an_edit_counts_at_once() {
         problems.contains("data[proxy-set-headers]") && problems.contains("does not exist"),
         "{problems}"
     );
+    fields(&folder, "ingress-nginx/to-backends", &[("X-Plain", "again")]);
+    await_until("the fields to return", || get(gateway.http, HOST, "/").received("x-plain") == ["again"]);
 }
 
 #[test]

@@ -171,13 +171,14 @@ impl Resources {
         refused
     }
 
-    /// Applies the removals of the delta.
+    /// Applies the removals of the delta, and drops the empty slots that nothing refers to.
     pub(crate) fn remove(&self, delta: &Delta) {
         let removed = delta.resources.iter().filter(|change| matches!(change, Change::Remove(_)));
         let mut slots = self.slots();
         for change in removed {
-            // A route that still refers to the resource must find its slot empty.
-            if let Some(slot) = slots.remove(change.key()) {
+            // A route or global settings that still refer to the resource must find their slot
+            // empty, and find the content there if the resource is created again.
+            if let Some(slot) = slots.get(change.key()) {
                 slot.clear();
             }
         }
@@ -305,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slot_that_is_known_gets_every_new_content_and_none_after_the_removal() {
+    fn a_referenced_slot_gets_every_new_content_also_after_a_removal() {
         let resources = Resources::default();
         let key = key(ResourceKind::PasswordFile);
         let slot = resources.credentials(&key).unwrap();
@@ -314,8 +315,13 @@ mod tests {
             assert_eq!(resources.apply(&put(key.clone(), users(names))), []);
             assert_eq!(slot.load().as_ref().unwrap().users.len(), names.len());
         }
-        resources.remove(&Delta { resources: vec![Change::Remove(key.clone())], ..Delta::default() });
+        let removal = Delta { resources: vec![Change::Remove(key.clone())], ..Delta::default() };
+        resources.remove(&removal);
         assert!(slot.load().is_none());
+        assert_eq!(resources.apply(&put(key.clone(), users(&["ann"]))), []);
+        assert!(slot.load().is_some(), "created again");
+        drop(slot);
+        resources.remove(&removal);
         assert!(resources.slots().is_empty());
     }
 
