@@ -46,8 +46,18 @@ const STALE: Duration = Duration::from_secs(3600);
 /// The resolver thread. It ends when this is dropped.
 #[derive(Debug)]
 pub struct Names {
-    wanted: watch::Sender<BTreeSet<Arc<str>>>,
+    wanted: watch::Sender<Wanted>,
     look_ups: LookUps,
+}
+
+/// The names to resolve.
+#[derive(Debug, Default)]
+struct Wanted {
+    /// By name: the number of the change that added it. A name that was removed and added again has
+    /// another number, even if the thread sees both changes as one.
+    names: BTreeMap<Arc<str>, u64>,
+    /// Number of changes.
+    changes: u64,
 }
 
 /// Looks up hosts that requests determine, on the resolver thread.
@@ -89,7 +99,7 @@ impl Names {
         inputs: mpsc::WeakSender<Input>,
         token: impl Send + 'static,
     ) -> io::Result<Self> {
-        let (wanted, wanting) = watch::channel(BTreeSet::new());
+        let (wanted, wanting) = watch::channel(Wanted::default());
         let (look_ups, queries) = mpsc::channel(AT_A_TIME);
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let resolver = Resolver::new(resolv_conf.unwrap_or_else(|| resolver::usual().to_owned()));
@@ -105,7 +115,7 @@ impl Names {
 
     /// Sets the names to resolve, in place of the previous ones.
     pub fn want(&self, names: BTreeSet<Arc<str>>) {
-        self.wanted.send_replace(names);
+        self.wanted.send_modify(|wanted| wanted.replace(names));
     }
 
     /// Returns a handle for look-ups of hosts that requests determine.
@@ -114,9 +124,28 @@ impl Names {
     }
 }
 
+impl Wanted {
+    fn replace(&mut self, names: BTreeSet<Arc<str>>) {
+        self.changes += 1;
+        let added = |name: &Arc<str>| self.names.get(name).copied().unwrap_or(self.changes);
+        self.names = names.into_iter().map(|name| (name.clone(), added(&name))).collect();
+    }
+
+    /// Updates the resolved names. One that was added again starts anew: the translation has
+    /// forgotten its result, and an equal one would not be sent.
+    fn update(&self, names: &mut BTreeMap<Arc<str>, Kept>, now: Instant) {
+        names.retain(|name, kept| self.names.get(name) == Some(&kept.added));
+        for (name, added) in &self.names {
+            names.entry(name.clone()).or_insert_with(|| Kept::new(*added, now));
+        }
+    }
+}
+
 /// A resolved name and its schedule.
 #[derive(Debug)]
 struct Kept {
+    /// Number of the change that added it.
+    added: u64,
     resolved: Option<Resolved>,
     /// Time of the last successful look-up.
     good: Option<Instant>,
@@ -127,8 +156,8 @@ struct Kept {
 }
 
 impl Kept {
-    fn new(now: Instant) -> Self {
-        Self { resolved: None, good: None, failures: 0, due: Some(now) }
+    fn new(added: u64, now: Instant) -> Self {
+        Self { added, resolved: None, good: None, failures: 0, due: Some(now) }
     }
 
     /// Updates the state with the result of a look-up and schedules the next one. `chance` is from
@@ -161,7 +190,7 @@ struct Answered {
 
 async fn run(
     mut resolver: Resolver,
-    mut wanting: watch::Receiver<BTreeSet<Arc<str>>>,
+    mut wanting: watch::Receiver<Wanted>,
     mut queries: mpsc::Receiver<Query>,
     inputs: mpsc::WeakSender<Input>,
 ) {
@@ -180,12 +209,7 @@ async fn run(
                 if changed.is_err() {
                     return;
                 }
-                let wanted = wanting.borrow_and_update().clone();
-                names.retain(|name, _| wanted.contains(name));
-                let now = Instant::now();
-                for name in wanted {
-                    names.entry(name).or_insert_with(|| Kept::new(now));
-                }
+                wanting.borrow_and_update().update(&mut names, Instant::now());
             }
             () = wait, if looks.len() < AT_A_TIME => {}
             Some(query) = queries.recv(), if answers.len() < AT_A_TIME => {
@@ -259,7 +283,7 @@ mod tests {
     #[test]
     fn addresses_survive_an_outage_for_a_limited_time() {
         let began = Instant::now();
-        let mut kept = Kept::new(began);
+        let mut kept = Kept::new(1, began);
         let good = kept.found(found(LONGEST), began, 0.0);
         kept.resolved = Some(good.clone());
         for (after, addresses) in [(Duration::from_secs(3599), good.addresses.clone()), (STALE, Vec::new())] {
@@ -272,7 +296,7 @@ mod tests {
     #[test]
     fn a_name_is_resolved_again_after_its_time_or_a_failure() {
         let now = Instant::now();
-        let mut kept = Kept::new(now);
+        let mut kept = Kept::new(1, now);
         let mut seconds = |found, chance| {
             kept.found(found, now, chance);
             kept.due.map(|due| (due - now).as_secs_f64())
@@ -286,6 +310,24 @@ mod tests {
         assert_eq!(waits, [2.0, 4.0, 8.0, 16.0, 16.0, 16.0]);
         assert_eq!(seconds(found(Duration::from_secs(5)), 0.0), Some(5.0));
         assert_eq!(seconds(Err("no answer".into()), 0.0), Some(2.0), "from the beginning");
+    }
+
+    #[test]
+    fn a_name_that_is_removed_and_added_again_is_sent_again() {
+        let (mut wanted, mut names, now) = (Wanted::default(), BTreeMap::new(), Instant::now());
+        let both = BTreeSet::from(["a.example".into(), "b.example".into()]);
+        wanted.replace(both.clone());
+        wanted.update(&mut names, now);
+        for kept in names.values_mut() {
+            kept.resolved = Some(kept.found(found(LONGEST), now, 0.0));
+        }
+        // The thread sees only the last state.
+        wanted.replace(BTreeSet::from(["b.example".into()]));
+        wanted.replace(both);
+        wanted.update(&mut names, now);
+        let again = &names["a.example"];
+        assert_eq!((again.resolved.as_ref(), again.due), (None, Some(now)));
+        assert!(names["b.example"].resolved.is_some());
     }
 
     #[tokio::test]

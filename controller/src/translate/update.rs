@@ -55,6 +55,7 @@ impl Translation {
         driver::run(&mut update);
         let Update { base, mut delta, mut removed_hosts, mut stats } = update;
         delta.hosts.append(&mut removed_hosts);
+        base.forget_names();
         let Self { ref_counts, values, endpoints, .. } = base;
         let certificate = |id: &_| values.certificates.get(id)?.good().cloned();
         let resource = |key: &_| values.resources.get(key)?.good().cloned();
@@ -163,11 +164,16 @@ impl Translation {
             Some(name) => self.named_sets.insert(key.clone(), name),
             None => self.named_sets.remove(key),
         };
-        if let Some(old) = old
-            && self.names.remove(&old)
-        {
-            self.values.names.remove(&old);
-            self.names_changed = true;
+        if let Some(old) = old {
+            self.names_changed |= self.names.remove(&old);
+        }
+    }
+
+    /// Forgets the results of names that are no longer needed. Only at the end of an update: until
+    /// then, another endpoint set may take over a name, such as one with another port.
+    fn forget_names(&mut self) {
+        if self.names_changed {
+            self.values.names.retain(|name, _| self.names.contains(name));
         }
     }
 }

@@ -230,6 +230,31 @@ fn an_external_name_has_the_addresses_that_it_resolves_to() {
 }
 
 #[test]
+fn a_name_whose_only_user_changes_its_port_keeps_its_addresses() {
+    let external = |port: u16| {
+        json!({"kind": "Service", "metadata": {"name": "api", "namespace": "default"},
+            "spec": {"type": "ExternalName", "externalName": "api.example.com",
+                "ports": [{"port": 80, "targetPort": port}]}})
+    };
+    let spec = json!({"rules": [{"host": "shop.example", "http": {"paths": [
+        path_to("/", "api", json!({"number": 80}))]}}]});
+    let mut world = World::ready(Options::default());
+    world.put([ingress("shop", spec.clone()), external(8000)]);
+    let found = Resolved { addresses: vec!["203.0.113.7".parse().unwrap()], fault: None };
+    world.controller.take_name("api.example.com".into(), found);
+    world.put([]);
+    // The order in which the old and the new set are recomputed is random.
+    for port in 8001..8020 {
+        world.put([external(port)]);
+        let expected = Some(vec![format!("203.0.113.7:{port}")]);
+        assert_eq!(world.endpoints("api", &port.to_string()), expected);
+    }
+    world.delete(Kind::Ingress, "shop");
+    world.put([ingress("shop", spec)]);
+    assert_eq!(world.endpoints("api", "8019"), Some(Vec::new()), "forgotten while unused");
+}
+
+#[test]
 fn disable_ipv6_dns_applies_live_to_names() {
     let configmap = NamespacedName::new("ingress-nginx", "controller");
     let mut world = World::ready(Options { configmap: Some(configmap), ..Options::default() });
