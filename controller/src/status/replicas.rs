@@ -7,7 +7,7 @@
 
 use k8s_openapi::api::apps::v1::{DaemonSet, Deployment, StatefulSet};
 use k8s_openapi::api::core::v1::Pod;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use kube::api::ListParams;
 use kube::{Api, Client};
 use tokio::sync::OnceCell;
@@ -32,6 +32,17 @@ pub(super) enum Others {
     /// There are none.
     None,
     /// Unknown.
+    Unknown,
+}
+
+/// What maintains the number of Pods.
+#[derive(Debug, PartialEq, Eq)]
+enum Owner {
+    /// Nothing: the Pod was created by hand.
+    None,
+    /// A workload that can be read.
+    Workload(Workload),
+    /// An owner of another kind.
     Unknown,
 }
 
@@ -74,9 +85,10 @@ impl Replicas {
             _ if pods.len() > usize::from(own.is_some()) => Ok(Others::Some),
             // The Pod was force-deleted, and its successor may not exist yet.
             None => Ok(Others::Unknown),
-            Some(own) => match Workload::of(&own.metadata) {
-                Some(workload) => self.follow(&workload).await,
-                None => Ok(Others::None),
+            Some(own) => match Owner::of(&own.metadata) {
+                Owner::Workload(workload) => self.follow(&workload).await,
+                Owner::None => Ok(Others::None),
+                Owner::Unknown => Ok(Others::Unknown),
             },
         }
     }
@@ -107,11 +119,25 @@ impl Replicas {
     }
 }
 
+impl Owner {
+    /// Returns the owner of a Pod.
+    fn of(pod: &ObjectMeta) -> Self {
+        let Some(owner) = pod.owner_references.iter().flatten().find(|owner| owner.controller == Some(true))
+        else {
+            return Self::None;
+        };
+        Workload::of(pod, owner).map_or(Self::Unknown, Self::Workload)
+    }
+}
+
 impl Workload {
-    /// Returns the workload of a Pod. A Deployment is found by the name of its ReplicaSet, which is
-    /// derived from the Deployment's.
-    fn of(pod: &ObjectMeta) -> Option<Self> {
-        let owner = pod.owner_references.iter().flatten().find(|owner| owner.controller == Some(true))?;
+    /// Returns the workload of a Pod with this owner. Other API groups have kinds of the same
+    /// names. A Deployment is found by the name of its ReplicaSet, which is derived from the
+    /// Deployment's.
+    fn of(pod: &ObjectMeta, owner: &OwnerReference) -> Option<Self> {
+        if !owner.api_version.starts_with("apps/") {
+            return None;
+        }
         let name = owner.name.clone();
         match owner.kind.as_str() {
             "ReplicaSet" => {
@@ -132,19 +158,30 @@ mod tests {
 
     use super::*;
 
-    fn of(kind: &str, name: &str, labels: Value) -> Option<Workload> {
+    fn of(api_version: &str, kind: &str, name: &str, labels: Value) -> Owner {
         let owners =
-            json!([{"apiVersion": "apps/v1", "kind": kind, "name": name, "uid": "1", "controller": true}]);
+            json!([{"apiVersion": api_version, "kind": kind, "name": name, "uid": "1", "controller": true}]);
         let metadata = json!({"name": "a", "labels": labels, "ownerReferences": owners});
-        Workload::of(&serde_json::from_value(metadata).unwrap())
+        Owner::of(&serde_json::from_value(metadata).unwrap())
     }
 
     #[test]
     fn the_workload_is_found_without_reading_its_replicaset() {
         let hash = json!({"pod-template-hash": "5d8f9"});
-        assert_eq!(of("ReplicaSet", "edge-5d8f9", hash), Some(Workload::Deployment("edge".into())));
-        assert_eq!(of("ReplicaSet", "edge", json!({})), None, "made by hand");
-        assert_eq!(of("DaemonSet", "edge", json!({})), Some(Workload::DaemonSet("edge".into())));
-        assert_eq!(of("Rollout", "edge", json!({})), None);
+        let deployment = Owner::Workload(Workload::Deployment("edge".into()));
+        assert_eq!(of("apps/v1", "ReplicaSet", "edge-5d8f9", hash), deployment);
+        let daemon_set = Owner::Workload(Workload::DaemonSet("edge".into()));
+        assert_eq!(of("apps/v1", "DaemonSet", "edge", json!({})), daemon_set);
+        assert_eq!(Owner::of(&ObjectMeta::default()), Owner::None, "created by hand");
+    }
+
+    #[test]
+    fn an_owner_that_is_not_recognised_is_not_taken_for_none() {
+        let rollout = json!({"rollouts-pod-template-hash": "5d8f9"});
+        assert_eq!(of("apps/v1", "ReplicaSet", "edge-5d8f9", rollout), Owner::Unknown);
+        assert_eq!(of("argoproj.io/v1alpha1", "Rollout", "edge", json!({})), Owner::Unknown);
+        for kind in ["DaemonSet", "StatefulSet"] {
+            assert_eq!(of("apps.kruise.io/v1beta1", kind, "edge", json!({})), Owner::Unknown, "{kind}");
+        }
     }
 }
