@@ -223,6 +223,16 @@ impl Table {
         }
     }
 
+    /// Records that the Ingress of a write no longer exists, and postpones further writes to it
+    /// until `at`. Has no effect on an Ingress of the same name that was created since: it arrives
+    /// through the watch, before or after this.
+    pub(super) fn gone(&mut self, write: &Write, at: Instant) {
+        let seen = self.entries.get(&write.name).and_then(|entry| entry.seen.as_ref());
+        if seen.is_some_and(|seen| seen.uid == write.uid) {
+            self.put_off(&write.name, at);
+        }
+    }
+
     /// Returns the Ingresses whose status does not stay as written.
     pub(super) fn contested(&self) -> impl ExactSizeIterator<Item = &NamespacedName> {
         self.contested.iter()

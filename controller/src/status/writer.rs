@@ -259,8 +259,7 @@ impl State {
             Outcome::Gone => {
                 self.refused.remove(name);
                 self.lanes.done(namespace, None, now);
-                // A recreated Ingress arrives through the watch.
-                self.table.put_off(name, now + MUCH_LATER);
+                self.table.gone(write, now + MUCH_LATER);
             }
             Outcome::Refused(refused) => {
                 tracing::debug!(ingress = %name, error = %refused, "the status was not written");

@@ -164,6 +164,44 @@ fn refused_writes_counted_as_a_contest() {
 }
 
 #[test]
+fn a_recreated_ingress_does_not_wait_for_the_write_to_the_old_one() {
+    let now = Instant::now();
+    let again = |uid: &str| IngressChange::Seen {
+        name: name("a"),
+        uid: Some(Uid::new(uid)),
+        addresses: Arc::default(),
+        version: Some(7),
+        edited: true,
+    };
+    for is_shown_first in [true, false] {
+        let mut table = table(&["a"], now);
+        table.want(addresses(&["1.2.3.4"]));
+        let (writes, _) = table.due(now);
+        let write = table.begin(&writes[0].name, now).unwrap();
+        table.take(IngressChange::Gone(name("a")), now);
+        if is_shown_first {
+            table.take(again("new"), now);
+        }
+        table.gone(&write, now + LONGEST);
+        if !is_shown_first {
+            table.take(again("new"), now);
+        }
+        assert_eq!(due(&mut table, now), ["a"], "shown first: {is_shown_first}");
+    }
+}
+
+#[test]
+fn a_deleted_ingress_is_not_written_again_before_the_watch_shows_it() {
+    let now = Instant::now();
+    let mut table = table(&["a"], now);
+    table.want(addresses(&["1.2.3.4"]));
+    let (writes, _) = table.due(now);
+    let write = table.begin(&writes[0].name, now).unwrap();
+    table.gone(&write, now + LONGEST);
+    assert_eq!(table.due(now), (vec![], Some(now + LONGEST)));
+}
+
+#[test]
 fn only_our_own_addresses_are_cleared() {
     let now = Instant::now();
     let mut table = table(&["a", "b"], now);
