@@ -29,11 +29,18 @@ impl NodeAddresses {
     /// Updates with the addresses of the nodes with ready Pods. Returns the addresses to publish,
     /// and whether a Pod is awaited on one of them.
     pub(super) fn take(&mut self, found: Vec<Address>, now: Instant) -> (Vec<Address>, bool) {
+        if found.is_empty() {
+            // Nothing is published then, and all nodes may be in the same gap.
+            for since in self.published.values_mut() {
+                since.get_or_insert(now);
+            }
+            return (found, false);
+        }
         let is_rollout = found.iter().all(|address| self.published.contains_key(address));
         let old = std::mem::take(&mut self.published);
         self.published = found.into_iter().map(|address| (address, None)).collect();
         let mut awaited = false;
-        if is_rollout && !self.published.is_empty() {
+        if is_rollout {
             for (address, since) in old {
                 let since = since.unwrap_or(now);
                 if !self.published.contains_key(&address) && now < since + GAP {
@@ -71,6 +78,17 @@ mod tests {
             assert_eq!(nodes.take(ready, now), (all.clone(), true));
             assert_eq!(nodes.take(all.clone(), now), (all.clone(), false));
         }
+    }
+
+    #[test]
+    fn a_moment_without_any_ready_pod_forgets_no_address() {
+        let all = addresses(&["10.0.0.1", "10.0.0.2"]);
+        let now = Instant::now();
+        let mut nodes = NodeAddresses::new(&all);
+        assert_eq!(nodes.take(Vec::new(), now), (Vec::new(), false));
+        let first = addresses(&["10.0.0.2"]);
+        assert_eq!(nodes.take(first.clone(), now + GAP / 2), (all, true));
+        assert_eq!(nodes.take(first.clone(), now + GAP), (first, false), "the gap began with the first look");
     }
 
     #[test]
