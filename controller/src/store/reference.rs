@@ -60,6 +60,15 @@ impl Fields {
         }
     }
 
+    /// Returns whether all keys of `other` are in the set.
+    pub fn covers(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::All, _) => true,
+            (Self::Named(_), Self::All) => false,
+            (Self::Named(_), Self::Named(names)) => names.iter().all(|name| self.has(name)),
+        }
+    }
+
     /// Returns the union of both sets.
     pub fn and(self, other: &Self) -> Self {
         match (self, other) {
@@ -124,6 +133,8 @@ mod tests {
         let both = tls.clone().and(&Fields::named(&["auth", "tls.crt"]));
         assert_eq!(both, Fields::Named(vec!["auth", "tls.crt", "tls.key"]));
         assert!(both.has("auth") && !both.has("other") && !tls.has("auth"));
+        assert!(both.covers(&tls) && tls.covers(&tls) && !tls.covers(&both));
+        assert!(Fields::All.covers(&tls) && Fields::All.covers(&Fields::All) && !tls.covers(&Fields::All));
         assert_eq!(tls.and(&Fields::All), Fields::All);
         assert!(Fields::All.has("other"));
     }

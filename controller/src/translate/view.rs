@@ -137,19 +137,24 @@ impl<'a> View<'a> {
         others.chain(overlay.filter(|new| new.service == *service)).collect()
     }
 
-    /// Returns a Secret, of which these fields are needed.
+    /// Returns a Secret, of which these fields are needed. `None` while it is stored with fewer:
+    /// another use needed only those, and the source is reading it again. A needed field would seem
+    /// absent, such as a list of revoked certificates.
     pub(crate) fn secret(&self, name: &NamespacedName, fields: Fields) -> Option<&'a Arc<Secret>> {
-        self.refer(Kind::Secret, name, fields);
-        match self.supposed_object(Kind::Secret, name) {
+        let secret = match self.supposed_object(Kind::Secret, name) {
             Some(Object::Secret(object)) => Some(object),
             _ => self.store.secret(name),
-        }
+        };
+        let secret = secret.filter(|secret| secret.fields.covers(&fields));
+        self.refer(Kind::Secret, name, fields);
+        secret
     }
 
-    /// Returns a ConfigMap, of which these fields are needed.
+    /// Returns a ConfigMap, of which these fields are needed. `None` while it is stored with fewer.
     pub(crate) fn config_map(&self, name: &NamespacedName, fields: Fields) -> Option<&'a Arc<ConfigMap>> {
+        let config_map = self.any_config_map(name).filter(|map| map.fields.covers(&fields));
         self.refer(Kind::ConfigMap, name, fields);
-        self.any_config_map(name)
+        config_map
     }
 
     /// Returns the program's own ConfigMap, which the source always sends.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use sluice_config::{ClientCertificateMode, ClientCertificates, Code, Severity};
-use sluice_controller::store::Kind;
+use sluice_controller::store::{Fields, Kind, Needs, Prune};
 use sluice_controller::{Options, Stats};
 
 use crate::support::*;
@@ -85,6 +85,25 @@ fn an_edited_secret_is_sent_alone_and_a_missing_one_closes_the_host() {
         "stringData": {"ca.crt": "nonsense"}})]);
     assert_eq!(closed(&world), ["/ 403"]);
     assert_eq!(world.problems()[0].code, Code::SecretInvalid);
+}
+
+/// As after another use of the Secret, for example as `proxy-ssl-secret`, which needs no list of
+/// revoked certificates.
+#[test]
+fn a_secret_stored_without_its_revocation_list_closes_the_host() {
+    let mut world = World::ready(Options::default());
+    let needs = Needs::nothing();
+    let prune = Prune::with(&Options::default(), needs.clone());
+    let secret = authorities("ours");
+    needs.set(&key(Kind::Secret, "ours"), Some(Fields::named(&["ca.crt"])));
+    world.update(event(&prune, secret.clone()).into_iter().collect());
+    let update = world.put([guarded("shop", "/", &[("secret", "ours")])]);
+    let [reference] = &update.references.wanted[..] else { panic!("{:?}", update.references) };
+    assert_eq!(closed(&world), ["/ 403"]);
+    needs.set(&reference.object, Some(reference.fields.clone()));
+    world.update(event(&prune, secret).into_iter().collect());
+    assert_eq!(closed(&world), [""; 0]);
+    assert!(policy(&world, "shop.example").is_some());
 }
 
 #[test]
