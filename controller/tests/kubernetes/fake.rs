@@ -44,6 +44,12 @@ struct Resource {
     refused: Option<u16>,
     /// Same for lists of a single object.
     refused_one: Option<u16>,
+    /// Same for watches.
+    refused_watch: Option<u16>,
+    /// Status of the event with which every watch ends that follows a list.
+    watch_error: Option<u16>,
+    /// Number of watches that were opened without an error event.
+    watched: u64,
     /// Delayed responses to lists of one object: how many more to delay, how many were delayed, and
     /// how many of those may be sent.
     hold: usize,
@@ -136,6 +142,16 @@ impl Fake {
         self.shared.change(|state| state.resource(resource).refused_one = status);
     }
 
+    /// Same for watches, and not for lists in pages.
+    pub(crate) fn refuse_watches(&self, resource: &str, status: Option<u16>) {
+        self.shared.change(|state| state.resource(resource).refused_watch = status);
+    }
+
+    /// Ends every watch that follows a list with an error event.
+    pub(crate) fn fail_watches(&self, resource: &str, status: Option<u16>) {
+        self.shared.change(|state| state.resource(resource).watch_error = status);
+    }
+
     pub(crate) fn without_streaming(&self, resource: &str) {
         self.shared.change(|state| state.resource(resource).no_streaming = true);
     }
@@ -169,6 +185,16 @@ impl Fake {
     /// Sends this many more of the delayed responses, in the order of their requests.
     pub(crate) fn release(&self, resource: &str, count: usize) {
         self.shared.change(|state| state.resource(resource).released += count);
+    }
+
+    /// Returns the number of watches that were opened without an error event.
+    pub(crate) fn watched(&self, resource: &str) -> u64 {
+        self.shared.lock().resource(resource).watched
+    }
+
+    /// Waits until this many watches were opened.
+    pub(crate) fn until_watched(&self, resource: &str, count: u64) {
+        self.shared.until(|state| state.resource(resource).watched >= count);
     }
 
     /// Returns the number of requests for a resource.
@@ -226,7 +252,9 @@ impl Shared {
             let mut state = self.lock();
             let resource = state.resource(&asked.resource);
             resource.asked += 1;
-            resource.refused.or(resource.refused_one.filter(|_| asked.name.is_some()))
+            let of_one = resource.refused_one.filter(|_| asked.name.is_some());
+            let of_watch = resource.refused_watch.filter(|_| asked.parameters.contains_key("watch"));
+            resource.refused.or(of_one).or(of_watch)
         };
         self.changed.notify_all();
         match refused {
@@ -286,9 +314,15 @@ impl Shared {
                 &json!({"metadata": {"resourceVersion": revision.to_string(), "annotations": notes}}),
             );
             sent = revision;
+            resource.watched += 1;
         } else if sent < resource.oldest {
             let status = json!({"kind": "Status", "code": 410, "message": "too old resource version"});
             line("ERROR", &status);
+        } else if let Some(status) = resource.watch_error {
+            line("ERROR", &json!({"kind": "Status", "code": status, "message": "it cannot be decoded"}));
+        } else {
+            resource.watched += 1;
+            self.changed.notify_all();
         }
         drop(state);
         write!(

@@ -10,3 +10,4 @@ mod references;
 mod restore;
 mod rights;
 mod secrets;
+mod watches;

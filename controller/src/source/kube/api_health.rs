@@ -1,5 +1,8 @@
 //! Reachability of the API, recorded once for all watches: an unreachable API server affects all of
 //! them, and an operator needs one problem, with the time of its start.
+//!
+//! Requests are named by path. The watch of a path has a name of its own ([`watch_of`]), because it
+//! may fail while lists of the path succeed; whether access is granted is a matter of the path.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -21,15 +24,15 @@ pub struct ApiHealthState {
     pub away: Option<Away>,
     /// Time of the last response; `None` before the first one.
     pub last_answer: Option<Timestamp>,
-    /// Requests that have failed for long while others get responses, by path.
+    /// Requests that have failed for long while others get responses, by name.
     pub failing: BTreeMap<Arc<str>, Away>,
     /// Requests whose last attempt failed.
     unanswered: BTreeMap<Arc<str>, Away>,
     /// The first failure since the last response to any request.
     first: Option<Away>,
-    /// Requests whose last attempt succeeded.
+    /// Paths whose last request succeeded.
     granted: BTreeSet<Arc<str>>,
-    /// Requests whose last attempt was refused for lack of credentials or rights.
+    /// Paths whose last request was refused for lack of credentials or rights.
     refused: BTreeMap<Arc<str>, Away>,
 }
 
@@ -48,6 +51,18 @@ pub struct Away {
 #[derive(Clone, Debug)]
 pub(super) struct ApiHealth(watch::Sender<ApiHealthState>);
 
+/// Follows the path in the name of a watch.
+const WATCH: &str = "?watch=true";
+
+/// Returns the name of the watch of a path.
+pub(super) fn watch_of(path: &str) -> String {
+    format!("{path}{WATCH}")
+}
+
+fn path_of(name: &str) -> &str {
+    name.strip_suffix(WATCH).unwrap_or(name)
+}
+
 impl ApiHealth {
     pub(super) fn new() -> Self {
         Self(watch::Sender::default())
@@ -63,25 +78,27 @@ impl ApiHealth {
         self.0.send_if_modified(ApiHealthState::data_received);
     }
 
-    /// Records a response to a request of this path.
-    pub(super) fn answered(&self, path: &str) {
+    /// Records a response to a request of this name.
+    pub(super) fn answered(&self, name: &str) {
+        let path = path_of(name);
         self.0.send_if_modified(|state| {
-            state.unanswered.remove(path);
+            state.unanswered.remove(name);
             state.refused.remove(path);
             state.granted.insert(path.into());
-            let over = state.failing.remove(path).is_some();
+            let over = state.failing.remove(name).is_some();
             state.data_received() || over
         });
     }
 
-    /// Records that a request of this path was refused (401, 403). One refused request among
+    /// Records that a request of this name was refused (401, 403). One refused request among
     /// several is a missing right, with its own problem. If all are refused, the state of the
     /// cluster is unknown, as if the API did not respond.
-    pub(super) fn refused(&self, path: &str, begun: Instant, reason: &str) {
+    pub(super) fn refused(&self, name: &str, begun: Instant, reason: &str) {
+        let path = path_of(name);
         self.0.send_if_modified(|state| {
-            state.unanswered.remove(path);
+            state.unanswered.remove(name);
             state.granted.remove(path);
-            let over = state.failing.remove(path).is_some();
+            let over = state.failing.remove(name).is_some();
             if !state.refused.contains_key(path) {
                 state.refused.insert(path.into(), Away::since(begun, reason));
             }
@@ -108,23 +125,23 @@ impl ApiHealth {
         });
     }
 
-    /// Records that a request of this path, started at `begun`, got no response.
-    pub(super) fn failed(&self, path: &str, begun: Instant, reason: &str) {
+    /// Records that a request of this name, started at `begun`, failed.
+    pub(super) fn failed(&self, name: &str, begun: Instant, reason: &str) {
         self.0.send_if_modified(|state| {
-            state.granted.remove(path);
+            state.granted.remove(path_of(name));
             let now = Away::since(begun, reason);
             let first = state.first.get_or_insert_with(|| now.clone());
             if state.away.is_none() && first.begun.elapsed() >= TIMEOUT {
                 state.away = state.first.clone();
                 return true;
             }
-            let own = match state.unanswered.get(path) {
+            let own = match state.unanswered.get(name) {
                 Some(own) => own,
-                None => state.unanswered.entry(path.into()).or_insert(now),
+                None => state.unanswered.entry(name.into()).or_insert(now),
             };
             let long = state.away.is_none() && own.begun.elapsed() >= LONG_TIMEOUT;
-            if long && !state.failing.contains_key(path) {
-                state.failing.insert(path.into(), own.clone());
+            if long && !state.failing.contains_key(name) {
+                state.failing.insert(name.into(), own.clone());
                 return true;
             }
             false
@@ -205,6 +222,17 @@ mod tests {
         assert_eq!(state.last_answer, known, "a refusal says nothing about the state of the cluster");
         api_health.answered("/a");
         assert_eq!(seen.borrow_and_update().away, None);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_expired_token_counts_as_an_outage_although_lists_were_granted_before() {
+        let api_health = ApiHealth::new();
+        api_health.answered("/a");
+        for _ in 0..2 {
+            api_health.refused(&watch_of("/a"), Instant::now(), "401");
+            tokio::time::advance(LONG_TIMEOUT).await;
+        }
+        assert!(api_health.subscribe().borrow().away.is_some());
     }
 
     #[test]

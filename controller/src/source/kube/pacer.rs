@@ -1,7 +1,8 @@
 //! Pacing of all requests to the API: a request waits after failures of similar ones, has a time
 //! limit for the head of its response, and its result is recorded in the API health.
 //!
-//! A closed watch is renewed at once, so a server or proxy that closes each watch immediately would
+//! A watch and the lists of the same path have separate records: otherwise a list that succeeds
+//! would hide a watch that always fails. A streamed list counts as a list. A closed watch is renewed at once, so a server or proxy that closes each watch immediately would
 //! cause a busy loop. The pacer prevents that: a watch that closely follows the previous one of its
 //! kind delays the next one like a failure, whatever other requests return.
 
@@ -15,14 +16,14 @@ use http::{Request, Response, StatusCode, Uri};
 use tokio::time::Instant;
 use tower::{BoxError, Layer, Service, ServiceExt};
 
-use super::api_health::ApiHealth;
+use super::api_health::{self, ApiHealth};
 use super::postponed::retry_after;
 use crate::backoff::Backoff;
 
 /// Time limit for the head of a response.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 /// A watch that ended earlier than this counts as closed at once.
-const SHORT_WATCH: Duration = Duration::from_secs(2);
+pub(super) const SHORT_WATCH: Duration = Duration::from_secs(2);
 
 /// Wait after failures to connect. The maximum is low: attempts do not burden a server that is
 /// down, and the configuration must not stay outdated for half a minute after an outage.
@@ -42,8 +43,19 @@ pub(super) struct PacerLayer {
     paces: Arc<Mutex<Paces>>,
 }
 
-/// Keyed by path and selectors.
+/// By key of the requests.
 type Paces = HashMap<String, Pace>;
+
+/// What the pacer needs of a request.
+#[derive(Debug, PartialEq, Eq)]
+struct RequestKind {
+    /// Shared with later requests like it: path and selectors, and whether it follows changes.
+    key: String,
+    /// Its name in the API health.
+    name: String,
+    /// Whether it is a watch, possibly with a streamed list.
+    is_watch: bool,
+}
 
 /// The history of requests of one kind.
 #[derive(Debug, Default)]
@@ -147,7 +159,7 @@ where
 
     fn call(&mut self, request: Request<B>) -> Self::Future {
         let (pacer, inner) = (self.layer.clone(), self.inner.clone());
-        let (key, is_watch) = kind(request.uri());
+        let RequestKind { key, name, is_watch } = RequestKind::of(request.uri());
         let path = request.uri().path().to_owned();
         Box::pin(async move {
             let wait = pacer.with_pace(&key, |pace| pace.wait(is_watch, Instant::now()));
@@ -168,17 +180,20 @@ where
                     if status == StatusCode::TOO_MANY_REQUESTS {
                         // Rate limiting is not an outage, but operators must see why there is no
                         // response.
-                        pacer.api_health.failed(&path, begun, THROTTLED);
+                        pacer.api_health.failed(&name, begun, THROTTLED);
                     } else if status.is_server_error() {
-                        pacer.api_health.failed(&path, begun, &format!("it answers {status}"));
+                        pacer.api_health.failed(&name, begun, &format!("it answers {status}"));
                     } else if matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) {
                         pacer.api_health.refused(
-                            &path,
+                            &name,
                             begun,
                             &format!("it refuses every request ({status})"),
                         );
-                    } else {
+                    } else if status.is_success() {
+                        // Whether a watch works is seen from its events.
                         pacer.api_health.answered(&path);
+                    } else {
+                        pacer.api_health.answered(&name);
                     }
                     let after = retry_after(status, answer.headers());
                     pacer.with_pace(&key, |pace| match status.is_success() {
@@ -187,7 +202,7 @@ where
                     });
                 }
                 Err(error) => {
-                    pacer.api_health.failed(&path, begun, &innermost(&**error));
+                    pacer.api_health.failed(&name, begun, &innermost(&**error));
                     pacer.with_pace(&key, |pace| pace.failed(sort, None, Instant::now()));
                 }
             }
@@ -196,18 +211,25 @@ where
     }
 }
 
-/// Returns the key that a request shares with later ones of its watch, and whether it is a watch.
-fn kind(uri: &Uri) -> (String, bool) {
-    let mut key = uri.path().to_owned();
-    let mut is_watch = false;
-    for part in uri.query().unwrap_or_default().split('&') {
-        is_watch |= part == "watch=true";
-        if part.starts_with("fieldSelector=") || part.starts_with("labelSelector=") {
-            key.push('&');
-            key.push_str(part);
+impl RequestKind {
+    fn of(uri: &Uri) -> Self {
+        let mut key = uri.path().to_owned();
+        let (mut is_watch, mut is_list) = (false, false);
+        for part in uri.query().unwrap_or_default().split('&') {
+            is_watch |= part == "watch=true";
+            is_list |= part == "sendInitialEvents=true";
+            if part.starts_with("fieldSelector=") || part.starts_with("labelSelector=") {
+                key.push('&');
+                key.push_str(part);
+            }
         }
+        let mut name = uri.path().to_owned();
+        if is_watch && !is_list {
+            key.push_str("&watch");
+            name = api_health::watch_of(&name);
+        }
+        Self { key, name, is_watch }
     }
-    (key, is_watch)
 }
 
 /// Returns the innermost cause, which is the most informative.
@@ -319,12 +341,52 @@ mod tests {
         assert!(reason.contains("429") && reason.contains("FlowSchemas"), "{reason}");
     }
 
+    /// As of a watch that fails and is confirmed by a list each time.
+    #[tokio::test(start_paused = true)]
+    async fn lists_that_succeed_hide_no_watch_that_always_fails() {
+        let api_health = ApiHealth::new();
+        let watches = Arc::new(Mutex::new(0));
+        let inner = tower::service_fn({
+            let watches = watches.clone();
+            move |request: Request<()>| {
+                let is_watch = RequestKind::of(request.uri()).is_watch;
+                *watches.lock().unwrap() += u32::from(is_watch);
+                let status = if is_watch { 500 } else { 200 };
+                async move { Ok::<_, BoxError>(Response::builder().status(status).body(()).unwrap()) }
+            }
+        });
+        let mut pacer = PacerLayer::new(api_health.clone()).layer(inner);
+        let rounds = async {
+            loop {
+                for uri in ["/api/v1/services?watch=true", "/api/v1/services?limit=1"] {
+                    pacer.call(Request::get(uri).body(()).unwrap()).await.unwrap();
+                }
+            }
+        };
+        assert!(tokio::time::timeout(Duration::from_secs(120), rounds).await.is_err());
+        let state = api_health.subscribe().borrow().clone();
+        assert_eq!(state.away, None);
+        assert_eq!(
+            state.failing.keys().map(|name| &**name).collect::<Vec<_>>(),
+            ["/api/v1/services?watch=true"]
+        );
+        let watches = *watches.lock().unwrap();
+        assert!((10..20).contains(&watches), "{watches}");
+    }
+
     #[test]
-    fn a_request_is_known_by_path_and_selectors() {
-        let uri = |text: &str| text.parse::<Uri>().unwrap();
-        let watch = uri("https://a/api/v1/secrets?watch=true&fieldSelector=x&resourceVersion=7");
-        let list = uri("https://a/api/v1/secrets?fieldSelector=x&limit=500");
-        assert_eq!(kind(&watch), ("/api/v1/secrets&fieldSelector=x".into(), true));
-        assert_eq!(kind(&list), ("/api/v1/secrets&fieldSelector=x".into(), false));
+    fn a_request_is_known_by_path_selectors_and_whether_it_follows_changes() {
+        let kind = |query: &str| {
+            let uri = format!("https://a/api/v1/secrets?{query}").parse::<Uri>().unwrap();
+            let RequestKind { key, name, is_watch } = RequestKind::of(&uri);
+            (key.replace("/api/v1/", ""), name.replace("/api/v1/", ""), is_watch)
+        };
+        let of = |key: &str, name: &str, is_watch| (key.to_owned(), name.to_owned(), is_watch);
+        let list = "secrets&fieldSelector=x";
+        assert_eq!(kind("fieldSelector=x&limit=500"), of(list, "secrets", false));
+        let streamed = "watch=true&fieldSelector=x&sendInitialEvents=true";
+        assert_eq!(kind(streamed), of(list, "secrets", true));
+        let watch = "watch=true&fieldSelector=x&resourceVersion=7";
+        assert_eq!(kind(watch), of("secrets&fieldSelector=x&watch", "secrets?watch=true", true));
     }
 }

@@ -3,7 +3,8 @@
 //! Streaming lists are preferred, because they are decoded one object at a time; if the server
 //! refuses them, lists are read in small pages. [`WatchState`] is the state between two requests. A
 //! failure is reported and retried from there; it revokes nothing that was already delivered. The
-//! [pacer](super::pacer) delays the next request.
+//! [pacer](super::pacer) delays the next request. While only the watch fails, changes are seen by
+//! complete lists.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -16,11 +17,11 @@ use sluice_config::NamespacedName;
 use tokio::sync::Semaphore;
 use tokio::sync::mpsc::Sender;
 
-use super::api_health::ApiHealth;
+use super::api_health::{self, ApiHealth};
 use super::failure::WatchFailure;
 use super::known::Version;
 use super::lines::{LineRead, Lines};
-use super::pacer::REFUSED;
+use super::pacer::{REFUSED, SHORT_WATCH};
 use super::plan::Scope;
 use super::referenced_objects::Number;
 use super::wire::{self, Item, Line, Page, Watched};
@@ -44,6 +45,8 @@ const PAGE: u32 = 100;
 /// Number of refusals after which attempts become rare. Before that they are frequent: while a
 /// right is being replaced or an API server starts, refusals are brief.
 const SOON: u32 = 5;
+/// Number of consecutive failures of the watch alone after which complete lists replace it.
+const RELIST_AFTER: u32 = 5;
 /// Interval between attempts for an optional kind that the API lacks.
 const ABSENT: Duration = Duration::from_secs(10);
 /// Interval between attempts after [`SOON`] refusals.
@@ -107,8 +110,22 @@ struct WatchState {
     doubtful: bool,
     /// Consecutive refusals.
     refusals: u32,
+    /// Consecutive failures of watch requests, whatever lists return in between.
+    watch_failures: u32,
+    /// Whether the current watch request has proved that the watch works.
+    proven: bool,
     /// Whether the last event was a failure.
     failed: bool,
+}
+
+/// The next request of a watch.
+enum Step {
+    /// Confirms the version.
+    Confirm(String),
+    /// Reads a list in pages.
+    List,
+    /// Follows changes, after a streamed list if one is due.
+    Follow,
 }
 
 /// Why a request ended early.
@@ -134,21 +151,25 @@ impl Watcher {
     }
 
     async fn watch<K: Watched>(self) {
-        let mut state =
-            WatchState { streaming: true, position: None, doubtful: false, refusals: 0, failed: false };
+        let mut state = WatchState::new();
         loop {
-            let step = match &state.position {
-                Some(position) if state.doubtful => self.confirm::<K>(&position.clone(), &mut state).await,
-                None if !state.streaming => self.list::<K>(&mut state).await,
-                _ => self.follow::<K>(&mut state).await,
+            let step = state.step();
+            let result = match &step {
+                Step::Confirm(position) => self.confirm::<K>(position, &mut state).await,
+                Step::List => self.list::<K>(&mut state).await,
+                Step::Follow => self.follow::<K>(&mut state).await,
             };
-            let pause = match step {
+            let failure = match result {
                 Ok(()) => continue,
                 Err(Stop::Unheard) => return,
-                Err(Stop::Failed(failure)) => self.fail(failure, &mut state).await,
+                Err(Stop::Failed(failure)) => failure,
             };
-            match pause {
-                Ok(pause) => tokio::time::sleep(pause).await,
+            let relist = match step {
+                Step::Follow => state.watch_failed(&failure),
+                Step::Confirm(_) | Step::List => Duration::ZERO,
+            };
+            match self.fail(failure, &mut state).await {
+                Ok(pause) => tokio::time::sleep(pause.max(relist)).await,
                 Err(_) => return,
             }
         }
@@ -202,13 +223,17 @@ impl Watcher {
             send_initial_events: state.position.is_none(),
         };
         // Without a version, a list is always current as of the request.
-        let request = self.request::<K>().watch(&how, state.position.as_deref().unwrap_or_default());
+        let request = self.request::<K>();
+        let watch = api_health::watch_of(&request.url_path);
+        state.proven = false;
+        let request = request.watch(&how, state.position.as_deref().unwrap_or_default());
         let mut answer = pin!(self.client.request_stream(request.map_err(odd)?).await.map_err(failed)?);
         self.answered(state).await?;
         if state.position.is_none() {
             self.say(What::Begin).await?;
         }
         let mut lines = Lines::new(answer.as_mut());
+        let begun = Instant::now();
         let mut silent = true;
         loop {
             let listing = state.position.is_none();
@@ -219,12 +244,13 @@ impl Watcher {
             let text = match lines.next(time_limit).await {
                 LineRead::Line(text) => text,
                 LineRead::End | LineRead::Silence if listing => return Err(WatchFailure::NoStreaming.into()),
-                LineRead::End => {
-                    state.doubtful |= silent;
-                    return Ok(());
+                LineRead::End | LineRead::Cut if silent && begun.elapsed() < SHORT_WATCH => {
+                    self.watch_fails(&watch, "its watches are closed at once");
+                    return Err(WatchFailure::Away.into());
                 }
-                LineRead::Silence | LineRead::Cut => {
-                    state.doubtful = true;
+                end => {
+                    state.doubtful |= silent || end != LineRead::End;
+                    self.watch_works(&watch, state);
                     return Ok(());
                 }
             };
@@ -249,17 +275,38 @@ impl Watcher {
                 }
                 Line::Bookmark(version, _) => {
                     state.advance(version)?;
+                    self.watch_works(&watch, state);
                     continue;
                 }
-                Line::Error(status) => return Err(WatchFailure::of_status(&status).into()),
+                Line::Error(status) => {
+                    let failure = WatchFailure::of_status(&status);
+                    if failure == WatchFailure::Away {
+                        self.watch_fails(&watch, &format!("its watches end with the error {}", status.code));
+                    }
+                    return Err(failure.into());
+                }
             };
             if !listing {
                 let version = wire::version(text);
                 state.advance(
                     version.ok_or_else(|| WatchFailure::Refused("an object without a version".into()))?,
                 )?;
+                self.watch_works(&watch, state);
             }
         }
+    }
+
+    /// Records in the API health that a watch works. Once per request, because it takes a lock.
+    fn watch_works(&self, watch: &str, state: &mut WatchState) {
+        state.watch_failures = 0;
+        if !std::mem::replace(&mut state.proven, true) {
+            self.api_health.answered(watch);
+        }
+    }
+
+    /// Records in the API health that a watch failed although its request was granted.
+    fn watch_fails(&self, watch: &str, reason: &str) {
+        self.api_health.failed(watch, tokio::time::Instant::now(), reason);
     }
 
     /// Reads a list in pages.
@@ -274,7 +321,10 @@ impl Watcher {
         loop {
             let text = self.page::<K>(&how).await?;
             let page = Page::read(&text)?;
-            self.answered(state).await?;
+            // Otherwise only a watch that is granted ends the failure.
+            if state.watch_failures == 0 {
+                self.answered(state).await?;
+            }
             self.api_health.data_received();
             if std::mem::take(&mut first) {
                 self.say(What::Begin).await?;
@@ -398,6 +448,47 @@ impl Watcher {
 }
 
 impl WatchState {
+    fn new() -> Self {
+        Self {
+            streaming: true,
+            position: None,
+            doubtful: false,
+            refusals: 0,
+            watch_failures: 0,
+            proven: false,
+            failed: false,
+        }
+    }
+
+    /// Returns the next request.
+    fn step(&self) -> Step {
+        match &self.position {
+            Some(position) if self.doubtful => Step::Confirm(position.clone()),
+            None if !self.streaming || self.watch_failures >= RELIST_AFTER => Step::List,
+            _ => Step::Follow,
+        }
+    }
+
+    /// Counts a failure of a watch request. After several a list is due, as otherwise no change
+    /// would be seen. Returns the wait before it.
+    fn watch_failed(&mut self, failure: &WatchFailure) -> Duration {
+        match failure {
+            WatchFailure::Away | WatchFailure::Refused(_) | WatchFailure::Expired | WatchFailure::Rewound => {
+                self.watch_failures = self.watch_failures.saturating_add(1)
+            }
+            // With a problem of its own, or followed by lists in pages.
+            WatchFailure::Forbidden(_)
+            | WatchFailure::Unauthorized
+            | WatchFailure::NoKind
+            | WatchFailure::NoStreaming => return Duration::ZERO,
+        }
+        if self.watch_failures < RELIST_AFTER {
+            return Duration::ZERO;
+        }
+        self.position = None;
+        REFUSED.wait(self.watch_failures)
+    }
+
     /// Records the version up to which changes are known. Within a watch versions only increase.
     fn advance(&mut self, version: String) -> Result<(), WatchFailure> {
         if let Some(position) = &self.position {
