@@ -114,7 +114,7 @@ struct WatchState {
     watch_failures: u32,
     /// Whether the current watch request has proved that the watch works.
     proven: bool,
-    /// Whether the last event was a failure.
+    /// Whether the last event may have been a failure.
     failed: bool,
 }
 
@@ -456,7 +456,8 @@ impl WatchState {
             refusals: 0,
             watch_failures: 0,
             proven: false,
-            failed: false,
+            // An earlier task of the same watch may have reported a failure that ends now.
+            failed: true,
         }
     }
 
@@ -527,3 +528,6 @@ fn failed(error: kube::Error) -> Stop {
 fn odd(error: kube::core::request::Error) -> Stop {
     WatchFailure::Refused(error.to_string()).into()
 }
+
+#[cfg(test)]
+mod tests;
