@@ -163,8 +163,8 @@ impl StatusWriter {
             Ok(Others::None) => self.clear_all().await,
             Ok(Others::Unknown) => {
                 tracing::warn!(
-                    "the status of Ingresses stays: the Pod of this replica is gone, or has an owner of unknown kind, so \
-                     others may follow"
+                    "the status of Ingresses stays: the Pod of this replica is gone or its owner is of another kind, \
+                     so others may follow"
                 );
             }
             Err(error) => {

@@ -2,7 +2,9 @@
 //! limit for the head of its response, and its result is recorded in the API health.
 //!
 //! A watch and the lists of the same path have separate records: otherwise a list that succeeds
-//! would hide a watch that always fails. A streamed list counts as a list. A closed watch is renewed at once, so a server or proxy that closes each watch immediately would
+//! would hide a watch that always fails. A streamed list counts as a list.
+//!
+//! A closed watch is renewed at once, so a server or proxy that closes each watch immediately would
 //! cause a busy loop. The pacer prevents that: a watch that closely follows the previous one of its
 //! kind delays the next one like a failure, whatever other requests return.
 
