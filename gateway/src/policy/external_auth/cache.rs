@@ -60,7 +60,8 @@ pub fn keep(key: CacheKey, word: &Arc<AuthReply>) {
 impl CacheShard {
     fn put(&mut self, key: CacheKey, word: &Arc<AuthReply>, until: Instant) {
         let fields = word.fields.iter().filter_map(|(_, value)| value.as_ref());
-        let values = fields.chain(&word.cookies).chain(&word.challenges);
+        let kept = word.kept.iter().map(|(_, value)| value);
+        let values = fields.chain(&word.cookies).chain(&word.challenges).chain(kept);
         let size = ENTRY + values.map(|value| value.len()).sum::<usize>();
         self.by_key.insert(key, (word.clone(), until));
         self.order.push_back((key, until, size));
@@ -108,6 +109,16 @@ mod tests {
         keep(key("c"), &word(None));
         keep(key("d"), &word(Some(Duration::ZERO)));
         assert!(kept(key("c")).is_none() && kept(key("d")).is_none());
+    }
+
+    #[test]
+    fn values_for_variables_count_towards_the_bound() {
+        let value = http::HeaderValue::from_bytes(&[b'a'; 1024]).unwrap();
+        let mut reply = Arc::into_inner(word(None)).unwrap();
+        reply.kept = vec![("x-user".into(), value)];
+        let (mut words, until) = (CacheShard::default(), Instant::now() + Duration::from_secs(60));
+        words.put(CacheKey::of(&[b"kept"]), &Arc::new(reply), until);
+        assert_eq!(words.bytes, ENTRY + 1024);
     }
 
     #[test]
