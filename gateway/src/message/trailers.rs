@@ -10,7 +10,7 @@ use crate::message::framing::is_token;
 
 /// Trailers about framing, routing, authentication, content format or the handling of the request
 /// (RFC 9110 §6.5.1), and fields of connections (§7.6.1). Lowercase and sorted.
-const DROPPED: [&str; 44] = [
+const DROPPED: [&str; 46] = [
     "age",
     "authorization",
     "cache-control",
@@ -21,6 +21,7 @@ const DROPPED: [&str; 44] = [
     "content-type",
     "cookie",
     "date",
+    "early-data",
     "expect",
     "expires",
     "forwarded",
@@ -40,6 +41,7 @@ const DROPPED: [&str; 44] = [
     "proxy-authorization",
     "proxy-connection",
     "range",
+    "remote-user",
     "retry-after",
     "set-cookie",
     "strict-transport-security",
@@ -57,7 +59,7 @@ const DROPPED: [&str; 44] = [
     "x-sluice-hops",
 ];
 /// Prefixes of trailers that would identify the client to an endpoint.
-const DROPPED_PREFIXES: [&str; 2] = ["x-forwarded-", "x-original-"];
+const DROPPED_PREFIXES: [&str; 3] = ["ssl-client-", "x-forwarded-", "x-original-"];
 
 /// Returns whether a trailer passes.
 pub(crate) fn passes(name: &[u8], names: FieldNames) -> bool {
@@ -133,6 +135,21 @@ mod tests {
         }
         assert!(passes(b"checksum_md5.bin", FieldNames::ANY), "metadata of gRPC");
         assert!(!passes(b"checksum_md5.bin", FieldNames::PLAIN));
+    }
+
+    #[test]
+    fn trailers_cannot_carry_identity_fields_of_the_gateway() {
+        for name in [
+            "ssl-client-verify",
+            "SSL-Client-Subject-DN",
+            "ssl_client_issuer_dn",
+            "ssl-client-cert",
+            "Early-Data",
+            "remote-user",
+            "REMOTE_USER",
+        ] {
+            assert!(!passes(name.as_bytes(), FieldNames::ANY), "{name}");
+        }
     }
 
     proptest! {
