@@ -73,8 +73,8 @@ macro_rules! codes {
 }
 
 codes! {
-    AuthorisationByAnyHost: OwnFault = "The host of requests determines the authorisation service, on a rule for all hosts, which is closed: clients would \
-                                         choose the service.";
+    AuthorisationByAnyHost: OwnFault = "The host of requests determines the authorisation service, on a rule for all hosts or for an expression, which is \
+                                         closed: clients would choose the service.";
     AnnotationInvalid: OwnFault = "An annotation has an invalid value.";
     AnnotationForbidden: OwnFault = "An annotation is forbidden by the ConfigMap: by its risk or by a blocked word.";
     AnnotationUnknown: OwnFault = "The annotation does not exist.";

@@ -292,3 +292,30 @@ fn an_alias_that_cannot_be_read_is_skipped_and_closes_nothing() {
         assert!(problem.message.contains(part), "{part}: {}", problem.message);
     }
 }
+
+#[test]
+fn an_open_ended_alias_does_not_let_clients_choose_the_authoriser() {
+    let mut world = world();
+    let annotations = json!({
+        "nginx.ingress.kubernetes.io/auth-url": "https://$host/oauth2/auth",
+        "nginx.ingress.kubernetes.io/server-alias": "app.*, ~^www\\d+\\.example\\.com, *.example.net",
+    });
+    world.put([annotated("app", annotations, paths("app.example.com", &["/"]))]);
+    let closed = |text: &str| {
+        let mut hosts = world.mirror.hosts.values();
+        let host = hosts.find(|host| host.key.pattern.to_string() == text).unwrap();
+        let statuses: Vec<Option<u16>> =
+            host.rules.iter().map(|rule| rule.policies.deny.as_ref().map(|deny| deny.status)).collect();
+        statuses == [Some(503)]
+    };
+    assert!(closed("app.*") && closed(r"~^www\d+\.example\.com"));
+    assert!(!closed("app.example.com") && !closed("*.example.net"));
+    let problems = world.problems();
+    let messages: Vec<&str> = problems
+        .iter()
+        .filter(|problem| problem.code == Code::AuthorisationByAnyHost)
+        .map(|problem| &*problem.message)
+        .collect();
+    assert_eq!(messages.len(), 2, "{problems:?}");
+    assert!(messages.iter().any(|message| message.contains("server-alias app.* may match")), "{messages:?}");
+}

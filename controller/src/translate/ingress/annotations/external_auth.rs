@@ -33,7 +33,10 @@ pub(super) fn settings() -> Vec<Annotation> {
             |settings, value| settings.external_auth().url = Some(value),
         )
         .unreadable(Unreadable::Reject, Reference::Reject, "")
-        .except("$host without a host in the rule answers 503, because clients would choose who admits them")
+        .except(
+            "$host answers 503 without a host in the rule and on a server-alias that is an expression or ends with \
+             .*, because clients would choose the service that admits them",
+        )
         .location(Risk::High)
         .protects(),
         Annotation::served(

@@ -145,7 +145,8 @@ impl Builder<'_, '_> {
             _ => None,
         };
         if let Some(auth) = routes.settings.external_auth.as_ref().or(global_auth) {
-            if auth.needs_host() && *self.served == HostPattern::Any {
+            // An expression need not bound the domain, such as `server-alias: "app.*"`.
+            if auth.needs_host() && matches!(self.served, HostPattern::Any | HostPattern::Regex(_)) {
                 policies.deny = policies.deny.or(Some(self.close_on_any_host(routes)));
             } else if let Some(mut auth) = auth.policy(self.view, &mut self.uses, host) {
                 self.extend_authorisation(routes, &mut auth);
@@ -183,24 +184,37 @@ impl Builder<'_, '_> {
         Some(Deny { status: 503, reason: because(&object, &field, &reason) })
     }
 
-    /// Closes a rule for all hosts whose authorisation service is at the host of the request: a client
-    /// would choose it.
+    /// Closes a rule for all hosts, or for an expression, whose authorisation service is at the host
+    /// of the request: a client would choose it.
     fn close_on_any_host(&mut self, routes: &ObjectRoutes) -> Deny {
         let object = object_ref(routes);
         let field = match routes.settings.external_auth {
             Some(_) => self.view.setting_field(&object, "auth-url"),
             None => "global-auth-url".to_owned(),
         };
-        let reason = "has $host as its host, and the rule serves every host; a client that sends a host of its own would \
-                      choose the service that admits it";
+        let (hosts, remedy) = match self.served {
+            HostPattern::Regex(alias) => (
+                format!("the server-alias {} may match hosts of any domain", alias.text),
+                "name the host of the authorisation service, or name the hosts in server-alias (a wildcard such as \
+                 *.example.com is enough)",
+            ),
+            _ => (
+                "the rule serves every host".to_owned(),
+                "name the host of the authorisation service, or give the rule a host (a wildcard is enough)",
+            ),
+        };
+        let reason = format!(
+            "has $host as its host, and {hosts}; a client that sends a host of its own would choose the service that \
+             admits it"
+        );
         self.add(error(
             Code::AuthorisationByAnyHost,
             &object,
             field.clone(),
             format!("{reason}; on this host {}", fate(routes)),
-            "name the host of the authorisation service, or give the rule a host (a wildcard is enough)",
+            remedy,
         ));
-        Deny { status: 503, reason: because(&object, &field, reason) }
+        Deny { status: 503, reason: because(&object, &field, &reason) }
     }
 
     /// Returns the pool of `default-backend`; without it the program's default backend applies, as
