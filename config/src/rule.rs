@@ -149,7 +149,8 @@ pub struct Redirect {
 pub enum RedirectPath {
     /// Keeps the path.
     Keep,
-    /// Appends a slash (nginx's response to `/foo` if only `/foo/` exists).
+    /// The path of the rule with a slash (nginx's response to `/foo` if only `/foo/` exists). Keeps
+    /// the query. Not for expressions.
     AppendSlash,
     /// Replaces the path.
     Replace(Arc<str>),

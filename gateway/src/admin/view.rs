@@ -252,7 +252,9 @@ pub(super) fn rule(rule: &Rule) -> RuleView<'_> {
     };
     let (action, status, location, backends) = match &rule.action {
         Action::Forward(backends) => ("forward", None, None, &backends[..]),
-        Action::Redirect(redirect) => ("redirect", Some(redirect.status), Some(location(redirect)), &[][..]),
+        Action::Redirect(redirect) => {
+            ("redirect", Some(redirect.status), Some(location(redirect, path)), &[][..])
+        }
         Action::RedirectToHost(host) => {
             ("redirect", None, Some(format!("<scheme>://{host}:<port><path>")), &[][..])
         }
@@ -304,13 +306,15 @@ fn field(field: &FieldMatch) -> FieldView<'_> {
 }
 
 /// Returns the Location; parts that come from the request are in angle brackets.
-fn location(redirect: &sluice_config::Redirect) -> String {
+fn location(redirect: &sluice_config::Redirect, rule_path: &str) -> String {
     let scheme = redirect.scheme.as_deref().unwrap_or("<scheme>");
     let host = redirect.host.as_deref().unwrap_or("<host>");
     let port = redirect.port.map(|port| format!(":{port}")).unwrap_or_default();
     let path = match &redirect.path {
         RedirectPath::Keep => "<path>",
-        RedirectPath::AppendSlash => "<path>/",
+        RedirectPath::AppendSlash => {
+            return format!("{scheme}://{host}{port}{}/", rule_path.trim_end_matches('/'));
+        }
         RedirectPath::Replace(path) | RedirectPath::ReplaceAll(path) | RedirectPath::Root(path) => path,
         RedirectPath::Url(url) => return url.to_string(),
         RedirectPath::UrlTemplate(_) => return "a URL with variables".to_owned(),

@@ -285,7 +285,7 @@ impl Exchange {
             authority: head.authority,
             declared_port: self.connection.declared_port,
             port: self.connection.port,
-            target: head.target,
+            target: self.uri(input).0,
             relative: own.relative.unwrap_or(settings.relative_redirects),
             names_port: own.port.unwrap_or(settings.port_in_redirects),
         };

@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use http::StatusCode;
-use sluice_config::{Redirect, RedirectPath};
+use sluice_config::{PathMatch, Redirect, RedirectPath};
 
 use super::error::PolicyError;
+use super::rewrite::escape_path;
 use super::template::Template;
 use crate::message::target;
 
@@ -18,6 +19,8 @@ pub struct RedirectTo {
     host: Option<Arc<str>>,
     port: Option<u16>,
     path: RedirectPath,
+    /// The escaped path of the rule with the appended slash; otherwise empty.
+    with_slash: Box<str>,
     /// The URL, if it has variables of the request.
     pub template: Option<Template>,
 }
@@ -35,7 +38,7 @@ pub struct Source<'a> {
     pub declared_port: u16,
     /// The port of the socket.
     pub port: u16,
-    /// Path and query as received.
+    /// Path and query in effect: those of the client, or those of a program.
     pub target: &'a str,
     /// Omits scheme and host where nginx would add them (`relative-redirects`).
     pub relative: bool,
@@ -44,11 +47,11 @@ pub struct Source<'a> {
 }
 
 impl RedirectTo {
-    /// Validates the redirect.
+    /// Validates the redirect of the rule with this path.
     ///
     /// # Errors
-    /// The status is not 300 to 303, 307 or 308.
-    pub fn compile(redirect: &Redirect) -> Result<Self, PolicyError> {
+    /// The status is not 300 to 303, 307 or 308, or a slash is appended to an expression.
+    pub fn compile(redirect: &Redirect, rule: &PathMatch) -> Result<Self, PolicyError> {
         let Redirect { status, scheme, host, port, path } = redirect;
         match status {
             300 | 301 | 302 | 303 | 307 | 308 => (),
@@ -60,6 +63,10 @@ impl RedirectTo {
             host: host.clone(),
             port: *port,
             path: path.clone(),
+            with_slash: match path {
+                RedirectPath::AppendSlash => with_slash(rule)?,
+                _ => "".into(),
+            },
             template: match path {
                 RedirectPath::UrlTemplate(template) => Some(Template::compile(template)?),
                 _ => None,
@@ -90,7 +97,9 @@ impl RedirectTo {
             RedirectPath::UrlTemplate(_) => String::new(),
             RedirectPath::ReplaceAll(path) => [source.scheme, "://", source.authority, path].concat(),
             RedirectPath::Root(path) => as_nginx(source, &[path]),
-            RedirectPath::AppendSlash => as_nginx(source, &[path, "/", query[0], query[1]]),
+            // As in nginx, an empty query is left out.
+            RedirectPath::AppendSlash if query[1].is_empty() => as_nginx(source, &[&self.with_slash]),
+            RedirectPath::AppendSlash => as_nginx(source, &[&self.with_slash, query[0], query[1]]),
             RedirectPath::Keep => self.absolute(source, &[path, query[0], query[1]]),
             RedirectPath::Replace(path) => self.absolute(source, &[path, query[0], query[1]]),
         }
@@ -108,6 +117,24 @@ impl RedirectTo {
         let port = self.port.unwrap_or(inherited);
         url(scheme, self.host(source), (port != well_known(scheme)).then_some(port), rest)
     }
+}
+
+/// Returns the escaped path of a rule with a slash. As in nginx, it is not the path of the request,
+/// which may begin with two slashes: a relative Location would then name another host.
+fn with_slash(rule: &PathMatch) -> Result<Box<str>, PolicyError> {
+    let path = match rule {
+        PathMatch::Exact(path) | PathMatch::Prefix(path) => path,
+        PathMatch::Regex(text) => return Err(no_slash(text)),
+        PathMatch::Extended(regex) => return Err(no_slash(&regex.text)),
+    };
+    let mut escaped = String::with_capacity(path.len() + 1);
+    escape_path(path.trim_end_matches('/'), &mut escaped);
+    escaped.push('/');
+    Ok(escaped.into())
+}
+
+fn no_slash(expression: &str) -> PolicyError {
+    PolicyError::Rewrite(format!("no slash can be appended to expression `{expression}`"))
 }
 
 /// Builds a Location as nginx does: an absolute URL without a port, unless settings change that.
@@ -154,22 +181,45 @@ mod tests {
         names_port: false,
     };
 
+    fn compile(redirect: &Redirect) -> Result<RedirectTo, PolicyError> {
+        RedirectTo::compile(redirect, &PathMatch::Exact("/foo".into()))
+    }
+
     fn redirect(path: RedirectPath) -> Redirect {
         Redirect { status: 301, scheme: None, host: None, port: None, path }
     }
 
     #[test]
     fn a_slash_is_appended_before_the_query_and_without_a_port() {
-        let slash = RedirectTo::compile(&redirect(RedirectPath::AppendSlash)).unwrap();
+        let slash = compile(&redirect(RedirectPath::AppendSlash)).unwrap();
         assert_eq!(slash.location(&SOURCE), "http://a.example/foo/?x=1");
         let https = Source { scheme: "https", declared_port: 443, target: "/foo", ..SOURCE };
         assert_eq!(slash.location(&https), "https://a.example/foo/");
     }
 
     #[test]
+    fn a_slash_is_appended_to_the_path_of_the_rule() {
+        let to_slash = redirect(RedirectPath::AppendSlash);
+        let slash = compile(&to_slash).unwrap();
+        for target in ["//evil.example/%2e%2e/foo", "//foo", "/foo?", "/old"] {
+            let source = Source { target, relative: true, ..SOURCE };
+            assert_eq!(slash.location(&source), "/foo/", "{target}");
+            let absolute = Source { relative: false, ..source };
+            assert_eq!(slash.location(&absolute), "http://a.example/foo/", "{target}");
+        }
+        let location = |path: PathMatch| {
+            let source = Source { target: "/", relative: true, ..SOURCE };
+            RedirectTo::compile(&to_slash, &path).map(|slash| slash.location(&source))
+        };
+        assert_eq!(location(PathMatch::Exact("/Aé b%20?#\"".into())).unwrap(), "/A%C3%A9%20b%2520%3F%23%22/");
+        assert_eq!(location(PathMatch::Prefix("/".into())).unwrap(), "/");
+        assert!(location(PathMatch::Regex("^/a".into())).is_err());
+    }
+
+    #[test]
     fn a_path_is_made_a_url_as_nginx_does() {
-        let slash = RedirectTo::compile(&redirect(RedirectPath::AppendSlash)).unwrap();
-        let root = RedirectTo::compile(&redirect(RedirectPath::Root("/new".into()))).unwrap();
+        let slash = compile(&redirect(RedirectPath::AppendSlash)).unwrap();
+        let root = compile(&redirect(RedirectPath::Root("/new".into()))).unwrap();
         assert_eq!(root.location(&SOURCE), "http://a.example/new");
         let with_port = Source { names_port: true, ..SOURCE };
         assert_eq!(slash.location(&with_port), "http://a.example:8081/foo/?x=1");
@@ -182,8 +232,7 @@ mod tests {
 
     #[test]
     fn a_url_is_the_location_for_every_target() {
-        let there =
-            RedirectTo::compile(&redirect(RedirectPath::Url("https://b.example/x?y=1".into()))).unwrap();
+        let there = compile(&redirect(RedirectPath::Url("https://b.example/x?y=1".into()))).unwrap();
         let source = Source { host: "", relative: true, ..SOURCE };
         assert_eq!(there.location(&source), "https://b.example/x?y=1");
         assert!(!there.host(&source).is_empty(), "it needs no host of the request");
@@ -201,7 +250,7 @@ mod tests {
         let location = |change: fn(&mut Redirect)| {
             let mut redirect = redirect(RedirectPath::Keep);
             change(&mut redirect);
-            RedirectTo::compile(&redirect).unwrap().location(&SOURCE)
+            compile(&redirect).unwrap().location(&SOURCE)
         };
         assert_eq!(location(|_| ()), "http://a.example:8080/foo?x=1");
         assert_eq!(location(|redirect| redirect.scheme = Some("https".into())), "https://a.example/foo?x=1");
@@ -219,13 +268,13 @@ mod tests {
 
     #[test]
     fn an_app_root_stays_where_the_client_is_and_drops_the_query() {
-        let root = RedirectTo::compile(&redirect(RedirectPath::ReplaceAll("/app?x=2".into()))).unwrap();
+        let root = compile(&redirect(RedirectPath::ReplaceAll("/app?x=2".into()))).unwrap();
         assert_eq!(root.location(&SOURCE), "http://a.example:8081/app?x=2");
     }
 
     #[test]
     fn a_status_that_is_no_redirect_is_refused() {
         let wrong = Redirect { status: 200, ..redirect(RedirectPath::Keep) };
-        assert_eq!(RedirectTo::compile(&wrong).unwrap_err(), PolicyError::Status(200));
+        assert_eq!(compile(&wrong).unwrap_err(), PolicyError::Status(200));
     }
 }

@@ -332,6 +332,11 @@ fn original(bytes: &[u8], start: usize, end: usize) -> &[u8] {
     bytes.get(place(start)..place(end)).unwrap_or_default()
 }
 
+/// Escapes a path as nginx does (`NGX_ESCAPE_URI`).
+pub(super) fn escape_path(path: &str, out: &mut String) {
+    escape(path.as_bytes(), out, is_plain_in_path);
+}
+
 fn escape(bytes: &[u8], out: &mut String, is_plain: impl Fn(u8) -> bool) {
     const HEX: &[u8; 16] = b"0123456789ABCDEF";
     out.reserve(bytes.len());

@@ -84,7 +84,8 @@ impl Compiler<'_> {
                 RouteAction::Forward(Backends::new(targets, canaries))
             }
             Action::Redirect(redirect) => {
-                RouteAction::Redirect(Box::new(RedirectTo::compile(redirect).map_err(failed)?))
+                let redirect = RedirectTo::compile(redirect, &rule.matches.path).map_err(failed)?;
+                RouteAction::Redirect(Box::new(redirect))
             }
             Action::RedirectToHost(host) => RouteAction::RedirectToHost(host.clone()),
             Action::Answer(code) => RouteAction::Answer(status(*code).map_err(failed)?),

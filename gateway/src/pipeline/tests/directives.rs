@@ -4,11 +4,12 @@ use http::Method;
 use http::header::{HeaderMap, HeaderValue};
 use sluice_config::access::Sources;
 use sluice_config::directives::{
-    AccessRule, Condition, FieldChange, FieldOperation, Instruction, LocationMatch, ResponseChange, Return,
-    Scope, Statuses,
+    AccessRule, AfterRewrite, Condition, FieldChange, FieldOperation, Instruction, LocationMatch,
+    ResponseChange, Return, Scope, Statuses,
 };
 use sluice_config::{
-    Balance, Deny, Directives, Location, LocationBlock, Network, Piece, Policies, Template, Variable,
+    Action, Balance, Deny, Directives, Location, LocationBlock, Network, Piece, Policies, Redirect,
+    RedirectPath, Rewrite, RewritePart, RewriteQuery, Rule, Template, Variable,
 };
 
 use super::fixture::*;
@@ -212,4 +213,26 @@ fn the_program_of_the_server_comes_before_the_choice_of_a_block() {
     let request = Request::get("a.example", "/");
     assert_eq!(relayed(&mut plane.forward(&request))["x-seen"], "yes");
     assert_eq!(plane.answer(&request.with("x-blocked", "1")).status, 403);
+}
+
+#[test]
+fn a_slash_is_appended_to_the_path_that_a_rewrite_has_set() {
+    let rewrite = Rewrite {
+        pattern: None,
+        path: vec![RewritePart::Text("/app".into())],
+        query: RewriteQuery::Replace { query: vec![RewritePart::Text("z=2".into())], append: true },
+        redirects: false,
+        forwarded_prefix: None,
+    };
+    let program = vec![Instruction::Rewrite { rewrite, then: AfterRewrite::Last }];
+    let directives = Some(own(program, Vec::new(), Vec::new()).into());
+    let policies = std::sync::Arc::new(Policies { directives, ..Policies::default() });
+    let path = RedirectPath::AppendSlash;
+    let slash = Action::Redirect(Redirect { status: 301, scheme: None, host: None, port: None, path });
+    let mut plane = Plane::new();
+    plane.pool("web", Balance::RoundRobin, &[1]);
+    let rules = vec![rule("/app", slash), Rule { policies, ..rule("/old", forward("web")) }];
+    assert_eq!(plane.host(exact("a.example"), false, rules), []);
+    let answer = plane.answer(&Request::get("a.example", "/old?x=1"));
+    assert_eq!(field_of(&answer, "location"), Some("http://a.example/app/?z=2&x=1"));
 }

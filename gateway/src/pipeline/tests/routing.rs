@@ -209,6 +209,24 @@ fn the_slash_comes_before_https() {
 }
 
 #[test]
+fn an_appended_slash_does_not_redirect_to_a_host_in_the_path() {
+    let mut plane = Plane::new();
+    plane.host(exact("a.example"), false, vec![rule("/app", slash_redirect())]);
+    for relative in [true, false] {
+        plane.tune(|settings| settings.relative_redirects = relative);
+        let start = if relative { "" } else { "http://a.example" };
+        for (target, query) in
+            [("//evil.example/%2e%2e/app", ""), ("//app", ""), ("/%61pp?x=1", "?x=1"), ("/app?", "")]
+        {
+            let answer = plane.answer(&Request::get("a.example", target));
+            assert_eq!(answer.status, StatusCode::MOVED_PERMANENTLY, "{target}");
+            let location = format!("{start}/app/{query}");
+            assert_eq!(field(&answer, "location"), Some(&*location), "{target}");
+        }
+    }
+}
+
+#[test]
 fn a_host_with_tls_redirects_http() {
     let mut plane = Plane::simple(&[1]);
     let challenge = rule("/.well-known/acme-challenge/token", forward("web"));
