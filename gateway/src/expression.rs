@@ -6,6 +6,9 @@
 //! stages decide, because neither a match nor its absence is known. The steps that are left belong
 //! to the thread: all stages of a request run on one thread without an interruption, up to a
 //! verdict.
+//!
+//! Limits nest: an inner one draws on the steps of the outer one. Outside of a request, each limit
+//! applies alone.
 
 mod host_names;
 
@@ -25,7 +28,8 @@ pub(crate) const SIZE_LIMIT: usize = 1 << 20;
 pub(crate) const STEP_LIMIT: u32 = 250_000;
 
 thread_local! {
-    static STEPS_LEFT: Cell<u32> = const { Cell::new(STEP_LIMIT) };
+    /// Steps that are left within the innermost limit; `None` outside of all limits.
+    static STEPS_LEFT: Cell<Option<u32>> = const { Cell::new(None) };
 }
 
 /// An expression cannot be compiled.
@@ -45,18 +49,46 @@ impl From<sluice_expression::ExpressionError> for ExpressionError {
     }
 }
 
-/// Runs `work`, whose expressions may take `steps`. Afterwards `steps` are those that are left; 0
-/// if the limit was reached.
+/// A limit in force. When it is dropped, also by a panic, the outer limit is in force again,
+/// reduced by the steps that were used.
+struct LimitInForce {
+    outer: Option<u32>,
+    granted: u32,
+}
+
+impl LimitInForce {
+    fn begin(steps: u32) -> Self {
+        let outer = STEPS_LEFT.get();
+        let granted = outer.map_or(steps, |left| left.min(steps));
+        STEPS_LEFT.set(Some(granted));
+        Self { outer, granted }
+    }
+
+    fn left(&self) -> u32 {
+        STEPS_LEFT.get().unwrap_or(self.granted)
+    }
+}
+
+impl Drop for LimitInForce {
+    fn drop(&mut self) {
+        let used = self.granted.saturating_sub(self.left());
+        STEPS_LEFT.set(self.outer.map(|left| left.saturating_sub(used)));
+    }
+}
+
+/// Runs `work`, whose expressions may take `steps`, and no more than a surrounding limit has left,
+/// which they reduce. Afterwards `steps` are those that are left; 0 if the limit was reached.
 pub(crate) fn within_steps<T>(steps: &mut u32, work: impl FnOnce() -> T) -> T {
-    STEPS_LEFT.set(*steps);
+    let limit = LimitInForce::begin(*steps);
     let result = work();
-    *steps = STEPS_LEFT.get();
+    *steps = limit.left();
     result
 }
 
-/// Returns whether the request of this thread has reached its step limit.
+/// Returns whether the request of this thread has reached its step limit; false outside of a
+/// request.
 pub(crate) fn is_limit_reached() -> bool {
-    STEPS_LEFT.get() == 0
+    STEPS_LEFT.get() == Some(0)
 }
 
 /// Compiles a regular expression for strings within the size limits.
@@ -142,11 +174,13 @@ fn hold(conditions: &[(Regex, bool)], value: &[u8]) -> bool {
     conditions.iter().all(|(condition, negative)| condition.is_match(value) != *negative)
 }
 
-/// Searches with the steps that the request has left.
+/// Searches with the steps that the request has left; outside of a request, with those of a new
+/// limit.
 fn search(regex: &BacktrackingRegex, value: &[u8]) -> Result<Option<GroupRanges>, StepLimitReached> {
-    let mut steps = STEPS_LEFT.get();
+    let left = STEPS_LEFT.get();
+    let mut steps = left.unwrap_or(STEP_LIMIT);
     let found = regex.search(value, &mut steps);
-    STEPS_LEFT.set(steps);
+    STEPS_LEFT.set(left.map(|_| steps));
     found
 }
 

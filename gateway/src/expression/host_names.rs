@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use sluice_config::ExtendedRegex;
 
-use super::{ExtendedMatcher, STEP_LIMIT, within_steps};
+use super::{ExtendedMatcher, STEP_LIMIT, is_limit_reached, within_steps};
 
 /// Values by expression, in the order of their texts. A clone shares all entries.
 #[derive(Clone, Debug)]
@@ -47,11 +47,16 @@ impl<V: Clone> ByExpression<V> {
     }
 
     /// Returns the first value from an index on whose expression matches a name in lower case, with
-    /// the index of the next one. An expression that reaches its limit does not match.
+    /// the index of the next one.
+    ///
+    /// Within a request, the expressions draw on its steps. One that reaches the limit matches, and
+    /// the answer to the request is 500. Outside of a request, as in a TLS handshake, each
+    /// expression has a limit of its own, and does not match if it reaches it.
     pub(crate) fn next_match(&self, from: usize, name: &str) -> Option<(&V, usize)> {
         let matches = |entry: &Entry<V>| {
             let mut steps = STEP_LIMIT;
-            within_steps(&mut steps, || entry.matcher.is_match(name.as_bytes())) && steps > 0
+            let matches = within_steps(&mut steps, || entry.matcher.is_match(name.as_bytes()));
+            matches && (steps > 0 || is_limit_reached())
         };
         let found = self.0.iter().enumerate().skip(from).find(|(_, entry)| matches(entry));
         found.map(|(index, entry)| (&entry.value, index + 1))

@@ -44,6 +44,33 @@ fn an_expression_that_reaches_the_limit_counts_as_a_match_without_groups() {
 }
 
 #[test]
+fn an_inner_limit_draws_on_the_steps_of_the_outer_one() {
+    let worst = "a".repeat(1_000) + "!";
+    let regex = extended("^(a+)+(?<!b)$", &[], true);
+    let mut outer = STEP_LIMIT;
+    within_steps(&mut outer, || {
+        let mut inner = 1_000;
+        within_steps(&mut inner, || assert!(regex.is_match(worst.as_bytes()) && is_limit_reached()));
+        assert_eq!(inner, 0);
+        assert!(!is_limit_reached(), "a smaller limit leaves the other steps");
+        let mut inner = STEP_LIMIT;
+        within_steps(&mut inner, || assert!(!regex.is_match(b"aab")));
+        assert!(inner < STEP_LIMIT - 1_000 && !is_limit_reached());
+        within_steps(&mut { STEP_LIMIT }, || assert!(regex.is_match(worst.as_bytes())));
+        within_steps(&mut { STEP_LIMIT }, || assert!(is_limit_reached(), "the limit stays reached"));
+    });
+    assert_eq!(outer, 0);
+    assert!(!is_limit_reached() && !regex.is_match(b"aab"), "no limit is in force");
+}
+
+#[test]
+fn a_limit_ends_with_a_panic_of_its_work() {
+    let result =
+        std::panic::catch_unwind(|| within_steps(&mut { 0 }, || assert!(!is_limit_reached(), "as intended")));
+    assert!(result.is_err() && !is_limit_reached());
+}
+
+#[test]
 fn the_linear_engine_matches_the_worst_case_without_a_limit() {
     let regex = extended("(a+)+$", &[("^(?:(b+)+!)", true)], false);
     let mut steps = STEP_LIMIT;
@@ -79,4 +106,26 @@ fn names_are_found_by_expression_in_a_fixed_order() {
     assert_eq!((names.set(&first, None), names.get(&first)), (Some(1), None));
     assert_eq!(all(&names, "ac"), [2]);
     assert!(!names.is_empty() && ByExpression::<u8>::default().is_empty());
+}
+
+#[test]
+fn expressions_of_names_share_the_steps_of_a_request() {
+    let regex = |pattern: &str| {
+        let (text, pattern) = (pattern.into(), pattern.into());
+        Arc::new(ExtendedRegex { text, pattern, conditions: Vec::new(), backtracks: true })
+    };
+    let mut names = ByExpression::default();
+    names.set(&regex("^(?:a+)+(?<!b)$"), Some(1));
+    names.set(&regex("^b(?!c)"), Some(2));
+    let mut steps = STEP_LIMIT;
+    within_steps(&mut steps, || assert_eq!(names.next_match(0, "b.example"), Some((&2, 2))));
+    assert!(0 < steps && steps < STEP_LIMIT);
+    let worst = "a".repeat(1_000) + "!";
+    within_steps(&mut steps, || {
+        assert_eq!(names.next_match(0, &worst), Some((&1, 1)), "one that reaches the limit matches");
+        assert!(is_limit_reached());
+        assert_eq!(names.next_match(1, "c.example"), Some((&2, 2)), "the limit stays reached");
+    });
+    assert_eq!(steps, 0);
+    assert_eq!(names.next_match(0, &worst), None, "outside of a request, it does not match");
 }

@@ -58,11 +58,12 @@ impl Exchange {
             headers: head.headers,
             query: head.query(),
         };
-        let Some(route) = exchange.rule(&host_of(head.authority), &view) else { return Ok(None) };
+        let mut steps = exchange.steps;
+        let route = within_steps(&mut steps, || exchange.rule(&host_of(head.authority), &view));
+        let Some(route) = route else { return Ok(None) };
         exchange.route = Some(route.clone());
         let snapshot = exchange.snapshot.clone();
         let input = StageInput { head: &head, path: &path, compiled_settings: &snapshot.compiled_settings };
-        let mut steps = exchange.steps;
         let is_forwarded = within_steps(&mut steps, || {
             exchange.fill_headers(Some(&route), &input);
             exchange.look(PipelineStage::Rewrite, &route, &input).is_continue()

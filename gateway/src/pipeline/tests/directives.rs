@@ -1,5 +1,7 @@
 //! Directives of snippets: their place among the checks, and what they change.
 
+use std::sync::Arc;
+
 use http::Method;
 use http::header::{HeaderMap, HeaderValue};
 use sluice_config::access::Sources;
@@ -8,8 +10,9 @@ use sluice_config::directives::{
     ResponseChange, Return, Scope, Statuses,
 };
 use sluice_config::{
-    Action, Balance, Deny, Directives, Location, LocationBlock, Network, Piece, Policies, Redirect,
-    RedirectPath, Rewrite, RewritePart, RewriteQuery, Rule, Template, Variable,
+    Action, Balance, Deny, Directives, Expression, ExtendedRegex, HostPattern, Location, LocationBlock,
+    Network, Piece, Policies, Redirect, RedirectPath, Rewrite, RewritePart, RewriteQuery, Rule, Template,
+    Variable,
 };
 
 use super::fixture::*;
@@ -226,7 +229,7 @@ fn a_slash_is_appended_to_the_path_that_a_rewrite_has_set() {
     };
     let program = vec![Instruction::Rewrite { rewrite, then: AfterRewrite::Last }];
     let directives = Some(own(program, Vec::new(), Vec::new()).into());
-    let policies = std::sync::Arc::new(Policies { directives, ..Policies::default() });
+    let policies = Arc::new(Policies { directives, ..Policies::default() });
     let path = RedirectPath::AppendSlash;
     let slash = Action::Redirect(Redirect { status: 301, scheme: None, host: None, port: None, path });
     let mut plane = Plane::new();
@@ -235,4 +238,41 @@ fn a_slash_is_appended_to_the_path_that_a_rewrite_has_set() {
     assert_eq!(plane.host(exact("a.example"), false, rules), []);
     let answer = plane.answer(&Request::get("a.example", "/old?x=1"));
     assert_eq!(field_of(&answer, "location"), Some("http://a.example/app/?z=2&x=1"));
+}
+
+fn backtracking(pattern: &str) -> Arc<ExtendedRegex> {
+    let (text, pattern) = (pattern.into(), pattern.into());
+    Arc::new(ExtendedRegex { text, pattern, conditions: Vec::new(), backtracks: true })
+}
+
+#[test]
+fn a_reached_step_limit_outlasts_the_choice_of_another_location() {
+    let slow = Instruction::If {
+        condition: Condition::Match {
+            value: field("x-text"),
+            expression: Expression::Extended(backtracking("^(?:a+)+(?<!b)$")),
+            negated: false,
+        },
+        scope: Some(0),
+        then: Vec::new(),
+    };
+    let rewrite = Rewrite {
+        pattern: None,
+        path: vec![RewritePart::Text("/b".into())],
+        query: RewriteQuery::Keep,
+        redirects: false,
+        forwarded_prefix: None,
+    };
+    let program = vec![slow, Instruction::Rewrite { rewrite, then: AfterRewrite::Last }];
+    let directives = own(program, Vec::new(), Vec::new());
+    let policies = Arc::new(Policies { directives: Some(directives.into()), ..Policies::default() });
+    let mut plane = Plane::new();
+    plane.pool("web", Balance::RoundRobin, &[1]);
+    let rules = vec![Rule { policies, ..rule("/a", forward("web")) }, rule("/b", forward("web"))];
+    let alias = HostPattern::Regex(backtracking("^(?!b)c[.]example$"));
+    assert_eq!(plane.host(alias, false, rules), []);
+    let request = Request::get("c.example", "/a");
+    plane.forward(&request.clone().with("x-text", "aab"));
+    let worst = "a".repeat(1_000) + "!";
+    assert_eq!(plane.answer(&request.with("x-text", &worst)).status, 500);
 }

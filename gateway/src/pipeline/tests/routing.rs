@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use http::{Method, StatusCode};
 use sluice_config::{
-    Action, Backend, Balance, Certificate, CertificateId, Change, Code, Delta, Deny, HostPattern,
-    HttpsRedirect, Network, Policies, PrivateKey, Redirect, RedirectPath, Refusal, Report, Rule, Subject,
+    Action, Backend, Balance, Certificate, CertificateId, Change, Code, Delta, Deny, ExtendedRegex,
+    HostPattern, HttpsRedirect, Network, Policies, PrivateKey, Redirect, RedirectPath, Refusal, Report, Rule,
+    Subject,
 };
 
 use super::fixture::*;
@@ -395,4 +396,22 @@ fn a_refused_certificate_is_not_in_force_and_is_reported() {
     assert!(plane.state.configuration.load().certificates.is_empty());
     apply(&plane.state, &put, &NoCertificates);
     assert_eq!(plane.state.configuration.load().certificates.len(), 1);
+}
+
+#[test]
+fn an_alias_that_reaches_the_step_limit_is_not_passed_over() {
+    let alias = |pattern: &str, backtracks| {
+        let (text, pattern) = (pattern.into(), pattern.into());
+        let regex = ExtendedRegex { text, pattern, conditions: Vec::new(), backtracks };
+        HostPattern::Regex(Arc::new(regex))
+    };
+    let mut plane = Plane::simple(&[1]);
+    for pattern in [alias("^(?:a+)+(?<!b)$", true), alias("^a+[.]example$", false), HostPattern::Any] {
+        assert_eq!(plane.host(pattern, false, vec![rule("/", forward("web"))]), []);
+    }
+    for authority in ["aa", "aa.example", "b.example"] {
+        plane.forward(&Request::get(authority, "/"));
+    }
+    let worst = Request::get("aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa.example", "/");
+    assert_eq!(plane.answer(&worst).status, StatusCode::INTERNAL_SERVER_ERROR);
 }
