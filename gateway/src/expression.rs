@@ -3,9 +3,12 @@
 //!
 //! The limit is one per request, over all its searches. An expression that reaches it counts as a
 //! match, so that the request is not passed on to a broader rule; its answer is 500, whatever the
-//! stages decide, because neither a match nor its absence is known. The steps that are left belong
-//! to the thread: all stages of a request run on one thread without an interruption, up to a
-//! verdict.
+//! stages decide, because neither a match nor its absence is known. A response field whose
+//! value needs a search at the limit is omitted.
+//!
+//! The steps that are left belong to the thread while the limit is in force: all stages of a
+//! request run on one thread without an interruption, up to a verdict, and a response head is
+//! changed without one.
 //!
 //! Limits nest: an inner one draws on the steps of the outer one. Outside of a request, each limit
 //! applies alone.

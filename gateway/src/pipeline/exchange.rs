@@ -6,6 +6,7 @@
 use std::net::IpAddr;
 use std::num::NonZeroU32;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
 
@@ -80,8 +81,9 @@ pub struct Exchange {
     pub(super) authorised: Option<Arc<AuthReply>>,
     /// Fields for the rule's default backend, if the request goes there.
     pub(super) fallback: Option<Box<[(HeaderName, HeaderValue)]>>,
-    /// Steps that expressions may still take by backtracking.
-    pub(super) steps: u32,
+    /// Steps that expressions may still take by backtracking. Atomic because values of response
+    /// fields, which are read from a shared exchange, reduce them.
+    pub(super) steps: AtomicU32,
     /// State that few requests need.
     pub(super) extras: Option<Box<ExchangeExtras>>,
     /// The outcome of the cache, if the rule has one.
@@ -188,7 +190,7 @@ impl Exchange {
             route: None,
             target: None,
             undefined_host: None,
-            steps: STEP_LIMIT,
+            steps: AtomicU32::new(STEP_LIMIT),
             outgoing: None,
             session: None,
             asked: None,

@@ -58,7 +58,7 @@ impl Exchange {
             headers: head.headers,
             query: head.query(),
         };
-        let mut steps = exchange.steps;
+        let mut steps = *exchange.steps.get_mut();
         let route = within_steps(&mut steps, || exchange.rule(&host_of(head.authority), &view));
         let Some(route) = route else { return Ok(None) };
         exchange.route = Some(route.clone());

@@ -85,9 +85,9 @@ impl Exchange {
         head: &RequestHead<'_>,
         decide: impl FnOnce(&mut Self) -> Verdict,
     ) -> Verdict {
-        let mut steps = self.steps;
+        let mut steps = *self.steps.get_mut();
         let verdict = within_steps(&mut steps, || decide(self));
-        self.steps = steps;
+        *self.steps.get_mut() = steps;
         if steps > 0 {
             return verdict;
         }

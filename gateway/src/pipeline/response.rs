@@ -1,11 +1,14 @@
 //! The response head for the client.
 
+use std::sync::atomic::Ordering::Relaxed;
+
 use http::StatusCode;
 use http::header::{HeaderName, HeaderValue, SERVER};
 use sluice_config::ServerField;
 
 use super::end::logged;
 use super::exchange::Exchange;
+use crate::expression::within_steps;
 use crate::message::answer::Answer;
 use crate::message::edit::{Edit, EditableName, HeadMut, ResponseMut};
 use crate::message::fields::Fields;
@@ -84,11 +87,12 @@ impl Exchange {
         }
     }
 
-    /// What variables say of a response with this status.
+    /// What variables say of a response with this status. Their expressions draw on the steps that
+    /// the request has left.
     pub(super) fn with_response_context(&self, status: StatusCode, apply: impl FnOnce(&ResponseContext<'_>)) {
         const NONE: &Vec<(HeaderName, HeaderValue)> = &Vec::new();
         let attempts = logged(&self.call.attempts, 0);
-        apply(&ResponseContext {
+        let context = ResponseContext {
             record: RequestRecord {
                 status: status.as_u16(),
                 request_time: self.began.elapsed(),
@@ -96,7 +100,10 @@ impl Exchange {
             },
             computed: &self.compiled_settings().computed,
             upstream: self.extras.as_ref().map_or(NONE, |extras| &extras.upstream_fields),
-        });
+        };
+        let mut steps = self.steps.load(Relaxed);
+        within_steps(&mut steps, || apply(&context));
+        self.steps.store(steps, Relaxed);
     }
 
     /// The HSTS value, if the client uses https.

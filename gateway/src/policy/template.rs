@@ -7,6 +7,7 @@ use super::computed::ComputedVariables;
 use super::directives::Assigned;
 use super::error::PolicyError;
 use super::external_auth::AuthReply;
+use crate::expression::is_limit_reached;
 use crate::message::fields::Fields;
 use crate::variable::{CompiledVariable, HeadValues, RequestRecord, write_field};
 
@@ -130,24 +131,31 @@ impl Template {
     }
 
     /// The field value that a response makes of a template whose variables of the request are
-    /// filled in. What no field can have counts as empty.
+    /// filled in. What no field can have counts as empty, and so does a value whose expressions
+    /// reached the step limit.
     pub fn fill_response(&self, context: &ResponseContext<'_>, sent: &impl Fields) -> HeaderValue {
-        HeaderValue::try_from(self.text_of_response(context, sent)).unwrap_or(HeaderValue::from_static(""))
+        let text = self.text_of_response(context, sent).unwrap_or_default();
+        HeaderValue::try_from(text).unwrap_or(HeaderValue::from_static(""))
     }
 
-    fn text_of_response(&self, context: &ResponseContext<'_>, sent: &impl Fields) -> Vec<u8> {
+    /// Returns `None` if a lookup is at the step limit: neither a match of an expression nor its
+    /// absence is known.
+    fn text_of_response(&self, context: &ResponseContext<'_>, sent: &impl Fields) -> Option<Vec<u8>> {
         let mut out = Vec::with_capacity(128);
         for part in &self.0 {
             match part {
                 Part::Text(text) => out.extend_from_slice(text),
                 Part::Variable(variable) => context.fill(variable, sent, &mut out),
                 Part::Late { name, source } => {
-                    let text = source.text_of_response(context, sent);
+                    let text = source.text_of_response(context, sent)?;
                     context.computed.write_of_response(name, &text, &mut out);
+                    if is_limit_reached() {
+                        return None;
+                    }
                 }
             }
         }
-        out
+        Some(out)
     }
 
     /// The fields of the endpoint's response that it has.

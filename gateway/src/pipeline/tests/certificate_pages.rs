@@ -242,7 +242,7 @@ fn a_request_at_the_step_limit_gets_no_page() {
     let plane = page_with(Policies::default());
     let mut exchange = refused(&plane, &secret());
     exchange.take_certificate_page().unwrap();
-    exchange.steps = 0;
+    *exchange.steps.get_mut() = 0;
     let head = Request::get("a.example", PAGE);
     let Verdict::Answer(answer) = exchange.begin_certificate_page(&head.head()) else { panic!() };
     assert_eq!(answer.status, 500);

@@ -10,12 +10,13 @@ use sluice_config::directives::{
     ResponseChange, Return, Scope, Statuses,
 };
 use sluice_config::{
-    Action, Balance, Deny, Directives, Expression, ExtendedRegex, HostPattern, Location, LocationBlock,
-    Network, Piece, Policies, Redirect, RedirectPath, Rewrite, RewritePart, RewriteQuery, Rule, Template,
-    Variable,
+    Action, Balance, ComputedVariable, Deny, Directives, Expression, ExtendedRegex, HostPattern, Location,
+    LocationBlock, Moment, Network, Piece, Policies, Redirect, RedirectPath, Rewrite, RewritePart,
+    RewriteQuery, Rule, Template, TextTable, ValueTable, Variable,
 };
 
 use super::fixture::*;
+use crate::expression::{STEP_LIMIT, within_steps};
 use crate::pipeline::{Exchange, Originator};
 
 fn plane(directives: Directives, policies: Policies) -> Plane {
@@ -275,4 +276,58 @@ fn a_reached_step_limit_outlasts_the_choice_of_another_location() {
     plane.forward(&request.clone().with("x-text", "aab"));
     let worst = "a".repeat(1_000) + "!";
     assert_eq!(plane.answer(&request.with("x-text", &worst)).status, 500);
+}
+
+/// The class, and the copy of another field, in a response whose endpoint reports this kind.
+fn classified(exchange: &mut Exchange, kind: &str) -> (Option<String>, Option<String>) {
+    let mut head =
+        http::Response::builder().status(200).header("x-kind", kind).header("x-other", "1").body(()).unwrap();
+    exchange.response(&mut head);
+    let text = |name: &str| head.headers().get(name).map(|value| value.to_str().unwrap().to_owned());
+    (text("x-class"), text("x-copy"))
+}
+
+/// A plane whose responses have the class of the endpoint's `X-Kind` by a map, and a copy of its
+/// `X-Other`.
+fn classifying() -> Plane {
+    let of_endpoint = |name: &str| variable(Variable::UpstreamField(name.into()));
+    let table = TextTable {
+        expressions: vec![(Expression::Extended(backtracking("^(?:a+)+(?<!b)$")), Template::plain("slow"))],
+        default: Template::plain("other"),
+        ..TextTable::default()
+    };
+    let class = ComputedVariable {
+        name: "class".into(),
+        source: of_endpoint("x-kind"),
+        table: ValueTable::Texts(table),
+    };
+    let value = variable(Variable::Computed { name: "class".into(), known: Moment::Response });
+    let scopes = vec![scope(vec![adds("x-class", value), adds("x-copy", of_endpoint("x-other"))])];
+    let mut plane = plane(own(Vec::new(), scopes, Vec::new()), Policies::default());
+    plane.tune(|settings| settings.computed = vec![class].into());
+    plane
+}
+
+#[test]
+fn values_of_response_fields_use_the_steps_of_their_own_request() {
+    let plane = classifying();
+    let mut exchange = plane.forward(&Request::get("a.example", "/"));
+    within_steps(&mut { 0 }, || ());
+    let [other, slow, copy] = ["other", "slow", "1"].map(|text| Some(text.to_owned()));
+    assert_eq!(classified(&mut exchange, "aab"), (other, copy.clone()));
+    let steps = *exchange.steps.get_mut();
+    assert!(0 < steps && steps < STEP_LIMIT);
+    let mut exchange = plane.forward(&Request::get("a.example", "/"));
+    assert_eq!(classified(&mut exchange, "aaa"), (slow, copy));
+}
+
+#[test]
+fn a_response_field_at_the_step_limit_is_omitted() {
+    let plane = classifying();
+    let mut exchange = plane.forward(&Request::get("a.example", "/"));
+    let worst = "a".repeat(1_000) + "!";
+    assert_eq!(classified(&mut exchange, &worst), (None, Some("1".to_owned())));
+    assert_eq!(*exchange.steps.get_mut(), 0);
+    let mut next = plane.forward(&Request::get("a.example", "/"));
+    assert_eq!(classified(&mut next, "b").0.as_deref(), Some("other"));
 }
