@@ -192,7 +192,9 @@ impl<'a> Builder<'a, '_> {
         };
         let known = self.problems.len();
         let rules = self.rules(target, &claimants);
-        self.problems.truncate(known);
+        // The host that the alias stands for reports the others.
+        let of_rules = self.problems.split_off(known).into_iter();
+        self.problems.extend(of_rules.filter(|problem| problem.code == Code::AuthorisationByAnyHost));
         (rules, claimants.rules)
     }
 
