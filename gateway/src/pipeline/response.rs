@@ -76,8 +76,12 @@ impl Exchange {
         if self.extras.is_none() {
             return;
         }
-        let names = self.late_headers().chain(self.late_values()).flat_map(Template::upstream_fields);
-        let kept = names.flat_map(|name| {
+        let values = self.late_headers().chain(self.late_values());
+        let mut names: Vec<&HeaderName> = values.flat_map(Template::upstream_fields).collect();
+        // Several values may refer to the same field.
+        names.sort_unstable_by_key(|name| name.as_str());
+        names.dedup();
+        let kept = names.into_iter().flat_map(|name| {
             let values = fields.lines(name).filter_map(|line| HeaderValue::from_bytes(line).ok());
             values.map(|value| (name.clone(), value))
         });

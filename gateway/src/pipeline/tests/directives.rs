@@ -331,3 +331,16 @@ fn a_response_field_at_the_step_limit_is_omitted() {
     let mut next = plane.forward(&Request::get("a.example", "/"));
     assert_eq!(classified(&mut next, "b").0.as_deref(), Some("other"));
 }
+
+#[test]
+fn a_field_of_the_endpoint_in_two_values_was_doubled() {
+    let value = || variable(Variable::UpstreamField("x-of-endpoint".into()));
+    let scopes = vec![scope(vec![adds("x-a", value()), adds("x-b", value())])];
+    let location = Location { scopes, ..Location::default() };
+    let plane = plane(Directives { location, ..Directives::default() }, Policies::default());
+    let fields = relayed(&mut plane.forward(&Request::get("a.example", "/")));
+    assert_eq!(
+        (&fields["x-a"], &fields["x-b"]),
+        (&HeaderValue::from_static("1"), &HeaderValue::from_static("1"))
+    );
+}
