@@ -81,8 +81,8 @@ pub(super) fn choose(
     }
 }
 
-/// Tries random keys until one maps to an endpoint that takes the request, or at least to one that has not failed
-/// this request.
+/// Tries random keys until one maps to an endpoint that takes the request, or at least to one that
+/// has not failed it.
 fn begin_balanced(pool: &Pool, failed: &[Arc<Endpoint>]) -> Result<Choice, PickError> {
     let (time, now) = (SystemTime::now(), Instant::now());
     let mut second_best = None;

@@ -122,8 +122,8 @@ http {{
     Ok(text)
 }
 
-/// Returns the servers for TCP and UDP. As in ingress-nginx, a UDP session ends with the last expected
-/// response (`proxy-stream-responses`, 1).
+/// Returns the servers for TCP and UDP. As in ingress-nginx, a UDP session ends with the last
+/// expected response (`proxy-stream-responses`, 1).
 fn streams(setup: &Setup) -> String {
     let Setup { stream, origin, .. } = setup;
     format!(
