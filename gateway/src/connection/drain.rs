@@ -51,8 +51,6 @@ pub struct Drain {
     /// Open connections, and tasks that may still accept some.
     holds: Padded<AtomicUsize>,
     connections: Padded<AtomicUsize>,
-    /// The limit of connections when [`lower`](Self::lower) was called last.
-    limit: AtomicUsize,
     idle: IdleConnections,
     requests: PerWorker<AtomicUsize>,
     released: Notify,
@@ -99,7 +97,6 @@ impl Default for Drain {
             changes: watch::Sender::new(Phase::Serving),
             holds: Padded::default(),
             connections: Padded::default(),
-            limit: AtomicUsize::new(0),
             idle: IdleConnections::default(),
             requests: PerWorker::default(),
             released: Notify::new(),
@@ -182,21 +179,19 @@ impl Drain {
         if limit == 0 || open < limit {
             return Admission::Free(self.open_connection());
         }
-        // Also for a connection that is refused: after the limit was lowered, the next ones find
-        // room.
-        if self.idle.close_oldest() && open - limit < BEYOND_LIMIT {
+        if open - limit < BEYOND_LIMIT && self.idle.close_oldest() {
             return Admission::InPlaceOfIdle(self.open_connection());
         }
         self.connections.fetch_sub(1, SeqCst);
         Admission::Refused
     }
 
-    /// Has idle connections closed that are beyond `limit` (0 is none), once after it was lowered.
-    pub(crate) fn lower(&self, limit: usize) {
-        let limit = if limit == 0 { usize::MAX } else { limit };
-        if self.limit.swap(limit, SeqCst) > limit {
-            let excess = self.connections().saturating_sub(limit);
-            (0..excess).take_while(|_| self.idle.close_oldest()).for_each(drop);
+    /// Has idle connections closed while so many are open beyond `limit` (0 is none) that no new one
+    /// would be admitted: the limit was lowered.
+    pub(crate) fn close_excess(&self, limit: usize) {
+        let excess = self.connections().saturating_sub(limit);
+        if limit > 0 && excess >= BEYOND_LIMIT {
+            self.idle.close(excess);
         }
     }
 
@@ -341,22 +336,20 @@ mod tests {
     fn a_lowered_limit_refused_new_clients_while_old_ones_were_idle() {
         const OLD: usize = 200;
         let drain = Drain::new();
-        drain.lower(OLD);
         let open = |limit| match drain.admit(limit) {
             Admission::Free(open) | Admission::InPlaceOfIdle(open) => Some(open),
             Admission::Refused => None,
         };
         let mut old: Vec<_> = (0..OLD).map(|_| open(OLD).unwrap()).collect();
         old.iter().for_each(|open| open.idle.begin(Instant::now()));
-        drain.lower(100);
-        drain.lower(100);
+        assert!(open(100).is_none());
+        drain.close_excess(0);
+        drain.close_excess(OLD);
+        assert!(old.iter().all(|open| !open.idle.is_chosen()));
+        drain.close_excess(100);
         old.retain(|open| !open.idle.is_chosen());
-        assert_eq!(old.len(), 100, "each worker notices it");
+        assert_eq!(old.len(), 100);
         assert!(open(100).is_some());
-        // More than can be closed at a time: a client that is refused makes room for others.
-        assert!(open(10).is_none());
-        old.retain(|open| !open.idle.is_chosen());
-        assert_eq!(old.len(), 98);
     }
 
     #[tokio::test]

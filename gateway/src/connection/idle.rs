@@ -137,6 +137,20 @@ impl IdleConnections {
         }
     }
 
+    /// Has the oldest idle connections closed, at most `count`, with one look at all of them.
+    pub(crate) fn close(&self, count: usize) {
+        let mut idle: Vec<Candidate> = self.idle().collect();
+        if count < idle.len() {
+            idle.select_nth_unstable(count);
+            idle.truncate(count);
+        }
+        for Candidate { since, table, slot } in idle {
+            if let Some(table) = self.tables.get(table) {
+                table.choose(slot, since);
+            }
+        }
+    }
+
     /// Has the connections of this worker closed that have waited too long for a request.
     pub(crate) fn expire(&self, limits: &WaitLimits, now: Instant) {
         let table = self.tables.here();
@@ -151,20 +165,25 @@ impl IdleConnections {
     /// Some of the idle connections, the oldest last.
     fn oldest(&self) -> Vec<Candidate> {
         let mut oldest = BinaryHeap::with_capacity(CANDIDATES + 1);
-        for (index, table) in self.tables.indexed() {
-            for (slot, state) in (0..).zip(table.states()) {
-                let since = state.load(Relaxed);
-                if since >= EPOCH {
-                    oldest.push(Candidate { since, table: index, slot });
-                }
-                if oldest.len() > CANDIDATES {
-                    oldest.pop();
-                }
+        for candidate in self.idle() {
+            oldest.push(candidate);
+            if oldest.len() > CANDIDATES {
+                oldest.pop();
             }
         }
         let mut oldest = oldest.into_sorted_vec();
         oldest.reverse();
         oldest
+    }
+
+    /// All idle connections.
+    fn idle(&self) -> impl Iterator<Item = Candidate> {
+        self.tables.indexed().flat_map(|(table, one)| {
+            (0..).zip(one.states()).filter_map(move |(slot, state)| {
+                let since = state.load(Relaxed);
+                (since >= EPOCH).then_some(Candidate { since, table, slot })
+            })
+        })
     }
 }
 

@@ -19,7 +19,7 @@ pub(super) async fn enforce(worker: Arc<Worker>) {
         }
         let limits = closing.map_or_else(|| WaitLimits::of(&worker.state.settings()), WaitLimits::of_closing);
         drain.expire(&limits, Instant::now());
-        drain.lower(worker.client_limit());
+        drain.close_excess(worker.client_limit());
         tokio::select! {
             () = tokio::time::sleep(limits.interval()) => {}
             Ok(()) = phase.changed() => {}
