@@ -59,7 +59,7 @@ const DROPPED: [&str; 46] = [
     "x-sluice-hops",
 ];
 /// Prefixes of trailers that would identify the client to an endpoint.
-const DROPPED_PREFIXES: [&str; 3] = ["ssl-client-", "x-forwarded-", "x-original-"];
+const DROPPED_PREFIXES: [&str; 4] = ["ssl-client-", "x-auth-", "x-forwarded-", "x-original-"];
 
 /// Returns whether a trailer passes.
 pub(crate) fn passes(name: &[u8], names: FieldNames) -> bool {
