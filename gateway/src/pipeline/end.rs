@@ -150,7 +150,7 @@ impl Exchange {
     ) {
         let Some(format) = self.log_format() else { return };
         let path = own_call.subrequest.target.as_str().split('?').next();
-        let mut line = self.begin_line(format, head, path);
+        let mut line = self.with_own_steps(|| self.begin_line(format, head, path));
         let status = match reply {
             Reply::Response(response) => {
                 if format.wants_response() {

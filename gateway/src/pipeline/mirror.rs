@@ -75,6 +75,10 @@ impl Exchange {
 
     /// Returns the copy of a request that is about to be forwarded, if its head can be built.
     pub fn mirrored(&self, head: &RequestHead<'_>) -> Option<MirroredRequest> {
+        self.with_own_steps(|| self.copy(head))
+    }
+
+    fn copy(&self, head: &RequestHead<'_>) -> Option<MirroredRequest> {
         let (mirror, route) = (self.mirror()?, self.route.as_ref()?);
         let compiled_settings = self.compiled_settings();
         let path = normalise(head.path()).ok()?;

@@ -1,6 +1,7 @@
 //! The first step: the verdict on a request from its head.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 
 use http::StatusCode;
 use http::header::HeaderValue;
@@ -96,6 +97,15 @@ impl Exchange {
         let object = self.route.as_ref().map(|route| route.origin.object.clone());
         state.step_limits.count(StepLimitReport { object, host: host_of(head.authority).into_owned() });
         self.refused(StatusCode::INTERNAL_SERVER_ERROR)
+    }
+
+    /// Runs `work` apart from the verdict. Its expressions draw on the steps that the request has
+    /// left.
+    pub(super) fn with_own_steps<T>(&self, work: impl FnOnce() -> T) -> T {
+        let mut steps = self.steps.load(Relaxed);
+        let result = within_steps(&mut steps, work);
+        self.steps.store(steps, Relaxed);
+        result
     }
 
     /// Begins an exchange whose request could not be read: malformed (400), too slow (408), request

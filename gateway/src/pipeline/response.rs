@@ -1,14 +1,11 @@
 //! The response head for the client.
 
-use std::sync::atomic::Ordering::Relaxed;
-
 use http::StatusCode;
 use http::header::{HeaderName, HeaderValue, SERVER};
 use sluice_config::ServerField;
 
 use super::end::logged;
 use super::exchange::Exchange;
-use crate::expression::within_steps;
 use crate::message::answer::Answer;
 use crate::message::edit::{Edit, EditableName, HeadMut, ResponseMut};
 use crate::message::fields::Fields;
@@ -105,9 +102,7 @@ impl Exchange {
             computed: &self.compiled_settings().computed,
             upstream: self.extras.as_ref().map_or(NONE, |extras| &extras.upstream_fields),
         };
-        let mut steps = self.steps.load(Relaxed);
-        within_steps(&mut steps, || apply(&context));
-        self.steps.store(steps, Relaxed);
+        self.with_own_steps(|| apply(&context));
     }
 
     /// The HSTS value, if the client uses https.
