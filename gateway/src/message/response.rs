@@ -156,7 +156,7 @@ impl Response {
     /// lifetime of a response from a cache is counted from its own `Date` (RFC 9111 §4.2.1), and
     /// `Age` since then.
     pub(crate) fn is_dated(&self) -> bool {
-        self.fields.has(&AGE) && self.fields.has(&DATE)
+        self.fields.has(&AGE) && self.fields.lines(&DATE).count() == 1
     }
 
     /// Decides how the body is delivered to a client of HTTP/1.1, or of HTTP/1.0, which has no
