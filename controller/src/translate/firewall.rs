@@ -83,7 +83,7 @@ pub(crate) fn compose(global: &GlobalFirewall, own: &FirewallSettings) -> Option
         lines.extend(if is_copied { RECOMMENDED_SETTINGS } else { RECOMMENDED });
     }
     for text in &texts {
-        enforces = text.engine().unwrap_or(enforces);
+        enforces = text.engine(!lines.contains(&RECOMMENDED[0])).unwrap_or(enforces);
         lines.extend(text.lines());
     }
     if own.core_rules || global.enabled && global.core_rules {
@@ -158,12 +158,18 @@ mod tests {
         assert_eq!(lines, [RECOMMENDED, CORE_RULES].concat());
         assert!(!enforces);
         let own = |snippet: &str| FirewallSettings { snippet: text(snippet), ..Default::default() };
+        // A second copy of the recommended configuration is left out, and so is its effect.
+        let both = "Include /etc/nginx/modsecurity/modsecurity.conf\nSecRuleEngine On".to_owned();
+        let twice = format!("{both}\nInclude /etc/nginx/modsecurity/modsecurity.conf");
         for (of_global, of_ingress, expected) in [
             ("SecRuleEngine On", "", true),
             ("SecRuleEngine On", "SecRuleEngine DetectionOnly", false),
             ("SecRuleEngine DetectionOnly", "SecRuleEngine On", true),
             ("", "secruleengine \"on\"", true),
             ("SecRuleEngine On", "Include /etc/nginx/modsecurity/modsecurity.conf", false),
+            (&both, "Include /etc/nginx/modsecurity/modsecurity.conf\nSecRuleRemoveById 942100", true),
+            (&both, "SecRuleEngine DetectionOnly", false),
+            ("", &twice, true),
             ("", "SecAction \"id:1,phase:1,pass,ctl:ruleEngine=On\"", true),
         ] {
             let settings = if of_ingress.is_empty() { Default::default() } else { own(of_ingress) };

@@ -20,6 +20,8 @@ pub(crate) struct FirewallText {
     ignored: Vec<String>,
     /// Whether rules refuse requests; `None` if it does not say so.
     engine: Option<bool>,
+    /// The same without the recommended configuration.
+    own_engine: Option<bool>,
     /// Whether a rule enables the engine for its requests.
     has_enforcing_rules: bool,
     /// Bytes of a body that are read, and of those, bytes that are held in memory.
@@ -74,11 +76,15 @@ impl FirewallText {
             }
             LineEffect::Engine(enforces) => {
                 self.engine = Some(enforces);
+                self.own_engine = Some(enforces);
                 self.lines.push(text);
             }
             LineEffect::Change => self.changes.push(text),
             LineEffect::Recommended => {
-                self.engine = Some(false);
+                // A second copy is left out.
+                if !self.includes(RECOMMENDED) {
+                    self.engine = Some(false);
+                }
                 self.lines.extend(RECOMMENDED.iter().map(|line| (*line).to_owned()));
             }
             LineEffect::CoreRules => self.lines.extend(CORE_RULES.iter().map(|line| (*line).to_owned())),
@@ -104,8 +110,9 @@ impl FirewallText {
     }
 
     /// Returns whether rules refuse requests; `None` if the text does not say so.
-    pub(super) fn engine(&self) -> Option<bool> {
-        self.engine
+    /// `recommended`: its own copy of the recommended configuration has effect.
+    pub(super) fn engine(&self, recommended: bool) -> Option<bool> {
+        if recommended { self.engine } else { self.own_engine }
     }
 
     /// Returns whether a rule enables the engine for its requests.
