@@ -1,12 +1,14 @@
 //! Sets of characters.
 
+use std::sync::Arc;
+
 use regex_syntax::hir::{Class, ClassUnicode, ClassUnicodeRange, HirKind};
 
 use crate::error::ExpressionError;
 
-/// A set of characters: ascending ranges, both ends included.
+/// A set of characters: ascending ranges, both ends included. Clones share them.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct CharacterSet(Box<[(char, char)]>);
+pub(crate) struct CharacterSet(Arc<[(char, char)]>);
 
 impl CharacterSet {
     /// Reads an expression for one character, such as `[a-z]` or `\d`.
@@ -36,7 +38,7 @@ impl CharacterSet {
 
     /// The set of one character.
     pub(crate) fn only(c: char) -> Self {
-        Self(Box::new([(c, c)]))
+        Self([(c, c)].into())
     }
 
     /// The set of a character in both cases.
@@ -48,11 +50,16 @@ impl CharacterSet {
 
     /// The line ends that `\R` matches, except the pair of carriage return and line feed.
     pub(crate) fn line_ends() -> Self {
-        Self(Box::new([('\n', '\r'), ('\u{85}', '\u{85}'), ('\u{2028}', '\u{2029}')]))
+        Self([('\n', '\r'), ('\u{85}', '\u{85}'), ('\u{2028}', '\u{2029}')].into())
     }
 
     fn of(class: &ClassUnicode) -> Self {
         Self(class.ranges().iter().map(|range| (range.start(), range.end())).collect())
+    }
+
+    /// The number of ranges.
+    pub(crate) fn len(&self) -> usize {
+        self.0.len()
     }
 
     /// The only character, if there is one.
@@ -69,7 +76,11 @@ impl CharacterSet {
     }
 }
 
-/// Decodes the character at the beginning of a text. `None` at the end, and if it is not UTF-8.
+/// What a byte counts as that is not UTF-8. Without it, one such byte would keep `.` and `[^/]` from
+/// matching a text, and a request from being refused.
+const NOT_UTF_8: (char, usize) = (char::REPLACEMENT_CHARACTER, 1);
+
+/// Decodes the character at the beginning of a text. `None` at the end.
 pub(crate) fn first(text: &[u8]) -> Option<(char, usize)> {
     let byte = *text.first()?;
     if byte.is_ascii() {
@@ -79,15 +90,16 @@ pub(crate) fn first(text: &[u8]) -> Option<(char, usize)> {
         0xc2..=0xdf => 2,
         0xe0..=0xef => 3,
         0xf0..=0xf4 => 4,
-        _ => return None,
+        _ => return Some(NOT_UTF_8),
     };
-    let c = std::str::from_utf8(text.get(..length)?).ok()?.chars().next()?;
-    Some((c, length))
+    let decoded = text.get(..length).and_then(|bytes| std::str::from_utf8(bytes).ok()?.chars().next());
+    Some(decoded.map_or(NOT_UTF_8, |c| (c, length)))
 }
 
 /// Decodes the character at the end of a text, like [`first`].
 pub(crate) fn last(text: &[u8]) -> Option<(char, usize)> {
-    let start = text.len().saturating_sub(4);
-    let begin = (start..text.len()).rev().find(|at| !matches!(text[*at], 0x80..=0xbf))?;
-    first(&text[begin..]).filter(|(_, length)| begin + length == text.len())
+    let end = text.len();
+    let begins = (end.saturating_sub(4)..end).rev().find(|at| !matches!(text[*at], 0x80..=0xbf));
+    let decoded = begins.and_then(|at| first(&text[at..]).filter(|(_, length)| at + length == end));
+    decoded.or_else(|| text.last().map(|_| NOT_UTF_8))
 }

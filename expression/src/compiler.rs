@@ -1,5 +1,7 @@
 //! Compiles a parsed expression into a program.
 
+use std::collections::HashMap;
+
 use fancy_regex::{Assertion, BacktrackingControlVerb, Expr, LookAround};
 
 use crate::characters::CharacterSet;
@@ -8,6 +10,8 @@ use crate::program::{Instruction, Position, Program, Starts};
 
 /// Maximum number of instructions, and of nodes that the compiler visits.
 const LIMIT: usize = 10_000;
+/// Maximum number of ranges of characters in all different sets: 128 KiB. `\w` has 800.
+const MOST_RANGES: usize = 16_384;
 
 /// Names of groups, with their numbers.
 pub(crate) type Named = Vec<(Box<str>, usize)>;
@@ -22,8 +26,15 @@ pub(crate) fn compile(pattern: &str) -> Result<(Program, Named), ExpressionError
     };
     let tree = Expr::parse_tree(pattern).map_err(one_line)?;
     let groups = groups_in(&tree.expr) + 1;
-    let mut compiler =
-        Compiler { instructions: Vec::new(), slots: 2 * groups, groups, next_group: 1, visited: 0 };
+    let mut compiler = Compiler {
+        instructions: Vec::new(),
+        slots: 2 * groups,
+        groups,
+        next_group: 1,
+        visited: 0,
+        sets: HashMap::new(),
+        ranges: 0,
+    };
     compiler.expression(&tree.expr)?;
     compiler.push(Instruction::Match)?;
     let Compiler { instructions, slots, .. } = compiler;
@@ -41,6 +52,11 @@ struct Compiler {
     /// Number of the next group. Repetitions of one group have the same number.
     next_group: usize,
     visited: usize,
+    /// Sets of characters by their text, and whether they ignore case: a repetition reads its own
+    /// once.
+    sets: HashMap<(String, bool), CharacterSet>,
+    /// Ranges of all of them.
+    ranges: usize,
 }
 
 type Compiled = Result<(), ExpressionError>;
@@ -83,7 +99,8 @@ impl Compiler {
             Expr::Literal { val, casei } => self.literal(val, *casei),
             Expr::LiteralBytes { bytes } => self.push(Instruction::Literal(bytes.as_slice().into())),
             Expr::Delegate { inner, casei } => {
-                self.push(Instruction::Character(CharacterSet::read(inner, *casei)?))
+                let set = self.set(inner, *casei)?;
+                self.push(Instruction::Character(set))
             }
             Expr::Concat(parts) => parts.iter().try_for_each(|part| self.expression(part)),
             Expr::Alt(branches) => self.branches(branches, Self::expression),
@@ -112,6 +129,20 @@ impl Compiler {
                 Err(ExpressionError::NotSupported("this construct"))
             }
         }
+    }
+
+    fn set(&mut self, text: &str, any_case: bool) -> Result<CharacterSet, ExpressionError> {
+        let key = (text.to_owned(), any_case);
+        if let Some(set) = self.sets.get(&key) {
+            return Ok(set.clone());
+        }
+        let set = CharacterSet::read(text, any_case)?;
+        self.ranges += set.len();
+        if self.ranges > MOST_RANGES {
+            return Err(ExpressionError::TooLarge);
+        }
+        self.sets.insert(key, set.clone());
+        Ok(set)
     }
 
     fn existing(&self, group: usize) -> Result<usize, ExpressionError> {

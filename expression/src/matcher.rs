@@ -74,8 +74,7 @@ impl Run<'_> {
 
     /// Returns whether the program matches from a position.
     fn matches_at(&mut self, start: usize) -> Result<bool, StepLimitReached> {
-        self.slots.fill(UNSET);
-        self.pending.clear();
+        // An attempt that failed has restored the other slots.
         self.slots[0] = start;
         let (mut at, mut instruction) = (start, 0);
         loop {

@@ -98,7 +98,25 @@ fn groups_have_numbers_and_names_and_keep_them_in_repetitions() {
 fn a_text_need_not_be_utf_8() {
     let regex = compiled("(?<!x)b.");
     assert_eq!(regex.search(b"\xff\xfebd\xff", &mut { ENOUGH }), Ok(Some(vec![Some(2..4)])));
-    assert_eq!(regex.search(b"b\xffxbd", &mut { ENOUGH }), Ok(None));
+    assert_eq!(regex.search(b"b\xffxbd", &mut { ENOUGH }), Ok(Some(vec![Some(0..2)])));
+    let found =
+        |pattern: &str, text: &[u8]| compiled(pattern).search(text, &mut { ENOUGH }).unwrap().is_some();
+    for text in [&b"a\xff b"[..], b"a\xc3(b", b"a\x80\x80b", b"a\xf0\x9f\x98b"] {
+        assert!(
+            found("(?<!x)a.*b", text) && found("(?<!x)a[^/]+b", text) && found(r"a\W+(?<=[^/]{2})b", text)
+        );
+        assert!(!found(r"(?<!x)a\w*b", text));
+    }
+}
+
+#[test]
+fn each_copy_of_a_set_of_characters_took_memory_of_its_own() {
+    let regex = compiled(r"(?<!x)\w{9000}");
+    let text = "w".repeat(9000);
+    assert_eq!(regex.search(text.as_bytes(), &mut { ENOUGH }), Ok(Some(vec![Some(0..9000)])));
+    let sets: String = (0x2000..0x2020).map(|c| format!(r"[\w\x{{{c:x}}}]")).collect();
+    let error = BacktrackingRegex::compile(&format!("(?<!x){sets}")).unwrap_err().to_string();
+    assert!(error.contains("too large"), "{error}");
 }
 
 #[test]
