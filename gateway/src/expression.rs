@@ -99,9 +99,21 @@ pub(crate) fn bounded_regex(pattern: &str) -> Result<regex::Regex, regex::Error>
     regex::RegexBuilder::new(pattern).size_limit(SIZE_LIMIT).dfa_size_limit(SIZE_LIMIT).build()
 }
 
-/// Compiles a regular expression for bytes within the size limits.
+/// Compiles a regular expression for bytes within the size limits. As in nginx, it matches bytes
+/// and not characters: `.` is any byte except a line feed, and `\w` and `\d` are ASCII. Otherwise a
+/// byte that is not UTF-8 would keep an expression from matching that refuses requests. One that
+/// needs Unicode, such as `\p{Greek}` or `[äöü]`, matches characters.
 pub(crate) fn bounded_bytes_regex(pattern: &str) -> Result<Regex, regex::Error> {
-    regex::bytes::RegexBuilder::new(pattern).size_limit(SIZE_LIMIT).dfa_size_limit(SIZE_LIMIT).build()
+    let mut builder = regex::bytes::RegexBuilder::new(pattern);
+    builder.size_limit(SIZE_LIMIT).dfa_size_limit(SIZE_LIMIT);
+    bytes_first(|unicode| builder.unicode(unicode).build())
+}
+
+/// Builds an expression for bytes, or one for characters if it needs Unicode.
+pub(crate) fn bytes_first<T>(
+    mut build: impl FnMut(bool) -> Result<T, regex::Error>,
+) -> Result<T, regex::Error> {
+    build(false).or_else(|_| build(true))
 }
 
 /// A compiled [`ExtendedRegex`].

@@ -129,3 +129,15 @@ fn expressions_of_names_share_the_steps_of_a_request() {
     assert_eq!(steps, 0);
     assert_eq!(names.next_match(0, &worst), None, "outside of a request, it does not match");
 }
+
+#[test]
+fn a_byte_that_is_not_utf_8_kept_an_expression_from_matching() {
+    let text = b"Mozilla\xff badbot";
+    let plain = |pattern: &str| bounded_bytes_regex(pattern).unwrap();
+    assert!(plain("(?i)mozilla.*badbot").is_match(text) && plain("^[^/]+$").is_match(text));
+    let looks_ahead = extended("^M.*bot", &[("^M(?:.*good)", true)], false);
+    assert!(looks_ahead.is_match(text) && extended("(?<!x)M.*bot", &[], true).is_match(text));
+    assert!(!plain(r"^\w+$").is_match("\u{e9}".as_bytes()), "letters are ASCII, as in nginx");
+    assert!(plain(r"^\p{Greek}+$").is_match("\u{3b1}\u{3b2}".as_bytes()), "unless Unicode is needed");
+    assert!(plain("^[\u{e4}\u{f6}]$").is_match("\u{f6}".as_bytes()));
+}

@@ -8,7 +8,7 @@ use regex::bytes::{RegexSet, RegexSetBuilder};
 use sluice_config::Blocked;
 
 use super::networks::Networks;
-use crate::expression::{ExpressionError, ExtendedMatcher, SIZE_LIMIT};
+use crate::expression::{ExpressionError, ExtendedMatcher, SIZE_LIMIT, bytes_first};
 use crate::message::fields::Fields;
 
 /// Compiled lists of blocked clients.
@@ -76,7 +76,7 @@ impl Values {
         let set = || {
             let mut set = RegexSetBuilder::new(&expressions);
             set.size_limit(SIZE_LIMIT * expressions.len()).dfa_size_limit(SIZE_LIMIT);
-            set.build()
+            bytes_first(|unicode| set.unicode(unicode).build())
         };
         Ok(Self {
             texts: texts.collect(),
@@ -133,6 +133,12 @@ mod tests {
         assert!(blocked(outside, "my CURL 8", Some("x")));
         assert!(blocked(outside, "Mozilla", None), "what is not there is empty");
         assert!(Blocks::compile(&sluice_config::Blocks::default()).unwrap().is_none());
+    }
+
+    #[test]
+    fn a_byte_that_is_not_utf_8_kept_a_client_from_being_blocked() {
+        let values = Values::compile(&[Blocked::Regex("(?i)mozilla.*badbot".into())]).unwrap();
+        assert!(values.have(b"Mozilla\xff badbot") && !values.have(b"Mozilla\xff bot"));
     }
 
     #[test]

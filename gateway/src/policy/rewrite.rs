@@ -318,7 +318,8 @@ fn original(bytes: &[u8], start: usize, end: usize) -> &[u8] {
         let (mut lossy, mut real) = (0, 0);
         for chunk in bytes.utf8_chunks() {
             if wanted <= lossy + chunk.valid().len() {
-                return real + (wanted - lossy);
+                // A group may end within a replacement character.
+                return real + wanted.saturating_sub(lossy);
             }
             lossy += chunk.valid().len();
             real += chunk.valid().len();
