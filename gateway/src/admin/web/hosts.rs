@@ -152,7 +152,7 @@ fn row(one: &Candidate, figures: &Comparison) -> Row {
 
 /// Returns the query that explains a request for a rule.
 fn explanation(host: &Host, path: &str) -> String {
-    let scheme = if host.tls.is_some() { "https" } else { "http" };
+    let scheme = if host.has_https { "https" } else { "http" };
     let name = match &host.key.pattern {
         HostPattern::Any => "any.example".to_owned(),
         pattern => pattern.to_string().replace('*', "any"),
