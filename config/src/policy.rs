@@ -130,7 +130,8 @@ pub struct DigestAuth {
 /// ingress-nginx `ssl-redirect` and `force-ssl-redirect`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct HttpsRedirect {
-    /// Redirects if a certificate is configured for the host; `None` is the GlobalSettings's `ssl_redirect`.
+    /// Redirects if a certificate is configured for the host; `None` is the GlobalSettings's
+    /// `ssl_redirect`.
     pub ssl: Option<bool>,
     /// Redirects always; `None` is the GlobalSettings's `force_ssl_redirect`.
     pub force: Option<bool>,

@@ -75,7 +75,8 @@ pub(crate) enum Admission {
     Free(OpenConnection),
     /// An idle connection is being closed for it.
     InPlaceOfIdle(OpenConnection),
-    /// The limit is reached, and every connection has a request in progress.
+    /// The limit is reached, and every connection has a request in progress or too many are being
+    /// closed.
     Refused,
 }
 
@@ -172,8 +173,8 @@ impl Drain {
         Hold(self.clone())
     }
 
-    /// Admits a connection, unless `limit` connections are open and all have requests in progress;
-    /// 0 is no limit. At the limit the oldest idle connection is closed.
+    /// Admits a connection, unless `limit` connections are open and none of them can be closed for
+    /// it; 0 is no limit. At the limit the oldest idle connection is closed.
     pub(crate) fn admit(self: &Arc<Self>, limit: usize) -> Admission {
         let open = self.connections.fetch_add(1, SeqCst);
         if limit == 0 || open < limit {

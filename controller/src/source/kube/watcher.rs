@@ -45,7 +45,8 @@ const PAGE: u32 = 100;
 /// Number of refusals after which attempts become rare. Before that they are frequent: while a
 /// right is being replaced or an API server starts, refusals are brief.
 const SOON: u32 = 5;
-/// Number of consecutive failures of the watch alone after which complete lists replace it.
+/// Number of consecutive failures of watch requests, streamed lists included, after which lists in
+/// pages replace them.
 const RELIST_AFTER: u32 = 5;
 /// Interval between attempts for an optional kind that the API lacks.
 const ABSENT: Duration = Duration::from_secs(10);
