@@ -6,6 +6,8 @@
 //! [pacer](super::pacer) delays the next request. While only the watch fails, changes are seen by
 //! complete lists.
 
+mod state;
+
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -27,6 +29,7 @@ use super::referenced_objects::Number;
 use super::wire::{self, Item, Line, Page, Watched};
 use crate::panic_guard::PanicGuard;
 use crate::store::{Kind, Need, Prune, for_each_kind};
+use state::{Step, WatchState};
 
 /// Minimum lifetime of one watch request in seconds, as in client-go.
 const LIFETIME: u32 = 300;
@@ -45,9 +48,6 @@ const PAGE: u32 = 100;
 /// Number of refusals after which attempts become rare. Before that they are frequent: while a
 /// right is being replaced or an API server starts, refusals are brief.
 const SOON: u32 = 5;
-/// Number of consecutive failures of watch requests, streamed lists included, after which lists in
-/// pages replace them.
-const RELIST_AFTER: u32 = 5;
 /// Interval between attempts for an optional kind that the API lacks.
 const ABSENT: Duration = Duration::from_secs(10);
 /// Interval between attempts after [`SOON`] refusals.
@@ -97,36 +97,6 @@ pub(super) struct Watcher {
     pub(super) number: usize,
     pub(super) scope: Scope,
     pub(super) _guard: PanicGuard,
-}
-
-/// The state of a watch between two requests.
-struct WatchState {
-    /// Whether lists are streamed.
-    streaming: bool,
-    /// The version from which changes are followed. `None` if a list is due.
-    position: Option<String>,
-    /// Whether the API server may have been restored to an earlier version: it was away, or a watch
-    /// had no event in its whole life. Such a server would send nothing until it has passed that
-    /// version again.
-    doubtful: bool,
-    /// Consecutive refusals.
-    refusals: u32,
-    /// Consecutive failures of watch requests, whatever lists return in between.
-    watch_failures: u32,
-    /// Whether the current watch request has proved that the watch works.
-    proven: bool,
-    /// Whether the last event may have been a failure.
-    failed: bool,
-}
-
-/// The next request of a watch.
-enum Step {
-    /// Confirms the version.
-    Confirm(String),
-    /// Reads a list in pages.
-    List,
-    /// Follows changes, after a streamed list if one is due.
-    Follow,
 }
 
 /// Why a request ended early.
@@ -445,61 +415,6 @@ impl Watcher {
     async fn say(&self, what: What) -> Result<(), Stop> {
         let event = WatchEvent { scope: self.number, what, at: Instant::now() };
         self.events.send(event).await.map_err(|_| Stop::Unheard)
-    }
-}
-
-impl WatchState {
-    fn new() -> Self {
-        Self {
-            streaming: true,
-            position: None,
-            doubtful: false,
-            refusals: 0,
-            watch_failures: 0,
-            proven: false,
-            // An earlier task of the same watch may have reported a failure that ends now.
-            failed: true,
-        }
-    }
-
-    /// Returns the next request.
-    fn step(&self) -> Step {
-        match &self.position {
-            Some(position) if self.doubtful => Step::Confirm(position.clone()),
-            None if !self.streaming || self.watch_failures >= RELIST_AFTER => Step::List,
-            _ => Step::Follow,
-        }
-    }
-
-    /// Counts a failure of a watch request. After several a list is due, as otherwise no change
-    /// would be seen. Returns the wait before it.
-    fn watch_failed(&mut self, failure: &WatchFailure) -> Duration {
-        match failure {
-            WatchFailure::Away | WatchFailure::Refused(_) | WatchFailure::Expired | WatchFailure::Rewound => {
-                self.watch_failures = self.watch_failures.saturating_add(1)
-            }
-            // With a problem of its own, or followed by lists in pages.
-            WatchFailure::Forbidden(_)
-            | WatchFailure::Unauthorized
-            | WatchFailure::NoKind
-            | WatchFailure::NoStreaming => return Duration::ZERO,
-        }
-        if self.watch_failures < RELIST_AFTER {
-            return Duration::ZERO;
-        }
-        self.position = None;
-        REFUSED.wait(self.watch_failures)
-    }
-
-    /// Records the version up to which changes are known. Within a watch versions only increase.
-    fn advance(&mut self, version: String) -> Result<(), WatchFailure> {
-        if let Some(position) = &self.position {
-            if Version::of(&version).is_before(Version::of(position)) {
-                return Err(WatchFailure::Rewound);
-            }
-            self.position = Some(version);
-        }
-        Ok(())
     }
 }
 
