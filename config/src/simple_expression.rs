@@ -91,10 +91,12 @@ impl SimpleExpression {
             return None;
         }
         let end = path.len();
+        // As in PCRE, `$` also matches before a line feed that ends the path.
+        let is_at_end = matches!(&path[after..], [] | [b'\n']);
         let slash = match path.get(after) {
-            None => Some(after..after),
             Some(b'/') => Some(after..after + 1),
-            Some(_) => None,
+            _ if is_at_end => Some(after..after),
+            _ => None,
         };
         // `.` does not match a line feed.
         let rest = |from: usize| {
@@ -102,11 +104,12 @@ impl SimpleExpression {
         };
         let with_rest = |rest: Range<usize>| [Some(start..rest.end), Some(rest), None];
         Some(match self.end {
-            End::Open => [Some(start..after), None, None],
-            End::Whole if after == end => [Some(start..after), None, None],
-            End::Whole => return None,
+            End::Whole if !is_at_end => return None,
+            End::Open | End::Whole => [Some(start..after), None, None],
             End::Rest => with_rest(rest(after)),
-            End::SlashAndRest => with_rest(rest(slash.map_or(after, |slash| slash.end))),
+            End::SlashAndRest => {
+                with_rest(rest(if path.get(after) == Some(&b'/') { after + 1 } else { after }))
+            }
             End::Segment => {
                 let slash = slash?;
                 [Some(start..slash.end), Some(slash), None]
@@ -137,8 +140,8 @@ fn literal(pattern: &str) -> Option<Box<[u8]>> {
 
 #[cfg(test)]
 mod tests {
+    use fancy_regex::Regex;
     use proptest::prelude::*;
-    use regex::Regex;
 
     use super::*;
 
@@ -173,6 +176,15 @@ mod tests {
     }
 
     #[test]
+    fn a_dollar_matches_before_a_line_feed_that_ends_the_path() {
+        let whole = SimpleExpression::of("(?i)^/admin$").unwrap();
+        assert_eq!(whole.find("/admin\n"), Some([Some(0..6), None, None]));
+        assert!(!whole.is_match("/admin\n\n") && !whole.is_match("/admin\n/"));
+        let segment = SimpleExpression::of("(?i)/admin(/|$)(.*)").unwrap();
+        assert_eq!(segment.find("/admin\n"), Some([Some(0..6), Some(6..6), Some(6..6)]));
+    }
+
+    #[test]
     fn letters_that_are_no_ascii_are_none_of_ascii_in_another_case() {
         let expression = SimpleExpression::of("(?i)^/sk").unwrap();
         assert!(expression.is_match("/SK"));
@@ -185,13 +197,13 @@ mod tests {
             anchor in "\\^?",
             prefix in "/([abAB/]|\\\\[.-]){0,3}",
             end in prop::sample::select(End::ALL.map(|(text, _)| text).to_vec()),
-            path in "/[abAB\u{e9}/.\n-]{0,6}",
+            path in "/[abAB\u{e9}/.\n-]{0,6}\n?",
         ) {
             let pattern = format!("(?i){anchor}{prefix}{end}");
             let simple = SimpleExpression::of(&pattern).unwrap();
-            let engine = Regex::new(&pattern).unwrap();
+            let engine = Regex::new(&pattern.replace('$', r"(?=\n?\z)")).unwrap();
             prop_assert_eq!(simple.groups(), engine.captures_len());
-            let expected = engine.captures(&path).map(|captures| {
+            let expected = engine.captures(&path).unwrap().map(|captures| {
                 [0, 1, 2].map(|group| captures.get(group).map(|found| found.range()))
             });
             prop_assert_eq!(simple.find(&path), expected);

@@ -2,9 +2,13 @@
 
 use std::borrow::Cow;
 
+/// `$` of PCRE: the end of the text, or before a line feed that ends it, which it then includes.
+const END: &str = r"(?:\n??$)";
+
 /// Translates spellings of PCRE into ones that both engines read alike: literal braces (`/{id}`),
 /// quoted text (`\Q...\E`), horizontal space (`\h`), numbered references (`\g{1}`), comments, and
-/// brackets and operators that are literal in a class (`[[]`, `[a&&b]`).
+/// brackets and operators that are literal in a class (`[[]`, `[a&&b]`). A `$` also matches before
+/// a line feed that ends the text, and `(?R)` is recursion, which neither engine has.
 pub fn translate(pattern: &str) -> Cow<'_, str> {
     let mut translation = Translation { rest: pattern, text: String::with_capacity(pattern.len()) };
     while let Some(c) = translation.rest.chars().next() {
@@ -15,6 +19,9 @@ pub fn translate(pattern: &str) -> Cow<'_, str> {
             '{' => translation.copy(quantifier(translation.rest).unwrap_or(1)),
             '}' => translation.replace(1, r"\}"),
             '(' if translation.rest.starts_with("(?#") => translation.comment(),
+            // A linear-time engine reads it as a flag.
+            '(' if translation.rest.starts_with("(?R)") => translation.replace(4, r"\g<0>"),
+            '$' => translation.replace(1, END),
             _ => translation.copy(c.len_utf8()),
         }
     }
@@ -206,7 +213,9 @@ mod tests {
             ("[a&&b~~c--d]", r"[a\&\&b\~\~c-\-d]"),
             (r"[\]\h{]", r"[\] \t{]"),
             (r"\<a\>", "<a>"),
-            ("/shop(/|$)(.*)", "/shop(/|$)(.*)"),
+            ("/shop(/|$)(.*)", r"/shop(/|(?:\n??$))(.*)"),
+            (r"[$]\$\Q$\E$", r"[$]\$\$(?:\n??$)"),
+            ("a(?R)?b", r"a\g<0>?b"),
             ("ä[ö{", r"ä[ö\{"),
             ("\\", "\\"),
         ] {

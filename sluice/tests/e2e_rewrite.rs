@@ -253,6 +253,27 @@ fn a_path_that_needs_backtracking_is_served_and_rewritten_by_its_groups() {
     }
 }
 
+/// As in nginx. Otherwise `%0a` leads past the rule for a path to a broader one.
+#[test]
+fn a_dollar_matches_before_a_line_feed_that_ends_the_path() {
+    let backends = [Backend::echo("admin"), Backend::echo("web")];
+    let [admin, web] = &backends;
+    let ingress = expression("shop", "/admin$", "admin")
+        .typed_path(HOST, "/(keys|users)$", "ImplementationSpecific", "admin")
+        .typed_path(HOST, "/(?<!x)y$", "ImplementationSpecific", "admin")
+        .typed_path(HOST, "/", "ImplementationSpecific", "web")
+        .annotation("use-regex", "true");
+    let folder =
+        Folder::with(ingress.text() + &service_with("admin", &[admin]) + &service_with("web", &[web]));
+    let gateway = Gateway::start(&folder);
+    for path in ["/admin", "/admin%0a", "/keys%0A", "/users", "/y%0a"] {
+        assert_eq!(get(gateway.http, HOST, path).backend(), "admin", "{path}");
+    }
+    for path in ["/admin%0a%0a", "/admin%0ax", "/keys%0d", "/y%0a/"] {
+        assert_eq!(get(gateway.http, HOST, path).backend(), "web", "{path}");
+    }
+}
+
 /// Each of these expressions was refused.
 #[test]
 fn syntax_of_pcre_is_served_in_canaries_and_block_lists() {

@@ -80,7 +80,7 @@ impl Expression {
             Err(fault) if fault == TOO_LARGE => return Err(fault),
             Err(fault) => fault,
         };
-        if let Some(apart) = look_ahead::take_apart(&translated) {
+        if let Some(apart) = look_ahead::take_apart(pattern, &translated) {
             apart.conditions.iter().try_for_each(|condition| compile(&condition.pattern).map(drop))?;
             return Ok(Self::of(&compile(&apart.pattern)?, Some(Arc::new(apart))));
         }
@@ -118,7 +118,9 @@ fn linear(text: &str, translated: &str) -> Option<Arc<ExtendedRegex>> {
 
 /// Whether only the backtracking engine can say what is wrong with an expression.
 fn has_extended_syntax(text: &str) -> bool {
-    ["(?=", "(?!", "(?<=", "(?<!", "(?>", "(?(", "(?P>", "(*"].iter().any(|start| text.contains(start))
+    ["(?=", "(?!", "(?<=", "(?<!", "(?>", "(?(", "(?P>", r"\g<", "(*"]
+        .iter()
+        .any(|start| text.contains(start))
 }
 
 /// Compiles an expression.
@@ -176,6 +178,16 @@ mod tests {
         let extended = read.extended.as_ref().unwrap();
         assert_eq!((&*extended.text, &*extended.pattern), (r"(?i)^/{id}/\Q.\E(x)", r"(?i)^/\{id\}/\.(x)"));
         assert_eq!((read.groups, extended.conditions.len()), (2, 0));
+    }
+
+    #[test]
+    fn a_dollar_matches_before_a_line_feed_that_ends_the_text() {
+        let read = Expression::read("^/(admin|private)$").unwrap();
+        let pattern = regex::Regex::new(&read.extended.as_ref().unwrap().pattern).unwrap();
+        assert!(pattern.is_match("/admin") && pattern.is_match("/private\n"));
+        assert!(!pattern.is_match("/admin\n\n") && !pattern.is_match("/admin\n/"));
+        let recursion = Expression::read("^/a(?R)?b").unwrap_err();
+        assert!(recursion.contains("recursion"), "{recursion}");
     }
 
     #[test]

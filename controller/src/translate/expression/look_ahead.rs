@@ -19,9 +19,10 @@ const MARK: char = '\u{10fffd}';
 /// case-sensitive.
 const ANCHOR: &str = "(?i)^";
 
-/// Returns `None` if there is no look-ahead, or if it cannot be removed.
-pub(super) fn take_apart(text: &str) -> Option<ExtendedRegex> {
-    let mut pattern = text.to_owned();
+/// Splits `translated`, whose original is `text`. Returns `None` if there is no look-ahead, or if it
+/// cannot be removed.
+pub(super) fn take_apart(text: &str, translated: &str) -> Option<ExtendedRegex> {
+    let mut pattern = translated.to_owned();
     let mut places = Vec::new();
     while let Some(found) = Found::first(&pattern) {
         let groups = groups_without_names(found.ahead)?;
@@ -150,8 +151,9 @@ fn write_before(ast: &Ast, marked: &str, before: &mut String) -> bool {
 fn is_single(hir: &Hir) -> bool {
     match hir.kind() {
         HirKind::Alternation(branches) => {
-            // At the end of the text, nothing with a length matches.
-            let with_length = || branches.iter().filter(|branch| *branch.kind() != HirKind::Look(Look::End));
+            // Where the text ends, nothing with a length matches; before its last line feed, only
+            // what has the end of that line feed.
+            let with_length = || branches.iter().filter(|branch| !is_end(branch));
             let mut lengths = with_length().map(length);
             let Some(Some(first)) = lengths.next() else { return false };
             lengths.all(|length| length == Some(first))
@@ -161,6 +163,22 @@ fn is_single(hir: &Hir) -> bool {
         HirKind::Capture(capture) => is_single(&capture.sub),
         _ => length(hir).is_some(),
     }
+}
+
+/// Returns whether an expression is an end of the text, also one that includes a last line feed.
+fn is_end(hir: &Hir) -> bool {
+    match hir.kind() {
+        HirKind::Look(Look::End) => true,
+        HirKind::Concat(parts) => {
+            matches!(&parts[..], [line_feed, end] if is_end(end) && is_optional_line_feed(line_feed))
+        }
+        _ => false,
+    }
+}
+
+fn is_optional_line_feed(hir: &Hir) -> bool {
+    matches!(hir.kind(), HirKind::Repetition(repetition)
+        if (repetition.min, repetition.max) == (0, Some(1)) && *repetition.sub == Hir::literal(*b"\n"))
 }
 
 /// Returns the number of characters that an expression matches, if it is fixed.
@@ -188,8 +206,12 @@ fn length(hir: &Hir) -> Option<usize> {
 mod tests {
     use super::*;
 
+    fn of(text: &str) -> Option<ExtendedRegex> {
+        take_apart(text, &sluice_expression::translate(text))
+    }
+
     fn apart(text: &str) -> Option<(String, Vec<(String, bool)>)> {
-        let regex = take_apart(&format!("{ANCHOR}{text}"))?;
+        let regex = of(&format!("{ANCHOR}{text}"))?;
         let without = |pattern: &str| pattern.strip_prefix(ANCHOR).unwrap().to_owned();
         let conditions = regex.conditions.iter().map(|ahead| (without(&ahead.pattern), ahead.negative));
         Some((without(&regex.pattern), conditions.collect()))
@@ -202,11 +224,11 @@ mod tests {
             ("/(?!api)(.*)", "/(.*)", &[("/(?:api)", true)]),
             ("/((?!api).*)", "/(.*)", &[("/(?:api)", true)]),
             ("/(?!api/|static/).*", "/.*", &[("/(?:api/|static/)", true)]),
-            ("/(?!(api|static)(/|$))(.*)", "/()()(.*)", &[("/(?:(api|static)(/|$))", true)]),
-            ("/(?!a)(?!b)(.*)$", "/(.*)$", &[("/(?:a)", true), ("/(?:b)", true)]),
-            ("/(?!.*\\.(?:css|js)$)(.+)", "/(.+)", &[("/(?:.*\\.(?:css|js)$)", true)]),
+            ("/(?!(api|static)(/|$))(.*)", "/()()(.*)", &[("/(?:(api|static)(/|(?:\\n??$)))", true)]),
+            ("/(?!a)(?!b)(.*)$", "/(.*)(?:\\n??$)", &[("/(?:a)", true), ("/(?:b)", true)]),
+            ("/(?!.*\\.(?:css|js)$)(.+)", "/(.+)", &[("/(?:.*\\.(?:css|js)(?:\\n??$))", true)]),
             ("/(?=v[12])(.*)", "/(.*)", &[("/(?:v[12])", false)]),
-            ("/shop(/|$)(?!admin)(.*)", "/shop(/|$)(.*)", &[("/shop(/|$)(?:admin)", true)]),
+            ("/shop(/|$)(?!admin)(.*)", "/shop(/|(?:\\n??$))(.*)", &[("/shop(/|(?:\\n??$))(?:admin)", true)]),
             ("(?:/(?!x[)]).*)", "(?:/.*)", &[("/(?:x[)])", true)]),
             ("/(?<rest>(?!\\)).*)", "/(?<rest>.*)", &[("/(?:\\))", true)]),
             ("/v\\d{2}/(?!a).*", "/v\\d{2}/.*", &[("/v\\d{2}/(?:a)", true)]),
@@ -245,8 +267,8 @@ mod tests {
             assert_eq!(apart(text), None, "{text}");
         }
         for text in ["(?i)/(?!a)", "^{0}/(?!a)", "(?m)^/(?!a)", "(^|/)(?!a)"] {
-            assert_eq!(take_apart(text), None, "nothing holds {text} to a place");
+            assert_eq!(of(text), None, "nothing holds {text} to a place");
         }
-        assert_eq!(&*take_apart("^/(?!a)b").unwrap().conditions[0].pattern, "^/(?:a)");
+        assert_eq!(&*of("^/(?!a)b").unwrap().conditions[0].pattern, "^/(?:a)");
     }
 }
