@@ -89,6 +89,7 @@ say, the schema says.
 {{- end -}}
 {{- end -}}
 {{- end -}}
+{{- $wrong = concat $wrong (include "sluice.refusedUpgrade" . | fromJsonArray) -}}
 {{- if $wrong -}}
 {{- fail (printf "\n\nThese values cannot be had with Sluice:\n  - %s\n" (join "\n  - " $wrong)) -}}
 {{- end -}}

@@ -434,6 +434,89 @@ fn only_ingresses_of_served_classes_depend_on_the_gateway() {
     });
 }
 
+/// A chart with the Deployment and the Service of ingress-nginx, as far as an upgrade depends on them.
+const INGRESS_NGINX: &str = r#"
+apiVersion: v1
+kind: Service
+metadata: {name: {{ .Release.Name }}-ingress-nginx-controller}
+spec:
+  selector: {app.kubernetes.io/name: ingress-nginx, app.kubernetes.io/instance: {{ .Release.Name }}, app.kubernetes.io/component: controller}
+  ports: [{name: http, port: 80, targetPort: http}]
+---
+apiVersion: apps/v1
+kind: Deployment
+metadata:
+  name: {{ .Release.Name }}-ingress-nginx-controller
+  labels:
+    helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
+    app.kubernetes.io/instance: {{ .Release.Name }}
+    app.kubernetes.io/component: controller
+    app.kubernetes.io/name: ingress-nginx
+spec:
+  selector: {matchLabels: {app.kubernetes.io/name: ingress-nginx, app.kubernetes.io/instance: {{ .Release.Name }}, app.kubernetes.io/component: controller}}
+  template:
+    metadata: {labels: {app.kubernetes.io/name: ingress-nginx, app.kubernetes.io/instance: {{ .Release.Name }}, app.kubernetes.io/component: controller}}
+    spec:
+      containers:
+      - name: controller
+        image: {{ .Values.image }}
+        ports: [{name: http, containerPort: 8080}]
+        env: [{name: NAMESPACE, valueFrom: {fieldRef: {fieldPath: metadata.namespace}}}]
+        readinessProbe: {httpGet: {path: /healthz, port: http}, periodSeconds: 1}
+"#;
+
+/// Helm applies Services first. Their selectors had changed when the API server refused the change
+/// of the Deployment's, so the Service selected no Pod.
+#[test]
+fn an_upgrade_that_would_change_a_selector_is_refused_before_anything_changes() {
+    shared(async |cluster| {
+        let class = TestClass::of(cluster);
+        let old = cluster.file("ingress-nginx");
+        fs::create_dir_all(old.join("templates"))?;
+        fs::write(old.join("Chart.yaml"), "{apiVersion: v2, name: ingress-nginx, version: 4.15.1}")?;
+        fs::write(old.join("templates/controller.yaml"), INGRESS_NGINX)?;
+        let image = format!("image={}", cluster.image("echo"));
+        let old = old.to_str().context("a path")?;
+        let release = ["install", "gateway", old, "--namespace", &cluster.namespace];
+        run(cluster, "helm", &[&release[..], &["--wait", "--timeout", "90s", "--set", &image]].concat(), "")?;
+        let service = "gateway-ingress-nginx-controller";
+        let served = async || cluster.endpoints(service, |all| all.iter().any(|one| one.ready)).await;
+        let before = served().await?;
+
+        for (more, fix) in [
+            ("", "set nameOverride=ingress-nginx, and fullnameOverride as before"),
+            ("fullnameOverride: gateway-ingress-nginx\n", "select no Pod; set nameOverride=ingress-nginx"),
+            (
+                "fullnameOverride: gateway-ingress-nginx\nnameOverride: other\n",
+                "select no Pod; set nameOverride=ingress-nginx",
+            ),
+        ] {
+            let refused = helm(cluster, "upgrade", &values(cluster, &class, more));
+            let refused = refused.err().with_context(|| format!("this was not refused: {more}"))?;
+            ensure!(format!("{refused:#}").contains(fix), "{more}: {refused:#}");
+            let now = cluster.endpoints_now(service).await?;
+            ensure!(now == before, "{more}: the endpoints were {before:?} and are {now:?}");
+        }
+
+        let kept = "nameOverride: ingress-nginx\n";
+        helm(cluster, "upgrade", &values(cluster, &class, kept))?;
+        served().await?;
+        let pods: Vec<String> = names(cluster).await?;
+        let replaced = async || {
+            let now = cluster.endpoints_now(service).await?;
+            Ok(now.iter().all(|one| one.pod.as_ref().is_some_and(|pod| pods.contains(pod))).then_some(()))
+        };
+        cluster.until("the endpoints to be Pods of Sluice", replaced).await?;
+        // Nor may a later upgrade change them.
+        let refused =
+            helm(cluster, "upgrade", &values(cluster, &class, "fullnameOverride: gateway-ingress-nginx\n"));
+        let refused = refused.err().context("the selector would have changed")?;
+        ensure!(format!("{refused:#}").contains("set nameOverride=ingress-nginx"), "{refused:#}");
+        uninstall(cluster)?;
+        Ok(())
+    });
+}
+
 /// Helm does not adopt foreign objects: a Lease of ingress-nginx, or of a gateway installed
 /// otherwise.
 #[test]
