@@ -66,6 +66,9 @@ say, the schema says.
 {{- if and (eq (include "sluice.lowHostPort" $) "true") (not (has (.image.runAsUser | int) (list 0 65532 101))) -}}
 {{- $wrong = append $wrong (printf "controller.image.runAsUser: on the host's network user %d cannot listen on a port below 1024; remove this value, or set controller.containerPort to ports from 1024 on" (.image.runAsUser | int)) -}}
 {{- end -}}
+{{- if and .service.enabled .service.internal.enabled (empty .service.internal.annotations) -}}
+{{- $wrong = append $wrong "controller.service.internal.annotations: without annotations that keep it internal, its load balancer may be public; set those of your provider, or controller.service.internal.enabled=false, which ingress-nginx does in this case" -}}
+{{- end -}}
 {{- if ne (dir .admissionWebhooks.certificate) (dir .admissionWebhooks.key) -}}
 {{- $wrong = append $wrong "controller.admissionWebhooks.key: it has to be in the folder of controller.admissionWebhooks.certificate, where their Secret is mounted" -}}
 {{- end -}}

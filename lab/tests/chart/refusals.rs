@@ -142,6 +142,20 @@ fn the_image_has_to_be_named_and_has_to_be_one_of_sluice() {
     assert!(refusal(theirs).contains("this is the image of ingress-nginx"));
 }
 
+/// ingress-nginx creates no internal Service without annotations. Such a Service would be a second
+/// load balancer, and public.
+#[test]
+fn an_internal_service_without_annotations_is_refused() {
+    let message = refusal(&with_image("  service: {internal: {enabled: true}}"));
+    assert!(message.contains("controller.service.internal.annotations: without annotations"), "{message}");
+    for more in
+        ["internal: {enabled: true, annotations: {a: b}}", "enabled: false, internal: {enabled: true}"]
+    {
+        let values = with_image(&format!("  service: {{{more}}}"));
+        template_values(&values).unwrap_or_else(|message| panic!("{more}: {message}"));
+    }
+}
+
 #[test]
 fn lint_finds_nothing() {
     for (name, path) in crate::helm::cases() {
