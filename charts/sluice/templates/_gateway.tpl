@@ -1,18 +1,5 @@
 {{/* The Pods of the gateway. */}}
 
-{{/* "true" where the gateway listens on a port that an ordinary user cannot bind. */}}
-{{- define "sluice.lowPort" -}}
-{{- $ports := concat (values .Values.controller.containerPort) (keys .Values.tcp) (keys .Values.udp) -}}
-{{- $low := false -}}
-{{- range $ports }}{{ $low = or $low (lt (int .) 1024) }}{{ end -}}
-{{- ternary "true" "" $low -}}
-{{- end -}}
-
-{{/* Whether that is a port of the node. */}}
-{{- define "sluice.lowHostPort" -}}
-{{- and .Values.controller.hostNetwork (eq (include "sluice.lowPort" .) "true") -}}
-{{- end -}}
-
 {{/* The ports of TCP and UDP services, as a map from transport protocol to a map from port to its name. */}}
 {{- define "sluice.streams" -}}
 {{- $root := . -}}
@@ -37,12 +24,15 @@
       "ingress-class" (default (include "sluice.class" .) .Values.controller.ingressClass)
       "configmap" (printf "%s/%s" (default "$(POD_NAMESPACE)" .Values.controller.configMapNamespace) (include "sluice.controller" .))
       "election-id" (include "sluice.electionID" .)
-      "http-port" .Values.controller.containerPort.http
-      "https-port" .Values.controller.containerPort.https
       "healthz-port" .Values.controller.metrics.port
       "body-temp-path" "/var/lib/sluice/bodies"
       "shutdown-grace-period" .Values.controller.shutdownGracePeriod -}}
 {{- with .Values.controller -}}
+{{- with .containerPort.http }}{{ $_ := set $flags "http-port" . }}{{ end -}}
+{{- /* With TLS at the load balancer, both may be the port of HTTP. */ -}}
+{{- if and .containerPort.https (ne (.containerPort.https | int) (.containerPort.http | int)) -}}
+{{- $_ := set $flags "https-port" .containerPort.https -}}
+{{- end -}}
 {{- if .snapshot.enabled -}}
 {{- $_ := set $flags "snapshot-file" "/var/lib/sluice/snapshot/snapshot" -}}
 {{- $_ := set $flags "snapshot-max-age" .snapshot.maxAge -}}
@@ -245,16 +235,13 @@ spec:
     {{- end }}
     {{- with $controller.extraEnvs }}{{ toYaml . | nindent 4 }}{{ end }}
     ports:
-    - name: http
-      containerPort: {{ $controller.containerPort.http }}
-      {{- if $controller.hostPort.enabled }}
-      hostPort: {{ $controller.hostPort.ports.http }}
+    {{- range include "sluice.containerPorts" . | fromJsonArray }}
+    - name: {{ .name }}
+      containerPort: {{ .containerPort }}
+      {{- with .hostPort }}
+      hostPort: {{ . }}
       {{- end }}
-    - name: https
-      containerPort: {{ $controller.containerPort.https }}
-      {{- if $controller.hostPort.enabled }}
-      hostPort: {{ $controller.hostPort.ports.https }}
-      {{- end }}
+    {{- end }}
     {{- range $protocol, $ports := include "sluice.streams" . | fromYaml }}
     {{- range $port, $name := $ports }}
     - name: {{ $name }}

@@ -60,8 +60,12 @@ say, the schema says.
 {{- if and $.Values.rbac.scope (not .scope.enabled) -}}
 {{- $wrong = append $wrong "rbac.scope: a gateway without rights to the cluster serves one namespace; set controller.scope.enabled=true" -}}
 {{- end -}}
-{{- if and .hostPort.enabled .hostNetwork (or (ne (.hostPort.ports.http | int) (.containerPort.http | int)) (ne (.hostPort.ports.https | int) (.containerPort.https | int))) -}}
+{{- if and .hostPort.enabled .hostNetwork -}}
+{{- $differs := false -}}
+{{- range include "sluice.containerPorts" $ | fromJsonArray }}{{ $differs = or $differs (ne .hostPort .containerPort) }}{{ end -}}
+{{- if $differs -}}
 {{- $wrong = append $wrong "controller.hostPort.ports: with hostNetwork they are those of controller.containerPort; set both alike" -}}
+{{- end -}}
 {{- end -}}
 {{- if and (eq (include "sluice.lowHostPort" $) "true") (not (has (.image.runAsUser | int) (list 0 65532 101))) -}}
 {{- $wrong = append $wrong (printf "controller.image.runAsUser: on the host's network user %d cannot listen on a port below 1024; remove this value, or set controller.containerPort to ports from 1024 on" (.image.runAsUser | int)) -}}

@@ -41,7 +41,7 @@ spec:
   - name: {{ $protocol }}
     protocol: TCP
     port: {{ get $of.ports $protocol }}
-    targetPort: {{ get $of.targetPorts $protocol }}
+    targetPort: {{ include "sluice.targetPort" (list $root (get $of.targetPorts $protocol)) }}
     {{- if $of.appProtocol }}
     appProtocol: {{ $protocol }}
     {{- end }}

@@ -5,7 +5,7 @@ use std::path::Path;
 use serde_json::{Value, json};
 
 use crate::helm::{chart, helm, object, objects, template, template_values};
-use crate::rendered::{arguments, container, workload};
+use crate::rendered::{arguments, case, container, parses_the_arguments, workload};
 
 /// Renders the chart with an image and further values.
 fn rendered_with(more: &str) -> Vec<Value> {
@@ -174,6 +174,44 @@ fn an_image_of_the_webhook_jobs_is_ignored_with_a_note() {
     assert!(!with.contains("mirror.example"));
     let without = notes(&arguments[..3]).unwrap_or_else(|message| panic!("{message}"));
     assert!(!without.contains("NOTE:"), "{without}");
+}
+
+/// TLS ends at the load balancer: the ports for HTTP and HTTPS are one, and a third one redirects.
+/// The gateway exited, because both flags had the same port.
+#[test]
+fn the_values_of_the_aws_manifest_render_and_the_gateway_takes_its_arguments() {
+    let all = case("tls-at-load-balancer");
+    let ports = |all: &[Value]| {
+        let ports = container(all)["ports"].as_array().expect("ports").clone();
+        ports
+            .into_iter()
+            .filter(|port| port["name"] != "metrics" && port["name"] != "webhook")
+            .collect::<Vec<_>>()
+    };
+    let expected =
+        [json!({"name": "http", "containerPort": 80}), json!({"name": "tohttps", "containerPort": 2443})];
+    assert_eq!(ports(&all), expected);
+    let targets = |all: &[Value]| {
+        let ports = object(all, "Service", "gateway-sluice-controller")["spec"]["ports"].clone();
+        [0, 1].map(|at| ports[at]["targetPort"].clone())
+    };
+    assert_eq!(targets(&all), [json!("tohttps"), json!("http")]);
+    let policy = &object(&all, "NetworkPolicy", "gateway-sluice-controller")["spec"]["ingress"][0]["ports"];
+    for port in [80, 2443] {
+        assert!(
+            policy.as_array().expect("ports").contains(&json!({"protocol": "TCP", "port": port})),
+            "{policy}"
+        );
+    }
+    assert!(arguments(&all).contains(&"--http-port=80"));
+    parses_the_arguments("AWS", &all);
+
+    // A Service that names the second port still reaches it, and ports of nodes have the same names.
+    let both = "  containerPort: {http: 80, https: 80, tohttps: 2443}\n";
+    assert_eq!(targets(&rendered_with(both)), [json!("http"), json!(80)]);
+    let of_nodes = rendered_with(&format!("{both}  hostPort: {{enabled: true, ports: {{tohttps: 2080}}}}\n"));
+    let of_nodes: Vec<Value> = ports(&of_nodes).iter().map(|port| port["hostPort"].clone()).collect();
+    assert_eq!(of_nodes, [80, 443, 2080]);
 }
 
 #[test]

@@ -116,16 +116,19 @@ fn no_pod_may_do_more_than_it_needs() {
     }
 }
 
-/// The program parses the arguments: with `--version` it reports invalid ones and starts nothing.
+/// Checks that the program parses the arguments: with `--version` it reports invalid ones and
+/// starts nothing.
+pub(crate) fn parses_the_arguments(name: &str, all: &[Value]) {
+    let sluice = program::find("sluice").expect("sluice");
+    let arguments = arguments(all).into_iter().map(|argument| argument.replace("$(POD_NAMESPACE)", "edge"));
+    let output = Command::new(&sluice).args(arguments).arg("--version").output().expect("sluice runs");
+    assert!(output.status.success(), "{name}: {}", String::from_utf8_lossy(&output.stderr));
+}
+
 #[test]
 fn the_gateway_takes_the_arguments() {
-    let sluice = program::find("sluice").expect("sluice");
     for (name, path) in cases() {
-        let all = rendered(path.to_str().expect("a path"));
-        let arguments =
-            arguments(&all).into_iter().map(|argument| argument.replace("$(POD_NAMESPACE)", "edge"));
-        let output = Command::new(&sluice).args(arguments).arg("--version").output().expect("sluice runs");
-        assert!(output.status.success(), "{name}: {}", String::from_utf8_lossy(&output.stderr));
+        parses_the_arguments(&name, &rendered(path.to_str().expect("a path")));
     }
 }
 
@@ -412,6 +415,7 @@ fn samples(value: &Described, number: usize) -> Vec<Value> {
         "integer" | "integer or null" | "integer or percentage" => vec![json!(100_000 + number)],
         "percentage" => vec![json!(50.0 + number as f64 / 10_000.0)],
         "port" | "port or empty" => vec![json!(port)],
+        "ports" => vec![json!({"http": port})],
         "map" | "map of strings" => vec![json!({mark: "y"})],
         "list" => vec![json!([{"name": mark}])],
         "list of strings" => vec![json!([mark])],
@@ -478,6 +482,7 @@ fn every_value_has_an_effect() {
             Value::Object(map) if map.contains_key("worker-shutdown-timeout") => {
                 map["worker-shutdown-timeout"].to_string()
             }
+            Value::Object(map) if map.contains_key("http") => map["http"].to_string(),
             Value::Object(map) => map.keys().next().cloned().unwrap_or_default(),
             Value::Array(list) => list[0].as_str().map_or_else(|| list[0]["name"].to_string(), str::to_owned),
             other => other.to_string(),

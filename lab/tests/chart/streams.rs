@@ -74,6 +74,8 @@ fn a_low_port_of_a_service_can_be_bound() {
     assert_eq!(sysctls(high), Value::Null);
     let start = json!([{"name": "net.ipv4.ip_unprivileged_port_start", "value": "0"}]);
     assert_eq!(sysctls(&format!("{high}udp: {{\"53\": a/b:53}}\n")), start);
+    // Without a port of its own, HTTPS is served on 443.
+    assert_eq!(sysctls(&high.replace("8443", "8080")), start);
 }
 
 #[test]

@@ -47,6 +47,11 @@ impl Described {
                 json!({"type": ["integer", "string"], "minimum": 0, "pattern": "^([0-9]+%)?$"})
             }
             "port" => port,
+            "ports" => json!({
+                "type": "object",
+                "propertyNames": {"pattern": "^[a-z0-9]+(-[a-z0-9]+)*$", "maxLength": 15},
+                "additionalProperties": port,
+            }),
             // The length of 0 applies to strings, the bounds to numbers.
             "port or empty" => {
                 json!({"type": ["integer", "string"], "minimum": 1, "maximum": 65535, "maxLength": 0})
@@ -256,6 +261,7 @@ pub(crate) fn readme() -> String {
     for value in all.iter().filter(|value| !value.is_refused() && !value.is_ignored()) {
         let kind = match value.kind.as_str() {
             "flags" | "keys" => "map of strings",
+            "ports" => "map of ports",
             kind => kind,
         };
         let kind = kind.replace("\"\"", "empty");
