@@ -134,6 +134,18 @@ switches is made from docs/flags.md.
 {{- end -}}
 {{- end -}}
 
+{{/* The user that the container runs as. */}}
+{{- define "sluice.user" -}}
+{{- with .Values.controller -}}
+{{- if .containerSecurityContext -}}
+{{- /* The image names 65532. */ -}}
+{{- dig "runAsUser" (dig "runAsUser" 65532 (.podSecurityContext | default dict)) .containerSecurityContext | int64 -}}
+{{- else -}}
+{{- ternary 0 (.image.runAsUser | int64) (and (eq (include "sluice.lowHostPort" $) "true") (has (.image.runAsUser | int) (list 65532 101))) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
 {{/* The container's rights: none. On the host's network, a port below 1024 takes one. */}}
 {{- define "sluice.securityContext" -}}
 {{- $image := .Values.controller.image -}}
@@ -142,7 +154,7 @@ switches is made from docs/flags.md.
 {{- toYaml .Values.controller.containerSecurityContext -}}
 {{- else -}}
 runAsNonRoot: {{ and $image.runAsNonRoot (not $low) }}
-runAsUser: {{ ternary 0 ($image.runAsUser | int64) $low }}
+runAsUser: {{ include "sluice.user" . }}
 runAsGroup: {{ $image.runAsGroup | int64 }}
 allowPrivilegeEscalation: {{ $image.allowPrivilegeEscalation }}
 readOnlyRootFilesystem: {{ $image.readOnlyRootFilesystem }}

@@ -67,8 +67,9 @@ say, the schema says.
 {{- $wrong = append $wrong "controller.hostPort.ports: with hostNetwork they are those of controller.containerPort; set both alike" -}}
 {{- end -}}
 {{- end -}}
-{{- if and (eq (include "sluice.lowHostPort" $) "true") (not (has (.image.runAsUser | int) (list 0 65532 101))) -}}
-{{- $wrong = append $wrong (printf "controller.image.runAsUser: on the host's network user %d cannot listen on a port below 1024; remove this value, or set controller.containerPort to ports from 1024 on" (.image.runAsUser | int)) -}}
+{{- if and (eq (include "sluice.lowHostPort" $) "true") (ne (include "sluice.user" $) "0") -}}
+{{- $field := ternary "containerSecurityContext" "image.runAsUser" (not (empty .containerSecurityContext)) -}}
+{{- $wrong = append $wrong (printf "controller.%s: on the host's network user %s cannot listen on a port below 1024; remove this value, or set controller.containerPort to ports from 1024 on" $field (include "sluice.user" $)) -}}
 {{- end -}}
 {{- if and .service.enabled .service.internal.enabled (empty .service.internal.annotations) -}}
 {{- $wrong = append $wrong "controller.service.internal.annotations: without annotations that keep it internal, its load balancer may be public; set those of your provider, or controller.service.internal.enabled=false, which ingress-nginx does in this case" -}}

@@ -123,7 +123,16 @@ fn contradictory_values_are_refused() {
         ("  ingressClassResource: {aliases: [nginx]}", "controller.ingressClassResource.aliases:"),
         (
             "  hostNetwork: true\n  image: {repository: r/sluice, runAsUser: 1000}",
-            "user 1000 cannot listen on a port below 1024",
+            "controller.image.runAsUser: on the host's network user 1000 cannot listen on a port below 1024",
+        ),
+        // Kubernetes gives added capabilities only to user 0.
+        (
+            "  hostNetwork: true\n  containerSecurityContext: {runAsUser: 101, capabilities: {add: [NET_BIND_SERVICE]}}",
+            "controller.containerSecurityContext: on the host's network user 101 cannot listen",
+        ),
+        (
+            "  hostNetwork: true\n  containerSecurityContext: {readOnlyRootFilesystem: true}",
+            "controller.containerSecurityContext: on the host's network user 65532 cannot listen",
         ),
     ] {
         let values =
