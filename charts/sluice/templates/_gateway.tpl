@@ -335,12 +335,22 @@ spec:
   {{- if $controller.admissionWebhooks.enabled }}
   - name: webhook-certificate
     # Requests are served without it, whatever becomes of the webhook.
+    {{- $secret := include "sluice.webhook" . }}
+    {{- if or $controller.admissionWebhooks.certManager.enabled $controller.admissionWebhooks.patch.enabled }}
     secret:
-      secretName: {{ include "sluice.webhook" . }}
+      secretName: {{ $secret }}
       optional: true
-      items:
-      - {key: tls.crt, path: {{ base $controller.admissionWebhooks.certificate }}}
-      - {key: tls.key, path: {{ base $controller.admissionWebhooks.key }}}
+      items: {{- include "sluice.webhook.items" . | nindent 6 }}
+    {{- else }}
+    # The keys of a Secret of the operator may also be the names of the files, as with ingress-nginx.
+    projected:
+      sources:
+      - secret: {name: {{ $secret }}, optional: true}
+      - secret:
+          name: {{ $secret }}
+          optional: true
+          items: {{- include "sluice.webhook.items" . | nindent 10 }}
+    {{- end }}
   {{- end }}
   {{- if include "sluice.downloadPath" . }}
   - name: geoip
@@ -351,6 +361,14 @@ spec:
     emptyDir: {sizeLimit: {{ .Values.waf.bodyTemp.sizeLimit }}}
   {{- end }}
   {{- with $controller.extraVolumes }}{{ toYaml . | nindent 2 }}{{ end }}
+{{- end -}}
+
+{{/* The keys of the webhook's Secret, each with its file. */}}
+{{- define "sluice.webhook.items" -}}
+{{- with .Values.controller.admissionWebhooks -}}
+- {key: tls.crt, path: {{ base .certificate }}}
+- {key: tls.key, path: {{ base .key }}}
+{{- end -}}
 {{- end -}}
 
 {{/* The folder into which GeoIP2 databases are downloaded, unless a volume of the operator's is there. */}}

@@ -4,6 +4,7 @@
 use serde_json::{Value, json};
 
 use crate::helm::{helm, object, objects, template_values};
+use crate::rendered::workload;
 
 fn webhook(more: &str) -> Value {
     let values = format!("controller:\n  image: {{repository: r/sluice}}\n{more}");
@@ -83,6 +84,32 @@ fn the_webhook_reviews_the_classes_that_are_served() {
         let condition = condition(classless);
         assert!(condition.contains(&annotation(r#"["nginx",""]"#)), "{condition}");
         assert!(condition.contains("|| (!("), "{condition}");
+    }
+}
+
+/// Secrets for ingress-nginx have the keys `cert` and `key`.
+#[test]
+fn a_secret_of_the_operator_is_mounted_with_its_own_keys() {
+    let volume = |more: &str| {
+        let values =
+            format!("controller:\n  image: {{repository: r/sluice}}\n  admissionWebhooks: {{{more}}}\n");
+        let all = objects(&template_values(&values).unwrap_or_else(|message| panic!("{values}\n{message}")));
+        let volumes =
+            workload(&all)["spec"]["template"]["spec"]["volumes"].as_array().expect("volumes").clone();
+        volumes.into_iter().find(|volume| volume["name"] == "webhook-certificate").expect("a volume")
+    };
+    let name = "gateway-sluice-admission";
+    let items = json!([{"key": "tls.crt", "path": "cert"}, {"key": "tls.key", "path": "key"}]);
+    let own = volume("patch: {enabled: false}");
+    assert_eq!(
+        own["projected"]["sources"],
+        json!([
+            {"secret": {"name": name, "optional": true}},
+            {"secret": {"name": name, "optional": true, "items": items}},
+        ])
+    );
+    for more in ["", "patch: {enabled: false}, certManager: {enabled: true}"] {
+        assert_eq!(volume(more)["secret"], json!({"secretName": name, "optional": true, "items": items}));
     }
 }
 
