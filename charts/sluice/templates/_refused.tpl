@@ -98,6 +98,7 @@ say, the schema says.
 {{- end -}}
 {{- end -}}
 {{- $wrong = concat $wrong (include "sluice.refusedUpgrade" . | fromJsonArray) -}}
+{{- $wrong = concat $wrong (include "sluice.refusedSelectors" . | fromJsonArray) -}}
 {{- if $wrong -}}
 {{- fail (printf "\n\nThese values cannot be had with Sluice:\n  - %s\n" (join "\n  - " $wrong)) -}}
 {{- end -}}

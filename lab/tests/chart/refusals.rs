@@ -165,6 +165,49 @@ fn an_internal_service_without_annotations_is_refused() {
     }
 }
 
+/// A selector by the name of ingress-nginx selects no Pod, so the Pods were not spread.
+#[test]
+fn a_literal_name_label_of_ingress_nginx_is_refused() {
+    let spread = |labels: &str| {
+        format!(
+            "topologySpreadConstraints: [{{topologyKey: zone, labelSelector: {{matchLabels: {{{labels}}}}}}}]"
+        )
+    };
+    let keep_apart = |more: &str| {
+        format!(
+            "affinity: {{podAntiAffinity: {{preferredDuringSchedulingIgnoredDuringExecution: [{{weight: 100, podAffinityTerm: \
+             {{topologyKey: zone, labelSelector: {{matchExpressions: [{{key: app.kubernetes.io/name, operator: In, \
+             values: [ingress-nginx]}}{more}]}}}}}}]}}}}"
+        )
+    };
+    let of_release = |name: &str| {
+        keep_apart(&format!(", {{key: app.kubernetes.io/instance, operator: In, values: [{name}]}}"))
+    };
+    let by_name = spread("app.kubernetes.io/name: ingress-nginx");
+    for (field, value) in [
+        ("topologySpreadConstraints", by_name.clone()),
+        ("affinity", keep_apart("")),
+        ("affinity", of_release("gateway")),
+    ] {
+        for (part, values) in [
+            ("controller", with_image(&format!("  {value}"))),
+            ("defaultBackend", with_image(&format!("defaultBackend: {{enabled: true, {value}}}"))),
+        ] {
+            let message = refusal(&values);
+            assert!(message.contains(&format!("- {part}.{field}: it selects")), "{values}\n{message}");
+        }
+    }
+    for value in [
+        spread("app.kubernetes.io/name: '{{ include \"ingress-nginx.name\" . }}'"),
+        spread("app.kubernetes.io/component: controller"),
+        format!("{by_name}\nnameOverride: ingress-nginx"),
+        of_release("old"),
+    ] {
+        let values = with_image(&format!("  {value}"));
+        template_values(&values).unwrap_or_else(|message| panic!("{values}\n{message}"));
+    }
+}
+
 #[test]
 fn lint_finds_nothing() {
     for (name, path) in crate::helm::cases() {
