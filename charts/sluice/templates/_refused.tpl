@@ -45,6 +45,9 @@ say, the schema says.
 {{- else if not (or .image.repository .image.registry $.Values.global.image.registry) -}}
 {{- $wrong = append $wrong "controller.image.repository: no image of Sluice is published yet; build one with Containerfile, push it to a registry of yours and name it here" -}}
 {{- end -}}
+{{- if and .image.digest (contains .image.digest ($.Files.Get "files/ingress-nginx-digests.txt")) -}}
+{{- $wrong = append $wrong "controller.image.digest: this is the digest of an image of ingress-nginx; set it to that of an image of Sluice, or to \"\", and controller.image.tag to a tag of Sluice" -}}
+{{- end -}}
 {{- if and .autoscaling.enabled .keda.enabled -}}
 {{- $wrong = append $wrong "controller.keda.enabled: it cannot be combined with controller.autoscaling.enabled; choose one" -}}
 {{- end -}}

@@ -151,6 +151,23 @@ fn the_image_has_to_be_named_and_has_to_be_one_of_sluice() {
     assert!(refusal(theirs).contains("this is the image of ingress-nginx"));
 }
 
+/// The values file of an installation of ingress-nginx may pin the digest of its image. Beside the
+/// repository of Sluice, it names an image that does not exist.
+#[test]
+fn the_digest_of_the_ingress_nginx_image_is_refused() {
+    // Of v1.15.1 and of its variant with a chroot.
+    for digest in [
+        "594ceea76b01c592858f803f9ff4d2cb40542cae2060410b2c95f75907d659e1",
+        "af31d00c9d82c612896b380a9003bd36843b7647b98e4588251c66325317bc72",
+    ] {
+        let image = format!("repository: r/sluice, tag: v1.15.1, digest: \"sha256:{digest}\"");
+        let message = refusal(&format!("controller: {{image: {{{image}}}}}"));
+        assert!(message.contains("controller.image.digest: this is the digest"), "{message}");
+    }
+    let own = format!("controller: {{image: {{repository: r/sluice, digest: \"sha256:{:064x}\"}}}}", 1);
+    template_values(&own).unwrap_or_else(|message| panic!("{message}"));
+}
+
 /// ingress-nginx creates no internal Service without annotations. Such a Service would be a second
 /// load balancer, and public.
 #[test]
