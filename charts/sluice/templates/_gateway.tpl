@@ -82,6 +82,20 @@
 {{- toYaml (mergeOverwrite $flags (.Values.controller.extraArgs | deepCopy)) -}}
 {{- end -}}
 
+{{/* The seconds of a time of nginx, such as `1h30m`; empty for any other text. */}}
+{{- define "sluice.seconds" -}}
+{{- if regexMatch "^([0-9]+(ms|[smhdwMy])? *)+$" . -}}
+{{- $units := dict "s" 1 "m" 60 "h" 3600 "d" 86400 "w" 604800 "M" 2592000 "y" 31536000 -}}
+{{- $seconds := 0 -}}
+{{- range regexFindAll "[0-9]+[a-zA-Z]*" . -1 -}}
+{{- $number := regexFind "[0-9]+" . | int64 -}}
+{{- $unit := regexFind "[a-zA-Z]+" . | default "s" -}}
+{{- $seconds = add $seconds (ternary (div $number 1000) (mul $number (get $units $unit | default 1)) (eq $unit "ms")) -}}
+{{- end -}}
+{{- $seconds -}}
+{{- end -}}
+{{- end -}}
+
 {{/* "true" where a switch is on: `list FLAGS NAME`. extraArgs may give it without a value, which means on. */}}
 {{- define "sluice.isOn" -}}
 {{- $flags := index . 0 -}}

@@ -7,6 +7,7 @@ mod generated;
 mod geoip;
 mod helm;
 mod ingress_nginx;
+mod notes;
 mod objectives;
 mod panels;
 mod prometheus;
