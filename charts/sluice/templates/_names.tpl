@@ -166,3 +166,11 @@ app.kubernetes.io/component: {{ .component }}
 {{ $key | quote }}: {{ include "sluice.text" $value | quote }}
 {{- end }}
 {{- end -}}
+
+{{/* A map whose values are templates and become texts: `list ROOT MAP`. A template may contain quotation marks, so it is run first. */}}
+{{- define "sluice.templates" -}}
+{{- $root := index . 0 -}}
+{{- range $key, $value := index . 1 }}
+{{ $key | quote }}: {{ tpl (include "sluice.text" $value) $root | quote }}
+{{- end }}
+{{- end -}}

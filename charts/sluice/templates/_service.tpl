@@ -9,10 +9,7 @@ metadata:
   namespace: {{ include "sluice.namespace" $root }}
   labels: {{- include "sluice.labels" (dict "root" $root "component" "controller" "more" .labels) | nindent 4 }}
   {{- with $of.annotations }}
-  annotations:
-    {{- range $key, $value := . }}
-    {{ $key | quote }}: {{ tpl (include "sluice.text" $value) $root | quote }}
-    {{- end }}
+  annotations: {{- include "sluice.templates" (list $root .) | nindent 4 }}
   {{- end }}
 spec:
   type: {{ $of.type }}

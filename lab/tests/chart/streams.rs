@@ -13,7 +13,7 @@ fn render(values: &str) -> Vec<Value> {
 }
 
 const BOTH: &str = "tcp: {\"5432\": \"shop/db:5432\", \"6379\": \"shop/redis:6379:PROXY\"}\n\
-                    udp: {\"53\": \"{{ .Release.Namespace }}/dns:53\"}\nportNamePrefix: edge\n";
+                    udp: {\"53\": '{{ printf \"%s/dns\" .Release.Namespace }}:53'}\nportNamePrefix: edge\n";
 
 #[test]
 fn each_service_is_an_entry_of_a_configmap_that_a_flag_names() {
