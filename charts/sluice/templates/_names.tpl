@@ -39,7 +39,7 @@
 {{- if .Values.defaultBackend.serviceAccount.create -}}
 {{- default (printf "%s-backend" (include "sluice.fullname" .)) .Values.defaultBackend.serviceAccount.name -}}
 {{- else -}}
-{{- default "default" .Values.defaultBackend.serviceAccount.name -}}
+{{- default "default-backend" .Values.defaultBackend.serviceAccount.name -}}
 {{- end -}}
 {{- end -}}
 

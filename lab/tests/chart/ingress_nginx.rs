@@ -228,6 +228,14 @@ fn the_default_backend_comes_from_the_registry_of_all_images() {
 }
 
 #[test]
+fn the_default_backend_has_the_account_and_the_grace_period_of_the_ingress_nginx_chart() {
+    let all = rendered_with("defaultBackend: {enabled: true, serviceAccount: {create: false}}\n");
+    let backend = &object(&all, "Deployment", "gateway-sluice-defaultbackend")["spec"]["template"]["spec"];
+    assert_eq!(backend["serviceAccountName"], "default-backend");
+    assert_eq!(backend["terminationGracePeriodSeconds"], 60);
+}
+
+#[test]
 fn security_contexts_may_name_kernel_settings_and_no_seccomp_profile() {
     let all = rendered_with(
         "  podSecurityContext: {fsGroup: 82, sysctls: [{name: net.core.somaxconn, value: \"8192\"}]}\n  \
