@@ -236,6 +236,18 @@ fn the_default_backend_has_the_account_and_the_grace_period_of_the_ingress_nginx
 }
 
 #[test]
+fn a_fallback_of_keda_may_leave_out_its_replicas() {
+    let fallback = |given: &str| {
+        let keda = format!("maxReplicas: 7, triggers: [{{type: cpu}}], fallback: {given}");
+        let all = rendered_with(&format!("  keda: {{enabled: true, {keda}}}\n"));
+        object(&all, "ScaledObject", "gateway-sluice-controller")["spec"]["fallback"].clone()
+    };
+    assert_eq!(fallback("{failureThreshold: 5}"), json!({"failureThreshold": 5, "replicas": 7}));
+    assert_eq!(fallback("{replicas: 2}"), json!({"failureThreshold": 3, "replicas": 2}));
+    assert_eq!(fallback("{}"), Value::Null);
+}
+
+#[test]
 fn security_contexts_may_name_kernel_settings_and_no_seccomp_profile() {
     let all = rendered_with(
         "  podSecurityContext: {fsGroup: 82, sysctls: [{name: net.core.somaxconn, value: \"8192\"}]}\n  \
