@@ -77,6 +77,9 @@ say, the schema says.
 {{- if and .service.enabled .service.internal.enabled (empty .service.internal.annotations) -}}
 {{- $wrong = append $wrong "controller.service.internal.annotations: without annotations that keep it internal, its load balancer may be public; set those of your provider, or controller.service.internal.enabled=false, which ingress-nginx does in this case" -}}
 {{- end -}}
+{{- if and .metrics.enabled .metrics.serviceMonitor.enabled (not .metrics.service.enabled) -}}
+{{- $wrong = append $wrong "controller.metrics.serviceMonitor.enabled: a ServiceMonitor needs the Service of metrics; set controller.metrics.service.enabled=true" -}}
+{{- end -}}
 {{- if ne (dir .admissionWebhooks.certificate) (dir .admissionWebhooks.key) -}}
 {{- $wrong = append $wrong "controller.admissionWebhooks.key: it has to be in the folder of controller.admissionWebhooks.certificate, where their Secret is mounted" -}}
 {{- end -}}

@@ -134,6 +134,10 @@ fn contradictory_values_are_refused() {
             "  hostNetwork: true\n  containerSecurityContext: {readOnlyRootFilesystem: true}",
             "controller.containerSecurityContext: on the host's network user 65532 cannot listen",
         ),
+        (
+            "  metrics: {enabled: true, service: {enabled: false}, serviceMonitor: {enabled: true}}",
+            "controller.metrics.serviceMonitor.enabled: a ServiceMonitor needs the Service",
+        ),
     ] {
         let values =
             if more.contains("repository") { format!("controller:\n{more}") } else { with_image(more) };
