@@ -192,6 +192,45 @@ fn each_check_shows_its_result_for_a_request() {
 }
 
 #[test]
+fn an_explanation_agrees_with_the_response_of_a_fallback_a_trusted_scheme_and_a_canary() {
+    let backends = ["web", "beta", "errors"].map(Backend::echo);
+    let [web, beta, errors] = &backends;
+    let canary = Ingress::new("beta")
+        .path("canary.example", "/", "beta")
+        .annotation("canary", "true")
+        .annotation("canary-by-header", "x-beta");
+    let objects = Ingress::new("lost")
+        .path("lost.example", "/", "idle")
+        .annotation("default-backend", "errors")
+        .text()
+        + &Ingress::new("secure").path("secure.example", "/", "web").tls(&["secure.example"], "tls").text()
+        + &Ingress::new("main").path("canary.example", "/", "web").text()
+        + &canary.text()
+        + &TestCertificate::new(&["secure.example"]).secret("tls")
+        + &manifest::config_map("ingress-nginx/controller", &[("use-forwarded-headers", "true")])
+        + &manifest::service_with("web", &[web])
+        + &manifest::service_with("beta", &[beta])
+        + &manifest::service_with("errors", &[errors])
+        + &manifest::service_with("idle", &[]);
+    let gateway = Gateway::with(&Folder::with(objects), &["--configmap", "ingress-nginx/controller"]);
+    let admin = gateway.admin.to_string();
+    for (host, name, value, backend) in [
+        ("lost.example", "X-None", "x", "errors"),
+        ("secure.example", "X-Forwarded-Proto", "https", "web"),
+        ("canary.example", "X-Beta", "always", "beta"),
+        ("canary.example", "X-Beta", "never", "web"),
+    ] {
+        let mut connection = Connection::plain(gateway.http);
+        assert_eq!(connection.request("GET", host, "/", &[(name, value)], "").backend(), backend, "{host}");
+        let field = format!("{name}: {value}");
+        let output = run(&["routes", "--admin-address", &admin, "--host", host, "--header", &field]);
+        let text = String::from_utf8(output.stdout).unwrap();
+        assert!(text.contains(&format!("an endpoint of default-{backend}-")), "{text}");
+        assert!(!text.contains("stops here"), "{text}");
+    }
+}
+
+#[test]
 fn a_stopped_gateway_is_reported() {
     let output = run(&["routes", "--admin-address", "127.0.0.1:1"]);
     assert_eq!(output.status.code(), Some(1));

@@ -21,7 +21,7 @@ use sluice_config::{Action, Backend, GroupId, Host, Policies, PoolKey, Rule};
 use super::view;
 use crate::location::Locations;
 use crate::message::target;
-use crate::policy::https_redirect;
+use crate::policy::{forwarded, https_redirect};
 use crate::registry::PoolDescription;
 use crate::route::Route;
 use crate::router::{CompiledHost, Reason, RequestView, RouteTable, host_of, normalise, query_values};
@@ -51,6 +51,8 @@ struct MatchedRoute<'t> {
     rule: &'t Rule,
     /// The normalised path.
     path: &'t str,
+    /// Whether the client uses https, perhaps to a trusted proxy.
+    is_https: bool,
     redirects_to_https: bool,
     pools: &'t [PoolDescription],
     locations: &'t Locations,
@@ -124,9 +126,12 @@ fn outcome(
     rule: &Rule,
 ) -> Value {
     let settings = &compiled_settings.settings;
+    let connection = sent::connection(state, asked);
+    let client = compiled_settings.forwarded.client(&connection, &asked.headers);
+    let access_scheme = forwarded::access_scheme(&connection, &asked.headers, client);
     let input = https_redirect::RedirectInput {
         https: asked.https,
-        access_scheme: if asked.https { b"https" } else { b"http" },
+        access_scheme,
         host_has_https: route.host_has_https,
         rule_path: &route.origin.path,
     };
@@ -152,6 +157,7 @@ fn outcome(
         route,
         rule,
         path,
+        is_https: access_scheme == b"https",
         redirects_to_https,
         pools: &described,
         locations: &state.locations,

@@ -140,10 +140,10 @@ impl Exchange {
         self.forward_to(target, session, route, input)
     }
 
-    /// Prepares the request for the rule's first backend: a draw for an explanation would change
-    /// the shares of requests.
-    pub(super) fn forward_to_first(&mut self, route: &Route, input: &StageInput<'_>) -> Step {
-        let target = self.backend(Backends::first);
+    /// Prepares the request for the backend that it gets without a draw: one for an explanation
+    /// would change the shares of requests.
+    pub(super) fn forward_without_draw(&mut self, route: &Route, input: &StageInput<'_>) -> Step {
+        let target = self.backend(|backends| backends.without_draw(input.head.headers));
         self.forward_to(target, None, route, input)
     }
 

@@ -31,7 +31,8 @@ pub(crate) struct RequestPreview {
 impl Exchange {
     /// Returns the request that an endpoint would receive; `None` if no rule forwards it. Checks
     /// are skipped, snippets are not run, and an authorisation service, which may add fields, is
-    /// not asked. Of several backends, the rule's first one counts.
+    /// not asked. Of several backends, the canary that a header or cookie selects counts, else the
+    /// rule's first one.
     ///
     /// # Errors
     /// `text` is not a request head.
@@ -67,7 +68,7 @@ impl Exchange {
         let is_forwarded = within_steps(&mut steps, || {
             exchange.fill_headers(Some(&route), &input);
             exchange.look(PipelineStage::Rewrite, &route, &input).is_continue()
-                && exchange.forward_to_first(&route, &input).is_continue()
+                && exchange.forward_without_draw(&route, &input).is_continue()
         });
         let Some(target) = exchange.target.clone().filter(|_| is_forwarded && steps > 0) else {
             return Ok(None);
@@ -78,7 +79,8 @@ impl Exchange {
             method: outgoing.outgoing_method().to_string(),
             target: outgoing.outgoing_target().to_owned(),
             fields: outgoing.fields.iter().map(|(name, value)| (text(name), text(value))).collect(),
-            backend: target.name.to_string(),
+            backend: if target.alternative.is_empty() { &target.name } else { &target.alternative }
+                .to_string(),
         }))
     }
 }

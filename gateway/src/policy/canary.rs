@@ -57,29 +57,54 @@ impl Canaries {
     /// canary for which `is_open` is false receives no requests; its share goes to the rule's own
     /// backend.
     pub fn choose(&self, headers: &impl Fields, is_open: impl Fn(usize) -> bool) -> Option<usize> {
-        let mut said: SmallVec<[Option<bool>; 4]> = SmallVec::with_capacity(self.all.len());
+        let undecided = match self.decide(headers, is_open) {
+            Decision::Canary(place) => return Some(place),
+            Decision::Draw(undecided) => undecided,
+        };
+        // Canaries that a header or cookie decided do not take part in the draw, so that the shares
+        // of the others remain exact.
+        if !undecided.contains(&true) {
+            return None;
+        }
+        self.shares.draw().filter(|place| undecided[*place])
+    }
+
+    /// Returns the index of the canary that a header or cookie selects; `None` leaves the request to
+    /// the draw, or to the rule's own backend.
+    pub(crate) fn selected(&self, headers: &impl Fields, is_open: impl Fn(usize) -> bool) -> Option<usize> {
+        match self.decide(headers, is_open) {
+            Decision::Canary(place) => Some(place),
+            Decision::Draw(_) => None,
+        }
+    }
+
+    fn decide(&self, headers: &impl Fields, is_open: impl Fn(usize) -> bool) -> Decision {
+        let mut undecided = SmallVec::with_capacity(self.all.len());
         for (place, canary) in self.all.iter().enumerate() {
             let by_header = if is_open(place) { canary.by_header(headers) } else { Some(false) };
             if by_header == Some(true) {
-                return Some(place);
+                return Decision::Canary(place);
             }
-            said.push(by_header);
+            undecided.push(by_header.is_none());
         }
         for (place, canary) in self.all.iter().enumerate() {
-            if said[place].is_none() {
-                said[place] = canary.by_cookie(headers);
-                if said[place] == Some(true) {
-                    return Some(place);
+            if undecided[place] {
+                match canary.by_cookie(headers) {
+                    Some(true) => return Decision::Canary(place),
+                    by_cookie => undecided[place] = by_cookie.is_none(),
                 }
             }
         }
-        // Canaries that a header or cookie decided do not take part in the draw, so that the shares
-        // of the others remain exact.
-        if said.iter().all(Option::is_some) {
-            return None;
-        }
-        self.shares.draw().filter(|place| said[*place].is_none())
+        Decision::Draw(undecided)
     }
+}
+
+/// What the headers and cookies of a request decide.
+enum Decision {
+    /// The canary at this index.
+    Canary(usize),
+    /// None of them. The draw is among the canaries that are true.
+    Draw(SmallVec<[bool; 4]>),
 }
 
 impl Canary {

@@ -60,8 +60,6 @@ impl Backends {
     /// serves no request, and no canary does if the rule itself has no endpoints.
     fn canary(&self, headers: &impl Fields, digits: Option<&[u8]>, main: Option<&Target>) -> Option<&Target> {
         let CanaryBackends { choice, targets } = self.canaries.as_deref()?;
-        let has_endpoints =
-            |target: &Target| matches!(&target.to, Destination::Pool(pool) if !pool.is_empty());
         if !main.is_some_and(has_endpoints) {
             return None;
         }
@@ -75,6 +73,18 @@ impl Backends {
         choice.choose(headers, is_open).map(|place| &targets[place])
     }
 
+    /// Returns the backend of a request without a draw, which would change the shares of others:
+    /// the canary that its header or cookie selects, else the first backend.
+    pub(crate) fn without_draw(&self, headers: &impl Fields) -> Option<&Target> {
+        let main = self.first();
+        let selected = || {
+            let CanaryBackends { choice, targets } = self.canaries.as_deref()?;
+            main.filter(|main| has_endpoints(main))?;
+            choice.selected(headers, |place| has_endpoints(&targets[place])).map(|place| &targets[place])
+        };
+        selected().or(main)
+    }
+
     /// Returns the first backend.
     pub fn first(&self) -> Option<&Target> {
         self.targets.first().map(|(_, target)| target)
@@ -84,6 +94,10 @@ impl Backends {
     fn of_session(&self, digits: &[u8]) -> Option<&Target> {
         self.targets.iter().map(|(_, target)| target).find(|target| target.is_of_session(digits))
     }
+}
+
+fn has_endpoints(target: &Target) -> bool {
+    matches!(&target.to, Destination::Pool(pool) if !pool.is_empty())
 }
 
 #[cfg(test)]

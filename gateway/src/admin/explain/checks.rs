@@ -20,7 +20,7 @@ use crate::policy::countries;
 use crate::policy::sources::{SourceDecision, decide};
 use crate::policy::template::Template;
 use crate::policy::{Rewritten, hops, https_redirect};
-use crate::route::Route;
+use crate::route::{Route, Target};
 use crate::router::host_of;
 use crate::state::compiled_settings::Blocking;
 
@@ -244,7 +244,7 @@ fn rewrite(asked: &Query, taken: &MatchedRoute<'_>) -> Check {
 fn https(asked: &Query, taken: &MatchedRoute<'_>) -> Check {
     let settings = &taken.compiled_settings.settings;
     if !taken.redirects_to_https {
-        return match asked.https {
+        return match taken.is_https {
             true => (Outcome::Passes, "it is https".to_owned()),
             false => (Outcome::Passes, "http is served".to_owned()),
         };
@@ -280,6 +280,12 @@ fn backend(asked: &Query, taken: &MatchedRoute<'_>) -> Check {
         };
         words.push(said);
     }
+    if outcome == Outcome::Stops
+        && let Some(stand_in) = stand_in(taken.route)
+    {
+        outcome = Outcome::Passes;
+        words.push(format!("{} serves it in its place", stand_in.name));
+    }
     for canary in &taken.rule.policies.canaries {
         let share = format!("{} of {} requests", canary.weight, canary.total.max(1));
         let decided = Canary::compile(canary).ok().and_then(|canary| canary.decides(&asked.headers));
@@ -292,6 +298,12 @@ fn backend(asked: &Query, taken: &MatchedRoute<'_>) -> Check {
         words.push(format!("canary {} {chance}", canary.service));
     }
     (outcome, words.join("; "))
+}
+
+/// Returns the rule's own default backend, if it has an endpoint.
+fn stand_in(route: &Route) -> Option<&Target> {
+    let pages = route.compiled.as_deref()?.error_pages.as_ref()?;
+    pages.backend.as_ref().filter(|target| target.pool().is_some_and(|pool| !pool.is_empty()))
 }
 
 fn limited(limits: &Limits, client: Option<IpAddr>) -> Check {

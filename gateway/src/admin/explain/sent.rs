@@ -48,7 +48,7 @@ fn head(asked: &Query) -> Vec<u8> {
 }
 
 /// Returns the connection of a client that uses the listeners of Ingresses directly.
-fn connection(state: &State, asked: &Query) -> ConnectionInfo {
+pub(super) fn connection(state: &State, asked: &Query) -> ConnectionInfo {
     let (protocol, usual_port) = match asked.https {
         true => (BindProtocol::Https, 443),
         false => (BindProtocol::Http, 80),
