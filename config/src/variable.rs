@@ -297,7 +297,7 @@ variables! {
         UpstreamResponseLength: "upstream_response_length" = End, PerAttempt, Endpoint, "Bytes of each response body.";
         UpstreamResponseTime: "upstream_response_time" = Response, PerAttempt, Gateway, "Seconds until the end of each response, or so far.";
         UpstreamStatus: "upstream_status" = Response, PerAttempt, Endpoint, "The status of each response.";
-        Uri: "uri" | "document_uri" = Request, Text, Client, "The path, normalised.";
+        Uri: "uri" | "document_uri" = Request, Text, Client, "The path, normalised; in the access log, without the changes of `rewrite-target`.";
     }
     families {
         Argument: "arg_" = Request, Client, "A parameter of the query.";

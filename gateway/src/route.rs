@@ -42,8 +42,8 @@ pub struct Route {
     pub compiled: Option<Box<CompiledPolicies>>,
     /// Whether a certificate is configured for the host, so `ssl-redirect` applies.
     pub host_has_https: bool,
-    /// Meters of responses without a backend, created with the first such response: most rules
-    /// never have one.
+    /// Meters of responses for which no backend was chosen, if the first one has none; created with
+    /// the first such response.
     meters: OnceLock<Arc<TargetMeters>>,
     /// The host as written in the Ingress.
     host: Arc<str>,
@@ -183,9 +183,22 @@ impl Route {
         self.compiled.as_ref()?.client_certificates.as_deref()
     }
 
-    /// Returns the meters of responses without a backend.
+    /// Returns the first backend, which requests without a choice of backend count for.
+    pub(crate) fn first_target(&self) -> Option<&Target> {
+        match &self.action {
+            RouteAction::Forward(backends) => backends.first(),
+            RouteAction::Redirect(_) | RouteAction::RedirectToHost(_) | RouteAction::Answer(_) => None,
+        }
+    }
+
+    /// Returns the meters of responses for which no backend was chosen. As in ingress-nginx, they
+    /// have the Service of the rule.
     pub fn meters(&self, meters: &Arc<RequestMeters>) -> &TargetMeters {
-        self.meters.get_or_init(|| meters.target(labels(&self.origin, &self.host, None)))
+        let target = self.first_target();
+        target.and_then(|target| target.meters.as_deref()).unwrap_or_else(|| {
+            let service = target.and_then(|target| target.service.as_ref());
+            self.meters.get_or_init(|| meters.target(labels(&self.origin, &self.host, service)))
+        })
     }
 }
 

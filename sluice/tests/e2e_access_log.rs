@@ -44,6 +44,16 @@ fn missing_values_are_a_dash() {
 }
 
 #[test]
+fn an_own_answer_logs_its_content_length() {
+    let objects = Ingress::new("shop").path(HOST, "/", "none").text()
+        + &config_map(NAME, &[("log-format-upstream", "$uri $status $sent_http_content_length")]);
+    let gateway = Gateway::with(&Folder::with(objects), &["--configmap", NAME]);
+    let response = get(gateway.http, HOST, "/nothing");
+    let line = gateway.await_access("/nothing");
+    assert_eq!(line, format!("/nothing 503 {}", response.header("content-length").unwrap()));
+}
+
+#[test]
 fn every_attempt_is_listed() {
     let mut dead = Backend::echo("dead");
     dead.stop();

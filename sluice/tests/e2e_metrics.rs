@@ -6,8 +6,8 @@ use prost::Message;
 
 use crate::harness::manifest::service_with;
 use crate::harness::{
-    Backend, Connection, Folder, Gateway, Ingress, TestCertificate, await_some, await_until, config_map, get,
-    site,
+    Backend, Connection, Folder, Gate, Gateway, Ingress, TestCertificate, await_some, await_until,
+    config_map, get, site,
 };
 
 const HOST: &str = "shop.example";
@@ -279,6 +279,79 @@ fn sluice_has_metrics_of_itself() {
     assert!(text.contains("process_resident_memory_bytes"), "{text}");
     let response = gateway.probe("/metrics").unwrap();
     assert!(response.header("content-type").unwrap().starts_with("text/plain"));
+}
+
+/// Load balancers send them to addresses, which are hosts that no Ingress names.
+#[test]
+fn the_gateway_s_own_paths_are_in_no_metric_of_requests() {
+    let backend = Backend::echo("shop");
+    let (_folder, gateway) = start(&backend, &["--metrics-per-undefined-host"]);
+    for path in ["/healthz", "/nginx_status", "/other"] {
+        get(gateway.http, "unknown.example", path);
+    }
+    let sample = requests(&gateway);
+    assert_eq!((&*sample.labels["host"], sample.value), ("unknown.example", 1.0));
+    assert_eq!(samples(&gateway, REQUESTS).len(), 1);
+}
+
+#[test]
+fn an_attempt_that_timed_out_has_a_response_duration() {
+    let gate = Gate::default();
+    let backend = Backend::gated("slow", &gate);
+    let ingress = Ingress::new("slow").path(HOST, "/", "slow").annotation("proxy-read-timeout", "1");
+    let folder = Folder::with(ingress.text() + &service_with("slow", &[&backend]));
+    let gateway = Gateway::with(&folder, &["--enable-metrics"]);
+    assert_eq!(Connection::plain(gateway.http).request("POST", HOST, "/slow", &[], "x").status, 504);
+    let count = |name: &str| {
+        samples(&gateway, &format!("nginx_ingress_controller_{name}_duration_seconds_count")).pop()
+    };
+    let response = await_some("the attempt", || count("response"));
+    assert_eq!((&*response.labels["status"], response.value), ("504", 1.0));
+    assert!(count("header").is_none());
+    gate.open();
+}
+
+/// nginx sets the variables of the location before it redirects or refuses.
+#[test]
+fn redirects_preflights_and_closed_rules_name_the_service_of_the_rule() {
+    let backend = Backend::echo("web");
+    let ingress = |name: &str| Ingress::new(name).path(&format!("{name}.example"), "/", "web");
+    let objects = ingress("secure").tls(&["secure.example"], "none").text()
+        + &ingress("shared").annotation("enable-cors", "true").text()
+        + &ingress("closed").annotation("auth-type", "basic").annotation("auth-secret", "none").text()
+        + &service_with("web", &[&backend]);
+    let gateway = Gateway::with(&Folder::with(objects), &["--enable-metrics"]);
+    let mut connection = Connection::plain(gateway.http);
+    for (method, host, status) in
+        [("GET", "secure.example", 308), ("OPTIONS", "shared.example", 204), ("GET", "closed.example", 503)]
+    {
+        let origin = [("Origin", "https://page.example")];
+        assert_eq!(connection.request(method, host, "/logged", &origin, "").status, status);
+        let line = gateway.await_access(&format!(" {status} "));
+        assert!(line.contains("[default-web-80] []"), "{line}");
+    }
+    let all = || samples(&gateway, REQUESTS);
+    await_until("three series", || all().len() == 3);
+    assert!(all().iter().all(|sample| sample.labels["service"] == "web"), "{:?}", all());
+}
+
+#[test]
+fn the_default_certificate_has_an_expiry_for_each_host_that_it_serves() {
+    let certificate = TestCertificate::new(&["*.example"]);
+    let backend = Backend::echo("web");
+    let ingress = |name: &str| Ingress::new(name).path(&format!("{name}.example"), "/", "web");
+    let objects = ingress("unnamed").tls(&["unnamed.example"], "").text()
+        + &ingress("missing").tls(&["missing.example"], "missing").text()
+        + &ingress("plain").text()
+        + &certificate.secret("tls")
+        + &service_with("web", &[&backend]);
+    let gateway =
+        Gateway::with(&Folder::with(objects), &["--enable-metrics", "--default-ssl-certificate=default/tls"]);
+    let expiries = samples(&gateway, "nginx_ingress_controller_ssl_expire_time_seconds");
+    assert!(expiries.iter().all(|sample| sample.labels["secret_name"] == "tls"), "{expiries:?}");
+    let mut hosts: Vec<&str> = expiries.iter().map(|sample| &*sample.labels["host"]).collect();
+    hosts.sort_unstable();
+    assert_eq!(hosts, ["_", "missing.example", "unnamed.example"]);
 }
 
 #[test]

@@ -6,7 +6,6 @@ use bytes::Bytes;
 use http::header::{ACCEPT, HeaderMap};
 use http::{Request, StatusCode, Uri};
 use hyper::body::Incoming;
-use sluice_config::HostTls;
 
 use super::server::{Document, PageSource, Pages};
 use crate::state::State;
@@ -15,6 +14,9 @@ use crate::telemetry::{HostCertificate, orphans, protobuf};
 /// Names of the pages of metrics.
 const TEXT: &str = "/metrics";
 const PROTOBUF: &str = "/metrics in protobuf";
+
+/// The label of names that no host has, as in ingress-nginx.
+const NO_HOST: &str = "_";
 
 /// The documents for readiness, liveness and metrics. Any host name is accepted, because the
 /// kubelet addresses the Pod by IP.
@@ -76,13 +78,13 @@ pub(super) enum MetricsFormat {
 /// Returns the page of metrics.
 pub(super) fn metrics(state: &State, format: MetricsFormat) -> Document {
     let configuration = state.configuration.load();
+    let settings = state.settings();
+    let default = settings.default_certificate.as_ref();
     let hosts: Vec<(String, _)> = configuration
-        .hosts
-        .iter()
-        .flat_map(|(key, host)| {
-            let named = host.tls.iter().flat_map(HostTls::certificates);
-            named.filter_map(|id| Some((key.pattern.to_string(), configuration.certificates.get(id)?)))
-        })
+        .served_certificates(default)
+        .map(|(key, certificate)| (key.pattern.to_string(), certificate))
+        // The default certificate also serves all other names.
+        .chain(default.and_then(|id| Some((NO_HOST.to_owned(), configuration.certificates.get(id)?))))
         .collect();
     let served = hosts.iter().map(|(host, certificate)| HostCertificate { host, certificate });
     let empty = state.registry.empty_sets();

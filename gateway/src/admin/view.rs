@@ -389,10 +389,8 @@ pub(super) fn certificates<'a>(
     settings: &GlobalSettings,
 ) -> Vec<CertificateView<'a>> {
     let mut hosts: BTreeMap<&CertificateId, Vec<String>> = BTreeMap::new();
-    for (key, host) in &configuration.hosts {
-        for id in host.tls.iter().flat_map(HostTls::certificates) {
-            hosts.entry(id).or_default().push(key.pattern.to_string());
-        }
+    for (key, certificate) in configuration.served_certificates(settings.default_certificate.as_ref()) {
+        hosts.entry(&certificate.id).or_default().push(key.pattern.to_string());
     }
     hosts.values_mut().for_each(|hosts| hosts.sort());
     let view = |(id, certificate): (&'a CertificateId, &'a std::sync::Arc<sluice_config::Certificate>)| {

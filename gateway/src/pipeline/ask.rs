@@ -16,7 +16,7 @@ use crate::message::hop_by_hop;
 use crate::message::request_head::RequestHead;
 use crate::policy::template::TemplateContext;
 use crate::policy::{digest_auth, hops};
-use crate::route::{Route, RouteAction};
+use crate::route::Route;
 use crate::variable::HeadValues;
 
 /// Fields about the client's request body, which is not sent, and conditions on the resource that
@@ -92,11 +92,7 @@ impl Exchange {
 
     /// Returns the Service of the chosen backend, or of the rule's first one.
     pub(super) fn service<'f>(&'f self, route: &'f Route) -> Option<&'f ServiceRef> {
-        let of_rule = || match &route.action {
-            RouteAction::Forward(backends) => backends.first(),
-            RouteAction::Redirect(_) | RouteAction::RedirectToHost(_) | RouteAction::Answer(_) => None,
-        };
-        self.target.as_deref().or_else(of_rule)?.service.as_ref()
+        self.target.as_deref().or_else(|| route.first_target())?.service.as_ref()
     }
 
     /// Returns 508 if the request has passed too many gateways: gateways must not query each other

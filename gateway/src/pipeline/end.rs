@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant, SystemTime};
 
 use http::StatusCode;
+use http::header::{CONTENT_LENGTH, HeaderValue};
 use smallvec::SmallVec;
 
 use super::call::Attempt;
@@ -17,7 +18,7 @@ use crate::otel::{LoggedLine, shortened_line};
 use crate::policy::access_log::LineChoice;
 use crate::policy::forwarded;
 use crate::policy::template::TemplateContext;
-use crate::route::Route;
+use crate::route::{Route, Target};
 use crate::telemetry::{LogFormat, LogLine, Sample, TargetMeters};
 use crate::variable::{HeadValues, RequestRecord, UpstreamAttempt, basic_user};
 
@@ -55,7 +56,7 @@ impl Exchange {
             &Sample {
                 connect: last.and_then(|attempt| attempt.connected),
                 header: last.and_then(|attempt| attempt.header),
-                response: last.filter(|attempt| attempt.header.is_some()).and_then(|attempt| attempt.ended),
+                response: last.and_then(|attempt| attempt.ended),
                 request: time,
                 request_size: self.head_length as u64 + outcome.body_received,
                 bytes_sent: outcome.bytes_sent,
@@ -221,7 +222,7 @@ impl Exchange {
             version: self.version,
             authority: self.authority.to_str().unwrap_or_default(),
             request_length: self.head_length as u64,
-            upstream: self.target.as_ref().map_or("", |target| &target.name),
+            upstream: self.named_target().map_or("", |target| &target.name),
             alternative: self.target.as_ref().map_or("", |target| &target.alternative),
             attempts,
             cache_status: self.cache_status,
@@ -234,6 +235,12 @@ impl Exchange {
             trace: self.trace.as_ref().map(|trace| &trace.context),
             ..RequestRecord::at_start(&self.connection)
         }
+    }
+
+    /// Returns the chosen backend, or the first one of the rule: nginx sets
+    /// `$proxy_upstream_name` before it can redirect or refuse a request.
+    fn named_target(&self) -> Option<&Target> {
+        self.target.as_deref().or_else(|| self.route.as_ref()?.first_target())
     }
 
     /// Returns whether the line of this request has its body.
@@ -266,7 +273,15 @@ impl Exchange {
 
     /// Saves the fields of the gateway's own answer that the log format needs, before it is sent.
     pub(crate) fn log_answer(&mut self, answer: &Answer) {
-        self.log_sent(&answer.fields);
+        let format = self.snapshot.compiled_settings.log.format.as_ref();
+        let is_wanted = self.line.is_some() && format.is_some_and(LogFormat::wants_response);
+        if !(is_wanted && answer.has_length()) {
+            return self.log_sent(&answer.fields);
+        }
+        // The client side adds it to the head.
+        let mut fields = answer.fields.clone();
+        fields.push((CONTENT_LENGTH, HeaderValue::from(answer.body.len())));
+        self.log_sent(&fields);
     }
 
     fn log_response(&mut self, put: impl Fn(&LogFormat, &mut LogLine)) {

@@ -171,11 +171,10 @@ impl Exchange {
                 self.forward_without_rule(head)
             }
             Found::UnknownHost => {
-                if let Some(meters) = self.state().telemetry.requests() {
-                    self.undefined_host = meters.undefined_host(&host);
-                }
                 let own = OwnPath::of(&path);
                 if own.is_none() {
+                    let meters = self.state().telemetry.requests();
+                    self.undefined_host = meters.and_then(|meters| meters.undefined_host(&host));
                     self.begin_trace(head, &path, None);
                 }
                 self.fill_without_rule(head, &path);

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use imbl::OrdMap;
-use sluice_config::{Certificate, CertificateId, Generation, GroupId, Host, HostKey, ListenerGroup};
+use sluice_config::{Certificate, CertificateId, Generation, GroupId, Host, HostKey, HostTls, ListenerGroup};
 
 /// The configuration in force. Clones share all entries.
 #[derive(Clone, Debug, Default)]
@@ -24,5 +24,21 @@ impl Configuration {
     /// Returns a hash that is equal for equal hosts and settings, in any order.
     pub fn hash(&self) -> u64 {
         self.hosts_hash ^ self.settings_hash
+    }
+
+    /// Returns the certificates that each host with TLS serves: its own ones, or `default` if it
+    /// has none.
+    pub(crate) fn served_certificates<'a>(
+        &'a self,
+        default: Option<&'a CertificateId>,
+    ) -> impl Iterator<Item = (&'a HostKey, &'a Arc<Certificate>)> {
+        let of_host = move |(key, host): (&'a HostKey, &'a Arc<Host>)| {
+            let named = host.tls.iter().flat_map(HostTls::certificates);
+            let mut named = named.filter_map(|id| self.certificates.get(id)).peekable();
+            let is_without = host.tls.is_some() && named.peek().is_none();
+            let default = default.filter(|_| is_without).and_then(|id| self.certificates.get(id));
+            named.chain(default).map(move |certificate| (key, certificate))
+        };
+        self.hosts.iter().flat_map(of_host)
     }
 }

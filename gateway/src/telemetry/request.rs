@@ -126,11 +126,14 @@ impl RequestMeters {
         }
     }
 
-    /// Returns the meters of a host without an Ingress; `None` if they are disabled.
+    /// Returns the meters of a host without an Ingress; `None` if they are disabled. Without the
+    /// label `host`, such requests always count, as in ingress-nginx: they share one series.
     pub fn undefined_host(self: &Arc<Self>, host: &str) -> Option<Arc<TargetMeters>> {
-        if !(self.per_undefined_host && self.per_host) {
-            return None;
-        }
+        let host = match (self.per_host, self.per_undefined_host) {
+            (false, _) => "",
+            (true, true) => host,
+            (true, false) => return None,
+        };
         let known = self.undefined.load();
         if let Some(target) = known.get(host) {
             return Some(target.clone());

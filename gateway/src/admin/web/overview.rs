@@ -3,7 +3,7 @@
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use askama::Template;
-use sluice_config::{HostTls, Severity};
+use sluice_config::Severity;
 
 use super::{Frame, Input};
 use crate::admin::format;
@@ -146,13 +146,12 @@ fn memory(memory: MemoryUse) -> Number {
 fn next_expiry(input: &Input<'_>) -> Option<Number> {
     let configuration = input.state.configuration.load();
     let settings = input.state.settings();
-    let used = configuration.hosts.values().flat_map(|host| host.tls.iter().flat_map(HostTls::certificates));
-    let used = used.chain(&settings.default_certificate);
-    let first = used
-        .filter_map(|id| Some((configuration.certificates.get(id)?.facts.not_after, id)))
-        .min_by_key(|(not_after, _)| *not_after)?;
-    let (class, text) = expires_in(first.0);
-    Some(Number::new("Next certificate expires", text, first.1.to_string()).with_class(class))
+    let default = settings.default_certificate.as_ref();
+    let of_hosts = configuration.served_certificates(default).map(|(_, certificate)| certificate);
+    let used = of_hosts.chain(default.and_then(|id| configuration.certificates.get(id)));
+    let first = used.min_by_key(|certificate| certificate.facts.not_after)?;
+    let (class, text) = expires_in(first.facts.not_after);
+    Some(Number::new("Next certificate expires", text, first.id.to_string()).with_class(class))
 }
 
 /// Returns the class of an expiry, and the time until then.

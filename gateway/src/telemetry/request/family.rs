@@ -61,9 +61,10 @@ impl Family {
             Self::Header => {
                 ("header_duration_seconds", "Seconds until the endpoint had sent the head of its response.")
             }
-            Self::Response => {
-                ("response_duration_seconds", "Seconds until the endpoint had sent its response.")
-            }
+            Self::Response => (
+                "response_duration_seconds",
+                "Seconds until the endpoint had sent its response, or the attempt failed.",
+            ),
             Self::Request => {
                 ("request_duration_seconds", "Seconds from the request to the end of the response.")
             }

@@ -115,6 +115,18 @@ fn undefined_hosts_are_recorded_when_asked_for_and_bounded() {
 }
 
 #[test]
+fn without_the_label_host_requests_for_unknown_hosts_count() {
+    let (registry, meters) = meters(|options| options.per_host = false);
+    for host in ["x.example", "y.example"] {
+        meters.undefined_host(host).unwrap().record(&Method::GET, 404, &Sample::default());
+    }
+    let text = text(&registry);
+    let mut lines = text.lines().filter(|line| line.starts_with("nginx_ingress_controller_requests{"));
+    assert!(lines.next().unwrap().ends_with(" 2"));
+    assert_eq!(lines.next(), None);
+}
+
+#[test]
 fn a_host_that_is_longer_than_a_name_can_be_has_no_label_of_its_own() {
     let (registry, meters) = meters(|options| options.per_undefined_host = true);
     for host in ["x".repeat(8 << 10), "x".repeat(254), "y".repeat(253)] {
