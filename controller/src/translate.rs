@@ -11,7 +11,7 @@
 //! | host | group, listener, host name | routes of claiming objects, Services, certificates, resources |
 //! | stream services | TCP or UDP | the ConfigMap of these services |
 //! | stream | TCP or UDP port | its entry, its Service, the addresses to listen on |
-//! | endpoints | Service port | its EndpointSlices |
+//! | endpoints | Service port | its EndpointSlices, and its Service if one of them lacks the port |
 //!
 //! Each node reads through a `View`, which records every key, including missing objects. The
 //! reverse of these reads (`graph`) yields the nodes to recompute after a change, in the order of

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use k8s_openapi::api::discovery::v1 as discovery;
-use sluice_config::NamespacedName;
+use sluice_config::{NamespacedName, Transport};
 
 use super::identity::Identity;
 use super::names::Names;
@@ -28,6 +28,8 @@ pub struct EndpointSlice {
     pub ports: Box<[SlicePort]>,
     /// `ports` that are UDP and have a number.
     pub udp_ports: Box<[SlicePort]>,
+    /// Whether `ports` has no number, so that the endpoints serve every port.
+    pub is_unrestricted: bool,
     /// One entry per address of `endpoints`.
     pub endpoints: Box<[SliceEndpoint]>,
     /// Addresses that do not match `address_type`.
@@ -129,8 +131,17 @@ impl EndpointSlice {
             address_type,
             ports: of("TCP"),
             udp_ports: of("UDP"),
+            is_unrestricted: ports.iter().all(|port| port.port.is_none()),
             endpoints: endpoints.into(),
             bad_addresses: bad_addresses.into(),
+        }
+    }
+
+    /// The ports of a transport protocol.
+    pub fn ports_of(&self, transport: Transport) -> &[SlicePort] {
+        match transport {
+            Transport::Tcp => &self.ports,
+            Transport::Udp => &self.udp_ports,
         }
     }
 }

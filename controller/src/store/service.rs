@@ -80,9 +80,28 @@ impl Service {
             Transport::Udp => &self.udp_ports,
         }
     }
+
+    /// Returns the port of this name, which is empty for the only port of a Service.
+    pub fn port_named(&self, name: &str) -> Option<(Transport, &ServicePort)> {
+        let of = |transport| {
+            let port = self.ports_of(transport).iter().find(|port| *port.name == *name)?;
+            Some((transport, port))
+        };
+        of(Transport::Tcp).or_else(|| of(Transport::Udp))
+    }
 }
 
 impl ServicePort {
+    /// Returns the port number of the Pods, unless they name it.
+    pub fn target_number(&self) -> Option<u16> {
+        let number = match self.target {
+            TargetPort::Same => self.number,
+            TargetPort::Number(number) => number,
+            TargetPort::Name(_) => return None,
+        };
+        u16::try_from(number).ok().filter(|number| *number > 0)
+    }
+
     fn pruned(port: core::ServicePort, names: &Names) -> Self {
         Self {
             protocol: protocol(port.app_protocol.as_deref().unwrap_or_default()),

@@ -1,5 +1,7 @@
-//! The endpoints of a Service port, from its EndpointSlices. The node reads nothing else, so a Pod
-//! that appears or disappears recomputes only this node, however many Ingresses share the Service.
+//! The endpoints of a Service port, from its EndpointSlices. No other node reads these, so a Pod that
+//! appears or disappears recomputes only this node, however many Ingresses share the Service.
+
+mod ports;
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -44,9 +46,11 @@ pub(crate) fn compute(view: &View<'_>, key: &EndpointSetKey) -> Output {
         return of_external(view, key, service, name);
     }
     let slices = view.slices_of(&service);
-    let mut endpoints = gather(&slices, key, |endpoint| endpoint.ready);
+    let served: Vec<(&EndpointSlice, Vec<u16>)> =
+        slices.iter().map(|slice| (&***slice, ports::of(view, &service, &key.port, slice))).collect();
+    let mut endpoints = gather(&served, |endpoint| endpoint.ready);
     if endpoints.is_empty() {
-        endpoints = gather(&slices, key, |endpoint| endpoint.serving && endpoint.terminating);
+        endpoints = gather(&served, |endpoint| endpoint.serving && endpoint.terminating);
     } else {
         topology::keep_near(view, &mut endpoints);
     }
@@ -127,35 +131,25 @@ fn set(key: &EndpointSetKey, addresses: &[IpAddr]) -> Arc<EndpointSet> {
     Arc::new(EndpointSet { key: key.clone(), endpoints: addresses.iter().map(endpoint).collect() })
 }
 
+/// Returns the usable endpoints of slices, each with the ports that are served.
 fn gather(
-    slices: &[&Arc<EndpointSlice>],
-    key: &EndpointSetKey,
+    slices: &[(&EndpointSlice, Vec<u16>)],
     usable: impl Fn(&SliceEndpoint) -> bool,
 ) -> BTreeMap<SocketAddr, Found> {
     let mut found: BTreeMap<SocketAddr, Found> = BTreeMap::new();
-    for slice in slices {
-        let Some(port) = port(slice, &key.port) else { continue };
+    for (slice, ports) in slices {
         for endpoint in slice.endpoints.iter().filter(|endpoint| usable(endpoint)) {
-            let found = found.entry(SocketAddr::new(endpoint.address, port)).or_default();
-            // If two slices differ, the zone that sorts last applies, regardless of their order.
-            if found.zone < endpoint.zone {
-                found.zone.clone_from(&endpoint.zone);
+            for port in ports {
+                let found = found.entry(SocketAddr::new(endpoint.address, *port)).or_default();
+                // If two slices differ, the zone that sorts last applies, regardless of their order.
+                if found.zone < endpoint.zone {
+                    found.zone.clone_from(&endpoint.zone);
+                }
+                found.hints.extend(endpoint.hints.clone());
             }
-            found.hints.extend(endpoint.hints.clone());
         }
     }
     found
-}
-
-/// Slices identify a Service's port by its name, which is unique among TCP and UDP ports. The only,
-/// unnamed port of a Service also matches the only port of a slice, whatever its name, for slices
-/// that were created manually.
-fn port(slice: &EndpointSlice, name: &str) -> Option<u16> {
-    let EndpointSlice { ports, udp_ports, .. } = slice;
-    let named = ports.iter().chain(udp_ports).find(|port| *port.name == *name);
-    let all = if ports.is_empty() { udp_ports } else { ports };
-    let only = all.first().filter(|_| name.is_empty() && all.len() == 1);
-    named.or(only).map(|port| port.number)
 }
 
 fn refused(slice: &EndpointSlice) -> Vec<Problem> {

@@ -134,6 +134,7 @@ mod tests {
             address_type: AddressType::Ip,
             ports: ports.iter().map(port).collect(),
             udp_ports: [].into(),
+            is_unrestricted: false,
             endpoints: addresses.iter().map(endpoint).collect(),
             bad_addresses: [].into(),
         })

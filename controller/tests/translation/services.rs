@@ -138,6 +138,78 @@ fn headless_and_hand_made_slices() {
 }
 
 #[test]
+fn a_renamed_service_port_keeps_its_endpoints_by_the_target_port() {
+    let mut world = World::ready(Options::default());
+    let spec = json!({"rules": [{"host": "shop.example", "http": {"paths": [
+        path_to("/", "api", json!({"number": 80}))]}}]});
+    let old = slice("api-1", "api", json!([{"name": "", "port": 8080}]), json!(["10.0.0.1"]));
+    world.put([service("api", json!([{"port": 80, "targetPort": 8080}])), old, ingress("shop", spec)]);
+    assert_eq!(world.endpoints("api", ""), Some(vec!["10.0.0.1:8080".to_owned()]));
+
+    let named = json!([{"name": "http", "port": 80, "targetPort": 8080}, {"name": "m", "port": 81, "targetPort": 8081}]);
+    world.put([service("api", named)]);
+    assert_eq!(world.endpoints("api", "http"), Some(vec!["10.0.0.1:8080".to_owned()]));
+    assert_eq!(world.problems(), []);
+
+    let new = json!([{"name": "http", "port": 8080}, {"name": "m", "port": 8081}]);
+    let update = world.put([slice("api-1", "api", new, json!(["10.0.0.1"]))]);
+    assert_eq!(world.endpoints("api", "http"), Some(vec!["10.0.0.1:8080".to_owned()]));
+    assert_eq!(update.delta, None, "nothing changes for the data plane");
+
+    let other = json!([{"name": "http", "port": 80, "targetPort": 9090}, {"name": "m", "port": 81, "targetPort": 8081}]);
+    let update = world.put([service("api", other)]);
+    assert_eq!(update.stats.endpoints, 0, "the slice names the port");
+}
+
+#[test]
+fn slices_without_the_name_of_a_port_are_used_as_in_ingress_nginx() {
+    for (service_port, slice_ports, expected) in [
+        (json!({"name": "http", "targetPort": 8080}), json!([{"name": "web", "port": 9090}]), "8080"),
+        (json!({"name": "http", "targetPort": 8080}), json!([{"port": 9090}]), "8080"),
+        (json!({"name": "http"}), json!([{"name": "web", "port": 9090}]), "80"),
+        (json!({"name": "http", "targetPort": "web"}), json!([{"name": "web", "port": 9090}]), ""),
+        (
+            json!({"name": "http", "targetPort": 8080}),
+            json!([{"name": "web", "port": 9090, "protocol": "UDP"}]),
+            "",
+        ),
+        (json!({"name": "http", "targetPort": 8080}), json!([]), "8080"),
+        (json!({"name": "http", "targetPort": 8080}), Value::Null, "8080"),
+        (json!({"name": "http", "targetPort": 8080}), json!([{"name": "http", "port": null}]), "8080"),
+        (json!({"targetPort": 8080}), json!([]), "8080"),
+        (json!({"targetPort": "web"}), json!([]), ""),
+        (
+            json!({"name": "http", "targetPort": 8080}),
+            json!([{"name": "s", "port": 1, "protocol": "SCTP"}]),
+            "",
+        ),
+        (
+            json!({"name": "http", "targetPort": 8080}),
+            json!([{"name": "m", "port": 1}, {"name": "http", "port": 2}]),
+            "2",
+        ),
+        (json!({"targetPort": 8080}), json!([{"name": "a", "port": 1}, {"name": "b", "port": 2}]), "1 2"),
+        (json!({"targetPort": 8080}), json!([{"name": "", "port": 1}, {"name": "b", "port": 2}]), "1 2"),
+        (json!({}), json!([{"name": "a", "port": 1}, {"name": "u", "port": 2, "protocol": "UDP"}]), "1"),
+    ] {
+        let mut world = World::ready(Options::default());
+        let (case, mut port) = (format!("{service_port} {slice_ports}"), service_port);
+        port["port"] = 80.into();
+        let name = port["name"].as_str().unwrap_or_default().to_owned();
+        let spec = json!({"rules": [{"host": "shop.example", "http": {"paths": [
+            path_to("/", "api", json!({"number": 80}))]}}]});
+        world.put([
+            service("api", json!([port])),
+            slice("api-1", "api", slice_ports, json!(["10.0.0.1"])),
+            ingress("shop", spec),
+        ]);
+        let found = world.endpoints("api", &name).unwrap();
+        let found: Vec<&str> = found.iter().map(|address| address.trim_start_matches("10.0.0.1:")).collect();
+        assert_eq!(found.join(" "), expected, "{case}");
+    }
+}
+
+#[test]
 fn names_in_slices_are_refused_with_words() {
     let mut world = world_with(json!({"number": 80}));
     let mut names = slice("api-9", "api", json!([{"name": "main", "port": 1}]), json!(["example.com"]));
