@@ -41,16 +41,20 @@ pub(crate) fn node_of_ready(pod: &core::Pod) -> Option<&str> {
     pod.spec.as_ref()?.node_name.as_deref().filter(|_| ready)
 }
 
-/// Returns the addresses of nodes: of each the first external one, or the first internal one if
-/// there is none or `internal` is set.
+/// Returns the addresses of nodes: of each all external ones, or all internal ones if there are none
+/// or `internal` is set. A dual-stack node has one of each family.
 pub(crate) fn of_nodes<'n>(nodes: impl Iterator<Item = &'n core::Node>, internal: bool) -> Vec<Address> {
-    let of_node = |node: &core::Node| {
-        let all = node.status.as_ref()?.addresses.as_ref()?;
-        let first = |kind: &str| all.iter().find(|one| one.type_ == kind && !one.address.is_empty());
-        let external = if internal { None } else { first("ExternalIP") };
-        external.or_else(|| first("InternalIP")).map(|one| address(&one.address))
+    let of_node = |node: &'n core::Node| {
+        let all = node.status.as_ref().and_then(|status| status.addresses.as_deref()).unwrap_or_default();
+        let of =
+            |kind: &'static str| all.iter().filter(move |one| one.type_ == kind && !one.address.is_empty());
+        let kind = match internal || of("ExternalIP").next().is_none() {
+            true => "InternalIP",
+            false => "ExternalIP",
+        };
+        of(kind).map(|one| address(&one.address))
     };
-    in_order(nodes.filter_map(of_node).collect())
+    in_order(nodes.flat_map(of_node).collect())
 }
 
 fn address(text: &str) -> Address {
@@ -135,5 +139,26 @@ mod tests {
         let inner = node(json!([{"type": "InternalIP", "address": "10.0.0.2"}]));
         assert_eq!(shown(&of_nodes([&both, &inner, &both].into_iter(), false)), ["10.0.0.2", "192.0.2.1"]);
         assert_eq!(shown(&of_nodes([&both, &inner].into_iter(), true)), ["10.0.0.1", "10.0.0.2"]);
+    }
+
+    #[test]
+    fn all_addresses_of_a_dual_stack_node_are_published() {
+        let node = |addresses: Value| -> core::Node {
+            serde_json::from_value(json!({"metadata": {}, "status": {"addresses": addresses}})).unwrap()
+        };
+        let inner = node(json!([
+            {"type": "InternalIP", "address": "10.0.0.1"},
+            {"type": "InternalIP", "address": "fd00::1"},
+        ]));
+        assert_eq!(shown(&of_nodes([&inner].into_iter(), false)), ["10.0.0.1", "fd00::1"]);
+        let both = node(json!([
+            {"type": "InternalIP", "address": "10.0.0.1"},
+            {"type": "ExternalIP", "address": "192.0.2.1"},
+            {"type": "InternalIP", "address": "fd00::1"},
+            {"type": "ExternalIP", "address": "2001:db8::1"},
+            {"type": "ExternalIP", "address": ""},
+        ]));
+        assert_eq!(shown(&of_nodes([&both].into_iter(), false)), ["192.0.2.1", "2001:db8::1"]);
+        assert_eq!(shown(&of_nodes([&both].into_iter(), true)), ["10.0.0.1", "fd00::1"]);
     }
 }
