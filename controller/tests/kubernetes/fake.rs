@@ -38,6 +38,8 @@ struct Resource {
     /// Watches from an earlier version get 410, Gone.
     oldest: u64,
     no_streaming: bool,
+    /// Cuts streamed lists before their end.
+    cut_lists: bool,
     /// A counter; every watch ends when it changes.
     cuts: u64,
     /// Status that replaces every response.
@@ -154,6 +156,11 @@ impl Fake {
 
     pub(crate) fn without_streaming(&self, resource: &str) {
         self.shared.change(|state| state.resource(resource).no_streaming = true);
+    }
+
+    /// Breaks the connection of every streamed list behind its objects.
+    pub(crate) fn cut_streamed_lists(&self, resource: &str) {
+        self.shared.change(|state| state.resource(resource).cut_lists = true);
     }
 
     /// Ends every watch of a resource.
@@ -304,15 +311,18 @@ impl Shared {
             return refuse(stream, 422, "sendInitialEvents is forbidden for watch");
         }
         let mut sent = asked.number("resourceVersion").unwrap_or(revision);
+        let is_cut = streaming && resource.cut_lists;
         if streaming {
             for object in resource.objects.values().filter(|object| asked.covers(object)) {
                 line("ADDED", object);
             }
             let notes = json!({"k8s.io/initial-events-end": "true"});
-            line(
-                "BOOKMARK",
-                &json!({"metadata": {"resourceVersion": revision.to_string(), "annotations": notes}}),
-            );
+            if !is_cut {
+                line(
+                    "BOOKMARK",
+                    &json!({"metadata": {"resourceVersion": revision.to_string(), "annotations": notes}}),
+                );
+            }
             sent = revision;
             resource.watched += 1;
         } else if sent < resource.oldest {
@@ -332,6 +342,9 @@ impl Shared {
         loop {
             for line in lines.drain(..) {
                 write!(stream, "{:x}\r\n{line}\r\n", line.len())?;
+            }
+            if is_cut {
+                return Ok(());
             }
             let waiting = self.changed.wait_while(self.lock(), |state| {
                 let resource = state.resource(&asked.resource);

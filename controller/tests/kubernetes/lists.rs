@@ -1,4 +1,4 @@
-//! Undecodable objects: one does not fail a list, and its last good state is kept.
+//! Undecodable objects: one does not fail a list, and its last good state is kept. Lists that are cut.
 
 use serde_json::json;
 use sluice_controller::Options;
@@ -95,4 +95,19 @@ fn an_unreadable_secret_is_a_problem_only_if_referenced() {
     assert!(!seen.problems.contains("unused"), "{}", seen.problems);
     fake.put("secrets", secret("tls", "web.example"));
     plane.until("the Secret", |seen| seen.has("cert:web.example") && seen.problems.is_empty());
+}
+
+#[test]
+fn a_streamed_list_that_is_always_cut_falls_back_to_pages() {
+    let fake = furnished(true);
+    fake.put("ingresses", ingress("late", "late.example", Some("nginx"), None));
+    fake.cut_streamed_lists("ingresses");
+    let plane = Plane::start(&fake, Options::default());
+    plane.until("the first state", |seen| seen.has("web.example"));
+    fake.put("ingresses", ingress("next", "next.example", Some("nginx"), None));
+    plane.until("a change by the watch", |seen| seen.has("next.example") && seen.problems.is_empty());
+    fake.expire("ingresses");
+    fake.delete("ingresses", "shop", "late");
+    // Only a complete list shows that an object is missing.
+    plane.until("the next list", |seen| !seen.has("late.example") && seen.has("web.example"));
 }
