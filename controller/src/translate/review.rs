@@ -241,6 +241,8 @@ impl Sink<StreamServicesNode> for Review<'_> {
         let new = value.unwrap_or_default();
         let old = self.base.values.stream_services.get(&transport).cloned().unwrap_or_default();
         self.dirty.streams.extend(streams::changed_keys(transport, &old, &new));
+        // Unchanged entries may have problems, which are those of the ConfigMap.
+        self.dirty.streams.extend(new.keys().map(|port| StreamKey { transport, port: *port }));
         self.overlay.stream_services.insert(transport, new);
     }
 }

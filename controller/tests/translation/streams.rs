@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use sluice_config::{
     BindProtocol, GroupId, ListenerGroup, NamespacedName, StreamKey, Transport, UpstreamProtocol,
 };
-use sluice_controller::store::{Fields, Kind, ObjectKey, Reference};
+use sluice_controller::store::{Event, Fields, Kind, ObjectKey, Reference};
 use sluice_controller::{Options, Stats};
 
 use crate::support::*;
@@ -117,7 +117,7 @@ fn an_edit_costs_the_entries_and_services_that_it_changes() {
     assert_eq!(update.stats.streams, 100, "all listen elsewhere");
     let addresses = &group(&world, Transport::Tcp, 9000).unwrap().binds[0].addresses;
     assert_eq!(addresses.iter().map(ToString::to_string).collect::<Vec<_>>(), ["127.0.0.1"]);
-    world.update(vec![sluice_controller::store::Event::Delete(ObjectKey {
+    world.update(vec![Event::Delete(ObjectKey {
         kind: Kind::ConfigMap,
         name: NamespacedName::new("edge", "tcp"),
     })]);
@@ -223,4 +223,24 @@ fn a_host_is_passed_through_to_the_service_of_its_root() {
         paths("shop.example", &["/"]),
     )]);
     assert_eq!(pool(&world, "shop.example"), None, "what is closed is not passed through");
+}
+
+#[test]
+fn problems_of_entries_have_the_uid_of_the_recreated_configmap() {
+    let mut world = World::ready(options());
+    let with_uid = |uid: &str| {
+        let mut object = services("tcp", json!({"9000": "default/absent:80"}));
+        object["metadata"]["uid"] = uid.into();
+        object
+    };
+    for uid in ["first", "second"] {
+        world.put([with_uid(uid)]);
+        let problems = world.problems();
+        let problem = problems.iter().find(|problem| problem.field == "data[9000]").unwrap();
+        assert_eq!(problem.uid.as_ref().map(ToString::to_string).as_deref(), Some(uid));
+    }
+    // A review has the problems of unchanged entries, too.
+    let Some(Event::Put(object)) = world.event(with_uid("second")) else { panic!("no object") };
+    let verdict = world.controller.review(object).unwrap();
+    assert_eq!(verdict.problems.len(), 1, "{:?}", verdict.problems);
 }

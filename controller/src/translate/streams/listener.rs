@@ -30,7 +30,7 @@ pub(crate) fn compute(view: &View<'_>, key: &StreamKey) -> (StreamOutput, Vec<Pr
         return Default::default();
     };
     let port = key.port.to_string();
-    let StreamEntry { service, port: service_port, accepts_proxy, sends_proxy } = entry;
+    let StreamEntry { service, port: service_port, accepts_proxy, sends_proxy, .. } = entry;
     // A number in digits is never a name: those need a letter.
     let wanted = match service_port.parse() {
         Ok(number) => PortRef::Number(number),

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use sluice_config::{Code, NamespacedName, ObjectRef, Problem, Transport};
+use sluice_config::{Code, NamespacedName, ObjectRef, Problem, Transport, Uid};
 
 use super::{config_map, flag};
 use crate::options::Options;
@@ -27,6 +27,8 @@ pub(crate) struct StreamEntry {
     pub(crate) accepts_proxy: bool,
     /// Second `:PROXY`: connections to endpoints begin with one.
     pub(crate) sends_proxy: bool,
+    /// The uid of the ConfigMap, which problems of the entry have.
+    pub(crate) config_map: Option<Uid>,
 }
 
 const SYNTAX: &str = "write namespace/name:port, for TCP optionally followed by :PROXY or :PROXY:PROXY";
@@ -89,8 +91,8 @@ impl Reader<'_> {
                 },
             );
         }
-        let port_name = service_port.into();
-        Some((port, StreamEntry { service, port: port_name, accepts_proxy, sends_proxy }))
+        let (port_name, config_map) = (service_port.into(), self.map.identity.uid.clone());
+        Some((port, StreamEntry { service, port: port_name, accepts_proxy, sends_proxy, config_map }))
     }
 
     fn port(&mut self, key: &str) -> Option<u16> {
