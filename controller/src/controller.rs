@@ -101,6 +101,7 @@ impl Controller {
         if self.complete || self.startup_snapshot.is_some() {
             return None;
         }
+        self.translation.take_certificates(earlier.certificates.clone());
         let group = &self.translation.flags().group;
         let keeps = |group: &ListenerGroup| self.translation.may_serve(group);
         let (startup_snapshot, delta) = StartupSnapshot::new(earlier, group, keeps);

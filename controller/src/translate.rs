@@ -5,7 +5,7 @@
 //! |---|---|---|
 //! | config_map | one | the ConfigMap |
 //! | routes of an object | Ingress | the Ingress, its class, its namespace, the annotation limits |
-//! | certificate | Secret | the Secret |
+//! | certificate | Secret | the Secret; its own previous value, if the Secret is unusable |
 //! | resource | kind and object | the Secret or ConfigMap |
 //! | flags | one | config_map; the Service and Secret that flags name |
 //! | host | group, listener, host name | routes of claiming objects, Services, certificates, resources |
@@ -58,8 +58,8 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use sluice_config::{
-    ByKey, Code, EndpointSet, EndpointSetKey, GroupId, ListenerGroup, NamespacedName, ObjectRef, Policies,
-    Problem, ResourceKey, Snapshot, StreamKey, Transport,
+    ByKey, Certificate, CertificateId, Code, EndpointSet, EndpointSetKey, GroupId, ListenerGroup,
+    NamespacedName, ObjectRef, Policies, Problem, ResourceKey, Snapshot, StreamKey, Transport,
 };
 
 use crate::graph::{Graph, Key, Node};
@@ -122,6 +122,7 @@ impl Translation {
             class_access: ClassAccess::Listed,
             stream_services: HashMap::new(),
             certificates: HashMap::new(),
+            earlier_certificates: BTreeMap::new(),
             resources: HashMap::new(),
             expressions: Expressions::default(),
             names: HashMap::new(),
@@ -197,6 +198,12 @@ impl Translation {
             }
             self.stale(&Key::Object(key));
         }
+    }
+
+    /// Records the certificates of an earlier state that is served until the first update. A Secret
+    /// that is unusable then keeps its certificate of that state.
+    pub(crate) fn take_certificates(&mut self, earlier: BTreeMap<CertificateId, Arc<Certificate>>) {
+        self.values.earlier_certificates = earlier;
     }
 
     /// Records the result of a name resolution, if the name is still needed.

@@ -113,6 +113,27 @@ fn a_certificate_changes_without_touching_running_connections() {
 }
 
 #[test]
+fn a_secret_that_becomes_unusable_keeps_its_last_certificate() {
+    let backend = Backend::echo("web");
+    let (folder, certificates) = serve(&[("shop", "shop.example")], &backend);
+    let default = TestCertificate::new(&["default.example"]);
+    folder.write("own.yaml", default.secret("own"));
+    let gateway = Gateway::with(&folder, &["--default-ssl-certificate", "default/own"]);
+    for name in ["shop", "own"] {
+        folder.write(&format!("{name}.yaml"), tls_secret(name, &certificates[0].pem, "garbage"));
+        await_until("the problem", || gateway.problems().contains(&format!("default/{name}: tls.key")));
+    }
+    assert_eq!(shown(&gateway, "shop.example"), certificates[0].der);
+    assert_eq!(shown(&gateway, "unknown.example"), default.der);
+    assert_eq!(get_tls(gateway.https, "shop.example", "/").backend(), "web");
+    let renewed = TestCertificate::new(&["shop.example"]);
+    folder.write("shop.yaml", renewed.secret("shop"));
+    await_until("the new certificate", || shown(&gateway, "shop.example") == renewed.der);
+    folder.remove("shop.yaml");
+    await_until("the default certificate", || shown(&gateway, "shop.example") == default.der);
+}
+
+#[test]
 fn an_entry_without_hosts_serves_the_names_of_its_certificate() {
     let backend = Backend::echo("web");
     let certificate = TestCertificate::new(&["shop.example"]);

@@ -131,7 +131,8 @@ codes! {
     StreamInvalid: OwnFault = "An entry of the TCP or UDP services cannot be read.";
     StreamPortReserved: Conflict = "A TCP or UDP service has a port that the gateway itself uses.";
     ReferenceForbidden: OwnFault = "A reference to an object of another namespace is not allowed.";
-    CertificateInvalid: OwnFault = "A TLS Secret contains no usable certificate and key.";
+    CertificateInvalid: OwnFault = "A TLS Secret contains no usable certificate and key; a certificate that it had \
+                                    before stays in force.";
     CertificateMismatch: OwnFault = "The certificate is not valid for the host.";
     HostWithoutCertificate: OwnFault = "No entry of spec.tls covers the host.";
     NameNotResolved: MissingReference = "The name of a service outside of the cluster cannot be resolved.";

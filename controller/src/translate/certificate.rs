@@ -18,14 +18,14 @@ use crate::store::Fields;
 pub(crate) enum CertificateState {
     /// The Secret does not exist.
     Missing,
-    /// It is unusable, for this reason.
+    /// It is unusable, for this reason, and has not been usable before.
     Bad(Arc<str>),
-    /// It is usable.
+    /// It is usable, or was before.
     Good(Arc<Certificate>),
 }
 
 impl CertificateState {
-    /// Returns the certificate, if it is usable.
+    /// Returns the certificate, if there is one.
     pub(crate) fn good(&self) -> Option<&Arc<Certificate>> {
         match self {
             Self::Good(certificate) => Some(certificate),
@@ -34,7 +34,8 @@ impl CertificateState {
     }
 }
 
-/// Computes the node.
+/// Computes the node. A Secret that becomes unusable keeps its last certificate, as in ingress-nginx,
+/// which forgets a certificate only with its Secret.
 pub(crate) fn compute(view: &View<'_>, name: &NamespacedName) -> (CertificateState, Vec<Problem>) {
     let Some(secret) = view.secret(name, Fields::named(pem::FIELDS)) else {
         return (CertificateState::Missing, Vec::new());
@@ -42,15 +43,21 @@ pub(crate) fn compute(view: &View<'_>, name: &NamespacedName) -> (CertificateSta
     match pem::read(name, secret) {
         Ok(certificate) => (CertificateState::Good(Arc::new(certificate)), Vec::new()),
         Err(fault) => {
+            let previous = view.certificate_in_force(name);
+            let stays = if previous.is_some() { "; its previous certificate stays in force" } else { "" };
             let object = ObjectRef { kind: "Secret".into(), name: name.clone() };
             let problem = error(
                 Code::CertificateInvalid,
                 &object,
                 fault.field(),
-                format!("{name}: {fault}"),
+                format!("{name}: {fault}{stays}"),
                 fault.remedy(),
             );
-            (CertificateState::Bad(fault.to_string().into()), vec![problem])
+            let state = match previous {
+                Some(previous) => CertificateState::Good(previous.clone()),
+                None => CertificateState::Bad(fault.to_string().into()),
+            };
+            (state, vec![problem])
         }
     }
 }

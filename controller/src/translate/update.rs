@@ -56,6 +56,7 @@ impl Translation {
         let Update { base, mut delta, mut removed_hosts, mut stats } = update;
         delta.hosts.append(&mut removed_hosts);
         base.forget_names();
+        base.values.earlier_certificates.clear();
         let Self { ref_counts, values, endpoints, .. } = base;
         let certificate = |id: &_| values.certificates.get(id)?.good().cloned();
         let resource = |key: &_| values.resources.get(key)?.good().cloned();

@@ -1,11 +1,13 @@
 //! The inputs of a node. All reads go through this view, which records them.
 
 use std::cell::RefCell;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use sluice_config::{ByKey, HostKey, NamespacedName, ObjectRef, ResourceKey, StreamKey, Transport};
+use sluice_config::{
+    ByKey, Certificate, CertificateId, HostKey, NamespacedName, ObjectRef, ResourceKey, StreamKey, Transport,
+};
 
 use super::certificate::CertificateState;
 use super::declarations::HttpDeclarations;
@@ -40,6 +42,8 @@ pub(crate) struct Values {
     pub(crate) class_access: ClassAccess,
     /// Certificates that objects or flags name.
     pub(crate) certificates: HashMap<NamespacedName, CertificateState>,
+    /// Certificates of an earlier state that is served until the first update.
+    pub(crate) earlier_certificates: BTreeMap<CertificateId, Arc<Certificate>>,
     /// Resources that objects name.
     pub(crate) resources: HashMap<ResourceKey, resource::ResourceState>,
     /// Cache of regular expressions. Not a node value: it depends on nothing.
@@ -285,6 +289,12 @@ impl<'a> View<'a> {
         self.read(Key::Certificate(name.clone()));
         let overlay = self.overlay.and_then(|overlay| overlay.certificates.get(name));
         overlay.or_else(|| self.values.certificates.get(name)).unwrap_or(&CertificateState::Missing)
+    }
+
+    /// Returns the certificate that is served for a Secret, for the node that computes the next one.
+    pub(crate) fn certificate_in_force(&self, name: &NamespacedName) -> Option<&'a Arc<Certificate>> {
+        let known = self.values.certificates.get(name).and_then(CertificateState::good);
+        known.or_else(|| self.values.earlier_certificates.get(name))
     }
 
     /// Returns the state of a resource. A new content of a usable one does not recompute its

@@ -77,6 +77,71 @@ fn an_unusable_secret_leaves_tls_with_the_default_certificate() {
 }
 
 #[test]
+fn a_secret_that_becomes_unusable_keeps_its_last_certificate() {
+    let default = NamespacedName::new("default", "own");
+    let mut world =
+        World::ready(Options { default_ssl_certificate: Some(default.clone()), ..Options::default() });
+    let entry = json!([{"hosts": ["shop.example"], "secretName": "shop-tls"}]);
+    let good = pair(&["shop.example"]);
+    world.put([
+        tls_secret("shop-tls", &good),
+        tls_secret("own", &pair(&["own.example"])),
+        secured("shop", "shop.example", entry.clone()),
+    ]);
+    let before = world.mirror.clone();
+    let unusable =
+        [(good.0.clone(), pair(&["x"]).1), ("nonsense".into(), good.1.clone()), Default::default()];
+    for bad in &unusable {
+        let update = world.put([tls_secret("shop-tls", bad), tls_secret("own", bad)]);
+        assert_eq!(update.delta, None);
+        assert_eq!(world.mirror, before);
+        let texts = world.texts();
+        for secret in ["default/shop-tls", "default/own"] {
+            let text = texts.iter().find(|text| text.contains(&format!("Secret {secret}"))).unwrap();
+            assert!(text.contains("its previous certificate stays in force"), "{text}");
+        }
+        assert_eq!(texts.len(), 2, "{texts:?}");
+    }
+
+    world.delete(Kind::Secret, "shop-tls");
+    assert_eq!(tls(&world, "shop.example"), Some(None));
+    world.put([tls_secret("shop-tls", &unusable[0])]);
+    assert_eq!(tls(&world, "shop.example"), Some(None), "forgotten with the Secret");
+    assert!(world.texts().iter().all(|text| !text.contains("shop-tls") || !text.contains("previous")));
+
+    world.put([tls_secret("shop-tls", &good)]);
+    world.delete(Kind::Ingress, "shop");
+    world.put([tls_secret("shop-tls", &unusable[0])]);
+    world.put([secured("shop", "shop.example", entry)]);
+    assert_eq!(tls(&world, "shop.example"), Some(None), "no object named it in between");
+    assert_eq!(world.mirror.settings.default_certificate, Some(default));
+}
+
+#[test]
+fn an_unusable_secret_keeps_the_certificate_of_the_snapshot() {
+    let good = pair(&["shop.example"]);
+    let entry = json!([{"hosts": ["shop.example"], "secretName": "shop-tls"}]);
+    let shop = secured("shop", "shop.example", entry);
+    let mut world = World::ready(Options::default());
+    world.put([tls_secret("shop-tls", &good), shop.clone()]);
+    let earlier = world.mirror.clone();
+    for is_surveyed in [true, false] {
+        let mut world = World::new(Options::default());
+        let delta = world.controller.startup_snapshot(earlier.clone()).unwrap();
+        world.mirror.apply(&delta);
+        let class = world.event(class("nginx", "k8s.io/ingress-nginx")).unwrap();
+        let mut events = vec![class, world.event(shop.clone()).unwrap()];
+        if is_surveyed {
+            world.controller.survey(std::mem::take(&mut events)).unwrap();
+        }
+        events.extend(world.event(tls_secret("shop-tls", &(good.0.clone(), "nonsense".into()))));
+        world.update(events);
+        assert_eq!(world.mirror.certificates, earlier.certificates);
+        assert_eq!(tls(&world, "shop.example"), Some(Some("default/shop-tls".into())));
+    }
+}
+
+#[test]
 fn the_oldest_ingress_with_a_section_for_the_host_decides() {
     let mut world = World::ready(Options::default());
     let entry = |secret: &str| json!([{"hosts": ["shop.example"], "secretName": secret}]);

@@ -15,8 +15,8 @@ use crate::translate::view::View;
 /// that names the host applies, else one whose certificate is valid for it, else one without hosts.
 /// Further entries of the same kind add certificates with keys of other types. If no object has
 /// such an entry but one has any entry, the host has TLS with the default certificate, as in
-/// ingress-nginx, so that the redirect to https applies to it. A certificate that is missing,
-/// invalid or for other hosts leads to the default one, too.
+/// ingress-nginx, so that the redirect to https applies to it. A Secret that is missing,
+/// has never been usable or is for other hosts leads to the default one, too.
 pub(super) fn choose(
     view: &View<'_>,
     pattern: &HostPattern,
