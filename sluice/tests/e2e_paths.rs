@@ -86,6 +86,31 @@ fn a_missing_final_slash_of_an_exact_path_is_not_found() {
 }
 
 #[test]
+fn an_exact_path_was_swallowed_by_a_prefix_once_the_host_had_expressions() {
+    let (open, guarded) = (Backend::echo("open"), Backend::echo("guarded"));
+    let ingresses = [
+        Ingress::new("a").typed_path(HOST, "/foo", "Prefix", "open").created("2026-01-01T00:00:01Z"),
+        Ingress::new("b")
+            .typed_path(HOST, "/foo", "Exact", "guarded")
+            .created("2026-01-01T00:00:02Z")
+            .annotation("allowlist-source-range", "192.0.2.0/24"),
+        Ingress::new("c")
+            .path(HOST, "/zzz/(.*)", "open")
+            .created("2026-01-01T00:00:03Z")
+            .annotation("use-regex", "true"),
+    ];
+    let services = service_with("open", &[&open]) + &service_with("guarded", &[&guarded]);
+    let objects = ingresses.map(|ingress| ingress.text()).concat() + &services;
+    let gateway = Gateway::start(&Folder::with(objects));
+    for path in ["/foo", "/foobar", "/FOO?x"] {
+        assert_eq!(get(gateway.http, HOST, path).status, 403, "{path}");
+    }
+    for path in ["/foo/", "/foo/x", "/zzz/x"] {
+        assert_eq!(get(gateway.http, HOST, path).backend(), "open", "{path}");
+    }
+}
+
+#[test]
 fn paths_are_normalised_to_match_and_sent_on_as_they_came() {
     let (gateway, _backends) = serve(&[("/foo", "Prefix", "foo"), ("/bar", "Prefix", "bar")]);
     for path in ["/%66oo/x", "/bar/../foo/x", "//foo//x", "/./foo/x", "/bar/%2e%2e/foo"] {

@@ -72,6 +72,44 @@ fn exact_and_prefix_are_one_path_among_expressions() {
 }
 
 #[test]
+fn a_prefix_took_the_requests_of_an_exact_path_among_expressions() {
+    let expression = with("spa", &[("use-regex", "true")], expressions(&["/zzz/(.*)"]));
+    let rules = |exact: &[(&str, &str)]| {
+        let mut world = world();
+        world.put([
+            created(ingress("prefix", paths(HOST, &["/foo", "/bar/", "/"])), 1),
+            created(with("exact", exact, paths(HOST, &["=/foo", "=/bar/", "=/"])), 2),
+            created(expression.clone(), 3),
+        ]);
+        world.rules(HOST)
+    };
+    let served = [
+        format!("~(?i)^/zzz/(.*) -> {WEB}"),
+        format!("~(?i)^/foo/ -> {WEB}"),
+        format!("~(?i)^/bar/ -> {WEB}"),
+        format!("~(?i)^/foo -> {WEB}"),
+        format!("/ -> {WEB}"),
+    ];
+    assert_eq!(rules(&[]), served);
+    let closed = rules(&[("limit-rps", "many")]);
+    assert_eq!(closed.iter().filter(|rule| !rule.contains("denied")).cloned().collect::<Vec<_>>(), {
+        let mut open = served.to_vec();
+        open.remove(3);
+        open
+    });
+    assert!(closed.contains(&format!("~(?i)^/foo -> {WEB} denied 404")), "{closed:?}");
+
+    // A rewritten Prefix path keeps its text, as in ingress-nginx.
+    let mut world = world();
+    world.put([
+        created(with("prefix", &[("rewrite-target", "/x")], paths(HOST, &["/foo"])), 1),
+        created(ingress("exact", paths(HOST, &["=/foo"])), 2),
+    ]);
+    assert_eq!(world.rules(HOST)[0], format!("~(?i)^/foo -> {WEB}"));
+    assert_eq!(codes(&world), [Code::PathConflict]);
+}
+
+#[test]
 fn a_target_that_is_the_path_itself_asks_for_nothing() {
     let mut world = world();
     world.put([with("same", &[("rewrite-target", "/")], paths(HOST, &["/"]))]);

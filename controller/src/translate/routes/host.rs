@@ -4,7 +4,8 @@
 //! - The order of rules is defined here: exact paths first, then the longest path; of equal paths,
 //!   Exact before Prefix. An unreadable path follows the paths of other namespaces.
 //! - If an object requests regular expressions, all paths of the host are expressions, in the order
-//!   of their lengths.
+//!   of their lengths. A Prefix path of another object then covers only paths below an Exact path of
+//!   the same text.
 //! - A closed object claims everything that it can have meant: its paths as expressions if it may
 //!   have requested them, and its aliases if no object has a rule for them.
 
@@ -22,6 +23,7 @@ mod rest;
 mod snippets;
 mod tls;
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use sluice_config::{
@@ -33,7 +35,7 @@ use super::backend::{BackendReference, UNSERVED, Uses};
 use super::claim::{Claim, ClaimKind};
 use super::{HostClosure, ObjectRoutes, REJECTED, path_field};
 use crate::problem::{error, warning};
-use crate::store::RoutePath;
+use crate::store::{PathType, RoutePath};
 use crate::translate::snippet::Block;
 use crate::translate::view::View;
 use copies::PlacedPath;
@@ -284,10 +286,14 @@ impl<'a> Builder<'a, '_> {
 
     /// Returns the rules that objects define explicitly, in order.
     fn paths(&mut self, pattern: &HostPattern, claimants: &[&Arc<ObjectRoutes>]) -> OrderedRules {
-        let mut table = PathTable::default();
         // One object that requests regular expressions turns all paths of the host into
         // expressions. A closed one does so for closed paths only.
         let expressions = claimants.iter().any(|routes| routes.makes_expressions(pattern));
+        let exact = match expressions {
+            true => exact_paths(pattern, claimants),
+            false => HashSet::new(),
+        };
+        let mut table = PathTable::new(exact);
         let closed_too = claimants.iter().any(|routes| routes.regex);
         let reading_of = |routes: &ObjectRoutes| match expressions {
             true => Reading::Expressions,
@@ -404,6 +410,18 @@ impl<'a> Builder<'a, '_> {
             self.problems.push(problem);
         }
     }
+}
+
+/// Returns the Exact paths of a host, except unusable ones, which have an effect in their own
+/// namespace only.
+fn exact_paths(pattern: &HostPattern, claimants: &[&Arc<ObjectRoutes>]) -> HashSet<Arc<str>> {
+    let of = |PlacedPath { routes, rule, path, .. }: PlacedPath<'_>| {
+        let is_candidate = path.path_type == PathType::Exact && !rule.is_misnamed;
+        let asks = routes.regex || routes.makes_expressions(pattern);
+        let (text, fault) = is_candidate.then(|| meant_path(&path.path, asks))?;
+        fault.is_none().then_some(text)
+    };
+    claimants.iter().flat_map(|routes| copies::paths_of(routes, pattern)).filter_map(of).collect()
 }
 
 const MISNAMED: &str = "is no host of an Ingress";

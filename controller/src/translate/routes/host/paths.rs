@@ -1,7 +1,7 @@
 //! The paths of a host: their owners and their order.
 
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
 use sluice_config::{Action, Match, Origin, PathMatch, Policies, Redirect, RedirectPath, Rule};
@@ -43,6 +43,8 @@ pub(super) struct PathTable {
     /// Closed rules of unreadable paths, separately per namespace: one of another namespace must
     /// not replace the rule that closes its own paths.
     unreadable: BTreeMap<(PathRank, Box<str>), Rule>,
+    /// Exact paths of all objects, if paths are expressions.
+    exact: HashSet<Arc<str>>,
 }
 
 /// The rules of a host in order.
@@ -54,6 +56,21 @@ pub(super) struct OrderedRules {
 }
 
 impl PathTable {
+    /// Returns an empty table of a host with these Exact paths among expressions.
+    pub(super) fn new(exact: HashSet<Arc<str>>) -> Self {
+        Self { exact, ..Self::default() }
+    }
+
+    /// Returns the text of a literal Prefix path among expressions. It covers only paths below an
+    /// Exact path of the same text, as in ingress-nginx: as an expression, the Exact path covers
+    /// everything else that begins so.
+    pub(super) fn text_of_prefix(&self, text: &Arc<str>) -> Arc<str> {
+        match self.exact.contains(text) && !text.ends_with('/') {
+            true => format!("{text}/").into(),
+            false => text.clone(),
+        }
+    }
+
     /// Returns the owner of a path. An unreadable path has an effect in its own namespace only.
     pub(super) fn taken(&self, place: &PathRank, namespace: &str) -> Option<&Rule> {
         let unreadable = || self.unreadable.get(&(place.clone(), namespace.into()));
@@ -83,7 +100,7 @@ impl PathTable {
     /// Returns the rules in order, with nginx's redirect for `/foo` if only `/foo/` exists. There
     /// is none if paths are expressions.
     pub(super) fn into_rules(self, expressions: bool) -> OrderedRules {
-        let Self { mut rules, unreadable } = self;
+        let Self { mut rules, unreadable, exact: _ } = self;
         if !expressions {
             let redirects: Vec<(PathRank, Rule)> =
                 rules.iter().filter_map(|(place, rule)| slash_redirect(&rules, place, rule)).collect();

@@ -29,7 +29,7 @@ pub(super) fn places<'t>(
     (asks, reading): (bool, Reading),
     expressions: &Expressions,
 ) -> (Vec<(PathRank, PathMatch)>, Option<&'t Rule>) {
-    let plain = |path_type| {
+    let plain = |text: &Arc<str>, path_type| {
         let place = PathRank::plain(text.clone(), path_type);
         let matches = place.to_match();
         (place, matches)
@@ -37,6 +37,11 @@ pub(super) fn places<'t>(
     let is_closed = routes.closed().is_some();
     let taken_by = |place: &PathRank| table.taken(place, routes.namespace());
     if reading == Reading::Expressions {
+        let is_literal = !routes.regex && !routes.settings.rewriting.makes_expressions(&path.path);
+        let text = &match path.path_type {
+            PathType::Prefix if is_literal => table.text_of_prefix(text),
+            _ => text.clone(),
+        };
         let expression = paths::on_host_of_expressions(text, asks || is_closed, expressions);
         if let Some(winner) = taken_by(&expression.0) {
             return (Vec::new(), Some(winner));
@@ -44,14 +49,14 @@ pub(super) fn places<'t>(
         let mut places = vec![expression];
         // A closed path is closed literally, too.
         places.extend(
-            is_closed.then(|| plain(PathType::Prefix)).filter(|(place, _)| taken_by(place).is_none()),
+            is_closed.then(|| plain(text, PathType::Prefix)).filter(|(place, _)| taken_by(place).is_none()),
         );
         return (places, None);
     }
-    let mut places = vec![plain(path.path_type)];
+    let mut places = vec![plain(text, path.path_type)];
     if reading == Reading::Both && path.path_type == PathType::Exact {
         // An expression matches prefixes.
-        places.push(plain(PathType::Prefix));
+        places.push(plain(text, PathType::Prefix));
     }
     let taken = places.iter().filter_map(|(place, _)| taken_by(place)).next_back();
     let expression_is_taken = places.last().is_some_and(|(place, _)| taken_by(place).is_some());
