@@ -21,6 +21,7 @@ pub use compiler::Compiler;
 pub use error_pages::ErrorPages;
 
 use crate::policy::affinity::{self, Digits};
+use crate::policy::directives::AccessList;
 use crate::policy::{
     Affinity, BasicAuth, CachePolicy, ClientCertificates, DigestAuth, PolicyError, RedirectTo,
 };
@@ -171,6 +172,12 @@ impl Route {
     /// Returns the policy for digest authentication.
     pub fn digest_auth(&self) -> Option<&DigestAuth> {
         self.compiled.as_ref()?.digest_auth.as_ref()
+    }
+
+    /// Returns the `allow` and `deny` of its snippets; `None` if there are none.
+    pub(crate) fn access_list(&self) -> Option<&AccessList> {
+        let directives = self.compiled.as_ref()?.directives.as_ref()?;
+        Some(&directives.own.access).filter(|access| !access.is_empty())
     }
 
     /// Returns the settings for stored responses.

@@ -102,6 +102,26 @@ fn lists_of_countries_admit_and_refuse_clients() {
 }
 
 #[test]
+fn a_list_of_countries_skipped_the_deny_of_a_snippet() {
+    let databases = tempfile::tempdir().unwrap();
+    install(databases.path(), "GeoLite2-Country", &mmdb::country("192.0.2.0/24", "DE"));
+    install(databases.path(), "GeoLite2-City", &mmdb::city("2001:db8::/32", "CH", "Zürich", 47.37));
+    let snippet = "allow 192.0.2.1;\nallow 198.51.100.1;\ndeny all;";
+    let ingress = shop(&[("sluice.dev/allow-countries", "DE"), ("configuration-snippet", snippet)]);
+    let keys = [
+        ("use-geoip2", "true"),
+        ("allow-snippet-annotations", "true"),
+        ("annotations-risk-level", "Critical"),
+    ];
+    let (_backend, _folder, gateway) = start(&ingress, &keys, databases.path());
+    assert_eq!(status(&gateway, "192.0.2.1"), 200);
+    assert_eq!(status(&gateway, GERMAN), 403, "the snippet denies it");
+    assert_eq!(status(&gateway, "198.51.100.1"), 403, "its country is not known");
+    let explained = gateway.ask(&format!("/explain?host={HOST}&client={GERMAN}")).text();
+    assert!(explained.contains(&format!("403: {GERMAN} (DE) is denied")), "{explained}");
+}
+
+#[test]
 fn a_list_of_countries_without_a_database_served_everyone() {
     let databases = tempfile::tempdir().unwrap();
     let ingress = shop(&[("sluice.dev/deny-countries", "DE")]);

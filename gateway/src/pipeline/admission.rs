@@ -105,16 +105,13 @@ impl Exchange {
         let client = self.client.address;
         let by_country =
             countries.map_or(SourceDecision::Unlisted, |lists| self.check_country(lists, client));
-        let forbidden =
-            || CheckDecision::No(Refusal { can_retry: false, answer: self.answer(StatusCode::FORBIDDEN) });
-        match sources::decide(own, input.compiled_settings.sources.as_ref(), client).and(by_country) {
-            SourceDecision::Unlisted => match self.admitted_by_directives(route) {
-                None => CheckDecision::Nothing,
-                Some(true) => CheckDecision::Yes,
-                Some(false) => forbidden(),
-            },
+        let global = input.compiled_settings.sources.as_ref();
+        match sources::decide(own, global, route.access_list(), client).and(by_country) {
+            SourceDecision::Unlisted => CheckDecision::Nothing,
             SourceDecision::Allowed => CheckDecision::Yes,
-            SourceDecision::Denied => forbidden(),
+            SourceDecision::Denied => {
+                CheckDecision::No(Refusal { can_retry: false, answer: self.answer(StatusCode::FORBIDDEN) })
+            }
         }
     }
 

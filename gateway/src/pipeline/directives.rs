@@ -160,11 +160,6 @@ impl Exchange {
         self.refused(status.unwrap_or(global))
     }
 
-    /// Whether `allow` and `deny` admit the client; `None` if neither applies.
-    pub(super) fn admitted_by_directives(&self, route: &Route) -> Option<bool> {
-        directives(route)?.own.access.admits(self.client.address)
-    }
-
     /// Changes the client's fields, before the gateway adds its own.
     pub(super) fn change_client_fields(&self, head: &mut Edit<'_, impl HeadMut>) {
         if let Some(Effective { scope, state, .. }) = self.effective() {

@@ -1,7 +1,9 @@
-//! `allowlist-source-range` and `denylist-source-range`: access control by client address.
+//! `allowlist-source-range`, `denylist-source-range` and the `allow` and `deny` of snippets: access
+//! control by client address.
 
 use std::net::IpAddr;
 
+use super::directives::AccessList;
 use super::networks::Networks;
 
 /// The lists of a rule or the global ones. A list that a rule lacks is inherited from the global
@@ -44,15 +46,22 @@ impl SourceDecision {
     }
 }
 
-/// Checks an address against the lists of the rule, or the global lists that it inherits.
-pub fn decide(own: Option<&Sources>, global: Option<&Sources>, client: IpAddr) -> SourceDecision {
+/// Checks an address against the lists of the rule, or the global lists that it inherits, and then
+/// against the directives of the rule: in nginx, all of them are one list, in this order.
+pub fn decide(
+    own: Option<&Sources>,
+    global: Option<&Sources>,
+    directives: Option<&AccessList>,
+    client: IpAddr,
+) -> SourceDecision {
     let both = [own, global];
     let deny = both.iter().find_map(|sources| sources.as_ref()?.deny.as_ref());
     let allow = both.iter().find_map(|sources| sources.as_ref()?.allow.as_ref());
     if deny.is_some_and(|networks| networks.contains(client)) {
         return SourceDecision::Denied;
     }
-    match allow.map(|networks| networks.contains(client)) {
+    let by_list = allow.map(|networks| networks.contains(client));
+    match by_list.or_else(|| directives?.admits(client)) {
         None => SourceDecision::Unlisted,
         Some(true) => SourceDecision::Allowed,
         Some(false) => SourceDecision::Denied,
@@ -62,6 +71,7 @@ pub fn decide(own: Option<&Sources>, global: Option<&Sources>, client: IpAddr) -
 #[cfg(test)]
 mod tests {
     use sluice_config::Network;
+    use sluice_config::directives::AccessRule;
 
     use super::*;
 
@@ -71,7 +81,7 @@ mod tests {
     }
 
     fn of(own: Option<&Sources>, global: Option<&Sources>, last: u8) -> SourceDecision {
-        decide(own, global, IpAddr::from([10, 0, last, 1]))
+        decide(own, global, None, IpAddr::from([10, 0, last, 1]))
     }
 
     #[test]
@@ -80,6 +90,22 @@ mod tests {
         assert_eq!(of(None, None, 1), SourceDecision::Unlisted);
         assert_eq!(of(deny.as_ref(), None, 2), SourceDecision::Unlisted);
         assert_eq!(of(allow.as_ref(), None, 1), SourceDecision::Allowed);
+    }
+
+    #[test]
+    fn directives_decide_after_the_lists() {
+        let rule = |network: Option<&str>, allows| AccessRule {
+            network: network.map(|text| Network { address: text.parse().unwrap(), prefix: 24 }),
+            allows,
+        };
+        let directives = AccessList::compile(&[rule(Some("10.0.1.0"), true), rule(None, false)]);
+        let (allow, deny) = (sources(Some("10.0.2.0"), None), sources(None, Some("10.0.1.0")));
+        let of = |own: &Option<Sources>, last| {
+            decide(own.as_ref(), None, Some(&directives), IpAddr::from([10, 0, last, 1]))
+        };
+        assert_eq!([of(&None, 1), of(&None, 2)], [SourceDecision::Allowed, SourceDecision::Denied]);
+        assert_eq!([of(&allow, 1), of(&allow, 2)], [SourceDecision::Denied, SourceDecision::Allowed]);
+        assert_eq!([of(&deny, 1), of(&deny, 2)], [SourceDecision::Denied; 2]);
     }
 
     #[test]

@@ -330,7 +330,8 @@ fn sources(asked: &Query, taken: &MatchedRoute<'_>) -> Check {
     let own = compiled.and_then(|compiled| compiled.sources.as_ref());
     let countries = compiled.and_then(|compiled| compiled.countries.as_ref());
     let global = taken.compiled_settings.sources.as_ref();
-    if own.is_none() && global.is_none() && countries.is_none() {
+    let directives = taken.route.access_list();
+    if own.is_none() && global.is_none() && directives.is_none() && countries.is_none() {
         return (Outcome::Nothing, String::new());
     }
     let Some(client) = asked.client else {
@@ -345,7 +346,7 @@ fn sources(asked: &Query, taken: &MatchedRoute<'_>) -> Check {
         Some((_, Country::Unknown)) => " (of an unknown country)".to_owned(),
         Some((_, Country::NoDatabase)) => " (without a database of countries)".to_owned(),
     };
-    match decide(own, global, client).and(by_country) {
+    match decide(own, global, directives, client).and(by_country) {
         SourceDecision::Unlisted => (Outcome::Nothing, format!("{client}{place} is on no list")),
         SourceDecision::Allowed => (Outcome::Passes, format!("{client}{place} is on the allow list")),
         SourceDecision::Denied => {

@@ -12,12 +12,17 @@ pub struct AccessList(Box<[(Option<Networks>, bool)]>);
 
 impl AccessList {
     /// Compiles the rules.
-    pub(super) fn compile(rules: &[AccessRule]) -> Self {
+    pub(in crate::policy) fn compile(rules: &[AccessRule]) -> Self {
         let rules = rules.iter().map(|rule| {
             let networks = rule.network.map(|network| Networks::compile(&[network]));
             (networks, rule.allows)
         });
         Self(rules.collect())
+    }
+
+    /// Whether there are no rules.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
     }
 
     /// Whether a client is admitted; `None` if no rule applies to it.
