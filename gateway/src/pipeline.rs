@@ -53,7 +53,7 @@ pub use crate::policy::call_destination::CallTarget;
 pub(crate) use admission::is_exempt;
 pub(crate) use authorise::{Service, service};
 pub(crate) use bodies::RequestBody;
-pub(crate) use cache::{CachedRequest, RequestShape};
+pub(crate) use cache::{CachedRequest, RequestShape, sets_credentials};
 pub use call::Call;
 pub use exchange::{Exchange, Verdict};
 pub use mirror::MirroredRequest;

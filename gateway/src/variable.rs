@@ -79,6 +79,19 @@ impl CompiledVariable {
             },
         })
     }
+
+    /// Returns whether the value may be one that only this client has, such as its session. Copies
+    /// of its other fields count as these do: an endpoint names them in `Vary`.
+    pub(crate) fn may_identify_client(&self) -> bool {
+        match self {
+            Self::Head(value) => matches!(value, HeadValue::Cookie(_) | HeadValue::RemoteUser),
+            // Made of any other variables.
+            Self::Assigned(_) | Self::Computed(..) | Self::Group(_) => true,
+            Self::Authorised(_) => true,
+            // The certificate is a part of every key.
+            Self::Constant(_) | Self::Record(_) | Self::Upstream(_) | Self::Sent(_) | Self::Body => false,
+        }
+    }
 }
 
 /// Writes all lines of a field, separated as nginx does; `None` if there is none.

@@ -534,6 +534,67 @@ fn users_of_an_authorisation_service_do_not_share_responses() {
     assert_eq!(get(&gateway, "/", FRESH, &[]).status, 401);
 }
 
+/// The keys that switch snippets on.
+const SNIPPETS: [(&str, &str); 2] =
+    [("allow-snippet-annotations", "true"), ("annotations-risk-level", "Critical")];
+
+#[test]
+fn users_known_by_auth_request_set_shared_a_response() {
+    let backend = origin("shop");
+    let service = Backend::with("auth", |request| match request.header("cookie") {
+        Some(cookie) => Reply::field("X-User", cookie),
+        None => Reply::status(401),
+    });
+    let url = format!("http://{}/", service.address);
+    let snippet = "auth_request_set $user $upstream_http_x_user;\nproxy_set_header X-User $user;";
+    let annotations = [("auth-url", &*url), ("configuration-snippet", snippet)];
+    let (_folder, gateway) = start(&backend, &annotations, &SNIPPETS);
+    let ask = |cookie: &str| get(&gateway, "/", FRESH, &[("Cookie", cookie)]);
+    assert_is(&ask("user=alice"), "MISS", "1");
+    assert_is(&ask("user=bob"), "MISS", "2");
+    assert_is(&ask("user=alice"), "HIT", "1");
+}
+
+#[test]
+fn a_request_that_gets_its_authorization_from_the_rule_was_stored() {
+    let backend = origin("shop");
+    let annotations = [("sluice.dev/set-request-headers", "Authorization: Bearer $cookie_s")];
+    let (folder, gateway) = start(&backend, &annotations, &[]);
+    let ask = |cookie: &str| get(&gateway, "/", FRESH, &[("Cookie", cookie)]);
+    assert_is(&ask("s=alice"), "BYPASS", "1");
+    assert_is(&ask("s=bob"), "BYPASS", "2");
+    let explained = gateway.ask(&format!("/explain?host={HOST}&path=/")).text();
+    assert!(explained.contains("makes an Authorization of the request"), "{explained}");
+
+    let fixed = [("sluice.dev/set-request-headers", "Authorization: Bearer fixed")];
+    folder.write("shop.yaml", ingress(&fixed).text());
+    await_until("the fixed value, the same for all", || ask("s=bob").header("x-cache") == Some("HIT"));
+}
+
+#[test]
+fn users_known_by_a_cookie_that_the_rule_forwards_shared_a_response() {
+    let backend = origin("shop");
+    let fields = "X-User: $cookie_s\nX-Request-Start: $msec\nX-Agent: $http_user_agent";
+    let annotations =
+        [("sluice.dev/set-request-headers", fields), ("upstream-vhost", "$http_x_tenant.example")];
+    let (folder, gateway) = start(&backend, &annotations, &SNIPPETS);
+    let ask = |fields: &[(&str, &str)]| get(&gateway, "/", FRESH, fields);
+    let (alice, bob) = (("Cookie", "s=alice"), ("Cookie", "s=bob"));
+    let (blue, red) = (("X-Tenant", "blue"), ("X-Tenant", "red"));
+    assert_is(&ask(&[alice, blue]), "MISS", "1");
+    assert_is(&ask(&[bob, blue]), "MISS", "2");
+    assert_is(&ask(&[bob, red]), "MISS", "3");
+    assert_is(&ask(&[alice, blue, ("User-Agent", "other")]), "HIT", "1");
+
+    let snippet = r#"if ($http_x_role = admin) { more_set_input_headers "X-Role: admin"; }"#;
+    folder.write("shop.yaml", ingress(&[("configuration-snippet", snippet)]).text());
+    await_until("the snippet", || outcome(&ask(&[])).0 == "HIT");
+    let (_, of_others) = outcome(&ask(&[]));
+    let (cache, of_admins) = outcome(&ask(&[("X-Role", "admin")]));
+    assert!(cache == "MISS" && of_admins != of_others, "{cache}");
+    assert_is(&ask(&[]), "HIT", &of_others);
+}
+
 #[test]
 fn conditions_and_ranges_are_answered_from_the_stored_response() {
     let backend = Backend::with("shop", |_| {

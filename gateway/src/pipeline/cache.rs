@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use http::StatusCode;
-use http::header::AUTHORIZATION;
+use http::header::{AUTHORIZATION, HeaderValue};
 use sluice_config::Cache;
 
 use super::exchange::Exchange;
@@ -11,7 +11,9 @@ use crate::cache::{CacheStatus, CachedUrl, Purge, RequestKey, ResponseStore};
 use crate::message::request_head::RequestHead;
 use crate::policy::cache::{KeyInput, MethodUse, bypasses};
 use crate::policy::forwarded;
+use crate::route::Route;
 use crate::router::{host_of, normalise};
+use crate::state::compiled_settings::CompiledSettings;
 
 /// A request that may be answered with a stored response, or whose response may be stored.
 #[derive(Clone, Debug)]
@@ -29,6 +31,15 @@ pub(crate) struct CachedRequest {
 pub(crate) struct RequestShape {
     pub(crate) has_body: bool,
     pub(crate) upgrades: bool,
+}
+
+/// Returns whether endpoints get an `Authorization` that the rule or the settings make of the
+/// request. Such a request has credentials as one whose client sends them (RFC 9111 §3.5).
+pub(crate) fn sets_credentials(route: &Route, compiled_settings: &CompiledSettings) -> bool {
+    let directives = route.compiled.as_deref().and_then(|compiled| compiled.directives.as_deref());
+    let global = compiled_settings.headers.as_deref().and_then(|global| global.request.as_deref());
+    directives.is_some_and(|directives| directives.own.sets_credentials())
+        || global.is_some_and(|slot| slot.load().as_ref().is_some_and(|set| set.sets_credentials()))
 }
 
 impl Exchange {
@@ -58,7 +69,8 @@ impl Exchange {
                 return None;
             }
         }
-        let is_authorised = self.authorised_fields().iter().any(|(name, _)| *name.get() == AUTHORIZATION);
+        let is_authorised = sets_credentials(&route, self.compiled_settings())
+            || self.authorised_fields().iter().any(|(name, _)| *name.get() == AUTHORIZATION);
         let is_other = shape.has_body || shape.upgrades || self.fallback.is_some() || self.speaks_fastcgi();
         if is_other || is_authorised || bypasses(head.headers) || self.pool().is_none() {
             return None;
@@ -72,7 +84,16 @@ impl Exchange {
             let authorised = self.authorised_fields().iter().flat_map(|(name, value)| {
                 [name.get().as_str().as_bytes(), value.as_ref().map_or(&[][..], |value| value.as_bytes())]
             });
-            let client: Vec<&[u8]> = fingerprint.map(str::as_bytes).into_iter().chain(authorised).collect();
+            let scope = self.scope_of_directives().to_le_bytes();
+            let of_directives = self.directive_values_of_client().map(HeaderValue::as_bytes);
+            let configured = self.configured_values_of_client();
+            let configured = configured.map(|value| value.map_or(&[][..], HeaderValue::as_bytes));
+            let client: Vec<&[u8]> = [&scope[..], fingerprint.unwrap_or_default().as_bytes()]
+                .into_iter()
+                .chain(authorised)
+                .chain(of_directives)
+                .chain(configured)
+                .collect();
             policy.key(
                 url,
                 &KeyInput {

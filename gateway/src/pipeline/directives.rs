@@ -174,6 +174,20 @@ impl Exchange {
         }
     }
 
+    /// The scope in effect, whose changes of the request may differ from those of others.
+    pub(super) fn scope_of_directives(&self) -> usize {
+        self.assigned().map_or(0, |assigned| assigned.scope)
+    }
+
+    /// The values of fields for the endpoint that only this client may have.
+    pub(super) fn directive_values_of_client(&self) -> impl Iterator<Item = &HeaderValue> {
+        self.effective().into_iter().flat_map(|Effective { location, scope, state }| {
+            let input = scope.input.values_of_client(state.and_then(|state| state.input.as_ref()));
+            let request = location.request.values_of_client(state.and_then(|state| state.request.as_ref()));
+            input.chain(request)
+        })
+    }
+
     /// Removes fields of an endpoint that the directives hide.
     pub(super) fn hide_by_directives(&self, head: &mut Edit<'_, impl HeadMut>) {
         let hidden = self.effective().map(|effective| &effective.scope.hidden[..]);

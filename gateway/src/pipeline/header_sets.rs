@@ -151,6 +151,18 @@ impl Exchange {
         apply(global.request.as_deref(), filled.and_then(|filled| filled.request.as_ref()), head);
     }
 
+    /// Returns the values of configured fields for endpoints that only this client may have, and
+    /// the host that depends on the request; `None` for an empty value.
+    pub(super) fn configured_values_of_client(&self) -> impl Iterator<Item = Option<&HeaderValue>> {
+        let filled = self.filled_sets();
+        let host = filled.and_then(|filled| match &filled.host {
+            HostForEndpoint::Filled(host) => Some(Some(host)),
+            _ => None,
+        });
+        let request = filled.and_then(|filled| filled.request.as_ref());
+        host.into_iter().chain(request.into_iter().flat_map(FilledHeaders::values_of_client))
+    }
+
     /// Sets the rule's own fields. Must be called last: `Host` and `Connection` override all
     /// others.
     pub(super) fn set_backend_headers(&self, head: &mut impl HeadMut) {

@@ -139,6 +139,11 @@ impl Location {
         self.scopes.get(at).unwrap_or(&self.scopes[0])
     }
 
+    /// Whether endpoints may get an `Authorization` that depends on the request.
+    pub fn sets_credentials(&self) -> bool {
+        self.request.sets_credentials() || self.scopes.iter().any(|scope| scope.input.sets_credentials())
+    }
+
     /// Whether nothing depends on the request: there is no program, and no value has variables.
     pub fn is_fixed(&self) -> bool {
         self.program.is_empty()

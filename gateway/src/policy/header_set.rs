@@ -3,6 +3,7 @@
 //! empty value removes them, as in nginx.
 
 use http::HeaderValue;
+use http::header::AUTHORIZATION;
 
 use super::error::PolicyError;
 use super::template::{ResponseContext, Template, TemplateContext};
@@ -20,6 +21,8 @@ pub struct HeaderSet {
 #[derive(Clone, Debug, Default)]
 pub struct FilledHeaders {
     values: Box<[(EditableName, Option<HeaderValue>)]>,
+    /// Positions of values that only the client of the request may have.
+    of_client: Box<[usize]>,
     /// Fields whose values are known with the response.
     late: Box<[(EditableName, Template)]>,
 }
@@ -47,7 +50,7 @@ impl HeaderSet {
                 }
             }
         }
-        let fixed = FilledHeaders { values: fixed.into(), late: Box::default() };
+        let fixed = FilledHeaders { values: fixed.into(), ..FilledHeaders::default() };
         Ok(Self { fixed, templates: templates.into() })
     }
 
@@ -55,6 +58,11 @@ impl HeaderSet {
     /// for each request.
     pub fn has_variables(&self) -> bool {
         !self.templates.is_empty()
+    }
+
+    /// Returns whether `Authorization` gets a value that depends on the request.
+    pub fn sets_credentials(&self) -> bool {
+        self.templates.iter().any(|(name, _)| *name.get() == AUTHORIZATION)
     }
 
     /// Returns the constant fields, and removals of all others.
@@ -65,17 +73,18 @@ impl HeaderSet {
     /// Returns all fields with their values for a request. A value that no field can have counts as
     /// empty: a decoded path may contain a line break.
     pub fn fill(&self, context: &TemplateContext<'_>) -> FilledHeaders {
-        let (mut values, mut late) = (self.fixed.values.to_vec(), Vec::new());
+        let (mut values, mut of_client, mut late) = (self.fixed.values.to_vec(), Vec::new(), Vec::new());
         for (name, template) in &self.templates {
             match template.is_of_response() {
                 true => late.push((name.clone(), template.resolve_request(context))),
                 false => {
+                    of_client.extend(template.may_identify_client().then_some(values.len()));
                     let value = HeaderValue::try_from(template.fill(context)).ok();
                     values.push((name.clone(), value.filter(|value| !value.is_empty())));
                 }
             }
         }
-        FilledHeaders { values: values.into(), late: late.into() }
+        FilledHeaders { values: values.into(), of_client: of_client.into(), late: late.into() }
     }
 }
 
@@ -88,6 +97,11 @@ impl FilledHeaders {
                 None => head.remove(name),
             }
         }
+    }
+
+    /// The values that only the client of the request may have; `None` for an empty one.
+    pub fn values_of_client(&self) -> impl Iterator<Item = Option<&HeaderValue>> {
+        self.of_client.iter().filter_map(|at| self.values.get(*at)).map(|(_, value)| value.as_ref())
     }
 
     /// The templates whose values are known with the response.

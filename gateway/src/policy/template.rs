@@ -72,6 +72,14 @@ impl Template {
         self.0.iter().any(Part::is_of_response)
     }
 
+    /// Returns whether the text may be one that only this client has.
+    pub fn may_identify_client(&self) -> bool {
+        self.0.iter().any(|part| match part {
+            Part::Variable(variable) => variable.may_identify_client(),
+            Part::Text(_) | Part::Late { .. } => false,
+        })
+    }
+
     /// Returns the template with all variables filled in, except groups.
     pub fn resolve(&self, context: &TemplateContext<'_>) -> Self {
         self.map(context, |part| part.is_filled_in())

@@ -5,6 +5,7 @@ use sluice_config::{Cache, CacheKeyPart};
 
 use super::checks::{Check, Outcome};
 use super::{MatchedRoute, Query};
+use crate::pipeline::sets_credentials;
 use crate::policy::cache::{MethodUse, bypasses};
 
 /// Returns what the cache of the rule does with the request. What is stored is not looked up.
@@ -18,6 +19,9 @@ pub(super) fn cache(asked: &Query, taken: &MatchedRoute<'_>) -> Check {
             return passed("bypassed: a success removes what is stored for this URL");
         }
         MethodUse::Reads => {}
+    }
+    if sets_credentials(taken.route, taken.compiled_settings) {
+        return passed("bypassed: the rule or proxy-set-headers makes an Authorization of the request");
     }
     if bypasses(&asked.headers) {
         return passed("bypassed: Authorization, or Cache-Control: no-store");

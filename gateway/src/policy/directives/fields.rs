@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use http::HeaderValue;
+use http::header::AUTHORIZATION;
 use jiff::{SignedDuration, Timestamp};
 use sluice_config::directives::{FieldChange, FieldOperation, ResponseChange, Statuses};
 
@@ -99,6 +100,23 @@ impl FieldChanges {
             }
         };
         self.has_variables().then(|| FilledValues(self.templates.iter().map(one).collect()))
+    }
+
+    /// Whether `Authorization` gets a value that depends on the request.
+    pub fn sets_credentials(&self) -> bool {
+        self.changes.iter().any(Change::sets_credentials)
+    }
+
+    /// The values of a request that only its client may have.
+    pub fn values_of_client<'v>(
+        &'v self,
+        filled: Option<&'v FilledValues>,
+    ) -> impl Iterator<Item = &'v HeaderValue> {
+        let values = filled.into_iter().flat_map(|filled| &filled.0);
+        self.templates.iter().zip(values).filter_map(|(template, value)| match value {
+            FilledValue::Ready(value) => template.may_identify_client().then_some(value),
+            FilledValue::Late(_) => None,
+        })
     }
 
     /// Changes the head of a request.
@@ -203,6 +221,15 @@ impl Change {
             }
         };
         Ok(Self { name: Name::Whole(header_set::name(name)?), operation })
+    }
+
+    fn sets_credentials(&self) -> bool {
+        let is_authorization = matches!(&self.name, Name::Whole(name) if *name.get() == AUTHORIZATION);
+        let value = match &self.operation {
+            Operation::Set(value) | Operation::Replace(value) | Operation::Append(value) => Some(value),
+            Operation::SetDate(_) | Operation::Remove => None,
+        };
+        is_authorization && matches!(value, Some(Value::Template(_)))
     }
 
     fn apply(
