@@ -386,6 +386,25 @@ fn streams_of_http_2_are_authorised_too() {
 }
 
 #[test]
+fn credentials_that_the_service_did_not_see_reached_the_endpoint() {
+    let (auth, shop) = (service(), Backend::echo("shop"));
+    let objects = ingress(&auth).tls(&[HOST], "tls").annotation("ssl-redirect", "false").text()
+        + &service_with("shop", &[&shop])
+        + &TestCertificate::new(&[HOST]).secret("tls");
+    let gateway = Gateway::start(&Folder::with(objects));
+    let (good, forged) = (("Authorization", "Bearer low"), ("Authorization", "Bearer forged"));
+    assert_eq!(send(&gateway, "ann", &[good, forged]).status, 400);
+    run(async {
+        let connection = h2::Connection::tls(gateway.https, HOST).await;
+        let request = http::Request::get("https://shop.example/").header("cookie", "session=ann");
+        let request = request.header(good.0, good.1).header(forged.0, forged.1).body(()).unwrap();
+        assert_eq!(connection.send(request, "").await.unwrap().status(), 400);
+    });
+    assert_eq!((auth.requests(), shop.requests()), (0, 0));
+    assert_eq!(send(&gateway, "ann", &[good]).received("Authorization"), ["Bearer low"]);
+}
+
+#[test]
 fn a_client_that_disconnects_cancels_its_query() {
     let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = silent.local_addr().unwrap();

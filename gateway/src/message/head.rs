@@ -1,8 +1,8 @@
 //! Strict parser of HTTP/1 request heads (RFC 9112 §2 to §7), run before any other code reads them.
 //!
 //! Everything that two readers could interpret differently is rejected: bare line ends, folded
-//! lines, spaces around field names, several hosts, several or invalid lengths, transfer codings
-//! other than `chunked`. Fields whose names are not served are dropped here, once for all later
+//! lines, spaces around field names, several hosts, several or invalid lengths, several credentials
+//! or conditions, transfer codings other than `chunked`. Fields whose names are not served are dropped here, once for all later
 //! code. The result is a head in origin form with exactly one authority, so Pingora, the pipeline
 //! and the endpoint all read the same request.
 
@@ -30,6 +30,20 @@ use crate::message::hop_by_hop;
 /// Maximum number of fields in a head. Pingora has the same limit; checking it here returns our
 /// error page.
 pub(crate) const MAX_FIELDS: usize = 256;
+
+/// Fields that a request has once at most besides those of [`Fields`], as in nginx
+/// (`ngx_http_process_unique_header_line`): an authorisation service and an endpoint could read
+/// different ones.
+const UNIQUE: [&str; 8] = [
+    "authorization",
+    "content-range",
+    "expect",
+    "if-match",
+    "if-modified-since",
+    "if-none-match",
+    "if-range",
+    "if-unmodified-since",
+];
 
 /// Size limits of a request head in bytes.
 #[derive(Clone, Copy, Debug)]
@@ -106,6 +120,7 @@ impl Fault {
         Self { status: StatusCode::BAD_REQUEST, reason }
     }
 
+    const REPEATED: Self = Self::bad("a field that may occur once is repeated");
     const TOO_LONG_LINE: Self =
         Self { status: StatusCode::URI_TOO_LONG, reason: "the request line is too long" };
     const TOO_LONG_FIELD: Self =
@@ -294,6 +309,8 @@ struct Fields<'a> {
     content_length: Option<&'a [u8]>,
     transfer_encoding: Option<&'a [u8]>,
     expects_continue: bool,
+    /// The fields of [`UNIQUE`] so far, a bit for each.
+    unique: u8,
     /// Number of options in `Connection`.
     options: usize,
 }
@@ -312,10 +329,16 @@ impl<'a> Fields<'a> {
                 }
                 6 if field.name.eq_ignore_ascii_case("expect") => {
                     fields.expects_continue |= field.value.eq_ignore_ascii_case(b"100-continue");
+                    fields.note_unique(field.name)?;
                     continue;
                 }
                 10 if field.name.eq_ignore_ascii_case("connection") => {
                     fields.options += hop_by_hop::count_options(field.value);
+                    continue;
+                }
+                // The lengths of the names in UNIQUE.
+                8 | 13 | 17 | 19 => {
+                    fields.note_unique(field.name)?;
                     continue;
                 }
                 _ => continue,
@@ -328,6 +351,19 @@ impl<'a> Fields<'a> {
             return Err(Fault::bad("too many options in Connection"));
         }
         Ok(fields)
+    }
+
+    /// Rejects the second field of a name in [`UNIQUE`].
+    fn note_unique(&mut self, name: &str) -> Result<(), Fault> {
+        let Some(at) = UNIQUE.iter().position(|unique| unique.eq_ignore_ascii_case(name)) else {
+            return Ok(());
+        };
+        let bit = 1 << at;
+        if self.unique & bit != 0 {
+            return Err(Fault::REPEATED);
+        }
+        self.unique |= bit;
+        Ok(())
     }
 
     fn check_host(&self, minor: u8) -> Result<(), Fault> {

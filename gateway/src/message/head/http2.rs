@@ -17,6 +17,7 @@ use crate::message::head::Fault;
 use crate::message::head::Head;
 use crate::message::head::HeadLimits;
 use crate::message::head::MAX_FIELDS;
+use crate::message::head::UNIQUE;
 use crate::message::head::check_target;
 use crate::message::head::content_length;
 
@@ -45,6 +46,11 @@ impl Head {
         check_target(method.as_str(), target)?;
         let authority = authority(parts)?;
         check_size(method, target, authority, &parts.headers, limits)?;
+        // Cookies are usually the only repeated fields.
+        let has_repeated = parts.headers.len() != parts.headers.keys_len();
+        if has_repeated && UNIQUE.iter().any(|name| parts.headers.get_all(*name).iter().nth(1).is_some()) {
+            return Err(Fault::REPEATED);
+        }
         if !parts.headers.iter().all(|(name, value)| is_sound(name, value, names)) {
             return Err(Fault::bad("a field that HTTP/1 cannot have"));
         }
@@ -230,6 +236,18 @@ mod tests {
         // The parser of HTTP/1 accepts the head as well.
         let again = Head::read(head.text(), FieldNames::PLAIN).unwrap();
         assert_eq!((again.framing, again.target()), (head.framing, head.target()));
+    }
+
+    #[test]
+    fn several_authorization_fields_were_forwarded() {
+        let twice = |name: &str| {
+            let request = Request::get("https://a.example/").header("cookie", "a").header("cookie", "b");
+            read(request.header(name, "1").header("x-other", "1").header(name, "2"), true)
+        };
+        for name in UNIQUE {
+            assert_eq!(twice(name).unwrap_err(), Fault::REPEATED, "{name}");
+        }
+        assert!(twice("range").is_ok());
     }
 
     #[test]

@@ -44,6 +44,19 @@ fn good_heads() {
 }
 
 #[test]
+fn several_authorization_fields_were_forwarded() {
+    for name in UNIQUE {
+        let head = |second: &str| format!("GET / HTTP/1.1\r\nHost: a\r\n{name}: 1\r\n{second}: 2\r\n\r\n");
+        assert_eq!([name, &name.to_uppercase()].map(|second| status(&head(second))), [400; 2], "{name}");
+        assert_eq!(status(&head("x-other")), 200, "{name}");
+    }
+    for name in ["Accept", "Cookie", "Range", "Content-Type", "Cache-Control", "X-Forwarded-Proto"] {
+        let head = format!("GET / HTTP/1.1\r\nHost: a\r\n{name}: 1\r\n{name}: 2\r\n\r\n");
+        assert_eq!(status(&head), 200, "{name}");
+    }
+}
+
+#[test]
 fn bad_heads() {
     for (text, what) in [
         ("GET / HTTP/1.1\nHost: a\n\n", "bare LF"),
