@@ -28,12 +28,13 @@ pub(crate) fn basic_credentials(headers: &impl Fields) -> Option<(Vec<u8>, Vec<u
     Some((user, password))
 }
 
-/// Returns the value of a query parameter.
+/// Returns the value of the first query parameter of a name in any case, as in nginx's
+/// `$arg_<name>`.
 pub(crate) fn argument<'q>(query: &'q str, name: &str) -> Option<&'q str> {
     query
         .split('&')
         .filter_map(|pair| pair.split_once('='))
-        .find(|(key, _)| *key == name)
+        .find(|(key, _)| key.eq_ignore_ascii_case(name))
         .map(|(_, value)| value)
 }
 
@@ -69,6 +70,14 @@ mod tests {
         assert_eq!(cookie(&headers, "route"), Some(&b"x=y"[..]));
         assert_eq!(cookie(&headers, "b"), Some(&b""[..]));
         assert_eq!(cookie(&headers, "rout"), None);
+    }
+
+    #[test]
+    fn parameters_are_found_in_any_case() {
+        let query = "a=1&DEBUG=x=y&debug=2&flag";
+        assert_eq!(argument(query, "debug"), Some("x=y"));
+        assert_eq!(argument(query, "A"), Some("1"));
+        assert_eq!([argument(query, "deb"), argument(query, "flag")], [None; 2]);
     }
 
     #[test]
