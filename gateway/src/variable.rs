@@ -17,7 +17,7 @@ use std::sync::{Arc, LazyLock};
 use http::header::{HeaderName, InvalidHeaderName};
 use sluice_config::{LogEscape, Moment, Variable};
 
-use crate::message::fields::Fields;
+use crate::message::fields::{Fields, separator};
 
 pub use escape::log_name;
 pub(crate) use head::basic_user;
@@ -104,8 +104,30 @@ pub(crate) fn write_field(
     let mut lines = fields.lines(name);
     escape::escape(mode, lines.next()?, out);
     for line in lines {
-        out.extend_from_slice(b", ");
+        out.extend_from_slice(separator(name));
         escape::escape(mode, line, out);
     }
     Some(())
+}
+
+#[cfg(test)]
+mod tests {
+    use http::header::COOKIE;
+
+    use super::*;
+    use crate::message::field_list::FieldList;
+
+    #[test]
+    fn lines_of_cookies_are_joined_as_in_nginx() {
+        let mut fields = FieldList::default();
+        for (name, value) in [("cookie", "a=1"), ("x-role", "user"), ("cookie", "b=2"), ("x-role", "admin")] {
+            fields.push_line(name.as_bytes(), value.as_bytes());
+        }
+        for (name, text) in [(COOKIE, "a=1; b=2"), (HeaderName::from_static("x-role"), "user, admin")] {
+            let mut out = Vec::new();
+            write_field(&fields, &name, LogEscape::None, &mut out);
+            assert_eq!(String::from_utf8(out).unwrap(), text);
+            assert_eq!(fields.joined(&name).as_deref(), Some(text.as_bytes()));
+        }
+    }
 }

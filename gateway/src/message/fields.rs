@@ -4,7 +4,9 @@
 //! Values are passed as bytes or references, so an engine may keep the original text of a head and
 //! needs no map.
 
-use http::header::{HeaderMap, HeaderName, HeaderValue};
+use std::borrow::Cow;
+
+use http::header::{COOKIE, HeaderMap, HeaderName, HeaderValue};
 
 /// Read access to the fields of a head.
 pub trait Fields {
@@ -21,12 +23,30 @@ pub trait Fields {
         self.first(name).is_some()
     }
 
+    /// Returns all values of `name` as one, separated as in nginx's `$http_<name>` (RFC 9110 §5.3).
+    fn joined<'f>(&'f self, name: &'f HeaderName) -> Option<Cow<'f, [u8]>> {
+        let mut lines = self.lines(name);
+        let mut joined = Cow::Borrowed(lines.next()?);
+        for line in lines {
+            let joined = joined.to_mut();
+            joined.extend_from_slice(separator(name));
+            joined.extend_from_slice(line);
+        }
+        Some(joined)
+    }
+
     /// Returns whether the comma-separated list `name` contains `token`, in any case.
     fn has_token(&self, name: &HeaderName, token: &[u8]) -> bool {
         self.lines(name)
             .flat_map(|line| line.split(|byte| *byte == b','))
             .any(|element| element.trim_ascii().eq_ignore_ascii_case(token))
     }
+}
+
+/// Returns what separates the values of a field that are joined: cookies form no comma-separated
+/// list (RFC 6265 §5.4).
+pub(crate) fn separator(name: &HeaderName) -> &'static [u8] {
+    if *name == COOKIE { b"; " } else { b", " }
 }
 
 /// Write access to the fields of a head, for changes that the gateway makes to every head. Policies

@@ -86,8 +86,9 @@ impl Values {
     }
 
     /// Treats a missing field as empty, as nginx does: `~^$` blocks clients without a `User-Agent`.
+    /// Several lines are one value.
     fn have_field(&self, name: &HeaderName, fields: &impl Fields) -> bool {
-        !self.is_empty() && self.have(fields.first(name).unwrap_or_default())
+        !self.is_empty() && self.have(&fields.joined(name).unwrap_or_default())
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -104,7 +105,7 @@ impl Values {
 
 #[cfg(test)]
 mod tests {
-    use http::HeaderMap;
+    use http::{HeaderMap, HeaderValue};
     use sluice_config::{ExtendedRegex, LookAhead, Network};
 
     use super::*;
@@ -133,6 +134,19 @@ mod tests {
         assert!(blocked(outside, "my CURL 8", Some("x")));
         assert!(blocked(outside, "Mozilla", None), "what is not there is empty");
         assert!(Blocks::compile(&sluice_config::Blocks::default()).unwrap().is_none());
+    }
+
+    #[test]
+    fn a_second_line_kept_a_client_from_being_blocked() {
+        let list = [Blocked::Regex("(?i)badbot".into()), Blocked::Text("one, two".into())];
+        let blocks = sluice_config::Blocks { user_agents: list.into(), ..sluice_config::Blocks::default() };
+        let blocks = Blocks::compile(&blocks).unwrap().unwrap();
+        let blocked = |lines: &[&'static str]| {
+            let lines = lines.iter().map(|line| (USER_AGENT, HeaderValue::from_static(line)));
+            blocks.blocks([192, 0, 2, 1].into(), &lines.collect::<HeaderMap>())
+        };
+        assert!(blocked(&["good", "BadBot"]) && blocked(&["one", "two"]));
+        assert!(!blocked(&["good", "better"]) && !blocked(&[]));
     }
 
     #[test]

@@ -151,17 +151,7 @@ impl Value {
 
     /// Returns the decision of the field; `None` if it is absent or has another value.
     fn decides(&self, headers: &impl Fields, name: &HeaderName) -> Option<bool> {
-        let mut lines = headers.lines(name);
-        let first = lines.next()?;
-        let joined;
-        // Combines several lines into one value (RFC 9110 §5.3).
-        let value = match lines.next() {
-            None => first,
-            Some(_) => {
-                joined = headers.lines(name).collect::<Vec<_>>().join(&b", "[..]);
-                &joined
-            }
-        };
+        let value = &*headers.joined(name)?;
         match self {
             Self::AlwaysOrNever => always_or_never(value),
             Self::Exact(text) => (value == text.as_bytes()).then_some(true),

@@ -186,15 +186,9 @@ fn method(text: &str) -> Result<Method, PolicyError> {
     Method::from_bytes(text.as_bytes()).map_err(|_| PolicyError::Method(text.to_owned()))
 }
 
-/// Returns all lines of a field as one value (RFC 9110 §5.3); `None` if it is empty, as in nginx.
+/// Returns all lines of a field as one value; `None` if it is empty, as in nginx.
 fn joined(fields: &HeaderMap, name: &EditableName) -> Option<HeaderValue> {
-    let mut lines = fields.lines(name.get());
-    let mut joined = lines.next()?.to_vec();
-    for line in lines {
-        joined.extend_from_slice(b", ");
-        joined.extend_from_slice(line);
-    }
-    HeaderValue::try_from(joined).ok().filter(|value| !value.is_empty())
+    HeaderValue::from_bytes(&fields.joined(name.get())?).ok().filter(|value| !value.is_empty())
 }
 
 impl AuthReply {

@@ -278,15 +278,9 @@ fn keep(head: &mut impl FieldsMut, name: &HeaderName, value: Option<HeaderValue>
     }
 }
 
-/// Returns all lines of a field as one value (RFC 9110 §5.3).
+/// Returns all lines of a field as one value; `None` if it is empty.
 fn join(head: &impl Fields, name: &HeaderName) -> Option<HeaderValue> {
-    let mut lines = head.lines(name);
-    let mut joined = lines.next()?.to_vec();
-    for line in lines {
-        joined.extend_from_slice(b", ");
-        joined.extend_from_slice(line);
-    }
-    HeaderValue::try_from(joined).ok().filter(|value| !value.is_empty())
+    HeaderValue::from_bytes(&head.joined(name)?).ok().filter(|value| !value.is_empty())
 }
 
 fn appended(before: &HeaderValue, address: &HeaderValue) -> HeaderValue {
