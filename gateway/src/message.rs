@@ -6,7 +6,7 @@
 
 pub mod answer;
 pub(crate) mod authority;
-mod digits;
+pub(crate) mod digits;
 pub mod edit;
 pub(crate) mod fastcgi;
 pub(crate) mod field_list;

@@ -5,9 +5,9 @@
 //! request.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
-use http::header::{CACHE_CONTROL, HeaderValue, SET_COOKIE, VARY, WWW_AUTHENTICATE};
+use http::header::{HeaderValue, SET_COOKIE, VARY, WWW_AUTHENTICATE};
 use http::{HeaderMap, Method, StatusCode};
 use sluice_config::{AuthKeepAlive, PoolKey};
 
@@ -22,6 +22,7 @@ use crate::message::fields::Fields;
 use crate::registry::{Pool, Registry};
 
 mod cache;
+mod lifetime;
 
 pub use cache::{CacheKey, keep, kept};
 
@@ -207,28 +208,15 @@ impl AuthReply {
 
 impl Cache {
     /// Returns how long a reply may be cached. Like nginx, excludes replies that set a cookie, vary
-    /// by request fields, or forbid caching. The service can shorten the time of the rule.
+    /// by request fields, forbid caching, or have expired. The service can shorten the time of the
+    /// rule.
     fn holds(&self, status: StatusCode, fields: &HeaderMap) -> Option<Duration> {
         let (_, most) = self.valid.iter().find(|(statuses, _)| statuses.contains(&status.as_u16()))?;
         if fields.contains_key(SET_COOKIE) || fields.contains_key(VARY) {
             return None;
         }
-        let mut holds = *most;
-        let directives =
-            fields.get_all(CACHE_CONTROL).iter().flat_map(|line| line.as_bytes().split(|b| *b == b','));
-        for directive in directives {
-            let directive = directive.trim_ascii().to_ascii_lowercase();
-            match &directive[..] {
-                b"no-cache" | b"no-store" | b"private" => return None,
-                other => {
-                    let age = other.strip_prefix(b"max-age=").or_else(|| other.strip_prefix(b"s-maxage="));
-                    if let Some(age) = age {
-                        let seconds = str::from_utf8(age).ok()?.parse().ok()?;
-                        holds = holds.min(Duration::from_secs(seconds));
-                    }
-                }
-            }
-        }
+        let stated = lifetime::stated(fields, SystemTime::now());
+        let holds = stated.map_or(*most, |stated| stated.min(*most));
         (!holds.is_zero()).then_some(holds)
     }
 }

@@ -125,7 +125,7 @@ pub(super) fn settings() -> Vec<Annotation> {
             external_auth::cache_duration(),
             "200 202 401 5m",
             "Cache duration by status; only 2xx, 401 and 403 are cached. The service may shorten it \
-             (Cache-Control). Statuses without a time, such as 200 202, are invalid.",
+             (X-Accel-Expires, Cache-Control, Expires). Statuses without a time, such as 200 202, are invalid.",
             |settings, value| settings.external_auth().cache_valid = value,
         )
         .unreadable(Unreadable::Default, Reference::Close, "the service is then asked for each request")
