@@ -663,6 +663,31 @@ fn a_response_in_chunks_is_stored_with_its_length() {
     assert_eq!((range.status, &*range.text()), (206, "234"));
 }
 
+#[test]
+fn a_response_in_an_unknown_transfer_coding_is_502_and_never_stored() {
+    let cases = [
+        "1.1 200 OK\r\nTransfer-Encoding: gzip, chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n",
+        "1.1 200 OK\r\nTransfer-Encoding: xchunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n",
+        "1.1 200 OK\r\nTransfer-Encoding: identity\r\nContent-Length: 5\r\n\r\nhello",
+        "1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n",
+        "1.1 200 OK\r\nContent-Length: 5\r\nContent-Length: 5\r\n\r\nhello",
+        "1.0 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n",
+    ];
+    let backend = Backend::with("shop", move |request| {
+        let path = request.start.split(' ').nth(1).unwrap();
+        let (version, rest) = cases[path[1..].parse::<usize>().unwrap()].split_once("\r\n").unwrap();
+        Reply::Raw(format!("HTTP/{version}\r\n{FRESH}\r\n{rest}").into_bytes())
+    });
+    let (_folder, gateway) = start(&backend, &[], &[]);
+    for (at, case) in cases.iter().enumerate() {
+        for method in ["GET", "GET", "HEAD"] {
+            let response = request(&gateway, method, &format!("/{at}"), &[]);
+            assert_eq!(response.status, 502, "{method} {case}");
+        }
+    }
+    assert_eq!(gateway.ask("/cache").json()["responses"], 0);
+}
+
 /// A body of many pieces, larger than what the kernel keeps for a client that reads nothing.
 #[test]
 fn a_large_response_in_memory_stays_whole_for_a_slow_client_when_it_is_purged() {

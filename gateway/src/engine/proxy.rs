@@ -50,6 +50,7 @@ pub(super) use forward::forward;
 
 use crate::connection::drain::Drain;
 use crate::message::hop_by_hop;
+use crate::message::response::stated_framing;
 use crate::pipeline::Originator;
 use crate::pipeline::{Exchange, FailureKind, Next};
 use crate::process::descriptors::Wait;
@@ -250,6 +251,11 @@ impl ProxyHttp for Proxy {
             return Err(
                 Error::explain(ErrorType::InvalidHTTPHeader, "too many options in Connection").into_up()
             );
+        }
+        // Pingora reads other codings to the end of the connection or of the last chunk, and does not
+        // decode them.
+        if !ctx.http2 && stated_framing(response, response.version == Version::HTTP_11).is_err() {
+            return Err(Error::explain(ErrorType::InvalidHTTPHeader, "an ambiguous framing").into_up());
         }
         let next = match ctx.cache.take_judgement() {
             Some(next) => next,

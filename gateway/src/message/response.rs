@@ -121,18 +121,7 @@ impl Response {
 
     /// Determines the framing of the body (RFC 9112 §6.3).
     fn body(&self, minor: u8, method: &Method) -> Result<Framing, BadHead> {
-        let mut lengths = self.fields.lines(&CONTENT_LENGTH);
-        let mut codings = self.fields.lines(&TRANSFER_ENCODING);
-        let (length, coding) = (lengths.next(), codings.next());
-        if lengths.next().is_some() || codings.next().is_some() || length.is_some() && coding.is_some() {
-            return Err(BadHead);
-        }
-        let framing = match (length, coding) {
-            (Some(length), _) => Framing::Length(content_length(length).ok_or(BadHead)?),
-            (None, Some(coding)) if minor == 1 && coding.eq_ignore_ascii_case(b"chunked") => Framing::CHUNKED,
-            (None, Some(_)) => return Err(BadHead),
-            (None, None) => Framing::Opaque,
-        };
+        let framing = stated_framing(&self.fields, minor == 1)?;
         if self.switches() {
             return Ok(Framing::Opaque);
         }
@@ -212,6 +201,29 @@ impl Response {
         out.push(b' ');
         out.extend_from_slice(&self.fields.text()[self.reason.clone()]);
         out.extend_from_slice(b"\r\n");
+    }
+}
+
+/// Returns the framing that a head of HTTP/1 states, whether or not a body follows
+/// (RFC 9112 §6.3).
+///
+/// # Errors
+/// Two readers could find different ends, or the body has a transfer coding other than `chunked`,
+/// which is not decoded here.
+pub(crate) fn stated_framing(fields: &impl Fields, is_http_1_1: bool) -> Result<Framing, BadHead> {
+    let mut lengths = fields.lines(&CONTENT_LENGTH);
+    let mut codings = fields.lines(&TRANSFER_ENCODING);
+    let (length, coding) = (lengths.next(), codings.next());
+    if lengths.next().is_some() || codings.next().is_some() || length.is_some() && coding.is_some() {
+        return Err(BadHead);
+    }
+    match (length, coding) {
+        (Some(length), _) => Ok(Framing::Length(content_length(length).ok_or(BadHead)?)),
+        (None, Some(coding)) if is_http_1_1 && coding.eq_ignore_ascii_case(b"chunked") => {
+            Ok(Framing::CHUNKED)
+        }
+        (None, Some(_)) => Err(BadHead),
+        (None, None) => Ok(Framing::Opaque),
     }
 }
 
