@@ -159,12 +159,24 @@ impl Response {
             _ => Delivery::AsIs,
         };
         if self.status == StatusCode::NO_CONTENT || self.switches() {
-            // Neither field is allowed here (RFC 9110 §8.6, RFC 9112 §6.1).
-            self.fields.remove(&CONTENT_LENGTH);
-            self.fields.remove(&TRANSFER_ENCODING);
+            self.remove_framing();
         } else if http_1_0 {
             self.fields.remove(&TRANSFER_ENCODING);
         }
+    }
+
+    /// Prepares an interim head for a client of any protocol.
+    pub(crate) fn deliver_interim(&mut self) {
+        hop_by_hop::response(&mut self.fields, self.status);
+        self.remove_framing();
+    }
+
+    /// Removes the fields of a framing, which are not allowed in a response with status 1xx or 204
+    /// (RFC 9110 §8.6, RFC 9112 §6.1). A client of HTTP/2 resets a stream whose interim response
+    /// has a length.
+    fn remove_framing(&mut self) {
+        self.fields.remove(&CONTENT_LENGTH);
+        self.fields.remove(&TRANSFER_ENCODING);
     }
 
     /// Writes a final head for the client.
@@ -189,7 +201,7 @@ impl Response {
 
     /// Writes an interim head for the client.
     pub(crate) fn write_interim(&mut self, out: &mut Vec<u8>) {
-        hop_by_hop::response(&mut self.fields, self.status);
+        self.deliver_interim();
         self.write_line(out);
         self.fields.write(out);
         out.extend_from_slice(b"\r\n");

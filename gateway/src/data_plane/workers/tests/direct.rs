@@ -134,6 +134,29 @@ async fn interim_responses_pass_and_continue_only_if_expected() {
 }
 
 #[tokio::test]
+async fn the_framing_of_an_interim_response_does_not_reach_the_client() {
+    let backend = saying(
+        "HTTP/1.1 103 Early Hints\r\nLink: </x>\r\nTransfer-Encoding: chunked\r\n\r\n\
+         HTTP/1.1 103 Early Hints\r\nLink: </y>\r\nContent-Length: 9\r\n\r\n\
+         HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok",
+    )
+    .await;
+    for driver in [Driver::Direct, Driver::Proxy] {
+        let gateway = Gateway::driven(driver, &[backend.address], UpstreamProtocol::Http, |_| ()).await;
+        let mut client = gateway.client().await;
+        client.send("GET /x HTTP/1.1\r\nHost: a.example\r\n\r\n").await;
+        for link in ["</x>", "</y>"] {
+            let hint = client.head().await;
+            assert_eq!((hint.status, hint.field("link")), (103, Some(link)));
+            let framing = (hint.field("transfer-encoding"), hint.field("content-length"));
+            assert_eq!(framing, (None, None), "{driver:?}");
+        }
+        let response = client.response().await;
+        assert_eq!((response.status, response.body.as_str()), (200, "ok"));
+    }
+}
+
+#[tokio::test]
 async fn http_1_0_is_served_without_chunks_and_without_interim_responses() {
     let backend = Backend::new().await;
     let gateway = direct(&backend, |_| ()).await;

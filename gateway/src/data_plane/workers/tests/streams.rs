@@ -252,6 +252,25 @@ async fn interim_responses_pass() {
 }
 
 #[tokio::test]
+async fn a_length_in_an_interim_response_does_not_reset_the_stream() {
+    let backend = answering(
+        b"HTTP/1.1 103 Early Hints\r\nLink: </a>\r\nContent-Length: 0\r\n\r\n\
+          HTTP/1.1 103 Early Hints\r\nLink: </b>\r\nContent-Length: 5\r\n\r\n\
+          HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok",
+    )
+    .await;
+    let gateway = Gateway::to(&[backend.address]).await;
+    let (mut client, _) = plain(&gateway).await;
+    let (mut response, _) = client.send_request(Request::get(URL).body(()).unwrap(), true).unwrap();
+    for link in ["</a>", "</b>"] {
+        let hint = std::future::poll_fn(|cx| response.poll_informational(cx)).await.unwrap().unwrap();
+        assert_eq!((hint.status().as_u16(), &hint.headers()["link"]), (103, &link.parse().unwrap()));
+        assert!(!hint.headers().contains_key("content-length"), "{hint:?}");
+    }
+    assert_eq!(body(response.await.unwrap()).await.unwrap().0, "ok");
+}
+
+#[tokio::test]
 async fn responses_end_where_they_end() {
     for (answer, status, length, expected) in [
         (&b"HTTP/1.1 200 OK\r\n\r\nuntil the end"[..], 200, None, "until the end"),

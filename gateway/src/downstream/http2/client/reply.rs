@@ -19,7 +19,6 @@ use crate::io::deadlines::STALL;
 use crate::message::field_names::FieldNames;
 use crate::message::fields::FieldsMut;
 use crate::message::framing::FramedBytes;
-use crate::message::hop_by_hop;
 use crate::message::http2::{map, trailers};
 use crate::message::response::Response;
 use crate::message::trailers::Section;
@@ -91,7 +90,7 @@ impl Reply {
 
     /// Sends an interim response.
     pub(super) fn interim(&mut self, response: &mut Response) -> Result<(), FailureKind> {
-        hop_by_hop::response(&mut response.fields, response.status);
+        response.deliver_interim();
         let head = head(response.status, map(response.fields.iter(), 0));
         self.reply.send_informational(head).map_err(gone)
     }
