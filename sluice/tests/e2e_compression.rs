@@ -56,7 +56,10 @@ fn backend() -> Backend {
 }
 
 fn start(keys: &[(&str, &str)]) -> (Backend, Folder, Gateway) {
-    let backend = backend();
+    start_with(backend(), keys)
+}
+
+fn start_with(backend: Backend, keys: &[(&str, &str)]) -> (Backend, Folder, Gateway) {
     let ingress = Ingress::new("pages")
         .path(HOST, "/", "pages")
         .tls(&[HOST], "tls")
@@ -138,9 +141,60 @@ fn excluded_responses_are_not_compressed() {
     client.send(format!("GET /page HTTP/1.0\r\nHost: {HOST}\r\nAccept-Encoding: gzip\r\n\r\n"));
     let response = client.response();
     assert_eq!((response.header("content-encoding"), response.text()), (None, page()));
-    let head =
-        Connection::plain(gateway.http).request("HEAD", HOST, "/x", &[("Accept-Encoding", "gzip")], "");
-    assert_eq!(head.header("content-encoding"), None);
+}
+
+#[test]
+fn head_has_the_fields_of_get() {
+    let backend = Backend::with("pages", |request| {
+        let mut start = request.start.split(' ');
+        let (method, path) = (start.next().unwrap(), start.next().unwrap());
+        let page = page();
+        let html = "Content-Type: text/html\r\nETag: \"v1\"\r\nAccept-Ranges: bytes\r\n";
+        let (fields, body) = match path {
+            "/page" => (format!("{html}Content-Length: {}\r\n", page.len()), page),
+            "/small" => (format!("{html}Content-Length: 5\r\n"), "small".to_owned()),
+            "/empty" => (format!("{html}Content-Length: 0\r\n"), String::new()),
+            "/picture" => (format!("Content-Type: image/png\r\nContent-Length: {}\r\n", page.len()), page),
+            _ => {
+                let chunks = format!("{:x}\r\n{page}\r\n0\r\n\r\n", page.len());
+                (format!("{html}Transfer-Encoding: chunked\r\n"), chunks)
+            }
+        };
+        let body = if method == "HEAD" { String::new() } else { body };
+        Reply::Bytes(format!("HTTP/1.1 200 OK\r\n{fields}\r\n{body}").into_bytes())
+    });
+    let (_backend, _folder, gateway) = start_with(backend, &[("use-gzip", "true")]);
+    let paths = ["/page", "/small", "/empty", "/picture", "/chunks"];
+    let cases = || paths.into_iter().flat_map(|path| [(path, "gzip"), (path, "identity")]);
+    let is_compressed = |path, accepted| accepted == "gzip" && ["/page", "/chunks"].contains(&path);
+    let mut client = Connection::plain(gateway.http);
+    for (path, accepted) in cases() {
+        let [get, head] = ["GET", "HEAD"].map(|method| {
+            let response = client.request(method, HOST, path, &[("Accept-Encoding", accepted)], "");
+            let mut fields = response.headers().to_vec();
+            // The chunks are those of a body.
+            fields.retain(|(name, _)| !["Date", "Transfer-Encoding"].contains(&&**name));
+            (fields, response.header("content-encoding") == Some("gzip"))
+        });
+        assert_eq!(head, get, "{path} {accepted}");
+        assert_eq!(head.1, is_compressed(path, accepted), "{path} {accepted}");
+    }
+    run(async {
+        let connection = h2::Connection::tls(gateway.https, HOST).await;
+        for (path, accepted) in cases() {
+            let mut fields = Vec::new();
+            for method in ["GET", "HEAD"] {
+                let request = Request::builder().method(method).uri(format!("https://{HOST}{path}"));
+                let request = request.header("accept-encoding", accepted).body(()).unwrap();
+                let mut response = connection.send(request, "").await.unwrap();
+                response.headers_mut().remove("date");
+                fields.push(response.headers().clone());
+            }
+            assert_eq!(fields[0], fields[1], "{path} {accepted}");
+            let is_gzip = fields[1].get("content-encoding").is_some_and(|coding| coding == "gzip");
+            assert_eq!(is_gzip, is_compressed(path, accepted), "{path} {accepted}");
+        }
+    });
 }
 
 #[test]

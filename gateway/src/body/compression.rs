@@ -82,19 +82,19 @@ impl CompressionRules {
         }
     }
 
-    /// Decides whether a response with this head is compressed.
-    pub(crate) fn choose(&self, wanted: ClientEncodings, response: &Response) -> Choice {
+    /// Decides whether a response with this head, which describes this body, is compressed.
+    pub(crate) fn choose(&self, wanted: ClientEncodings, response: &Response, body: Framing) -> Choice {
         let fields = &response.fields;
         let status =
             matches!(response.status, StatusCode::OK | StatusCode::FORBIDDEN | StatusCode::NOT_FOUND);
-        if !status || response.framing.is_done() || fields.has(&CONTENT_ENCODING) || fields.has(&TRAILER) {
+        if !status || body.is_done() || fields.has(&CONTENT_ENCODING) || fields.has(&TRAILER) {
             return Choice::Never;
         }
         let Some(media_type) = fields.first(&CONTENT_TYPE).map(media_type) else { return Choice::Never };
         if is_grpc(&media_type) || fields.has_token(&CACHE_CONTROL, b"no-transform") {
             return Choice::Never;
         }
-        let length = match response.framing {
+        let length = match body {
             Framing::Length(length) => Some(length),
             _ => None,
         };
@@ -198,6 +198,11 @@ mod tests {
         response
     }
 
+    fn choose(rules: &CompressionRules, accepted: &'static str, head: &str) -> Choice {
+        let response = response(head);
+        rules.choose(wanted(rules, accepted), &response, response.framing)
+    }
+
     #[test]
     fn eligible_responses_are_compressed() {
         use Choice::{Compress, Never, NotHere};
@@ -220,9 +225,9 @@ mod tests {
             ("200 OK\r\nContent-Type: text/plain\r\nTrailer: X-Sum\r\nTransfer-Encoding: chunked", Never),
             ("200 OK\r\nContent-Type: text/plain\r\nContent-Length: 0", Never),
         ] {
-            assert_eq!(rules.choose(wanted(&rules, "gzip"), &response(head)), expected, "{head}");
+            assert_eq!(choose(&rules, "gzip", head), expected, "{head}");
             let other = if expected == Never { Never } else { NotHere };
-            assert_eq!(rules.choose(wanted(&rules, "br, zstd"), &response(head)), other, "{head}");
+            assert_eq!(choose(&rules, "br, zstd", head), other, "{head}");
         }
     }
 
@@ -235,7 +240,7 @@ mod tests {
             settings.zstd.min_length = 10_000;
             settings.gzip_disable = r"MSIE [4-6]\.".into();
         });
-        let choose = |accepted, head: &str| rules.choose(wanted(&rules, accepted), &response(head));
+        let choose = |accepted, head: &str| choose(&rules, accepted, head);
         let short = "200 OK\r\nContent-Type: text/plain\r\nContent-Length: 300";
         let long = "200 OK\r\nContent-Type: text/plain\r\nContent-Length: 30000";
         let picture = "200 OK\r\nContent-Type: image/png\r\nContent-Length: 30000";
@@ -255,11 +260,9 @@ mod tests {
         let mut head = HeaderMap::new();
         head.insert("accept-encoding", HeaderValue::from_static("gzip"));
         let page = response("200 OK\r\nContent-Type: text/html");
-        assert_eq!(rules.choose(rules.wanted(Version::HTTP_10, &head), &page), Choice::NotHere);
-        assert_eq!(
-            rules.choose(rules.wanted(Version::HTTP_2, &head), &page),
-            Choice::Compress(Coding::Gzip, 1)
-        );
+        let choose = |version| rules.choose(rules.wanted(version, &head), &page, page.framing);
+        assert_eq!(choose(Version::HTTP_10), Choice::NotHere);
+        assert_eq!(choose(Version::HTTP_2), Choice::Compress(Coding::Gzip, 1));
     }
 
     #[test]

@@ -12,6 +12,7 @@ use super::substitution::{Substitution, SubstitutionStream};
 use crate::body::downstream::{Downstream, Passed};
 use crate::io::budget::Reservation;
 use crate::io::failure::FailureKind;
+use crate::message::field_list::FieldList;
 use crate::message::framing::Framing;
 use crate::message::response::Response;
 
@@ -25,6 +26,8 @@ const KEPT: usize = 16 * 1024;
 pub(crate) struct Compressor {
     substitution: Option<Substitution>,
     compression: Option<(Arc<CompressionRules>, ClientEncodings)>,
+    /// The head describes a body that does not follow.
+    is_head: bool,
     running: Option<Running>,
     /// Bytes changed since the task last yielded.
     worked: usize,
@@ -48,8 +51,9 @@ impl Compressor {
     pub(crate) fn new(
         substitution: Option<Substitution>,
         compression: Option<(Arc<CompressionRules>, ClientEncodings)>,
+        is_head: bool,
     ) -> Self {
-        Self { substitution, compression, running: None, worked: 0 }
+        Self { substitution, compression, is_head, running: None, worked: 0 }
     }
 
     /// Returns whether a response is being changed.
@@ -75,14 +79,23 @@ impl Compressor {
         bytes: &[u8],
     ) -> Result<Passed, FailureKind> {
         self.running = None;
+        let body = response.described_body(self.is_head);
         let choice = match &self.compression {
-            Some((rules, wanted)) => rules.choose(*wanted, response),
+            Some((rules, wanted)) => rules.choose(*wanted, response, body),
             None => Choice::Never,
         };
         if choice != Choice::Never {
             compression::vary(&mut response.fields);
         }
-        let stream = self.substitution.as_ref().and_then(|substitution| substitution.begin(response));
+        let stream = self.substitution.as_ref().and_then(|substitution| substitution.begin(response, body));
+        if self.is_head {
+            let coding = match choice {
+                Choice::Compress(coding, _) => Some(coding),
+                Choice::Never | Choice::NotHere => None,
+            };
+            change_head(&mut response.fields, stream.as_ref(), coding);
+            return to.respond(cx, response, bytes);
+        }
         if let Choice::Compress(coding, level) = choice {
             self.running = Running::compressing(coding, level, response.framing.left());
         }
@@ -94,12 +107,11 @@ impl Compressor {
         }
         let passed = self.read(response, bytes)?;
         let Some(running) = &mut self.running else { return Ok(passed) };
-        if let Some(stream) = &running.substitution {
-            stream.change_head(&mut response.fields);
-        }
-        if let Output::Encoded(encoder) = &running.output {
-            compression::dress(&mut response.fields, encoder.coding());
-        }
+        let coding = match &running.output {
+            Output::Encoded(encoder) => Some(encoder.coding()),
+            Output::Plain(_) => None,
+        };
+        change_head(&mut response.fields, running.substitution.as_ref(), coding);
         let whole = response.framing.is_done();
         plain(response, whole, |response| to.respond(cx, response, running.output.bytes()))?;
         running.output.bytes().clear();
@@ -259,6 +271,16 @@ impl Output {
             Self::Encoded(encoder) => encoder.out(),
             Self::Plain(plain) => plain,
         }
+    }
+}
+
+/// Changes a head to that of the changed body.
+fn change_head(fields: &mut FieldList, substitution: Option<&SubstitutionStream>, coding: Option<Coding>) {
+    if let Some(stream) = substitution {
+        stream.change_head(fields);
+    }
+    if let Some(coding) = coding {
+        compression::dress(fields, coding);
     }
 }
 

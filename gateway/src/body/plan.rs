@@ -54,6 +54,8 @@ pub(crate) struct Plan {
     pub(crate) substitution: Option<Substitution>,
     /// Compresses the response if the rules allow it.
     pub(crate) compression: Option<(Arc<CompressionRules>, ClientEncodings)>,
+    /// The method is HEAD: the response describes the body of the response to GET and has none.
+    pub(crate) is_head: bool,
     /// Bytes of the response per second, and bytes before the limit applies.
     pub(crate) rate: Option<(u64, u64)>,
     /// The request is copied to a mirror.

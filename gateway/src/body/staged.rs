@@ -58,7 +58,7 @@ pub(crate) struct Staged<D> {
 impl<D: Downstream> Staged<D> {
     /// Creates the stages of `plan`. `framing` is that of the request body.
     pub(crate) fn new(inner: Box<D>, plan: Plan, framing: Framing, disk: &Arc<Disk>) -> Self {
-        let Plan { limit, buffer, response_buffering, substitution, compression, rate, .. } = plan;
+        let Plan { limit, buffer, response_buffering, substitution, compression, is_head, rate, .. } = plan;
         let changes_response = substitution.is_some() || compression.is_some();
         Self {
             inner,
@@ -70,7 +70,7 @@ impl<D: Downstream> Staged<D> {
             response_buffer: response_buffering
                 .map(|settings| Box::new(ResponseBuffer::new(&settings, disk.clone()))),
             flushed: false,
-            compressor: changes_response.then(|| Compressor::new(substitution, compression)),
+            compressor: changes_response.then(|| Compressor::new(substitution, compression, is_head)),
             rate: rate.map(|(bytes, after)| Rate::new(bytes, after)),
         }
     }

@@ -15,6 +15,7 @@ use smallvec::SmallVec;
 use super::compression::{self, media_type};
 use crate::io::failure::FailureKind;
 use crate::message::fields::{Fields, FieldsMut};
+use crate::message::framing::Framing;
 use crate::message::response::Response;
 
 /// Bytes that one piece of a body may become.
@@ -87,11 +88,11 @@ impl SearchedText {
 }
 
 impl Substitution {
-    /// Returns the stream for a response, if its texts are replaced.
-    pub(crate) fn begin(&self, response: &Response) -> Option<SubstitutionStream> {
+    /// Returns the stream for a response whose head describes this body, if its texts are replaced.
+    pub(crate) fn begin(&self, response: &Response, body: Framing) -> Option<SubstitutionStream> {
         let SubstitutionRules { any_type, types, texts, .. } = &*self.rules;
         let fields = &response.fields;
-        if response.framing.is_done() || fields.has(&CONTENT_ENCODING) {
+        if body.is_done() || fields.has(&CONTENT_ENCODING) {
             return None;
         }
         let media_type = fields.first(&CONTENT_TYPE).map(media_type)?;
@@ -225,8 +226,12 @@ mod tests {
         response
     }
 
+    fn begin(substitution: &Substitution, response: &Response) -> Option<SubstitutionStream> {
+        substitution.begin(response, response.framing)
+    }
+
     fn replaced(substitution: &Substitution, pieces: &[&str]) -> String {
-        let mut stream = substitution.begin(&response("Content-Type: text/html; charset=utf-8")).unwrap();
+        let mut stream = begin(substitution, &response("Content-Type: text/html; charset=utf-8")).unwrap();
         let mut out = Vec::new();
         let mut write = |bytes: &[u8]| {
             out.extend_from_slice(bytes);
@@ -271,14 +276,14 @@ mod tests {
     #[test]
     fn only_plain_responses_of_the_media_types_are_changed() {
         let substitution = substitution(&[("a", "b")], true);
-        let begins = |fields| substitution.begin(&response(fields)).is_some();
+        let begins = |fields| begin(&substitution, &response(fields)).is_some();
         assert!(begins("Content-Type: text/html") && begins("Content-Type: Text/CSS;x=y"));
         assert!(!begins("Content-Type: text/plain") && !begins("X: y"));
         assert!(!begins("Content-Type: text/html\r\nContent-Encoding: gzip"));
         assert!(!begins("Content-Type: text/html\r\nContent-Length: 0"));
         let mut head =
             response("Content-Type: text/html\r\nContent-Length: 5\r\nETag: \"x\"\r\nLast-Modified: y");
-        substitution.begin(&head).unwrap().change_head(&mut head.fields);
+        begin(&substitution, &head).unwrap().change_head(&mut head.fields);
         assert!(
             !head.fields.has(&CONTENT_LENGTH) && !head.fields.has(&ETAG) && !head.fields.has(&LAST_MODIFIED)
         );
@@ -288,7 +293,7 @@ mod tests {
     fn output_that_grows_without_bound_ends_the_response() {
         let value = "x".repeat(100_000);
         let substitution = substitution(&[("a", &value)], false);
-        let mut stream = substitution.begin(&response("Content-Type: text/html")).unwrap();
+        let mut stream = begin(&substitution, &response("Content-Type: text/html")).unwrap();
         let written = stream.write("a".repeat(1000).as_bytes(), &mut |_| Ok::<_, FailureKind>(()));
         assert!(written.is_err());
     }

@@ -131,6 +131,18 @@ impl Response {
         Ok(if bodiless { Framing::NONE } else { framing })
     }
 
+    /// Returns the framing of the body that the head describes: its length, if only the head states
+    /// it, as in HTTP/2. `is_head`: that of the response to GET, because a response to HEAD has its
+    /// fields and no body (RFC 9110 §9.3.2).
+    pub(crate) fn described_body(&self, is_head: bool) -> Framing {
+        let never_has_body = matches!(self.status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED);
+        if self.framing != Framing::Opaque && (!is_head || never_has_body) {
+            return self.framing;
+        }
+        let length = self.fields.first(&CONTENT_LENGTH).and_then(content_length);
+        length.map_or(Framing::Opaque, Framing::Length)
+    }
+
     /// Returns whether more heads follow (RFC 9110 §15.2).
     pub(crate) fn is_interim(&self) -> bool {
         self.status.is_informational() && !self.switches()

@@ -62,17 +62,18 @@ impl Exchange {
         let (inspects, inspects_copy) = self.body_inspection(head, body);
         let waits = waits || inspects && !body.framing.is_done();
         let memory = bodies.and_then(|bodies| bodies.memory).unwrap_or(settings.body_buffer);
-        let compression = compiled_settings.compression.as_ref().filter(|_| self.method != Method::HEAD);
+        let compression = compiled_settings.compression.as_ref();
         let rate = bodies.and_then(|bodies| bodies.rate).unwrap_or(settings.response_rate);
         let after = bodies.and_then(|bodies| bodies.rate_after).unwrap_or(settings.response_rate_after);
-        let response_buffering =
-            self.response_buffering().filter(|_| self.method != Method::HEAD && !body.upgrades);
+        let is_head = self.method == Method::HEAD;
+        let response_buffering = self.response_buffering().filter(|_| !is_head && !body.upgrades);
         Ok(Plan {
             limit: limit.filter(|_| length.is_none()),
             buffer: waits.then_some(memory),
             response_buffering,
-            substitution: self.substitution().filter(|_| self.method != Method::HEAD),
+            substitution: self.substitution(),
             compression: compression.map(|rules| (rules.clone(), rules.wanted(self.version, head))),
+            is_head,
             rate: (rate > 0).then_some((rate, after)),
             mirror: self.mirror().is_some(),
             holds_response: self.inspects_response(),

@@ -10,6 +10,7 @@ use sluice_config::GlobalSettings;
 use super::super::compression::CompressionRules;
 use super::super::encoder::tests::decoded;
 use super::super::fake::Fake;
+use super::super::substitution::{Substitution, SubstitutionRules};
 use super::*;
 use crate::body::coding::Coding;
 
@@ -101,6 +102,47 @@ fn uncompressed_responses_pass_unchanged() {
         assert_eq!(stages.inner.body, [b'x'; 300]);
         assert!(stages.inner.head.contains("Content-Length: 300\r\n"), "{}", stages.inner.head);
         assert_eq!(stages.inner.head.contains("vary: Accept-Encoding\r\n"), varies, "{}", stages.inner.head);
+    }
+}
+
+#[test]
+fn the_response_to_head_has_the_fields_of_a_changed_body() {
+    let rules = SubstitutionRules::compile(["a"].into_iter(), true, &["text/plain".into()], false).unwrap();
+    let substitution = Substitution { rules: Arc::new(rules), values: [b"b".to_vec()].into() };
+    let text = "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 300\r\nETag: \"v1\"\r\n\
+                Last-Modified: Thu, 01 Jan 2015 00:00:00 GMT\r\nAccept-Ranges: bytes\r\n\r\n";
+    for (accepted, substitution) in
+        [("gzip", None), ("identity", None), ("gzip", Some(&substitution)), ("identity", Some(&substitution))]
+    {
+        let [get, head] = [Method::GET, Method::HEAD].map(|method| {
+            let is_head = method == Method::HEAD;
+            let plan = Plan { is_head, substitution: substitution.cloned(), ..compressing(accepted) };
+            let mut stages = staged(Fake::silent(), plan, Framing::NONE);
+            let mut response = Response::default();
+            response.read(text.as_bytes(), &method).unwrap().unwrap();
+            let body = if is_head { &b""[..] } else { &[b'x'; 300] };
+            stages.respond(&mut Context::from_waker(Waker::noop()), &mut response, body).unwrap();
+            assert!(!is_head || stages.inner.body.is_empty() && !stages.inner.ended);
+            stages.inner.head.replace("Transfer-Encoding: chunked\r\n", "")
+        });
+        assert_eq!(head, get);
+        assert_eq!(head.contains("content-encoding: gzip\r\n"), accepted == "gzip", "{head}");
+        assert_eq!(head.contains("Last-Modified"), substitution.is_none(), "{head}");
+        let is_unchanged = accepted == "identity" && substitution.is_none();
+        assert_eq!(head.contains("Content-Length"), is_unchanged, "{head}");
+    }
+}
+
+#[test]
+fn a_length_that_only_the_head_states_counts_for_the_least_length() {
+    for (length, is_compressed) in [(255, false), (256, true)] {
+        let mut stages = staged(Fake::silent(), compressing("gzip"), Framing::NONE);
+        let text = format!("HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: {length}\r\n\r\n");
+        let (mut response, _) = head(&text);
+        // As for a client of HTTP/2.
+        response.framing = Framing::Opaque;
+        stages.respond(&mut Context::from_waker(Waker::noop()), &mut response, b"x").unwrap();
+        assert_eq!(stages.inner.head.contains("content-encoding: gzip\r\n"), is_compressed, "{length}");
     }
 }
 
