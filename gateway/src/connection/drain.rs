@@ -190,8 +190,8 @@ impl Drain {
     /// Has idle connections closed while so many are open beyond `limit` (0 is none) that no new one
     /// would be admitted: the limit was lowered.
     pub(crate) fn close_excess(&self, limit: usize) {
-        let excess = self.connections().saturating_sub(limit);
-        if limit > 0 && excess >= BEYOND_LIMIT {
+        let excess = || self.connections().saturating_sub(limit);
+        if limit > 0 && excess() >= BEYOND_LIMIT {
             self.idle.close(excess);
         }
     }
@@ -351,6 +351,24 @@ mod tests {
         old.retain(|open| !open.idle.is_chosen());
         assert_eq!(old.len(), 100);
         assert!(open(100).is_some());
+    }
+
+    /// Both look before the first connection has ended.
+    #[test]
+    fn two_workers_close_no_more_than_the_excess() {
+        const OLD: usize = 300;
+        let drain = Drain::new();
+        let old: Vec<_> = (0..OLD).map(|_| drain.admit(OLD)).collect();
+        let is_chosen = |admission: &Admission| match admission {
+            Admission::Free(open) => open.idle.is_chosen(),
+            Admission::InPlaceOfIdle(_) | Admission::Refused => panic!("the limit was not reached"),
+        };
+        let chosen = || old.iter().filter(|admission| is_chosen(admission)).count();
+        drain.close_excess(200);
+        drain.close_excess(200);
+        assert_eq!(chosen(), 100);
+        drain.close_excess(180);
+        assert_eq!(chosen(), 120, "those that are being closed already count");
     }
 
     #[tokio::test]

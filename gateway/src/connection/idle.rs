@@ -137,8 +137,15 @@ impl IdleConnections {
         }
     }
 
-    /// Has the oldest idle connections closed, at most `count`, with one look at all of them.
-    pub(crate) fn close(&self, count: usize) {
+    /// Has the oldest idle connections closed, with one look at all of them, until as many are being
+    /// closed as `excess` returns.
+    pub(crate) fn close(&self, excess: impl FnOnce() -> usize) {
+        // One worker at a time, so that each counts what the others have chosen.
+        let _scan = lock(&self.scan);
+        // Counted before `excess`: one that ends in between makes both smaller.
+        let states = self.tables.all().flat_map(Table::states);
+        let closing = states.filter(|state| state.load(Relaxed) == CHOSEN).count();
+        let count = excess().saturating_sub(closing);
         let mut idle: Vec<Candidate> = self.idle().collect();
         if count < idle.len() {
             idle.select_nth_unstable(count);
