@@ -3,15 +3,14 @@
 use std::time::{Duration, SystemTime};
 
 use http::StatusCode;
-use http::header::{
-    AGE, CONTENT_RANGE, ETAG, HeaderMap, HeaderName, LAST_MODIFIED, SET_COOKIE, TRANSFER_ENCODING, VARY,
-};
+use http::header::{AGE, CONTENT_RANGE, ETAG, LAST_MODIFIED, SET_COOKIE, TRANSFER_ENCODING, VARY};
 use pingora_cache::cache_control::{CacheControl, InterpretCacheControl};
 use pingora_cache::filters::{calculate_fresh_until, calculate_serve_stale_durations};
 use pingora_cache::{CacheMeta, CacheMetaDefaults, NoCacheReason, RespCacheable};
 use pingora_http::ResponseHeader;
 use sluice_config::Cache;
 
+use super::variance::vary_names;
 use crate::message::fields::Fields;
 
 /// The reason for responses whose endpoint has failed: the next one may be stored, so the URL is
@@ -40,7 +39,7 @@ pub(crate) fn storable(rules: &Cache, response: &ResponseHeader, now: SystemTime
     if fields.has_token(&VARY, b"*") {
         return never("Vary: *");
     }
-    if !has_readable_names(fields, &VARY) {
+    if vary_names(fields).any(|name| name.is_err()) {
         return never("an unreadable Vary");
     }
     let control = CacheControl::from_resp_headers(response);
@@ -90,13 +89,6 @@ pub(crate) fn storable(rules: &Cache, response: &ResponseHeader, now: SystemTime
 fn has_unreadable_lifetime(control: &CacheControl) -> bool {
     let is_stated = control.has_key("max-age") || control.has_key("s-maxage");
     is_stated && control.fresh_duration().is_none()
-}
-
-/// Returns whether a comma-separated list has names of fields alone.
-fn has_readable_names(fields: &HeaderMap, list: &HeaderName) -> bool {
-    let names = fields.lines(list).flat_map(|line| line.split(|byte| *byte == b','));
-    let mut names = names.map(<[u8]>::trim_ascii).filter(|name| !name.is_empty());
-    names.all(|name| HeaderName::from_bytes(name).is_ok())
 }
 
 fn stale_defaults(rules: &Cache) -> CacheMetaDefaults {

@@ -1,7 +1,7 @@
 //! The selecting fields of a request (RFC 9111 §4.1).
 
 use http::HeaderMap;
-use http::header::{HeaderName, VARY};
+use http::header::{HeaderName, InvalidHeaderName, VARY};
 use pingora_cache::VarianceBuilder;
 use pingora_cache::key::HashBinary;
 
@@ -14,9 +14,7 @@ pub(crate) fn variance<'r, F: Fields + 'r>(
     response: &HeaderMap,
     request: impl FnOnce() -> &'r F,
 ) -> Option<HashBinary> {
-    let lines = response.get_all(VARY).iter().filter_map(|line| line.to_str().ok());
-    let names = lines.flat_map(|line| line.split(',')).map(str::trim).filter(|name| !name.is_empty());
-    let names: Vec<HeaderName> = names.filter_map(|name| name.parse().ok()).collect();
+    let names: Vec<HeaderName> = vary_names(response).flatten().collect();
     if names.is_empty() {
         return None;
     }
@@ -33,6 +31,15 @@ pub(crate) fn variance<'r, F: Fields + 'r>(
         builder.add_owned_value(name.as_str(), value);
     }
     builder.finalize()
+}
+
+/// Reads the names in `Vary`; `*` is one. An element that is no name is an error.
+pub(super) fn vary_names(
+    response: &HeaderMap,
+) -> impl Iterator<Item = Result<HeaderName, InvalidHeaderName>> {
+    let elements = response.lines(&VARY).flat_map(|line| line.split(|byte| *byte == b','));
+    let elements = elements.map(<[u8]>::trim_ascii).filter(|element| !element.is_empty());
+    elements.map(HeaderName::from_bytes)
 }
 
 #[cfg(test)]
