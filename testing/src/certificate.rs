@@ -10,6 +10,7 @@ use rcgen::{
     RevokedCertParams, RsaKeySize,
 };
 use rustls::crypto::aws_lc_rs::default_provider;
+use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 use rustls::server::{ResolvesServerCertUsingSni, WebPkiClientVerifier};
 use rustls::sign::{CertifiedKey, SingleCertAndKey};
@@ -22,6 +23,27 @@ use x509_cert::ext::pkix::{AccessDescription, AuthorityInfoAccessSyntax};
 use crate::manifest;
 use crate::ocsp::Signer;
 use crate::trust;
+
+/// Version 1 of X.509, self-signed, `CN=old.example`, valid from 2020 to 2120, which rcgen cannot
+/// make.
+const VERSION_1: &str = "\
+-----BEGIN CERTIFICATE-----
+MIIBKTCBzwIURhhtZdrB4bWP8/DyHSVzDYWCUYEwCgYIKoZIzj0EAwIwFjEUMBIG
+A1UEAwwLb2xkLmV4YW1wbGUwIBcNMjAwMTAxMDAwMDAwWhgPMjEyMDAxMDEwMDAw
+MDBaMBYxFDASBgNVBAMMC29sZC5leGFtcGxlMFkwEwYHKoZIzj0CAQYIKoZIzj0D
+AQcDQgAEKiXBBML+x9sn1BxaEuSO0Vg3pA1IXesTX3ZYUKXROoKHuR+wI6eJG86A
+n1SNU4aSH+kDAtdsjRg6mniDYiCG5zAKBggqhkjOPQQDAgNJADBGAiEAz7ix+qiA
+f6nzRwNu3VFpEbR+vAjEfyA+ZkktVw4sjm0CIQD1C/aP3hqVVxa9gKMKYQE3ZoMN
+/3z7lPDxpHNCsbF5kg==
+-----END CERTIFICATE-----
+";
+const VERSION_1_KEY: &str = "\
+-----BEGIN PRIVATE KEY-----
+MIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQQgBhEEworLAXUAsQ8g
+hR+bc9iXgjoHhL9DkiyzbM+UNHChRANCAAQqJcEEwv7H2yfUHFoS5I7RWDekDUhd
+6xNfdlhQpdE6goe5H7Ajp4kbzoCfVI1ThpIf6QMC12yNGDqaeINiIIbn
+-----END PRIVATE KEY-----
+";
 
 /// A unique certificate with its key.
 #[derive(Clone, Debug)]
@@ -74,6 +96,19 @@ impl TestCertificate {
         Self::of(names, &certificate, &key)
     }
 
+    /// Returns a self-signed certificate of version 1, whose only name is the common name
+    /// `old.example`.
+    pub fn of_version_1() -> Self {
+        let key = KeyPair::from_pem(VERSION_1_KEY).unwrap();
+        Self {
+            names: Vec::new(),
+            der: CertificateDer::from_pem_slice(VERSION_1.as_bytes()).unwrap().to_vec(),
+            pem: VERSION_1.to_owned(),
+            key_pem: VERSION_1_KEY.to_owned(),
+            key_der: key.serialize_der(),
+        }
+    }
+
     fn of(names: &[&str], certificate: &rcgen::Certificate, key: &KeyPair) -> Self {
         Self {
             names: owned(names),
@@ -111,8 +146,7 @@ impl TestCertificate {
             .with_protocol_versions(versions)
             .unwrap()
             .with_no_client_auth()
-            .with_single_cert(vec![self.der.clone().into()], self.key())
-            .unwrap();
+            .with_cert_resolver(Arc::new(SingleCertAndKey::from(self.certified_key())));
         Arc::new(config)
     }
 
@@ -122,14 +156,12 @@ impl TestCertificate {
     /// # Panics
     /// The library rejects the key that it has generated.
     pub fn server_config_by_name(&self) -> Arc<ServerConfig> {
-        let provider = Arc::new(default_provider());
-        let key = provider.key_provider.load_private_key(self.key()).unwrap();
-        let certified = CertifiedKey::new(vec![self.der.clone().into()], key);
+        let certified = self.certified_key();
         let mut resolver = ResolvesServerCertUsingSni::new();
         for name in &self.names {
             resolver.add(name, certified.clone()).unwrap();
         }
-        let config = ServerConfig::builder_with_provider(provider)
+        let config = ServerConfig::builder_with_provider(Arc::new(default_provider()))
             .with_safe_default_protocol_versions()
             .unwrap()
             .with_no_client_auth()
@@ -187,6 +219,11 @@ impl TestCertificate {
         Arc::new(config)
     }
 
+    fn certified_key(&self) -> CertifiedKey {
+        let key = default_provider().key_provider.load_private_key(self.key()).unwrap();
+        CertifiedKey::new(vec![self.der.clone().into()], key)
+    }
+
     fn key(&self) -> PrivateKeyDer<'static> {
         PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(self.key_der.clone()))
     }
@@ -236,6 +273,18 @@ impl Authority {
         let key = KeyPair::generate().unwrap();
         let certificate =
             CertificateParams::new(owned(names)).unwrap().signed_by(&key, &self.issuer).unwrap();
+        TestCertificate::of(names, &certificate, &key)
+    }
+
+    /// Returns a self-signed certificate of another authority that is valid as that of a server.
+    ///
+    /// # Panics
+    /// A name is not a DNS name.
+    pub fn self_signed(names: &[&str]) -> TestCertificate {
+        let key = KeyPair::generate().unwrap();
+        let mut params = CertificateParams::new(owned(names)).unwrap();
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        let certificate = params.self_signed(&key).unwrap();
         TestCertificate::of(names, &certificate, &key)
     }
 

@@ -2,12 +2,14 @@
 
 use std::sync::Arc;
 
+use rustls::CertificateError;
 use rustls::server::ResolvesServerCert;
 use rustls::sign::{CertifiedKey, SingleCertAndKey};
 use rustls_pki_types::{
     CertificateDer, PrivateKeyDer, PrivatePkcs1KeyDer, PrivatePkcs8KeyDer, PrivateSec1KeyDer,
 };
 use sluice_config::{Certificate, CertificateId, PrivateKey};
+use x509_parser::prelude::{FromDer, X509Certificate};
 
 use super::error::TlsError;
 use super::provider::provider;
@@ -42,10 +44,15 @@ pub(crate) fn certified_key(certificate: &Certificate) -> Result<CertifiedKey, T
         PrivateKey::Pkcs1(der) => PrivateKeyDer::from(PrivatePkcs1KeyDer::from(der)),
         PrivateKey::Sec1(der) => PrivateKeyDer::from(PrivateSec1KeyDer::from(der)),
     };
-    CertifiedKey::from_der(chain, key, &provider()).map_err(|reason| match reason {
-        rustls::Error::InconsistentKeys(_) => TlsError::Mismatch(id()),
-        reason => TlsError::Unusable { id: id(), reason },
-    })
+    let unusable = |reason| TlsError::Unusable { id: id(), reason };
+    let key = provider().key_provider.load_private_key(key).map_err(unusable)?;
+    // rustls' own comparison reads version 3 of X.509 only.
+    let (_, parsed) = X509Certificate::from_der(&certificate.chain[0])
+        .map_err(|_| unusable(CertificateError::BadEncoding.into()))?;
+    if key.public_key().is_some_and(|public| *public != *parsed.public_key().raw) {
+        return Err(TlsError::Mismatch(id()));
+    }
+    Ok(CertifiedKey::new(chain, key))
 }
 
 /// A certificate with everything that a handshake needs of it.
@@ -88,5 +95,30 @@ impl LoadedCertificate {
             resolver: Arc::new(SingleCertAndKey::from(served.clone())),
             served,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use sluice_config::certificate::CertificateFacts;
+    use sluice_testing::certificate::TestCertificate;
+
+    use super::*;
+
+    #[test]
+    fn a_version_1_certificate_is_served() {
+        let (own, other) = (TestCertificate::of_version_1(), TestCertificate::new(&["old.example"]));
+        let load = |certificate: &TestCertificate, key: &TestCertificate| {
+            let certificate = Certificate {
+                id: CertificateId::new("shop", "old"),
+                chain: vec![certificate.der.clone()],
+                key: PrivateKey::Pkcs8(key.key_der.clone()),
+                facts: CertificateFacts::default(),
+            };
+            certified_key(&certificate)
+        };
+        assert!(load(&own, &own).is_ok());
+        assert!(matches!(load(&own, &other), Err(TlsError::Mismatch(_))));
+        assert!(matches!(load(&other, &own), Err(TlsError::Mismatch(_))));
     }
 }
