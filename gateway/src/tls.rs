@@ -9,6 +9,7 @@
 pub(crate) mod anchor;
 mod authorities;
 mod certificate;
+mod chain_failure;
 mod client_authorities;
 mod client_certificate;
 mod client_verifier;
@@ -19,12 +20,14 @@ mod identity;
 mod profile;
 mod profiles;
 mod provider;
+mod revocations;
 mod sessions;
 mod signature;
 pub(crate) mod stapling;
 mod store;
 mod table;
 
+pub(crate) use authorities::Authorities;
 pub use certificate::ServedCertificate;
 pub(crate) use certificate::certified_key;
 pub use client_authorities::ClientAuthorities;

@@ -41,7 +41,8 @@ impl ReplicaIdentity {
             return Err("the Secret has no tls.crt and tls.key".to_owned());
         };
         let unusable = |error: rustls::Error| error.to_string();
-        let authorities: Arc<RootCertStore> = Arc::new(identity.anchors.iter().cloned().collect());
+        let authorities: Arc<RootCertStore> =
+            Arc::new(identity.authorities.anchors().iter().cloned().collect());
         let verifier = WebPkiClientVerifier::builder_with_provider(authorities.clone(), provider())
             .build()
             .map_err(|error| error.to_string())?;

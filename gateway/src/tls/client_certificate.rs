@@ -13,7 +13,8 @@ use sluice_config::ClientVerification;
 
 pub use text::CertificateText;
 
-use super::client_authorities::{ClientAuthorities, ClientFailure};
+use super::chain_failure::ChainFailure;
+use super::client_authorities::ClientAuthorities;
 
 /// How long the result of a verification holds on a connection whose authorities do not change: a
 /// certificate may expire meanwhile.
@@ -46,14 +47,14 @@ struct Verified {
     /// The content of the Secret that it was made with.
     authorities: Arc<ClientAuthorities>,
     at: Instant,
-    result: Result<(), ClientFailure>,
+    result: Result<(), ChainFailure>,
 }
 
 /// The client of a request, as far as its certificate proves it.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ClientIdentity<'c> {
     presented: Option<&'c PresentedCertificate>,
-    result: Option<Result<(), ClientFailure>>,
+    result: Option<Result<(), ChainFailure>>,
 }
 
 impl ClientTls {
@@ -78,7 +79,7 @@ impl<'c> ClientIdentity<'c> {
     }
 
     /// The result of the verification; `None` without a certificate.
-    pub(crate) fn result(&self) -> Option<Result<(), ClientFailure>> {
+    pub(crate) fn result(&self) -> Option<Result<(), ChainFailure>> {
         self.result
     }
 
@@ -134,7 +135,7 @@ impl PresentedCertificate {
     }
 
     /// A chain is verified once for each content of the Secret, and again after a minute.
-    fn verify(&self, authorities: &Arc<ClientAuthorities>, depth: u32) -> Result<(), ClientFailure> {
+    fn verify(&self, authorities: &Arc<ClientAuthorities>, depth: u32) -> Result<(), ChainFailure> {
         let now = Instant::now();
         if let Some(known) = &*self.verified.load()
             && Arc::ptr_eq(&known.authorities, authorities)

@@ -4,10 +4,9 @@ use std::sync::Arc;
 
 use aws_lc_rs::digest::{SHA256, digest};
 use rustls::sign::CertifiedKey;
-use rustls_pki_types::TrustAnchor;
 use sluice_config::PrivateKey;
 
-use super::authorities::anchors;
+use super::authorities::Authorities;
 use super::certified_key;
 use super::error::TlsError;
 
@@ -15,7 +14,7 @@ use super::error::TlsError;
 #[derive(Debug, Default)]
 pub struct Identity {
     /// Who vouches for endpoints.
-    pub(crate) anchors: Arc<[TrustAnchor<'static>]>,
+    pub(crate) authorities: Arc<Authorities>,
     /// What they are shown.
     pub(crate) certificate: Option<Arc<CertifiedKey>>,
     /// A digest of the private key, for values that only its holders can compute.
@@ -30,7 +29,7 @@ impl Identity {
     pub fn compile(identity: &sluice_config::EndpointIdentity) -> Result<Self, TlsError> {
         let certificate = identity.certificate.as_deref().map(certified_key).transpose()?;
         Ok(Self {
-            anchors: anchors(&identity.authorities)?.into(),
+            authorities: Arc::new(Authorities::compile(&identity.authorities)?),
             certificate: certificate.map(Arc::new),
             secret: identity.certificate.as_ref().and_then(|certificate| digest_of(&certificate.key)),
         })

@@ -7,7 +7,7 @@ use rustls::DistinguishedName;
 use rustls::server::ResolvesServerCert;
 use sluice_config::{Resource, ResourceKey};
 
-use super::authorities::anchors;
+use super::authorities::Authorities;
 use super::client_verifier::ClientVerifier;
 use super::error::TlsError;
 use super::profile::{Profile, ProfileKey, ProfileSettings};
@@ -82,14 +82,13 @@ impl Profiles {
         key: &ResourceKey,
         content: Option<&Resource>,
     ) -> Result<(), TlsError> {
-        let subjects = match content {
-            Some(Resource::ClientAuthorities(content)) => anchors(&content.authorities).ok(),
+        let authorities = match content {
+            Some(Resource::ClientAuthorities(content)) => Authorities::compile(&content.authorities).ok(),
             _ => None,
         };
-        match subjects {
-            Some(anchors) => {
-                let subjects = anchors.iter().map(|anchor| DistinguishedName::in_sequence(&anchor.subject));
-                self.authorities.insert(key.clone(), subjects.collect());
+        match authorities {
+            Some(authorities) => {
+                self.authorities.insert(key.clone(), authorities.subjects().into());
             }
             // A content that cannot be used is refused where it is compiled.
             None => {

@@ -169,9 +169,9 @@ impl Session {
         let builder = match policy.verify_depth {
             Some(depth) => {
                 // Without authorities, every certificate is rejected.
-                let anchors = source.identity.as_ref().map(|identity| identity.anchors.clone());
-                let anchors = anchors.unwrap_or_default();
-                builder.with_custom_certificate_verifier(Arc::new(Verifier::new(anchors, depth)))
+                let authorities = source.identity.as_ref().map(|identity| identity.authorities.clone());
+                let verifier = Verifier::new(authorities.unwrap_or_default(), depth);
+                builder.with_custom_certificate_verifier(Arc::new(verifier))
             }
             None => builder.with_custom_certificate_verifier(Arc::new(Unverified)),
         };

@@ -5,23 +5,21 @@ use std::sync::Arc;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{verify_tls12_signature, verify_tls13_signature};
 use rustls::{CertificateError, DigitallySignedStruct, OtherError, SignatureScheme};
-use rustls_pki_types::{CertificateDer, ServerName, TrustAnchor, UnixTime};
-use webpki::{EndEntityCert, KeyUsage, VerifiedPath};
+use rustls_pki_types::{CertificateDer, ServerName, UnixTime};
 
-use crate::tls::provider;
+use crate::tls::{Authorities, provider};
 
-/// Accepts certificates for the expected name whose chain ends at one of the authorities. Uses
-/// webpki directly, because the verifier of rustls cannot limit the length of a chain.
+/// Accepts certificates for the expected name whose chain ends at one of the authorities.
 #[derive(Debug)]
 pub(super) struct Verifier {
-    anchors: Arc<[TrustAnchor<'static>]>,
+    authorities: Arc<Authorities>,
     /// Maximum number of intermediate certificates.
     depth: u32,
 }
 
 impl Verifier {
-    pub(super) fn new(anchors: Arc<[TrustAnchor<'static>]>, depth: u32) -> Self {
-        Self { anchors, depth }
+    pub(super) fn new(authorities: Arc<Authorities>, depth: u32) -> Self {
+        Self { authorities, depth }
     }
 }
 
@@ -34,27 +32,10 @@ impl ServerCertVerifier for Verifier {
         _: &[u8],
         now: UnixTime,
     ) -> Result<ServerCertVerified, rustls::Error> {
-        let certificate = EndEntityCert::try_from(end_entity).map_err(refused)?;
-        let is_short = |path: &VerifiedPath<'_>| {
-            let count = path.intermediate_certificates().count();
-            match u32::try_from(count).is_ok_and(|count| count <= self.depth) {
-                true => Ok(()),
-                false => Err(webpki::Error::MaximumPathDepthExceeded),
-            }
-        };
-        certificate
-            .verify_for_usage(
-                provider().signature_verification_algorithms.all,
-                &self.anchors,
-                intermediates,
-                now,
-                KeyUsage::server_auth(),
-                None,
-                Some(&is_short),
-            )
-            .map_err(refused)?;
-        certificate.verify_is_valid_for_subject_name(server_name).map_err(refused)?;
-        Ok(ServerCertVerified::assertion())
+        match self.authorities.verify_endpoint(end_entity, intermediates, server_name, self.depth, now) {
+            Ok(()) => Ok(ServerCertVerified::assertion()),
+            Err(failure) => Err(CertificateError::Other(OtherError(Arc::new(failure))).into()),
+        }
     }
 
     fn verify_tls12_signature(
@@ -63,8 +44,7 @@ impl ServerCertVerifier for Verifier {
         certificate: &CertificateDer<'_>,
         signed: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        let algorithms = &provider().signature_verification_algorithms;
-        verify_tls12_signature(message, certificate, signed, algorithms)
+        verify_tls12_signature(message, certificate, signed, &provider().signature_verification_algorithms)
     }
 
     fn verify_tls13_signature(
@@ -73,8 +53,7 @@ impl ServerCertVerifier for Verifier {
         certificate: &CertificateDer<'_>,
         signed: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        let algorithms = &provider().signature_verification_algorithms;
-        verify_tls13_signature(message, certificate, signed, algorithms)
+        verify_tls13_signature(message, certificate, signed, &provider().signature_verification_algorithms)
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
@@ -82,15 +61,16 @@ impl ServerCertVerifier for Verifier {
     }
 }
 
-fn refused(error: webpki::Error) -> rustls::Error {
-    rustls::Error::InvalidCertificate(CertificateError::Other(OtherError(Arc::new(error))))
-}
-
 #[cfg(test)]
 mod tests {
-    use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
+    use rcgen::{
+        BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
+        date_time_ymd,
+    };
+    use sluice_config::{CaBundle, EndpointIdentity};
 
     use super::*;
+    use crate::tls::Identity;
 
     struct Chain {
         root: CertificateDer<'static>,
@@ -122,11 +102,15 @@ mod tests {
         Chain { root, intermediates, end_entity: params.signed_by(&key, &issuer).unwrap().der().clone() }
     }
 
+    fn trusting(roots: &[&CertificateDer<'_>], depth: u32) -> Verifier {
+        let certificates = roots.iter().map(|root| root.to_vec()).collect();
+        let identity = EndpointIdentity { authorities: CaBundle { certificates }, certificate: None };
+        Verifier::new(Identity::compile(&identity).unwrap().authorities, depth)
+    }
+
     fn verify(chain: &Chain, root: &CertificateDer<'_>, depth: u32, name: &str) -> Result<(), String> {
-        let anchor = webpki::anchor_from_trusted_cert(root).unwrap().to_owned();
-        let verifier = Verifier::new([anchor].into(), depth);
         let name = ServerName::try_from(name.to_owned()).unwrap();
-        verifier
+        trusting(&[root], depth)
             .verify_server_cert(&chain.end_entity, &chain.intermediates, &name, &[], UnixTime::now())
             .map(drop)
             .map_err(|error| error.to_string())
@@ -138,7 +122,7 @@ mod tests {
         assert_eq!(verify(&own, &own.root, 1, "shop.example"), Ok(()));
         assert!(verify(&own, &own.root, 1, "other.example").is_err());
         assert!(verify(&own, &other.root, 1, "shop.example").is_err());
-        let nobody = Verifier::new([].into(), 9);
+        let nobody = trusting(&[], 9);
         let name = ServerName::try_from("shop.example").unwrap();
         let now = UnixTime::now();
         assert!(nobody.verify_server_cert(&own.end_entity, &own.intermediates, &name, &[], now).is_err());
@@ -151,5 +135,36 @@ mod tests {
             let chain = chain(between);
             assert_eq!(verify(&chain, &chain.root, depth, "shop.example").is_ok(), good, "{between} {depth}");
         }
+    }
+
+    /// Returns what an endpoint presents alone, and who has issued it.
+    fn issue(root: impl FnOnce(&mut CertificateParams), own: impl FnOnce(&mut CertificateParams)) -> Chain {
+        let key = KeyPair::generate().unwrap();
+        let mut issuer = CertificateParams::new(Vec::new()).unwrap();
+        issuer.distinguished_name.push(DnType::CommonName, "root");
+        issuer.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        root(&mut issuer);
+        let root = issuer.self_signed(&key).unwrap().der().clone();
+        let issuer = Issuer::new(issuer, key);
+        let mut params = CertificateParams::new(Vec::new()).unwrap();
+        params.distinguished_name.push(DnType::CommonName, "shop.example");
+        own(&mut params);
+        let end_entity = params.signed_by(&KeyPair::generate().unwrap(), &issuer).unwrap().der().clone();
+        Chain { root, intermediates: Vec::new(), end_entity }
+    }
+
+    fn verify_issued(chain: &Chain) -> Result<(), String> {
+        verify(chain, &chain.root, 1, "shop.example")
+    }
+
+    #[test]
+    fn an_authority_that_may_not_issue_or_has_expired_vouches_for_no_endpoint() {
+        let expired = issue(|root| root.not_after = date_time_ymd(2021, 1, 1), |_| ());
+        assert!(verify_issued(&expired).unwrap_err().contains("Expired"));
+        let pin = issue(|root| root.is_ca = IsCa::ExplicitNoCa, |_| ());
+        assert!(verify_issued(&pin).unwrap_err().contains("Purpose"));
+        let of_clients = vec![ExtendedKeyUsagePurpose::ClientAuth];
+        let of_clients = issue(|root| root.extended_key_usages = of_clients, |_| ());
+        assert!(verify_issued(&of_clients).unwrap_err().contains("Purpose"));
     }
 }

@@ -1,9 +1,9 @@
 //! Chains against authorities, without a handshake.
 
 use rcgen::{
-    BasicConstraints, CertificateParams, CertificateRevocationListParams, CertifiedIssuer, DnType,
-    ExtendedKeyUsagePurpose, IsCa, KeyIdMethod, KeyPair, KeyUsagePurpose, RevokedCertParams, SerialNumber,
-    date_time_ymd,
+    BasicConstraints, CertificateParams, CertificateRevocationListParams, CertifiedIssuer, CustomExtension,
+    DnType, ExtendedKeyUsagePurpose, GeneralSubtree, IsCa, KeyIdMethod, KeyPair, KeyUsagePurpose,
+    NameConstraints, RevokedCertParams, SerialNumber, date_time_ymd,
 };
 use rustls_pki_types::pem::PemObject;
 use sluice_config::CaBundle;
@@ -37,6 +37,30 @@ KuErcWQJsfswECduux8QO/Z8TlcwjQmaQ9qe99PDpfIwpPH5TsHJzVZKZkD82Kpf
 W0vLGven5TrOkfsEMAoGCCqGSM49BAMCA0kAMEYCIQDDHlqATwtWrphhH8kOBxjX
 GcQvX69iAKoxjS9PDrjMzQIhAJUcAxGK8ehdKmbfVOM+Z+ONJg1E3+UclzjcAC53
 iRJU
+-----END CERTIFICATE-----
+";
+
+/// Version 1 of X.509, valid from 2020 to 2120: a root, and a client of it.
+const VERSION_1_AUTHORITY: &[u8] = b"\
+-----BEGIN CERTIFICATE-----
+MIIBIjCByQIUEWTK7A4Ki/YBsecYWt0wA3bHknowCgYIKoZIzj0EAwIwEzERMA8G
+A1UEAwwIT2xkIHJvb3QwIBcNMjAwMTAxMDAwMDAwWhgPMjEyMDAxMDEwMDAwMDBa
+MBMxETAPBgNVBAMMCE9sZCByb290MFkwEwYHKoZIzj0CAQYIKoZIzj0DAQcDQgAE
+7h6CngRHCSlBgn5KyF+FZdKhC4hyIfuZFutSwkOg8XwtQ/syzL3/6n52jusbEG7l
+t91wBp46kQKBKaRfDuayizAKBggqhkjOPQQDAgNIADBFAiB6YziFenTz9MtysqBz
+Z+Yc5oU0aUMZaHHM5sk6KdVgcwIhAKv/+wXQhIOFBvimiwwCyr7b+4Hxm+mNNJg3
+WeeIgMDs
+-----END CERTIFICATE-----
+";
+const VERSION_1_CLIENT: &[u8] = b"\
+-----BEGIN CERTIFICATE-----
+MIIBJDCBywIUCRtqJ7JR4ciiokqT9NiJk6jSQfAwCgYIKoZIzj0EAwIwEzERMA8G
+A1UEAwwIT2xkIHJvb3QwIBcNMjAwMTAxMDAwMDAwWhgPMjEyMDAxMDEwMDAwMDBa
+MBUxEzARBgNVBAMMCm9sZCBjbGllbnQwWTATBgcqhkjOPQIBBggqhkjOPQMBBwNC
+AAROGXhWFTWH8Oe6l+5lOax85NpK3X7/t2FUkba608z3snOfhFBhcnIlRpG1VAJG
+peydkuZNAvj0qjXooBnkZy+fMAoGCCqGSM49BAMCA0gAMEUCIQDCLlXyq92qqapN
+YMQ293lCHi/mefN3UbllvxmcFlIbfQIgP8Ft6ACtTLxDe2OLU4ag5XXF/I9KFzht
+P/li3udNZIk=
 -----END CERTIFICATE-----
 ";
 
@@ -95,7 +119,7 @@ fn trusting(issuers: &[&Issuer], revocations: &[Vec<u8>]) -> ClientAuthorities {
 
 fn verify(authorities: &ClientAuthorities, chain: &[CertificateDer<'static>]) -> Result<(), &'static str> {
     let now = UnixTime::since_unix_epoch(std::time::Duration::from_secs(NOW));
-    authorities.verify(chain, 1, now).map_err(ClientFailure::as_str)
+    authorities.verify(chain, 1, now).map_err(ChainFailure::as_str)
 }
 
 #[test]
@@ -129,7 +153,7 @@ fn chains_end_at_the_depth() {
     let foreign = trusting(&[&authority("foreign")], &[]);
     assert_eq!(verify(&foreign, &[near, first.der().clone()]), Err("unable to get local issuer certificate"));
     let chain = [far, second.der().clone(), first.der().clone()];
-    assert_eq!(verify(&ours, &chain), Err("certificate chain too long"));
+    assert_eq!(verify(&ours, &chain), Err("unable to get local issuer certificate"));
 }
 
 #[test]
@@ -177,7 +201,7 @@ fn certificates_of_version_1_are_accepted_from_the_authority_itself() {
     let ours = ClientAuthorities::compile(&contract).unwrap();
     assert_eq!(verify(&ours, std::slice::from_ref(&own)), Ok(()));
     let expired = UnixTime::since_unix_epoch(std::time::Duration::from_secs(5_000_000_000));
-    assert_eq!(ours.verify(std::slice::from_ref(&own), 1, expired), Err(ClientFailure::Expired));
+    assert_eq!(ours.verify(std::slice::from_ref(&own), 1, expired), Err(ChainFailure::Expired));
     let same_name = authority("Test CA");
     let others = trusting(&[&same_name], &[]);
     assert!(verify(&others, std::slice::from_ref(&own)).is_err(), "signed by another key");
@@ -210,6 +234,115 @@ fn the_certificate_of_an_authority_may_be_that_of_a_client() {
     server.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
     let server = [server.signed_by(&key, &ours).unwrap().der().clone()];
     assert_eq!(verify(&trusting(&[&ours], &[]), &server), Err("unsuitable certificate purpose"));
+}
+
+fn changed(name: &str, change: impl FnOnce(&mut CertificateParams)) -> Issuer {
+    let mut params = authority_params(name);
+    change(&mut params);
+    Issuer::self_signed(params, KeyPair::generate().unwrap()).unwrap()
+}
+
+/// Returns a certificate of an authority, presented by a client.
+fn client_authority(issuer: &Issuer) -> CertificateDer<'static> {
+    client(issuer, |params| params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained))
+}
+
+#[test]
+fn an_authority_that_may_not_issue_or_has_expired_vouches_for_no_certificate() {
+    let server = || vec![ExtendedKeyUsagePurpose::ServerAuth];
+    let critical = || {
+        let mut unknown = CustomExtension::from_oid_content(&[1, 2, 3, 4], vec![5, 0]);
+        unknown.set_criticality(true);
+        vec![unknown]
+    };
+    for (authority, failure) in [
+        (
+            changed("a", |params| {
+                params.is_ca = IsCa::ExplicitNoCa;
+                params.key_usages.clear();
+            }),
+            "unsuitable certificate purpose",
+        ),
+        (
+            changed("b", |params| {
+                params.is_ca = IsCa::NoCa;
+                params.key_usages.clear();
+            }),
+            "unsuitable certificate purpose",
+        ),
+        (changed("c", |params| params.not_after = date_time_ymd(2029, 1, 1)), "certificate has expired"),
+        (
+            changed("d", |params| params.not_before = date_time_ymd(2031, 1, 1)),
+            "certificate is not yet valid",
+        ),
+        (
+            changed("e", |params| params.key_usages = vec![KeyUsagePurpose::DigitalSignature]),
+            "key usage does not include certificate signing",
+        ),
+        (changed("f", |params| params.extended_key_usages = server()), "unsuitable certificate purpose"),
+        (changed("g", |params| params.custom_extensions = critical()), "unhandled critical extension"),
+    ] {
+        let ours = trusting(&[&authority], &[]);
+        assert_eq!(verify(&ours, &[client(&authority, |_| ())]), Err(failure));
+        assert_eq!(verify(&ours, &[client_authority(&authority)]), Err(failure));
+    }
+    let root = changed("root", |params| params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0)));
+    let between =
+        Issuer::signed_by(authority_params("between"), KeyPair::generate().unwrap(), &root).unwrap();
+    let ours = trusting(&[&root], &[]);
+    let chain = [client(&between, |_| ()), between.der().clone()];
+    assert_eq!(verify(&ours, &chain), Err("path length constraint exceeded"));
+    assert_eq!(verify(&ours, &[client(&root, |_| ())]), Ok(()));
+    // Of two with the same name and key, the one that may vouches.
+    let key = KeyPair::generate().unwrap();
+    let of_key = |params: CertificateParams| params.self_signed(&key).unwrap().der().to_vec();
+    let mut old = authority_params("renewed");
+    old.not_after = date_time_ymd(2029, 1, 1);
+    let certificates = vec![of_key(old), of_key(authority_params("renewed"))];
+    let contract =
+        sluice_config::ClientAuthorities { authorities: CaBundle { certificates }, revocations: Vec::new() };
+    let renewed = rcgen::Issuer::new(authority_params("renewed"), &key);
+    let own = params("client").signed_by(&KeyPair::generate().unwrap(), &renewed).unwrap().der().clone();
+    assert_eq!(verify(&ClientAuthorities::compile(&contract).unwrap(), &[own]), Ok(()));
+}
+
+#[test]
+fn a_certificate_that_is_itself_trusted_needs_no_authority() {
+    let pinned = changed("pinned", |params| {
+        params.is_ca = IsCa::ExplicitNoCa;
+        params.key_usages.clear();
+    });
+    let ours = trusting(&[&pinned], &[]);
+    assert_eq!(verify(&ours, &[pinned.der().clone()]), Ok(()));
+    // The holder of its key may not identify as another.
+    assert_eq!(verify(&ours, &[client(&pinned, |_| ())]), Err("unsuitable certificate purpose"));
+    let expired = UnixTime::since_unix_epoch(std::time::Duration::from_secs(5_000_000_000));
+    assert_eq!(ours.verify(&[pinned.der().clone()], 1, expired), Err(ChainFailure::Expired));
+}
+
+#[test]
+fn a_root_of_version_1_is_an_authority() {
+    let der = |pem| CertificateDer::from_pem_slice(pem).unwrap();
+    let (root, own) = (der(VERSION_1_AUTHORITY), der(VERSION_1_CLIENT));
+    let contract = sluice_config::ClientAuthorities {
+        authorities: CaBundle { certificates: vec![root.to_vec()] },
+        revocations: Vec::new(),
+    };
+    let ours = ClientAuthorities::compile(&contract).unwrap();
+    assert_eq!(verify(&ours, &[own]), Ok(()));
+    assert_eq!(verify(&ours, &[root]), Ok(()));
+}
+
+#[test]
+fn an_authority_with_name_constraints_vouches_for_no_certificate_that_webpki_does_not_read() {
+    let constrained = changed("constrained", |params| {
+        let permitted_subtrees = vec![GeneralSubtree::DnsName("shop.example".to_owned())];
+        params.name_constraints = Some(NameConstraints { permitted_subtrees, excluded_subtrees: Vec::new() });
+    });
+    let ours = trusting(&[&constrained], &[]);
+    assert_eq!(verify(&ours, &[client(&constrained, |_| ())]), Ok(()));
+    assert_eq!(verify(&ours, &[client_authority(&constrained)]), Err("permitted subtree violation"));
+    assert_eq!(verify(&ours, &[constrained.der().clone()]), Ok(()));
 }
 
 #[test]

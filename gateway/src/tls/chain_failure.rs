@@ -1,17 +1,15 @@
-//! Why a client certificate is not acceptable, in OpenSSL's words: the text behind `FAILED:` in
+//! Why a certificate is not acceptable, in OpenSSL's words: the text behind `FAILED:` in
 //! `$ssl_client_verify`, which endpoints and log queries compare.
 
-use rustls_pki_types::CertificateDer;
-use x509_parser::prelude::{FromDer, X509Certificate};
-
-/// Why a client certificate is not acceptable.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum ClientFailure {
+/// Why a certificate is not acceptable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{}", self.as_str())]
+pub(crate) enum ChainFailure {
     /// It is self-signed, and no authority.
     SelfSigned,
     /// Its chain ends with a self-signed certificate that is no authority.
     SelfSignedInChain,
-    /// Its chain ends before an authority.
+    /// Its chain ends before an authority, or is longer than it may be.
     NoLocalIssuer,
     /// It came alone, and no authority has issued it.
     FirstUnverified,
@@ -27,21 +25,23 @@ pub(crate) enum ClientFailure {
     RevocationListExpired,
     /// A signature is wrong.
     Signature,
-    /// One of the chain may issue no certificate.
-    InvalidAuthority,
+    /// The KeyUsage of one of the chain does not include to sign certificates.
+    CertificateSigning,
     /// One of the chain may issue certificates with fewer others below it.
     PathLength,
-    /// There are more certificates up to the authority than `auth-tls-verify-depth`.
-    ChainTooLong,
-    /// It is for other purposes than to show it to servers.
+    /// It is for other purposes, or one of its chain may not issue certificates for this one.
     Purpose,
+    /// It is for other names than that of the endpoint.
+    Name,
     /// Its name is outside of those that one of its chain may issue certificates for.
     NameConstraint,
-    /// Anything else, such as an extension that is critical and not known.
+    /// It, or one of its chain, has a critical extension that is not known.
+    CriticalExtension,
+    /// Anything else.
     Unspecified,
 }
 
-impl ClientFailure {
+impl ChainFailure {
     /// OpenSSL's words (`X509_verify_cert_error_string`).
     pub(crate) fn as_str(self) -> &'static str {
         match self {
@@ -55,11 +55,12 @@ impl ClientFailure {
             Self::NoRevocationList => "unable to get certificate CRL",
             Self::RevocationListExpired => "CRL has expired",
             Self::Signature => "certificate signature failure",
-            Self::InvalidAuthority => "invalid CA certificate",
+            Self::CertificateSigning => "key usage does not include certificate signing",
             Self::PathLength => "path length constraint exceeded",
-            Self::ChainTooLong => "certificate chain too long",
             Self::Purpose => "unsuitable certificate purpose",
+            Self::Name => "hostname mismatch",
             Self::NameConstraint => "permitted subtree violation",
+            Self::CriticalExtension => "unhandled critical extension",
             Self::Unspecified => "unspecified certificate verification error",
         }
     }
@@ -74,53 +75,20 @@ impl ClientFailure {
     }
 
     /// What webpki says of a chain.
-    pub(super) fn of(
-        error: &webpki::Error,
-        own: &CertificateDer<'_>,
-        intermediates: &[CertificateDer<'_>],
-    ) -> Self {
+    pub(super) fn of(error: &webpki::Error) -> Self {
         use webpki::Error;
         match error {
-            Error::UnknownIssuer => Self::of_unknown_issuer(own, intermediates),
             Error::CertExpired { .. } => Self::Expired,
             Error::CertNotValidYet { .. } => Self::NotYetValid,
             Error::CertRevoked => Self::Revoked,
             Error::UnknownRevocationStatus => Self::NoRevocationList,
             Error::CrlExpired { .. } => Self::RevocationListExpired,
             Error::InvalidSignatureForPublicKey => Self::Signature,
-            Error::EndEntityUsedAsCa => Self::InvalidAuthority,
+            Error::EndEntityUsedAsCa | Error::RequiredEkuNotFoundContext(_) => Self::Purpose,
             Error::PathLenConstraintViolated => Self::PathLength,
-            Error::MaximumPathDepthExceeded => Self::ChainTooLong,
-            Error::RequiredEkuNotFoundContext(_) => Self::Purpose,
             Error::NameConstraintViolation => Self::NameConstraint,
+            Error::UnsupportedCriticalExtension => Self::CriticalExtension,
             _ => Self::Unspecified,
-        }
-    }
-
-    /// Which of OpenSSL's four words for it applies depends on how far the chain goes.
-    pub(super) fn of_unknown_issuer(own: &CertificateDer<'_>, intermediates: &[CertificateDer<'_>]) -> Self {
-        let parse = |der| X509Certificate::from_der(der).map(|(_, certificate)| certificate).ok();
-        let Some(own) = parse(own) else { return Self::Unspecified };
-        let is_self_issued = |certificate: &X509Certificate<'_>| {
-            certificate.subject().as_raw() == certificate.issuer().as_raw()
-        };
-        if is_self_issued(&own) {
-            return Self::SelfSigned;
-        }
-        let others: Vec<X509Certificate<'_>> = intermediates.iter().filter_map(|der| parse(der)).collect();
-        let mut last = &own;
-        // A chain has each certificate once.
-        for _ in 0..others.len() {
-            let issuer = others.iter().find(|other| other.subject().as_raw() == last.issuer().as_raw());
-            let Some(issuer) = issuer else { break };
-            if is_self_issued(issuer) {
-                return Self::SelfSignedInChain;
-            }
-            last = issuer;
-        }
-        match std::ptr::eq(last, &own) {
-            true => Self::FirstUnverified,
-            false => Self::NoLocalIssuer,
         }
     }
 }
