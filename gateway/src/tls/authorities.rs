@@ -96,7 +96,7 @@ impl Authorities {
             }
         }
         let refusal = Cell::new(None);
-        let Err(error) = self.find_path(own, intermediates, verification, &refusal) else {
+        let Err(error) = self.find_path(own, &certificate, intermediates, verification, &refusal) else {
             return Ok(());
         };
         if let Some(refusal) = refusal.take() {
@@ -135,12 +135,13 @@ impl Authorities {
     fn find_path(
         &self,
         own: &CertificateDer<'_>,
+        certificate: &X509Certificate<'_>,
         intermediates: &[CertificateDer<'_>],
         verification: &Verification<'_>,
         refusal: &Cell<Option<ChainFailure>>,
     ) -> Result<(), webpki::Error> {
         let check = |path: &VerifiedPath<'_>| {
-            self.check_path(path, own, verification).map_err(|failure| {
+            self.check_path(path, own, certificate, verification).map_err(|failure| {
                 refusal.set(Some(failure));
                 webpki::Error::UnknownIssuer
             })
@@ -164,6 +165,7 @@ impl Authorities {
         &self,
         path: &VerifiedPath<'_>,
         own: &CertificateDer<'_>,
+        certificate: &X509Certificate<'_>,
         verification: &Verification<'_>,
     ) -> Result<(), ChainFailure> {
         let count = path.intermediate_certificates().count();
@@ -175,12 +177,14 @@ impl Authorities {
         for intermediate in path.intermediate_certificates() {
             let der = intermediate.der();
             let intermediate = rules::parse(&der)?;
+            rules::check_certificate_signing(&intermediate)?;
             below += u32::from(!rules::is_self_issued(&intermediate));
         }
         let anchors = self.anchors.iter().zip(&self.certificates);
         let mut of_path = anchors.filter(|(anchor, _)| std::ptr::eq(*anchor, path.anchor()));
         let (_, authority) = of_path.next().ok_or(ChainFailure::Unspecified)?;
         rules::check_authority(&rules::parse(authority)?, below, verification.purpose, verification.now)?;
+        rules::check_presented(certificate, verification.purpose)?;
         name::check(own, verification.purpose)
     }
 

@@ -346,6 +346,30 @@ fn an_authority_with_name_constraints_vouches_for_no_certificate_that_webpki_doe
 }
 
 #[test]
+fn key_usage_limits_clients_and_intermediates() {
+    let root = authority("root");
+    let ours = trusting(&[&root], &[]);
+    let usage = |usage| move |params: &mut CertificateParams| params.key_usages = vec![usage];
+    for (usages, result) in [
+        (KeyUsagePurpose::DigitalSignature, Ok(())),
+        (KeyUsagePurpose::KeyAgreement, Ok(())),
+        (KeyUsagePurpose::KeyEncipherment, Err("unsuitable certificate purpose")),
+    ] {
+        assert_eq!(verify(&ours, &[client(&root, usage(usages))]), result);
+    }
+    let between = |usages: Vec<KeyUsagePurpose>| {
+        let mut params = authority_params("between");
+        params.key_usages = usages;
+        let issuer = Issuer::signed_by(params, KeyPair::generate().unwrap(), &root).unwrap();
+        verify(&ours, &[client(&issuer, |_| ()), issuer.der().clone()])
+    };
+    assert_eq!(between(vec![KeyUsagePurpose::KeyCertSign]), Ok(()));
+    assert_eq!(between(Vec::new()), Ok(()));
+    let signs_none = between(vec![KeyUsagePurpose::DigitalSignature]);
+    assert_eq!(signs_none, Err("key usage does not include certificate signing"));
+}
+
+#[test]
 fn what_cannot_be_an_authority_or_a_list_is_refused() {
     let ours = authority("ours");
     let compile = |certificate: &[u8], list: &[u8]| {
