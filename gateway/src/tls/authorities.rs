@@ -83,9 +83,10 @@ impl Authorities {
         verification: &Verification<'_>,
     ) -> Result<(), ChainFailure> {
         let certificate = rules::parse(own)?;
+        // First, because it is what OpenSSL reports, whatever else is wrong.
+        rules::check_validity(&certificate, verification.now)?;
         if rules::is_self_issued(&certificate) {
             if self.certificates.contains(own) {
-                rules::check_validity(&certificate, verification.now)?;
                 rules::check_presented(&certificate, verification.purpose)?;
                 verification.revocations.check(&certificate, &certificate, verification.now)?;
                 return name::check(own, verification.purpose);
@@ -106,6 +107,7 @@ impl Authorities {
             webpki::Error::UnsupportedCertVersion | webpki::Error::CaUsedAsEndEntity => {
                 self.verify_direct(own, &certificate, intermediates, verification)
             }
+            _ if !self.has_issuer(&certificate, intermediates) => Err(ChainFailure::FirstUnverified),
             webpki::Error::UnknownIssuer => {
                 Err(unknown_issuer::failure(&certificate, intermediates, verification.purpose))
             }
@@ -186,6 +188,12 @@ impl Authorities {
         rules::check_authority(&rules::parse(authority)?, below, verification.purpose, verification.now)?;
         rules::check_presented(certificate, verification.purpose)?;
         name::check(own, verification.purpose)
+    }
+
+    /// Returns whether there is a certificate with the name of the issuer.
+    fn has_issuer(&self, certificate: &X509Certificate<'_>, intermediates: &[CertificateDer<'_>]) -> bool {
+        self.issuers(certificate).next().is_some()
+            || unknown_issuer::read(intermediates).any(|other| rules::is_issued_by(certificate, &other))
     }
 
     /// Returns the authorities with the name of the issuer.

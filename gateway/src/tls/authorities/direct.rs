@@ -43,7 +43,6 @@ fn check(
     if !matches!(issuer.name_constraints(), Ok(None)) {
         return Err(ChainFailure::NameConstraint);
     }
-    rules::check_validity(certificate, verification.now)?;
     rules::check_presented(certificate, verification.purpose)?;
     verification.revocations.check(certificate, issuer, verification.now)?;
     name::check(own, verification.purpose)

@@ -370,6 +370,39 @@ fn key_usage_limits_clients_and_intermediates() {
 }
 
 #[test]
+fn optional_no_ca_refuses_expired_certificates_of_version_1() {
+    let der = |pem| CertificateDer::from_pem_slice(pem).unwrap();
+    let foreign = trusting(&[&authority("foreign")], &[]);
+    for own in [der(VERSION_1_AUTHORITY), der(VERSION_1_CLIENT)] {
+        let at = |seconds| {
+            let now = UnixTime::since_unix_epoch(std::time::Duration::from_secs(seconds));
+            foreign.verify(std::slice::from_ref(&own), 1, now).unwrap_err()
+        };
+        assert!(at(NOW).is_unknown_authority());
+        assert_eq!(at(1_500_000_000), ChainFailure::NotYetValid);
+        assert_eq!(at(5_000_000_000), ChainFailure::Expired);
+    }
+}
+
+#[test]
+fn optional_no_ca_decides_by_the_last_failure_of_openssl() {
+    let (ours, root) = (trusting(&[&authority("ours")], &[]), authority("root"));
+    let between =
+        Issuer::signed_by(authority_params("between"), KeyPair::generate().unwrap(), &root).unwrap();
+    let server = |params: &mut CertificateParams| {
+        params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
+    };
+    // Only the time counts of a certificate that came alone.
+    assert_eq!(verify(&ours, &[client(&root, server)]), Err("unable to verify the first certificate"));
+    let chain = [client(&between, server), between.der().clone()];
+    assert_eq!(verify(&ours, &chain), Err("unsuitable certificate purpose"));
+    assert_eq!(
+        verify(&ours, &[changed("alone", server).der().clone()]),
+        Err("unsuitable certificate purpose")
+    );
+}
+
+#[test]
 fn what_cannot_be_an_authority_or_a_list_is_refused() {
     let ours = authority("ours");
     let compile = |certificate: &[u8], list: &[u8]| {
