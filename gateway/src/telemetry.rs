@@ -83,6 +83,8 @@ pub struct Telemetry {
     pub access_log: AccessLog,
     /// Receives the lines of the stream log, if it has its own output.
     pub stream_log: AccessLog,
+    /// The queue of the program log, for the number of its dropped lines.
+    program_log: AccessLog,
     options: Options,
     registry: Registry,
     requests: Option<Arc<RequestMeters>>,
@@ -113,6 +115,7 @@ impl Telemetry {
         Ok(Self {
             access_log,
             stream_log: AccessLog::none(),
+            program_log: AccessLog::none(),
             requests,
             connections,
             controller: Controller::new(&options, &registry)?,
@@ -130,6 +133,12 @@ impl Telemetry {
     #[must_use]
     pub fn with_stream_log(self, stream_log: AccessLog) -> Self {
         Self { stream_log, ..self }
+    }
+
+    /// Sets the queue of the program log, whose dropped lines are counted.
+    #[must_use]
+    pub fn with_program_log(self, program_log: AccessLog) -> Self {
+        Self { program_log, ..self }
     }
 
     /// The meters of a target of streams; `protocol` is `tcp`, `udp` or `tls`.
@@ -361,8 +370,11 @@ impl Telemetry {
         for (health, count) in [("healthy", healthy), ("ejected", ejected), ("failing", failing)] {
             self.own.endpoints.with_label_values(&[health]).set(count as i64);
         }
-        let dropped = self.access_log.dropped();
-        self.own.log_dropped.inc_by(dropped.saturating_sub(self.own.log_dropped.get()));
+        for (log, counter) in
+            [(&self.access_log, &self.own.log_dropped), (&self.program_log, &self.own.program_log_dropped)]
+        {
+            counter.inc_by(log.dropped().saturating_sub(counter.get()));
+        }
         let mut families = self.registry.gather();
         families.extend(certificates::families(&self.options, certificates)?);
         families.extend(checks::families(checked)?);

@@ -1,16 +1,21 @@
 //! The program log: `tracing` to standard error, or to the file that the ConfigMap configures.
 //! Standard output is reserved for the access log.
 //!
+//! A thread writes the lines from a bounded queue, like those of the access log. A standard error
+//! that is full, closed or not read therefore delays nothing and ends nothing: lines that cannot be
+//! written in time are dropped and counted.
+//!
 //! The level and the file can change at run time. The file is reopened on SIGUSR1, as in nginx.
 
 use std::fmt;
 use std::fs::{File, OpenOptions};
 use std::io::{self, IsTerminal, Write};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use sluice_config::text::one_line;
 use sluice_config::{ErrorLog, LogLevel, LogOutput};
-use sluice_gateway::telemetry::LogFault;
+use sluice_gateway::telemetry::{AccessLog, LogFault};
 use tracing::Subscriber;
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::field::MakeExt;
@@ -33,7 +38,11 @@ pub(crate) struct ProgramLog {
     /// Whether the level comes from the environment and cannot change.
     is_fixed: bool,
     output: LogFile,
+    lines: AccessLog,
 }
+
+/// Sends each line to the queue of the log.
+struct LineSender(AccessLog);
 
 /// The output of the log.
 #[derive(Clone, Default)]
@@ -44,13 +53,13 @@ struct Opened {
     /// The configured file.
     path: Option<Arc<str>>,
     /// `None` is standard error, which is also used while the file cannot be opened.
-    file: Option<File>,
+    file: Option<Arc<File>>,
 }
 
 /// Installs the log of the process.
 ///
 /// # Errors
-/// `RUST_LOG` is invalid, or a log is already installed.
+/// `RUST_LOG` is invalid, a log is already installed, or its thread cannot be started.
 pub(crate) fn start(verbosity: i64) -> anyhow::Result<ProgramLog> {
     let own = std::env::var(FILTER).ok().filter(|text| !text.is_empty());
     let filter = match &own {
@@ -60,15 +69,19 @@ pub(crate) fn start(verbosity: i64) -> anyhow::Result<ProgramLog> {
         None => EnvFilter::try_new(directives(verbosity))?,
     };
     let output = LogFile::default();
+    let lines =
+        AccessLog::to(output.clone()).map_err(|error| anyhow::anyhow!("cannot start its thread: {error}"))?;
     let builder = tracing_subscriber::fmt()
         .with_env_filter(discreet(filter)?)
         .fmt_fields(fields())
-        .with_writer(output.clone())
+        .with_writer(LineSender(lines.clone()))
+        // Such an error would be printed to the output that has failed, which panics.
+        .log_internal_errors(false)
         .with_ansi(io::stderr().is_terminal())
         .with_filter_reloading();
     let filter = reloads(builder.reload_handle());
     builder.try_init().map_err(|error| anyhow::anyhow!("cannot install the program log: {error}"))?;
-    Ok(ProgramLog { filter, verbosity, is_fixed: own.is_some(), output })
+    Ok(ProgramLog { filter, verbosity, is_fixed: own.is_some(), output, lines })
 }
 
 /// Returns a function that replaces the current filter.
@@ -115,6 +128,17 @@ impl ProgramLog {
         let opened = self.output.lock();
         opened.path.is_some() && opened.file.is_none()
     }
+
+    /// Blocks until all lines so far are written, for at most `limit`. Returns whether they are
+    /// written.
+    pub(crate) fn flush(&self, limit: Duration) -> bool {
+        self.lines.flush(limit)
+    }
+
+    /// Returns the queue, for the number of dropped lines.
+    pub(crate) fn lines(&self) -> AccessLog {
+        self.lines.clone()
+    }
 }
 
 impl LogFile {
@@ -124,7 +148,7 @@ impl LogFile {
             (Some(Err(error)), Some(path)) => {
                 (None, Err(LogFault { place: path.to_string(), reason: error.to_string() }))
             }
-            (Some(Ok(file)), _) => (Some(file), Ok(())),
+            (Some(Ok(file)), _) => (Some(Arc::new(file)), Ok(())),
             _ => (None, Ok(())),
         };
         *self.lock() = Opened { path, file };
@@ -137,18 +161,19 @@ impl LogFile {
     }
 }
 
-/// Each call of `write` receives one line.
+/// Used by the thread of the log alone. The lock is not held while it writes: the control plane,
+/// which changes the file, never waits for the output.
 impl Write for LogFile {
-    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
-        let written = match &mut self.lock().file {
-            Some(file) => file.write_all(line),
-            None => return io::stderr().write(line),
-        };
-        match written {
-            Ok(()) => Ok(line.len()),
-            // The disk may be full.
-            Err(_) => io::stderr().write(line),
+    /// Writes the first of the lines.
+    fn write(&mut self, lines: &[u8]) -> io::Result<usize> {
+        let end = lines.iter().position(|byte| *byte == b'\n').map_or(lines.len(), |newline| newline + 1);
+        let line = &lines[..end];
+        let file = self.lock().file.clone();
+        // The disk may be full.
+        if file.is_none_or(|file| (&*file).write_all(line).is_err()) {
+            io::stderr().write_all(line)?;
         }
+        Ok(end)
     }
 
     fn flush(&mut self) -> io::Result<()> {
@@ -156,11 +181,23 @@ impl Write for LogFile {
     }
 }
 
-impl<'a> MakeWriter<'a> for LogFile {
+/// Each call of `write` receives one line.
+impl Write for LineSender {
+    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
+        self.0.send_apart(|queued| queued.extend_from_slice(line));
+        Ok(line.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl<'a> MakeWriter<'a> for LineSender {
     type Writer = Self;
 
     fn make_writer(&'a self) -> Self {
-        self.clone()
+        Self(self.0.clone())
     }
 }
 

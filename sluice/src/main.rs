@@ -24,6 +24,7 @@ mod vital;
 mod wait_shutdown;
 mod webhook_cert;
 
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::process::ExitCode;
 
 use flags::{Check, Command, ServeFlags};
@@ -86,11 +87,19 @@ fn serve(flags: ServeFlags) -> ExitCode {
     if let Err(error) = limits::raise_open_files() {
         tracing::warn!(%error, "cannot raise the limit of open files; raise it with ulimit -n");
     }
-    match serve::serve(flags, log) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) if error.is::<vital::Died>() => fail(&error, DIED),
-        // Any other error occurs at the start and is addressed to the author of the command line.
-        Err(error) => fail(&format_args!("{error:#}"), USAGE),
+    let served = catch_unwind(AssertUnwindSafe(|| serve::serve(flags, log.clone())));
+    let is_written = log.flush(serve::FLUSH);
+    // A panic is in the log already.
+    let error = match served.unwrap_or_else(|panic| resume_unwind(panic)) {
+        Ok(()) => return ExitCode::SUCCESS,
+        Err(error) => error,
+    };
+    // Any other error occurs at the start and is addressed to the author of the command line.
+    let status = if error.is::<vital::Died>() { DIED } else { USAGE };
+    match is_written {
+        true => fail(&format_args!("{error:#}"), status),
+        // The output is not read: another line would wait for it without a limit.
+        false => ExitCode::from(status),
     }
 }
 

@@ -38,8 +38,8 @@ use crate::vital::{self, Died, Vitals};
 const CONTROL: Duration = Duration::from_secs(10);
 /// Interval between two attempts to open the file of the program log.
 const LOG_AGAIN: Duration = Duration::from_secs(1);
-/// Time limit for writing the last lines of the access log.
-const FLUSH: Duration = Duration::from_secs(2);
+/// Time limit for writing the last lines of a log.
+pub(crate) const FLUSH: Duration = Duration::from_secs(2);
 
 /// Runs the gateway until SIGTERM or SIGINT, or until a port turns out to be in use at the start.
 ///
@@ -61,7 +61,8 @@ async fn run(flags: &ServeFlags, program_log: ProgramLog) -> Result<()> {
     let token = vitals.token("the thread that writes the log of streams");
     let stream_log = AccessLog::watched(std::io::stdout(), token)
         .context("cannot start the thread of the log of streams")?;
-    let telemetry = Arc::new(Telemetry::new(metrics(flags), log)?.with_stream_log(stream_log));
+    let telemetry = Telemetry::new(metrics(flags), log)?.with_stream_log(stream_log);
+    let telemetry = Arc::new(telemetry.with_program_log(program_log.lines()));
     let (inputs, received) = input::channel();
     let further_inputs = inputs.downgrade();
     let names_inputs = inputs.downgrade();

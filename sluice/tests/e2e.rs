@@ -77,6 +77,7 @@ mod e2e_settings;
 mod e2e_shutdown;
 mod e2e_snapshot;
 mod e2e_snippets;
+mod e2e_standard_error;
 mod e2e_tcp;
 mod e2e_tls;
 mod e2e_tls_certificates;

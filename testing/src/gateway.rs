@@ -132,14 +132,21 @@ impl Gateway {
     /// Serves a folder with additional flags and waits until the gateway is ready.
     #[track_caller]
     pub fn with(folder: &Folder, flags: &[&str]) -> Self {
-        Self::starts(folder, flags, || Command::new(program()))
+        Self::starts(folder, flags, Stdio::piped, || Command::new(program()))
+    }
+
+    /// Serves a folder with another standard error, which is not recorded, and waits until the
+    /// gateway is ready.
+    #[track_caller]
+    pub fn with_standard_error(folder: &Folder, stderr: impl Fn() -> Stdio) -> Self {
+        Self::starts(folder, &[], stderr, || Command::new(program()))
     }
 
     /// Serves a folder with an additional environment variable and waits until the gateway is
     /// ready.
     #[track_caller]
     pub fn with_environment(folder: &Folder, name: &str, value: &str) -> Self {
-        Self::starts(folder, &[], || {
+        Self::starts(folder, &[], Stdio::piped, || {
             let mut command = Command::new(program());
             command.env(name, value);
             command
@@ -149,7 +156,7 @@ impl Gateway {
     /// Serves a folder with a limit of open files and waits until the gateway is ready.
     #[track_caller]
     pub fn with_descriptors(folder: &Folder, limit: usize) -> Self {
-        Self::starts(folder, &[], || {
+        Self::starts(folder, &[], Stdio::piped, || {
             let mut command = Command::new("sh");
             command.arg("-c").arg(format!("ulimit -n {limit} && exec \"$0\" \"$@\"")).arg(program());
             command
@@ -157,7 +164,12 @@ impl Gateway {
     }
 
     #[track_caller]
-    fn starts(folder: &Folder, flags: &[&str], program: impl Fn() -> Command) -> Self {
+    fn starts(
+        folder: &Folder,
+        flags: &[&str],
+        stderr: impl Fn() -> Stdio,
+        program: impl Fn() -> Command,
+    ) -> Self {
         let health = flags.iter().skip_while(|flag| **flag != "--health-check-path").nth(1);
         for _ in 0..STARTS {
             let addresses = Addresses::reserve();
@@ -165,6 +177,7 @@ impl Gateway {
             command
                 .args(driver())
                 .args(flags)
+                .stderr(stderr())
                 .env("POD_NAME", "sluice-0")
                 .env("POD_NAMESPACE", "ingress-nginx")
                 .env("NODE_NAME", "node-1");
@@ -442,7 +455,12 @@ fn program() -> PathBuf {
 
 /// Runs the program to its end.
 pub fn run(words: &[&str]) -> Output {
-    Command::new(program()).args(words).env_remove("RUST_LOG").output().unwrap()
+    run_with_standard_error(words, Stdio::piped())
+}
+
+/// Runs the program to its end with another standard error.
+pub fn run_with_standard_error(words: &[&str], stderr: Stdio) -> Output {
+    Command::new(program()).args(words).env_remove("RUST_LOG").stderr(stderr).output().unwrap()
 }
 
 impl Log {

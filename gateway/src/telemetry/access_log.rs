@@ -1,4 +1,5 @@
 //! The access log: each worker has a queue of lines, and one thread writes the lines of all queues.
+//! The log of streams and the program log are written in the same way.
 //!
 //! A request never waits for the output of the log. Lines that do not fit into a full queue, or
 //! that cannot be written, are dropped and counted.

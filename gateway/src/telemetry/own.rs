@@ -51,6 +51,7 @@ pub(super) struct Own {
     pub(super) handshake_failures: IntCounter,
     pub(super) proxy_protocol_refused: IntCounterVec,
     pub(super) log_dropped: IntCounter,
+    pub(super) program_log_dropped: IntCounter,
     pub(super) problems: IntGaugeVec,
     pub(super) problem_codes: IntGaugeVec,
     pub(super) skipped: IntGaugeVec,
@@ -145,6 +146,10 @@ impl Own {
                 "sluice_access_log_dropped_lines_total",
                 "Access log lines dropped because they could not be written in time.",
             )?,
+            program_log_dropped: IntCounter::new(
+                "sluice_log_dropped_lines_total",
+                "Program log lines dropped because they could not be written in time.",
+            )?,
             problems: gauges("sluice_problems", "Problems in the configuration.", "severity")?,
             problem_codes: IntGaugeVec::new(
                 Opts::new("sluice_problems_by_code", "Problems in the configuration by code."),
@@ -176,6 +181,7 @@ impl Own {
         registry.register(Box::new(this.handshake_failures.clone()))?;
         registry.register(Box::new(this.proxy_protocol_refused.clone()))?;
         registry.register(Box::new(this.log_dropped.clone()))?;
+        registry.register(Box::new(this.program_log_dropped.clone()))?;
         registry.register(Box::new(this.problems.clone()))?;
         registry.register(Box::new(this.problem_codes.clone()))?;
         registry.register(Box::new(this.skipped.clone()))?;

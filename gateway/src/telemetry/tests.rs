@@ -110,6 +110,7 @@ fn everything_is_printed_once_in_text() {
             "sluice_tls_handshake_failures_total 1".into(),
             "sluice_upstream_retries_total 1".into(),
             "sluice_access_log_dropped_lines_total 0".into(),
+            "sluice_log_dropped_lines_total 0".into(),
         ] {
             assert!(text.lines().any(|printed| printed == line), "{line}\n{text}");
         }
