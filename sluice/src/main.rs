@@ -28,7 +28,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::process::ExitCode;
 
 use flags::{Check, Command, ServeFlags};
-use output::{fail, print};
+use output::{fail, note, print};
 
 #[cfg(feature = "mimalloc")]
 #[global_allocator]
@@ -53,7 +53,7 @@ fn main() -> ExitCode {
         Err(error) => return fail(&error, USAGE),
     };
     for warning in &parsed.warnings {
-        eprintln!("sluice: {warning}");
+        note(format_args!("sluice: {warning}"));
     }
     match parsed.command {
         Command::Help(text) => print(&text),

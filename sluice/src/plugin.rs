@@ -21,7 +21,7 @@ use anyhow::{Context, Result, bail, ensure};
 use crate::check;
 use crate::flags::{self, Command, Observation, Observe};
 use crate::observe::{self, LogSource, Replica};
-use crate::output::print;
+use crate::output::{note, print};
 use crate::show::table;
 use arguments::{HELP, PluginArguments};
 use forward::{Forward, Forwards, STARTS_WITHIN};
@@ -106,7 +106,7 @@ fn observed(kubectl: &Kubectl, target: &arguments::Target, wanted: &Observe) -> 
         let mut forward = Forward::start(kubectl, &pods::find(kubectl, target)?, ui.port, admin)?;
         let replica = forward.replica(Instant::now() + STARTS_WITHIN);
         let shown = observe::run_on(action, &[replica], &PodLogs { kubectl, target })?;
-        eprintln!("kubectl-sluice: the address works until this program ends");
+        note(format_args!("kubectl-sluice: the address works until this program ends"));
         forward.wait()?;
         return Ok(shown);
     }
@@ -141,7 +141,7 @@ fn checked(kubectl: &Kubectl, target: &arguments::Target, rest: Vec<String>) -> 
     let parsed = flags::parse(all.into_iter().map(OsString::from), |_| None)
         .with_context(|| format!("the flags of Pod {}/{}", pod.namespace, pod.name))?;
     for warning in &parsed.warnings {
-        eprintln!("kubectl-sluice: {warning}");
+        note(format_args!("kubectl-sluice: {warning}"));
     }
     match parsed.command {
         Command::Check(wanted) => {

@@ -8,6 +8,7 @@ use std::process::Stdio;
 
 use rustix::fs::OFlags;
 
+use crate::harness::gateway::run_with_standard_error;
 use crate::harness::{Backend, Folder, Gateway, Ingress, await_until, get, site};
 
 /// Lines of this metric could not be written.
@@ -65,4 +66,12 @@ fn changes_apply_and_sigterm_ends_while_standard_error_is_not_read() {
     gateway.terminate();
     assert_eq!(gateway.await_exit().code(), Some(0));
     drop(reader);
+}
+
+#[test]
+fn commands_keep_their_exit_status_with_a_full_standard_error() {
+    for (words, status) in [(&["check", "--manifests", "/none/at/all"][..], 2), (&["--nonsense"], 2)] {
+        let output = run_with_standard_error(words, full_device());
+        assert_eq!(output.status.code(), Some(status), "{words:?}");
+    }
 }

@@ -19,7 +19,7 @@ use tar::{Builder, Header};
 use super::Replica;
 use crate::admin_client::QueryError;
 use crate::flags::Bundle;
-use crate::output::print;
+use crate::output::{note, print};
 pub(super) use log::LogFile;
 pub(crate) use log::LogSource;
 
@@ -84,7 +84,7 @@ pub(super) fn run(arguments: &Bundle, replicas: &[Replica], log: &dyn LogSource)
     }
     archive.tar.into_inner()?.finish()?.sync_all()?;
     for error in &errors {
-        eprintln!("sluice: {error}");
+        note(format_args!("sluice: {error}"));
     }
     let note = "it names hosts, Services and client addresses; read it before you pass it on";
     Ok(print(&format!("{}: {documents} documents; {note}\n", path.display())))

@@ -11,6 +11,7 @@ use super::Replica;
 use super::replica::prefix;
 use crate::admin_client::{encoded, lines};
 use crate::flags::LiveRequests;
+use crate::output::note;
 
 /// What a replica reports.
 #[derive(Debug)]
@@ -67,7 +68,7 @@ impl LiveEvents {
         }
         match errors.pop() {
             Some(error) if begun.is_empty() => bail!(error),
-            last => errors.into_iter().chain(last).for_each(|error| eprintln!("sluice: {error}")),
+            last => errors.into_iter().chain(last).for_each(|error| note(format_args!("sluice: {error}"))),
         }
         Ok(())
     }

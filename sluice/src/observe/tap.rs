@@ -11,6 +11,7 @@ use super::Replica;
 use super::live::{LiveEvent, LiveEvents};
 use super::replica::prefix;
 use crate::flags::{Output, Tap};
+use crate::output::note;
 use crate::show::layout::{object, text};
 
 /// Maximum length of a printed line in bytes.
@@ -22,7 +23,7 @@ const LINE: usize = 4096;
 /// No replica can be read.
 pub(super) fn run(arguments: &Tap, replicas: &[Replica]) -> Result<ExitCode> {
     let mut events = LiveEvents::read(replicas, "tap", &arguments.requests)?;
-    eprintln!("sluice: reading requests for {} s", arguments.requests.time.as_secs());
+    note(format_args!("sluice: reading requests for {} s", arguments.requests.time.as_secs()));
     let mut left = arguments.count.unwrap_or(u64::MAX);
     let mut status = ExitCode::SUCCESS;
     while left > 0
@@ -43,11 +44,13 @@ pub(super) fn run(arguments: &Tap, replicas: &[Replica]) -> Result<ExitCode> {
                 }
             }
             LiveEvent::Lost(count) => {
-                eprintln!("sluice: {place}{count} requests were not read in time; --sample reads fewer");
+                note(format_args!(
+                    "sluice: {place}{count} requests were not read in time; --sample reads fewer"
+                ));
             }
-            LiveEvent::Ended(reason) => eprintln!("sluice: {place}{}", one_line(&reason, LINE)),
+            LiveEvent::Ended(reason) => note(format_args!("sluice: {place}{}", one_line(&reason, LINE))),
             LiveEvent::Failed(error) => {
-                eprintln!("sluice: {place}{}", one_line(&error, LINE));
+                note(format_args!("sluice: {place}{}", one_line(&error, LINE)));
                 status = ExitCode::FAILURE;
             }
         }

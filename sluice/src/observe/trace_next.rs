@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::Replica;
 use super::live::{LiveEvent, LiveEvents};
 use crate::flags::{Output, TraceNext};
-use crate::output::print;
+use crate::output::{note, print};
 use crate::show::explanation::{self, fields, line};
 use crate::show::layout::{object, text};
 use crate::show::table;
@@ -19,7 +19,7 @@ use crate::show::table;
 /// No replica can be read, or there is no such request.
 pub(super) fn run(arguments: &TraceNext, replicas: &[Replica]) -> Result<ExitCode> {
     let mut events = LiveEvents::read(replicas, "trace-next", &arguments.requests)?;
-    eprintln!("sluice: waiting for a request");
+    note(format_args!("sluice: waiting for a request"));
     let mut last = "no replica could be read".to_owned();
     while let Some((replica, event)) = events.next() {
         match event {
