@@ -47,7 +47,11 @@ pub(crate) async fn download(flags: &GeoipFlags) {
             with_attempts(&flags, &folder, edition).await;
         }
     });
-    if is_missing && time::timeout(WAIT, all).await.is_err() {
+    if !is_missing {
+        return;
+    }
+    tracing::info!(limit = ?WAIT, "the start waits for the GeoIP2 databases, which are being downloaded");
+    if time::timeout(WAIT, all).await.is_err() {
         tracing::warn!("the GeoIP2 databases are still being downloaded; serving starts without them");
     }
 }

@@ -19,6 +19,7 @@ mod output;
 mod plugin;
 mod serve;
 mod show;
+mod signals;
 mod source;
 mod vital;
 mod wait_shutdown;

@@ -31,6 +31,7 @@ use crate::geoip;
 use crate::limits;
 use crate::logging::ProgramLog;
 use crate::memory;
+use crate::signals::EndSignals;
 use crate::source::{Feedback, Source};
 use crate::vital::{self, Died, Vitals};
 
@@ -47,14 +48,16 @@ pub(crate) const FLUSH: Duration = Duration::from_secs(2);
 /// A resource that is required at the start is missing, or a part of the program has [died](Died).
 pub(crate) fn serve(flags: ServeFlags, log: ProgramLog) -> Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    runtime.block_on(run(&flags, log))
+    let served = runtime.block_on(run(&flags, log));
+    // A name that is still looked up does not delay the end.
+    runtime.shutdown_background();
+    served
 }
 
 async fn run(flags: &ServeFlags, program_log: ProgramLog) -> Result<()> {
     // Must come first: without a handler, this signal ends the program.
     let rotate = signal(SignalKind::user_defined1())?;
-    let mut terminate = signal(SignalKind::terminate())?;
-    let mut interrupt = signal(SignalKind::interrupt())?;
+    let mut signals = EndSignals::new()?;
     let (vitals, mut ended) = Vitals::new();
     let log = AccessLog::watched(std::io::stdout(), vitals.token("the thread that writes the access log"))
         .context("cannot start the thread of the access log")?;
@@ -67,7 +70,8 @@ async fn run(flags: &ServeFlags, program_log: ProgramLog) -> Result<()> {
     let further_inputs = inputs.downgrade();
     let names_inputs = inputs.downgrade();
     let (duty_inputs, webhook_inputs) = (inputs.downgrade(), inputs.downgrade());
-    let (source, options) = Source::start(flags, inputs).await?;
+    let Some(started) = signals.or(Source::start(flags, inputs)).await else { return Ok(()) };
+    let (source, options) = started?;
     if let Some(api_health) = source.api_health() {
         telemetry.watch_source(api_health);
     }
@@ -84,7 +88,7 @@ async fn run(flags: &ServeFlags, program_log: ProgramLog) -> Result<()> {
         plane.inspect_with(agent, flags.gateway.waf_timeout);
     }
     if let Some(folder) = &flags.geoip.path {
-        geoip::download(&flags.geoip).await;
+        let Some(()) = signals.or(geoip::download(&flags.geoip)).await else { return Ok(()) };
         let editions = flags.geoip.editions.clone();
         plane.read_locations(LocationFiles { folder: folder.clone(), editions });
     }
@@ -112,10 +116,12 @@ async fn run(flags: &ServeFlags, program_log: ProgramLog) -> Result<()> {
     if let Some(webhook) = flags.webhook.options() {
         let telemetry = plane.state().telemetry.clone();
         let on_review = Arc::new(move |reviewed: &Reviewed| telemetry.reviewed(&review_sample(reviewed)));
-        let webhook = admission::start(webhook, &flags.controller, webhook_inputs, on_review).await?;
-        vitals.spawn("the validating webhook", webhook);
+        let start = admission::start(webhook, &flags.controller, webhook_inputs, on_review);
+        let Some(webhook) = signals.or(start).await else { return Ok(()) };
+        vitals.spawn("the validating webhook", webhook?);
     }
-    let duties = source.duties(flags, duty_inputs).await?;
+    let Some(duties) = signals.or(source.duties(flags, duty_inputs)).await else { return Ok(()) };
+    let duties = duties?;
     let news = duties.as_ref().map(Duties::news).unwrap_or_default();
     if let Some(duties) = &duties
         && !flags.duties.disable_leader_election
@@ -162,7 +168,7 @@ async fn run(flags: &ServeFlags, program_log: ProgramLog) -> Result<()> {
     vitals.spawn("the task that gives memory back", memory::give_back());
     let died = tokio::select! {
         Some(message) = failed.recv() => bail!("{message}"),
-        () = either(&mut terminate, &mut interrupt) => None,
+        () = signals.next() => None,
         Some(part) = ended.recv() => Some(part),
     };
     if let Some(part) = died {
@@ -180,16 +186,19 @@ async fn run(flags: &ServeFlags, program_log: ProgramLog) -> Result<()> {
         ?grace,
         "draining: new connections are accepted for the grace period, then running requests finish"
     );
-    tokio::select! {
-        whole = plane.end(grace) => if !whole {
+    let drain = async {
+        if !plane.end(grace).await {
             tracing::warn!("worker-shutdown-timeout is over; what still ran was cut off");
-        },
-        () = either(&mut terminate, &mut interrupt) => tracing::warn!("second signal: ending at once"),
+        }
+        tokio::time::sleep(flags.gateway.post_shutdown_grace_period).await;
+    };
+    tokio::select! {
+        () = drain => {}
+        () = signals.next() => tracing::warn!("second signal: ending at once"),
     }
-    tokio::time::sleep(flags.gateway.post_shutdown_grace_period).await;
     tokio::select! {
         _ = duties_end => {}
-        () = either(&mut terminate, &mut interrupt) => {}
+        () = signals.next() => {}
     }
     drop(source);
     tokio::select! {
@@ -197,7 +206,7 @@ async fn run(flags: &ServeFlags, program_log: ProgramLog) -> Result<()> {
         // the sender. A panic of the control plane was already logged.
         _ = control_over => {}
         () = tokio::time::sleep(CONTROL) => tracing::warn!(limit = ?CONTROL, "the control plane does not end; going without it"),
-        () = either(&mut terminate, &mut interrupt) => {}
+        () = signals.next() => {}
     }
     plane.state().telemetry.access_log.flush(FLUSH);
     plane.state().telemetry.stream_log.flush(FLUSH);
@@ -246,13 +255,6 @@ async fn show_leader(mut leading: watch::Receiver<bool>, election: String, telem
         if leading.changed().await.is_err() {
             return telemetry.leads(&election, false);
         }
-    }
-}
-
-async fn either(one: &mut Signal, other: &mut Signal) {
-    tokio::select! {
-        _ = one.recv() => {}
-        _ = other.recv() => {}
     }
 }
 

@@ -3,7 +3,9 @@
 use std::time::{Duration, Instant};
 
 use crate::harness::wire::Side;
-use crate::harness::{Backend, Connection, Folder, Gate, Gateway, Reply, await_until, config_map, site};
+use crate::harness::{
+    Backend, Connection, Folder, Gate, Gateway, Reply, await_until, config_map, ports, site,
+};
 
 const HOST: &str = "shop.example";
 
@@ -128,5 +130,43 @@ fn a_first_request_on_its_way_when_shutdown_begins_is_answered() {
         assert_eq!(connection.response().status, 200);
         assert!(connection.is_closed());
     }
+    assert_eq!(gateway.await_exit().code(), Some(0));
+}
+
+#[test]
+fn sigterm_ends_a_start_that_waits_for_databases() {
+    let gate = Gate::default();
+    let mirror = Backend::gated("mirror", &gate);
+    let folder = Folder::with("");
+    let databases = tempfile::tempdir().unwrap();
+    let [http, https, healthz, admin] = ports::addresses();
+    let flags = [
+        format!("--http-port={}", http.port()),
+        format!("--https-port={}", https.port()),
+        format!("--healthz-port={}", healthz.port()),
+        format!("--admin-address={admin}"),
+        format!("--geoip-path={}", databases.path().display()),
+        format!("--maxmind-mirror=http://{}/slow", mirror.address),
+    ];
+    let mut gateway = Gateway::unready(&folder, &flags, healthz);
+    await_until("the download", || mirror.requests() == 1);
+    let started = Instant::now();
+    gateway.terminate();
+    assert_eq!(gateway.await_exit().code(), Some(0));
+    // The start would wait for 30 s.
+    assert!(started.elapsed() < Duration::from_secs(20), "took {:?}", started.elapsed());
+    let log = gateway.program_log().join("\n");
+    assert!(log.contains("the start waits for the GeoIP2 databases"), "{log}");
+    gate.open();
+}
+
+#[test]
+fn a_second_signal_skips_the_post_shutdown_period() {
+    let folder = Folder::with("");
+    let mut gateway = Gateway::with(&folder, &["--post-shutdown-grace-period", "600"]);
+    gateway.terminate();
+    // Two signals at once count as one.
+    await_until("the first signal to be received", || gateway.log().contains("draining"));
+    gateway.terminate();
     assert_eq!(gateway.await_exit().code(), Some(0));
 }
