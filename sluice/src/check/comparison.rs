@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use super::effective::{EffectiveResponse, ResponseKind};
 use super::http_client::{NoResponse, ResponseHead};
-use super::requests::{CheckedRequest, RecordedResponse};
+use super::requests::{CheckedRequest, LoggedAnswerer, RecordedResponse};
 
 /// Maximum number of examples of a cause.
 const EXAMPLES: usize = 5;
@@ -51,34 +51,49 @@ pub(super) struct DifferenceGroup {
 
 /// Compares an effective response with the log of the old controller.
 pub(super) fn with_record(recorded: &RecordedResponse, effective: &EffectiveResponse) -> Verdict {
-    let RecordedResponse { status, upstream, location, credentials } = recorded;
+    use LoggedAnswerer::{Controller, Endpoint, Unknown};
+    let RecordedResponse { status, answerer, location, credentials } = recorded;
     let new = || effective.summary();
     let forwards = matches!(effective.kind, ResponseKind::Backend | ResponseKind::PassedThrough);
     let backend =
         |old: String| Verdict::Different(vec![Difference { what: "backend".to_owned(), old, new: new() }]);
-    match (upstream, forwards) {
-        _ if *credentials && effective.status == Some(401) => {
-            Verdict::NotCompared("the request had a password, which the log does not contain".to_owned())
-        }
-        (Some(_), true) => match (location, &effective.main_backend) {
-            (Some(old), Some(new)) if old != new => backend(format!("backend {old}")),
-            _ => Verdict::Same,
-        },
-        (Some(upstream), false) => backend(format!("backend {upstream} ({status})")),
-        (None, true) if !effective.explanation.conditions.is_empty() => Verdict::NotCompared(format!(
-            "the old controller answered itself, and the new one does too if a check refuses ({})",
-            effective.explanation.conditions.join("; ")
-        )),
-        (None, true) if *status == 503 => {
-            Verdict::NotCompared("the Service had no endpoints at the time of the log (503)".to_owned())
-        }
-        (None, true) => backend(format!("{status} by the controller itself")),
-        (None, false) if effective.status == Some(*status) => Verdict::Same,
-        (None, false) => Verdict::Different(vec![Difference {
+    let status_differs = || {
+        Verdict::Different(vec![Difference {
             what: "status".to_owned(),
             old: status.to_string(),
             new: new(),
-        }]),
+        }])
+    };
+    if *answerer != Controller
+        && forwards
+        && let (Some(old), Some(new)) = (location, &effective.main_backend)
+        && old != new
+    {
+        return backend(format!("backend {old}"));
+    }
+    match (answerer, forwards) {
+        _ if *credentials && effective.status == Some(401) => {
+            Verdict::NotCompared("the request had a password, which the log does not contain".to_owned())
+        }
+        // The controller would give its own status, whatever answered before.
+        (Unknown, false) if effective.status.is_some_and(|new| new != *status) => status_differs(),
+        (Unknown, _) => Verdict::NotCompared(
+            "the log does not say which Service answered; add $proxy_upstream_name and $upstream_addr to log-format-upstream"
+                .to_owned(),
+        ),
+        (Endpoint(_), true) => Verdict::Same,
+        (Endpoint(Some(upstream)), false) => backend(format!("backend {upstream} ({status})")),
+        (Endpoint(None), false) => backend(format!("an endpoint ({status})")),
+        (Controller, true) if !effective.explanation.conditions.is_empty() => Verdict::NotCompared(format!(
+            "the old controller answered itself, and the new one does too if a check refuses ({})",
+            effective.explanation.conditions.join("; ")
+        )),
+        (Controller, true) if *status == 503 => {
+            Verdict::NotCompared("the Service had no endpoints at the time of the log (503)".to_owned())
+        }
+        (Controller, true) => backend(format!("{status} by the controller itself")),
+        (Controller, false) if effective.status == Some(*status) => Verdict::Same,
+        (Controller, false) => status_differs(),
     }
 }
 

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, HashMap};
 use sluice_config::{Action, Backend, Host, HostPattern, Snapshot};
 
 use super::rehearsal::Rehearsal;
-use super::requests::{CheckedRequest, Requests};
+use super::requests::{CheckedRequest, LoggedAnswerer, Requests};
 
 /// Maximum number of hosts that are tried for a request.
 const CANDIDATES: usize = 50;
@@ -40,7 +40,7 @@ pub(super) fn complete(requests: &mut Requests, snapshot: &Snapshot, rehearsal: 
             Some((host, several)) => {
                 ambiguous += if *several { count } else { 0 };
                 let redirected = request.recorded.as_ref().is_some_and(|recorded| {
-                    recorded.upstream.is_none() && REDIRECTS.contains(&recorded.status)
+                    !matches!(recorded.answerer, LoggedAnswerer::Endpoint(_)) && REDIRECTS.contains(&recorded.status)
                 });
                 request.authority.clone_from(&host.name);
                 request.https = host.https && !redirected;

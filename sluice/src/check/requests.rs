@@ -42,12 +42,23 @@ pub(super) struct CheckedRequest {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct RecordedResponse {
     pub(super) status: u16,
-    /// `$proxy_upstream_name`, or the canary's, if an endpoint answered.
-    pub(super) upstream: Option<String>,
+    pub(super) answerer: LoggedAnswerer,
     /// `$proxy_upstream_name` of the location, whether an endpoint answered or not.
     pub(super) location: Option<String>,
     /// Whether the request had a user name. The log does not have the password.
     pub(super) credentials: bool,
+}
+
+/// What answered a request according to the access log.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) enum LoggedAnswerer {
+    /// The format of the log does not say whether an endpoint answered.
+    Unknown,
+    /// The controller itself.
+    Controller,
+    /// An endpoint of this `$proxy_upstream_name`, or of the canary's. `None` if the format has no
+    /// name.
+    Endpoint(Option<String>),
 }
 
 /// Different requests with their frequency, in the order of their first occurrence.

@@ -23,7 +23,34 @@ fn effective(kind: ResponseKind, status: Option<u16>, backend: Option<&str>) -> 
 
 fn recorded(status: u16, upstream: Option<&str>) -> RecordedResponse {
     let location = Some("shop-web-80".to_owned());
-    RecordedResponse { status, upstream: upstream.map(str::to_owned), location, credentials: false }
+    let answerer = match upstream {
+        Some(name) => LoggedAnswerer::Endpoint(Some(name.to_owned())),
+        None => LoggedAnswerer::Controller,
+    };
+    RecordedResponse { status, answerer, location, credentials: false }
+}
+
+#[test]
+fn a_log_that_does_not_say_who_answered_is_not_compared() {
+    let web = effective(ResponseKind::Backend, None, Some("shop-web-80"));
+    let none = effective(ResponseKind::NoRule, Some(404), None);
+    let unknown = |status| RecordedResponse {
+        status,
+        answerer: LoggedAnswerer::Unknown,
+        location: None,
+        credentials: false,
+    };
+    let Verdict::NotCompared(reason) = with_record(&unknown(200), &web) else { panic!() };
+    assert!(reason.contains("add $proxy_upstream_name and $upstream_addr"), "{reason}");
+    assert!(matches!(with_record(&unknown(404), &none), Verdict::NotCompared(_)));
+    assert!(matches!(with_record(&unknown(200), &none), Verdict::Different(_)), "a route is lost");
+    let named = RecordedResponse { location: Some("shop-api-80".to_owned()), ..unknown(200) };
+    assert!(matches!(with_record(&named, &web), Verdict::Different(_)), "the log names another Service");
+    // Without the name, it is still known that an endpoint answered.
+    let endpoint = RecordedResponse { answerer: LoggedAnswerer::Endpoint(None), ..unknown(200) };
+    assert_eq!(with_record(&endpoint, &web), Verdict::Same);
+    let Verdict::Different(differences) = with_record(&endpoint, &none) else { panic!() };
+    assert_eq!((&*differences[0].old, &*differences[0].new), ("an endpoint (200)", "no rule 404"));
 }
 
 #[test]

@@ -10,7 +10,10 @@ use http::header::{REFERER, USER_AGENT};
 use http::{HeaderName, HeaderValue, Method, Uri};
 
 use super::log_format::{RecordedFormat, RecordedLine};
-use super::{CheckedRequest, RecordedResponse, Requests};
+use super::{CheckedRequest, LoggedAnswerer, RecordedResponse, Requests};
+
+/// The variables that have a value if an endpoint was tried. Formats have both, one, or neither.
+const ENDPOINT: [&str; 2] = ["upstream_addr", "upstream_status"];
 
 /// Adds the requests of a log. Lines of another format, such as those of the controller's own log,
 /// are counted.
@@ -85,9 +88,12 @@ fn request(line: &RecordedLine<'_>, client: IpAddr) -> Result<CheckedRequest, &'
         Some((name, HeaderValue::from_str(&value).ok()?))
     };
     let location = line.value(&["proxy_upstream_name"]).map(|name| name.into_owned());
-    // A format without $upstream_addr has the status of endpoints at least, or neither.
-    let answered = line.value(&["upstream_addr", "upstream_status"]).is_some();
     let canary = line.value(&["proxy_alternative_upstream_name"]).map(|name| name.into_owned());
+    let answerer = match line.value(&ENDPOINT) {
+        Some(_) => LoggedAnswerer::Endpoint(canary.or_else(|| location.clone())),
+        None if line.has(&ENDPOINT) => LoggedAnswerer::Controller,
+        None => LoggedAnswerer::Unknown,
+    };
     Ok(CheckedRequest {
         method,
         https: is_https(line),
@@ -100,7 +106,7 @@ fn request(line: &RecordedLine<'_>, client: IpAddr) -> Result<CheckedRequest, &'
             .collect(),
         recorded: Some(RecordedResponse {
             status,
-            upstream: answered.then(|| canary.or_else(|| location.clone())).flatten(),
+            answerer,
             location,
             credentials: line.value(&["remote_user"]).is_some(),
         }),

@@ -43,15 +43,20 @@ impl RecordedFormat {
             end = whole.end();
         }
         write!(line, "{}$", regex::escape(&format[end..]))?;
-        let has = |name: &str| variables.iter().any(|variable| variable == name);
+        let line = Regex::new(&line)
+            .context("the format of the access log is too long; give a shorter one with --log-format")?;
+        let format = Self { line, variables, escape };
         ensure!(
-            has("request") || has("request_uri") || has("uri"),
+            format.has(&["request", "request_uri", "uri"]),
             "the format of the access log has no $request, $request_uri or $uri, so its requests are unknown; check a list \
              of URLs with --urls"
         );
-        let line = Regex::new(&line)
-            .context("the format of the access log is too long; give a shorter one with --log-format")?;
-        Ok(Self { line, variables, escape })
+        Ok(format)
+    }
+
+    /// Returns whether the format has one of these variables.
+    pub(super) fn has(&self, names: &[&str]) -> bool {
+        self.variables.iter().any(|variable| names.contains(&variable.as_str()))
     }
 
     /// Takes a line apart; `None` if it has another format.
@@ -61,6 +66,11 @@ impl RecordedFormat {
 }
 
 impl RecordedLine<'_> {
+    /// Returns whether the format has one of these variables, with or without a value in this line.
+    pub(super) fn has(&self, names: &[&str]) -> bool {
+        self.format.has(names)
+    }
+
     /// Returns the value of the first of these variables that has one.
     pub(super) fn value(&self, names: &[&str]) -> Option<Cow<'_, str>> {
         names.iter().find_map(|name| {

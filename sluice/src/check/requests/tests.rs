@@ -63,7 +63,10 @@ fn the_default_format_gives_the_request_and_the_service_that_answered() {
     let location = Some("shop-web-80".to_owned());
     let recorded = |status, upstream: Option<&str>| RecordedResponse {
         status,
-        upstream: upstream.map(str::to_owned),
+        answerer: match upstream {
+            Some(name) => LoggedAnswerer::Endpoint(Some(name.to_owned())),
+            None => LoggedAnswerer::Controller,
+        },
         location: location.clone(),
         credentials: false,
     };
@@ -99,6 +102,20 @@ fn a_configured_format_gives_host_and_scheme_and_is_unescaped() {
         1,
         "a quote is no part of a URL, but the line is read"
     );
+}
+
+#[test]
+fn the_format_decides_whether_the_answerer_is_known() {
+    for (format, line, expected) in [
+        ("$request_uri $status", "/ 200", LoggedAnswerer::Unknown),
+        ("$request_uri $status $proxy_upstream_name", "/ 200 shop-web-80", LoggedAnswerer::Unknown),
+        ("$request_uri $status $upstream_status", "/ 200 200", LoggedAnswerer::Endpoint(None)),
+        ("$request_uri $status $upstream_addr", "/ 308 -", LoggedAnswerer::Controller),
+    ] {
+        let requests = log(line, Some(format), LogEscape::Hex).unwrap();
+        let recorded = requests.different[0].0.recorded.clone().unwrap();
+        assert_eq!(recorded.answerer, expected, "{format}");
+    }
 }
 
 #[test]
