@@ -19,6 +19,7 @@ mod leader;
 #[cfg(test)]
 mod module_cycles;
 pub mod names;
+mod nearest;
 pub mod options;
 mod panic_guard;
 mod problem;

@@ -169,6 +169,7 @@ codes! {
     FileIgnored: Source = "A file or folder of manifests is skipped.";
     FolderNotWatched: Source = "The folder of manifests cannot be watched; it is polled instead.";
     ManifestInvalid: OwnFault = "A manifest cannot be parsed.";
+    ManifestFieldUnknown: OwnFault = "A manifest has a field that its kind does not have.";
     ManifestDuplicate: Conflict = "Two manifests define the same object.";
     ApiAway: Source = "The Kubernetes API does not answer.";
     ApiForbidden: Source = "A right to read from the Kubernetes API is missing.";

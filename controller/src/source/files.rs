@@ -21,6 +21,7 @@ mod stamp;
 #[cfg(test)]
 mod tests;
 mod text;
+mod unknown_fields;
 mod walk;
 mod watch;
 

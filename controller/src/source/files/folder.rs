@@ -159,13 +159,14 @@ impl Folder {
         let before = old.objects();
         old.pieces.iter().for_each(|piece| self.count(&piece.outcome, false));
         let pieces = parse(&self.prune, old.pieces);
-        let mut problems = Vec::new();
+        let (mut problems, mut unknown) = (Vec::new(), Vec::new());
+        let kept = kept(!before.is_empty());
         for piece in &pieces {
             self.count(&piece.outcome, true);
-            piece.outcome.each(&mut |outcome| {
-                if let PieceOutcome::Bad(fault) = outcome {
+            piece.outcome.each(&mut |outcome| match outcome {
+                PieceOutcome::Bad(fault) => {
                     let line = piece.lines_before as usize + fault.line;
-                    let message = format!("{}; last good objects stay in force", fault.reason);
+                    let message = format!("{}{kept}", fault.reason);
                     problems.push(error(
                         Code::ManifestInvalid,
                         &file_ref(name),
@@ -174,6 +175,11 @@ impl Folder {
                         "correct the file",
                     ));
                 }
+                PieceOutcome::Inexact(object) => {
+                    let place = format!("{} from line {}", name.display(), piece.lines_before + 1);
+                    unknown.extend(object.problems(&place));
+                }
+                _ => {}
             });
         }
         let broken = !problems.is_empty();
@@ -182,6 +188,12 @@ impl Folder {
             problems.truncate(MOST_PROBLEMS);
             problems.push(error(Code::ManifestInvalid, &file_ref(name), "", message, "correct the file"));
         }
+        if unknown.len() > MOST_PROBLEMS {
+            let message = format!("{} more fields are unknown", unknown.len() - MOST_PROBLEMS);
+            unknown.truncate(MOST_PROBLEMS);
+            unknown.push(error(Code::ManifestFieldUnknown, &file_ref(name), "", message, "correct the file"));
+        }
+        problems.append(&mut unknown);
         let mut new = File { stamp, pieces, kept: Box::default() };
         let after = new.objects();
         let index_before = index(&before);
@@ -326,14 +338,15 @@ impl File {
     fn objects(&self) -> Vec<Object> {
         let mut objects = self.kept.to_vec();
         for piece in &self.pieces {
-            piece.outcome.each(&mut |outcome| {
-                if let PieceOutcome::Object(object) = outcome {
-                    objects.push(object.clone());
-                }
-            });
+            piece.outcome.each(&mut |outcome| objects.extend(outcome.object().cloned()));
         }
         objects
     }
+}
+
+/// Completes a message about a file that cannot be read.
+fn kept(has_objects: bool) -> &'static str {
+    if has_objects { "; last good objects stay in force" } else { "" }
 }
 
 fn index(objects: &[Object]) -> Index<'_> {

@@ -5,11 +5,12 @@ use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
 use std::marker::PhantomData;
 
 use serde::Deserialize;
-use serde::de::DeserializeSeed;
+use serde::de::{DeserializeSeed, Deserializer};
 use serde_json::value::RawValue;
 use sluice_config::text::one_line;
 
 use super::pieces::{self, Piece};
+use super::unknown_fields::{self, Decoded, InexactObject};
 use crate::source::yaml;
 use crate::store::{Kind, Object, ObjectSeed, Prune};
 
@@ -37,6 +38,8 @@ pub(super) struct Contents {
 pub(super) enum PieceOutcome {
     /// A served object.
     Object(Object),
+    /// A served object with fields that its kind does not have.
+    Inexact(Box<InexactObject>),
     /// An object of a kind that is not served.
     Skipped(Box<String>),
     /// An object of which nothing is needed.
@@ -75,11 +78,20 @@ impl PieceOutcome {
         }
     }
 
+    /// Returns the object, if this is a single one.
+    pub(super) fn object(&self) -> Option<&Object> {
+        match self {
+            Self::Object(object) => Some(object),
+            Self::Inexact(inexact) => Some(&inexact.object),
+            Self::Skipped(_) | Self::Nothing | Self::Bad(_) | Self::Many(_) => None,
+        }
+    }
+
     /// Returns whether the objects were kept with the fields that are needed now.
     fn has_what_is_needed(&self, prune: &Prune) -> bool {
         let mut has = true;
         self.each(&mut |one| {
-            if let Self::Object(object) = one
+            if let Some(object) = one.object()
                 && let Some(kept) = object.fields()
             {
                 has &= prune.needs_of(object.kind(), object.name()).as_ref() == Some(kept);
@@ -238,8 +250,20 @@ fn bad(line: usize, reason: &str) -> PieceOutcome {
     PieceOutcome::Bad(Box::new(Unreadable { line, reason: reason.into() }))
 }
 
-fn found(object: Option<Object>) -> PieceOutcome {
-    object.map_or(PieceOutcome::Nothing, PieceOutcome::Object)
+/// Decodes an object of a served kind, from any format.
+struct OutcomeSeed<'a>(ObjectSeed<'a>);
+
+impl<'de> DeserializeSeed<'de> for OutcomeSeed<'_> {
+    type Value = PieceOutcome;
+
+    fn deserialize<D: Deserializer<'de>>(self, input: D) -> Result<PieceOutcome, D::Error> {
+        let Decoded { object, unknown } = unknown_fields::decode(input, self.0)?;
+        Ok(match object {
+            None => PieceOutcome::Nothing,
+            Some(object) if unknown.is_empty() => PieceOutcome::Object(object),
+            Some(object) => PieceOutcome::Inexact(Box::new(InexactObject { object, unknown })),
+        })
+    }
 }
 
 fn yaml_piece(piece: &Piece<'_>, of_list: &Head, prune: &Prune) -> PieceOutcome {
@@ -266,10 +290,8 @@ fn yaml_piece(piece: &Piece<'_>, of_list: &Head, prune: &Prune) -> PieceOutcome 
 }
 
 fn yaml_object(piece: &Piece<'_>, kind: Kind, prune: &Prune) -> PieceOutcome {
-    match yaml_read(piece, ObjectSeed { kind, prune }) {
-        Ok(object) => found(object),
-        Err(fault) => PieceOutcome::Bad(Box::new(fault)),
-    }
+    let seed = OutcomeSeed(ObjectSeed { kind, prune });
+    yaml_read(piece, seed).unwrap_or_else(|fault| PieceOutcome::Bad(Box::new(fault)))
 }
 
 fn yaml_read<'de, S: DeserializeSeed<'de>>(piece: &Piece<'de>, seed: S) -> Result<S::Value, Unreadable> {
@@ -303,10 +325,10 @@ fn json_value(mut value: serde_json::Value, of_list: &Head, prune: &Prune) -> Pi
         ));
     }
     match head.served() {
-        Ok(kind) => match (ObjectSeed { kind, prune }).deserialize(value) {
-            Ok(object) => found(object),
-            Err(error) => json_bad(&error),
-        },
+        Ok(kind) => {
+            let seed = OutcomeSeed(ObjectSeed { kind, prune });
+            seed.deserialize(value).unwrap_or_else(|error| json_bad(&error))
+        }
         Err(outcome) => outcome,
     }
 }
@@ -318,11 +340,9 @@ fn json_object(text: &str, of_list: &Head, prune: &Prune) -> PieceOutcome {
     };
     match head.served() {
         Ok(kind) => {
-            let seed = ObjectSeed { kind, prune };
-            match seed.deserialize(&mut serde_json::Deserializer::from_str(text)) {
-                Ok(object) => found(object),
-                Err(error) => json_bad(&error),
-            }
+            let seed = OutcomeSeed(ObjectSeed { kind, prune });
+            let read = seed.deserialize(&mut serde_json::Deserializer::from_str(text));
+            read.unwrap_or_else(|error| json_bad(&error))
         }
         Err(outcome) => outcome,
     }

@@ -7,7 +7,7 @@ use std::os::unix::fs::symlink;
 use std::time::{Duration, Instant};
 
 use notify::event::{EventKind, Flag, ModifyKind, RemoveKind, RenameMode};
-use sluice_config::{NamespacedName, Problem};
+use sluice_config::{NamespacedName, Problem, Severity};
 use tempfile::TempDir;
 
 use super::manifest::Contents;
@@ -360,7 +360,7 @@ fn a_large_file_is_parsed_in_part_only() {
         let mut found = Vec::new();
         for piece in parsed {
             piece.outcome.each(&mut |outcome| {
-                if let manifest::PieceOutcome::Object(Object::Service(service)) = outcome {
+                if let Some(Object::Service(service)) = outcome.object() {
                     found.push(Arc::as_ptr(service));
                 }
             });
@@ -642,4 +642,44 @@ impl<F: Fn(References)> crate::Observe for Passes<F> {
     fn references(&mut self, changes: References) {
         (self.0)(changes);
     }
+}
+
+#[test]
+fn a_misspelt_field_of_a_manifest_is_a_problem() {
+    let yaml = "# shop\n---\napiVersion: networking.k8s.io/v1\nkind: Ingress\nmetadata:\n  name: shop\n  annotation:\n    \
+                nginx.ingress.kubernetes.io/auth-type: basic\n  nginx.ingress.kubernetes.io/auth-realm: a\nspec:\n  rules:\n  \
+                - hosts: shop.example\n    host: shop.example\n  labels: {}\nstatus: {loadBalancer: {}, later: 1}\n";
+    let json = r#"{"apiVersion": "v1", "kind": "Service", "metadata": {"name": "web"}, "spec": {"ports": []}, "oddity": 1}"#;
+    let list = "kind: List\napiVersion: v1\nitems: [{apiVersion: v1, kind: Service, metadata: {name: flow, lables: {}}}]\n";
+    let mut watched = Watched::new(&[("a.yaml", yaml), ("b.json", json), ("c.yaml", list)]);
+    assert_eq!(watched.objects.len(), 3);
+    let found: Vec<_> = watched
+        .problems
+        .iter()
+        .map(|problem| (problem.object.to_string(), &*problem.field, &*problem.remedy))
+        .collect();
+    let shop = || "Ingress default/shop".to_owned();
+    let indent = "indent it as part of the object that has it, or remove it";
+    assert_eq!(
+        found,
+        [
+            (shop(), "metadata.annotation", "did you mean annotations?"),
+            (
+                shop(),
+                "metadata.nginx.ingress.kubernetes.io/auth-realm",
+                "indent it as an entry of metadata.annotations"
+            ),
+            (shop(), "spec.rules[0].hosts", indent),
+            (shop(), "spec.labels", indent),
+            ("Service default/web".to_owned(), "oddity", "correct its name, or remove it"),
+            ("Service default/flow".to_owned(), "metadata.lables", "did you mean labels?"),
+        ]
+    );
+    assert_eq!(watched.problems[0].severity, Severity::Error);
+    assert_eq!(
+        watched.problems[0].message,
+        "Ingress has no such field, so it is ignored (a.yaml from line 2)"
+    );
+    watched.write("a.yaml", &yaml.replace("annotation:", "annotations:"));
+    watched.until(|watched| watched.problems.len() == 5);
 }

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use sluice_config::NamespacedName;
 
 use super::Setting;
+use crate::nearest::nearest;
 
 /// Settings that belong together.
 pub struct Family<S> {
@@ -82,27 +83,6 @@ impl<S> Table<S> {
 
     /// Returns the known name nearest to `name`, if it is near enough to be a typing error.
     pub fn nearest(&self, name: &str) -> Option<&'static str> {
-        self.entries()
-            .flat_map(Setting::names)
-            .map(|known| (distance(known, name), known))
-            .min()
-            .filter(|(distance, _)| *distance <= name.len().max(6) / 3)
-            .map(|(_, known)| known)
+        nearest(self.entries().flat_map(Setting::names), name)
     }
-}
-
-/// Returns the Levenshtein distance in bytes.
-fn distance(a: &str, b: &str) -> usize {
-    let b = b.as_bytes();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, x) in a.bytes().enumerate() {
-        let mut diagonal = i;
-        row[0] = i + 1;
-        for (j, y) in b.iter().enumerate() {
-            let replaced = diagonal + usize::from(x != *y);
-            diagonal = row[j + 1];
-            row[j + 1] = replaced.min(row[j] + 1).min(diagonal + 1);
-        }
-    }
-    row[b.len()]
 }
