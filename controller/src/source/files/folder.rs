@@ -6,12 +6,15 @@
 
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::io;
+use std::ops::Bound::{Included, Unbounded};
 use std::path::Path;
 use std::sync::Arc;
 
 use sluice_config::{Code, NamespacedName, ObjectRef, Problem};
 
 use super::manifest::{self, Contents, Parsed, PieceOutcome};
+use super::text;
 use crate::problem::{error, warning};
 use crate::store::{Event, Kind, Object, ObjectKey, Prune, References};
 
@@ -84,9 +87,19 @@ impl Folder {
         self.files.get(name).map(|file| file.stamp)
     }
 
-    /// Returns whether a file contains objects.
+    /// Returns whether a file, or any file in a folder of this name, contains objects.
     pub(super) fn has_objects_of(&self, name: &Path) -> bool {
-        self.files.get(name).is_some_and(|file| !file.objects().is_empty())
+        let mut below = self
+            .files
+            .range::<Path, _>((Included(name), Unbounded))
+            .take_while(|(file, _)| file.starts_with(name));
+        below.any(|(_, file)| !file.objects().is_empty())
+    }
+
+    /// Returns the part of a message about a file or folder that cannot be read which states what
+    /// becomes of its objects.
+    pub(super) fn kept(&self, name: &Path) -> &'static str {
+        kept(self.has_objects_of(name))
     }
 
     /// Returns whether objects have changed since [`take_changes`](Self::take_changes).
@@ -224,10 +237,10 @@ impl Folder {
     }
 
     /// Records that an existing file cannot be read. Its objects are kept.
-    pub(super) fn unreadable(&mut self, name: &Arc<Path>, stamp: u64, reason: &str) {
+    pub(super) fn unreadable(&mut self, name: &Arc<Path>, stamp: u64, reason: &io::Error) {
         self.files.entry(name.clone()).or_default().stamp = stamp;
-        let message = format!("cannot be read: {reason}; last good objects stay in force");
-        let remedy = "make it readable text in UTF-8";
+        let message = format!("cannot be read: {reason}{}", self.kept(name));
+        let remedy = text::remedy(reason);
         self.put_problems(name, vec![error(Code::FileUnreadable, &file_ref(name), "", message, remedy)]);
     }
 

@@ -127,14 +127,14 @@ struct Parser<'a> {
 
 /// The type of an object. Items of a list of one kind may omit it.
 #[derive(Clone, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
+#[serde(rename_all = "camelCase", default, expecting = "a Kubernetes object")]
 struct Head {
     api_version: Option<String>,
     kind: Option<String>,
 }
 
 #[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", expecting = "a Kubernetes object")]
 struct JsonList<'a> {
     #[serde(default)]
     api_version: Option<String>,

@@ -14,7 +14,7 @@ use tokio::sync::mpsc as channel;
 
 use super::folder::Folder;
 use super::manifest::{Contents, Parsed};
-use super::text::{is_absence, is_of_text};
+use super::text::{is_absence, is_of_text, remedy};
 use super::walk::{LeftOut, Look, Walk};
 use super::watch::{FileChange, Wake, Watch};
 use crate::input::Input;
@@ -347,7 +347,7 @@ impl FolderReader {
         match found {
             Ok(Text::Raw(contents)) => self.folder.put(name, stamp, &contents),
             Ok(Text::Parsed(pieces)) => self.folder.put_pieces(name, stamp, pieces),
-            Err(reason) => self.folder.unreadable(name, stamp, &reason.to_string()),
+            Err(reason) => self.folder.unreadable(name, stamp, &reason),
         }
     }
 
@@ -413,7 +413,7 @@ impl FolderReader {
         let mut trouble = Vec::new();
         let folder = |name: &Path| ObjectRef::new("File", "", &self.root.join(name).to_string_lossy());
         if let Some(reason) = look.root_failed {
-            let message = format!("the folder cannot be read: {reason}; last good objects stay in force");
+            let message = format!("the folder cannot be read: {reason}{}", self.folder.kept(Path::new("")));
             trouble.push(error(
                 Code::FileUnreadable,
                 &folder(Path::new("")),
@@ -423,8 +423,8 @@ impl FolderReader {
             ));
         }
         for (name, reason) in look.failed {
-            let message = format!("the folder cannot be read: {reason}; last good objects stay in force");
-            trouble.push(error(Code::FileUnreadable, &folder(&name), "", message, "make it readable"));
+            let message = format!("the folder cannot be read: {reason}{}", self.folder.kept(&name));
+            trouble.push(error(Code::FileUnreadable, &folder(&name), "", message, remedy(&reason)));
         }
         for (name, reason) in look.left_out {
             let (message, remedy) = reason.explain();

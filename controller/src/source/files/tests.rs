@@ -10,6 +10,7 @@ use notify::event::{EventKind, Flag, ModifyKind, RemoveKind, RenameMode};
 use sluice_config::{NamespacedName, Problem, Severity};
 use tempfile::TempDir;
 
+use super::folder::Folder;
 use super::manifest::Contents;
 use super::watch::FileChange;
 use super::*;
@@ -682,4 +683,36 @@ fn a_misspelt_field_of_a_manifest_is_a_problem() {
     );
     watched.write("a.yaml", &yaml.replace("annotation:", "annotations:"));
     watched.until(|watched| watched.problems.len() == 5);
+}
+
+#[test]
+fn a_file_that_may_not_be_read_names_the_permission() {
+    let mut folder = Folder::new(Prune::new(&Options::default()));
+    let name: Arc<Path> = Path::new("a.yaml").into();
+    let mut problem = |kind: io::ErrorKind| {
+        folder.unreadable(&name, 0, &kind.into());
+        let problem = folder.problems().remove(0);
+        (problem.message, problem.remedy)
+    };
+    let (message, remedy) = problem(io::ErrorKind::PermissionDenied);
+    assert_eq!(
+        (&*message, &*remedy),
+        ("cannot be read: permission denied", "give the gateway's user the permission to read it")
+    );
+    assert_eq!(problem(io::ErrorKind::FileTooLarge).1, "cut it into several files");
+    assert_eq!(problem(io::ErrorKind::InvalidData).1, "write it as text in UTF-8");
+    let contents = Contents { text: service("web", 1), language: manifest::Language::Yaml };
+    folder.put(&name, 1, &contents);
+    folder.unreadable(&name, 2, &io::ErrorKind::PermissionDenied.into());
+    assert!(folder.problems()[0].message.ends_with("; last good objects stay in force"));
+}
+
+#[test]
+fn a_file_without_an_object_is_described_in_words_of_kubernetes() {
+    let watched = Watched::new(&[("a.json", "\"text\""), ("b.yaml", "text\n")]);
+    for text in watched.texts() {
+        assert!(text.contains("a Kubernetes object") && !text.contains("struct"), "{text}");
+        assert!(!text.contains("last good objects"), "the file had none: {text}");
+    }
+    assert_eq!(watched.problems.len(), 2);
 }

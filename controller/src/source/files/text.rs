@@ -23,6 +23,16 @@ pub(super) fn is_of_text(reason: &io::Error) -> bool {
     matches!(reason.kind(), io::ErrorKind::InvalidData | io::ErrorKind::FileTooLarge)
 }
 
+/// Returns what to do about an error.
+pub(super) fn remedy(reason: &io::Error) -> &'static str {
+    match reason.kind() {
+        io::ErrorKind::PermissionDenied => "give the gateway's user the permission to read it",
+        io::ErrorKind::FileTooLarge => "cut it into several files",
+        io::ErrorKind::InvalidData => "write it as text in UTF-8",
+        _ => "correct this; it is read again as soon as it can be, without a restart",
+    }
+}
+
 impl Contents {
     /// Reads a file. Returns `None` if it does not exist. The stamp is taken before the content, so
     /// that the next comparison detects a change in between.
@@ -49,7 +59,7 @@ fn read_text(path: &Path) -> io::Result<String> {
     // Some files are larger than their metadata states, and some are endless.
     File::open(path)?.take(MAX_FILE + 1).read_to_string(&mut text)?;
     if text.len() as u64 > MAX_FILE {
-        let reason = format!("it has more than {} MiB; cut it into several", MAX_FILE >> 20);
+        let reason = format!("it has more than {} MiB", MAX_FILE >> 20);
         return Err(io::Error::new(io::ErrorKind::FileTooLarge, reason));
     }
     Ok(text)
