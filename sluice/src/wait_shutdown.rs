@@ -13,7 +13,7 @@ use anyhow::{Context, Result, bail};
 use rustix::process::{Pid, Signal, kill_process};
 
 /// Name of the program and of the subcommand.
-const NAME: &str = "wait-shutdown";
+pub(crate) const NAME: &str = "wait-shutdown";
 
 /// Returns whether the program was called by this name, or with it as its only argument.
 pub(crate) fn is_asked(mut words: impl Iterator<Item = impl AsRef<OsStr>>) -> bool {

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use clap::{Arg, ArgAction, ArgMatches};
 
-use super::parse::FlagError;
+use super::parse::{FlagError, is_on, needs, switch};
 use super::settings::ServeFlags;
 use super::table;
 
@@ -24,6 +24,16 @@ const NEW: &str = "new";
 const COMPARE_HEADER: &str = "compare-header";
 const CONCURRENCY: &str = "concurrency";
 const RATE: &str = "rate";
+
+/// Flags that have an effect only with another one.
+const NEEDS: [(&str, &str); 6] = [
+    (RELEASE, VALUES),
+    (LOG_FORMAT, ACCESS_LOG),
+    (NEW, AGAINST),
+    (COMPARE_HEADER, AGAINST),
+    (CONCURRENCY, AGAINST),
+    (RATE, AGAINST),
+];
 
 /// Arguments of `sluice check`.
 #[derive(Debug)]
@@ -157,7 +167,7 @@ pub(super) fn arguments() -> Vec<Arg> {
     let requests = "Effective responses: what requests get, and why";
     let comparison = "Comparison: safe requests to the old controller and to the new one";
     let request = |name, value, help| argument(name, value, help).help_heading(requests);
-    let compared = |name, value, help| argument(name, value, help).help_heading(comparison).requires(AGAINST);
+    let compared = |name, value, help| argument(name, value, help).help_heading(comparison);
     vec![
         Arg::new(OUTPUT)
             .short('o')
@@ -165,14 +175,13 @@ pub(super) fn arguments() -> Vec<Arg> {
             .value_name("FORMAT")
             .default_value("text")
             .help("text, json, markdown, or html: one page without scripts that a team can share"),
-        Arg::new(STRICT).long(STRICT).action(ArgAction::SetTrue).help("exit with 1 for warnings too"),
+        switch(STRICT, "exit with 1 for warnings too"),
         argument(VALUES, "FILE", "chart values of the old installation: its flags, ConfigMaps and refused values are checked too"),
         argument(RELEASE, "NAMESPACE/NAME", "namespace and name of the Helm release of --values")
-            .default_value("ingress-nginx/ingress-nginx")
-            .requires(VALUES),
+            .default_value("ingress-nginx/ingress-nginx"),
         request(URLS, "FILE", "report what the URLs of a file get, one per line, with the method in front if it is not GET; - reads standard input"),
         request(ACCESS_LOG, "FILE", "report what the requests of the old controller's access log get, and compare it with the log; - reads standard input"),
-        request(LOG_FORMAT, "FORMAT", "format of --access-log; by default log-format-upstream of the ConfigMap, or ingress-nginx's default").requires(ACCESS_LOG),
+        request(LOG_FORMAT, "FORMAT", "format of --access-log; by default log-format-upstream of the ConfigMap, or ingress-nginx's default"),
         request(CLIENT, "ADDRESS", "the client's address of requests that name none, for address lists"),
         request(LIMIT, "NUMBER", "maximum number of different requests").default_value("10000"),
         argument(AGAINST, "ADDRESS", "send the GET and HEAD requests to the old controller and to the new one, and report what differs: HOST, HOST:PORT, or HOST:PORT,HOST:PORT for http and https")
@@ -193,6 +202,7 @@ pub(super) fn read(
     flags: ServeFlags,
     given: Vec<&'static str>,
 ) -> Result<Check, FlagError> {
+    needs(matches, &NEEDS)?;
     let requests = RequestArguments {
         urls: text(matches, URLS).map(PathBuf::from),
         access_log: text(matches, ACCESS_LOG).map(PathBuf::from),
@@ -221,7 +231,7 @@ pub(super) fn read(
     Ok(Check {
         flags,
         output: output(matches)?,
-        strict: matches.get_flag(STRICT),
+        strict: is_on(matches, STRICT)?,
         values: text(matches, VALUES).map(PathBuf::from).zip(text(matches, RELEASE)),
         given,
         requests,

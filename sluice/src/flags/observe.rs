@@ -7,7 +7,7 @@ use std::time::Duration;
 use clap::{Arg, ArgAction, ArgMatches};
 
 use super::command::{Command, Output};
-use super::parse::{FlagError, admin_address, admin_arguments, output, output_argument};
+use super::parse::{FlagError, admin_address, admin_arguments, is_on, output, output_argument, switch};
 use super::value;
 
 const TOP: &str = "top";
@@ -208,10 +208,6 @@ fn flag(name: &'static str, value: &'static str, help: &'static str) -> Arg {
     Arg::new(name).long(name).value_name(value).help(help)
 }
 
-fn switch(name: &'static str, help: &'static str) -> Arg {
-    Arg::new(name).long(name).action(ArgAction::SetTrue).help(help)
-}
-
 /// Parses the arguments of a subcommand.
 pub(super) fn parse(name: &str, matches: &ArgMatches) -> Result<Command, FlagError> {
     let admin_address = admin_address(matches)?;
@@ -242,8 +238,8 @@ fn top(matches: &ArgMatches) -> Result<Top, FlagError> {
     Ok(Top {
         sort,
         interval,
-        once: matches.get_flag(ONCE),
-        all: matches.get_flag(ALL),
+        once: is_on(matches, ONCE)?,
+        all: is_on(matches, ALL)?,
         output: output(matches)?,
     })
 }

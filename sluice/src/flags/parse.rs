@@ -6,6 +6,7 @@ use std::net::SocketAddr;
 
 use clap::builder::StyledStr;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches};
 use sluice_config::redaction::{HIDDEN, without_user};
 use sluice_gateway::state::setting_values::{SettingOrigin, SettingValue};
@@ -16,7 +17,8 @@ use super::observe;
 use super::rules;
 use super::settings::ServeFlags;
 use super::table::{self, Flag};
-use super::webhook_cert;
+use super::{value, webhook_cert};
+use crate::wait_shutdown;
 
 /// An invalid command line. Each message states what to do.
 #[derive(Debug, thiserror::Error)]
@@ -58,7 +60,7 @@ pub(crate) enum FlagError {
     /// An unknown subcommand.
     #[error(
         "unknown subcommand {word:?}; there are serve, check, routes, backends, certs, problems, top, tap, trace-next, bundle, \
-         ui, webhook-cert, wait-shutdown and version"
+         ui, webhook-cert, wait-shutdown, version and help"
     )]
     Subcommand {
         /// The word.
@@ -89,7 +91,7 @@ pub(crate) enum FlagError {
         other: &'static str,
     },
     /// A flag that requires another one.
-    #[error("--{flag} needs --{other}; set --{other}=true or remove --{flag}")]
+    #[error("--{flag} needs --{other}; {} or remove --{flag}", add(.other))]
     Needs {
         /// The flag.
         flag: &'static str,
@@ -142,15 +144,8 @@ pub(crate) fn parse(
     if first.is_empty() || (first.starts_with('-') && !matches!(first, "-h" | "--help")) {
         words.insert(0, "serve".to_owned());
     }
-    let command: &'static str = match words[0].as_str() {
-        "check" => "check",
-        "serve" => "serve",
-        webhook_cert::NAME => webhook_cert::NAME,
-        word => {
-            let names = View::ALL.iter().map(|view| view.name()).chain(observe::NAMES);
-            names.into_iter().find(|name| *name == word).unwrap_or("")
-        }
-    };
+    let mut names = View::ALL.iter().map(|view| view.name()).chain(observe::NAMES).chain(OTHERS);
+    let command: &'static str = names.find(|name| *name == words[0]).unwrap_or("serve");
     let matches = match program().try_get_matches_from(&words) {
         Ok(matches) => matches,
         Err(error) => return refused(&error, command).map(plain),
@@ -161,7 +156,7 @@ pub(crate) fn parse(
             serve(name, matches, environment)
         }
         Some((webhook_cert::NAME, matches)) => webhook_cert::parse(matches, environment).map(plain),
-        Some(("version", _)) => Ok(plain(Command::Version)),
+        Some((VERSION, _)) => Ok(plain(Command::Version)),
         Some((name, matches)) if observe::NAMES.contains(&name) => observe::parse(name, matches).map(plain),
         Some((name, matches)) => match View::ALL.into_iter().find(|view| view.name() == name) {
             Some(view) => show(view, matches).map(plain),
@@ -284,20 +279,35 @@ pub(super) fn admin_address(matches: &ArgMatches) -> Result<SocketAddr, FlagErro
 
 fn show(view: View, matches: &ArgMatches) -> Result<Command, FlagError> {
     let (output, admin_address) = (output(matches)?, admin_address(matches)?);
-    let request = if view == View::Routes { request(matches) } else { None };
+    let request = if view == View::Routes { request(matches)? } else { None };
     Ok(Command::Show(Show { view, request, output, admin_address }))
 }
 
-fn request(matches: &ArgMatches) -> Option<Request> {
+fn request(matches: &ArgMatches) -> Result<Option<Request>, FlagError> {
+    needs(matches, &[PATH, METHOD, HEADER, HTTPS, CLIENT].map(|flag| (flag, HOST)))?;
     let one = |name| matches.get_one::<String>(name).cloned();
-    Some(Request {
-        host: one(HOST)?,
+    let Some(host) = one(HOST) else { return Ok(None) };
+    Ok(Some(Request {
+        host,
         path: one(PATH).unwrap_or_default(),
         method: one(METHOD).unwrap_or_default(),
         headers: matches.get_many::<String>(HEADER).into_iter().flatten().cloned().collect(),
-        https: matches.get_flag(HTTPS),
+        https: is_on(matches, HTTPS)?,
         client: one(CLIENT).unwrap_or_default(),
-    })
+    }))
+}
+
+/// Checks that none of these flags is given without the one that it needs.
+pub(super) fn needs(matches: &ArgMatches, flags: &[(&'static str, &'static str)]) -> Result<(), FlagError> {
+    let is_given = |name: &str| matches.value_source(name) == Some(ValueSource::CommandLine);
+    let lacking = flags.iter().find(|(flag, other)| is_given(flag) && !is_given(other));
+    lacking.map_or(Ok(()), |&(flag, other)| Err(FlagError::Needs { flag, other }))
+}
+
+/// Returns the value of a [`switch`].
+pub(super) fn is_on(matches: &ArgMatches, name: &'static str) -> Result<bool, FlagError> {
+    let Some(text) = matches.get_many::<String>(name).and_then(Iterator::last) else { return Ok(false) };
+    value::bool(text).map_err(|expected| FlagError::Value { flag: name, value: text.clone(), expected })
 }
 
 fn given<'a>(flag: &Flag, matches: &'a ArgMatches) -> Option<impl Iterator<Item = &'a String>> {
@@ -316,6 +326,12 @@ const METHOD: &str = "method";
 const HEADER: &str = "header";
 const HTTPS: &str = "https";
 const CLIENT: &str = "client";
+
+const VERSION: &str = "version";
+const HELP: &str = "help";
+
+/// The subcommands beside those of [`View`] and [`observe`].
+const OTHERS: [&str; 6] = ["serve", "check", webhook_cert::NAME, wait_shutdown::NAME, VERSION, HELP];
 
 /// Returns the grammar of the program.
 fn program() -> clap::Command {
@@ -341,19 +357,20 @@ fn program() -> clap::Command {
         .about("A Kubernetes ingress gateway")
         .no_binary_name(true)
         .bin_name("sluice")
-        .disable_help_subcommand(true)
         .subcommands([serve, check])
         .subcommands(shows)
         .subcommands(observe::grammars())
         .subcommand(webhook_cert::grammar())
-        .subcommand(clap::Command::new("version").about("Print the version"))
+        .subcommand(clap::Command::new(wait_shutdown::NAME).about(
+            "End the gateway of this container and wait until it has ended, as a preStop hook; takes no flags",
+        ))
+        .subcommand(clap::Command::new(VERSION).about("Print the version"))
 }
 
 /// Returns the arguments of `routes` that describe a request.
 fn request_arguments() -> Vec<Arg> {
     let argument = |name: &'static str, value, help| Arg::new(name).long(name).value_name(value).help(help);
-    let about_a_request =
-        |argument: Arg| argument.requires(HOST).help_heading("What one request gets, and why");
+    let about_a_request = |argument: Arg| argument.help_heading("What one request gets, and why");
     let host = argument(
         HOST,
         "NAME",
@@ -365,7 +382,7 @@ fn request_arguments() -> Vec<Arg> {
         about_a_request(argument(METHOD, "METHOD", "its method").default_value("GET")),
         about_a_request(argument(HEADER, "'NAME: VALUE'", "a header field; may be given several times"))
             .action(ArgAction::Append),
-        about_a_request(Arg::new(HTTPS).long(HTTPS).help("over https")).action(ArgAction::SetTrue),
+        about_a_request(switch(HTTPS, "over https")),
         about_a_request(argument(CLIENT, "ADDRESS", "the client's address, for address lists and limits")),
     ]
 }
@@ -408,11 +425,17 @@ fn argument(heading: &'static str, flag: &'static Flag) -> Arg {
         "v" => argument.short('v'),
         _ => argument,
     };
-    if flag.value.is_bool() {
-        argument.num_args(0..=1).require_equals(true).default_missing_value("true")
-    } else {
-        argument.num_args(1).allow_hyphen_values(true)
-    }
+    if flag.value.is_bool() { bool(argument) } else { argument.num_args(1).allow_hyphen_values(true) }
+}
+
+/// Makes an argument a bool with pflag's forms: `--name` and `--name=false`.
+fn bool(argument: Arg) -> Arg {
+    argument.num_args(0..=1).require_equals(true).default_missing_value("true")
+}
+
+/// Returns a bool argument that is off by default.
+pub(super) fn switch(name: &'static str, help: &'static str) -> Arg {
+    bool(Arg::new(name).long(name).value_name("BOOL").action(ArgAction::Append).help(help))
 }
 
 /// Converts clap's error to one line. clap reports help and version as errors, too.
@@ -442,6 +465,14 @@ fn refused(error: &clap::Error, command: &'static str) -> Result<Command, FlagEr
             FlagError::Other(line.trim_start_matches("error: ").to_owned())
         }
     })
+}
+
+/// Returns what to do about a missing flag.
+fn add(name: &str) -> String {
+    match table::all().any(|flag| flag.name == name && flag.value.is_bool()) {
+        true => format!("set --{name}=true"),
+        false => format!("add --{name}"),
+    }
 }
 
 fn hint(similar: &Option<String>) -> String {

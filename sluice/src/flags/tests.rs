@@ -268,11 +268,73 @@ fn the_running_gateway_is_asked_in_two_forms() {
 fn version_and_help_come_in_every_place() {
     assert!(matches!(run("--version").unwrap().command, Command::Version));
     assert!(matches!(run("version").unwrap().command, Command::Version));
-    for line in ["--help", "-h", "serve --help", "check --help", "routes --help"] {
+    for line in [
+        "--help",
+        "-h",
+        "serve --help",
+        "check --help",
+        "routes --help",
+        "wait-shutdown --help",
+        "help",
+        "help serve",
+    ] {
         assert!(matches!(run(line).unwrap().command, Command::Help(_)), "{line}");
     }
     let Command::Help(text) = run("serve --help").unwrap().command else { panic!() };
     assert!(text.contains("--http-port <PORT>") && text.contains("[default: 80]"), "{text}");
+}
+
+#[test]
+fn a_flag_that_needs_another_one_names_it() {
+    for (line, message) in [
+        ("routes --path /x", "--path needs --host; add --host or remove --path"),
+        ("routes --https", "--https needs --host; add --host or remove --https"),
+        ("routes --client ::1", "--client needs --host; add --host or remove --client"),
+        (
+            "check --manifests m --log-format x",
+            "--log-format needs --access-log; add --access-log or remove --log-format",
+        ),
+        ("check --manifests m --release a/b", "--release needs --values; add --values or remove --release"),
+        ("check --manifests m --rate 1", "--rate needs --against; add --against or remove --rate"),
+        ("check --manifests m --new x", "--new needs --against; add --against or remove --new"),
+        (
+            "serve --validating-webhook=:8443",
+            "--validating-webhook needs --validating-webhook-certificate; add --validating-webhook-certificate or remove \
+             --validating-webhook",
+        ),
+        (
+            "serve --metrics-per-undefined-host --metrics-per-host=false",
+            "--metrics-per-undefined-host needs --metrics-per-host; set --metrics-per-host=true or remove \
+             --metrics-per-undefined-host",
+        ),
+    ] {
+        assert_eq!(error(line), message, "{line}");
+    }
+}
+
+#[test]
+fn every_bool_may_be_given_with_its_value() {
+    for (line, expected) in [
+        ("check --manifests m --strict", true),
+        ("check --manifests m --strict=true", true),
+        ("check --manifests m --strict=false", false),
+        ("check --manifests m", false),
+    ] {
+        let Command::Check(check) = run(line).unwrap().command else { panic!("{line}") };
+        assert_eq!(check.strict, expected, "{line}");
+    }
+    let Command::Show(show) = run("routes --host a.example --https=false").unwrap().command else { panic!() };
+    assert!(!show.request.unwrap().https);
+    assert!(run("top --once=true --all=0").is_ok());
+    assert!(error("top --once=maybe").contains("needs true or false"));
+}
+
+#[test]
+fn an_unknown_flag_names_the_help_of_its_subcommand() {
+    for command in ["version", "wait-shutdown", "routes", "top", "bundle", "check", "webhook-cert"] {
+        let message = error(&format!("{command} --foo"));
+        assert!(message.contains(&format!("`sluice {command} --help`")), "{message}");
+    }
 }
 
 #[test]

@@ -208,7 +208,7 @@ fn filled(text: &str) -> Option<&str> {
 }
 
 /// Parses a bool like Go's `strconv.ParseBool`.
-fn bool(text: &str) -> Result<bool, Expected> {
+pub(super) fn bool(text: &str) -> Result<bool, Expected> {
     match text {
         "1" | "t" | "T" | "true" | "TRUE" | "True" => Ok(true),
         "0" | "f" | "F" | "false" | "FALSE" | "False" => Ok(false),
