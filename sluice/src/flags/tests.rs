@@ -338,6 +338,26 @@ fn an_unknown_flag_names_the_help_of_its_subcommand() {
 }
 
 #[test]
+fn every_flag_of_klog_2_140_is_known() {
+    let names = "add_dir_header alsologtostderr alsologtostderrthreshold legacy_stderr_threshold_behavior log_backtrace_at \
+        log_dir log_file log_file_max_size logtostderr one_output skip_headers skip_log_headers stderrthreshold v vmodule";
+    for name in names.split_whitespace() {
+        assert!(table::all().any(|flag| flag.name == name), "{name}");
+    }
+    assert!(
+        run("--manifests m --legacy_stderr_threshold_behavior=false --alsologtostderrthreshold INFO").is_ok()
+    );
+}
+
+#[test]
+fn an_election_ttl_of_zero_is_the_default() {
+    for line in ["", "--election-ttl=0", "--election-ttl 0s", "--election-ttl=-5s"] {
+        assert_eq!(serve(line).0.duties.election_ttl, Duration::from_secs(30), "{line}");
+    }
+    assert_eq!(serve("--election-ttl 5s").0.duties.election_ttl, Duration::from_secs(5));
+}
+
+#[test]
 fn an_unknown_subcommand_lists_those_there_are() {
     assert!(error("frobnicate").contains("serve, check, routes"));
 }

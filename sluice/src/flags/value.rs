@@ -39,6 +39,8 @@ pub(super) enum Value {
     Seconds(Destination<Duration>),
     /// Go's form of a duration: `30s`, `1h30m`.
     Duration(Destination<Duration>),
+    /// The same; zero and negative ones mean the given default.
+    PositiveDuration(Destination<Duration>, Duration),
     /// A decimal number.
     Float(Destination<f64>),
     /// Ascending decimal numbers: a comma-separated list, or the flag several times.
@@ -81,6 +83,14 @@ impl Value {
             }
             Self::Seconds(destination) => store(destination, seconds(text)?, flags),
             Self::Duration(destination) => store(destination, duration(text)?, flags),
+            Self::PositiveDuration(destination, default) => {
+                let (negative, length) = match text.strip_prefix('-') {
+                    Some(length) => (true, length),
+                    None => (false, text),
+                };
+                let given = duration(length)?;
+                store(destination, if negative || given.is_zero() { default } else { given }, flags)
+            }
             Self::Float(destination) => store(destination, float(text)?, flags),
             Self::Buckets(destination) => {
                 let numbers = text.split(',').map(float).collect::<Result<Vec<_>, _>>()?;
@@ -140,6 +150,7 @@ impl Value {
             Self::Int(destination) => reason(destination),
             Self::Port(destination) => reason(destination),
             Self::Seconds(destination) | Self::Duration(destination) => reason(destination),
+            Self::PositiveDuration(destination, _) => reason(destination),
             Self::Float(destination) => reason(destination),
             Self::Buckets(destination) => reason(destination),
             Self::Text(destination) | Self::UrlPath(destination) => reason(destination),
@@ -167,7 +178,7 @@ impl Value {
             Self::Int(_) => "INT",
             Self::Port(_) => "PORT",
             Self::Seconds(_) => "SECONDS",
-            Self::Duration(_) => "DURATION",
+            Self::Duration(_) | Self::PositiveDuration(..) => "DURATION",
             Self::Float(_) => "NUMBER",
             Self::Buckets(_) => "NUMBER,...",
             Self::Text(_) | Self::OptionalText(_) => "TEXT",

@@ -17,6 +17,18 @@ pub(super) const FLAGS: &[Flag] = &[
     flag("logtostderr", Bool(Nowhere(STDERR)), "true", "Log to standard error"),
     flag("alsologtostderr", Bool(Nowhere(STDERR)), "false", "Log to standard error as well as to files"),
     flag("stderrthreshold", Text(Nowhere(STDERR)), "2", "Severity that goes to standard error"),
+    flag(
+        "alsologtostderrthreshold",
+        Text(Nowhere(STDERR)),
+        "0",
+        "Severity that also goes to standard error, with --alsologtostderr",
+    ),
+    flag(
+        "legacy_stderr_threshold_behavior",
+        Bool(Nowhere(STDERR)),
+        "true",
+        "Ignore --stderrthreshold with --logtostderr",
+    ),
     flag("log_dir", Text(Nowhere(STDERR)), "", "Folder for log files"),
     flag("log_file", Text(Nowhere(STDERR)), "", "Log file"),
     flag("log_file_max_size", Int(Nowhere(STDERR)), "1800", "Largest log file in megabytes"),

@@ -2,7 +2,7 @@
 //! written.
 
 use super::super::value::Destination::To;
-use super::super::value::Value::{Bool, Duration, List, Object, Seconds, Text};
+use super::super::value::Value::{Bool, List, Object, PositiveDuration, Seconds, Text};
 use super::{Flag, flag};
 
 pub(super) const FLAGS: &[Flag] = &[
@@ -54,9 +54,10 @@ pub(super) const FLAGS: &[Flag] = &[
     ),
     flag(
         "election-ttl",
-        Duration(To(|f| &mut f.duties.election_ttl)),
+        // As in ingress-nginx, whose default this is.
+        PositiveDuration(To(|f| &mut f.duties.election_ttl), std::time::Duration::from_secs(30)),
         "30s",
-        "Duration of the Lease; a replica that ends releases it, so another one leads at once",
+        "Duration of the Lease; 0 and less are the default. A replica that ends releases it, so another one leads at once",
     ),
     flag(
         "disable-leader-election",
