@@ -9,12 +9,13 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use sluice_config::{Host, NamespacedName, Problem, Severity, Snapshot};
+use sluice_config::{Code, GroupId, Host, NamespacedName, ObjectRef, Problem, Severity, Snapshot};
 use tokio::time::timeout;
 
-use crate::controller::Controller;
+use crate::controller::{Controller, IngressCounts};
 use crate::input::{self, Input};
 use crate::options::Options;
+use crate::problem::warning;
 use crate::source::files::{FileSource, FileSourceError};
 use crate::source::kube::{Access, AccessError, KubeSource};
 use crate::store::{Event, Object, Progress, Resolved};
@@ -72,6 +73,8 @@ pub struct Counts {
     pub objects: BTreeMap<String, usize>,
     /// Number of objects of unsupported kinds, by kind.
     pub skipped: BTreeMap<String, usize>,
+    /// Numbers of Ingresses by whether they are served.
+    pub ingresses: IngressCounts,
     /// Number of hosts.
     pub hosts: usize,
     /// Number of rules of all hosts.
@@ -121,7 +124,7 @@ pub fn check(folder: &Path, input: CheckInput<'_>) -> Result<CheckReport, FileSo
     look.skipped = batch.skipped.unwrap_or_default();
     look.controller.source_finds(batch.problems.unwrap_or_default());
     look.update(batch.events.into_iter().chain(further).collect(), true);
-    Ok(look.report(names))
+    Ok(look.report(names, &ObjectRef::new("File", "", &folder.to_string_lossy())))
 }
 
 /// Reads and translates the current state of a cluster. Must be called on a Tokio runtime.
@@ -168,7 +171,7 @@ pub async fn check_cluster(access: Access, input: CheckInput<'_>) -> Result<Chec
             Progress::Complete => {
                 look.count(&further);
                 look.update(batch.events.into_iter().chain(further).collect(), true);
-                return Ok(look.report(names));
+                return Ok(look.report(names, &ObjectRef::new("KubernetesApi", "", "ingresses")));
             }
         }
     }
@@ -233,17 +236,25 @@ impl Look {
         ClusterCheckError::Unread(found.unwrap_or_else(|| otherwise.to_owned()))
     }
 
-    fn report(mut self, names: NameLookup) -> CheckReport {
+    /// Returns the report of a source.
+    fn report(mut self, names: NameLookup, source: &ObjectRef) -> CheckReport {
         let mut problems = self.controller.problems();
         problems.extend(self.controller.obeyed_app_protocols());
         self.resolve(names);
         let snapshot = self.controller.snapshot();
+        let ingresses = self.controller.ingress_counts();
+        // TCP and UDP services need no Ingress.
+        let has_streams = snapshot.groups.keys().any(|group| *group != GroupId::ingress());
+        if ingresses.served == 0 && !has_streams {
+            problems.push(nothing_served(source, ingresses));
+        }
         CheckReport {
             problems,
             snippets: self.controller.snippet_translations(),
             counts: Counts {
                 objects: self.objects,
                 skipped: self.skipped,
+                ingresses,
                 hosts: snapshot.hosts.len(),
                 rules: snapshot.hosts.values().map(|host| host.rules.len()).sum(),
                 closed: snapshot.hosts.values().map(|host| closed_rules(host)).sum(),
@@ -272,6 +283,18 @@ impl Look {
         }
         self.controller.update(Vec::new(), true);
     }
+}
+
+fn nothing_served(source: &ObjectRef, ingresses: IngressCounts) -> Problem {
+    let (message, remedy) = match ingresses.of_other_classes + ingresses.of_other_namespaces {
+        0 => ("no Ingress is read", "name the folder or cluster with the Ingresses, and their namespace"),
+        _ => (
+            "none of the Ingresses is served: they have another class or none, or other namespaces",
+            "pass the flags of your controller: --ingress-class, --controller-class, --watch-ingress-without-class, \
+             --watch-namespace",
+        ),
+    };
+    warning(Code::NoIngressServed, source, "", message, remedy)
 }
 
 fn closed_rules(host: &Host) -> usize {

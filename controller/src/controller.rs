@@ -13,7 +13,7 @@ use crate::startup_snapshot::StartupSnapshot;
 use crate::store::{ConfigMap, Event, IngressChanges, Object, References, Resolved};
 use crate::translate::Translation;
 use crate::translate::global_settings::{self, KeyValue};
-pub use crate::translate::{SnippetTranslation, Stats, Verdict};
+pub use crate::translate::{IngressCounts, SnippetTranslation, Stats, Verdict};
 
 /// The control plane.
 pub struct Controller {
@@ -212,6 +212,11 @@ impl Controller {
     /// Returns what snippets were translated to.
     pub(crate) fn snippet_translations(&self) -> Vec<SnippetTranslation> {
         self.translation.snippet_translations()
+    }
+
+    /// Returns the numbers of Ingresses that are served and that are not.
+    pub(crate) fn ingress_counts(&self) -> IngressCounts {
+        self.translation.ingress_counts()
     }
 
     fn take_problem_changes(&mut self) -> ProblemChanges {

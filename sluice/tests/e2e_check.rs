@@ -182,3 +182,24 @@ fn services_whose_app_protocol_ingress_nginx_ignores_are_named() {
     assert!(text.contains("Service default/secure") && text.contains("AppProtocolDiffers"), "{text}");
     assert_eq!(text.matches("AppProtocolDiffers").count(), 1, "{text}");
 }
+
+#[test]
+fn a_check_that_serves_nothing_says_so() {
+    let folder = Folder::with("");
+    let (status, text) = check(&folder, &["--strict"]);
+    assert_eq!(status, Some(1), "{text}");
+    assert!(text.contains("[NoIngressServed]") && text.contains("no Ingress is read"), "{text}");
+    let backend = Backend::echo("shop");
+    let folder = Folder::with(site("shop", "shop.example", &[&backend]));
+    let (_, text) = check(&folder, &["--watch-namespace", "other"]);
+    assert!(text.contains("not served: 1 Ingress of other namespaces\n"), "{text}");
+    assert!(text.contains("none of the Ingresses is served"), "{text}");
+    let flags = ["--ingress-class", "other", "--controller-class", "example.com/other"];
+    let (_, text) = check(&folder, &flags);
+    assert!(text.contains("not served: 1 Ingress of another class or none\n"), "{text}");
+    let (_, text) = check(&folder, &[]);
+    assert!(!text.contains("not served") && !text.contains("NoIngressServed"), "{text}");
+    let (_, text) = check(&folder, &["-o", "json", "--watch-namespace", "other"]);
+    let report: serde_json::Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(report["notServed"]["ingressesOfOtherNamespaces"], 1, "{text}");
+}

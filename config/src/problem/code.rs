@@ -112,6 +112,7 @@ codes! {
                                belongs to another Ingress.";
     DefaultBackendConflict: Conflict = "An older object decides the default backend of the same host.";
     CatchAllDisabled: OwnFault = "A default backend is refused by --disable-catch-all.";
+    NoIngressServed: Source = "No Ingress is read, or none of them is served. Only sluice check reports this.";
     ClassNotFound: MissingReference = "The IngressClass does not exist.";
     ClassUndecided: Source = "IngressClasses cannot be listed, so the owner of the class is unknown.";
     BackendMissing: OwnFault = "A backend names no Service.";

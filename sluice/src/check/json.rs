@@ -34,6 +34,10 @@ pub(super) fn render(report: &CheckReport, responses: Option<&Responses>) -> Str
         "warnings": total(Severity::Warning),
         "read": counts.objects,
         "skipped": counts.skipped,
+        "notServed": {
+            "ingressesOfOtherClasses": counts.ingresses.of_other_classes,
+            "ingressesOfOtherNamespaces": counts.ingresses.of_other_namespaces,
+        },
         "served": {
             "hosts": counts.hosts,
             "rules": counts.rules,

@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use std::fmt::{self, Display, Formatter, Write};
 
 use sluice_config::{ObjectRef, Severity};
-use sluice_controller::{CheckReport, SnippetTranslation};
+use sluice_controller::{CheckReport, IngressCounts, SnippetTranslation};
 
 use super::groups::{Cause, Group, Total, groups};
 use super::markdown;
@@ -138,6 +138,18 @@ impl Display for Counted<'_> {
         writeln!(f, "read: {}", kinds(&counts.objects))?;
         if !counts.skipped.is_empty() {
             writeln!(f, "not served and skipped: {}", kinds(&counts.skipped))?;
+        }
+        let IngressCounts { of_other_classes, of_other_namespaces, .. } = counts.ingresses;
+        let unserved =
+            [(of_other_classes, "another class or none"), (of_other_namespaces, "other namespaces")];
+        let unserved = unserved.iter().filter(|(count, _)| *count > 0);
+        let unserved: Vec<String> = unserved
+            .map(|(count, of)| {
+                format!("{count} {} of {of}", if *count == 1 { "Ingress" } else { "Ingresses" })
+            })
+            .collect();
+        if !unserved.is_empty() {
+            writeln!(f, "not served: {}", unserved.join(", "))?;
         }
         let closed = match counts.closed {
             0 => String::new(),

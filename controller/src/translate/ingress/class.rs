@@ -13,6 +13,8 @@ pub(crate) enum Selection {
     Ours,
     /// It belongs to another controller or to none, with a problem if that looks like a mistake.
     NotOurs(Option<Problem>),
+    /// Its namespace is not watched.
+    OutOfScope,
     /// Its IngressClass decides, and IngressClasses cannot be read.
     Undecided,
 }
@@ -22,7 +24,7 @@ pub(crate) enum Selection {
 /// name; while the right may still be granted, no later criterion applies instead of the field.
 pub(crate) fn select(view: &View<'_>, ingress: &Ingress) -> Selection {
     if !in_scope(view, ingress) {
-        return Selection::NotOurs(None);
+        return Selection::OutOfScope;
     }
     let options = view.options;
     let mut undecided = false;

@@ -27,6 +27,7 @@ static LISTENERS: LazyLock<Arc<[(GroupId, ListenerId)]>> =
 pub(crate) fn compute(view: &View<'_>, name: &NamespacedName) -> (Option<ObjectRoutes>, Vec<Problem>) {
     let Some(ingress) = view.ingress(name) else { return (None, Vec::new()) };
     match class::select(view, ingress) {
+        Selection::OutOfScope => return (None, Vec::new()),
         Selection::NotOurs(problem) => return (None, problem.into_iter().collect()),
         Selection::Undecided => return (None, vec![class::undecided(ingress)]),
         Selection::Ours => {}
