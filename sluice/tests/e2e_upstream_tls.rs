@@ -119,6 +119,33 @@ fn a_session_with_an_endpoint_is_resumed_until_its_secret_changes() {
 }
 
 #[test]
+fn an_endpoint_may_present_a_self_signed_authority_a_common_name_or_version_1() {
+    let authority = Authority::new();
+    let named = authority.issue_client("inner.example", 1);
+    let version_1 = TestCertificate::of_version_1();
+    let own = Authority::self_signed(&["inner.example"]);
+    for (certificate, trusted, name) in [
+        (&own, &own.pem, "inner.example"),
+        (&named, &authority.pem(), "inner.example"),
+        (&version_1, &version_1.pem, "old.example"),
+    ] {
+        let backend = Backend::tls("shop", certificate.server_config());
+        let annotated = |name| {
+            let verify = [("proxy-ssl-secret", "upstream"), ("proxy-ssl-verify", "on")];
+            shop(&backend, &[verify[0], verify[1], ("proxy-ssl-name", name)])
+        };
+        let folder = Folder::with(annotated(name));
+        folder.write("upstream.yaml", opaque_secret("upstream", &[("ca.crt", &**trusted)]));
+        let gateway = Gateway::start(&folder);
+        assert_eq!(status(&gateway), 200, "{name}");
+        folder.write("objects.yaml", annotated("other.example"));
+        await_until("the other name", || status(&gateway) == 502);
+        let reason = "an endpoint's certificate is not trusted: hostname mismatch";
+        await_until("the reason in the log", || gateway.log().contains(reason));
+    }
+}
+
+#[test]
 fn the_name_is_verified_also_where_it_is_left_out() {
     let authority = Authority::new();
     let backend = Backend::tls("shop", authority.issue(&["inner.example"]).server_config());

@@ -188,9 +188,7 @@ impl Originator for Exchange {
         if failure.kind == FailureKind::Handshake
             && let Some(tls) = self.target.as_deref().and_then(|target| target.tls.as_ref())
         {
-            tls.log_failure(
-                &"an endpoint's certificate is not trusted, or the two have no version or cipher in common",
-            );
+            tls.log_failed_handshake();
         }
         let pool = self.target.as_deref().and_then(Target::pool);
         match self.call.failed(pool.map(|pool| &**pool), &failure, status) {

@@ -89,7 +89,7 @@ impl Authorities {
             if self.certificates.contains(own) {
                 rules::check_presented(&certificate, verification.purpose)?;
                 verification.revocations.check(&certificate, &certificate, verification.now)?;
-                return name::check(own, verification.purpose);
+                return name::check(own, &certificate, false, verification.purpose);
             }
             if rules::is_signed_by(&certificate, &certificate) {
                 rules::check_presented(&certificate, verification.purpose)?;
@@ -176,10 +176,12 @@ impl Authorities {
             return Err(ChainFailure::NoLocalIssuer);
         }
         let mut below = 0;
+        let mut is_constrained = path.anchor().name_constraints.is_some();
         for intermediate in path.intermediate_certificates() {
             let der = intermediate.der();
             let intermediate = rules::parse(&der)?;
             rules::check_certificate_signing(&intermediate)?;
+            is_constrained |= !matches!(intermediate.name_constraints(), Ok(None));
             below += u32::from(!rules::is_self_issued(&intermediate));
         }
         let anchors = self.anchors.iter().zip(&self.certificates);
@@ -187,7 +189,7 @@ impl Authorities {
         let (_, authority) = of_path.next().ok_or(ChainFailure::Unspecified)?;
         rules::check_authority(&rules::parse(authority)?, below, verification.purpose, verification.now)?;
         rules::check_presented(certificate, verification.purpose)?;
-        name::check(own, verification.purpose)
+        name::check(own, certificate, is_constrained, verification.purpose)
     }
 
     /// Returns whether there is a certificate with the name of the issuer.

@@ -8,14 +8,10 @@ use std::sync::Arc;
 
 use rustls::client::danger::HandshakeSignatureValid;
 use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
-use rustls::{
-    CertificateError, DigitallySignedStruct, DistinguishedName, Error, PeerMisbehaved, ProtocolVersion,
-    SignatureScheme,
-};
-use rustls_pki_types::{CertificateDer, SignatureVerificationAlgorithm, SubjectPublicKeyInfoDer, UnixTime};
-use webpki::RawPublicKeyEntity;
-use x509_parser::prelude::{FromDer, X509Certificate};
+use rustls::{DigitallySignedStruct, DistinguishedName, Error, SignatureScheme};
+use rustls_pki_types::{CertificateDer, UnixTime};
 
+use super::handshake_signature;
 use super::provider::provider;
 
 /// Requests a certificate, and requires none.
@@ -55,7 +51,7 @@ impl ClientCertVerifier for ClientVerifier {
         certificate: &CertificateDer<'_>,
         signed: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        verify_signature(message, certificate, signed, ProtocolVersion::TLSv1_2)
+        handshake_signature::verify_1_2(message, certificate, signed)
     }
 
     fn verify_tls13_signature(
@@ -64,47 +60,10 @@ impl ClientCertVerifier for ClientVerifier {
         certificate: &CertificateDer<'_>,
         signed: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        // RFC 8446 §4.2.3.
-        let is_of_1_2 = matches!(
-            signed.scheme,
-            SignatureScheme::RSA_PKCS1_SHA1
-                | SignatureScheme::RSA_PKCS1_SHA256
-                | SignatureScheme::RSA_PKCS1_SHA384
-                | SignatureScheme::RSA_PKCS1_SHA512
-                | SignatureScheme::ECDSA_SHA1_Legacy
-        );
-        if is_of_1_2 {
-            return Err(PeerMisbehaved::SignedHandshakeWithUnadvertisedSigScheme.into());
-        }
-        verify_signature(message, certificate, signed, ProtocolVersion::TLSv1_3)
+        handshake_signature::verify_1_3(message, certificate, signed)
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
         provider().signature_verification_algorithms.supported_schemes()
-    }
-}
-
-/// Verifies with the key of the certificate. rustls' own functions read version 3 of X.509 only,
-/// which would refuse clients that OpenSSL accepts.
-fn verify_signature(
-    message: &[u8],
-    certificate: &CertificateDer<'_>,
-    signed: &DigitallySignedStruct,
-    version: ProtocolVersion,
-) -> Result<HandshakeSignatureValid, Error> {
-    let known = provider().signature_verification_algorithms.mapping;
-    let known = known.iter().find(|(scheme, _)| *scheme == signed.scheme);
-    let (_, algorithms) = known.ok_or(PeerMisbehaved::SignedHandshakeWithUnadvertisedSigScheme)?;
-    // A scheme of TLS 1.3 names the curve, too: that of the first one (RFC 8446 §4.2.3).
-    let count = if version == ProtocolVersion::TLSv1_3 { 1 } else { algorithms.len() };
-    let (_, parsed) = X509Certificate::from_der(certificate).map_err(|_| CertificateError::BadEncoding)?;
-    let key = SubjectPublicKeyInfoDer::from(parsed.public_key().raw);
-    let key = RawPublicKeyEntity::try_from(&key).map_err(|_| CertificateError::BadEncoding)?;
-    let is_valid = |algorithm: &&dyn SignatureVerificationAlgorithm| {
-        key.verify_signature(*algorithm, message, signed.signature()).is_ok()
-    };
-    match algorithms.iter().take(count).any(is_valid) {
-        true => Ok(HandshakeSignatureValid::assertion()),
-        false => Err(CertificateError::BadSignature.into()),
     }
 }

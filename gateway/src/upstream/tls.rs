@@ -11,10 +11,10 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use arc_swap::ArcSwapOption;
-use rustls::ClientConfig;
 use rustls::client::{Resumption, WantsClientCert};
 use rustls::crypto::CryptoProvider;
 use rustls::sign::SingleCertAndKey;
+use rustls::{CertificateError, ClientConfig, OtherError};
 use rustls_pki_types::ServerName;
 use sluice_config::{ResourceKey, ServiceRef, UpstreamTls};
 use tokio::net::TcpStream;
@@ -57,6 +57,8 @@ pub struct Session {
     name: ServerName<'static>,
     http1: Arc<ClientConfig>,
     http2: Arc<ClientConfig>,
+    /// Why the last handshake that failed did.
+    failure: ArcSwapOption<String>,
     /// The Secrets from which it was created.
     source: Secrets,
 }
@@ -123,9 +125,18 @@ impl EndpointTls {
         }
     }
 
+    /// Logs from time to time why the last handshake that failed did.
+    pub(crate) fn log_failed_handshake(&self) {
+        let session = self.current.load();
+        match session.as_ref().and_then(|session| session.failure.load_full()) {
+            Some(reason) => self.log_failure(&reason),
+            None => self.log_failure(&"the handshake failed"),
+        }
+    }
+
     /// Logs from time to time why TLS with an endpoint fails. The client receives a 502 without the
     /// reason.
-    pub(crate) fn log_failure(&self, error: &dyn std::fmt::Display) {
+    fn log_failure(&self, error: &dyn std::fmt::Display) {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
         let last_logged = self.last_logged.load(Relaxed);
         if now >= last_logged + QUIET
@@ -183,7 +194,8 @@ impl Session {
         let mut http2 = http1.clone();
         http2.alpn_protocols = vec![HTTP2.to_vec()];
         let id = IDS.fetch_add(1, Relaxed);
-        Ok(Self { id, name, http1: Arc::new(http1), http2: Arc::new(http2), source })
+        let failure = ArcSwapOption::const_empty();
+        Ok(Self { id, name, http1: Arc::new(http1), http2: Arc::new(http2), failure, source })
     }
 
     /// Performs the TLS handshake with an endpoint. `name` replaces that of the rule.
@@ -201,12 +213,23 @@ impl Session {
             None => self.name.clone(),
         };
         let config = if http2 { &self.http2 } else { &self.http1 };
-        let stream = TlsConnector::from(config.clone()).connect(name, stream).await?;
+        let connected = TlsConnector::from(config.clone()).connect(name, stream).await;
+        let stream = connected.inspect_err(|error| self.failure.store(Some(Arc::new(reason(error)))))?;
         // For an endpoint without ALPN, the protocol of the rule applies, as in nginx.
         if http2 && stream.get_ref().1.alpn_protocol().is_some_and(|chosen| chosen != HTTP2) {
             return Err(io::Error::other("it has chosen another protocol than HTTP/2"));
         }
         Ok(stream)
+    }
+}
+
+/// Returns why a handshake failed.
+fn reason(error: &io::Error) -> String {
+    match error.get_ref().and_then(|error| error.downcast_ref::<rustls::Error>()) {
+        Some(rustls::Error::InvalidCertificate(CertificateError::Other(OtherError(refusal)))) => {
+            format!("an endpoint's certificate is not trusted: {refusal}")
+        }
+        _ => error.to_string(),
     }
 }
 

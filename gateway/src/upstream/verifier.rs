@@ -3,11 +3,10 @@
 use std::sync::Arc;
 
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::crypto::{verify_tls12_signature, verify_tls13_signature};
 use rustls::{CertificateError, DigitallySignedStruct, OtherError, SignatureScheme};
 use rustls_pki_types::{CertificateDer, ServerName, UnixTime};
 
-use crate::tls::{Authorities, provider};
+use crate::tls::{Authorities, handshake_signature, provider};
 
 /// Accepts certificates for the expected name whose chain ends at one of the authorities.
 #[derive(Debug)]
@@ -44,7 +43,7 @@ impl ServerCertVerifier for Verifier {
         certificate: &CertificateDer<'_>,
         signed: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        verify_tls12_signature(message, certificate, signed, &provider().signature_verification_algorithms)
+        handshake_signature::verify_1_2(message, certificate, signed)
     }
 
     fn verify_tls13_signature(
@@ -53,7 +52,7 @@ impl ServerCertVerifier for Verifier {
         certificate: &CertificateDer<'_>,
         signed: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        verify_tls13_signature(message, certificate, signed, &provider().signature_verification_algorithms)
+        handshake_signature::verify_1_3(message, certificate, signed)
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
@@ -64,8 +63,8 @@ impl ServerCertVerifier for Verifier {
 #[cfg(test)]
 mod tests {
     use rcgen::{
-        BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
-        date_time_ymd,
+        BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, GeneralSubtree, IsCa, Issuer,
+        KeyPair, NameConstraints, SanType, date_time_ymd,
     };
     use sluice_config::{CaBundle, EndpointIdentity};
 
@@ -166,5 +165,21 @@ mod tests {
         let of_clients = vec![ExtendedKeyUsagePurpose::ClientAuth];
         let of_clients = issue(|root| root.extended_key_usages = of_clients, |_| ());
         assert!(verify_issued(&of_clients).unwrap_err().contains("Purpose"));
+    }
+
+    #[test]
+    fn the_common_name_counts_if_there_is_no_dns_name() {
+        let named = |names: Vec<SanType>| issue(|_| (), |own| own.subject_alt_names = names);
+        assert_eq!(verify_issued(&named(Vec::new())), Ok(()));
+        assert_eq!(verify_issued(&named(vec![SanType::IpAddress([127, 0, 0, 1].into())])), Ok(()));
+        let other = named(vec![SanType::DnsName("other.example".try_into().unwrap())]);
+        assert!(verify_issued(&other).unwrap_err().contains("Name"));
+        let alone = named(Vec::new());
+        assert!(verify(&alone, &alone.root, 1, "other.example").unwrap_err().contains("Name"));
+        // Constraints of an authority do not apply to common names in webpki.
+        let permitted_subtrees = vec![GeneralSubtree::DnsName("example".to_owned())];
+        let constraints = NameConstraints { permitted_subtrees, excluded_subtrees: Vec::new() };
+        let constrained = issue(|root| root.name_constraints = Some(constraints), |_| ());
+        assert!(verify_issued(&constrained).unwrap_err().contains("NameConstraint"));
     }
 }

@@ -45,5 +45,5 @@ fn check(
     }
     rules::check_presented(certificate, verification.purpose)?;
     verification.revocations.check(certificate, issuer, verification.now)?;
-    name::check(own, verification.purpose)
+    name::check(own, certificate, false, verification.purpose)
 }
