@@ -130,7 +130,6 @@ fn outcome(
     let client = compiled_settings.forwarded.client(&connection, &asked.headers);
     let access_scheme = forwarded::access_scheme(&connection, &asked.headers, client);
     let input = https_redirect::RedirectInput {
-        https: asked.https,
         access_scheme,
         host_has_https: route.host_has_https,
         rule_path: &route.origin.path,

@@ -116,7 +116,6 @@ impl Exchange {
     pub(super) fn redirects_to_https(&self, route: &Route, input: &StageInput<'_>) -> bool {
         let StageInput { head, compiled_settings, .. } = input;
         let redirect = https_redirect::RedirectInput {
-            https: self.connection.is_https(),
             access_scheme: forwarded::access_scheme(&self.connection, head.headers, self.client),
             host_has_https: route.host_has_https,
             rule_path: &route.origin.path,

@@ -10,9 +10,9 @@ use sluice_config::{GlobalSettings, HttpsRedirect, Locations};
 /// The properties of a request that decide whether it is redirected.
 #[derive(Clone, Copy, Debug)]
 pub struct RedirectInput<'a> {
-    /// Whether the connection has TLS.
-    pub https: bool,
-    /// `http` or `https`; with `use-forwarded-headers`, the scheme that a trusted proxy reports.
+    /// `http` or `https`; with `use-forwarded-headers`, the scheme that a trusted proxy reports. As in
+    /// ingress-nginx, it counts in place of the connection's: a proxy may use TLS for clients that do
+    /// not.
     pub access_scheme: &'a [u8],
     /// Whether a certificate is configured for this host.
     pub host_has_https: bool,
@@ -24,7 +24,7 @@ pub struct RedirectInput<'a> {
 pub fn applies(policy: &HttpsRedirect, settings: &GlobalSettings, input: &RedirectInput<'_>) -> bool {
     let force = policy.force.unwrap_or(settings.force_ssl_redirect);
     let ssl = policy.ssl.unwrap_or(settings.ssl_redirect);
-    let wanted = force || (ssl && input.host_has_https && !input.https);
+    let wanted = force || (ssl && input.host_has_https);
     wanted && input.access_scheme == b"http" && !is_exempt(settings, input.rule_path)
 }
 
@@ -57,7 +57,7 @@ mod tests {
     use super::*;
 
     const PLAIN: RedirectInput<'_> =
-        RedirectInput { https: false, access_scheme: b"http", host_has_https: true, rule_path: "/x" };
+        RedirectInput { access_scheme: b"http", host_has_https: true, rule_path: "/x" };
 
     #[test]
     fn a_host_with_tls_redirects_unless_disabled() {
@@ -65,7 +65,6 @@ mod tests {
         let own = HttpsRedirect::default();
         assert!(applies(&own, &settings, &PLAIN));
         assert!(!applies(&own, &settings, &RedirectInput { host_has_https: false, ..PLAIN }));
-        assert!(!applies(&own, &settings, &RedirectInput { https: true, access_scheme: b"https", ..PLAIN }));
         assert!(!applies(&own, &settings, &RedirectInput { access_scheme: b"https", ..PLAIN }));
         assert!(!applies(&HttpsRedirect { ssl: Some(false), force: None }, &settings, &PLAIN));
         let off = GlobalSettings { ssl_redirect: false, ..GlobalSettings::default() };

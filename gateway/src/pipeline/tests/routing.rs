@@ -262,6 +262,20 @@ fn a_host_with_tls_redirects_http() {
 }
 
 #[test]
+fn a_client_that_used_http_to_a_proxy_is_redirected_although_the_proxy_uses_tls() {
+    let mut plane = Plane::simple(&[1]);
+    plane.host(exact("a.example"), true, vec![rule("/", forward("web"))]);
+    let request = || Request::get("a.example", "/x").https().with("x-forwarded-proto", "http");
+    plane.forward(&request());
+    plane.tune(|settings| settings.forwarded.use_headers = true);
+    let answer = plane.answer(&request());
+    assert_eq!(answer.status, StatusCode::PERMANENT_REDIRECT);
+    assert_eq!(field(&answer, "location"), Some("https://a.example/x"));
+    plane.forward(&Request::get("a.example", "/x").https().with("x-forwarded-proto", "https"));
+    plane.forward(&Request::get("a.example", "/x").https());
+}
+
+#[test]
 fn a_request_without_host_was_redirected_to_a_url_without_host() {
     let mut plane = Plane::simple(&[1]);
     let force = HttpsRedirect { force: Some(true), ..HttpsRedirect::default() };
