@@ -77,6 +77,37 @@ fn a_canary_is_given_to_the_rule_of_its_host_path_and_type() {
 }
 
 #[test]
+fn a_canary_without_a_type_of_its_own_belongs_to_a_prefix() {
+    for (main, next, belongs) in [
+        (Some("Prefix"), None, true),
+        (Some("Prefix"), Some("ImplementationSpecific"), true),
+        (Some("ImplementationSpecific"), Some("Prefix"), true),
+        (None, Some("Prefix"), true),
+        (Some("Exact"), Some("Exact"), true),
+        (Some("Exact"), None, false),
+        (Some("ImplementationSpecific"), Some("Exact"), false),
+    ] {
+        let mut world = world();
+        let spec = |service: &str, path_type: Option<&str>| {
+            let mut spec = to(service, &["/a"]);
+            let path = &mut spec["rules"][0]["http"]["paths"][0];
+            path.as_object_mut().unwrap().remove("pathType");
+            if let Some(path_type) = path_type {
+                path["pathType"] = json!(path_type);
+            }
+            spec
+        };
+        world.put([
+            ingress("main", spec("web", main)),
+            canary("next", &[("canary-weight", "5")], spec("next", next)),
+        ]);
+        assert_eq!(canaries(&world)[0].is_some(), belongs, "{main:?} {next:?}");
+        let reported: &[Code] = if belongs { &[] } else { &[Code::CanaryWithoutMain] };
+        assert_eq!(codes(&world), reported, "{main:?} {next:?}");
+    }
+}
+
+#[test]
 fn a_total_below_a_hundred_counts_as_a_hundred() {
     let mut world = world();
     let annotations = [("canary-weight", "5"), ("canary-weight-total", "10")];

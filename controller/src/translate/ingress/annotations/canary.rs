@@ -18,8 +18,8 @@ pub(super) fn settings() -> Vec<Annotation> {
             value::bool(),
             "false",
             "Marks this Ingress as the alternative backend of a non-canary Ingress with the same host, \
-             path and pathType. Several are allowed; the main Ingress gets the requests that their weights \
-             leave. With an invalid value it gets no requests.",
+             path and pathType; Prefix, ImplementationSpecific and none are the same. Several are allowed; the \
+             main Ingress gets the requests that their weights leave. With an invalid value it gets no requests.",
             // Evaluated before all other annotations.
             |_, _| {},
         )

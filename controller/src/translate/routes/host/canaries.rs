@@ -51,8 +51,8 @@ impl Builder<'_, '_> {
         });
         let Some((rule, main)) = main else {
             let message = format!(
-                "no main Ingress has {what} of host {pattern} with the same pathType, so that the canary takes no \
-                 requests there"
+                "no main Ingress has {what} of host {pattern} with the same pathType (all but Exact are alike), so \
+                 that the canary takes no requests there"
             );
             let remedy = "create the main Ingress, or give the canary its host, path and pathType";
             self.problems.push(error(Code::CanaryWithoutMain, &object, part.field.as_str(), message, remedy));
@@ -146,8 +146,9 @@ fn parts<'f>(canary: &'f ObjectRoutes, pattern: &HostPattern) -> Vec<CanaryPath<
     parts
 }
 
-/// Returns whether a rule corresponds to a canary's path: the same path and type as written, or the
-/// default backend of an object without rules.
+/// Returns whether a rule corresponds to a canary's path: the same path as written with the same
+/// kind of match, or the default backend of an object without rules. As in ingress-nginx, an absent
+/// `pathType` and `ImplementationSpecific` are the same as `Prefix`.
 fn fits(rule: &Rule, main: &ObjectRoutes, part: &CanaryPath<'_>) -> bool {
     if !matches!(rule.action, Action::Forward(_)) {
         return false;
@@ -157,8 +158,10 @@ fn fits(rule: &Rule, main: &ObjectRoutes, part: &CanaryPath<'_>) -> bool {
             && matches!(&rule.matches.path, PathMatch::Prefix(path) if **path == *"/");
     };
     // The rule for the rest of a host refers to no path, so its text is compared.
-    main.path_of(&rule.origin)
-        .is_some_and(|of| *of.path == *path && of.path_type == path_type && is_of(rule, &of.path))
+    let is_exact = |path_type| path_type == PathType::Exact;
+    main.path_of(&rule.origin).is_some_and(|of| {
+        *of.path == *path && is_exact(of.path_type) == is_exact(path_type) && is_of(rule, &of.path)
+    })
 }
 
 /// Returns whether a rule was made from this path and not for the rest of the host.
