@@ -139,8 +139,7 @@ impl ForwardedRules {
         }
         // From the nearest proxy to the farthest; stops at the first entry that is not an address.
         let lines = headers.lines(&self.for_header).rev();
-        let entries = lines.flat_map(|line| line.rsplit(|byte| *byte == b','));
-        for address in entries.map_while(entry_address) {
+        for address in lines.flat_map(entries_from_the_end).map_while(entry_address) {
             client = address;
             if !self.trusts(address) {
                 break;
@@ -156,8 +155,14 @@ impl Default for ForwardedRules {
     }
 }
 
+/// Splits a line of addresses at commas and blanks, as nginx does. Empty entries are skipped: a proxy
+/// in front that appends to an empty list does not hide the addresses before them.
+fn entries_from_the_end(line: &[u8]) -> impl Iterator<Item = &[u8]> {
+    line.rsplit(|byte| matches!(byte, b',' | b' ' | b'\t')).filter(|entry| !entry.is_empty())
+}
+
 fn entry_address(entry: &[u8]) -> Option<IpAddr> {
-    let text = std::str::from_utf8(entry.trim_ascii()).ok()?;
+    let text = std::str::from_utf8(entry).ok()?;
     let with_port = || text.parse::<SocketAddr>().ok().map(|address| address.ip());
     let bracketed = || text.strip_prefix('[')?.strip_suffix(']')?.parse().ok();
     text.parse().ok().or_else(with_port).or_else(bracketed).map(|ip: IpAddr| ip.to_canonical())

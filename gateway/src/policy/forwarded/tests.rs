@@ -275,3 +275,24 @@ fn the_client_is_the_farthest_address_in_an_unbroken_row_of_trusted_ones() {
         }
     }
 }
+
+#[test]
+fn empty_entries_and_blanks_between_addresses_are_skipped_as_in_nginx() {
+    let everybody = ForwardedRules::compile(&believing());
+    for (lines, expected) in [
+        (&["1.1.1.1,"][..], "1.1.1.1"),
+        (&["1.1.1.1 , "], "1.1.1.1"),
+        (&["1.1.1.1,,2.2.2.2"], "1.1.1.1"),
+        (&["1.1.1.1, ,\t2.2.2.2"], "1.1.1.1"),
+        (&["1.1.1.1 2.2.2.2"], "1.1.1.1"),
+        (&["1.1.1.1", "", ",2.2.2.2"], "1.1.1.1"),
+        (&["1.1.1.1, unknown,, 2.2.2.2"], "2.2.2.2"),
+        (&["1.1.1.1 unknown 2.2.2.2"], "2.2.2.2"),
+        (&[" , "], "192.0.2.7"),
+    ] {
+        let fields: HeaderMap =
+            lines.iter().map(|line| (X_FORWARDED_FOR.clone(), line.parse().unwrap())).collect();
+        let client = everybody.client(&connection(false), &fields);
+        assert_eq!(client.address.to_string(), expected, "{lines:?}");
+    }
+}
