@@ -179,13 +179,10 @@ impl Rewrite {
         };
         let groups = Groups { found, path, bytes: bytes.as_deref(), fill };
         let mut text = String::with_capacity(target.len() + 16);
-        let coded = raw_path.contains(['%', '+']);
         match self.redirects {
-            // Escaped like a Location in nginx.
-            true => groups.expand(&self.path, &mut text, |part, out| match coded {
-                true => escape(part, out, is_plain_in_query),
-                false => escape(part, out, is_of_query),
-            }),
+            // Delimiters such as `&` stay in a Location as they are, as in nginx. A decoded `?` is
+            // escaped, because it would begin the query.
+            true => groups.expand(&self.path, &mut text, |part, out| escape(part, out, is_plain_in_path)),
             false => {
                 let mut path = Vec::with_capacity(target.len());
                 groups.expand_bytes(&self.path, &mut path);
@@ -197,7 +194,7 @@ impl Rewrite {
         }
         let mut separator = '?';
         if let Some(own) = &self.query {
-            let start = text.len();
+            let (start, coded) = (text.len(), raw_path.contains(['%', '+']));
             text.push(separator);
             groups.expand(&own.parts, &mut text, |part, out| match coded {
                 true => escape(part, out, is_plain_in_query),

@@ -113,6 +113,27 @@ fn a_url_is_where_the_client_is_sent() {
 }
 
 #[test]
+fn delimiters_of_a_group_stay_as_they_are_in_a_location() {
+    let mut rewrite = plain("(?i)/a/(.*)", &[Text("https://other.example/".into()), Group(1)]);
+    rewrite.redirects = true;
+    for (target, expected) in [
+        ("/a/x&y;b=c,d@e:f+g", "x&y;b=c,d@e:f+g"),
+        ("/a/x%20&y;b=c,d@e:f+g", "x%20&y;b=c,d@e:f+g"),
+        ("/a/%26%3B%2B", "&;+"),
+        ("/a/%3Fa=b&c?d", "%3Fa=b&c?d"),
+        ("/a/%23%25%22%C3%A9", "%23%25%22%C3%A9"),
+    ] {
+        let location = format!("https://other.example/{expected}");
+        assert_eq!(rewritten(&rewrite, target), Some(location), "{target}");
+    }
+    let query = vec![Text("p=".into()), Group(1)];
+    let mut in_query = plain("(?i)/a/(.*)", &[Text("https://other.example/".into())]);
+    (in_query.redirects, in_query.query) = (true, RewriteQuery::Replace { query, append: true });
+    let location = rewritten(&in_query, "/a/x%20&y;+");
+    assert_eq!(location.as_deref(), Some("https://other.example/?p=x%20%26y%3B%2B"));
+}
+
+#[test]
 fn the_prefix_is_sent_only_with_a_value() {
     for (group, expected) in [(1, Some("/a")), (2, None)] {
         let mut rewrite = plain("(?i)(/a)(/x)?/(.*)", &[Text("/".into()), Group(3)]);
