@@ -5,12 +5,14 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::expression::ExtendedRegex;
-use crate::name::ServiceRef;
+use crate::name::{ObjectRef, ServiceRef};
 use crate::pool::PoolKey;
 
 /// A canary of a rule. The header decides first, then the cookie, then the weight.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Canary {
+    /// The object that defines the canary.
+    pub object: ObjectRef,
     /// Pool of the canary's endpoints.
     pub pool: PoolKey,
     /// Service of the canary, for logs and messages.

@@ -18,6 +18,7 @@ use crate::external_auth::Authorisation;
 use crate::fastcgi::FastCgi;
 use crate::firewall::Firewall;
 use crate::mirror::Mirror;
+use crate::name::ObjectRef;
 use crate::pool::HashBy;
 use crate::replacement::Replacements;
 use crate::resource::ResourceKey;
@@ -52,6 +53,8 @@ pub struct Policies {
     pub hash_by: Option<Arc<HashBy>>,
     /// Canaries in order of priority. Only for rules that forward.
     pub canaries: Vec<Canary>,
+    /// Objects of canaries that take no requests, because their Service or its port does not exist.
+    pub canaries_without_service: Vec<ObjectRef>,
     /// Rewrite of the request path.
     pub rewrite: Option<Rewrite>,
     /// Limits and buffering of bodies.

@@ -354,6 +354,19 @@ fn the_default_certificate_has_an_expiry_for_each_host_that_it_serves() {
     assert_eq!(hosts, ["_", "missing.example", "unnamed.example"]);
 }
 
+/// Returns the orphaned Ingresses with what each lacks, in order.
+fn orphans(gateway: &Gateway) -> Vec<String> {
+    let metrics = gateway.metrics();
+    let lines = metrics.lines().filter(|line| line.starts_with("nginx_ingress_controller_orphan_ingress{"));
+    let label = |line: &str, name: &str| {
+        line.split(&format!("{name}=\"")).nth(1).unwrap().split('"').next().unwrap().to_owned()
+    };
+    let mut all: Vec<String> =
+        lines.map(|line| format!("{} {}", label(line, "ingress"), label(line, "type"))).collect();
+    all.sort();
+    all
+}
+
 #[test]
 fn an_ingress_without_endpoints_is_an_orphan() {
     let backend = Backend::echo("web");
@@ -364,21 +377,30 @@ fn an_ingress_without_endpoints_is_an_orphan() {
         + &service_with("web", &[&backend]);
     let folder = Folder::with(objects);
     let gateway = Gateway::start(&folder);
-    let orphans = || -> Vec<String> {
-        let metrics = gateway.metrics();
-        let lines =
-            metrics.lines().filter(|line| line.starts_with("nginx_ingress_controller_orphan_ingress{"));
-        let label = |line: &str, name: &str| {
-            line.split(&format!("{name}=\"")).nth(1).unwrap().split('"').next().unwrap().to_owned()
-        };
-        let mut all: Vec<String> =
-            lines.map(|line| format!("{} {}", label(line, "ingress"), label(line, "type"))).collect();
-        all.sort();
-        all
-    };
-    assert_eq!(orphans(), ["idle no-endpoint", "lost no-service"]);
+    assert_eq!(orphans(&gateway), ["idle no-endpoint", "lost no-service"]);
     folder.write("missing.yaml", service_with("missing", &[&backend]));
-    await_until("the Service", || orphans() == ["idle no-endpoint"]);
+    await_until("the Service", || orphans(&gateway) == ["idle no-endpoint"]);
+}
+
+#[test]
+fn a_canary_without_endpoints_is_an_orphan() {
+    let backend = Backend::echo("web");
+    let canary = |name: &str, service: &str| {
+        let canary = Ingress::new(name).path("web.example", "/", service);
+        canary.annotation("canary", "true").annotation("canary-weight", "5").text()
+    };
+    let objects = Ingress::new("web").path("web.example", "/", "web").text()
+        + &canary("idle", "idle")
+        + &canary("lost", "missing")
+        + &canary("next", "next")
+        + &service_with("idle", &[])
+        + &service_with("next", &[&backend])
+        + &service_with("web", &[&backend]);
+    let folder = Folder::with(objects);
+    let gateway = Gateway::start(&folder);
+    assert_eq!(orphans(&gateway), ["idle no-endpoint", "lost no-service"]);
+    folder.write("missing.yaml", service_with("missing", &[&backend]));
+    await_until("the Service", || orphans(&gateway) == ["idle no-endpoint"]);
 }
 
 /// As a check of Datadog or the Prometheus exporter of nginx reads it.

@@ -178,7 +178,9 @@ fn always_or_never(value: &[u8]) -> Option<bool> {
 #[cfg(test)]
 mod tests {
     use http::HeaderMap;
-    use sluice_config::{CanaryHeader, EndpointSetKey, ExtendedRegex, LookAhead, PoolKey, ServiceRef};
+    use sluice_config::{
+        CanaryHeader, EndpointSetKey, ExtendedRegex, LookAhead, ObjectRef, PoolKey, ServiceRef,
+    };
 
     use super::*;
 
@@ -190,6 +192,7 @@ mod tests {
     ) -> sluice_config::Canary {
         let endpoints = EndpointSetKey { namespace: "n".into(), service: "s".into(), port: "p".into() };
         sluice_config::Canary {
+            object: ObjectRef::new("Ingress", "n", "canary"),
             pool: PoolKey { endpoints, policy: "".into() },
             service: ServiceRef { namespace: "n".into(), name: "s".into(), port: "p".into() },
             header: value.map(|value| CanaryHeader { name: "X-Canary".into(), value }),

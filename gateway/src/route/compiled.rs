@@ -80,6 +80,7 @@ impl CompiledPolicies {
             hash_by,
             // Compiled with the backends.
             canaries: _,
+            canaries_without_service: _,
             rewrite,
             deny: _,
             unlogged: _,

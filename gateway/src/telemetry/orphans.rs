@@ -6,10 +6,13 @@ use std::collections::BTreeSet;
 use prometheus::IntGaugeVec;
 use prometheus::core::Collector;
 use prometheus::proto::MetricFamily;
-use sluice_config::{Action, Backend, EndpointSetKey};
+use sluice_config::{Action, Backend, EndpointSetKey, ObjectRef};
 
 use super::options::Options;
 use crate::telemetry::configuration::Configuration;
+
+const NO_ENDPOINT: &str = "no-endpoint";
+const NO_SERVICE: &str = "no-service";
 
 /// An Ingress and the missing part of one of its backends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -25,20 +28,26 @@ pub(crate) fn of<'a>(
     is_empty: impl Fn(&EndpointSetKey) -> bool,
 ) -> BTreeSet<Orphan<'a>> {
     let mut orphans = BTreeSet::new();
-    for rule in configuration.hosts.iter().flat_map(|(_, host)| &host.rules) {
-        let object = &rule.origin.object;
-        let Action::Forward(backends) = &rule.action else { continue };
-        if &*object.kind != "Ingress" {
-            continue;
-        }
-        for weighted in backends {
-            let lack = match &weighted.backend {
-                Backend::Pool { pool, .. } if is_empty(&pool.endpoints) => "no-endpoint",
-                Backend::Invalid { service: Some(_), .. } => "no-service",
-                _ => continue,
-            };
+    let mut add = |object: &'a ObjectRef, lack| {
+        if &*object.kind == "Ingress" {
             orphans.insert(Orphan { namespace: &object.name.namespace, ingress: &object.name.name, lack });
         }
+    };
+    for rule in configuration.hosts.iter().flat_map(|(_, host)| &host.rules) {
+        let Action::Forward(backends) = &rule.action else { continue };
+        for weighted in backends {
+            match &weighted.backend {
+                Backend::Pool { pool, .. } if is_empty(&pool.endpoints) => {
+                    add(&rule.origin.object, NO_ENDPOINT);
+                }
+                Backend::Invalid { service: Some(_), .. } => add(&rule.origin.object, NO_SERVICE),
+                _ => {}
+            }
+        }
+        for canary in rule.policies.canaries.iter().filter(|canary| is_empty(&canary.pool.endpoints)) {
+            add(&canary.object, NO_ENDPOINT);
+        }
+        rule.policies.canaries_without_service.iter().for_each(|canary| add(canary, NO_SERVICE));
     }
     orphans
 }

@@ -86,8 +86,12 @@ impl Builder<'_, '_> {
         };
         let (pool, service) = match reference.resolve(self.view, &mut self.uses, &mut self.problems) {
             Backend::Pool { pool, service } => (pool, service),
-            // It has reported its problem.
-            Backend::Default | Backend::Invalid { .. } => return,
+            // It has reported its problem. The metric of orphans includes it.
+            Backend::Invalid { service: Some(_), .. } => {
+                Arc::make_mut(&mut rule.policies).canaries_without_service.push(object);
+                return;
+            }
+            Backend::Default | Backend::Invalid { service: None, .. } => return,
         };
         if service == *own {
             let message = format!(
@@ -99,6 +103,7 @@ impl Builder<'_, '_> {
             return;
         }
         let canary = Canary {
+            object: object.clone(),
             pool,
             service,
             header: settings.header(),
@@ -116,9 +121,7 @@ impl Builder<'_, '_> {
             let remedy = "lower canary-weight of one of them";
             self.problems.push(warning(Code::CanaryConflict, &object, part.field.as_str(), message, remedy));
         }
-        let mut policies = (*rule.policies).clone();
-        policies.canaries.push(canary);
-        rule.policies = Arc::new(policies);
+        Arc::make_mut(&mut rule.policies).canaries.push(canary);
     }
 }
 
