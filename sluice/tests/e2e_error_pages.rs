@@ -209,6 +209,21 @@ fn keys_apply_without_annotations() {
 }
 
 #[test]
+fn a_page_for_head_states_its_length() {
+    let shop = shop();
+    let program = Backend::with("program", |request| {
+        let head = "HTTP/1.1 404 Not Found\r\nContent-Length: 8\r\n\r\n";
+        let body = if request.start.starts_with("HEAD ") { "" } else { "page 404" };
+        Reply::Bytes(format!("{head}{body}").into())
+    });
+    let (_folder, gateway) = start(&ingress().annotation("custom-http-errors", "404"), &shop, Some(&program));
+    let mut client = Connection::plain(gateway.http);
+    let head = client.request("HEAD", HOST, "/404", &[], "");
+    assert_eq!((head.status, head.header("content-length")), (404, Some("8")));
+    assert_eq!(client.request("GET", HOST, "/404", &[], "").text(), "page 404");
+}
+
+#[test]
 fn streams_of_http_2_get_pages_too() {
     let (shop, program) = (shop(), errors("program"));
     let objects = ingress().annotation("custom-http-errors", "404").tls(&[HOST], "tls").text()

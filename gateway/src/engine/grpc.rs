@@ -97,6 +97,7 @@ mod tests {
             body: "page".into(),
             close: false,
             silent: false,
+            omits_body: false,
         };
         for (status, code) in [(503, "14"), (404, "12"), (401, "16"), (403, "7"), (413, "2")] {
             let mut answer = answer(StatusCode::from_u16(status).unwrap());

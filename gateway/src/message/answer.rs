@@ -20,13 +20,16 @@ pub struct Answer {
     pub close: bool,
     /// Nothing is sent: the connection closes, or the stream is reset (nginx's 444).
     pub silent: bool,
+    /// The content was left out, because the request was HEAD. `fields` have its length, if that is
+    /// known.
+    pub omits_body: bool,
 }
 
 impl Answer {
-    /// Returns whether the response has a `Content-Length`: not if none is allowed (RFC 9110 §8.6),
-    /// or if it would describe another representation.
+    /// Returns whether the response has the `Content-Length` of its body: not if none is allowed (RFC
+    /// 9110 §8.6), or if it would describe another representation.
     pub(crate) fn has_length(&self) -> bool {
-        !matches!(self.status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED)
+        !self.omits_body && !matches!(self.status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED)
     }
 
     /// Returns the standard page for a status.
@@ -82,6 +85,6 @@ impl Answer {
         if !body.is_empty() {
             fields.push((CONTENT_TYPE, HeaderValue::from_static("text/html")));
         }
-        Self { status, fields, body, close: false, silent: false }
+        Self { status, fields, body, close: false, silent: false, omits_body: false }
     }
 }

@@ -2,8 +2,8 @@
 //! gateway's own answers with a listed status are replaced by the response of the error backend.
 //! The decision on the request does not change: a refused request stays refused.
 
-use http::StatusCode;
 use http::header::{CONTENT_LENGTH, DATE, HeaderName, HeaderValue, WWW_AUTHENTICATE};
+use http::{Method, StatusCode};
 
 use super::exchange::Exchange;
 use super::question::{Question, Reply};
@@ -12,6 +12,7 @@ use super::subrequest::Subrequest;
 use crate::message::answer::Answer;
 use crate::message::edit::RequestTarget;
 use crate::message::fields::{Fields, FieldsMut};
+use crate::message::head::content_length;
 use crate::message::hop_by_hop;
 use crate::message::request_head::RequestHead;
 use crate::policy::call_destination::CallTarget;
@@ -95,6 +96,11 @@ impl Exchange {
         };
         let mut head = response.fields;
         hop_by_hop::response(&mut head, response.status);
+        // The length of a page that was left out is known only to the error backend. RFC 9110 §8.6
+        // allows none with 204.
+        let omits_body = self.method == Method::HEAD;
+        let states_length = omits_body && response.status != StatusCode::NO_CONTENT;
+        let length = head.first(&CONTENT_LENGTH).and_then(content_length).filter(|_| states_length);
         // They describe the error backend's message.
         for name in [&CONTENT_LENGTH, &DATE, &http::header::TRANSFER_ENCODING, &http::header::TRAILER] {
             FieldsMut::remove(&mut head, name);
@@ -103,12 +109,14 @@ impl Exchange {
             head.iter().map(|(name, value)| (name.clone(), value.clone())).collect();
         let challenges = answer.fields.iter().filter(|(name, _)| *name == WWW_AUTHENTICATE);
         fields.extend(challenges.cloned());
+        fields.extend(length.map(|length| (CONTENT_LENGTH, HeaderValue::from(length))));
         self.with_response_headers(Answer {
             status: response.status,
             fields,
             body: response.body,
             close: answer.close,
             silent: false,
+            omits_body,
         })
     }
 

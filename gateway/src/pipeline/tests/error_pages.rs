@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use http::StatusCode;
-use http::header::{HeaderMap, HeaderValue};
+use http::header::{CONTENT_LENGTH, HeaderMap, HeaderValue};
+use http::{Method, StatusCode};
 use sluice_config::{Balance, ErrorPages, Policies, Rule};
 
 use super::fixture::*;
@@ -170,4 +170,20 @@ fn without_an_error_backend_the_answer_is_the_plain_page() {
     let answer = exchange.intercept(status(404), &HeaderMap::new()).unwrap();
     assert!(exchange.ask_for_page(&answer, &request.head()).is_none());
     assert_eq!(answer.status, StatusCode::NOT_FOUND);
+}
+
+#[test]
+fn a_page_for_head_states_its_length() {
+    let plane = plane(listed(&[404]));
+    let request = Request::get("a.example", "/").method(Method::HEAD);
+    let mut exchange = plane.forward(&request);
+    exchange.pick().unwrap();
+    let answer = exchange.intercept(status(404), &HeaderMap::new()).unwrap();
+    for lengths in [&["4"][..], &[]] {
+        let fields = lengths.iter().map(|length| (CONTENT_LENGTH, length.parse().unwrap())).collect();
+        let response = Response { status: status(404), fields, body: Bytes::new(), whole: true };
+        let page = exchange.with_page(answer.clone(), Reply::Response(Box::new(response)));
+        assert_eq!(field(&page, "content-length"), lengths.first().copied());
+        assert!(!page.has_length(), "it is not that of the empty body");
+    }
 }

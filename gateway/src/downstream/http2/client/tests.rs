@@ -39,7 +39,14 @@ impl Pair {
 
 fn answer(length: usize) -> Answer {
     let body = vec![b'x'; length].into();
-    Answer { status: StatusCode::OK, fields: Vec::new(), body, close: false, silent: false }
+    Answer {
+        status: StatusCode::OK,
+        fields: Vec::new(),
+        body,
+        close: false,
+        silent: false,
+        omits_body: false,
+    }
 }
 
 #[tokio::test]
