@@ -21,6 +21,10 @@ fn shop() -> Backend {
                 vec![("WWW-Authenticate".to_owned(), "Basic realm=\"shop\"".to_owned())],
                 "a secret stack trace".to_owned(),
             ),
+            Some(302) => {
+                let location = vec![("Location".to_owned(), "http://inside.example/".to_owned())];
+                Reply::Answer(302, location, "a secret stack trace".to_owned())
+            }
             Some(status) => Reply::Answer(status, Vec::new(), "a secret stack trace".to_owned()),
             None => Reply::Echo,
         }
@@ -206,6 +210,24 @@ fn keys_apply_without_annotations() {
     assert_eq!(get(gateway.http, HOST, "/").status, 200, "it is ignored");
     folder.write("ingress.yaml", ingress().annotation("default-backend", "Not/A-Name").text());
     await_until("a bad name", || gateway.problems().contains("default-backend"));
+}
+
+#[test]
+fn a_listed_redirect_is_replaced_or_reported() {
+    let (shop, mut program) = (shop(), errors("program"));
+    let (folder, gateway) = start(&ingress(), &shop, Some(&program));
+    let redirect = || get(gateway.http, HOST, "/302");
+    assert_eq!(redirect().header("location"), Some("http://inside.example/"));
+    folder.write("config.yaml", config_map(CONFIG, &[("custom-http-errors", "302,404")]));
+    await_until("the page", || redirect().header("x-seen") == Some("302"));
+    let page = redirect();
+    assert_eq!((page.status, &*page.text(), page.header("location")), (302, "page 302", None));
+    program.stop();
+    assert_eq!(redirect().status, 502, "neither a page nor a redirect without its Location");
+    let annotated = ingress().annotation("custom-http-errors", "302,404");
+    folder.write("ingress.yaml", annotated.text());
+    await_until("the problem", || gateway.problems().contains("no status from 400 to 599"));
+    assert_eq!(redirect().header("location"), Some("http://inside.example/"));
 }
 
 #[test]

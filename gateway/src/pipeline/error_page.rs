@@ -2,6 +2,8 @@
 //! gateway's own answers with a listed status are replaced by the response of the error backend.
 //! The decision on the request does not change: a refused request stays refused.
 
+use std::sync::Arc;
+
 use http::header::{CONTENT_LENGTH, DATE, HeaderName, HeaderValue, WWW_AUTHENTICATE};
 use http::{Method, StatusCode};
 
@@ -16,6 +18,7 @@ use crate::message::head::content_length;
 use crate::message::hop_by_hop;
 use crate::message::request_head::RequestHead;
 use crate::policy::call_destination::CallTarget;
+use crate::registry::Pool;
 use crate::route::{Destination, Route};
 use crate::route::{ErrorPages, error_pages};
 
@@ -33,8 +36,11 @@ const MOST_BODY: usize = 1024 * 1024;
 impl Exchange {
     /// Returns the plain answer if the response of an endpoint is replaced. Keeps the endpoint's
     /// challenge, without which no client could authenticate.
+    ///
+    /// A redirect is replaced only if there is a page. If that fails, the client gets 502, because a
+    /// redirect without its fields is no answer.
     pub(super) fn intercept(&mut self, status: StatusCode, fields: &impl Fields) -> Option<Answer> {
-        if status.as_u16() < 400 {
+        if status.as_u16() < 300 {
             return None;
         }
         let own = pages(self.route.as_deref()?);
@@ -45,6 +51,16 @@ impl Exchange {
             || !error_pages::intercepts(own, settings)
         {
             return None;
+        }
+        if status.is_redirection() {
+            if status == StatusCode::NOT_MODIFIED && self.has_cache() {
+                // It confirms the stored response, which is sent.
+                return None;
+            }
+            self.page_pool()?;
+            self.call.in_flight = None;
+            self.extras.get_or_insert_default().replaced_redirect = Some(status);
+            return Some(self.answer(StatusCode::BAD_GATEWAY));
         }
         self.call.in_flight = None;
         let mut answer = self.answer(status);
@@ -57,21 +73,20 @@ impl Exchange {
 
     /// Returns the request for a page, if the gateway's own answer gets one.
     pub fn ask_for_page(&self, answer: &Answer, head: &RequestHead<'_>) -> Option<Question> {
-        if answer.status.as_u16() < 400 {
+        let replaced = self.extras.as_ref().and_then(|extras| extras.replaced_redirect);
+        let status = replaced.unwrap_or(answer.status);
+        // The gateway's own redirects are no errors.
+        if status.as_u16() < 400 && replaced.is_none() {
             return None;
         }
         let route = self.route.as_deref()?;
         let compiled_settings = self.compiled_settings();
-        let own = pages(route);
-        if !error_pages::replaces(own, &compiled_settings.settings, answer.status)
-            || self.goes_round().is_some()
-        {
+        if !error_pages::replaces(pages(route), &compiled_settings.settings, status) {
             return None;
         }
-        let backend = error_pages::backend(own).or(compiled_settings.default_backend.as_ref())?;
-        let Destination::Pool(pool) = &backend.to else { return None };
+        let pool = self.page_pool()?;
         let mut fields = self.fields_of_question(head, None);
-        self.set_error_fields(answer.status, route, head, &mut fields);
+        self.set_error_fields(status, route, head, &mut fields);
         Some(Question::Call(Box::new(Subrequest {
             to: CallTarget::Pool(pool.clone()),
             method: head.method.clone(),
@@ -86,6 +101,17 @@ impl Exchange {
             route: self.route.clone(),
             settings: compiled_settings.settings.clone(),
         })))
+    }
+
+    /// Returns the pool that pages come from; `None` if there is none, or if the request has passed
+    /// too many gateways.
+    fn page_pool(&self) -> Option<&Arc<Pool>> {
+        let own = pages(self.route.as_deref()?);
+        let backend = error_pages::backend(own).or(self.compiled_settings().default_backend.as_ref())?;
+        match &backend.to {
+            Destination::Pool(pool) if self.goes_round().is_none() => Some(pool),
+            _ => None,
+        }
     }
 
     /// Returns the answer with the page from `reply`; unchanged without one.

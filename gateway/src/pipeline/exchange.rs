@@ -123,6 +123,8 @@ pub(super) struct ExchangeExtras {
     pub(super) endpoint_name: Option<Arc<str>>,
     /// Whether the client misreads `SameSite=None`, which its session cookie then omits.
     pub(super) misreads_none: bool,
+    /// The status of an endpoint's redirect that a page replaces.
+    pub(super) replaced_redirect: Option<StatusCode>,
     /// The error page of the host in place of the refusal of the client's certificate.
     pub(super) certificate_page: CertificatePage,
 }

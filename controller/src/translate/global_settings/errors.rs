@@ -9,10 +9,11 @@ pub(super) fn settings() -> Vec<Key> {
     vec![
         Key::served(
             "custom-http-errors",
-            statuses(),
+            statuses("comma-separated list of statuses from 300 to 599", 300),
             "",
             "Responses with these statuses, of endpoints and of the gateway, are replaced by the default \
-             backend's response.",
+             backend's response. Of statuses below 400, only those of endpoints are, and only with a default \
+             backend.",
             |settings, value| settings.global.custom_http_errors = value,
         )
         .unreadable(Unreadable::SkipEntries, Reference::SkipEntries, ""),

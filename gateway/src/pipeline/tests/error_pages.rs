@@ -173,6 +173,29 @@ fn without_an_error_backend_the_answer_is_the_plain_page() {
 }
 
 #[test]
+fn a_listed_redirect_is_replaced_if_there_is_a_page() {
+    let mut plane = plane(ErrorPages::default());
+    plane.tune(|settings| settings.custom_http_errors = [302, 404].into());
+    let request = Request::get("a.example", "/");
+    let mut exchange = plane.forward(&request);
+    exchange.pick().unwrap();
+    assert!(exchange.intercept(status(301), &HeaderMap::new()).is_none());
+    let answer = exchange.intercept(status(302), &HeaderMap::new()).unwrap();
+    assert_eq!(answer.status, StatusCode::BAD_GATEWAY, "without its Location it would be no redirect");
+    let asked = call(exchange.ask_for_page(&answer, &request.head()));
+    assert_eq!(of(&asked, "x-code"), Some("302"));
+
+    let exchange = plane.forward(&request);
+    let own = exchange.answer(status(302));
+    assert!(exchange.ask_for_page(&own, &request.head()).is_none(), "a redirect of the gateway");
+
+    plane.tune(|settings| settings.default_backend = None);
+    let mut exchange = plane.forward(&request);
+    exchange.pick().unwrap();
+    assert!(exchange.intercept(status(302), &HeaderMap::new()).is_none());
+}
+
+#[test]
 fn a_page_for_head_states_its_length() {
     let plane = plane(listed(&[404]));
     let request = Request::get("a.example", "/").method(Method::HEAD);

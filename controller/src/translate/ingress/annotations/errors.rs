@@ -10,7 +10,7 @@ pub(super) fn settings() -> Vec<Annotation> {
     vec![
         Annotation::served(
             "custom-http-errors",
-            statuses(),
+            statuses("comma-separated list of statuses from 400 to 599", 400),
             "",
             "Responses with these statuses, of endpoints and of the gateway, are replaced by the default \
              backend's response to GET / with X-Code, X-Format, X-Original-URI and others; without a \
@@ -42,11 +42,12 @@ pub(super) fn settings() -> Vec<Annotation> {
     ]
 }
 
-/// A comma-separated list of error statuses.
-pub(crate) fn statuses() -> Type<Arc<[u16]>> {
-    let status = |word: &str| match word.parse() {
-        Ok(code @ 300..=599) if word.len() == 3 => Ok(code),
-        _ => Err(format!("has {word:?}, which is no status from 300 to 599")),
+/// A comma-separated list of statuses from `least` to 599, with this description. ingress-nginx
+/// accepts redirects only in the ConfigMap.
+pub(crate) fn statuses(words: &'static str, least: u16) -> Type<Arc<[u16]>> {
+    let status = move |word: &str| match word.parse() {
+        Ok(code) if (least..=599).contains(&code) && word.len() == 3 => Ok(code),
+        _ => Err(format!("has {word:?}, which is no status from {least} to 599")),
     };
-    value::list_of("comma-separated list of statuses from 300 to 599", status).map(Into::into)
+    value::list_of(words, status).map(Into::into)
 }

@@ -297,9 +297,9 @@ fn an_annotation_without_its_main_one_means_nothing() {
 fn unreadable_entries_of_a_list_are_skipped() {
     let parsed = read(&[("custom-http-errors", "404,abc, 503,200,308")]);
     assert_eq!(parsed.treatment, Treatment::Serve);
-    assert_eq!(parsed.settings.policies.error_pages.statuses.as_deref(), Some(&[404, 503, 308][..]));
+    assert_eq!(parsed.settings.policies.error_pages.statuses.as_deref(), Some(&[404, 503][..]));
     let message = &parsed.problems[0].message;
-    assert!(message.contains("[\"abc\", \"200\"] skipped"), "{message}");
+    assert!(message.contains("[\"abc\", \"200\", \"308\"] skipped"), "{message}");
     let networks = read(&[("whitelist-source-range", "10.0.0.0/8 192.0.2.0/24")]);
     assert_eq!(
         networks.settings.policies.sources.allow.map(|allow| allow.len()),
