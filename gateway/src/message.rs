@@ -4,6 +4,7 @@
 //! from outside uses it, so no two readers interpret the same bytes differently (RFC 9112, RFC
 //! 9113).
 
+pub(crate) mod accel;
 pub mod answer;
 pub(crate) mod authority;
 pub(crate) mod digits;

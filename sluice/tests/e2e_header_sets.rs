@@ -126,6 +126,47 @@ fn every_response_gets_the_operators_fields_our_own_answers_too() {
 }
 
 #[test]
+fn fields_for_the_proxy_do_not_reach_clients() {
+    const FIELDS: [&str; 6] = [
+        "X-Accel-Redirect",
+        "X-Accel-Expires",
+        "X-Accel-Limit-Rate",
+        "X-Accel-Buffering",
+        "X-Accel-Charset",
+        "X-Pad",
+    ];
+    let with_fields = |name: &'static str, status: u16| {
+        Backend::with(name, move |_| {
+            let fields = FIELDS.iter().chain(&["X-Accel-Other", "X-Page"]);
+            let fields = fields.map(|name| ((*name).to_owned(), "no".to_owned())).collect();
+            Reply::Answer(status, fields, "ok".to_owned())
+        })
+    };
+    let (backend, pages) = (with_fields("shop", 200), with_fields("pages", 404));
+    let folder = shop(&backend, &[("custom-http-errors", "403"), ("default-backend", "pages")]);
+    folder.write("pages.yaml", manifest::service_with("pages", &[&pages]));
+    let denied = Ingress::new("denied").path(HOST, "/denied", "shop");
+    let denied = denied.annotation("custom-http-errors", "403").annotation("default-backend", "pages");
+    folder.write("denied.yaml", denied.annotation("denylist-source-range", "127.0.0.0/8").text());
+    let snippet = "proxy_pass_header X-Accel-Redirect;";
+    let shown =
+        Ingress::new("shown").path(HOST, "/shown", "shop").annotation("configuration-snippet", snippet);
+    folder.write("shown.yaml", shown.text());
+    operator(&folder, &[("allow-snippet-annotations", "true"), ("annotations-risk-level", "Critical")]);
+    let gateway = Gateway::with(&folder, &["--configmap", OPERATOR]);
+    for (path, status, seen) in
+        [("/", 200, &[][..]), ("/denied", 404, &[]), ("/shown", 200, &["X-Accel-Redirect"])]
+    {
+        let response = get(gateway.http, HOST, path);
+        assert_eq!((response.status, response.header("x-page")), (status, Some("no")), "{path}");
+        assert_eq!(response.header("x-accel-other"), Some("no"), "{path}");
+        for name in FIELDS {
+            assert_eq!(response.header(name).is_some(), seen.contains(&name), "{path} {name}");
+        }
+    }
+}
+
+#[test]
 fn fields_of_responses_have_variables_of_the_response() {
     let backend = Backend::with("shop", |request| match request.start.contains("/missing") {
         true => Reply::status(404),

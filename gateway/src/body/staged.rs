@@ -13,7 +13,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use h2::Reason;
 use http::HeaderMap;
-use http::header::{CONTENT_LENGTH, HeaderName, HeaderValue, TRAILER, TRANSFER_ENCODING};
+use http::header::{CONTENT_LENGTH, HeaderValue, TRAILER, TRANSFER_ENCODING};
 
 use super::buffer::RequestBuffer;
 use super::compressor::Compressor;
@@ -29,13 +29,10 @@ use crate::io::alarm::Alarm;
 use crate::io::deadlines::Deadlines;
 use crate::io::failure::FailureKind;
 use crate::message::answer::Answer;
-use crate::message::fields::{Fields, FieldsMut};
+use crate::message::fields::FieldsMut;
 use crate::message::framing::Framing;
 use crate::message::head::Head;
 use crate::message::response::Response;
-
-/// The field with which an endpoint turns buffering off (nginx `X-Accel-Buffering`).
-const ACCEL_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
 
 /// A client side with stages.
 #[derive(Debug)]
@@ -243,9 +240,7 @@ impl<D: Downstream> Downstream for Staged<D> {
         response: &mut Response,
         bytes: &[u8],
     ) -> Result<Passed, FailureKind> {
-        if self.response_buffer.is_some()
-            && response.fields.first(&ACCEL_BUFFERING).is_some_and(|value| value.eq_ignore_ascii_case(b"no"))
-        {
+        if response.is_unbuffered {
             self.response_buffer = None;
         }
         match &mut self.hold {

@@ -56,6 +56,8 @@ pub trait ResponseMut: HeadMut {
     fn status(&self) -> StatusCode;
     /// Replaces the status. Called only if the framing does not depend on it.
     fn set_status(&mut self, status: EditableStatus);
+    /// Records that the response is not buffered, because its endpoint has turned that off.
+    fn stop_buffering(&mut self);
 }
 
 /// Access of a policy to a head.

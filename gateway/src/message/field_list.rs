@@ -256,6 +256,10 @@ impl Fields for FieldList {
         self.iter().for_each(|(name, value)| visit(name, value));
     }
 
+    fn may_have_lengths(&self, lengths: u64) -> bool {
+        self.lengths & lengths != 0
+    }
+
     fn first(&self, name: &HeaderName) -> Option<&[u8]> {
         self.places(name.as_str().as_bytes()).next().map(|place| self.value(place))
     }

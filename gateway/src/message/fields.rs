@@ -35,6 +35,12 @@ pub trait Fields {
         Some(joined)
     }
 
+    /// Returns false if no name has one of these lengths: bit n stands for n bytes, modulo 64. True
+    /// also if that is not known without a look at each field.
+    fn may_have_lengths(&self, _lengths: u64) -> bool {
+        true
+    }
+
     /// Returns whether the comma-separated list `name` contains `token`, in any case.
     fn has_token(&self, name: &HeaderName, token: &[u8]) -> bool {
         self.lines(name)

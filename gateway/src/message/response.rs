@@ -36,6 +36,8 @@ pub(crate) struct Response {
     pub(crate) keeps_alive: bool,
     /// How the client detects the end of the body.
     pub(crate) delivery: Delivery,
+    /// The endpoint has turned off buffering of this response.
+    pub(crate) is_unbuffered: bool,
     /// The piece that is passed on now is the last of a body without a length. Its
     /// [end](crate::body::downstream::Downstream::end) follows at once, without trailers, so both
     /// can be sent together.
@@ -269,6 +271,10 @@ impl ResponseMut for Response {
         let start = self.fields.text().len();
         self.fields.push_text(status.get().canonical_reason().unwrap_or_default());
         self.reason = start..self.fields.text().len();
+    }
+
+    fn stop_buffering(&mut self) {
+        self.is_unbuffered = true;
     }
 }
 

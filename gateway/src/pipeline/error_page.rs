@@ -12,7 +12,7 @@ use super::question::{Question, Reply};
 use super::stages::StageInput;
 use super::subrequest::Subrequest;
 use crate::message::answer::Answer;
-use crate::message::edit::RequestTarget;
+use crate::message::edit::{Edit, RequestTarget};
 use crate::message::fields::{Fields, FieldsMut};
 use crate::message::head::content_length;
 use crate::message::hop_by_hop;
@@ -122,6 +122,8 @@ impl Exchange {
         };
         let mut head = response.fields;
         hop_by_hop::response(&mut head, response.status);
+        self.hide_accel_fields(&mut Edit::new(&mut head));
+        self.hide_headers(&mut Edit::new(&mut head));
         // The length of a page that was left out is known only to the error backend. RFC 9110 §8.6
         // allows none with 204.
         let omits_body = self.method == Method::HEAD;

@@ -13,6 +13,7 @@ use http::header::HeaderValue;
 use super::checks::host_of_url;
 use super::exchange::Exchange;
 use super::stages::{StageInput, Step};
+use crate::message::accel;
 use crate::message::authority::is_authority;
 use crate::message::edit::{Edit, EditableName, HeadMut};
 use crate::policy::BackendHeaders;
@@ -174,6 +175,13 @@ impl Exchange {
             _ => None,
         };
         own.request(head.fields(), host);
+    }
+
+    /// Removes the fields with which an endpoint controls the proxy, unless the rule shows them.
+    pub(super) fn hide_accel_fields(&self, head: &mut Edit<'_, impl HeadMut>) {
+        for name in accel::HIDDEN.iter().filter(|name| !self.passes_field(name.get())) {
+            head.remove(name);
+        }
     }
 
     /// Removes the hidden fields from an endpoint's response.

@@ -6,6 +6,7 @@ use sluice_config::ServerField;
 
 use super::end::logged;
 use super::exchange::Exchange;
+use crate::message::accel;
 use crate::message::answer::Answer;
 use crate::message::edit::{Edit, EditableName, HeadMut, ResponseMut};
 use crate::message::fields::Fields;
@@ -31,6 +32,12 @@ impl Exchange {
         self.keep_upstream_fields(head.fields());
         hop_by_hop::response(head.fields(), status);
         let session = self.set_cookie.take();
+        if accel::may_have_any(head.fields()) {
+            if accel::stops_buffering(head.fields()) {
+                head.stop_buffering();
+            }
+            self.hide_accel_fields(&mut Edit::new(head));
+        }
         let mut edit = Edit::new(head);
         self.hide_headers(&mut edit);
         self.hide_by_directives(&mut edit);

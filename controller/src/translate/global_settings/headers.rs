@@ -116,7 +116,8 @@ pub(super) fn settings() -> Vec<Key> {
             "hide-headers",
             value::list_of("comma-separated list of header names", hidden),
             "",
-            "Fields removed from endpoints' responses.",
+            "Fields removed from endpoints' responses, besides X-Pad and X-Accel-Redirect, -Expires, \
+             -Limit-Rate, -Buffering and -Charset, which always are.",
             |settings, value| settings.global.hidden_headers = value.into(),
         )
         // Otherwise the fields of the other entries would reach clients.

@@ -51,6 +51,10 @@ macro_rules! fields {
     };
 }
 
+/// Marks the head of a response whose endpoint has turned off buffering, on its way through Pingora.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Unbuffered;
+
 fields!(RequestHeader);
 fields!(ResponseHeader);
 
@@ -78,5 +82,9 @@ impl ResponseMut for ResponseHeader {
     fn set_status(&mut self, status: EditableStatus) {
         let _ = ResponseHeader::set_status(self, status.get());
         let _ = self.set_reason_phrase(None);
+    }
+
+    fn stop_buffering(&mut self) {
+        self.extensions_mut().insert(Unbuffered);
     }
 }

@@ -44,6 +44,8 @@ impl ResponseMut for Response<()> {
     fn set_status(&mut self, status: EditableStatus) {
         *self.status_mut() = status.get();
     }
+
+    fn stop_buffering(&mut self) {}
 }
 
 fn head(text: &str) -> Head {

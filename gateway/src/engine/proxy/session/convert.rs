@@ -8,6 +8,7 @@ use http::{HeaderMap, Method, StatusCode};
 use pingora_http::{RequestHeader, ResponseHeader};
 
 use crate::cache::client_head;
+use crate::engine::proxy::fields::Unbuffered;
 use crate::message::field_list::line;
 use crate::message::field_names::FieldNames;
 use crate::message::fields::{Fields, FieldsMut};
@@ -51,6 +52,7 @@ pub(super) fn response(head: &ResponseHeader, method: &Method, http2: bool, ends
         _ => length().map_or(Framing::CHUNKED, Framing::Length),
     };
     let mut response = client_head(head, framing);
+    response.is_unbuffered = head.extensions.get::<Unbuffered>().is_some();
     match framing {
         Framing::CHUNKED => {
             // Pingora accepts a list of equal lengths, which is none here (RFC 9112 §6.2 and §6.3).
