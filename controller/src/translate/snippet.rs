@@ -14,7 +14,7 @@ mod computed;
 mod condition;
 mod context;
 mod endpoint_tls;
-mod grammar;
+pub(super) mod grammar;
 mod headers;
 mod http_level;
 mod input;

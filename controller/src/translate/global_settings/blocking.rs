@@ -7,6 +7,7 @@ use sluice_config::Blocked;
 use super::{Key, LIMIT_ACROSS_REPLICAS};
 use crate::translate::expression::Expressions;
 use crate::translate::setting::{Reference, Unreadable};
+use crate::translate::snippet::grammar;
 use crate::translate::template;
 use crate::translate::value::{self, Type, Wrong};
 
@@ -98,14 +99,19 @@ fn status(code: u32) -> u16 {
     u16::try_from(code).unwrap_or(503)
 }
 
-/// Field values in the syntax of nginx's `map`.
+/// Field values in the syntax of nginx's `map`: ingress-nginx writes each item there as a word, so
+/// that quotes around it and its escapes are not part of the value.
 pub(super) fn blocked() -> Type<Arc<[Blocked]>> {
     value::list()
         .and_then(|items| items.iter().map(|item| read_blocked(item)).collect::<Result<Arc<[_]>, Wrong>>())
 }
 
 fn read_blocked(item: &str) -> Result<Blocked, Wrong> {
-    let Some(expression) = item.strip_prefix('~') else { return Ok(Blocked::Text(item.into())) };
+    let word = grammar::word(item).map_err(|fault| format!("has {item:?}, where {}", fault.reason))?;
+    let Some(expression) = word.strip_prefix('~') else {
+        // A backslash takes the special meaning from the first character.
+        return Ok(Blocked::Text(word.strip_prefix('\\').unwrap_or(&word).into()));
+    };
     let expression = match expression.strip_prefix('*') {
         Some(any_case) => format!("(?i){any_case}"),
         None => expression.to_owned(),
@@ -143,5 +149,27 @@ mod tests {
             assert!(matches!(&*read, [Blocked::Extended(regex)] if regex.backtracks), "{text}");
         }
         assert!(read("~(").is_err());
+    }
+
+    #[test]
+    fn a_quoted_blocked_value_is_what_nginx_reads() {
+        let read = |text: &str| blocked().parse(text, &Author::OPERATOR);
+        let expected = [
+            Blocked::Regex("(?i)bad bot".into()),
+            Blocked::Text("curl/1".into()),
+            Blocked::Regex("(?i)evil".into()),
+            Blocked::Text("".into()),
+        ];
+        assert_eq!(*read("\"~*bad bot\",'curl/1',~*evil,\"\"").unwrap(), expected);
+        let escaped = [
+            Blocked::Regex("a\\.b".into()),
+            Blocked::Text("a\"b\t".into()),
+            Blocked::Regex("a\\.b".into()),
+            Blocked::Text("~a".into()),
+        ];
+        assert_eq!(*read(r#""~a\\.b","a\"b\t",~a\.b,\~a"#).unwrap(), escaped);
+        for text in ["\"~*bad bot", "\"a\"b", "\"a\" b", "a\\", "\"a,b\""] {
+            assert!(read(text).is_err(), "{text}");
+        }
     }
 }

@@ -48,6 +48,23 @@ pub(crate) fn parse(text: &str) -> Result<Vec<Directive>, SyntaxError> {
     parser.block(0)
 }
 
+/// Reads a text as one word, as if it stood in a list of nginx. Without quotes, a word may have
+/// blanks here.
+///
+/// # Errors
+/// A quote or an escape has no end, or the quotes are not those of the whole text.
+pub(crate) fn word(text: &str) -> Result<String, SyntaxError> {
+    let mut parser = Parser { chars: text.chars().peekable(), line: 1, directives: 0 };
+    if !text.starts_with(['"', '\'']) {
+        return parser.unquoted();
+    }
+    let word = parser.quoted()?;
+    match parser.next() {
+        Some(_) => Err(parser.error("there is more text after a quoted word")),
+        None => Ok(word),
+    }
+}
+
 struct Parser<'t> {
     chars: Peekable<Chars<'t>>,
     line: usize,
@@ -138,6 +155,15 @@ impl Parser<'_> {
             }
             self.next();
             is_variable = c == '$';
+            if c == '\\' { self.escaped(&mut word)? } else { word.push(c) }
+        }
+        Ok(word)
+    }
+
+    /// Reads the rest of the text as a word without quotes.
+    fn unquoted(&mut self) -> Result<String, SyntaxError> {
+        let mut word = String::new();
+        while let Some(c) = self.next() {
             if c == '\\' { self.escaped(&mut word)? } else { word.push(c) }
         }
         Ok(word)
