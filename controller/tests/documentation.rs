@@ -28,6 +28,8 @@ The column "unreadable value" states the effect of a value that cannot be parsed
 - *ignores all of its family*: ingress-nginx then serves without the check or redirect that the annotation belongs to.
 - *ignored without X*: the annotation has no effect without annotation X.
 
+An empty value counts as absent, as in ingress-nginx, unless the column says *also if it is empty*.
+
 An Ingress is rejected or closed only if serving it would disable a protection that its owner requested, or would send
 requests elsewhere. An Ingress is also rejected if a value contains a word of `annotation-value-word-blocklist`, or if a served
 annotation has a higher risk than `annotations-risk-level` allows.

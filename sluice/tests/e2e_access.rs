@@ -54,6 +54,16 @@ fn only_listed_clients_are_admitted_and_denied_ones_never() {
 }
 
 #[test]
+fn an_empty_address_list_closes_its_routes_but_not_its_older_name() {
+    let (_backend, folder, gateway) = start(&shop(&[("allowlist-source-range", "")]), &[]);
+    assert_eq!(get(gateway.http, HOST, "/").status, 503);
+    folder.write("shop.yaml", shop(&[("whitelist-source-range", "")]).text());
+    await_until("the older name", || get(gateway.http, HOST, "/").status == 200);
+    folder.write("shop.yaml", shop(&[("denylist-source-range", "")]).text());
+    await_until("the other list", || get(gateway.http, HOST, "/").status == 503);
+}
+
+#[test]
 fn only_a_trusted_proxy_determines_the_client_address() {
     let (_backend, _folder, gateway) = start(&shop(&[("allowlist-source-range", "10.0.0.0/8")]), &[]);
     assert_eq!(from(&gateway, "10.1.2.3"), 403);

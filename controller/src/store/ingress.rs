@@ -31,7 +31,7 @@ pub struct Ingress {
     /// Annotation `kubernetes.io/ingress.class`.
     pub class_annotation: Option<Box<str>>,
     /// Annotations under `--annotations-prefix`, without the prefix, and those under
-    /// [`OWN_PREFIX`], with it. Sorted by name, without empty values.
+    /// [`OWN_PREFIX`], with it. Sorted by name. An empty value matters to some.
     pub annotations: Box<[(Arc<str>, Box<str>)]>,
     /// `spec.defaultBackend`.
     pub default_backend: Option<BackendRef>,
@@ -95,7 +95,6 @@ impl Ingress {
             class_annotation: annotations.get(CLASS_ANNOTATION).cloned().and_then(non_empty),
             annotations: annotations
                 .iter()
-                .filter(|(_, value)| !value.trim().is_empty())
                 .filter_map(|(key, value)| {
                     let own = || key.starts_with(OWN_PREFIX).then_some(key.as_str());
                     let name = key.strip_prefix(&*prune.annotation_prefix).or_else(own)?;
@@ -121,7 +120,7 @@ impl Ingress {
     }
 
     /// Returns the value of an annotation by its name without the prefix. An empty value counts as
-    /// absent, as in ingress-nginx.
+    /// absent.
     pub fn annotation(&self, name: &str) -> Option<&str> {
         let index = self.annotations.binary_search_by(|(key, _)| (**key).cmp(name)).ok()?;
         Some(self.annotations[index].1.trim()).filter(|text| !text.is_empty())

@@ -74,6 +74,8 @@ pub struct Setting<S> {
     pub snippet: Option<NotYet>,
     /// Treatment of an unreadable value.
     pub leniency: Leniency,
+    /// For an annotation, an empty value closes the routes, as in ingress-nginx.
+    pub closes_if_empty: bool,
     /// Its value is a secret, which no problem repeats.
     pub is_secret: bool,
     /// One line for people.
@@ -200,6 +202,7 @@ impl<S> Setting<S> {
             refers: value.refers(),
             is_partial: value.is_partial(),
             moment: value.moment(),
+            closes_if_empty: false,
             except: None,
             never: None,
             snippet: None,
@@ -386,6 +389,12 @@ impl<S> Setting<S> {
     /// ingress-nginx does not have it.
     pub fn absent_in_reference(mut self) -> Self {
         self.leniency.reference = Reference::Absent;
+        self
+    }
+
+    /// Closes the routes if it is empty, as in ingress-nginx. Other annotations count as absent then.
+    pub fn closed_if_empty(mut self) -> Self {
+        self.closes_if_empty = true;
         self
     }
 

@@ -176,6 +176,9 @@ fn unreadable<S>(entry: &Setting<S>) -> String {
     if !entry.leniency.reason.is_empty() {
         text.push_str(&format!(", because {}", entry.leniency.reason));
     }
+    if entry.closes_if_empty {
+        text.push_str(", also if it is empty");
+    }
     if let Some(main) = entry.beside.filter(|_| !entry.is_harmless()) {
         text.push_str(&format!("; ignored without {main}"));
     }

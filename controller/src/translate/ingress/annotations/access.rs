@@ -16,6 +16,7 @@ pub(super) fn settings() -> Vec<Annotation> {
             |settings, value| settings.policies.sources.allow = Some(value),
         )
         .unreadable(Unreadable::Close, Reference::Close, "")
+        .closed_if_empty()
         .location(Risk::Medium)
         .falls_back_to("whitelist-source-range")
         .also(&["whitelist-source-range"]),
@@ -27,6 +28,7 @@ pub(super) fn settings() -> Vec<Annotation> {
             |settings, value| settings.policies.sources.deny = Some(value),
         )
         .unreadable(Unreadable::Close, Reference::Close, "")
+        .closed_if_empty()
         .location(Risk::Medium)
         .falls_back_to("denylist-source-range"),
         Annotation::served(

@@ -2,6 +2,7 @@
 
 mod canary;
 mod closures;
+mod empty;
 mod treatment;
 mod warnings;
 
@@ -92,7 +93,8 @@ pub fn parse(
     reader.parsed
 }
 
-/// Returns the annotations with a value: an empty one counts as absent, as in ingress-nginx.
+/// Returns the annotations with a value: an empty one counts as absent, unless it closes the routes
+/// ([`AnnotationReader::empty`]).
 fn given(ingress: &Ingress) -> impl Iterator<Item = (&str, &str)> {
     let trimmed = ingress.annotations.iter().map(|(name, text)| (&**name, text.trim()));
     trimmed.filter(|(_, text)| !text.is_empty())

@@ -455,6 +455,30 @@ fn an_empty_annotation_counts_as_absent_with_a_report_for_protections() {
 }
 
 #[test]
+fn an_empty_address_list_closes_the_route_but_not_its_older_name() {
+    let (list, older) = ("allowlist-source-range", "whitelist-source-range");
+    let closing: [&[(&str, &str)]; 7] = [
+        &[(list, "")],
+        &[(list, " ")],
+        &[("denylist-source-range", "")],
+        &[(list, ""), (older, "")],
+        &[(list, " "), (older, "10.0.0.0/8")],
+        &[(list, ""), (older, " ")],
+        &[(older, " ")],
+    ];
+    for annotations in closing {
+        let parsed = read(annotations);
+        assert_eq!((status(&parsed), parsed.problems.len()), (Some(503), 1), "{annotations:?}");
+    }
+    let parsed = read(&[(older, "")]);
+    assert_eq!((status(&parsed), parsed.settings), (None, Settings::default()));
+    assert!(parsed.problems[0].message.contains("protects nothing"), "{}", parsed.problems[0]);
+    let parsed = read(&[(list, ""), (older, "10.0.0.0/8")]);
+    assert_eq!((status(&parsed), parsed.problems.len()), (None, 0));
+    assert_eq!(parsed.settings.policies.sources.allow.map(|allow| allow.len()), Some(1));
+}
+
+#[test]
 fn client_certificates_are_read_as_ingress_nginx_reads_them() {
     let client = |annotations: &[(&str, &str)]| {
         let all = [&[("auth-tls-secret", "default/ca")], annotations].concat();

@@ -4,7 +4,6 @@ use sluice_config::Code;
 
 use super::{AnnotationReader, field};
 use crate::problem::{error, warning};
-use crate::store::Ingress;
 use crate::translate::ingress::annotations::{Annotation, TABLE};
 use crate::translate::setting::Reference;
 
@@ -27,17 +26,6 @@ impl AnnotationReader<'_> {
         let message = format!("{text:?} has no effect without {main}, as in ingress-nginx");
         let remedy = format!("set {main}, or remove the annotation");
         self.warn(Code::AnnotationWithoutEffect, name, message, &remedy);
-    }
-
-    /// Reports empty protecting annotations: their author, or a template, may rely on them.
-    pub(super) fn empty(&mut self, ingress: &Ingress) {
-        for (name, _) in ingress.annotations.iter().filter(|(_, text)| text.trim().is_empty()) {
-            if TABLE.get(name).is_some_and(Annotation::is_protection) {
-                let message =
-                    "is empty, which counts as if it were not there, and protects nothing".to_owned();
-                self.warn(Code::AnnotationWithoutEffect, name, message, "give it a value, or remove it");
-            }
-        }
     }
 
     pub(super) fn unknown(&mut self, name: &str) {
