@@ -22,7 +22,7 @@ use sluice_config::Moment;
 use super::declarations::{HttpDeclarations, NO_DECLARATIONS, NO_VARIABLES, SnippetVariables};
 use crate::store::Kind;
 
-pub use network::{addresses, countries, networks, trusted_peers};
+pub use network::{addresses, countries, networks, networks_if_any, trusted_peers};
 pub use number::{
     buffers, count, count_or_none, int, kibibytes, percentage, positive, ratio, seconds, seconds_or_zero,
     size, some_time, status_range, time, time_of, time_within, within, workers,
@@ -31,7 +31,7 @@ pub use reference::{config_map, config_map_of_any_namespace, secret, service};
 pub use retry::next_upstream;
 pub use text::{
     any, bool, capture_path, choice, exactly_one_of, field, field_name, is_token, items, list, list_of,
-    one_of, partly, switch, text, token, truth, words,
+    one_of, partly, paths, switch, text, token, truth, words,
 };
 pub use tls::{
     NamedGroups, NamedSuites, NamedVersions, named_tls_versions, tls_ciphers, tls_groups, tls_suites,

@@ -89,7 +89,7 @@ pub(super) fn settings() -> Vec<Key> {
         .unchecked_by_reference(),
         Key::served(
             "no-auth-locations",
-            value::list(),
+            value::paths(),
             "/.well-known/acme-challenge",
             "Rules whose path begins with one of these have no authentication: no global-auth-url, \
              auth-url or passwords.",

@@ -172,7 +172,7 @@ pub(super) fn settings() -> Vec<Key> {
         ),
         Key::served(
             "no-tls-redirect-locations",
-            value::list(),
+            value::paths(),
             "/.well-known/acme-challenge",
             "Rules whose path begins with one of these are never redirected to https. The path of the \
              request does not count.",

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use sluice_config::{CountryCode, InvalidCountry, InvalidNetwork, Network, TrustedPeers};
 
-use super::text::list_of;
+use super::text::{items, list_of};
 use super::{Type, Wrong};
 
 /// A comma-separated list of IP addresses, IPv6 with or without brackets.
@@ -16,19 +16,23 @@ pub fn addresses() -> Type<Vec<IpAddr>> {
     })
 }
 
-/// A non-empty list of networks separated by commas or blanks. An empty list, which would admit or
-/// stop no client, is assumed to be an error.
+/// A non-empty list of networks separated by commas, blanks or line feeds. An empty list, which
+/// would admit or stop no client, is assumed to be an error.
 pub fn networks() -> Type<Arc<[Network]>> {
-    list_of("comma-separated list of networks such as 10.0.0.0/8, or addresses", |item| {
+    networks_if_any().and_then(|networks| match networks.is_empty() {
+        true => Err(Wrong::Invalid("names no network".to_owned())),
+        false => Ok(networks),
+    })
+}
+
+/// The same, or an empty list.
+pub fn networks_if_any() -> Type<Arc<[Network]>> {
+    Type::new("comma-separated list of networks such as 10.0.0.0/8, or addresses", |text| {
         let one = |text: &str| {
             let wrong = |InvalidNetwork| format!("has {text:?}, which is no network and no IP address");
             text.parse::<Network>().map_err(wrong)
         };
-        item.split_whitespace().map(one).collect::<Result<Vec<_>, String>>()
-    })
-    .and_then(|networks| match networks.is_empty() {
-        true => Err(Wrong::Invalid("names no network".to_owned())),
-        false => Ok(networks.into_iter().flatten().collect()),
+        items(text).flat_map(str::split_whitespace).map(one).collect::<Result<Arc<[_]>, String>>()
     })
 }
 
@@ -75,5 +79,18 @@ mod tests {
         {
             assert!(read(bad).is_err(), "{bad:?}");
         }
+    }
+
+    #[test]
+    fn a_list_may_have_its_entries_on_lines_of_their_own() {
+        let read = |text: &str| networks().parse(text, &Author::OPERATOR).unwrap();
+        let expected = read("10.0.0.0/8,192.168.0.0/16");
+        for lines in ["10.0.0.0/8,\n192.168.0.0/16\n", "10.0.0.0/8\r\n192.168.0.0/16"] {
+            assert_eq!(read(lines), expected, "{lines:?}");
+        }
+        let list = list_of("list", |item| Ok::<_, String>(item.to_owned()));
+        let read = |text: &str| list.parse(text, &Author::OPERATOR);
+        assert_eq!(read("a,\nb c\r\n,d\n").unwrap(), ["a", "b c", "d"]);
+        assert!(read("a\nb,c").is_err(), "a comma is missing");
     }
 }

@@ -32,7 +32,7 @@ fn sizes_booleans_and_lists() {
     assert_eq!(items(" a, ,b,").collect::<Vec<_>>(), ["a", "b"]);
     assert_eq!(read(&addresses(), "127.0.0.1, [::1]").unwrap().len(), 2);
     assert!(read(&addresses(), "localhost").is_err());
-    assert!(read(&list(), "a\nb").is_err());
+    assert!(read(&list(), "a\nb").is_err() && read(&paths(), "/a,\n/b").is_err());
 }
 
 #[test]

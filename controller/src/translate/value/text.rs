@@ -78,16 +78,25 @@ pub fn list() -> Type<Vec<Arc<str>>> {
     list_of("comma-separated list", |item| Ok::<_, Wrong>(item.into()))
 }
 
-/// A comma-separated list with a parser for its items.
+/// A comma-separated list of beginnings of paths, on one line: ingress-nginx does not trim line
+/// feeds, so an item on another line matches no path there.
+pub fn paths() -> Type<Vec<Arc<str>>> {
+    Type::of("comma-separated list, on one line", |text| {
+        (!text.contains(['\r', '\n'])).then(|| items(text).map(Into::into).collect())
+    })
+}
+
+/// A comma-separated list with a parser for its items, which may be on lines of their own.
 pub fn list_of<T: 'static, E: Into<Wrong>>(
     words: &'static str,
     read: impl Fn(&str) -> Result<T, E> + Send + Sync + 'static,
 ) -> Type<Vec<T>> {
     Type::new(words, move |text| {
-        if text.contains(['\r', '\n']) {
-            return Err(Wrong::Invalid(format!("must be {words}, on one line")));
-        }
-        items(text).map(|item| read(item).map_err(Into::into)).collect()
+        let item = |item: &str| match item.contains(['\r', '\n']) {
+            true => Err(Wrong::Invalid(format!("must be {words}, with a comma between all lines"))),
+            false => read(item).map_err(Into::into),
+        };
+        items(text).map(item).collect()
     })
 }
 
