@@ -189,13 +189,14 @@ impl TestCertificate {
         Arc::new(config)
     }
 
-    /// Returns the configuration of a server that presents the certificate together with the
-    /// certificate of the authority that issued it.
+    /// Returns the configuration of a server that presents the certificate together with those of
+    /// the authorities behind it, in this order.
     ///
     /// # Panics
     /// The library rejects the key that it has generated.
-    pub fn server_config_behind(&self, intermediate: &Authority) -> Arc<ServerConfig> {
-        let chain = vec![self.der.clone().into(), intermediate.issuer.der().clone()];
+    pub fn server_config_behind(&self, intermediates: &[&Authority]) -> Arc<ServerConfig> {
+        let others = intermediates.iter().map(|authority| authority.issuer.der().clone());
+        let chain = std::iter::once(self.der.clone().into()).chain(others).collect();
         let config = ServerConfig::builder_with_provider(Arc::new(default_provider()))
             .with_safe_default_protocol_versions()
             .unwrap()

@@ -22,6 +22,11 @@ pub fn count() -> Type<u32> {
     within(0, LARGEST)
 }
 
+/// The depth of a chain of certificates; 0 is the default, 1, as in ingress-nginx.
+pub fn chain_depth() -> Type<u32> {
+    count().map(|depth| depth.max(1))
+}
+
 /// An integer; every value that is not positive means none, as where nginx compares with 0.
 pub fn count_or_none() -> Type<u32> {
     int().map(|number| u32::try_from(number).unwrap_or(0))

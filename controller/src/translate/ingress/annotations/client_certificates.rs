@@ -107,8 +107,7 @@ pub(super) fn settings() -> Vec<Annotation> {
         .location(Risk::Medium),
         Annotation::served(
             "auth-tls-verify-depth",
-            // 0 is the default, as in ingress-nginx.
-            value::count().map(|depth| depth.max(1)),
+            value::chain_depth(),
             "1",
             "Maximum number of intermediate certificates between the client's and the authority's.",
             |settings, value| settings.client_certificates.depth = value,

@@ -294,6 +294,16 @@ fn an_annotation_without_its_main_one_means_nothing() {
 }
 
 #[test]
+fn depth_zero_to_endpoints_is_the_default() {
+    let depth = |text| {
+        let verified = [("proxy-ssl-secret", "default/ca"), ("proxy-ssl-verify", "on")];
+        let parsed = read(&[&verified[..], &[("proxy-ssl-verify-depth", text)]].concat());
+        parsed.settings.policies.upstream_tls.and_then(|policy| policy.verify_depth)
+    };
+    assert_eq!([depth("0"), depth("1"), depth("2")], [Some(1), Some(1), Some(2)]);
+}
+
+#[test]
 fn unreadable_entries_of_a_list_are_skipped() {
     let parsed = read(&[("custom-http-errors", "404,abc, 503,200,308")]);
     assert_eq!(parsed.treatment, Treatment::Serve);

@@ -89,7 +89,7 @@ pub(super) fn settings() -> Vec<Annotation> {
         .protects(),
         Annotation::served(
             "proxy-ssl-verify-depth",
-            value::count(),
+            value::chain_depth(),
             "1",
             "Maximum number of intermediate certificates between the endpoint's and the authority's.",
             |settings, value| settings.upstream_tls.depth = value,
