@@ -12,6 +12,8 @@ use super::Type;
 /// can be added to any time without an overflow.
 const LARGEST: u32 = i32::MAX as u32;
 
+const DAY: Duration = Duration::from_secs(86_400);
+
 /// An integer within the range that ingress-nginx and nginx support everywhere.
 pub fn int() -> Type<i32> {
     integer(i32::MIN..=i32::MAX)
@@ -131,7 +133,8 @@ fn size_of(text: &str) -> Option<u64> {
     number.and_then(|number| number.checked_mul(1 << shift)).filter(|bytes| *bytes < 8192 << 30)
 }
 
-/// A time in nginx's syntax: `240s`, `1h30m`, `500ms`; without a unit, seconds.
+/// A time in nginx's syntax: `240s`, `1h30m`, `500ms`; without a unit, seconds. The other units are
+/// `d`, `w`, `M` (30 days) and `y` (365 days).
 pub fn time() -> Type<Duration> {
     Type::new(time_words(), time_of)
 }
@@ -179,7 +182,10 @@ fn read_time(text: &str) -> Option<Duration> {
             "" | "s" => Duration::from_secs(1),
             "m" => Duration::from_secs(60),
             "h" => Duration::from_secs(3600),
-            "d" => Duration::from_secs(86_400),
+            "d" => DAY,
+            "w" => 7 * DAY,
+            "M" => 30 * DAY,
+            "y" => 365 * DAY,
             _ => return None,
         };
         total = total.checked_add(unit.checked_mul(u32::try_from(number).ok()?)?)?;

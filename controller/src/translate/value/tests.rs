@@ -16,7 +16,10 @@ fn times_are_nginx_times() {
     assert_eq!(time("1h30m").unwrap(), Duration::from_secs(5400));
     assert_eq!(time("1m 500ms").unwrap(), Duration::from_millis(60_500));
     assert_eq!(time("7").unwrap(), Duration::from_secs(7));
-    for bad in ["", "s", "5x", "-1", "1.5s", "99999999999999h", "596524h"] {
+    for (text, days) in [("2d", 2), ("1w", 7), ("1M", 30), ("1y", 365), ("1y1M1w1d", 403)] {
+        assert_eq!(time(text).unwrap(), Duration::from_secs(days * 86_400), "{text}");
+    }
+    for bad in ["", "s", "5x", "-1", "1.5s", "99999999999999h", "596524h", "69y", "1Y", "1W"] {
         assert!(time(bad).is_err(), "{bad:?}");
     }
 }
@@ -107,7 +110,7 @@ fn characters_are_those_of_ingress_nginx_only_where_they_are_validated() {
 
 proptest! {
     #[test]
-    fn no_time_is_one_that_cannot_be_added_to_a_moment(text in "[0-9]{1,20}(ms|[smhd])?( ?[0-9]{1,4}[smhd])?") {
+    fn no_time_is_one_that_cannot_be_added_to_a_moment(text in "[0-9]{1,20}(ms|[smhdwMy])?( ?[0-9]{1,4}[smhdwMy])?") {
         if let Ok(time) = read(&time(), &text) {
             prop_assert!(time <= Duration::from_secs(i32::MAX as u64));
         }
