@@ -21,7 +21,8 @@ pub(super) fn settings() -> Vec<Key> {
             "Highest risk of accepted annotations.",
             |settings, value| settings.annotation_limits.risk = value,
         )
-        .unreadable(Unreadable::Default, Reference::Default, ""),
+        .unreadable(Unreadable::Default, Reference::Fallback, "")
+        .fallback("Low is in force", |settings| settings.annotation_limits.risk = Risk::Low),
         Key::served(
             "annotation-value-word-blocklist",
             value::list(),

@@ -13,6 +13,7 @@ use sluice_config::{
 
 use super::*;
 use crate::store::{ConfigMap, Fields};
+use crate::translate::setting::Risk;
 
 fn map(data: &[(&str, &str)]) -> ConfigMap {
     let mut sorted: Vec<(Box<str>, Box<str>)> =
@@ -91,6 +92,14 @@ fn an_unreadable_value_means_the_default_whatever_was_read_before() {
         "error: ConfigMap ingress-nginx/controller: data[proxy-read-timeout]: the value \"7s\" must be whole \
          seconds from 1 to 2147483647, without a unit; the default \"60\" is in force; correct the value [KeyInvalid]"
     );
+}
+
+#[test]
+fn an_unreadable_risk_level_is_the_lowest() {
+    let (settings, problems) = read(&[("annotations-risk-level", "Lowest")]);
+    assert_eq!(settings.annotation_limits.risk, Risk::Low);
+    assert!(problems[0].message.contains("Low is in force"), "{}", problems[0]);
+    assert_eq!(read(&[("annotations-risk-level", "high")]).0.annotation_limits.risk, Risk::High);
 }
 
 #[test]

@@ -22,6 +22,8 @@ pub enum Unreadable {
 pub enum Reference {
     /// It logs a warning, or nothing, and uses the default.
     Default,
+    /// It uses the same value as Sluice, in place of the default.
+    Fallback,
     /// It skips the unreadable entries of the list.
     SkipEntries,
     /// It answers 503 on the paths of the Ingress.
@@ -57,7 +59,7 @@ impl Leniency {
     /// Returns whether both are the same.
     pub fn is_same(&self) -> bool {
         match self.reference {
-            Reference::Default => self.here == Unreadable::Default,
+            Reference::Default | Reference::Fallback => self.here == Unreadable::Default,
             Reference::SkipEntries => self.here == Unreadable::SkipEntries,
             Reference::Close => self.here == Unreadable::Close,
             Reference::Reject => self.here == Unreadable::Reject,
@@ -71,6 +73,7 @@ impl Reference {
     pub(super) fn words(self) -> &'static str {
         match self {
             Self::Default => "the default",
+            Self::Fallback => "the same",
             Self::SkipEntries => "skips the entry",
             Self::Close => "503",
             Self::Reject => "rejects the Ingress",

@@ -167,7 +167,8 @@ fn unreadable<S>(entry: &Setting<S>) -> String {
     };
     let reference = entry.leniency.reference;
     let is_ignored = entry.is_harmless() && reference == Reference::Default;
-    let mut text = match entry.leniency.is_same() && entry.fallback.is_none() && !entry.is_harmless() {
+    let falls_back_alone = entry.fallback.is_some() && reference != Reference::Fallback;
+    let mut text = match entry.leniency.is_same() && !falls_back_alone && !entry.is_harmless() {
         true => here.to_owned(),
         false if is_ignored => here.to_owned(),
         false if reference == Reference::Absent => format!("{here} (ingress-nginx does not have it)"),
