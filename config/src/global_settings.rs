@@ -107,8 +107,10 @@ pub struct GlobalSettings {
     pub http_1_0: bool,
     /// Load balancing of pools that inherit it (`load-balance`); never `Inherit` or `Ring`.
     pub balance: Balance,
-    /// `proxy-next-upstream`, including `retry-non-idempotent`.
+    /// `proxy-next-upstream`, for rules without conditions of their own.
     pub next_upstream: NextUpstream,
+    /// Adds `non_idempotent` to the conditions of all rules (`retry-non-idempotent`).
+    pub retry_non_idempotent: bool,
     /// `proxy-next-upstream-tries`; 0 is one attempt per endpoint.
     pub next_upstream_tries: u32,
     /// `proxy-next-upstream-timeout`; `None` is no limit.
@@ -298,6 +300,7 @@ impl Default for GlobalSettings {
             http_1_0: false,
             balance: Balance::RoundRobin,
             next_upstream: NextUpstream::DEFAULT,
+            retry_non_idempotent: false,
             next_upstream_tries: 3,
             next_upstream_timeout: None,
             upstream_keepalive_connections: 320,

@@ -46,11 +46,7 @@ impl RetryPolicy {
     pub fn new(own: &Retry, settings: &GlobalSettings, method: &Method) -> Self {
         let on = own.on.unwrap_or(settings.next_upstream);
         Self {
-            // `retry-non-idempotent` also applies to rules with conditions of their own.
-            on: NextUpstream {
-                non_idempotent: on.non_idempotent || settings.next_upstream.non_idempotent,
-                ..on
-            },
+            on: NextUpstream { non_idempotent: on.non_idempotent || settings.retry_non_idempotent, ..on },
             tries: own.tries.unwrap_or(settings.next_upstream_tries),
             window: resolve_optional(own.timeout, settings.next_upstream_timeout).unwrap_or(LONGEST_WINDOW),
             idempotent: !matches!(method.as_str(), "POST" | "LOCK" | "PATCH"),
@@ -178,6 +174,20 @@ mod tests {
             assert!(policy.after_failure(&failure(FailureKind::Broken), &progress(1)));
             assert!(policy.after_status(StatusCode::INTERNAL_SERVER_ERROR, true, &progress(1)));
         }
+    }
+
+    #[test]
+    fn conditions_of_a_rule_replace_non_idempotent_of_the_config_map() {
+        let repeats = |on: Option<NextUpstream>, settings: &GlobalSettings| {
+            let own = Retry { on, ..Retry::default() };
+            RetryPolicy::new(&own, settings, &Method::POST).may_repeat()
+        };
+        let mut settings = GlobalSettings::default();
+        settings.next_upstream.non_idempotent = true;
+        assert!(repeats(None, &settings));
+        assert!(!repeats(Some(NextUpstream::DEFAULT), &settings));
+        let settings = GlobalSettings { retry_non_idempotent: true, ..GlobalSettings::default() };
+        assert!(repeats(None, &settings) && repeats(Some(NextUpstream::DEFAULT), &settings));
     }
 
     #[test]

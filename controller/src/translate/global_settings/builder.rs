@@ -20,7 +20,6 @@ pub struct SettingsBuilder {
     pub(super) global: GlobalSettings,
     pub(super) hsts_enabled: bool,
     pub(super) hsts: Hsts,
-    pub(super) retry_non_idempotent: bool,
     pub(super) server_tokens: Option<bool>,
     pub(super) server_of_endpoints: Option<bool>,
     pub(super) logs: Logs,
@@ -50,7 +49,6 @@ impl Default for SettingsBuilder {
                 preload: false,
             }),
             global,
-            retry_non_idempotent: false,
             server_tokens: None,
             server_of_endpoints: None,
             logs: Logs::default(),
@@ -152,7 +150,6 @@ impl SettingsBuilder {
     pub(super) fn resolved(mut self, closed: Option<Arc<str>>) -> ConfigMapSettings {
         self.global_auth.snippet = self.snippets.authorisation.clone();
         self.global.hsts = self.hsts_enabled.then_some(self.hsts);
-        self.global.next_upstream.non_idempotent |= self.retry_non_idempotent;
         let names_servers = self.server_tokens.unwrap_or(true);
         self.global.server_field =
             ServerField { of_endpoints: self.server_of_endpoints.unwrap_or(false), own: names_servers };

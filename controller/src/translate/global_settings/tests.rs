@@ -73,7 +73,7 @@ fn served_keys_are_typed() {
     assert_eq!(global.worker_shutdown_timeout, Duration::from_secs(10));
     assert_eq!(global.large_client_header_buffers, HeaderBuffers { count: 2, size: 16 << 10 });
     assert!(global.underscores_in_headers && !global.ignore_invalid_headers);
-    assert!(global.next_upstream.non_idempotent && global.next_upstream.error);
+    assert!(global.retry_non_idempotent && !global.next_upstream.non_idempotent);
     assert!(!global.access_log.enabled);
     assert_eq!(global.http_redirect_code, 301);
     assert_eq!(global.no_tls_redirect_locations.len(), 2);

@@ -40,7 +40,7 @@ pub(super) fn settings() -> Vec<Key> {
             value::bool(),
             "false",
             "Also retry POST, LOCK and PATCH.",
-            |settings, value| settings.retry_non_idempotent = value,
+            |settings, value| settings.global.retry_non_idempotent = value,
         ),
         Key::served(
             "proxy-stream-next-upstream",
