@@ -55,6 +55,11 @@ because one value would block all other changes until the next restart.
 - *ignored*: the key has no effect with any value.
 - *ignores all of its family*: ingress-nginx then serves without the check that the key belongs to.
 
+An empty value is read as in ingress-nginx for these keys: it means `false` for a boolean, `Low` for `annotations-risk-level`, and an
+empty list for `no-auth-locations`, `no-tls-redirect-locations`, `proxy-real-ip-cidr` and `nginx-status-*-whitelist`. A warning
+reports `false` and `Low` where they are not the default. Other keys count as absent then, with a warning if they have a
+default; ingress-nginx reads 0 or an empty text, which nginx mostly refuses.
+
 A snippet that restricts access (`deny`, `allow`, `return` with 4xx or 5xx, `auth_*`, `limit_*`, `satisfy`, `if`, `location`,
 `include` and similar) closes all routes, because they would be open without it.
 

@@ -74,6 +74,8 @@ pub struct Setting<S> {
     pub snippet: Option<NotYet>,
     /// Treatment of an unreadable value.
     pub leniency: Leniency,
+    /// For a key, the text that an empty value stands for, if it has a meaning.
+    pub empty: Option<&'static str>,
     /// For an annotation, an empty value closes the routes, as in ingress-nginx.
     pub closes_if_empty: bool,
     /// Its value is a secret, which no problem repeats.
@@ -202,6 +204,7 @@ impl<S> Setting<S> {
             refers: value.refers(),
             is_partial: value.is_partial(),
             moment: value.moment(),
+            empty: value.empty(),
             closes_if_empty: false,
             except: None,
             never: None,
@@ -438,6 +441,16 @@ impl<S> Setting<S> {
             NotYet::Protects if self.restricts.is_some_and(|is| !is(text)) => NotYet::Harmless,
             meanwhile => meanwhile,
         })
+    }
+
+    /// Returns the text that the value of a key stands for; `None` if the key counts as absent.
+    pub fn text_of_key<'t>(&self, value: &'t str) -> Option<&'t str> {
+        match value.trim() {
+            "" if value.is_empty() => self.empty,
+            // ingress-nginx reads no boolean in it, and no entry of a list.
+            "" => self.empty.map(|_| ""),
+            text => Some(text),
+        }
     }
 
     /// Returns its name and older names.

@@ -51,6 +51,8 @@ pub struct Type<T> {
     is_partial: bool,
     /// When its variables are evaluated, if it may have any.
     moment: Option<Moment>,
+    /// The text that an empty value of a ConfigMap key stands for, if it has a meaning.
+    empty: Option<&'static str>,
 }
 
 type Parser<T> = dyn Fn(&str, &Author<'_>) -> Result<T, Wrong> + Send + Sync;
@@ -140,6 +142,7 @@ impl<T: 'static> Type<T> {
             refers: None,
             is_partial: false,
             moment: None,
+            empty: None,
         }
     }
 
@@ -161,11 +164,11 @@ impl<T: 'static> Type<T> {
         self,
         make: impl Fn(T, &Author<'_>) -> Result<U, E> + Send + Sync + 'static,
     ) -> Type<U> {
-        let Self { words, parser, is_allowed, refers, is_partial, moment } = self;
+        let Self { words, parser, is_allowed, refers, is_partial, moment, empty } = self;
         let parser = Box::new(move |text: &str, author: &Author<'_>| {
             make(parser(text, author)?, author).map_err(Into::into)
         });
-        Type { words, parser, is_allowed, refers, is_partial, moment }
+        Type { words, parser, is_allowed, refers, is_partial, moment, empty }
     }
 
     /// Replaces the description.
@@ -206,6 +209,18 @@ impl<T: 'static> Type<T> {
     /// When its variables are evaluated; `None` if it has none.
     pub fn moment(&self) -> Option<Moment> {
         self.moment
+    }
+
+    /// Gives an empty value of a ConfigMap key the meaning of this text, as in ingress-nginx. Without
+    /// it, the key counts as absent.
+    pub fn empty_as(mut self, text: &'static str) -> Self {
+        self.empty = Some(text);
+        self
+    }
+
+    /// The text that an empty value of a ConfigMap key stands for.
+    pub fn empty(&self) -> Option<&'static str> {
+        self.empty
     }
 
     /// The kind of the object that it names.

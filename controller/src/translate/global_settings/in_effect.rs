@@ -26,13 +26,14 @@ pub struct KeyValue {
 pub fn in_effect(config_map: Option<&ConfigMap>) -> Vec<KeyValue> {
     let data = config_map.map(|map| &*map.data).unwrap_or_default();
     let given = |entry: &Key| {
-        data.iter().find(|(name, text)| !text.trim().is_empty() && entry.names().any(|own| *own == **name))
+        let (name, value) = data.iter().find(|(name, _)| **name == *entry.name)?;
+        Some((name, entry.text_of_key(value)?))
     };
     let mut all = Vec::new();
     for entry in TABLE.entries() {
         match given(entry) {
             Some((name, text)) => {
-                all.push(KeyValue { name: name.to_string(), value: shown(entry, text.trim()), is_set: true });
+                all.push(KeyValue { name: name.to_string(), value: shown(entry, text), is_set: true });
             }
             None if entry.support == Support::Served => {
                 all.push(KeyValue {
@@ -78,11 +79,13 @@ mod tests {
 
     #[test]
     fn a_set_key_has_its_value_and_another_one_its_default() {
-        let map = config_map(&[("use-gzip", "true"), ("gzip-level", " "), ("typing-eror", "secret")]);
+        let map =
+            config_map(&[("use-gzip", "true"), ("gzip-level", " "), ("typing-eror", "secret"), ("hsts", "")]);
         let all = in_effect(Some(&map));
         let of = |name: &str| all.iter().find(|key| key.name == name).unwrap();
         assert!(of("use-gzip").is_set && of("use-gzip").value == "true");
         assert!(!of("gzip-level").is_set && of("gzip-level").value == "1");
+        assert!(of("hsts").is_set && of("hsts").value == "false");
         assert_eq!(of("typing-eror").value, "(unknown key)");
         assert!(in_effect(None).iter().all(|key| !key.is_set));
     }

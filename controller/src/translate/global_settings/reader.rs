@@ -17,22 +17,35 @@ pub fn read(config_map: Option<&ConfigMap>) -> (ConfigMapSettings, Vec<Problem>)
     let mut reader = KeyReader::default();
     if let Some(config_map) = config_map {
         reader.object = ObjectRef { kind: "ConfigMap".into(), name: config_map.name.clone() };
-        let given = || config_map.data.iter().filter(|(_, text)| !text.trim().is_empty());
+        let data = &config_map.data;
         // Its variables may stand in the values of other keys.
         let (first, others): (Vec<_>, Vec<_>) =
-            given().partition(|(name, _)| **name == *snippet_servers::KEY);
-        for (name, text) in first.into_iter().chain(others) {
+            data.iter().partition(|(name, _)| **name == *snippet_servers::KEY);
+        for (name, value) in first.into_iter().chain(others) {
             let Some(entry) = TABLE.get(name) else {
                 reader.unknown(name);
                 continue;
             };
-            let means_something =
-                |main: &Key| given().any(|(name, text)| **name == *main.name && !main.is_idle(text));
+            let is_ignored = entry.is_harmless() && value.trim().is_empty();
+            let Some(text) = entry.text_of_key(value).filter(|_| !is_ignored) else {
+                reader.absent(entry);
+                continue;
+            };
+            let means_something = |main: &Key| {
+                let text = data.iter().find(|(name, _)| **name == *main.name);
+                let text = text.and_then(|(_, value)| main.text_of_key(value));
+                text.is_some_and(|text| !main.is_idle(text))
+            };
             let is_alone =
                 |main: &&str| !entry.is_idle(text) && !TABLE.get(main).is_some_and(means_something);
             match entry.beside.filter(is_alone) {
                 Some(main) => reader.alone(entry, main),
-                None => reader.known(text.trim(), entry),
+                None => {
+                    if value.is_empty() {
+                        reader.empty(text, entry);
+                    }
+                    reader.known(text, entry);
+                }
             }
         }
     }
@@ -187,6 +200,22 @@ impl KeyReader {
         let reason = format!("{} data[{}] cannot be read", self.object, entry.name);
         self.closed.get_or_insert(reason.into());
         "all routes answer 503 until it is corrected".to_owned()
+    }
+
+    /// Reports an empty value that stands for another one than the default.
+    fn empty(&mut self, text: &str, entry: &'static Key) {
+        if !text.is_empty() && !entry.is_idle(text) {
+            let message = format!("is empty, which means {text:?}, as in ingress-nginx");
+            self.warn(Code::KeyInvalid, entry.name, message, "give it a value, or remove the key");
+        }
+    }
+
+    /// Reports an empty value without a meaning.
+    fn absent(&mut self, entry: &'static Key) {
+        if !entry.default.is_empty() && entry.support == Support::Served {
+            let message = format!("is empty; the default {:?} is in force", entry.default);
+            self.warn(Code::KeyInvalid, entry.name, message, "give it a value, or remove the key");
+        }
     }
 
     fn alone(&mut self, entry: &'static Key, main: &str) {

@@ -16,7 +16,7 @@ pub(super) fn settings() -> Vec<Key> {
         ),
         Key::served(
             "annotations-risk-level",
-            value::one_of(Risk::ALL),
+            value::one_of(Risk::ALL).empty_as("Low"),
             "High",
             "Highest risk of accepted annotations.",
             |settings, value| settings.annotation_limits.risk = value,

@@ -103,6 +103,45 @@ fn an_unreadable_risk_level_is_the_lowest() {
 }
 
 #[test]
+fn an_empty_key_is_read_as_ingress_nginx_reads_it() {
+    let empty = |key: &str| read(&[(key, "")]);
+    let (settings, problems) = empty("proxy-real-ip-cidr");
+    assert_eq!(settings.global.forwarded.peers, TrustedPeers::These(Arc::default()));
+    assert!(problems[0].message.contains("no peer is trusted"), "{}", problems[0]);
+    for (key, of) in [
+        ("no-auth-locations", (|global| global.no_auth_locations.len()) as fn(&GlobalSettings) -> usize),
+        ("no-tls-redirect-locations", |global| global.no_tls_redirect_locations.len()),
+        ("nginx-status-ipv4-whitelist", |global| global.status_readers[0].len()),
+    ] {
+        let (settings, problems) = empty(key);
+        assert_eq!((of(&settings.global), problems.len()), (0, 0), "{key}");
+        assert_ne!(of(&GlobalSettings::default()), 0, "{key}");
+    }
+    let (settings, problems) = empty("annotations-risk-level");
+    assert_eq!(settings.annotation_limits.risk, Risk::Low);
+    assert_eq!(
+        problems[0].to_string(),
+        "warning: ConfigMap ingress-nginx/controller: data[annotations-risk-level]: is empty, which means \
+         \"Low\", as in ingress-nginx; give it a value, or remove the key [KeyInvalid]"
+    );
+    for (key, of) in [
+        ("hsts", (|global| global.hsts.is_some()) as fn(&GlobalSettings) -> bool),
+        ("ssl-redirect", |global| global.ssl_redirect),
+        ("use-http2", |global| global.use_http2),
+    ] {
+        let (settings, problems) = empty(key);
+        assert_eq!((of(&settings.global), problems.len()), (false, 1), "{key}");
+        // Go reads no boolean in a blank.
+        let (settings, problems) = read(&[(key, " ")]);
+        assert_eq!((of(&settings.global), problems.len()), (true, 1), "{key}");
+    }
+    for (key, count) in [("keep-alive", 1), ("use-gzip", 0), ("block-cidrs", 0), ("reuse-port", 0)] {
+        let (settings, problems) = empty(key);
+        assert_eq!((settings, problems.len()), (read(&[]).0, count), "{key}");
+    }
+}
+
+#[test]
 fn a_secret_value_that_cannot_be_read_is_not_repeated() {
     let (_, problems) = read(&[("ssl-session-ticket-key", "c2VjcmV0")]);
     let text = problems[0].to_string();

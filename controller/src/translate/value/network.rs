@@ -50,15 +50,17 @@ pub fn countries() -> Type<Arc<[CountryCode]>> {
 }
 
 /// A comma-separated list of trusted networks. `0.0.0.0/0`, ingress-nginx's default, stands for
-/// every peer, including IPv6.
+/// every peer, including IPv6. An empty key is an empty list, which is invalid.
 pub fn trusted_peers() -> Type<TrustedPeers> {
-    networks().map(|networks| {
-        let everybody = |network: &Network| network.address.is_ipv4() && network.prefix == 0;
-        match networks.iter().any(everybody) {
-            true => TrustedPeers::Any,
-            false => TrustedPeers::These(networks),
-        }
-    })
+    networks()
+        .map(|networks| {
+            let everybody = |network: &Network| network.address.is_ipv4() && network.prefix == 0;
+            match networks.iter().any(everybody) {
+                true => TrustedPeers::Any,
+                false => TrustedPeers::These(networks),
+            }
+        })
+        .empty_as("")
 }
 
 #[cfg(test)]

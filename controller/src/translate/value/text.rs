@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use super::{Type, Wrong};
 
-/// Go's `ParseBool`.
+/// Go's `ParseBool`. An empty key is false, as for mapstructure.
 pub fn bool() -> Type<bool> {
-    Type::new("true or false", truth)
+    Type::new("true or false", truth).empty_as("false")
 }
 
 /// Parses a truth value like Go's `strconv.ParseBool`.
@@ -84,6 +84,7 @@ pub fn paths() -> Type<Vec<Arc<str>>> {
     Type::of("comma-separated list, on one line", |text| {
         (!text.contains(['\r', '\n'])).then(|| items(text).map(Into::into).collect())
     })
+    .empty_as("")
 }
 
 /// A comma-separated list with a parser for its items, which may be on lines of their own.
