@@ -60,6 +60,10 @@ empty list for `no-auth-locations`, `no-tls-redirect-locations`, `proxy-real-ip-
 reports `false` and `Low` where they are not the default. Other keys count as absent then, with a warning if they have a
 default; ingress-nginx reads 0 or an empty text, which nginx mostly refuses.
 
+Names of keys may be in any case, as in ingress-nginx, except for `global-auth-*`, `bind-address` and
+`proxy-protocol-header-timeout`. Of keys whose names differ only in case, the one with the exact name applies, or else the first
+in the order of names; a problem names the others.
+
 A snippet that restricts access (`deny`, `allow`, `return` with 4xx or 5xx, `auth_*`, `limit_*`, `satisfy`, `if`, `location`,
 `include` and similar) closes all routes, because they would be open without it.
 

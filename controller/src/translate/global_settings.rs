@@ -11,6 +11,7 @@ mod errors;
 mod firewall;
 mod headers;
 mod in_effect;
+mod keys;
 mod leftovers;
 mod limits;
 mod log_filter;

@@ -4,7 +4,7 @@
 use sluice_config::redaction::{self, HIDDEN};
 use sluice_config::text::one_line;
 
-use super::{Key, TABLE};
+use super::{Key, TABLE, keys};
 use crate::store::ConfigMap;
 use crate::translate::setting::Support;
 
@@ -26,7 +26,7 @@ pub struct KeyValue {
 pub fn in_effect(config_map: Option<&ConfigMap>) -> Vec<KeyValue> {
     let data = config_map.map(|map| &*map.data).unwrap_or_default();
     let given = |entry: &Key| {
-        let (name, value) = data.iter().find(|(name, _)| **name == *entry.name)?;
+        let (name, value) = keys::in_effect(entry, data)?;
         Some((name, entry.text_of_key(value)?))
     };
     let mut all = Vec::new();
@@ -45,7 +45,7 @@ pub fn in_effect(config_map: Option<&ConfigMap>) -> Vec<KeyValue> {
             None => {}
         }
     }
-    let unknown = data.iter().filter(|(name, _)| TABLE.get(name).is_none());
+    let unknown = data.iter().filter(|(name, _)| keys::entry(name).is_none());
     all.extend(unknown.map(|(name, _)| KeyValue {
         name: one_line(name, LONGEST).into_owned(),
         value: "(unknown key)".to_owned(),
@@ -79,13 +79,19 @@ mod tests {
 
     #[test]
     fn a_set_key_has_its_value_and_another_one_its_default() {
-        let map =
-            config_map(&[("use-gzip", "true"), ("gzip-level", " "), ("typing-eror", "secret"), ("hsts", "")]);
+        let map = config_map(&[
+            ("use-gzip", "true"),
+            ("gzip-level", " "),
+            ("typing-eror", "secret"),
+            ("hsts", ""),
+            ("Keep-Alive", "7"),
+        ]);
         let all = in_effect(Some(&map));
         let of = |name: &str| all.iter().find(|key| key.name == name).unwrap();
         assert!(of("use-gzip").is_set && of("use-gzip").value == "true");
         assert!(!of("gzip-level").is_set && of("gzip-level").value == "1");
         assert!(of("hsts").is_set && of("hsts").value == "false");
+        assert!(of("Keep-Alive").is_set && of("Keep-Alive").value == "7");
         assert_eq!(of("typing-eror").value, "(unknown key)");
         assert!(in_effect(None).iter().all(|key| !key.is_set));
     }

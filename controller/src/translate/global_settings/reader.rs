@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use sluice_config::{Code, ObjectRef, Problem};
 
-use super::{ConfigMapSettings, Key, SettingsBuilder, TABLE};
+use super::{ConfigMapSettings, Key, SettingsBuilder, TABLE, keys};
 use crate::problem::{error, warning};
 use crate::store::ConfigMap;
 use crate::translate::setting::{NotYet, Support, Unreadable};
@@ -20,20 +20,23 @@ pub fn read(config_map: Option<&ConfigMap>) -> (ConfigMapSettings, Vec<Problem>)
         let data = &config_map.data;
         // Its variables may stand in the values of other keys.
         let (first, others): (Vec<_>, Vec<_>) =
-            data.iter().partition(|(name, _)| **name == *snippet_servers::KEY);
+            data.iter().partition(|(name, _)| name.eq_ignore_ascii_case(snippet_servers::KEY));
         for (name, value) in first.into_iter().chain(others) {
-            let Some(entry) = TABLE.get(name) else {
+            let Some(entry) = keys::entry(name) else {
                 reader.unknown(name);
                 continue;
             };
+            if let Some((preferred, _)) = keys::in_effect(entry, data).filter(|(known, _)| known != name) {
+                reader.superseded(name, preferred);
+                continue;
+            }
             let is_ignored = entry.is_harmless() && value.trim().is_empty();
             let Some(text) = entry.text_of_key(value).filter(|_| !is_ignored) else {
                 reader.absent(entry);
                 continue;
             };
             let means_something = |main: &Key| {
-                let text = data.iter().find(|(name, _)| **name == *main.name);
-                let text = text.and_then(|(_, value)| main.text_of_key(value));
+                let text = keys::in_effect(main, data).and_then(|(_, value)| main.text_of_key(value));
                 text.is_some_and(|text| !main.is_idle(text))
             };
             let is_alone =
@@ -216,6 +219,11 @@ impl KeyReader {
             let message = format!("is empty; the default {:?} is in force", entry.default);
             self.warn(Code::KeyInvalid, entry.name, message, "give it a value, or remove the key");
         }
+    }
+
+    fn superseded(&mut self, name: &str, preferred: &str) {
+        let message = format!("is ignored, because {preferred} is given too");
+        self.warn(Code::KeyWithoutEffect, name, message, "remove one of the two keys");
     }
 
     fn alone(&mut self, entry: &'static Key, main: &str) {

@@ -142,6 +142,22 @@ fn an_empty_key_is_read_as_ingress_nginx_reads_it() {
 }
 
 #[test]
+fn a_key_of_another_case_is_read_where_ingress_nginx_reads_it() {
+    let (settings, problems) = read(&[("Force-SSL-Redirect", "true"), ("BLOCK-CIDRS", "10.0.0.0/8")]);
+    assert!(settings.global.force_ssl_redirect && problems.is_empty(), "{problems:?}");
+    assert_eq!(settings.global.blocks.networks.len(), 1);
+    let (settings, problems) = read(&[("Global-Auth-URL", "http://auth.example/")]);
+    assert_eq!(settings, read(&[]).0);
+    assert_eq!(problems[0].remedy, "did you mean global-auth-url?");
+    // The exact name takes precedence.
+    let (settings, problems) = read(&[("Keep-Alive", "1"), ("keep-alive", "2"), ("KEEP-ALIVE", "3")]);
+    assert_eq!((settings.global.keep_alive.as_secs(), problems.len()), (2, 2));
+    assert!(problems[0].message.contains("is ignored, because keep-alive is given too"), "{}", problems[0]);
+    let (settings, problems) = read(&[("Keep-Alive", "1"), ("KEEP-ALIVE", "3")]);
+    assert_eq!((settings.global.keep_alive.as_secs(), problems.len()), (3, 1), "the first in order");
+}
+
+#[test]
 fn a_secret_value_that_cannot_be_read_is_not_repeated() {
     let (_, problems) = read(&[("ssl-session-ticket-key", "c2VjcmV0")]);
     let text = problems[0].to_string();
