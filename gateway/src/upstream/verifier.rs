@@ -121,10 +121,14 @@ mod tests {
         assert_eq!(verify(&own, &own.root, 1, "shop.example"), Ok(()));
         assert!(verify(&own, &own.root, 1, "other.example").is_err());
         assert!(verify(&own, &other.root, 1, "shop.example").is_err());
-        let nobody = trusting(&[], 9);
+        let without_authorities = trusting(&[], 9);
         let name = ServerName::try_from("shop.example").unwrap();
         let now = UnixTime::now();
-        assert!(nobody.verify_server_cert(&own.end_entity, &own.intermediates, &name, &[], now).is_err());
+        assert!(
+            without_authorities
+                .verify_server_cert(&own.end_entity, &own.intermediates, &name, &[], now)
+                .is_err()
+        );
     }
 
     #[test]
