@@ -13,7 +13,8 @@ use crate::template::Template;
 /// The authorisation service of a rule.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Authorisation {
-    /// The global service, if configured ([`GlobalSettings::global_auth`](crate::GlobalSettings::global_auth)).
+    /// The global service, if configured
+    /// ([`GlobalSettings::global_auth`](crate::GlobalSettings::global_auth)).
     #[default]
     Global,
     /// None (`enable-global-auth: false`).

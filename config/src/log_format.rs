@@ -36,8 +36,9 @@ impl LogFormat {
         [$proxy_alternative_upstream_name] $upstream_addr $upstream_response_length $upstream_response_time \
         $upstream_status $req_id";
 
-    /// The format of `log-format-preset: json`: an object with the values of [`Self::DEFAULT`], named
-    /// as there, and the ids of the trace. Only numbers that always have a value are without quotes.
+    /// The format of `log-format-preset: json`: an object with the values of [`Self::DEFAULT`],
+    /// named as there, and the ids of the trace. Only numbers that always have a value are without
+    /// quotes.
     pub const JSON: &str = "{\"time_iso8601\":\"$time_iso8601\",\"remote_addr\":\"$remote_addr\",\
         \"remote_user\":\"$remote_user\",\"request\":\"$request\",\"status\":$status,\
         \"body_bytes_sent\":$body_bytes_sent,\"http_referer\":\"$http_referer\",\

@@ -1,5 +1,6 @@
 //! Policies of a rule. A setting with a global default is optional and resolved against the current
-//! [`GlobalSettings`](crate::GlobalSettings) per request, so a change of the default changes no host.
+//! [`GlobalSettings`](crate::GlobalSettings) per request, so a change of the default changes no
+//! host.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -115,8 +115,9 @@ pub enum Backend {
         /// Service of the pool, for logs and messages.
         service: ServiceRef,
     },
-    /// The program's default backend ([`GlobalSettings::default_backend`](crate::GlobalSettings::default_backend)),
-    /// or the built-in 404.
+    /// The program's default backend
+    /// ([`GlobalSettings::default_backend`](crate::GlobalSettings::default_backend)), or the
+    /// built-in 404.
     Default,
     /// An invalid backend. It keeps its weight, and its requests get this status.
     Invalid {

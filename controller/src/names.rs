@@ -37,8 +37,8 @@ const RETRY: Duration = Duration::from_secs(2);
 const RETRIES: u32 = 3;
 /// Maximum random increase of a delay, as a fraction. It spreads look-ups that happened together.
 const SPREAD: f64 = 0.05;
-/// Maximum number of concurrent look-ups, of configured names and of hosts of requests each: clients
-/// that send many hosts do not delay configured names.
+/// Maximum number of concurrent look-ups, of configured names and of hosts of requests each:
+/// clients that send many hosts do not delay configured names.
 const AT_A_TIME: usize = 64;
 /// Time for which addresses stay in use after look-ups start to fail.
 const STALE: Duration = Duration::from_secs(3600);

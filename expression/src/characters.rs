@@ -76,8 +76,8 @@ impl CharacterSet {
     }
 }
 
-/// What a byte counts as that is not UTF-8. Without it, one such byte would keep `.` and `[^/]` from
-/// matching a text, and a request from being refused.
+/// What a byte counts as that is not UTF-8. Without it, one such byte would keep `.` and `[^/]`
+/// from matching a text, and a request from being refused.
 const NOT_UTF_8: (char, usize) = (char::REPLACEMENT_CHARACTER, 1);
 
 /// Decodes the character at the beginning of a text. `None` at the end.

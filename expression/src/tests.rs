@@ -192,8 +192,9 @@ type Generated = (String, bool);
 
 /// Expressions of common syntax, and of syntax that needs backtracking.
 ///
-/// What can match nothing is not repeated without limit: the linear engine goes on after a repetition
-/// that matched nothing, where PCRE ends ([`a_repetition_that_matches_nothing_is_the_last`]).
+/// What can match nothing is not repeated without limit: the linear engine goes on after a
+/// repetition that matched nothing, where PCRE ends
+/// ([`a_repetition_that_matches_nothing_is_the_last`]).
 fn expressions(extended: bool) -> impl Strategy<Value = String> {
     let leaf = prop_oneof![
         select(vec!["a", "b", "ab", ".", "[ab]", "[^a]", r"\w"]).prop_map(|leaf| (leaf.to_owned(), false)),

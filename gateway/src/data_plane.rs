@@ -145,8 +145,8 @@ impl DataPlane {
         critical_task::spawn(&self.state.reporter, "reading GeoIP2 databases", follow);
     }
 
-    /// Sets the agent of web application firewalls and the time limit for each of its decisions. Call
-    /// it once, before the first delta, on a Tokio runtime.
+    /// Sets the agent of web application firewalls and the time limit for each of its decisions.
+    /// Call it once, before the first delta, on a Tokio runtime.
     pub fn inspect_with(&self, agent: SocketAddr, time_limit: Duration) {
         if self.state.firewall_agent.set(Agent::new(agent, time_limit)).is_ok() {
             let deliver = self.state.clone().deliver_directives();

@@ -2,10 +2,10 @@
 //! processing protocol (`envoy.service.ext_proc.v3`, `docs/waf.md`).
 //!
 //! One stream of gRPC is one request. The gateway sends the head, waits for the decision, sends the
-//! body in pieces if the agent wants it, each with its decision, and then lets the request pass. The
-//! same then happens to the response, if the agent wants it.
-//! Workers use the pool of HTTP/2 connections that requests to endpoints use. The directives are
-//! sent by a task of their own, once for each distinct text.
+//! body in pieces if the agent wants it, each with its decision, and then lets the request pass.
+//! The same then happens to the response, if the agent wants it. Workers use the pool of HTTP/2
+//! connections that requests to endpoints use. The directives are sent by a task of their own, once
+//! for each distinct text.
 //!
 //! | file | content |
 //! |---|---|

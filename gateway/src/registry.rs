@@ -230,8 +230,8 @@ impl Registry {
         self.hosts.set_look_up(look_up);
     }
 
-    /// Returns the pool of a host that a request has determined, looked up within `limit`; `None` if
-    /// it has no address, or only those of listeners that are not public.
+    /// Returns the pool of a host that a request has determined, looked up within `limit`; `None`
+    /// if it has no address, or only those of listeners that are not public.
     pub async fn pool_of_host(&self, host: &RequestHost, limit: Option<Duration>) -> Option<Arc<Pool>> {
         let is_allowed = |key: &EndpointSetKey, address| {
             let own = self.lock().own.clone();

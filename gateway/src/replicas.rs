@@ -1,10 +1,10 @@
 //! Limits that apply to all replicas of the gateway together (`limit-across-replicas`,
 //! `docs/limits.md`).
 //!
-//! Every replica publishes how much of its limits clients have used, and subscribes to that of every
-//! other replica, over mutual TLS. What it hears counts like its own requests. Requests wait for
-//! nothing: the use of the last tenth of a second is sent by a task of its own, and a replica that
-//! is not heard reduces the [share](crate::policy::limits::Share) of every limit that this one
+//! Every replica publishes how much of its limits clients have used, and subscribes to that of
+//! every other replica, over mutual TLS. What it hears counts like its own requests. Requests wait
+//! for nothing: the use of the last tenth of a second is sent by a task of its own, and a replica
+//! that is not heard reduces the [share](crate::policy::limits::Share) of every limit that this one
 //! grants.
 //!
 //! | file | content |

@@ -242,8 +242,8 @@ impl State {
         }
     }
 
-    /// Sends directives of firewalls to the agent, and records what prevents inspections as problems.
-    /// Does not return if there is an agent.
+    /// Sends directives of firewalls to the agent, and records what prevents inspections as
+    /// problems. Does not return if there is an agent.
     pub(crate) async fn deliver_directives(self: Arc<Self>) {
         let Some(agent) = self.firewall_agent.get() else { return };
         let address = agent.address();

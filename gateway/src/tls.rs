@@ -1,5 +1,5 @@
-//! TLS towards clients: from the name that a client asks for to the certificate that it gets, and the certificate
-//! that it has to present.
+//! TLS towards clients: from the name that a client asks for to the certificate that it gets, and
+//! the certificate that it has to present.
 //!
 //! Every connection uses the table that is there at its handshake; a change publishes a new table
 //! that shares everything that did not change, and touches no connection that runs. TLS 1.2 and
@@ -45,8 +45,8 @@ use sluice_config::{Delta, Refusal};
 
 /// Where certificates go. A trait, so that a delta can be applied where nobody speaks TLS.
 pub trait Certificates {
-    /// Takes in new certificates and what hosts say about theirs. What cannot be used is refused, each with
-    /// the subject `certificate <namespace>/<name>`.
+    /// Takes in new certificates and what hosts say about theirs. What cannot be used is refused,
+    /// each with the subject `certificate <namespace>/<name>`.
     fn apply(&self, delta: &Delta) -> Vec<Refusal>;
 
     /// Carries out the removals of the same delta.

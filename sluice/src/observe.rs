@@ -1,7 +1,7 @@
 //! Commands that observe running replicas: `top`, `tap`, `trace-next`, `bundle` and `ui`.
 //!
-//! They read the admin listeners of one or several replicas. `sluice` reads the one of this machine;
-//! the plugin forwards a local port to each replica, so both run the same code.
+//! They read the admin listeners of one or several replicas. `sluice` reads the one of this
+//! machine; the plugin forwards a local port to each replica, so both run the same code.
 
 mod bundle;
 mod live;

@@ -1,5 +1,5 @@
-//! Authorisation services and mirrors at the host of the request (`https://$host/...`), on rules for
-//! many hosts, with a DNS server controlled by the test.
+//! Authorisation services and mirrors at the host of the request (`https://$host/...`), on rules
+//! for many hosts, with a DNS server controlled by the test.
 
 use std::net::{IpAddr, Ipv4Addr};
 

@@ -41,8 +41,8 @@ pub(crate) fn node_of_ready(pod: &core::Pod) -> Option<&str> {
     pod.spec.as_ref()?.node_name.as_deref().filter(|_| ready)
 }
 
-/// Returns the addresses of nodes: of each all external ones, or all internal ones if there are none
-/// or `internal` is set. A dual-stack node has one of each family.
+/// Returns the addresses of nodes: of each all external ones, or all internal ones if there are
+/// none or `internal` is set. A dual-stack node has one of each family.
 pub(crate) fn of_nodes<'n>(nodes: impl Iterator<Item = &'n core::Node>, internal: bool) -> Vec<Address> {
     let of_node = |node: &'n core::Node| {
         let all = node.status.as_ref().and_then(|status| status.addresses.as_deref()).unwrap_or_default();

@@ -34,8 +34,8 @@ impl CertificateState {
     }
 }
 
-/// Computes the node. A Secret that becomes unusable keeps its last certificate, as in ingress-nginx,
-/// which forgets a certificate only with its Secret.
+/// Computes the node. A Secret that becomes unusable keeps its last certificate, as in
+/// ingress-nginx, which forgets a certificate only with its Secret.
 pub(crate) fn compute(view: &View<'_>, name: &NamespacedName) -> (CertificateState, Vec<Problem>) {
     let Some(secret) = view.secret(name, Fields::named(pem::FIELDS)) else {
         return (CertificateState::Missing, Vec::new());

@@ -1,5 +1,5 @@
-//! The endpoints of a Service port, from its EndpointSlices. No other node reads these, so a Pod that
-//! appears or disappears recomputes only this node, however many Ingresses share the Service.
+//! The endpoints of a Service port, from its EndpointSlices. No other node reads these, so a Pod
+//! that appears or disappears recomputes only this node, however many Ingresses share the Service.
 
 mod ports;
 
@@ -141,7 +141,8 @@ fn gather(
         for endpoint in slice.endpoints.iter().filter(|endpoint| usable(endpoint)) {
             for port in ports {
                 let found = found.entry(SocketAddr::new(endpoint.address, *port)).or_default();
-                // If two slices differ, the zone that sorts last applies, regardless of their order.
+                // If two slices differ, the zone that sorts last applies, regardless of their
+                // order.
                 if found.zone < endpoint.zone {
                     found.zone.clone_from(&endpoint.zone);
                 }

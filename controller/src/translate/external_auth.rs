@@ -86,8 +86,8 @@ impl AuthSettings {
         self.url.as_ref().is_some_and(Remote::needs_host)
     }
 
-    /// Returns the policy for requests to `host`, or to any host if that is `None`; `None` without a
-    /// URL.
+    /// Returns the policy for requests to `host`, or to any host if that is `None`; `None` without
+    /// a URL.
     pub(crate) fn policy(
         &self,
         view: &View<'_>,

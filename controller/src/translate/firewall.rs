@@ -1,5 +1,5 @@
-//! The web application firewall of rules: what the ConfigMap and an Ingress request together, as the
-//! text of directives that the agent compiles.
+//! The web application firewall of rules: what the ConfigMap and an Ingress request together, as
+//! the text of directives that the agent compiles.
 //!
 //! The order is that of ingress-nginx's template: the recommended configuration, the ConfigMap's
 //! `modsecurity-snippet`, the Ingress's, then the core rule set. Later directives override earlier

@@ -1,5 +1,5 @@
-//! The number of Ingresses that are not served, and why. Only `sluice check` reports it: with a wrong
-//! class or namespace, a check would otherwise find no problem.
+//! The number of Ingresses that are not served, and why. Only `sluice check` reports it: with a
+//! wrong class or namespace, a check would otherwise find no problem.
 
 use super::Translation;
 use super::ingress::class::{self, Selection};

@@ -38,8 +38,8 @@ pub(crate) fn host() -> Type<Template> {
 }
 
 impl MirrorSettings {
-    /// Returns the policy for requests to `host`, or to any host if that is `None`; `None` without a
-    /// target.
+    /// Returns the policy for requests to `host`, or to any host if that is `None`; `None` without
+    /// a target.
     pub(crate) fn policy(&self, view: &View<'_>, uses: &mut Uses, host: Option<&str>) -> Option<Mirror> {
         let target = self.target.as_ref()?;
         let to = target.resolve(view, uses, host);

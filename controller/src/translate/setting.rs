@@ -395,7 +395,8 @@ impl<S> Setting<S> {
         self
     }
 
-    /// Closes the routes if it is empty, as in ingress-nginx. Other annotations count as absent then.
+    /// Closes the routes if it is empty, as in ingress-nginx. Other annotations count as absent
+    /// then.
     pub fn closed_if_empty(mut self) -> Self {
         self.closes_if_empty = true;
         self

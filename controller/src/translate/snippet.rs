@@ -1,10 +1,10 @@
-//! Snippets of ingress-nginx (`configuration-snippet`, `server-snippet`, `location-snippet`) as typed
-//! directives.
+//! Snippets of ingress-nginx (`configuration-snippet`, `server-snippet`, `location-snippet`) as
+//! typed directives.
 //!
-//! A snippet is parsed by a strict parser of nginx's grammar ([`grammar`]), and each directive becomes
-//! a value of the contract ([`reader`]). A directive, argument or variable outside the supported subset
-//! refuses the whole snippet, so no directive is ignored. The blocks of several snippets are combined by
-//! nginx's rules of inheritance ([`block`]). No text is executed.
+//! A snippet is parsed by a strict parser of nginx's grammar ([`grammar`]), and each directive
+//! becomes a value of the contract ([`reader`]). A directive, argument or variable outside the
+//! supported subset refuses the whole snippet, so no directive is ignored. The blocks of several
+//! snippets are combined by nginx's rules of inheritance ([`block`]). No text is executed.
 
 mod access;
 mod addresses;

@@ -211,8 +211,8 @@ impl<T: 'static> Type<T> {
         self.moment
     }
 
-    /// Gives an empty value of a ConfigMap key the meaning of this text, as in ingress-nginx. Without
-    /// it, the key counts as absent.
+    /// Gives an empty value of a ConfigMap key the meaning of this text, as in ingress-nginx.
+    /// Without it, the key counts as absent.
     pub fn empty_as(mut self, text: &'static str) -> Self {
         self.empty = Some(text);
         self

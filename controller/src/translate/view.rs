@@ -291,7 +291,8 @@ impl<'a> View<'a> {
         overlay.or_else(|| self.values.certificates.get(name)).unwrap_or(&CertificateState::Missing)
     }
 
-    /// Returns the certificate that is served for a Secret, for the node that computes the next one.
+    /// Returns the certificate that is served for a Secret, for the node that computes the next
+    /// one.
     pub(crate) fn certificate_in_force(&self, name: &NamespacedName) -> Option<&'a Arc<Certificate>> {
         let known = self.values.certificates.get(name).and_then(CertificateState::good);
         known.or_else(|| self.values.earlier_certificates.get(name))

@@ -1,4 +1,5 @@
-//! Undecodable objects: one does not fail a list, and its last good state is kept. Lists that are cut.
+//! Undecodable objects: one does not fail a list, and its last good state is kept. Lists that are
+//! cut.
 
 use serde_json::json;
 use sluice_controller::Options;

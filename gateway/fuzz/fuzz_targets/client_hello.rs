@@ -1,4 +1,5 @@
-//! The TLS ClientHello that chooses between termination and passthrough. CONTRIBUTING.md says how to run it.
+//! The TLS ClientHello that chooses between termination and passthrough. CONTRIBUTING.md says how
+//! to run it.
 
 #![no_main]
 

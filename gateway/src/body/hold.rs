@@ -1,5 +1,5 @@
-//! Holds a response back until its judge has decided. The client has received nothing by then, so it
-//! can get another answer.
+//! Holds a response back until its judge has decided. The client has received nothing by then, so
+//! it can get another answer.
 
 use std::fmt::Debug;
 use std::mem;

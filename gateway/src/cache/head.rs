@@ -68,8 +68,8 @@ impl StoredHead {
         meta
     }
 
-    /// States the length of a body that arrived in chunks. A client gets it with the length, and may
-    /// ask for ranges of it.
+    /// States the length of a body that arrived in chunks. A client gets it with the length, and
+    /// may ask for ranges of it.
     pub(super) fn state_length(&mut self, length: u64) {
         if self.has_body() && !self.header.headers.contains_key(CONTENT_LENGTH) {
             // A number is a valid value.

@@ -187,8 +187,8 @@ impl Drain {
         Admission::Refused
     }
 
-    /// Has idle connections closed while so many are open beyond `limit` (0 is none) that no new one
-    /// would be admitted: the limit was lowered.
+    /// Has idle connections closed while so many are open beyond `limit` (0 is none) that no new
+    /// one would be admitted: the limit was lowered.
     pub(crate) fn close_excess(&self, limit: usize) {
         let excess = || self.connections().saturating_sub(limit);
         if limit > 0 && excess() >= BEYOND_LIMIT {

@@ -137,8 +137,8 @@ impl IdleConnections {
         }
     }
 
-    /// Has the oldest idle connections closed, with one look at all of them, until as many are being
-    /// closed as `excess` returns.
+    /// Has the oldest idle connections closed, with one look at all of them, until as many are
+    /// being closed as `excess` returns.
     pub(crate) fn close(&self, excess: impl FnOnce() -> usize) {
         // One worker at a time, so that each counts what the others have chosen.
         let _scan = lock(&self.scan);

@@ -93,8 +93,8 @@ pub struct TlsInfo {
     pub resumed: bool,
     /// Client certificates, where the host that the client asked for requests them.
     pub client: Option<Box<ClientTls>>,
-    /// Progress of a handshake that had not ended when the connection was opened, because the client
-    /// sent early data.
+    /// Progress of a handshake that had not ended when the connection was opened, because the
+    /// client sent early data.
     pub progress: Option<HandshakeProgress>,
 }
 

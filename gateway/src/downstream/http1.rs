@@ -129,8 +129,8 @@ impl<'c> Http1<'c> {
         }
     }
 
-    /// Reads one head and handles it, or its absence. Boxed, so that an idle connection holds neither
-    /// the state of a request nor a head. Most heads have arrived whole.
+    /// Reads one head and handles it, or its absence. Boxed, so that an idle connection holds
+    /// neither the state of a request nor a head. Most heads have arrived whole.
     fn answering(&mut self, mut wire: Box<Wire>) -> Answering<'_> {
         // Dropped at once: the request takes a newer snapshot.
         let mut reader = HeadReader::new(&Snapshot::take(&self.worker.state).compiled_settings.settings);

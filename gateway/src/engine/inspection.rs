@@ -1,6 +1,6 @@
 //! Sends the body of a request to the agent of the web application firewall, before an endpoint is
-//! chosen. The body is whole then; afterwards it begins anew for the endpoint. [`response`] does the
-//! same with the response. [`copy`] inspects a body that cannot be held.
+//! chosen. The body is whole then; afterwards it begins anew for the endpoint. [`response`] does
+//! the same with the response. [`copy`] inspects a body that cannot be held.
 
 pub(super) mod copy;
 pub(super) mod response;

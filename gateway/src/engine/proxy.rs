@@ -252,8 +252,8 @@ impl ProxyHttp for Proxy {
                 Error::explain(ErrorType::InvalidHTTPHeader, "too many options in Connection").into_up()
             );
         }
-        // Pingora reads other codings to the end of the connection or of the last chunk, and does not
-        // decode them.
+        // Pingora reads other codings to the end of the connection or of the last chunk, and does
+        // not decode them.
         if !ctx.http2 && stated_framing(response, response.version == Version::HTTP_11).is_err() {
             return Err(Error::explain(ErrorType::InvalidHTTPHeader, "an ambiguous framing").into_up());
         }

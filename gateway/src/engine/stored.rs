@@ -96,8 +96,8 @@ impl<D: Downstream> Sending<'_, D> {
         loop {
             ready!(downstream.poll_accept(cx, deadlines))?;
             if *begun && rest.is_empty() {
-                // A body that is shorter than its head states leaves the client waiting for the rest,
-                // so the connection ends.
+                // A body that is shorter than its head states leaves the client waiting for the
+                // rest, so the connection ends.
                 let is_whole = head.framing.is_done();
                 return Poll::Ready(is_whole.then_some(()).ok_or(FailureKind::Broken));
             }

@@ -1,7 +1,7 @@
 //! The directives in use, and whether the agent has them.
 //!
-//! Compiled rules hold their configuration. Rules with the same directives and the same source share
-//! one, and it is forgotten with the last rule.
+//! Compiled rules hold their configuration. Rules with the same directives and the same source
+//! share one, and it is forgotten with the last rule.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU8, Ordering};

@@ -130,8 +130,8 @@ async fn decide(
     }
 }
 
-/// Opens a stream with the head. `ends`: the request has no body. `fresh`: over a connection that is
-/// made now.
+/// Opens a stream with the head. `ends`: the request has no body. `fresh`: over a connection that
+/// is made now.
 async fn begin(
     link: AgentLink<'_>,
     configuration: &Configuration,

@@ -26,8 +26,8 @@ pub struct Answer {
 }
 
 impl Answer {
-    /// Returns whether the response has the `Content-Length` of its body: not if none is allowed (RFC
-    /// 9110 §8.6), or if it would describe another representation.
+    /// Returns whether the response has the `Content-Length` of its body: not if none is allowed
+    /// (RFC 9110 §8.6), or if it would describe another representation.
     pub(crate) fn has_length(&self) -> bool {
         !self.omits_body && !matches!(self.status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED)
     }

@@ -2,9 +2,9 @@
 //!
 //! Everything that two readers could interpret differently is rejected: bare line ends, folded
 //! lines, spaces around field names, several hosts, several or invalid lengths, several credentials
-//! or conditions, transfer codings other than `chunked`. Fields whose names are not served are dropped here, once for all later
-//! code. The result is a head in origin form with exactly one authority, so Pingora, the pipeline
-//! and the endpoint all read the same request.
+//! or conditions, transfer codings other than `chunked`. Fields whose names are not served are
+//! dropped here, once for all later code. The result is a head in origin form with exactly one
+//! authority, so Pingora, the pipeline and the endpoint all read the same request.
 
 mod error_page;
 pub(crate) mod http2;

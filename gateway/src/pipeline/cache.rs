@@ -128,8 +128,8 @@ impl Exchange {
         Box::new(exchange)
     }
 
-    /// Counts the outcome. Removes what was stored of the URL that the request has changed while its
-    /// own response was under way.
+    /// Counts the outcome. Removes what was stored of the URL that the request has changed while
+    /// its own response was under way.
     pub(super) fn end_cache(&self, status: Option<StatusCode>) {
         if let Some(status) = self.cache_status {
             self.state().telemetry.cached(status);

@@ -196,8 +196,8 @@ impl Exchange {
         }
     }
 
-    /// Stores the name of the endpoint's certificate, if the request determines it. Values that make
-    /// no name leave it out, and no endpoint is chosen.
+    /// Stores the name of the endpoint's certificate, if the request determines it. Values that
+    /// make no name leave it out, and no endpoint is chosen.
     fn note_endpoint_name(&mut self, target: &Target, route: &Route, input: &StageInput<'_>) {
         let Some(template) = target.tls.as_ref().and_then(|tls| tls.name_per_request()) else { return };
         let name = String::from_utf8(template.fill(&self.template_context(Some(route), input)));

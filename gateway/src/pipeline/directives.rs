@@ -1,7 +1,8 @@
-//! The stages of snippets: the program of the server, the choice of a `location` block, and the program of the location.
+//! The stages of snippets: the program of the server, the choice of a `location` block, and the
+//! program of the location.
 //!
-//! The programs run before access checks and authentication, as in nginx's rewrite phase. Values of fields are filled in
-//! when the program ends, from the block that is then in effect.
+//! The programs run before access checks and authentication, as in nginx's rewrite phase. Values of
+//! fields are filled in when the program ends, from the block that is then in effect.
 
 use std::sync::LazyLock;
 use std::time::Duration;
@@ -49,7 +50,8 @@ pub(super) struct DirectiveState {
     relocates: bool,
     /// Locations that were chosen anew by programs of locations.
     relocations: u8,
-    /// A `break` ended the program, so the directives of the rewrite module that follow it do not run.
+    /// A `break` ended the program, so the directives of the rewrite module that follow it do not
+    /// run.
     pub(super) is_broken: bool,
 }
 
@@ -61,7 +63,8 @@ struct Effective<'e> {
 }
 
 impl Exchange {
-    /// Runs the program of the server and, if a `location` block of the server takes the path, answers by that block.
+    /// Runs the program of the server and, if a `location` block of the server takes the path,
+    /// answers by that block.
     pub(super) fn follow_server(&mut self, route: &Route, input: &StageInput<'_>) -> Step {
         let Some(directives) = directives(route) else { return Step::Continue(()) };
         let has_left_server = self.directive_state().is_some_and(|state| state.has_left_server);
@@ -123,7 +126,8 @@ impl Exchange {
         state.relocations <= MOST_RELOCATIONS
     }
 
-    /// Whether a `break` of the location skips the redirect and the rewriting of the rule, which follow it.
+    /// Whether a `break` of the location skips the redirect and the rewriting of the rule, which
+    /// follow it.
     pub(super) fn skips_rewriting(&self) -> bool {
         self.directive_state().is_some_and(|state| state.is_broken)
     }
@@ -233,7 +237,8 @@ impl Exchange {
         self.directive_state().map(|state| &state.assigned)
     }
 
-    /// A closed rule has no location in nginx's configuration, so no directives apply to its answer.
+    /// A closed rule has no location in nginx's configuration, so no directives apply to its
+    /// answer.
     fn effective(&self) -> Option<Effective<'_>> {
         let route = self.route.as_deref().filter(|route| route.deny.is_none())?;
         let directives = directives(route)?;

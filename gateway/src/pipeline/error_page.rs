@@ -37,8 +37,8 @@ impl Exchange {
     /// Returns the plain answer if the response of an endpoint is replaced. Keeps the endpoint's
     /// challenge, without which no client could authenticate.
     ///
-    /// A redirect is replaced only if there is a page. If that fails, the client gets 502, because a
-    /// redirect without its fields is no answer.
+    /// A redirect is replaced only if there is a page. If that fails, the client gets 502, because
+    /// a redirect without its fields is no answer.
     pub(super) fn intercept(&mut self, status: StatusCode, fields: &impl Fields) -> Option<Answer> {
         if status.as_u16() < 300 {
             return None;

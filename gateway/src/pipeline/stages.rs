@@ -59,8 +59,8 @@ pub(crate) enum PipelineStage {
     /// The client's limits: 503, or the status from the ConfigMap. A rate of a snippet may delay
     /// the request.
     Limits,
-    /// The web application firewall: 403, or the status of its rule. Behind the limits, which protect
-    /// its agent.
+    /// The web application firewall: 403, or the status of its rule. Behind the limits, which
+    /// protect its agent.
     Firewall,
     /// The client's address: 403.
     Sources,

@@ -69,8 +69,8 @@ impl Canaries {
         self.shares.draw().filter(|place| undecided[*place])
     }
 
-    /// Returns the index of the canary that a header or cookie selects; `None` leaves the request to
-    /// the draw, or to the rule's own backend.
+    /// Returns the index of the canary that a header or cookie selects; `None` leaves the request
+    /// to the draw, or to the rule's own backend.
     pub(crate) fn selected(&self, headers: &impl Fields, is_open: impl Fn(usize) -> bool) -> Option<usize> {
         match self.decide(headers, is_open) {
             Decision::Canary(place) => Some(place),

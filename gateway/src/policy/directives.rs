@@ -1,7 +1,8 @@
-//! Directives of snippets, compiled: programs of nginx's rewrite module, changes of heads, and `location` blocks.
+//! Directives of snippets, compiled: programs of nginx's rewrite module, changes of heads, and
+//! `location` blocks.
 //!
-//! A snippet of plain header fields compiles to a list of edits with ready values, as annotations do; only
-//! programs and values with variables cost a request more.
+//! A snippet of plain header fields compiles to a list of edits with ready values, as annotations
+//! do; only programs and values with variables cost a request more.
 
 mod access;
 mod fields;

@@ -155,8 +155,8 @@ impl Default for ForwardedRules {
     }
 }
 
-/// Splits a line of addresses at commas and blanks, as nginx does. Empty entries are skipped: a proxy
-/// in front that appends to an empty list does not hide the addresses before them.
+/// Splits a line of addresses at commas and blanks, as nginx does. Empty entries are skipped: a
+/// proxy in front that appends to an empty list does not hide the addresses before them.
 fn entries_from_the_end(line: &[u8]) -> impl Iterator<Item = &[u8]> {
     line.rsplit(|byte| matches!(byte, b',' | b' ' | b'\t')).filter(|entry| !entry.is_empty())
 }

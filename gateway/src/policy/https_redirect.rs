@@ -10,9 +10,9 @@ use sluice_config::{GlobalSettings, HttpsRedirect, Locations};
 /// The properties of a request that decide whether it is redirected.
 #[derive(Clone, Copy, Debug)]
 pub struct RedirectInput<'a> {
-    /// `http` or `https`; with `use-forwarded-headers`, the scheme that a trusted proxy reports. As in
-    /// ingress-nginx, it counts in place of the connection's: a proxy may use TLS for clients that do
-    /// not.
+    /// `http` or `https`; with `use-forwarded-headers`, the scheme that a trusted proxy reports. As
+    /// in ingress-nginx, it counts in place of the connection's: a proxy may use TLS for clients
+    /// that do not.
     pub access_scheme: &'a [u8],
     /// Whether a certificate is configured for this host.
     pub host_has_https: bool,

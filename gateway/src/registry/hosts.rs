@@ -1,5 +1,5 @@
-//! Pools of hosts that requests determine, such as that of `auth-url: https://$host/oauth2/auth` on a
-//! wildcard host.
+//! Pools of hosts that requests determine, such as that of `auth-url: https://$host/oauth2/auth` on
+//! a wildcard host.
 //!
 //! Clients choose these hosts, so everything about them is bounded: the hosts that are remembered
 //! (the least recently used one is forgotten), concurrent look-ups, and the time that a request
@@ -47,7 +47,8 @@ pub struct HostAddresses {
     pub holds: Duration,
 }
 
-/// Looks up the addresses of a host; `None` if there are none. Dropping the future ends the look-up.
+/// Looks up the addresses of a host; `None` if there are none. Dropping the future ends the
+/// look-up.
 pub type HostLookUp =
     Box<dyn Fn(Arc<str>) -> Pin<Box<dyn Future<Output = Option<HostAddresses>> + Send>> + Send + Sync>;
 

@@ -96,8 +96,8 @@ impl Pool {
         endpoint.passes(self.checks())
     }
 
-    /// Returns whether an endpoint takes a request now: it passes the pool's check, has room, and is
-    /// not ejected. On trial, only one caller gets true.
+    /// Returns whether an endpoint takes a request now: it passes the pool's check, has room, and
+    /// is not ejected. On trial, only one caller gets true.
     pub fn admits(&self, endpoint: &Endpoint, now: Instant) -> bool {
         self.passes_check(endpoint) && endpoint.has_room() && endpoint.admits(now)
     }

@@ -1,5 +1,6 @@
 //! Counts requests with a fault of the configuration, and reports the first of them and then each
-//! time that there are ten times as many. A fault that every request has costs no more than a count.
+//! time that there are ten times as many. A fault that every request has costs no more than a
+//! count.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 

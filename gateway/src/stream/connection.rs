@@ -91,7 +91,8 @@ impl StreamConnection {
     /// long.
     pub(crate) fn serve(self: Box<Self>) -> impl Future<Output = ()> {
         // Boxed: the first is large and ends early, and the future would reserve room for its
-        // arguments twice. The box of the connection is freed here and not at the end of the stream.
+        // arguments twice. The box of the connection is freed here and not at the end of the
+        // stream.
         let begun = Box::pin((*self).begin());
         async move {
             let relay = begun.await;

@@ -1,6 +1,7 @@
-//! Prometheus' protobuf format: messages of `io.prometheus.client`, each behind its length. Only this
-//! format has native histograms, and exemplars without a change of metric names (OpenMetrics would
-//! add `_total` to counters of ingress-nginx). Numbers are those of Prometheus' `metrics.proto`.
+//! Prometheus' protobuf format: messages of `io.prometheus.client`, each behind its length. Only
+//! this format has native histograms, and exemplars without a change of metric names (OpenMetrics
+//! would add `_total` to counters of ingress-nginx). Numbers are those of Prometheus'
+//! `metrics.proto`.
 
 use std::time::UNIX_EPOCH;
 
@@ -237,8 +238,8 @@ fn add_native(histogram: &mut Histogram, native: &NativeHistogram) {
     }
 }
 
-/// Returns whether a client of this `Accept` field gets this format: it names the format, and not the
-/// text format with a higher weight (RFC 9110 §12.5.1).
+/// Returns whether a client of this `Accept` field gets this format: it names the format, and not
+/// the text format with a higher weight (RFC 9110 §12.5.1).
 pub(crate) fn is_accepted(accept: &str) -> bool {
     let (mut protobuf, mut text) = (0.0, 0.0);
     for range in accept.split(',') {

@@ -35,7 +35,8 @@ pub(crate) struct StreamMeters {
 }
 
 impl StreamMeters {
-    /// A stream ended with this status ([`StreamLogVariable::Status`](sluice_config::StreamLogVariable)).
+    /// A stream ended with this status
+    /// ([`StreamLogVariable::Status`](sluice_config::StreamLogVariable)).
     pub(crate) fn ended(&self, status: u16) {
         match status {
             200 => self.served.inc(),

@@ -1,7 +1,8 @@
-//! The one authority that Pingora's clients trust: one whose key was thrown away, so that nobody is vouched for by it.
+//! The one authority that Pingora's clients trust: one whose key was thrown away, so that nobody is
+//! vouched for by it.
 //!
-//! Without any authority Pingora cannot speak TLS to an endpoint, and with the system's it costs time and memory and can
-//! panic. It reads authorities from a file, which is in memory here.
+//! Without any authority Pingora cannot speak TLS to an endpoint, and with the system's it costs
+//! time and memory and can panic. It reads authorities from a file, which is in memory here.
 
 use std::fs::File;
 use std::io::{self, Write};

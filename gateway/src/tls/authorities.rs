@@ -2,9 +2,9 @@
 //!
 //! webpki finds the path and verifies signatures, revocation, and what intermediates allow. Of an
 //! authority it reads the name, the key and the name constraints alone, and KeyUsage of no
-//! certificate: [`rules`] has what OpenSSL checks besides. webpki knows version 3 of X.509 alone, and
-//! no certificate of an authority as that of a peer; OpenSSL accepts both, and they are common among
-//! certificates made by hand: [`direct`] verifies these.
+//! certificate: [`rules`] has what OpenSSL checks besides. webpki knows version 3 of X.509 alone,
+//! and no certificate of an authority as that of a peer; OpenSSL accepts both, and they are common
+//! among certificates made by hand: [`direct`] verifies these.
 
 mod direct;
 mod name;
@@ -115,8 +115,8 @@ impl Authorities {
         }
     }
 
-    /// Verifies the certificate of an endpoint for a name, with at most `depth` certificates between
-    /// it and an authority.
+    /// Verifies the certificate of an endpoint for a name, with at most `depth` certificates
+    /// between it and an authority.
     ///
     /// # Errors
     /// Why the certificate is not acceptable.

@@ -1,5 +1,6 @@
-//! The certificate for names that have none: self-signed at start, with the names that ingress-nginx gives its own,
-//! because people recognise them in a browser and scripts look for them.
+//! The certificate for names that have none: self-signed at start, with the names that
+//! ingress-nginx gives its own, because people recognise them in a browser and scripts look for
+//! them.
 
 use std::sync::Arc;
 

@@ -1,5 +1,6 @@
 //! Signatures by which peers prove in the handshake that they have the key of their certificate.
-//! rustls' own functions read version 3 of X.509 only, which would refuse peers that OpenSSL accepts.
+//! rustls' own functions read version 3 of X.509 only, which would refuse peers that OpenSSL
+//! accepts.
 
 use rustls::client::danger::HandshakeSignatureValid;
 use rustls::{

@@ -1,7 +1,7 @@
 //! What all hosts with equal TLS settings have in common: everything but the certificate.
 //!
-//! A handshake copies the configuration of its profile and adds the certificate, so that 5,000 hosts
-//! with equal settings share one configuration, with its sessions: none is resumed under the
+//! A handshake copies the configuration of its profile and adds the certificate, so that 5,000
+//! hosts with equal settings share one configuration, with its sessions: none is resumed under the
 //! verification of another profile.
 
 use std::sync::Arc;

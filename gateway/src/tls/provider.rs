@@ -12,8 +12,9 @@ pub(crate) fn provider() -> Arc<CryptoProvider> {
     PROVIDER.clone()
 }
 
-/// Makes it the process's own, for connections to endpoints, which Pingora sets up. Pingora takes `ring` where
-/// nobody chose: call this before the first worker starts. Does nothing when another has been chosen.
+/// Makes it the process's own, for connections to endpoints, which Pingora sets up. Pingora takes
+/// `ring` where nobody chose: call this before the first worker starts. Does nothing when another
+/// has been chosen.
 pub fn install_provider() {
     let _ = CryptoProvider::install_default((*provider()).clone());
 }

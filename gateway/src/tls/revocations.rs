@@ -1,5 +1,5 @@
-//! Revocation lists of authorities (`ca.crl`), as nginx's `ssl_crl`: each certificate of a chain needs
-//! a current list of its issuer. Without any list nothing is checked.
+//! Revocation lists of authorities (`ca.crl`), as nginx's `ssl_crl`: each certificate of a chain
+//! needs a current list of its issuer. Without any list nothing is checked.
 
 use rustls_pki_types::UnixTime;
 use webpki::{

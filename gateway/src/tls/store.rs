@@ -75,8 +75,8 @@ impl CertificateStore {
         self.table.load().list()
     }
 
-    /// The configuration for a client that asks for `name` (RFC 6066 §3), in lower case and without a final
-    /// dot, on a socket of `group`. `None` refuses the handshake.
+    /// The configuration for a client that asks for `name` (RFC 6066 §3), in lower case and without
+    /// a final dot, on a socket of `group`. `None` refuses the handshake.
     pub(crate) fn config(&self, group: &GroupId, name: Option<&str>) -> Option<HandshakeConfig> {
         let table = self.table.load();
         let (resolver, profile) = table.find(group, name);
@@ -125,8 +125,8 @@ impl CertificateStore {
 }
 
 impl Certificates for CertificateStore {
-    /// Takes new settings, certificates and names in, all at once. What cannot be used is refused, and its last
-    /// good version stays.
+    /// Takes new settings, certificates and names in, all at once. What cannot be used is refused,
+    /// and its last good version stays.
     fn apply(&self, delta: &Delta) -> Vec<Refusal> {
         let mut refused = Vec::new();
         self.change(|table| {

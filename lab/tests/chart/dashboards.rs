@@ -10,8 +10,8 @@ use crate::generated::compare;
 use crate::helm::{chart, root};
 use crate::promtool::promtool;
 
-/// A panel: a title, the unit of its values in Grafana, and its queries, each with the legend of its
-/// lines.
+/// A panel: a title, the unit of its values in Grafana, and its queries, each with the legend of
+/// its lines.
 struct Panel(&'static str, &'static str, &'static [(&'static str, &'static str)]);
 
 /// The panels of the dashboard about the gateway itself. `requests.json` has those about requests.

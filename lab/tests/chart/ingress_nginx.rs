@@ -206,7 +206,8 @@ fn the_values_of_the_aws_manifest_render_and_the_gateway_takes_its_arguments() {
     assert!(arguments(&all).contains(&"--http-port=80"));
     parses_the_arguments("AWS", &all);
 
-    // A Service that names the second port still reaches it, and ports of nodes have the same names.
+    // A Service that names the second port still reaches it, and ports of nodes have the same
+    // names.
     let both = "  containerPort: {http: 80, https: 80, tohttps: 2443}\n";
     assert_eq!(targets(&rendered_with(both)), [json!("http"), json!(80)]);
     let of_nodes = rendered_with(&format!("{both}  hostPort: {{enabled: true, ports: {{tohttps: 2080}}}}\n"));

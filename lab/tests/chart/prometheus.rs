@@ -20,8 +20,8 @@ pub(crate) struct Prometheus {
 
 impl Prometheus {
     /// Starts a Prometheus that scrapes the page of a gateway every second, with the labels that a
-    /// ServiceMonitor gives to a Pod of ingress-nginx, and waits until it is ready. Returns `None` if
-    /// it is not built (`make test` builds it).
+    /// ServiceMonitor gives to a Pod of ingress-nginx, and waits until it is ready. Returns `None`
+    /// if it is not built (`make test` builds it).
     pub(crate) fn scraping(page: SocketAddr) -> Option<Self> {
         let program = find(Unit::Prometheus, "prometheus").ok()?;
         let folder = tempfile::tempdir().expect("a folder");

@@ -1,4 +1,5 @@
-//! TCP and UDP services: ports, ConfigMaps, rights and NetworkPolicy, with the values of chart 4.15.1.
+//! TCP and UDP services: ports, ConfigMaps, rights and NetworkPolicy, with the values of chart
+//! 4.15.1.
 
 use serde_json::{Value, json};
 

@@ -434,7 +434,8 @@ fn only_ingresses_of_served_classes_depend_on_the_gateway() {
     });
 }
 
-/// A chart with the Deployment and the Service of ingress-nginx, as far as an upgrade depends on them.
+/// A chart with the Deployment and the Service of ingress-nginx, as far as an upgrade depends on
+/// them.
 const INGRESS_NGINX: &str = r#"
 apiVersion: v1
 kind: Service

@@ -38,8 +38,8 @@ pub(super) struct LiveEvents {
 }
 
 impl LiveEvents {
-    /// Reads a stream of all replicas at the same time, each on a thread that ends with the program.
-    /// Returns once all have begun.
+    /// Reads a stream of all replicas at the same time, each on a thread that ends with the
+    /// program. Returns once all have begun.
     ///
     /// # Errors
     /// No replica can be read.

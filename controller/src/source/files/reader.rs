@@ -21,8 +21,8 @@ use crate::input::Input;
 use crate::problem::{error, warning};
 use crate::store::{Batch, Event, Progress, Prune};
 
-/// Interval of comparisons of a folder that cannot be watched, or in which a file may still be being
-/// written.
+/// Interval of comparisons of a folder that cannot be watched, or in which a file may still be
+/// being written.
 const POLL: Duration = Duration::from_secs(1);
 /// Time until an unreadable file is read again. Doubles with each failure.
 const RETRY: Duration = Duration::from_millis(100);

@@ -215,8 +215,8 @@ impl Watcher {
             let text = match lines.next(time_limit).await {
                 LineRead::Line(text) => text,
                 LineRead::End | LineRead::Silence if listing => return Err(WatchFailure::NoStreaming.into()),
-                // Counted, so that lists in pages follow if every streamed list is cut: by a proxy that
-                // limits the time or size of a response, for example.
+                // Counted, so that lists in pages follow if every streamed list is cut: by a proxy
+                // that limits the time or size of a response, for example.
                 LineRead::Cut if listing => {
                     self.watch_fails(&watch, "its streamed lists are cut before their end");
                     return Err(WatchFailure::Away.into());

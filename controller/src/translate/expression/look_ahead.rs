@@ -19,8 +19,8 @@ const MARK: char = '\u{10fffd}';
 /// case-sensitive.
 const ANCHOR: &str = "(?i)^";
 
-/// Splits `translated`, whose original is `text`. Returns `None` if there is no look-ahead, or if it
-/// cannot be removed.
+/// Splits `translated`, whose original is `text`. Returns `None` if there is no look-ahead, or if
+/// it cannot be removed.
 pub(super) fn take_apart(text: &str, translated: &str) -> Option<ExtendedRegex> {
     let mut pattern = translated.to_owned();
     let mut places = Vec::new();

@@ -10,8 +10,8 @@ use crate::store::ConfigMap;
 use crate::translate::template;
 use crate::translate::value::Author;
 
-/// Fields for one rule, whose values may have variables. One bad field makes the whole unusable: the
-/// others may mean nothing without it.
+/// Fields for one rule, whose values may have variables. One bad field makes the whole unusable:
+/// the others may mean nothing without it.
 pub(super) fn strict(
     config_map: &ConfigMap,
     author: &Author<'_>,

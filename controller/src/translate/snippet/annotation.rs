@@ -1,5 +1,5 @@
-//! Annotations of Sluice's own for the most frequent uses of snippets, as the same typed directives: fields of requests
-//! and responses, and a fixed response.
+//! Annotations of Sluice's own for the most frequent uses of snippets, as the same typed
+//! directives: fields of requests and responses, and a fixed response.
 
 use std::sync::Arc;
 

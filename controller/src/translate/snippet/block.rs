@@ -12,8 +12,8 @@ use super::substitution::SubstitutionDirectives;
 /// The typed directives of one block.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Block {
-    /// Directives of the rewrite module. An `if` selects the scope of its block: one more than its position in
-    /// `conditional`.
+    /// Directives of the rewrite module. An `if` selects the scope of its block: one more than its
+    /// position in `conditional`.
     pub(super) program: Vec<Instruction>,
     /// The `if` blocks of a location, in order.
     pub(super) conditional: Vec<Self>,
@@ -157,9 +157,9 @@ fn combined(server: &Block, own: &Block, template: TemplateDirectives) -> Locati
     }
 }
 
-/// The changes that apply in the last of these levels. `add_header` is inherited only by a level without one; the
-/// directives of headers-more add to those of the outer levels. Hidden fields add up too, where nginx would show again
-/// what an outer level hides.
+/// The changes that apply in the last of these levels. `add_header` is inherited only by a level
+/// without one; the directives of headers-more add to those of the outer levels. Hidden fields add
+/// up too, where nginx would show again what an outer level hides.
 fn scope(levels: &[&Block]) -> Scope {
     let all = |of: fn(&Block) -> &Vec<ResponseChange>| levels.iter().flat_map(move |level| of(level).iter());
     let added = levels.iter().rev().find(|level| !level.added.is_empty());

@@ -1,4 +1,5 @@
-//! Directives that change response heads: `add_header`, `proxy_hide_header`, and those of headers-more.
+//! Directives that change response heads: `add_header`, `proxy_hide_header`, and those of
+//! headers-more.
 
 use std::sync::Arc;
 

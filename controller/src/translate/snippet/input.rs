@@ -1,5 +1,5 @@
-//! Directives that change the request for the endpoint: `proxy_set_header`, `grpc_set_header`, and those of
-//! headers-more for the client's fields.
+//! Directives that change the request for the endpoint: `proxy_set_header`, `grpc_set_header`, and
+//! those of headers-more for the client's fields.
 
 use std::sync::Arc;
 
@@ -47,7 +47,8 @@ pub(super) fn read(
     }
 }
 
-/// A second directive for the same field sends it twice, as in nginx, also where the gateway sets the first.
+/// A second directive for the same field sends it twice, as in nginx, also where the gateway sets
+/// the first.
 fn set_header(
     arguments: &[String],
     declared: &Declared,

@@ -1,4 +1,5 @@
-//! Directives of nginx's rewrite module: `set`, `rewrite`, `return` and `break`; and the names that a text declares.
+//! Directives of nginx's rewrite module: `set`, `rewrite`, `return` and `break`; and the names that
+//! a text declares.
 
 use std::sync::Arc;
 
@@ -89,7 +90,8 @@ fn authorised_field(text: &str) -> Option<Arc<str>> {
     value::is_token(&name).then(|| name.into())
 }
 
-/// `auth_request_set` declares a variable for a field of the reply. Returns the translation in words.
+/// `auth_request_set` declares a variable for a field of the reply. Returns the translation in
+/// words.
 pub(super) fn authorised(arguments: &[String], context: Context, block: &mut Block) -> Result<String, Fault> {
     let [name, text] = arguments else { return Err("takes a variable and a value".into()) };
     variable_name(name)?;

@@ -12,7 +12,8 @@ use crate::translate::value::Author;
 /// Why a snippet is not translated.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Untranslated {
-    /// The line and the directive, with what is wrong: completes "the snippet is not translated: ...".
+    /// The line and the directive, with what is wrong: completes "the snippet is not translated:
+    /// ...".
     pub(super) reason: String,
     /// How to fix it.
     pub(super) remedy: String,

@@ -1,7 +1,8 @@
 //! Directives that have an annotation of the same meaning: they become the same settings.
 //!
-//! ingress-nginx's template sets most of them in each location, and nginx refuses a duplicate; here the snippet replaces
-//! the template's value. In a server the template's value of each location would win, so they have no effect there.
+//! ingress-nginx's template sets most of them in each location, and nginx refuses a duplicate; here
+//! the snippet replaces the template's value. In a server the template's value of each location
+//! would win, so they have no effect there.
 
 use sluice_config::{
     CookieFlags, CookieName, HeaderBuffers, Override, Policies, Replacement, Replacements,
@@ -215,7 +216,8 @@ pub(super) fn word<T: Copy>(arguments: &[String], words: &[(&str, T)]) -> Result
     found.ok_or_else(|| format!("takes one of: {}", all.join(", ")).into())
 }
 
-/// `off`, or what is replaced and by what. Each word is quoted again for the parser of the annotation.
+/// `off`, or what is replaced and by what. Each word is quoted again for the parser of the
+/// annotation.
 fn replaced(
     kind: &Type<Override<Replacement>>,
     arguments: &[String],

@@ -1,4 +1,5 @@
-//! Texts with variables in snippets: those of nginx, those that the snippet sets, and groups of its expressions.
+//! Texts with variables in snippets: those of nginx, those that the snippet sets, and groups of its
+//! expressions.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

@@ -60,8 +60,8 @@ pub struct NamedSuites {
     pub skipped: Vec<String>,
 }
 
-/// A list of suites as OpenSSL has it: names and words between colons, `!` or `-` before those that are taken out, `+`
-/// between words that must all hold. What is not spoken is left out.
+/// A list of suites as OpenSSL has it: names and words between colons, `!` or `-` before those that
+/// are taken out, `+` between words that must all hold. What is not spoken is left out.
 pub fn tls_suites() -> Type<NamedSuites> {
     Type::new("cipher suites as OpenSSL lists them", |text| {
         let mut chosen: Vec<usize> = Vec::new();

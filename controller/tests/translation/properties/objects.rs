@@ -1,4 +1,5 @@
-//! Generators of objects. Names are few, so that objects refer to each other and replace each other.
+//! Generators of objects. Names are few, so that objects refer to each other and replace each
+//! other.
 
 use std::sync::LazyLock;
 

@@ -1,5 +1,5 @@
-//! Has a response inspected by the agent of the web application firewall, before the client gets any
-//! of it.
+//! Has a response inspected by the agent of the web application firewall, before the client gets
+//! any of it.
 
 use std::fmt;
 use std::mem;

@@ -51,7 +51,8 @@ macro_rules! fields {
     };
 }
 
-/// Marks the head of a response whose endpoint has turned off buffering, on its way through Pingora.
+/// Marks the head of a response whose endpoint has turned off buffering, on its way through
+/// Pingora.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Unbuffered;
 

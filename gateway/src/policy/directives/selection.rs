@@ -1,5 +1,6 @@
-//! Which `location` block of a server takes a path, by nginx's precedence: `=`, then `^~` if its prefix is the longest,
-//! then expressions in order, then the longest prefix. The location of the rule takes part by its own path.
+//! Which `location` block of a server takes a path, by nginx's precedence: `=`, then `^~` if its
+//! prefix is the longest, then expressions in order, then the longest prefix. The location of the
+//! rule takes part by its own path.
 
 use sluice_config::directives::LocationMatch;
 use sluice_config::{LocationBlock, PathMatch};
@@ -28,8 +29,8 @@ pub(super) enum RouteRank {
 }
 
 impl RouteRank {
-    /// The rank of a match. The path of a prefix itself counts as one too: nginx has an exact location for some of
-    /// them, and there a block may still refuse.
+    /// The rank of a match. The path of a prefix itself counts as one too: nginx has an exact
+    /// location for some of them, and there a block may still refuse.
     pub(super) fn of(path: &PathMatch) -> Self {
         match path {
             PathMatch::Exact(_) => Self::Exact,

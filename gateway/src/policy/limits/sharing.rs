@@ -74,8 +74,8 @@ impl Share {
         self.replicas <= 1
     }
 
-    /// Returns the rate that the replicas that are heard may have together. A client may be early by
-    /// the same time, and so by as many fewer requests.
+    /// Returns the rate that the replicas that are heard may have together. A client may be early
+    /// by the same time, and so by as many fewer requests.
     pub(super) fn of_rate(self, rate: Rate) -> Rate {
         Rate { interval: self.of_time(rate.interval), ..rate }
     }

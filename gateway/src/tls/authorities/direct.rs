@@ -1,8 +1,8 @@
 //! Certificates that webpki does not verify, and OpenSSL does: those of version 1, which have no
 //! extensions (`openssl x509 -req` before OpenSSL 3.2 makes such), and certificates of authorities.
 //!
-//! They are accepted from an authority itself only, never through intermediate certificates, so that
-//! there is no path to build.
+//! They are accepted from an authority itself only, never through intermediate certificates, so
+//! that there is no path to build.
 
 use rustls_pki_types::CertificateDer;
 use x509_parser::certificate::X509Certificate;

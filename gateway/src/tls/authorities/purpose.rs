@@ -22,7 +22,8 @@ impl Purpose<'_> {
         }
     }
 
-    /// Returns whether an ExtendedKeyUsage allows it. As for OpenSSL, `anyExtendedKeyUsage` does not.
+    /// Returns whether an ExtendedKeyUsage allows it. As for OpenSSL, `anyExtendedKeyUsage` does
+    /// not.
     pub(super) fn is_in(self, usage: &extensions::ExtendedKeyUsage<'_>) -> bool {
         match self {
             Self::Client => usage.client_auth,

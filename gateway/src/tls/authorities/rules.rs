@@ -61,7 +61,8 @@ pub(super) fn check_authority(
     let constraints = authority.basic_constraints().map_err(|_| ChainFailure::Unspecified)?;
     let is_authority = match &constraints {
         Some(constraints) => constraints.value.ca,
-        // Without the extension, OpenSSL accepts a root of version 1, or one whose KeyUsage says so.
+        // Without the extension, OpenSSL accepts a root of version 1, or one whose KeyUsage says
+        // so.
         None => {
             (authority.version() == X509Version::V1 && is_self_issued(authority))
                 || authority.key_usage().is_ok_and(|usage| usage.is_some())

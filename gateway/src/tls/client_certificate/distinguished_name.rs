@@ -1,5 +1,6 @@
-//! Distinguished names in the form of RFC 2253, as OpenSSL writes them (`XN_FLAG_RFC2253`) and nginx
-//! passes them on. Endpoints and `auth-tls-match-cn` compare this text, so that every escape counts.
+//! Distinguished names in the form of RFC 2253, as OpenSSL writes them (`XN_FLAG_RFC2253`) and
+//! nginx passes them on. Endpoints and `auth-tls-match-cn` compare this text, so that every escape
+//! counts.
 
 use x509_parser::asn1_rs::{Any, Class, Tag, ToDer};
 use x509_parser::x509::X509Name;

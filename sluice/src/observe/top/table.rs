@@ -11,8 +11,8 @@ use crate::show::table;
 
 /// Number of rules that are named for a replica that lacks them.
 const LACKING: usize = 3;
-/// Maximum length of a line about a replica in bytes. Lines are escaped, because they contain foreign
-/// text that a terminal would interpret.
+/// Maximum length of a line about a replica in bytes. Lines are escaped, because they contain
+/// foreign text that a terminal would interpret.
 const LINE: usize = 2048;
 
 /// Returns a summary, what differs between replicas, and the rules.

@@ -131,8 +131,8 @@ impl Builder<'_, '_> {
         Some(InheritedTls { tls: Arc::new(tls), secret, owner: owner.object.clone() })
     }
 
-    /// Returns the settings with the variables of `proxy-ssl-name` that the rule determines replaced,
-    /// if it has some.
+    /// Returns the settings with the variables of `proxy-ssl-name` that the rule determines
+    /// replaced, if it has some.
     pub(super) fn named_tls(
         &self,
         routes: &ObjectRoutes,

@@ -184,8 +184,8 @@ impl Builder<'_, '_> {
         Some(Deny { status: 503, reason: because(&object, &field, &reason) })
     }
 
-    /// Closes a rule for all hosts, or for an expression, whose authorisation service is at the host
-    /// of the request: a client would choose it.
+    /// Closes a rule for all hosts, or for an expression, whose authorisation service is at the
+    /// host of the request: a client would choose it.
     fn close_on_any_host(&mut self, routes: &ObjectRoutes) -> Deny {
         let object = object_ref(routes);
         let field = match routes.settings.external_auth {

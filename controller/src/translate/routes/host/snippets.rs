@@ -1,8 +1,10 @@
-//! Directives of snippets for the rules of an Ingress on a host: those of the Ingress, of the host and of all rules.
+//! Directives of snippets for the rules of an Ingress on a host: those of the Ingress, of the host
+//! and of all rules.
 //!
-//! A server snippet applies to the Ingresses of its namespace on the host, so no Ingress changes the routes of another
-//! owner. In ingress-nginx it applies to the whole host, and only the first of several counts; here all of a namespace
-//! apply, so that none that restricts access is left out.
+//! A server snippet applies to the Ingresses of its namespace on the host, so no Ingress changes
+//! the routes of another owner. In ingress-nginx it applies to the whole host, and only the first
+//! of several counts; here all of a namespace apply, so that none that restricts access is left
+//! out.
 
 use std::sync::Arc;
 
