@@ -586,9 +586,13 @@ fn users_known_by_a_cookie_that_the_rule_forwards_shared_a_response() {
     assert_is(&ask(&[bob, red]), "MISS", "3");
     assert_is(&ask(&[alice, blue, ("User-Agent", "other")]), "HIT", "1");
 
-    let snippet = r#"if ($http_x_role = admin) { more_set_input_headers "X-Role: admin"; }"#;
+    let snippet = r#"more_set_headers "X-Edition: 2";
+        if ($http_x_role = admin) { more_set_input_headers "X-Role: admin"; }"#;
     folder.write("shop.yaml", ingress(&[("configuration-snippet", snippet)]).text());
-    await_until("the snippet", || outcome(&ask(&[])).0 == "HIT");
+    await_until("a response that is stored with the snippet", || {
+        let response = ask(&[]);
+        response.header("x-edition") == Some("2") && outcome(&response).0 == "HIT"
+    });
     let (_, of_others) = outcome(&ask(&[]));
     let (cache, of_admins) = outcome(&ask(&[("X-Role", "admin")]));
     assert!(cache == "MISS" && of_admins != of_others, "{cache}");
