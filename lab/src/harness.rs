@@ -12,7 +12,8 @@
 //! shared(async |cluster| {
 //!     cluster.apply(&deployment("web", 3)).await?;
 //!     cluster.available("web", 3).await?;
-//!     let pods = cluster.endpoints("web", |all| all.iter().filter(|e| e.ready).count() == 3).await?;
+//!     let ready = cluster.endpoints("web", |all| all.iter().filter(|e| e.ready).count() == 3);
+//!     let pods = ready.await?;
 //!     let answer = cluster.get((pods[0].address, 8080), "web.example", "/").await?;
 //!     assert_eq!(answer.status(), 200);
 //!     Ok(())

@@ -18,6 +18,7 @@
 //! | [`mmdb`] | GeoIP2 databases |
 //! | [`epoll`], [`memory`] | what a process waits for, and its memory (Linux) |
 //! | [`module_cycles`] | the check that the modules of a crate form no cycle |
+//! | `comment_width` | the check that comments are at most 100 columns wide |
 //! | [`websocket`] | an endpoint of HTTP/1.1 and a client of HTTP/2 |
 //! | [`wire`] | HTTP/1.1 messages as bytes |
 //! | [`certificate`], [`ports`], [`program`], [`wait`] | the basis of the others |
@@ -27,6 +28,8 @@ pub mod browser;
 pub mod certificate;
 pub mod client;
 pub mod collector;
+#[cfg(test)]
+mod comment_width;
 pub mod dns;
 pub mod echo;
 pub mod epoll;
