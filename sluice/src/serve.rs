@@ -1,4 +1,4 @@
-//! `sluice serve`: starts both planes, connects them, and shuts them down on SIGTERM or SIGINT.
+//! `sluice serve`: starts both planes, connects them, and shuts them down on a signal.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
@@ -42,7 +42,8 @@ const LOG_AGAIN: Duration = Duration::from_secs(1);
 /// Time limit for writing the last lines of a log.
 pub(crate) const FLUSH: Duration = Duration::from_secs(2);
 
-/// Runs the gateway until SIGTERM or SIGINT, or until a port turns out to be in use at the start.
+/// Runs the gateway until SIGTERM, SIGINT or SIGHUP, or until a port turns out to be in use at the
+/// start.
 ///
 /// # Errors
 /// A resource that is required at the start is missing, or a part of the program has [died](Died).

@@ -43,6 +43,21 @@ fn a_running_request_completes_while_new_connections_are_refused() {
 }
 
 #[test]
+fn sighup_loses_no_request() {
+    let gate = Gate::default();
+    let backend = Backend::gated("slow", &gate);
+    let mut gateway = Gateway::start(&Folder::with(site("shop", HOST, &[&backend])));
+    let mut running = Connection::plain(gateway.http);
+    running.send(format!("GET /slow HTTP/1.1\r\nHost: {HOST}\r\n\r\n"));
+    await_until("the request to reach its backend", || backend.requests() == 1);
+    gateway.hang_up();
+    await_until("new connections to be refused", || Connection::try_plain(gateway.http).is_err());
+    gate.open();
+    assert_eq!(running.response().status, 200);
+    assert_eq!(gateway.await_exit().code(), Some(0));
+}
+
+#[test]
 fn a_failed_control_plane_ends_the_program_with_a_message() {
     let gate = Gate::default();
     let backend = Backend::gated("slow", &gate);

@@ -359,6 +359,11 @@ impl Gateway {
         self.signal(Signal::TERM);
     }
 
+    /// Sends SIGHUP.
+    pub fn hang_up(&self) {
+        self.signal(Signal::HUP);
+    }
+
     /// Suspends the process (SIGSTOP) and waits until all its threads have stopped: what is sent to
     /// it waits in the kernel.
     ///
