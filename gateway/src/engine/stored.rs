@@ -56,14 +56,8 @@ pub(super) async fn send<D: Downstream>(
         counts.upstream_received = (length - response.rest.len()) as u64;
     }
     let Err(kind) = sent else { return Forwarded::Relayed(Instant::now()) };
-    let can_answer = match kind {
-        FailureKind::Client => false,
-        // The response was held back.
-        FailureKind::ResponseRefused => true,
-        _ => !begun,
-    };
     match exchange.failed(Failure::before_connecting(kind, false)) {
-        Next::Answer(answer) if can_answer => Forwarded::Answer(answer),
+        Next::Answer(answer) if kind.permits_answer(begun) => Forwarded::Answer(answer),
         _ => Forwarded::Aborted { asked: true },
     }
 }

@@ -89,6 +89,16 @@ impl FailureKind {
         }
     }
 
+    /// Returns whether the client can be sent an answer in place of the response, of which it has
+    /// been sent a part if `started`. A response that was refused has been held back, head included.
+    pub(crate) fn permits_answer(self, started: bool) -> bool {
+        match self {
+            Self::Client => false,
+            Self::ResponseRefused => true,
+            _ => !started,
+        }
+    }
+
     /// Returns whether an endpoint exceeded a time limit.
     pub(crate) fn is_timeout(self) -> bool {
         matches!(self, Self::ConnectTimeout | Self::HandshakeTimeout | Self::ReadTimeout | Self::SendTimeout)

@@ -79,12 +79,7 @@ pub(in crate::engine) async fn forward<D: Downstream + Send + Sync + 'static>(
     };
     let SharedRequest { exchange, counts: counted, answer, failed, started, ended, .. } = shared;
     *counts = counted;
-    let can_answer = match failed {
-        Some(FailureKind::Client) => false,
-        // The response was held back.
-        Some(FailureKind::ResponseRefused) => true,
-        _ => !started,
-    };
+    let can_answer = failed.map_or(!started, |kind| kind.permits_answer(started));
     let forwarded = match answer {
         _ if ended => Forwarded::Relayed(Instant::now()),
         Some(answer) if can_answer => Forwarded::Answer(answer),
