@@ -86,10 +86,11 @@ run: tools ## build, and serve examples/quickstart with demo backends
 
 # End-to-end tests wait more than they compute, so they use more threads than there are cores.
 E2E = RUST_TEST_THREADS=6 $(CARGO) test --locked --workspace --test e2e
-# All modules run again with Pingora's engine, except those without a backend (.ci/scripts-test).
+# All modules run again with Pingora's engine, except those whose requests reach no engine
+# (.ci/scripts-test).
 PROXY = SLUICE_DRIVER=proxy
-WITHOUT_BACKEND = e2e_admission e2e_flags e2e_installations e2e_snapshot
-E2E_PROXY = $(PROXY) $(E2E) -- $(WITHOUT_BACKEND:%=--skip %::)
+WITHOUT_ENGINE = e2e_admission e2e_check e2e_flags e2e_installations e2e_responses e2e_snapshot
+E2E_PROXY = $(PROXY) $(E2E) -- $(WITHOUT_ENGINE:%=--skip %::)
 
 # Tests that fail only beside other suites are named at the end (.ci/retry-failed).
 RETRY = .ci/retry-failed env

@@ -192,7 +192,7 @@ fn each_check_shows_its_result_for_a_request() {
 }
 
 #[test]
-fn an_explanation_agrees_with_the_response_of_a_fallback_a_trusted_scheme_and_a_canary() {
+fn explanations_agree_with_responses_of_fallbacks_schemes_and_canaries() {
     let backends = ["web", "beta", "errors"].map(Backend::echo);
     let [web, beta, errors] = &backends;
     let canary = Ingress::new("beta")

@@ -148,7 +148,7 @@ fn the_host_with_www_redirects_to_the_one_without_and_the_other_way_round() {
 }
 
 #[test]
-fn the_redirect_to_the_host_with_www_has_the_port_that_a_trusted_proxy_reports() {
+fn the_redirect_to_www_has_the_port_that_a_trusted_proxy_reports() {
     let backend = Backend::echo("shop");
     let ingress = shop(&[("from-to-www-redirect", "true")]);
     let folder = Folder::with(service_with("shop", &[&backend]) + &ingress.text());

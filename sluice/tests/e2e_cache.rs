@@ -694,7 +694,7 @@ fn a_response_in_an_unknown_transfer_coding_is_502_and_never_stored() {
 
 /// A body of many pieces, larger than what the kernel keeps for a client that reads nothing.
 #[test]
-fn a_large_response_in_memory_stays_whole_for_a_slow_client_when_it_is_purged() {
+fn a_large_response_in_memory_stays_whole_for_a_slow_client_if_purged() {
     const LARGE: usize = 20_000_000;
     let content: String = (0..LARGE).map(|at| char::from(b'a' + (at / 5 % 23) as u8)).collect();
     let backend = Backend::with("shop", {

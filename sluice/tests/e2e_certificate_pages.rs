@@ -87,7 +87,7 @@ fn assert_page(response: &Response) {
 }
 
 #[test]
-fn clients_without_an_acceptable_certificate_get_the_page_and_no_other_path() {
+fn clients_without_an_acceptable_certificate_get_only_the_page() {
     let site = Site::new(&[]);
     let gateway = Gateway::start(&site.folder);
     let foreign = Authority::new().issue_client("client", 7).presenting(&[], HTTP_1);
@@ -266,7 +266,7 @@ fn a_page_of_the_same_rule_is_stored_under_its_own_path() {
 }
 
 #[test]
-fn the_access_log_has_the_request_of_the_client_and_the_backend_of_the_page() {
+fn the_access_log_has_the_clients_request_and_the_pages_backend() {
     let site = Site::new(&[]);
     let format = "$request|$request_uri|$request_method|$uri|$args|$status|$service_name|$ssl_client_verify";
     site.folder.write("config.yaml", config_map("edge/config", &[("log-format-upstream", format)]));

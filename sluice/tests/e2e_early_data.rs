@@ -155,7 +155,7 @@ fn status(message: &Message) -> &str {
 }
 
 #[test]
-fn a_safe_request_is_answered_before_the_handshake_ends_and_its_endpoint_knows() {
+fn a_safe_request_is_answered_before_the_handshake_ends_and_marked() {
     let backend = Backend::echo("shop");
     let folder = site(&backend, &[ON]);
     let gateway = start(&folder);
@@ -270,7 +270,7 @@ fn a_recorded_first_flight_is_served_once() {
 }
 
 #[test]
-fn early_data_is_refused_by_default_with_tickets_and_with_client_certificates() {
+fn early_data_is_refused_by_default_with_tickets_and_client_certificates() {
     let backend = Backend::echo("shop");
     let off = site(&backend, &[]);
     let tickets = site(&backend, &[ON, ("ssl-session-tickets", "true")]);

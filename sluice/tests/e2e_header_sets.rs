@@ -286,7 +286,7 @@ fn the_endpoint_receives_another_host() {
 }
 
 #[test]
-fn a_client_chooses_the_host_for_the_endpoint_only_with_a_value_that_is_one() {
+fn a_client_chooses_the_host_for_the_endpoint_only_with_a_valid_value() {
     let backend = Backend::echo("shop");
     let folder = shop(&backend, &[("upstream-vhost", "$http_x_tenant$arg_tenant$cookie_tenant")]);
     let gateway = Gateway::start(&folder);

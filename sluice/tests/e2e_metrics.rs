@@ -141,7 +141,7 @@ fn durations(gateway: &Gateway) -> Option<Histogram> {
 }
 
 #[test]
-fn durations_are_native_histograms_with_a_bucket_factor_and_only_in_protobuf() {
+fn durations_are_native_histograms_with_a_bucket_factor_in_protobuf_only() {
     let backend = Backend::echo("shop");
     let (_folder, gateway) = start(&backend, &["--bucket-factor=1.5"]);
     for _ in 0..3 {

@@ -165,7 +165,7 @@ fn hosts_without_a_tls_entry_get_the_default_certificate() {
 }
 
 #[test]
-fn a_host_below_a_wildcard_with_tls_redirects_without_a_section_of_its_own() {
+fn a_host_below_a_wildcard_with_tls_redirects_without_its_own_section() {
     let backend = Backend::echo("web");
     let wildcard = Ingress::new("wild").path("*.example.com", "/", "web");
     let objects = service_with("web", &[&backend])

@@ -254,7 +254,7 @@ fn hosts_that_are_passed_through_are_not_decrypted() {
 }
 
 #[test]
-fn chart_values_give_the_flags_config_maps_and_class_of_the_old_installation() {
+fn chart_values_give_flags_config_maps_and_class_of_the_old_installation() {
     let backend = Backend::echo("shop");
     let folder = Folder::empty();
     folder.write(

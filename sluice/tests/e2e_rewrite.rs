@@ -309,7 +309,7 @@ fn syntax_of_pcre_is_served_in_canaries_and_block_lists() {
 
 /// The worst case for an engine that backtracks.
 #[test]
-fn a_request_that_reaches_the_step_limit_of_an_expression_gets_500_and_is_reported() {
+fn a_request_that_reaches_the_step_limit_gets_500_and_is_reported() {
     let backend = Backend::echo("web");
     let ingress = expression("shop", "/linear/(a+)+$", "web")
         .typed_path(HOST, "/slow/(?:(a+)+)(?<!b)$", "ImplementationSpecific", "web")

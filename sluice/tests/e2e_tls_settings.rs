@@ -142,7 +142,7 @@ fn sessions_are_resumed_by_default_and_not_without_cache_and_tickets() {
 }
 
 #[test]
-fn replicas_with_one_ticket_key_accept_each_others_sessions_also_after_a_rotation() {
+fn replicas_with_one_ticket_key_share_sessions_also_after_a_rotation() {
     const SECOND: &str = "MDECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8gISIjJCUmJygpKissLS4v";
     let keys = |key| [("ssl-session-tickets", "true"), ("ssl-session-ticket-key", key)];
     let (_backend, folder) = site();

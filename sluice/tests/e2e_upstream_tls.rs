@@ -119,7 +119,7 @@ fn a_session_with_an_endpoint_is_resumed_until_its_secret_changes() {
 }
 
 #[test]
-fn an_endpoint_may_present_a_self_signed_authority_a_common_name_or_version_1() {
+fn endpoints_may_present_self_signed_authorities_common_names_version_1() {
     let authority = Authority::new();
     let named = authority.issue_client("inner.example", 1);
     let version_1 = TestCertificate::of_version_1();

@@ -18,7 +18,7 @@
 //! | [`mmdb`] | GeoIP2 databases |
 //! | [`epoll`], [`memory`] | what a process waits for, and its memory (Linux) |
 //! | [`module_cycles`] | the check that the modules of a crate form no cycle |
-//! | `comment_width` | the check that comments are at most 100 columns wide |
+//! | `source_rules` | the check of the width of comments and the length of the names of tests |
 //! | [`websocket`] | an endpoint of HTTP/1.1 and a client of HTTP/2 |
 //! | [`wire`] | HTTP/1.1 messages as bytes |
 //! | [`certificate`], [`ports`], [`program`], [`wait`] | the basis of the others |
@@ -28,8 +28,6 @@ pub mod browser;
 pub mod certificate;
 pub mod client;
 pub mod collector;
-#[cfg(test)]
-mod comment_width;
 pub mod dns;
 pub mod echo;
 pub mod epoll;
@@ -45,6 +43,8 @@ pub mod nginx;
 pub mod ocsp;
 pub mod ports;
 pub mod program;
+#[cfg(test)]
+mod source_rules;
 pub mod stream;
 pub mod trust;
 pub mod wait;

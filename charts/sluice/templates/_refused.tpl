@@ -106,6 +106,6 @@ say, the schema says.
 {{- $wrong = concat $wrong (include "sluice.refusedUpgrade" . | fromJsonArray) -}}
 {{- $wrong = concat $wrong (include "sluice.refusedSelectors" . | fromJsonArray) -}}
 {{- if $wrong -}}
-{{- fail (printf "\n\nThese values cannot be had with Sluice:\n  - %s\n" (join "\n  - " $wrong)) -}}
+{{- fail (printf "\n\nSluice does not support these values:\n  - %s\n" (join "\n  - " $wrong)) -}}
 {{- end -}}
 {{- end -}}

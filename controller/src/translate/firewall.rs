@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn later_directives_are_those_of_the_ingress_and_changes_of_rules_come_last() {
+    fn later_directives_are_of_the_ingress_and_changes_of_rules_come_last() {
         let own = FirewallSettings {
             snippet: text("SecRuleRemoveById 942100\nSecRuleEngine On"),
             ..Default::default()

@@ -48,7 +48,7 @@ fn changes_are_seen_by_lists_and_reported_while_watches_end_with_errors() {
 }
 
 #[test]
-fn a_watch_that_is_refused_after_lists_in_pages_stays_a_problem_and_is_relisted() {
+fn a_watch_refused_after_lists_in_pages_stays_a_problem_and_is_relisted() {
     let fake = furnished();
     fake.without_streaming("endpointslices");
     let plane = Plane::start(&fake, Options::default());

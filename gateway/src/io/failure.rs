@@ -90,7 +90,8 @@ impl FailureKind {
     }
 
     /// Returns whether the client can be sent an answer in place of the response, of which it has
-    /// been sent a part if `started`. A response that was refused has been held back, head included.
+    /// been sent a part if `started`. A response that was refused has been held back, head
+    /// included.
     pub(crate) fn permits_answer(self, started: bool) -> bool {
         match self {
             Self::Client => false,

@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_rule_the_backend_or_the_client_determines_is_part_of_every_key() {
+    fn what_rule_backend_or_client_determine_is_part_of_every_key() {
         let plain = policy(&[CacheKeyPart::Path], &rule(200), "a.example");
         let first = key(&plain, "/", &[], |_| {});
         let again = policy(&[CacheKeyPart::Path], &rule(200), "a.example");

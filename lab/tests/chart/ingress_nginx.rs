@@ -179,7 +179,7 @@ fn an_image_of_the_webhook_jobs_is_ignored_with_a_note() {
 /// TLS ends at the load balancer: the ports for HTTP and HTTPS are one, and a third one redirects.
 /// The gateway exited, because both flags had the same port.
 #[test]
-fn the_values_of_the_aws_manifest_render_and_the_gateway_takes_its_arguments() {
+fn the_values_of_the_aws_manifest_render_and_its_arguments_are_accepted() {
     let all = case("tls-at-load-balancer");
     let ports = |all: &[Value]| {
         let ports = container(all)["ports"].as_array().expect("ports").clone();
@@ -229,7 +229,7 @@ fn the_default_backend_comes_from_the_registry_of_all_images() {
 }
 
 #[test]
-fn the_default_backend_has_the_account_and_the_grace_period_of_the_ingress_nginx_chart() {
+fn the_default_backend_has_account_and_grace_period_of_ingress_nginx() {
     let all = rendered_with("defaultBackend: {enabled: true, serviceAccount: {create: false}}\n");
     let backend = &object(&all, "Deployment", "gateway-sluice-defaultbackend")["spec"]["template"]["spec"];
     assert_eq!(backend["serviceAccountName"], "default-backend");

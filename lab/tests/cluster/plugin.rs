@@ -393,7 +393,7 @@ spec:
 
 /// kubectl itself would wait for ever.
 #[test]
-fn a_pod_of_a_node_that_does_not_answer_is_reported_and_the_others_are_shown() {
+fn a_pod_of_an_unreachable_node_is_reported_and_the_others_are_shown() {
     own(LabSettings { nodes: 2, dual_stack: false, images: Vec::new() }, async |cluster, lab| {
         let replicas = Replicas::start(cluster, 3).await?;
         let node = NodeIndex::new(1).context("there is a first node")?;

@@ -107,7 +107,7 @@ fn the_port_of_the_admin_listener_is_that_of_the_flag() {
 }
 
 #[test]
-fn ports_that_cannot_be_forwarded_are_reported_with_the_message_of_kubectl() {
+fn ports_that_cannot_be_forwarded_are_reported_with_kubectls_message() {
     let folder = tempfile::tempdir().unwrap();
     let pods = serde_json::json!({"items": [pod("edge", "a", "True")]});
     let pods = pods::all(&kubectl(folder.path(), &pods, &Target::default()), &Target::default()).unwrap();

@@ -115,7 +115,7 @@ fn a_rewrite_reaches_no_rule_of_another_namespace() {
 }
 
 #[test]
-fn a_rewrite_of_a_server_snippet_applies_before_the_policies_of_the_first_rule() {
+fn a_rewrite_of_a_server_snippet_precedes_policies_of_the_first_rule() {
     let backend = Backend::echo("shop");
     let annotations = [
         ("server-snippet", "rewrite ^/old/(.*)$ /blocked/$1; location /blocked { deny all; }"),

@@ -121,7 +121,7 @@ fn a_call_beyond_a_bound_is_refused() {
 }
 
 #[test]
-fn a_stream_that_waits_for_replies_needs_an_exception_if_the_rules_enforce() {
+fn a_stream_that_waits_for_replies_needs_an_exception_under_enforcement() {
     let Some(agent) = Agent::start() else { return };
     let held = Calls::start(&agent, &format!("{ON}\n{RULES}"), &[]);
     run(async { assert_eq!(Some(&*held.chat().await), UNKNOWN) });

@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn an_expired_token_counts_as_an_outage_although_lists_were_granted_before() {
+    async fn an_expired_token_is_an_outage_although_lists_were_granted_before() {
         let api_health = ApiHealth::new();
         api_health.answered("/a");
         for _ in 0..2 {

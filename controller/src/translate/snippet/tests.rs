@@ -456,7 +456,7 @@ const ZONES: &str = "limit_req_zone $binary_remote_addr zone=rate:10m rate=30r/m
                      limit_req_zone $http_x_key zone=other:32k rate=2r/s; limit_conn_zone $server_name zone=number:1m;";
 
 #[test]
-fn limits_have_the_key_and_the_rate_of_their_zones_and_are_inherited_by_kind() {
+fn limits_have_key_and_rate_of_their_zones_and_are_inherited_by_kind() {
     let zones = declared(ZONES);
     let read_in = |text: &str, place| read(text, place, &zones).unwrap_or_else(|fault| panic!("{fault:?}"));
     let server = read_in(

@@ -99,7 +99,7 @@ fn rules_have_figures_and_closed_ones_their_reason() {
 }
 
 #[test]
-fn an_explained_request_shows_its_checks_and_what_is_sent_without_credentials() {
+fn an_explained_request_shows_its_checks_and_hides_credentials() {
     let plane = Plane::with_policies(Balance::RoundRobin, &[1], Policies::default());
     let query = "url=http%3A%2F%2Fa.example%2Fcart%3Fx%3D1&method=GET&client=192.0.2.9\
                  &headers=Authorization%3A+Basic+c2VjcmV0%0D%0AX-Beta%3A+yes";

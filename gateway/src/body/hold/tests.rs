@@ -85,7 +85,7 @@ fn a_refused_response_is_a_failure() {
 
 /// The judge was asked about it, and what another endpoint sent then passed unseen.
 #[test]
-fn a_response_with_a_malformed_body_was_judged_before_another_endpoint_was_tried() {
+fn a_malformed_response_was_judged_before_another_endpoint_was_tried() {
     let mut case = Case::new(CHUNKED, &[Judgement::Wants, Judgement::Refused]);
     let refused = case.hold.respond(&mut case.response, b"3\r\nabcdef");
     assert_eq!(

@@ -262,7 +262,7 @@ fn a_host_with_tls_redirects_http() {
 }
 
 #[test]
-fn a_client_that_used_http_to_a_proxy_is_redirected_although_the_proxy_uses_tls() {
+fn a_client_of_a_proxy_by_http_is_redirected_although_the_proxy_uses_tls() {
     let mut plane = Plane::simple(&[1]);
     plane.host(exact("a.example"), true, vec![rule("/", forward("web"))]);
     let request = || Request::get("a.example", "/x").https().with("x-forwarded-proto", "http");

@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_over_one_rate_counts_for_none_and_an_empty_key_is_not_limited() {
+    fn a_request_over_one_rate_counts_for_none_and_an_empty_key_is_free() {
         let limits = compile(&contract::ZoneLimits {
             rates: vec![
                 rate("wide", key(Variable::RemoteAddr), 1, None),

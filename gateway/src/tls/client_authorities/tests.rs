@@ -248,7 +248,7 @@ fn client_authority(issuer: &Issuer) -> CertificateDer<'static> {
 }
 
 #[test]
-fn an_authority_that_may_not_issue_or_has_expired_vouches_for_no_certificate() {
+fn a_certificate_of_an_expired_or_improper_authority_is_not_accepted() {
     let server = || vec![ExtendedKeyUsagePurpose::ServerAuth];
     let critical = || {
         let mut unknown = CustomExtension::from_oid_content(&[1, 2, 3, 4], vec![5, 0]);
@@ -334,7 +334,7 @@ fn a_root_of_version_1_is_an_authority() {
 }
 
 #[test]
-fn an_authority_with_name_constraints_vouches_for_no_certificate_that_webpki_does_not_read() {
+fn what_webpki_cannot_read_is_not_accepted_below_name_constraints() {
     let constrained = changed("constrained", |params| {
         let permitted_subtrees = vec![GeneralSubtree::DnsName("shop.example".to_owned())];
         params.name_constraints = Some(NameConstraints { permitted_subtrees, excluded_subtrees: Vec::new() });

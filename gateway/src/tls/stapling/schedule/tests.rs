@@ -46,7 +46,7 @@ fn each_certificate_is_asked_about_once_at_a_time() {
 }
 
 #[test]
-fn a_new_version_is_asked_about_at_once_and_answers_for_the_old_are_dropped() {
+fn a_new_version_is_queried_at_once_and_responses_for_the_old_dropped() {
     let now = Instant::now();
     let mut schedule = schedule_of(&[("a", URL)], now);
     let old = schedule.take_due(now).unwrap();
