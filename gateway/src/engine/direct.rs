@@ -8,7 +8,7 @@
 //! | file | content |
 //! |---|---|
 //! | `attempts` | attempts at one endpoint after another |
-//! | `relay`, `attempt_io`, `download`, `replay` | parts shared by all protocols |
+//! | `relay`, `attempt_io`, `download`, `replay`, `upload_timeouts` | parts shared by all protocols |
 //! | `http1`, `http2`, `fastcgi` | one attempt, both directions; with an `upload` each |
 
 mod attempt_io;
@@ -19,5 +19,6 @@ mod http1;
 mod http2;
 mod relay;
 mod replay;
+mod upload_timeouts;
 
 pub(super) use attempts::forward;

@@ -9,11 +9,12 @@ use std::time::Instant;
 
 use self::error_output::ErrorOutput;
 use self::relay::Relay;
-use self::upload::{Outgoing, Upload};
+use self::upload::{OutgoingRequest, Upload};
 use super::attempts::{ForwardContext, follow};
 use crate::body::downstream::Downstream;
 use crate::engine::Forwarded;
 use crate::engine::direct::relay::Relay as _;
+use crate::engine::direct::upload_timeouts::UploadTimeouts;
 use crate::message::fastcgi::Decoder;
 use crate::message::head::Head;
 use crate::pipeline::{Originator, Upstream};
@@ -52,11 +53,10 @@ impl FastCgi {
         let params = run.originator.fastcgi_params(run.head);
         let keeps = size > 0 && connection.served + 1 < upstream.keep_alive.requests;
         let (attempt_io, head) = run.attempt_io(upstream);
-        let outgoing = Outgoing {
+        let outgoing = OutgoingRequest {
             params: &params,
             keeps,
-            client: attempt_io.originator.body_timeout(),
-            endpoint: upstream.send_timeout,
+            timeouts: UploadTimeouts::new(attempt_io.originator, upstream),
         };
         let mut relay = Relay {
             attempt_io,

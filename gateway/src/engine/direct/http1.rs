@@ -9,11 +9,12 @@ use std::time::Instant;
 use http::Version;
 
 use self::relay::Relay;
-use self::upload::{Outgoing, Upload};
+use self::upload::{OutgoingRequest, Upload};
 use super::attempts::{ForwardContext, follow};
 use crate::body::downstream::Downstream;
 use crate::engine::Forwarded;
-use crate::engine::direct::relay::Relay as _;
+use crate::engine::direct::relay::{Relay as _, SocketRelay as _};
+use crate::engine::direct::upload_timeouts::UploadTimeouts;
 use crate::engine::tunnel::Endpoint;
 use crate::message::head::Head;
 use crate::message::request;
@@ -53,16 +54,15 @@ impl Http1 {
         upload.begin(run.downstream);
         let version = if run.originator.speaks_http_1_0() { Version::HTTP_10 } else { Version::HTTP_11 };
         let (attempt_io, head) = run.attempt_io(upstream);
-        let outgoing = Outgoing {
+        let outgoing = OutgoingRequest {
             head,
             version,
             last: size == 0 || connection.served + 1 >= upstream.keep_alive.requests,
             upgrade: self.asks_for_upgrade && request::asks_for_upgrade(head),
-            client: attempt_io.originator.body_timeout(),
-            endpoint: upstream.send_timeout,
+            timeouts: UploadTimeouts::new(attempt_io.originator, upstream),
         };
         let mut relay =
-            Relay { attempt_io, upload, connection: &mut connection, outgoing, waited: false, ended: false };
+            Relay { attempt_io, upload, connection: &mut connection, outgoing, waited: false, closed: false };
         let next = poll_fn(|cx| relay.poll(cx)).await;
         let ended = Instant::now();
         let (is_reusable, has_switched) = (relay.is_reusable(), relay.has_switched());

@@ -11,11 +11,12 @@ use h2::Reason;
 use http::Version;
 
 use self::relay::{Incoming, Relay};
-use self::upload::{Patience, Upload};
+use self::upload::Upload;
 use super::attempts::{ForwardContext, follow, gate};
 use crate::body::downstream::Downstream;
 use crate::engine::Forwarded;
 use crate::engine::direct::relay::Relay as _;
+use crate::engine::direct::upload_timeouts::UploadTimeouts;
 use crate::engine::watch::unless_left;
 use crate::message::head::Head;
 use crate::message::http2::{Http2Target, request, takes_trailers};
@@ -86,12 +87,11 @@ impl Http2 {
             return run.failed(failure);
         };
         let (attempt_io, head) = run.attempt_io(upstream);
-        let patience =
-            Patience { client: attempt_io.originator.body_timeout(), endpoint: upstream.send_timeout };
+        let timeouts = UploadTimeouts::new(attempt_io.originator, upstream);
         let mut relay = Relay {
             attempt_io,
             upload,
-            patience,
+            timeouts,
             stream,
             incoming: Incoming::new(response),
             stream_permit: &stream_permit,

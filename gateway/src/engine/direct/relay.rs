@@ -4,10 +4,12 @@
 //! cannot express: a response may arrive before its request is complete, either side may leave at
 //! any time, and neither side may be read faster than the other one accepts.
 
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
 use super::attempt_io::AttemptIo;
+use super::download::Receiving;
 use crate::body::downstream::Downstream;
+use crate::io::scratch;
 use crate::pipeline::{FailureKind, Next, Originator};
 
 /// An attempt over the endpoint's protocol.
@@ -45,6 +47,42 @@ pub(super) trait Relay<'r> {
         }
         let sending = self.is_sending();
         self.attempt_io().poll_over(cx, sending).map(|kind| Some(self.failed(kind)))
+    }
+}
+
+/// An attempt that reads its response from a connection of its own.
+pub(super) trait SocketRelay<'r>: Relay<'r> {
+    /// Reads from the endpoint once, into `buffer`, and forwards the bytes. Returns the next step if
+    /// the bytes end the attempt otherwise than by completing the response.
+    fn poll_read(
+        &mut self,
+        cx: &mut Context<'_>,
+        buffer: &mut [u8],
+    ) -> Poll<Result<Option<NextOf<'r, Self>>, FailureKind>>;
+
+    /// Returns whether the endpoint has switched protocols, and the client's response has begun.
+    fn has_switched(&self) -> bool {
+        false
+    }
+
+    /// Reads and forwards as much as the client accepts and memory permits. Ready when the response
+    /// is complete, the endpoint has switched protocols, or with another step.
+    fn poll_socket(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<NextOf<'r, Self>>, FailureKind>> {
+        loop {
+            let AttemptIo { downstream, deadlines, download, .. } = self.attempt_io();
+            ready!(downstream.poll_accept(cx, deadlines))?;
+            if download.state == Receiving::Done {
+                return Poll::Ready(Ok(None));
+            }
+            ready!(self.attempt_io().poll_room(cx));
+            match scratch::read(|buffer| self.poll_read(cx, buffer))? {
+                Poll::Ready(Some(next)) => return Poll::Ready(Ok(Some(next))),
+                Poll::Ready(None) if self.has_switched() => return Poll::Ready(Ok(None)),
+                Poll::Ready(None) => {}
+                Poll::Pending if self.attempt_io().pause(cx)? => {}
+                Poll::Pending => return Poll::Pending,
+            }
+        }
     }
 }
 

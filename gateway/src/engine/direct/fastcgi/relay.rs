@@ -1,19 +1,18 @@
 //! One attempt over a FastCGI connection.
 
 use std::pin::Pin;
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll};
 
 use http::Method;
 use tokio::io::{AsyncRead, ReadBuf};
 
 use super::error_output::ErrorOutput;
-use super::upload::{Outgoing, Upload};
+use super::upload::{OutgoingRequest, Upload};
 use crate::body::downstream::Downstream;
 use crate::engine::direct::attempt_io::{AttemptIo, FailedConnection};
 use crate::engine::direct::download::Receiving;
-use crate::engine::direct::relay;
+use crate::engine::direct::relay::{self, SocketRelay};
 use crate::io::budget;
-use crate::io::scratch;
 use crate::message::fastcgi::{Decoder, read_response};
 use crate::message::framing::Framing;
 use crate::pipeline::{FailureKind, Next, Originator};
@@ -24,7 +23,7 @@ pub(super) struct Relay<'r, D, O> {
     pub(super) attempt_io: AttemptIo<'r, D, O>,
     pub(super) upload: &'r mut Upload,
     pub(super) connection: &'r mut Connection,
-    pub(super) outgoing: Outgoing<'r>,
+    pub(super) outgoing: OutgoingRequest<'r>,
     pub(super) method: &'r Method,
     pub(super) decoder: Decoder,
     pub(super) errors: ErrorOutput,
@@ -57,20 +56,7 @@ impl<'r, D: Downstream + 'r, O: Originator + 'r> relay::Relay<'r> for Relay<'r, 
     }
 
     fn poll_response(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Next<O::Answer>>, FailureKind>> {
-        loop {
-            let AttemptIo { downstream, deadlines, download, .. } = &mut self.attempt_io;
-            ready!(downstream.poll_accept(cx, deadlines))?;
-            if download.state == Receiving::Done {
-                return Poll::Ready(Ok(None));
-            }
-            ready!(self.attempt_io.poll_room(cx));
-            match scratch::read(|buffer| self.poll_read(cx, buffer))? {
-                Poll::Ready(Some(next)) => return Poll::Ready(Ok(Some(next))),
-                Poll::Ready(None) => {}
-                Poll::Pending if self.attempt_io.pause(cx)? => {}
-                Poll::Pending => return Poll::Pending,
-            }
-        }
+        self.poll_socket(cx)
     }
 
     fn failed(&mut self, kind: FailureKind) -> Next<O::Answer> {
@@ -84,8 +70,7 @@ impl<'r, D: Downstream + 'r, O: Originator + 'r> relay::Relay<'r> for Relay<'r, 
     }
 }
 
-impl<D: Downstream, O: Originator> Relay<'_, D, O> {
-    /// Reads from the endpoint and forwards the output.
+impl<'r, D: Downstream + 'r, O: Originator + 'r> SocketRelay<'r> for Relay<'r, D, O> {
     fn poll_read(
         &mut self,
         cx: &mut Context<'_>,
@@ -111,7 +96,9 @@ impl<D: Downstream, O: Originator> Relay<'_, D, O> {
             (Err(_), _) => Err(FailureKind::Broken),
         })
     }
+}
 
+impl<D: Downstream, O: Originator> Relay<'_, D, O> {
     /// Handles records.
     fn receive(
         &mut self,

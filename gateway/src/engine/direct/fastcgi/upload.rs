@@ -2,11 +2,11 @@
 //! them again.
 
 use std::task::{Context, Poll, ready};
-use std::time::Duration;
 
 use crate::body::downstream::Downstream;
 use crate::body::pieces::{Decoder, Piece};
 use crate::engine::direct::replay::Replay;
+use crate::engine::direct::upload_timeouts::UploadTimeouts;
 use crate::io::budget::WaitTicket;
 use crate::io::deadlines::Deadlines;
 use crate::io::scratch;
@@ -51,14 +51,11 @@ enum Sending {
 
 /// What an attempt sends, and its time limits.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Outgoing<'r> {
+pub(super) struct OutgoingRequest<'r> {
     pub(super) params: &'r Params,
     /// The connection may serve another request.
     pub(super) keeps: bool,
-    /// For the client's next bytes.
-    pub(super) client: Option<Duration>,
-    /// For the endpoint to accept some.
-    pub(super) endpoint: Option<Duration>,
+    pub(super) timeouts: UploadTimeouts,
 }
 
 impl Upload {
@@ -118,7 +115,7 @@ impl Upload {
         downstream: &mut impl Downstream,
         to: &mut Transport,
         deadlines: &mut Deadlines,
-        outgoing: &Outgoing<'_>,
+        outgoing: &OutgoingRequest<'_>,
     ) -> Poll<Result<(), FailureKind>> {
         if self.state == Sending::Params {
             self.send_params(cx, to, outgoing);
@@ -136,7 +133,7 @@ impl Upload {
                 return Poll::Pending;
             }
             let Poll::Ready(piece) = downstream.poll_piece(cx, &mut self.decoder) else {
-                deadlines.body.begin(outgoing.client);
+                deadlines.body.begin(outgoing.timeouts.client);
                 return Poll::Pending;
             };
             deadlines.body.end();
@@ -145,7 +142,7 @@ impl Upload {
     }
 
     /// Sends the parameters, and the part of the body that earlier attempts have sent.
-    fn send_params(&mut self, cx: &mut Context<'_>, to: &mut Transport, outgoing: &Outgoing<'_>) {
+    fn send_params(&mut self, cx: &mut Context<'_>, to: &mut Transport, outgoing: &OutgoingRequest<'_>) {
         let Self { replay, rewinds, whole, write_buffer, .. } = self;
         scratch::write(|out| {
             begin(out, outgoing.keeps);
@@ -189,9 +186,14 @@ impl Upload {
         cx: &mut Context<'_>,
         to: &mut Transport,
         deadlines: &mut Deadlines,
-        outgoing: &Outgoing<'_>,
+        outgoing: &OutgoingRequest<'_>,
     ) -> Poll<()> {
-        match ready!(self.write_buffer.poll_send_within(cx, to, &mut deadlines.send, outgoing.endpoint)) {
+        match ready!(self.write_buffer.poll_send_within(
+            cx,
+            to,
+            &mut deadlines.send,
+            outgoing.timeouts.endpoint
+        )) {
             Err(_) => self.state = Sending::Broken,
             Ok(()) if self.state == Sending::End => self.state = Sending::Done,
             Ok(()) => {}

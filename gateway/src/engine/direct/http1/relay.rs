@@ -1,18 +1,17 @@
 //! One attempt over a connection of HTTP/1.1.
 
 use std::pin::Pin;
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll};
 
 use tokio::io::{AsyncRead, ReadBuf};
 use tokio::time::Instant;
 
-use super::upload::{Outgoing, Sending, Upload};
+use super::upload::{OutgoingRequest, Sending, Upload};
 use crate::body::downstream::Downstream;
 use crate::engine::direct::attempt_io::{AttemptIo, FailedConnection};
 use crate::engine::direct::download::{Download, Receiving};
-use crate::engine::direct::relay;
+use crate::engine::direct::relay::{self, SocketRelay};
 use crate::io::budget;
-use crate::io::scratch;
 use crate::message::framing::Framing;
 use crate::pipeline::{FailureKind, Next, Originator};
 use crate::upstream::connection::Connection;
@@ -22,11 +21,11 @@ pub(super) struct Relay<'r, D, O> {
     pub(super) attempt_io: AttemptIo<'r, D, O>,
     pub(super) upload: &'r mut Upload,
     pub(super) connection: &'r mut Connection,
-    pub(super) outgoing: Outgoing<'r>,
+    pub(super) outgoing: OutgoingRequest<'r>,
     /// The attempt has waited for the endpoint before.
     pub(super) waited: bool,
     /// The endpoint has closed its connection in order.
-    pub(super) ended: bool,
+    pub(super) closed: bool,
 }
 
 impl<'r, D: Downstream + 'r, O: Originator + 'r> relay::Relay<'r> for Relay<'r, D, O> {
@@ -50,27 +49,13 @@ impl<'r, D: Downstream + 'r, O: Originator + 'r> relay::Relay<'r> for Relay<'r, 
     }
 
     fn poll_response(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Next<O::Answer>>, FailureKind>> {
-        loop {
-            let AttemptIo { downstream, deadlines, download, .. } = &mut self.attempt_io;
-            ready!(downstream.poll_accept(cx, deadlines))?;
-            if download.state == Receiving::Done {
-                return Poll::Ready(Ok(None));
-            }
-            ready!(self.attempt_io.poll_room(cx));
-            match scratch::read(|buffer| self.poll_read(cx, buffer))? {
-                Poll::Ready(Some(next)) => return Poll::Ready(Ok(Some(next))),
-                Poll::Ready(None) if self.has_switched() => return Poll::Ready(Ok(None)),
-                Poll::Ready(None) => {}
-                Poll::Pending if self.attempt_io.pause(cx)? => {}
-                Poll::Pending => return Poll::Pending,
-            }
-        }
+        self.poll_socket(cx)
     }
 
     fn failed(&mut self, kind: FailureKind) -> Next<O::Answer> {
         let over = FailedConnection {
             connection: &*self.connection,
-            closed: self.ended,
+            closed: self.closed,
             sent: self.upload.sent(),
             replayable: self.upload.is_replayable(),
         };
@@ -78,8 +63,7 @@ impl<'r, D: Downstream + 'r, O: Originator + 'r> relay::Relay<'r> for Relay<'r, 
     }
 }
 
-impl<D: Downstream, O: Originator> Relay<'_, D, O> {
-    /// Reads from the endpoint and forwards the bytes.
+impl<'r, D: Downstream + 'r, O: Originator + 'r> SocketRelay<'r> for Relay<'r, D, O> {
     fn poll_read(
         &mut self,
         cx: &mut Context<'_>,
@@ -102,7 +86,7 @@ impl<D: Downstream, O: Originator> Relay<'_, D, O> {
         self.attempt_io.deadlines.read.end();
         Poll::Ready(match (read, buf.filled()) {
             (Ok(()), []) => {
-                self.ended = true;
+                self.closed = true;
                 self.end(cx).map(|()| None)
             }
             (Ok(()), bytes) => {
@@ -113,6 +97,12 @@ impl<D: Downstream, O: Originator> Relay<'_, D, O> {
         })
     }
 
+    fn has_switched(&self) -> bool {
+        self.attempt_io.download.started && self.attempt_io.download.response.switches()
+    }
+}
+
+impl<D: Downstream, O: Originator> Relay<'_, D, O> {
     /// The endpoint closed its connection, which may be the end of the response.
     fn end(&mut self, cx: &mut Context<'_>) -> Result<(), FailureKind> {
         let AttemptIo { download, downstream, .. } = &mut self.attempt_io;
@@ -147,7 +137,7 @@ impl<D: Downstream, O: Originator> Relay<'_, D, O> {
         mut bytes: &[u8],
     ) -> Result<Option<Next<O::Answer>>, FailureKind> {
         loop {
-            let Outgoing { head, upgrade, .. } = &self.outgoing;
+            let OutgoingRequest { head, upgrade, .. } = &self.outgoing;
             let Download { response, heads, partial, .. } = &mut *self.attempt_io.download;
             let Some(length) = heads.read(response, bytes, &head.method, *upgrade)? else {
                 partial.extend_from_slice(bytes);
@@ -160,11 +150,6 @@ impl<D: Downstream, O: Originator> Relay<'_, D, O> {
             self.attempt_io.interim(cx)?;
         }
         self.attempt_io.begin_response(cx, self.upload.is_replayable(), bytes)
-    }
-
-    /// Whether the endpoint has switched protocols, and the client's response has begun.
-    pub(super) fn has_switched(&self) -> bool {
-        self.attempt_io.download.started && self.attempt_io.download.response.switches()
     }
 
     /// Whether the endpoint's connection may serve another request: both messages are complete, and

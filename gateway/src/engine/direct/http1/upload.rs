@@ -3,13 +3,13 @@
 use std::mem;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
-use std::time::Duration;
 
 use http::Version;
 use tokio::io::AsyncWrite;
 
 use crate::body::downstream::Downstream;
 use crate::engine::direct::replay::Replay;
+use crate::engine::direct::upload_timeouts::UploadTimeouts;
 use crate::io::budget::WaitTicket;
 use crate::io::deadlines::Deadlines;
 use crate::io::flow::Flow;
@@ -51,7 +51,7 @@ pub(super) enum Sending {
 
 /// The request that an attempt sends, and its time limits.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Outgoing<'r> {
+pub(super) struct OutgoingRequest<'r> {
     /// The head for the endpoint.
     pub(super) head: &'r Head,
     /// The protocol version.
@@ -60,10 +60,7 @@ pub(super) struct Outgoing<'r> {
     pub(super) last: bool,
     /// The endpoint may switch protocols: both the client's request and this head ask for it.
     pub(super) upgrade: bool,
-    /// Time limit for the client's next bytes.
-    pub(super) client: Option<Duration>,
-    /// Time limit for the endpoint to accept more bytes.
-    pub(super) endpoint: Option<Duration>,
+    pub(super) timeouts: UploadTimeouts,
 }
 
 impl Upload {
@@ -115,7 +112,7 @@ impl Upload {
     fn send_head(
         &mut self,
         cx: &mut Context<'_>,
-        outgoing: &Outgoing<'_>,
+        outgoing: &OutgoingRequest<'_>,
         downstream: &mut impl Downstream,
         to: &mut Transport,
     ) -> Result<(), FailureKind> {
@@ -155,14 +152,19 @@ impl Upload {
         downstream: &mut impl Downstream,
         to: &mut Transport,
         deadlines: &mut Deadlines,
-        outgoing: &Outgoing<'_>,
+        outgoing: &OutgoingRequest<'_>,
     ) -> Poll<Result<(), FailureKind>> {
         if self.state == Sending::Head {
             self.send_head(cx, outgoing, downstream, to)?;
         }
         loop {
-            if ready!(self.write_buffer.poll_send_within(cx, to, &mut deadlines.send, outgoing.endpoint))
-                .is_err()
+            if ready!(self.write_buffer.poll_send_within(
+                cx,
+                to,
+                &mut deadlines.send,
+                outgoing.timeouts.endpoint
+            ))
+            .is_err()
             {
                 self.state = Sending::Broken;
                 return Poll::Ready(Ok(()));
@@ -170,7 +172,7 @@ impl Upload {
             if downstream.is_spent() {
                 match Pin::new(&mut *to).poll_flush(cx) {
                     Poll::Pending => {
-                        deadlines.send.begin(outgoing.endpoint);
+                        deadlines.send.begin(outgoing.timeouts.endpoint);
                         return Poll::Pending;
                     }
                     Poll::Ready(Ok(())) => self.state = Sending::Done,
@@ -186,11 +188,11 @@ impl Upload {
             let read = if has_room { self.poll_read(cx, downstream, to) } else { Poll::Pending };
             if read.is_pending() {
                 if has_room {
-                    deadlines.body.begin(outgoing.client);
+                    deadlines.body.begin(outgoing.timeouts.client);
                 }
                 // Bytes buffered by TLS would otherwise wait for the client's next bytes.
                 match Pin::new(&mut *to).poll_flush(cx) {
-                    Poll::Pending => deadlines.send.begin(outgoing.endpoint),
+                    Poll::Pending => deadlines.send.begin(outgoing.timeouts.endpoint),
                     Poll::Ready(Ok(())) => deadlines.send.end(),
                     Poll::Ready(Err(_)) => {
                         self.state = Sending::Broken;

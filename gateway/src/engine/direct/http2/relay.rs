@@ -10,12 +10,13 @@ use h2::client::ResponseFuture;
 use h2::{RecvStream, SendStream};
 use http::Method;
 
-use super::upload::{Patience, Upload};
+use super::upload::Upload;
 use crate::body::downstream::Downstream;
 use crate::body::pieces::poll_joined;
 use crate::engine::direct::attempt_io::AttemptIo;
 use crate::engine::direct::download::{Download, Receiving};
 use crate::engine::direct::relay;
+use crate::engine::direct::upload_timeouts::UploadTimeouts;
 use crate::io::budget::{self, Reservation};
 use crate::message::framing::Framing;
 use crate::message::http2;
@@ -34,7 +35,7 @@ const GATHERED: usize = 64;
 pub(super) struct Relay<'r, D, O> {
     pub(super) attempt_io: AttemptIo<'r, D, O>,
     pub(super) upload: &'r mut Upload,
-    pub(super) patience: Patience,
+    pub(super) timeouts: UploadTimeouts,
     pub(super) stream: SendStream<Bytes>,
     pub(super) incoming: Incoming,
     pub(super) stream_permit: &'r StreamPermit,
@@ -121,9 +122,9 @@ impl<'r, D: Downstream + 'r, O: Originator + 'r> relay::Relay<'r> for Relay<'r, 
     }
 
     fn poll_request(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), FailureKind>> {
-        let Self { upload, attempt_io, stream, patience, .. } = self;
+        let Self { upload, attempt_io, stream, timeouts, .. } = self;
         let AttemptIo { downstream, deadlines, .. } = attempt_io;
-        let polled = upload.poll(cx, *downstream, stream, deadlines, *patience);
+        let polled = upload.poll(cx, *downstream, stream, deadlines, *timeouts);
         downstream.set_stalled(upload.is_stalled());
         polled
     }

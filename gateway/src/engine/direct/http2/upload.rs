@@ -5,7 +5,6 @@
 
 use std::mem;
 use std::task::{Context, Poll, ready};
-use std::time::Duration;
 
 use bytes::Bytes;
 use h2::SendStream;
@@ -14,6 +13,7 @@ use http::HeaderMap;
 use crate::body::downstream::Downstream;
 use crate::body::pieces::{Decoder, Piece};
 use crate::engine::direct::replay::Replay;
+use crate::engine::direct::upload_timeouts::UploadTimeouts;
 use crate::io::budget::{Reservation, WaitTicket};
 use crate::io::counted::counted;
 use crate::io::deadlines::Deadlines;
@@ -38,15 +38,6 @@ pub(super) struct Upload {
     /// Held while the upload waits for memory.
     ticket: WaitTicket,
     sending: bool,
-}
-
-/// Time limits of an upload.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Patience {
-    /// For the client's next bytes.
-    pub(super) client: Option<Duration>,
-    /// For the endpoint to accept more bytes.
-    pub(super) endpoint: Option<Duration>,
 }
 
 impl Upload {
@@ -101,10 +92,10 @@ impl Upload {
         downstream: &mut impl Downstream,
         to: &mut SendStream<Bytes>,
         deadlines: &mut Deadlines,
-        patience: Patience,
+        timeouts: UploadTimeouts,
     ) -> Poll<Result<(), FailureKind>> {
         loop {
-            ready!(self.poll_deliver(cx, to, deadlines, patience));
+            ready!(self.poll_deliver(cx, to, deadlines, timeouts));
             if !self.sending {
                 return Poll::Ready(Ok(()));
             }
@@ -116,7 +107,7 @@ impl Upload {
                 return Poll::Pending;
             }
             let Poll::Ready(piece) = downstream.poll_piece(cx, &mut self.decoder) else {
-                deadlines.body.begin(patience.client);
+                deadlines.body.begin(timeouts.client);
                 return Poll::Pending;
             };
             deadlines.body.end();
@@ -147,7 +138,7 @@ impl Upload {
         cx: &mut Context<'_>,
         to: &mut SendStream<Bytes>,
         deadlines: &mut Deadlines,
-        patience: Patience,
+        timeouts: UploadTimeouts,
     ) -> Poll<()> {
         while !self.rest.is_empty() {
             to.reserve_capacity(self.rest.len());
@@ -157,7 +148,7 @@ impl Upload {
                     Poll::Ready(Some(Ok(_))) => continue,
                     Poll::Ready(_) => return self.stop(deadlines),
                     Poll::Pending => {
-                        deadlines.send.begin(patience.endpoint);
+                        deadlines.send.begin(timeouts.endpoint);
                         return Poll::Pending;
                     }
                 }

@@ -1,6 +1,7 @@
 //! An upload to an endpoint with TLS, from a client that pauses.
 
 use std::future::poll_fn;
+use std::time::Duration;
 
 use http::HeaderMap;
 use rustls::pki_types::ServerName;
@@ -107,13 +108,12 @@ async fn bytes_buffered_by_tls_waited_for_a_paused_client() {
     let head = b"POST / HTTP/1.1\r\nHost: a.example\r\nContent-Length: 1000000\r\n\r\n";
     let head = Head::read(head, FieldNames::ANY).unwrap();
     let minute = Duration::from_secs(60);
-    let outgoing = Outgoing {
+    let outgoing = OutgoingRequest {
         head: &head,
         version: Version::HTTP_11,
         last: false,
         upgrade: false,
-        client: Some(minute),
-        endpoint: Some(minute),
+        timeouts: UploadTimeouts { client: Some(minute), endpoint: Some(minute) },
     };
     let (mut upload, mut downstream, mut deadlines) =
         (Upload::new(), Pauses { sent: false }, Deadlines::default());
