@@ -43,9 +43,9 @@ pub(crate) use store::HandshakeConfig;
 
 use sluice_config::{Delta, Refusal};
 
-/// Where certificates go. A trait, so that a delta can be applied where nobody speaks TLS.
+/// Receives the certificates of a delta. A trait, so that tests can apply deltas without TLS.
 pub trait Certificates {
-    /// Takes in new certificates and what hosts say about theirs. What cannot be used is refused,
+    /// Applies new certificates, and the certificates that hosts name. Unusable ones are refused,
     /// each with the subject `certificate <namespace>/<name>`.
     fn apply(&self, delta: &Delta) -> Vec<Refusal>;
 

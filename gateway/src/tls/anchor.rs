@@ -1,5 +1,5 @@
-//! The one authority that Pingora's clients trust: one whose key was thrown away, so that nobody is
-//! vouched for by it.
+//! The only authority that Pingora's clients trust. Its key was discarded, so it has issued no
+//! certificate.
 //!
 //! Without any authority Pingora cannot speak TLS to an endpoint, and with the system's it costs
 //! time and memory and can panic. It reads authorities from a file, which is in memory here.
@@ -11,10 +11,10 @@ use std::sync::OnceLock;
 
 static ANCHOR: OnceLock<File> = OnceLock::new();
 
-/// Where Pingora can read it, for as long as the process runs.
+/// Returns a path under which Pingora can read it while the process runs.
 ///
 /// # Errors
-/// The system gives no memory for it.
+/// The system refuses a file in memory.
 pub(crate) fn path() -> io::Result<String> {
     let file = match ANCHOR.get() {
         Some(file) => file,

@@ -1,10 +1,10 @@
 //! Certificate authorities of a Secret (`ca.crt`), and the verification of chains by them.
 //!
-//! webpki finds the path and verifies signatures, revocation, and what intermediates allow. Of an
-//! authority it reads the name, the key and the name constraints alone, and KeyUsage of no
-//! certificate: [`rules`] has what OpenSSL checks besides. webpki knows version 3 of X.509 alone,
-//! and no certificate of an authority as that of a peer; OpenSSL accepts both, and they are common
-//! among certificates made by hand: [`direct`] verifies these.
+//! webpki finds the path and verifies signatures, revocation and constraints of intermediates. It
+//! ignores KeyUsage, and of an authority it reads only name, key and name constraints; [`rules`]
+//! checks the rest, as OpenSSL does. It accepts only version 3 of X.509, and no certificate of an
+//! authority as that of a peer. OpenSSL accepts both, and they are common among certificates made
+//! by hand; [`direct`] verifies those.
 
 mod direct;
 mod name;
@@ -37,7 +37,7 @@ pub(crate) struct Authorities {
     certificates: Box<[CertificateDer<'static>]>,
 }
 
-/// What a chain is verified for.
+/// The purpose and the limits of a verification.
 pub(super) struct Verification<'v> {
     pub(super) purpose: Purpose<'v>,
     /// Maximum number of certificates between that of the peer and an authority.
@@ -133,7 +133,7 @@ impl Authorities {
         self.verify(own, intermediates, &verification)
     }
 
-    /// Has webpki find a path. `refusal` is why the last complete one was refused.
+    /// Finds a path with webpki. `refusal` is why the last complete one was refused.
     fn find_path(
         &self,
         own: &CertificateDer<'_>,

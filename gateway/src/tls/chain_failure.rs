@@ -74,7 +74,7 @@ impl ChainFailure {
         )
     }
 
-    /// What webpki says of a chain.
+    /// Converts an error of webpki.
     pub(super) fn of(error: &webpki::Error) -> Self {
         use webpki::Error;
         match error {

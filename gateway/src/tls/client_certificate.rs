@@ -32,8 +32,8 @@ pub struct ClientTls {
     pub(crate) presented: Option<PresentedCertificate>,
 }
 
-/// A chain of certificates whose first one's key the client holds. Whether an authority vouches for
-/// it is another question.
+/// A certificate chain whose first key the client has proved to hold. The chain is not verified
+/// yet.
 #[derive(Debug)]
 pub struct PresentedCertificate {
     chain: Box<[CertificateDer<'static>]>,
@@ -58,7 +58,7 @@ pub struct ClientIdentity<'c> {
 }
 
 impl ClientTls {
-    /// Of a connection whose handshake was made for this verification.
+    /// Creates the part of a connection whose handshake was made for this verification.
     pub(crate) fn new(verification: Arc<ClientVerification>, chain: Option<&[CertificateDer<'_>]>) -> Self {
         let presented = chain.filter(|chain| !chain.is_empty()).map(PresentedCertificate::new);
         Self { verification, presented }
@@ -113,22 +113,22 @@ impl PresentedCertificate {
         }
     }
 
-    /// What logs and endpoints read of it.
+    /// Returns the text form that logs and endpoints use.
     pub(crate) fn text(&self) -> &CertificateText {
         self.text.get_or_init(|| CertificateText::of(&self.chain[0]))
     }
 
-    /// As a field value, percent-encoded (`$ssl_client_escaped_cert`).
+    /// Returns it as a field value, percent-encoded (`$ssl_client_escaped_cert`).
     pub(crate) fn escaped(&self) -> HeaderValue {
         HeaderValue::try_from(text::escaped(&self.chain[0])).unwrap_or(HeaderValue::from_static(""))
     }
 
-    /// In PEM (`$ssl_client_raw_cert`).
+    /// Returns it in PEM (`$ssl_client_raw_cert`).
     pub(crate) fn pem(&self) -> String {
         text::pem(&self.chain[0])
     }
 
-    /// Whole days until it expires (`$ssl_client_v_remain`).
+    /// Returns the whole days until it expires (`$ssl_client_v_remain`).
     pub(crate) fn days_left(&self) -> u64 {
         let end = u64::try_from(self.text().not_after).unwrap_or_default();
         end.saturating_sub(UnixTime::now().as_secs()) / 86_400

@@ -24,7 +24,7 @@ pub enum TlsError {
     Unusable {
         /// The Secret.
         id: CertificateId,
-        /// What rustls says.
+        /// The error of rustls.
         reason: rustls::Error,
     },
     /// A certificate authority cannot be used.

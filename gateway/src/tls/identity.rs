@@ -1,4 +1,5 @@
-//! What endpoints are trusted by and shown, from the Secret that a rule names (`proxy-ssl-secret`).
+//! The authorities that verify endpoints, and the certificate that they receive, from the Secret
+//! that a rule names (`proxy-ssl-secret`).
 
 use std::sync::Arc;
 
@@ -10,12 +11,12 @@ use super::authorities::Authorities;
 use super::certified_key;
 use super::error::TlsError;
 
-/// What the Secret of a rule holds, checked.
+/// The verified content of the Secret of a rule.
 #[derive(Debug, Default)]
 pub struct Identity {
-    /// Who vouches for endpoints.
+    /// The authorities that verify endpoints.
     pub(crate) authorities: Arc<Authorities>,
-    /// What they are shown.
+    /// The certificate presented to endpoints.
     pub(crate) certificate: Option<Arc<CertifiedKey>>,
     /// A digest of the private key, for values that only its holders can compute.
     pub(crate) secret: Option<[u8; 32]>,

@@ -49,7 +49,7 @@ impl Profiles {
         key.and_then(|key| self.others.get(key)).unwrap_or(&self.default)
     }
 
-    /// Counts a host that uses a profile; gives the key that it refers to it by.
+    /// Counts a host that uses a profile. Returns the key under which it refers to it.
     pub(super) fn take(&mut self, key: ProfileKey) -> Result<Option<Arc<ProfileKey>>, TlsError> {
         if key.is_default() {
             return Ok(None);
@@ -103,7 +103,7 @@ impl Profiles {
         self.others.len()
     }
 
-    /// How many authorities clients are told of one resource.
+    /// Returns the number of authority names of one resource that are sent to clients.
     #[cfg(test)]
     pub(super) fn authorities(&self, key: &ResourceKey) -> usize {
         self.authorities.get(key).map_or(0, |names| names.len())

@@ -7,14 +7,14 @@ use rustls::crypto::CryptoProvider;
 static PROVIDER: LazyLock<Arc<CryptoProvider>> =
     LazyLock::new(|| Arc::new(rustls::crypto::aws_lc_rs::default_provider()));
 
-/// The cryptography of everything that we set up ourselves.
+/// Returns the cryptography for all TLS of the gateway itself.
 pub(crate) fn provider() -> Arc<CryptoProvider> {
     PROVIDER.clone()
 }
 
-/// Makes it the process's own, for connections to endpoints, which Pingora sets up. Pingora takes
-/// `ring` where nobody chose: call this before the first worker starts. Does nothing when another
-/// has been chosen.
+/// Installs it as the process default, for connections to endpoints that Pingora makes. Without a
+/// default, Pingora uses `ring`, so this must be called before the first worker starts. Does
+/// nothing if there is a default already.
 pub fn install_provider() {
     let _ = CryptoProvider::install_default((*provider()).clone());
 }

@@ -34,7 +34,7 @@ pub(super) struct SessionSpace {
 }
 
 impl SessionSpace {
-    /// One that no other profile has.
+    /// Creates a space that no other profile has.
     pub(super) fn new() -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         Self { id: NEXT.fetch_add(1, Relaxed), own_keys: Arc::default() }

@@ -49,7 +49,10 @@ pub(super) struct ToStaple {
 }
 
 impl CertificateStore {
-    /// A store with nothing but the self-signed fallback.
+    /// Creates a store with the self-signed fallback only.
+    ///
+    /// # Errors
+    /// The fallback cannot be made.
     pub fn new() -> Result<Arc<Self>, TlsError> {
         let (key, not_after) = fallback::make()?;
         let names = vec![fallback::NAME.to_owned()];

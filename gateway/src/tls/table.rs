@@ -51,7 +51,7 @@ pub(super) struct Names {
 }
 
 impl Names {
-    /// Sets the entry of a name; gives the one before.
+    /// Sets the entry of a name. Returns the previous one.
     pub(super) fn set(&mut self, pattern: &HostPattern, entry: Option<NameEntry>) -> Option<NameEntry> {
         let (map, name) = match pattern {
             HostPattern::Any => return std::mem::replace(&mut self.any, entry),

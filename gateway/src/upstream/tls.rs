@@ -57,7 +57,7 @@ pub struct Session {
     name: ServerName<'static>,
     http1: Arc<ClientConfig>,
     http2: Arc<ClientConfig>,
-    /// Why the last handshake that failed did.
+    /// The reason of the last handshake failure.
     failure: ArcSwapOption<String>,
     /// The Secrets from which it was created.
     source: Secrets,
@@ -125,7 +125,7 @@ impl EndpointTls {
         }
     }
 
-    /// Logs from time to time why the last handshake that failed did.
+    /// Logs the reason of the last handshake failure, at a limited rate.
     pub(crate) fn log_failed_handshake(&self) {
         let session = self.current.load();
         match session.as_ref().and_then(|session| session.failure.load_full()) {

@@ -140,7 +140,7 @@ mod tests {
         }
     }
 
-    /// Returns what an endpoint presents alone, and who has issued it.
+    /// Returns the certificate of an endpoint and that of its issuer.
     fn issue(root: impl FnOnce(&mut CertificateParams), own: impl FnOnce(&mut CertificateParams)) -> Chain {
         let key = KeyPair::generate().unwrap();
         let mut issuer = CertificateParams::new(Vec::new()).unwrap();

@@ -11,6 +11,11 @@ use super::{Authorities, Verification, name, rules, unknown_issuer};
 use crate::tls::chain_failure::ChainFailure;
 
 impl Authorities {
+    /// Verifies a chain that webpki does not read: a peer with a certificate of version 1, or that of
+    /// an authority.
+    ///
+    /// # Errors
+    /// No authority has issued the certificate, or a rule forbids it.
     pub(super) fn verify_direct(
         &self,
         own: &CertificateDer<'_>,

@@ -38,7 +38,7 @@ impl TicketKeys {
         Self { keys: vec![OperatorKey { key: key.clone(), until: None }], timeout }
     }
 
-    /// With the keys before, as long as there can be tickets under them.
+    /// Adds the previous keys while tickets under them may exist.
     pub(super) fn replacing(before: Option<&Self>, key: &TicketKey, timeout: Duration) -> Self {
         let now = Instant::now();
         let mut keys = Self::new(key, timeout).keys;
@@ -68,7 +68,7 @@ struct ProfileKey {
 }
 
 impl Ticketer {
-    /// Of the profile of this name.
+    /// Derives the keys of a profile.
     pub(super) fn new(keys: &Arc<TicketKeys>, profile: &[u8]) -> Self {
         let derived = keys.keys.iter().filter_map(|key| ProfileKey::derive(key, profile));
         let lifetime = u32::try_from(keys.timeout.as_secs()).unwrap_or(u32::MAX);
@@ -90,7 +90,7 @@ impl ProfileKey {
     }
 }
 
-/// How many bytes are derived.
+/// Number of derived bytes.
 struct Length(usize);
 
 impl KeyType for Length {

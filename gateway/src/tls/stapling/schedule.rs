@@ -93,7 +93,7 @@ impl Schedule {
         Some(Question { id, key: scheduled.key.clone(), responder })
     }
 
-    /// From when a certificate may be asked about.
+    /// Returns the earliest time of the next request about a certificate.
     fn permitted(&self, scheduled: &Scheduled) -> Option<Instant> {
         let due = scheduled.due?;
         match self.unreachable.get(&scheduled.responder.as_ref()?.url) {
