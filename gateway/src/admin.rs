@@ -86,6 +86,9 @@ pub enum AdminError {
 }
 
 /// Binds both listeners and serves them until the runtime ends. Must be called on a Tokio runtime.
+///
+/// # Errors
+/// The admin address is not a loopback address, or an address cannot be bound.
 pub async fn serve(state: Arc<State>, options: Options) -> Result<AdminAddresses, AdminError> {
     if !options.admin.ip().is_loopback() {
         return Err(AdminError::NotLoopback(options.admin));

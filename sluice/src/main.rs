@@ -5,6 +5,7 @@
 mod admin_client;
 mod cgroup;
 mod check;
+mod critical_parts;
 #[cfg(test)]
 mod documents;
 mod flags;
@@ -21,7 +22,6 @@ mod serve;
 mod show;
 mod signals;
 mod source;
-mod vital;
 mod wait_shutdown;
 mod webhook_cert;
 
@@ -84,7 +84,7 @@ fn serve(flags: ServeFlags) -> ExitCode {
         Ok(log) => log,
         Err(error) => return fail(&error, USAGE),
     };
-    vital::log_panics();
+    critical_parts::log_panics();
     if let Err(error) = limits::raise_open_files() {
         tracing::warn!(%error, "cannot raise the limit of open files; raise it with ulimit -n");
     }
@@ -96,7 +96,7 @@ fn serve(flags: ServeFlags) -> ExitCode {
         Err(error) => error,
     };
     // Any other error occurs at the start and is addressed to the author of the command line.
-    let status = if error.is::<vital::Died>() { DIED } else { USAGE };
+    let status = if error.is::<critical_parts::PartEnded>() { DIED } else { USAGE };
     match is_written {
         true => fail(&format_args!("{error:#}"), status),
         // The output is not read: another line would wait for it without a limit.

@@ -26,6 +26,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::{Notify, mpsc, oneshot, watch};
 
 use crate::cgroup;
+use crate::critical_parts::{self, CriticalParts, PartEnded};
 use crate::flags::{GatewayFlags, ServeFlags};
 use crate::geoip;
 use crate::limits;
@@ -33,7 +34,6 @@ use crate::logging::ProgramLog;
 use crate::memory;
 use crate::signals::EndSignals;
 use crate::source::{Feedback, Source};
-use crate::vital::{self, Died, Vitals};
 
 /// Time limit for the end of the control plane, which writes the snapshot a last time.
 const CONTROL: Duration = Duration::from_secs(10);
@@ -46,7 +46,8 @@ pub(crate) const FLUSH: Duration = Duration::from_secs(2);
 /// start.
 ///
 /// # Errors
-/// A resource that is required at the start is missing, or a part of the program has [died](Died).
+/// A resource that is required at the start is missing, or a part of the program has
+/// [ended](PartEnded).
 pub(crate) fn serve(flags: ServeFlags, log: ProgramLog) -> Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let served = runtime.block_on(run(&flags, log));
@@ -59,10 +60,10 @@ async fn run(flags: &ServeFlags, program_log: ProgramLog) -> Result<()> {
     // Must come first: without a handler, this signal ends the program.
     let rotate = signal(SignalKind::user_defined1())?;
     let mut signals = EndSignals::new()?;
-    let (vitals, mut ended) = Vitals::new();
-    let log = AccessLog::watched(std::io::stdout(), vitals.token("the thread that writes the access log"))
+    let (parts, mut ended) = CriticalParts::new();
+    let log = AccessLog::watched(std::io::stdout(), parts.token("the thread that writes the access log"))
         .context("cannot start the thread of the access log")?;
-    let token = vitals.token("the thread that writes the log of streams");
+    let token = parts.token("the thread that writes the log of streams");
     let stream_log = AccessLog::watched(std::io::stdout(), token)
         .context("cannot start the thread of the log of streams")?;
     let telemetry = Telemetry::new(metrics(flags), log)?.with_stream_log(stream_log);
@@ -101,9 +102,9 @@ async fn run(flags: &ServeFlags, program_log: ProgramLog) -> Result<()> {
     let (fatal, mut failed) = mpsc::unbounded_channel();
     let controller = Controller::new(options);
     let feedback = source.feedback(flags);
-    let snapshot = source.snapshots(&feedback, vitals.token("the thread that writes --snapshot-file"))?;
+    let snapshot = source.snapshots(&feedback, parts.token("the thread that writes --snapshot-file"))?;
     let for_control = plane.clone();
-    let names_token = vitals.token("the thread that looks names up");
+    let names_token = parts.token("the thread that looks names up");
     let names = Names::start(flags.resolv_conf.clone(), names_inputs, names_token)
         .context("cannot start the thread that looks names up")?;
     let look_ups = names.look_ups();
@@ -119,7 +120,7 @@ async fn run(flags: &ServeFlags, program_log: ProgramLog) -> Result<()> {
         let on_review = Arc::new(move |reviewed: &Reviewed| telemetry.reviewed(&review_sample(reviewed)));
         let start = admission::start(webhook, &flags.controller, webhook_inputs, on_review);
         let Some(webhook) = signals.or(start).await else { return Ok(()) };
-        vitals.spawn("the validating webhook", webhook?);
+        parts.spawn("the validating webhook", webhook?);
     }
     let Some(duties) = signals.or(source.duties(flags, duty_inputs)).await else { return Ok(()) };
     let duties = duties?;
@@ -131,7 +132,7 @@ async fn run(flags: &ServeFlags, program_log: ProgramLog) -> Result<()> {
         tokio::spawn(show_leader(duties.leading(), flags.duties.election_id.clone(), telemetry));
     }
     let observer = Observer { state: plane.state().clone(), feedback, names, duties: news };
-    let token = vitals.token("the thread of the control plane");
+    let token = parts.token("the thread of the control plane");
     let (over, control_over) = oneshot::channel::<()>();
     thread::Builder::new().name("control".into()).spawn(move || {
         // Declared first and therefore dropped last: when its drop is observed, all other values of
@@ -143,7 +144,7 @@ async fn run(flags: &ServeFlags, program_log: ProgramLog) -> Result<()> {
         let apply = |delta: Delta| {
             // Not with the first delta, before which nothing is ready.
             if delta.generation.0 > 2 {
-                vital::inject_fault("control");
+                critical_parts::inject_fault("control");
             }
             if let Some(settings) = &delta.settings
                 && error_log != settings.error_log
@@ -164,16 +165,16 @@ async fn run(flags: &ServeFlags, program_log: ProgramLog) -> Result<()> {
         sluice_controller::run(controller, received, apply, &mut observer);
         token.because_of("the thread that reads the configuration");
     })?;
-    let reports = pass_reports(reports, further_inputs, vitals.clone());
-    vitals.spawn("the task that passes on reports of the data plane", reports);
-    vitals.spawn("the task that gives memory back", memory::give_back());
+    let reports = pass_reports(reports, further_inputs, parts.clone());
+    parts.spawn("the task that passes on reports of the data plane", reports);
+    parts.spawn("the task that gives memory back", memory::give_back());
     let died = tokio::select! {
         Some(message) = failed.recv() => bail!("{message}"),
         () = signals.next() => None,
         Some(part) = ended.recv() => Some(part),
     };
     if let Some(part) = died {
-        tracing::error!("{}", Died(part.to_owned()));
+        tracing::error!("{}", PartEnded(part.to_owned()));
     }
     // In parallel with the drain, and within its time limit: records in the cluster that this
     // replica ends.
@@ -211,7 +212,7 @@ async fn run(flags: &ServeFlags, program_log: ProgramLog) -> Result<()> {
     }
     plane.state().telemetry.access_log.flush(FLUSH);
     plane.state().telemetry.stream_log.flush(FLUSH);
-    died.map_or(Ok(()), |part| Err(Died(part.to_owned()).into()))
+    died.map_or(Ok(()), |part| Err(PartEnded(part.to_owned()).into()))
 }
 
 fn review_sample(reviewed: &Reviewed) -> ReviewSample<'_> {
@@ -299,12 +300,12 @@ fn is_fatal(report: &Report, is_required: impl Fn(&GroupId) -> bool) -> Option<S
 async fn pass_reports(
     mut reports: mpsc::UnboundedReceiver<Report>,
     inputs: mpsc::WeakSender<Input>,
-    vitals: Vitals,
+    parts: CriticalParts,
 ) {
     while let Some(report) = reports.recv().await {
         if let Report::Died { part } = report {
             tracing::error!(part, "a part of the data plane has ended");
-            drop(vitals.token("a part of the data plane"));
+            drop(parts.token("a part of the data plane"));
             continue;
         }
         log(&report);

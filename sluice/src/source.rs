@@ -18,8 +18,8 @@ use sluice_controller::{Duties, Input, Options};
 use sluice_gateway::telemetry::SourceContact;
 use tokio::sync::{mpsc, watch};
 
+use crate::critical_parts::PartToken;
 use crate::flags::{ClusterFlags, ServeFlags};
-use crate::vital::Token;
 
 /// A running source. It ends when it is dropped.
 pub(crate) enum Source {
@@ -91,7 +91,7 @@ impl Source {
     pub(crate) fn snapshots(
         &self,
         feedback: &Feedback,
-        token: Token,
+        token: PartToken,
     ) -> std::io::Result<Option<SnapshotWriter>> {
         let (Self::Cluster(source, _), Some((path, wanted))) = (self, &feedback.snapshot) else {
             token.discard();

@@ -77,7 +77,7 @@ impl Workers {
             let thread = thread::Builder::new().name(format!("worker-{index}"));
             let critical_task = CriticalTask::new(&state.reporter, format!("worker-{index}"));
             threads.push(thread.spawn(move || {
-                let _vital = critical_task;
+                let _held = critical_task;
                 let _place = per_worker::enter();
                 let log = state.telemetry.access_log.clone();
                 // Created on the worker's thread, so that workers share no cache line.

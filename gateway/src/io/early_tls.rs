@@ -27,6 +27,7 @@ impl HandshakeProgress {
         self.0.load(Ordering::Acquire)
     }
 
+    /// Records that the client has proved that it is present.
     pub(crate) fn complete(&self) {
         self.0.store(true, Ordering::Release);
     }

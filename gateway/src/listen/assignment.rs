@@ -79,16 +79,17 @@ impl Assignee {
 }
 
 impl Assigned {
-    /// Whether the connection stays with the worker that accepted it.
+    /// Returns whether the connection stays with the worker that accepted it.
     pub(crate) fn is_to(&self, own: &Arc<Assignee>) -> bool {
         Arc::ptr_eq(&self.0, own)
     }
 
+    /// Returns the worker that serves the connection.
     pub(crate) fn worker(&self) -> &Arc<Worker> {
         &self.0.worker
     }
 
-    /// The runtime that serves the connection.
+    /// Returns the runtime that serves the connection.
     pub(crate) fn runtime(&self) -> &Handle {
         &self.0.runtime
     }

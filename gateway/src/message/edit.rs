@@ -91,6 +91,9 @@ pub enum NameError {
 
 impl EditableName {
     /// Validates a name.
+    ///
+    /// # Errors
+    /// The text is not a field name (RFC 9110 §5.1), or names a field that the gateway manages.
     pub fn new(text: &str) -> Result<Self, NameError> {
         let name = HeaderName::from_bytes(text.as_bytes()).map_err(|_| NameError::Malformed)?;
         match OWN_FIELDS.contains(&name.as_str()) {

@@ -108,6 +108,10 @@ enum Decision {
 }
 
 impl Canary {
+    /// Compiles the conditions of a canary.
+    ///
+    /// # Errors
+    /// The name or the pattern of its header is invalid.
     pub(crate) fn compile(canary: &sluice_config::Canary) -> Result<Self, PolicyError> {
         let header = match &canary.header {
             Some(header) => {

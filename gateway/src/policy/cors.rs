@@ -35,6 +35,9 @@ pub struct Cors {
 
 impl Cors {
     /// Compiles the fields.
+    ///
+    /// # Errors
+    /// A value is not valid in a field.
     pub fn compile(cors: &sluice_config::Cors) -> Result<Self, PolicyError> {
         let sluice_config::Cors { origins, credentials, methods, headers, expose, max_age } = cors;
         let field = |name: EditableName, text: &str| match HeaderValue::from_str(text) {

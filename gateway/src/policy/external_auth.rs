@@ -177,6 +177,9 @@ impl ExternalAuth {
 }
 
 /// Returns the pool of `key`. Translation sends pools before the rules that refer to them.
+///
+/// # Errors
+/// The registry has no such pool.
 pub fn pool(key: &PoolKey, registry: &Registry) -> Result<Arc<Pool>, PolicyError> {
     registry.pool(key).ok_or_else(|| PolicyError::Pool(key.to_string()))
 }

@@ -29,7 +29,7 @@ pub(crate) fn spawn(
 ) -> JoinHandle<()> {
     let critical_task = CriticalTask::new(report, part);
     tokio::spawn(async move {
-        let _vital = critical_task;
+        let _held = critical_task;
         task.await;
     })
 }

@@ -86,6 +86,9 @@ impl Pool {
     }
 
     /// Returns the endpoint for the next attempt of a request.
+    ///
+    /// # Errors
+    /// The pool has no usable endpoint, or the request has tried all of them.
     pub fn pick(&self, request: &PickRequest<'_>) -> Result<Arc<Endpoint>, PickError> {
         let Self { slow_start, .. } = *self;
         self.set.pick(request, PickMode { balance: self.balance(), slow_start, checks: self.checks() })

@@ -146,7 +146,7 @@ impl Rings {
             let built = self.built.clone();
             let critical_task = CriticalTask::new(&self.reporter, "sluice-rings");
             let work = move || {
-                let _vital = critical_task;
+                let _held = critical_task;
                 for set in sets {
                     set.ring_queued.swap(false, Ordering::AcqRel);
                     set.build_ring(&built);

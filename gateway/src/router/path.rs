@@ -28,6 +28,9 @@ pub enum PathError {
 ///
 /// Invalid UTF-8 after decoding is replaced by U+FFFD; such a path still matches the prefixes
 /// above it.
+///
+/// # Errors
+/// The path is not absolute, leads above the root, or has an invalid escape or a NUL byte.
 pub fn normalise(path: &str) -> Result<Cow<'_, str>, PathError> {
     match normal_bytes(path)? {
         Cow::Borrowed(_) => Ok(Cow::Borrowed(path)),
@@ -39,6 +42,9 @@ pub fn normalise(path: &str) -> Result<Cow<'_, str>, PathError> {
 }
 
 /// Same as [`normalise`], but returns bytes, which need not be UTF-8.
+///
+/// # Errors
+/// Those of [`normalise`].
 pub fn normal_bytes(path: &str) -> Result<Cow<'_, [u8]>, PathError> {
     let bytes = path.as_bytes();
     if bytes.first() != Some(&b'/') {

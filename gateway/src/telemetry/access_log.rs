@@ -121,6 +121,9 @@ impl AccessLog {
 
     /// Same as [`to`](Self::to). `token` is dropped when the writer thread ends, which must not
     /// happen while there is a sender.
+    ///
+    /// # Errors
+    /// The system refuses a thread.
     pub fn watched(output: impl Write + Send + 'static, token: impl Send + 'static) -> std::io::Result<Self> {
         let shared = Arc::<Shared>::default();
         let writing = shared.clone();

@@ -111,6 +111,7 @@ thread_local! {
 }
 
 impl ConnectionKey {
+    /// Returns the key of the connections that an attempt may use.
     pub(crate) fn of(upstream: &Upstream) -> Self {
         Self { membership: upstream.membership, trust: TrustKey::of(upstream) }
     }

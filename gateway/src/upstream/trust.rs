@@ -21,6 +21,7 @@ pub(crate) struct TrustKey {
 }
 
 impl TrustKey {
+    /// Returns the key of an attempt's connection.
     pub(crate) fn of(upstream: &Upstream) -> Self {
         Self {
             protocol: upstream.protocol,

@@ -52,8 +52,8 @@ pub(super) trait Relay<'r> {
 
 /// An attempt that reads its response from a connection of its own.
 pub(super) trait SocketRelay<'r>: Relay<'r> {
-    /// Reads from the endpoint once, into `buffer`, and forwards the bytes. Returns the next step if
-    /// the bytes end the attempt otherwise than by completing the response.
+    /// Reads from the endpoint once, into `buffer`, and forwards the bytes. Returns the next step
+    /// if the bytes end the attempt otherwise than by completing the response.
     fn poll_read(
         &mut self,
         cx: &mut Context<'_>,

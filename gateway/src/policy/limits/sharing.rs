@@ -46,10 +46,12 @@ impl Sharing {
         self.key.iter().zip(key).for_each(|(own, new)| own.store(new, Relaxed));
     }
 
+    /// Replaces the share that this replica grants.
     pub(crate) fn set_share(&self, Share { replicas, heard }: Share) {
         self.share.store(u64::from(replicas) << 32 | u64::from(heard), Relaxed);
     }
 
+    /// Returns the share that this replica grants.
     pub(super) fn share(&self) -> Share {
         let share = self.share.load(Relaxed);
         // Each half fits.

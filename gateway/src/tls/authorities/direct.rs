@@ -11,8 +11,8 @@ use super::{Authorities, Verification, name, rules, unknown_issuer};
 use crate::tls::chain_failure::ChainFailure;
 
 impl Authorities {
-    /// Verifies a chain that webpki does not read: a peer with a certificate of version 1, or that of
-    /// an authority.
+    /// Verifies a chain that webpki does not read: that of a peer with a certificate of version 1,
+    /// or of an authority.
     ///
     /// # Errors
     /// No authority has issued the certificate, or a rule forbids it.

@@ -2,19 +2,19 @@
 //!
 //! If one of them ended, with or without a panic, the gateway would appear healthy although it is
 //! not: `/healthz` would return 200 for a configuration that is no longer updated. Therefore each
-//! of them holds a [`Token`]. If a token is dropped before shutdown, the program exits with a
+//! of them holds a [`PartToken`]. If a token is dropped before shutdown, the program exits with a
 //! message and a status of its own.
 
 use tokio::sync::mpsc;
 
 /// Creates tokens.
 #[derive(Clone)]
-pub(crate) struct Vitals {
+pub(crate) struct CriticalParts {
     ended: mpsc::UnboundedSender<&'static str>,
 }
 
 /// Reports the end of its holder when it is dropped.
-pub(crate) struct Token {
+pub(crate) struct PartToken {
     part: &'static str,
     ended: mpsc::UnboundedSender<&'static str>,
 }
@@ -24,9 +24,9 @@ pub(crate) struct Token {
 #[error(
     "{0} has ended unexpectedly; the program exits so that it is restarted; see the log before this line"
 )]
-pub(crate) struct Died(pub(crate) String);
+pub(crate) struct PartEnded(pub(crate) String);
 
-impl Vitals {
+impl CriticalParts {
     /// Returns the supervisor, and a receiver for the names of parts that have ended.
     pub(crate) fn new() -> (Self, mpsc::UnboundedReceiver<&'static str>) {
         let (ended, parts) = mpsc::unbounded_channel();
@@ -34,8 +34,8 @@ impl Vitals {
     }
 
     /// Returns a token for a thread that holds it as long as it runs.
-    pub(crate) fn token(&self, part: &'static str) -> Token {
-        Token { part, ended: self.ended.clone() }
+    pub(crate) fn token(&self, part: &'static str) -> PartToken {
+        PartToken { part, ended: self.ended.clone() }
     }
 
     /// Starts a task that must never end.
@@ -48,14 +48,14 @@ impl Vitals {
     }
 }
 
-impl Token {
+impl PartToken {
     /// Records that the holder ends because `part` has ended.
     pub(crate) fn because_of(mut self, part: &'static str) {
         self.part = part;
     }
 }
 
-impl Token {
+impl PartToken {
     /// Discards the token if there is no thread or task that would hold it.
     pub(crate) fn discard(self) {
         // Avoids the drop, which would report an end. The leaked memory is a name and a channel
@@ -64,7 +64,7 @@ impl Token {
     }
 }
 
-impl Drop for Token {
+impl Drop for PartToken {
     fn drop(&mut self) {
         // During shutdown, the receiver is gone.
         let _ = self.ended.send(self.part);
@@ -96,26 +96,26 @@ mod tests {
 
     #[test]
     fn a_thread_that_panics_or_returns_is_named() {
-        let (vitals, mut ended) = Vitals::new();
-        let token = vitals.token("the first");
+        let (parts, mut ended) = CriticalParts::new();
+        let token = parts.token("the first");
         let thread = std::thread::spawn(move || {
             let _token = token;
             panic!("on purpose");
         });
         assert!(thread.join().is_err());
         assert_eq!(ended.try_recv(), Ok("the first"));
-        vitals.token("the second").because_of("something else");
+        parts.token("the second").because_of("something else");
         assert_eq!(ended.try_recv(), Ok("something else"));
     }
 
     #[tokio::test]
     async fn a_task_that_panics_or_returns_is_named() {
-        let (vitals, mut ended) = Vitals::new();
-        vitals.spawn("panics", async { panic!("on purpose") });
+        let (parts, mut ended) = CriticalParts::new();
+        parts.spawn("panics", async { panic!("on purpose") });
         assert_eq!(ended.recv().await, Some("panics"));
-        vitals.spawn("returns", async {});
+        parts.spawn("returns", async {});
         assert_eq!(ended.recv().await, Some("returns"));
-        vitals.spawn("runs", std::future::pending());
+        parts.spawn("runs", std::future::pending());
         tokio::task::yield_now().await;
         assert!(ended.try_recv().is_err());
     }
