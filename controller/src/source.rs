@@ -10,7 +10,7 @@ pub use yaml::YamlError;
 /// Parses a text with one YAML document of any content, such as chart values.
 ///
 /// # Errors
-/// The text is no YAML, or is nested or expands without a bound.
+/// The text is not YAML, or is nested or expands without a bound.
 pub fn parse_yaml(text: &str) -> Result<serde_json::Value, YamlError> {
     yaml::any(text)
 }

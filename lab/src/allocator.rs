@@ -50,12 +50,12 @@ impl Allocations {
 /// Returns an error if the lab's kubeconfig is missing.
 pub async fn run(layout: Layout) -> Result<()> {
     let client = connect(&layout.kubeconfig("admin")).await?;
-    let ledger = Mutex::new(Allocations::default());
-    services(&layout, &client, &ledger).await;
+    let allocations = Mutex::new(Allocations::default());
+    services(&layout, &client, &allocations).await;
     Ok(())
 }
 
-async fn services(layout: &Layout, client: &Client, ledger: &Mutex<Allocations>) {
+async fn services(layout: &Layout, client: &Client, allocations: &Mutex<Allocations>) {
     let all: Api<Service> = Api::all(client.clone());
     let mut events = pin!(watcher(all, watcher::Config::default()).backoff(Again));
     while let Some(event) = events.next().await {
@@ -68,11 +68,11 @@ async fn services(layout: &Layout, client: &Client, ledger: &Mutex<Allocations>)
                     spec.type_.as_deref() == Some("LoadBalancer") && spec.load_balancer_class.is_none()
                 });
                 if !wanted {
-                    release(layout, ledger, &owner).await;
+                    release(layout, allocations, &owner).await;
                     continue;
                 }
                 let current = load_balancer_address(&service);
-                let Some(address) = assign(layout, ledger, &owner, current).await else { continue };
+                let Some(address) = assign(layout, allocations, &owner, current).await else { continue };
                 if current != Some(address) {
                     let ingress = json!([{"ip": address.to_string(), "ipMode": "VIP"}]);
                     let status = json!({"status": {"loadBalancer": {"ingress": ingress}}});
@@ -87,7 +87,7 @@ async fn services(layout: &Layout, client: &Client, ledger: &Mutex<Allocations>)
             Ok(watcher::Event::Delete(service)) => {
                 let owner =
                     format!("Service {}/{}", service.namespace().unwrap_or_default(), service.name_any());
-                release(layout, ledger, &owner).await;
+                release(layout, allocations, &owner).await;
             }
             Ok(_) => {}
             Err(error) => warn!(%error, "watching Services"),
@@ -97,11 +97,11 @@ async fn services(layout: &Layout, client: &Client, ledger: &Mutex<Allocations>)
 
 async fn assign(
     layout: &Layout,
-    ledger: &Mutex<Allocations>,
+    allocations: &Mutex<Allocations>,
     owner: &str,
     claimed: Option<Ipv4Addr>,
 ) -> Option<Ipv4Addr> {
-    let address = ledger.lock().await.assign(owner, claimed);
+    let address = allocations.lock().await.assign(owner, claimed);
     match address {
         None => warn!(owner, "no load balancer address is left"),
         Some(address) => {
@@ -113,8 +113,8 @@ async fn assign(
     address
 }
 
-async fn release(layout: &Layout, ledger: &Mutex<Allocations>, owner: &str) {
-    if let Some(address) = ledger.lock().await.give_back(owner)
+async fn release(layout: &Layout, allocations: &Mutex<Allocations>, owner: &str) {
+    if let Some(address) = allocations.lock().await.give_back(owner)
         && let Err(error) = network::remove_loopback(layout, &address.to_string())
     {
         warn!(owner, "{error:#}");
@@ -140,24 +140,24 @@ mod tests {
 
     #[test]
     fn an_address_belongs_to_one_owner_until_it_is_given_back() {
-        let mut ledger = Allocations::default();
+        let mut allocations = Allocations::default();
         let last = |last| Some(Ipv4Addr::new(10, 97, 0, last));
-        assert_eq!(ledger.assign("a", None), last(1));
-        assert_eq!(ledger.assign("b", last(9)), last(9));
-        assert_eq!(ledger.assign("c", last(9)), last(2));
-        assert_eq!(ledger.assign("d", Some(Ipv4Addr::new(192, 0, 2, 1))), last(3));
-        assert_eq!(ledger.assign("a", last(7)), last(1));
-        assert_eq!(ledger.give_back("a"), last(1));
-        assert_eq!(ledger.assign("e", None), last(1));
-        assert_eq!(ledger.give_back("nobody"), None);
+        assert_eq!(allocations.assign("a", None), last(1));
+        assert_eq!(allocations.assign("b", last(9)), last(9));
+        assert_eq!(allocations.assign("c", last(9)), last(2));
+        assert_eq!(allocations.assign("d", Some(Ipv4Addr::new(192, 0, 2, 1))), last(3));
+        assert_eq!(allocations.assign("a", last(7)), last(1));
+        assert_eq!(allocations.give_back("a"), last(1));
+        assert_eq!(allocations.assign("e", None), last(1));
+        assert_eq!(allocations.give_back("nobody"), None);
     }
 
     #[test]
     fn the_pool_has_an_end() {
-        let mut ledger = Allocations::default();
+        let mut allocations = Allocations::default();
         for owner in 1..255 {
-            assert!(ledger.assign(&owner.to_string(), None).is_some());
+            assert!(allocations.assign(&owner.to_string(), None).is_some());
         }
-        assert_eq!(ledger.assign("one too many", None), None);
+        assert_eq!(allocations.assign("one too many", None), None);
     }
 }

@@ -132,7 +132,8 @@ impl Command {
             Self::Build { units } => build(&units)?,
             Self::Node { lab, node } => {
                 let layout = Layout::new(lab.name);
-                let index = NodeIndex::named(&node).with_context(|| format!("{node:?} is no node's name"))?;
+                let index =
+                    NodeIndex::named(&node).with_context(|| format!("{node:?} is not the name of a node"))?;
                 run(&layout, node::run(layout.clone(), index))?;
             }
             Self::Balancers { lab } => {

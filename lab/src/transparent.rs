@@ -32,7 +32,7 @@ pub(crate) async fn connect(
 }
 
 fn socket(layout: &Layout, client: SocketAddr, endpoint: SocketAddr) -> Result<Socket> {
-    let IpAddr::V4(pod) = endpoint.ip() else { bail!("{endpoint} is no address of a Pod") };
+    let IpAddr::V4(pod) = endpoint.ip() else { bail!("{endpoint} is not the address of a Pod") };
     network::inside(&layout.pod_netns(&PodAddress::from(pod).tag()), || {
         fs::write("/proc/sys/net/ipv4/tcp_fwmark_accept", "1")?;
         let socket = Socket::new(Domain::IPV4, Type::STREAM, Some(Protocol::TCP))?;

@@ -12,7 +12,7 @@ use tokio_rustls::TlsConnector;
 
 /// The address of a gateway, and a host. Clones share the address.
 #[derive(Clone, Debug)]
-pub struct Target {
+pub struct GatewayTarget {
     address: Arc<RwLock<SocketAddr>>,
     host: String,
     tls: Option<Arc<ClientConfig>>,
@@ -41,7 +41,7 @@ pub struct Connection {
     resumed: bool,
 }
 
-impl Target {
+impl GatewayTarget {
     /// Creates a target for plain HTTP.
     pub fn plain(address: SocketAddr, host: &str) -> Self {
         Self { address: Arc::new(RwLock::new(address)), host: host.to_owned(), tls: None }

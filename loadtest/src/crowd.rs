@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tokio::task::JoinSet;
 
-use crate::client::{Connection, Target};
+use crate::client::{Connection, GatewayTarget};
 
 /// Number of connections that are opened concurrently.
 pub const AT_ONCE: usize = 64;
@@ -17,7 +17,7 @@ const NOISE: u64 = 64 * 1024;
 ///
 /// # Errors
 /// A connection or its request is refused.
-pub async fn open(target: &Target, count: usize) -> anyhow::Result<Vec<Connection>> {
+pub async fn open(target: &GatewayTarget, count: usize) -> anyhow::Result<Vec<Connection>> {
     gather(count, || {
         let target = target.clone();
         async move {

@@ -19,8 +19,11 @@ impl FromStr for GatewayUrl {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let form =
-            || format!("{text:?} is no gateway: write http://ADDRESS[:PORT] or https://ADDRESS[:PORT]");
+        let form = || {
+            format!(
+                "{text:?} is not the URL of a gateway: write http://ADDRESS[:PORT] or https://ADDRESS[:PORT]"
+            )
+        };
         let (scheme, rest) = match text.split_once("://") {
             Some(("http", rest)) => ("http", rest),
             Some(("https", rest)) => ("https", rest),

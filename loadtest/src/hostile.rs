@@ -14,7 +14,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
-use crate::client::Target;
+use crate::client::GatewayTarget;
 
 /// Maximum duration of one attack.
 const LENGTH: Duration = Duration::from_secs(10);
@@ -104,7 +104,7 @@ impl Attack {
 }
 
 /// Repeats every attack until `stop` becomes true. Returns the number of attacks.
-pub async fn attack(target: &Target, hosts: Hosts, stop: watch::Receiver<bool>) -> u64 {
+pub async fn attack(target: &GatewayTarget, hosts: Hosts, stop: watch::Receiver<bool>) -> u64 {
     let mut clients = JoinSet::new();
     for (attack, count) in Attack::ALL {
         for _ in 0..count {
@@ -119,7 +119,7 @@ pub async fn attack(target: &Target, hosts: Hosts, stop: watch::Receiver<bool>) 
     made
 }
 
-async fn repeat(attack: Attack, target: Target, hosts: Hosts, mut stop: watch::Receiver<bool>) -> u64 {
+async fn repeat(attack: Attack, target: GatewayTarget, hosts: Hosts, mut stop: watch::Receiver<bool>) -> u64 {
     let mut made = 0;
     while !*stop.borrow() {
         tokio::select! {

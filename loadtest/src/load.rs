@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use tokio::task::JoinSet;
 use tokio::time::{sleep_until, timeout};
 
-use crate::client::{Answer, Connection, Target};
+use crate::client::{Answer, Connection, GatewayTarget};
 use crate::latencies::Latencies;
 
 /// Time after which a request has failed.
@@ -75,7 +75,7 @@ type Shared = Arc<Mutex<Outcome>>;
 
 impl Load {
     /// Runs the load against the plain and the TLS form of a target.
-    pub async fn run(self, plain: &Target, tls: &Target) -> Outcome {
+    pub async fn run(self, plain: &GatewayTarget, tls: &GatewayTarget) -> Outcome {
         let outcome: Shared = Arc::new(Mutex::new(Outcome::new()));
         let start = Instant::now();
         let mut tasks = JoinSet::new();
@@ -130,7 +130,7 @@ impl Pace {
     }
 }
 
-async fn keep_alive(target: Target, mut pace: Pace, duration: Duration, outcome: Shared) {
+async fn keep_alive(target: GatewayTarget, mut pace: Pace, duration: Duration, outcome: Shared) {
     let mut connection: Option<Connection> = None;
     while let Some(intended) = pace.next(duration).await {
         let result = timeout(TIMEOUT, async {
@@ -154,7 +154,7 @@ async fn keep_alive(target: Target, mut pace: Pace, duration: Duration, outcome:
     }
 }
 
-async fn new_connection(target: Target, intended: Instant, outcome: Shared) {
+async fn new_connection(target: GatewayTarget, intended: Instant, outcome: Shared) {
     let result = timeout(TIMEOUT, async { expect_200(target.get_once("/").await?) }).await;
     let mut outcome = lock(&outcome);
     match result.unwrap_or_else(|_| Err(anyhow::anyhow!("no answer in {TIMEOUT:?}"))) {
@@ -184,7 +184,7 @@ impl Sockets {
     ///
     /// # Errors
     /// One cannot be opened.
-    pub async fn open(count: usize, plain: &Target, tls: &Target) -> anyhow::Result<Self> {
+    pub async fn open(count: usize, plain: &GatewayTarget, tls: &GatewayTarget) -> anyhow::Result<Self> {
         let mut sockets = Vec::new();
         for index in 0..count {
             let mut connection = if index % 2 == 0 { plain } else { tls }.connect().await?;

@@ -17,7 +17,7 @@ use sluice_testing::certificate::TestCertificate;
 use sluice_testing::gateway::Gateway;
 use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 
-use crate::client::{Connection, Target};
+use crate::client::{Connection, GatewayTarget};
 use crate::cluster::{Cluster, host};
 use crate::report::{Bound, Report};
 use crate::sightings::Sightings;
@@ -111,7 +111,7 @@ impl Changes {
     ) -> anyhow::Result<()> {
         let last = cluster.count().checked_sub(BUSY).context("too few Ingresses")?;
         ensure!(last >= 4, "too few Ingresses: {FEWEST} are needed");
-        let mut asker = Asker { target: Target::plain(gateway.http, TLS), connection: None };
+        let mut asker = Asker { target: GatewayTarget::plain(gateway.http, TLS), connection: None };
         // Even Ingresses get other endpoints, odd ones other Services, spread over the cluster.
         let place = |write: usize, odd: usize| {
             let places = (last - 2) / 2;
@@ -154,7 +154,7 @@ impl Changes {
         outcome.report(report, run, "Ingress added", &mut all);
 
         let mut outcome = Outcome::default();
-        let target = Target::tls(gateway.https, TLS, self.client.clone());
+        let target = GatewayTarget::tls(gateway.https, TLS, self.client.clone());
         for _ in 0..writes {
             let old = &self.certificates[self.rotations % self.certificates.len()];
             self.rotations += 1;
@@ -190,7 +190,7 @@ pub async fn keep_busy(cluster: &Cluster, rate: u32) -> anyhow::Result<()> {
 
 /// A client that keeps its connection as long as the gateway does.
 struct Asker {
-    target: Target,
+    target: GatewayTarget,
     connection: Option<Connection>,
 }
 

@@ -177,7 +177,7 @@ fn each_check_shows_its_result_for_a_request() {
     let question =
         explain(&["--method", "OPTIONS", "--header", "Origin: https://page.example", "--client", "10.0.0.1"]);
     assert!(check(&question, "origin").starts_with("stops here   204"), "{question}");
-    assert!(explain(&["--client", "nobody"]).contains("is no address"));
+    assert!(explain(&["--client", "nobody"]).contains("is not the address"));
 
     // With `satisfy: any`, an address that is not listed can still use the password.
     folder.write("guarded.yaml", guarded.annotation("satisfy", "any").text());

@@ -144,7 +144,7 @@ fn a_person_signs_in_stays_in_and_signs_out() {
     use_the_shop(&gateway, &sessions);
     // Annotations change at run time: first without a sign-in URL, then without authorisation.
     folder.write("shop.yaml", guarded().text().replace("auth-signin", "auth-signin-redirect-param"));
-    await_until("no way to sign in: the value is no name of a parameter", || {
+    await_until("no way to sign in: the value is not the name of a parameter", || {
         Browser::new(&gateway).send("GET", "/", "").status == 401
     });
     folder.write("shop.yaml", Ingress::new("shop").path(HOST, "/", "shop").text());

@@ -286,5 +286,5 @@ fn chart_values_give_flags_config_maps_and_class_of_the_old_installation() {
     assert!(!text.contains("redirect 308"), "a given flag has precedence over the values: {text}");
     values.write("values.yaml", "controller: [");
     let (status, _, error) = check(&folder, "urls", &["--values", file]);
-    assert!(status == Some(2) && error.contains("is no YAML"), "{error}");
+    assert!(status == Some(2) && error.contains("is not YAML"), "{error}");
 }

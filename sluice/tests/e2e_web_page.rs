@@ -167,5 +167,5 @@ fn the_form_explains_a_request_like_the_subcommand() {
     let refused = explain("url=accounts.example");
     assert!(refused.contains("401 without a name and password"), "{refused}");
     assert!(explain("url=unknown.example").contains("No rule has this host"));
-    assert!(explain("url=https%3A%2F%2F%3Cscript%3E").contains("is no URL"));
+    assert!(explain("url=https%3A%2F%2F%3Cscript%3E").contains("is not a URL"));
 }

@@ -221,13 +221,13 @@ pub(super) fn header(line: &str) -> Result<(HeaderName, HeaderValue), String> {
         let name = HeaderName::from_bytes(name.trim().as_bytes()).ok()?;
         Some((name, HeaderValue::from_str(value.trim()).ok()?))
     });
-    field.ok_or_else(|| format!("{line:?} is no header: write name: value"))
+    field.ok_or_else(|| format!("{line:?} is not a header: write name: value"))
 }
 
 /// Reads the address of a client; an empty text is none.
 pub(super) fn client(text: &str) -> Result<Option<IpAddr>, String> {
     match text {
         "" => Ok(None),
-        text => text.parse().map(Some).map_err(|_| format!("{text:?} is no address of a client")),
+        text => text.parse().map(Some).map_err(|_| format!("{text:?} is not the address of a client")),
     }
 }

@@ -33,7 +33,7 @@ pub(crate) fn variance<'r, F: Fields + 'r>(
     builder.finalize()
 }
 
-/// Reads the names in `Vary`; `*` is one. An element that is no name is an error.
+/// Reads the names in `Vary`; `*` is one. An element that is not a name is an error.
 pub(super) fn vary_names(
     response: &HeaderMap,
 ) -> impl Iterator<Item = Result<HeaderName, InvalidHeaderName>> {

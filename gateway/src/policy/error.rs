@@ -4,7 +4,7 @@
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PolicyError {
     /// Invalid header name.
-    #[error("header name `{0}` is not one (RFC 9110 section 5.1); correct it")]
+    #[error("`{0}` is not a valid header name (RFC 9110 section 5.1); correct it")]
     HeaderName(String),
     /// Header that a rule may not change.
     #[error(
@@ -45,10 +45,10 @@ pub enum PolicyError {
     /// Violation of the contract: a pool was not sent before the rule that refers to it.
     #[error("pool {0} is not known; this is a defect of Sluice, please report it")]
     Pool(String),
-    /// Error page that is no path of the host.
-    #[error("error page {0:?} is no path of the host (RFC 9112 section 3.2.1); correct it")]
+    /// Error page that is not a path of the host.
+    #[error("error page {0:?} is not a path of the host (RFC 9112 section 3.2.1); correct it")]
     ErrorPage(String),
     /// Method that a subrequest cannot have.
-    #[error("method {0:?} is no method (RFC 9110 section 9.1); correct it")]
+    #[error("{0:?} is not a method (RFC 9110 section 9.1); correct it")]
     Method(String),
 }

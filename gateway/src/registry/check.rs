@@ -28,7 +28,7 @@ const AGENT: HeaderValue = HeaderValue::from_static("sluice-health-check");
 #[derive(Debug, thiserror::Error)]
 pub(super) enum CheckError {
     /// The path or host is invalid.
-    #[error("the check {0} cannot be asked: its path or host is none that a request can have")]
+    #[error("the check {0} cannot be made: its path or host is not valid in a request")]
     Target(String),
     /// The endpoints of the Service port have the maximum number of checks.
     #[error("its Service port has {0} other checks already, and there can be no more")]

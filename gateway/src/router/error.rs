@@ -14,7 +14,7 @@ pub enum RouterError {
         reason: String,
     },
     /// A match requires a header with an invalid name.
-    #[error("header match on `{0}`: this is no header name (RFC 9110 section 5.1); correct the name")]
+    #[error("header match on `{0}`: this is not a header name (RFC 9110 section 5.1); correct the name")]
     HeaderName(String),
 }
 

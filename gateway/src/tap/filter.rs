@@ -66,7 +66,7 @@ impl RequestFilter {
         let clients: Vec<Network> = all("client").map(|text| network(&text)).collect::<Result<_, _>>()?;
         let number = |name: &str, text: String| -> Result<f64, String> {
             let number = text.parse().ok().filter(|number: &f64| number.is_finite() && *number >= 0.0);
-            number.ok_or_else(|| format!("{name} {text:?}: it is no positive number"))
+            number.ok_or_else(|| format!("{name} {text:?}: it is not a positive number"))
         };
         let sample = one("sample").map_or(Ok(1.0), |text| number("sample", text))?;
         if sample <= 0.0 || sample > 1.0 {

@@ -42,7 +42,7 @@ const LONGEST_WAIT: Duration = Duration::from_secs(120);
 
 /// The target of requests, and the Deployment that must respond.
 #[derive(Clone, Debug)]
-pub struct Target {
+pub struct LoadTarget {
     /// The host.
     pub host: String,
     /// The path, with a query.
@@ -55,7 +55,7 @@ pub struct Target {
 #[derive(Clone, Debug)]
 pub struct Load {
     address: SocketAddr,
-    targets: Vec<Target>,
+    targets: Vec<LoadTarget>,
     namespace: String,
     rate: u32,
     posts: bool,
@@ -80,7 +80,7 @@ struct Shared {
     answered: watch::Sender<u64>,
 }
 
-impl Target {
+impl LoadTarget {
     /// Returns the root path of a host.
     pub fn new(host: &str, deployment: &str) -> Self {
         Self { host: host.to_owned(), path: "/".to_owned(), deployment: deployment.to_owned() }
@@ -95,7 +95,11 @@ impl Target {
 
 impl Load {
     /// Creates a load of 200 requests per second to an address, over these targets in turn.
-    pub fn new(cluster: &Cluster, address: SocketAddr, targets: impl IntoIterator<Item = Target>) -> Self {
+    pub fn new(
+        cluster: &Cluster,
+        address: SocketAddr,
+        targets: impl IntoIterator<Item = LoadTarget>,
+    ) -> Self {
         Self {
             address,
             targets: targets.into_iter().collect(),

@@ -78,7 +78,7 @@ pub struct Ended {
 
 /// Identifies a container of a Pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum ContainerPlace {
     /// An init container.
     Init(usize),
     /// A main container.
@@ -131,11 +131,11 @@ impl Board {
     }
 
     /// Changes the state of one container.
-    pub fn update_container(&self, place: Place, change: impl FnOnce(&mut ContainerState)) {
+    pub fn update_container(&self, place: ContainerPlace, change: impl FnOnce(&mut ContainerState)) {
         self.update(|state| {
             let state = match place {
-                Place::Init(index) => state.init.get_mut(index),
-                Place::Main(index) => state.containers.get_mut(index),
+                ContainerPlace::Init(index) => state.init.get_mut(index),
+                ContainerPlace::Main(index) => state.containers.get_mut(index),
             };
             if let Some(state) = state {
                 change(state);

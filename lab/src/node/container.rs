@@ -11,7 +11,7 @@ use tokio::sync::watch;
 use tokio::time::{Instant, sleep};
 use tracing::{info, warn};
 
-use super::board::{Board, Ended, Phase, Place};
+use super::board::{Board, ContainerPlace, Ended, Phase};
 use super::launch::{LaunchError, Running, Sandbox, launch};
 use super::stop::{Stop, overdue, requested};
 use super::{NodeContext, health, hook};
@@ -44,7 +44,7 @@ pub struct Life {
     /// The board for its state.
     pub board: Arc<Board>,
     /// Its identity within the Pod.
-    pub place: Place,
+    pub place: ContainerPlace,
     /// When it is restarted.
     pub restart: Restart,
     /// When it must end.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::{Container, Probe};
 use tokio::time::sleep;
 
-use super::board::{Board, Place};
+use super::board::{Board, ContainerPlace};
 use super::probe::{Attempt, Target};
 
 /// Maximum interval between readiness probes until the first success, because tests wait for it.
@@ -44,7 +44,7 @@ impl ProbeResults {
 
 /// Probes a container until it must be restarted, and returns the reason. Never returns for a
 /// healthy container.
-pub async fn watch(container: &Container, target: &Target, board: &Board, place: Place) -> String {
+pub async fn watch(container: &Container, target: &Target, board: &Board, place: ContainerPlace) -> String {
     if let Some(probe) = &container.startup_probe {
         let mut last = String::new();
         if !decide(probe, container, target, &mut last).await {
@@ -67,7 +67,7 @@ pub async fn readiness(
     container: &Container,
     target: &Target,
     board: &Board,
-    place: Place,
+    place: ContainerPlace,
 ) -> std::convert::Infallible {
     let Some(probe) = &container.readiness_probe else { return std::future::pending().await };
     let mut results = ProbeResults::new(probe);

@@ -17,7 +17,7 @@ use tokio::task::{JoinHandle, spawn_blocking};
 use tokio::time::{Instant, sleep};
 use tracing::{info, warn};
 
-use super::board::{Board, Place, publish};
+use super::board::{Board, ContainerPlace, publish};
 use super::container::{Life, Restart};
 use super::launch::Sandbox;
 use super::stop::{Stop, requested};
@@ -135,7 +135,7 @@ impl Stay {
         let sidecar_stop = watch::Sender::new(Stop::No);
         let mut sidecars = Vec::new();
         for (index, container) in spec.init_containers.iter().flatten().enumerate() {
-            let place = Place::Init(index);
+            let place = ContainerPlace::Init(index);
             if container.restart_policy.as_deref() == Some("Always") {
                 let life = Life {
                     stop: sidecar_stop.subscribe(),
@@ -152,11 +152,9 @@ impl Stay {
             }
         }
         self.board.update(|state| state.initialized = true);
-        let lives = spec
-            .containers
-            .iter()
-            .enumerate()
-            .map(|(index, container)| self.life(sandbox, container, Place::Main(index), policy).live());
+        let lives = spec.containers.iter().enumerate().map(|(index, container)| {
+            self.life(sandbox, container, ContainerPlace::Main(index), policy).live()
+        });
         join_all(lives).await;
         self.end_sidecars(sidecars, &sidecar_stop).await;
     }
@@ -176,7 +174,13 @@ impl Stay {
         }
     }
 
-    fn life(&self, sandbox: &Arc<Sandbox>, container: &Container, place: Place, restart: Restart) -> Life {
+    fn life(
+        &self,
+        sandbox: &Arc<Sandbox>,
+        container: &Container,
+        place: ContainerPlace,
+        restart: Restart,
+    ) -> Life {
         Life {
             node: self.node.clone(),
             sandbox: sandbox.clone(),

@@ -74,7 +74,9 @@ async fn connect(
     target: &Target,
 ) -> Result<TcpStream, String> {
     let address = match host.filter(|host| !host.is_empty()) {
-        Some(host) => host.parse().map_err(|_| format!("{host:?} is no address, and the lab has no DNS"))?,
+        Some(host) => {
+            host.parse().map_err(|_| format!("{host:?} is not an address, and the lab has no DNS"))?
+        }
         None => target.address,
     };
     let socket = SocketAddr::new(address, number(port, container)?);
@@ -91,7 +93,7 @@ async fn get(action: &HTTPGetAction, container: &Container, target: &Target) -> 
     headers.insert(http::header::CONNECTION, HeaderValue::from_static("close"));
     for given in action.http_headers.iter().flatten() {
         let name: HeaderName =
-            given.name.parse().map_err(|_| format!("{:?} is no header name", given.name))?;
+            given.name.parse().map_err(|_| format!("{:?} is not a header name", given.name))?;
         headers.insert(name, header(&given.value)?);
     }
     let answer = match action.scheme.as_deref() {
@@ -144,7 +146,7 @@ fn number(port: &IntOrString, container: &Container) -> Result<u16, String> {
 }
 
 fn header(value: &str) -> Result<HeaderValue, String> {
-    HeaderValue::from_str(value).map_err(|_| format!("{value:?} is no header value"))
+    HeaderValue::from_str(value).map_err(|_| format!("{value:?} is not a header value"))
 }
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ use base64::engine::general_purpose::STANDARD;
 use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::api::networking::v1::Ingress;
 use serde_json::json;
-use sluice_lab::harness::load::{Load, Target};
+use sluice_lab::harness::load::{Load, LoadTarget};
 use sluice_lab::harness::{Cluster, GatewayPods, Program, TestClass, client_of_pem, handshake, own};
 use sluice_lab::layout::LabSettings;
 use sluice_lab::programs::{Unit, find};
@@ -63,7 +63,8 @@ fn cert_manager_issues_and_renews_through_the_gateway() {
             .await?;
         let secret = key_of(cluster).await?;
 
-        let load = Load::new(cluster, https, [Target::new(HOST, "web")]).tls(client.clone()).start().await?;
+        let load =
+            Load::new(cluster, https, [LoadTarget::new(HOST, "web")]).tls(client.clone()).start().await?;
         load.more(50).await?;
         let again = json!({"status": {"conditions": [{
             "type": "Issuing", "status": "True", "reason": "ManuallyTriggered", "message": "by a test",

@@ -19,7 +19,7 @@ use k8s_openapi::api::networking::v1::Ingress;
 use kube::api::{ListParams, Patch, PatchParams};
 use kube::{Api, ResourceExt};
 use sluice_lab::allocator::load_balancer_address;
-use sluice_lab::harness::load::{Load, Target};
+use sluice_lab::harness::load::{Load, LoadTarget};
 use sluice_lab::harness::{Cluster, TestClass, shared, status_of};
 use sluice_testing::certificate::TestCertificate;
 
@@ -223,7 +223,7 @@ fn helm_installs_upgrades_under_load_and_leaves_nothing() {
 
         // An upgrade with another template and one more Pod, under load.
         let before = names(cluster).await?;
-        let load = Load::new(cluster, address, [Target::new(HOST, "web")]).start().await?;
+        let load = Load::new(cluster, address, [LoadTarget::new(HOST, "web")]).start().await?;
         let changed =
             values(cluster, &class, "  replicaCount: 3\n  podAnnotations: {example.com/changed: once}\n");
         helm(cluster, "upgrade", &changed)?;

@@ -14,7 +14,7 @@ use kube::api::DeleteParams;
 use serde_json::{Value, json};
 use sluice_lab::allocator::load_balancer_address;
 use sluice_lab::forwarder::PROXY_PROTOCOL;
-use sluice_lab::harness::load::{Load, Target};
+use sluice_lab::harness::load::{Load, LoadTarget};
 use sluice_lab::harness::{Cluster, GatewayPods, Program, TestClass, deployment, in_lab, is_ready, restarts};
 use sluice_lab::images::lab_program;
 use tokio::net::UdpSocket;
@@ -765,7 +765,7 @@ fn a_load_counts_what_fails() {
         let name = pod.pod.context("an endpoint without a Pod")?;
         let address = (pod.address, 8080).into();
 
-        let load = Load::new(cluster, address, [Target::new("web.example", "web")]).start().await?;
+        let load = Load::new(cluster, address, [LoadTarget::new("web.example", "web")]).start().await?;
         load.more(100).await?;
         let good = load.so_far();
         good.none_failed()?;
@@ -777,10 +777,10 @@ fn a_load_counts_what_fails() {
         let told = tally.none_failed().unwrap_err().to_string();
         assert!(told.contains("connection"), "{told}");
 
-        let wrong = Load::new(cluster, address, [Target::new("web.example", "other")]).start().await;
+        let wrong = Load::new(cluster, address, [LoadTarget::new("web.example", "other")]).start().await;
         let told = wrong.err().context("another Deployment's answers were taken")?.to_string();
         assert!(told.contains("a wrong backend has answered"), "{told}");
-        let bad = Target::new("web.example", "web").path("/?status=503");
+        let bad = LoadTarget::new("web.example", "web").path("/?status=503");
         let told = Load::new(cluster, address, [bad]).start().await.err().context("503 is no failure")?;
         assert!(told.to_string().contains("status 503"), "{told}");
         Ok(())

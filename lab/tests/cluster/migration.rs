@@ -13,7 +13,7 @@ use k8s_openapi::api::core::v1::{Namespace, Service};
 use k8s_openapi::api::networking::v1::{Ingress, IngressClass};
 use kube::{Api, ResourceExt};
 use sluice_lab::allocator::load_balancer_address;
-use sluice_lab::harness::load::{Load, Target};
+use sluice_lab::harness::load::{Load, LoadTarget};
 use sluice_lab::harness::{Cluster, deployment, own, status_of};
 use sluice_lab::layout::LabSettings;
 use sluice_testing::certificate::TestCertificate;
@@ -29,13 +29,13 @@ fn the_migration_loses_no_request_and_is_reversible() {
         let old = old_controller(cluster, &document).await?;
         document.address("203.0.113.10", old);
         let old_load =
-            Load::new(cluster, SocketAddr::new(old, 80), [Target::new(PLAIN, "web")]).start().await?;
+            Load::new(cluster, SocketAddr::new(old, 80), [LoadTarget::new(PLAIN, "web")]).start().await?;
 
         see_what_would_be_different(cluster, &document)?;
         with_a_class_of_its_own(cluster, &document).await?;
         let new = with_the_same_class(cluster, &document, old).await?;
         let new_load =
-            Load::new(cluster, SocketAddr::new(new, 80), [Target::new(PLAIN, "web")]).start().await?;
+            Load::new(cluster, SocketAddr::new(new, 80), [LoadTarget::new(PLAIN, "web")]).start().await?;
         share_the_settings(cluster, &document, new).await?;
         compare(cluster, &document)?;
         hand_over_the_status(cluster, &document, old, new).await?;

@@ -14,7 +14,7 @@ use super::feature::Feature;
 use super::peer::Peer;
 use super::setup::{HOST, OUTPUT, Setup};
 use super::usage::{self, Usage};
-use crate::client::Target;
+use crate::client::GatewayTarget;
 
 /// Time limit for its start and end.
 const TIMEOUT: Duration = Duration::from_secs(30);
@@ -34,7 +34,7 @@ pub struct Running {
 
 /// Sends a request as the load does, and returns its status: a route with a feature may reject
 /// others.
-async fn ask(target: &Target, feature: Option<Feature>) -> anyhow::Result<u16> {
+async fn ask(target: &GatewayTarget, feature: Option<Feature>) -> anyhow::Result<u16> {
     let fields = feature.map(Feature::field_lines).unwrap_or_default();
     let answer = target.get_once_with(feature.map_or("/", Feature::path), &fields).await?;
     Ok(answer.status)
@@ -75,7 +75,7 @@ impl Running {
             log,
             _agent: agent,
         };
-        let target = Target::plain(running.setup.http, HOST);
+        let target = GatewayTarget::plain(running.setup.http, HOST);
         let started = Instant::now();
         while !matches!(ask(&target, feature).await, Ok(200)) {
             let ended = running.child.try_wait()?;

@@ -220,7 +220,7 @@ impl Document<'_> {
             ("access log", "h1", "h1-no-log"),
             ("metrics", "h1", "h1-no-metrics"),
             ("access log and metrics together", "h1", "h1-bare"),
-            ("rewrite, CORS, headers, 1,000 networks, rate limit", "dressed", "h1"),
+            ("rewrite, CORS, headers, 1,000 networks, rate limit", "policies", "h1"),
             ("10,000 routes over 1, 1 asked", "routes-10000-1", "routes-1"),
             ("10,000 routes over 1, 1,000 asked in turn", "routes-10000", "routes-1"),
             ("50 changes a second, at 5,000 requests/s", "changes-50", "fixed-5000"),

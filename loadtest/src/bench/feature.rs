@@ -14,7 +14,7 @@ pub mod sluice;
 pub enum Feature {
     /// A typical combination: a rewritten path, CORS, two response headers, an allow list of 1,000
     /// networks and a rate limit per client.
-    Dressed,
+    Policies,
     /// A rewritten path with a capture.
     Rewrite,
     /// Text compressed with gzip at level 1.
@@ -74,9 +74,9 @@ const BROWSER: Pairs = &[
     ("Accept", "text/html,application/xhtml+xml"),
     ("Accept-Language", "en-GB"),
 ];
-/// The allowed CORS origin of the dressed route.
+/// The allowed CORS origin of the route with policies.
 const PAGE_ORIGIN: &str = "https://shop.example";
-/// Response headers that the dressed route adds.
+/// Response headers that the route with policies adds.
 const ADDED: Pairs = &[("X-Frame-Options", "DENY"), ("X-Team", "shop")];
 /// Rate limit per client, in requests per second. Higher than any load: the check is measured, not
 /// rejections.
@@ -86,7 +86,7 @@ impl Feature {
     /// Returns the path of the requests.
     pub const fn path(self) -> &'static str {
         match self {
-            Self::Dressed | Self::Rewrite => "/api/item",
+            Self::Policies | Self::Rewrite => "/api/item",
             Self::Gzip(size) | Self::Brotli(size) => size.path(),
             Self::Buffered => "/post",
             Self::CacheHit => "/10k",
@@ -111,7 +111,7 @@ impl Feature {
     /// Returns additional fields of the requests.
     pub const fn fields(self) -> Pairs {
         match self {
-            Self::Dressed => &[("Origin", PAGE_ORIGIN)],
+            Self::Policies => &[("Origin", PAGE_ORIGIN)],
             Self::Gzip(_) => &[("Accept-Encoding", "gzip")],
             Self::Brotli(_) => &[("Accept-Encoding", "br")],
             // user:secret

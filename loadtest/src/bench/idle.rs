@@ -9,7 +9,7 @@ use super::load::tcp;
 use super::sample::Idle;
 use super::scenario::IdleProtocol;
 use super::setup::HOST;
-use crate::client::Target;
+use crate::client::GatewayTarget;
 use crate::crowd::{AT_ONCE, gather, open, still};
 use crate::tls::trusting_common;
 
@@ -25,8 +25,8 @@ const TCP_CONNECTIONS: usize = 4_000;
 pub async fn measure(running: &Running, protocol: IdleProtocol) -> anyhow::Result<Idle> {
     let setup = &running.setup;
     let target = match protocol {
-        IdleProtocol::Http => Target::plain(setup.http, HOST),
-        IdleProtocol::Https => Target::tls(setup.https, HOST, trusting_common()),
+        IdleProtocol::Http => GatewayTarget::plain(setup.http, HOST),
+        IdleProtocol::Https => GatewayTarget::tls(setup.https, HOST, trusting_common()),
         IdleProtocol::Tcp => {
             tcp::opened(setup.stream).await?;
             return held(running, TCP_CONNECTIONS, async |count| open_tcp(setup.stream, count).await).await;

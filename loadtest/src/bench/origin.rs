@@ -13,7 +13,7 @@ use anyhow::Context;
 use sluice_testing::ports;
 
 use super::setup::HOST;
-use crate::client::Target;
+use crate::client::GatewayTarget;
 
 /// The origin. Killed when dropped. It listens on all loopback addresses, each of which can be an
 /// endpoint.
@@ -38,7 +38,7 @@ impl Origin {
             .spawn()
             .with_context(|| format!("cannot start {}", program.display()))?;
         let mut origin = Self { address, child };
-        let target = Target::plain(address, HOST);
+        let target = GatewayTarget::plain(address, HOST);
         while target.get_once("/").await.is_err() {
             let ended = origin.child.try_wait()?;
             anyhow::ensure!(ended.is_none(), "the origin ended");

@@ -224,7 +224,7 @@ pub fn all() -> Vec<Scenario> {
             entrants: Entrants::Sluice,
             ..scenario("changes-50", "the same, 50 changes/s", Traffic::Paced { rate: 5000, changes: 50 })
         },
-        feature("dressed", "rewrite, CORS, headers, 1,000 networks, rate limit", Feature::Dressed),
+        feature("policies", "rewrite, CORS, headers, 1,000 networks, rate limit", Feature::Policies),
         feature("rewrite", "rewritten path", Feature::Rewrite),
         feature("gzip", "10 KiB of text, gzip", Feature::Gzip(TextSize::Medium)),
         feature("gzip-100k", "100 KiB of text, gzip", Feature::Gzip(TextSize::Large)),

@@ -9,7 +9,7 @@ use sluice_loadtest::bench::origin::{server, streams};
 fn main() -> ExitCode {
     let served =
         std::env::args().nth(1).context("write an address, such as 127.0.0.1:9000").and_then(|word| {
-            let address: SocketAddr = word.parse().with_context(|| format!("{word:?} is no address"))?;
+            let address: SocketAddr = word.parse().with_context(|| format!("{word:?} is not an address"))?;
             // In a thread of its own, without the cost of an event loop.
             std::thread::spawn(move || streams::echo_datagrams(address));
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;

@@ -19,7 +19,7 @@ use anyhow::Context;
 use clap::Parser;
 use sluice_loadtest::arguments::Common;
 use sluice_loadtest::backend::Backend;
-use sluice_loadtest::client::Target;
+use sluice_loadtest::client::GatewayTarget;
 use sluice_loadtest::load::{Load, Outcome, Sockets};
 use sluice_loadtest::manifest::{config_map, ingress, slice};
 use sluice_loadtest::process::{start, stop};
@@ -85,8 +85,8 @@ async fn churn(arguments: &Arguments) -> anyhow::Result<Report> {
     }
     world.publish(members.iter())?;
     let gateway = start(&arguments.common.gateway()?, Source::Manifests(world.folder.path())).await?;
-    let plain = Target::plain(gateway.http, HOST);
-    let tls = Target::tls(gateway.https, HOST, trusting());
+    let plain = GatewayTarget::plain(gateway.http, HOST);
+    let tls = GatewayTarget::tls(gateway.https, HOST, trusting());
     // Warms connections, pools and code pages equally for all runs.
     let warm_up = Load { duration: Duration::from_secs(1), ..load };
     warm_up.run(&plain, &tls).await;
@@ -294,7 +294,7 @@ async fn move_members(
 }
 
 /// Adds a host ten times per second, and requests it until it responds.
-async fn change_routes(world: Arc<World>, target: Target, stop: Stop) -> anyhow::Result<Changes> {
+async fn change_routes(world: Arc<World>, target: GatewayTarget, stop: Stop) -> anyhow::Result<Changes> {
     let mut changes = Changes::default();
     let mut ticks = ticks(TENTH);
     let mut connection = target.connect().await?;
@@ -325,7 +325,11 @@ async fn change_routes(world: Arc<World>, target: Target, stop: Stop) -> anyhow:
 }
 
 /// Replaces the certificate ten times per second, and checks it on new connections.
-async fn change_certificates(world: Arc<World>, target: Target, stop: Stop) -> anyhow::Result<Changes> {
+async fn change_certificates(
+    world: Arc<World>,
+    target: GatewayTarget,
+    stop: Stop,
+) -> anyhow::Result<Changes> {
     let mut changes = Changes::default();
     let mut ticks = ticks(TENTH);
     while !*stop.borrow() {

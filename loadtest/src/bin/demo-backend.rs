@@ -22,7 +22,7 @@ async fn serve() -> anyhow::Result<()> {
     let mut backends = Vec::new();
     for word in std::env::args().skip(1) {
         let (port, name) = word.split_once('=').context("write PORT=NAME, such as 9001=shop-1")?;
-        let port = port.parse().with_context(|| format!("{port:?} is no port"))?;
+        let port = port.parse().with_context(|| format!("{port:?} is not a port"))?;
         backends.push(Backend::start(IpAddr::V4(Ipv4Addr::LOCALHOST), port, &format!("{name}\n")).await?);
     }
     anyhow::ensure!(!backends.is_empty(), "write PORT=NAME, such as 9001=shop-1");

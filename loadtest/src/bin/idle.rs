@@ -9,7 +9,7 @@ use std::time::Duration;
 use clap::Parser;
 use sluice_loadtest::arguments::Common;
 use sluice_loadtest::backend::Backend;
-use sluice_loadtest::client::Target;
+use sluice_loadtest::client::GatewayTarget;
 use sluice_loadtest::crowd::{AT_ONCE, open, still};
 use sluice_loadtest::manifest::{config_map, ingress, slice};
 use sluice_loadtest::process::{start, stop};
@@ -59,8 +59,8 @@ async fn idle(arguments: &Arguments) -> anyhow::Result<Report> {
         // A separate gateway for each run, so that the memory of one does not affect the other.
         let gateway = start(&arguments.common.gateway()?, Source::Manifests(folder.path())).await?;
         let target = match run {
-            "plain" => Target::plain(gateway.http, HOST),
-            _ => Target::tls(gateway.https, HOST, trusting()),
+            "plain" => GatewayTarget::plain(gateway.http, HOST),
+            _ => GatewayTarget::tls(gateway.https, HOST, trusting()),
         };
         drop(open(&target, AT_ONCE * 4).await?);
         let before = still(|| Ok(gateway.resident()?)).await?;

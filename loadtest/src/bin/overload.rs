@@ -25,7 +25,7 @@ use sluice_loadtest::bench::machine::{Cores, stay_on};
 use sluice_loadtest::bench::origin::Origin;
 use sluice_loadtest::bench::peer::{Build, Peer};
 use sluice_loadtest::bench::setup::{HOST, Setting, Setup};
-use sluice_loadtest::client::Target;
+use sluice_loadtest::client::GatewayTarget;
 use sluice_loadtest::crowd::open;
 use sluice_loadtest::report::{Bound, Report};
 use sluice_testing::certificate::TestCertificate;
@@ -148,7 +148,7 @@ impl Drop for Throttle {
 /// Requests health and metrics continuously. Returns the number of failures, and the slowest
 /// response in milliseconds.
 fn probe(gateway: &Running, length: Duration) -> JoinHandle<(u32, f64)> {
-    let target = Target::plain(gateway.setup.status, HOST);
+    let target = GatewayTarget::plain(gateway.setup.status, HOST);
     tokio::spawn(async move {
         let (started, mut failed, mut slowest) = (Instant::now(), 0, 0.0_f64);
         while started.elapsed() < length {
@@ -246,7 +246,7 @@ fn describe(report: &mut Report, run: &str, mut rounds: Vec<Round>) {
 /// must not spin, and a freed descriptor must be used at once.
 async fn no_files(report: &mut Report, gateway: &Running) -> anyhow::Result<()> {
     let run = "no files";
-    let target = Target::plain(gateway.setup.http, HOST);
+    let target = GatewayTarget::plain(gateway.setup.http, HOST);
     // Each request takes a file on both sides, and the gateway may reserve some.
     let mut inside = open(&target, FILES / 4).await.context("connections for which there are files")?;
     // The kernel accepts these for the gateway, which has no file for them. It may close them or

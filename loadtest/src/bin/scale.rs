@@ -13,7 +13,7 @@ use clap::Parser;
 use sluice_loadtest::arguments::Common;
 use sluice_loadtest::backend::Backend;
 use sluice_loadtest::bench::load::paced::Paced;
-use sluice_loadtest::client::{Connection, Target};
+use sluice_loadtest::client::{Connection, GatewayTarget};
 use sluice_loadtest::manifest::{config_map, ingress, slice};
 use sluice_loadtest::process::{start, stop};
 use sluice_loadtest::report::{Bound, Report};
@@ -72,7 +72,7 @@ async fn scale(arguments: &Arguments) -> anyhow::Result<Report> {
     let aim = |limit| if arguments.one_file { Bound::None } else { Bound::Aim(limit) };
     report.add("start", "start to ready", gateway.start.as_secs_f64() * 1e3, "ms", aim(READY));
     report.add("start", "resident memory", mebibytes(&gateway)?, "MiB", aim(MEMORY));
-    let mut connection = Target::plain(gateway.http, "scale").connect().await?;
+    let mut connection = GatewayTarget::plain(gateway.http, "scale").connect().await?;
     let mut lost = 0;
     for kind in ["Ingress", "EndpointSlice"] {
         let mut delays = Vec::new();
@@ -88,7 +88,7 @@ async fn scale(arguments: &Arguments) -> anyhow::Result<Report> {
                 }
                 Err(_) => {
                     lost += 1;
-                    connection = Target::plain(gateway.http, "scale").connect().await?;
+                    connection = GatewayTarget::plain(gateway.http, "scale").connect().await?;
                 }
             }
         }

@@ -34,7 +34,7 @@ impl ChartValues {
     /// Reads a file of values.
     ///
     /// # Errors
-    /// The file cannot be read, or is no map of values.
+    /// The file cannot be read, or is not a map of values.
     pub(super) fn read(path: &Path, release: &str) -> Result<Self> {
         let file = path.display().to_string();
         let text = std::fs::read_to_string(path).with_context(|| {
@@ -42,7 +42,7 @@ impl ChartValues {
         })?;
         let values = parse_yaml(&text).map_err(|error| {
             let YamlError { line, reason } = error;
-            anyhow!("{file} is no YAML: line {line}: {reason}; correct it")
+            anyhow!("{file} is not YAML: line {line}: {reason}; correct it")
         })?;
         Self::new(values, &file, release)
     }
@@ -63,7 +63,9 @@ impl ChartValues {
             .split_once('/')
             .filter(|(namespace, name)| !namespace.is_empty() && !name.is_empty())
             .with_context(|| {
-                format!("--release {release:?} is no namespace and name; write ingress-nginx/ingress-nginx")
+                format!(
+                    "--release {release:?} is not a namespace and name; write ingress-nginx/ingress-nginx"
+                )
             })?;
         Ok(Self {
             values,

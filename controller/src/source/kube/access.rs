@@ -49,7 +49,7 @@ pub enum AccessError {
         reason: Box<KubeconfigError>,
     },
     /// `--apiserver-host` is not a URL.
-    #[error("--apiserver-host {url:?} is no URL ({reason}); write it like https://10.0.0.1:6443")]
+    #[error("--apiserver-host {url:?} is not a URL ({reason}); write it like https://10.0.0.1:6443")]
     Url {
         /// The value.
         url: String,

@@ -106,7 +106,7 @@ fn query(form: &Form) -> Result<Query, String> {
         true => form.url.clone(),
         false => format!("http://{}", form.url),
     };
-    let wrong = || format!("{:?} is no URL: write https://shop.example/cart?item=1", form.url);
+    let wrong = || format!("{:?} is not a URL: write https://shop.example/cart?item=1", form.url);
     let url: Uri = with_scheme.parse().map_err(|_| wrong())?;
     let host = url.authority().ok_or_else(wrong)?.as_str().to_owned();
     let https = match url.scheme_str() {
@@ -121,7 +121,7 @@ fn query(form: &Form) -> Result<Query, String> {
     }
     let target = url.path_and_query().map_or("/", |target| target.as_str()).to_owned();
     let method: http::Method =
-        form.method.parse().map_err(|_| format!("{:?} is no method: write GET", form.method))?;
+        form.method.parse().map_err(|_| format!("{:?} is not a method: write GET", form.method))?;
     Ok(Query {
         group: GroupId::ingress(),
         host,

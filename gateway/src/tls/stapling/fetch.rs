@@ -28,8 +28,8 @@ pub(super) enum FetchError {
     /// The responder cannot be reached.
     #[error("cannot be reached: {0}")]
     Connect(#[from] io::Error),
-    /// Its address is not one that may be asked.
-    #[error("has no address that may be asked")]
+    /// Its address is not permitted.
+    #[error("has no permitted address")]
     Address,
     /// The exchange fails.
     #[error("does not answer: {0}")]

@@ -17,7 +17,7 @@ use serde::Deserialize;
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
-use super::Target;
+use super::LoadTarget;
 
 /// Number of kept connections. They are used in turn, so that none is idle for long and all meet
 /// the fault.
@@ -41,7 +41,7 @@ pub(super) struct Question {
     pub(super) method: Method,
     /// Whether it uses a kept connection.
     pub(super) kept: bool,
-    pub(super) target: Target,
+    pub(super) target: LoadTarget,
 }
 
 /// The fields of an echo server's response that are checked.

@@ -10,7 +10,7 @@ use kube::api::ListParams;
 use kube::{Api, ResourceExt};
 use sluice_lab::addresses::NodeIndex;
 use sluice_lab::control_plane::ApiOptions;
-use sluice_lab::harness::load::{Load, Target};
+use sluice_lab::harness::load::{Load, LoadTarget};
 use sluice_lab::harness::{TestClass, own};
 use sluice_lab::lab::Options;
 use tokio::time::{Instant, sleep_until};
@@ -35,7 +35,8 @@ fn an_api_server_away_for_a_minute_loses_no_request_while_pods_die() {
         let killed =
             pods.iter().find(|pod| pod.spec.as_ref().and_then(|spec| spec.node_name.clone()) == other);
         let killed = killed.context("all Pods are on the first node")?;
-        let load = Load::new(cluster, gateway.http, [Target::new(HOST, "web")]).idempotent().start().await?;
+        let load =
+            Load::new(cluster, gateway.http, [LoadTarget::new(HOST, "web")]).idempotent().start().await?;
 
         let end = Instant::now() + OUTAGE;
         lab.stop_api()?;

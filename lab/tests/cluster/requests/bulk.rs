@@ -10,7 +10,7 @@ use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::api::networking::v1::Ingress;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
-use sluice_lab::harness::load::{Load, Target};
+use sluice_lab::harness::load::{Load, LoadTarget};
 use sluice_lab::harness::{TestClass, client_of, handshake, shared};
 use sluice_testing::certificate::Authority;
 use tokio::time::{Instant, MissedTickBehavior, interval};
@@ -34,7 +34,7 @@ fn a_thousand_ingresses_come_and_go_without_a_lost_request() {
         let class = TestClass::web(cluster, 2).await?;
         let gateway = class.gateway(cluster, &[]).await?;
         cluster.served(gateway.http, HOST, 200).await?;
-        let load = Load::new(cluster, gateway.http, [Target::new(HOST, "web")]).start().await?;
+        let load = Load::new(cluster, gateway.http, [LoadTarget::new(HOST, "web")]).start().await?;
 
         let api = cluster.api::<Ingress>();
         let (api, class) = (&api, &class);
@@ -79,7 +79,8 @@ fn a_secret_rotated_twenty_times_a_second_fails_no_handshake() {
         cluster
             .until("the first handshake", async || handshake(&client, gateway.https, HOST).await.map(Some))
             .await?;
-        let load = Load::new(cluster, gateway.https, [Target::new(HOST, "web")]).rate(80).tls(client.clone());
+        let load =
+            Load::new(cluster, gateway.https, [LoadTarget::new(HOST, "web")]).rate(80).tls(client.clone());
         let load = load.start().await?;
 
         // The newest rotation whose write has begun, and the newest whose write was acknowledged.

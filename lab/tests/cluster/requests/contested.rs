@@ -11,7 +11,7 @@ use k8s_openapi::api::networking::v1::Ingress;
 use kube::Api;
 use kube::api::{Patch, PatchParams, WatchEvent, WatchParams};
 use serde_json::json;
-use sluice_lab::harness::load::{Load, Target};
+use sluice_lab::harness::load::{Load, LoadTarget};
 use sluice_lab::harness::{TestClass, shared, status_of};
 
 const HOST: &str = "web.example";
@@ -51,7 +51,7 @@ fn a_contested_status_is_written_less_often_and_reported() {
         cluster.served(gateway.http, HOST, 200).await?;
         let is_ours = |ingress: &Ingress| status_of(ingress) == [OURS];
         cluster.wait::<Ingress>("web", "given the gateway's address", is_ours).await?;
-        let load = Load::new(cluster, gateway.http, [Target::new(HOST, "web")]).start().await?;
+        let load = Load::new(cluster, gateway.http, [LoadTarget::new(HOST, "web")]).start().await?;
 
         let (on, ours) = (Arc::new(AtomicBool::new(true)), Arc::new(AtomicU32::new(0)));
         let other = tokio::spawn(fight(cluster.api(), on.clone(), ours.clone()));

@@ -5,7 +5,7 @@ use anyhow::ensure;
 use k8s_openapi::api::apps::v1::Deployment;
 use kube::ResourceExt;
 use serde_json::json;
-use sluice_lab::harness::load::{Load, Target};
+use sluice_lab::harness::load::{Load, LoadTarget};
 use sluice_lab::harness::{TestClass, shared};
 use sluice_lab::wire::Behaviour;
 
@@ -18,7 +18,8 @@ fn a_gateway_cut_off_from_the_api_loses_no_request_and_catches_up() {
         let class = TestClass::graceful_web(cluster, 3, 3).await?;
         let (wire, gateway) = class.wired_gateway(cluster).await?;
         cluster.served(gateway.http, HOST, 200).await?;
-        let load = Load::new(cluster, gateway.http, [Target::new(HOST, "web")]).idempotent().start().await?;
+        let load =
+            Load::new(cluster, gateway.http, [LoadTarget::new(HOST, "web")]).idempotent().start().await?;
         wire.set(Behaviour::Refuse);
         wire.cut();
         for pod in cluster.pods("app=web").await?.iter().take(2) {
@@ -44,7 +45,7 @@ fn a_relist_storm_loses_no_request_and_no_change() {
         let class = TestClass::graceful_web(cluster, 3, 3).await?;
         let (wire, gateway) = class.wired_gateway(cluster).await?;
         cluster.served(gateway.http, HOST, 200).await?;
-        let load = Load::new(cluster, gateway.http, [Target::new(HOST, "web")]).start().await?;
+        let load = Load::new(cluster, gateway.http, [LoadTarget::new(HOST, "web")]).start().await?;
         for round in 0..15 {
             let taken = wire.taken();
             wire.cut();

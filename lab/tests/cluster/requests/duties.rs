@@ -9,7 +9,7 @@ use k8s_openapi::api::core::v1::Event;
 use k8s_openapi::api::networking::v1::Ingress;
 use kube::api::{ListParams, Patch, PatchParams};
 use serde_json::json;
-use sluice_lab::harness::load::{Load, Target};
+use sluice_lab::harness::load::{Load, LoadTarget};
 use sluice_lab::harness::{Cluster, GatewayProcess, TestClass, shared, status_of};
 
 const HOST: &str = "web.example";
@@ -52,7 +52,7 @@ async fn follower(
     let gateway = replica(cluster, class, pod, flags).await?;
     leads(cluster, &gateway, 0.0).await?;
     cluster.served(gateway.http, HOST, 200).await?;
-    let load = Load::new(cluster, gateway.http, [Target::new(HOST, "web")]).start().await?;
+    let load = Load::new(cluster, gateway.http, [LoadTarget::new(HOST, "web")]).start().await?;
     Ok((gateway, load))
 }
 
@@ -141,7 +141,7 @@ fn revoked_write_rights_lose_no_request() {
             .await?;
         cluster.served(gateway.http, HOST, 200).await?;
         has_status(cluster, "one.example").await?;
-        let load = Load::new(cluster, gateway.http, [Target::new(HOST, "web")]).start().await?;
+        let load = Load::new(cluster, gateway.http, [LoadTarget::new(HOST, "web")]).start().await?;
         let is_reported = async |words: &str| {
             cluster
                 .until(&format!("the gateway to report {words:?}"), async || {

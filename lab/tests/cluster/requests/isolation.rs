@@ -4,7 +4,7 @@
 use anyhow::Result;
 use k8s_openapi::api::networking::v1::Ingress;
 use serde_json::{Value, json};
-use sluice_lab::harness::load::{Load, Target};
+use sluice_lab::harness::load::{Load, LoadTarget};
 use sluice_lab::harness::{Cluster, TestClass, deployment, shared};
 
 /// Creates the test's class with Deployments and Ingresses of these names; the host of `web` is
@@ -30,7 +30,7 @@ fn an_ingress_moves_between_classes_without_a_lost_request() {
         let second = class.sibling("second");
         cluster.apply(&second.manifest()).await?;
         cluster.served(gateway.http, "moving.example", 200).await?;
-        let targets = ["moving", "resting"].map(|name| Target::new(&format!("{name}.example"), name));
+        let targets = ["moving", "resting"].map(|name| LoadTarget::new(&format!("{name}.example"), name));
         let load = Load::new(cluster, gateway.http, targets).start().await?;
         for round in 0..20 {
             let class = if round % 2 == 0 { &second } else { &class };
@@ -50,7 +50,7 @@ fn an_ingress_moves_between_gateways_and_harms_no_other() {
         cluster.apply(&other.manifest()).await?;
         let second = other.gateway(cluster, &[]).await?;
         cluster.served(first.http, "moving.example", 200).await?;
-        let resting = Target::new("resting.example", "resting");
+        let resting = LoadTarget::new("resting.example", "resting");
         let load = Load::new(cluster, first.http, [resting]).start().await?;
         for _ in 0..5 {
             for (class, to, from) in [(&other, second.http, first.http), (&class, first.http, second.http)] {
@@ -104,7 +104,8 @@ fn broken_ingresses_harm_no_good_one() {
         let gateway = class.gateway(cluster, &[]).await?;
         cluster.served(gateway.http, "good.example", 200).await?;
         cluster.served(gateway.http, "wavering.example", 200).await?;
-        let load = Load::new(cluster, gateway.http, [Target::new("good.example", "good")]).start().await?;
+        let load =
+            Load::new(cluster, gateway.http, [LoadTarget::new("good.example", "good")]).start().await?;
         for object in broken(&class) {
             cluster.apply(&object.to_string()).await?;
             load.more(20).await?;

@@ -8,7 +8,7 @@ use k8s_openapi::api::core::v1::{Node, Pod, Service};
 use kube::api::{Patch, PatchParams};
 use kube::{Api, ResourceExt};
 use serde_json::json;
-use sluice_lab::harness::load::{Load, Target};
+use sluice_lab::harness::load::{Load, LoadTarget};
 use sluice_lab::harness::{Cluster, GatewayPods, TestClass, own};
 use sluice_lab::lab::Options;
 
@@ -51,7 +51,7 @@ fn a_node_that_is_drained_with_a_gateway_on_it_loses_no_request() {
         }
         let address = SocketAddr::from((gateway.address, 80));
         cluster.served(address, HOST, 200).await?;
-        let load = Load::new(cluster, address, [Target::new(HOST, "web")]).start().await?;
+        let load = Load::new(cluster, address, [LoadTarget::new(HOST, "web")]).start().await?;
         drain(cluster, "node-1")?;
         for (name, replicas) in [("web", 4), ("gateway", 2)] {
             cluster.available(name, replicas).await?;
@@ -85,7 +85,7 @@ fn requests_stay_in_the_zone_and_leave_it_when_it_has_no_endpoint_left() {
         let flags = ["--enable-topology-aware-routing"];
         let gateway = class.gateway_in(cluster, &["NODE_NAME=node-1"], &kubeconfig, &flags).await?;
         cluster.served(gateway.http, HOST, 200).await?;
-        let load = Load::new(cluster, gateway.http, [Target::new(HOST, "web")]).start().await?;
+        let load = Load::new(cluster, gateway.http, [LoadTarget::new(HOST, "web")]).start().await?;
         let only = async |pods: &[String]| {
             cluster
                 .until("the endpoints to be of one zone", async || {

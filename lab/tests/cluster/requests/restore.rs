@@ -6,7 +6,7 @@ use k8s_openapi::api::networking::v1::Ingress;
 use kube::Api;
 use kube::api::{Patch, PatchParams};
 use serde_json::json;
-use sluice_lab::harness::load::{Load, Target};
+use sluice_lab::harness::load::{Load, LoadTarget};
 use sluice_lab::harness::{TestClass, own};
 use sluice_lab::lab::Options;
 
@@ -34,7 +34,7 @@ fn a_restored_store_is_followed_and_loses_no_request() {
         ingresses.patch("other", &PatchParams::default(), &moved("moved.example")).await?;
         cluster.served(gateway.http, "moved.example", 200).await?;
 
-        let load = Load::new(cluster, gateway.http, [Target::new(HOST, "web")]).start().await?;
+        let load = Load::new(cluster, gateway.http, [LoadTarget::new(HOST, "web")]).start().await?;
         let client = lab.restore_store().await?;
         let ingresses: Api<Ingress> = Api::namespaced(client, &cluster.namespace);
         let rules = ingresses.get("other").await?.spec.and_then(|spec| spec.rules).unwrap_or_default();

@@ -8,7 +8,7 @@ use k8s_openapi::api::networking::v1::Ingress;
 use kube::api::{Patch, PatchParams};
 use kube::{Api, ResourceExt};
 use serde_json::json;
-use sluice_lab::harness::load::{Load, Target};
+use sluice_lab::harness::load::{Load, LoadTarget};
 use sluice_lab::harness::{Cluster, GatewayProcess, TestClass, deployment, shared, shows};
 use sluice_lab::wire::Wire;
 use sluice_testing::certificate::TestCertificate;
@@ -83,7 +83,7 @@ fn a_right_that_is_taken_away_and_given_back_loses_no_request() {
 
         let (wire, gateway) = gateway(cluster, &class).await?;
         cluster.served(gateway.http, HOST, 200).await?;
-        let load = Load::new(cluster, gateway.http, [Target::new(HOST, "web")]).start().await?;
+        let load = Load::new(cluster, gateway.http, [LoadTarget::new(HOST, "web")]).start().await?;
         for right in RIGHTS {
             lose(cluster, &wire, &gateway, right).await?;
             load.more(200).await?;

@@ -13,7 +13,7 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
 use kube::api::DeleteParams;
 use serde_json::json;
-use sluice_lab::harness::load::{Load, Tally, Target};
+use sluice_lab::harness::load::{Load, LoadTarget, Tally};
 use sluice_lab::harness::{
     Cluster, GatewayPods, GatewayProcess, TestClass, in_lab, is_ready, restarts, shared,
 };
@@ -45,7 +45,7 @@ fn a_rolling_restart_loses_no_request() {
     shared(async |cluster| {
         let gateway = served(cluster, &TestClass::graceful_web(cluster, 3, 3).await?).await?;
         let before = names(cluster, "app=web").await?;
-        let load = Load::new(cluster, gateway.http, [Target::new(HOST, "web")]).start().await?;
+        let load = Load::new(cluster, gateway.http, [LoadTarget::new(HOST, "web")]).start().await?;
         restart(cluster, "web")?;
         cluster.available("web", 3).await?;
         let after = names(cluster, "app=web").await?;
@@ -62,7 +62,7 @@ fn a_rolling_restart_loses_no_request() {
 fn a_rolling_restart_without_a_hook_loses_no_request_that_may_be_repeated() {
     shared(async |cluster| {
         let gateway = served(cluster, &TestClass::web(cluster, 3).await?).await?;
-        let load = Load::new(cluster, gateway.http, [Target::new(HOST, "web")]).start().await?;
+        let load = Load::new(cluster, gateway.http, [LoadTarget::new(HOST, "web")]).start().await?;
         for _ in 0..2 {
             restart(cluster, "web")?;
             cluster.available("web", 3).await?;
@@ -78,7 +78,7 @@ fn a_rolling_restart_without_a_hook_loses_no_request_that_may_be_repeated() {
 fn a_deployment_scaled_to_twenty_and_back_loses_no_request() {
     shared(async |cluster| {
         let gateway = served(cluster, &TestClass::graceful_web(cluster, 1, 3).await?).await?;
-        let load = Load::new(cluster, gateway.http, [Target::new(HOST, "web")]).start().await?;
+        let load = Load::new(cluster, gateway.http, [LoadTarget::new(HOST, "web")]).start().await?;
         cluster.merge::<Deployment>("web", json!({"spec": {"replicas": 20}})).await?;
         cluster.available("web", 20).await?;
         load.until("every Pod to answer", |tally| tally.pods.len() == 20).await?;
@@ -95,9 +95,9 @@ fn a_deployment_scaled_to_twenty_and_back_loses_no_request() {
 fn a_pod_killed_without_grace_loses_no_request_that_may_be_repeated() {
     in_lab(async |cluster, lab| {
         let gateway = served(cluster, &TestClass::web(cluster, 3).await?).await?;
-        let slow = Target::new(HOST, "web").path("/?delay_ms=30");
+        let slow = LoadTarget::new(HOST, "web").path("/?delay_ms=30");
         let gets = Load::new(cluster, gateway.http, [slow]).idempotent().start().await?;
-        let both = Load::new(cluster, gateway.http, [Target::new(HOST, "web")]).rate(50).start().await?;
+        let both = Load::new(cluster, gateway.http, [LoadTarget::new(HOST, "web")]).rate(50).start().await?;
         for pod in names(cluster, "app=web").await? {
             lab.kill_pod(&cluster.client, &cluster.namespace, &pod).await?;
             let back = |pod: &Pod| restarts(pod) == 1 && is_ready(pod);
@@ -136,7 +136,7 @@ fn a_rolling_restart_of_the_gateway_loses_no_request() {
         let address = SocketAddr::from((gateway.address, 80));
         cluster.served(address, HOST, 200).await?;
         let before = names(cluster, "app=gateway").await?;
-        let load = Load::new(cluster, address, [Target::new(HOST, "web")]).start().await?;
+        let load = Load::new(cluster, address, [LoadTarget::new(HOST, "web")]).start().await?;
         restart(cluster, "gateway")?;
         cluster.available("gateway", 2).await?;
         let after = names(cluster, "app=gateway").await?;

@@ -7,7 +7,7 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::api::ListParams;
 use kube::{Api, ResourceExt};
 use sluice_lab::control_plane::ApiOptions;
-use sluice_lab::harness::load::{Load, Target};
+use sluice_lab::harness::load::{Load, LoadTarget};
 use sluice_lab::harness::{GatewayPods, TestClass, own};
 use sluice_lab::lab::Options;
 
@@ -24,7 +24,7 @@ fn an_api_server_away_during_an_upgrade_loses_no_request() {
         cluster.served(address, HOST, 200).await?;
         let before: Vec<String> =
             cluster.pods("app=gateway").await?.iter().map(ResourceExt::name_any).collect();
-        let load = Load::new(cluster, address, [Target::new(HOST, "web")]).start().await?;
+        let load = Load::new(cluster, address, [LoadTarget::new(HOST, "web")]).start().await?;
         let output = cluster.kubectl().args(["rollout", "restart", "deployment", "gateway"]).output()?;
         ensure!(output.status.success(), "kubectl: {}", String::from_utf8_lossy(&output.stderr));
         cluster

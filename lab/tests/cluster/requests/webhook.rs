@@ -10,7 +10,7 @@ use k8s_openapi::api::admissionregistration::v1::ValidatingWebhookConfiguration;
 use kube::Api;
 use kube::api::{DeleteParams, Patch, PatchParams};
 use serde_json::json;
-use sluice_lab::harness::load::{Load, Target};
+use sluice_lab::harness::load::{Load, LoadTarget};
 use sluice_lab::harness::{Cluster, TestClass, in_lab};
 use sluice_testing::certificate::TestCertificate;
 
@@ -61,7 +61,7 @@ fn without_a_reviewer_the_failure_policy_applies() {
         let reviewer = class.gateway(cluster, &flags.each_ref().map(String::as_str)).await?;
         let serving = class.gateway(cluster, &[]).await?;
         cluster.served(serving.http, HOST, 200).await?;
-        let load = Load::new(cluster, serving.http, [Target::new(HOST, "web")]).start().await?;
+        let load = Load::new(cluster, serving.http, [LoadTarget::new(HOST, "web")]).start().await?;
         let apply = |name: &str, bad: bool| -> Result<(bool, String)> {
             let good = class.ingress(name, &format!("{name}.example"), "web");
             let annotated = format!("metadata: {{annotations: {{{BAD}: many}}, ");

@@ -6,7 +6,7 @@ use k8s_openapi::api::apps::v1::Deployment;
 use kube::ResourceExt;
 use serde_json::json;
 use sluice_lab::control_plane::ApiOptions;
-use sluice_lab::harness::load::{Load, Target};
+use sluice_lab::harness::load::{Load, LoadTarget};
 use sluice_lab::harness::{TestClass, own};
 use sluice_lab::lab::Options;
 
@@ -18,7 +18,7 @@ fn an_api_server_without_a_past_or_streaming_lists_loses_no_request() {
         let class = TestClass::graceful_web(cluster, 2, 3).await?;
         let gateway = class.gateway(cluster, &[]).await?;
         cluster.served(gateway.http, HOST, 200).await?;
-        let load = Load::new(cluster, gateway.http, [Target::new(HOST, "web")]).start().await?;
+        let load = Load::new(cluster, gateway.http, [LoadTarget::new(HOST, "web")]).start().await?;
         let change = async |name: &str, replicas: u32| -> Result<()> {
             let host = format!("{name}.example");
             cluster.apply(&class.ingress(name, &host, "web")).await?;

@@ -30,7 +30,7 @@ impl Feature {
     /// Returns directives for all servers.
     pub fn shared_directives(self) -> String {
         match self {
-            Self::Dressed => format!(
+            Self::Policies => format!(
                 "  limit_req_zone $binary_remote_addr zone=clients:5m rate={REQUESTS_PER_SECOND}r/s;\n"
             ),
             // The folder of the process is in memory. An open file is reused, in nginx's favour.
@@ -45,7 +45,7 @@ impl Feature {
     /// Returns the locations of a server. `users` is the htpasswd file.
     pub fn locations(self, users: &str) -> String {
         match self {
-            Self::Dressed => dressed(),
+            Self::Policies => with_policies(),
             Self::Rewrite => format!("location ~* \"^/api(/|$)(.*)\" {{ {REWRITE} {PASS} }}"),
             Self::Gzip(_) => format!(
                 "location / {{ gzip on; gzip_comp_level 1; gzip_types text/plain; gzip_min_length 256; \
@@ -88,7 +88,7 @@ impl Feature {
     }
 }
 
-fn dressed() -> String {
+fn with_policies() -> String {
     let mut text = String::from("location ~* \"^/api(/|$)(.*)\" {\n");
     for network in allowed_networks() {
         writeln!(text, "      allow {network};").expect("a String takes any text");

@@ -5,7 +5,7 @@ use anyhow::Context;
 
 use super::Feature;
 use crate::bench::peer::Peer;
-use crate::client::Target;
+use crate::client::GatewayTarget;
 
 /// A request that the core rule set denies.
 const ATTACK: &str = "/search?q=1'%20OR%20'1'='1";
@@ -19,7 +19,7 @@ impl Feature {
     ///
     /// # Errors
     /// It has none, or the proxy does not respond.
-    pub(in crate::bench) async fn prove(self, peer: &Peer, proxy: &Target) -> anyhow::Result<()> {
+    pub(in crate::bench) async fn prove(self, peer: &Peer, proxy: &GatewayTarget) -> anyhow::Result<()> {
         match self {
             Self::CacheHit => {
                 let first = proxy.get_once(TICKET).await?;

@@ -7,7 +7,7 @@ use sluice_testing::manifest::{self, service};
 use super::{ADDED, Feature, PAGE_ORIGIN, Pairs, REQUESTS_PER_SECOND, allowed_networks};
 use crate::manifest::{ingress_of, slice};
 
-/// The ConfigMap with the response headers of the dressed route.
+/// The ConfigMap with the response headers of the route with policies.
 const HEADERS: &str = "default/bench-headers";
 /// The Service of the canary.
 const CANARY: &str = "canary";
@@ -16,7 +16,7 @@ impl Feature {
     /// Returns the annotations of the Ingress. Names without a prefix have that of ingress-nginx.
     pub fn annotations(self, origin: SocketAddr) -> Vec<(&'static str, String)> {
         match self {
-            Self::Dressed => vec![
+            Self::Policies => vec![
                 ("use-regex", "true".into()),
                 ("rewrite-target", "/$2".into()),
                 ("enable-cors", "true".into()),
@@ -46,7 +46,7 @@ impl Feature {
     /// Returns the path of the Ingress and its type.
     pub const fn route(self) -> (&'static str, &'static str) {
         match self {
-            Self::Dressed | Self::Rewrite => ("/api(/|$)(.*)", "ImplementationSpecific"),
+            Self::Policies | Self::Rewrite => ("/api(/|$)(.*)", "ImplementationSpecific"),
             _ => ("/", "Prefix"),
         }
     }
@@ -54,7 +54,7 @@ impl Feature {
     /// Returns the keys of the ConfigMap.
     pub const fn keys(self) -> Pairs {
         match self {
-            Self::Dressed => &[("global-allowed-response-headers", "X-Frame-Options,X-Team")],
+            Self::Policies => &[("global-allowed-response-headers", "X-Frame-Options,X-Team")],
             Self::Gzip(_) => &[("use-gzip", "true"), ("gzip-level", "1"), ("gzip-types", "text/plain")],
             Self::Brotli(_) => {
                 &[("enable-brotli", "true"), ("brotli-level", "4"), ("brotli-types", "text/plain")]
@@ -86,7 +86,7 @@ impl Feature {
     /// Returns additional objects as one text.
     pub fn objects(self, host: &str, origin: SocketAddr) -> String {
         match self {
-            Self::Dressed => manifest::config_map(HEADERS, ADDED),
+            Self::Policies => manifest::config_map(HEADERS, ADDED),
             Self::Canary => {
                 let canary = ingress_of("canary", self.route(), &[host], CANARY, None)
                     .annotation("ssl-redirect", "false")

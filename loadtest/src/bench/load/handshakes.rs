@@ -11,7 +11,7 @@ use tokio::time::{sleep_until, timeout};
 
 use super::{Latency, Work};
 use crate::bench::setup::HOST;
-use crate::client::Target;
+use crate::client::GatewayTarget;
 use crate::latencies::Latencies;
 use crate::tls::{resuming_common, trusting_common};
 
@@ -45,7 +45,7 @@ impl Handshakes {
     pub async fn run(self, address: SocketAddr, duration: Duration) -> anyhow::Result<Work> {
         let target = || {
             let config = if self.resumes { resuming_common() } else { trusting_common() };
-            Target::tls(address, HOST, config)
+            GatewayTarget::tls(address, HOST, config)
         };
         let started = Instant::now();
         let tally = Arc::new(Tally {
@@ -97,7 +97,7 @@ impl Handshakes {
 
 impl Tally {
     /// Makes one connection that was scheduled for `due`. With `resumes` it must resume a session.
-    async fn one(&self, target: &Target, resumes: bool, due: Instant, time_limit: Duration) {
+    async fn one(&self, target: &GatewayTarget, resumes: bool, due: Instant, time_limit: Duration) {
         let left = (due + time_limit).saturating_duration_since(Instant::now());
         let exchange = async {
             let mut connection = target.connect().await?;

@@ -8,7 +8,7 @@ use tokio::task::JoinSet;
 
 use super::Work;
 use crate::bench::setup::{HOST, Setup};
-use crate::client::Target;
+use crate::client::GatewayTarget;
 
 /// Number of WebSockets.
 const SOCKETS: usize = 64;
@@ -32,7 +32,7 @@ const fn frame() -> [u8; 106] {
 /// # Errors
 /// A WebSocket cannot be opened.
 pub async fn run(setup: &Setup, duration: Duration) -> anyhow::Result<Work> {
-    let target = Target::plain(setup.http, HOST);
+    let target = GatewayTarget::plain(setup.http, HOST);
     let mut sockets = Vec::new();
     for _ in 0..SOCKETS {
         let mut connection = target.connect().await?;

@@ -32,12 +32,15 @@ fn an_unreadable_line_of_a_list_is_named_with_its_number() {
     for (text, part) in [
         (
             "https://a.example/\nshop.example/cart",
-            "line 2: \"shop.example/cart\" is no URL; write https://shop.example/cart",
+            "line 2: \"shop.example/cart\" is not a URL; write https://shop.example/cart",
         ),
-        ("get https://a.example/", "line 1: \"get https://a.example/\" begins with a word that is no method"),
+        (
+            "get https://a.example/",
+            "line 1: \"get https://a.example/\" begins with a word that is not a method",
+        ),
         ("https://me:secret@a.example/", "has a user name, which is never sent; remove it"),
-        ("https://a.example/a b", "begins with a word that is no method"),
-        ("https:///cart", "is no URL"),
+        ("https://a.example/a b", "begins with a word that is not a method"),
+        ("https:///cart", "is not a URL"),
         ("# nothing\n", "the list has no URL; write one per line"),
     ] {
         let error = format!("{:#}", list(text).unwrap_err());
@@ -100,7 +103,7 @@ fn a_configured_format_gives_host_and_scheme_and_is_unescaped() {
     assert_eq!(
         hex.skipped.len() + hex.different.len(),
         1,
-        "a quote is no part of a URL, but the line is read"
+        "a quote is not part of a URL, but the line is read"
     );
 }
 

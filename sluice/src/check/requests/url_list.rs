@@ -11,7 +11,7 @@ use super::{CheckedRequest, Requests};
 /// Adds the requests of a list.
 ///
 /// # Errors
-/// A line is no request, or there is none.
+/// A line is not a request, or there is none.
 pub(super) fn read(text: &str, client: IpAddr, requests: &mut Requests) -> Result<()> {
     let lines = text.lines().enumerate().map(|(number, line)| (number + 1, line.trim()));
     let mut lines = lines.filter(|(_, line)| !line.is_empty() && !line.starts_with('#')).peekable();
@@ -36,11 +36,12 @@ fn request(line: &str, client: IpAddr) -> Result<CheckedRequest, &'static str> {
     let method = match method.bytes().all(|byte| byte.is_ascii_uppercase()) {
         true => Method::from_bytes(method.as_bytes()).map_err(|_| "has no method"),
         false => Err(
-            "begins with a word that is no method; write GET https://shop.example/cart, and spaces as %20",
+            "begins with a word that is not a method; write GET https://shop.example/cart, and spaces as %20",
         ),
     }?;
-    let url: Uri =
-        url.parse().map_err(|_| "is no URL; write https://shop.example/cart, and other characters as %XX")?;
+    let url: Uri = url
+        .parse()
+        .map_err(|_| "is not a URL; write https://shop.example/cart, and other characters as %XX")?;
     let https = match url.scheme_str() {
         Some("http") => false,
         Some("https") => true,
