@@ -85,8 +85,8 @@ fn a_prefix_took_the_requests_of_an_exact_path_among_expressions() {
     };
     let served = [
         format!("~(?i)^/zzz/(.*) -> {WEB}"),
-        format!("~(?i)^/foo/ -> {WEB}"),
         format!("~(?i)^/bar/ -> {WEB}"),
+        format!("~(?i)^/foo/ -> {WEB}"),
         format!("~(?i)^/foo -> {WEB}"),
         format!("/ -> {WEB}"),
     ];
@@ -107,6 +107,77 @@ fn a_prefix_took_the_requests_of_an_exact_path_among_expressions() {
     ]);
     assert_eq!(world.rules(HOST)[0], format!("~(?i)^/foo -> {WEB}"));
     assert_eq!(codes(&world), [Code::PathConflict]);
+}
+
+/// Returns the rules of the host, but for the default backend's, with their Ingresses.
+fn owned_rules(world: &World) -> Vec<String> {
+    let host = world.host(HOST).unwrap();
+    let owners = host.rules.iter().map(|rule| rule.origin.object.name.name.to_string());
+    let rules = world.rules(HOST);
+    let own = rules.iter().zip(owners).filter(|(rule, _)| rule.ends_with(WEB));
+    own.map(|(rule, owner)| format!("{owner} {rule}")).collect()
+}
+
+#[test]
+fn a_path_without_a_type_is_a_prefix_beside_an_exact_path_among_expressions() {
+    let mut untyped = paths(HOST, &["/foo"]);
+    untyped["rules"][0]["http"]["paths"][0].as_object_mut().unwrap().remove("pathType");
+    for spec in [expressions(&["/foo"]), untyped] {
+        let mut world = world();
+        world.put([
+            created(ingress("open", spec), 1),
+            created(ingress("exact", paths(HOST, &["=/foo"])), 2),
+            created(with("regex", &[("use-regex", "true")], expressions(&["/zzz/(.*)"])), 3),
+        ]);
+        let served = ["open ~(?i)^/foo/", "exact ~(?i)^/foo"].map(|rule| format!("{rule} -> {WEB}"));
+        assert_eq!(owned_rules(&world)[1..], served);
+        assert_eq!(codes(&world), []);
+    }
+}
+
+#[test]
+fn a_prefix_beside_an_exact_path_keeps_its_rank() {
+    let mut world = world();
+    world.put([
+        created(ingress("prefix", paths(HOST, &["/foo"])), 1),
+        created(ingress("exact", paths(HOST, &["=/foo"])), 2),
+        created(with("regex", &[("use-regex", "true")], expressions(&["/.*/x", "/fu?", "/f.+"])), 3),
+    ]);
+    let served = [
+        "regex ~(?i)^/.*/x",
+        "regex ~(?i)^/fu?",
+        "prefix ~(?i)^/foo/",
+        "exact ~(?i)^/foo",
+        "regex ~(?i)^/f.+",
+    ];
+    assert_eq!(owned_rules(&world), served.map(|rule| format!("{rule} -> {WEB}")));
+
+    // An older Exact path precedes it, and matches all of its requests.
+    let mut world = self::world();
+    world.put([
+        created(ingress("exact", paths(HOST, &["=/foo"])), 1),
+        created(ingress("prefix", paths(HOST, &["/foo"])), 2),
+        created(with("regex", &[("use-regex", "true")], expressions(&["/.*/x"])), 3),
+    ]);
+    let served = ["regex ~(?i)^/.*/x", "exact ~(?i)^/foo"].map(|rule| format!("{rule} -> {WEB}"));
+    assert_eq!(owned_rules(&world), served);
+    assert_eq!(codes(&world), [Code::PathConflict]);
+}
+
+#[test]
+fn an_explicit_slash_path_is_not_taken_by_a_prefix_beside_an_exact_path() {
+    let mut world = world();
+    world.put([
+        created(ingress("prefix", paths(HOST, &["/foo"])), 1),
+        created(ingress("slash", paths(HOST, &["/foo/"])), 2),
+        created(with("regex", &[("use-regex", "true")], expressions(&["/zzz/(.*)", "/foo"])), 3),
+        created(ingress("exact", paths(HOST, &["=/foo"])), 4),
+    ]);
+    let served = ["slash ~(?i)^/foo/", "prefix ~(?i)^/foo/", "exact ~(?i)^/foo"];
+    assert_eq!(owned_rules(&world)[1..], served.map(|rule| format!("{rule} -> {WEB}")));
+    // A path of the same text and type is the older one's, whatever that covers.
+    assert_eq!(codes(&world), [Code::PathConflict]);
+    assert!(world.texts()[0].contains("default/regex"), "{:?}", world.texts());
 }
 
 #[test]

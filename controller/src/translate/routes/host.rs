@@ -4,8 +4,8 @@
 //! - The order of rules is defined here: exact paths first, then the longest path; of equal paths,
 //!   Exact before Prefix. An unreadable path follows the paths of other namespaces.
 //! - If an object requests regular expressions, all paths of the host are expressions, in the order
-//!   of their lengths. A Prefix path of another object then covers only paths below an Exact path
-//!   of the same text.
+//!   of their lengths. A Prefix path of another object then covers only paths below a newer Exact
+//!   path of the same text, and none if that is older.
 //! - A closed object claims everything that it can have meant: its paths as expressions if it may
 //!   have requested them, and its aliases if no object has a rule for them.
 

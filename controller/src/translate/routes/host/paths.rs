@@ -17,6 +17,15 @@ pub(super) struct PathRank {
     form: Form,
     /// As in ingress-nginx, if two expressions of equal length match the same request.
     path: Reverse<Arc<str>>,
+    part: PathPart,
+}
+
+/// The requests of a path that a rule covers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum PathPart {
+    /// Those below the path.
+    Below,
+    All,
 }
 
 /// The order of paths of equal length.
@@ -61,14 +70,11 @@ impl PathTable {
         Self { exact, ..Self::default() }
     }
 
-    /// Returns the text of a literal Prefix path among expressions. It covers only paths below an
-    /// Exact path of the same text, as in ingress-nginx: as an expression, the Exact path covers
-    /// everything else that begins so.
-    pub(super) fn text_of_prefix(&self, text: &Arc<str>) -> Arc<str> {
-        match self.exact.contains(text) && !text.ends_with('/') {
-            true => format!("{text}/").into(),
-            false => text.clone(),
-        }
+    /// Returns the text that a literal Prefix path matches beside an Exact path of its text, if
+    /// paths are expressions. It covers only paths below that one, as in ingress-nginx: as an
+    /// expression, the Exact path covers everything else that begins so.
+    pub(super) fn text_beside_exact(&self, text: &Arc<str>) -> Option<Arc<str>> {
+        (self.exact.contains(text) && !text.ends_with('/')).then(|| format!("{text}/").into())
     }
 
     /// Returns the owner of a path. An unreadable path has an effect in its own namespace only.
@@ -185,7 +191,14 @@ impl PathRank {
     }
 
     fn new(kind: PathKind, path: Arc<str>) -> Self {
-        Self { kind, length: Reverse(path.len()), form: Form::Plain, path: Reverse(path) }
+        let length = Reverse(path.len());
+        Self { kind, length, form: Form::Plain, path: Reverse(path), part: PathPart::All }
+    }
+
+    /// Returns the rank of what is below the path: that of the path as written, before the path
+    /// itself. ingress-nginx sorts paths before it appends a slash to this one.
+    pub(super) fn below(self) -> Self {
+        Self { part: PathPart::Below, ..self }
     }
 
     /// Returns the match for a literal path.
@@ -214,7 +227,8 @@ pub(super) fn expression(path: Arc<str>, expressions: &Expressions) -> (PathRank
             (Form::Beginning, plain.len().max(1), PathMatch::Regex(matches.into()))
         }
     };
-    (PathRank { kind: PathKind::Prefix, length: Reverse(length), form, path: Reverse(path) }, matches)
+    let (kind, length) = (PathKind::Prefix, Reverse(length));
+    (PathRank { kind, length, form, path: Reverse(path), part: PathPart::All }, matches)
 }
 
 /// Returns the rank and the match for a path on a host whose paths are expressions. An unreadable
@@ -230,6 +244,7 @@ pub(super) fn on_host_of_expressions(
             length: Reverse(1),
             form: Form::Expression,
             path: Reverse(path.clone()),
+            part: PathPart::All,
         };
         return (place, PathMatch::Prefix(path.clone()));
     }

@@ -37,12 +37,14 @@ pub(super) fn places<'t>(
     let is_closed = routes.closed().is_some();
     let taken_by = |place: &PathRank| table.taken(place, routes.namespace());
     if reading == Reading::Expressions {
-        let is_literal = !routes.regex && !routes.settings.rewriting.makes_expressions(&path.path);
-        let text = &match path.path_type {
-            PathType::Prefix if is_literal => table.text_of_prefix(text),
-            _ => text.clone(),
+        let is_exact = path.path_type == PathType::Exact;
+        // Paths of all types but Exact are alike, also where one covers only what is below it.
+        let taken_by = |place: &PathRank| {
+            taken_by(place).or_else(|| taken_by(&place.clone().below()).filter(|_| !is_exact))
         };
-        let expression = paths::on_host_of_expressions(text, asks || is_closed, expressions);
+        let as_expression =
+            |text: &Arc<str>| paths::on_host_of_expressions(text, asks || is_closed, expressions);
+        let expression = as_expression(text);
         if let Some(winner) = taken_by(&expression.0) {
             return (Vec::new(), Some(winner));
         }
@@ -51,6 +53,15 @@ pub(super) fn places<'t>(
         places.extend(
             is_closed.then(|| plain(text, PathType::Prefix)).filter(|(place, _)| taken_by(place).is_none()),
         );
+        let is_literal = !routes.regex && !routes.settings.rewriting.makes_expressions(&path.path);
+        if is_literal
+            && !is_exact
+            && let Some(text) = table.text_beside_exact(text)
+        {
+            let matches = [as_expression(&text).1, plain(&text, PathType::Prefix).1];
+            let below = places.into_iter().zip(matches);
+            places = below.map(|((place, _), matches)| (place.below(), matches)).collect();
+        }
         return (places, None);
     }
     let mut places = vec![plain(text, path.path_type)];
