@@ -58,7 +58,8 @@ because one value would block all other changes until the next restart.
 An empty value is read as in ingress-nginx for these keys: it means `false` for a boolean, `Low` for `annotations-risk-level`, and an
 empty list for `no-auth-locations`, `no-tls-redirect-locations`, `proxy-real-ip-cidr` and `nginx-status-*-whitelist`. A warning
 reports `false` and `Low` where they are not the default. Other keys count as absent then, with a warning if they have a
-default; ingress-nginx reads 0 or an empty text, which nginx mostly refuses.
+default; ingress-nginx reads 0 or an empty text, which nginx mostly refuses. Only blanks or line feeds in a key that protects routes
+are not empty: they cannot be parsed, as in ingress-nginx, and close all routes.
 
 Names of keys may be in any case, as in ingress-nginx, except for `global-auth-*`, `bind-address` and
 `proxy-protocol-header-timeout`. Of keys whose names differ only in case, the one with the exact name applies, or else the first

@@ -448,6 +448,8 @@ impl<S> Setting<S> {
     pub fn text_of_key<'t>(&self, value: &'t str) -> Option<&'t str> {
         match value.trim() {
             "" if value.is_empty() => self.empty,
+            // A list with one entry, which is empty and unreadable, in ingress-nginx.
+            "" if self.protects => Some(value),
             // ingress-nginx reads no boolean in it, and no entry of a list.
             "" => self.empty.map(|_| ""),
             text => Some(text),

@@ -74,7 +74,7 @@ pub(super) fn settings() -> Vec<Key> {
         .protects(),
         Key::served(
             "block-user-agents",
-            blocked(),
+            block_list(),
             "",
             "User-Agents that get 403 from every host: complete values in any case, or regular expressions \
              after ~ (~* for any case).",
@@ -84,7 +84,7 @@ pub(super) fn settings() -> Vec<Key> {
         .protects(),
         Key::served(
             "block-referers",
-            blocked(),
+            block_list(),
             "",
             "Referers that get 403 from every host; see block-user-agents.",
             |settings, value| settings.global.blocks.referers = value,
@@ -97,6 +97,15 @@ pub(super) fn settings() -> Vec<Key> {
 fn status(code: u32) -> u16 {
     // The range was checked.
     u16::try_from(code).unwrap_or(503)
+}
+
+/// The same as [`blocked`], not empty: an empty list, which would stop no client, is assumed to be
+/// an error.
+fn block_list() -> Type<Arc<[Blocked]>> {
+    blocked().and_then(|values| match values.is_empty() {
+        true => Err("names no value"),
+        false => Ok(values),
+    })
 }
 
 /// Field values in the syntax of nginx's `map`: ingress-nginx writes each item there as a word, so

@@ -141,6 +141,22 @@ fn an_empty_key_is_read_as_ingress_nginx_reads_it() {
     }
 }
 
+/// A YAML block of nothing, such as `|` with an empty template, is one line feed.
+#[test]
+fn a_blank_list_of_clients_in_the_configmap_closes_the_routes() {
+    let keys = ["whitelist-source-range", "denylist-source-range", "block-cidrs", "block-user-agents"];
+    for key in keys.into_iter().chain(["block-referers", "global-auth-url"]) {
+        for blank in [" ", "\n", "\t\n "] {
+            let (settings, problems) = read(&[(key, blank)]);
+            assert!(settings.closed.is_some(), "{key} of {blank:?}");
+            assert_eq!(problems.len(), 1, "{problems:?}");
+            assert!(problems[0].message.contains("all routes answer 503"), "{}", problems[0]);
+        }
+        assert_eq!(read(&[(key, "")]), read(&[]), "{key}");
+    }
+    assert_eq!(read(&[("skip-access-log-urls", "\n")]), read(&[]));
+}
+
 #[test]
 fn a_key_of_another_case_is_read_where_ingress_nginx_reads_it() {
     let (settings, problems) = read(&[("Force-SSL-Redirect", "true"), ("BLOCK-CIDRS", "10.0.0.0/8")]);
