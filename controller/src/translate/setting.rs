@@ -76,6 +76,8 @@ pub struct Setting<S> {
     pub leniency: Leniency,
     /// For a key, the text that an empty value stands for, if it has a meaning.
     pub empty: Option<&'static str>,
+    /// For a key, removes what surrounds a value.
+    pub trim: fn(&str) -> &str,
     /// For an annotation, an empty value closes the routes, as in ingress-nginx.
     pub closes_if_empty: bool,
     /// Its value is a secret, which no problem repeats.
@@ -205,6 +207,7 @@ impl<S> Setting<S> {
             is_partial: value.is_partial(),
             moment: value.moment(),
             empty: value.empty(),
+            trim: value.trim(),
             closes_if_empty: false,
             except: None,
             never: None,
@@ -446,7 +449,7 @@ impl<S> Setting<S> {
 
     /// Returns the text that the value of a key stands for; `None` if the key counts as absent.
     pub fn text_of_key<'t>(&self, value: &'t str) -> Option<&'t str> {
-        match value.trim() {
+        match (self.trim)(value) {
             "" if value.is_empty() => self.empty,
             // A list with one entry, which is empty and unreadable, in ingress-nginx.
             "" if self.protects => Some(value),

@@ -53,6 +53,8 @@ pub struct Type<T> {
     moment: Option<Moment>,
     /// The text that an empty value of a ConfigMap key stands for, if it has a meaning.
     empty: Option<&'static str>,
+    /// Removes what surrounds the value of a ConfigMap key.
+    trim: fn(&str) -> &str,
 }
 
 type Parser<T> = dyn Fn(&str, &Author<'_>) -> Result<T, Wrong> + Send + Sync;
@@ -143,6 +145,7 @@ impl<T: 'static> Type<T> {
             is_partial: false,
             moment: None,
             empty: None,
+            trim: str::trim,
         }
     }
 
@@ -164,11 +167,11 @@ impl<T: 'static> Type<T> {
         self,
         make: impl Fn(T, &Author<'_>) -> Result<U, E> + Send + Sync + 'static,
     ) -> Type<U> {
-        let Self { words, parser, is_allowed, refers, is_partial, moment, empty } = self;
+        let Self { words, parser, is_allowed, refers, is_partial, moment, empty, trim } = self;
         let parser = Box::new(move |text: &str, author: &Author<'_>| {
             make(parser(text, author)?, author).map_err(Into::into)
         });
-        Type { words, parser, is_allowed, refers, is_partial, moment, empty }
+        Type { words, parser, is_allowed, refers, is_partial, moment, empty, trim }
     }
 
     /// Replaces the description.
@@ -221,6 +224,18 @@ impl<T: 'static> Type<T> {
     /// The text that an empty value of a ConfigMap key stands for.
     pub fn empty(&self) -> Option<&'static str> {
         self.empty
+    }
+
+    /// Sets what surrounds the value of a ConfigMap key without being part of it, in place of any
+    /// white space.
+    pub fn trimmed_by(mut self, trim: fn(&str) -> &str) -> Self {
+        self.trim = trim;
+        self
+    }
+
+    /// Removes what surrounds the value of a ConfigMap key.
+    pub fn trim(&self) -> fn(&str) -> &str {
+        self.trim
     }
 
     /// The kind of the object that it names.

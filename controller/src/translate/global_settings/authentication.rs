@@ -94,6 +94,12 @@ pub(super) fn settings() -> Vec<Key> {
             "Rules whose path begins with one of these have no authentication: no global-auth-url, \
              auth-url or passwords.",
             |settings, value| settings.global.no_auth_locations = value,
-        ),
+        )
+        .unreadable(
+            Unreadable::Default,
+            Reference::SkipEntries,
+            "an entry that is read otherwise could exempt other rules",
+        )
+        .fallback("no rule is exempt", |settings| settings.global.no_auth_locations.clear()),
     ]
 }

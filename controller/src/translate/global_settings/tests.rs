@@ -157,6 +157,24 @@ fn a_blank_list_of_clients_in_the_configmap_closes_the_routes() {
     assert_eq!(read(&[("skip-access-log-urls", "\n")]), read(&[]));
 }
 
+/// As the value of a YAML block, whose last line feed is part of it.
+#[test]
+fn a_location_before_a_line_feed_is_not_exempt() {
+    for (key, of) in [
+        ("no-auth-locations", (|global| &global.no_auth_locations) as fn(&GlobalSettings) -> &Vec<Arc<str>>),
+        ("no-tls-redirect-locations", |global| &global.no_tls_redirect_locations),
+    ] {
+        for text in ["/pub\n", "/a,\n/pub", "\n/pub", "/a\r\n,/pub", "\n"] {
+            let (settings, problems) = read(&[(key, text)]);
+            assert_eq!((of(&settings.global).len(), problems.len()), (0, 1), "{key} of {text:?}");
+            assert!(problems[0].message.contains("no rule is exempt"), "{}", problems[0]);
+        }
+        // ingress-nginx trims nothing but blanks.
+        let (settings, problems) = read(&[(key, " /a , /pub\t,")]);
+        assert_eq!((of(&settings.global).join("|"), problems.len()), ("/a|/pub\t".to_owned(), 0), "{key}");
+    }
+}
+
 #[test]
 fn a_key_of_another_case_is_read_where_ingress_nginx_reads_it() {
     let (settings, problems) = read(&[("Force-SSL-Redirect", "true"), ("BLOCK-CIDRS", "10.0.0.0/8")]);

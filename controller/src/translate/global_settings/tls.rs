@@ -5,6 +5,7 @@ use base64::engine::general_purpose::STANDARD;
 use sluice_config::TicketKey;
 
 use super::Key;
+use crate::translate::setting::{Reference, Unreadable};
 use crate::translate::value::{self, Type};
 
 const PROTOCOLS: &str = "ssl-protocols";
@@ -177,7 +178,13 @@ pub(super) fn settings() -> Vec<Key> {
             "Rules whose path begins with one of these are never redirected to https. The path of the \
              request does not count.",
             |settings, value| settings.global.no_tls_redirect_locations = value,
-        ),
+        )
+        .unreadable(
+            Unreadable::Default,
+            Reference::SkipEntries,
+            "an entry that is read otherwise could exempt other rules",
+        )
+        .fallback("no rule is exempt", |settings| settings.global.no_tls_redirect_locations.clear()),
         Key::served(
             "hsts",
             value::bool(),

@@ -17,10 +17,10 @@ pub fn config_map() -> Type<NamespacedName> {
 
 /// A ConfigMap in any namespace.
 pub fn config_map_of_any_namespace() -> Type<NamespacedName> {
-    let Type { words, parser, is_allowed, refers, is_partial, moment, empty } = object(Kind::ConfigMap);
+    let Type { words, parser, is_allowed, refers, is_partial, moment, empty, trim } = object(Kind::ConfigMap);
     let parser =
         Box::new(move |text: &str, author: &Author<'_>| parser(text, &Author { crosses: true, ..*author }));
-    Type { words, parser, is_allowed, refers, is_partial, moment, empty }
+    Type { words, parser, is_allowed, refers, is_partial, moment, empty, trim }
 }
 
 fn object(kind: Kind) -> Type<NamespacedName> {

@@ -78,13 +78,19 @@ pub fn list() -> Type<Vec<Arc<str>>> {
     list_of("comma-separated list", |item| Ok::<_, Wrong>(item.into()))
 }
 
-/// A comma-separated list of beginnings of paths, on one line: ingress-nginx does not trim line
-/// feeds, so an item on another line matches no path there.
+/// A comma-separated list of beginnings of paths, on one line: ingress-nginx trims only blanks, so
+/// an item before or after a line feed matches no path there.
 pub fn paths() -> Type<Vec<Arc<str>>> {
     Type::of("comma-separated list, on one line", |text| {
-        (!text.contains(['\r', '\n'])).then(|| items(text).map(Into::into).collect())
+        let items = text.split(',').map(trim_blanks).filter(|item| !item.is_empty());
+        (!text.contains(['\r', '\n'])).then(|| items.map(Into::into).collect())
     })
     .empty_as("")
+    .trimmed_by(trim_blanks)
+}
+
+fn trim_blanks(text: &str) -> &str {
+    text.trim_matches(' ')
 }
 
 /// A comma-separated list with a parser for its items, which may be on lines of their own.
