@@ -160,7 +160,11 @@ fn values(words: &[String]) -> Option<String> {
     let known = |path: &str| {
         path.split('.').try_fold(&schema, |at, key| match &at["propertyNames"]["enum"] {
             Value::Array(names) => names.iter().any(|name| name == key).then_some(&Value::Null),
-            _ => at["properties"].get(key),
+            _ => at["properties"].get(key).or_else(|| {
+                let mut patterns = at["patternProperties"].as_object()?.iter();
+                let fits = |pattern: &str| regex::Regex::new(pattern).unwrap().is_match(key);
+                patterns.find_map(|(pattern, schema)| fits(pattern).then_some(schema))
+            }),
         })
     };
     paths.find(|path| known(path).is_none()).map(|path| format!("the chart has no value {path}"))

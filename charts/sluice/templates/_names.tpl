@@ -156,6 +156,15 @@ app.kubernetes.io/component: {{ .component }}
 {{- toYaml $keys -}}
 {{- end -}}
 
+{{/* The value of a key that the gateway reads: that of the exact name or, without it, of the first name in another case. */}}
+{{- define "sluice.configValue" -}}
+{{- $keys := include "sluice.config" .root | fromYaml -}}
+{{- $names := list -}}
+{{- if hasKey $keys .key }}{{ $names = list .key }}{{ end -}}
+{{- range $name := keys $keys | sortAlpha }}{{ if eq (lower $name) $.key }}{{ $names = append $names $name }}{{ end }}{{ end -}}
+{{- with first $names }}{{ get $keys . }}{{ end -}}
+{{- end -}}
+
 {{- define "sluice.headers.namespace" -}}
 {{- default (include "sluice.namespace" .) (include "sluice.watchedNamespace" .) -}}
 {{- end -}}

@@ -23,6 +23,8 @@ fn a_grace_period_that_is_too_short_is_noted_in_every_unit() {
         (r#"{"config": {"worker-shutdown-timeout": "291000ms"}}"#, "and 291 s"),
         (r#"{"config": {"worker-shutdown-timeout": "{{ 300 }}"}}"#, "and 300 s"),
         (r#"{"config": {"worker-shutdown-timeout": 300}}"#, "and 300 s"),
+        (r#"{"config": {"Worker-Shutdown-Timeout": 300, "WORKER-shutdown-timeout": 301}}"#, "and 301 s"),
+        (r#"{"config": {"Worker-Shutdown-Timeout": 1, "worker-shutdown-timeout": 300}}"#, "and 300 s"),
         (
             r#"{"extraArgs": {"shutdown-grace-period": 70}}"#,
             "70 s (controller.shutdownGracePeriod) and 240 s",

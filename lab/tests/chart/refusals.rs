@@ -1,6 +1,6 @@
 //! Unsupported values: each is rejected by name, with the reason.
 
-use crate::helm::{helm, template_values};
+use crate::helm::{helm, object, objects, template_values};
 
 /// Returns Helm's error for these values.
 fn refusal(values: &str) -> String {
@@ -49,8 +49,26 @@ fn a_wrong_type_is_refused_with_its_path() {
 fn an_unknown_flag_or_key_is_refused_with_its_name() {
     let message = refusal(&with_image("  extraArgs: {shutdown-grace-perood: 5}"));
     assert!(message.contains("shutdown-grace-perood"), "{message}");
-    let message = refusal(&with_image("  config: {use-gzipp: true}"));
-    assert!(message.contains("use-gzipp"), "{message}");
+    for key in ["use-gzipp", "Main-Snippet"] {
+        let message = refusal(&with_image(&format!("  config: {{{key}: x}}")));
+        assert!(message.contains(&format!("'{key}' not allowed")), "{message}");
+    }
+}
+
+/// ingress-nginx reads the names of most keys in any case, and so does the gateway.
+#[test]
+fn keys_of_another_case_are_accepted_by_the_chart() {
+    let values = with_image("  config: {Keep-Alive: 7, USE-GZIP: true, global-auth-url: http://a/}");
+    let rendered = template_values(&values).unwrap_or_else(|message| panic!("{message}"));
+    let objects = objects(&rendered);
+    let data = &object(&objects, "ConfigMap", "gateway-sluice-controller")["data"];
+    assert_eq!((&data["Keep-Alive"], &data["USE-GZIP"]), (&"7".into(), &"true".into()), "{data}");
+    for key in ["Global-Auth-URL", "Bind-Address", "PROXY-protocol-header-timeout"] {
+        let message = refusal(&with_image(&format!("  config: {{{key}: x}}")));
+        assert!(message.contains(&format!("'{key}' not allowed")), "{message}");
+    }
+    let message = refusal(&with_image("  config: {Keep-Alive: [7]}"));
+    assert!(message.contains("at '/controller/config/Keep-Alive'"), "{message}");
 }
 
 /// All unsupported values are reported at once.

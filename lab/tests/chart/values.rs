@@ -3,7 +3,7 @@
 
 use std::fs;
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use crate::helm::{chart, root};
 
@@ -66,8 +66,15 @@ impl Described {
                 json!({"type": "object", "propertyNames": {"enum": names}, "additionalProperties": {"type": words}})
             }
             "keys" => {
-                let names: Vec<String> = keys().into_iter().map(|key| key.name).collect();
-                json!({"type": "object", "propertyNames": {"enum": names}, "additionalProperties": {"type": words}})
+                let patterns: Map<String, Value> =
+                    keys().iter().map(|key| (key.pattern(), true.into())).collect();
+                json!({
+                    "type": "object",
+                    "patternProperties": patterns,
+                    "additionalProperties": false,
+                    // Applies to all of them.
+                    "allOf": [{"additionalProperties": {"type": words}}],
+                })
             }
             "refused" | "ignored" => json!({}),
             other => match other.strip_prefix("one of ") {
@@ -98,8 +105,22 @@ pub(crate) struct Documented {
     pub(crate) default: String,
     /// Whether it may be given without a value.
     pub(crate) is_switch: bool,
+    /// Whether its name may be in any case. That of a rejected key may not, so the schema rejects
+    /// the other cases.
+    pub(crate) has_any_case: bool,
     /// Why any value but the default is rejected, if it is.
     pub(crate) refused: Option<String>,
+}
+
+impl Documented {
+    /// Returns the pattern of its name, in the syntax that all validators of schemas share.
+    fn pattern(&self) -> String {
+        let letter = |c: char| match self.has_any_case && c.is_ascii_lowercase() {
+            true => format!("[{}{c}]", c.to_ascii_uppercase()),
+            false => c.to_string(),
+        };
+        format!("^{}$", self.name.chars().map(letter).collect::<String>())
+    }
 }
 
 /// Returns the flags of docs/flags.md. One without an effect is rejected with the document's text.
@@ -111,7 +132,8 @@ fn flags() -> Vec<Documented> {
             let refused = refused.map(|(_, reason)| reason.trim_end_matches("; remove this flag").to_owned());
             let bare = |cell: &str| cell.trim_matches('`').trim_start_matches("--").to_owned();
             let is_switch = cells[1] == "bool";
-            Documented { name: bare(&cells[0]), default: bare(&cells[2]), is_switch, refused }
+            let name = bare(&cells[0]);
+            Documented { name, default: bare(&cells[2]), is_switch, has_any_case: false, refused }
         })
         .filter(|flag| !["manifests", "version"].contains(&flag.name.as_str()))
         .collect()
@@ -122,6 +144,13 @@ fn flags() -> Vec<Documented> {
 fn keys() -> Vec<Documented> {
     let headers = rows("configmap.md", "| name |");
     let support = headers[0].iter().position(|header| header == "support").expect("the column of support");
+    let exact = exact_names();
+    let is_exact = |name: &str| {
+        exact.iter().any(|exact| match exact.strip_suffix('*') {
+            Some(beginning) => name.starts_with(beginning),
+            None => name == exact,
+        })
+    };
     rows("configmap.md", "| <a id=")
         .into_iter()
         .map(|cells| {
@@ -133,9 +162,19 @@ fn keys() -> Vec<Documented> {
             // The name follows an anchor.
             let name = cells[0].split('`').nth(1).unwrap_or_default().to_owned();
             let default = cells[2].trim_matches('`').to_owned();
-            Documented { name, default, is_switch: false, refused }
+            let has_any_case = refused.is_none() && !is_exact(&name);
+            Documented { name, default, is_switch: false, has_any_case, refused }
         })
         .collect()
+}
+
+/// Returns the keys of docs/configmap.md whose names are read in this case only, or their beginnings
+/// with a `*`.
+fn exact_names() -> Vec<String> {
+    let text = fs::read_to_string(root().join("docs/configmap.md")).expect("configmap.md");
+    let names = text.split("may be in any case, as in ingress-nginx, except for ").nth(1);
+    let names = names.and_then(|rest| rest.split('.').next()).expect("the names that must be exact");
+    names.split('`').skip(1).step_by(2).map(str::to_owned).collect()
 }
 
 /// Returns the cells of a document's table rows that begin with this text.
