@@ -20,6 +20,7 @@ use crate::source::files::{FileSource, FileSourceError};
 use crate::source::kube::{Access, AccessError, KubeSource};
 use crate::store::{Event, Object, Progress, Resolved};
 use crate::translate::SnippetTranslation;
+use crate::translate::global_settings::text_in_effect;
 
 /// Time limit for the next part of a cluster's state.
 const TIMEOUT: Duration = Duration::from_secs(60);
@@ -62,7 +63,7 @@ pub struct CheckReport {
     pub counts: Counts,
     /// The configuration that a gateway would serve.
     pub snapshot: Snapshot,
-    /// The text of `log-format-upstream`, if the ConfigMap has the key.
+    /// The text of `log-format-upstream` that applies; `None` if the ConfigMap has none.
     pub log_format: Option<String>,
 }
 
@@ -211,8 +212,7 @@ impl Look {
             if let Event::Put(Object::ConfigMap(map)) = event
                 && Some(&map.name) == self.configmap.as_ref()
             {
-                let format = map.data.iter().find(|(key, _)| **key == *LOG_FORMAT);
-                self.log_format = format.map(|(_, text)| text.to_string());
+                self.log_format = text_in_effect(map, LOG_FORMAT).map(str::to_owned);
             }
         }
         if let Some(names) = self.controller.update(events, complete).names {
@@ -346,5 +346,27 @@ metadata: {name: web}
         let counts = report.counts;
         assert_eq!((counts.hosts, counts.rules, counts.pools, counts.endpoints), (1, 1, 1, 0));
         assert_eq!((counts.objects["Ingress"], counts.skipped["Deployment.apps"]), (1, 1));
+    }
+
+    #[test]
+    fn the_format_of_the_log_is_the_one_in_effect() {
+        let folder = tempfile::tempdir().unwrap();
+        for (data, format) in [
+            ("log-format-upstream: $request_uri", Some("$request_uri")),
+            ("Log-Format-Upstream: $request_uri", Some("$request_uri")),
+            ("Log-Format-Upstream: $uri, log-format-upstream: $request_uri", Some("$request_uri")),
+            ("log-format-upstream: ''", None),
+            ("keep-alive: '75'", None),
+        ] {
+            let map = format!(
+                "{{apiVersion: v1, kind: ConfigMap, metadata: {{name: keys, namespace: edge}}, data: {{{data}}}}}"
+            );
+            fs::write(folder.path().join("keys.yaml"), map).unwrap();
+            let options =
+                Options { configmap: Some(NamespacedName::new("edge", "keys")), ..Options::default() };
+            let input = CheckInput { options, further: None, names: NameLookup::Placeholder };
+            let report = check(folder.path(), input).unwrap();
+            assert_eq!(report.log_format.as_deref(), format, "{data}");
+        }
     }
 }

@@ -37,7 +37,7 @@ use super::nginx_text;
 use super::setting::{self, Family, Setting, Table};
 
 pub use builder::{ConfigMapSettings, SettingsBuilder};
-pub use in_effect::{KeyValue, in_effect};
+pub use in_effect::{KeyValue, in_effect, text_in_effect};
 pub use reader::read;
 pub use snippets::GlobalSnippets;
 

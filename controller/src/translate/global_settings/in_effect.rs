@@ -1,10 +1,12 @@
-//! All keys with their values, for operators. Secrets are left out: values of secret keys, texts of
-//! snippets, which may contain credentials, and the user part of URLs.
+//! The texts of keys that apply, and all keys with their values, for operators. Secrets are left
+//! out of these: values of secret keys, texts of snippets, which may contain credentials, and the
+//! user part of URLs.
 
 use sluice_config::redaction::{self, HIDDEN};
 use sluice_config::text::one_line;
 
-use super::{Key, TABLE, keys};
+use super::keys::{self, Pair};
+use super::{Key, TABLE};
 use crate::store::ConfigMap;
 use crate::translate::setting::Support;
 
@@ -25,15 +27,11 @@ pub struct KeyValue {
 /// Returns the served keys and those of the ConfigMap, in the order of the table.
 pub fn in_effect(config_map: Option<&ConfigMap>) -> Vec<KeyValue> {
     let data = config_map.map(|map| &*map.data).unwrap_or_default();
-    let given = |entry: &Key| {
-        let (name, value) = keys::in_effect(entry, data)?;
-        Some((name, entry.text_of_key(value)?))
-    };
     let mut all = Vec::new();
     for entry in TABLE.entries() {
-        match given(entry) {
+        match given(entry, data) {
             Some((name, text)) => {
-                all.push(KeyValue { name: name.to_string(), value: shown(entry, text), is_set: true });
+                all.push(KeyValue { name: name.to_owned(), value: shown(entry, text), is_set: true });
             }
             None if entry.support == Support::Served => {
                 all.push(KeyValue {
@@ -52,6 +50,16 @@ pub fn in_effect(config_map: Option<&ConfigMap>) -> Vec<KeyValue> {
         is_set: true,
     }));
     all
+}
+
+/// Returns the text of a key that applies; `None` if the key counts as absent.
+pub fn text_in_effect<'m>(config_map: &'m ConfigMap, name: &str) -> Option<&'m str> {
+    given(TABLE.get(name)?, &config_map.data).map(|(_, text)| text)
+}
+
+fn given<'m>(entry: &Key, data: &'m [Pair]) -> Option<(&'m str, &'m str)> {
+    let (name, value) = keys::in_effect(entry, data)?;
+    Some((name, entry.text_of_key(value)?))
 }
 
 fn shown(entry: &Key, text: &str) -> String {

@@ -7,7 +7,7 @@
 use super::{Key, TABLE};
 
 /// A key of a ConfigMap with its value.
-type Pair = (Box<str>, Box<str>);
+pub(super) type Pair = (Box<str>, Box<str>);
 
 /// Returns the entry of a key, by its exact name or, where ingress-nginx accepts that, by its name
 /// in any case.
