@@ -119,6 +119,7 @@ impl Translation {
         let (config_map, _) = global_settings::read(None);
         let values = Values {
             config_map,
+            deleted_config_map: None,
             routes: ByKey::default(),
             claims: HashMap::new(),
             class_access: ClassAccess::Listed,
@@ -195,11 +196,28 @@ impl Translation {
             if old == new {
                 continue;
             }
+            self.keep_own_config_map(&key, old.as_ref(), new.as_ref());
             for key in self.dirty.object(old.as_ref(), new.as_ref()) {
                 self.stale(&key);
             }
             self.stale(&Key::Object(key));
         }
+    }
+
+    /// Keeps the content of the program's own ConfigMap while it is deleted: its settings protect
+    /// all routes. A running ingress-nginx ignores the deletion, too.
+    fn keep_own_config_map(&mut self, key: &ObjectKey, old: Option<&Object>, new: Option<&Object>) {
+        if !self.is_own_config_map(key) {
+            return;
+        }
+        self.values.deleted_config_map = match (old, new) {
+            (Some(Object::ConfigMap(old)), None) => Some(old.clone()),
+            _ => None,
+        };
+    }
+
+    fn is_own_config_map(&self, key: &ObjectKey) -> bool {
+        key.kind == Kind::ConfigMap && self.options.configmap.as_ref() == Some(&key.name)
     }
 
     /// Records the certificates of an earlier state that is served until the first update. A Secret
@@ -255,12 +273,9 @@ impl Translation {
     /// Returns the changes of the referenced Secrets and ConfigMaps since the last call. Excludes
     /// the program's own ConfigMap, which is always watched.
     pub fn take_references(&mut self) -> References {
-        let own = |object: &ObjectKey| {
-            object.kind == Kind::ConfigMap && self.options.configmap.as_ref() == Some(&object.name)
-        };
         let mut references = self.graph.take_references();
-        references.wanted.retain(|reference| !own(&reference.object));
-        references.released.retain(|object| !own(object));
+        references.wanted.retain(|reference| !self.is_own_config_map(&reference.object));
+        references.released.retain(|object| !self.is_own_config_map(object));
         references
     }
 
@@ -280,9 +295,9 @@ impl Translation {
         self.problem_index.all().map(|problem| (**problem).clone()).collect()
     }
 
-    /// Returns the program's own ConfigMap.
+    /// Returns the program's own ConfigMap. A deleted one is returned as it last was.
     pub(crate) fn own_config_map(&self) -> Option<&Arc<ConfigMap>> {
-        self.store.config_map(self.options.configmap.as_ref()?)
+        self.view().own_config_map()
     }
 
     /// Returns the current result of the flags.

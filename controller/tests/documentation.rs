@@ -44,6 +44,10 @@ const CONFIGMAP: &str = r#"# ConfigMap keys
 This page lists the keys of the ConfigMap that `--configmap namespace/name` names. It is generated from the tables in
 `controller/src/translate/global_settings/`. Changes apply live.
 
+If the ConfigMap is deleted, its last settings stay in force, because they protect all routes. The error `ConfigMapNotFound` reports it
+until the ConfigMap is created again. A gateway that starts without the ConfigMap uses the defaults and reports the same error
+([decision](decisions/kubernetes-api.md#a-deleted-configmap-keeps-its-settings-until-the-process-ends)). An empty ConfigMap has the defaults.
+
 The column "unreadable value" states the effect of a value that cannot be parsed. The effect is the same in a running process and
 after a restart, and a problem reports it. A single entry applies to ingress-nginx too. *Refuses its whole configuration* means
 that nginx rejects the text: a running process keeps its configuration, and a new one has none. Sluice does not follow this,

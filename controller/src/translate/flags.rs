@@ -42,17 +42,7 @@ pub(crate) fn compute(view: &View<'_>) -> (Output, Vec<Problem>) {
     settings.ask_local_responders = !view.options.refuse_local_names;
     let mut uses = Uses::default();
     let mut problems: Vec<Problem> = topology::problem(view).into_iter().collect();
-    if let Some(name) = &view.options.configmap
-        && view.own_config_map().is_none()
-    {
-        problems.push(warning(
-            Code::ConfigMapNotFound,
-            &flag("--configmap"),
-            name.to_string(),
-            "this ConfigMap does not exist; defaults are used",
-            "create it, or remove the flag; it is taken up when it appears",
-        ));
-    }
+    problems.extend(missing_config_map(view));
     problems.extend(firewall_without_agent(view));
     if let Some(name) = &view.options.default_ssl_certificate {
         default_certificate(view, name, &mut settings, &mut uses, &mut problems);
@@ -75,6 +65,24 @@ pub(crate) fn compute(view: &View<'_>) -> (Output, Vec<Problem>) {
     let group = Arc::new(group(view.options, &config_map.addresses));
     let servers = snippet_servers::compute(view, &mut problems);
     (Output { settings: Arc::new(settings), group, servers, uses }, problems)
+}
+
+/// Reports that the ConfigMap does not exist. Its settings protect all routes, so a deletion
+/// changes nothing until the program ends.
+fn missing_config_map(view: &View<'_>) -> Option<Problem> {
+    let name = view.options.configmap.as_ref().filter(|name| !view.has_config_map(name))?;
+    let (message, remedy) = match view.own_config_map() {
+        Some(_) => (
+            "this ConfigMap was deleted; its last settings stay in force until this process ends, and a new \
+             one uses defaults",
+            "create it again with its settings, or empty for defaults; it is taken up when it appears",
+        ),
+        None => (
+            "this ConfigMap does not exist; defaults are used",
+            "create it, or remove the flag; it is taken up when it appears",
+        ),
+    };
+    Some(error(Code::ConfigMapNotFound, &flag("--configmap"), name.to_string(), message, remedy))
 }
 
 /// Reports a firewall for all rules without an agent.

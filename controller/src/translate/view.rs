@@ -32,6 +32,8 @@ use crate::store::{
 pub(crate) struct Values {
     /// Keys of the ConfigMap.
     pub(crate) config_map: ConfigMapSettings,
+    /// The program's own ConfigMap as it last was, if it was deleted.
+    pub(crate) deleted_config_map: Option<Arc<ConfigMap>>,
     /// Routes of the objects that are served.
     pub(crate) routes: ByKey<Arc<ObjectRoutes>>,
     /// Claims by host, sorted.
@@ -161,11 +163,18 @@ impl<'a> View<'a> {
         config_map
     }
 
-    /// Returns the program's own ConfigMap, which the source always sends.
+    /// Returns the program's own ConfigMap, which the source always sends. A deleted one is
+    /// returned as it last was.
     pub(crate) fn own_config_map(&self) -> Option<&'a Arc<ConfigMap>> {
         let name = self.options.configmap.as_ref()?;
         self.object(Kind::ConfigMap, name);
-        self.any_config_map(name)
+        self.any_config_map(name).or(self.values.deleted_config_map.as_ref())
+    }
+
+    /// Returns whether a ConfigMap that the source always sends exists.
+    pub(crate) fn has_config_map(&self, name: &NamespacedName) -> bool {
+        self.object(Kind::ConfigMap, name);
+        self.any_config_map(name).is_some()
     }
 
     fn any_config_map(&self, name: &NamespacedName) -> Option<&'a Arc<ConfigMap>> {

@@ -22,8 +22,33 @@ fn a_configmap_that_is_not_there_is_missed_and_taken_up() {
     assert_eq!(world.mirror.settings.hsts, None);
     assert!(delta.hosts.is_empty() && delta.groups.is_empty());
     assert_eq!(world.problems(), []);
-    world.delete(Kind::ConfigMap, "controller");
-    assert_eq!(world.mirror.settings.proxy_read_timeout.as_secs(), 60);
+}
+
+#[test]
+fn a_deleted_configmap_keeps_its_protections() {
+    let mut world = world();
+    let protections =
+        json!({"denylist-source-range": "203.0.113.0/24", "global-auth-url": "http://10.0.0.1/check"});
+    world.put([config_map(protections.clone()), ingress("plain", paths("plain.example", &["/"]))]);
+    let before = world.mirror.clone();
+    let faults = world.texts();
+    assert!(before.settings.global_auth.is_some(), "{faults:?}");
+
+    let update = world.delete(Kind::ConfigMap, "controller");
+    assert_eq!((update.delta, &world.mirror), (None, &before));
+    let texts = world.texts();
+    let lost =
+        "error: Flag --configmap: default/controller: this ConfigMap was deleted; its last settings stay";
+    assert!(texts.iter().any(|text| text.starts_with(lost)), "{texts:?}");
+    // Also for what is translated later.
+    world.put([ingress("late", paths("late.example", &["/"]))]);
+    world.delete(Kind::Ingress, "late");
+    assert_eq!(world.mirror, before);
+
+    assert_eq!(world.put([config_map(protections)]).delta, None);
+    assert_eq!(world.texts(), faults);
+    world.put([config_map(json!({}))]);
+    assert_eq!(world.mirror.settings.global_auth, None, "an empty one has the defaults");
 }
 
 #[test]

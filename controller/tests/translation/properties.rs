@@ -1,6 +1,7 @@
 //! For any changes in any order, incremental translation has the result of a translation from
-//! scratch. The exception is a Secret that becomes unusable, which keeps its certificate: from
-//! scratch, it is first added as it was when it was last usable.
+//! scratch. The exceptions are a Secret that becomes unusable, which keeps its certificate, and the
+//! ConfigMap of `--configmap`, whose settings stay when it is deleted: from scratch, they are first
+//! added as they last were.
 
 mod objects;
 
@@ -79,16 +80,18 @@ fn resolve(controller: &mut Controller, names: impl IntoIterator<Item = Option<B
 }
 
 /// Translates from scratch. `kept` are last usable versions of Secrets that keep their
-/// certificates.
+/// certificates, and the last version of a deleted ConfigMap that keeps its settings.
 fn from_scratch(
     options: &Options,
     objects: &BTreeMap<ObjectKey, Event>,
     kept: &BTreeMap<ObjectKey, Event>,
 ) -> (Snapshot, Vec<Problem>) {
     let mut scratch = Controller::new(options.clone());
-    let usable = objects.iter().map(|(key, event)| kept.get(key).unwrap_or(event).clone());
-    let first = scratch.update(usable.collect(), true).names;
-    let second = scratch.update(kept.keys().map(|key| objects[key].clone()).collect(), true).names;
+    let mut before = objects.clone();
+    before.extend(kept.clone());
+    let now = |key: &ObjectKey| objects.get(key).cloned().unwrap_or_else(|| Event::Delete(key.clone()));
+    let first = scratch.update(before.into_values().collect(), true).names;
+    let second = scratch.update(kept.keys().map(now).collect(), true).names;
     resolve(&mut scratch, [first, second]);
     scratch.update(Vec::new(), true);
     (scratch.snapshot(), scratch.problems())
@@ -122,6 +125,8 @@ proptest! {
         let mut world = World::new(options.clone());
         let mut objects: BTreeMap<ObjectKey, Event> = BTreeMap::new();
         let mut usable: BTreeMap<ObjectKey, Event> = BTreeMap::new();
+        let own = key(Kind::ConfigMap, "controller");
+        let mut last_settings: Option<Event> = None;
         world.put([class("nginx", "k8s.io/ingress-nginx")]);
         objects.insert(key(Kind::IngressClass, "nginx"), event(&prune, class("nginx", "k8s.io/ingress-nginx")).unwrap());
         for batch in batches {
@@ -136,6 +141,9 @@ proptest! {
                     Event::Delete(key) => objects.remove(key),
                     Event::Classes(_) => None,
                 };
+                if let Some(settings) = objects.get(&own) {
+                    last_settings = Some(settings.clone());
+                }
                 events.push(event);
             }
             let mut names = Vec::new();
@@ -157,7 +165,11 @@ proptest! {
             resolve(&mut world.controller, names);
             world.update(Vec::new());
             let problems = world.problems();
-            let (snapshot, expected) = from_scratch(&options, &objects, &kept(&problems, &usable));
+            let mut kept = kept(&problems, &usable);
+            if !objects.contains_key(&own) {
+                kept.extend(last_settings.clone().map(|settings| (own.clone(), settings)));
+            }
+            let (snapshot, expected) = from_scratch(&options, &objects, &kept);
             prop_assert_eq!(&world.mirror, &snapshot);
             prop_assert_eq!(problems, expected);
         }

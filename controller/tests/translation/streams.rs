@@ -62,7 +62,7 @@ fn an_entry_becomes_a_listener_group_with_a_pool_of_its_transport() {
     assert_eq!(
         world.texts(),
         [
-            "warning: Flag --configmap: default/controller: this ConfigMap does not exist; defaults are used; create it, or remove the flag; it is taken up when it appears [ConfigMapNotFound]"
+            "error: Flag --configmap: default/controller: this ConfigMap does not exist; defaults are used; create it, or remove the flag; it is taken up when it appears [ConfigMapNotFound]"
         ]
     );
     let of = |transport, port| target(&world, transport, port).unwrap();

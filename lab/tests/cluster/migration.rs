@@ -36,7 +36,7 @@ fn the_migration_loses_no_request_and_is_reversible() {
         let new = with_the_same_class(cluster, &document, old).await?;
         let new_load =
             Load::new(cluster, SocketAddr::new(new, 80), [LoadTarget::new(PLAIN, "web")]).start().await?;
-        share_the_settings(cluster, &document, new).await?;
+        with_settings(cluster, &document, new, Settings::Shared).await?;
         compare(cluster, &document)?;
         hand_over_the_status(cluster, &document, old, new).await?;
 
@@ -168,27 +168,45 @@ async fn with_the_same_class(cluster: &Cluster, document: &Document, old: IpAddr
     Ok(new)
 }
 
-/// Step 2 with and without the ConfigMap of the old release, which has a setting of its own.
-async fn share_the_settings(cluster: &Cluster, document: &Document, new: IpAddr) -> Result<()> {
+/// The ConfigMap of the old release has a setting of its own.
+#[derive(Clone, Copy)]
+enum Settings {
+    Shared,
+    Own,
+}
+
+/// Upgrades the new release to a ConfigMap, and waits for its setting.
+async fn with_settings(
+    cluster: &Cluster,
+    document: &Document,
+    new: IpAddr,
+    settings: Settings,
+) -> Result<()> {
+    let flags = match settings {
+        Settings::Shared => "--set controller.extraArgs.configmap=ingress-nginx/ingress-nginx-controller",
+        Settings::Own => "--reset-then-reuse-values --set controller.extraArgs.configmap=null",
+    };
+    document.says(flags)?;
+    let reuse = if matches!(settings, Settings::Shared) { "--reuse-values" } else { "" };
     let upgrade = "helm upgrade sluice charts/sluice --namespace sluice-system";
+    document.shell(cluster, &format!("{upgrade} {reuse} {flags}"))?;
+    has_settings(cluster, document, new, settings).await
+}
+
+/// Waits for the setting of a ConfigMap.
+async fn has_settings(cluster: &Cluster, document: &Document, new: IpAddr, settings: Settings) -> Result<()> {
+    let expected = match settings {
+        Settings::Shared => "max-age=1234;",
+        Settings::Own => "max-age=31536000;",
+    };
     let ask = format!("curl --silent --head --resolve {SHOP}:443:{new} https://{SHOP}/");
-    let share = "--set controller.extraArgs.configmap=ingress-nginx/ingress-nginx-controller";
-    let alone = "--reset-then-reuse-values --set controller.extraArgs.configmap=null";
-    for (named, flags, expected) in [
-        (share, format!("--reuse-values {share}"), "max-age=1234;"),
-        (alone, alone.to_owned(), "max-age=31536000;"),
-    ] {
-        document.says(named)?;
-        document.shell(cluster, &format!("{upgrade} {flags}"))?;
-        cluster
-            .until(&format!("{expected} after {flags}"), async || {
-                let head = document.shell(cluster, &ask)?;
-                ensure!(head.contains(expected), "{head}");
-                Ok(Some(()))
-            })
-            .await?;
-    }
-    Ok(())
+    cluster
+        .until(expected, async || {
+            let head = document.shell(cluster, &ask)?;
+            ensure!(head.contains(expected), "{head}");
+            Ok(Some(()))
+        })
+        .await
 }
 
 /// Step 3: both give the same responses.
@@ -221,7 +239,7 @@ async fn hand_over_the_status(
     Ok(())
 }
 
-/// Step 6: the old release is removed piece by piece; its class stays.
+/// Step 6: the old release is removed piece by piece; its class and the shared settings stay.
 async fn remove_the_old_controller(
     cluster: &Cluster,
     document: &Document,
@@ -241,7 +259,17 @@ async fn remove_the_old_controller(
     )?;
     status(cluster, new).await?;
 
+    // The gateway still uses the old ConfigMap, and keeps its settings.
     document.block(cluster, "kubectl delete clusterrole,clusterrolebinding")?;
+    cluster
+        .until("the deletion of the ConfigMap", async || {
+            let problems = document.shell(cluster, "kubectl sluice problems -n sluice-system")?;
+            ensure!(problems.contains("ConfigMapNotFound"), "{problems}");
+            Ok(Some(()))
+        })
+        .await?;
+    has_settings(cluster, document, new, Settings::Shared).await?;
+    with_settings(cluster, document, new, Settings::Own).await?;
     document.block(cluster, "kubectl label ingressclass nginx")?;
     let class: IngressClass = Api::all(cluster.client.clone()).get("nginx").await?;
     let release = class.annotations().get("meta.helm.sh/release-name").context("a release")?;
