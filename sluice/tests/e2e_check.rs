@@ -155,6 +155,33 @@ fn the_exit_code_is_0_for_warnings_1_for_errors_2_without_input() {
 }
 
 #[test]
+fn values_that_the_chart_refuses_exit_with_1() {
+    let backend = Backend::echo("shop");
+    let folder = Folder::with(site("shop", "shop.example", &[&backend]));
+    let values = tempfile::NamedTempFile::new().unwrap();
+    let check = |text: &str| {
+        std::fs::write(values.path(), text).unwrap();
+        check(&folder, &["--values", values.path().to_str().unwrap()])
+    };
+    for (text, field) in [
+        ("dhParam: abc", "dhParam"),
+        ("controller: {config: {enable-vts-status: 'false'}}", "controller.config.enable-vts-status"),
+        ("controller: {config: {main-snippet: env A;}}", "controller.config.main-snippet"),
+        ("controller: {extraArgs: {profiling: 'false'}}", "controller.extraArgs.profiling"),
+        ("controller: {extraArgs: {htp-port: '81'}}", "controller.extraArgs.htp-port"),
+        ("controller: {replicaCont: 2}", "controller.replicaCont"),
+    ] {
+        let (status, report) = check(text);
+        assert_eq!(status, Some(1), "{text}: {report}");
+        assert!(report.contains(&format!("error: {field} [ValueNotServed]")), "{report}");
+        assert!(!report.contains("is ignored") && !report.contains("or accept"), "{report}");
+    }
+    let (status, report) = check("controller: {admissionWebhooks: {patch: {image: {tag: v1}}}}");
+    assert_eq!(status, Some(0), "{report}");
+    assert!(report.contains("or accept that it has no effect"), "{report}");
+}
+
+#[test]
 fn the_remedy_of_an_unserved_protection_is_not_its_removal() {
     let backend = Backend::echo("shop");
     let ingress = Ingress::new("inside").path("a.example", "/", "shop");

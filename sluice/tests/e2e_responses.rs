@@ -272,7 +272,7 @@ fn chart_values_give_flags_config_maps_and_class_of_the_old_installation() {
     let file = values.file("values.yaml");
     let file = file.to_str().unwrap();
     let (status, text, error) = check(&folder, "urls", &["--values", file]);
-    assert_eq!(status, Some(0), "{text}{error}");
+    assert_eq!(status, Some(1), "the chart refuses three values: {text}{error}");
     for part in [
         "redirect 308",
         "controller.customTemplate",

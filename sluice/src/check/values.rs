@@ -6,6 +6,7 @@
 
 mod objects;
 
+use std::collections::HashSet;
 use std::path::Path;
 
 use anyhow::{Context, Result, anyhow, ensure};
@@ -19,6 +20,11 @@ pub(super) use objects::objects;
 const REFUSED: &str = include_str!("../../../charts/sluice/files/refused.json");
 const IGNORED: &str = include_str!("../../../charts/sluice/files/ignored.json");
 const SCHEMA: &str = include_str!("../../../charts/sluice/values.schema.json");
+/// Flags without a value, which is `true` then.
+const SWITCHES: &str = include_str!("../../../charts/sluice/files/switches.json");
+
+/// What to do about a value that the chart refuses.
+const REMOVE: &str = "remove the value before you install Sluice with this file";
 
 /// The values of a release.
 #[derive(Debug)]
@@ -108,7 +114,8 @@ impl ChartValues {
         self.text("namespaceOverride").unwrap_or_else(|| self.namespace.clone())
     }
 
-    /// Returns the flags of the controller's Pods. Flags of `extraArgs` replace others.
+    /// Returns the flags of the controller's Pods. Flags of `extraArgs` replace others. Flags that
+    /// the chart refuses are left out.
     pub(super) fn flags(&self) -> Vec<(String, String)> {
         let namespace = self.own_namespace();
         let named = |path: &str, name: String| {
@@ -147,37 +154,51 @@ impl ChartValues {
             ),
             false => set("watch-namespace-selector", self.text("controller.scope.namespaceSelector")),
         }
-        for (name, value) in self.get("controller.extraArgs").and_then(Value::as_object).into_iter().flatten()
-        {
-            flags.retain(|(other, _)| other != name);
-            flags.push((name.clone(), scalar(value).replace("$(POD_NAMESPACE)", &namespace)));
+        for (name, value) in self.accepted("controller.extraArgs") {
+            flags.retain(|(other, _)| *other != name);
+            let value = scalar(&value).replace("$(POD_NAMESPACE)", &namespace);
+            flags.push((name, value));
         }
         flags
     }
 
+    /// Returns the entries of a map without those that the chart refuses.
+    fn accepted(&self, path: &str) -> Map<String, Value> {
+        let refused: HashSet<String> = self.problems().into_iter().map(|problem| problem.field).collect();
+        let map = self.get(path).and_then(Value::as_object).into_iter().flatten();
+        map.filter(|(name, _)| !refused.contains(&format!("{path}.{name}")))
+            .map(|(name, value)| (name.clone(), value.clone()))
+            .collect()
+    }
+
     /// Returns a problem for each value that the chart of Sluice refuses, ignores or does not have.
-    ///
-    /// Keys of `controller.config` are not among them: the ConfigMap that is made of them is
-    /// checked.
     pub(super) fn problems(&self) -> Vec<Problem> {
+        let switches: Vec<String> = serde_json::from_str(SWITCHES).unwrap_or_default();
+        let is_switch = |path: &str| {
+            let flag = path.strip_prefix("controller.extraArgs.");
+            flag.is_some_and(|flag| switches.iter().any(|switch| switch == flag))
+        };
         let mut problems = Vec::new();
-        for (list, says) in
-            [(REFUSED, "the chart of Sluice refuses it"), (IGNORED, "the chart of Sluice ignores it")]
-        {
+        for (list, severity) in [(REFUSED, Severity::Error), (IGNORED, Severity::Warning)] {
             let entries: Vec<Value> = serde_json::from_str(list).unwrap_or_default();
             for entry in &entries {
                 let path = entry["path"].as_str().unwrap_or_default();
-                let Some(value) = self.get(path).filter(|_| !path.starts_with("controller.config.")) else {
-                    continue;
-                };
+                let Some(value) = self.get(path) else { continue };
                 let is_default = match &entry["text"] {
+                    Value::String(text) if is_empty(value) && is_switch(path) => text == "true",
                     Value::String(text) => *text == scalar(value),
                     _ => is_empty(value) && is_empty(&entry["default"]) || *value == entry["default"],
                 };
-                if !is_default {
-                    let reason = entry["reason"].as_str().unwrap_or_default();
-                    problems.push(self.problem(path, format!("{says}: {reason}")));
+                if is_default {
+                    continue;
                 }
+                let (says, remedy) = match severity {
+                    Severity::Error => ("refuses", REMOVE),
+                    Severity::Warning => ("ignores", "remove the value, or accept that it has no effect"),
+                };
+                let reason = entry["reason"].as_str().unwrap_or_default();
+                let message = format!("the chart of Sluice {says} it: {reason}");
+                problems.push(self.problem(path, severity, message, remedy));
             }
         }
         let schema: Value = serde_json::from_str(SCHEMA).unwrap_or_default();
@@ -187,30 +208,35 @@ impl ChartValues {
 
     /// Adds a problem for each key that the schema does not have.
     fn unknown(&self, value: &Value, schema: &Value, path: String, problems: &mut Vec<Problem>) {
-        let (Some(map), Some(properties)) = (value.as_object(), schema["properties"].as_object()) else {
-            return;
-        };
+        let Some(map) = value.as_object() else { return };
+        let names = schema["propertyNames"]["enum"].as_array();
         for (key, value) in map {
             let path = if path.is_empty() { key.clone() } else { format!("{path}.{key}") };
-            match properties.get(key) {
-                Some(schema) => self.unknown(value, schema, path, problems),
-                None if schema["additionalProperties"] == false => {
-                    problems.push(self.problem(&path, "the chart has no such value".to_owned()));
+            let is_known = match (schema["properties"].get(key), names) {
+                (Some(schema), _) => {
+                    self.unknown(value, schema, path.clone(), problems);
+                    true
                 }
-                None => {}
+                (None, Some(names)) => value.is_null() || names.iter().any(|name| name == key),
+                (None, None) => schema["additionalProperties"] != false,
+            };
+            if !is_known {
+                let message = "the chart of Sluice refuses it: it has no such value".to_owned();
+                let remedy = "correct the name, or remove the value before you install Sluice with this file";
+                problems.push(self.problem(&path, Severity::Error, message, remedy));
             }
         }
     }
 
-    fn problem(&self, path: &str, message: String) -> Problem {
+    fn problem(&self, path: &str, severity: Severity, message: String, remedy: &str) -> Problem {
         Problem {
             object: ObjectRef::new("Values", "", &self.file),
             uid: None,
             field: path.to_owned(),
-            severity: Severity::Warning,
+            severity,
             code: Code::ValueNotServed,
             message,
-            remedy: "remove the value before you install Sluice with this file".to_owned(),
+            remedy: remedy.to_owned(),
         }
     }
 }

@@ -9,7 +9,7 @@ pub(in super::super) fn objects(values: &ChartValues) -> Value {
     let namespace = values.own_namespace();
     let of = |path: &str| values.text(path).unwrap_or_else(|| namespace.clone());
     let mut items = Vec::new();
-    let mut settings = texts(values.get("controller.config"));
+    let mut settings = texts(Some(&Value::Object(values.accepted("controller.config"))));
     if values.is_on("controller.allowSnippetAnnotations") {
         settings.insert("allow-snippet-annotations".to_owned(), "true".into());
     }

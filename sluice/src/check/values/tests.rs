@@ -67,6 +67,39 @@ fn refused_and_unknown_values_are_problems_and_defaults_are_not() {
 }
 
 #[test]
+fn refused_keys_and_flags_are_errors_and_checked_nowhere_else() {
+    let values = values(
+        "dhParam: abc\ncontroller:\n  admissionWebhooks: {patch: {image: {tag: v1}}}\n  config: {enable-vts-status: 'false', \
+         main-snippet: env A;, use-gzip: true, hsts: null}\n  extraArgs: {profiling: 'false', profiler-port: '', htp-port: '1'}\n",
+    );
+    let of = |severity| {
+        let problems = values.problems().into_iter().filter(move |problem| problem.severity == severity);
+        let mut fields: Vec<_> = problems.map(|problem| problem.field).collect();
+        fields.sort();
+        fields
+    };
+    assert_eq!(
+        of(Severity::Error),
+        [
+            "controller.config.enable-vts-status",
+            "controller.config.main-snippet",
+            "controller.extraArgs.htp-port",
+            "controller.extraArgs.profiler-port",
+            "controller.extraArgs.profiling",
+            "dhParam"
+        ]
+    );
+    assert_eq!(of(Severity::Warning), ["controller.admissionWebhooks.patch.image"]);
+    assert_eq!(flag(&values, "htp-port"), None);
+    assert_eq!(objects(&values)["items"][0]["data"], serde_json::json!({"use-gzip": "true"}));
+}
+
+#[test]
+fn a_switch_without_a_value_is_on() {
+    assert_eq!(values("controller: {extraArgs: {profiling: ''}}").problems(), []);
+}
+
+#[test]
 fn values_of_a_parent_chart_are_those_of_its_dependency() {
     assert_eq!(
         flag(&values("ingress-nginx: {controller: {ingressClass: edge}}"), "ingress-class").as_deref(),
