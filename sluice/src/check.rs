@@ -20,6 +20,7 @@ mod values;
 use std::path::Path;
 
 use anyhow::{Context, Result};
+use sluice_config::{Code, ObjectRef, Problem, Severity};
 use sluice_controller::source::kube::Access;
 use sluice_controller::{CheckInput, CheckReport, NameLookup};
 
@@ -53,12 +54,13 @@ pub(crate) fn check(mut check: Check) -> Result<Checked> {
         }
         None => None,
     };
-    let Check { flags, output, strict, requests, comparison, .. } = check;
+    let Check { flags, output, strict, requests, comparison, without_effect, .. } = check;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let in_process = comparison.as_ref().is_some_and(|comparison| comparison.new.is_none());
     let names = if in_process { NameLookup::System } else { NameLookup::Placeholder };
     let further = folder.as_ref().map(tempfile::TempDir::path);
     let mut report = runtime.block_on(look(flags, further, names))?;
+    report.problems.extend(without_effect.into_iter().map(flag_without_effect));
     report.problems.extend(values.iter().flat_map(ChartValues::problems));
     let escape = report.snapshot.settings.access_log.format.escape;
     let requests = requests::read(&requests, report.log_format.as_deref(), escape)?;
@@ -77,6 +79,20 @@ pub(crate) fn check(mut check: Check) -> Result<Checked> {
     };
     let differ = responses.is_some_and(Responses::differ);
     Ok(Checked { text, failed: report.has_errors() || differ || strict && !report.problems.is_empty() })
+}
+
+/// Returns the problem of a flag that has no effect, from the reason with what to do.
+fn flag_without_effect((flag, reason): (&str, &str)) -> Problem {
+    let (reason, remedy) = reason.rsplit_once("; ").unwrap_or((reason, "remove this flag"));
+    Problem {
+        object: ObjectRef::new("Flag", "", &format!("--{flag}")),
+        uid: None,
+        field: String::new(),
+        severity: Severity::Warning,
+        code: Code::FlagWithoutEffect,
+        message: format!("it has no effect: {reason}"),
+        remedy: remedy.to_owned(),
+    }
 }
 
 async fn look(flags: ServeFlags, further: Option<&Path>, names: NameLookup) -> Result<CheckReport> {

@@ -18,6 +18,8 @@ mod webhook_cert;
 pub(crate) use check::{Check, CheckOutput, ComparisonArguments, ControllerAddress, RequestArguments};
 pub(crate) use command::{Command, Output, Request, Show, View};
 pub(crate) use observe::{Bundle, LiveRequests, Observation, Observe, Tap, Top, TopOrder, TraceNext};
+#[cfg(test)]
+pub(crate) use parse::Parsed;
 pub(crate) use parse::parse;
 pub(crate) use settings::{ClusterFlags, GatewayFlags, GeoipFlags, ServeFlags};
 pub(crate) use webhook_cert::{WebhookCert, WebhookCertAction};

@@ -140,9 +140,6 @@ fn checked(kubectl: &Kubectl, target: &arguments::Target, rest: Vec<String>) -> 
     all.extend(rest);
     let parsed = flags::parse(all.into_iter().map(OsString::from), |_| None)
         .with_context(|| format!("the flags of Pod {}/{}", pod.namespace, pod.name))?;
-    for warning in &parsed.warnings {
-        note(format_args!("kubectl-sluice: {warning}"));
-    }
     match parsed.command {
         Command::Check(wanted) => {
             ensure!(

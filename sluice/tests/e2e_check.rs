@@ -182,6 +182,19 @@ fn values_that_the_chart_refuses_exit_with_1() {
 }
 
 #[test]
+fn the_report_lists_flags_without_effect() {
+    let backend = Backend::echo("shop");
+    let folder = Folder::with(site("shop", "shop.example", &[&backend]));
+    for output in ["text", "markdown", "html", "json"] {
+        let (status, report) = check(&folder, &["--default-server-port=8181", "--logtostderr", "-o", output]);
+        assert_eq!(status, Some(0), "{report}");
+        for part in ["--default-server-port", "--logtostderr", "FlagWithoutEffect", "no internal server"] {
+            assert!(report.contains(part), "{part}: {report}");
+        }
+    }
+}
+
+#[test]
 fn the_remedy_of_an_unserved_protection_is_not_its_removal() {
     let backend = Backend::echo("shop");
     let ingress = Ingress::new("inside").path("a.example", "/", "shop");

@@ -88,6 +88,8 @@ codes! {
     KeyUnknown: OwnFault = "The ConfigMap key does not exist.";
     KeyWithoutEffect: NotServed = "A ConfigMap key is accepted but has no effect.";
     KeyNotServed: NotServed = "A ConfigMap key or its value is not served yet.";
+    FlagWithoutEffect: NotServed = "A flag of the old installation is accepted but has no effect. Only sluice check \
+                                    reports this.";
     ValueNotServed: NotServed = "A chart value of the old installation is refused, ignored or unknown. Only \
                                  sluice check reports this.";
     HostInvalid: OwnFault = "The host of a rule is invalid.";

@@ -48,6 +48,8 @@ pub(crate) struct Check {
     pub(crate) values: Option<(PathBuf, String)>,
     /// The flags that are given, which have precedence over those of the values.
     pub(crate) given: Vec<&'static str>,
+    /// The given flags that have no effect, with the reason and what to do.
+    pub(crate) without_effect: Vec<(&'static str, &'static str)>,
     /// Requests whose responses are reported.
     pub(crate) requests: RequestArguments,
     /// The comparison of two running controllers.
@@ -201,6 +203,7 @@ pub(super) fn read(
     matches: &ArgMatches,
     flags: ServeFlags,
     given: Vec<&'static str>,
+    without_effect: Vec<(&'static str, &'static str)>,
 ) -> Result<Check, FlagError> {
     needs(matches, &NEEDS)?;
     let requests = RequestArguments {
@@ -234,6 +237,7 @@ pub(super) fn read(
         strict: is_on(matches, STRICT)?,
         values: text(matches, VALUES).map(PathBuf::from).zip(text(matches, RELEASE)),
         given,
+        without_effect,
         requests,
         comparison,
     })

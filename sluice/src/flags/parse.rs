@@ -130,7 +130,7 @@ pub(crate) enum FlagError {
 pub(crate) struct Parsed {
     /// The command to execute.
     pub(crate) command: Command,
-    /// One line for each given flag that has no effect.
+    /// One line for each given flag that has no effect. Those of a check are in its report.
     pub(crate) warnings: Vec<String>,
 }
 
@@ -181,7 +181,7 @@ fn serve(
     environment: impl Fn(&str) -> Option<String>,
 ) -> Result<Parsed, FlagError> {
     let mut flags = defaults();
-    let (mut warnings, mut names) = (Vec::new(), Vec::new());
+    let (mut without_effect, mut names) = (Vec::new(), Vec::new());
     for flag in table::all() {
         let Some(given) = given(flag, matches) else { continue };
         names.push(flag.name);
@@ -194,7 +194,7 @@ fn serve(
             })?;
         }
         if let Some(reason) = flag.value.without_effect() {
-            warnings.push(format!("flag --{} has no effect: {reason}", flag.name));
+            without_effect.push((flag.name, reason));
         }
     }
     if flags.version {
@@ -217,15 +217,15 @@ fn serve(
     flags.gateway.pod_name = environment("POD_NAME").unwrap_or_default();
     flags.gateway.pod_namespace = environment("POD_NAMESPACE").unwrap_or_default();
     flags.controller.node_name = environment("NODE_NAME").filter(|name| !name.is_empty());
-    let command = match name {
-        "serve" => Command::Serve(Box::new(flags)),
-        _ => {
-            // The location of the check does not determine the zone of the gateway.
-            flags.controller.enable_topology_aware_routing = false;
-            Command::Check(Box::new(check::read(matches, flags, names)?))
-        }
-    };
-    Ok(Parsed { command, warnings })
+    if name == "check" {
+        // The location of the check does not determine the zone of the gateway.
+        flags.controller.enable_topology_aware_routing = false;
+        let check = check::read(matches, flags, names, without_effect)?;
+        return Ok(plain(Command::Check(Box::new(check))));
+    }
+    let warning = |(flag, reason)| format!("flag --{flag} has no effect: {reason}");
+    let warnings = without_effect.into_iter().map(warning).collect();
+    Ok(Parsed { command: Command::Serve(Box::new(flags)), warnings })
 }
 
 /// Returns all flags with their values as text, without secrets.
