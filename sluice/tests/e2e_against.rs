@@ -58,9 +58,9 @@ fn a_real_nginx_is_compared_and_differences_are_grouped_by_cause() {
     for part in [
         "not checked: not GET or HEAD, so not sent to a controller that serves: 1; the first is http://shop.example/cart",
         ": 3 the same, 4 different",
-        "difference: status 403 became 200, cache-control differs (2 requests, 2 different)\n  because: Ingress \
+        "difference: status 403 became 200, cache-control differs (2 requests, 2 distinct)\n  because: Ingress \
          default/inside, Prefix /inside\n  GET http://shop.example/inside/a: status 403 became 200",
-        "difference: Location differs in its host (1 request, 1 different)\n  because: Ingress default/old",
+        "difference: Location differs in its host (1 request, 1 distinct)\n  because: Ingress default/old",
         "difference: cache-control differs (1 request",
     ] {
         assert!(text.contains(part), "{part}: {text}");

@@ -147,11 +147,11 @@ fn an_access_log_in_the_default_format_is_compared_with_what_answers_now() {
     let (status, text, _) = check(&folder, "log", &["--configmap", OPERATOR]);
     assert_eq!(status, Some(1), "{text}");
     for part in [
-        "responses: 4 requests, 4 different: 2 backend, 2 denied",
+        "responses: 4 requests, 4 distinct: 2 backend, 2 denied",
         "not checked: lines in another format: 1",
         "not checked: requests of an unknown host",
         "compared: the access log with this configuration, in the process of the check: 2 the same, 2 different",
-        "difference: backend default-shop-80 (200) became denied 403 (2 requests, 2 different)",
+        "difference: backend default-shop-80 (200) became denied 403 (2 requests, 2 distinct)",
         "because: Ingress default/inside, Prefix /inside; address lists: 403",
     ] {
         assert!(text.contains(part), "{part}: {text}");

@@ -41,8 +41,8 @@ pub(super) struct DifferenceGroup {
     pub(super) cause: String,
     /// The Ingress of the rule, as `Ingress namespace/name`.
     pub(super) object: Option<String>,
-    /// Number of different requests.
-    pub(super) different: usize,
+    /// Number of distinct requests.
+    pub(super) distinct: usize,
     /// Number of requests, with their frequency in the log.
     pub(super) requests: u64,
     /// URLs with their differences.
@@ -141,11 +141,11 @@ pub(super) fn groups<'r>(
             title,
             cause,
             object: effective.explanation.object.clone(),
-            different: 0,
+            distinct: 0,
             requests: 0,
             examples: Vec::new(),
         });
-        group.different += 1;
+        group.distinct += 1;
         group.requests += count;
         if group.examples.len() < EXAMPLES {
             group.examples.push((format!("{} {}", request.method, request.url()), differences.to_vec()));

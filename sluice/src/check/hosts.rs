@@ -16,15 +16,15 @@ const REDIRECTS: [u16; 4] = [301, 302, 307, 308];
 /// Completes the requests without a host. Returns the number of those that more than one host
 /// could have received.
 pub(super) fn complete(requests: &mut Requests, snapshot: &Snapshot, rehearsal: &Rehearsal) -> u64 {
-    if requests.different.iter().all(|(request, _)| !request.authority.is_empty()) {
+    if requests.distinct.iter().all(|(request, _)| !request.authority.is_empty()) {
         return 0;
     }
     let candidates = candidates(snapshot);
     let mut known = HashMap::new();
     let mut ambiguous = 0;
-    for (mut request, count) in std::mem::take(&mut requests.different) {
+    for (mut request, count) in std::mem::take(&mut requests.distinct) {
         if !request.authority.is_empty() {
-            requests.different.push((request, count));
+            requests.distinct.push((request, count));
             continue;
         }
         let service = request.recorded.as_ref().and_then(|recorded| recorded.location.clone());
@@ -44,7 +44,7 @@ pub(super) fn complete(requests: &mut Requests, snapshot: &Snapshot, rehearsal: 
                 });
                 request.authority.clone_from(&host.name);
                 request.https = host.https && !redirected;
-                requests.different.push((request, count));
+                requests.distinct.push((request, count));
             }
             None => requests.skip(
                 "requests of an unknown host: the log has none, and no rule leads the path to the logged Service; add $host to \

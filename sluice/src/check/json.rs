@@ -100,7 +100,7 @@ fn comparison(comparison: &Comparison) -> Value {
                 "title": group.title,
                 "cause": group.cause,
                 "object": group.object,
-                "different": group.different,
+                "different": group.distinct,
                 "requests": group.requests,
             })
         })

@@ -61,10 +61,10 @@ pub(super) enum LoggedAnswerer {
     Endpoint(Option<String>),
 }
 
-/// Different requests with their frequency, in the order of their first occurrence.
+/// Distinct requests with their frequency, in the order of their first occurrence.
 #[derive(Debug, Default)]
 pub(super) struct Requests {
-    pub(super) different: Vec<(CheckedRequest, u64)>,
+    pub(super) distinct: Vec<(CheckedRequest, u64)>,
     /// Requests and lines that are not checked: the reason, their number, and the first one.
     pub(super) skipped: BTreeMap<&'static str, Skipped>,
     index: std::collections::HashMap<CheckedRequest, usize>,
@@ -108,10 +108,10 @@ impl Requests {
 
     fn add(&mut self, request: CheckedRequest) {
         if let Some(&position) = self.index.get(&request) {
-            self.different[position].1 += 1;
-        } else if self.different.len() < self.limit {
-            self.index.insert(request.clone(), self.different.len());
-            self.different.push((request, 1));
+            self.distinct[position].1 += 1;
+        } else if self.distinct.len() < self.limit {
+            self.index.insert(request.clone(), self.distinct.len());
+            self.distinct.push((request, 1));
         } else {
             self.skip("beyond --limit", || request.url());
         }

@@ -86,23 +86,23 @@ pub(super) async fn send(
     let endpoints = if in_process { Endpoints::Real } else { Endpoints::Stub };
     let rehearsal = Rehearsal::start(snapshot, endpoints).await?;
     let ambiguous = hosts::complete(&mut requests, snapshot, &rehearsal);
-    let mut different = std::mem::take(&mut requests.different);
+    let mut distinct = std::mem::take(&mut requests.distinct);
     let responses = match arguments {
         None => {
             let send = async |(request, count): (CheckedRequest, u64)| {
                 rehearse(&rehearsal, snapshot, request, count).await
             };
-            futures::stream::iter(different).map(send).buffered(REHEARSED_AT_ONCE).collect().await
+            futures::stream::iter(distinct).map(send).buffered(REHEARSED_AT_ONCE).collect().await
         }
         Some(arguments) => {
-            different.retain(|(request, _)| {
+            distinct.retain(|(request, _)| {
                 if !request.is_safe() {
                     requests
                         .skip("not GET or HEAD, so not sent to a controller that serves", || request.url());
                 }
                 request.is_safe()
             });
-            Compared::new(&rehearsal, snapshot, arguments, &different).await?.all(different).await
+            Compared::new(&rehearsal, snapshot, arguments, &distinct).await?.all(distinct).await
         }
     };
     let comparison = summary(&responses, arguments);
@@ -260,6 +260,6 @@ fn summary(responses: &[CheckedResponse], arguments: Option<&ComparisonArguments
             (old.text.clone(), new.as_ref().map_or(in_process, |new| new.text.clone()))
         }
     };
-    let different = groups.iter().map(|group| group.different).sum();
+    let different = groups.iter().map(|group| group.distinct).sum();
     Some(Comparison { old, new, same, different, groups, not_compared })
 }

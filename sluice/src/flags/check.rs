@@ -80,7 +80,7 @@ pub(crate) struct RequestArguments {
     pub(crate) log_format: Option<String>,
     /// `--client`: the client's address for requests that name none.
     pub(crate) client: Option<IpAddr>,
-    /// `--limit`: maximum number of different requests.
+    /// `--limit`: maximum number of distinct requests.
     pub(crate) limit: usize,
 }
 
@@ -185,7 +185,7 @@ pub(super) fn arguments() -> Vec<Arg> {
         request(ACCESS_LOG, "FILE", "report what the requests of the old controller's access log get, and compare it with the log; - reads standard input"),
         request(LOG_FORMAT, "FORMAT", "format of --access-log; by default log-format-upstream of the ConfigMap, or ingress-nginx's default"),
         request(CLIENT, "ADDRESS", "the client's address of requests that name none, for address lists"),
-        request(LIMIT, "NUMBER", "maximum number of different requests").default_value("10000"),
+        request(LIMIT, "NUMBER", "maximum number of distinct requests").default_value("10000"),
         argument(AGAINST, "ADDRESS", "send the GET and HEAD requests to the old controller and to the new one, and report what differs: HOST, HOST:PORT, or HOST:PORT,HOST:PORT for http and https")
             .help_heading(comparison),
         compared(NEW, "ADDRESS", "the new controller; by default a gateway in this process with the same configuration"),

@@ -129,6 +129,6 @@ fn differences_with_one_cause_are_one_group() {
     let differences = [Difference { what: "status".into(), old: "200".into(), new: "404".into() }];
     let groups = groups(requests.iter().map(|request| (request, 3, &none, &differences[..])));
     assert_eq!(groups.len(), 1);
-    assert_eq!((groups[0].different, groups[0].requests, groups[0].examples.len()), (8, 24, EXAMPLES));
+    assert_eq!((groups[0].distinct, groups[0].requests, groups[0].examples.len()), (8, 24, EXAMPLES));
     assert_eq!(groups[0].title, "status 200 became 404");
 }

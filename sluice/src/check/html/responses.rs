@@ -36,7 +36,7 @@ impl Display for Differences<'_> {
                 "<details open><summary><h3>{}</h3> <span class=\"dim\">{}</span></summary><div>\n\
                  <p>Because: {}</p>",
                 HtmlText(&group.title),
-                counted(group.requests, group.different),
+                counted(group.requests, group.distinct),
                 HtmlText(&group.cause)
             )?;
             for problem in related(problems, group.object.as_deref()) {

@@ -18,7 +18,7 @@ pub(super) fn append(page: &mut String, responses: &Responses, problems: &[Probl
             line_of(page, format_args!("\nNo response differs."));
         }
         for group in &comparison.groups {
-            let count = counted(group.requests, group.different);
+            let count = counted(group.requests, group.distinct);
             line_of(page, format_args!("\n### {} ({count})\n", plain(&group.title)));
             line_of(page, format_args!("- because: {}", plain(&group.cause)));
             for problem in related(problems, group.object.as_deref()) {

@@ -21,10 +21,10 @@ fn a_list_has_one_request_per_line_with_the_method_in_front() {
     let requests =
         list("# pages\nhttps://shop.example/cart?item=1\n\n  HEAD http://Shop.Example:8080\n").unwrap();
     let seen: Vec<_> =
-        requests.different.iter().map(|(request, _)| (request.method.as_str(), request.url())).collect();
+        requests.distinct.iter().map(|(request, _)| (request.method.as_str(), request.url())).collect();
     let expected = [("GET", "https://shop.example/cart?item=1"), ("HEAD", "http://shop.example:8080/")];
     assert_eq!(seen, expected.map(|(method, url)| (method, url.to_owned())));
-    assert_eq!(requests.different[1].0.host(), "shop.example");
+    assert_eq!(requests.distinct[1].0.host(), "shop.example");
 }
 
 #[test]
@@ -59,7 +59,7 @@ fn the_default_format_gives_the_request_and_the_service_that_answered() {
     let text = format!("{LINE}\n{LINE}\nI1125 08:00:00 controller.go:1] reload\n{redirect}\n{canary}\n");
     let requests = log(&text, None, LogEscape::Hex).unwrap();
     let seen: Vec<_> = requests
-        .different
+        .distinct
         .iter()
         .map(|(request, count)| (request.recorded.clone().unwrap(), *count))
         .collect();
@@ -81,7 +81,7 @@ fn the_default_format_gives_the_request_and_the_service_that_answered() {
             (recorded(200, Some("shop-web-next-80")), 1)
         ]
     );
-    let (request, _) = &requests.different[0];
+    let (request, _) = &requests.distinct[0];
     assert_eq!((request.target.as_str(), request.client), ("/cart?a=%20", [203, 0, 113, 9].into()));
     assert_eq!(
         (request.authority.as_str(), request.https),
@@ -96,12 +96,12 @@ fn a_configured_format_gives_host_and_scheme_and_is_unescaped() {
     let format = r#"{"host": "$host", "scheme": "$scheme", "uri": "$request_uri", "method": "$request_method", "status": "$status", "x": "$unknown_here"}"#;
     let line = r#"{"host": "shop.example", "scheme": "https", "uri": "/a\u002fb", "method": "POST", "status": "201", "x": "y"}"#;
     let requests = log(line, Some(format), LogEscape::Json).unwrap();
-    let (request, _) = &requests.different[0];
+    let (request, _) = &requests.distinct[0];
     assert_eq!((request.url().as_str(), request.method.as_str()), ("https://shop.example/a/b", "POST"));
     assert!(!request.is_safe());
     let hex = log("/a\\x22b 200", Some("${request_uri} $status"), LogEscape::Hex).unwrap();
     assert_eq!(
-        hex.skipped.len() + hex.different.len(),
+        hex.skipped.len() + hex.distinct.len(),
         1,
         "a quote is not part of a URL, but the line is read"
     );
@@ -116,7 +116,7 @@ fn the_format_decides_whether_the_answerer_is_known() {
         ("$request_uri $status $upstream_addr", "/ 308 -", LoggedAnswerer::Controller),
     ] {
         let requests = log(line, Some(format), LogEscape::Hex).unwrap();
-        let recorded = requests.different[0].0.recorded.clone().unwrap();
+        let recorded = requests.distinct[0].0.recorded.clone().unwrap();
         assert_eq!(recorded.answerer, expected, "{format}");
     }
 }
@@ -134,6 +134,6 @@ fn requests_beyond_the_limit_are_counted() {
     let mut requests = Requests::new(1);
     url_list::read("https://a.example/\nhttps://a.example/\nhttps://b.example/", client(), &mut requests)
         .unwrap();
-    assert_eq!((requests.different.len(), requests.different[0].1), (1, 2));
+    assert_eq!((requests.distinct.len(), requests.distinct[0].1), (1, 2));
     assert_eq!(requests.skipped["beyond --limit"].first, "https://b.example/");
 }

@@ -54,7 +54,7 @@ impl Display for ShownResponses<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let Self(responses, problems) = self;
         for group in responses.comparison.iter().flat_map(|comparison| &comparison.groups) {
-            let count = counted(group.requests, group.different);
+            let count = counted(group.requests, group.distinct);
             writeln!(
                 f,
                 "\ndifference: {} ({count})\n  because: {}",
@@ -114,10 +114,10 @@ impl Display for ShownGroup<'_, '_> {
     }
 }
 
-/// Formats a number of requests, and how many of them are different.
-pub(in super::super) fn counted(requests: u64, different: usize) -> String {
+/// Formats a number of requests, and how many of them are distinct.
+pub(in super::super) fn counted(requests: u64, distinct: usize) -> String {
     let requests = plural(usize::try_from(requests).unwrap_or(usize::MAX), "request");
-    format!("{requests}, {different} different")
+    format!("{requests}, {distinct} distinct")
 }
 
 /// Returns the problems of the object, which may explain a difference.
