@@ -89,13 +89,14 @@ async fn open_stream(
     let route = snapshot.streams.service(group)?.clone();
     let compiled_settings = snapshot.compiled_settings.clone();
     drop(snapshot);
-    let accepts_proxy = route.accepts_proxy;
+    let accepts_proxy = route.accepts_proxy.clone();
     let mut stream = Box::new(StreamConnection::new(accepted, route, worker.clone()));
-    if accepts_proxy {
+    if let Some(entry) = accepts_proxy {
         let time_limit = compiled_settings.settings.forwarded.proxy_protocol_timeout;
         let (client, peer) = stream.client();
         let rules = &compiled_settings.forwarded;
-        match Box::pin(proxy_protocol::receive(client, peer, rules, time_limit, &worker)).await {
+        let received = proxy_protocol::receive(client, peer, rules, time_limit, Some(&entry), &worker);
+        match Box::pin(received).await {
             Ok(proxied) => stream.set_proxied(proxied),
             Err(()) => {
                 stream.refuse();
@@ -123,8 +124,9 @@ async fn open(
     if settings.proxy_protocol {
         let (rules, time_limit) = (&compiled_settings.forwarded, settings.proxy_protocol_timeout);
         // In a box, because few gateways have it.
-        proxied =
-            Box::pin(proxy_protocol::receive(&mut stream, peer, rules, time_limit, &worker)).await.ok()?;
+        proxied = Box::pin(proxy_protocol::receive(&mut stream, peer, rules, time_limit, None, &worker))
+            .await
+            .ok()?;
     }
     drop(compiled_settings);
     let (transport, tls, http2) = match entry.protocol {

@@ -21,8 +21,9 @@ pub(crate) struct StreamRoute {
     pub(crate) pool: Arc<Pool>,
     /// `$proxy_upstream_name`.
     pub(crate) name: Box<str>,
-    /// Whether connections begin with a PROXY protocol header.
-    pub(crate) accepts_proxy: bool,
+    /// The entry by which connections begin with a PROXY protocol header, such as `data[5432] of
+    /// ConfigMap edge/tcp`; `None` if they do not.
+    pub(crate) accepts_proxy: Option<Arc<str>>,
     /// Whether connections to endpoints begin with one.
     pub(crate) sends_proxy: bool,
     /// Metrics.
@@ -42,6 +43,7 @@ pub(crate) struct StreamTable {
 impl StreamRoute {
     fn compile(
         stream: &Stream,
+        entry: Option<&Arc<str>>,
         protocol: &'static str,
         registry: &Registry,
         telemetry: &Telemetry,
@@ -50,7 +52,7 @@ impl StreamRoute {
         Some(Arc::new(Self {
             pool: registry.pool(&stream.pool)?,
             name: log_name(&format!("{protocol}-{service}")).into(),
-            accepts_proxy: stream.accepts_proxy,
+            accepts_proxy: entry.filter(|_| stream.accepts_proxy).cloned(),
             sends_proxy: stream.sends_proxy,
             meters: telemetry.stream_meters(protocol, &service),
             protocol,
@@ -71,8 +73,10 @@ impl StreamTable {
     ) -> Result<(), Refusal> {
         let stream = group.and_then(|group| group.stream.as_ref().map(|stream| (group, stream)));
         let compiled = stream.map(|(group, stream)| {
-            let transport = group.binds.first().map_or(Transport::Tcp, |bind| bind.protocol.transport());
-            StreamRoute::compile(stream, transport.as_str(), registry, telemetry)
+            let bind = group.binds.first();
+            let transport = bind.map_or(Transport::Tcp, |bind| bind.protocol.transport());
+            let entry = bind.map(|bind| &bind.source);
+            StreamRoute::compile(stream, entry, transport.as_str(), registry, telemetry)
         });
         let old = match compiled {
             Some(Some(ref route)) => self.services.insert(id.clone(), route.clone()),
@@ -94,7 +98,7 @@ impl StreamTable {
         registry: &Registry,
         telemetry: &Telemetry,
     ) -> Result<(), Refusal> {
-        let compiled = stream.map(|stream| StreamRoute::compile(stream, "tls", registry, telemetry));
+        let compiled = stream.map(|stream| StreamRoute::compile(stream, None, "tls", registry, telemetry));
         let old = match compiled {
             Some(Some(ref route)) => self.passed.insert(key.clone(), route.clone()),
             Some(None) | None => self.passed.remove(key),

@@ -36,9 +36,7 @@ enum Refused {
         "the peer is not trusted; if it is a proxy in front of the gateway, add it to proxy-real-ip-cidr"
     )]
     Untrusted,
-    #[error(
-        "{0}; check that the proxy in front of the gateway sends the header, or set use-proxy-protocol to false"
-    )]
+    #[error("{0}")]
     NoHeader(#[from] NoHeader),
     #[error("it did not arrive within proxy-protocol-header-timeout")]
     Late,
@@ -50,12 +48,14 @@ enum Refused {
 }
 
 /// Returns the client and destination addresses from the header; `Ok(None)` if the peer is the
-/// client. `Err` if the connection must be closed, which was counted and logged.
+/// client. `Err` if the connection must be closed, which was counted and logged. `entry` is the
+/// entry of a TCP service that requires the header; for HTTP, use-proxy-protocol requires it.
 pub(super) async fn receive(
     stream: &mut TcpStream,
     peer: SocketAddr,
     rules: &ForwardedRules,
     time_limit: Duration,
+    entry: Option<&str>,
     worker: &Worker,
 ) -> Result<Option<Box<ProxiedAddresses>>, ()> {
     let read = async {
@@ -72,7 +72,7 @@ pub(super) async fn receive(
     match read.await {
         Ok(header) => Ok(header.addresses.map(Box::new)),
         Err(refused) => {
-            refuse(&refused, peer, worker);
+            refuse(&refused, peer, entry, worker);
             Err(())
         }
     }
@@ -106,7 +106,7 @@ async fn read(stream: &mut TcpStream) -> Result<ProxyHeader, Refused> {
     }
 }
 
-fn refuse(refused: &Refused, peer: SocketAddr, worker: &Worker) {
+fn refuse(refused: &Refused, peer: SocketAddr, entry: Option<&str>, worker: &Worker) {
     let fault = match refused {
         Refused::Silent => return,
         Refused::Untrusted => ProxyProtocolFault::Untrusted,
@@ -123,6 +123,37 @@ fn refuse(refused: &Refused, peer: SocketAddr, worker: &Worker) {
     tracing::warn!(
         %peer,
         refused_since_the_last_line = unreported,
-        "closed a connection without a good header of the PROXY protocol: {refused}"
+        "closed a connection without a good header of the PROXY protocol: {refused}{}",
+        advice(refused, entry)
     );
+}
+
+/// Returns how to fix a missing or malformed header.
+fn advice(refused: &Refused, entry: Option<&str>) -> String {
+    let Refused::NoHeader(_) = refused else { return String::new() };
+    let alternative = match entry {
+        Some(entry) => format!("remove :PROXY from {entry}"),
+        None => "set use-proxy-protocol to false".to_owned(),
+    };
+    format!("; check that the proxy in front of the gateway sends the header, or {alternative}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_advice_for_a_stream_names_its_entry() {
+        let text = |entry| {
+            format!("{}{}", Refused::from(NoHeader::Missing), advice(&NoHeader::Missing.into(), entry))
+        };
+        let of_stream = text(Some("data[5432] of ConfigMap edge/tcp"));
+        assert!(
+            of_stream.ends_with(", or remove :PROXY from data[5432] of ConfigMap edge/tcp"),
+            "{of_stream}"
+        );
+        assert!(!of_stream.contains("use-proxy-protocol"), "{of_stream}");
+        assert!(text(None).ends_with(", or set use-proxy-protocol to false"), "{}", text(None));
+        assert_eq!(advice(&Refused::Untrusted, None), "");
+    }
 }
