@@ -206,18 +206,31 @@ fn facts(input: &Input<'_>, frame: &Frame) -> Vec<(&'static str, String)> {
         }
     };
     facts.push(("Source", source));
-    let leader = match &*status.elections {
-        [] => "no election: this replica writes to the cluster, if any does".to_owned(),
-        elections => elections
-            .iter()
-            .map(|(name, leads)| match leads {
-                true => format!("this replica holds {name}"),
-                false => format!("another replica holds {name}"),
-            })
-            .collect::<Vec<_>>()
-            .join("; "),
-    };
-    facts.push(("Leader", leader));
+    facts.push(("Leader", leader(&status.elections)));
     facts.push(("Retries", format!("{} attempts after the first", format::count(status.retries))));
     facts
+}
+
+/// Describes the elections. The holder of a Lease is unknown to a replica that does not hold it.
+fn leader(elections: &[(String, bool)]) -> String {
+    if elections.is_empty() {
+        return "no election: this replica writes to the cluster, if any does".to_owned();
+    }
+    let election = |(name, leads): &(String, bool)| match leads {
+        true => format!("this replica holds {name}"),
+        false => format!("this replica does not hold {name}"),
+    };
+    elections.iter().map(election).collect::<Vec<_>>().join("; ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_replica_without_the_lease_does_not_claim_that_another_holds_it() {
+        let election = |leads| leader(&[("sluice-leader".to_owned(), leads)]);
+        assert_eq!(election(false), "this replica does not hold sluice-leader");
+        assert_eq!(election(true), "this replica holds sluice-leader");
+    }
 }
