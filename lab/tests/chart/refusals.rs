@@ -92,6 +92,11 @@ fn unsupported_values_are_refused_together_with_the_reasons() {
     ] {
         assert!(message.contains(part), "{part}\n{message}");
     }
+    let document = include_str!("../../../docs/install.md");
+    let (_, sample) = document.split_once("    Sluice does not support these values:\n").unwrap();
+    for line in sample.lines().take_while(|line| line.starts_with("      - ")) {
+        assert!(message.lines().any(|printed| printed.trim() == line.trim()), "{line}\n{message}");
+    }
 }
 
 /// Each unsupported value separately, so that none of the list is skipped.
