@@ -22,9 +22,11 @@
 
 mod affected;
 mod app_protocol;
+mod backend;
 mod certificate;
 pub(crate) mod declarations;
 mod driver;
+mod endpoint_name;
 mod endpoints;
 mod expression;
 mod external_auth;

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use sluice_config::{Code, NamespacedName, ObjectRef, Problem, UpstreamProtocol};
 
 use super::Translation;
-use super::routes::backend;
+use super::backend;
 use crate::problem::warning;
 use crate::store::{BackendRef, ObjectKey};
 

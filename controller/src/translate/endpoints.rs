@@ -12,22 +12,13 @@ use sluice_config::local_address::is_local;
 use sluice_config::{Code, Endpoint, EndpointSet, EndpointSetKey, NamespacedName, ObjectRef, Problem};
 
 use super::external_name::{self, External};
-use super::topology;
+use super::topology::{self, AddressFacts};
 use super::view::View;
 use crate::problem::{error, warning};
-use crate::store::{AddressType, EndpointSlice, Hints, Resolved, Service, SliceEndpoint};
+use crate::store::{AddressType, EndpointSlice, Resolved, Service, SliceEndpoint};
 
 /// The result: the endpoints, problems, and the name to resolve for them, if any.
 pub(crate) type Output = (Arc<EndpointSet>, Vec<Problem>, Option<Arc<str>>);
-
-/// Properties of an address.
-#[derive(Default)]
-pub(super) struct Found {
-    /// Its zone.
-    zone: Option<Arc<str>>,
-    /// Zone and node hints; empty if no slice has any.
-    pub(super) hints: Vec<Arc<Hints>>,
-}
 
 /// Computes the node. Uses the ready endpoints, restricted to near ones if hints apply; if there
 /// are none, those that are terminating but still serving (KEP-1669). An address in several slices
@@ -57,7 +48,7 @@ pub(crate) fn compute(view: &View<'_>, key: &EndpointSetKey) -> Output {
     let mut problems: Vec<Problem> = slices.iter().flat_map(|slice| refused(slice)).collect();
     problems.sort();
     let endpoints =
-        endpoints.into_iter().map(|(address, found)| Endpoint { address, zone: found.zone }).collect();
+        endpoints.into_iter().map(|(address, facts)| Endpoint { address, zone: facts.zone }).collect();
     (Arc::new(EndpointSet { key: key.clone(), endpoints }), problems, None)
 }
 
@@ -135,22 +126,22 @@ fn set(key: &EndpointSetKey, addresses: &[IpAddr]) -> Arc<EndpointSet> {
 fn gather(
     slices: &[(&EndpointSlice, Vec<u16>)],
     usable: impl Fn(&SliceEndpoint) -> bool,
-) -> BTreeMap<SocketAddr, Found> {
-    let mut found: BTreeMap<SocketAddr, Found> = BTreeMap::new();
+) -> BTreeMap<SocketAddr, AddressFacts> {
+    let mut all: BTreeMap<SocketAddr, AddressFacts> = BTreeMap::new();
     for (slice, ports) in slices {
         for endpoint in slice.endpoints.iter().filter(|endpoint| usable(endpoint)) {
             for port in ports {
-                let found = found.entry(SocketAddr::new(endpoint.address, *port)).or_default();
+                let facts = all.entry(SocketAddr::new(endpoint.address, *port)).or_default();
                 // If two slices differ, the zone that sorts last applies, regardless of their
                 // order.
-                if found.zone < endpoint.zone {
-                    found.zone.clone_from(&endpoint.zone);
+                if facts.zone < endpoint.zone {
+                    facts.zone.clone_from(&endpoint.zone);
                 }
-                found.hints.extend(endpoint.hints.clone());
+                facts.hints.extend(endpoint.hints.clone());
             }
         }
     }
-    found
+    all
 }
 
 fn refused(slice: &EndpointSlice) -> Vec<Problem> {

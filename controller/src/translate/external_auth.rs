@@ -11,8 +11,8 @@ use sluice_config::{
     AuthCache, AuthKeepAlive, ExternalAuth, NamespacedName, ResourceKey, ResourceKind, Template, is_own_field,
 };
 
+use super::backend::Uses;
 use super::remote::Remote;
-use super::routes::backend::Uses;
 use super::snippet::Block;
 use super::template;
 use super::view::View;

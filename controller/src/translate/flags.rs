@@ -10,10 +10,10 @@ use sluice_config::{
     NamespacedName, ObjectRef, Problem,
 };
 
+use super::backend::{self, Uses};
 use super::certificate::CertificateState;
 use super::firewall::{self, FirewallSettings};
 use super::replicas;
-use super::routes::backend::{self, Uses};
 use super::routes::host::firewall::{REMEDY, WITHOUT_AGENT};
 use super::snippet_servers::{self, SnippetServer};
 use super::topology;

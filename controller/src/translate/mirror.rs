@@ -2,8 +2,8 @@
 
 use sluice_config::{CallDestination, Mirror, Moment, Template};
 
+use super::backend::Uses;
 use super::remote::Remote;
-use super::routes::backend::Uses;
 use super::template;
 use super::value::Type;
 use super::view::View;

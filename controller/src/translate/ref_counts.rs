@@ -14,7 +14,7 @@ use sluice_config::{
     Resource, ResourceKey,
 };
 
-use super::routes::backend::Uses;
+use super::backend::Uses;
 use super::users::Users;
 
 /// Reference counts of pools, endpoint sets, certificates and resources.

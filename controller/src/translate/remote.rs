@@ -11,7 +11,7 @@ use sluice_config::{
     CallDestination, EndpointSetKey, Moment, NamespacedName, Piece, Template, UpstreamProtocol, Variable,
 };
 
-use super::routes::backend::{self, Usage, Uses};
+use super::backend::{self, Usage, Uses};
 use super::template;
 use super::value::Type;
 use super::view::View;

@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use sluice_config::{Code, NamespacedName, ObjectRef, Problem, Replicas, ResourceKey};
 
+use super::backend::Uses;
 use super::global_settings::LIMIT_ACROSS_REPLICAS as KEY;
-use super::routes::backend::Uses;
 use super::view::View;
 use crate::problem::{error, warning};
 use crate::store::EndpointSlice;

@@ -15,6 +15,7 @@ use sluice_config::{
     Transport, Uid,
 };
 
+use super::backend::Uses;
 use super::certificate::CertificateState;
 use super::driver::{
     self, CertificateNode, ConfigMapNode, Dirty, Driver, EndpointsNode, FlagsNode, HostNode, IngressNode,
@@ -22,11 +23,10 @@ use super::driver::{
 };
 use super::global_settings::ConfigMapSettings;
 use super::resource::ResourceState;
-use super::routes::backend::Uses;
 use super::routes::claim::{self, Claim};
 use super::routes::{ObjectRoutes, has_tls, host};
 use super::streams::{StreamOutput, StreamServices};
-use super::view::View;
+use super::view::{Overlay, View};
 use super::{Translation, flags, streams};
 use crate::graph::{Key, Node, Reads};
 use crate::store::{Kind, Object, ObjectKey};
@@ -40,19 +40,6 @@ pub struct Verdict {
     pub is_ours: bool,
     /// Cost of the review.
     pub stats: Stats,
-}
-
-/// The assumed differences from the current state.
-pub(crate) struct Overlay {
-    /// The object.
-    pub(crate) object: Object,
-    pub(crate) key: ObjectKey,
-    pub(crate) config_map: Option<ConfigMapSettings>,
-    pub(crate) routes: HashMap<ObjectKey, Option<Arc<ObjectRoutes>>>,
-    pub(crate) claims: HashMap<HostKey, Vec<Claim>>,
-    pub(crate) stream_services: HashMap<Transport, StreamServices>,
-    pub(crate) certificates: HashMap<NamespacedName, CertificateState>,
-    pub(crate) resources: HashMap<ResourceKey, ResourceState>,
 }
 
 /// A review in progress.

@@ -4,11 +4,9 @@
 //! these, independent of the kind of object.
 
 mod affinity;
-pub(crate) mod backend;
 mod canary;
 pub(crate) mod claim;
 mod closure;
-mod endpoint_name;
 pub(crate) mod host;
 mod object_routes;
 mod rewriting;
@@ -16,6 +14,5 @@ mod rewriting;
 pub(crate) use affinity::{Affinity, can_be_attribute};
 pub(crate) use canary::CanarySettings;
 pub(crate) use closure::{HostClosure, REJECTED, UNABLE};
-pub(crate) use endpoint_name::{EndpointName, endpoint_name, read_endpoint_name};
 pub(crate) use object_routes::{HostRoutes, ObjectRoutes, RouteSettings, RuleRoutes, has_tls, path_field};
 pub(crate) use rewriting::{GroupText, RewriteError, Rewriting, Target};

@@ -9,6 +9,8 @@
 //! Tables are created at their first use, because closures with captures, such as a type with a
 //! range, cannot be constants.
 
+mod annotation_field;
+mod annotation_limits;
 mod leniency;
 mod markdown;
 mod table;
@@ -22,6 +24,8 @@ use super::value::{Author, Type, Wrong};
 use crate::options::Options;
 use crate::store::Kind;
 
+pub(crate) use annotation_field::annotation_field;
+pub use annotation_limits::AnnotationLimits;
 pub use leniency::{Leniency, Reference, Unreadable};
 pub use markdown::{accepting, markdown, support};
 pub use table::{Family, Finish, Table};

@@ -3,7 +3,7 @@
 use sluice_config::ObjectRef;
 
 use super::Translation;
-use super::ingress::annotations;
+use super::setting::annotation_field;
 
 /// The translation of one snippet.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,7 +32,7 @@ impl Translation {
         for routes in self.values.routes.values() {
             all.extend(routes.settings.snippets.translations().map(|(name, block)| SnippetTranslation {
                 object: routes.object.object_ref(),
-                field: annotations::field(&self.options.annotations_prefix, name),
+                field: annotation_field(&self.options.annotations_prefix, name),
                 lines: block.lines().to_vec(),
             }));
         }

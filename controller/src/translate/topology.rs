@@ -13,15 +13,23 @@ use std::sync::Arc;
 
 use sluice_config::{Code, ObjectRef, Problem};
 
-use super::endpoints::Found;
 use super::view::View;
 use crate::problem::warning;
 use crate::store::Hints;
 
+/// What EndpointSlices say of an address.
+#[derive(Default)]
+pub(super) struct AddressFacts {
+    /// Its zone.
+    pub(super) zone: Option<Arc<str>>,
+    /// Zone and node hints; empty if no slice has any.
+    pub(super) hints: Vec<Arc<Hints>>,
+}
+
 const FLAG: &str = "--enable-topology-aware-routing";
 
 /// Restricts ready endpoints to near ones, if there are any.
-pub(super) fn keep_near(view: &View<'_>, endpoints: &mut BTreeMap<SocketAddr, Found>) {
+pub(super) fn keep_near(view: &View<'_>, endpoints: &mut BTreeMap<SocketAddr, AddressFacts>) {
     // Without the flag nothing is read.
     let Some(node) = view.options.own_node() else { return };
     let zone = view.node(&node).and_then(|node| node.zone.as_deref());
@@ -32,16 +40,17 @@ pub(super) fn keep_near(view: &View<'_>, endpoints: &mut BTreeMap<SocketAddr, Fo
 /// Keeps the endpoints whose hints name `place`, if all have hints and one matches. Returns whether
 /// it did.
 fn keep(
-    endpoints: &mut BTreeMap<SocketAddr, Found>,
+    endpoints: &mut BTreeMap<SocketAddr, AddressFacts>,
     place: &str,
     named: impl Fn(&Hints) -> &[Arc<str>],
 ) -> bool {
-    let is_hinted = |found: &Found| found.hints.iter().any(|hints| !named(hints).is_empty());
-    let is_near =
-        |found: &Found| found.hints.iter().any(|hints| named(hints).iter().any(|name| **name == *place));
+    let is_hinted = |facts: &AddressFacts| facts.hints.iter().any(|hints| !named(hints).is_empty());
+    let is_near = |facts: &AddressFacts| {
+        facts.hints.iter().any(|hints| named(hints).iter().any(|name| **name == *place))
+    };
     let applies = endpoints.values().all(is_hinted) && endpoints.values().any(is_near);
     if applies {
-        endpoints.retain(|_, found| is_near(found));
+        endpoints.retain(|_, facts| is_near(facts));
     }
     applies
 }

@@ -9,6 +9,7 @@ use sluice_config::{
     ResourceKey, StreamKey, Transport,
 };
 
+use super::backend::Uses;
 use super::certificate::CertificateState;
 use super::driver::{
     self, CertificateNode, ConfigMapNode, Dirty, Driver, EndpointsNode, FlagsNode, HostNode, IngressNode,
@@ -16,7 +17,6 @@ use super::driver::{
 };
 use super::global_settings::ConfigMapSettings;
 use super::resource::ResourceState;
-use super::routes::backend::Uses;
 use super::routes::claim::{self, Claim};
 use super::routes::{ObjectRoutes, has_tls, host};
 use super::streams::{StreamOutput, StreamServices};

@@ -14,6 +14,7 @@ mod reference;
 mod retry;
 mod text;
 mod tls;
+mod upstream;
 
 use std::borrow::Cow;
 
@@ -25,7 +26,7 @@ use crate::store::Kind;
 pub use network::{addresses, countries, networks, networks_if_any, trusted_peers};
 pub use number::{
     buffers, chain_depth, count, count_or_none, int, kibibytes, percentage, positive, ratio, seconds,
-    seconds_or_zero, size, some_time, status_range, time, time_of, time_within, within, workers,
+    seconds_or_zero, size, some_time, status_range, statuses, time, time_of, time_within, within, workers,
 };
 pub use reference::{config_map, config_map_of_any_namespace, secret, service};
 pub use retry::next_upstream;
@@ -37,6 +38,7 @@ pub use tls::{
     NamedGroups, NamedSuites, NamedVersions, named_tls_versions, tls_ciphers, tls_groups, tls_suites,
     tls_versions,
 };
+pub use upstream::{HTTP_VERSION, balance, http_1_0};
 
 /// The type of a setting, with values of `T`.
 pub struct Type<T> {

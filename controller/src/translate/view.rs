@@ -14,12 +14,10 @@ use super::declarations::HttpDeclarations;
 use super::expression::Expressions;
 use super::external_auth::AuthSettings;
 use super::global_settings::{ConfigMapSettings, GlobalSnippets};
-use super::ingress;
-use super::ingress::annotations::AnnotationLimits;
-use super::resource;
-use super::review::Overlay;
+use super::resource::ResourceState;
 use super::routes::claim::Claim;
 use super::routes::{ObjectRoutes, has_tls};
+use super::setting::{AnnotationLimits, annotation_field};
 use super::streams::{StreamEntry, StreamServices};
 use crate::graph::{Key, Reads};
 use crate::options::Options;
@@ -47,11 +45,24 @@ pub(crate) struct Values {
     /// Certificates of an earlier state that is served until the first update.
     pub(crate) earlier_certificates: BTreeMap<CertificateId, Arc<Certificate>>,
     /// Resources that objects name.
-    pub(crate) resources: HashMap<ResourceKey, resource::ResourceState>,
+    pub(crate) resources: HashMap<ResourceKey, ResourceState>,
     /// Cache of regular expressions. Not a node value: it depends on nothing.
     pub(crate) expressions: Expressions,
     /// Results of name resolution.
     pub(crate) names: HashMap<Arc<str>, Resolved>,
+}
+
+/// The differences from the current state that a review assumes.
+pub(crate) struct Overlay {
+    /// The object.
+    pub(crate) object: Object,
+    pub(crate) key: ObjectKey,
+    pub(crate) config_map: Option<ConfigMapSettings>,
+    pub(crate) routes: HashMap<ObjectKey, Option<Arc<ObjectRoutes>>>,
+    pub(crate) claims: HashMap<HostKey, Vec<Claim>>,
+    pub(crate) stream_services: HashMap<Transport, StreamServices>,
+    pub(crate) certificates: HashMap<NamespacedName, CertificateState>,
+    pub(crate) resources: HashMap<ResourceKey, ResourceState>,
 }
 
 /// A recording view of objects and values.
@@ -269,7 +280,7 @@ impl<'a> View<'a> {
     /// Returns the field of an object's setting for problems.
     pub(crate) fn setting_field(&self, object: &ObjectRef, setting: &str) -> String {
         match *object.kind == *Kind::Ingress.as_str() {
-            true => ingress::annotations::field(&self.options.annotations_prefix, setting),
+            true => annotation_field(&self.options.annotations_prefix, setting),
             false => setting.to_owned(),
         }
     }
@@ -309,10 +320,10 @@ impl<'a> View<'a> {
 
     /// Returns the state of a resource. A new content of a usable one does not recompute its
     /// readers.
-    pub(crate) fn resource(&self, key: &ResourceKey) -> &'a resource::ResourceState {
+    pub(crate) fn resource(&self, key: &ResourceKey) -> &'a ResourceState {
         self.read(Key::Resource(key.clone()));
         let overlay = self.overlay.and_then(|overlay| overlay.resources.get(key));
-        overlay.or_else(|| self.values.resources.get(key)).unwrap_or(&resource::ResourceState::Missing)
+        overlay.or_else(|| self.values.resources.get(key)).unwrap_or(&ResourceState::Missing)
     }
 
     /// Returns the keys of the ConfigMap. Only the node of flags reads and depends on all of them.

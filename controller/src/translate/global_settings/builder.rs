@@ -11,7 +11,7 @@ use super::traces::TraceKeys;
 use crate::graph::Key;
 use crate::options::Options;
 use crate::translate::external_auth::AuthSettings;
-use crate::translate::ingress::annotations::AnnotationLimits;
+use crate::translate::setting::AnnotationLimits;
 use crate::translate::setting::MissingSetting;
 
 /// The values that keys set.

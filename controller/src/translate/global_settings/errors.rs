@@ -1,7 +1,6 @@
 //! Keys about replacement of error responses.
 
 use super::Key;
-use crate::translate::ingress::annotations::errors::statuses;
 use crate::translate::setting::{Reference, Unreadable};
 use crate::translate::value;
 
@@ -9,7 +8,7 @@ pub(super) fn settings() -> Vec<Key> {
     vec![
         Key::served(
             "custom-http-errors",
-            statuses("comma-separated list of statuses from 300 to 599", 300),
+            value::statuses("comma-separated list of statuses from 300 to 599", 300),
             "",
             "Responses with these statuses, of endpoints and of the gateway, are replaced by the default \
              backend's response. Of statuses below 400, only those of endpoints are, and only with a default \

@@ -1,14 +1,13 @@
 //! Keys about the choice of endpoints, retries, and idle connections.
 
 use super::Key;
-use crate::translate::ingress::annotations::{BALANCES, HTTP_VERSION, HTTP_VERSIONS};
 use crate::translate::value;
 
 pub(super) fn settings() -> Vec<Key> {
     vec![
         Key::served(
             "load-balance",
-            value::one_of(BALANCES),
+            value::balance(),
             "round_robin",
             "How an endpoint is chosen without a session or upstream-hash-by.",
             |settings, value| settings.global.balance = value,
@@ -121,9 +120,9 @@ pub(super) fn settings() -> Vec<Key> {
         ),
         Key::served(
             "proxy-http-version",
-            value::one_of(HTTP_VERSIONS),
+            value::http_1_0(),
             "1.1",
-            HTTP_VERSION,
+            value::HTTP_VERSION,
             |settings, value| settings.global.http_1_0 = value,
         )
         .unchecked_by_reference(),

@@ -9,7 +9,6 @@
 
 mod access;
 mod affinity;
-mod annotation_limits;
 mod backend_protocol;
 mod balancing;
 mod buffering;
@@ -19,7 +18,7 @@ mod cipher_suites;
 mod client_certificates;
 mod cors;
 mod direct;
-pub(crate) mod errors;
+mod errors;
 mod external_auth;
 mod firewall;
 mod headers;
@@ -49,20 +48,14 @@ use sluice_config::Moment;
 use crate::translate::nginx_text;
 use crate::translate::setting::{self, Family, Setting, Table};
 
-pub use annotation_limits::AnnotationLimits;
-pub(crate) use backend_protocol::{HTTP_VERSION, HTTP_VERSIONS};
-pub(crate) use balancing::BALANCES;
 pub use balancing::Hashing;
 pub use cache::CacheAnnotations;
 pub use cipher_suites::CipherSettings;
 pub use client_certificates::ClientCertificateSettings;
-pub(crate) use client_certificates::SECRET as CLIENT_AUTHORITIES;
 pub use cors::CorsSettings;
 pub use health_check::HealthChecking;
-pub(crate) use hosts::PASSTHROUGH;
 pub use limits::Limiting;
 pub use password_auth::Auth;
-pub(crate) use reader::field;
 pub use reader::{Parsed, Treatment, parse};
 pub use redirect::Redirection;
 pub use settings::Settings;

@@ -8,7 +8,7 @@ use sluice_config::{
     Code, Deny, GroupId, HostPattern, ListenerId, NamespacedName, ObjectRef, Problem, UpstreamProtocol,
 };
 
-use super::annotations::{self, AnnotationLimits, Treatment};
+use super::annotations::{self, Treatment};
 use super::class::{self, Selection};
 use super::names;
 use crate::options::Options;
@@ -16,6 +16,7 @@ use crate::problem::{because, error, warning};
 use crate::store::{Ingress, IngressRule, Kind, ObjectKey, PathType};
 use crate::translate::routes::claim::ClaimKind;
 use crate::translate::routes::{HostRoutes, ObjectRoutes, REJECTED, RuleRoutes};
+use crate::translate::setting::{AnnotationLimits, annotation_field};
 use crate::translate::value;
 use crate::translate::view::View;
 
@@ -119,7 +120,7 @@ fn without_session_path(routes: &ObjectRoutes, object: &ObjectRef, options: &Opt
         warning(
             Code::SessionPathMissing,
             object,
-            annotations::field(&options.annotations_prefix, "session-cookie-path"),
+            annotation_field(&options.annotations_prefix, "session-cookie-path"),
             "is not given, and the paths are regular expressions, so the session cookie holds for all paths of \
              the host",
             "set the path of the cookie",

@@ -31,11 +31,11 @@ use sluice_config::{
     Rule, Severity, WeightedBackend,
 };
 
-use super::backend::{BackendReference, UNSERVED, Uses};
 use super::claim::{Claim, ClaimKind};
 use super::{HostClosure, ObjectRoutes, REJECTED, path_field};
 use crate::problem::{error, warning};
 use crate::store::{PathType, RoutePath};
+use crate::translate::backend::{BackendReference, UNSERVED, Uses};
 use crate::translate::snippet::Block;
 use crate::translate::view::View;
 use copies::PlacedPath;

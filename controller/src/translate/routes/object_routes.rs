@@ -12,13 +12,13 @@ use sluice_config::{
     UpstreamTls,
 };
 
-use super::backend::Usage;
 use super::claim::ClaimKind;
 use super::closure::{HostClosure, REJECTED};
 use super::{Affinity, CanarySettings, RewriteError, Rewriting};
 use crate::problem::because;
 use crate::shared::Shared;
 use crate::store::{BackendRef, ObjectKey, RoutePath, TlsSection};
+use crate::translate::backend::Usage;
 use crate::translate::expression::Expressions;
 use crate::translate::external_auth::AuthSettings;
 use crate::translate::firewall::FirewallSettings;

@@ -7,7 +7,7 @@ use sluice_config::{Policies, TlsVersions};
 
 use super::reader::Fault;
 use super::settings::{parsed, put, word};
-use crate::translate::routes::read_endpoint_name;
+use crate::translate::endpoint_name::read_endpoint_name;
 use crate::translate::value;
 
 /// Settings of TLS to endpoints; `None` leaves that of the annotations.

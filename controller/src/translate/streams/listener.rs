@@ -11,7 +11,7 @@ use super::config_map;
 use super::services::{StreamEntry, field, object};
 use crate::problem::error;
 use crate::store::PortRef;
-use crate::translate::routes::backend::{self, Unresolved, Usage, Uses};
+use crate::translate::backend::{self, Unresolved, Usage, Uses};
 use crate::translate::view::View;
 
 /// The result of the node; no group if its Service port is unusable.

@@ -2,11 +2,12 @@
 
 use std::num::NonZeroUsize;
 use std::ops::RangeInclusive;
+use std::sync::Arc;
 use std::time::Duration;
 
 use sluice_config::{HeaderBuffers, StatusRange};
 
-use super::Type;
+use super::{Type, list_of};
 
 /// Largest number of any setting: nginx's limit on all platforms. In seconds it is 68 years, which
 /// can be added to any time without an overflow.
@@ -87,6 +88,16 @@ pub fn status_range(text: &str) -> Option<StatusRange> {
     let status = |text: &str| text.trim().parse().ok().filter(|status| (100..=599).contains(status));
     let range = StatusRange { first: status(first)?, last: status(last)? };
     (range.first <= range.last).then_some(range)
+}
+
+/// A comma-separated list of statuses from `least` to 599, with this description. ingress-nginx
+/// accepts redirects only in the ConfigMap.
+pub fn statuses(words: &'static str, least: u16) -> Type<Arc<[u16]>> {
+    let status = move |word: &str| match word.parse() {
+        Ok(code) if (least..=599).contains(&code) && word.len() == 3 => Ok(code),
+        _ => Err(format!("has {word:?}, which is no status from {least} to 599")),
+    };
+    list_of(words, status).map(Into::into)
 }
 
 /// Whole seconds from 1.

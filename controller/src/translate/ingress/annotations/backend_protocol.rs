@@ -30,15 +30,6 @@ const PROTOCOLS: &[(&str, BackendProtocol)] = &[
     ("FCGI", BackendProtocol::Is(UpstreamProtocol::FastCgi)),
 ];
 
-/// Values of `proxy-http-version`, also in the ConfigMap, and whether each is HTTP/1.0.
-pub(crate) const HTTP_VERSIONS: &[(&str, bool)] = &[("1.0", true), ("1.1", false)];
-
-/// Description of `proxy-http-version`.
-pub(crate) const HTTP_VERSION: &str = "HTTP version to endpoints. With 1.0 each connection carries one \
-                                       request, request bodies without a length are buffered first, and \
-                                       upgrades to other protocols are unavailable. Does not apply to GRPC \
-                                       and GRPCS.";
-
 impl BackendProtocol {
     /// Returns the protocol for clients of https.
     fn endpoints(self) -> UpstreamProtocol {
@@ -66,9 +57,9 @@ pub(super) fn settings() -> Vec<Annotation> {
         .location(Risk::Low),
         Annotation::served(
             "proxy-http-version",
-            value::one_of(HTTP_VERSIONS),
+            value::http_1_0(),
             "1.1",
-            HTTP_VERSION,
+            value::HTTP_VERSION,
             |settings, value| settings.policies.http_1_0 = Some(value),
         )
         .location(Risk::Low)

@@ -13,13 +13,6 @@ use crate::translate::value::{self, Type};
 /// Default number of endpoints in a group.
 const SUBSET_SIZE: NonZeroU32 = NonZeroU32::new(3).expect("three is not zero");
 
-/// Values of `load-balance`, also in the ConfigMap. The last is Sluice's own, named as in nginx.
-pub(crate) const BALANCES: &[(&str, Balance)] = &[
-    ("round_robin", Balance::RoundRobin),
-    ("ewma", Balance::Ewma),
-    ("least_conn", Balance::LeastConnections),
-];
-
 /// Parsed `upstream-hash-by` annotations.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Hashing {
@@ -60,7 +53,7 @@ pub(super) fn settings() -> Vec<Annotation> {
     vec![
         Annotation::served(
             "load-balance",
-            value::one_of(BALANCES),
+            value::balance(),
             "round_robin",
             "How an endpoint is chosen without a session or upstream-hash-by: in turn (round_robin), the \
              faster of two random ones (ewma, a peak-sensitive moving average of the time to the response \

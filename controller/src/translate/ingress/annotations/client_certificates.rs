@@ -13,7 +13,7 @@ use crate::translate::expression;
 use crate::translate::setting::{Reference, Risk, Unreadable};
 use crate::translate::value::{self, Type};
 
-pub(crate) const SECRET: &str = "auth-tls-secret";
+const SECRET: &str = "auth-tls-secret";
 
 const MODES: &[(&str, ClientCertificateMode)] = &[
     ("on", ClientCertificateMode::Required),

@@ -1,16 +1,14 @@
 //! Replacement of error responses.
 
-use std::sync::Arc;
-
 use super::Annotation;
 use crate::translate::setting::{Reference, Risk, Unreadable};
-use crate::translate::value::{self, Type};
+use crate::translate::value;
 
 pub(super) fn settings() -> Vec<Annotation> {
     vec![
         Annotation::served(
             "custom-http-errors",
-            statuses("comma-separated list of statuses from 400 to 599", 400),
+            value::statuses("comma-separated list of statuses from 400 to 599", 400),
             "",
             "Responses with these statuses, of endpoints and of the gateway, are replaced by the default \
              backend's response to GET / with X-Code, X-Format, X-Original-URI and others; without a \
@@ -40,14 +38,4 @@ pub(super) fn settings() -> Vec<Annotation> {
         .unreadable(Unreadable::Default, Reference::Reject, "the default backend of the program answers")
         .location(Risk::Low),
     ]
-}
-
-/// A comma-separated list of statuses from `least` to 599, with this description. ingress-nginx
-/// accepts redirects only in the ConfigMap.
-pub(crate) fn statuses(words: &'static str, least: u16) -> Type<Arc<[u16]>> {
-    let status = move |word: &str| match word.parse() {
-        Ok(code) if (least..=599).contains(&code) && word.len() == 3 => Ok(code),
-        _ => Err(format!("has {word:?}, which is no status from {least} to 599")),
-    };
-    value::list_of(words, status).map(Into::into)
 }

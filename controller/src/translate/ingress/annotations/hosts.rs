@@ -9,7 +9,7 @@ use crate::translate::value::{self, Type};
 
 const ALIAS: &str = "server-alias";
 /// Name of the annotation for TLS passthrough.
-pub(crate) const PASSTHROUGH: &str = "ssl-passthrough";
+const PASSTHROUGH: &str = "ssl-passthrough";
 
 /// Reports the entries that are left out.
 pub(super) fn finish(settings: &mut Settings, _: &NamespacedName) {

@@ -8,12 +8,12 @@ mod warnings;
 
 use sluice_config::{Code, ObjectRef};
 
-use super::{Annotation, AnnotationLimits, Settings, TABLE};
+use super::{Annotation, Settings, TABLE};
 use crate::options::Options;
 use crate::store::{Ingress, OWN_PREFIX};
 use crate::translate::declarations::{HttpDeclarations, SnippetVariables};
 use crate::translate::routes::{REJECTED, UNABLE};
-use crate::translate::setting::Support;
+use crate::translate::setting::{AnnotationLimits, Support};
 use crate::translate::snippet::{self, AUTHORISATION, CONFIGURATION, SERVER};
 use crate::translate::template;
 use crate::translate::value::{self, Author, Wrong};
@@ -98,14 +98,6 @@ pub fn parse(
 fn given(ingress: &Ingress) -> impl Iterator<Item = (&str, &str)> {
     let trimmed = ingress.annotations.iter().map(|(name, text)| (&**name, text.trim()));
     trimmed.filter(|(_, text)| !text.is_empty())
-}
-
-/// Returns the field of an annotation for problems. Sluice's own annotations have their own prefix.
-pub(crate) fn field(prefix: &str, name: &str) -> String {
-    match name.contains('/') {
-        true => format!("metadata.annotations[{name}]"),
-        false => format!("metadata.annotations[{prefix}/{name}]"),
-    }
 }
 
 /// Returns the entry of an annotation. If `--annotations-prefix` is Sluice's own, names have no

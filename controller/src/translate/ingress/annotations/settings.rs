@@ -13,12 +13,13 @@ use sluice_config::{
 
 use super::{
     Auth, CacheAnnotations, CipherSettings, ClientCertificateSettings, CorsSettings, EndpointTls, Hashing,
-    HealthChecking, Limiting, Redirection, field, hosts::Aliases,
+    HealthChecking, Limiting, Redirection, hosts::Aliases,
 };
 use crate::translate::external_auth::AuthSettings;
 use crate::translate::mirror::MirrorSettings;
 use crate::translate::routes::{Affinity, CanarySettings, RouteSettings};
 use crate::translate::setting::MissingSetting;
+use crate::translate::setting::annotation_field;
 
 /// The settings of an Ingress.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -85,7 +86,8 @@ impl Settings {
     /// Returns the policies of the routes, and their other settings.
     pub(crate) fn into_routes(self, deny: Option<Deny>, prefix: &str) -> (Policies, RouteSettings) {
         let Self { policies, routes, needs, .. } = self;
-        let needs = needs.into_iter().map(|(key, name)| (key, field(prefix, name).into())).collect();
+        let needs =
+            needs.into_iter().map(|(key, name)| (key, annotation_field(prefix, name).into())).collect();
         (Policies { deny, ..policies }, RouteSettings { needs, ..routes })
     }
 }

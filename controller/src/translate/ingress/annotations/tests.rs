@@ -14,7 +14,7 @@ use crate::store::Ingress;
 use crate::store::OWN_PREFIX;
 use crate::translate::declarations::NO_DECLARATIONS;
 use crate::translate::global_settings;
-use crate::translate::setting::{self, Risk};
+use crate::translate::setting::{self, AnnotationLimits, Risk};
 
 fn ingress(annotations: &[(&str, &str)]) -> Ingress {
     let mut sorted: Vec<(Arc<str>, Box<str>)> =

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use sluice_config::{Moment, NamespacedName, ResourceKey, ResourceKind, TlsVersions, UpstreamTls};
 
 use super::{Annotation, Settings};
-use crate::translate::routes::read_endpoint_name;
+use crate::translate::endpoint_name::read_endpoint_name;
 use crate::translate::setting::{Reference, Risk, Unreadable};
 use crate::translate::value;
 

@@ -7,7 +7,7 @@ use sluice_config::{Action, Backend, Canary, Code, HostPattern, PathMatch, Rule}
 use super::{Builder, object_ref};
 use crate::problem::{error, warning};
 use crate::store::{BackendRef, PathType};
-use crate::translate::routes::backend::{BackendReference, Uses};
+use crate::translate::backend::{BackendReference, Uses};
 use crate::translate::routes::{ObjectRoutes, path_field};
 
 /// A path of a canary, or its default backend.

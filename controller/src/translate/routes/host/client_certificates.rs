@@ -8,8 +8,10 @@ use sluice_config::{ClientCertificateMode, ClientCertificates, Code, Deny, HostP
 
 use super::{Builder, close, object_ref};
 use crate::problem::{because, error, warning};
-use crate::translate::ingress::annotations::{self, CLIENT_AUTHORITIES};
 use crate::translate::routes::ObjectRoutes;
+
+/// The setting that names the Secret.
+const AUTHORITIES: &str = "auth-tls-secret";
 
 /// Status of a host whose clients cannot be verified.
 const CLOSED: u16 = 403;
@@ -73,7 +75,7 @@ impl Builder<'_, '_> {
             return None;
         };
         let object = object_ref(routes);
-        let field = annotations::field(&self.view.options.annotations_prefix, CLIENT_AUTHORITIES);
+        let field = self.view.setting_field(&object, AUTHORITIES);
         let reason = because(&object, &field, &fault.reason);
         let message = format!("{}; {closed} answer {CLOSED}", fault.reason);
         self.add(error(fault.code, &object, field, message, fault.remedy));
@@ -105,7 +107,8 @@ impl Builder<'_, '_> {
              ingress-nginx",
             owner.object.name
         );
-        let field = annotations::field(&self.view.options.annotations_prefix, CLIENT_AUTHORITIES);
-        self.add(warning(Code::ClientCertificatesOfSibling, &object_ref(routes), field, message, REMEDY));
+        let object = object_ref(routes);
+        let field = self.view.setting_field(&object, AUTHORITIES);
+        self.add(warning(Code::ClientCertificatesOfSibling, &object, field, message, REMEDY));
     }
 }

@@ -16,7 +16,8 @@ use sluice_config::{
 use super::Builder;
 use crate::problem::warning;
 use crate::store::ObjectKey;
-use crate::translate::routes::{EndpointName, ObjectRoutes, endpoint_name};
+use crate::translate::endpoint_name::{EndpointName, endpoint_name};
+use crate::translate::routes::ObjectRoutes;
 use crate::translate::view::View;
 
 /// An object whose `proxy-ssl-*` settings apply to its whole host.

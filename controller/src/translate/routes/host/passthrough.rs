@@ -7,10 +7,9 @@ use std::sync::Arc;
 
 use sluice_config::{Action, Backend, Balance, Code, HostPattern, PathMatch, Rule, Stream, UpstreamProtocol};
 
-use super::{Builder, ObjectRoutes};
+use super::{Builder, ObjectRoutes, object_ref};
 use crate::problem::warning;
-use crate::translate::ingress::annotations;
-use crate::translate::routes::backend::{self, Usage};
+use crate::translate::backend::{self, Usage};
 
 impl Builder<'_, '_> {
     /// Returns the target of the host's TLS connections if one of its Ingresses has them passed
@@ -38,11 +37,11 @@ impl Builder<'_, '_> {
                     found = found.or(Some(Arc::new(stream)));
                 }
                 Err(reason) => {
-                    let field =
-                        annotations::field(&self.view.options.annotations_prefix, annotations::PASSTHROUGH);
+                    let object = object_ref(owner);
+                    let field = self.view.setting_field(&object, "ssl-passthrough");
                     self.add(warning(
                         Code::AnnotationWithoutEffect,
-                        &owner.object.object_ref(),
+                        &object,
                         field,
                         format!("has no effect on host {pattern}: {reason}; TLS is terminated"),
                         "give path / of the host a Service, or remove the annotation",

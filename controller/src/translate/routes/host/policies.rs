@@ -11,7 +11,7 @@ use super::endpoint_tls::InheritedTls;
 use super::{Builder, MISNAMED, forward, object_ref, paths};
 use crate::problem::{because, error, warning};
 use crate::store::ObjectKey;
-use crate::translate::routes::backend;
+use crate::translate::backend;
 use crate::translate::routes::{ObjectRoutes, REJECTED, UNABLE};
 
 const REMEDY_FOR_GROUPS: &str =

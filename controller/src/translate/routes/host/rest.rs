@@ -9,8 +9,8 @@ use sluice_config::{
 
 use super::{Builder, copies, object_ref, origin, paths, policies};
 use crate::problem::error;
+use crate::translate::backend::{BackendReference, UNSERVED};
 use crate::translate::routes::ObjectRoutes;
-use crate::translate::routes::backend::{BackendReference, UNSERVED};
 
 impl Builder<'_, '_> {
     /// `app-root` of the first path in order whose object has one, for the whole host, as in

@@ -2,10 +2,10 @@
 
 use sluice_config::Code;
 
-use super::{AnnotationReader, field};
+use super::AnnotationReader;
 use crate::problem::{error, warning};
 use crate::translate::ingress::annotations::{Annotation, TABLE};
-use crate::translate::setting::Reference;
+use crate::translate::setting::{Reference, annotation_field};
 
 /// Removed or commonly mistaken annotation names, each with the current one.
 const FORMER: [(&str, &str); 9] = [
@@ -63,6 +63,6 @@ impl AnnotationReader<'_> {
     }
 
     pub(super) fn field(&self, name: &str) -> String {
-        field(self.prefix, name)
+        annotation_field(self.prefix, name)
     }
 }

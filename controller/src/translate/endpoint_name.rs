@@ -6,7 +6,7 @@ use std::sync::Arc;
 use rustls_pki_types::ServerName;
 use sluice_config::{Moment, NamespacedName, Piece, Template, Variable};
 
-use crate::translate::template;
+use super::template;
 
 /// The name for one rule.
 #[derive(Clone, Debug, PartialEq, Eq)]

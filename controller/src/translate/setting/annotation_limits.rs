@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::translate::setting::Risk;
+use super::Risk;
 
 /// Limits of the ConfigMap on annotations.
 #[derive(Clone, Debug, PartialEq, Eq)]

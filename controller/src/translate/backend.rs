@@ -6,16 +6,15 @@ use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use sluice_config::{
-    Backend, Balance, CertificateId, Code, EndpointSetKey, HealthCheck, NamespacedName, Pool, PoolKey,
-    Problem, ResourceKey, ServiceRef, Transport, UpstreamProtocol,
+    Backend, Balance, CertificateId, Code, EndpointSetKey, HealthCheck, NamespacedName, ObjectRef, Pool,
+    PoolKey, Problem, ResourceKey, ServiceRef, Transport, UpstreamProtocol,
 };
 
+use super::external_name;
+use super::view::View;
 use crate::options::Options;
 use crate::problem::{error, warning};
 use crate::store::{BackendRef, PortRef, Service, ServicePort, TargetPort};
-use crate::translate::external_name;
-use crate::translate::view::View;
-use sluice_config::ObjectRef;
 
 /// The objects that a node refers to.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
