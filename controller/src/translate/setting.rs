@@ -44,8 +44,6 @@ pub struct Setting<S> {
     pub moment: Option<Moment>,
     /// What holds when it is absent, as text; empty for nothing.
     pub default: &'static str,
-    /// Values, besides the default, that have no effect.
-    pub idle: &'static [&'static str],
     /// The ConfigMap key it falls back to.
     pub fallback_key: Option<&'static str>,
     /// The scope of a value.
@@ -218,7 +216,6 @@ impl<S> Setting<S> {
             snippet: None,
             default,
             is_idle_in_reference: false,
-            idle: &[],
             fallback_key: None,
             scope: Scope::Global,
             reach: Reach::Ingress,
@@ -377,12 +374,6 @@ impl<S> Setting<S> {
         self
     }
 
-    /// Adds values without effect.
-    pub fn idle_at(mut self, values: &'static [&'static str]) -> Self {
-        self.idle = values;
-        self
-    }
-
     /// Sets the treatment of unreadable values, here and in ingress-nginx, and the reason for a
     /// difference.
     pub fn unreadable(mut self, here: Unreadable, reference: Reference, reason: &'static str) -> Self {
@@ -470,7 +461,7 @@ impl<S> Setting<S> {
 
     /// Returns whether this value has no effect.
     pub fn is_idle(&self, text: &str) -> bool {
-        (self.is_same)(text, self.default) || self.idle.iter().any(|idle| (self.is_same)(text, idle))
+        (self.is_same)(text, self.default)
     }
 
     /// Returns whether it restricts access, now or once it is served.
