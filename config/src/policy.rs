@@ -276,6 +276,24 @@ pub struct CookieAffinity {
     pub change_on_failure: bool,
 }
 
+/// ingress-nginx's defaults, with path `/`.
+impl Default for CookieAffinity {
+    fn default() -> Self {
+        Self {
+            mode: AffinityMode::Balanced,
+            name: "INGRESSCOOKIE".into(),
+            path: "/".into(),
+            domain: None,
+            secure: false,
+            same_site: None,
+            conditional_same_site_none: false,
+            expires: None,
+            max_age: None,
+            change_on_failure: false,
+        }
+    }
+}
+
 /// ingress-nginx `affinity-mode`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum AffinityMode {

@@ -184,21 +184,6 @@ mod tests {
 
     use super::*;
 
-    fn policy() -> CookieAffinity {
-        CookieAffinity {
-            mode: AffinityMode::Balanced,
-            name: "INGRESSCOOKIE".into(),
-            path: "/".into(),
-            domain: None,
-            secure: false,
-            same_site: None,
-            conditional_same_site_none: false,
-            expires: None,
-            max_age: None,
-            change_on_failure: false,
-        }
-    }
-
     fn at(seconds: u64) -> SystemTime {
         UNIX_EPOCH + Duration::from_secs(seconds)
     }
@@ -213,7 +198,7 @@ mod tests {
 
     #[test]
     fn attributes_come_in_the_order_of_the_reference() {
-        let plain = Affinity::compile(&policy()).unwrap();
+        let plain = Affinity::compile(&CookieAffinity::default()).unwrap();
         let value = plain.set_cookie("k.1.2", BACKEND, false, false, at(0)).unwrap();
         let backend = std::str::from_utf8(BACKEND).unwrap();
         assert_eq!(value, format!("INGRESSCOOKIE=k.1.2|{backend}; Path=/; HttpOnly"));
@@ -225,7 +210,7 @@ mod tests {
             same_site: Some(SameSite::Lax),
             expires: Some(172_800),
             max_age: Some(172_800),
-            ..policy()
+            ..CookieAffinity::default()
         };
         let full = Affinity::compile(&full).unwrap();
         let value = full.set_cookie("k", BACKEND, true, false, at(1_486_736_000)).unwrap();
@@ -243,7 +228,8 @@ mod tests {
         for (secure, https, expected) in
             [(false, false, false), (false, true, true), (true, false, true), (true, true, true)]
         {
-            let affinity = Affinity::compile(&CookieAffinity { secure, ..policy() }).unwrap();
+            let affinity =
+                Affinity::compile(&CookieAffinity { secure, ..CookieAffinity::default() }).unwrap();
             let value = affinity.set_cookie("k", BACKEND, https, false, at(0)).unwrap();
             assert_eq!(value.to_str().unwrap().contains("; Secure;"), expected);
         }
@@ -256,8 +242,11 @@ mod tests {
             conditions.map(|(conditional, misreads)| (same_site, conditional, misreads))
         });
         for (same_site, conditional_same_site_none, misreads) in all {
-            let policy =
-                CookieAffinity { same_site: Some(same_site), conditional_same_site_none, ..policy() };
+            let policy = CookieAffinity {
+                same_site: Some(same_site),
+                conditional_same_site_none,
+                ..CookieAffinity::default()
+            };
             let affinity = Affinity::compile(&policy).unwrap();
             let left_out = same_site == SameSite::None && conditional_same_site_none && misreads;
             let value = affinity.set_cookie("k", BACKEND, true, misreads, at(0)).unwrap();
@@ -268,7 +257,7 @@ mod tests {
 
     #[test]
     fn a_session_is_read_with_and_without_its_backend() {
-        let affinity = Affinity::compile(&policy()).unwrap();
+        let affinity = Affinity::compile(&CookieAffinity::default()).unwrap();
         let read = |value: &str| {
             let headers: HeaderMap =
                 [(http::header::COOKIE, format!("INGRESSCOOKIE={value}").parse().unwrap())]
@@ -288,7 +277,8 @@ mod tests {
 
     #[test]
     fn a_session_is_found_whatever_the_shape_of_the_cookies() {
-        let affinity = Affinity::compile(&CookieAffinity { name: "route".into(), ..policy() }).unwrap();
+        let affinity =
+            Affinity::compile(&CookieAffinity { name: "route".into(), ..CookieAffinity::default() }).unwrap();
         let key = |lines: &[&str]| {
             let headers: HeaderMap = lines.iter().map(|line| (COOKIE, line.parse().unwrap())).collect();
             affinity.session(&headers).map(|session| String::from_utf8_lossy(session.key).into_owned())
@@ -316,7 +306,7 @@ mod tests {
     #[test]
     fn values_that_would_break_the_cookie_are_refused() {
         for (name, path) in [("", "/"), ("a b", "/"), ("a=b", "/"), ("a", "/;x"), ("a", "/\r\n")] {
-            let broken = CookieAffinity { name: name.into(), path: path.into(), ..policy() };
+            let broken = CookieAffinity { name: name.into(), path: path.into(), ..CookieAffinity::default() };
             assert!(Affinity::compile(&broken).is_err(), "{name} {path}");
         }
     }

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use sluice_config::{AffinityMode, CookieAffinity};
+use sluice_config::CookieAffinity;
 
 /// Sticky sessions of an object.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Affinity {
     /// `affinity: cookie`.
     pub(crate) enabled: bool,
@@ -13,24 +13,6 @@ pub(crate) struct Affinity {
     pub(crate) path: Option<Arc<str>>,
     /// The other attributes; their `path` is set for each rule.
     pub(crate) cookie: CookieAffinity,
-}
-
-impl Default for Affinity {
-    fn default() -> Self {
-        let cookie = CookieAffinity {
-            mode: AffinityMode::Balanced,
-            name: "INGRESSCOOKIE".into(),
-            path: "/".into(),
-            domain: None,
-            secure: false,
-            same_site: None,
-            conditional_same_site_none: false,
-            expires: None,
-            max_age: None,
-            change_on_failure: false,
-        };
-        Self { enabled: false, path: None, cookie }
-    }
 }
 
 impl Affinity {

@@ -13,18 +13,7 @@ use crate::pipeline::{Exchange, FailureKind, Next};
 use crate::policy::affinity::backend_digits;
 
 fn affinity(mode: AffinityMode) -> CookieAffinity {
-    CookieAffinity {
-        mode,
-        name: "route".into(),
-        path: "/".into(),
-        domain: None,
-        secure: false,
-        same_site: None,
-        conditional_same_site_none: false,
-        expires: None,
-        max_age: None,
-        change_on_failure: false,
-    }
+    CookieAffinity { mode, name: "route".into(), ..CookieAffinity::default() }
 }
 
 fn plane(policy: CookieAffinity, endpoints: &[u8]) -> Plane {
