@@ -1,5 +1,5 @@
-//! The contract between the control plane and the data plane of Sluice: plain data without
-//! behaviour.
+//! The contract between the control plane and the data plane of Sluice: plain data, and the tables
+//! and parsers of its values that both planes need.
 //!
 //! The control plane sends [`Delta`]s and the data plane returns [`Report`]s; no other data crosses
 //! the boundary. Every type is serialisable and independent of Kubernetes and Pingora, so both
@@ -23,7 +23,6 @@
 //! - [`firewall`]: the web application firewall
 //! - [`variable`]: the table of nginx's variables; [`location`]: those of GeoIP2 databases;
 //!   [`computed`]: those that `map` and `geo` declare
-//! - [`simple_expression`]: expressions that both planes match without a regex engine
 
 pub mod access;
 pub mod access_log;
@@ -76,7 +75,6 @@ pub mod rewrite;
 pub mod rule;
 pub mod same_site;
 pub mod server_field;
-pub mod simple_expression;
 pub mod snapshot;
 pub mod stream;
 pub mod stream_log;
@@ -143,7 +141,6 @@ pub use rule::{
 };
 pub use same_site::SameSite;
 pub use server_field::ServerField;
-pub use simple_expression::{Places, SimpleExpression};
 pub use snapshot::Snapshot;
 pub use stream::{Stream, StreamKey, StreamSettings, Transport};
 pub use stream_log::{StreamLog, StreamLogPiece, StreamLogVariable};

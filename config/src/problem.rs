@@ -8,7 +8,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-pub use code::{Class, Code, markdown_table};
+pub use code::{Class, Code};
 pub use view::ProblemView;
 
 use crate::name::ObjectRef;

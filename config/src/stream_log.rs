@@ -103,13 +103,3 @@ impl Default for StreamLog {
         Self { enabled: true, format: pieces.collect(), output: LogOutput::Standard }
     }
 }
-
-/// Returns the variables as Markdown, for the reference documentation.
-pub fn markdown_table() -> String {
-    let mut text = String::from("| variable | says |\n|---|---|\n");
-    for (names, doc) in StreamLogVariable::NAMED {
-        let names: Vec<String> = names.iter().map(|name| format!("`${name}`")).collect();
-        text.push_str(&format!("| {} | {doc} |\n", names.join(", ")));
-    }
-    text
-}

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::location::{LocationDatabase, LocationVariable};
+use crate::location::LocationVariable;
 
 /// The moment at which the value of a variable is known. A text that is evaluated at one moment may
 /// have the variables of all earlier ones.
@@ -63,7 +63,8 @@ pub enum Form {
 }
 
 impl Form {
-    fn as_str(self) -> &'static str {
+    /// Returns the printed form.
+    pub fn as_str(self) -> &'static str {
         match self {
             Self::Text => "text",
             Self::Integer => "integer",
@@ -89,7 +90,8 @@ pub enum Setter {
 }
 
 impl Setter {
-    fn as_str(self) -> &'static str {
+    /// Returns the printed form.
+    pub fn as_str(self) -> &'static str {
         match self {
             Self::Client => "client",
             Self::Gateway => "gateway",
@@ -366,49 +368,6 @@ pub fn unserved_reason(name: &str) -> Option<&'static str> {
         false => name == *known,
     };
     UNSERVED.iter().find(|(names, _)| names.iter().any(&is_meant)).map(|(_, reason)| *reason)
-}
-
-/// Returns the variables as Markdown, for the reference documentation.
-pub fn markdown_table() -> String {
-    let mut text =
-        String::from("| variable | value | form | known | determined by |\n|---|---|---|---|---|\n");
-    let rows =
-        Variable::NAMED.iter().map(|row| (row, "")).chain(Variable::FAMILIES.iter().map(|row| (row, "NAME")));
-    for (VariableRow { names, known, form, setter, doc }, suffix) in rows {
-        let names: Vec<String> = names.iter().map(|name| format!("`${name}{suffix}`")).collect();
-        let (known, form, setter) = (known.as_str(), form.as_str(), setter.as_str());
-        text.push_str(&format!("| {} | {doc} | {form} | {known} | {setter} |\n", names.join(", ")));
-    }
-    text
-}
-
-/// Returns the variables that are read from GeoIP2 databases as Markdown, for the reference
-/// documentation.
-pub fn markdown_locations() -> String {
-    let mut text = String::from("| variable | value | databases |\n|---|---|---|\n");
-    for (variable, name, doc) in LocationVariable::ALL {
-        let editions =
-            |database| LocationDatabase::EDITIONS.iter().filter(move |(_, kind)| *kind == database);
-        let editions: Vec<&str> = variable
-            .sources()
-            .iter()
-            .flat_map(|source| editions(source.database))
-            .map(|(name, _)| *name)
-            .collect();
-        text.push_str(&format!("| `${name}` | {doc} | {} |\n", editions.join(", ")));
-    }
-    text
-}
-
-/// Returns the variables that are always empty as Markdown, for the reference documentation.
-pub fn markdown_unserved() -> String {
-    let mut text = String::from("| variable | reason |\n|---|---|\n");
-    for (names, reason) in UNSERVED {
-        let suffix = |name: &str| if name.ends_with('_') { "NAME" } else { "" };
-        let names: Vec<String> = names.iter().map(|name| format!("`${name}{}`", suffix(name))).collect();
-        text.push_str(&format!("| {} | {reason} |\n", names.join(", ")));
-    }
-    text
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! Regular expressions of PCRE that a linear-time engine cannot search: look-around, atomic groups,
-//! possessive quantifiers and back-references.
+//! possessive quantifiers and back-references; and those that need no engine
+//! ([`SimpleExpression`]).
 //!
 //! An engine that backtracks can take exponential time, and clients choose the text. This one
 //! counts the instructions that it executes, each of which takes a bounded time, and gives up at
@@ -16,6 +17,7 @@ mod matcher;
 mod module_cycles;
 mod pcre;
 mod program;
+mod simple_expression;
 
 use std::collections::HashMap;
 
@@ -23,6 +25,7 @@ pub use self::error::{ExpressionError, StepLimitReached};
 pub use self::matcher::Groups;
 pub use self::pcre::{has_possessive_quantifier, translate};
 use self::program::Program;
+pub use self::simple_expression::{SimpleExpression, SimpleMatch};
 
 /// A compiled expression.
 #[derive(Debug)]

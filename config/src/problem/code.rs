@@ -194,12 +194,3 @@ impl fmt::Display for Code {
         f.write_str(self.as_str())
     }
 }
-
-/// Returns the table as Markdown, for the reference documentation.
-pub fn markdown_table() -> String {
-    let mut text = String::from("| code | class | meaning |\n|---|---|---|\n");
-    for code in Code::ALL {
-        text.push_str(&format!("| `{code}` | {} | {} |\n", code.class(), code.meaning()));
-    }
-    text
-}

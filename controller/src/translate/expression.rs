@@ -11,7 +11,8 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use sluice_config::{ExtendedRegex, SimpleExpression};
+use sluice_config::ExtendedRegex;
+use sluice_expression::SimpleExpression;
 
 /// Maximum size of a compiled expression in bytes; well below the data plane's limit.
 pub(crate) const EXPRESSION_LIMIT: usize = 256 << 10;

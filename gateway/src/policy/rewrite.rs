@@ -10,7 +10,8 @@ use std::ops::Range;
 
 use http::header::HeaderValue;
 use regex::{Captures, Regex};
-use sluice_config::{Expression, Piece, Places, RewritePart, RewriteQuery, SimpleExpression};
+use sluice_config::{Expression, Piece, RewritePart, RewriteQuery};
+use sluice_expression::{SimpleExpression, SimpleMatch};
 
 use super::error::PolicyError;
 use super::template::Template;
@@ -151,7 +152,7 @@ impl Rewrite {
     fn search<'p>(&self, path: &'p str) -> Option<Found<'p>> {
         match &self.pattern {
             None => Some(Found::Nowhere),
-            Some(PathExpression::Simple(expression)) => expression.find(path).map(Found::Places),
+            Some(PathExpression::Simple(expression)) => expression.find(path).map(Found::Simple),
             Some(PathExpression::Other(regex)) => regex.captures(path).map(Found::Captures),
             Some(PathExpression::Extended(regex)) => regex.groups(path.as_bytes()).map(Found::Ranges),
         }
@@ -236,7 +237,7 @@ enum Found<'a> {
     /// No expression, and therefore no groups.
     Nowhere,
     Captures(Captures<'a>),
-    Places(Places),
+    Simple(SimpleMatch),
     Ranges(GroupRanges),
 }
 
@@ -245,7 +246,7 @@ impl Found<'_> {
         match self {
             Found::Nowhere => None,
             Found::Captures(captures) => captures.get(group).map(|found| found.range()),
-            Found::Places(places) => places.get(group).cloned().flatten(),
+            Found::Simple(ranges) => ranges.get(group).cloned().flatten(),
             Found::Ranges(ranges) => ranges.get(group).cloned().flatten(),
         }
     }

@@ -8,7 +8,8 @@
 //! less than a search.
 
 use regex::{Regex, RegexSet, RegexSetBuilder};
-use sluice_config::{ExtendedRegex, LookAhead, SimpleExpression};
+use sluice_config::{ExtendedRegex, LookAhead};
+use sluice_expression::SimpleExpression;
 
 use super::error::RouterError;
 use crate::expression::{ExtendedMatcher, SIZE_LIMIT, bounded_regex};

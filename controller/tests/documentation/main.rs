@@ -2,6 +2,8 @@
 //! `docs/support.md`, `docs/problems.md` and the counts in `README.md` are made from tables. These
 //! tests hold the files against them; with `WRITE_DOCS=1` they write the files instead.
 
+mod tables;
+
 use std::fs;
 use std::path::Path;
 
@@ -237,7 +239,7 @@ fn the_list_of_stream_variables_is_that_of_the_table() {
         .replace("@DEFAULT@", sluice_config::LogFormat::DEFAULT)
         .replace("@JSON@", sluice_config::LogFormat::JSON);
     let streams = STREAM_LOG.replace("@DEFAULT@", sluice_config::StreamLog::DEFAULT);
-    compare("log-format.md", &head, &format!("{streams}{}", sluice_config::stream_log::markdown_table()));
+    compare("log-format.md", &head, &format!("{streams}{}", tables::stream_variables()));
 }
 
 #[test]
@@ -257,11 +259,7 @@ fn the_list_of_variables_is_that_of_the_table() {
         let settings: Vec<&str> = settings.iter().map(|one| &**one).filter(|one| !one.is_empty()).collect();
         accepted.push_str(&format!("| {} | {} |\n", settings.join(", "), moment.as_str()));
     }
-    let [table, locations, unserved] = [
-        sluice_config::variable::markdown_table(),
-        sluice_config::variable::markdown_locations(),
-        sluice_config::variable::markdown_unserved(),
-    ];
+    let [table, locations, unserved] = [tables::variables(), tables::locations(), tables::unserved()];
     let text = format!(
         "{accepted}{VARIABLES_TABLE}{table}{VARIABLES_LOCATIONS}{locations}{VARIABLES_UNSERVED}{unserved}"
     );
@@ -307,7 +305,7 @@ fn the_readme_has_the_counts() {
 
 #[test]
 fn the_list_of_problem_codes_is_that_of_the_table() {
-    compare("problems.md", PROBLEMS, &sluice_config::problem::markdown_table());
+    compare("problems.md", PROBLEMS, &tables::codes());
 }
 
 fn compare(name: &str, head: &str, table: &str) {

@@ -48,7 +48,7 @@ impl End {
 }
 
 /// Byte ranges of a match: the whole match, then its groups. Absent groups are `None`.
-pub type Places = [Option<Range<usize>>; 3];
+pub type SimpleMatch = [Option<Range<usize>>; 3];
 
 impl SimpleExpression {
     /// Parses `pattern`. Returns `None` if it needs a regex engine.
@@ -79,13 +79,13 @@ impl SimpleExpression {
     }
 
     /// Returns the ranges of the first match in `path`.
-    pub fn find(&self, path: &str) -> Option<Places> {
+    pub fn find(&self, path: &str) -> Option<SimpleMatch> {
         let last = path.len().checked_sub(self.prefix.len())?;
         let starts = 0..=if self.is_anchored { 0 } else { last };
         starts.into_iter().find_map(|start| self.find_at(path.as_bytes(), start))
     }
 
-    fn find_at(&self, path: &[u8], start: usize) -> Option<Places> {
+    fn find_at(&self, path: &[u8], start: usize) -> Option<SimpleMatch> {
         let after = start + self.prefix.len();
         if !path.get(start..after)?.eq_ignore_ascii_case(&self.prefix) {
             return None;
