@@ -16,7 +16,7 @@ use crate::store::{Fields, ObjectKey, Reference, References};
 
 /// A readable input.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Key {
+pub(crate) enum ReadKey {
     /// An object, or its absence.
     Object(ObjectKey),
     /// The EndpointSlices of a Service, as a set.
@@ -86,7 +86,7 @@ pub(crate) enum Node {
 #[derive(Default)]
 pub(crate) struct Reads {
     /// All keys.
-    pub(crate) keys: Vec<Key>,
+    pub(crate) keys: Vec<ReadKey>,
     /// The Secrets and ConfigMaps among them, with the needed fields.
     pub(crate) references: Vec<Reference>,
 }
@@ -169,7 +169,7 @@ impl Graph {
     }
 
     /// Returns the nodes that have read `key`.
-    pub(crate) fn readers(&self, key: &Key) -> impl Iterator<Item = &Node> {
+    pub(crate) fn readers(&self, key: &ReadKey) -> impl Iterator<Item = &Node> {
         let readers = self.readers.get(&self.hasher.hash_one(key)).map_or(&[][..], Readers::as_slice);
         readers.iter().filter_map(|number| self.edges[*number as usize].node.as_ref())
     }
@@ -286,8 +286,8 @@ mod tests {
         Node::Ingress(NamespacedName::new("n", name))
     }
 
-    fn key(name: &str) -> Key {
-        Key::ObjectRoutes(object(name))
+    fn key(name: &str) -> ReadKey {
+        ReadKey::ObjectRoutes(object(name))
     }
 
     fn readers(graph: &Graph, name: &str) -> Vec<Node> {
@@ -296,7 +296,7 @@ mod tests {
         found
     }
 
-    fn reads(keys: Vec<Key>) -> Reads {
+    fn reads(keys: Vec<ReadKey>) -> Reads {
         Reads { keys, references: Vec::new() }
     }
 

@@ -22,7 +22,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinSet;
 use tokio::time::sleep_until;
 
-use self::resolver::{Found, Resolver};
+use self::resolver::{LookupResult, Resolver};
 use crate::input::Input;
 use crate::store::{LookedUp, Resolved};
 
@@ -68,7 +68,7 @@ pub struct LookUps(mpsc::Sender<Query>);
 #[derive(Debug)]
 struct Query {
     name: Arc<str>,
-    reply: oneshot::Sender<Result<Found, String>>,
+    reply: oneshot::Sender<Result<LookupResult, String>>,
 }
 
 impl LookUps {
@@ -78,7 +78,7 @@ impl LookUps {
         let (reply, result) = oneshot::channel();
         self.0.send(Query { name: format!("{name}.").into(), reply }).await.ok()?;
         match result.await.ok()? {
-            Ok(Found { addresses, holds }) => Some((addresses, holds.clamp(SHORTEST, LONGEST))),
+            Ok(LookupResult { addresses, holds }) => Some((addresses, holds.clamp(SHORTEST, LONGEST))),
             Err(fault) => {
                 tracing::debug!(name, fault, "the host of a request cannot be resolved");
                 None
@@ -162,9 +162,9 @@ impl Kept {
 
     /// Updates the state with the result of a look-up and schedules the next one. `chance` is from
     /// 0 to 1.
-    fn found(&mut self, found: Result<Found, String>, now: Instant, chance: f64) -> Resolved {
+    fn found(&mut self, found: Result<LookupResult, String>, now: Instant, chance: f64) -> Resolved {
         let (resolved, until) = match found {
-            Ok(Found { addresses, holds }) => {
+            Ok(LookupResult { addresses, holds }) => {
                 (self.good, self.failures) = (Some(now), 0);
                 (Resolved { addresses, fault: None }, holds.clamp(SHORTEST, LONGEST))
             }
@@ -185,7 +185,7 @@ impl Kept {
 /// The result of a look-up.
 struct Answered {
     name: Arc<str>,
-    found: Result<Found, String>,
+    found: Result<LookupResult, String>,
 }
 
 async fn run(
@@ -276,8 +276,8 @@ mod tests {
 
     use super::*;
 
-    fn found(holds: Duration) -> Result<Found, String> {
-        Ok(Found { addresses: vec![IpAddr::from([203, 0, 113, 7])], holds })
+    fn found(holds: Duration) -> Result<LookupResult, String> {
+        Ok(LookupResult { addresses: vec![IpAddr::from([203, 0, 113, 7])], holds })
     }
 
     #[test]

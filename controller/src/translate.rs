@@ -65,7 +65,7 @@ use sluice_config::{
     NamespacedName, ObjectRef, Policies, Problem, ResourceKey, Snapshot, StreamKey, Transport,
 };
 
-use crate::graph::{Graph, Key, Node};
+use crate::graph::{Graph, Node, ReadKey};
 use crate::options::Options;
 use crate::problem::{Finder, ProblemIndex, error};
 use crate::shared::Shared;
@@ -99,7 +99,7 @@ pub struct Translation {
     named_certificates: Users<NamespacedName>,
     /// Number of Ingresses that name each resource; its node exists while there is one.
     named_resources: Users<ResourceKey>,
-    flags: flags::Output,
+    flags: flags::FlagsOutput,
     hosts: ByKey<ServedHost>,
     streams: BTreeMap<StreamKey, StreamOutput>,
     endpoints: ByKey<Arc<EndpointSet>>,
@@ -190,7 +190,7 @@ impl Translation {
                 }
                 Event::Classes(access) => {
                     if std::mem::replace(&mut self.values.class_access, access) != access {
-                        self.stale(&Key::ClassAccess);
+                        self.stale(&ReadKey::ClassAccess);
                     }
                     continue;
                 }
@@ -202,7 +202,7 @@ impl Translation {
             for key in self.dirty.object(old.as_ref(), new.as_ref()) {
                 self.stale(&key);
             }
-            self.stale(&Key::Object(key));
+            self.stale(&ReadKey::Object(key));
         }
     }
 
@@ -231,7 +231,7 @@ impl Translation {
     /// Records the result of a name resolution, if the name is still needed.
     pub(crate) fn take_name(&mut self, name: Arc<str>, resolved: Resolved) {
         if self.names.contains(&name) && self.values.names.get(&name) != Some(&resolved) {
-            self.stale(&Key::Name(name.clone()));
+            self.stale(&ReadKey::Name(name.clone()));
             self.values.names.insert(name, resolved);
         }
     }
@@ -303,7 +303,7 @@ impl Translation {
     }
 
     /// Returns the current result of the flags.
-    pub(crate) fn flags(&self) -> &flags::Output {
+    pub(crate) fn flags(&self) -> &flags::FlagsOutput {
         &self.flags
     }
 
@@ -365,14 +365,14 @@ impl Translation {
         View::new(&self.store, &self.values, &self.options)
     }
 
-    fn stale(&mut self, key: &Key) {
+    fn stale(&mut self, key: &ReadKey) {
         for node in self.graph.readers(key) {
             self.dirty.add(node);
         }
     }
 
     /// Marks the nodes that have read a key.
-    fn add_readers(&self, key: &Key, dirty: &mut Dirty) {
+    fn add_readers(&self, key: &ReadKey, dirty: &mut Dirty) {
         for node in self.graph.readers(key) {
             dirty.add(node);
         }

@@ -30,7 +30,7 @@ const HOSTS: &str = "/etc/hosts";
 
 /// Result of a lookup.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Found {
+pub(super) struct LookupResult {
     /// Sorted, without duplicates.
     pub(super) addresses: Vec<IpAddr>,
     /// Time to live of the answer: the minimum over its records.
@@ -127,7 +127,7 @@ fn read_server(text: &str) -> Option<SocketAddr> {
 ///
 /// # Errors
 /// There is no address. The text is the same for the same reason, so that it can be compared.
-pub(super) async fn look_up(resolver: TokioResolver, name: &str) -> Result<Found, String> {
+pub(super) async fn look_up(resolver: TokioResolver, name: &str) -> Result<LookupResult, String> {
     let answer = match timeout(LONGEST, resolver.lookup_ip(name)).await {
         Err(_) | Ok(Err(NetError::Timeout)) => return Err("no name server answers".to_owned()),
         Ok(Err(error)) => return Err(why(&error)),
@@ -138,7 +138,7 @@ pub(super) async fn look_up(resolver: TokioResolver, name: &str) -> Result<Found
     let addresses = with_route(addresses.into_iter().take(MOST).collect(), has_route);
     match addresses.is_empty() {
         true => Err(NO_ADDRESSES.to_owned()),
-        false => Ok(Found { addresses, holds }),
+        false => Ok(LookupResult { addresses, holds }),
     }
 }
 

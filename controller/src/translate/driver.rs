@@ -19,7 +19,7 @@ use super::routes::{ObjectRoutes, host};
 use super::streams::{StreamOutput, StreamServices};
 use super::view::View;
 use super::{certificate, endpoints, flags, global_settings, ingress, resource, streams};
-use crate::graph::{Key, Node, Reads};
+use crate::graph::{Node, ReadKey, Reads};
 use crate::store::Object;
 
 /// Nodes to recompute.
@@ -53,13 +53,13 @@ impl Dirty {
 
     /// Marks the nodes of an object that was added, changed or removed. Returns the keys that
     /// change with it, besides its own.
-    pub(super) fn object(&mut self, old: Option<&Object>, new: Option<&Object>) -> Vec<Key> {
+    pub(super) fn object(&mut self, old: Option<&Object>, new: Option<&Object>) -> Vec<ReadKey> {
         let mut keys = Vec::new();
         for object in old.into_iter().chain(new) {
             match object {
                 Object::Ingress(ingress) => drop(self.ingresses.insert(ingress.name.clone())),
-                Object::IngressClass(class) if class.is_default => keys.push(Key::DefaultClass),
-                Object::EndpointSlice(slice) => keys.push(Key::SlicesOf(slice.service.clone())),
+                Object::IngressClass(class) if class.is_default => keys.push(ReadKey::DefaultClass),
+                Object::EndpointSlice(slice) => keys.push(ReadKey::SlicesOf(slice.service.clone())),
                 _ => {}
             }
         }
@@ -126,7 +126,7 @@ pub(super) trait NodeKind {
 }
 
 /// The target of recomputed nodes: the state in force, or a review.
-pub(super) trait Driver {
+pub(super) trait NodeTarget {
     fn view(&self) -> View<'_>;
 
     fn dirty(&mut self) -> &mut Dirty;
@@ -140,11 +140,11 @@ pub(super) trait Driver {
     fn forget(&mut self, node: Node);
 
     /// Marks the nodes that have read `key`.
-    fn stale(&mut self, key: &Key);
+    fn stale(&mut self, key: &ReadKey);
 }
 
 /// The consequences of the values of one kind of node.
-pub(super) trait Sink<N: NodeKind>: Driver {
+pub(super) trait Sink<N: NodeKind>: NodeTarget {
     /// Marks nodes of this kind that other nodes have begun or ceased to use.
     fn prepare(&mut self) {}
 
@@ -158,51 +158,51 @@ pub(super) trait Sink<N: NodeKind>: Driver {
 }
 
 /// Recomputes the nodes of one kind.
-fn run_kind<N: NodeKind>(driver: &mut impl Sink<N>) {
-    driver.prepare();
-    for key in N::take(driver.dirty()) {
-        if !driver.exists(&key) {
-            driver.forget(N::node(&key));
-            driver.put(key, None);
+fn run_kind<N: NodeKind>(target: &mut impl Sink<N>) {
+    target.prepare();
+    for key in N::take(target.dirty()) {
+        if !target.exists(&key) {
+            target.forget(N::node(&key));
+            target.put(key, None);
             continue;
         }
-        let view = driver.view();
+        let view = target.view();
         let (value, problems) = N::compute(&view, &key);
         let reads = view.into_reads();
-        *N::count(driver.stats()) += 1;
+        *N::count(target.stats()) += 1;
         match N::is_kept(&value, &problems) {
-            true => driver.record(N::node(&key), reads, problems),
-            false => driver.forget(N::node(&key)),
+            true => target.record(N::node(&key), reads, problems),
+            false => target.forget(N::node(&key)),
         }
-        driver.put(key, Some(value));
+        target.put(key, Some(value));
     }
 }
 
 /// Recomputes what determines the Secrets and ConfigMaps that are referred to.
-pub(super) fn survey<D>(driver: &mut D)
+pub(super) fn survey<D>(target: &mut D)
 where
     D: Sink<ConfigMapNode> + Sink<IngressNode> + Sink<CertificateNode> + Sink<ResourceNode>,
     D: Sink<StreamServicesNode>,
 {
-    run_kind::<ConfigMapNode>(driver);
-    run_kind::<StreamServicesNode>(driver);
-    run_kind::<IngressNode>(driver);
-    run_kind::<CertificateNode>(driver);
-    run_kind::<ResourceNode>(driver);
+    run_kind::<ConfigMapNode>(target);
+    run_kind::<StreamServicesNode>(target);
+    run_kind::<IngressNode>(target);
+    run_kind::<CertificateNode>(target);
+    run_kind::<ResourceNode>(target);
 }
 
 /// Recomputes all nodes that are dirty, in the order in which they read each other.
-pub(super) fn run<D>(driver: &mut D)
+pub(super) fn run<D>(target: &mut D)
 where
     D: Sink<ConfigMapNode> + Sink<IngressNode> + Sink<CertificateNode> + Sink<ResourceNode>,
     D: Sink<StreamServicesNode>,
     D: Sink<FlagsNode> + Sink<HostNode> + Sink<StreamNode> + Sink<EndpointsNode>,
 {
-    survey(driver);
-    run_kind::<FlagsNode>(driver);
-    run_kind::<HostNode>(driver);
-    run_kind::<StreamNode>(driver);
-    run_kind::<EndpointsNode>(driver);
+    survey(target);
+    run_kind::<FlagsNode>(target);
+    run_kind::<HostNode>(target);
+    run_kind::<StreamNode>(target);
+    run_kind::<EndpointsNode>(target);
 }
 
 /// The keys of the ConfigMap.
@@ -306,7 +306,7 @@ pub(super) struct FlagsNode;
 
 impl NodeKind for FlagsNode {
     type Key = ();
-    type Value = flags::Output;
+    type Value = flags::FlagsOutput;
 
     fn node((): &()) -> Node {
         Node::Flags
@@ -320,7 +320,7 @@ impl NodeKind for FlagsNode {
         &mut stats.settings
     }
 
-    fn compute(view: &View<'_>, (): &()) -> (flags::Output, Vec<Problem>) {
+    fn compute(view: &View<'_>, (): &()) -> (flags::FlagsOutput, Vec<Problem>) {
         flags::compute(view)
     }
 }
@@ -330,7 +330,7 @@ pub(super) struct HostNode;
 
 impl NodeKind for HostNode {
     type Key = HostKey;
-    type Value = host::Output;
+    type Value = host::HostOutput;
 
     fn node(key: &HostKey) -> Node {
         Node::Host(key.clone())
@@ -344,12 +344,12 @@ impl NodeKind for HostNode {
         &mut stats.hosts
     }
 
-    fn compute(view: &View<'_>, key: &HostKey) -> (host::Output, Vec<Problem>) {
+    fn compute(view: &View<'_>, key: &HostKey) -> (host::HostOutput, Vec<Problem>) {
         host::compute(view, key)
     }
 
     /// A canary without a main Ingress makes no host, but has a problem.
-    fn is_kept(output: &host::Output, problems: &[Problem]) -> bool {
+    fn is_kept(output: &host::HostOutput, problems: &[Problem]) -> bool {
         output.host.is_some() || !problems.is_empty()
     }
 }

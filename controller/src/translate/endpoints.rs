@@ -18,12 +18,12 @@ use crate::problem::{error, warning};
 use crate::store::{AddressType, EndpointSlice, Resolved, Service, SliceEndpoint};
 
 /// The result: the endpoints, problems, and the name to resolve for them, if any.
-pub(crate) type Output = (Arc<EndpointSet>, Vec<Problem>, Option<Arc<str>>);
+pub(crate) type EndpointsOutput = (Arc<EndpointSet>, Vec<Problem>, Option<Arc<str>>);
 
 /// Computes the node. Uses the ready endpoints, restricted to near ones if hints apply; if there
 /// are none, those that are terminating but still serving (KEP-1669). An address in several slices
 /// counts once.
-pub(crate) fn compute(view: &View<'_>, key: &EndpointSetKey) -> Output {
+pub(crate) fn compute(view: &View<'_>, key: &EndpointSetKey) -> EndpointsOutput {
     if key.namespace.is_empty() {
         return of_name(view, key);
     }
@@ -53,7 +53,7 @@ pub(crate) fn compute(view: &View<'_>, key: &EndpointSetKey) -> Output {
 }
 
 /// Returns the endpoints of a target that is not a Service: an address, or the addresses of a name.
-fn of_name(view: &View<'_>, key: &EndpointSetKey) -> Output {
+fn of_name(view: &View<'_>, key: &EndpointSetKey) -> EndpointsOutput {
     if let Ok(address) = key.service.parse() {
         return (set(key, &[address]), Vec::new(), None);
     }
@@ -74,7 +74,7 @@ fn of_name(view: &View<'_>, key: &EndpointSetKey) -> Output {
 }
 
 /// Returns the endpoints of an ExternalName Service: an address, or the addresses of the name.
-fn of_external(view: &View<'_>, key: &EndpointSetKey, service: &Service, name: &str) -> Output {
+fn of_external(view: &View<'_>, key: &EndpointSetKey, service: &Service, name: &str) -> EndpointsOutput {
     let object = ObjectRef { kind: "Service".into(), name: service.name.clone() };
     let name = match external_name::read(name) {
         Ok(External::Name(name)) => name,

@@ -23,7 +23,7 @@ use crate::problem::{error, warning};
 
 /// The result of the node.
 #[derive(Clone, Debug)]
-pub(crate) struct Output {
+pub(crate) struct FlagsOutput {
     /// Global settings, including those from flags.
     pub(crate) settings: Arc<GlobalSettings>,
     /// The sockets of all Ingresses.
@@ -35,7 +35,7 @@ pub(crate) struct Output {
 }
 
 /// Computes the node.
-pub(crate) fn compute(view: &View<'_>) -> (Output, Vec<Problem>) {
+pub(crate) fn compute(view: &View<'_>) -> (FlagsOutput, Vec<Problem>) {
     let config_map = view.config_map_settings();
     let mut settings = config_map.global.clone();
     settings.https_port = view.options.https_port;
@@ -64,7 +64,7 @@ pub(crate) fn compute(view: &View<'_>) -> (Output, Vec<Problem>) {
     }
     let group = Arc::new(group(view.options, &config_map.addresses));
     let servers = snippet_servers::compute(view, &mut problems);
-    (Output { settings: Arc::new(settings), group, servers, uses }, problems)
+    (FlagsOutput { settings: Arc::new(settings), group, servers, uses }, problems)
 }
 
 /// Reports that the ConfigMap does not exist. Its settings protect all routes, so a deletion

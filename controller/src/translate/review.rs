@@ -18,7 +18,7 @@ use sluice_config::{
 use super::backend::Uses;
 use super::certificate::CertificateState;
 use super::driver::{
-    self, CertificateNode, ConfigMapNode, Dirty, Driver, EndpointsNode, FlagsNode, HostNode, IngressNode,
+    self, CertificateNode, ConfigMapNode, Dirty, EndpointsNode, FlagsNode, HostNode, IngressNode, NodeTarget,
     ResourceNode, Sink, Stats, StreamNode, StreamServicesNode,
 };
 use super::global_settings::ConfigMapSettings;
@@ -28,7 +28,7 @@ use super::routes::{ObjectRoutes, has_tls, host};
 use super::streams::{StreamOutput, StreamServices};
 use super::view::{Overlay, View};
 use super::{Translation, flags, streams};
-use crate::graph::{Key, Node, Reads};
+use crate::graph::{Node, ReadKey, Reads};
 use crate::store::{Kind, Object, ObjectKey};
 
 /// The result of a review.
@@ -76,7 +76,7 @@ impl Translation {
         for key in review.dirty.object(old.as_ref(), Some(&review.overlay.object)) {
             self.add_readers(&key, &mut review.dirty);
         }
-        self.add_readers(&Key::Object(review.overlay.key.clone()), &mut review.dirty);
+        self.add_readers(&ReadKey::Object(review.overlay.key.clone()), &mut review.dirty);
         driver::run(&mut review);
         let is_ours = review.overlay.routes.get(&review.overlay.key).is_some_and(Option::is_some);
         Verdict { problems: review.found.into_iter().collect(), is_ours, stats: review.stats }
@@ -96,10 +96,10 @@ impl Review<'_> {
         let old = self.base.values.routes.get(&object);
         let mut touched = BTreeSet::new();
         if new.as_ref() != old {
-            self.stale(&Key::ObjectRoutes(object.clone()));
+            self.stale(&ReadKey::ObjectRoutes(object.clone()));
         }
         if has_tls(old) != has_tls(new.as_ref()) {
-            self.stale(&Key::HasTls(object.clone()));
+            self.stale(&ReadKey::HasTls(object.clone()));
         }
         for (host, _) in old.iter().flat_map(|routes| routes.claims()) {
             claim::withdraw(self.claims_of(&host), &object);
@@ -120,7 +120,7 @@ impl Review<'_> {
         for host in touched {
             // Hosts that are aliases of this one read its claims.
             if self.overlay.claims.get(&host) != self.base.values.claims.get(&host) {
-                self.stale(&Key::Claims(host.clone()));
+                self.stale(&ReadKey::Claims(host.clone()));
             }
             self.dirty.hosts.insert(host);
         }
@@ -140,9 +140,9 @@ impl Review<'_> {
     }
 }
 
-impl Driver for Review<'_> {
+impl NodeTarget for Review<'_> {
     fn view(&self) -> View<'_> {
-        View::supposing(&self.base.store, &self.base.values, &self.base.options, &self.overlay)
+        View::with_overlay(&self.base.store, &self.base.values, &self.base.options, &self.overlay)
     }
 
     fn dirty(&mut self) -> &mut Dirty {
@@ -169,7 +169,7 @@ impl Driver for Review<'_> {
 
     fn forget(&mut self, _: Node) {}
 
-    fn stale(&mut self, key: &Key) {
+    fn stale(&mut self, key: &ReadKey) {
         self.base.add_readers(key, &mut self.dirty);
     }
 }
@@ -195,7 +195,7 @@ impl Sink<IngressNode> for Review<'_> {
 impl Sink<CertificateNode> for Review<'_> {
     fn put(&mut self, secret: NamespacedName, value: Option<CertificateState>) {
         if self.base.values.certificates.get(&secret) != value.as_ref() {
-            self.stale(&Key::Certificate(secret.clone()));
+            self.stale(&ReadKey::Certificate(secret.clone()));
         }
         self.overlay.certificates.extend(value.map(|value| (secret, value)));
     }
@@ -205,20 +205,20 @@ impl Sink<ResourceNode> for Review<'_> {
     fn put(&mut self, key: ResourceKey, value: Option<ResourceState>) {
         let Some(new) = value else { return };
         if self.base.values.resources.get(&key).is_none_or(|old| !old.has_same_reports(&new)) {
-            self.stale(&Key::Resource(key.clone()));
+            self.stale(&ReadKey::Resource(key.clone()));
         }
         self.overlay.resources.insert(key, new);
     }
 }
 
 impl Sink<FlagsNode> for Review<'_> {
-    fn put(&mut self, (): (), value: Option<flags::Output>) {
+    fn put(&mut self, (): (), value: Option<flags::FlagsOutput>) {
         self.look_at_endpoints(&value.map(|output| output.uses).unwrap_or_default());
     }
 }
 
 impl Sink<HostNode> for Review<'_> {
-    fn put(&mut self, _: HostKey, value: Option<host::Output>) {
+    fn put(&mut self, _: HostKey, value: Option<host::HostOutput>) {
         self.look_at_endpoints(&value.unwrap_or_default().uses);
     }
 }

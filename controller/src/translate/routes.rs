@@ -15,4 +15,4 @@ pub(crate) use affinity::{Affinity, can_be_attribute};
 pub(crate) use canary::CanarySettings;
 pub(crate) use closure::{HostClosure, REJECTED, UNABLE};
 pub(crate) use object_routes::{HostRoutes, ObjectRoutes, RouteSettings, RuleRoutes, has_tls, path_field};
-pub(crate) use rewriting::{GroupText, RewriteError, Rewriting, Target};
+pub(crate) use rewriting::{GroupText, RewriteError, RewriteTarget, Rewriting};

@@ -26,7 +26,7 @@ use crate::store::Kind;
 
 pub(crate) use annotation_field::annotation_field;
 pub use annotation_limits::AnnotationLimits;
-pub use leniency::{Leniency, Reference, Unreadable};
+pub use leniency::{Leniency, ReferenceTreatment, Unreadable};
 pub use markdown::{accepting, markdown, support};
 pub use table::{Family, Finish, Table};
 
@@ -376,20 +376,25 @@ impl<S> Setting<S> {
 
     /// Sets the treatment of unreadable values, here and in ingress-nginx, and the reason for a
     /// difference.
-    pub fn unreadable(mut self, here: Unreadable, reference: Reference, reason: &'static str) -> Self {
+    pub fn unreadable(
+        mut self,
+        here: Unreadable,
+        reference: ReferenceTreatment,
+        reason: &'static str,
+    ) -> Self {
         self.leniency = Leniency { here, reference, reason };
         self
     }
 
     /// ingress-nginx copies the text into nginx's configuration unchecked.
     pub fn unchecked_by_reference(mut self) -> Self {
-        self.leniency.reference = Reference::RefuseAll;
+        self.leniency.reference = ReferenceTreatment::RefuseAll;
         self
     }
 
     /// ingress-nginx does not have it.
     pub fn absent_in_reference(mut self) -> Self {
-        self.leniency.reference = Reference::Absent;
+        self.leniency.reference = ReferenceTreatment::Absent;
         self
     }
 

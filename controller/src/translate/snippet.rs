@@ -35,14 +35,14 @@ use std::sync::Arc;
 use super::value::{Type, Wrong};
 
 pub(crate) use block::{Block, TemplateDirectives, resolve};
-pub(crate) use context::Place;
+pub(crate) use context::SnippetContext;
 pub(crate) use http_level::{HttpSnippet, http_snippet};
 pub(crate) use object::{AUTHORISATION, CONFIGURATION, ObjectSnippets, SERVER};
 use reader::{Untranslated, read};
 pub(crate) use shared::assigned_variables;
 
 /// The typed directives of a snippet that is pasted into `place`.
-pub(crate) fn directives(place: Place) -> Type<Arc<Block>> {
+pub(crate) fn directives(place: SnippetContext) -> Type<Arc<Block>> {
     Type::with_author("directives of nginx", move |text, author| match read(text, place, author) {
         Ok(block) => Ok(Arc::new(block)),
         Err(Untranslated { reason, remedy }) => Err(Wrong::Untranslated { reason, remedy }),

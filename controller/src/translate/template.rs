@@ -113,7 +113,7 @@ pub(crate) fn computed(name: &str, http: &HttpDeclarations) -> Option<Variable> 
 
 /// Why a variable has no value in a text that is evaluated at this moment; `None` if it has one, or
 /// does not exist.
-pub(crate) fn lack(name: &str, moment: Moment) -> Option<String> {
+pub(crate) fn missing_value(name: &str, moment: Moment) -> Option<String> {
     let known = Variable::named(name)?.known();
     let reason = match unserved_reason(&name.to_ascii_lowercase()) {
         Some(reason) => format!("is always empty, because {reason}"),
@@ -129,7 +129,7 @@ pub(crate) fn without_value(text: &str, moment: Moment) -> Option<String> {
         .unwrap_or_default()
         .into_iter()
         .filter_map(|segment| match segment {
-            Segment::Name(name) => lack(name, moment),
+            Segment::Name(name) => missing_value(name, moment),
             Segment::Text(_) => None,
         })
         .collect();

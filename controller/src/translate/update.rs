@@ -12,7 +12,7 @@ use sluice_config::{
 use super::backend::Uses;
 use super::certificate::CertificateState;
 use super::driver::{
-    self, CertificateNode, ConfigMapNode, Dirty, Driver, EndpointsNode, FlagsNode, HostNode, IngressNode,
+    self, CertificateNode, ConfigMapNode, Dirty, EndpointsNode, FlagsNode, HostNode, IngressNode, NodeTarget,
     ResourceNode, Sink, Stats, StreamNode, StreamServicesNode,
 };
 use super::global_settings::ConfigMapSettings;
@@ -22,7 +22,7 @@ use super::routes::{ObjectRoutes, has_tls, host};
 use super::streams::{StreamOutput, StreamServices};
 use super::view::View;
 use super::{Translation, flags, streams};
-use crate::graph::{Key, Node, Reads};
+use crate::graph::{Node, ReadKey, Reads};
 use crate::store::{IngressChange, Kind, ObjectKey};
 
 /// A host in the data plane.
@@ -76,7 +76,7 @@ impl Translation {
         if !claim::add(claims, claim) {
             return;
         }
-        self.stale(&Key::Claims(host.clone()));
+        self.stale(&ReadKey::Claims(host.clone()));
         self.dirty.hosts.insert(host);
     }
 
@@ -86,7 +86,7 @@ impl Translation {
             if claims.get().is_empty() {
                 claims.remove();
             }
-            self.stale(&Key::Claims(host));
+            self.stale(&ReadKey::Claims(host));
         }
     }
 
@@ -100,7 +100,7 @@ impl Translation {
         if self.values.routes.get(object) == new.as_ref() {
             return None;
         }
-        self.stale(&Key::ObjectRoutes(object.clone()));
+        self.stale(&ReadKey::ObjectRoutes(object.clone()));
         let old = match new.clone() {
             Some(new) => self.values.routes.insert(new),
             None => self.values.routes.remove(object),
@@ -111,7 +111,7 @@ impl Translation {
             }
         }
         if has_tls(old.as_ref()) != has_tls(new.as_ref()) {
-            self.stale(&Key::HasTls(object.clone()));
+            self.stale(&ReadKey::HasTls(object.clone()));
         }
         for (host, _) in old.iter().flat_map(|routes| routes.claims()) {
             let kept = new.iter().flat_map(|routes| routes.claims()).any(|(other, _)| other == host);
@@ -186,7 +186,7 @@ impl<'t> Update<'t> {
     }
 }
 
-impl Driver for Update<'_> {
+impl NodeTarget for Update<'_> {
     fn view(&self) -> View<'_> {
         self.base.view()
     }
@@ -209,7 +209,7 @@ impl Driver for Update<'_> {
         self.base.put_problems(node, Vec::new());
     }
 
-    fn stale(&mut self, key: &Key) {
+    fn stale(&mut self, key: &ReadKey) {
         self.base.stale(key);
     }
 }
@@ -255,7 +255,7 @@ impl Sink<CertificateNode> for Update<'_> {
             None => drop(certificates.remove(&secret)),
         }
         if changed {
-            self.base.stale(&Key::Certificate(secret));
+            self.base.stale(&ReadKey::Certificate(secret));
         }
     }
 }
@@ -279,13 +279,13 @@ impl Sink<ResourceNode> for Update<'_> {
             (old, new) => old.is_none() && new.is_none(),
         };
         if !same {
-            self.base.stale(&Key::Resource(key));
+            self.base.stale(&ReadKey::Resource(key));
         }
     }
 }
 
 impl Sink<FlagsNode> for Update<'_> {
-    fn put(&mut self, (): (), value: Option<flags::Output>) {
+    fn put(&mut self, (): (), value: Option<flags::FlagsOutput>) {
         let Some(new) = value else { return };
         let old = replace(&mut self.base.flags, new);
         let new = &self.base.flags;
@@ -310,8 +310,8 @@ impl Sink<FlagsNode> for Update<'_> {
 }
 
 impl Sink<HostNode> for Update<'_> {
-    fn put(&mut self, key: HostKey, value: Option<host::Output>) {
-        let host::Output { host, uses } = value.unwrap_or_default();
+    fn put(&mut self, key: HostKey, value: Option<host::HostOutput>) {
+        let host::HostOutput { host, uses } = value.unwrap_or_default();
         let old = match host {
             Some(host) => {
                 let served = ServedHost { host: host.clone(), uses: Box::new(uses.clone()) };
@@ -337,7 +337,7 @@ impl Sink<StreamServicesNode> for Update<'_> {
         let new = value.unwrap_or_default();
         let old = self.base.values.stream_services.insert(transport, new.clone()).unwrap_or_default();
         for key in streams::changed_keys(transport, &old, &new) {
-            self.base.stale(&Key::StreamEntry(key));
+            self.base.stale(&ReadKey::StreamEntry(key));
             self.base.dirty.streams.insert(key);
         }
     }

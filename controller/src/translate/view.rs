@@ -19,7 +19,7 @@ use super::routes::claim::Claim;
 use super::routes::{ObjectRoutes, has_tls};
 use super::setting::{AnnotationLimits, annotation_field};
 use super::streams::{StreamEntry, StreamServices};
-use crate::graph::{Key, Reads};
+use crate::graph::{ReadKey, Reads};
 use crate::options::Options;
 use crate::store::{
     ClassAccess, ConfigMap, EndpointSlice, Fields, Ingress, IngressClass, Kind, Namespace, Node, Object,
@@ -82,7 +82,7 @@ impl<'a> View<'a> {
     }
 
     /// Returns the same view with an overlay.
-    pub(crate) fn supposing(
+    pub(crate) fn with_overlay(
         store: &'a Store,
         values: &'a Values,
         options: &'a Options,
@@ -103,7 +103,7 @@ impl<'a> View<'a> {
 
     pub(crate) fn ingress(&self, name: &NamespacedName) -> Option<&'a Arc<Ingress>> {
         self.object(Kind::Ingress, name);
-        match self.supposed_object(Kind::Ingress, name) {
+        match self.overlay_object(Kind::Ingress, name) {
             Some(Object::Ingress(object)) => Some(object),
             _ => self.store.ingress(name),
         }
@@ -111,7 +111,7 @@ impl<'a> View<'a> {
 
     pub(crate) fn class(&self, name: &NamespacedName) -> Option<&'a Arc<IngressClass>> {
         self.object(Kind::IngressClass, name);
-        match self.supposed_object(Kind::IngressClass, name) {
+        match self.overlay_object(Kind::IngressClass, name) {
             Some(Object::IngressClass(object)) => Some(object),
             _ => self.store.class(name),
         }
@@ -119,13 +119,13 @@ impl<'a> View<'a> {
 
     /// Returns whether IngressClasses could be listed; if not, none are visible.
     pub(crate) fn class_access(&self) -> ClassAccess {
-        self.read(Key::ClassAccess);
+        self.read(ReadKey::ClassAccess);
         self.values.class_access
     }
 
     /// Returns the default IngressClass. Of several the newest applies, as in an API server.
     pub(crate) fn default_class(&self) -> Option<&'a Arc<IngressClass>> {
-        self.read(Key::DefaultClass);
+        self.read(ReadKey::DefaultClass);
         let overlay = match self.overlay.map(|overlay| &overlay.object) {
             Some(Object::IngressClass(class)) => Some(class),
             _ => None,
@@ -137,14 +137,14 @@ impl<'a> View<'a> {
 
     pub(crate) fn service(&self, name: &NamespacedName) -> Option<&'a Arc<Service>> {
         self.object(Kind::Service, name);
-        match self.supposed_object(Kind::Service, name) {
+        match self.overlay_object(Kind::Service, name) {
             Some(Object::Service(object)) => Some(object),
             _ => self.store.service(name),
         }
     }
 
     pub(crate) fn slices_of(&self, service: &NamespacedName) -> Vec<&'a Arc<EndpointSlice>> {
-        self.read(Key::SlicesOf(service.clone()));
+        self.read(ReadKey::SlicesOf(service.clone()));
         let overlay = match self.overlay.map(|overlay| &overlay.object) {
             Some(Object::EndpointSlice(slice)) => Some(slice),
             _ => None,
@@ -158,7 +158,7 @@ impl<'a> View<'a> {
     /// another use needed only those, and the source is reading it again. A needed field would seem
     /// absent, such as a list of revoked certificates.
     pub(crate) fn secret(&self, name: &NamespacedName, fields: Fields) -> Option<&'a Arc<Secret>> {
-        let secret = match self.supposed_object(Kind::Secret, name) {
+        let secret = match self.overlay_object(Kind::Secret, name) {
             Some(Object::Secret(object)) => Some(object),
             _ => self.store.secret(name),
         };
@@ -189,7 +189,7 @@ impl<'a> View<'a> {
     }
 
     fn any_config_map(&self, name: &NamespacedName) -> Option<&'a Arc<ConfigMap>> {
-        match self.supposed_object(Kind::ConfigMap, name) {
+        match self.overlay_object(Kind::ConfigMap, name) {
             Some(Object::ConfigMap(object)) => Some(object),
             _ => self.store.config_map(name),
         }
@@ -197,7 +197,7 @@ impl<'a> View<'a> {
 
     pub(crate) fn namespace(&self, name: &NamespacedName) -> Option<&'a Arc<Namespace>> {
         self.object(Kind::Namespace, name);
-        match self.supposed_object(Kind::Namespace, name) {
+        match self.overlay_object(Kind::Namespace, name) {
             Some(Object::Namespace(object)) => Some(object),
             _ => self.store.namespace(name),
         }
@@ -205,68 +205,68 @@ impl<'a> View<'a> {
 
     pub(crate) fn node(&self, name: &NamespacedName) -> Option<&'a Arc<Node>> {
         self.object(Kind::Node, name);
-        match self.supposed_object(Kind::Node, name) {
+        match self.overlay_object(Kind::Node, name) {
             Some(Object::Node(object)) => Some(object),
             _ => self.store.node(name),
         }
     }
 
     pub(crate) fn annotation_limits(&self) -> &'a AnnotationLimits {
-        self.read(Key::AnnotationLimits);
+        self.read(ReadKey::AnnotationLimits);
         &self.config_map_settings().annotation_limits
     }
 
     /// Returns why every route is closed, if they are.
     pub(crate) fn closed(&self) -> Option<&'a Arc<str>> {
-        self.read(Key::Closed);
+        self.read(ReadKey::Closed);
         self.config_map_settings().closed.as_ref()
     }
 
     /// Returns whether requests go to Services instead of endpoints by default.
     pub(crate) fn service_upstream(&self) -> bool {
-        self.read(Key::ServiceUpstream);
+        self.read(ReadKey::ServiceUpstream);
         self.config_map_settings().service_upstream
     }
 
     /// Returns whether the `proxy-ssl-*` annotations of an Ingress apply to its own paths only.
     pub(crate) fn endpoint_tls_per_location(&self) -> bool {
-        self.read(Key::EndpointTlsPerLocation);
+        self.read(ReadKey::EndpointTlsPerLocation);
         self.config_map_settings().endpoint_tls_per_location
     }
 
     /// Returns whether only IPv4 addresses of resolved names are used.
     pub(crate) fn ipv4_names(&self) -> bool {
-        self.read(Key::Ipv4Names);
+        self.read(ReadKey::Ipv4Names);
         self.config_map_settings().ipv4_names
     }
 
     /// Returns the global authorisation service, if it depends on the host.
     pub(crate) fn auth_of_hosts(&self) -> Option<&'a AuthSettings> {
-        self.read(Key::AuthOfHosts);
+        self.read(ReadKey::AuthOfHosts);
         self.config_map_settings().auth_of_hosts()
     }
 
     /// Returns the typed directives of snippets for all rules.
     pub(crate) fn snippets(&self) -> &'a GlobalSnippets {
-        self.read(Key::Snippets);
+        self.read(ReadKey::Snippets);
         &self.config_map_settings().snippets
     }
 
     /// Returns the names that `http-snippet` declares for other texts.
     pub(crate) fn http_declarations(&self) -> &'a HttpDeclarations {
-        self.read(Key::HttpDeclarations);
+        self.read(ReadKey::HttpDeclarations);
         self.config_map_settings().snippets.declarations()
     }
 
     /// Returns the routes of an object; `None` if this controller does not serve it.
     pub(crate) fn object_routes(&self, object: &ObjectKey) -> Option<&'a Arc<ObjectRoutes>> {
-        self.read(Key::ObjectRoutes(object.clone()));
+        self.read(ReadKey::ObjectRoutes(object.clone()));
         self.routes_of(object)
     }
 
     /// Returns whether an object that is served has TLS settings.
     pub(crate) fn has_tls(&self, object: &ObjectKey) -> bool {
-        self.read(Key::HasTls(object.clone()));
+        self.read(ReadKey::HasTls(object.clone()));
         has_tls(self.routes_of(object))
     }
 
@@ -287,26 +287,26 @@ impl<'a> View<'a> {
 
     /// Returns the claims of a host in order of precedence.
     pub(crate) fn claims(&self, host: &HostKey) -> &'a [Claim] {
-        self.read(Key::Claims(host.clone()));
+        self.read(ReadKey::Claims(host.clone()));
         let overlay = self.overlay.and_then(|overlay| overlay.claims.get(host));
         overlay.or_else(|| self.values.claims.get(host)).map_or(&[], Vec::as_slice)
     }
 
     /// Returns an entry of the TCP or UDP services.
     pub(crate) fn stream_entry(&self, key: &StreamKey) -> Option<&'a StreamEntry> {
-        self.read(Key::StreamEntry(*key));
+        self.read(ReadKey::StreamEntry(*key));
         let overlay = self.overlay.and_then(|overlay| overlay.stream_services.get(&key.transport));
         overlay.or_else(|| self.values.stream_services.get(&key.transport))?.get(&key.port)
     }
 
     /// Returns the addresses to listen on.
     pub(crate) fn bind_addresses(&self) -> &'a [IpAddr] {
-        self.read(Key::BindAddresses);
+        self.read(ReadKey::BindAddresses);
         &self.config_map_settings().addresses
     }
 
     pub(crate) fn certificate(&self, name: &NamespacedName) -> &'a CertificateState {
-        self.read(Key::Certificate(name.clone()));
+        self.read(ReadKey::Certificate(name.clone()));
         let overlay = self.overlay.and_then(|overlay| overlay.certificates.get(name));
         overlay.or_else(|| self.values.certificates.get(name)).unwrap_or(&CertificateState::Missing)
     }
@@ -321,7 +321,7 @@ impl<'a> View<'a> {
     /// Returns the state of a resource. A new content of a usable one does not recompute its
     /// readers.
     pub(crate) fn resource(&self, key: &ResourceKey) -> &'a ResourceState {
-        self.read(Key::Resource(key.clone()));
+        self.read(ReadKey::Resource(key.clone()));
         let overlay = self.overlay.and_then(|overlay| overlay.resources.get(key));
         overlay.or_else(|| self.values.resources.get(key)).unwrap_or(&ResourceState::Missing)
     }
@@ -332,7 +332,7 @@ impl<'a> View<'a> {
         overlay.unwrap_or(&self.values.config_map)
     }
 
-    fn supposed_object(&self, kind: Kind, name: &NamespacedName) -> Option<&'a Object> {
+    fn overlay_object(&self, kind: Kind, name: &NamespacedName) -> Option<&'a Object> {
         let overlay = self.overlay?;
         (overlay.key.kind == kind && overlay.key.name == *name).then_some(&overlay.object)
     }
@@ -344,15 +344,15 @@ impl<'a> View<'a> {
     }
 
     pub(crate) fn resolved(&self, name: &Arc<str>) -> Option<&'a Resolved> {
-        self.read(Key::Name(name.clone()));
+        self.read(ReadKey::Name(name.clone()));
         self.values.names.get(name)
     }
 
     fn object(&self, kind: Kind, name: &NamespacedName) {
-        self.read(Key::Object(ObjectKey { kind, name: name.clone() }));
+        self.read(ReadKey::Object(ObjectKey { kind, name: name.clone() }));
     }
 
-    fn read(&self, key: Key) {
+    fn read(&self, key: ReadKey) {
         self.reads.borrow_mut().keys.push(key);
     }
 }

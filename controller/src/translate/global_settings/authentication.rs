@@ -3,8 +3,8 @@
 use sluice_config::Moment;
 
 use super::Key;
-use crate::translate::setting::{NotYet, Reference, Unreadable};
-use crate::translate::snippet::{self, Place};
+use crate::translate::setting::{NotYet, ReferenceTreatment, Unreadable};
+use crate::translate::snippet::{self, SnippetContext};
 use crate::translate::{external_auth, remote, template, value};
 
 pub(super) fn settings() -> Vec<Key> {
@@ -16,7 +16,7 @@ pub(super) fn settings() -> Vec<Key> {
             "Service that authorises the requests of all rules; see auth-url.",
             |settings, value| settings.global_auth.url = Some(value),
         )
-        .unreadable(Unreadable::Close, Reference::Drop, "requests would pass unasked")
+        .unreadable(Unreadable::Close, ReferenceTreatment::Drop, "requests would pass unasked")
         .protects(),
         Key::served(
             "global-auth-method",
@@ -46,7 +46,7 @@ pub(super) fn settings() -> Vec<Key> {
             "Fields of the service's response that are sent to endpoints, in place of the client's.",
             |settings, value| settings.global_auth.response_headers = value,
         )
-        .unreadable(Unreadable::SkipEntries, Reference::SkipEntries, ""),
+        .unreadable(Unreadable::SkipEntries, ReferenceTreatment::SkipEntries, ""),
         Key::served(
             "global-auth-request-redirect",
             template::field(Moment::Request),
@@ -79,7 +79,7 @@ pub(super) fn settings() -> Vec<Key> {
         ),
         Key::served(
             "global-auth-snippet",
-            snippet::directives(Place::Authorisation),
+            snippet::directives(SnippetContext::Authorisation),
             "",
             "Directives of the location that asks the service, translated into typed policies (docs/snippets.md).",
             |settings, value| settings.snippets.authorisation = Some(value),
@@ -97,7 +97,7 @@ pub(super) fn settings() -> Vec<Key> {
         )
         .unreadable(
             Unreadable::Default,
-            Reference::SkipEntries,
+            ReferenceTreatment::SkipEntries,
             "an entry that is read otherwise could exempt other rules",
         )
         .fallback("no rule is exempt", |settings| settings.global.no_auth_locations.clear()),

@@ -6,7 +6,7 @@ use sluice_config::Blocked;
 
 use super::{Key, LIMIT_ACROSS_REPLICAS};
 use crate::translate::expression::Expressions;
-use crate::translate::setting::{Reference, Unreadable};
+use crate::translate::setting::{ReferenceTreatment, Unreadable};
 use crate::translate::snippet::grammar;
 use crate::translate::template;
 use crate::translate::value::{self, Type, Wrong};
@@ -52,7 +52,7 @@ pub(super) fn settings() -> Vec<Key> {
             "Clients from these networks get 403, on routes without their own list.",
             |settings, value| settings.global.sources.deny = Some(value),
         )
-        .unreadable(Unreadable::Close, Reference::RefuseAll, "")
+        .unreadable(Unreadable::Close, ReferenceTreatment::RefuseAll, "")
         .protects(),
         Key::served(
             "whitelist-source-range",
@@ -61,7 +61,7 @@ pub(super) fn settings() -> Vec<Key> {
             "Only clients from these networks are served, on routes without their own list; others get 403.",
             |settings, value| settings.global.sources.allow = Some(value),
         )
-        .unreadable(Unreadable::SkipEntries, Reference::RefuseAll, "")
+        .unreadable(Unreadable::SkipEntries, ReferenceTreatment::RefuseAll, "")
         .protects(),
         Key::served(
             "block-cidrs",
@@ -70,7 +70,7 @@ pub(super) fn settings() -> Vec<Key> {
             "Clients from these networks get 403 from every host, before all other checks.",
             |settings, value| settings.global.blocks.networks = value,
         )
-        .unreadable(Unreadable::Close, Reference::RefuseAll, "")
+        .unreadable(Unreadable::Close, ReferenceTreatment::RefuseAll, "")
         .protects(),
         Key::served(
             "block-user-agents",
@@ -80,7 +80,7 @@ pub(super) fn settings() -> Vec<Key> {
              after ~ (~* for any case).",
             |settings, value| settings.global.blocks.user_agents = value,
         )
-        .unreadable(Unreadable::Close, Reference::RefuseAll, "")
+        .unreadable(Unreadable::Close, ReferenceTreatment::RefuseAll, "")
         .protects(),
         Key::served(
             "block-referers",
@@ -89,7 +89,7 @@ pub(super) fn settings() -> Vec<Key> {
             "Referers that get 403 from every host; see block-user-agents.",
             |settings, value| settings.global.blocks.referers = value,
         )
-        .unreadable(Unreadable::Close, Reference::RefuseAll, "")
+        .unreadable(Unreadable::Close, ReferenceTreatment::RefuseAll, "")
         .protects(),
     ]
 }

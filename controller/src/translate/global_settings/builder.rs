@@ -8,7 +8,7 @@ use sluice_config::{GlobalSettings, Hsts, ResourceKey, ServerField};
 use super::logging::Logs;
 use super::snippets::GlobalSnippets;
 use super::traces::TraceKeys;
-use crate::graph::Key;
+use crate::graph::ReadKey;
 use crate::options::Options;
 use crate::translate::external_auth::AuthSettings;
 use crate::translate::setting::AnnotationLimits;
@@ -100,17 +100,20 @@ impl ConfigMapSettings {
     }
 
     /// Returns the graph keys of the settings that differ from `other`.
-    pub(crate) fn changes(&self, other: &Self) -> impl Iterator<Item = Key> + use<> {
+    pub(crate) fn changes(&self, other: &Self) -> impl Iterator<Item = ReadKey> + use<> {
         let differs = [
-            (Key::AnnotationLimits, self.annotation_limits != other.annotation_limits),
-            (Key::BindAddresses, self.addresses != other.addresses),
-            (Key::Closed, self.closed != other.closed),
-            (Key::ServiceUpstream, self.service_upstream != other.service_upstream),
-            (Key::EndpointTlsPerLocation, self.endpoint_tls_per_location != other.endpoint_tls_per_location),
-            (Key::Ipv4Names, self.ipv4_names != other.ipv4_names),
-            (Key::Snippets, self.snippets.of_rules() != other.snippets.of_rules()),
-            (Key::HttpDeclarations, self.snippets.declarations() != other.snippets.declarations()),
-            (Key::AuthOfHosts, self.auth_of_hosts() != other.auth_of_hosts()),
+            (ReadKey::AnnotationLimits, self.annotation_limits != other.annotation_limits),
+            (ReadKey::BindAddresses, self.addresses != other.addresses),
+            (ReadKey::Closed, self.closed != other.closed),
+            (ReadKey::ServiceUpstream, self.service_upstream != other.service_upstream),
+            (
+                ReadKey::EndpointTlsPerLocation,
+                self.endpoint_tls_per_location != other.endpoint_tls_per_location,
+            ),
+            (ReadKey::Ipv4Names, self.ipv4_names != other.ipv4_names),
+            (ReadKey::Snippets, self.snippets.of_rules() != other.snippets.of_rules()),
+            (ReadKey::HttpDeclarations, self.snippets.declarations() != other.snippets.declarations()),
+            (ReadKey::AuthOfHosts, self.auth_of_hosts() != other.auth_of_hosts()),
         ];
         differs.into_iter().filter_map(|(key, differs)| differs.then_some(key))
     }

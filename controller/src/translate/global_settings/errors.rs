@@ -1,7 +1,7 @@
 //! Keys about replacement of error responses.
 
 use super::Key;
-use crate::translate::setting::{Reference, Unreadable};
+use crate::translate::setting::{ReferenceTreatment, Unreadable};
 use crate::translate::value;
 
 pub(super) fn settings() -> Vec<Key> {
@@ -15,7 +15,7 @@ pub(super) fn settings() -> Vec<Key> {
              backend.",
             |settings, value| settings.global.custom_http_errors = value,
         )
-        .unreadable(Unreadable::SkipEntries, Reference::SkipEntries, ""),
+        .unreadable(Unreadable::SkipEntries, ReferenceTreatment::SkipEntries, ""),
         Key::served(
             "disable-proxy-intercept-errors",
             value::bool(),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use sluice_config::{Moment, NamespacedName, ResourceKey, ResourceKind, TrustedPeers, is_own_field};
 
 use super::Key;
-use crate::translate::setting::{Reference, Unreadable};
+use crate::translate::setting::{ReferenceTreatment, Unreadable};
 use crate::translate::{replacement, value};
 
 pub(super) fn settings() -> Vec<Key> {
@@ -121,7 +121,7 @@ pub(super) fn settings() -> Vec<Key> {
             |settings, value| settings.global.hidden_headers = value.into(),
         )
         // Otherwise the fields of the other entries would reach clients.
-        .unreadable(Unreadable::SkipEntries, Reference::RefuseAll, ""),
+        .unreadable(Unreadable::SkipEntries, ReferenceTreatment::RefuseAll, ""),
         Key::served(
             "server-tokens",
             value::bool(),
@@ -144,7 +144,7 @@ pub(super) fn settings() -> Vec<Key> {
             "Fields that ConfigMaps of the annotation custom-headers may have.",
             |settings, value| settings.annotation_limits.response_headers = value,
         )
-        .unreadable(Unreadable::SkipEntries, Reference::SkipEntries, ""),
+        .unreadable(Unreadable::SkipEntries, ReferenceTreatment::SkipEntries, ""),
         Key::served(
             "enable-underscores-in-headers",
             value::bool(),

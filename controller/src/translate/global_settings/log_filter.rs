@@ -6,7 +6,7 @@ use std::time::Duration;
 use sluice_config::{LogFilter, SampledShare, StatusRange};
 
 use super::Key;
-use crate::translate::setting::{Reference, Unreadable};
+use crate::translate::setting::{ReferenceTreatment, Unreadable};
 use crate::translate::value::{self, Type};
 
 /// The values of these keys, which have a meaning together only.
@@ -39,7 +39,7 @@ pub(super) fn settings() -> [Key; 3] {
              access-log-filter-min-duration, other requests are logged only by access-log-sample.",
             |settings, value| settings.logs.filter.statuses = value,
         )
-        .unreadable(Unreadable::SkipEntries, Reference::Absent, ""),
+        .unreadable(Unreadable::SkipEntries, ReferenceTreatment::Absent, ""),
         Key::served(
             "access-log-filter-min-duration",
             value::some_time(),

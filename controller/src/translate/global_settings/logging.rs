@@ -285,7 +285,7 @@ impl Logs {
             (is_preset && log.format.escape == LogEscape::None, escape),
         ]
         .into_iter()
-        .filter_map(|(is_lacking, lack)| is_lacking.then_some(lack))
+        .filter_map(|(is_missing, missing)| is_missing.then_some(missing))
     }
 
     fn lacks_host(&self) -> bool {

@@ -1,7 +1,7 @@
 //! Keys about listeners and the process.
 
 use super::Key;
-use crate::translate::setting::{Reference, Unreadable};
+use crate::translate::setting::{ReferenceTreatment, Unreadable};
 use crate::translate::value;
 
 pub(super) fn settings() -> Vec<Key> {
@@ -13,7 +13,7 @@ pub(super) fn settings() -> Vec<Key> {
             "Addresses to listen on; all by default.",
             |settings, value| settings.bind_addresses = value,
         )
-        .unreadable(Unreadable::SkipEntries, Reference::SkipEntries, ""),
+        .unreadable(Unreadable::SkipEntries, ReferenceTreatment::SkipEntries, ""),
         Key::served(
             "disable-ipv6",
             value::bool(),

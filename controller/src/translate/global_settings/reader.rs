@@ -52,8 +52,8 @@ pub fn read(config_map: Option<&ConfigMap>) -> (ConfigMapSettings, Vec<Problem>)
             }
         }
     }
-    for lack in reader.settings.missing() {
-        reader.error(lack.code, lack.name, lack.reason.to_owned(), lack.remedy);
+    for missing in reader.settings.missing() {
+        reader.error(missing.code, missing.name, missing.reason.to_owned(), missing.remedy);
     }
     for (key, parts) in reader.settings.all_left_out().to_vec() {
         let message = format!("{parts}: not available, and skipped");

@@ -1,7 +1,7 @@
 //! Keys that limit annotations.
 
 use super::Key;
-use crate::translate::setting::{Reference, Risk, Unreadable};
+use crate::translate::setting::{ReferenceTreatment, Risk, Unreadable};
 use crate::translate::value;
 
 pub(super) fn settings() -> Vec<Key> {
@@ -21,7 +21,7 @@ pub(super) fn settings() -> Vec<Key> {
             "Highest risk of accepted annotations.",
             |settings, value| settings.annotation_limits.risk = value,
         )
-        .unreadable(Unreadable::Default, Reference::Fallback, "")
+        .unreadable(Unreadable::Default, ReferenceTreatment::Fallback, "")
         .fallback("Low is in force", |settings| settings.annotation_limits.risk = Risk::Low),
         Key::served(
             "annotation-value-word-blocklist",

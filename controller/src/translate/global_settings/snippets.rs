@@ -7,7 +7,7 @@ use super::{Key, nginx_text};
 use crate::translate::declarations::{HttpDeclarations, NO_DECLARATIONS};
 use crate::translate::firewall::GlobalFirewall;
 use crate::translate::setting::NotYet;
-use crate::translate::snippet::{self, Block, HttpSnippet, Place};
+use crate::translate::snippet::{self, Block, HttpSnippet, SnippetContext};
 use crate::translate::snippet_servers;
 use crate::translate::value;
 
@@ -82,7 +82,7 @@ pub(super) fn settings() -> Vec<Key> {
         .restricting(nginx_text::restricts_access),
         Key::served(
             "server-snippet",
-            snippet::directives(Place::Server),
+            snippet::directives(SnippetContext::Server),
             "",
             "Directives of all servers, translated into typed policies (docs/snippets.md).",
             |settings, value| settings.snippets.server = Some(value),
@@ -93,7 +93,7 @@ pub(super) fn settings() -> Vec<Key> {
         .restricting(nginx_text::restricts_access),
         Key::served(
             "location-snippet",
-            snippet::directives(Place::Location),
+            snippet::directives(SnippetContext::Location),
             "",
             "Directives of all locations, translated into typed policies (docs/snippets.md).",
             |settings, value| settings.snippets.location = Some(value),

@@ -5,7 +5,7 @@ use base64::engine::general_purpose::STANDARD;
 use sluice_config::TicketKey;
 
 use super::Key;
-use crate::translate::setting::{Reference, Unreadable};
+use crate::translate::setting::{ReferenceTreatment, Unreadable};
 use crate::translate::value::{self, Type};
 
 const PROTOCOLS: &str = "ssl-protocols";
@@ -181,7 +181,7 @@ pub(super) fn settings() -> Vec<Key> {
         )
         .unreadable(
             Unreadable::Default,
-            Reference::SkipEntries,
+            ReferenceTreatment::SkipEntries,
             "an entry that is read otherwise could exempt other rules",
         )
         .fallback("no rule is exempt", |settings| settings.global.no_tls_redirect_locations.clear()),

@@ -65,21 +65,23 @@ impl TraceKeys {
 
     /// Returns the keys that need a collector, if there is none.
     pub(super) fn missing(&self, settings: &GlobalSettings) -> impl Iterator<Item = MissingSetting> + use<> {
-        let lack = |name, reason| MissingSetting {
+        let missing = |name, reason| MissingSetting {
             name,
             code: Code::KeyInvalid,
             reason,
             remedy: "set otlp-collector-host to the host of an OTLP collector",
         };
-        let spans = lack(
+        let spans = missing(
             "enable-opentelemetry",
             "has no otlp-collector-host to send spans to; requests carry a trace context, and nothing is sent",
         );
-        let lines =
-            lack("otlp-access-log", "has no otlp-collector-host to send lines to; they go to the log only");
+        let lines = missing(
+            "otlp-access-log",
+            "has no otlp-collector-host to send lines to; they go to the log only",
+        );
         let all = [(settings.trace.enabled, spans), (settings.access_log.to_collector, lines)];
-        let is_lacking = self.host.is_none();
-        all.into_iter().filter_map(move |(is_set, lack)| (is_set && is_lacking).then_some(lack))
+        let is_unset = self.host.is_none();
+        all.into_iter().filter_map(move |(is_set, missing)| (is_set && is_unset).then_some(missing))
     }
 }
 

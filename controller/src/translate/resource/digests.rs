@@ -10,7 +10,7 @@ use std::sync::Arc;
 use sluice_config::{DigestCredentials, DigestRealm, Problem, Resource};
 
 use super::Bad;
-use super::users::{Entries, Entry, FILE, first_of_each};
+use super::users::{Entries, FILE, UserEntry, first_of_each};
 use crate::store::Secret;
 
 const REMEDY: &str = "recreate the line with htdigest; it is picked up without a restart";
@@ -45,7 +45,7 @@ fn credentials(
     problems: &mut Vec<Problem>,
 ) -> Result<DigestCredentials, Bad> {
     let mut realms: BTreeMap<Arc<str>, DigestRealm> = BTreeMap::new();
-    entries.read(secret, key, REMEDY, problems, |Entry { user, rest }| {
+    entries.read(secret, key, REMEDY, problems, |UserEntry { user, rest }| {
         let Some((realm, digest)) = rest.rsplit_once(':').map(|(realm, digest)| (realm, digest.trim_end()))
         else {
             return Err(format!("user {user:?} has no realm and digest after the name"));

@@ -4,7 +4,7 @@
 
 use sluice_config::{Credentials, Problem};
 
-use super::users::{Entries, Entry, FILE, first_of_each};
+use super::users::{Entries, FILE, UserEntry, first_of_each};
 use super::{Bad, password_hash};
 use crate::store::Secret;
 
@@ -28,7 +28,7 @@ fn credentials(
     problems: &mut Vec<Problem>,
 ) -> Result<Credentials, Bad> {
     let mut users = Vec::new();
-    entries.read(secret, key, REMEDY, problems, |Entry { user, rest }| {
+    entries.read(secret, key, REMEDY, problems, |UserEntry { user, rest }| {
         // A comment may follow a second colon.
         let password = rest.split_once(':').map_or(&*rest, |(password, _)| password);
         let hash = password_hash::parse(password)

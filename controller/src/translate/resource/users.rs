@@ -17,10 +17,10 @@ pub(super) const MOST_PROBLEMS: usize = 20;
 
 /// The entries of a Secret in order, each with its position.
 #[derive(Default)]
-pub(super) struct Entries(Vec<(String, Result<Entry, String>)>);
+pub(super) struct Entries(Vec<(String, Result<UserEntry, String>)>);
 
 /// One user.
-pub(super) struct Entry {
+pub(super) struct UserEntry {
     /// The name.
     pub(super) user: Arc<str>,
     /// The part after the name and its colon.
@@ -46,7 +46,7 @@ impl Entries {
                 continue;
             }
             let entry = match std::str::from_utf8(line).map(|line| line.split_once(':')) {
-                Ok(Some((user, rest))) => Entry::new(user, rest),
+                Ok(Some((user, rest))) => UserEntry::new(user, rest),
                 Ok(None) => Err("a line without a colon is no user".into()),
                 Err(_) => Err("a line that is no text is no user".into()),
             };
@@ -58,7 +58,7 @@ impl Entries {
     /// Returns each key as a user.
     pub(super) fn of_map(secret: &Secret) -> Self {
         let entry = |user: &str, rest: &[u8]| match std::str::from_utf8(rest) {
-            Ok(rest) => Entry::new(user, rest.trim_end_matches(['\r', '\n'])),
+            Ok(rest) => UserEntry::new(user, rest.trim_end_matches(['\r', '\n'])),
             Err(_) => Err(format!("what user {user:?} has is no text")),
         };
         Self(secret.data.iter().map(|(user, rest)| (user.to_string(), entry(user, rest))).collect())
@@ -72,9 +72,9 @@ impl Entries {
         key: &str,
         remedy: &'static str,
         problems: &mut Vec<Problem>,
-        mut take: impl FnMut(Entry) -> Result<(), String>,
+        mut take: impl FnMut(UserEntry) -> Result<(), String>,
     ) {
-        let wrong = |(place, entry): (String, Result<Entry, String>)| {
+        let wrong = |(place, entry): (String, Result<UserEntry, String>)| {
             entry.and_then(&mut take).err().map(|message| (place, message))
         };
         let mut bad: Vec<(String, String)> = self.0.into_iter().filter_map(wrong).collect();
@@ -100,7 +100,7 @@ impl Entries {
     }
 }
 
-impl Entry {
+impl UserEntry {
     fn new(user: &str, rest: &str) -> Result<Self, String> {
         match user {
             "" => Err("a user has no name".into()),

@@ -45,7 +45,7 @@ use rest::to_sibling;
 
 /// The result of the node; no host if no object claims it.
 #[derive(Debug, Default)]
-pub(crate) struct Output {
+pub(crate) struct HostOutput {
     /// The host.
     pub(crate) host: Option<Arc<Host>>,
     /// The objects that it refers to.
@@ -53,7 +53,7 @@ pub(crate) struct Output {
 }
 
 /// Computes the node.
-pub(crate) fn compute(view: &View<'_>, key: &HostKey) -> (Output, Vec<Problem>) {
+pub(crate) fn compute(view: &View<'_>, key: &HostKey) -> (HostOutput, Vec<Problem>) {
     let pattern = &key.pattern;
     let own = Claimants::of(view, key);
     let (uses, problems, tls_owners, server_snippets) = Default::default();
@@ -71,7 +71,7 @@ pub(crate) fn compute(view: &View<'_>, key: &HostKey) -> (Output, Vec<Problem>) 
         (builder.of_sibling(first), vec![*first], ClaimKind::WwwRedirect)
     } else {
         builder.canaries(pattern, &own.canaries, &[], &mut []);
-        return (Output::default(), builder.problems);
+        return (HostOutput::default(), builder.problems);
     };
     builder.lost_names(pattern, view.claims(key));
     // Most hosts have one rule; spare capacity for three more would double the memory of the host.
@@ -106,7 +106,7 @@ pub(crate) fn compute(view: &View<'_>, key: &HostKey) -> (Output, Vec<Problem>) 
         rules,
         fall_through: false,
     };
-    (Output { host: Some(Arc::new(host)), uses: builder.uses }, builder.problems)
+    (HostOutput { host: Some(Arc::new(host)), uses: builder.uses }, builder.problems)
 }
 
 /// The objects that claim a host, by reason and in order of precedence.

@@ -8,7 +8,7 @@ use sluice_config::Rewrite;
 
 use crate::translate::expression::Expressions;
 
-pub(crate) use template::{GroupText, RewriteError, Target};
+pub(crate) use template::{GroupText, RewriteError, RewriteTarget};
 
 /// Interpretation and rewriting of the paths of an object.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -16,7 +16,7 @@ pub(crate) struct Rewriting {
     /// `use-regex`.
     pub(crate) use_regex: bool,
     /// `rewrite-target`: its text and its parsed form.
-    pub(crate) target: Option<(Arc<str>, Target)>,
+    pub(crate) target: Option<(Arc<str>, RewriteTarget)>,
     /// `x-forwarded-prefix`.
     pub(crate) forwarded_prefix: Option<GroupText>,
     /// `app-root`.

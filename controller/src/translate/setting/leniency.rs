@@ -19,7 +19,7 @@ pub enum Unreadable {
 
 /// ingress-nginx's treatment of an unreadable value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reference {
+pub enum ReferenceTreatment {
     /// It logs a warning, or nothing, and uses the default.
     Default,
     /// It uses the same value as Sluice, in place of the default.
@@ -45,7 +45,7 @@ pub struct Leniency {
     /// Sluice's treatment.
     pub here: Unreadable,
     /// ingress-nginx's treatment.
-    pub reference: Reference,
+    pub reference: ReferenceTreatment,
     /// Reason for a difference; empty without one, and if ingress-nginx rejects its whole
     /// configuration.
     pub reason: &'static str,
@@ -54,21 +54,21 @@ pub struct Leniency {
 impl Leniency {
     /// The default applies in both.
     pub(super) const DEFAULT: Self =
-        Self { here: Unreadable::Default, reference: Reference::Default, reason: "" };
+        Self { here: Unreadable::Default, reference: ReferenceTreatment::Default, reason: "" };
 
     /// Returns whether both are the same.
     pub fn is_same(&self) -> bool {
         match self.reference {
-            Reference::Default | Reference::Fallback => self.here == Unreadable::Default,
-            Reference::SkipEntries => self.here == Unreadable::SkipEntries,
-            Reference::Close => self.here == Unreadable::Close,
-            Reference::Reject => self.here == Unreadable::Reject,
-            Reference::Drop | Reference::RefuseAll | Reference::Absent => false,
+            ReferenceTreatment::Default | ReferenceTreatment::Fallback => self.here == Unreadable::Default,
+            ReferenceTreatment::SkipEntries => self.here == Unreadable::SkipEntries,
+            ReferenceTreatment::Close => self.here == Unreadable::Close,
+            ReferenceTreatment::Reject => self.here == Unreadable::Reject,
+            ReferenceTreatment::Drop | ReferenceTreatment::RefuseAll | ReferenceTreatment::Absent => false,
         }
     }
 }
 
-impl Reference {
+impl ReferenceTreatment {
     /// Returns the treatment in words, for the documentation.
     pub(super) fn words(self) -> &'static str {
         match self {

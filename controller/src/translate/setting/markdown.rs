@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use sluice_config::Moment;
 
-use super::{NotYet, Reach, Reference, Scope, Setting, Support, Table, Unreadable};
+use super::{NotYet, Reach, ReferenceTreatment, Scope, Setting, Support, Table, Unreadable};
 
 /// The support level of a setting. Served settings come first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -166,12 +166,14 @@ fn unreadable<S>(entry: &Setting<S>) -> String {
         (Unreadable::Reject, _) => "rejects the Ingress",
     };
     let reference = entry.leniency.reference;
-    let is_ignored = entry.is_harmless() && reference == Reference::Default;
-    let falls_back_alone = entry.fallback.is_some() && reference != Reference::Fallback;
+    let is_ignored = entry.is_harmless() && reference == ReferenceTreatment::Default;
+    let falls_back_alone = entry.fallback.is_some() && reference != ReferenceTreatment::Fallback;
     let mut text = match entry.leniency.is_same() && !falls_back_alone && !entry.is_harmless() {
         true => here.to_owned(),
         false if is_ignored => here.to_owned(),
-        false if reference == Reference::Absent => format!("{here} (ingress-nginx does not have it)"),
+        false if reference == ReferenceTreatment::Absent => {
+            format!("{here} (ingress-nginx does not have it)")
+        }
         false => format!("ingress-nginx: {}; Sluice: {here}", reference.words()),
     };
     if !entry.leniency.reason.is_empty() {

@@ -19,8 +19,8 @@ fn hold<S: Default>(table: &Table<S>) {
             assert!(entry.is_idle(entry.default), "{name}");
         }
         let leniency = entry.leniency;
-        let needs_reason =
-            !leniency.is_same() && !matches!(leniency.reference, Reference::RefuseAll | Reference::Absent);
+        let needs_reason = !leniency.is_same()
+            && !matches!(leniency.reference, ReferenceTreatment::RefuseAll | ReferenceTreatment::Absent);
         assert_eq!(!leniency.reason.is_empty(), needs_reason, "{name} {leniency:?}");
         let nonsense = "\u{0}\n\"";
         if let Err(Wrong::Invalid(reason)) = entry.apply(nonsense, &Author::OPERATOR, &mut S::default()) {

@@ -4,7 +4,7 @@ use super::reader::Fault;
 
 /// The block of nginx's configuration that a text is pasted into, or a block inside it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Place {
+pub(crate) enum SnippetContext {
     /// A location that forwards to the Service of a path.
     Location,
     /// A server.
@@ -18,7 +18,7 @@ pub(crate) enum Place {
 /// Where a directive stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Context {
-    pub(super) place: Place,
+    pub(super) place: SnippetContext,
     /// Whether it stands in an `if` block.
     pub(super) in_if: bool,
 }
@@ -39,25 +39,25 @@ impl Context {
     pub(super) fn must_forward(self, effect: &str) -> Result<(), Fault> {
         match self.place {
             _ if self.in_if => Err(self.not_permitted()),
-            Place::Block => Err(format!("a location block answers itself, so that {effect}").into()),
-            Place::Location | Place::Server | Place::Authorisation => Ok(()),
+            SnippetContext::Block => Err(format!("a location block answers itself, so that {effect}").into()),
+            SnippetContext::Location | SnippetContext::Server | SnippetContext::Authorisation => Ok(()),
         }
     }
 
     /// The name of the context, for messages.
     fn name(self) -> &'static str {
         match (self.place, self.in_if) {
-            (Place::Location, false) => "a location",
-            (Place::Server, false) => "a server",
-            (Place::Block, false) => "a location block of a server snippet",
-            (Place::Authorisation, _) => "the location of the authorisation request",
-            (Place::Server, true) => "an if block of a server",
-            (Place::Location | Place::Block, true) => "an if block of a location",
+            (SnippetContext::Location, false) => "a location",
+            (SnippetContext::Server, false) => "a server",
+            (SnippetContext::Block, false) => "a location block of a server snippet",
+            (SnippetContext::Authorisation, _) => "the location of the authorisation request",
+            (SnippetContext::Server, true) => "an if block of a server",
+            (SnippetContext::Location | SnippetContext::Block, true) => "an if block of a location",
         }
     }
 
     /// Whether the context is an `if` block of a server, which permits the rewrite module only.
     pub(super) fn is_server_if(self) -> bool {
-        self.in_if && self.place == Place::Server
+        self.in_if && self.place == SnippetContext::Server
     }
 }

@@ -7,7 +7,7 @@ use sluice_config::directives::{FieldChange, FieldOperation};
 use sluice_config::{Moment, is_own_field};
 
 use super::block::Block;
-use super::context::{Context, Place};
+use super::context::{Context, SnippetContext};
 use super::headers::{cleared_field, field_name, field_value, set_field};
 use super::reader::Fault;
 use super::variables::Declared;
@@ -59,7 +59,7 @@ fn set_header(
     if context.in_if {
         return Err(context.not_permitted());
     }
-    if !matches!(context.place, Place::Location | Place::Authorisation) {
+    if !matches!(context.place, SnippetContext::Location | SnippetContext::Authorisation) {
         declared.template(field_value(value)?, Moment::Request)?;
         return Ok(format!(
             "no effect on {name}, as in ingress-nginx: each location sets request fields of its own"

@@ -8,7 +8,7 @@ use sluice_config::{Moment, Template, Variable};
 
 use super::block::Block;
 use super::condition;
-use super::context::{Context, Place};
+use super::context::{Context, SnippetContext};
 use super::grammar::Directive;
 use super::reader::Fault;
 use super::rewrite;
@@ -97,12 +97,12 @@ pub(super) fn authorised(arguments: &[String], context: Context, block: &mut Blo
     variable_name(name)?;
     let field = authorised_field(text).ok_or("the value must be $upstream_http_NAME")?;
     match (context.place, context.in_if) {
-        (Place::Location, false) => {
+        (SnippetContext::Location, false) => {
             let text = format!("{name} is the field {field} of the authorisation service");
             block.kept.push(field);
             Ok(text)
         }
-        (Place::Authorisation, false) => {
+        (SnippetContext::Authorisation, false) => {
             Ok(format!("{name} is empty, as in nginx: the authorisation request asks no service itself"))
         }
         _ => Err(context.not_translated()),

@@ -3,7 +3,7 @@
 use sluice_config::directives::Instruction;
 
 use super::block::Block;
-use super::context::{Context, Place};
+use super::context::{Context, SnippetContext};
 use super::grammar::{self, Directive, SyntaxError};
 use super::variables::Declared;
 use super::{access, condition, headers, input, limits, program, settings, substitution};
@@ -63,10 +63,10 @@ impl Fault {
 ///
 /// # Errors
 /// The first directive that nginx would refuse there, or that cannot be carried out here.
-pub(super) fn read(text: &str, place: Place, author: &Author<'_>) -> Result<Block, Untranslated> {
+pub(super) fn read(text: &str, place: SnippetContext, author: &Author<'_>) -> Result<Block, Untranslated> {
     let directives = grammar::parse(text)?;
     let mut declared = program::declared(&directives, author.http);
-    if place == Place::Authorisation {
+    if place == SnippetContext::Authorisation {
         declared.share(author.variables);
     }
     let mut reader = Reader { declared };
@@ -116,14 +116,14 @@ impl Reader {
         let fail = |fault| directive.fault(fault);
         if let Some(inner) = inner {
             return match (&**name, context.in_if) {
-                ("if", false) if context.place != Place::Authorisation => {
+                ("if", false) if context.place != SnippetContext::Authorisation => {
                     let condition = condition::read(arguments, &self.declared).map_err(fail)?;
                     let then = self.block(inner, Context { in_if: true, ..context })?;
                     block.lines.push(format!("line {line}: if: {}", arguments.join(" ")));
                     block.lines.extend(then.lines.iter().cloned());
                     let scope = match context.place {
-                        Place::Server => None,
-                        Place::Location | Place::Block | Place::Authorisation => {
+                        SnippetContext::Server => None,
+                        SnippetContext::Location | SnippetContext::Block | SnippetContext::Authorisation => {
                             block.conditional.push(Block {
                                 program: Vec::new(),
                                 lines: Vec::new(),
@@ -135,9 +135,10 @@ impl Reader {
                     block.program.push(Instruction::If { condition, scope, then: then.program });
                     Ok(())
                 }
-                ("location", false) if context.place == Place::Server => {
+                ("location", false) if context.place == SnippetContext::Server => {
                     let matches = program::location_match(arguments).map_err(fail)?;
-                    let location = self.block(inner, Context { place: Place::Block, in_if: false })?;
+                    let location =
+                        self.block(inner, Context { place: SnippetContext::Block, in_if: false })?;
                     block.lines.push(format!("line {line}: location: {}", arguments.join(" ")));
                     block.lines.extend(location.lines.iter().cloned());
                     block.locations.push((matches, Block { lines: Vec::new(), ..location }));
@@ -149,11 +150,11 @@ impl Reader {
         }
         let line_of = |text: String| format!("line {line}: {name}: {text}");
         let translated = match &**name {
-            "set" | "rewrite" | "return" | "break" if context.place != Place::Authorisation => {
+            "set" | "rewrite" | "return" | "break" if context.place != SnippetContext::Authorisation => {
                 program::read(name, arguments, &self.declared, context, block)
             }
             "auth_request_set" => program::authorised(arguments, context, block),
-            _ if context.place == Place::Authorisation
+            _ if context.place == SnippetContext::Authorisation
                 && !matches!(&**name, "proxy_set_header" | "grpc_set_header") =>
             {
                 Err(context.not_translated())

@@ -3,7 +3,7 @@
 use sluice_config::directives::{AfterRewrite, Instruction};
 use sluice_config::{Moment, Piece, Rewrite, RewritePart, RewriteQuery, RewriteTemplate, Variable};
 
-use super::context::{Context, Place};
+use super::context::{Context, SnippetContext};
 use super::reader::Fault;
 use super::variables::Declared;
 use crate::translate::expression::Expression;
@@ -26,7 +26,7 @@ pub(super) fn read(
         Some("redirect") => AfterRewrite::Redirect(302),
         Some("break" | "last") | None if is_url => AfterRewrite::Redirect(302),
         // A server has not chosen a location yet.
-        Some("break") if context.place != Place::Server => AfterRewrite::Stay,
+        Some("break") if context.place != SnippetContext::Server => AfterRewrite::Stay,
         Some("break" | "last") => AfterRewrite::Last,
         None => AfterRewrite::Continue,
         Some(flag) => {

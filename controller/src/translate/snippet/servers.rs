@@ -3,7 +3,7 @@
 
 use sluice_config::directives::LocationMatch;
 
-use super::context::{Context, Place};
+use super::context::{Context, SnippetContext};
 use super::grammar::Directive;
 use super::http_level::HttpSnippet;
 use super::program;
@@ -25,7 +25,7 @@ pub(super) fn read(directive: &Directive, snippet: &mut HttpSnippet) -> Result<(
     if ports.is_empty() {
         return Err(directive.fault("it has no listen".into()));
     }
-    let block = reader.block(&others, Context { place: Place::Server, in_if: false })?;
+    let block = reader.block(&others, Context { place: SnippetContext::Server, in_if: false })?;
     if block.locations.iter().any(|(matches, _)| is_root(matches)) {
         return Err(directive.fault("location / is the server itself here; put its directives there".into()));
     }

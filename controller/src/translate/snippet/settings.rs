@@ -10,7 +10,7 @@ use sluice_config::{
 };
 
 use super::block::Block;
-use super::context::{Context, Place};
+use super::context::{Context, SnippetContext};
 use super::endpoint_tls::EndpointTlsOverrides;
 use super::reader::Fault;
 use crate::translate::expression;
@@ -96,19 +96,19 @@ pub(super) fn read(
         return Ok(format!("no effect: {reason}"));
     }
     match context.place {
-        Place::Location => {}
-        Place::Server
+        SnippetContext::Location => {}
+        SnippetContext::Server
             if matches!(
                 name,
                 "limit_rate" | "limit_rate_after" | "proxy_cookie_flags" | "proxy_busy_buffers_size"
             ) => {}
-        Place::Server
+        SnippetContext::Server
             if !matches!(name, "satisfy" | "access_log" | "client_body_buffer_size")
                 && !name.starts_with("proxy_ssl_") =>
         {
             return Ok("no effect, as in ingress-nginx: each location has a value of its own".to_owned());
         }
-        Place::Server | Place::Block | Place::Authorisation => {
+        SnippetContext::Server | SnippetContext::Block | SnippetContext::Authorisation => {
             return Err(context.not_translated());
         }
     }

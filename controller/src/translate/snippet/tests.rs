@@ -14,12 +14,12 @@ use crate::translate::declarations::{HttpDeclarations, NO_DECLARATIONS};
 use crate::translate::value::Author;
 
 /// The directives of a text for which `http-snippet` declares these names.
-fn read(text: &str, place: Place, http: &HttpDeclarations) -> Result<Block, Untranslated> {
+fn read(text: &str, place: SnippetContext, http: &HttpDeclarations) -> Result<Block, Untranslated> {
     super::read(text, place, &Author { http, ..Author::OPERATOR })
 }
 
 fn location(text: &str) -> Block {
-    read(text, Place::Location, &NO_DECLARATIONS).unwrap_or_else(|fault| panic!("{text}: {fault:?}"))
+    read(text, SnippetContext::Location, &NO_DECLARATIONS).unwrap_or_else(|fault| panic!("{text}: {fault:?}"))
 }
 
 /// The directives of a rule with this configuration-snippet.
@@ -31,7 +31,7 @@ fn scopes(text: &str) -> Vec<Scope> {
     directives(text).location.scopes
 }
 
-fn refusal(text: &str, place: Place) -> String {
+fn refusal(text: &str, place: SnippetContext) -> String {
     let fault = read(text, place, &NO_DECLARATIONS).expect_err(text);
     format!("{}; {}", fault.reason, fault.remedy)
 }
@@ -86,7 +86,7 @@ fn expires_sets_two_fields_on_usual_statuses() {
     }
     assert_eq!(scopes("expires off;"), []);
     assert_eq!(scopes("expires 1h; if ($http_x) { expires off; }")[1].response, []);
-    assert!(refusal("expires modified 1h;", Place::Location).contains("takes a time"));
+    assert!(refusal("expires modified 1h;", SnippetContext::Location).contains("takes a time"));
 }
 
 #[test]
@@ -128,7 +128,7 @@ fn an_if_with_add_header_drops_that_of_its_location() {
 fn a_location_with_add_header_drops_that_of_its_server() {
     let server = read(
         "add_header X-S 1; more_set_headers 'X-T: 1'; deny 10.0.0.0/8;",
-        Place::Server,
+        SnippetContext::Server,
         &NO_DECLARATIONS,
     )
     .unwrap();
@@ -197,17 +197,19 @@ fn groups_and_variables_of_the_text_can_be_used() {
             .program;
     assert_eq!(program.len(), 2);
     assert!(
-        refusal("return 200 $1;", Place::Location).contains("no expression of the snippet has a group $1")
+        refusal("return 200 $1;", SnippetContext::Location)
+            .contains("no expression of the snippet has a group $1")
     );
-    assert!(refusal("return 200 $where;", Place::Location).contains("neither served nor set"));
+    assert!(refusal("return 200 $where;", SnippetContext::Location).contains("neither served nor set"));
     assert!(
-        refusal("proxy_set_header X $upstream_http_x;", Place::Location).contains("known with the response")
+        refusal("proxy_set_header X $upstream_http_x;", SnippetContext::Location)
+            .contains("known with the response")
     );
     assert!(
-        refusal("add_header X $request_body_file;", Place::Location)
+        refusal("add_header X $request_body_file;", SnippetContext::Location)
             .contains("always empty, because no file")
     );
-    assert!(refusal("set $host x;", Place::Location).contains("is a variable of the gateway"));
+    assert!(refusal("set $host x;", SnippetContext::Location).contains("is a variable of the gateway"));
 }
 
 #[test]
@@ -235,19 +237,19 @@ fn rewrites_redirect_keep_the_location_or_choose_it_anew() {
             program => panic!("{program:?}"),
         }
     };
-    assert_eq!(then("rewrite ^/a /b last;", Place::Location), AfterRewrite::Last);
-    assert_eq!(then("rewrite ^/a /b?c=$arg_d;", Place::Server), AfterRewrite::Continue);
-    assert_eq!(then("rewrite ^/a /b break;", Place::Server), AfterRewrite::Last);
+    assert_eq!(then("rewrite ^/a /b last;", SnippetContext::Location), AfterRewrite::Last);
+    assert_eq!(then("rewrite ^/a /b?c=$arg_d;", SnippetContext::Server), AfterRewrite::Continue);
+    assert_eq!(then("rewrite ^/a /b break;", SnippetContext::Server), AfterRewrite::Last);
     let beside = "if ($uri ~ ^/(a)) { set $a $1; } rewrite ^/(b) /c;";
-    assert!(refusal(beside, Place::Location).contains("give it a flag"));
-    assert!(refusal("rewrite ^/a /$1 permanent;", Place::Location).contains("group $1"));
+    assert!(refusal(beside, SnippetContext::Location).contains("give it a flag"));
+    assert!(refusal("rewrite ^/a /$1 permanent;", SnippetContext::Location).contains("group $1"));
 }
 
 #[test]
 fn location_blocks_have_the_modifiers_of_nginx() {
     let text = "location = /a { return 200; } location ^~ /b { deny all; } location ~* \\.php$ { deny all; }\n\
                 location /c { add_header X-C 1; return 204; } location ~ ^/(x|y) { }";
-    let server = read(text, Place::Server, &NO_DECLARATIONS).unwrap();
+    let server = read(text, SnippetContext::Server, &NO_DECLARATIONS).unwrap();
     let resolved = resolve(&server, &Block::default(), TemplateDirectives::default());
     let matches: Vec<_> = resolved.blocks.iter().map(|block| &block.matches).collect();
     assert!(matches!(matches[0], LocationMatch::Exact(path) if **path == *"/a"));
@@ -262,30 +264,46 @@ fn a_refusal_names_line_directive_and_replacement() {
     for (text, place, parts) in [
         (
             "more_set_headers 'A: b';\nproxy_read_timeout_x 1;",
-            Place::Location,
+            SnippetContext::Location,
             &["line 2", "proxy_read_timeout_x", "not translated"][..],
         ),
-        ("gzip on;", Place::Location, &["line 1: gzip", "the ConfigMap key use-gzip"]),
-        ("proxy_pass http://x;", Place::Location, &["a path with a Service"]),
-        ("access_by_lua_block { ngx.exit(403) }", Place::Location, &["unexpected }"]),
-        ("access_by_lua_file /x.lua;", Place::Location, &["line 1: access_by_lua_file: the directive"]),
-        ("include /etc/passwd;", Place::Server, &["include"]),
-        ("if ($a) { }", Place::Location, &["$a is neither served"]),
-        ("if (-f $uri) { return 200; }", Place::Location, &["tests of files"]),
-        ("if ($host) { if ($host) { } }", Place::Location, &["does not permit it in an if block"]),
-        ("if ($host) { add_header A b; }", Place::Server, &["an if block of a server"]),
-        ("if ($host) { deny all; }", Place::Location, &["an if block of a location"]),
-        ("location /x { }", Place::Location, &["does not permit it in a location"]),
-        ("return 301;", Place::Location, &["needs a URL"]),
-        ("return 99;", Place::Location, &["not a status"]),
-        ("add_header X;", Place::Location, &["takes a name, a value"]),
-        ("add_header X 'a\nb';", Place::Location, &["line break"]),
-        ("add_header Content-Length 1;", Place::Location, &["belongs to the gateway"]),
-        ("proxy_set_header Host other.example;", Place::Location, &["the annotation upstream-vhost"]),
-        ("proxy_set_header Connection '';", Place::Location, &["the annotation connection-proxy-header"]),
-        ("more_clear_headers '*';", Place::Location, &["removes all fields"]),
-        ("more_set_input_headers 'X-Forwarded-For: 1.2.3.4';", Place::Location, &["sets the request field"]),
-        ("allow 10.0.0.0/33;", Place::Location, &["not a network"]),
+        ("gzip on;", SnippetContext::Location, &["line 1: gzip", "the ConfigMap key use-gzip"]),
+        ("proxy_pass http://x;", SnippetContext::Location, &["a path with a Service"]),
+        ("access_by_lua_block { ngx.exit(403) }", SnippetContext::Location, &["unexpected }"]),
+        (
+            "access_by_lua_file /x.lua;",
+            SnippetContext::Location,
+            &["line 1: access_by_lua_file: the directive"],
+        ),
+        ("include /etc/passwd;", SnippetContext::Server, &["include"]),
+        ("if ($a) { }", SnippetContext::Location, &["$a is neither served"]),
+        ("if (-f $uri) { return 200; }", SnippetContext::Location, &["tests of files"]),
+        ("if ($host) { if ($host) { } }", SnippetContext::Location, &["does not permit it in an if block"]),
+        ("if ($host) { add_header A b; }", SnippetContext::Server, &["an if block of a server"]),
+        ("if ($host) { deny all; }", SnippetContext::Location, &["an if block of a location"]),
+        ("location /x { }", SnippetContext::Location, &["does not permit it in a location"]),
+        ("return 301;", SnippetContext::Location, &["needs a URL"]),
+        ("return 99;", SnippetContext::Location, &["not a status"]),
+        ("add_header X;", SnippetContext::Location, &["takes a name, a value"]),
+        ("add_header X 'a\nb';", SnippetContext::Location, &["line break"]),
+        ("add_header Content-Length 1;", SnippetContext::Location, &["belongs to the gateway"]),
+        (
+            "proxy_set_header Host other.example;",
+            SnippetContext::Location,
+            &["the annotation upstream-vhost"],
+        ),
+        (
+            "proxy_set_header Connection '';",
+            SnippetContext::Location,
+            &["the annotation connection-proxy-header"],
+        ),
+        ("more_clear_headers '*';", SnippetContext::Location, &["removes all fields"]),
+        (
+            "more_set_input_headers 'X-Forwarded-For: 1.2.3.4';",
+            SnippetContext::Location,
+            &["sets the request field"],
+        ),
+        ("allow 10.0.0.0/33;", SnippetContext::Location, &["not a network"]),
     ] {
         let refusal = refusal(text, place);
         for part in parts {
@@ -309,8 +327,11 @@ fn buffers_of_responses_are_set_as_in_nginx() {
         disk: Some(0),
     };
     assert_eq!(policies.bodies.response_buffering, Some(Box::new(expected)));
-    assert!(refusal("proxy_buffers 6;", Place::Location).contains("\"6\""));
-    assert!(refusal("proxy_buffering on; proxy_buffering off;", Place::Location).contains("stands twice"));
+    assert!(refusal("proxy_buffers 6;", SnippetContext::Location).contains("\"6\""));
+    assert!(
+        refusal("proxy_buffering on; proxy_buffering off;", SnippetContext::Location)
+            .contains("stands twice")
+    );
 }
 
 #[test]
@@ -331,9 +352,12 @@ fn directives_with_an_annotation_of_their_meaning_set_the_same_policy() {
     assert_eq!(path.to, plain("/; Secure"));
     let buffering = ResponseBufferingOverrides { enabled: Some(false), ..Default::default() };
     assert_eq!(policies.bodies.response_buffering, Some(Box::new(buffering)));
-    assert!(refusal("proxy_read_timeout 1; proxy_read_timeout 2;", Place::Location).contains("stands twice"));
-    assert!(refusal("proxy_read_timeout x;", Place::Location).contains("\"x\""));
-    let server = read("proxy_read_timeout 1;", Place::Server, &NO_DECLARATIONS).unwrap();
+    assert!(
+        refusal("proxy_read_timeout 1; proxy_read_timeout 2;", SnippetContext::Location)
+            .contains("stands twice")
+    );
+    assert!(refusal("proxy_read_timeout x;", SnippetContext::Location).contains("\"x\""));
+    let server = read("proxy_read_timeout 1;", SnippetContext::Server, &NO_DECLARATIONS).unwrap();
     assert_eq!(resolve(&server, &Block::default(), TemplateDirectives::default()), Directives::default());
     assert!(server.lines()[0].contains("no effect"));
 }
@@ -358,7 +382,7 @@ fn tls_to_endpoints_is_set_without_files() {
         ("proxy_ssl_name $status;", "$status is empty"),
         ("proxy_ssl_server_name yes;", "on, off"),
     ] {
-        let refusal = refusal(text, Place::Location);
+        let refusal = refusal(text, SnippetContext::Location);
         assert!(refusal.contains(part), "{text}: {refusal}");
     }
 }
@@ -379,16 +403,16 @@ fn variables_of_the_authorisation_reply_name_its_fields() {
     let [FieldChange { operation: FieldOperation::Set(value), .. }] = block.request() else { panic!() };
     assert_eq!(value.pieces, [Piece::Variable(Variable::Authorised("x-auth-request-user".into()))]);
     for text in ["auth_request_set $a $upstream_status;", "auth_request_set $a b;"] {
-        assert!(refusal(text, Place::Location).contains("$upstream_http_NAME"), "{text}");
+        assert!(refusal(text, SnippetContext::Location).contains("$upstream_http_NAME"), "{text}");
     }
     let vouch = "# these return values are used by the @error401 call\n\
                  auth_request_set $auth_resp_jwt $upstream_http_x_vouch_jwt;";
     let authentik = "proxy_set_header X-Forwarded-Host $http_host;";
     for text in [vouch, authentik] {
-        assert!(read(text, Place::Authorisation, &NO_DECLARATIONS).is_ok(), "{text}");
+        assert!(read(text, SnippetContext::Authorisation, &NO_DECLARATIONS).is_ok(), "{text}");
     }
     for text in ["deny all;", "return 200;", "if ($host) { }", "more_set_headers 'A: b';"] {
-        let refusal = refusal(text, Place::Authorisation);
+        let refusal = refusal(text, SnippetContext::Authorisation);
         assert!(refusal.contains("the authorisation request"), "{refusal}");
     }
 }
@@ -396,7 +420,7 @@ fn variables_of_the_authorisation_reply_name_its_fields() {
 /// The `auth-snippet` of an object with these other snippets.
 fn authorisation(text: &str, location: &str, server: &str) -> Result<Block, Untranslated> {
     let variables = &assigned_variables(location, server);
-    super::read(text, Place::Authorisation, &Author { variables, ..Author::OPERATOR })
+    super::read(text, SnippetContext::Authorisation, &Author { variables, ..Author::OPERATOR })
 }
 
 #[test]
@@ -438,7 +462,7 @@ proptest! {
         ]),
         name in prop::sample::select(OWN_FIELDS.to_vec()),
         upper in any::<bool>(),
-        place in prop::sample::select(vec![Place::Location, Place::Block, Place::Server]),
+        place in prop::sample::select(vec![SnippetContext::Location, SnippetContext::Block, SnippetContext::Server]),
     ) {
         let name = if upper { name.to_ascii_uppercase() } else { name.to_owned() };
         if let Ok(block) = read(&directive.replace("NAME", &name), place, &NO_DECLARATIONS) {
@@ -461,10 +485,10 @@ fn limits_have_key_and_rate_of_their_zones_and_are_inherited_by_kind() {
     let read_in = |text: &str, place| read(text, place, &zones).unwrap_or_else(|fault| panic!("{fault:?}"));
     let server = read_in(
         "limit_req zone=rate burst=5 nodelay; limit_conn number 3; limit_req_status 429; limit_req_log_level info;",
-        Place::Server,
+        SnippetContext::Server,
     );
     let limits = |location: &str, template| {
-        resolve(&server, &read_in(location, Place::Location), template).location.limits
+        resolve(&server, &read_in(location, SnippetContext::Location), template).location.limits
     };
     let own =
         limits("limit_req zone=other burst=4 delay=2; limit_req_dry_run on;", TemplateDirectives::default());
@@ -496,7 +520,7 @@ fn limits_that_nginx_would_refuse_are_refused() {
         ("limit_req_dry_run maybe;", "takes one of"),
         ("if ($host) { limit_req zone=rate; }", "does not permit it"),
     ] {
-        let fault = read(text, Place::Location, &zones).expect_err(text);
+        let fault = read(text, SnippetContext::Location, &zones).expect_err(text);
         assert!(fault.reason.contains(part), "{text}: {fault:?}");
     }
     for (text, part) in [

@@ -68,7 +68,7 @@ impl Declared {
             // A variable that `auth_request_set` declares is empty before the reply.
             Some(variable @ Variable::Authorised(_)) => Ok(variable),
             Some(variable) if variable.known() <= moment => Ok(variable),
-            Some(variable) => Err(template::lack(name, moment).unwrap_or_else(|| {
+            Some(variable) => Err(template::missing_value(name, moment).unwrap_or_else(|| {
                 format!("${name} has no value yet: it is known {}", variable.known().as_str())
             })),
             None if self.twice_assigned.contains(&*name.to_ascii_lowercase()) => Err(format!(

@@ -3,7 +3,7 @@
 use sluice_config::Satisfy;
 
 use super::Annotation;
-use crate::translate::setting::{Reference, Risk, Unreadable};
+use crate::translate::setting::{ReferenceTreatment, Risk, Unreadable};
 use crate::translate::value;
 
 pub(super) fn settings() -> Vec<Annotation> {
@@ -15,7 +15,7 @@ pub(super) fn settings() -> Vec<Annotation> {
             "Only clients from these networks are served; others get 403.",
             |settings, value| settings.policies.sources.allow = Some(value),
         )
-        .unreadable(Unreadable::Close, Reference::Close, "")
+        .unreadable(Unreadable::Close, ReferenceTreatment::Close, "")
         .closed_if_empty()
         .location(Risk::Medium)
         .falls_back_to("whitelist-source-range")
@@ -27,7 +27,7 @@ pub(super) fn settings() -> Vec<Annotation> {
             "Clients from these networks get 403, even if allowlist-source-range contains them.",
             |settings, value| settings.policies.sources.deny = Some(value),
         )
-        .unreadable(Unreadable::Close, Reference::Close, "")
+        .unreadable(Unreadable::Close, ReferenceTreatment::Close, "")
         .closed_if_empty()
         .location(Risk::Medium)
         .falls_back_to("denylist-source-range"),
@@ -40,7 +40,7 @@ pub(super) fn settings() -> Vec<Annotation> {
              Address lists apply too: each list must admit the client.",
             |settings, value| settings.policies.countries.allow = Some(value),
         )
-        .unreadable(Unreadable::Close, Reference::Absent, "")
+        .unreadable(Unreadable::Close, ReferenceTreatment::Absent, "")
         .location(Risk::Medium)
         .absent_in_reference(),
         Annotation::served(
@@ -51,7 +51,7 @@ pub(super) fn settings() -> Vec<Annotation> {
              database, all clients get 403.",
             |settings, value| settings.policies.countries.deny = Some(value),
         )
-        .unreadable(Unreadable::Close, Reference::Absent, "")
+        .unreadable(Unreadable::Close, ReferenceTreatment::Absent, "")
         .location(Risk::Medium)
         .absent_in_reference(),
         Annotation::served(

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use sluice_config::{NamespacedName, ResourceKey, ResourceKind, UpstreamProtocol};
 
 use super::{Annotation, Settings};
-use crate::translate::setting::{Reference, Risk, Unreadable};
+use crate::translate::setting::{ReferenceTreatment, Risk, Unreadable};
 use crate::translate::value::{self, Type};
 
 const INDEX: &str = "fastcgi-index";
@@ -71,7 +71,7 @@ pub(super) fn settings() -> Vec<Annotation> {
             "With FCGI, the script of a path that ends with a slash, such as index.php.",
             |settings, value| settings.fastcgi.index = Some(value),
         )
-        .unreadable(Unreadable::Default, Reference::Reject, "the path is sent without a script")
+        .unreadable(Unreadable::Default, ReferenceTreatment::Reject, "the path is sent without a script")
         .location(Risk::Medium),
         Annotation::served(
             PARAMS,
@@ -86,7 +86,7 @@ pub(super) fn settings() -> Vec<Annotation> {
                     Some(ResourceKey { kind: ResourceKind::FastCgiParams, name: value });
             },
         )
-        .unreadable(Unreadable::Close, Reference::Reject, "another script could run")
+        .unreadable(Unreadable::Close, ReferenceTreatment::Reject, "another script could run")
         .location(Risk::Medium),
         Annotation::served(
             KEEP,

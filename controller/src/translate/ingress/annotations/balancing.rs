@@ -6,7 +6,7 @@ use std::sync::Arc;
 use sluice_config::{Balance, HashBy, Moment, NamespacedName, Piece, Template, Variable};
 
 use super::{Annotation, Settings};
-use crate::translate::setting::{Reference, Risk, Unreadable};
+use crate::translate::setting::{ReferenceTreatment, Risk, Unreadable};
 use crate::translate::template;
 use crate::translate::value::{self, Type};
 
@@ -61,7 +61,7 @@ pub(super) fn settings() -> Vec<Annotation> {
              (least_conn, not available in ingress-nginx).",
             |settings, value| settings.routes.usage.balance = value,
         )
-        .unreadable(Unreadable::Default, Reference::Reject, "no request goes anywhere else")
+        .unreadable(Unreadable::Default, ReferenceTreatment::Reject, "no request goes anywhere else")
         .location(Risk::Low)
         .falls_back_to("load-balance"),
         Annotation::served(
@@ -73,7 +73,7 @@ pub(super) fn settings() -> Vec<Annotation> {
              normally.",
             |settings, value| settings.hashing.key = Some(value),
         )
-        .unreadable(Unreadable::Default, Reference::Reject, "no request goes to another Service")
+        .unreadable(Unreadable::Default, ReferenceTreatment::Reject, "no request goes to another Service")
         .location(Risk::High),
         Annotation::served(
             "upstream-hash-by-subset",
@@ -82,7 +82,7 @@ pub(super) fn settings() -> Vec<Annotation> {
             "upstream-hash-by chooses a group of endpoints, one of which gets the request.",
             |settings, value| settings.hashing.subset = value,
         )
-        .unreadable(Unreadable::Default, Reference::Reject, "no request goes to another Service")
+        .unreadable(Unreadable::Default, ReferenceTreatment::Reject, "no request goes to another Service")
         .location(Risk::Low),
         Annotation::served(
             "upstream-hash-by-subset-size",
@@ -93,7 +93,7 @@ pub(super) fn settings() -> Vec<Annotation> {
                 settings.hashing.subset_size = NonZeroU32::new(value).unwrap_or(SUBSET_SIZE);
             },
         )
-        .unreadable(Unreadable::Default, Reference::Reject, "no request goes to another Service")
+        .unreadable(Unreadable::Default, ReferenceTreatment::Reject, "no request goes to another Service")
         .location(Risk::Low),
         Annotation::served(
             "service-upstream",

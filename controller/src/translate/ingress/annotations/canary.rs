@@ -8,7 +8,7 @@ use sluice_config::CanaryValue;
 
 use super::Annotation;
 use crate::translate::expression::Expressions;
-use crate::translate::setting::{Reference, Risk, Unreadable};
+use crate::translate::setting::{ReferenceTreatment, Risk, Unreadable};
 use crate::translate::value;
 
 pub(super) fn settings() -> Vec<Annotation> {
@@ -25,7 +25,7 @@ pub(super) fn settings() -> Vec<Annotation> {
         )
         .unreadable(
             Unreadable::Reject,
-            Reference::Default,
+            ReferenceTreatment::Default,
             "an Ingress that may be meant as a canary is never served as an ordinary one",
         )
         .ingress(Risk::Low)

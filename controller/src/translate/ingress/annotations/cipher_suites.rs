@@ -5,7 +5,7 @@ use std::sync::Arc;
 use sluice_config::{CipherSuites, NamespacedName};
 
 use super::{Annotation, Settings};
-use crate::translate::setting::{Reference, Risk, Unreadable};
+use crate::translate::setting::{ReferenceTreatment, Risk, Unreadable};
 use crate::translate::value::{self, NamedSuites};
 
 const CIPHERS: &str = "ssl-ciphers";
@@ -51,7 +51,7 @@ pub(super) fn settings() -> Vec<Annotation> {
              decides for both.",
             |settings, value| settings.cipher_suites.named = Some(value),
         )
-        .unreadable(Unreadable::Default, Reference::Reject, "the suites of all hosts apply")
+        .unreadable(Unreadable::Default, ReferenceTreatment::Reject, "the suites of all hosts apply")
         .except("unavailable suites are skipped with a warning")
         .ingress(Risk::Low)
         .falls_back_to(CIPHERS),

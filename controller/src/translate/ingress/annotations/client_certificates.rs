@@ -10,7 +10,7 @@ use sluice_config::{
 
 use super::{Annotation, Settings};
 use crate::translate::expression;
-use crate::translate::setting::{Reference, Risk, Unreadable};
+use crate::translate::setting::{ReferenceTreatment, Risk, Unreadable};
 use crate::translate::value::{self, Type};
 
 const SECRET: &str = "auth-tls-secret";
@@ -78,7 +78,7 @@ pub(super) fn settings() -> Vec<Annotation> {
              too, unless clients may come without a certificate.",
             |settings, value| settings.client_certificates.secret = Some(value),
         )
-        .unreadable(Unreadable::Close, Reference::Close, "")
+        .unreadable(Unreadable::Close, ReferenceTreatment::Close, "")
         .location(Risk::Medium)
         .for_whole_host()
         .protects(),
@@ -90,7 +90,7 @@ pub(super) fn settings() -> Vec<Annotation> {
              such as CN=client,O=Example); other clients get 403.",
             |settings, value| settings.client_certificates.subject = Some(value),
         )
-        .unreadable(Unreadable::Close, Reference::Reject, "both keep requests out")
+        .unreadable(Unreadable::Close, ReferenceTreatment::Reject, "both keep requests out")
         .beside(SECRET)
         .location(Risk::High)
         .for_whole_host()
@@ -124,7 +124,11 @@ pub(super) fn settings() -> Vec<Annotation> {
              status that its endpoint returns.",
             |settings, value| settings.client_certificates.error_page = Some(value),
         )
-        .unreadable(Unreadable::Default, Reference::Reject, "clients are refused with 400 all the same")
+        .unreadable(
+            Unreadable::Default,
+            ReferenceTreatment::Reject,
+            "clients are refused with 400 all the same",
+        )
         .beside(SECRET)
         .location(Risk::High),
         Annotation::served(
@@ -134,7 +138,7 @@ pub(super) fn settings() -> Vec<Annotation> {
             "Send the certificate to endpoints in the field ssl-client-cert, URL-encoded PEM.",
             |settings, value| settings.client_certificates.passes_certificate = value,
         )
-        .unreadable(Unreadable::Default, Reference::Reject, "the certificate stays with the gateway")
+        .unreadable(Unreadable::Default, ReferenceTreatment::Reject, "the certificate stays with the gateway")
         .beside(SECRET)
         .location(Risk::Low),
     ]

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use sluice_config::{AllowedOrigin, AllowedOrigins, Cors, NamespacedName};
 
 use super::{Annotation, Settings};
-use crate::translate::setting::{Reference, Risk, Unreadable};
+use crate::translate::setting::{ReferenceTreatment, Risk, Unreadable};
 use crate::translate::value::{self, Type};
 
 const METHODS: &str = "GET, PUT, POST, DELETE, PATCH, OPTIONS";
@@ -112,7 +112,7 @@ pub(super) fn settings() -> Vec<Annotation> {
              Invalid entries are skipped.",
             |settings, value| settings.cors.origins = Some(value),
         )
-        .unreadable(Unreadable::SkipEntries, Reference::Default, "the default accepts every origin")
+        .unreadable(Unreadable::SkipEntries, ReferenceTreatment::Default, "the default accepts every origin")
         .ingress(Risk::Medium),
         Annotation::served(
             "cors-expose-headers",

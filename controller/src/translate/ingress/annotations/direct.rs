@@ -3,7 +3,7 @@
 use sluice_config::Moment;
 
 use super::Annotation;
-use crate::translate::setting::{Reference, Risk, Unreadable};
+use crate::translate::setting::{ReferenceTreatment, Risk, Unreadable};
 use crate::translate::snippet::annotation as value;
 
 pub(super) fn settings() -> Vec<Annotation> {
@@ -16,7 +16,7 @@ pub(super) fn settings() -> Vec<Annotation> {
              empty value removes the field.",
             |settings, value| settings.routes.snippets.annotations.change_request(value),
         )
-        .unreadable(Unreadable::Close, Reference::Absent, ""),
+        .unreadable(Unreadable::Close, ReferenceTreatment::Absent, ""),
         Annotation::served(
             "sluice.dev/remove-request-headers",
             value::names(),
@@ -24,7 +24,7 @@ pub(super) fn settings() -> Vec<Annotation> {
             "Fields that the endpoint does not get.",
             |settings, value| settings.routes.snippets.annotations.change_request(value),
         )
-        .unreadable(Unreadable::Close, Reference::Absent, ""),
+        .unreadable(Unreadable::Close, ReferenceTreatment::Absent, ""),
         Annotation::served(
             "sluice.dev/set-response-headers",
             value::fields(Moment::Response),
@@ -48,7 +48,7 @@ pub(super) fn settings() -> Vec<Annotation> {
              The type is text/html; sluice.dev/set-response-headers may set another one.",
             |settings, value| settings.routes.snippets.annotations.answer(value),
         )
-        .unreadable(Unreadable::Close, Reference::Absent, ""),
+        .unreadable(Unreadable::Close, ReferenceTreatment::Absent, ""),
     ];
     all.into_iter().map(|setting| setting.location(Risk::Medium).absent_in_reference()).collect()
 }

@@ -1,7 +1,7 @@
 //! Replacement of error responses.
 
 use super::Annotation;
-use crate::translate::setting::{Reference, Risk, Unreadable};
+use crate::translate::setting::{ReferenceTreatment, Risk, Unreadable};
 use crate::translate::value;
 
 pub(super) fn settings() -> Vec<Annotation> {
@@ -15,7 +15,7 @@ pub(super) fn settings() -> Vec<Annotation> {
              default backend, by a plain page.",
             |settings, value| settings.policies.error_pages.statuses = Some(value),
         )
-        .unreadable(Unreadable::SkipEntries, Reference::Reject, "an error page protects nothing")
+        .unreadable(Unreadable::SkipEntries, ReferenceTreatment::Reject, "an error page protects nothing")
         .location(Risk::Low)
         .falls_back_to("custom-http-errors"),
         Annotation::served(
@@ -35,7 +35,11 @@ pub(super) fn settings() -> Vec<Annotation> {
              while the Service of the rule has no endpoint.",
             |settings, value| settings.routes.error_backend = Some(value),
         )
-        .unreadable(Unreadable::Default, Reference::Reject, "the default backend of the program answers")
+        .unreadable(
+            Unreadable::Default,
+            ReferenceTreatment::Reject,
+            "the default backend of the program answers",
+        )
         .location(Risk::Low),
     ]
 }

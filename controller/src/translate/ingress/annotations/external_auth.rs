@@ -5,7 +5,7 @@ use std::time::Duration;
 use sluice_config::{Authorisation, Moment, NamespacedName};
 
 use super::{Annotation, Settings};
-use crate::translate::setting::{Reference, Risk, Unreadable};
+use crate::translate::setting::{ReferenceTreatment, Risk, Unreadable};
 use crate::translate::{external_auth, remote, template, value};
 
 const SET_HEADERS: &str = "auth-proxy-set-headers";
@@ -32,7 +32,7 @@ pub(super) fn settings() -> Vec<Annotation> {
              endpoints are used; certificates are not verified.",
             |settings, value| settings.external_auth().url = Some(value),
         )
-        .unreadable(Unreadable::Reject, Reference::Reject, "")
+        .unreadable(Unreadable::Reject, ReferenceTreatment::Reject, "")
         .except(
             "$host answers 503 without a host in the rule and on a server-alias that is an expression or ends with \
              .*, because clients would choose the service that admits them",
@@ -65,7 +65,7 @@ pub(super) fn settings() -> Vec<Annotation> {
              X-Scheme. CONNECT and TRACE are sent with the path, as nginx sends them.",
             |settings, value| settings.external_auth().method = Some(value),
         )
-        .unreadable(Unreadable::Close, Reference::Close, "")
+        .unreadable(Unreadable::Close, ReferenceTreatment::Close, "")
         .beside("auth-url")
         .location(Risk::Low),
         Annotation::served(
@@ -76,7 +76,7 @@ pub(super) fn settings() -> Vec<Annotation> {
              Fields of the gateway itself, such as Host, are skipped.",
             |settings, value| settings.external_auth().response_headers = value,
         )
-        .unreadable(Unreadable::Close, Reference::Close, "")
+        .unreadable(Unreadable::Close, ReferenceTreatment::Close, "")
         .beside("auth-url")
         .location(Risk::Medium),
         Annotation::served(
@@ -86,7 +86,7 @@ pub(super) fn settings() -> Vec<Annotation> {
             "Value of X-Auth-Request-Redirect.",
             |settings, value| settings.external_auth().request_redirect = Some(value),
         )
-        .unreadable(Unreadable::Default, Reference::Drop, "the service is still asked")
+        .unreadable(Unreadable::Default, ReferenceTreatment::Drop, "the service is still asked")
         .beside("auth-url")
         .location(Risk::Medium),
         Annotation::served(
@@ -97,7 +97,7 @@ pub(super) fn settings() -> Vec<Annotation> {
              routes answer 503.",
             |settings, value| settings.external_auth().set_headers = Some(value),
         )
-        .unreadable(Unreadable::Close, Reference::Default, "the service may decide by these fields")
+        .unreadable(Unreadable::Close, ReferenceTreatment::Default, "the service may decide by these fields")
         .beside("auth-url")
         .location(Risk::Medium),
         Annotation::served(
@@ -107,7 +107,7 @@ pub(super) fn settings() -> Vec<Annotation> {
             "Relay Set-Cookie of the service with every status of a response.",
             |settings, value| settings.external_auth().always_set_cookie = value,
         )
-        .unreadable(Unreadable::Default, Reference::Drop, "the service is still asked")
+        .unreadable(Unreadable::Default, ReferenceTreatment::Drop, "the service is still asked")
         .beside("auth-url")
         .location(Risk::Low),
         Annotation::served(
@@ -128,7 +128,7 @@ pub(super) fn settings() -> Vec<Annotation> {
              (X-Accel-Expires, Cache-Control, Expires). Statuses without a time, such as 200 202, are invalid.",
             |settings, value| settings.external_auth().cache_valid = value,
         )
-        .unreadable(Unreadable::Default, Reference::Close, "the service is then asked for each request")
+        .unreadable(Unreadable::Default, ReferenceTreatment::Close, "the service is then asked for each request")
         .beside("auth-url")
         .fallback("no answer is kept", |settings| settings.external_auth().cache_valid.clear())
         .location(Risk::Medium),

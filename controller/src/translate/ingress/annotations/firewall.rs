@@ -6,7 +6,7 @@ use sluice_config::{Moment, NamespacedName};
 
 use super::{Annotation, Settings, nginx_text};
 use crate::translate::firewall::{ENABLE, FirewallText, SNIPPET};
-use crate::translate::setting::{NotYet, Reference, Risk, Unreadable};
+use crate::translate::setting::{NotYet, ReferenceTreatment, Risk, Unreadable};
 use crate::translate::template;
 use crate::translate::value;
 
@@ -43,7 +43,7 @@ pub(super) fn settings() -> Vec<Annotation> {
         .snippet(NotYet::Protects)
         .except(EXCEPT)
         .restricting(nginx_text::enforces_rules)
-        .unreadable(Unreadable::Close, Reference::RefuseAll, "")
+        .unreadable(Unreadable::Close, ReferenceTreatment::RefuseAll, "")
         .ingress(Risk::Critical),
         Annotation::served(
             "modsecurity-transaction-id",

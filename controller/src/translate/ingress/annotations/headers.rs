@@ -3,7 +3,7 @@
 use sluice_config::{ConnectionHeader, NamespacedName, ResourceKey, ResourceKind};
 
 use super::{Annotation, Settings};
-use crate::translate::setting::{Reference, Risk, Unreadable};
+use crate::translate::setting::{ReferenceTreatment, Risk, Unreadable};
 use crate::translate::{template, value};
 
 const CUSTOM: &str = "custom-headers";
@@ -40,7 +40,7 @@ pub(super) fn settings() -> Vec<Annotation> {
              value, or one that is no host, gets 400.",
             |settings, value| settings.headers().host = Some(value),
         )
-        .unreadable(Unreadable::Reject, Reference::Reject, "")
+        .unreadable(Unreadable::Reject, ReferenceTreatment::Reject, "")
         .location(Risk::Low),
         Annotation::served(
             "connection-proxy-header",
@@ -50,7 +50,7 @@ pub(super) fn settings() -> Vec<Annotation> {
              endpoint, as with nginx; with close, each request uses a new connection.",
             |settings, value| settings.headers().connection = Some(value),
         )
-        .unreadable(Unreadable::Default, Reference::Reject, "requests go to the same endpoint")
+        .unreadable(Unreadable::Default, ReferenceTreatment::Reject, "requests go to the same endpoint")
         .location(Risk::Low),
     ]
 }

@@ -4,7 +4,7 @@ use sluice_config::{HostPattern, NamespacedName};
 
 use super::{Annotation, Settings};
 use crate::translate::ingress::names::alias;
-use crate::translate::setting::{Reference, Risk, Unreadable};
+use crate::translate::setting::{ReferenceTreatment, Risk, Unreadable};
 use crate::translate::value::{self, Type};
 
 const ALIAS: &str = "server-alias";
@@ -27,7 +27,7 @@ pub(super) fn settings() -> Vec<Annotation> {
              regular expression. Names that nginx would refuse are skipped with a warning.",
             |settings, value| settings.aliases = value,
         )
-        .unreadable(Unreadable::Reject, Reference::Reject, "")
+        .unreadable(Unreadable::Reject, ReferenceTreatment::Reject, "")
         .ingress(Risk::High),
         Annotation::served(
             PASSTHROUGH,
@@ -37,7 +37,7 @@ pub(super) fn settings() -> Vec<Annotation> {
              HTTP only, whose requests are sent to the endpoints over TLS.",
             |settings, value| settings.routes.passthrough = value,
         )
-        .unreadable(Unreadable::Default, Reference::Reject, "TLS is terminated all the same")
+        .unreadable(Unreadable::Default, ReferenceTreatment::Reject, "TLS is terminated all the same")
         .with_flag("--enable-ssl-passthrough", |options| options.enable_ssl_passthrough)
         .ingress(Risk::Low),
         Annotation::no_effect(
@@ -48,7 +48,7 @@ pub(super) fn settings() -> Vec<Annotation> {
             "HTTP/2 push from Link headers.",
         )
         .idle_in_reference()
-        .unreadable(Unreadable::Default, Reference::Reject, "it has no effect")
+        .unreadable(Unreadable::Default, ReferenceTreatment::Reject, "it has no effect")
         .location(Risk::Low),
     ]
 }

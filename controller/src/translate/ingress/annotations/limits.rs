@@ -5,7 +5,7 @@ use std::sync::Arc;
 use sluice_config::{Limits, NamespacedName, Network};
 
 use super::{Annotation, Settings};
-use crate::translate::setting::{Reference, Risk, Unreadable};
+use crate::translate::setting::{ReferenceTreatment, Risk, Unreadable};
 use crate::translate::value;
 
 /// Parsed annotations of this family.
@@ -52,7 +52,7 @@ pub(super) fn settings() -> Vec<Annotation> {
              (limit-conn-status-code). 0 or less: no limit.",
             |settings, value| settings.limiting.connections = value,
         )
-        .unreadable(Unreadable::Reject, Reference::Reject, "")
+        .unreadable(Unreadable::Reject, ReferenceTreatment::Reject, "")
         .location(Risk::Low),
         Annotation::served(
             "limit-rps",
@@ -62,7 +62,7 @@ pub(super) fn settings() -> Vec<Annotation> {
              (limit-req-status-code). 0 or less: no limit.",
             |settings, value| settings.limiting.per_second = value,
         )
-        .unreadable(Unreadable::Reject, Reference::Reject, "")
+        .unreadable(Unreadable::Reject, ReferenceTreatment::Reject, "")
         .location(Risk::Low),
         Annotation::served(
             "limit-rpm",
@@ -71,7 +71,7 @@ pub(super) fn settings() -> Vec<Annotation> {
             "Requests of one client per minute; see limit-rps.",
             |settings, value| settings.limiting.per_minute = value,
         )
-        .unreadable(Unreadable::Reject, Reference::Reject, "")
+        .unreadable(Unreadable::Reject, ReferenceTreatment::Reject, "")
         .location(Risk::Low),
         Annotation::served(
             "limit-rate",
@@ -116,7 +116,7 @@ pub(super) fn settings() -> Vec<Annotation> {
             "Clients from these networks are not limited.",
             |settings, value| settings.limiting.exempt = Some(value),
         )
-        .unreadable(Unreadable::SkipEntries, Reference::Reject, "clients of a skipped entry are limited")
+        .unreadable(Unreadable::SkipEntries, ReferenceTreatment::Reject, "clients of a skipped entry are limited")
         .location(Risk::Low)
         .also(&["limit-whitelist"]),
     ]

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use sluice_config::{Moment, NamespacedName, RuleTracing, Template};
 
 use super::{Annotation, Settings};
-use crate::translate::setting::{Reference, Risk, Unreadable};
+use crate::translate::setting::{ReferenceTreatment, Risk, Unreadable};
 use crate::translate::template;
 use crate::translate::value::{self, Type};
 
@@ -43,7 +43,7 @@ pub(super) fn settings() -> Vec<Annotation> {
         Annotation::served(NAME, span_name(), "", "Name of a request's span.", |settings, value| {
             settings.policies.tracing.span_name = Some(Arc::new(value))
         })
-        .unreadable(Unreadable::Default, Reference::Reject, "a name changes no response")
+        .unreadable(Unreadable::Default, ReferenceTreatment::Reject, "a name changes no response")
         .beside(ENABLE)
         .location(Risk::Medium)
         .falls_back_to(NAME),

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use sluice_config::{BasicAuth, Code, DigestAuth, NamespacedName, ResourceKey, ResourceKind};
 
 use super::{Annotation, Settings};
-use crate::translate::setting::{MissingSetting, Reference, Risk, Unreadable};
+use crate::translate::setting::{MissingSetting, ReferenceTreatment, Risk, Unreadable};
 use crate::translate::value;
 
 /// Parsed annotations of this family.
@@ -61,13 +61,13 @@ impl Auth {
 
     /// Returns the missing setting, if `auth-type` lacks `auth-secret`.
     fn missing(&self) -> Option<(MissingSetting, &'static str)> {
-        let lack = MissingSetting {
+        let missing = MissingSetting {
             name: TYPE,
             code: Code::AnnotationInvalid,
             reason: "needs auth-secret, which is not there",
             remedy: "name the Secret with the passwords in auth-secret",
         };
-        (self.scheme.is_some() && self.secret.is_none()).then_some((lack, SECRET))
+        (self.scheme.is_some() && self.secret.is_none()).then_some((missing, SECRET))
     }
 }
 
@@ -89,7 +89,7 @@ pub(super) fn settings() -> Vec<Annotation> {
              the password; the digests in the Secret must be computed for auth-realm.",
             |settings, value| settings.auth.scheme = Some(value),
         )
-        .unreadable(Unreadable::Reject, Reference::Reject, "")
+        .unreadable(Unreadable::Reject, ReferenceTreatment::Reject, "")
         .location(Risk::Low)
         .protects(),
         Annotation::served(
@@ -99,7 +99,7 @@ pub(super) fn settings() -> Vec<Annotation> {
             "Secret with the passwords. While it is missing or unusable, the routes answer 503.",
             |settings, value| settings.auth.secret = Some(value),
         )
-        .unreadable(Unreadable::Close, Reference::Close, "")
+        .unreadable(Unreadable::Close, ReferenceTreatment::Close, "")
         .beside(TYPE)
         .location(Risk::Medium)
         .protects(),
@@ -111,7 +111,7 @@ pub(super) fn settings() -> Vec<Annotation> {
              key per user, with the text that follows the name in such a file.",
             |settings, value| settings.auth.is_map = value,
         )
-        .unreadable(Unreadable::Reject, Reference::Reject, "")
+        .unreadable(Unreadable::Reject, ReferenceTreatment::Reject, "")
         .beside("auth-type")
         .location(Risk::Low),
         Annotation::served(
@@ -121,7 +121,7 @@ pub(super) fn settings() -> Vec<Annotation> {
             "Realm that browsers show when they ask for the password.",
             |settings, value| settings.auth.realm = Some(value),
         )
-        .unreadable(Unreadable::Default, Reference::Reject, "the password is still asked for")
+        .unreadable(Unreadable::Default, ReferenceTreatment::Reject, "the password is still asked for")
         .beside("auth-type")
         .location(Risk::Medium),
     ]

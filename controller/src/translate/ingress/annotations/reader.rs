@@ -81,11 +81,18 @@ pub fn parse(
             reader.ignored(name, reason, entry);
         }
     }
-    for (lack, missing) in std::mem::take(&mut reader.parsed.settings.missing) {
+    for (missing, required) in std::mem::take(&mut reader.parsed.settings.missing) {
         // An invalid value of it has been reported.
-        let is_given = given(ingress).any(|(name, _)| name == missing);
-        if let Some(entry) = TABLE.get(lack.name).filter(|_| !is_given) {
-            reader.close(entry, lack.name, lack.code, UNABLE, lack.reason.to_owned(), lack.remedy);
+        let is_given = given(ingress).any(|(name, _)| name == required);
+        if let Some(entry) = TABLE.get(missing.name).filter(|_| !is_given) {
+            reader.close(
+                entry,
+                missing.name,
+                missing.code,
+                UNABLE,
+                missing.reason.to_owned(),
+                missing.remedy,
+            );
         }
     }
     let is_closed = matches!(reader.parsed.treatment, Treatment::Close(_));

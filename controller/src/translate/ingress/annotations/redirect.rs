@@ -3,7 +3,7 @@
 use sluice_config::{Moment, NamespacedName, Redirect, RedirectPath};
 
 use super::{Annotation, Settings};
-use crate::translate::setting::{Reference, Risk, Unreadable};
+use crate::translate::setting::{ReferenceTreatment, Risk, Unreadable};
 use crate::translate::template;
 use crate::translate::value::{self, Type};
 
@@ -57,7 +57,7 @@ pub(super) fn settings() -> Vec<Annotation> {
              ingress-nginx.",
             |settings, value| settings.redirection.permanent = Some(value),
         )
-        .unreadable(Unreadable::Reject, Reference::Reject, "")
+        .unreadable(Unreadable::Reject, ReferenceTreatment::Reject, "")
         .location(Risk::Medium),
         Annotation::served(
             "permanent-redirect-code",
@@ -66,7 +66,7 @@ pub(super) fn settings() -> Vec<Annotation> {
             "Code of permanent-redirect.",
             |settings, value| settings.redirection.permanent_code = Some(value),
         )
-        .unreadable(Unreadable::Default, Reference::Reject, "the target is the same")
+        .unreadable(Unreadable::Default, ReferenceTreatment::Reject, "the target is the same")
         .location(Risk::Low),
         Annotation::served(
             TEMPORAL,
@@ -79,7 +79,7 @@ pub(super) fn settings() -> Vec<Annotation> {
                 settings.redirection.temporal = value;
             },
         )
-        .unreadable(Unreadable::Reject, Reference::Reject, "")
+        .unreadable(Unreadable::Reject, ReferenceTreatment::Reject, "")
         .location(Risk::Medium),
         Annotation::served(
             "temporal-redirect-code",
@@ -88,7 +88,7 @@ pub(super) fn settings() -> Vec<Annotation> {
             "Code of temporal-redirect.",
             |settings, value| settings.redirection.temporal_code = Some(value),
         )
-        .unreadable(Unreadable::Default, Reference::Reject, "the target is the same")
+        .unreadable(Unreadable::Default, ReferenceTreatment::Reject, "the target is the same")
         .location(Risk::Low),
         Annotation::served(
             "from-to-www-redirect",
@@ -100,7 +100,7 @@ pub(super) fn settings() -> Vec<Annotation> {
              valid for both names.",
             |settings, value| settings.redirection.www = value,
         )
-        .unreadable(Unreadable::Default, Reference::Reject, "only the other name is affected")
+        .unreadable(Unreadable::Default, ReferenceTreatment::Reject, "only the other name is affected")
         .location(Risk::Low),
         Annotation::served(
             "preserve-trailing-slash",
@@ -119,7 +119,7 @@ pub(super) fn settings() -> Vec<Annotation> {
              path) contain only the path.",
             |settings, value| settings.policies.locations.relative = Some(value),
         )
-        .unreadable(Unreadable::Default, Reference::Reject, "the target is the same")
+        .unreadable(Unreadable::Default, ReferenceTreatment::Reject, "the target is the same")
         .location(Risk::Low)
         .falls_back_to("relative-redirects"),
         Annotation::served(

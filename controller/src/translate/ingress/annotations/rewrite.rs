@@ -5,8 +5,8 @@ use std::sync::Arc;
 use sluice_config::Moment;
 
 use super::Annotation;
-use crate::translate::routes::{GroupText, Target};
-use crate::translate::setting::{Reference, Risk, Unreadable};
+use crate::translate::routes::{GroupText, RewriteTarget};
+use crate::translate::setting::{ReferenceTreatment, Risk, Unreadable};
 use crate::translate::value::{self, Wrong};
 
 pub(super) fn settings() -> Vec<Annotation> {
@@ -14,7 +14,7 @@ pub(super) fn settings() -> Vec<Annotation> {
         Annotation::served(
             "rewrite-target",
             value::capture_path()
-                .and_then(|text| match Target::read(&text) {
+                .and_then(|text| match RewriteTarget::read(&text) {
                     Ok(target) => Ok((text, target)),
                     // ingress-nginx takes it: without it, requests would go to other paths.
                     Err(reason) => Err(Wrong::Refused { reason, remedy: "correct the target" }),
@@ -53,7 +53,7 @@ pub(super) fn settings() -> Vec<Annotation> {
              the path.",
             |settings, value| settings.routes.rewriting.forwarded_prefix = Some(value),
         )
-        .unreadable(Unreadable::Default, Reference::Reject, "requests go to the same path")
+        .unreadable(Unreadable::Default, ReferenceTreatment::Reject, "requests go to the same path")
         .location(Risk::Medium),
     ]
 }

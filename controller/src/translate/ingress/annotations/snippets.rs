@@ -3,8 +3,8 @@
 //! default.
 
 use super::{Annotation, nginx_text};
-use crate::translate::setting::{NotYet, Reference, Risk, Unreadable};
-use crate::translate::snippet::{self, AUTHORISATION, CONFIGURATION, Place, SERVER};
+use crate::translate::setting::{NotYet, ReferenceTreatment, Risk, Unreadable};
+use crate::translate::snippet::{self, AUTHORISATION, CONFIGURATION, SERVER, SnippetContext};
 use crate::translate::value;
 
 const TEXT: &str = "replace the snippet by annotations where they exist (docs/annotations.md), or do it in the \
@@ -16,18 +16,18 @@ pub(super) fn settings() -> Vec<Annotation> {
     vec![
         Annotation::served(
             CONFIGURATION,
-            snippet::directives(Place::Location),
+            snippet::directives(SnippetContext::Location),
             "",
             "Directives of each location of the Ingress, translated into typed policies.",
             |settings, value| settings.routes.snippets.location = Some(value),
         )
         .snippet(NotYet::ChangesAnswers)
         .except(EXCEPT)
-        .unreadable(Unreadable::Close, Reference::RefuseAll, "")
+        .unreadable(Unreadable::Close, ReferenceTreatment::RefuseAll, "")
         .location(Risk::Critical),
         Annotation::served(
             SERVER,
-            snippet::directives(Place::Server),
+            snippet::directives(SnippetContext::Server),
             "",
             "Directives of the server of each host, translated into typed policies for the Ingresses of the same \
              namespace. If several of them have one, all apply.",
@@ -35,7 +35,7 @@ pub(super) fn settings() -> Vec<Annotation> {
         )
         .snippet(NotYet::ChangesAnswers)
         .except(EXCEPT)
-        .unreadable(Unreadable::Close, Reference::RefuseAll, "")
+        .unreadable(Unreadable::Close, ReferenceTreatment::RefuseAll, "")
         .for_namespace_of_host()
         .restricting(nginx_text::restricts_access)
         .ingress(Risk::Critical),
@@ -50,14 +50,14 @@ pub(super) fn settings() -> Vec<Annotation> {
         .never(TEXT),
         Annotation::served(
             AUTHORISATION,
-            snippet::directives(Place::Authorisation),
+            snippet::directives(SnippetContext::Authorisation),
             "",
             "Directives of the request to the authorisation service: proxy_set_header.",
             |settings, value| settings.routes.snippets.authorisation = Some(value),
         )
         .snippet(NotYet::Protects)
         .except(EXCEPT)
-        .unreadable(Unreadable::Close, Reference::RefuseAll, "")
+        .unreadable(Unreadable::Close, ReferenceTreatment::RefuseAll, "")
         .beside("auth-url")
         .location(Risk::Critical)
         .protects(),

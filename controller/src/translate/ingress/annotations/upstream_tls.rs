@@ -6,7 +6,7 @@ use sluice_config::{Moment, NamespacedName, ResourceKey, ResourceKind, TlsVersio
 
 use super::{Annotation, Settings};
 use crate::translate::endpoint_name::read_endpoint_name;
-use crate::translate::setting::{Reference, Risk, Unreadable};
+use crate::translate::setting::{ReferenceTreatment, Risk, Unreadable};
 use crate::translate::value;
 
 const SECRET: &str = "proxy-ssl-secret";
@@ -72,7 +72,7 @@ pub(super) fn settings() -> Vec<Annotation> {
              get a warning.",
             |settings, value| settings.upstream_tls.secret = Some(value),
         )
-        .unreadable(Unreadable::Close, Reference::Close, "")
+        .unreadable(Unreadable::Close, ReferenceTreatment::Close, "")
         .ingress(Risk::Medium)
         .protects(),
         Annotation::served(
@@ -83,7 +83,7 @@ pub(super) fn settings() -> Vec<Annotation> {
              signed; others cause 502. No effect without proxy-ssl-secret.",
             |settings, value| settings.upstream_tls.verifies = value,
         )
-        .unreadable(Unreadable::Close, Reference::Default, "endpoints would not be verified")
+        .unreadable(Unreadable::Close, ReferenceTreatment::Default, "endpoints would not be verified")
         .beside(SECRET)
         .ingress(Risk::Low)
         .protects(),

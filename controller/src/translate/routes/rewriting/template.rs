@@ -20,7 +20,7 @@ enum TextPart {
 
 /// A parsed target.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Target {
+pub(crate) struct RewriteTarget {
     path: GroupText,
     /// The part after a question mark.
     query: Option<GroupText>,
@@ -82,7 +82,7 @@ impl GroupText {
     }
 }
 
-impl Target {
+impl RewriteTarget {
     pub(crate) fn read(text: &str) -> Result<Self, String> {
         let redirects = ["http://", "https://"].iter().any(|scheme| text.starts_with(scheme));
         let (text, appends) = match text.strip_suffix('?') {
@@ -197,7 +197,7 @@ mod tests {
     }
 
     fn with_lacking(target: &str, path: &str) -> Result<(Rewrite, Option<usize>), RewriteError> {
-        Target::read(target).unwrap().resolve(path, None, &Expressions::default())
+        RewriteTarget::read(target).unwrap().resolve(path, None, &Expressions::default())
     }
 
     #[test]
@@ -208,7 +208,7 @@ mod tests {
         assert_eq!(rewrite.pattern, Some(Form::Plain("(?i)/x(/)(.*)(?<tail>y)".into())));
         assert_eq!(resolve("${1}0", "/(.)").unwrap().path, [Group(1), Plain("0".into())]);
         for bad in ["/$", "/$-", "/a b", "/a#b", "/${1", "/${1x}"] {
-            assert!(Target::read(bad).is_err(), "{bad}");
+            assert!(RewriteTarget::read(bad).is_err(), "{bad}");
         }
     }
 

@@ -5,7 +5,7 @@ use sluice_config::Code;
 use super::AnnotationReader;
 use crate::problem::{error, warning};
 use crate::translate::ingress::annotations::{Annotation, TABLE};
-use crate::translate::setting::{Reference, annotation_field};
+use crate::translate::setting::{ReferenceTreatment, annotation_field};
 
 /// Removed or commonly mistaken annotation names, each with the current one.
 const FORMER: [(&str, &str); 9] = [
@@ -47,7 +47,7 @@ impl AnnotationReader<'_> {
     /// Reports a value that is ignored; the Ingress is served. ingress-nginx serves it too, unless
     /// the annotation is Sluice's own.
     pub(super) fn ignored(&mut self, name: &str, message: String, entry: &Annotation) {
-        let make = if entry.leniency.reference == Reference::Absent { error } else { warning };
+        let make = if entry.leniency.reference == ReferenceTreatment::Absent { error } else { warning };
         let field = self.field(name);
         self.parsed.problems.push(make(
             Code::AnnotationInvalid,
