@@ -191,7 +191,7 @@ impl<'a> Parser<'a> {
 
     fn number(&mut self) -> Result<i64, String> {
         let value = self.value()?;
-        value.parse().map_err(|_| format!("{value:?} is no integer, which > and < need"))
+        value.parse().map_err(|_| format!("{value:?} is not an integer, which > and < need"))
     }
 
     /// Parses values in parentheses, which may be empty.
@@ -251,11 +251,11 @@ fn label_key(text: &str) -> Result<String, String> {
         Some((domain, name)) => is_domain(domain) && is_name(name),
         None => is_name(text),
     };
-    if good { Ok(text.to_owned()) } else { Err(format!("{text:?} is no key of a label")) }
+    if good { Ok(text.to_owned()) } else { Err(format!("{text:?} is not a valid label key")) }
 }
 
 fn label_value(text: &str) -> Result<String, String> {
-    if is_name(text) { Ok(text.to_owned()) } else { Err(format!("{text:?} is no value of a label")) }
+    if is_name(text) { Ok(text.to_owned()) } else { Err(format!("{text:?} is not a valid label value")) }
 }
 
 #[cfg(test)]

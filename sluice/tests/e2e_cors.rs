@@ -161,9 +161,13 @@ fn changes_apply_at_once_and_a_bad_origin_opens_nothing() {
     await_until("the other origin", || allowed(&ask(&gateway, "GET", "/", other)) == Some(other));
     assert_eq!(allowed(&ask(&gateway, "GET", "/", PAGE)), None);
     let problems = gateway.problems();
-    for part in
-        ["Ingress default/api", "cors-allow-origin", "\"shop.example\"", "is no origin", "correct the value"]
-    {
+    for part in [
+        "Ingress default/api",
+        "cors-allow-origin",
+        "\"shop.example\"",
+        "is not an origin",
+        "correct the value",
+    ] {
         assert!(problems.contains(part), "{part}: {problems}");
     }
     folder.write("api.yaml", api(&[("cors-allow-origin", "shop.example")]).text());

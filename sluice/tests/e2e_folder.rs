@@ -267,7 +267,7 @@ fn names_and_values_that_others_write_cannot_forge_a_line_of_any_log() {
     assert!(!line.contains("[] forged"), "{line}");
     let problems = gateway.problems();
     for part in
-        ["metadata.name", "is no kind of object", "forged.yaml", "proxy-read-timeout", "unknown to Sluice"]
+        ["metadata.name", "is not a kind of object", "forged.yaml", "proxy-read-timeout", "unknown to Sluice"]
     {
         assert!(problems.contains(part), "{part}: {problems}");
     }

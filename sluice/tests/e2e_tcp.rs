@@ -189,8 +189,8 @@ fn entries_that_cannot_be_served_are_problems_and_the_others_are_served() {
         format!(
             "data[{admin}]: port {admin} is reserved for the gateway itself (--admin-address); the entry is skipped"
         ),
-        "data[seventy]: \"seventy\" is no port number; the entry is skipped".to_owned(),
-        format!("data[{}]: \"default/db\" is no reference to a Service and its port", free[0]),
+        "data[seventy]: \"seventy\" is not a port number; the entry is skipped".to_owned(),
+        format!("data[{}]: \"default/db\" is not a reference to a Service and its port", free[0]),
         format!("data[{}]: Service default/other does not exist; the port is not open", free[1]),
         format!("data[{}]: Service default/db has no TCP port 81; it has 80 (http)", free[2]),
         format!("data[{}]: \"default/db:80:PROXI\" ends with \"PROXI\", which is ignored", free[3]),

@@ -115,11 +115,11 @@ impl Certificates {
 pub(crate) fn parse(certificate: &[u8], key: &[u8]) -> Result<CertifiedKey, String> {
     let chain: Vec<_> = CertificateDer::pem_slice_iter(certificate)
         .collect::<Result<_, _>>()
-        .map_err(|error| format!("the certificate is no PEM: {error}"))?;
+        .map_err(|error| format!("the certificate is not PEM: {error}"))?;
     if chain.is_empty() {
         return Err("there is no certificate in its file".to_owned());
     }
-    let key = PrivateKeyDer::from_pem_slice(key).map_err(|error| format!("the key is no PEM: {error}"))?;
+    let key = PrivateKeyDer::from_pem_slice(key).map_err(|error| format!("the key is not PEM: {error}"))?;
     let key = CertifiedKey::from_der(chain, key, &aws_lc_rs::default_provider());
     key.map_err(|error| error.to_string())
 }

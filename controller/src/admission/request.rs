@@ -34,7 +34,7 @@ pub(super) struct Reviewer {
 /// Why a review gets no verdict.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum Unanswered {
-    #[error("this is no AdmissionReview of {API_VERSION}: {0}")]
+    #[error("this is not an AdmissionReview of {API_VERSION}: {0}")]
     Malformed(String),
     #[error("not everything that there is has been read yet; try again")]
     NotReady,

@@ -40,7 +40,7 @@ pub enum PruneError {
     #[error("metadata.name is missing: give the object a name")]
     NoName,
     /// The name or namespace violates the rules of Kubernetes.
-    #[error("{field} \"{text}\" is no name that Kubernetes takes: {rule}")]
+    #[error("{field} \"{text}\" is not a name allowed by Kubernetes: {rule}")]
     BadName {
         /// `metadata.name` or `metadata.namespace`.
         field: &'static str,

@@ -36,7 +36,7 @@ impl Translation {
             (NamespacedName, i32),
             (UpstreamProtocol, ObjectKey),
         )| {
-            let spoken = match protocol {
+            let protocol = match protocol {
                 UpstreamProtocol::Http => "HTTP",
                 UpstreamProtocol::HttpsUnverified => "HTTPS",
                 UpstreamProtocol::Grpc => "gRPC (HTTP/2)",
@@ -49,7 +49,7 @@ impl Translation {
                 &ObjectRef { kind: "Service".into(), name },
                 "spec.ports[].appProtocol",
                 format!(
-                    "port {port} has an appProtocol for which its endpoints are sent {spoken}; ingress-nginx ignores the \
+                    "port {port} has an appProtocol for which its endpoints are sent {protocol}; ingress-nginx ignores the \
                      field and sends plain HTTP for {object}"
                 ),
                 "set the annotation backend-protocol to the protocol of the appProtocol, or leave it if the \

@@ -343,7 +343,7 @@ fn find(
     }
     if let Some(port) = target {
         let warning = format!(
-            "{shown} is no port of Service {name}, but the targetPort of its port {}, which is used",
+            "{shown} is not a port of Service {name}; it is the targetPort of port {}, which is used instead",
             port.number
         );
         return Ok(Found {

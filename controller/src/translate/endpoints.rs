@@ -161,7 +161,7 @@ fn refused(slice: &EndpointSlice) -> Vec<Problem> {
             Code::AddressInvalid,
             &object,
             "endpoints[].addresses",
-            format!("{address:?} is no IP address, and is left out"),
+            format!("{address:?} is not an IP address, and is left out"),
             "correct the address",
         ));
     }

@@ -36,7 +36,7 @@ pub(crate) fn read(text: &str) -> Result<External, &'static str> {
     }
     match is_dns_name(bare) {
         true => Ok(External::Name(text.into())),
-        false => Err("is no DNS name"),
+        false => Err("is not a DNS name"),
     }
 }
 

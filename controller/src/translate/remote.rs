@@ -56,7 +56,7 @@ impl Remote {
         let (authority, target) = rest.split_at(end_of_authority(rest));
         let (host, port) = match authority.rsplit_once(':') {
             Some((host, port)) if !port.contains(']') => {
-                (host, port.parse().map_err(|_| format!("has {port:?}, which is no port"))?)
+                (host, port.parse().map_err(|_| format!("has {port:?}, which is not a port"))?)
             }
             _ => (authority, if https { 443 } else { 80 }),
         };

@@ -92,7 +92,7 @@ pub(crate) fn variable(name: &str, moment: Moment) -> Result<Variable, String> {
     match Variable::named(name) {
         Some(variable) if variable.known() <= moment => Ok(variable),
         Some(_) => Ok(Variable::Unserved),
-        None => Err(format!("has ${name}, which is no variable; docs/variables.md lists all")),
+        None => Err(format!("has ${name}, which is not a variable; docs/variables.md lists all")),
     }
 }
 

@@ -80,7 +80,7 @@ impl SecretKeys {
     /// The key is missing, or does not contain certificates in PEM.
     pub(super) fn authorities(&self, secret: &Secret) -> Result<String, String> {
         let text = String::from_utf8(value(secret, &self.authority)?.to_vec());
-        let text = text.map_err(|_| format!("{} is no PEM", self.authority))?;
+        let text = text.map_err(|_| format!("{} is not PEM", self.authority))?;
         match parsed(text.as_bytes())?.is_empty() {
             true => Err(format!("there is no certificate in {}", self.authority)),
             false => Ok(text),
@@ -108,7 +108,7 @@ fn value<'a>(secret: &'a Secret, key: &str) -> Result<&'a [u8], String> {
 
 fn parsed(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, String> {
     let all = CertificateDer::pem_slice_iter(pem).collect::<Result<_, _>>();
-    all.map_err(|error| format!("the authority is no PEM: {error}"))
+    all.map_err(|error| format!("the authority is not PEM: {error}"))
 }
 
 fn life(der: &CertificateDer<'_>) -> Result<(Timestamp, Timestamp), String> {

@@ -239,7 +239,7 @@ async fn other_hosts_and_damaged_keys_are_mended() {
     damaged["data"]["tls.key"] = "bm8=".into();
     fake.put(SECRET, damaged);
     let said = create_at(&fake, &["renamed.edge.svc"], now()).await.unwrap();
-    assert!(said.contains("the key is no PEM"), "{said}");
+    assert!(said.contains("the key is not PEM"), "{said}");
     seen(&fake, &["renamed.edge.svc"], now()).unwrap();
     let refused = create_at(&Fake::default(), &["kö.example"], now()).await.unwrap_err();
     assert!(refused.contains("correct --host"), "{refused}");

@@ -160,15 +160,15 @@ fn entries_that_cannot_be_read_are_skipped_with_their_reason() {
     world.put([services("udp", json!({"53": "default/dns:53:PROXY", "10254": "default/dns:53"}))]);
     let texts = world.texts();
     for expected in [
-        "data[0]: \"0\" is no port number",
-        "data[70000]: \"70000\" is no port number",
-        "data[http]: \"http\" is no port number",
+        "data[0]: \"0\" is not a port number",
+        "data[70000]: \"70000\" is not a port number",
+        "data[http]: \"http\" is not a port number",
         "ConfigMap edge/tcp: data[10254]: port 10254 is reserved for the gateway itself (--healthz-port)",
         "ConfigMap edge/udp: data[10254]: port 10254 is reserved for the gateway itself (--healthz-port)",
-        "data[9000]: \"dns:80\" is no reference to a Service",
-        "data[9001]: \"default/dns\" is no reference to a Service",
+        "data[9000]: \"dns:80\" is not a reference to a Service",
+        "data[9001]: \"default/dns\" is not a reference to a Service",
         "data[9002]: \"default/dns:\" names no port",
-        "data[9003]: \"a/b/c:80\" is no reference to a Service",
+        "data[9003]: \"a/b/c:80\" is not a reference to a Service",
         "data[9004]: Service default/dns has no TCP port dns; it has 53 (dns-tcp), 80 (web)",
         "data[9005]: \"default/dns:80:PROXY:PROXY:PROXY\" ends with \"PROXY:PROXY\", which is ignored",
         "ConfigMap edge/udp: data[53]: \"default/dns:53:PROXY\" ends with \"PROXY\", which is ignored",

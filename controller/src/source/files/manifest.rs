@@ -226,12 +226,12 @@ impl Head {
     /// Returns the served kind, or the result for any other.
     fn served(&self) -> Result<Kind, PieceOutcome> {
         let Some(kind) = self.kind.as_deref() else {
-            return Err(bad(1, "kind is missing: this is no Kubernetes object"));
+            return Err(bad(1, "kind is missing: this is not a Kubernetes object"));
         };
         let version = self.api_version.as_deref().unwrap_or_default();
         Kind::of(version, kind).ok_or_else(|| {
             if !is_kind(kind) {
-                return bad(1, &format!("kind {:?} is no kind of object", one_line(kind, 100)));
+                return bad(1, &format!("kind {:?} is not a kind of object", one_line(kind, 100)));
             }
             let group = version.rsplit_once('/').map_or("", |(group, _)| group);
             let group = one_line(group, 253);

@@ -100,7 +100,7 @@ impl Access {
             return Ok(Self::Server { url: url.to_owned(), authority: authority.map(Path::to_owned) });
         }
         if std::env::var_os(HOST).is_none_or(|host| host.is_empty()) {
-            return Err(AccessError::Nothing(format!("{HOST} is not set, so this is no Pod")));
+            return Err(AccessError::Nothing(format!("{HOST} is not set, so this is not a Pod")));
         }
         if !Path::new(TOKEN).exists() {
             return Err(AccessError::Nothing(format!(

@@ -196,7 +196,7 @@ pub(super) fn line(text: &[u8]) -> Result<Line<'_>, WatchFailure> {
         resource_version: String,
         annotations: Option<BTreeMap<String, String>>,
     }
-    let odd = |_| WatchFailure::Refused("a watch with a line that is no event".into());
+    let odd = |_| WatchFailure::Refused("a watch with a line that is not an event".into());
     let event: Event<'_> = match serde_json::from_slice(text) {
         Ok(event) => event,
         Err(error) => {
@@ -223,7 +223,7 @@ impl<'a> Page<'a> {
     /// Parses a page.
     pub(super) fn read(text: &'a str) -> Result<Self, WatchFailure> {
         // Omits the reason, because the response may contain Secrets.
-        serde_json::from_str(text).map_err(|_| WatchFailure::Refused("an answer that is no list".into()))
+        serde_json::from_str(text).map_err(|_| WatchFailure::Refused("an answer that is not a list".into()))
     }
 
     /// Returns the texts of its objects.

@@ -42,7 +42,7 @@ pub(crate) fn response_headers() -> Type<Vec<Arc<str>>> {
     value::list_of("comma-separated list of header names", |name| {
         let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"-_".contains(&byte);
         if !name.bytes().all(fits) {
-            return Err(format!("has {name:?}, which is no name of a header"));
+            return Err(format!("has {name:?}, which is not the name of a header"));
         }
         Ok(name.into())
     })
@@ -61,7 +61,7 @@ pub(crate) fn cache_duration() -> Type<Vec<(Vec<u16>, Duration)>> {
         for word in words {
             match word.parse() {
                 Ok(code @ 100..=599) => codes.push(code),
-                _ => return Err(format!("has {word:?}, which is no status")),
+                _ => return Err(format!("has {word:?}, which is not a status")),
             }
         }
         // As in nginx; of these, only 200 admits a request.

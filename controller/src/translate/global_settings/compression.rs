@@ -129,7 +129,7 @@ fn user_agents() -> Type<Arc<str>> {
             pattern => pattern,
         };
         let built = RegexBuilder::new(pattern).size_limit(SIZE_LIMIT).build();
-        built.map(|_| pattern.into()).map_err(|error| format!("is no regular expression: {error}"))
+        built.map(|_| pattern.into()).map_err(|error| format!("is not a valid regular expression: {error}"))
     })
 }
 
@@ -143,7 +143,7 @@ fn types() -> Type<Vec<Arc<str>>> {
                     .is_some_and(|(kind, subtype)| !kind.is_empty() && !subtype.is_empty());
             is_type
                 .then(|| word.to_ascii_lowercase().into())
-                .ok_or_else(|| format!("has {word:?}, which is no media type"))
+                .ok_or_else(|| format!("has {word:?}, which is not a media type"))
         };
         text.split_whitespace().map(read).collect::<Result<_, String>>()
     })

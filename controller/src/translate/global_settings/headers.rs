@@ -249,7 +249,7 @@ fn resource(kind: ResourceKind, name: NamespacedName) -> ResourceKey {
 
 fn hidden(name: &str) -> Result<Arc<str>, String> {
     if http::HeaderName::from_bytes(name.as_bytes()).is_err() {
-        return Err(format!("has {name:?}, which is no name of a header field"));
+        return Err(format!("has {name:?}, which is not the name of a header field"));
     }
     match is_own_field(name) {
         true => Err(format!("has {name:?}, which belongs to the gateway and cannot be hidden")),

@@ -64,8 +64,11 @@ pub(super) fn settings() -> [Key; 3] {
 fn statuses() -> Type<Arc<[StatusRange]>> {
     let status = |word: &str| {
         let range = class(word).or_else(|| value::status_range(word));
-        range
-            .ok_or_else(|| format!("has {word:?}, which is no status from 100 to 599, no class and no range"))
+        range.ok_or_else(|| {
+            format!(
+                "has {word:?}, which is neither a status from 100 to 599 nor a class or range of statuses"
+            )
+        })
     };
     value::list_of("comma-separated statuses, classes and ranges such as 5xx,404,301-308", status)
         .map(Into::into)

@@ -44,7 +44,7 @@ fn parse_stream(text: &str) -> Result<Arc<[StreamLogPiece]>, String> {
         Segment::Text(text) => Ok(StreamLogPiece::Text(text.into())),
         Segment::Name(name) => StreamLogVariable::named(name).map(StreamLogPiece::Variable).ok_or_else(|| {
             format!(
-                "has ${name}, which is no variable of the log of streams; docs/log-format.md#streams has them all"
+                "has ${name}, which is not a variable of the log of streams; docs/log-format.md#streams lists all"
             )
         }),
     });

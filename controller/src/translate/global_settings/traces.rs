@@ -103,7 +103,7 @@ impl CollectorHost {
             // An IPv6 address without brackets has several colons.
             Some((name, port)) if !port.contains(']') && authority.parse::<Ipv6Addr>().is_err() => {
                 let port = port.parse().ok().filter(|port| *port != 0);
-                (name, Some(port.ok_or("has a port that is no integer from 1 to 65535")?))
+                (name, Some(port.ok_or("has a port that is not an integer from 1 to 65535")?))
             }
             _ => (authority, None),
         };

@@ -28,7 +28,7 @@ pub(super) fn host_pattern(text: &str) -> Result<HostPattern, &'static str> {
         return Err("has a port, which a host name cannot have");
     }
     if !is_host_name(name) {
-        return Err("is no DNS name");
+        return Err("is not a DNS name");
     }
     let name = HostName::new(name);
     Ok(if wildcard { HostPattern::OneLabel(name) } else { HostPattern::Exact(name) })

@@ -96,7 +96,7 @@ fn sendable<'t>(name: &str, text: &'t str) -> Result<&'t str, Bad> {
     let text = text.trim();
     if http::HeaderName::from_bytes(name.as_bytes()).is_err() {
         return Err(Bad {
-            reason: format!("has the key {name:?}, which is no name of a header field"),
+            reason: format!("has the key {name:?}, which is not the name of a header field"),
             remedy: "write letters, digits and hyphens",
         });
     }

@@ -47,8 +47,8 @@ impl Entries {
             }
             let entry = match std::str::from_utf8(line).map(|line| line.split_once(':')) {
                 Ok(Some((user, rest))) => UserEntry::new(user, rest),
-                Ok(None) => Err("a line without a colon is no user".into()),
-                Err(_) => Err("a line that is no text is no user".into()),
+                Ok(None) => Err("a line has no colon".into()),
+                Err(_) => Err("a line is not UTF-8 text".into()),
             };
             entries.push((format!("line {number}"), entry));
         }
@@ -59,7 +59,7 @@ impl Entries {
     pub(super) fn of_map(secret: &Secret) -> Self {
         let entry = |user: &str, rest: &[u8]| match std::str::from_utf8(rest) {
             Ok(rest) => UserEntry::new(user, rest.trim_end_matches(['\r', '\n'])),
-            Err(_) => Err(format!("what user {user:?} has is no text")),
+            Err(_) => Err(format!("the value of user {user:?} is not UTF-8 text")),
         };
         Self(secret.data.iter().map(|(user, rest)| (user.to_string(), entry(user, rest))).collect())
     }

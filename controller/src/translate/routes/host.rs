@@ -424,7 +424,7 @@ fn exact_paths(pattern: &HostPattern, claimants: &[&Arc<ObjectRoutes>]) -> HashS
     claimants.iter().flat_map(|routes| copies::paths_of(routes, pattern)).filter_map(of).collect()
 }
 
-const MISNAMED: &str = "is no host of an Ingress";
+const MISNAMED: &str = "is not a valid host of an Ingress";
 
 fn forward(backend: Backend) -> Action {
     Action::Forward(vec![WeightedBackend { weight: 1, backend }])

@@ -63,7 +63,7 @@ impl Reader<'_> {
         let port = self.port(key)?;
         let mut parts = text.split(':');
         let (Some(service), Some(service_port)) = (parts.next().and_then(object_name), parts.next()) else {
-            self.skip(key, format!("{text:?} is no reference to a Service and its port"), SYNTAX);
+            self.skip(key, format!("{text:?} is not a reference to a Service and its port"), SYNTAX);
             return None;
         };
         if service_port.is_empty() {
@@ -97,7 +97,11 @@ impl Reader<'_> {
 
     fn port(&mut self, key: &str) -> Option<u16> {
         let Some(port) = key.parse().ok().filter(|port| *port != 0) else {
-            self.skip(key, format!("{key:?} is no port number"), "use a number from 1 to 65535 as the key");
+            self.skip(
+                key,
+                format!("{key:?} is not a port number"),
+                "use a number from 1 to 65535 as the key",
+            );
             return None;
         };
         if let Some((_, flag)) = self.options.reserved_ports.iter().find(|(own, _)| *own == port) {

@@ -12,7 +12,7 @@ use super::{Type, Wrong};
 pub fn addresses() -> Type<Vec<IpAddr>> {
     list_of("comma-separated list of IP addresses", |item| {
         let bare = item.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(item);
-        bare.parse().map_err(|_| format!("has {item:?}, which is no IP address"))
+        bare.parse().map_err(|_| format!("has {item:?}, which is not an IP address"))
     })
 }
 
@@ -29,7 +29,8 @@ pub fn networks() -> Type<Arc<[Network]>> {
 pub fn networks_if_any() -> Type<Arc<[Network]>> {
     Type::new("comma-separated list of networks such as 10.0.0.0/8, or addresses", |text| {
         let one = |text: &str| {
-            let wrong = |InvalidNetwork| format!("has {text:?}, which is no network and no IP address");
+            let wrong =
+                |InvalidNetwork| format!("has {text:?}, which is neither a network nor an IP address");
             text.parse::<Network>().map_err(wrong)
         };
         items(text).flat_map(str::split_whitespace).map(one).collect::<Result<Arc<[_]>, String>>()

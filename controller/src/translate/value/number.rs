@@ -95,7 +95,7 @@ pub fn status_range(text: &str) -> Option<StatusRange> {
 pub fn statuses(words: &'static str, least: u16) -> Type<Arc<[u16]>> {
     let status = move |word: &str| match word.parse() {
         Ok(code) if (least..=599).contains(&code) && word.len() == 3 => Ok(code),
-        _ => Err(format!("has {word:?}, which is no status from {least} to 599")),
+        _ => Err(format!("has {word:?}, which is not a status from {least} to 599")),
     };
     list_of(words, status).map(Into::into)
 }

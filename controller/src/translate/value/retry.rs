@@ -29,7 +29,7 @@ pub fn next_upstream() -> Type<NextUpstream> {
         let mut on = NextUpstream::default();
         for word in text.split_whitespace().filter(|word| *word != "off") {
             let condition = CONDITIONS.iter().find(|(name, _)| *name == word);
-            let (_, switch) = condition.ok_or_else(|| format!("has {word:?}, which is no condition"))?;
+            let (_, switch) = condition.ok_or_else(|| format!("has {word:?}, which is not a condition"))?;
             *switch(&mut on) = true;
         }
         let off = text.split_whitespace().any(|word| word == "off");

@@ -67,7 +67,7 @@ fn next_upstream_off_wins() {
     let read = |text| read(&next_upstream(), text);
     assert_eq!(read("error timeout"), Ok(NextUpstream::DEFAULT));
     assert_eq!(read("error off"), Ok(NextUpstream::default()));
-    assert_eq!(read("http_599"), Err("has \"http_599\", which is no condition".into()));
+    assert_eq!(read("http_599"), Err("has \"http_599\", which is not a condition".into()));
 }
 
 #[test]

@@ -30,7 +30,7 @@ pub fn named_tls_versions() -> Type<NamedVersions> {
         let skipped = old.map(|word| format!("{word} (broken, RFC 8996)")).collect();
         match versions.v1_2 || versions.v1_3 {
             true => Ok(NamedVersions { versions, skipped }),
-            false => Err("names no version that is spoken: older ones than TLSv1.2 are broken (RFC 8996)"),
+            false => Err("names no supported version; versions before TLSv1.2 are insecure (RFC 8996)"),
         }
     })
 }
@@ -56,12 +56,12 @@ const SUITES: [Suite; 6] = [
 pub struct NamedSuites {
     /// Suites by number, in the order of the list.
     pub suites: Arc<[u16]>,
-    /// What the list asks for and cannot be had.
+    /// Requested names that are not supported.
     pub skipped: Vec<String>,
 }
 
-/// A list of suites as OpenSSL has it: names and words between colons, `!` or `-` before those that
-/// are taken out, `+` between words that must all hold. What is not spoken is left out.
+/// Parses a cipher list in OpenSSL's syntax: names and keywords between colons, `!` or `-` before
+/// those to remove, `+` between keywords that must all apply. Unsupported suites are skipped.
 pub fn tls_suites() -> Type<NamedSuites> {
     Type::new("cipher suites as OpenSSL lists them", |text| {
         let mut chosen: Vec<usize> = Vec::new();
@@ -70,9 +70,9 @@ pub fn tls_suites() -> Type<NamedSuites> {
         for item in text.split([':', ',', ' ']).filter(|item| !item.is_empty()) {
             let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"!-+@=._".contains(&byte);
             if !item.bytes().all(fits) {
-                return Err(Wrong::Invalid(format!("has {item:?}, which is no name of a cipher suite")));
+                return Err(Wrong::Invalid(format!("has {item:?}, which is not the name of a cipher suite")));
             }
-            // A level of security that all that are spoken reach.
+            // A level of security that all supported suites reach.
             if item.starts_with('@') {
                 continue;
             }
@@ -106,13 +106,13 @@ pub fn tls_suites() -> Type<NamedSuites> {
     })
 }
 
-/// The same for endpoints, with which nothing else may be spoken.
+/// The same for endpoints; a list without a supported suite is invalid.
 pub fn tls_ciphers() -> Type<Arc<[u16]>> {
     tls_suites().and_then(|named| match named.suites.is_empty() {
         false => Ok(named.suites),
         true => {
             let names: Vec<&str> = SUITES.iter().map(|(name, ..)| *name).collect();
-            Err(format!("names no cipher suite of TLS 1.2 that is spoken: {}", names.join(", ")))
+            Err(format!("names no supported cipher suite of TLS 1.2; supported: {}", names.join(", ")))
         }
     })
 }
@@ -130,7 +130,7 @@ const GROUPS: &[(&[&str], u16)] = &[
 pub struct NamedGroups {
     /// Groups by number, in the order of the list; `None` for `auto`.
     pub groups: Option<Arc<[u16]>>,
-    /// What the list asks for and cannot be had.
+    /// Requested names that are not supported.
     pub skipped: Vec<String>,
 }
 
@@ -152,7 +152,7 @@ pub fn tls_groups() -> Type<NamedGroups> {
             false => Ok(NamedGroups { groups: Some(groups.into()), skipped }),
             true => {
                 let names: Vec<&str> = GROUPS.iter().map(|(names, _)| names[0]).collect();
-                Err(Wrong::Invalid(format!("names no curve that is spoken: {}", names.join(", "))))
+                Err(Wrong::Invalid(format!("names no supported curve; supported: {}", names.join(", "))))
             }
         }
     })

@@ -39,7 +39,7 @@ pub(super) fn finish(settings: &mut Settings, _: &NamespacedName) {
             _ => None,
         });
         let reason =
-            |name| format!("has ${name}, which is no variable and which no snippet of this Ingress sets");
+            |name| format!("has ${name}, which is not a variable and which no snippet of this Ingress sets");
         settings.left_out.extend(unknown.map(|name| ("upstream-hash-by", reason(name))));
     }
     let subset = settings.hashing.subset.then_some(settings.hashing.subset_size);

@@ -153,7 +153,7 @@ fn methods() -> Type<bool> {
 fn statuses() -> Type<Arc<[u16]>> {
     let status = |item: &str| match item.parse() {
         Ok(code @ 200..=599) if item.len() == 3 && !matches!(code, 206 | 304) => Ok(code),
-        _ => Err(format!("has {item:?}, which is no status from 200 to 599 that can be stored")),
+        _ => Err(format!("has {item:?}, which is not a status from 200 to 599 that can be stored")),
     };
     not_empty(value::list_of("comma-separated list of statuses from 200 to 599, without 206 and 304", status))
 }

@@ -148,8 +148,10 @@ pub(super) fn settings() -> Vec<Annotation> {
 fn subject() -> Type<Arc<str>> {
     value::text().called("CN= and a regular expression").and_then(|text| {
         let behind = text.strip_prefix("CN=").ok_or("must start with CN=")?;
-        expression::compile(behind).map_err(|reason| format!("is no regular expression: {reason}"))?;
-        expression::compile(&text).map_err(|reason| format!("is no regular expression: {reason}"))?;
+        expression::compile(behind)
+            .map_err(|reason| format!("is not a valid regular expression: {reason}"))?;
+        expression::compile(&text)
+            .map_err(|reason| format!("is not a valid regular expression: {reason}"))?;
         Ok::<_, String>(text)
     })
 }

@@ -53,7 +53,7 @@ impl CorsSettings {
         let unreadable = &self.origins.as_ref()?.unreadable;
         (!unreadable.is_empty()).then(|| {
             let reason = format!(
-                "has {unreadable:?}, which is no origin such as https://shop.example, https://*.shop.example:8443, null or \
+                "has {unreadable:?}, which is not an origin such as https://shop.example, https://*.shop.example:8443, null or \
                  *; the others are accepted"
             );
             ("cors-allow-origin", reason)

@@ -37,7 +37,7 @@ pub(super) fn settings() -> Vec<Annotation> {
             template::host(),
             "$host",
             "Host sent to the endpoint, in place of the client's. A request for which its variables have no \
-             value, or one that is no host, gets 400.",
+             value, or one that is not a host, gets 400.",
             |settings, value| settings.headers().host = Some(value),
         )
         .unreadable(Unreadable::Reject, ReferenceTreatment::Reject, "")

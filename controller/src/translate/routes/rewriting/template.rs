@@ -59,7 +59,9 @@ impl GroupText {
             Segment::Text(text) => Ok(TextPart::Plain(text.into())),
             Segment::Name(name) => match name.as_bytes() {
                 [digit @ b'1'..=b'9'] => Ok(TextPart::Number(usize::from(digit - b'0'))),
-                [b'0'..=b'9', _, ..] => Err(format!("has ${{{name}}}, which is no group and no variable")),
+                [b'0'..=b'9', _, ..] => {
+                    Err(format!("has ${{{name}}}, which is neither a group nor a variable"))
+                }
                 _ => Ok(TextPart::Name(name.into())),
             },
         };

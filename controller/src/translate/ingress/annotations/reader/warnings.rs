@@ -9,9 +9,9 @@ use crate::translate::setting::{ReferenceTreatment, annotation_field};
 
 /// Removed or commonly mistaken annotation names, each with the current one.
 const FORMER: [(&str, &str); 9] = [
-    ("secure-backends", "set backend-protocol to HTTPS: without it endpoints are spoken to by HTTP"),
+    ("secure-backends", "set backend-protocol to HTTPS: without it endpoints receive plain HTTP"),
     ("secure-verify-ca-secret", "set proxy-ssl-secret and proxy-ssl-verify"),
-    ("grpc-backend", "set backend-protocol to GRPC: without it endpoints are spoken to by HTTP"),
+    ("grpc-backend", "set backend-protocol to GRPC: without it endpoints receive plain HTTP"),
     ("add-base-url", "remove it, and configure the base path in the application; see x-forwarded-prefix"),
     ("base-url-scheme", "remove it, and configure the base path in the application; see x-forwarded-prefix"),
     ("client-max-body-size", "write proxy-body-size"),
