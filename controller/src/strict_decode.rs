@@ -12,7 +12,7 @@ use sluice_config::text::one_line;
 /// Reads a value.
 ///
 /// # Errors
-/// What is not understood, without anything of it but names of fields: values may be secret.
+/// The first part that is not understood, named by its field only: values may be secret.
 pub(crate) fn read<T: DeserializeOwned + Serialize>(original: Value) -> Result<T, String> {
     let read = T::deserialize(&original).map_err(|error| {
         let text = error.to_string();
@@ -28,7 +28,7 @@ pub(crate) fn read<T: DeserializeOwned + Serialize>(original: Value) -> Result<T
     }
 }
 
-/// Where the first thing stands that is in `original` and not in `again`.
+/// Returns the path of the first value of `original` that `again` lacks.
 fn lost(original: &Value, again: &Value) -> Option<String> {
     let inside = |name: String, deeper: Option<String>| {
         deeper.map(|path| if path.is_empty() { name.clone() } else { format!("{name}.{path}") })

@@ -145,7 +145,7 @@ impl SettingsBuilder {
         &self.left_out
     }
 
-    /// What keys lack that mean something together only, and what no value of a single key tells.
+    /// Returns the settings that must be set together with others and are not.
     pub(super) fn missing(&self) -> impl Iterator<Item = MissingSetting> + use<> {
         self.logs.missing(&self.global.access_log).chain(self.traces.missing(&self.global))
     }

@@ -1,4 +1,4 @@
-//! What lines of the access log say, and where they go, as ingress-nginx's ConfigMap has it.
+//! The content and the destination of log lines, as in ingress-nginx's ConfigMap.
 
 use std::sync::Arc;
 

@@ -31,7 +31,7 @@ struct Interval {
 /// Reads the directive with its entries. Returns the translation in words.
 ///
 /// # Errors
-/// The first entry that nginx would refuse, or that cannot be carried out here.
+/// The first entry that nginx would refuse, or that Sluice does not support.
 pub(super) fn read(
     directive: &Directive,
     lines: &[Directive],

@@ -35,7 +35,7 @@ pub(crate) fn http_snippet() -> Type<Arc<HttpSnippet>> {
 }
 
 /// # Errors
-/// The first directive that nginx would refuse, or that cannot be carried out here.
+/// The first directive that nginx would refuse, or that Sluice does not support.
 pub(super) fn read(text: &str) -> Result<HttpSnippet, Untranslated> {
     let directives = grammar::parse(text).map_err(Untranslated::from)?;
     let mut snippet = HttpSnippet::default();

@@ -13,7 +13,7 @@ use crate::translate::template;
 /// Reads the directive with its entries. Returns the translation in words.
 ///
 /// # Errors
-/// The first entry that nginx would refuse, or that cannot be carried out here.
+/// The first entry that nginx would refuse, or that Sluice does not support.
 pub(super) fn read(
     directive: &Directive,
     entries: &[Directive],

@@ -62,7 +62,7 @@ impl Fault {
 /// Translates a text of this author that is pasted into `place`.
 ///
 /// # Errors
-/// The first directive that nginx would refuse there, or that cannot be carried out here.
+/// The first directive that nginx would refuse there, or that Sluice does not support.
 pub(super) fn read(text: &str, place: SnippetContext, author: &Author<'_>) -> Result<Block, Untranslated> {
     let directives = grammar::parse(text)?;
     let mut declared = program::declared(&directives, author.http);

@@ -12,7 +12,7 @@ use super::reader::{Reader, Untranslated};
 /// Reads a `server` block.
 ///
 /// # Errors
-/// The first directive that nginx would refuse, or that cannot be carried out here.
+/// The first directive that nginx would refuse, or that Sluice does not support.
 pub(super) fn read(directive: &Directive, snippet: &mut HttpSnippet) -> Result<(), Untranslated> {
     let inner = match &directive.block {
         Some(inner) if directive.arguments.is_empty() => inner,
