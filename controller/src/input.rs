@@ -42,6 +42,7 @@ pub fn channel() -> (mpsc::Sender<Input>, mpsc::Receiver<Input>) {
 }
 
 impl Review {
+    /// Reviews the object and sends the verdict.
     pub(crate) fn answer(self, controller: &Controller) {
         // The receiver may be gone.
         let _ = self.reply.send(controller.review(self.object));

@@ -45,6 +45,7 @@ pub(super) enum Move {
 }
 
 impl Election {
+    /// Creates a candidate. `ttl` is the duration of the Lease, at least one second.
     pub(crate) fn new(identity: String, ttl: Duration) -> Self {
         Self { identity, ttl: ttl.max(SHORTEST), seen: None, renewed: None }
     }

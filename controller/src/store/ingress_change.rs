@@ -38,6 +38,7 @@ pub enum IngressChange {
 }
 
 impl IngressChange {
+    /// Creates the change of an Ingress that was read, or is new or changed.
     pub(crate) fn seen(ingress: &Ingress, edited: bool) -> Self {
         Self::Seen {
             name: ingress.name.clone(),

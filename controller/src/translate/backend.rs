@@ -279,6 +279,7 @@ impl Unresolved {
         }
     }
 
+    /// Returns the code of the problem.
     pub(crate) fn code(&self) -> Code {
         match self {
             Self::NoService(_) => Code::ServiceNotFound,

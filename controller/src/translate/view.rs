@@ -81,7 +81,7 @@ impl<'a> View<'a> {
         Self { store, values, options, overlay: None, reads: RefCell::default() }
     }
 
-    /// Returns the same view with an overlay.
+    /// Creates a view with an overlay, without reads.
     pub(crate) fn with_overlay(
         store: &'a Store,
         values: &'a Values,
@@ -101,6 +101,7 @@ impl<'a> View<'a> {
         self.reads.into_inner()
     }
 
+    /// Returns an Ingress.
     pub(crate) fn ingress(&self, name: &NamespacedName) -> Option<&'a Arc<Ingress>> {
         self.object(Kind::Ingress, name);
         match self.overlay_object(Kind::Ingress, name) {
@@ -109,6 +110,7 @@ impl<'a> View<'a> {
         }
     }
 
+    /// Returns an IngressClass.
     pub(crate) fn class(&self, name: &NamespacedName) -> Option<&'a Arc<IngressClass>> {
         self.object(Kind::IngressClass, name);
         match self.overlay_object(Kind::IngressClass, name) {
@@ -135,6 +137,7 @@ impl<'a> View<'a> {
         defaults.min_by(|a, b| b.created.cmp(&a.created).then_with(|| a.name.cmp(&b.name)))
     }
 
+    /// Returns a Service.
     pub(crate) fn service(&self, name: &NamespacedName) -> Option<&'a Arc<Service>> {
         self.object(Kind::Service, name);
         match self.overlay_object(Kind::Service, name) {
@@ -143,6 +146,7 @@ impl<'a> View<'a> {
         }
     }
 
+    /// Returns the EndpointSlices of a Service.
     pub(crate) fn slices_of(&self, service: &NamespacedName) -> Vec<&'a Arc<EndpointSlice>> {
         self.read(ReadKey::SlicesOf(service.clone()));
         let overlay = match self.overlay.map(|overlay| &overlay.object) {
@@ -195,6 +199,7 @@ impl<'a> View<'a> {
         }
     }
 
+    /// Returns a Namespace.
     pub(crate) fn namespace(&self, name: &NamespacedName) -> Option<&'a Arc<Namespace>> {
         self.object(Kind::Namespace, name);
         match self.overlay_object(Kind::Namespace, name) {
@@ -203,6 +208,7 @@ impl<'a> View<'a> {
         }
     }
 
+    /// Returns a Node of the cluster.
     pub(crate) fn node(&self, name: &NamespacedName) -> Option<&'a Arc<Node>> {
         self.object(Kind::Node, name);
         match self.overlay_object(Kind::Node, name) {
@@ -211,6 +217,7 @@ impl<'a> View<'a> {
         }
     }
 
+    /// Returns the ConfigMap's limits on annotations.
     pub(crate) fn annotation_limits(&self) -> &'a AnnotationLimits {
         self.read(ReadKey::AnnotationLimits);
         &self.config_map_settings().annotation_limits
@@ -305,6 +312,7 @@ impl<'a> View<'a> {
         &self.config_map_settings().addresses
     }
 
+    /// Returns the state of the Secret that is named as a certificate.
     pub(crate) fn certificate(&self, name: &NamespacedName) -> &'a CertificateState {
         self.read(ReadKey::Certificate(name.clone()));
         let overlay = self.overlay.and_then(|overlay| overlay.certificates.get(name));
@@ -332,17 +340,20 @@ impl<'a> View<'a> {
         overlay.unwrap_or(&self.values.config_map)
     }
 
+    /// Returns the object that a review assumes, if it is this one.
     fn overlay_object(&self, kind: Kind, name: &NamespacedName) -> Option<&'a Object> {
         let overlay = self.overlay?;
         (overlay.key.kind == kind && overlay.key.name == *name).then_some(&overlay.object)
     }
 
+    /// Records a Secret or ConfigMap, and which of its fields are needed.
     fn refer(&self, kind: Kind, name: &NamespacedName, fields: Fields) {
         self.object(kind, name);
         let object = ObjectKey { kind, name: name.clone() };
         self.reads.borrow_mut().references.push(Reference { object, fields });
     }
 
+    /// Returns the result of resolving a name; `None` before the first one.
     pub(crate) fn resolved(&self, name: &Arc<str>) -> Option<&'a Resolved> {
         self.read(ReadKey::Name(name.clone()));
         self.values.names.get(name)

@@ -85,6 +85,10 @@ impl GroupText {
 }
 
 impl RewriteTarget {
+    /// Parses a target.
+    ///
+    /// # Errors
+    /// It has a character that no URL can have, or an invalid `${NAME}`; completes "the value ...".
     pub(crate) fn read(text: &str) -> Result<Self, String> {
         let redirects = ["http://", "https://"].iter().any(|scheme| text.starts_with(scheme));
         let (text, appends) = match text.strip_suffix('?') {
