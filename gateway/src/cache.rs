@@ -14,12 +14,14 @@
 //! | `storage`, `body_reader`, `body_writer` | the store as Pingora reads and writes it |
 //! | `lookup`, `client_head` | responses that are sent without Pingora |
 //! | `transfer`, `jobs` | bodies that are written to a file while they arrive; the blocking pool |
-//! | `response_cache` | the store of a data plane, with its lock |
+//! | `fetch_locks` | the locks that let one of several requests fetch a response |
+//! | `response_cache` | the store of a data plane, with its locks |
 //! | `status` | the outcome for a request, as in nginx |
 
 mod body_reader;
 mod body_writer;
 mod client_head;
+mod fetch_locks;
 mod files;
 mod freshness;
 mod head;

@@ -1,5 +1,6 @@
 //! `sluice.dev/cache`: stored responses.
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::thread;
@@ -10,6 +11,7 @@ use crate::harness::manifest::{service, service_with};
 use crate::harness::wire::Message;
 use crate::harness::{
     Backend, Connection, Folder, Gate, Gateway, Ingress, Reply, TestCertificate, await_until, config_map,
+    until,
 };
 
 pub(crate) const HOST: &str = "shop.example";
@@ -319,6 +321,43 @@ fn concurrent_requests_make_one_request_to_the_endpoint() {
     assert!(responses.iter().all(|response| response.text() == "1"), "all got the same response");
     assert_eq!(responses.iter().filter(|response| is(response, "MISS", "1")).count(), 1);
     assert_eq!(backend.requests(), 1);
+}
+
+#[test]
+fn requests_that_were_reset_at_once_broke_their_connection() {
+    const STREAMS: usize = 8;
+    let gate = Gate::default();
+    let backend = Backend::with("shop", {
+        let gate = gate.clone();
+        move |request| {
+            gate.wait();
+            respond(request, 1)
+        }
+    });
+    let (_folder, gateway) = start(&backend, &[], &[]);
+    let get = |number: usize| {
+        let request = http::Request::get(format!("http://{HOST}/{number}"));
+        request.header("x-respond", FRESH).body(()).unwrap()
+    };
+    run(async {
+        let connection = h2::Connection::plain(gateway.http).await;
+        // Dropping them resets their streams.
+        let fetches = futures::future::join_all((0..STREAMS).map(|number| connection.send(get(number), "")));
+        let asked = until("all fetches", || backend.requests() == STREAMS);
+        futures::future::select(pin!(fetches), pin!(asked)).await;
+        let is_cancelled = |line: &String| line.contains(" 499 ");
+        until("all ends", || {
+            gateway.access_log().iter().filter(|line| is_cancelled(line)).count() == STREAMS
+        })
+        .await;
+        gate.open();
+        for outcome in ["MISS", "HIT"] {
+            for number in 0..STREAMS {
+                let response = connection.send(get(number), "").await.expect("the connection lasts");
+                assert_eq!(response.headers()["x-cache"], outcome);
+            }
+        }
+    });
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! The store of a data plane, with its lock.
+//! The store of a data plane, with its locks.
 
 use std::fmt;
 use std::path::Path;
@@ -6,13 +6,14 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use pingora_cache::lock::{CacheKeyLockImpl, CacheLock};
+use pingora_cache::lock::CacheKeyLockImpl;
 use pingora_cache::predictor::{CacheablePredictor, Predictor};
 use pingora_cache::{CacheKey, CacheOptionOverrides, HttpCache};
 use serde::Serialize;
 use tokio::sync::watch;
 
 use super::TRANSIENT;
+use super::fetch_locks::FetchLocks;
 use super::files::{FileUse, Files, FolderFault};
 use super::key::RequestKey;
 use super::storage::cache_key;
@@ -58,7 +59,7 @@ pub(crate) struct ResponseCache {
 /// The store, with what Pingora needs to use it.
 pub(crate) struct ResponseStore {
     pub(super) store: Store,
-    lock: CacheLock,
+    locks: FetchLocks,
     /// URLs whose responses are not stored: their requests do not wait for each other.
     unstored: Predictor<SHARDS>,
 }
@@ -129,7 +130,7 @@ impl ResponseCache {
             // what the store holds is released with it.
             Box::leak(Box::new(ResponseStore {
                 store: Store::new(limit, self.budget.clone(), self.files.get().cloned()),
-                lock: CacheLock::new(LOCK_AGE),
+                locks: FetchLocks::new(LOCK_AGE),
                 unstored: Predictor::new(REMEMBERED, Some(|reason| reason == TRANSIENT)),
             }))
         }))
@@ -171,8 +172,8 @@ impl ResponseStore {
         let mut options = CacheOptionOverrides::default();
         options.wait_timeout = Some(WAIT);
         let unstored: &'static (dyn CacheablePredictor + Sync) = &self.unstored;
-        let lock: &'static CacheKeyLockImpl = &self.lock;
-        cache.enable(&self.store, None, Some(unstored), Some(lock), Some(options));
+        let locks: &'static CacheKeyLockImpl = &self.locks;
+        cache.enable(&self.store, None, Some(unstored), Some(locks), Some(options));
     }
 
     /// Returns Pingora's form of a key, for a request that is made now.
