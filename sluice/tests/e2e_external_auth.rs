@@ -143,6 +143,33 @@ fn a_slow_service_denies_all_requests() {
 }
 
 #[test]
+fn a_service_whose_body_stalled_admitted_no_request() {
+    let auth = Backend::with("auth", |request| {
+        let session = request.header("cookie").unwrap_or_default();
+        let status = if session.contains("ann") { 200 } else { 403 };
+        let part = format!("HTTP/1.1 {status} Decided\r\nX-User: ann\r\nContent-Length: 500\r\n\r\nab");
+        if session.ends_with("stalls") {
+            Reply::Bytes(part.into_bytes())
+        } else {
+            Reply::Raw(part.into_bytes())
+        }
+    });
+    let shop = Backend::echo("shop");
+    let ingress = ingress(&auth)
+        .annotation("auth-response-headers", "X-User")
+        // Without a decision, the test ends soon.
+        .annotation("proxy-read-timeout", "2");
+    let (_folder, gateway) = start(&ingress, &shop);
+    for end in ["stalls", "closes"] {
+        let admitted = send(&gateway, &format!("ann-{end}"), &[]);
+        assert_eq!(admitted.status, 200, "{end}");
+        assert_eq!(admitted.received("X-User"), ["ann"]);
+        assert_eq!(send(&gateway, &format!("bob-{end}"), &[]).status, 403, "{end}");
+    }
+    assert_eq!((auth.requests(), shop.requests()), (4, 2));
+}
+
+#[test]
 fn unauthenticated_clients_are_redirected_to_sign_in_and_back() {
     let (auth, shop) = (service(), Backend::echo("shop"));
     let signed = ingress(&auth)

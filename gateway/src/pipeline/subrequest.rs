@@ -93,8 +93,8 @@ impl CallFailure {
 }
 
 impl Subrequest {
-    /// Whether a client's request fails without the response: a missing copy is harmless, and an
-    /// answer without its page is sent plain.
+    /// Whether a client's request fails without the response, whose head decides about it: a missing
+    /// copy is harmless, and an answer without its page is sent plain.
     pub(crate) fn is_needed(&self) -> bool {
         !self.is_copy && !self.wants_body
     }
@@ -175,7 +175,8 @@ impl Originator for OwnCall {
     fn failed(&mut self, failure: Failure) -> Next<CallFailure> {
         let over = Next::Answer(CallFailure::Attempt(failure.kind));
         // The rest of the request body never arrives, or the call has received enough.
-        if failure.kind == FailureKind::Client || failure.kind.is_of_the_request() {
+        let has_decision = failure.response_started && self.subrequest.is_needed();
+        if has_decision || failure.kind == FailureKind::Client || failure.kind.is_of_the_request() {
             return over;
         }
         let Subrequest { to, is_copy, is_single, .. } = &self.subrequest;

@@ -1,6 +1,7 @@
 //! The client side of a call: the request body comes from memory, the response stays there.
 
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
 use http::HeaderMap;
 
@@ -15,6 +16,10 @@ use crate::message::framing::Framing;
 use crate::message::response::Response;
 use crate::pipeline::{self, Subrequest};
 
+/// Time for the rest of a body that only has to be read to keep the connection. It covers a delayed
+/// acknowledgement of the head, for which an endpoint's system may wait before it sends the body.
+const REST: Duration = Duration::from_millis(50);
+
 /// Collects the head and the start of the body of a response.
 #[derive(Debug)]
 pub(super) struct CallClient {
@@ -28,7 +33,8 @@ pub(super) struct CallClient {
     most: usize,
     /// Of these, bytes to keep.
     kept: usize,
-    /// Memory is reserved for the response even if there is none: a client's request needs it.
+    /// A client's request needs the response: memory is reserved for it even if there is none, and
+    /// its head is enough.
     is_needed: bool,
     /// Status and fields, once a response has begun.
     head: pipeline::Response,
@@ -44,7 +50,7 @@ pub(super) struct CallClient {
 enum CollectState {
     /// It is incomplete.
     Partial,
-    /// More was received than is to be read.
+    /// It is incomplete, but the rest is not needed.
     Enough,
     /// It is complete.
     Whole,
@@ -176,6 +182,7 @@ impl Downstream for CallClient {
         self.hold(response.fields.text().len())?;
         let fields = response.fields.parsed().collect();
         self.head = pipeline::Response { status: response.status, fields, ..pipeline::Response::default() };
+        self.state = if self.is_needed { CollectState::Enough } else { CollectState::Partial };
         let passed = self.take(response, bytes)?;
         self.settle(response, passed)
     }
@@ -205,7 +212,15 @@ impl Downstream for CallClient {
         Ok(())
     }
 
-    fn poll_flush(&mut self, _: &mut Context<'_>, _: &mut Deadlines) -> Poll<Result<(), FailureKind>> {
+    fn poll_flush(
+        &mut self,
+        _: &mut Context<'_>,
+        deadlines: &mut Deadlines,
+    ) -> Poll<Result<(), FailureKind>> {
+        if self.state == CollectState::Enough {
+            // Once it has passed, the engine ends the attempt as if the client had left.
+            deadlines.stall.begin(Some(REST));
+        }
         Poll::Ready(Ok(()))
     }
 

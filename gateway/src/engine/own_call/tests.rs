@@ -9,6 +9,7 @@ use http::header::{HOST, HeaderValue};
 use http::{Method, StatusCode};
 use sluice_config::{Balance, Change, Delta, Endpoint, EndpointSet, Pool, UpstreamProtocol};
 use sluice_testing::wait::until;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use super::*;
 use crate::body::tee::tee;
@@ -196,6 +197,56 @@ async fn a_body_is_read_up_to_the_limit() {
     let response = ask(&plane, subrequest(&plane, &pool)).await.unwrap();
     assert!(!response.whole && response.body.len() == 64, "{response:?}");
     endpoint.join().unwrap();
+}
+
+#[tokio::test]
+async fn the_rest_of_a_body_that_is_not_needed_failed_the_call() {
+    for response in [
+        "HTTP/1.1 401 No\r\nContent-Length: 5\r\n\r\nab",
+        "HTTP/1.1 401 No\r\nTransfer-Encoding: chunked\r\n\r\n",
+        "HTTP/1.1 401 No\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
+    ] {
+        for stalls in [false, true] {
+            let mut plane = Plane::new();
+            let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+            let pool = pool(&mut plane, &[listener.local_addr().unwrap()]);
+            let endpoint = std::thread::spawn(move || {
+                let (mut stream, _) = listener.accept().unwrap();
+                head_of(&mut stream);
+                stream.write_all(response.as_bytes()).unwrap();
+                stalls.then_some(stream)
+            });
+            let call = Subrequest { wants_body: false, is_single: true, ..subrequest(&plane, &pool) };
+            assert_eq!(ask(&plane, call).await.unwrap().status, StatusCode::UNAUTHORIZED, "{response}");
+            endpoint.join().unwrap();
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_body_behind_the_head_that_is_enough_keeps_the_connection() {
+    let mut plane = Plane::new();
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let pool = pool(&mut plane, &[listener.local_addr().unwrap()]);
+    let endpoint = tokio::spawn(async move {
+        let (mut stream, _) = listener.accept().await.unwrap();
+        for _ in 0..2 {
+            let mut head = Vec::new();
+            while !head.ends_with(b"\r\n\r\n") {
+                head.push(stream.read_u8().await.unwrap());
+            }
+            stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\n").await.unwrap();
+            for _ in 0..10 {
+                tokio::task::yield_now().await;
+            }
+            stream.write_all(b"yes").await.unwrap();
+        }
+    });
+    for _ in 0..2 {
+        let call = Subrequest { wants_body: false, is_single: true, ..subrequest(&plane, &pool) };
+        assert_eq!(ask(&plane, call).await.unwrap().status, StatusCode::OK);
+    }
+    endpoint.await.unwrap();
 }
 
 #[tokio::test]
