@@ -16,7 +16,7 @@ mod client_verifier;
 mod error;
 mod fallback;
 mod first_supported;
-pub(crate) mod handshake_signature;
+pub mod handshake_signature;
 mod identity;
 mod profile;
 mod profiles;

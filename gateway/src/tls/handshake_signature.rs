@@ -16,7 +16,7 @@ use super::provider::provider;
 ///
 /// # Errors
 /// It is not valid, or the certificate cannot be read.
-pub(crate) fn verify_1_2(
+pub fn verify_1_2(
     message: &[u8],
     certificate: &CertificateDer<'_>,
     signed: &DigitallySignedStruct,
@@ -28,7 +28,7 @@ pub(crate) fn verify_1_2(
 ///
 /// # Errors
 /// It is not valid, its scheme is of TLS 1.2, or the certificate cannot be read.
-pub(crate) fn verify_1_3(
+pub fn verify_1_3(
     message: &[u8],
     certificate: &CertificateDer<'_>,
     signed: &DigitallySignedStruct,

@@ -18,6 +18,7 @@ use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, Server
 use rustls::crypto::{CryptoProvider, aws_lc_rs};
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{ClientConfig, DigitallySignedStruct, SignatureScheme};
+use sluice_gateway::tls::handshake_signature;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
@@ -168,8 +169,7 @@ impl ServerCertVerifier for Unverified {
         certificate: &CertificateDer<'_>,
         signature: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        let algorithms = &self.0.signature_verification_algorithms;
-        rustls::crypto::verify_tls12_signature(message, certificate, signature, algorithms)
+        handshake_signature::verify_1_2(message, certificate, signature)
     }
 
     fn verify_tls13_signature(
@@ -178,11 +178,47 @@ impl ServerCertVerifier for Unverified {
         certificate: &CertificateDer<'_>,
         signature: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        let algorithms = &self.0.signature_verification_algorithms;
-        rustls::crypto::verify_tls13_signature(message, certificate, signature, algorithms)
+        handshake_signature::verify_1_3(message, certificate, signature)
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
         self.0.signature_verification_algorithms.supported_schemes()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use sluice_testing::certificate::TestCertificate;
+    use tokio::io::AsyncReadExt;
+    use tokio::net::TcpListener;
+    use tokio_rustls::TlsAcceptor;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_host_with_a_version_1_certificate_is_compared() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        for version in rustls::ALL_VERSIONS {
+            let acceptor = TlsAcceptor::from(TestCertificate::of_version_1().server_config_of(&[*version]));
+            let answer = async {
+                let mut stream = acceptor.accept(listener.accept().await.unwrap().0).await?;
+                stream.read(&mut [0; 1024]).await?;
+                stream.write_all(b"HTTP/1.1 204 No Content\r\n\r\n").await?;
+                io::Result::Ok(stream)
+            };
+            let request = CheckedRequest {
+                method: http::Method::GET,
+                https: true,
+                authority: "old.example".to_owned(),
+                target: "/".to_owned(),
+                client: [198, 51, 100, 1].into(),
+                fields: Vec::new(),
+                recorded: None,
+            };
+            let client = HttpClient::new();
+            let (response, _served) = tokio::join!(client.send(("127.0.0.1", port), b"", &request), answer);
+            assert_eq!(response.unwrap().status, 204, "{version:?}");
+        }
     }
 }
