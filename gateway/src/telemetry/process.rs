@@ -113,6 +113,8 @@ fn raise(counter: &Counter, value: f64) {
 mod tests {
     use std::hint::black_box;
 
+    use sluice_testing::wait::await_until;
+
     use super::*;
 
     #[test]
@@ -126,9 +128,10 @@ mod tests {
             cpu.map(|family| family.get_metric()[0].get_counter().get_value()).collect()
         };
         let has_fraction = |value: &f64| value.fract() > 0.0;
-        while !values().iter().all(has_fraction) {
+        await_until("fractions", || {
             black_box((0..10_000).sum::<u64>());
-        }
+            values().iter().all(has_fraction)
+        });
         assert_eq!(values().len(), 2);
     }
 }
