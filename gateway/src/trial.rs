@@ -37,12 +37,9 @@ pub fn request_values(input: &[u8]) {
         assert!(!name.contains(&b';') && !value.contains(&b';'), "a cookie spans two");
     }
     for name in ["a", "session", ""] {
-        let found = parts::cookie(&head.fields, name);
-        assert_eq!(
-            found,
-            parts::cookies(&head.fields)
-                .find(|(key, _)| key.eq_ignore_ascii_case(name.as_bytes()))
-                .map(|(_, value)| value)
+        assert!(
+            parts::cookie(&head.fields, name).is_none_or(|value| !value.contains(&b';')),
+            "a cookie spans two"
         );
         let query = head.target().split_once('?').map_or("", |(_, query)| query);
         assert!(parts::argument(query, name).is_none_or(|value| !value.contains('&')));

@@ -49,9 +49,32 @@ pub(crate) fn cookies(headers: &impl Fields) -> impl Iterator<Item = (&[u8], &[u
     })
 }
 
-/// Returns the value of the first cookie of a name in any case, as in nginx's `$cookie_<name>`.
+/// Returns the value of the first cookie of a name in any case, as in nginx's `$cookie_<name>`
+/// (`ngx_http_parse_multi_header_lines`): a name begins the field or follows a `;` or `,`, and a
+/// value ends with the field or at a `;`.
 pub(crate) fn cookie<'h>(headers: &'h impl Fields, name: &str) -> Option<&'h [u8]> {
-    cookies(headers).find(|(key, _)| key.eq_ignore_ascii_case(name.as_bytes())).map(|(_, value)| value)
+    headers.lines(&COOKIE).find_map(|line| cookie_in(line, name.as_bytes()))
+}
+
+fn cookie_in<'l>(mut line: &'l [u8], name: &[u8]) -> Option<&'l [u8]> {
+    loop {
+        if let Some((start, rest)) = line.split_at_checked(name.len())
+            && start.eq_ignore_ascii_case(name)
+        {
+            let (next, rest) = without_blanks(rest).split_first()?;
+            if *next == b'=' {
+                return without_blanks(rest).split(|byte| *byte == b';').next();
+            }
+            // Also if it is a separator.
+            line = rest;
+        }
+        let end = memchr::memchr2(b';', b',', line)?;
+        line = without_blanks(&line[end + 1..]);
+    }
+}
+
+fn without_blanks(text: &[u8]) -> &[u8] {
+    &text[text.iter().take_while(|byte| **byte == b' ').count()..]
 }
 
 #[cfg(test)]
@@ -67,9 +90,28 @@ mod tests {
         let expected = [("a", "1"), ("Route", "x=y"), ("", ""), ("b", ""), ("route", "z")];
         let expected = expected.map(|(name, value)| (name.as_bytes(), value.as_bytes()));
         assert_eq!(cookies(&headers).collect::<Vec<_>>(), expected);
-        assert_eq!(cookie(&headers, "route"), Some(&b"x=y"[..]));
+        assert_eq!(cookie(&headers, "route"), Some(&b"x=y "[..]), "with the blank, as in nginx");
         assert_eq!(cookie(&headers, "b"), Some(&b""[..]));
         assert_eq!(cookie(&headers, "rout"), None);
+    }
+
+    #[test]
+    fn a_cookie_behind_a_comma_is_found_as_in_nginx() {
+        for (line, expected) in [
+            ("x=1,debug=1", Some("1")),
+            ("x=1, Debug = 1,y=2; z=3", Some("1,y=2")),
+            ("x=debug=1", None),
+            ("debug,debug=2", None),
+            ("debug ;a,debug=2", Some("2")),
+            ("debugs=1;debug=", Some("")),
+            ("debug", None),
+            ("a b debug=1", None),
+            (" debug=1", None),
+            ("x; debug=1;debug=2", Some("1")),
+        ] {
+            let headers = HeaderMap::from_iter([(COOKIE, line.parse().unwrap())]);
+            assert_eq!(cookie(&headers, "debug"), expected.map(str::as_bytes), "{line}");
+        }
     }
 
     #[test]
