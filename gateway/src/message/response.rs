@@ -123,12 +123,15 @@ impl Response {
 
     /// Determines the framing of the body (RFC 9112 §6.3).
     fn body(&self, minor: u8, method: &Method) -> Result<Framing, BadHead> {
+        // Nothing follows an interim head, whatever framing it states.
+        if self.is_interim() {
+            return Ok(Framing::NONE);
+        }
         let framing = stated_framing(&self.fields, minor == 1)?;
         if self.switches() {
             return Ok(Framing::Opaque);
         }
         let bodiless = *method == Method::HEAD
-            || self.status.is_informational()
             || matches!(self.status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED);
         Ok(if bodiless { Framing::NONE } else { framing })
     }
@@ -314,6 +317,10 @@ mod tests {
             ("HTTP/1.1 204 No Content\r\nContent-Length: 5\r\n\r\n", Framing::NONE),
             ("HTTP/1.1 304 Not Modified\r\nContent-Length: 5\r\n\r\n", Framing::NONE),
             ("HTTP/1.1 103 Early Hints\r\n\r\n", Framing::NONE),
+            (
+                "HTTP/1.1 103 Early Hints\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n",
+                Framing::NONE,
+            ),
             ("HTTP/1.1 101 Switching Protocols\r\n\r\n", Framing::Opaque),
             ("HTTP/1.1 101 Switching Protocols\r\nContent-Length: 5\r\n\r\n", Framing::Opaque),
         ] {
@@ -352,6 +359,7 @@ mod tests {
             "HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip, chunked\r\n\r\n",
             "HTTP/1.0 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n",
             "HTTP/1.1 204 No Content\r\nContent-Length: x\r\n\r\n",
+            "HTTP/1.1 101 Switching Protocols\r\nContent-Length: x\r\n\r\n",
             "HTTP/2.0 200 OK\r\n\r\n",
             &format!("HTTP/1.1 200 OK\r\nConnection: {}\r\n\r\n", "a,".repeat(1000)),
             "HTTP/1.1 20 OK\r\n\r\n",
