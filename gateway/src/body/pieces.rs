@@ -50,7 +50,7 @@ impl Decoder {
     ) -> Poll<Result<Piece, FailureKind>> {
         loop {
             if self.framing.is_done() || from.is_spent() {
-                let trailers = map(self.section.fields(self.names), 0);
+                let trailers = map(self.section.fields(&self.names), 0);
                 return Poll::Ready(Ok(if trailers.is_empty() {
                     Piece::End
                 } else {

@@ -237,7 +237,7 @@ impl ProxyHttp for Proxy {
     ) -> Result<()> {
         if context::is_interim(response.status) {
             return match ctx.count_interim() {
-                true => Ok(()),
+                true => ctx.exchange(|exchange| exchange.interim(response)),
                 false => {
                     Err(Error::explain(ErrorType::InvalidHTTPHeader, "interim responses without end")
                         .into_up())

@@ -8,6 +8,8 @@
 //! [`EditableMethod`] nor [`EditableStatus`] changes whether a body follows. [`FieldsMut`] is for
 //! the engines: hop-by-hop fields, `Host` and forwarding fields.
 
+use std::sync::Arc;
+
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use sluice_config::OWN_FIELDS;
 
@@ -58,6 +60,9 @@ pub trait ResponseMut: HeadMut {
     fn set_status(&mut self, status: EditableStatus);
     /// Records that the response is not buffered, because its endpoint has turned that off.
     fn stop_buffering(&mut self);
+    /// Hides trailers of these names from the client; of the standard names without any. `names` is
+    /// called only if there may be trailers.
+    fn hide_trailers(&mut self, names: impl FnOnce() -> Option<Arc<[EditableName]>>);
 }
 
 /// Access of a policy to a head.

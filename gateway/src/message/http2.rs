@@ -16,7 +16,7 @@ use crate::message::head::http2::is_sound;
 use crate::message::head::{Head, MAX_FIELDS, content_length};
 use crate::message::hop_by_hop;
 use crate::message::response::{BadHead, Response};
-use crate::message::trailers::passes;
+use crate::message::trailers::TrailerFilter;
 
 /// Properties of a request to an HTTP/2 endpoint that its head does not contain.
 #[derive(Clone, Copy, Debug)]
@@ -45,9 +45,9 @@ pub(crate) fn map<'f>(fields: impl Iterator<Item = (&'f [u8], &'f [u8])>, more: 
 }
 
 /// Returns the trailers that pass, or `None` if there are none.
-pub(crate) fn trailers(section: &HeaderMap, names: FieldNames) -> Option<HeaderMap> {
+pub(crate) fn trailers(section: &HeaderMap, filter: &impl TrailerFilter) -> Option<HeaderMap> {
     let fields = section.iter().map(|(name, value)| (name.as_str().as_bytes(), value.as_bytes()));
-    let passing = map(fields.filter(|(name, _)| passes(name, names)), 0);
+    let passing = map(fields.filter(|(name, _)| filter.passes(name)), 0);
     (!passing.is_empty()).then_some(passing)
 }
 

@@ -6,12 +6,13 @@
 
 use std::mem::{self, MaybeUninit};
 use std::ops::Range;
+use std::sync::Arc;
 
 use http::header::{AGE, CONTENT_LENGTH, DATE, HeaderName, TRANSFER_ENCODING};
 use http::{Method, StatusCode};
 use pingora_core::protocols::http::date::get_cached_date;
 
-use crate::message::edit::{EditableStatus, HeadMut, ResponseMut};
+use crate::message::edit::{EditableName, EditableStatus, HeadMut, ResponseMut};
 use crate::message::field_list::FieldList;
 use crate::message::field_list::line;
 use crate::message::fields::Fields;
@@ -21,6 +22,7 @@ use crate::message::head::MAX_FIELDS;
 use crate::message::head::content_length;
 use crate::message::head::ends_lines_strictly;
 use crate::message::hop_by_hop;
+use crate::message::trailers::HiddenTrailers;
 
 /// Maximum number of bytes of a response head.
 pub(crate) const MAX_HEAD: usize = 128 * 1024;
@@ -38,6 +40,8 @@ pub(crate) struct Response {
     pub(crate) delivery: Delivery,
     /// The endpoint has turned off buffering of this response.
     pub(crate) is_unbuffered: bool,
+    /// Trailers that clients do not see.
+    pub(crate) hidden_trailers: HiddenTrailers,
     /// The piece that is passed on now is the last of a body without a length. Its
     /// [end](crate::body::downstream::Downstream::end) follows at once, without trailers, so both
     /// can be sent together.
@@ -278,6 +282,13 @@ impl ResponseMut for Response {
 
     fn stop_buffering(&mut self) {
         self.is_unbuffered = true;
+    }
+
+    fn hide_trailers(&mut self, names: impl FnOnce() -> Option<Arc<[EditableName]>>) {
+        // A body of known length has none.
+        if matches!(self.framing, Framing::Chunked(_) | Framing::Opaque) {
+            self.hidden_trailers = HiddenTrailers(names());
+        }
     }
 }
 

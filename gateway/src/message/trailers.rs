@@ -3,8 +3,13 @@
 //! Trailers arrive after all checks of the head, and some readers merge them into the head's
 //! fields. Trailers that have a meaning only in a head, or that would identify the client to an
 //! endpoint, are therefore dropped. The message and its other trailers pass. The names of request
-//! trailers follow the same rule as those of the head's fields.
+//! trailers follow the same rule as those of the head's fields, and a field that clients may not see
+//! is hidden from the trailers of a response, too.
 
+use std::sync::{Arc, LazyLock};
+
+use crate::message::accel;
+use crate::message::edit::EditableName;
 use crate::message::field_names::FieldNames;
 use crate::message::framing::is_token;
 
@@ -61,7 +66,46 @@ const DROPPED: [&str; 46] = [
 /// Prefixes of trailers that would identify the client to an endpoint.
 const DROPPED_PREFIXES: [&str; 4] = ["ssl-client-", "x-auth-", "x-forwarded-", "x-original-"];
 
-/// Returns whether a trailer passes.
+/// Which trailers of a message pass.
+pub(crate) trait TrailerFilter {
+    /// Returns whether a trailer of this name passes.
+    fn passes(&self, name: &[u8]) -> bool;
+}
+
+/// The trailers of requests.
+impl TrailerFilter for FieldNames {
+    fn passes(&self, name: &[u8]) -> bool {
+        passes(name, *self)
+    }
+}
+
+/// Names of trailers that clients do not see in the response of an endpoint; `None`: the standard
+/// ones.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct HiddenTrailers(pub(crate) Option<Arc<[EditableName]>>);
+
+/// The names that are hidden unless settings or rules change them.
+static STANDARD: LazyLock<Box<[EditableName]>> = LazyLock::new(|| {
+    let server = EditableName::from_static("server");
+    accel::HIDDEN.iter().cloned().chain([server]).collect()
+});
+
+impl HiddenTrailers {
+    /// Returns the names.
+    pub(crate) fn names(&self) -> &[EditableName] {
+        self.0.as_deref().unwrap_or(&STANDARD)
+    }
+}
+
+/// The trailers of responses.
+impl TrailerFilter for HiddenTrailers {
+    fn passes(&self, name: &[u8]) -> bool {
+        passes(name, FieldNames::ANY)
+            && !self.names().iter().any(|hidden| name.eq_ignore_ascii_case(hidden.get().as_str().as_bytes()))
+    }
+}
+
+/// Returns whether a trailer may be passed on in any message.
 pub(crate) fn passes(name: &[u8], names: FieldNames) -> bool {
     if name.is_empty() || !name.iter().all(|byte| is_token(*byte)) || names.drops(name) {
         return false;
@@ -90,17 +134,17 @@ impl Section {
     }
 
     /// Returns the trailers that pass.
-    pub(crate) fn fields(&self, names: FieldNames) -> impl Iterator<Item = (&[u8], &[u8])> {
+    pub(crate) fn fields(&self, filter: &impl TrailerFilter) -> impl Iterator<Item = (&[u8], &[u8])> {
         let fields = self.0.split(|byte| *byte == b'\n').filter_map(|line| {
             let colon = memchr::memchr(b':', line)?;
             Some((&line[..colon], line[colon + 1..].trim_ascii()))
         });
-        fields.filter(move |(name, _)| passes(name, names))
+        fields.filter(|(name, _)| filter.passes(name))
     }
 
     /// Writes the trailers that pass and the empty line that ends the section.
-    pub(crate) fn write(&self, names: FieldNames, out: &mut Vec<u8>) {
-        for (name, value) in self.fields(names) {
+    pub(crate) fn write(&self, filter: &impl TrailerFilter, out: &mut Vec<u8>) {
+        for (name, value) in self.fields(filter) {
             super::field_list::line(out, name, value);
         }
         out.extend_from_slice(b"\r\n");
@@ -152,6 +196,19 @@ mod tests {
         }
     }
 
+    #[test]
+    fn names_of_hidden_fields_are_hidden_in_trailers() {
+        let standard = HiddenTrailers::default();
+        for name in ["Server", "x-accel-redirect", "X-Accel-Expires", "x-pad", "Content-Length"] {
+            assert!(!standard.passes(name.as_bytes()), "{name}");
+        }
+        for name in ["grpc-status", "grpc-message", "Server-Timing", "x-secret"] {
+            assert!(standard.passes(name.as_bytes()), "{name}");
+        }
+        let own = HiddenTrailers(Some([EditableName::from_static("x-secret")].into()));
+        assert!(!own.passes(b"X-Secret") && !own.passes(b"te") && own.passes(b"server"));
+    }
+
     proptest! {
         /// However the section is split: the body stays the same, exactly the passing trailers are
         /// written, and the next reader finds a complete body.
@@ -183,7 +240,7 @@ mod tests {
             prop_assert_eq!(at, end);
             prop_assert_eq!(section.is_empty(), trailers.is_empty());
             if !section.is_empty() {
-                section.write(FieldNames::PLAIN, &mut out);
+                section.write(&FieldNames::PLAIN, &mut out);
             }
             let mut expected = b"3\r\nabc\r\n0\r\n".to_vec();
             for (name, value) in &trailers {

@@ -139,13 +139,13 @@ fn passed_on(start: Framing, stream: &[u8], cut: usize, data: &[u8]) {
         out.extend_from_slice(&piece[..raw]);
     }
     if !section.is_empty() {
-        section.write(FieldNames::PLAIN, &mut out);
+        section.write(&FieldNames::PLAIN, &mut out);
     }
     let (mut again, mut same, mut trailers) = (start, Vec::new(), Section::default());
     let read = again.read_all(&out, |piece| same.extend_from_slice(piece), |byte| trailers.push(byte));
     assert_eq!(read.map(|taken| taken.whole), Ok(out.len()), "what goes on is not a whole body");
     assert!(again.is_done() && same == data, "another body goes on");
-    assert_eq!(trailers.fields(FieldNames::ANY).count(), section.fields(FieldNames::PLAIN).count());
+    assert_eq!(trailers.fields(&FieldNames::ANY).count(), section.fields(&FieldNames::PLAIN).count());
 }
 
 #[cfg(test)]

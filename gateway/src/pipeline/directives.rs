@@ -4,7 +4,7 @@
 //! The programs run before access checks and authentication, as in nginx's rewrite phase. Values of
 //! fields are filled in when the program ends, from the block that is then in effect.
 
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use http::header::{HeaderName, HeaderValue};
@@ -16,7 +16,7 @@ use super::question::Question;
 use super::stages::{StageInput, Step};
 use crate::body::substitution::Substitution;
 use crate::message::answer::Answer;
-use crate::message::edit::{Edit, HeadMut};
+use crate::message::edit::{Edit, EditableName, HeadMut};
 use crate::policy::directives::{
     ActiveLocation, Assigned, Directives, FilledValues, Location, Outcome, ProgramInput, Return, Scope,
 };
@@ -197,6 +197,20 @@ impl Exchange {
         let hidden = self.effective().map(|effective| &effective.scope.hidden[..]);
         for name in hidden.unwrap_or_default() {
             head.remove(name);
+        }
+    }
+
+    /// Returns the names of trailers of endpoints that clients do not see; `None`: the standard
+    /// ones.
+    pub(super) fn hidden_trailers(&self) -> Option<Arc<[EditableName]>> {
+        let of_settings = &self.compiled_settings().hidden_trailers;
+        let scope = self.effective().map(|effective| effective.scope);
+        match scope.filter(|scope| !scope.hidden.is_empty() || !scope.passed.is_empty()) {
+            None => of_settings.0.clone(),
+            Some(scope) => {
+                let names = of_settings.names().iter().filter(|name| !scope.passed.contains(name));
+                Some(names.chain(&scope.hidden).cloned().collect())
+            }
         }
     }
 

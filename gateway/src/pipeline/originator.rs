@@ -13,7 +13,7 @@ use sluice_config::{GlobalSettings, UpstreamProtocol};
 use super::call::Call;
 use super::outcome::Next;
 use crate::io::failure::Failure;
-use crate::message::edit::{RequestMut, ResponseMut};
+use crate::message::edit::{HeadMut, RequestMut, ResponseMut};
 use crate::message::fastcgi::Params;
 use crate::message::fields::Fields;
 use crate::message::head::Head;
@@ -59,6 +59,10 @@ pub(crate) trait Originator {
     fn fastcgi_params(&self, _: &Head) -> Params {
         Params::default()
     }
+
+    /// Changes an interim response head of the endpoint. Those of the gateway's own calls are
+    /// dropped, so by default there is nothing to change.
+    fn interim(&self, _: &mut impl HeadMut) {}
 
     /// The attempt failed.
     fn failed(&mut self, failure: Failure) -> Next<Self::Answer>;

@@ -38,12 +38,25 @@ impl Exchange {
             }
             self.hide_accel_fields(&mut Edit::new(head));
         }
+        head.hide_trailers(|| self.hidden_trailers());
         let mut edit = Edit::new(head);
         self.hide_headers(&mut edit);
         self.hide_by_directives(&mut edit);
         self.replace(&mut edit);
         self.add_response_headers(&mut edit, status, session.as_ref());
         self.log_sent(head.fields());
+    }
+
+    /// Removes from an interim head of an endpoint what clients do not see in a final one.
+    /// `Server` is replaced, but not added.
+    pub(super) fn change_interim(&self, head: &mut impl HeadMut) {
+        let mut edit = Edit::new(head);
+        self.hide_accel_fields(&mut edit);
+        self.hide_headers(&mut edit);
+        self.hide_by_directives(&mut edit);
+        if edit.fields().has(&SERVER) {
+            self.name_server(&mut edit);
+        }
     }
 
     /// Adds the fields of every response to an answer of the gateway.

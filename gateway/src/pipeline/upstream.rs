@@ -15,7 +15,7 @@ use super::outcome::Next;
 use super::session::{self, Choice};
 use crate::io::failure::{Failure, FailureKind};
 use crate::message::answer::Answer;
-use crate::message::edit::{Edit, EditableName, RequestMut, ResponseMut};
+use crate::message::edit::{Edit, EditableName, HeadMut, RequestMut, ResponseMut};
 use crate::message::fastcgi::Params;
 use crate::message::fields::{Fields, FieldsMut};
 use crate::message::head::Head;
@@ -145,6 +145,10 @@ impl Originator for Exchange {
 
     fn fastcgi_params(&self, head: &Head) -> Params {
         self.params_of(head)
+    }
+
+    fn interim(&self, head: &mut impl HeadMut) {
+        self.change_interim(head);
     }
 
     fn failed(&mut self, failure: Failure) -> Next {

@@ -3,10 +3,12 @@
 use std::sync::Arc;
 
 use http::HeaderValue;
+use http::header::SERVER;
 use sluice_config::{GlobalSettings, Piece, ResourceKey, Variable};
 
 use crate::body::compression::CompressionRules;
 use crate::message::edit::EditableName;
+use crate::message::trailers::HiddenTrailers;
 use crate::policy::access_log::LogRules;
 use crate::policy::blocks::Blocks;
 use crate::policy::forwarded::ForwardedRules;
@@ -39,6 +41,8 @@ pub(crate) struct CompiledSettings {
     pub(crate) trace: TraceRules,
     /// Header fields; most installations configure none.
     pub(crate) headers: Option<Box<GlobalHeaders>>,
+    /// Trailers of endpoints that clients do not see.
+    pub(crate) hidden_trailers: HiddenTrailers,
 }
 
 /// Header fields for the heads of all rules.
@@ -125,6 +129,7 @@ impl CompiledSettings {
             sources: Sources::compile(&settings.sources),
             status_readers: Networks::compile(&settings.status_readers.concat()),
             headers: GlobalHeaders::compile(&settings, resources).map(Box::new),
+            hidden_trailers: hidden_trailers(&settings),
             forwarded: ForwardedRules::compile(&settings.forwarded),
             limit_key: LimitKey::compile(&settings.limit_key),
             computed,
@@ -155,6 +160,7 @@ impl CompiledSettings {
             log: _,
             trace: _,
             headers: _,
+            hidden_trailers: _,
         } = self;
         auth.is_none() && sources.is_none() && matches!(blocks, Blocking::None)
     }
@@ -181,7 +187,7 @@ impl GlobalHeaders {
     /// another kind, which the control plane never sends.
     fn compile(settings: &GlobalSettings, resources: &Resources) -> Option<Self> {
         let slot = |key: &Option<ResourceKey>| key.as_ref().and_then(|key| resources.headers(key).ok());
-        let hidden = settings.hidden_headers.iter().filter_map(|name| EditableName::new(name).ok()).collect();
+        let hidden = hidden_names(settings).collect();
         let replacements = match settings.replacements == sluice_config::Replacements::OFF {
             true => None,
             false => Replacements::compile(&settings.replacements).unwrap_or_else(|error| {
@@ -204,6 +210,22 @@ impl GlobalHeaders {
             || replacements.is_some();
         is_used.then_some(headers)
     }
+}
+
+/// Returns the names of `hide-headers`, without those that cannot be hidden.
+fn hidden_names(settings: &GlobalSettings) -> impl Iterator<Item = EditableName> {
+    settings.hidden_headers.iter().filter_map(|name| EditableName::new(name).ok())
+}
+
+/// Returns the trailers that are hidden as the fields of the same names.
+fn hidden_trailers(settings: &GlobalSettings) -> HiddenTrailers {
+    let standard = HiddenTrailers::default();
+    if settings.hidden_headers.is_empty() && !settings.server_field.of_endpoints {
+        return standard;
+    }
+    let is_hidden = |name: &&EditableName| !settings.server_field.of_endpoints || *name.get() != SERVER;
+    let names = standard.names().iter().filter(is_hidden).cloned();
+    HiddenTrailers(Some(names.chain(hidden_names(settings)).collect()))
 }
 
 impl Default for CompiledSettings {

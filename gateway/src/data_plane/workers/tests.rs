@@ -11,6 +11,7 @@ mod fastcgi;
 mod floods;
 mod frames;
 mod gateway;
+mod hidden_fields;
 mod http2;
 mod limits;
 mod malformed;

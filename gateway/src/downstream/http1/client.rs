@@ -31,7 +31,7 @@ use crate::message::framing::Framing;
 use crate::message::head::Head;
 use crate::message::response::Delivery;
 use crate::message::response::Response;
-use crate::message::trailers::{self, Section};
+use crate::message::trailers::{HiddenTrailers, Section, TrailerFilter};
 use crate::pipeline::{Answer, FailureKind};
 use crate::worker::Worker;
 
@@ -60,8 +60,9 @@ pub(super) struct Client {
     /// The names of trailers that the client may send, and the trailers of its request.
     names: FieldNames,
     request_trailers: Section,
-    /// The trailers of the response.
+    /// The trailers of the response, and those that the client does not see.
     trailers: Section,
+    hidden_trailers: HiddenTrailers,
     /// The end of a body that Sluice puts into chunks was sent with its last piece.
     ended: bool,
     /// Bytes written.
@@ -101,6 +102,7 @@ impl Client {
             names: FieldNames::ANY,
             request_trailers: Section::default(),
             trailers: Section::default(),
+            hidden_trailers: HiddenTrailers::default(),
             ended: false,
             sent: 0,
             body_sent: 0,
@@ -219,7 +221,7 @@ impl Client {
                 let FramedBytes { whole, raw } = read.map_err(|_| FailureKind::InvalidHead)?;
                 if framing.is_done() && !trailers.is_empty() {
                     out.extend_from_slice(&bytes[..raw]);
-                    trailers.write(FieldNames::ANY, out);
+                    trailers.write(&self.hidden_trailers, out);
                     (whole, &[][..])
                 } else {
                     (whole, &bytes[..raw])
@@ -305,7 +307,7 @@ impl Downstream for Client {
             let FramedBytes { whole, raw } = read.map_err(|_| FailureKind::ClientMalformed)?;
             if framing.is_done() && !request_trailers.is_empty() {
                 let mut out = bytes[..raw].to_vec();
-                request_trailers.write(*names, &mut out);
+                request_trailers.write(names, &mut out);
                 pass(cx, &out, data);
             } else {
                 pass(cx, &bytes[..raw], data);
@@ -384,6 +386,7 @@ impl Downstream for Client {
         self.keep &= !ends_here && !self.worker.drain.is_draining() && self.can_drain();
         // An earlier attempt may have left trailers.
         self.trailers = Section::default();
+        self.hidden_trailers = mem::take(&mut response.hidden_trailers);
         self.ended = false;
         scratch::write(|out| {
             response.write(out, self.keep);
@@ -412,7 +415,7 @@ impl Downstream for Client {
         let mut out = LAST_CHUNK.to_vec();
         for (name, value) in trailers.into_iter().flatten() {
             let name = name.as_str().as_bytes();
-            if trailers::passes(name, FieldNames::ANY) {
+            if self.hidden_trailers.passes(name) {
                 line(&mut out, name, value.as_bytes());
             }
         }

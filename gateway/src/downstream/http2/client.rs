@@ -280,7 +280,7 @@ impl Downstream for Client {
         if !fields.iter().all(|(name, value)| is_sound(name, value, self.names)) {
             return Poll::Ready(Err(FailureKind::ClientMalformed));
         }
-        Poll::Ready(Ok(trailers(&fields, self.names).map_or(Piece::End, Piece::Trailers)))
+        Poll::Ready(Ok(trailers(&fields, &self.names).map_or(Piece::End, Piece::Trailers)))
     }
 
     fn taken_back(&mut self, reason: Reason) {

@@ -63,6 +63,7 @@ impl<D: Downstream, O: Originator> AttemptIo<'_, D, O> {
 
     /// Forwards the interim head that was read.
     pub(super) fn interim(&mut self, cx: &mut Context<'_>) -> Result<(), FailureKind> {
+        self.originator.interim(&mut self.download.response);
         self.downstream.interim(cx, &mut self.download.response)
     }
 

@@ -1,13 +1,18 @@
 //! Lets policies change Pingora's heads, which also preserve the case of names.
 
+use std::sync::Arc;
+
 use http::header::{HeaderName, HeaderValue};
 use http::{Method, StatusCode};
 use pingora_http::{RequestHeader, ResponseHeader};
 
-use crate::message::edit::{EditableMethod, EditableStatus, HeadMut, RequestMut, RequestTarget, ResponseMut};
+use crate::message::edit::{
+    EditableMethod, EditableName, EditableStatus, HeadMut, RequestMut, RequestTarget, ResponseMut,
+};
 use crate::message::fields::Fields;
 use crate::message::fields::FieldsMut;
 use crate::message::http2::path_and_query;
+use crate::message::trailers::HiddenTrailers;
 
 /// Ignores the results: an error requires an invalid name or value in text form, or more than
 /// 32,768 fields, which is over a hundred times what a head may have.
@@ -87,5 +92,11 @@ impl ResponseMut for ResponseHeader {
 
     fn stop_buffering(&mut self) {
         self.extensions_mut().insert(Unbuffered);
+    }
+
+    fn hide_trailers(&mut self, names: impl FnOnce() -> Option<Arc<[EditableName]>>) {
+        if let Some(names) = names() {
+            self.extensions_mut().insert(HiddenTrailers(Some(names)));
+        }
     }
 }

@@ -46,6 +46,8 @@ impl ResponseMut for Response<()> {
     }
 
     fn stop_buffering(&mut self) {}
+
+    fn hide_trailers(&mut self, _: impl FnOnce() -> Option<Arc<[EditableName]>>) {}
 }
 
 fn head(text: &str) -> Head {

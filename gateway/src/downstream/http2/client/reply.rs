@@ -16,12 +16,11 @@ use crate::io::budget::{self, Reservation};
 use crate::io::counted::counted;
 use crate::io::deadlines::Deadlines;
 use crate::io::deadlines::STALL;
-use crate::message::field_names::FieldNames;
 use crate::message::fields::FieldsMut;
 use crate::message::framing::FramedBytes;
 use crate::message::http2::{map, trailers};
 use crate::message::response::Response;
-use crate::message::trailers::Section;
+use crate::message::trailers::{HiddenTrailers, Section};
 use crate::pipeline::{Answer, FailureKind};
 
 /// The response of one stream.
@@ -38,6 +37,7 @@ pub(super) struct Reply {
     reason: Reason,
     /// The trailer section read so far.
     section: Section,
+    hidden_trailers: HiddenTrailers,
     head_sent: u64,
     body_sent: u64,
 }
@@ -61,6 +61,7 @@ impl Reply {
             complete: false,
             reason: Reason::INTERNAL_ERROR,
             section: Section::default(),
+            hidden_trailers: HiddenTrailers::default(),
             head_sent: 0,
             body_sent: 0,
         }
@@ -98,6 +99,7 @@ impl Reply {
     /// Sends a final head and the first bytes of its body.
     pub(super) fn begin(&mut self, response: &mut Response, bytes: &[u8]) -> Result<Passed, FailureKind> {
         let fields = relayed(response);
+        self.hidden_trailers = mem::take(&mut response.hidden_trailers);
         if response.framing.is_done() {
             self.send_head(response.status, fields, true)?;
             return Ok(Passed { taken: 0, data: 0 });
@@ -149,7 +151,7 @@ impl Reply {
         if self.complete {
             return Ok(());
         }
-        self.trailers = section.and_then(|section| trailers(section, FieldNames::ANY));
+        self.trailers = section.and_then(|section| trailers(section, &self.hidden_trailers));
         self.complete = true;
         self.deliver()
     }
@@ -272,7 +274,7 @@ impl Reply {
         // them.
         self.rest = counted(data, share);
         if response.framing.is_done() {
-            let trailers = map(self.section.fields(FieldNames::ANY), 0);
+            let trailers = map(self.section.fields(&self.hidden_trailers), 0);
             self.trailers = Some(trailers).filter(|trailers| !trailers.is_empty());
         }
         Ok(passed)

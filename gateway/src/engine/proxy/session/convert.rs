@@ -16,7 +16,7 @@ use crate::message::framing::Framing;
 use crate::message::head::{Head, content_length};
 use crate::message::http2::path_and_query;
 use crate::message::response::Response;
-use crate::message::trailers;
+use crate::message::trailers::{self, HiddenTrailers};
 
 /// Converts the head of a request to HTTP/1.1. Preserves the case of names.
 pub(super) fn request(head: &Head) -> RequestHeader {
@@ -53,6 +53,7 @@ pub(super) fn response(head: &ResponseHeader, method: &Method, http2: bool, ends
     };
     let mut response = client_head(head, framing);
     response.is_unbuffered = head.extensions.get::<Unbuffered>().is_some();
+    response.hidden_trailers = head.extensions.get::<HiddenTrailers>().cloned().unwrap_or_default();
     match framing {
         Framing::CHUNKED => {
             // Pingora accepts a list of equal lengths, which is none here (RFC 9112 §6.2 and §6.3).
