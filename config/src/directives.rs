@@ -113,6 +113,9 @@ pub struct Scope {
     pub passed: Vec<Arc<str>>,
     /// Changes of the response, in order.
     pub response: Vec<ResponseChange>,
+    /// How many of them, the first, apply before the fields of `custom-headers` and CORS, which
+    /// ingress-nginx's template writes behind the snippets of a location.
+    pub of_location: usize,
     /// Content type of responses with the text of `return` (`default_type`); `None` is `text/html`.
     pub default_type: Option<Arc<str>>,
 }

@@ -81,6 +81,37 @@ fn security_headers_and_request_fields_are_set() {
 }
 
 #[test]
+fn custom_headers_and_cors_win_over_a_snippet() {
+    let backend = Backend::echo("shop");
+    let snippet = "more_set_headers 'X-Own: snippet' 'X-Snippet: 1' 'Access-Control-Allow-Origin: *';\n\
+                   add_header X-Added snippet;\n\
+                   if ($arg_if) { more_set_headers 'X-Own: if' 'Access-Control-Allow-Origin: none'; }";
+    let page = "https://page.example";
+    let annotations = [
+        ("configuration-snippet", snippet),
+        ("custom-headers", "platform/own"),
+        ("enable-cors", "true"),
+        ("cors-allow-origin", page),
+    ];
+    let keys = [ON[0], ON[1], ("global-allowed-response-headers", "X-Own,X-Added")];
+    let folder = shop(&backend, &annotations, &keys);
+    folder.write("own.yaml", config_map("platform/own", &[("X-Own", "set"), ("X-Added", "set")]));
+    let gateway = gateway(&folder);
+    let ask = |target: &str, origin: &str| {
+        Connection::plain(gateway.http).request("GET", HOST, target, &[("Origin", origin)], "")
+    };
+    let response = ask("/", page);
+    assert_eq!(response.all("x-own"), ["set"]);
+    assert_eq!(response.all("x-snippet"), ["1"]);
+    assert_eq!(response.all("x-added"), ["set", "snippet"]);
+    assert_eq!(response.all("access-control-allow-origin"), [page]);
+    assert_eq!(ask("/", "https://other.example").all("access-control-allow-origin"), ["*"]);
+    let response = ask("/?if=1", page);
+    assert_eq!(response.all("x-own"), ["if"]);
+    assert_eq!(response.all("access-control-allow-origin"), ["none"]);
+}
+
+#[test]
 fn front_doors_id_is_checked_before_anything_is_forwarded() {
     let backend = Backend::echo("shop");
     let snippet = "if ($http_x_azure_fdid != \"4f2c\") {\n  return 403;\n}";

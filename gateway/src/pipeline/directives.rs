@@ -18,7 +18,8 @@ use crate::body::substitution::Substitution;
 use crate::message::answer::Answer;
 use crate::message::edit::{Edit, EditableName, HeadMut};
 use crate::policy::directives::{
-    ActiveLocation, Assigned, Directives, FilledValues, Location, Outcome, ProgramInput, Return, Scope,
+    ActiveLocation, Assigned, ChangeLevel, Directives, FilledValues, Location, Outcome, ProgramInput, Return,
+    Scope,
 };
 use crate::policy::limits::ZoneLimits;
 use crate::policy::template::{Template, TemplateContext};
@@ -227,15 +228,20 @@ impl Exchange {
     }
 
     /// Changes the fields of a response with this status.
-    pub(super) fn change_response_fields(&self, status: StatusCode, head: &mut Edit<'_, impl HeadMut>) {
+    pub(super) fn change_response_fields(
+        &self,
+        level: ChangeLevel,
+        status: StatusCode,
+        head: &mut Edit<'_, impl HeadMut>,
+    ) {
         if let Some(Effective { scope, state, .. }) = self.effective() {
             let filled = state.and_then(|state| state.response.as_ref());
             let is_late = filled.is_some_and(|filled| filled.late().next().is_some());
             match is_late {
                 true => self.with_response_context(status, |context| {
-                    scope.response.apply(status.as_u16(), filled, Some(context), head);
+                    scope.response.apply(level, status.as_u16(), filled, Some(context), head);
                 }),
-                false => scope.response.apply(status.as_u16(), filled, None, head),
+                false => scope.response.apply(level, status.as_u16(), filled, None, head),
             }
         }
     }

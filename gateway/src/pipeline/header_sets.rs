@@ -192,25 +192,36 @@ impl Exchange {
         }
     }
 
-    /// Fields of responses, of endpoints and of our own, that the operator and the rule want.
-    pub(super) fn set_response_headers(&self, status: StatusCode, head: &mut Edit<'_, impl HeadMut>) {
-        let filled = self.filled_sets();
+    /// Sets the operator's fields of all responses.
+    pub(super) fn set_operator_headers(&self, status: StatusCode, head: &mut Edit<'_, impl HeadMut>) {
         if let Some(global) = self.compiled_settings().headers.as_deref() {
-            apply(global.response.as_deref(), filled.and_then(|filled| filled.response.as_ref()), head);
-        }
-        if let Some(own) = self.route.as_deref().and_then(backend_headers) {
-            apply(own.response.as_deref(), filled.and_then(|filled| filled.own.as_ref()), head);
-        }
-        if self.late_headers().next().is_some() {
-            self.with_response_context(status, |context| {
-                for set in filled.into_iter().flat_map(FilledSets::of_responses) {
-                    set.apply_late(context, head);
-                }
-            });
+            let filled = self.filled_sets().and_then(|filled| filled.response.as_ref());
+            self.set_headers(global.response.as_deref(), filled, status, head);
         }
     }
 
-    /// Values of these fields that are known with the response.
+    /// Sets the rule's own fields of responses.
+    pub(super) fn set_own_headers(&self, status: StatusCode, head: &mut Edit<'_, impl HeadMut>) {
+        if let Some(own) = self.route.as_deref().and_then(backend_headers) {
+            let filled = self.filled_sets().and_then(|filled| filled.own.as_ref());
+            self.set_headers(own.response.as_deref(), filled, status, head);
+        }
+    }
+
+    fn set_headers(
+        &self,
+        slot: Option<&Slot<HeaderSet>>,
+        filled: Option<&FilledHeaders>,
+        status: StatusCode,
+        head: &mut Edit<'_, impl HeadMut>,
+    ) {
+        apply(slot, filled, head);
+        if let Some(filled) = filled.filter(|filled| filled.late().next().is_some()) {
+            self.with_response_context(status, |context| filled.apply_late(context, head));
+        }
+    }
+
+    /// Values of the operator's and the rule's fields that are known with the response.
     pub(super) fn late_headers(&self) -> impl Iterator<Item = &Template> {
         self.filled_sets().into_iter().flat_map(FilledSets::of_responses).flat_map(FilledHeaders::late)
     }

@@ -11,6 +11,7 @@ use crate::message::answer::Answer;
 use crate::message::edit::{Edit, EditableName, HeadMut, ResponseMut};
 use crate::message::fields::Fields;
 use crate::message::hop_by_hop;
+use crate::policy::directives::ChangeLevel;
 use crate::policy::template::{ResponseContext, Template};
 use crate::variable::RequestRecord;
 
@@ -66,9 +67,10 @@ impl Exchange {
         answer
     }
 
-    /// Changes that every response gets, in this order: `Server`, HSTS, the operator's fields, the
+    /// Changes that every response gets, in the order of ingress-nginx: `Server`, HSTS, the
+    /// operator's fields, the directives of the location's snippets, the rule's own fields, the
     /// cookies of a new session and of the authorisation service, limits of rates, CORS, and the
-    /// directives of snippets.
+    /// directives of `if` blocks.
     fn add_response_headers(
         &self,
         head: &mut Edit<'_, impl HeadMut>,
@@ -79,13 +81,15 @@ impl Exchange {
         if let Some(hsts) = self.hsts() {
             head.set(&HSTS, hsts);
         }
-        self.set_response_headers(status, head);
+        self.set_operator_headers(status, head);
+        self.change_response_fields(ChangeLevel::Location, status, head);
+        self.set_own_headers(status, head);
         for cookie in session.into_iter().chain(self.authorised_cookies(status)) {
             head.append(&SET_COOKIE, cookie);
         }
         self.state_rates(head);
         self.share_with_origin(head);
-        self.change_response_fields(status, head);
+        self.change_response_fields(ChangeLevel::Inner, status, head);
     }
 
     /// Keeps the fields of an endpoint's response that values of response fields refer to.

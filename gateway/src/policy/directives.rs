@@ -19,7 +19,7 @@ use super::template::Template;
 use crate::message::edit::EditableName;
 
 pub use access::AccessList;
-pub use fields::{FieldChanges, FilledValues, ResponseChanges};
+pub use fields::{ChangeLevel, FieldChanges, FilledValues, ResponseChanges};
 pub(super) use program::Expression;
 pub use program::{Assigned, Outcome, Program, ProgramInput, Return, RewrittenUri};
 use selection::{BlockSelector, RouteRank};
@@ -156,7 +156,8 @@ impl Location {
 
 impl Scope {
     fn compile(scope: &sluice_config::directives::Scope) -> Result<Self, PolicyError> {
-        let sluice_config::directives::Scope { input, hidden, passed, response, default_type } = scope;
+        let sluice_config::directives::Scope { input, hidden, passed, response, of_location, default_type } =
+            scope;
         let names = |names: &[std::sync::Arc<str>]| {
             names.iter().map(|name| super::header_set::name(name)).collect::<Result<_, _>>()
         };
@@ -167,7 +168,7 @@ impl Scope {
             input: FieldChanges::compile(input)?,
             hidden: names(hidden)?,
             passed: names(passed)?,
-            response: ResponseChanges::compile(response)?,
+            response: ResponseChanges::compile(response, *of_location)?,
             default_type: default_type.as_ref().map(content_type).transpose()?,
         })
     }

@@ -170,6 +170,9 @@ fn scope(levels: &[&Block]) -> Scope {
     let passed: Vec<Arc<str>> = levels.iter().flat_map(|level| level.passed.iter().cloned()).collect();
     let hidden = levels.iter().flat_map(|level| level.hidden.iter());
     Scope {
+        // Those of headers-more, except of an `if`. nginx adds the fields of `expires` and
+        // `add_header` when headers-more is done.
+        of_location: levels.iter().take(2).map(|level| level.changed.len()).sum(),
         input: levels.iter().flat_map(|level| level.input.iter().cloned()).collect(),
         hidden: hidden.filter(|name| !passed.contains(name)).cloned().collect(),
         passed,

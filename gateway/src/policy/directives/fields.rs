@@ -26,6 +26,17 @@ pub struct FieldChanges {
 pub struct ResponseChanges {
     changes: FieldChanges,
     conditions: Box<[ResponseCondition]>,
+    /// How many of them, the first, are of the location.
+    of_location: usize,
+}
+
+/// Changes of a response that apply together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ChangeLevel {
+    /// Those before the fields of `custom-headers` and CORS.
+    Location,
+    /// Those behind them.
+    Inner,
 }
 
 /// The values of the templates of a list, for one request. What no field can have counts as empty.
@@ -142,7 +153,7 @@ impl ResponseChanges {
     ///
     /// # Errors
     /// A field cannot be changed, or not have the value.
-    pub(super) fn compile(changes: &[ResponseChange]) -> Result<Self, PolicyError> {
+    pub(super) fn compile(changes: &[ResponseChange], of_location: usize) -> Result<Self, PolicyError> {
         let mut templates = Vec::new();
         let compiled = changes.iter().map(|change| Change::compile(&change.change, &mut templates));
         let compiled = compiled.collect::<Result<_, _>>()?;
@@ -153,6 +164,7 @@ impl ResponseChanges {
         Ok(Self {
             changes: FieldChanges { changes: compiled, templates: templates.into() },
             conditions: conditions.collect(),
+            of_location,
         })
     }
 
@@ -170,12 +182,18 @@ impl ResponseChanges {
     /// [late](FilledValues::late).
     pub fn apply(
         &self,
+        level: ChangeLevel,
         status: u16,
         filled: Option<&FilledValues>,
         context: Option<&ResponseContext<'_>>,
         head: &mut Edit<'_, impl HeadMut>,
     ) {
-        for (change, condition) in self.changes.changes.iter().zip(&self.conditions) {
+        let (skipped, taken) = match level {
+            ChangeLevel::Location => (0, self.of_location),
+            ChangeLevel::Inner => (self.of_location, usize::MAX),
+        };
+        let changes = self.changes.changes.iter().zip(&self.conditions);
+        for (change, condition) in changes.skip(skipped).take(taken) {
             if condition.holds(status, head) {
                 change.apply(filled, context, head);
             }

@@ -84,9 +84,9 @@ fn a_response_change_applies_to_its_statuses_and_content_types() {
         (response(Statuses::All, &["text/html"]), 200, true),
         (response(Statuses::All, &["text/plain"]), 200, false),
     ] {
-        let changes = ResponseChanges::compile(std::slice::from_ref(&condition)).unwrap();
+        let changes = ResponseChanges::compile(std::slice::from_ref(&condition), 1).unwrap();
         let mut head = head(&[("content-type", "Text/html; charset=utf-8")]);
-        changes.apply(status, None, None, &mut Edit::new(&mut head));
+        changes.apply(ChangeLevel::Location, status, None, None, &mut Edit::new(&mut head));
         assert_eq!(head.contains_key("x-a"), applies, "{condition:?} {status}");
     }
 }
