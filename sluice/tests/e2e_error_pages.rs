@@ -161,6 +161,25 @@ fn a_rule_may_have_a_backend_of_its_own_and_falls_back_to_it() {
 }
 
 #[test]
+fn the_default_backend_of_a_rule_gets_the_rewritten_request() {
+    let own = Backend::echo("own");
+    let ingress = ingress()
+        .annotation("default-backend", "own")
+        .annotation("rewrite-target", "/new")
+        .annotation("upstream-vhost", "inside.example")
+        .annotation("connection-proxy-header", "keep-alive");
+    let folder = Folder::with(service("shop") + &service_with("own", &[&own]) + &ingress.text());
+    let gateway = Gateway::start(&folder);
+    let response = get(gateway.http, HOST, "/cart?x=1");
+    assert_eq!((response.status, response.backend()), (200, "own".to_owned()));
+    let asked = own.seen().pop().unwrap();
+    assert_eq!(asked.start, "GET /new?x=1 HTTP/1.1");
+    for (name, value) in [("Host", "inside.example"), ("Connection", "keep-alive"), ("X-Code", "503")] {
+        assert_eq!(asked.header(name), Some(value), "{name}");
+    }
+}
+
+#[test]
 fn a_backend_that_fails_leaves_the_plain_page() {
     let (shop, mut program) = (shop(), errors("program"));
     let (folder, gateway) = start(&ingress().annotation("custom-http-errors", "500"), &shop, Some(&program));

@@ -45,7 +45,7 @@ impl Exchange {
         }
         let own = pages(self.route.as_deref()?);
         let settings = &self.compiled_settings().settings;
-        // The response of the error backend is never replaced.
+        // The response of the default backend is never replaced: a page would come from there, too.
         if self.fallback.is_some()
             || !error_pages::replaces(own, settings, status)
             || !error_pages::intercepts(own, settings)
@@ -177,7 +177,8 @@ impl Exchange {
     }
 
     /// Sends the request to the rule's own default backend, if it has one with an endpoint: the
-    /// rule's Service has none.
+    /// rule's Service has none. As in ingress-nginx, only the backend is another one, and the rule
+    /// changes the request as for its own.
     pub(super) fn fall_back(&mut self, route: &Route, input: &StageInput<'_>) -> bool {
         let backend =
             self.route.as_ref().and_then(|route| route.part(|route| pages(route)?.backend.as_ref()));

@@ -167,9 +167,7 @@ impl Exchange {
     /// Sets the rule's own fields. Must be called last: `Host` and `Connection` override all
     /// others.
     pub(super) fn set_backend_headers(&self, head: &mut impl HeadMut) {
-        // The error backend is not the rule's backend.
-        let route = self.route.as_deref().filter(|_| self.fallback.is_none());
-        let Some(own) = route.and_then(backend_headers) else { return };
+        let Some(own) = self.route.as_deref().and_then(backend_headers) else { return };
         let host = match self.filled_sets().map(|filled| &filled.host) {
             Some(HostForEndpoint::Filled(host)) => Some(host),
             _ => None,

@@ -67,9 +67,8 @@ impl RequestMut for Head {
 impl Exchange {
     /// Returns the mirror, if the request is copied.
     pub(super) fn mirror(&self) -> Option<&Mirror> {
-        // A gateway that mirrors to itself must not loop, and requests for an error backend are not
-        // for the rule's backend.
-        let copies = self.fallback.is_none() && self.goes_round().is_none();
+        // A gateway that mirrors to itself must not loop.
+        let copies = self.goes_round().is_none();
         self.route.as_deref()?.compiled.as_deref()?.mirror.as_ref().filter(|_| copies)
     }
 

@@ -145,9 +145,8 @@ impl Exchange {
         let Some(steps) = self.observed.as_deref().and_then(|observed| observed.steps.as_deref()) else {
             return;
         };
-        let outgoing = self.outgoing.as_ref().filter(|_| self.fallback.is_none());
         let received = steps.page.as_ref().unwrap_or(&steps.received.target);
-        let target = outgoing.map_or(&**received, |outgoing| outgoing.target());
+        let target = self.outgoing.as_ref().map_or(&**received, |outgoing| outgoing.target());
         let target = sluice_config::redaction::target(target).into_owned();
         let method = head.method().to_string();
         let fields = FieldLines::of(head.fields());

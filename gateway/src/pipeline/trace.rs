@@ -171,10 +171,8 @@ impl Exchange {
 
     fn attempt_trace(&self, attempt: &Attempt, path: &str) -> Option<AttemptTrace> {
         let path = match &self.outgoing {
-            Some(outgoing) if self.fallback.is_none() => {
-                shortened(outgoing.target().split('?').next().unwrap_or_default())
-            }
-            _ => path.into(),
+            Some(outgoing) => shortened(outgoing.target().split('?').next().unwrap_or_default()),
+            None => path.into(),
         };
         let time = attempt.ended.unwrap_or_else(|| attempt.began.elapsed());
         Some(AttemptTrace {

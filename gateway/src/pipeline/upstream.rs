@@ -45,9 +45,8 @@ impl Originator for Exchange {
     }
 
     fn speaks_http_1_0(&self) -> bool {
-        // The settings of a rule do not apply to its error backend.
-        let own = self.route.as_deref().filter(|_| self.fallback.is_none());
-        let wanted = own.and_then(|route| route.policies.http_1_0).unwrap_or(self.settings().http_1_0);
+        let own = self.route.as_deref().and_then(|route| route.policies.http_1_0);
+        let wanted = own.unwrap_or(self.settings().http_1_0);
         wanted && !self.speaks_fastcgi() && self.pool().is_some_and(|pool| !pool.protocol().is_http2())
     }
 
@@ -119,7 +118,7 @@ impl Originator for Exchange {
             fields.set(name, value);
         }
         let mut edit = Edit::new(head);
-        if let Some(outgoing) = self.outgoing.as_ref().filter(|_| self.fallback.is_none()) {
+        if let Some(outgoing) = &self.outgoing {
             outgoing.apply(&mut edit);
         }
         self.set_request_headers(&mut edit);
@@ -224,7 +223,7 @@ impl Originator for Exchange {
 impl Exchange {
     fn keep_alive(&self, route: Option<&Route>, settings: &GlobalSettings) -> KeepAlive {
         let closes = route.and_then(backend_headers).is_some_and(BackendHeaders::closes);
-        let closes = closes && self.fallback.is_none() || self.speaks_http_1_0() || self.closes_fastcgi();
+        let closes = closes || self.speaks_http_1_0() || self.closes_fastcgi();
         let usual = KeepAlive::of(settings);
         if closes { KeepAlive { requests: 1, ..usual } } else { usual }
     }
@@ -261,6 +260,7 @@ impl Exchange {
     }
 
     fn choose(&mut self, pool: &Pool, now: Instant) -> Result<Arc<Endpoint>, PickError> {
+        // Sessions are with endpoints of the rule's own Service.
         let bound = self.route.as_ref().filter(|_| self.fallback.is_none());
         let affinity = bound.and_then(|route| route.affinity());
         let sticky = self.target.as_ref().and_then(|target| target.sticky.as_deref());
