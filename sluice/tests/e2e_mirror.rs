@@ -99,6 +99,25 @@ fn a_copy_is_the_request_as_the_endpoint_gets_it() {
 }
 
 #[test]
+fn a_mirror_target_without_variables_gets_the_query() {
+    let (shop, mirror) = (Backend::echo("shop"), Backend::with("mirror", |_| Reply::status(200)));
+    let of =
+        |target: &str| plain().annotation("mirror-target", &format!("http://{}{target}", mirror.address));
+    let (folder, gateway) = start(&of("/pre"), &shop);
+    get(gateway.http, HOST, "/abc?q=1");
+    assert_eq!(copy(&mirror, 0).start, "GET /pre?q=1 HTTP/1.1");
+    get(gateway.http, HOST, "/abc");
+    assert_eq!(copy(&mirror, 1).start, "GET /pre HTTP/1.1");
+    folder.write("ingress.yaml", of("/pre$uri").text());
+    let mut copies = 2;
+    await_until("the path, without the query", || {
+        get(gateway.http, HOST, "/abc?q=1");
+        copies += 1;
+        copy(&mirror, copies - 1).start == "GET /pre/abc HTTP/1.1"
+    });
+}
+
+#[test]
 fn bodies_arrive_whole_however_they_come() {
     let (shop, mirror) = (Backend::echo("shop"), Backend::with("mirror", |_| Reply::status(200)));
     let (folder, gateway) = start(&ingress(mirror.address), &shop);

@@ -1,6 +1,6 @@
 //! Settings of the `mirror-target` family, and the resulting policy.
 
-use sluice_config::{CallDestination, Mirror, Moment, Template};
+use sluice_config::{CallDestination, Mirror, Moment, Piece, Template, Variable};
 
 use super::backend::Uses;
 use super::remote::Remote;
@@ -50,10 +50,20 @@ impl MirrorSettings {
         Some(Mirror {
             host: self.host.clone().unwrap_or_else(of_target),
             to,
-            target: target.target.clone(),
+            target: with_query(target),
             body: self.body,
         })
     }
+}
+
+/// Returns path and query of a copy. nginx appends the query of the request to a URL without
+/// variables.
+fn with_query(url: &Remote) -> Template {
+    let mut target = url.target.clone();
+    if url.is_fixed() {
+        target.pieces.extend([Variable::IsArgs, Variable::Args].map(Piece::Variable));
+    }
+    target
 }
 
 /// Returns an IPv6 address in the form of a `Host` field (RFC 3986 §3.2.2).

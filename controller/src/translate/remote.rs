@@ -75,7 +75,12 @@ impl Remote {
 
     /// Returns whether the host has no variables.
     pub(crate) fn has_fixed_host(&self) -> bool {
-        self.host.pieces.iter().all(|piece| matches!(piece, Piece::Text(_)))
+        is_plain(&self.host)
+    }
+
+    /// Returns whether the URL has no variables.
+    pub(crate) fn is_fixed(&self) -> bool {
+        is_plain(&self.host) && is_plain(&self.target)
     }
 
     /// Returns the destination of calls for requests to `host`, or to any host if that is `None`.
@@ -107,6 +112,10 @@ impl Remote {
         });
         Some(pieces.collect::<Option<String>>()?.trim_matches(['[', ']']).into())
     }
+}
+
+fn is_plain(template: &Template) -> bool {
+    template.pieces.iter().all(|piece| matches!(piece, Piece::Text(_)))
 }
 
 /// Reads the host of a URL. It may have variables, except those that a client chooses freely:

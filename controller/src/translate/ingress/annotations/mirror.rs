@@ -19,7 +19,7 @@ pub(super) fn settings() -> Vec<Annotation> {
             remote::url(),
             "",
             "URL that gets a copy of each request; its response is dropped. End it with $request_uri to \
-             copy the path. Its host may contain $host, $namespace, $ingress_name and $service_name; with \
+             copy the path; to a URL without variables, the query of the request is appended. Its host may contain $host, $namespace, $ingress_name and $service_name; with \
              other variables, which clients choose freely, it is ignored. A host that differs per request \
              (a wildcard, the catch-all) is looked up then. For Services of the cluster, their endpoints \
              are used; certificates are not verified.",
