@@ -52,7 +52,7 @@ mod upstream;
 pub use crate::policy::call_destination::CallTarget;
 pub(crate) use admission::is_exempt;
 pub(crate) use authorise::{Service, service};
-pub(crate) use bodies::RequestBody;
+pub(crate) use bodies::{RequestBody, body_limit};
 pub(crate) use cache::{CachedRequest, RequestShape, sets_credentials};
 pub use call::Call;
 pub use exchange::{Exchange, Verdict};

@@ -65,6 +65,17 @@ pub enum RouteAction {
     Answer(StatusCode),
 }
 
+impl RouteAction {
+    /// Returns whether ingress-nginx performs it in the server, before the choice of a location.
+    pub fn is_of_server(&self) -> bool {
+        match self {
+            Self::RedirectToHost(_) => true,
+            Self::Redirect(redirect) => redirect.is_of_server(),
+            Self::Forward(_) | Self::Answer(_) => false,
+        }
+    }
+}
+
 /// A backend.
 pub struct Target {
     /// The destination of requests.

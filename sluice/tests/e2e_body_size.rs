@@ -71,6 +71,41 @@ fn an_excessive_length_is_413_before_the_body_and_any_endpoint() {
 }
 
 #[test]
+fn a_declared_length_above_the_limit_is_413_before_redirects_and_access() {
+    let backend = Backend::echo("upload");
+    let limited = || Ingress::new("upload").path(HOST, "/", "upload").annotation("proxy-body-size", "10");
+    let origin = "https://page.example";
+    let (folder, gateway) = start(Some("10"), "on", &backend);
+    let ask = |method: &str, host: &str, target: &str, length: usize| {
+        let mut client = Connection::plain(gateway.http);
+        let fields = format!("Host: {host}\r\nOrigin: {origin}\r\nContent-Length: {length}");
+        client.send(format!("{method} {target} HTTP/1.1\r\n{fields}\r\n\r\n{}", "x".repeat(length)));
+        client.response()
+    };
+    let cors = limited().annotation("enable-cors", "true").annotation("cors-allow-origin", origin);
+    for (ingress, method, otherwise) in [
+        (limited().annotation("permanent-redirect", "https://other.example/"), "POST", 301),
+        (limited().tls(&[HOST], "tls"), "POST", 308),
+        (limited().annotation("whitelist-source-range", "192.0.2.0/24"), "POST", 403),
+        (limited().annotation("auth-url", "http://127.0.0.1:9/"), "POST", 500),
+        (cors, "OPTIONS", 204),
+    ] {
+        let text = ingress.text() + &service_with("upload", &[&backend]);
+        folder.write("objects.yaml", text + &TestCertificate::new(&[HOST]).secret("tls"));
+        await_until("the change", || ask(method, HOST, "/", 10).status == otherwise);
+        let response = ask(method, HOST, "/", 11);
+        assert_eq!((response.status, response.header("connection")), (413, Some("close")), "{otherwise}");
+        let is_shared = response.header("access-control-allow-origin") == Some(origin);
+        assert_eq!(is_shared, method == "OPTIONS");
+    }
+    let www = limited().annotation("app-root", "/app").annotation("from-to-www-redirect", "true");
+    folder.write("objects.yaml", www.text() + &service_with("upload", &[&backend]));
+    await_until("the redirect of the server", || ask("POST", HOST, "/", 11).status == 302);
+    assert_eq!(ask("POST", &format!("www.{HOST}"), "/", 11).status, 308);
+    assert_eq!(ask("POST", HOST, "/x", 11).status, 413);
+}
+
+#[test]
 fn a_body_in_chunks_is_413_when_it_becomes_too_large() {
     let backend = Backend::echo("upload");
     for buffering in ["on", "off"] {

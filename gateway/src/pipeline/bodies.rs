@@ -1,17 +1,20 @@
 //! Chooses the stages for the bodies of a request that is about to be forwarded: the last check of
 //! its head.
 
-use http::header::CONTENT_TYPE;
+use http::header::{CONTENT_LENGTH, CONTENT_TYPE};
 use http::{Method, StatusCode};
-use sluice_config::{ResponseBuffering, UpstreamProtocol};
+use sluice_config::{GlobalSettings, ResponseBuffering, UpstreamProtocol};
 
-use super::exchange::Exchange;
+use super::exchange::{Exchange, Verdict};
+use super::stages::{StageInput, Step};
 use crate::body::compression::is_grpc;
 use crate::body::plan::Plan;
 use crate::message::answer::Answer;
 use crate::message::fields::Fields;
 use crate::message::framing::Framing;
+use crate::message::head::content_length;
 use crate::pipeline::Originator;
+use crate::route::Route;
 
 /// Properties of the request body from its head.
 #[derive(Clone, Copy, Debug)]
@@ -30,6 +33,26 @@ impl Exchange {
         Answer { close: true, ..self.answer(StatusCode::SERVICE_UNAVAILABLE) }
     }
 
+    /// Answers 413 to a request whose head declares more than its rule permits. Redirects of the
+    /// server come before the choice of a location.
+    pub(super) fn check_body_length(&mut self, route: &Route, input: &StageInput<'_>) -> Step {
+        let Some(length) = input.head.headers.first(&CONTENT_LENGTH).and_then(content_length) else {
+            return Step::Continue(());
+        };
+        let limit = body_limit(Some(route), &input.compiled_settings.settings);
+        if limit.is_none_or(|limit| length <= limit) || route.action.is_of_server() {
+            return Step::Continue(());
+        }
+        // A page of another origin may read the answer.
+        self.accept_origin(route, input);
+        Step::Break(Verdict::Answer(self.body_too_large()))
+    }
+
+    /// Returns the answer to a body that is too large. Its rest is not read, as in nginx.
+    fn body_too_large(&self) -> Answer {
+        Answer { close: true, ..self.answer(StatusCode::PAYLOAD_TOO_LARGE) }
+    }
+
     /// Returns the stages for the bodies.
     ///
     /// # Errors
@@ -38,13 +61,11 @@ impl Exchange {
         let compiled_settings = self.compiled_settings();
         let settings = &compiled_settings.settings;
         let bodies = self.route.as_ref().map(|route| &route.policies.bodies);
-        let limit = bodies.and_then(|bodies| bodies.limit).unwrap_or(settings.body_limit);
-        let limit = Some(limit).filter(|limit| *limit > 0);
+        let limit = body_limit(self.route.as_deref(), settings);
         let length = body.framing.left();
+        // Without a rule, no stage has compared them.
         if limit.is_some_and(|limit| length.is_some_and(|length| length > limit)) {
-            let answer = self.answer(StatusCode::PAYLOAD_TOO_LARGE);
-            // The rest of the body is not read, as in nginx.
-            return Err(Answer { close: true, ..answer });
+            return Err(self.body_too_large());
         }
         let buffering =
             bodies.and_then(|bodies| bodies.request_buffering).unwrap_or(settings.request_buffering);
@@ -112,4 +133,10 @@ impl Exchange {
         // There is one copy, and the inspection of a response starts when the request's has ended.
         (false, self.mirror().is_none() && !inspection.wants_response)
     }
+}
+
+/// Returns the maximum length of a request body in bytes; `None` is no limit.
+pub(crate) fn body_limit(route: Option<&Route>, settings: &GlobalSettings) -> Option<u64> {
+    let own = route.and_then(|route| route.policies.bodies.limit);
+    Some(own.unwrap_or(settings.body_limit)).filter(|limit| *limit > 0)
 }

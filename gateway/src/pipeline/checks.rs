@@ -45,15 +45,23 @@ impl Exchange {
     }
 
     pub(super) fn check_origin(&mut self, route: &Route, input: &StageInput<'_>) -> Step {
-        let cors = route.compiled.as_ref().and_then(|compiled| compiled.cors.as_ref());
-        let Some(cors) = cors else { return Step::Continue(()) };
-        let Some(origin) = cors.accepts(input.head.headers) else { return Step::Continue(()) };
-        self.extras.get_or_insert_default().origin = Some(origin);
-        if *input.head.method != Method::OPTIONS {
+        if !self.accept_origin(route, input) || *input.head.method != Method::OPTIONS {
             return Step::Continue(());
         }
         let answer = Answer::empty(StatusCode::NO_CONTENT);
         Step::Break(Verdict::Answer(self.with_response_headers(answer)))
+    }
+
+    /// Notes the origin of the request for the response, if the rule accepts it. Returns whether it
+    /// does.
+    pub(super) fn accept_origin(&mut self, route: &Route, input: &StageInput<'_>) -> bool {
+        let cors = route.compiled.as_ref().and_then(|compiled| compiled.cors.as_ref());
+        let origin = cors.and_then(|cors| cors.accepts(input.head.headers));
+        let is_accepted = origin.is_some();
+        if is_accepted {
+            self.extras.get_or_insert_default().origin = origin;
+        }
+        is_accepted
     }
 
     pub(super) fn check_redirect(&self, route: &Route, input: &StageInput<'_>) -> Step {

@@ -38,6 +38,9 @@ pub(crate) enum PipelineStage {
     Denied,
     /// The program of server snippets, and `location` blocks that take the path.
     Server,
+    /// The length of the request body that the head declares: 413 above the limit of the rule.
+    /// nginx compares it when it has chosen the location, before redirects and access checks.
+    BodyLength,
     /// Whether a page of another origin may read the response. A preflight request (OPTIONS) is
     /// answered with 204, before redirects, which browsers do not follow there, and before
     /// authentication, because browsers send no credentials with it.
@@ -77,11 +80,12 @@ pub(crate) enum PipelineStage {
 }
 
 /// The order.
-pub(crate) const ORDER: [PipelineStage; 18] = [
+pub(crate) const ORDER: [PipelineStage; 19] = [
     PipelineStage::Blocked,
     PipelineStage::ClientCertificate,
     PipelineStage::Denied,
     PipelineStage::Server,
+    PipelineStage::BodyLength,
     PipelineStage::Cors,
     PipelineStage::Location,
     PipelineStage::Redirect,
@@ -107,7 +111,7 @@ impl PipelineStage {
     /// Returns whether the stage applies to every rule. The others apply only if the rule or the
     /// global settings use them, and most rules do not.
     pub(super) const fn is_for_all_rules(self) -> bool {
-        matches!(self, Self::Redirect | Self::HttpsRedirect | Self::Backend | Self::Loop)
+        matches!(self, Self::BodyLength | Self::Redirect | Self::HttpsRedirect | Self::Backend | Self::Loop)
     }
 }
 
@@ -196,6 +200,7 @@ impl Exchange {
             PipelineStage::Denied => self.check_denied(route),
             PipelineStage::Server => self.follow_server(route, input),
             PipelineStage::Location => self.follow_location(route, input),
+            PipelineStage::BodyLength => self.check_body_length(route, input),
             PipelineStage::Cors => self.check_origin(route, input),
             PipelineStage::Redirect => self.check_redirect(route, input),
             PipelineStage::Rewrite => self.rewrite(route, input),

@@ -74,6 +74,11 @@ impl RedirectTo {
         })
     }
 
+    /// Returns whether ingress-nginx has the redirect in the server, before it chooses a location.
+    pub fn is_of_server(&self) -> bool {
+        matches!(self.path, RedirectPath::ReplaceAll(_))
+    }
+
     /// Returns whether the redirect appends a slash to the path.
     pub fn appends_slash(&self) -> bool {
         self.path == RedirectPath::AppendSlash

@@ -6,7 +6,7 @@
 
 use std::net::{IpAddr, Ipv4Addr};
 
-use http::header::AUTHORIZATION;
+use http::header::{AUTHORIZATION, CONTENT_LENGTH};
 use serde_json::{Value, json};
 use sluice_config::{Action, Backend, Directives, Limits, Policies, ResourceKey, Satisfy};
 
@@ -14,7 +14,8 @@ use super::cache::cache;
 use super::{MatchedRoute, Query};
 use crate::location::Country;
 use crate::message::fields::Fields;
-use crate::pipeline::{ORDER, PipelineStage, Service, is_exempt, service};
+use crate::message::head::content_length;
+use crate::pipeline::{ORDER, PipelineStage, Service, body_limit, is_exempt, service};
 use crate::policy::canary::Canary;
 use crate::policy::countries;
 use crate::policy::sources::{SourceDecision, decide};
@@ -107,6 +108,7 @@ pub(super) fn name(stage: PipelineStage) -> &'static str {
         PipelineStage::ClientCertificate => "client certificate",
         PipelineStage::Denied => "closed rule",
         PipelineStage::Server => "server snippets",
+        PipelineStage::BodyLength => "body size",
         PipelineStage::Cors => "origin",
         PipelineStage::Location => "location snippets",
         PipelineStage::Redirect => "redirect",
@@ -150,6 +152,7 @@ fn said(stage: PipelineStage, asked: &Query, taken: &MatchedRoute<'_>) -> Check 
         PipelineStage::Server => programs(taken, |directives| {
             !directives.server.program.is_empty() || !directives.blocks.is_empty()
         }),
+        PipelineStage::BodyLength => body_length(asked, taken),
         PipelineStage::Cors => origin(asked, taken),
         PipelineStage::Location => programs(taken, |directives| !directives.location.program.is_empty()),
         PipelineStage::Redirect => match &taken.rule.action {
@@ -211,6 +214,18 @@ fn blocked(asked: &Query, taken: &MatchedRoute<'_>) -> Check {
             Some(_) => (Outcome::Passes, "not blocked".to_owned()),
             None => (Outcome::Depends, "block-cidrs needs --client".to_owned()),
         },
+    }
+}
+
+/// Compares the length that the request declares.
+fn body_length(asked: &Query, taken: &MatchedRoute<'_>) -> Check {
+    let length = asked.headers.first(&CONTENT_LENGTH).and_then(content_length);
+    let limit = body_limit(Some(taken.route), &taken.compiled_settings.settings);
+    match (length, limit) {
+        (Some(length), Some(limit)) if length > limit && !taken.route.action.is_of_server() => {
+            (Outcome::Stops, format!("413: the limit is {limit} bytes"))
+        }
+        _ => (Outcome::Nothing, String::new()),
     }
 }
 
