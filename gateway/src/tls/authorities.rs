@@ -2,12 +2,12 @@
 //!
 //! webpki finds the path and verifies signatures, revocation and constraints of intermediates. It
 //! ignores KeyUsage, and of an authority it reads only name, key and name constraints; [`rules`]
-//! checks the rest, as OpenSSL does. It accepts only version 3 of X.509, and no certificate of an
-//! authority as that of a peer. OpenSSL accepts both, and they are common among certificates made
-//! by hand; [`direct`] verifies those.
+//! checks the rest, as OpenSSL does. It accepts only version 3 of X.509, no certificate of an
+//! authority as that of a peer, and no critical extensions about policies. OpenSSL accepts all
+//! three; [`own_path`] verifies those.
 
-mod direct;
 mod name;
+mod own_path;
 mod purpose;
 mod rules;
 mod unknown_issuer;
@@ -104,8 +104,10 @@ impl Authorities {
             return Err(refusal);
         }
         match error {
-            webpki::Error::UnsupportedCertVersion | webpki::Error::CaUsedAsEndEntity => {
-                self.verify_direct(own, &certificate, intermediates, verification)
+            webpki::Error::UnsupportedCertVersion
+            | webpki::Error::CaUsedAsEndEntity
+            | webpki::Error::UnsupportedCriticalExtension => {
+                self.verify_by_own_path(own, &certificate, intermediates, verification)
             }
             _ if !self.has_issuer(&certificate, intermediates) => Err(ChainFailure::FirstUnverified),
             webpki::Error::UnknownIssuer => {

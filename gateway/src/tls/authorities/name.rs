@@ -1,7 +1,9 @@
 //! Whether the certificate of an endpoint is for the name that is required, as OpenSSL's
 //! `X509_check_host` decides: the common name counts if there is no DNS name.
 
-use rustls_pki_types::CertificateDer;
+use std::net::IpAddr;
+
+use rustls_pki_types::{CertificateDer, ServerName};
 use webpki::EndEntityCert;
 use x509_parser::certificate::X509Certificate;
 use x509_parser::extensions::GeneralName;
@@ -18,8 +20,12 @@ pub(super) fn check(
     purpose: Purpose<'_>,
 ) -> Result<(), ChainFailure> {
     let Purpose::Server(name) = purpose else { return Ok(()) };
-    let version_3 = EndEntityCert::try_from(own);
-    if version_3.is_ok_and(|own| own.verify_is_valid_for_subject_name(name).is_ok()) {
+    let is_named = match EndEntityCert::try_from(own) {
+        Ok(own) => own.verify_is_valid_for_subject_name(name).is_ok(),
+        // webpki does not read it, but its extensions may be known here.
+        Err(_) => is_alternative_name(certificate, name),
+    };
+    if is_named {
         return Ok(());
     }
     let required = name.to_str();
@@ -31,6 +37,19 @@ pub(super) fn check(
         true => Err(ChainFailure::NameConstraint),
         false => Ok(()),
     }
+}
+
+/// Returns whether a name is one of SubjectAltName.
+fn is_alternative_name(certificate: &X509Certificate<'_>, name: &ServerName<'_>) -> bool {
+    let Ok(Some(names)) = certificate.subject_alternative_name() else { return false };
+    let required = name.to_str();
+    let address = required.parse().ok();
+    names.value.general_names.iter().any(|name| match (name, address) {
+        (GeneralName::DNSName(name), None) => is_match(name, &required),
+        (GeneralName::IPAddress(name), Some(IpAddr::V4(address))) => **name == address.octets(),
+        (GeneralName::IPAddress(name), Some(IpAddr::V6(address))) => **name == address.octets(),
+        _ => false,
+    })
 }
 
 fn has_dns_name(certificate: &X509Certificate<'_>) -> bool {

@@ -320,6 +320,87 @@ fn a_certificate_that_is_itself_trusted_needs_no_authority() {
     assert_eq!(ours.verify(&[pinned.der().clone()], 1, expired), Err(ChainFailure::Expired));
 }
 
+/// Returns critical extensions by identifier and content.
+fn critical<const N: usize>(extensions: [(&[u64], &[u8]); N]) -> Vec<CustomExtension> {
+    let extension = |(oid, content): (&[u64], &[u8])| {
+        let mut extension = CustomExtension::from_oid_content(oid, content.to_vec());
+        extension.set_criticality(true);
+        extension
+    };
+    extensions.map(extension).into()
+}
+
+#[test]
+fn critical_policies_are_known_extensions() {
+    let policies = (&[2, 5, 29, 32][..], &b"\x30\x07\x30\x05\x06\x03\x2a\x03\x04"[..]);
+    let constraints = (&[2, 5, 29, 36][..], &b"\x30\x03\x80\x01\x03"[..]);
+    let inhibits_any = (&[2, 5, 29, 54][..], &b"\x02\x01\x00"[..]);
+    let unknown = (&[1, 2, 3, 4][..], &b"\x05\x00"[..]);
+    let own = |issuer: &Issuer, extensions| {
+        client(issuer, |params| {
+            let names = ["*.shop.example", "10.0.0.1", "::1"].map(str::to_owned);
+            let names = CertificateParams::new(names).unwrap();
+            params.subject_alt_names = names.subject_alt_names;
+            params.custom_extensions = extensions;
+        })
+    };
+    let root = changed("root", |params| params.custom_extensions = critical([policies]));
+    let below = |name: &str, issuer: &Issuer, extensions| {
+        let mut params = authority_params(name);
+        params.custom_extensions = extensions;
+        Issuer::signed_by(params, KeyPair::generate().unwrap(), issuer).unwrap()
+    };
+    let between = below("between", &root, critical([constraints, inhibits_any]));
+    let odd = below("odd", &root, critical([unknown]));
+    let short = below("short", &between, Vec::new());
+    let revoked = |serial| trusting(&[&root], &[revocations(&root, serial, 2040)]);
+    let unhandled = Err("unhandled critical extension");
+    let ours = trusting(&[&root], &[]);
+    for (chain, result) in [
+        (vec![own(&root, critical([policies]))], Ok(())),
+        (vec![own(&root, critical([policies, unknown]))], unhandled),
+        (vec![own(&between, Vec::new()), between.der().clone()], Ok(())),
+        (vec![own(&between, critical([policies])), between.der().clone()], Ok(())),
+        (vec![own(&between, critical([unknown])), between.der().clone()], unhandled),
+        (vec![own(&odd, Vec::new()), odd.der().clone()], unhandled),
+        (
+            vec![own(&short, Vec::new()), short.der().clone(), between.der().clone()],
+            Err("unable to get local issuer certificate"),
+        ),
+    ] {
+        assert_eq!(verify(&ours, &chain), result);
+        let authorities = Authorities::compile(&CaBundle { certificates: vec![root.der().to_vec()] });
+        let (authorities, now) = (authorities.unwrap(), std::time::Duration::from_secs(NOW));
+        let endpoint = |name: &'static str| {
+            let (name, now) = (name.try_into().unwrap(), UnixTime::since_unix_epoch(now));
+            let verified = authorities.verify_endpoint(&chain[0], &chain[1..], &name, 1, now);
+            verified.map_err(ChainFailure::as_str)
+        };
+        for name in ["a.shop.example", "10.0.0.1", "::1"] {
+            assert_eq!(endpoint(name), result, "{name}");
+        }
+        for name in ["shop.example", "10.0.0.2", "::2"] {
+            assert_eq!(endpoint(name), result.and(Err("hostname mismatch")), "{name}");
+        }
+    }
+    let mut own = params("client");
+    (own.serial_number, own.custom_extensions) = (Some(5.into()), critical([policies]));
+    let own = [own.signed_by(&KeyPair::generate().unwrap(), &root).unwrap().der().clone()];
+    assert_eq!(verify(&revoked(4), &own), Ok(()));
+    assert_eq!(verify(&revoked(5), &own), Err("certificate revoked"));
+    let foreign = trusting(&[&authority("foreign")], &[]);
+    assert_eq!(verify(&foreign, &own), Err("unable to verify the first certificate"));
+}
+
+#[test]
+fn the_search_for_an_authority_has_an_end() {
+    let (ours, theirs) = (trusting(&[&authority("ours")], &[]), authority("loop"));
+    let own = client(&theirs, |params| params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained));
+    let chain: Vec<_> = std::iter::once(own).chain(vec![theirs.der().clone(); 40]).collect();
+    let now = UnixTime::since_unix_epoch(std::time::Duration::from_secs(NOW));
+    assert!(ours.verify(&chain, 100, now).is_err());
+}
+
 #[test]
 fn a_root_of_version_1_is_an_authority() {
     let der = |pem| CertificateDer::from_pem_slice(pem).unwrap();
