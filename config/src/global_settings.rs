@@ -22,6 +22,7 @@ use crate::replacement::Replacements;
 use crate::replicas::Replicas;
 use crate::resource::ResourceKey;
 use crate::response_buffering::ResponseBuffering;
+use crate::rule::Rule;
 use crate::server_field::ServerField;
 use crate::stream::StreamSettings;
 use crate::template::{Piece, Template};
@@ -197,6 +198,9 @@ pub struct GlobalSettings {
     pub default_certificate: Option<CertificateId>,
     /// `--default-backend-service`; `None` is the built-in 404.
     pub default_backend: Option<(PoolKey, ServiceRef)>,
+    /// Rule of requests that no rule of a host matches, with what the ConfigMap applies to all
+    /// servers; it forwards to the default backend. `None` if nothing applies.
+    pub unmatched: Option<Arc<Rule>>,
 
     /// Authorisation service for all rules (`global-auth-url`).
     pub global_auth: Option<Arc<ExternalAuth>>,
@@ -342,6 +346,7 @@ impl Default for GlobalSettings {
             worker_shutdown_timeout: Duration::from_secs(240),
             default_certificate: None,
             default_backend: None,
+            unmatched: None,
             global_auth: None,
             no_auth_locations: vec!["/.well-known/acme-challenge".into()],
             custom_http_errors: Arc::default(),

@@ -52,6 +52,7 @@ mod snippet_translations;
 mod streams;
 mod template;
 mod topology;
+mod unmatched;
 mod update;
 mod users;
 pub mod value;

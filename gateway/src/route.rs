@@ -43,6 +43,9 @@ pub struct Route {
     pub compiled: Option<Box<CompiledPolicies>>,
     /// Whether a certificate is configured for the host, so `ssl-redirect` applies.
     pub host_has_https: bool,
+    /// Whether it is the rule of requests that no rule of a host matches. It is no rule of an
+    /// object, so variables, metrics and the access log do not name it.
+    pub is_for_unmatched: bool,
     /// Meters of responses for which no backend was chosen, if the first one has none; created with
     /// the first such response.
     meters: OnceLock<Arc<TargetMeters>>,

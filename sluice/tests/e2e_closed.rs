@@ -4,10 +4,12 @@
 use crate::harness::gateway::run;
 use crate::harness::manifest::service_with;
 use crate::harness::{
-    Backend, Connection, Folder, Gateway, Ingress, TestCertificate, await_until, get, get_tls, site,
+    Backend, Connection, Folder, Gateway, Ingress, TestCertificate, await_until, config_map, get, get_tls,
+    site,
 };
 
 const HOST: &str = "shop.example";
+const CONFIG: &str = "ingress-nginx/controller";
 
 /// Creates a shop at `/` with its backend.
 fn shop() -> (Backend, Folder) {
@@ -181,4 +183,38 @@ fn check_and_routes_show_closed_routes_with_the_reason() {
     let gateway = Gateway::start(&folder);
     let routes = gateway.ask("/routes").text();
     assert!(routes.contains("limit-rps") && routes.contains("404"), "{routes}");
+}
+
+#[test]
+fn an_unreadable_key_that_protects_all_hosts_closes_the_default_backend() {
+    let (_backend, folder) = shop();
+    let rest = Backend::echo("rest");
+    folder.write("rest.yaml", service_with("rest", &[&rest]));
+    let keys = |keys: &[(&str, &str)]| folder.write("config.yaml", config_map(CONFIG, keys));
+    keys(&[]);
+    let flags = ["--configmap", CONFIG, "--default-backend-service", "default/rest"];
+    let gateway = Gateway::with(&folder, &flags);
+    let status = |host: &str| get(gateway.http, host, "/").status;
+    let firewall = ("enable-modsecurity", "true");
+    let unavailable = "SecRuleEngine On\nInclude /etc/other.conf";
+    for (pairs, unknown_host) in [
+        (&[("block-cidrs", "x")][..], 503),
+        (&[("denylist-source-range", "x")], 200),
+        (&[("block-user-agents", "~(")], 503),
+        (&[("global-auth-url", "auth.example")], 200),
+        (&[("server-snippet", "deny all; foo bar;")], 503),
+        (&[("global-auth-url", "auth.example"), ("block-referers", "~(")], 503),
+        (&[("location-snippet", "deny all; foo bar;")], 503),
+        (&[], 200),
+        (&[("http-snippet", "deny all;")], 503),
+        (&[], 200),
+        (&[firewall, ("modsecurity-snippet", unavailable)], 503),
+    ] {
+        keys(pairs);
+        let of_shop = if pairs.is_empty() { 200 } else { 503 };
+        await_until(&format!("{pairs:?}"), || {
+            (status(HOST), status("unknown.example")) == (of_shop, unknown_host)
+        });
+        assert_eq!(get(gateway.http, "unknown.example", "/healthz").status, 200);
+    }
 }

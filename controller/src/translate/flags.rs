@@ -17,6 +17,7 @@ use super::replicas;
 use super::routes::host::firewall::{REMEDY, WITHOUT_AGENT};
 use super::snippet_servers::{self, SnippetServer};
 use super::topology;
+use super::unmatched;
 use super::view::View;
 use crate::options::Options;
 use crate::problem::{error, warning};
@@ -50,6 +51,7 @@ pub(crate) fn compute(view: &View<'_>) -> (FlagsOutput, Vec<Problem>) {
     if let Some(name) = &view.options.default_backend_service {
         default_backend(view, name, &mut settings, &mut uses, &mut problems);
     }
+    settings.unmatched = unmatched::rule(view).map(Arc::new);
     settings.replicas = replicas::compute(view, &mut uses, &mut problems);
     settings.global_auth = config_map.global_auth.policy(view, &mut uses, None).map(Arc::new);
     for (key, resource) in config_map.resources() {

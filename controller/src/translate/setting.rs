@@ -60,6 +60,8 @@ pub struct Setting<S> {
     pub on_canary: bool,
     /// It restricts access, so an unusable value closes what it would have protected.
     pub protects: bool,
+    /// For a key, whether it applies to rules only, and not to requests that no rule matches.
+    pub is_of_rules_only: bool,
     /// Its risk rating.
     pub risk: Risk,
     /// Its support status.
@@ -224,6 +226,7 @@ impl<S> Setting<S> {
             restricts: None,
             on_canary: false,
             protects: false,
+            is_of_rules_only: false,
             risk: Risk::Low,
             support,
             leniency: Leniency::DEFAULT,
@@ -340,6 +343,12 @@ impl<S> Setting<S> {
     /// Keeps requests out.
     pub fn protects(mut self) -> Self {
         self.protects = true;
+        self
+    }
+
+    /// Applies to rules only: ingress-nginx leaves it out of its server for unknown hosts.
+    pub fn of_rules_only(mut self) -> Self {
+        self.is_of_rules_only = true;
         self
     }
 

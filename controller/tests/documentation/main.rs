@@ -57,7 +57,8 @@ because one value would block all other changes until the next restart.
 
 - *the default*: the value is ignored, and the default applies.
 - *skips the entry*: the other entries of the list apply; if no entry of an allow list is valid, all routes answer 503.
-- *503 for all routes*: the key protects all routes, so all are closed until the value is corrected.
+- *503 for all routes*: the key protects all routes, so all are closed until the value is corrected. Keys of source ranges and of
+  `global-auth-*` protect rules only; the others also close requests for hosts that no Ingress names.
 - *ignored*: the key has no effect with any value.
 - *ignores all of its family*: ingress-nginx then serves without the check that the key belongs to.
 

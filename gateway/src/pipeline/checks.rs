@@ -182,7 +182,7 @@ impl Exchange {
                     && compiled_settings.sources.is_none();
                 // A stored response needs no endpoint.
                 let has_cache = route.cache().is_some();
-                if !is_plain && pool.is_empty() && !self.fall_back(route, input) && !has_cache {
+                if !is_plain && pool.is_empty() && !self.fall_back(input) && !has_cache {
                     return Step::Break(self.refused(StatusCode::SERVICE_UNAVAILABLE));
                 }
                 self.session = session.map(BoundSession::new);
@@ -192,7 +192,7 @@ impl Exchange {
                 }
                 Step::Continue(())
             }
-            Destination::Invalid(_) if self.fall_back(route, input) => Step::Continue(()),
+            Destination::Invalid(_) if self.fall_back(input) => Step::Continue(()),
             Destination::Invalid(status) => Step::Break(self.refused(status)),
             Destination::Default => match self.default_backend() {
                 Some(target) => {

@@ -68,7 +68,7 @@ impl Exchange {
     fn meters(&self) -> Option<&TargetMeters> {
         let target = self.target.as_ref().and_then(|target| target.meters.as_deref());
         target
-            .or_else(|| Some(self.route.as_ref()?.meters(self.state().telemetry.requests()?)))
+            .or_else(|| Some(self.named_rule()?.meters(self.state().telemetry.requests()?)))
             .or(self.undefined_host.as_deref())
     }
 
@@ -214,7 +214,7 @@ impl Exchange {
 
     /// What lines say of the request, however it ends.
     pub(super) fn facts_of_line<'a>(&'a self, attempts: &'a [UpstreamAttempt]) -> RequestRecord<'a> {
-        let route = self.route.as_deref();
+        let route = self.named_rule();
         RequestRecord {
             client: self.client.address,
             requests: self.ordinal,

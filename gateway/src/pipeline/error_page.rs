@@ -86,7 +86,7 @@ impl Exchange {
         }
         let pool = self.page_pool()?;
         let mut fields = self.fields_of_question(head, None);
-        self.set_error_fields(status, route, head, &mut fields);
+        self.set_error_fields(status, head, &mut fields);
         Some(Question::Call(Box::new(Subrequest {
             to: CallTarget::Pool(pool.clone()),
             method: head.method.clone(),
@@ -149,22 +149,17 @@ impl Exchange {
     }
 
     /// Sets the fields that an error backend gets.
-    pub(super) fn set_error_fields(
-        &self,
-        status: StatusCode,
-        route: &Route,
-        head: &RequestHead<'_>,
-        fields: &mut impl FieldsMut,
-    ) {
+    fn set_error_fields(&self, status: StatusCode, head: &RequestHead<'_>, fields: &mut impl FieldsMut) {
         let accept = head.headers.first(&http::header::ACCEPT).unwrap_or_default().to_vec();
-        let name = &route.origin.object.name;
-        let service = self.service(route);
+        let rule = self.named_rule();
+        let name = rule.map(|rule| &rule.origin.object.name);
+        let service = rule.and_then(|rule| self.service(rule));
         for (field, value) in [
             (&X_CODE, status.as_str().as_bytes()),
             (&X_FORMAT, &accept[..]),
             (&X_ORIGINAL_URI, head.target.as_bytes()),
-            (&X_NAMESPACE, name.namespace.as_bytes()),
-            (&X_INGRESS_NAME, name.name.as_bytes()),
+            (&X_NAMESPACE, name.map_or("", |name| &name.namespace).as_bytes()),
+            (&X_INGRESS_NAME, name.map_or("", |name| &name.name).as_bytes()),
             (&X_SERVICE_NAME, service.map_or("", |service| &service.name).as_bytes()),
             (&X_SERVICE_PORT, service.map_or("", |service| &service.port).as_bytes()),
         ] {
@@ -179,14 +174,14 @@ impl Exchange {
     /// Sends the request to the rule's own default backend, if it has one with an endpoint: the
     /// rule's Service has none. As in ingress-nginx, only the backend is another one, and the rule
     /// changes the request as for its own.
-    pub(super) fn fall_back(&mut self, route: &Route, input: &StageInput<'_>) -> bool {
+    pub(super) fn fall_back(&mut self, input: &StageInput<'_>) -> bool {
         let backend =
             self.route.as_ref().and_then(|route| route.part(|route| pages(route)?.backend.as_ref()));
         let Some(backend) = backend else { return false };
         match &backend.to {
             Destination::Pool(pool) if !pool.is_empty() => {
                 let mut fields = Vec::with_capacity(7);
-                self.set_error_fields(StatusCode::SERVICE_UNAVAILABLE, route, input.head, &mut fields);
+                self.set_error_fields(StatusCode::SERVICE_UNAVAILABLE, input.head, &mut fields);
                 self.fallback = Some(fields.into());
                 self.target = Some(backend);
                 true

@@ -221,6 +221,11 @@ impl Exchange {
         self.client.address
     }
 
+    /// The rule of an object that the request matches.
+    pub(super) fn named_rule(&self) -> Option<&Route> {
+        self.route.as_deref().filter(|route| !route.is_for_unmatched)
+    }
+
     /// Global settings in their compiled form.
     pub(super) fn compiled_settings(&self) -> &CompiledSettings {
         &self.snapshot.compiled_settings

@@ -182,7 +182,7 @@ impl Exchange {
                 bytes_sent: outcome.bytes_sent,
             })
         });
-        let rule = self.route.as_deref().map(|route| TappedRule {
+        let rule = self.named_rule().map(|route| TappedRule {
             object: route.origin.object.clone(),
             host: route.host().to_owned(),
             path: route.origin.path.to_string(),

@@ -21,6 +21,7 @@ use crate::policy::forwarded::{self, Client};
 use crate::policy::{early_data, hops};
 use crate::route::{Route, Target};
 use crate::router::{RequestView, host_of, normalise};
+use crate::state::compiled_settings::UnmatchedRule;
 use crate::state::snapshot::{Held, Snapshot};
 use crate::state::step_limits::StepLimitReport;
 use crate::telemetry::LogFormat;
@@ -168,7 +169,7 @@ impl Exchange {
                 self.log(head, Some(&path));
                 self.begin_trace(head, &path, None);
                 self.fill_without_rule(head, &path);
-                self.forward_without_rule(head)
+                self.forward_without_rule(head, &path, from)
             }
             Found::UnknownHost => {
                 let own = OwnPath::of(&path);
@@ -184,7 +185,7 @@ impl Exchange {
                 if self.compiled_settings().log.default_backend {
                     self.log(head, Some(&path));
                 }
-                self.forward_without_rule(head)
+                self.forward_without_rule(head, &path, from)
             }
         }
     }
@@ -258,13 +259,32 @@ impl Exchange {
         self.fill_headers(None, &StageInput { head, path, compiled_settings: &snapshot.compiled_settings });
     }
 
-    fn forward_without_rule(&mut self, head: &RequestHead<'_>) -> Verdict {
+    /// Runs the stages, from this one on, of what applies to all servers.
+    fn forward_without_rule(&mut self, head: &RequestHead<'_>, path: &str, from: usize) -> Verdict {
+        let unmatched =
+            self.snapshot.hold(|published| match &published.compiled_settings.unmatched {
+                UnmatchedRule::Applies(route) => Ok(&**route),
+                UnmatchedRule::Closed => Err(true),
+                UnmatchedRule::None => Err(false),
+            });
+        let is_closed = match unmatched {
+            Ok(route) => {
+                let snapshot = self.snapshot.clone();
+                let input = StageInput { head, path, compiled_settings: &snapshot.compiled_settings };
+                self.enter_route(&route, &input);
+                return self.run_from(from, &route, &input);
+            }
+            Err(is_closed) => is_closed,
+        };
         let blocked = self.check_blocked(head, self.compiled_settings()).break_value();
-        blocked.unwrap_or_else(|| self.forward_to_default())
+        blocked.unwrap_or_else(|| match is_closed {
+            true => self.refused(StatusCode::SERVICE_UNAVAILABLE),
+            false => self.forward_to_default(),
+        })
     }
 
     /// Forwards to the default backend of the gateway; without one the answer is 404.
-    pub(super) fn forward_to_default(&mut self) -> Verdict {
+    fn forward_to_default(&mut self) -> Verdict {
         match self.default_backend() {
             Some(target) => {
                 self.target = Some(target);

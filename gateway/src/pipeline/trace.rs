@@ -133,7 +133,7 @@ impl Exchange {
         let Some(recorded) = trace.recorded.take() else { return };
         let (parent, context) = (trace.parent, trace.context.clone());
         let RecordedHead { began, path, user_agent, name } = recorded;
-        let route = self.route.as_deref();
+        let route = self.named_rule();
         let name = match self.span_name(route) {
             Some(SpanName(format)) => {
                 let attempts = logged(&self.call.attempts, outcome.upstream_received);

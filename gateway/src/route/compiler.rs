@@ -3,7 +3,9 @@
 use std::sync::{Arc, OnceLock};
 
 use http::StatusCode;
-use sluice_config::{Action, Backend, Host, HostKey, Rule, ServiceRef, WeightedBackend};
+use sluice_config::{
+    Action, Backend, GroupId, Host, HostKey, HostPattern, ListenerId, Rule, ServiceRef, WeightedBackend,
+};
 use smallvec::SmallVec;
 
 use super::backends::CanaryBackends;
@@ -62,6 +64,21 @@ impl Compiler<'_> {
         Ok(CompiledHost::compile(rules, host.fall_through)?)
     }
 
+    /// Compiles the rule of requests that no rule of a host matches.
+    ///
+    /// # Errors
+    /// A policy is invalid.
+    pub(crate) fn unmatched(&self, rule: &Rule) -> Result<Route, RouteError> {
+        let key =
+            HostKey { group: GroupId::ingress(), listener: ListenerId::any(), pattern: HostPattern::Any };
+        let shared = HostPolicies { key, has_https: false, client_certificates: None };
+        // Its requests have metrics by host or none.
+        let compiler = Self { meters: None, ..*self };
+        // nginx's name of the server for these requests.
+        let host = "_".into();
+        Ok(Route { is_for_unmatched: true, ..compiler.rule(rule, &host, &shared)? })
+    }
+
     fn client(&self, host: &Host) -> Result<Option<Arc<ClientCertificates>>, RouteError> {
         let (Some(policy), Some(first)) = (&host.client_certificates, host.rules.first()) else {
             return Ok(None);
@@ -98,6 +115,7 @@ impl Compiler<'_> {
             policies: policies.clone(),
             compiled,
             host_has_https: shared.has_https,
+            is_for_unmatched: false,
             // A previous version of this rule may have created them.
             meters: self.known_meters(rule, host).map(OnceLock::from).unwrap_or_default(),
             host: host.clone(),

@@ -19,7 +19,7 @@ use sluice_config::{
 use crate::policy::ExternalAuth;
 use crate::policy::bounds::bounded;
 use crate::route::{Compiler, Target};
-use crate::state::compiled_settings::{CompiledSettings, GlobalAuth};
+use crate::state::compiled_settings::{CompiledSettings, GlobalAuth, UnmatchedRule};
 use crate::state::{Published, State};
 use crate::telemetry::configuration::Configuration;
 use crate::tls::Certificates;
@@ -125,7 +125,25 @@ fn compiled_settings(state: &State, settings: Arc<GlobalSettings>) -> Arc<Compil
             }
         },
     };
-    Arc::new(CompiledSettings::new(settings, target, auth, &state.resources))
+    let unmatched = match settings.unmatched.as_deref().map(|rule| compiler(state).unmatched(rule)) {
+        None => UnmatchedRule::None,
+        Some(Ok(route)) => UnmatchedRule::Applies(Box::new(route)),
+        Some(Err(error)) => {
+            tracing::error!(%error, "settings for all servers cannot be applied: requests without a rule answer 503");
+            UnmatchedRule::Closed
+        }
+    };
+    Arc::new(CompiledSettings::new(settings, target, unmatched, auth, &state.resources))
+}
+
+fn compiler(state: &State) -> Compiler<'_> {
+    Compiler {
+        registry: &state.registry,
+        resources: &state.resources,
+        limiter: &state.limiter,
+        configurations: &state.firewall_configurations,
+        meters: state.telemetry.requests(),
+    }
 }
 
 fn apply_hosts(
@@ -138,13 +156,7 @@ fn apply_hosts(
     if delta.hosts.is_empty() && delta.groups.is_empty() {
         return;
     }
-    let compiler = Compiler {
-        registry: &state.registry,
-        resources: &state.resources,
-        limiter: &state.limiter,
-        configurations: &state.firewall_configurations,
-        meters: state.telemetry.requests(),
-    };
+    let compiler = compiler(state);
     let (table, streams) = (&mut published.routes, &mut published.streams);
     let (registry, telemetry) = (&state.registry, &*state.telemetry);
     let replace = |key, host: Option<&Arc<Host>>, configuration: &mut Configuration| {

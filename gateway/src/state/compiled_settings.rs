@@ -19,7 +19,7 @@ use crate::policy::resources::{Resources, Slot};
 use crate::policy::template::Template;
 use crate::policy::tracing::TraceRules;
 use crate::policy::{ComputedVariables, ExternalAuth, Sources, hsts};
-use crate::route::Target;
+use crate::route::{Route, Target};
 
 /// Global settings and the objects compiled from them.
 #[derive(Debug)]
@@ -28,6 +28,7 @@ pub(crate) struct CompiledSettings {
     pub(crate) hsts: Option<HeaderValue>,
     pub(crate) compression: Option<Arc<CompressionRules>>,
     pub(crate) default_backend: Option<Target>,
+    pub(crate) unmatched: UnmatchedRule,
     pub(crate) auth: GlobalAuth,
     pub(crate) blocks: Blocking,
     pub(crate) sources: Option<Sources>,
@@ -80,6 +81,18 @@ pub(crate) enum Blocking {
     These(Box<Blocks>),
 }
 
+/// The rule of requests that no rule of a host matches.
+#[derive(Debug, Default)]
+pub(crate) enum UnmatchedRule {
+    /// There is none.
+    #[default]
+    None,
+    /// It cannot be compiled: they are refused.
+    Closed,
+    /// They have this rule.
+    Applies(Box<Route>),
+}
+
 /// The global authorisation service.
 #[derive(Debug, Default)]
 pub(crate) enum GlobalAuth {
@@ -103,6 +116,7 @@ impl CompiledSettings {
     pub(crate) fn new(
         settings: Arc<GlobalSettings>,
         default_backend: Option<Target>,
+        unmatched: UnmatchedRule,
         auth: GlobalAuth,
         resources: &Resources,
     ) -> Self {
@@ -138,6 +152,7 @@ impl CompiledSettings {
             blocks,
             settings,
             default_backend,
+            unmatched,
             auth,
         }
     }
@@ -154,6 +169,7 @@ impl CompiledSettings {
             hsts: _,
             compression: _,
             default_backend: _,
+            unmatched: _,
             forwarded: _,
             limit_key: _,
             computed: _,
@@ -230,6 +246,6 @@ fn hidden_trailers(settings: &GlobalSettings) -> HiddenTrailers {
 
 impl Default for CompiledSettings {
     fn default() -> Self {
-        Self::new(Arc::default(), None, GlobalAuth::None, &Resources::default())
+        Self::new(Arc::default(), None, UnmatchedRule::None, GlobalAuth::None, &Resources::default())
     }
 }

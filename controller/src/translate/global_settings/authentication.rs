@@ -17,7 +17,8 @@ pub(super) fn settings() -> Vec<Key> {
             |settings, value| settings.global_auth.url = Some(value),
         )
         .unreadable(Unreadable::Close, ReferenceTreatment::Drop, "requests would pass unasked")
-        .protects(),
+        .protects()
+        .of_rules_only(),
         Key::served(
             "global-auth-method",
             external_auth::method(),
@@ -86,7 +87,8 @@ pub(super) fn settings() -> Vec<Key> {
         )
         .snippet(NotYet::Protects)
         .except("a text with other directives closes all routes with 503")
-        .unchecked_by_reference(),
+        .unchecked_by_reference()
+        .of_rules_only(),
         Key::served(
             "no-auth-locations",
             value::paths(),

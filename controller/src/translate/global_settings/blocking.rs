@@ -53,7 +53,8 @@ pub(super) fn settings() -> Vec<Key> {
             |settings, value| settings.global.sources.deny = Some(value),
         )
         .unreadable(Unreadable::Close, ReferenceTreatment::RefuseAll, "")
-        .protects(),
+        .protects()
+        .of_rules_only(),
         Key::served(
             "whitelist-source-range",
             value::networks(),
@@ -62,7 +63,8 @@ pub(super) fn settings() -> Vec<Key> {
             |settings, value| settings.global.sources.allow = Some(value),
         )
         .unreadable(Unreadable::SkipEntries, ReferenceTreatment::RefuseAll, "")
-        .protects(),
+        .protects()
+        .of_rules_only(),
         Key::served(
             "block-cidrs",
             value::networks(),

@@ -91,6 +91,8 @@ pub struct ConfigMapSettings {
     pub snippets: Box<GlobalSnippets>,
     /// Why every route is closed: a key that protects all of them is not implemented.
     pub closed: Option<Arc<str>>,
+    /// Why requests that no rule matches are closed too: such a key applies to all servers.
+    pub unmatched_closed: Option<Arc<str>>,
 }
 
 impl ConfigMapSettings {
@@ -150,7 +152,11 @@ impl SettingsBuilder {
         self.logs.missing(&self.global.access_log).chain(self.traces.missing(&self.global))
     }
 
-    pub(super) fn resolved(mut self, closed: Option<Arc<str>>) -> ConfigMapSettings {
+    pub(super) fn resolved(
+        mut self,
+        closed: Option<Arc<str>>,
+        unmatched_closed: Option<Arc<str>>,
+    ) -> ConfigMapSettings {
         self.global_auth.snippet = self.snippets.authorisation.clone();
         self.global.hsts = self.hsts_enabled.then_some(self.hsts);
         let names_servers = self.server_tokens.unwrap_or(true);
@@ -187,6 +193,7 @@ impl SettingsBuilder {
             }),
             global_auth: Box::new(self.global_auth),
             closed,
+            unmatched_closed,
         }
     }
 }

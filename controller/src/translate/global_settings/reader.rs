@@ -64,13 +64,14 @@ pub fn read(config_map: Option<&ConfigMap>) -> (ConfigMapSettings, Vec<Problem>)
             "remove these parts, or accept that they have no effect",
         );
     }
-    (reader.settings.resolved(reader.closed), reader.problems)
+    (reader.settings.resolved(reader.closed, reader.unmatched_closed), reader.problems)
 }
 
 struct KeyReader {
     object: ObjectRef,
     settings: SettingsBuilder,
     closed: Option<Arc<str>>,
+    unmatched_closed: Option<Arc<str>>,
     problems: Vec<Problem>,
 }
 
@@ -80,6 +81,7 @@ impl Default for KeyReader {
             object: ObjectRef::new("ConfigMap", "", ""),
             settings: SettingsBuilder::default(),
             closed: None,
+            unmatched_closed: None,
             problems: Vec::new(),
         }
     }
@@ -116,8 +118,7 @@ impl KeyReader {
     fn untranslated(&mut self, text: &str, reason: &str, remedy: &str, entry: &'static Key) {
         let effect = match entry.meanwhile(text) {
             Some(NotYet::Protects) => {
-                let reason = format!("{} data[{}] is not translated", self.object, entry.name);
-                self.closed.get_or_insert(reason.into());
+                self.close_routes(entry, "is not translated");
                 "it restricts access, so all routes answer 503"
             }
             _ => "it has no effect",
@@ -148,8 +149,7 @@ impl KeyReader {
                 let remedy = "leave it until Sluice serves it, because without it the routes are open to all clients; \
                               to serve them now, protect them by other means first, then remove the key";
                 self.error(Code::KeyNotServed, entry.name, message, remedy);
-                let reason = format!("{} data[{}] is not implemented yet", self.object, entry.name);
-                self.closed.get_or_insert(reason.into());
+                self.close_routes(entry, "is not implemented yet");
             }
             (Some(NotYet::ChangesAnswers), _) => {
                 let message = format!("{text:?} has no effect: the key is not implemented yet");
@@ -200,9 +200,17 @@ impl KeyReader {
     }
 
     fn close(&mut self, entry: &'static Key) -> String {
-        let reason = format!("{} data[{}] cannot be read", self.object, entry.name);
-        self.closed.get_or_insert(reason.into());
+        self.close_routes(entry, "cannot be read");
         "all routes answer 503 until it is corrected".to_owned()
+    }
+
+    /// Closes all routes and, if the key applies to them, requests that no rule matches.
+    fn close_routes(&mut self, entry: &'static Key, fault: &str) {
+        let reason: Arc<str> = format!("{} data[{}] {fault}", self.object, entry.name).into();
+        if !entry.is_of_rules_only {
+            self.unmatched_closed.get_or_insert_with(|| reason.clone());
+        }
+        self.closed.get_or_insert(reason);
     }
 
     /// Reports an empty value that stands for another one than the default.
