@@ -58,8 +58,9 @@ pub struct ExternalAuth {
 pub struct AuthCache {
     /// Cache key. Requests with equal keys share a response.
     pub key: Template,
-    /// Lifetime of responses by status; the first entry that lists the status applies.
-    pub valid: Vec<(Vec<u16>, Duration)>,
+    /// Lifetime of responses by status; the first entry that lists the status, or none, applies.
+    /// Responses can state a shorter one. `None`: the one that a response states.
+    pub valid: Option<Vec<(Vec<u16>, Duration)>>,
 }
 
 /// Keep-alive of connections to an authorisation service.

@@ -33,8 +33,9 @@ pub struct AuthSettings {
     pub(crate) set_headers: Option<NamespacedName>,
     pub(crate) always_set_cookie: bool,
     pub(crate) cache_key: Option<Template>,
-    /// Statuses, each with the time for which replies with it are cached.
-    pub(crate) cache_valid: Vec<(Vec<u16>, Duration)>,
+    /// Statuses, or none for any, each with the time for which replies with it are cached. `None`:
+    /// each reply is cached for the time that it states.
+    pub(crate) cache_valid: Option<Vec<(Vec<u16>, Duration)>>,
     /// Whether the next two apply, as in nginx: not if it is 0.
     pub(crate) keep_alive: u32,
     pub(crate) keep_alive_requests: u32,
@@ -57,7 +58,7 @@ impl Default for AuthSettings {
             set_headers: None,
             always_set_cookie: false,
             cache_key: None,
-            cache_valid: vec![(vec![200, 202, 401], Duration::from_secs(300))],
+            cache_valid: Some(vec![(vec![200, 202, 401], Duration::from_secs(300))]),
             keep_alive: 0,
             keep_alive_requests: 1000,
             keep_alive_timeout: Duration::from_secs(60),

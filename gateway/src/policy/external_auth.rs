@@ -68,7 +68,7 @@ pub struct ExternalAuth {
 pub struct Cache {
     /// Requests with the same key share a reply.
     pub key: Template,
-    valid: Vec<(Vec<u16>, Duration)>,
+    valid: Option<Vec<(Vec<u16>, Duration)>>,
 }
 
 /// The authorisation service's reply to a request.
@@ -212,14 +212,18 @@ impl AuthReply {
 impl Cache {
     /// Returns how long a reply may be cached. Like nginx, excludes replies that set a cookie, vary
     /// by request fields, forbid caching, or have expired. The service can shorten the time of the
-    /// rule.
+    /// rule, and determines it if the rule has no times.
     fn holds(&self, status: StatusCode, fields: &HeaderMap) -> Option<Duration> {
-        let (_, most) = self.valid.iter().find(|(statuses, _)| statuses.contains(&status.as_u16()))?;
+        let lists = |statuses: &[u16]| statuses.is_empty() || statuses.contains(&status.as_u16());
+        let most = match &self.valid {
+            Some(valid) => Some(valid.iter().find(|(statuses, _)| lists(statuses))?.1),
+            None => None,
+        };
         if fields.contains_key(SET_COOKIE) || fields.contains_key(VARY) {
             return None;
         }
         let stated = lifetime::stated(fields, SystemTime::now());
-        let holds = stated.map_or(*most, |stated| stated.min(*most));
+        let holds = [stated, most].into_iter().flatten().min()?;
         (!holds.is_zero()).then_some(holds)
     }
 }

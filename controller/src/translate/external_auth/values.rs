@@ -48,15 +48,22 @@ pub(crate) fn response_headers() -> Type<Vec<Arc<str>>> {
     })
 }
 
-/// `auth-cache-duration`: statuses, each with the time for which replies with it are cached.
+/// `auth-cache-duration`: statuses, or none for any, each with the time for which replies with it
+/// are cached.
 pub(crate) fn cache_duration() -> Type<Vec<(Vec<u16>, Duration)>> {
-    value::list_of("comma-separated list of statuses and a time", |entry| {
+    value::list_of("comma-separated list of statuses, or any, and a time", |entry| {
         let mut words: Vec<&str> = entry.split_ascii_whitespace().collect();
         let last = words.pop().unwrap_or_default();
         if last.len() == 3 && last.bytes().all(|byte| byte.is_ascii_digit()) {
             return Err(format!("has {entry:?}, which has statuses and no time"));
         }
         let time = value::time_of(last)?;
+        if words.is_empty() {
+            // As in nginx; of these, only 200 admits a request.
+            return Ok((vec![200], time));
+        }
+        let is_for_any = words.contains(&"any");
+        words.retain(|word| *word != "any");
         let mut codes = Vec::new();
         for word in words {
             match word.parse() {
@@ -64,8 +71,7 @@ pub(crate) fn cache_duration() -> Type<Vec<(Vec<u16>, Duration)>> {
                 _ => return Err(format!("has {word:?}, which is not a status")),
             }
         }
-        // As in nginx; of these, only 200 admits a request.
-        Ok((if codes.is_empty() { vec![200] } else { codes }, time))
+        Ok((if is_for_any { Vec::new() } else { codes }, time))
     })
 }
 
@@ -129,7 +135,8 @@ mod tests {
             read("200 202 10m, 401 5s,1h").unwrap(),
             [valid(&[200, 202], 600), valid(&[401], 5), valid(&[200], 3600)]
         );
-        for bad in ["200 x", "999 5m", "abc 5m", "5m 200", "200 202", "10m, 401"] {
+        assert_eq!(read("401 2s, 200 any 1s").unwrap(), [valid(&[401], 2), valid(&[], 1)]);
+        for bad in ["200 x", "any", "any x 1s", "999 5m", "abc 5m", "5m 200", "200 202", "10m, 401"] {
             assert!(read(bad).is_err(), "{bad}");
         }
     }

@@ -66,11 +66,14 @@ pub(super) fn settings() -> Vec<Key> {
         .unchecked_by_reference(),
         Key::served(
             "global-auth-cache-duration",
-            external_auth::cache_duration(),
-            "200 202 401 5m",
-            "Cache duration by status.",
-            |settings, value| settings.global_auth.cache_valid = value,
-        ),
+            external_auth::cache_duration().empty_as("200 202 401 5m"),
+            "",
+            "Cache duration by status, which the service may shorten; see auth-cache-duration. Without this key, a reply is \
+             cached only for the time that it states (X-Accel-Expires, Cache-Control, Expires). An empty value is \
+             200 202 401 5m.",
+            |settings, value| settings.global_auth.cache_valid = Some(value),
+        )
+        .fallback("no answer is kept", |settings| settings.global_auth.cache_valid = Some(Vec::new())),
         Key::served(
             "global-auth-always-set-cookie",
             value::bool(),

@@ -59,7 +59,8 @@ impl Default for SettingsBuilder {
             endpoint_tls_per_location: false,
             ipv4_names: false,
             limit_across_replicas: false,
-            global_auth: AuthSettings::default(),
+            // Unlike an annotation, the key of the times has no default.
+            global_auth: AuthSettings { cache_valid: None, ..AuthSettings::default() },
             snippets: GlobalSnippets::default(),
             tls_session_cache: true,
             traces: TraceKeys::default(),

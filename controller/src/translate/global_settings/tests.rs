@@ -421,3 +421,23 @@ proptest! {
         prop_assert!(problems.len() <= 1);
     }
 }
+
+#[test]
+fn the_global_cache_key_alone_keeps_what_the_service_allows() {
+    let key = ("global-auth-cache-key", "$cookie_session");
+    let valid = |duration: Option<&str>| {
+        let duration = duration.map(|duration| ("global-auth-cache-duration", duration));
+        let data: Vec<_> = std::iter::once(key).chain(duration).collect();
+        let (settings, problems) = read(&data);
+        (settings.global_auth.cache_valid.clone(), problems)
+    };
+    assert_eq!(valid(None), (None, Vec::new()));
+    let any = vec![(Vec::new(), Duration::from_secs(1))];
+    assert_eq!(valid(Some("any 1s")), (Some(any), Vec::new()));
+    let (unreadable, problems) = valid(Some("soon"));
+    assert_eq!(unreadable, Some(Vec::new()));
+    assert!(problems[0].message.ends_with("no answer is kept"), "{}", problems[0]);
+    let (empty, problems) = valid(Some(""));
+    assert_eq!(empty, Some(vec![(vec![200, 202, 401], Duration::from_secs(300))]));
+    assert!(problems[0].message.contains("200 202 401 5m"), "{}", problems[0]);
+}

@@ -235,7 +235,7 @@ fn a_service_without_endpoint_or_pool_admits_no_request() {
 #[test]
 fn a_cached_reply_is_reused_for_its_key_only() {
     let key = Template { pieces: vec![Piece::Variable(Variable::Cookie("session".into()))] };
-    let cache = AuthCache { key, valid: vec![(vec![200, 401], Duration::from_secs(60))] };
+    let cache = AuthCache { key, valid: Some(vec![(vec![200, 401], Duration::from_secs(60))]) };
     let plane = plane(own(ExternalAuth { cache: Some(cache), ..auth() }));
     let request = |session: &str| Request::get("a.example", "/").with("cookie", session);
     let ann = request("session=ann");

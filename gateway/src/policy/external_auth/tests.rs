@@ -16,7 +16,9 @@ fn fields(pairs: &[(&str, &str)]) -> HeaderMap {
 fn cache(valid: &[(&[u16], u64)]) -> Cache {
     Cache {
         key: Template::compile(&sluice_config::Template::default()).unwrap(),
-        valid: valid.iter().map(|(codes, seconds)| (codes.to_vec(), Duration::from_secs(*seconds))).collect(),
+        valid: Some(
+            valid.iter().map(|(codes, seconds)| (codes.to_vec(), Duration::from_secs(*seconds))).collect(),
+        ),
     }
 }
 
@@ -38,6 +40,26 @@ fn an_answer_is_kept_for_as_long_as_rule_and_service_allow() {
     ] {
         let holds = cache.holds(StatusCode::from_u16(status).unwrap(), &fields(said));
         assert_eq!(holds, seconds.map(Duration::from_secs), "{status} {said:?}");
+    }
+}
+
+#[test]
+fn without_times_an_answer_is_kept_for_as_long_as_the_service_allows() {
+    let alone = Cache { valid: None, ..cache(&[]) };
+    let any = cache(&[(&[401], 2), (&[], 1)]);
+    for (status, said, seconds, seconds_of_any) in [
+        (200, &[][..], None, Some(1)),
+        (401, &[], None, Some(2)),
+        (403, &[], None, Some(1)),
+        (200, &[("cache-control", "max-age=5000")], Some(5000), Some(1)),
+        (403, &[("x-accel-expires", "7")], Some(7), Some(1)),
+        (200, &[("cache-control", "no-store")], None, None),
+        (200, &[("cache-control", "max-age=9"), ("set-cookie", "a=b")], None, None),
+    ] {
+        let status = StatusCode::from_u16(status).unwrap();
+        let holds = [&alone, &any, &cache(&[])].map(|cache| cache.holds(status, &fields(said)));
+        let expected = [seconds, seconds_of_any, None].map(|seconds| seconds.map(Duration::from_secs));
+        assert_eq!(holds, expected, "{status} {said:?}");
     }
 }
 

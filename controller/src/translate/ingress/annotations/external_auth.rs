@@ -126,11 +126,11 @@ pub(super) fn settings() -> Vec<Annotation> {
             "200 202 401 5m",
             "Cache duration by status; only 2xx, 401 and 403 are cached. The service may shorten it \
              (X-Accel-Expires, Cache-Control, Expires). Statuses without a time, such as 200 202, are invalid.",
-            |settings, value| settings.external_auth().cache_valid = value,
+            |settings, value| settings.external_auth().cache_valid = Some(value),
         )
         .unreadable(Unreadable::Default, ReferenceTreatment::Close, "the service is then asked for each request")
         .beside("auth-url")
-        .fallback("no answer is kept", |settings| settings.external_auth().cache_valid.clear())
+        .fallback("no answer is kept", |settings| settings.external_auth().cache_valid = Some(Vec::new()))
         .location(Risk::Medium),
         Annotation::served(
             "auth-keepalive",
