@@ -1,7 +1,11 @@
 //! Requests without a matching rule.
 
+use crate::harness::gateway::run;
 use crate::harness::manifest::service_with;
-use crate::harness::{Backend, Folder, Gateway, Ingress, await_until, get, site};
+use crate::harness::{Backend, Folder, Gateway, Ingress, await_until, config_map, get, site};
+
+const CONFIG: &str = "ingress-nginx/controller";
+const UNKNOWN: &str = "unknown.example";
 
 #[test]
 fn without_a_default_backend_there_is_a_404_and_a_health_answer() {
@@ -60,4 +64,65 @@ fn catch_alls_can_be_disabled_with_all_of_their_ingress() {
     let gateway = Gateway::with(&Folder::with(objects), &["--disable-catch-all"]);
     assert_eq!(get(gateway.http, "shop.example", "/cart").status, 404);
     assert_eq!(get(gateway.http, "shop.example", "/other").status, 404);
+}
+
+/// Starts a gateway with a shop and a default backend. Returns what writes keys of the ConfigMap.
+fn with_keys(flags: &[&str]) -> (Gateway, impl Fn(&[(&str, &str)]), [Backend; 2]) {
+    let [fallback, shop] = ["fallback", "shop"].map(Backend::echo);
+    let folder =
+        Folder::with(site("shop", "shop.example", &[&shop]) + &service_with("fallback", &[&fallback]));
+    folder.write("config.yaml", config_map(CONFIG, &[]));
+    let own = ["--configmap", CONFIG, "--default-backend-service", "default/fallback"];
+    let gateway = Gateway::with(&folder, &[&own, flags].concat());
+    let keys = move |keys: &[(&str, &str)]| folder.write("config.yaml", config_map(CONFIG, keys));
+    (gateway, keys, [fallback, shop])
+}
+
+#[test]
+fn snippets_of_all_servers_apply_to_hosts_that_no_ingress_names() {
+    let (gateway, keys, _backends) = with_keys(&["--enable-metrics", "--metrics-per-undefined-host"]);
+    for (key, snippet, path, status) in [
+        ("location-snippet", "deny 127.0.0.1;", "/", 403),
+        ("server-snippet", "location = /metrics { deny all; }", "/metrics", 403),
+        ("server-snippet", "if ($http_host = unknown.example) { return 402; }", "/", 402),
+        ("location-snippet", "deny 192.0.2.0/24;", "/", 200),
+        ("location-snippet", "allow 127.0.0.0/8; deny all; access_log off;", "/", 200),
+        ("location-snippet", "return 418 tea;", "/", 418),
+        ("server-snippet", "rewrite ^/old/(.*)$ /new/$1 last;", "/old/a", 200),
+    ] {
+        // Lists of annotations and authentication are for rules of Ingresses.
+        let of_rules = [("denylist-source-range", "127.0.0.0/8"), ("global-auth-url", "http://127.0.0.1:9/")];
+        let marked = format!("more_set_headers \"X-Mark: {status} {path}\"; {snippet}");
+        keys(&[&of_rules[..], &[(key, &*marked)]].concat());
+        let mark = format!("{status} {path}");
+        await_until(&marked, || get(gateway.http, UNKNOWN, path).header("x-mark") == Some(&mark));
+        let response = get(gateway.http, UNKNOWN, path);
+        assert_eq!(response.status, status, "{snippet}");
+        if path == "/old/a" {
+            assert_eq!(response.backend(), "fallback");
+            assert!(response.text().contains("/new/a"), "{}", response.text());
+        }
+        assert_eq!(get(gateway.http, UNKNOWN, "/healthz").status, 200, "{snippet}");
+    }
+    assert!(!gateway.metrics().contains("host=\"_\""), "requests count for their own host");
+    let explained =
+        run(&["routes", "--host", UNKNOWN, "--path", "/", "--admin-address", &gateway.admin.to_string()]);
+    let text = String::from_utf8(explained.stdout).unwrap();
+    assert!(text.contains("settings of ConfigMap ingress-nginx/controller apply to it"), "{text}");
+    keys(&[]);
+    await_until("no snippet", || get(gateway.http, UNKNOWN, "/").header("x-mark").is_none());
+    assert_eq!(get(gateway.http, UNKNOWN, "/").backend(), "fallback");
+}
+
+#[test]
+fn a_firewall_of_all_servers_is_that_of_unknown_hosts_too() {
+    for flags in [&["--waf-agent", "127.0.0.1:9"][..], &[]] {
+        let (gateway, keys, _backends) = with_keys(flags);
+        assert_eq!(get(gateway.http, UNKNOWN, "/").status, 200);
+        let enforcing = [("enable-modsecurity", "true"), ("modsecurity-snippet", "SecRuleEngine On")];
+        keys(&enforcing);
+        await_until("a firewall without its agent", || get(gateway.http, UNKNOWN, "/").status == 503);
+        keys(&enforcing[..1]);
+        await_until("a firewall that only detects", || get(gateway.http, UNKNOWN, "/").status == 200);
+    }
 }

@@ -282,3 +282,29 @@ fn streams_of_http_2_get_pages_too() {
         }
     });
 }
+
+#[test]
+fn an_unknown_host_gets_the_error_pages_of_the_configmap() {
+    let (shop, program) = (
+        shop(),
+        Backend::with("program", |request| match request.header("x-code") {
+            None => Reply::Answer(404, Vec::new(), "a secret stack trace".to_owned()),
+            Some(code) => {
+                let seen = |name: &str| request.header(name).unwrap_or("none").to_owned();
+                let text = ["x-namespace", "x-ingress-name", "x-service-name", "x-original-uri"].map(seen);
+                Reply::Answer(code.parse().unwrap(), Vec::new(), text.join(" "))
+            }
+        }),
+    );
+    let (folder, gateway) = start(&ingress(), &shop, Some(&program));
+    let text = || get(gateway.http, "unknown.example", "/x?y").text();
+    assert_eq!(text(), "a secret stack trace");
+    folder.write(
+        "config.yaml",
+        config_map(CONFIG, &[("custom-http-errors", "404,413"), ("proxy-body-size", "9")]),
+    );
+    await_until("the page", || text() == "none none none /x?y");
+    let mut connection = Connection::plain(gateway.http);
+    let response = connection.request("POST", "unknown.example", "/", &[], "more than 9 bytes");
+    assert_eq!((response.status, response.text()), (413, "none none none /".into()));
+}

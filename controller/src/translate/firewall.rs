@@ -11,9 +11,14 @@ mod text;
 
 use std::sync::Arc;
 
-use sluice_config::Template;
+use sluice_config::{Deny, Firewall, FirewallSource, ObjectRef, Policies, Template};
 
+use super::view::View;
+use crate::problem::because;
 pub(crate) use text::FirewallText;
+
+/// Completes "the setting ...".
+pub(crate) const WITHOUT_AGENT: &str = "requests a web application firewall, and --waf-agent names no agent";
 
 /// Name of the annotation and of the key that enable the firewall.
 pub(crate) const ENABLE: &str = "enable-modsecurity";
@@ -115,6 +120,33 @@ pub(crate) fn compose(global: &GlobalFirewall, own: &FirewallSettings) -> Option
     }
     enforces |= texts.iter().any(|text| text.has_enforcing_rules());
     Some(FirewallDirectives { text, enforces })
+}
+
+/// Returns the key that requests the firewall for all rules; `None` without a ConfigMap.
+pub(crate) fn global_source(view: &View<'_>) -> Option<FirewallSource> {
+    let key = if view.snippets().firewall.snippet.is_some() { SNIPPET } else { ENABLE };
+    let object = ObjectRef { kind: "ConfigMap".into(), name: view.options.configmap.clone()? };
+    Some(FirewallSource { object, field: format!("data[{key}]").into() })
+}
+
+/// Adds the firewall to policies. Without an agent there is none, and the policies of a firewall
+/// that enforces its rules close the rule.
+pub(crate) fn apply(
+    view: &View<'_>,
+    directives: FirewallDirectives,
+    source: &FirewallSource,
+    transaction_id: Option<Template>,
+    policies: &mut Policies,
+) {
+    let FirewallDirectives { text, enforces } = directives;
+    if view.options.waf_agent.is_some() {
+        let source = source.clone();
+        let firewall = Firewall { directives: text.into(), enforces, source, transaction_id };
+        policies.firewall = Some(Arc::new(firewall));
+    } else if enforces {
+        let reason = because(&source.object, &source.field, WITHOUT_AGENT);
+        policies.deny.get_or_insert(Deny { status: 503, reason });
+    }
 }
 
 #[cfg(test)]

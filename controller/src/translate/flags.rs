@@ -12,9 +12,9 @@ use sluice_config::{
 
 use super::backend::{self, Uses};
 use super::certificate::CertificateState;
-use super::firewall::{self, FirewallSettings};
+use super::firewall::{self, FirewallSettings, WITHOUT_AGENT};
 use super::replicas;
-use super::routes::host::firewall::{REMEDY, WITHOUT_AGENT};
+use super::routes::host::firewall::REMEDY;
 use super::snippet_servers::{self, SnippetServer};
 use super::topology;
 use super::unmatched;

@@ -34,7 +34,7 @@ use std::sync::Arc;
 
 use super::value::{Type, Wrong};
 
-pub(crate) use block::{Block, TemplateDirectives, resolve};
+pub(crate) use block::{Block, TemplateDirectives, apply, resolve};
 pub(crate) use context::SnippetContext;
 pub(crate) use http_level::{HttpSnippet, http_snippet};
 pub(crate) use object::{AUTHORISATION, CONFIGURATION, ObjectSnippets, SERVER};

@@ -26,7 +26,7 @@ use crate::registry::PoolDescription;
 use crate::route::Route;
 use crate::router::{CompiledHost, Reason, RequestView, RouteTable, host_of, normalise, query_values};
 use crate::state::State;
-use crate::state::compiled_settings::CompiledSettings;
+use crate::state::compiled_settings::{CompiledSettings, UnmatchedRule};
 use crate::telemetry::configuration::Configuration;
 pub(super) use observed::explain_observed;
 
@@ -92,10 +92,18 @@ pub(super) fn explain_query(state: &Arc<State>, asked: Query) -> Result<Value, S
         }
         break;
     }
+    let compiled_settings = &published.compiled_settings;
+    let unmatched = match (&compiled_settings.unmatched, &compiled_settings.settings.unmatched) {
+        (UnmatchedRule::Applies(route), Some(rule)) if taken.is_null() => {
+            outcome(state, compiled_settings, &asked, &path, route, rule)
+        }
+        _ => Value::Null,
+    };
     let Query { method, https, .. } = asked;
     Ok(json!({
         "request": { "host": host, "path": path, "query": query, "method": method, "https": https },
         "taken": taken,
+        "unmatched": unmatched,
         "hosts": hosts,
     }))
 }

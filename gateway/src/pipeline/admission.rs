@@ -19,6 +19,7 @@ use super::question::{Job, Question, Reply};
 use super::stages::{StageInput, Step};
 use crate::location::Country;
 use crate::message::answer::Answer;
+use crate::policy::Sources;
 use crate::policy::basic_auth::Access;
 use crate::policy::countries;
 use crate::policy::digest_auth::DigestAccess;
@@ -105,7 +106,7 @@ impl Exchange {
         let client = self.client.address;
         let by_country =
             countries.map_or(SourceDecision::Unlisted, |lists| self.check_country(lists, client));
-        let global = input.compiled_settings.sources.as_ref();
+        let global = global_sources(route, input.compiled_settings);
         match sources::decide(own, global, route.access_list(), client).and(by_country) {
             SourceDecision::Unlisted => CheckDecision::Nothing,
             SourceDecision::Allowed => CheckDecision::Yes,
@@ -162,6 +163,14 @@ impl Exchange {
         answer.fields.extend(challenges.into_iter().map(|challenge| (WWW_AUTHENTICATE, challenge)));
         CheckDecision::No(Refusal { can_retry: true, answer: self.with_response_headers(answer) })
     }
+}
+
+/// Returns the lists of the ConfigMap for the rule, which are for rules of objects.
+pub(crate) fn global_sources<'s>(
+    route: &Route,
+    compiled_settings: &'s CompiledSettings,
+) -> Option<&'s Sources> {
+    compiled_settings.sources.as_ref().filter(|_| !route.is_for_unmatched)
 }
 
 /// Returns whether `no-auth-locations` exempts a rule from authentication: from passwords, and from

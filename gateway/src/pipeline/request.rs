@@ -198,8 +198,12 @@ impl Exchange {
         }
     }
 
-    /// Returns the rule of the same host for the path that a program has set.
+    /// Returns the rule of the same host for the path that a program has set. Requests without a
+    /// rule of a host have one location.
     pub(super) fn find_relocated(&self, input: &StageInput<'_>) -> Option<Held<Route>> {
+        if self.route.as_ref().is_some_and(|route| route.is_for_unmatched) {
+            return self.route.clone();
+        }
         let (target, path) = self.uri(input);
         let view = RequestView {
             path,
@@ -261,12 +265,11 @@ impl Exchange {
 
     /// Runs the stages, from this one on, of what applies to all servers.
     fn forward_without_rule(&mut self, head: &RequestHead<'_>, path: &str, from: usize) -> Verdict {
-        let unmatched =
-            self.snapshot.hold(|published| match &published.compiled_settings.unmatched {
-                UnmatchedRule::Applies(route) => Ok(&**route),
-                UnmatchedRule::Closed => Err(true),
-                UnmatchedRule::None => Err(false),
-            });
+        let unmatched = self.snapshot.hold(|published| match &published.compiled_settings.unmatched {
+            UnmatchedRule::Applies(route) => Ok(&**route),
+            UnmatchedRule::Closed => Err(true),
+            UnmatchedRule::None => Err(false),
+        });
         let is_closed = match unmatched {
             Ok(route) => {
                 let snapshot = self.snapshot.clone();

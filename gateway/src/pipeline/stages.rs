@@ -9,7 +9,8 @@
 //! gets the program's default backend. For a host that no Ingress names, `/healthz` is answered
 //! with 200 unless the path of a catch-all rule names it, because load balancers request it.
 //! Everything else goes to the catch-all rules and the default backend; without one the answer is
-//! 404.
+//! 404. Requests for the default backend without a rule run the stages of the rule for unmatched
+//! requests, if the ConfigMap applies anything to all servers.
 //!
 //! After the last stage the request is forwarded. Each attempt picks an endpoint; 503 without one.
 //! The head loses the fields of the client's connection before the gateway adds its own, so that no

@@ -36,6 +36,12 @@ pub(crate) fn render(answer: &Value) -> String {
     let taken = &answer["taken"];
     if taken.is_null() {
         line(&mut said, &format!("no rule takes it{}", nowhere(answer)));
+        let unmatched = &answer["unmatched"];
+        if !unmatched.is_null() {
+            line(&mut said, &format!("settings of {} apply to it", object(&unmatched["rule"]["origin"])));
+            outcome(&mut said, unmatched, true);
+            checks(&mut said, unmatched);
+        }
     } else {
         let rule = &taken["rule"];
         line(

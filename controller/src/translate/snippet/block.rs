@@ -134,6 +134,14 @@ pub(crate) fn resolve(server: &Block, location: &Block, template: TemplateDirect
     }
 }
 
+/// Sets the policies that the directives of a server and of a location determine.
+pub(crate) fn apply(server: &Block, location: &Block, template: TemplateDirectives, policies: &mut Policies) {
+    let directives = resolve(server, location, template);
+    location.apply_settings(policies);
+    server.apply_server_settings(policies);
+    policies.directives = (!directives.is_empty()).then(|| Arc::new(directives));
+}
+
 fn combined(server: &Block, own: &Block, template: TemplateDirectives) -> Location {
     let outer = match template.adds_header {
         true => Block { added: Vec::new(), ..server.clone() },

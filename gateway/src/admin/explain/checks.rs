@@ -15,7 +15,7 @@ use super::{MatchedRoute, Query};
 use crate::location::Country;
 use crate::message::fields::Fields;
 use crate::message::head::content_length;
-use crate::pipeline::{ORDER, PipelineStage, Service, body_limit, is_exempt, service};
+use crate::pipeline::{ORDER, PipelineStage, Service, body_limit, global_sources, is_exempt, service};
 use crate::policy::canary::Canary;
 use crate::policy::countries;
 use crate::policy::sources::{SourceDecision, decide};
@@ -344,7 +344,7 @@ fn sources(asked: &Query, taken: &MatchedRoute<'_>) -> Check {
     let compiled = taken.route.compiled.as_ref();
     let own = compiled.and_then(|compiled| compiled.sources.as_ref());
     let countries = compiled.and_then(|compiled| compiled.countries.as_ref());
-    let global = taken.compiled_settings.sources.as_ref();
+    let global = global_sources(taken.route, taken.compiled_settings);
     let directives = taken.route.access_list();
     if own.is_none() && global.is_none() && directives.is_none() && countries.is_none() {
         return (Outcome::Nothing, String::new());

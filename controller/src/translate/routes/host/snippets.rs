@@ -86,14 +86,11 @@ impl Builder<'_, '_> {
             limits_rate: limits.is_some_and(|limits| limits.per_second > 0 || limits.per_minute > 0),
             limits_number: limits.is_some_and(|limits| limits.connections > 0),
         };
-        let directives = snippet::resolve(&server, &location, template);
         let mut policies = (*policies).clone();
-        location.apply_settings(&mut policies);
-        server.apply_server_settings(&mut policies);
+        snippet::apply(&server, &location, template, &mut policies);
         if asks_for_all && !location.kept().is_empty() {
             policies.deny = policies.deny.or(Some(self.without_reply(routes)));
         }
-        policies.directives = (!directives.is_empty()).then(|| Arc::new(directives));
         Arc::new(policies)
     }
 }
