@@ -45,6 +45,9 @@ pub struct GlobalSettings {
     pub max_connections: usize,
     /// Number of workers that serve new connections; `None` is all (`worker-processes`).
     pub workers: Option<NonZeroUsize>,
+    /// Bytes at the beginning of a head of HTTP/1 to which `large_client_header_buffers` does not
+    /// apply (`client-header-buffer-size`).
+    pub client_header_buffer: usize,
     /// Size limits for a request head and each of its lines (`large-client-header-buffers`).
     pub large_client_header_buffers: HeaderBuffers,
     /// Whether field names with `_` are valid (`enable-underscores-in-headers`). If not,
@@ -275,6 +278,7 @@ impl Default for GlobalSettings {
             keep_alive_requests: 1000,
             max_connections: 16384,
             workers: None,
+            client_header_buffer: 1024,
             large_client_header_buffers: HeaderBuffers { count: 4, size: 8 * 1024 },
             underscores_in_headers: false,
             ignore_invalid_headers: true,

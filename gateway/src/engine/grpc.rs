@@ -72,7 +72,7 @@ mod tests {
     fn head(content: &str, version: Version) -> Head {
         let request = http::Request::post("http://a.example/s/m").header(CONTENT_TYPE, content);
         let parts = request.body(()).unwrap().into_parts().0;
-        let limits = HeadLimits { request_line: 1024, field_line: 1024, head: 4096 };
+        let limits = HeadLimits { request_line: 1024, field_line: 1024, head: 4096, first_buffer: 1024 };
         let mut head = Head::http2(&parts, false, &limits, FieldNames::PLAIN).unwrap();
         head.version = version;
         head

@@ -54,6 +54,9 @@ pub(crate) struct HeadLimits {
     pub(crate) field_line: usize,
     /// The whole head; 400 if exceeded.
     pub(crate) head: usize,
+    /// The beginning of a head of HTTP/1 to which the other limits do not apply: nginx reads it
+    /// into its first buffer, and only what does not fit there into large ones.
+    pub(crate) first_buffer: usize,
 }
 
 /// Why a request is rejected.
@@ -133,7 +136,17 @@ impl HeadLimits {
     /// Returns the limits that the settings configure.
     pub(crate) fn of(settings: &GlobalSettings) -> Self {
         let buffers = settings.large_client_header_buffers;
-        Self { request_line: buffers.size, field_line: buffers.size, head: buffers.total() }
+        Self {
+            request_line: buffers.size,
+            field_line: buffers.size,
+            head: buffers.total(),
+            first_buffer: settings.client_header_buffer,
+        }
+    }
+
+    /// Returns whether a head of HTTP/1 of this length is too long.
+    fn are_exceeded_by(&self, length: usize) -> bool {
+        length > self.head && length > self.first_buffer
     }
 }
 
@@ -162,7 +175,7 @@ impl Scanner {
             self.check_line(end + 1, limits)?;
             self.position = end + 1;
             if end - 1 == self.line_start {
-                return match self.position > limits.head {
+                return match limits.are_exceeded_by(self.position) {
                     true => Err(Fault::TOO_LARGE),
                     false => Ok(Some(self.position)),
                 };
@@ -172,7 +185,7 @@ impl Scanner {
         }
         self.position = bytes.len();
         self.check_line(bytes.len(), limits)?;
-        match bytes.len() > limits.head {
+        match limits.are_exceeded_by(bytes.len()) {
             true => Err(Fault::TOO_LARGE),
             false => Ok(None),
         }
@@ -180,9 +193,10 @@ impl Scanner {
 
     /// Checks the length of the current line up to `end`.
     fn check_line(&self, end: usize, limits: &HeadLimits) -> Result<(), Fault> {
+        let is_beyond = end > limits.first_buffer;
         match (self.lines, end - self.line_start) {
-            (0, length) if length > limits.request_line => Err(Fault::TOO_LONG_LINE),
-            (1.., length) if length > limits.field_line => Err(Fault::TOO_LONG_FIELD),
+            (0, length) if length > limits.request_line && is_beyond => Err(Fault::TOO_LONG_LINE),
+            (1.., length) if length > limits.field_line && is_beyond => Err(Fault::TOO_LONG_FIELD),
             _ => Ok(()),
         }
     }

@@ -23,7 +23,8 @@ use crate::message::response::Delivery;
 use crate::message::response::Response;
 use crate::message::trailers::Section;
 
-const LIMITS: HeadLimits = HeadLimits { request_line: 8 * 1024, field_line: 8 * 1024, head: 32 * 1024 };
+const LIMITS: HeadLimits =
+    HeadLimits { request_line: 8 * 1024, field_line: 8 * 1024, head: 32 * 1024, first_buffer: 1024 };
 
 /// Parses bytes as a message. The first byte selects the direction, the second how the rest is
 /// split.

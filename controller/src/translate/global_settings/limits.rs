@@ -13,12 +13,13 @@ pub(super) fn settings() -> Vec<Key> {
             |settings, value| settings.global.body_limit = value,
         )
         .unchecked_by_reference(),
-        Key::no_effect(
+        Key::served(
             "client-header-buffer-size",
-            value::size(),
+            value::buffer(),
             "1k",
-            "heads are read into one buffer that grows",
-            "Initial head buffer.",
+            "Bytes at the beginning of a head of HTTP/1 to which large-client-header-buffers does not apply: a \
+             line that ends within them is never too long, and neither is such a head.",
+            |settings, value| settings.global.client_header_buffer = value,
         )
         .unchecked_by_reference(),
         Key::served(

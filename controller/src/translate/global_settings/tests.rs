@@ -398,6 +398,16 @@ fn an_out_of_range_number_keeps_the_default_and_names_the_range() {
     }
 }
 
+#[test]
+fn the_buffer_of_a_head_is_bounded() {
+    let size = |text| read(&[("client-header-buffer-size", text)]);
+    assert_eq!(size("32k").0.global.client_header_buffer, 32 << 10);
+    assert_eq!(size("32k").1, []);
+    let (settings, problems) = size("17m");
+    assert_eq!(settings.global.client_header_buffer, 1024);
+    assert!(problems[0].message.contains("at most 16m"), "{}", problems[0]);
+}
+
 proptest! {
     /// No text of a key causes a panic or a duration too large to add to an instant.
     #[test]

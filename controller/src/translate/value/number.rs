@@ -13,6 +13,9 @@ use super::{Type, list_of};
 /// can be added to any time without an overflow.
 const LARGEST: u32 = i32::MAX as u32;
 
+/// Largest request head that settings can permit, in bytes.
+const LARGEST_HEAD: usize = 16 << 20;
+
 const DAY: Duration = Duration::from_secs(86_400);
 
 /// An integer within the range that ingress-nginx and nginx support everywhere.
@@ -121,8 +124,15 @@ pub fn buffers() -> Type<HeaderBuffers> {
         let mut words = text.split_whitespace();
         let (count, bytes) = (words.next()?.parse::<usize>().ok()?, size_of(words.next()?)?);
         let size = usize::try_from(bytes).ok()?;
-        let fits = count.checked_mul(size).is_some_and(|all| (1..=16 << 20).contains(&all));
+        let fits = count.checked_mul(size).is_some_and(|all| (1..=LARGEST_HEAD).contains(&all));
         (fits && words.next().is_none()).then_some(HeaderBuffers { count, size })
+    })
+}
+
+/// The size of one buffer for a request head, limited like [`buffers`].
+pub fn buffer() -> Type<usize> {
+    Type::of("bytes with an optional b, k or m, at most 16m", |text| {
+        size_of(text).and_then(|bytes| usize::try_from(bytes).ok()).filter(|size| *size <= LARGEST_HEAD)
     })
 }
 

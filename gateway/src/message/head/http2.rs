@@ -213,7 +213,8 @@ mod tests {
 
     use super::*;
 
-    const LIMITS: HeadLimits = HeadLimits { request_line: 8 * 1024, field_line: 8 * 1024, head: 32 * 1024 };
+    const LIMITS: HeadLimits =
+        HeadLimits { request_line: 8 * 1024, field_line: 8 * 1024, head: 32 * 1024, first_buffer: 1024 };
 
     fn read(request: http::request::Builder, ends: bool) -> Result<Head, Fault> {
         Head::http2(&request.body(()).unwrap().into_parts().0, ends, &LIMITS, FieldNames::PLAIN)

@@ -4,7 +4,8 @@ use proptest::prelude::*;
 
 use super::*;
 
-const LIMITS: HeadLimits = HeadLimits { request_line: 8 * 1024, field_line: 8 * 1024, head: 32 * 1024 };
+const LIMITS: HeadLimits =
+    HeadLimits { request_line: 8 * 1024, field_line: 8 * 1024, head: 32 * 1024, first_buffer: 1024 };
 
 /// Scans and parses as the connection does.
 fn read(bytes: &[u8]) -> Result<Head, Fault> {
@@ -41,6 +42,45 @@ fn good_heads() {
     let head =
         read(b"POST / HTTP/1.1\r\nHost: a\r\nExpect: 100-Continue\r\nContent-Length: 1\r\n\r\n").unwrap();
     assert!(head.expects_continue);
+}
+
+#[test]
+fn a_head_within_client_header_buffer_size_is_served() {
+    let scan = |client_header_buffer: usize, head: &str, piece: usize| {
+        let settings = GlobalSettings { client_header_buffer, ..GlobalSettings::default() };
+        let (limits, mut scanner) = (HeadLimits::of(&settings), Scanner::default());
+        let ends = (piece..head.len()).step_by(piece).chain([head.len()]);
+        let mut scanned = ends.map(|end| scanner.scan(&head.as_bytes()[..end], &limits));
+        match scanned.find(|scanned| *scanned != Ok(None)) {
+            Some(Ok(_)) => 200,
+            Some(Err(fault)) => fault.status.as_u16(),
+            None => 0,
+        }
+    };
+    let long = |length: usize| "x".repeat(length << 10);
+    let line = |length| format!("GET /{} HTTP/1.1\r\nHost: a\r\n\r\n", long(length));
+    let fields = |lengths: &[usize]| {
+        let lines: String = lengths.iter().map(|length| format!("X: {}\r\n", long(*length))).collect();
+        format!("GET / HTTP/1.1\r\nHost: a\r\n{lines}\r\n")
+    };
+    for (size, head, status) in [
+        (1, line(7), 200),
+        (1, line(12), 414),
+        (1, fields(&[12]), 431),
+        (16, line(12), 200),
+        (16, fields(&[12]), 200),
+        (16, line(20), 414),
+        (16, fields(&[20]), 431),
+        (16, fields(&[12, 7]), 200),
+        (16, fields(&[12, 7, 7, 7]), 431),
+        (16, fields(&[7, 12]), 431),
+        (32, fields(&[20]), 200),
+        (64, fields(&[20, 40]), 200),
+        (64, fields(&[7; 10]), 431),
+    ] {
+        let seen = [usize::MAX, 1000, 1].map(|piece| scan(size << 10, &head, piece.min(head.len())));
+        assert_eq!(seen, [status; 3], "{size}k: {}", head.len());
+    }
 }
 
 #[test]

@@ -80,7 +80,8 @@ mod tests {
     use crate::message::fields::Fields;
     use crate::message::request;
 
-    const LIMITS: HeadLimits = HeadLimits { request_line: 1024, field_line: 1024, head: 4096 };
+    const LIMITS: HeadLimits =
+        HeadLimits { request_line: 1024, field_line: 1024, head: 4096, first_buffer: 1024 };
 
     fn parts(protocol: &'static str, fields: &[(&str, &str)]) -> Parts {
         let mut request = Request::builder().method(Method::CONNECT).uri("https://a.example/chat?x=1");
