@@ -13,7 +13,8 @@ use super::Target;
 pub struct ErrorPages {
     /// The statuses to replace; `None` inherits the global list.
     pub statuses: Option<Arc<[u16]>>,
-    /// Whether responses of endpoints are not replaced; `None` inherits the global setting.
+    /// Whether responses of endpoints are not replaced; `None` inherits the global setting, which
+    /// applies to the global list only.
     pub keeps_responses: Option<bool>,
     /// The backend that provides the replacement; `None` is the program's default backend.
     pub backend: Option<Target>,
@@ -31,7 +32,10 @@ pub fn backend(own: Option<&ErrorPages>) -> Option<&Target> {
     own.filter(|own| own.statuses.is_some())?.backend.as_ref()
 }
 
-/// Returns whether responses of endpoints are replaced, too.
+/// Returns whether responses of endpoints are replaced, too. As in ingress-nginx, the global setting
+/// does not apply to a rule's own list.
 pub fn intercepts(own: Option<&ErrorPages>, settings: &GlobalSettings) -> bool {
-    !own.and_then(|own| own.keeps_responses).unwrap_or(settings.keeps_error_responses)
+    let has_own_list = own.is_some_and(|own| own.statuses.is_some());
+    let keeps_by_default = settings.keeps_error_responses && !has_own_list;
+    !own.and_then(|own| own.keeps_responses).unwrap_or(keeps_by_default)
 }

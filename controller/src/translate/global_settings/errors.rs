@@ -20,7 +20,8 @@ pub(super) fn settings() -> Vec<Key> {
             "disable-proxy-intercept-errors",
             value::bool(),
             "false",
-            "Keep responses of endpoints unchanged even if custom-http-errors lists their status.",
+            "Keep responses of endpoints unchanged even if the key custom-http-errors lists their status. Lists of \
+             annotations have an annotation of this name.",
             |settings, value| settings.global.keeps_error_responses = value,
         ),
     ]

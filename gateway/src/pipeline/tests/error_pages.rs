@@ -78,6 +78,27 @@ fn the_listed_statuses_of_an_endpoint_give_way() {
 }
 
 #[test]
+fn a_list_of_an_ingress_replaces_responses_although_the_key_is_off() {
+    for (own, own_off, replaced) in [
+        (Some(&[404][..]), None, true),
+        (Some(&[404]), Some(false), true),
+        (Some(&[404]), Some(true), false),
+        (None, None, false),
+    ] {
+        let pages = ErrorPages { statuses: own.map(Into::into), keeps_responses: own_off, backend: None };
+        let mut plane = plane(pages);
+        plane.tune(|settings| {
+            settings.custom_http_errors = [404].into();
+            settings.keeps_error_responses = true;
+        });
+        let mut exchange = plane.forward(&Request::get("a.example", "/"));
+        exchange.pick().unwrap();
+        let intercepted = exchange.intercept(status(404), &HeaderMap::new()).is_some();
+        assert_eq!(intercepted, replaced, "{own:?} {own_off:?}");
+    }
+}
+
+#[test]
 fn the_annotation_is_in_place_of_the_key_and_interception_can_be_off() {
     for (own, global, off, own_off, replaced, worded) in [
         (None, &[404][..], false, None, true, true),

@@ -22,11 +22,11 @@ pub(super) fn settings() -> Vec<Annotation> {
             "disable-proxy-intercept-errors",
             value::bool(),
             "false",
-            "Keep responses of endpoints unchanged even if custom-http-errors lists their status.",
+            "Keep responses of endpoints unchanged even if custom-http-errors lists their status. Without the \
+             annotation custom-http-errors, the ConfigMap key of this name is the default.",
             |settings, value| settings.policies.error_pages.keeps_responses = Some(value),
         )
-        .location(Risk::Low)
-        .falls_back_to("disable-proxy-intercept-errors"),
+        .location(Risk::Low),
         Annotation::served(
             "default-backend",
             value::service(),
