@@ -25,8 +25,9 @@ use crate::store::Kind;
 
 pub use network::{addresses, countries, networks, networks_if_any, trusted_peers};
 pub use number::{
-    buffer, buffers, chain_depth, count, count_or_none, int, kibibytes, percentage, positive, ratio, seconds,
-    seconds_or_zero, size, some_time, status_range, statuses, time, time_of, time_within, within, workers,
+    buffer, buffers, chain_depth, count, count_or_none, int, kibibytes, none_or_up_to, percentage, positive,
+    ratio, seconds, seconds_or_zero, size, some_time, status_range, statuses, time, time_of, time_within,
+    within, workers,
 };
 pub use reference::{config_map, config_map_of_any_namespace, secret, service};
 pub use retry::next_upstream;

@@ -382,8 +382,8 @@ fn an_unknown_key_is_named_with_the_nearest_known_one() {
 #[test]
 fn an_out_of_range_number_keeps_the_default_and_names_the_range() {
     for (key, value, range) in [
-        ("upstream-keepalive-connections", "9223372036854775807", "from 0 to 1048576"),
-        ("upstream-keepalive-connections", "1000000000", "from 0 to 1048576"),
+        ("upstream-keepalive-connections", "9223372036854775807", "to 1048576"),
+        ("upstream-keepalive-connections", "1000000000", "to 1048576"),
         ("proxy-next-upstream-tries", "4294967295", "from 0 to 2147483647"),
         ("http2-max-concurrent-streams", "0", "from 1 to 65535"),
         ("keep-alive", "4294967295", "from 0 to 2147483647"),
@@ -406,6 +406,27 @@ fn the_buffer_of_a_head_is_bounded() {
     let (settings, problems) = size("17m");
     assert_eq!(settings.global.client_header_buffer, 1024);
     assert!(problems[0].message.contains("at most 16m"), "{}", problems[0]);
+}
+
+#[test]
+fn values_that_switch_reuse_off_are_those_of_ingress_nginx() {
+    for (key, value, expected) in [
+        ("upstream-keepalive-connections", "-1", [0, 10_000, 1000]),
+        ("upstream-keepalive-connections", "0", [0, 10_000, 1000]),
+        ("upstream-keepalive-requests", "0", [320, 1, 1000]),
+        ("keep-alive-requests", "0", [320, 10_000, 1]),
+    ] {
+        let (settings, problems) = read(&[(key, value)]);
+        let GlobalSettings {
+            upstream_keepalive_connections,
+            upstream_keepalive_requests,
+            keep_alive_requests,
+            ..
+        } = settings.global;
+        let connections = u32::try_from(upstream_keepalive_connections).unwrap();
+        assert_eq!([connections, upstream_keepalive_requests, keep_alive_requests], expected, "{key}");
+        assert_eq!(problems, [], "{key}");
+    }
 }
 
 proptest! {

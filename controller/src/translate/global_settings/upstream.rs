@@ -76,10 +76,10 @@ pub(super) fn settings() -> Vec<Key> {
         ),
         Key::served(
             "upstream-keepalive-connections",
-            value::within(0, 1_048_576),
+            value::none_or_up_to(1_048_576),
             "320",
             "Idle connections to endpoints kept by each worker, or as many as were recently in use at \
-             once, whichever is more.",
+             once, whichever is more. 0 and negative values keep none.",
             |settings, value| settings.global.upstream_keepalive_connections = value as usize,
         ),
         Key::served(
@@ -99,17 +99,17 @@ pub(super) fn settings() -> Vec<Key> {
         ),
         Key::served(
             "upstream-keepalive-requests",
-            value::positive(),
+            value::count(),
             "10000",
-            "Requests on one connection to an endpoint.",
-            |settings, value| settings.global.upstream_keepalive_requests = value,
+            "Requests on one connection to an endpoint; 0 is the same as 1.",
+            |settings, value| settings.global.upstream_keepalive_requests = value.max(1),
         ),
         Key::served(
             "keep-alive-requests",
-            value::positive(),
+            value::count(),
             "1000",
-            "Requests on one client connection.",
-            |settings, value| settings.global.keep_alive_requests = value,
+            "Requests on one client connection; 0 is the same as 1.",
+            |settings, value| settings.global.keep_alive_requests = value.max(1),
         ),
         Key::served(
             "service-upstream",

@@ -35,7 +35,12 @@ pub fn chain_depth() -> Type<u32> {
 
 /// An integer; every value that is not positive means none, as where nginx compares with 0.
 pub fn count_or_none() -> Type<u32> {
-    int().map(|number| u32::try_from(number).unwrap_or(0))
+    none_or_up_to(i32::MAX)
+}
+
+/// The same up to `last`.
+pub fn none_or_up_to(last: i32) -> Type<u32> {
+    integer(i32::MIN..=last).map(|number| u32::try_from(number).unwrap_or(0))
 }
 
 /// A number of KiB, in bytes.
