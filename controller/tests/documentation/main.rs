@@ -191,7 +191,7 @@ default is that of ingress-nginx, byte for byte:
 
     @DEFAULT@
 
-Lines go to the access log, or to `stream-access-log-path`. Generated from the table in `config/src/stream_log.rs`.
+Lines go to `stream-access-log-path`, or else to `access-log-path`; never to syslog. Generated from the table in `config/src/stream_log.rs`.
 
 "#;
 

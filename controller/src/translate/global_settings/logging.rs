@@ -143,7 +143,7 @@ pub(super) fn settings() -> Vec<Key> {
             value::bool(),
             "false",
             "Send the access log to the syslog server syslog-host (RFC 3164 over UDP, like nginx) instead \
-             of a file. The program's own log is unaffected.",
+             of a file. The log of streams and the program's own log are unaffected.",
             |settings, value| settings.logs.syslog = value,
         ),
         Key::served(
@@ -246,7 +246,7 @@ impl Logs {
     /// Sets the values that several keys determine.
     pub(super) fn apply(&self, log: &mut AccessLog) {
         log.enabled = !self.all_disabled && !self.http_disabled;
-        log.output = self.output_of(&self.http_path);
+        log.output = self.output_of_http();
         log.filter = self.filter.filter();
         match (&self.format, &self.preset) {
             (Some(pieces), _) => log.format.pieces = pieces.clone(),
@@ -296,15 +296,20 @@ impl Logs {
         !self.all_disabled && !self.streams_disabled
     }
 
+    /// Returns the output of the log of streams, which is never syslog, as in ingress-nginx.
     pub(super) fn output_of_streams(&self) -> LogOutput {
-        self.output_of(&self.stream_path)
+        self.file_of(&self.stream_path)
     }
 
-    /// Returns the output of a log that may have its own path.
-    fn output_of(&self, own: &Option<LogOutput>) -> LogOutput {
-        if self.syslog && !self.lacks_host() {
-            return LogOutput::Syslog { host: self.syslog_host.clone(), port: self.syslog_port };
+    fn output_of_http(&self) -> LogOutput {
+        match self.syslog && !self.lacks_host() {
+            true => LogOutput::Syslog { host: self.syslog_host.clone(), port: self.syslog_port },
+            false => self.file_of(&self.http_path),
         }
+    }
+
+    /// Returns the file of a log that may have its own path.
+    fn file_of(&self, own: &Option<LogOutput>) -> LogOutput {
         own.as_ref().or(self.path.as_ref()).cloned().unwrap_or_default()
     }
 }

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use sluice_config::{
-    GlobalSettings, HeaderBuffers, LogEscape, LogFilter, LogFormat, NamespacedName, Network, Piece, Problem,
-    SampledShare, Severity, StatusRange, TrustedPeers, Variable,
+    GlobalSettings, HeaderBuffers, LogEscape, LogFilter, LogFormat, LogOutput, NamespacedName, Network,
+    Piece, Problem, SampledShare, Severity, StatusRange, TrustedPeers, Variable,
 };
 
 use super::*;
@@ -427,6 +427,20 @@ fn values_that_switch_reuse_off_are_those_of_ingress_nginx() {
         assert_eq!([connections, upstream_keepalive_requests, keep_alive_requests], expected, "{key}");
         assert_eq!(problems, [], "{key}");
     }
+}
+
+#[test]
+fn syslog_gets_no_lines_of_streams() {
+    let syslog = [("enable-syslog", "true"), ("syslog-host", "syslog.example")];
+    let output = |more: &[(&str, &str)]| {
+        let global = read(&[&syslog, more].concat()).0.global;
+        assert!(matches!(global.access_log.output, LogOutput::Syslog { .. }), "{more:?}");
+        global.stream.log.output
+    };
+    assert_eq!(output(&[]), LogOutput::default());
+    let file = |path: &str| LogOutput::File(path.into());
+    assert_eq!(output(&[("access-log-path", "/logs/all")]), file("/logs/all"));
+    assert_eq!(output(&[("stream-access-log-path", "/logs/streams")]), file("/logs/streams"));
 }
 
 proptest! {
