@@ -4,9 +4,10 @@
 //! that parsing establishes (a number is in its range, a name refers to a kind of object, a list
 //! contains networks) are in the Rust type of the result, so no setter parses text.
 //!
-//! Numbers are parsed like Go's `strconv`, times and sizes like nginx, for which the texts were
-//! written. A type can also have the characters that ingress-nginx permits with
-//! `--enable-annotation-validation`, which are narrower than what is supported.
+//! Numbers are parsed like Go's `strconv`, those of annotations in decimal. Times and sizes are
+//! parsed like nginx, for which the texts were written. A type can also have the characters that
+//! ingress-nginx permits with `--enable-annotation-validation`, which are narrower than what is
+//! supported.
 
 mod network;
 mod number;
@@ -72,6 +73,9 @@ pub struct Author<'a> {
     /// Whether its characters are restricted as in ingress-nginx
     /// (`--enable-annotation-validation`).
     pub is_validated: bool,
+    /// Whether its integers have a base, as in a ConfigMap, which ingress-nginx reads with
+    /// mapstructure: `010` is 8, and `0x10` is 16. Others are decimal.
+    pub integers_have_bases: bool,
     /// The names that `http-snippet` declares.
     pub http: &'a HttpDeclarations,
     /// The variables that the snippets of the object assign.
@@ -183,6 +187,15 @@ impl<T: 'static> Type<T> {
         self
     }
 
+    /// Parses integers in decimal, also those of a ConfigMap key.
+    pub fn decimal(self) -> Self {
+        let parser = self.parser;
+        let parser = Box::new(move |text: &str, author: &Author<'_>| {
+            parser(text, &Author { integers_have_bases: false, ..*author })
+        });
+        Self { parser, ..self }
+    }
+
     /// Sets the values that ingress-nginx's validator permits.
     pub fn allowing(mut self, is_allowed: fn(&str) -> bool) -> Self {
         self.is_allowed = Some(is_allowed);
@@ -266,6 +279,7 @@ impl Author<'_> {
         namespace: "",
         crosses: true,
         is_validated: true,
+        integers_have_bases: false,
         http: &NO_DECLARATIONS,
         variables: &NO_VARIABLES,
     };

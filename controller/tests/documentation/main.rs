@@ -68,6 +68,10 @@ reports `false` and `Low` where they are not the default. Other keys count as ab
 default; ingress-nginx reads 0 or an empty text, which nginx mostly refuses. Only blanks or line feeds in a key that protects routes
 are not empty: they cannot be parsed, as in ingress-nginx, and close all routes.
 
+Integers may have a base and underscores, as in ingress-nginx: `010` and `0o10` are 8, `0x10` is 16, `0b10` is 2, `1_000` is 1000. Exceptions,
+which are decimal: `http-redirect-code`, `custom-http-errors`, `proxy-stream-responses`, `worker-processes`, `hsts-max-age` and
+`otlp-collector-port`.
+
 Names of keys may be in any case, as in ingress-nginx, except for `global-auth-*`, `bind-address` and
 `proxy-protocol-header-timeout`. Of keys whose names differ only in case, the one with the exact name applies, or else the first
 in the order of names; a problem names the others.

@@ -91,7 +91,12 @@ impl KeyReader {
     fn known(&mut self, text: &str, entry: &'static Key) {
         let namespace = self.object.name.namespace.clone();
         let snippets = self.settings.snippets.clone();
-        let author = Author { namespace: &namespace, http: snippets.declarations(), ..Author::OPERATOR };
+        let author = Author {
+            namespace: &namespace,
+            integers_have_bases: true,
+            http: snippets.declarations(),
+            ..Author::OPERATOR
+        };
         match entry.apply(text, &author, &mut self.settings) {
             Ok(()) => {
                 if let Some(reason) = entry.without_value(text) {

@@ -443,6 +443,34 @@ fn syslog_gets_no_lines_of_streams() {
     assert_eq!(output(&[("stream-access-log-path", "/logs/streams")]), file("/logs/streams"));
 }
 
+#[test]
+fn integers_of_keys_have_the_bases_of_go() {
+    for (text, expected) in [
+        ("10", 10),
+        ("+10", 10),
+        ("010", 8),
+        ("0o10", 8),
+        ("0O_10", 8),
+        ("0x1F", 31),
+        ("0X_1f", 31),
+        ("0b101", 5),
+        ("1_000", 1000),
+        ("0_7", 7),
+        ("0", 0),
+        ("-0", 0),
+    ] {
+        let (settings, problems) = read(&[("keep-alive", text)]);
+        assert_eq!((settings.global.keep_alive.as_secs(), problems), (expected, vec![]), "{text}");
+    }
+    for bad in ["0429", "0x", "0b2", "_1", "1_", "1__0", "0x1_", "0xg", "x10", "1e3", "--1", "0x-1"] {
+        let (settings, problems) = read(&[("keep-alive", bad)]);
+        assert_eq!((settings.global.keep_alive.as_secs(), problems.len()), (75, 1), "{bad}");
+    }
+    // ingress-nginx reads these by strconv.Atoi, or as texts.
+    let settings = read(&[("proxy-stream-responses", "010"), ("hsts-max-age", "010")]).0.global;
+    assert_eq!((settings.stream.responses, settings.hsts.unwrap().max_age), (10, 10));
+}
+
 proptest! {
     /// No text of a key causes a panic or a duration too large to add to an instant.
     #[test]

@@ -194,7 +194,7 @@ pub(super) fn settings() -> Vec<Key> {
         ),
         Key::served(
             "hsts-max-age",
-            value::count(),
+            value::count().decimal(),
             "31536000",
             "Its max-age, seconds.",
             |settings, value| settings.hsts.max_age = value.into(),

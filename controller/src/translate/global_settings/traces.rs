@@ -190,7 +190,7 @@ pub(super) fn settings() -> Vec<Key> {
         .unchecked_by_reference(),
         Key::served(
             "otlp-collector-port",
-            value::within(1, 65535),
+            value::within(1, 65535).decimal(),
             "4317",
             "Port of the collector; 4318 is OTLP over HTTP.",
             // The range was checked.

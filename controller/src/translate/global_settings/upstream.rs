@@ -68,7 +68,7 @@ pub(super) fn settings() -> Vec<Key> {
         .unchecked_by_reference(),
         Key::served(
             "proxy-stream-responses",
-            value::count(),
+            value::count().decimal(),
             "1",
             "Datagrams that answer one datagram of a UDP client; the session ends after the last one. With 0 no \
              response is expected.",

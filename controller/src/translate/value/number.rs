@@ -66,13 +66,51 @@ pub fn within(first: u32, last: u32) -> Type<u32> {
     integer(first..=last)
 }
 
-fn integer<T>(range: RangeInclusive<T>) -> Type<T>
-where
-    T: std::str::FromStr + std::fmt::Display + PartialOrd + Send + Sync + 'static,
-{
+fn integer<T: Integer>(range: RangeInclusive<T>) -> Type<T> {
     let words = format!("an integer from {} to {}", range.start(), range.end());
-    // Like Go's `strconv.Atoi`.
-    Type::of(words, move |text| text.trim().parse().ok().filter(|number| range.contains(number)))
+    integer_called(words, range)
+}
+
+fn integer_called<T: Integer>(words: String, range: RangeInclusive<T>) -> Type<T> {
+    let wrong = format!("must be {words}");
+    Type::with_author(words, move |text, author| {
+        let number = match author.integers_have_bases {
+            true => in_any_base(text.trim()),
+            // Like Go's `strconv.Atoi`.
+            false => text.trim().parse().ok(),
+        };
+        let number = number.and_then(|number: i64| T::try_from(number).ok());
+        number.filter(|number| range.contains(number)).ok_or_else(|| wrong.clone().into())
+    })
+}
+
+/// A type of integers with a range.
+trait Integer: TryFrom<i64> + std::fmt::Display + PartialOrd + Send + Sync + 'static {}
+
+impl<T: TryFrom<i64> + std::fmt::Display + PartialOrd + Send + Sync + 'static> Integer for T {}
+
+/// Parses an integer like Go's `strconv.ParseInt` with base 0: `010` is 8, `0x10` is 16 and `1_000`
+/// is 1000.
+fn in_any_base(text: &str) -> Option<i64> {
+    let (sign, number) = match text.strip_prefix('-') {
+        Some(number) => ("-", number),
+        None => ("", text.strip_prefix('+').unwrap_or(text)),
+    };
+    let prefixed = number.split_at_checked(2).filter(|(_, digits)| !digits.is_empty());
+    let (base, digits) = match prefixed {
+        Some(("0b" | "0B", digits)) => (2, digits),
+        Some(("0o" | "0O", digits)) => (8, digits),
+        Some(("0x" | "0X", digits)) => (16, digits),
+        _ if number.starts_with('0') => (8, number),
+        _ => (10, number),
+    };
+    // An underscore separates digits. One may follow the prefix.
+    let is_separated = !digits.ends_with('_') && !digits.contains("__");
+    let begins = digits.starts_with(|first: char| first.is_ascii_hexdigit() || first == '_' && base != 10);
+    if !begins || !is_separated {
+        return None;
+    }
+    i64::from_str_radix(&format!("{sign}{}", digits.replace('_', "")), base).ok()
 }
 
 /// A fraction.
@@ -111,10 +149,7 @@ pub fn statuses(words: &'static str, least: u16) -> Type<Arc<[u16]>> {
 /// Whole seconds from 1.
 pub fn seconds() -> Type<Duration> {
     let words = format!("whole seconds from 1 to {LARGEST}, without a unit");
-    Type::of(words, |text| match text.trim().parse::<u32>() {
-        Ok(seconds @ 1..=LARGEST) => Some(Duration::from_secs(seconds.into())),
-        _ => None,
-    })
+    integer_called(words, 1..=LARGEST).map(|seconds| Duration::from_secs(seconds.into()))
 }
 
 /// Whole seconds from 0.

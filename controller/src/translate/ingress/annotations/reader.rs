@@ -177,6 +177,7 @@ impl AnnotationReader<'_> {
             namespace: &self.object.name.namespace,
             crosses: self.annotation_limits.cross_namespace,
             is_validated: self.options.enable_annotation_validation,
+            integers_have_bases: false,
             http: self.http,
             variables: self.variables,
         };
