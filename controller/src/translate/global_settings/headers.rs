@@ -126,7 +126,7 @@ pub(super) fn settings() -> Vec<Key> {
             "server-tokens",
             value::bool(),
             "",
-            "false: no response has a Server field. true or unset: responses have `Server: sluice`, unless \
+            "true or unset: responses have `Server: sluice`; false: no Server field. Either way, \
              allow-backend-server-header passes on the endpoint's.",
             |settings, value| settings.server_tokens = Some(value),
         ),
