@@ -13,7 +13,8 @@ use crate::harness::{
 const HOST: &str = "shop.example";
 const NAME: &str = "ingress-nginx/controller";
 
-/// Starts a gateway with this `bind-address`; an empty one is omitted.
+/// Starts a gateway with this `bind-address`; an empty one is omitted. One without IPv6 has
+/// `disable-ipv6`, so that no problem reports that IPv6 is closed.
 fn start(backend: &Backend, addresses: &str) -> (Folder, Gateway) {
     let folder = Folder::with(site("shop", HOST, &[backend]));
     bind(&folder, addresses);
@@ -22,8 +23,13 @@ fn start(backend: &Backend, addresses: &str) -> (Folder, Gateway) {
 }
 
 fn bind(folder: &Folder, addresses: &str) {
-    let data = [("bind-address", addresses)];
-    folder.write("config.yaml", config_map(NAME, if addresses.is_empty() { &[] } else { &data }));
+    let data = [("bind-address", addresses), ("disable-ipv6", "true")];
+    let data = match addresses {
+        "" => &[],
+        _ if addresses.contains(':') => &data[..1],
+        _ => &data[..],
+    };
+    folder.write("config.yaml", config_map(NAME, data));
 }
 
 /// Returns the same port on the second loopback address.

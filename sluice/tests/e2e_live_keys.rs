@@ -190,6 +190,7 @@ fn every_key_changes_live_and_fails_no_request() {
         await_until(key.name, || gateway.generation() > before);
         let field = format!("data[{}]", key.name);
         let needs_another = [
+            "bind-address",
             "enable-syslog",
             "limit-across-replicas",
             "enable-modsecurity",

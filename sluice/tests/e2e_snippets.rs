@@ -302,7 +302,10 @@ fn an_http_snippet_opens_a_server_on_a_port_of_its_own() {
     let server = |port| {
         format!("server {{ listen {port}; add_header X-A 1 always; return 308 https://$host$request_uri; }}")
     };
-    let keys = |text: &str| config_map(OPERATOR, &[("http-snippet", text), ("bind-address", "127.0.0.1")]);
+    let keys = |text: &str| {
+        let of_ipv4 = [("bind-address", "127.0.0.1"), ("disable-ipv6", "true")];
+        config_map(OPERATOR, &[&of_ipv4[..], &[("http-snippet", text)]].concat())
+    };
     let folder = shop(&backend, &[], &[]);
     folder.write("operator.yaml", keys(&server(port)));
     let gateway = gateway(&folder);

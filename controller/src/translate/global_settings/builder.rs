@@ -153,6 +153,22 @@ impl SettingsBuilder {
         self.logs.missing(&self.global.access_log).chain(self.traces.missing(&self.global))
     }
 
+    /// Returns an address for each family without one in `bind-address`, which is therefore closed;
+    /// in ingress-nginx it is open.
+    pub(super) fn closed_families(&self) -> impl Iterator<Item = (&'static str, IpAddr)> + use<> {
+        let addresses = &self.bind_addresses;
+        let has_ipv4 = addresses.iter().any(IpAddr::is_ipv4);
+        let has_ipv6 = addresses.iter().any(IpAddr::is_ipv6);
+        let without_ipv4 = has_ipv6 && !has_ipv4;
+        let without_ipv6 = has_ipv4 && !has_ipv6 && !self.disable_ipv6;
+        [
+            (without_ipv4, "IPv4", Ipv4Addr::UNSPECIFIED.into()),
+            (without_ipv6, "IPv6", Ipv6Addr::UNSPECIFIED.into()),
+        ]
+        .into_iter()
+        .filter_map(|(is_closed, family, all)| is_closed.then_some((family, all)))
+    }
+
     pub(super) fn resolved(
         mut self,
         closed: Option<Arc<str>>,

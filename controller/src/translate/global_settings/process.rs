@@ -10,7 +10,8 @@ pub(super) fn settings() -> Vec<Key> {
             "bind-address",
             value::addresses(),
             "",
-            "Addresses to listen on; all by default.",
+            "Addresses to listen on; all by default. A list with addresses of one family only closes the other, with a \
+             warning; ingress-nginx listens on all addresses of the other.",
             |settings, value| settings.bind_addresses = value,
         )
         .unreadable(Unreadable::SkipEntries, ReferenceTreatment::SkipEntries, ""),

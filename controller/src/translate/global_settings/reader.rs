@@ -55,6 +55,14 @@ pub fn read(config_map: Option<&ConfigMap>) -> (ConfigMapSettings, Vec<Problem>)
     for missing in reader.settings.missing() {
         reader.error(missing.code, missing.name, missing.reason.to_owned(), missing.remedy);
     }
+    for (family, all) in reader.settings.closed_families() {
+        let message = format!(
+            "has no {family} address, so the gateway does not listen on {family}; ingress-nginx then listens on all its \
+             addresses"
+        );
+        let remedy = format!("add {all} to listen on all of them, or accept that {family} is closed");
+        reader.warn(Code::KeyNotServed, "bind-address", message, &remedy);
+    }
     for (key, parts) in reader.settings.all_left_out().to_vec() {
         let message = format!("{parts}: not available, and skipped");
         reader.warn(

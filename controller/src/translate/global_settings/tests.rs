@@ -471,6 +471,20 @@ fn integers_of_keys_have_the_bases_of_go() {
     assert_eq!((settings.stream.responses, settings.hsts.unwrap().max_age), (10, 10));
 }
 
+#[test]
+fn a_family_that_bind_address_closes_is_reported() {
+    let problems = |data: &[(&str, &str)]| read(data).1;
+    for (addresses, family, all) in [("127.0.0.1", "IPv6", "::"), ("[::1]", "IPv4", "0.0.0.0")] {
+        let found = problems(&[("bind-address", addresses)]);
+        assert_eq!((found.len(), found[0].severity), (1, Severity::Warning), "{addresses}");
+        assert!(found[0].message.contains(&format!("does not listen on {family}")), "{}", found[0]);
+        assert!(found[0].remedy.contains(&format!("add {all} ")), "{}", found[0]);
+    }
+    assert_eq!(problems(&[("bind-address", "127.0.0.1, ::1")]), []);
+    assert_eq!(problems(&[("bind-address", "127.0.0.1"), ("disable-ipv6", "true")]), []);
+    assert_eq!(problems(&[]), []);
+}
+
 proptest! {
     /// No text of a key causes a panic or a duration too large to add to an instant.
     #[test]
