@@ -320,7 +320,9 @@ fn a_sibling_presents_the_certificate_of_its_host_and_verifies() {
 fn versions_and_suites_follow_the_rule() {
     let certificate = TestCertificate::new(&["inner.example"]);
     let backend = Backend::tls("shop", certificate.server_config_of(&[&rustls::version::TLS12]));
-    let folder = Folder::with(shop(&backend, &[("proxy-ssl-protocols", "TLSv1.3")]));
+    let secret = ("proxy-ssl-secret", "upstream");
+    let folder = Folder::with(shop(&backend, &[secret, ("proxy-ssl-protocols", "TLSv1.3")]));
+    folder.write("upstream.yaml", opaque_secret("upstream", &[("ca.crt", &*Authority::new().pem())]));
     let gateway = Gateway::start(&folder);
     assert_eq!(status(&gateway), 502);
     for (protocols, ciphers, expected) in [
@@ -333,7 +335,7 @@ fn versions_and_suites_follow_the_rule() {
         ("TLSv1.3", "DEFAULT", 502),
         ("TLSv1.4", "DEFAULT", 200),
     ] {
-        let annotations = [("proxy-ssl-protocols", protocols), ("proxy-ssl-ciphers", ciphers)];
+        let annotations = [secret, ("proxy-ssl-protocols", protocols), ("proxy-ssl-ciphers", ciphers)];
         folder.write("objects.yaml", shop(&backend, &annotations));
         await_until(&format!("{protocols} {ciphers}"), || status(&gateway) == expected);
     }

@@ -181,42 +181,43 @@ impl AnnotationReader<'_> {
             http: self.http,
             variables: self.variables,
         };
-        let alone = entry.beside.filter(|main| !self.is_given(main));
-        if let Some(main) = alone.filter(|_| entry.is_protection() && !entry.is_idle(text)) {
-            return self.alone(name, text, main);
+        if let Some(main) = entry.beside.filter(|main| !self.is_given(main)) {
+            if !entry.is_idle(text) {
+                self.alone(name, text, entry, main);
+            }
+            return;
         }
         if self.is_switched_off(entry) {
             return self.unserved(name, text, entry);
         }
-        match (entry.apply(text, &author, &mut self.parsed.settings), alone) {
-            (Err(_), Some(main)) => self.alone(name, text, main),
-            (Err(Wrong::Invalid(reason)), None) => self.invalid(name, text, &reason, entry, &author),
-            (Err(Wrong::Forbidden(reason)), None) if !entry.is_harmless() => {
+        match entry.apply(text, &author, &mut self.parsed.settings) {
+            Err(Wrong::Invalid(reason)) => self.invalid(name, text, &reason, entry, &author),
+            Err(Wrong::Forbidden(reason)) if !entry.is_harmless() => {
                 let remedy = "name one in the namespace of the Ingress, or set allow-cross-namespace-resources to true \
                               in the ConfigMap";
                 self.close(entry, name, Code::ReferenceForbidden, UNABLE, reason, remedy);
             }
-            (Err(Wrong::NotServed), None) if !entry.is_harmless() => {
+            Err(Wrong::NotServed) if !entry.is_harmless() => {
                 let reason = format!("the value {text:?} is not implemented yet");
                 let remedy = "give it a value that is served, see docs/annotations.md";
                 self.close(entry, name, Code::AnnotationNotServed, UNABLE, reason, remedy);
             }
-            (Err(Wrong::Untranslated { reason, remedy }), None) => {
+            Err(Wrong::Untranslated { reason, remedy }) => {
                 let mut reason = format!("the snippet is not translated: {reason}");
                 self.close_namespace_of_host(name, text, entry, &mut reason);
                 self.close(entry, name, Code::SnippetNotTranslated, UNABLE, reason, &remedy);
             }
-            (Err(Wrong::Refused { reason, remedy }), None) if !entry.is_harmless() => {
+            Err(Wrong::Refused { reason, remedy }) if !entry.is_harmless() => {
                 let reason = format!("the value {text:?} {reason}");
                 self.close(entry, name, Code::AnnotationNotServed, UNABLE, reason, remedy);
             }
-            (Ok(()), _) => {
+            Ok(()) => {
                 if let Some(reason) = entry.without_value(text) {
                     self.warn(Code::VariableWithoutValue, name, reason, template::REMEDY);
                 }
                 self.unserved(name, text, entry);
             }
-            (Err(_), _) => self.unserved(name, text, entry),
+            Err(_) => self.unserved(name, text, entry),
         }
     }
 

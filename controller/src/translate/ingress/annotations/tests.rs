@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use sluice_config::{
-    AffinityMode, CacheKeyPart, CertificateErrorPage, ClientCertificateMode, NamespacedName, Severity,
+    AffinityMode, CacheKeyPart, CertificateErrorPage, ClientCertificateMode, Code, NamespacedName, Severity,
     Timeout, UpstreamProtocol,
 };
 
@@ -294,6 +294,29 @@ fn an_annotation_without_its_main_one_means_nothing() {
 }
 
 #[test]
+fn endpoint_tls_annotations_have_no_effect_without_their_secret() {
+    let given = [
+        ("proxy-ssl-name", "inner.example"),
+        ("proxy-ssl-server-name", "on"),
+        ("proxy-ssl-protocols", "TLSv1.3"),
+        ("proxy-ssl-ciphers", "ECDHE-RSA-AES256-GCM-SHA384"),
+        ("proxy-ssl-verify-depth", "2"),
+    ];
+    let parsed = read(&given);
+    assert_eq!((parsed.treatment, parsed.settings.policies.upstream_tls), (Treatment::Serve, None));
+    let mut fields: Vec<_> = parsed.problems.iter().map(|problem| (problem.code, &*problem.field)).collect();
+    let expected = given.map(|(name, _)| format!("metadata.annotations[nginx.ingress.kubernetes.io/{name}]"));
+    fields.sort_by_key(|(_, field)| expected.iter().position(|known| known == field));
+    assert_eq!(fields, expected.each_ref().map(|field| (Code::AnnotationWithoutEffect, &**field)));
+    let defaults = read(&[("proxy-ssl-server-name", "off"), ("proxy-ssl-protocols", "TLSv1.2 TLSv1.3")]);
+    assert_eq!((defaults.settings.policies.upstream_tls, defaults.problems), (None, vec![]));
+    let parsed = read(&[&given[..], &[("proxy-ssl-secret", "default/ca")]].concat());
+    let policy = parsed.settings.policies.upstream_tls.unwrap();
+    assert_eq!((policy.name.as_deref(), policy.sends_name), (Some("inner.example"), true));
+    assert_eq!(parsed.problems, []);
+}
+
+#[test]
 fn depth_zero_to_endpoints_is_the_default() {
     let depth = |text| {
         let verified = [("proxy-ssl-secret", "default/ca"), ("proxy-ssl-verify", "on")];
@@ -572,7 +595,12 @@ fn an_unreadable_part_of_the_cache_stores_nothing() {
         assert!(parsed.problems[0].message.contains("nothing is stored"), "{}", parsed.problems[0].message);
     }
     let alone = read(&[("sluice.dev/cache-ttl", "1m")]);
-    assert_eq!((alone.settings.policies.cache, alone.problems.len()), (None, 0));
+    assert_eq!((alone.settings.policies.cache, alone.problems.len()), (None, 1));
+    assert!(
+        alone.problems[0].message.ends_with("no effect without sluice.dev/cache"),
+        "{}",
+        alone.problems[0]
+    );
     let fastcgi = read(&[on, ("backend-protocol", "FCGI")]);
     assert!(fastcgi.settings.policies.cache.is_none() && fastcgi.problems[0].message.contains("FCGI"));
 }

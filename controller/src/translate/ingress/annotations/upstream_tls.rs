@@ -32,10 +32,10 @@ impl Default for EndpointTls {
 }
 
 impl EndpointTls {
-    /// Returns the policy, if there is one.
+    /// Returns the policy; `None` without a Secret, which ingress-nginx requires.
     fn policy(&self) -> Option<Arc<UpstreamTls>> {
-        let policy = UpstreamTls {
-            identity: self.identity(),
+        Some(Arc::new(UpstreamTls {
+            identity: Some(self.identity()?),
             certificate: None,
             verify_depth: self.verifies.then_some(self.depth),
             name: self.name.clone(),
@@ -43,8 +43,7 @@ impl EndpointTls {
             sends_name: self.sends_name,
             versions: self.versions,
             ciphers: self.ciphers.clone(),
-        };
-        (policy != UpstreamTls::default()).then(|| Arc::new(policy))
+        }))
     }
 
     fn identity(&self) -> Option<ResourceKey> {

@@ -22,8 +22,12 @@ const FORMER: [(&str, &str); 9] = [
 
 impl AnnotationReader<'_> {
     /// Reports an annotation without the one that it requires.
-    pub(super) fn alone(&mut self, name: &str, text: &str, main: &str) {
-        let message = format!("{text:?} has no effect without {main}, as in ingress-nginx");
+    pub(super) fn alone(&mut self, name: &str, text: &str, entry: &Annotation, main: &str) {
+        let as_there = match entry.leniency.reference {
+            ReferenceTreatment::Absent => "",
+            _ => ", as in ingress-nginx",
+        };
+        let message = format!("{text:?} has no effect without {main}{as_there}");
         let remedy = format!("set {main}, or remove the annotation");
         self.warn(Code::AnnotationWithoutEffect, name, message, &remedy);
     }
