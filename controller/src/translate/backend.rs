@@ -366,14 +366,19 @@ pub(crate) fn stream_port(
     options: &Options,
 ) -> Result<Arc<str>, Unresolved> {
     let service = service.ok_or_else(|| Unresolved::NoService(name.clone()))?;
-    if let Some(external) = &service.external_name {
-        return find_external(service, transport, external, name, port, options).map(|found| found.port);
-    }
-    let (own, shown) = match port {
-        PortRef::Number(number) => (known_port(service, transport, port), number.to_string()),
-        PortRef::Name(name) => (known_port(service, transport, port), name.to_string()),
-        PortRef::Missing => (None, "(none is named)".to_owned()),
+    let own = known_port(service, transport, port);
+    let shown = match port {
+        PortRef::Number(number) => number.to_string(),
+        PortRef::Name(name) => name.to_string(),
+        PortRef::Missing => "(none is named)".to_owned(),
     };
+    if let Some(external) = &service.external_name {
+        let found = find_external(service, transport, external, name, port, options)?;
+        // Unlike a backend of HTTP, a stream uses no number beside the ports of the Service.
+        if own.is_some() || service.ports_of(transport).is_empty() {
+            return Ok(found.port);
+        }
+    }
     own.map(|own| own.name.clone()).ok_or_else(|| no_port(service, transport, name, shown))
 }
 
@@ -386,8 +391,8 @@ fn known_port<'s>(service: &'s Service, transport: Transport, port: &PortRef) ->
     })
 }
 
-/// An ExternalName Service needs no ports: the named number is used directly. For a port that it
-/// has, `targetPort` is used, as in ingress-nginx.
+/// An ExternalName Service needs no ports: a number that it does not list is used directly. For a
+/// port that it has, `targetPort` is used, as in ingress-nginx.
 fn find_external(
     service: &Service,
     transport: Transport,
@@ -408,10 +413,7 @@ fn find_external(
             TargetPort::Number(number) => (number, known.protocol),
             TargetPort::Same | TargetPort::Name(_) => (known.number, known.protocol),
         },
-        (None, PortRef::Number(number)) if service.ports_of(transport).is_empty() => {
-            (*number, UpstreamProtocol::Http)
-        }
-        (None, PortRef::Number(number)) => return Err(missing(number.to_string())),
+        (None, PortRef::Number(number)) => (*number, UpstreamProtocol::Http),
         (None, PortRef::Name(port)) => return Err(missing(port.to_string())),
         (None, PortRef::Missing) => return Err(missing("(none is named)".to_owned())),
     };

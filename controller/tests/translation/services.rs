@@ -302,6 +302,23 @@ fn an_external_name_has_the_addresses_that_it_resolves_to() {
 }
 
 #[test]
+fn an_external_name_is_reached_at_a_port_that_its_service_does_not_list() {
+    let mut world = world_with(json!({"number": 8443}));
+    let external = |ports: Value| {
+        json!({"kind": "Service", "metadata": {"name": "api", "namespace": "default"},
+            "spec": {"type": "ExternalName", "externalName": "203.0.113.9", "ports": ports}})
+    };
+    for ports in [json!([{"port": 80}]), json!([]), json!([{"port": 8443, "targetPort": "web"}])] {
+        world.put([external(ports)]);
+        assert_eq!(world.endpoints("api", "8443"), Some(vec!["203.0.113.9:8443".to_owned()]));
+        assert_eq!(world.problems(), []);
+    }
+    let mut world = world_with(json!({"name": "web"}));
+    world.put([external(json!([{"port": 80}]))]);
+    assert_eq!(rule(&world), "/ -> 503", "a name that the Service does not list has no number");
+}
+
+#[test]
 fn a_name_whose_only_user_changes_its_port_keeps_its_addresses() {
     let external = |port: u16| {
         json!({"kind": "Service", "metadata": {"name": "api", "namespace": "default"},

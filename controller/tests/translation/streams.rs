@@ -194,6 +194,9 @@ fn an_external_name_is_served_by_the_number_of_its_port() {
         services("udp", json!({"53": "default/far:dns"})),
     ]);
     assert_eq!(target(&world, Transport::Udp, 53).as_deref(), Some("default/far:53 (udp,round-robin)"));
+    world.put([external(json!([{"port": 5432}])), services("tcp", json!({"5432": "default/far:5433"}))]);
+    assert_eq!(target(&world, Transport::Tcp, 5432), None, "as in ingress-nginx");
+    assert!(world.texts().iter().any(|text| text.contains("has no TCP port 5433")), "{:?}", world.texts());
 }
 
 #[test]
