@@ -109,7 +109,7 @@ pub(super) fn settings() -> Vec<Annotation> {
             "*",
             "Origins whose pages may read responses; * as the first label matches any one label. The \
              response names the request's origin and carries Vary: Origin. * alone allows all origins. \
-             Invalid entries are skipped.",
+             Invalid entries are skipped. A list without an origin, such as a comma, allows none.",
             |settings, value| settings.cors.origins = Some(value),
         )
         .unreadable(Unreadable::SkipEntries, ReferenceTreatment::Default, "the default accepts every origin")
@@ -152,7 +152,7 @@ fn without_star(list: Type<Arc<str>>) -> Type<Arc<str>> {
 
 fn origins() -> Type<Origins> {
     value::list().called("comma-separated list of origins").map(|items| {
-        if items.is_empty() || items.iter().any(|item| **item == *"*") {
+        if items.iter().any(|item| **item == *"*") {
             return Origins { accepted: AllowedOrigins::Any, unreadable: Vec::new() };
         }
         let (mut accepted, mut unreadable) = (Vec::new(), Vec::new());
@@ -230,8 +230,15 @@ mod tests {
     }
 
     #[test]
+    fn a_list_without_an_origin_allowed_every_origin() {
+        for none in [",", " , ,"] {
+            assert_eq!(read(none).accepted, AllowedOrigins::These([].into()), "{none}");
+        }
+    }
+
+    #[test]
     fn a_star_matches_all_and_an_unreadable_origin_matches_none() {
-        for all in ["*", "https://a.example, *", ","] {
+        for all in ["*", "https://a.example, *"] {
             assert_eq!(read(all).accepted, AllowedOrigins::Any, "{all}");
         }
         let bad = [
