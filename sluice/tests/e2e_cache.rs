@@ -1,6 +1,7 @@
 //! `sluice.dev/cache`: stored responses.
 
-use std::pin::pin;
+use std::io::{Read, Write};
+use std::net::TcpStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::thread;
@@ -10,8 +11,8 @@ use crate::harness::h2::{self, run};
 use crate::harness::manifest::{service, service_with};
 use crate::harness::wire::Message;
 use crate::harness::{
-    Backend, Connection, Folder, Gate, Gateway, Ingress, Reply, TestCertificate, await_until, config_map,
-    until,
+    Backend, Connection, Folder, Gate, Gateway, Ingress, PATIENCE, Reply, TestCertificate, await_until,
+    config_map,
 };
 
 pub(crate) const HOST: &str = "shop.example";
@@ -323,41 +324,58 @@ fn concurrent_requests_make_one_request_to_the_endpoint() {
     assert_eq!(backend.requests(), 1);
 }
 
+/// Returns a frame of HTTP/2 (RFC 9113 §4.1).
+fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
+    let length = u32::try_from(payload.len()).unwrap().to_be_bytes();
+    [&length[1..], &[kind, flags], &stream.to_be_bytes(), payload].concat()
+}
+
+/// Returns a request without a body on a stream of its own, whose number is its path.
+fn get_frame(stream: u32) -> Vec<u8> {
+    let path = format!("/{stream}");
+    // GET and http of the static table, then path and authority as literals (RFC 7541 §6).
+    let mut fields = vec![0x82, 0x86];
+    for (name, value) in [(0x04, &*path), (0x01, HOST)] {
+        fields.extend([name, u8::try_from(value.len()).unwrap()]);
+        fields.extend(value.as_bytes());
+    }
+    // END_STREAM and END_HEADERS.
+    frame(1, 0x05, stream, &fields)
+}
+
 #[test]
-fn requests_that_were_reset_at_once_broke_their_connection() {
-    const STREAMS: usize = 8;
-    let gate = Gate::default();
-    let backend = Backend::with("shop", {
-        let gate = gate.clone();
-        move |request| {
-            gate.wait();
-            respond(request, 1)
+fn requests_waited_for_a_fetch_that_was_reset_at_once() {
+    const STREAMS: u32 = 8;
+    let backend = origin("shop");
+    let (_folder, gateway) = start(&backend, &[("sluice.dev/cache-ttl", "1m")], &[]);
+    let mut stream = TcpStream::connect(gateway.http).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    // The preface with empty SETTINGS, requests with RST_STREAM (CANCEL), and one that stays.
+    let mut bytes = [&b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"[..], &frame(4, 0, 0, &[])].concat();
+    for number in 0..STREAMS {
+        let stream = 2 * number + 1;
+        bytes.extend([get_frame(stream), frame(3, 0, stream, &8u32.to_be_bytes())].concat());
+    }
+    stream.write_all(&bytes).unwrap();
+    gateway.await_access(" 499 ");
+    let last = 2 * STREAMS + 1;
+    stream.write_all(&get_frame(last)).unwrap();
+    loop {
+        let mut head = [0; 9];
+        stream.read_exact(&mut head).expect("the connection lasts");
+        let length = u32::from_be_bytes([0, head[0], head[1], head[2]]);
+        stream.read_exact(&mut vec![0; length as usize]).unwrap();
+        if head[3] == 1 && head[5..] == last.to_be_bytes() {
+            break;
         }
-    });
-    let (_folder, gateway) = start(&backend, &[], &[]);
-    let get = |number: usize| {
-        let request = http::Request::get(format!("http://{HOST}/{number}"));
-        request.header("x-respond", FRESH).body(()).unwrap()
-    };
-    run(async {
-        let connection = h2::Connection::plain(gateway.http).await;
-        // Dropping them resets their streams.
-        let fetches = futures::future::join_all((0..STREAMS).map(|number| connection.send(get(number), "")));
-        let asked = until("all fetches", || backend.requests() == STREAMS);
-        futures::future::select(pin!(fetches), pin!(asked)).await;
-        let is_cancelled = |line: &String| line.contains(" 499 ");
-        until("all ends", || {
-            gateway.access_log().iter().filter(|line| is_cancelled(line)).count() == STREAMS
-        })
-        .await;
-        gate.open();
-        for outcome in ["MISS", "HIT"] {
-            for number in 0..STREAMS {
-                let response = connection.send(get(number), "").await.expect("the connection lasts");
-                assert_eq!(response.headers()["x-cache"], outcome);
-            }
+    }
+    // The paths of the cancelled requests are fetched, and stored.
+    for cache in ["MISS", "HIT"] {
+        for number in 0..STREAMS {
+            let response = get(&gateway, &format!("/{}", 2 * number + 1), "", &[]);
+            assert_eq!(response.header("x-cache"), Some(cache));
         }
-    });
+    }
 }
 
 #[test]

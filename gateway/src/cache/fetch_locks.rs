@@ -1,6 +1,6 @@
 //! The locks that let one of several requests for a response fetch it.
 //!
-//! The lock of `pingora-cache` keeps the entry of a fetch that was cancelled, or that took too long,
+//! The lock of `pingora-cache` keeps the entry of a fetch that was cancelled or that took too long
 //! until the same response is requested again, so clients could fill the memory with such entries.
 //! Here the table refers to a fetch without keeping it in memory. A fetch ends with its permit and
 //! the last request that waits for it, and then removes its entry: there are never more entries

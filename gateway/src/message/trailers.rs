@@ -3,8 +3,8 @@
 //! Trailers arrive after all checks of the head, and some readers merge them into the head's
 //! fields. Trailers that have a meaning only in a head, or that would identify the client to an
 //! endpoint, are therefore dropped. The message and its other trailers pass. The names of request
-//! trailers follow the same rule as those of the head's fields, and a field that clients may not see
-//! is hidden from the trailers of a response, too.
+//! trailers follow the same rule as those of the head's fields. The trailers of a response have no
+//! field that clients may not see.
 
 use std::sync::{Arc, LazyLock};
 

@@ -93,8 +93,8 @@ impl CallFailure {
 }
 
 impl Subrequest {
-    /// Whether a client's request fails without the response, whose head decides about it: a missing
-    /// copy is harmless, and an answer without its page is sent plain.
+    /// Whether a client's request fails without the response, whose head decides about it: a
+    /// missing copy is harmless, and an answer without its page is sent plain.
     pub(crate) fn is_needed(&self) -> bool {
         !self.is_copy && !self.wants_body
     }

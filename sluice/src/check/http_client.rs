@@ -203,7 +203,10 @@ mod tests {
             let acceptor = TlsAcceptor::from(TestCertificate::of_version_1().server_config_of(&[*version]));
             let answer = async {
                 let mut stream = acceptor.accept(listener.accept().await.unwrap().0).await?;
-                stream.read(&mut [0; 1024]).await?;
+                let mut head = Vec::new();
+                while !head.ends_with(b"\r\n\r\n") {
+                    head.push(stream.read_u8().await?);
+                }
                 stream.write_all(b"HTTP/1.1 204 No Content\r\n\r\n").await?;
                 io::Result::Ok(stream)
             };
