@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
+use crate::chart_names::{ChartNames, NAMED};
 use crate::flags;
 use crate::plugin::arguments::{COMMANDS, PluginArguments};
 
@@ -160,17 +161,15 @@ fn values(words: &[String]) -> Option<String> {
     let schema: Value = serde_json::from_str(&read("charts/sluice/values.schema.json")).unwrap();
     let set = words.windows(2).filter(|two| two[0] == "--set").map(|two| &two[1]);
     let mut paths = set.flat_map(|all| all.split(',')).filter_map(|one| Some(one.split_once('=')?.0));
-    let known = |path: &str| {
-        path.split('.').try_fold(&schema, |at, key| match &at["propertyNames"]["enum"] {
-            Value::Array(names) => names.iter().any(|name| name == key).then_some(&Value::Null),
-            _ => at["properties"].get(key).or_else(|| {
-                let mut patterns = at["patternProperties"].as_object()?.iter();
-                let fits = |pattern: &str| regex::Regex::new(pattern).unwrap().is_match(key);
-                patterns.find_map(|(pattern, schema)| fits(pattern).then_some(schema))
-            }),
-        })
+    let names = ChartNames::read();
+    let is_known = |path: &str| {
+        let named = path.rsplit_once('.').filter(|(map, _)| NAMED.contains(map));
+        match named {
+            Some((map, name)) => names.contains(map, name),
+            None => path.split('.').try_fold(&schema, |at, key| at["properties"].get(key)).is_some(),
+        }
     };
-    paths.find(|path| known(path).is_none()).map(|path| format!("the chart has no value {path}"))
+    paths.find(|path| !is_known(path)).map(|path| format!("the chart has no value {path}"))
 }
 
 #[test]

@@ -4,6 +4,7 @@
 
 mod admin_client;
 mod cgroup;
+mod chart_names;
 mod check;
 mod critical_parts;
 #[cfg(test)]

@@ -39,6 +39,17 @@ say, the schema says.
 {{- $wrong = append $wrong (printf "%s: %s%s" .path .reason (ternary "" "; remove this value" (contains ";" .reason))) -}}
 {{- end -}}
 {{- with .Values.controller -}}
+{{- $names := $.Files.Get "files/names.json" | fromJson -}}
+{{- range $name, $value := .config -}}
+{{- if not (or (kindIs "invalid" $value) (has $name $names.keys) (has (lower $name) $names.keysOfAnyCase)) -}}
+{{- $wrong = append $wrong (printf "controller.config.%s: unknown key; correct or remove it (docs/configmap.md)" $name) -}}
+{{- end -}}
+{{- end -}}
+{{- range $name, $value := .extraArgs -}}
+{{- if not (or (kindIs "invalid" $value) (has $name $names.flags)) -}}
+{{- $wrong = append $wrong (printf "controller.extraArgs.%s: unknown flag; correct or remove it (docs/flags.md)" $name) -}}
+{{- end -}}
+{{- end -}}
 {{- $image := include "sluice.image" (dict "root" $ "image" .image "tag" "") -}}
 {{- if contains "ingress-nginx/controller" $image -}}
 {{- $wrong = append $wrong "controller.image: this is the image of ingress-nginx; set controller.image.repository and tag to an image of Sluice" -}}

@@ -50,6 +50,11 @@ fn the_list_of_switches_is_that_of_the_flags() {
 }
 
 #[test]
+fn the_list_of_names_is_that_of_the_flags_and_keys() {
+    compare(&chart().join("files/names.json"), &pretty(&values::names()));
+}
+
+#[test]
 fn the_readme_is_that_of_the_values() {
     compare(&chart().join("README.md"), &values::readme());
 }

@@ -3,7 +3,7 @@
 
 use std::fs;
 
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use crate::helm::{chart, root};
 
@@ -61,21 +61,8 @@ impl Described {
             "map of strings" => json!({"type": "object", "additionalProperties": {"type": words}}),
             "list" => json!({"type": "array"}),
             "list of strings" => json!({"type": "array", "items": {"type": "string"}}),
-            "flags" => {
-                let names: Vec<String> = flags().into_iter().map(|flag| flag.name).collect();
-                json!({"type": "object", "propertyNames": {"enum": names}, "additionalProperties": {"type": words}})
-            }
-            "keys" => {
-                let patterns: Map<String, Value> =
-                    keys().iter().map(|key| (key.pattern(), true.into())).collect();
-                json!({
-                    "type": "object",
-                    "patternProperties": patterns,
-                    "additionalProperties": false,
-                    // Applies to all of them.
-                    "allOf": [{"additionalProperties": {"type": words}}],
-                })
-            }
+            // The templates check the names: Helm's message about a wrong name in a map lacks its path.
+            "flags" | "keys" => json!({"type": "object", "additionalProperties": {"type": words}}),
             "refused" | "ignored" => json!({}),
             other => match other.strip_prefix("one of ") {
                 Some(values) => json!({"enum": alternatives(values)}),
@@ -105,22 +92,11 @@ pub(crate) struct Documented {
     pub(crate) default: String,
     /// Whether it may be given without a value.
     pub(crate) is_switch: bool,
-    /// Whether its name may be in any case. That of a rejected key may not, so the schema rejects
-    /// the other cases.
+    /// Whether its name may be in any case. That of a rejected key may not, so that its other cases
+    /// are rejected, too.
     pub(crate) has_any_case: bool,
     /// Why any value but the default is rejected, if it is.
     pub(crate) refused: Option<String>,
-}
-
-impl Documented {
-    /// Returns the pattern of its name, in the syntax that all validators of schemas share.
-    fn pattern(&self) -> String {
-        let letter = |c: char| match self.has_any_case && c.is_ascii_lowercase() {
-            true => format!("[{}{c}]", c.to_ascii_uppercase()),
-            false => c.to_string(),
-        };
-        format!("^{}$", self.name.chars().map(letter).collect::<String>())
-    }
 }
 
 /// Returns the flags of docs/flags.md. One without an effect is rejected with the document's text.
@@ -284,6 +260,14 @@ pub(crate) fn ignored() -> Value {
 /// Returns the flags that may be given without a value.
 pub(crate) fn switches() -> Value {
     flags().into_iter().filter(|flag| flag.is_switch).map(|flag| flag.name).collect()
+}
+
+/// Returns the names of flags and ConfigMap keys that the chart accepts or rejects with a reason:
+/// `keys` in this case only, `keysOfAnyCase` in any.
+pub(crate) fn names() -> Value {
+    let (of_any_case, exact): (Vec<_>, Vec<_>) = keys().into_iter().partition(|key| key.has_any_case);
+    let names = |all: Vec<Documented>| all.into_iter().map(|one| one.name).collect::<Vec<_>>();
+    json!({"flags": names(flags()), "keys": names(exact), "keysOfAnyCase": names(of_any_case)})
 }
 
 /// Values that only set a flag: if that has no effect, neither has the value.

@@ -14,6 +14,8 @@ use serde_json::{Map, Value};
 use sluice_config::{Code, ObjectRef, Problem, Severity};
 use sluice_controller::{YamlError, parse_yaml};
 
+use crate::chart_names::ChartNames;
+
 pub(super) use objects::objects;
 
 /// Values that the chart of Sluice refuses and ignores, and the schema of its values.
@@ -202,23 +204,31 @@ impl ChartValues {
             }
         }
         let schema: Value = serde_json::from_str(SCHEMA).unwrap_or_default();
-        self.unknown(&self.values, &schema, String::new(), &mut problems);
+        self.unknown(&self.values, &schema, &ChartNames::read(), "", &mut problems);
         problems
     }
 
-    /// Adds a problem for each key that the schema does not have.
-    fn unknown(&self, value: &Value, schema: &Value, path: String, problems: &mut Vec<Problem>) {
+    /// Adds a problem for each key below `above` that the chart does not have.
+    fn unknown(
+        &self,
+        value: &Value,
+        schema: &Value,
+        names: &ChartNames,
+        above: &str,
+        problems: &mut Vec<Problem>,
+    ) {
         let Some(map) = value.as_object() else { return };
-        let names = schema["propertyNames"]["enum"].as_array();
         for (key, value) in map {
-            let path = if path.is_empty() { key.clone() } else { format!("{path}.{key}") };
-            let is_known = match (schema["properties"].get(key), names) {
-                (Some(schema), _) => {
-                    self.unknown(value, schema, path.clone(), problems);
+            let path = if above.is_empty() { key.clone() } else { format!("{above}.{key}") };
+            let is_known = match schema["properties"].get(key) {
+                Some(schema) => {
+                    self.unknown(value, schema, names, &path, problems);
                     true
                 }
-                (None, Some(names)) => value.is_null() || names.iter().any(|name| name == key),
-                (None, None) => schema["additionalProperties"] != false,
+                None => {
+                    let is_named = value.is_null() || names.contains(above, key);
+                    is_named && schema["additionalProperties"] != false
+                }
             };
             if !is_known {
                 let message = "the chart of Sluice refuses it: it has no such value".to_owned();
