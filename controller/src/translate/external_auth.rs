@@ -104,7 +104,7 @@ impl AuthSettings {
             response_headers: self.others_fields().cloned().collect(),
             request_redirect: self.request_redirect.clone(),
             set_headers: self.resource(),
-            fields: self.snippet.iter().flat_map(|block| block.request()).cloned().collect(),
+            fields: self.snippet.iter().flat_map(|block| block.request(false)).collect(),
             kept: Vec::new(),
             always_set_cookie: self.always_set_cookie,
             cache: self.cache(),

@@ -29,8 +29,10 @@ pub(crate) struct Block {
     pub(super) added: Vec<ResponseChange>,
     /// `more_set_input_headers`, `more_clear_input_headers`
     pub(super) input: Vec<FieldChange>,
-    /// `proxy_set_header`, `grpc_set_header`
+    /// `proxy_set_header`
     pub(super) request: Vec<FieldChange>,
+    /// `grpc_set_header`
+    pub(super) grpc_request: Vec<FieldChange>,
     /// `allow`, `deny`
     pub(super) access: Vec<AccessRule>,
     /// `sub_filter`
@@ -60,9 +62,16 @@ impl Block {
         &self.kept
     }
 
-    /// Changes of the request.
-    pub(crate) fn request(&self) -> &[FieldChange] {
-        &self.request
+    /// Returns the changes of the request: those for the protocol of the endpoints, and those for
+    /// the other one whose fields they do not name. nginx has no effect for these, but which
+    /// directive fits a protocol is easy to get wrong.
+    pub(crate) fn request(&self, passes_grpc: bool) -> Vec<FieldChange> {
+        let (own, other) = match passes_grpc {
+            false => (&self.request, &self.grpc_request),
+            true => (&self.grpc_request, &self.request),
+        };
+        let is_named = |change: &&FieldChange| own.iter().any(|named| named.name == change.name);
+        own.iter().chain(other.iter().filter(|change| !is_named(change))).cloned().collect()
     }
 
     /// Sets what the directives of a server set, and the location's do not.
@@ -86,6 +95,7 @@ impl Block {
         self.added.extend_from_slice(added);
         self.input.extend_from_slice(input);
         self.request.extend_from_slice(request);
+        self.grpc_request.extend_from_slice(&other.grpc_request);
         self.access.extend_from_slice(access);
         self.default_type = self.default_type.take().or_else(|| other.default_type.clone());
         self.limits.extend(&other.limits);
@@ -119,6 +129,8 @@ pub(crate) struct TemplateDirectives {
     pub(crate) limits_rate: bool,
     /// `limit_conn`
     pub(crate) limits_number: bool,
+    /// `grpc_pass` in place of `proxy_pass`
+    pub(crate) passes_grpc: bool,
 }
 
 /// Combines the directives of a server and of a location.
@@ -158,7 +170,7 @@ fn combined(server: &Block, own: &Block, template: TemplateDirectives) -> Locati
         program: own.program.clone(),
         scopes,
         // Each location sets request fields of its own, so it inherits none.
-        request: own.request.clone(),
+        request: own.request(template.passes_grpc),
         substitution: own.substitution.combined(&server.substitution),
         limits: own.limits.combined(&server.limits, template.limits_rate, template.limits_number),
         access: if own.access.is_empty() { server.access.clone() } else { own.access.clone() },

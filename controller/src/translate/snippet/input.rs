@@ -42,7 +42,8 @@ pub(super) fn read(
     block: &mut Block,
 ) -> Result<String, Fault> {
     match name {
-        "proxy_set_header" | "grpc_set_header" => set_header(arguments, declared, context, block),
+        "proxy_set_header" => set_header(arguments, declared, context, &mut block.request),
+        "grpc_set_header" => set_header(arguments, declared, context, &mut block.grpc_request),
         _ => client_fields(name == "more_set_input_headers", arguments, declared, block),
     }
 }
@@ -53,7 +54,7 @@ fn set_header(
     arguments: &[String],
     declared: &Declared,
     context: Context,
-    block: &mut Block,
+    changes: &mut Vec<FieldChange>,
 ) -> Result<String, Fault> {
     let [name, value] = arguments else { return Err("takes a name and a value".into()) };
     if context.in_if {
@@ -70,12 +71,12 @@ fn set_header(
     }
     let name = field_name(name)?;
     let value = declared.template(field_value(value)?, Moment::Request)?;
-    let is_repeated = OF_GATEWAY.contains(&&*name) || block.request.iter().any(|known| known.name == name);
+    let is_repeated = OF_GATEWAY.contains(&&*name) || changes.iter().any(|known| known.name == name);
     let (operation, text) = match is_repeated {
         true => (FieldOperation::Append(value), format!("adds another request field {name}")),
         false => (FieldOperation::Set(value), format!("sets the request field {name}")),
     };
-    block.request.push(FieldChange { name, operation });
+    changes.push(FieldChange { name, operation });
     Ok(text)
 }
 

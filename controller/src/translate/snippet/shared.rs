@@ -27,7 +27,7 @@ impl Block {
             Piece::Variable(Variable::Assigned(name)) => !assigns(program, name),
             _ => true,
         };
-        let mut changes = self.request.clone();
+        let mut changes = self.request(false);
         for FieldChange { operation, .. } in &mut changes {
             if let FieldOperation::Set(value) | FieldOperation::Append(value) = operation {
                 value.pieces.retain(is_kept);

@@ -89,6 +89,23 @@ fn expires_sets_two_fields_on_usual_statuses() {
     assert!(refusal("expires modified 1h;", SnippetContext::Location).contains("takes a time"));
 }
 
+/// Instructions of service meshes have both, because each has an effect for one protocol only.
+#[test]
+fn grpc_set_header_does_not_repeat_a_field_of_proxy_set_header() {
+    let block = location("proxy_set_header A 1; grpc_set_header a 2; grpc_set_header B 3;");
+    let sent = |passes_grpc| {
+        let changes = block.request(passes_grpc).into_iter();
+        let text = |operation| match operation {
+            FieldOperation::Set(value) => format!("{:?}", value.pieces),
+            other => panic!("{other:?}"),
+        };
+        changes.map(|change| (change.name.to_string(), text(change.operation))).collect::<Vec<_>>()
+    };
+    let field = |name: &str, value: &str| (name.to_owned(), format!("[Text({value:?})]"));
+    assert_eq!(sent(false), [field("a", "1"), field("b", "3")]);
+    assert_eq!(sent(true), [field("a", "2"), field("b", "3")]);
+}
+
 #[test]
 fn a_second_proxy_set_header_of_a_field_adds_a_value() {
     let request = directives(
@@ -400,7 +417,9 @@ fn variables_of_the_authorisation_reply_name_its_fields() {
     let block =
         location("auth_request_set $user $upstream_http_x_auth_request_user; proxy_set_header X-User $user;");
     assert_eq!(*block.kept(), ["x-auth-request-user".into()]);
-    let [FieldChange { operation: FieldOperation::Set(value), .. }] = block.request() else { panic!() };
+    let [FieldChange { operation: FieldOperation::Set(value), .. }] = &block.request(false)[..] else {
+        panic!()
+    };
     assert_eq!(value.pieces, [Piece::Variable(Variable::Authorised("x-auth-request-user".into()))]);
     for text in ["auth_request_set $a $upstream_status;", "auth_request_set $a b;"] {
         assert!(refusal(text, SnippetContext::Location).contains("$upstream_http_NAME"), "{text}");

@@ -161,17 +161,19 @@ impl Builder<'_, '_> {
 
     /// Returns whether requests can go to an endpoint over TLS.
     pub(super) fn speaks_tls(&self, action: &Action, policies: &Policies) -> bool {
+        let forwards = matches!(action, Action::Forward(_));
+        forwards && policies.follows_scheme || self.uses_protocol(action, UpstreamProtocol::has_tls)
+    }
+
+    /// Returns whether a backend of the action has such a protocol.
+    pub(super) fn uses_protocol(&self, action: &Action, is: fn(UpstreamProtocol) -> bool) -> bool {
         let Action::Forward(backends) = action else { return false };
-        let is_tls = |protocol| {
-            matches!(protocol, UpstreamProtocol::HttpsUnverified | UpstreamProtocol::GrpcsUnverified)
-        };
-        policies.follows_scheme
-            || backends.iter().any(|backend| match &backend.backend {
-                Backend::Pool { pool: key, .. } => {
-                    self.uses.pools.iter().any(|pool| pool.key == *key && is_tls(pool.protocol))
-                }
-                Backend::Default | Backend::Invalid { .. } => false,
-            })
+        backends.iter().any(|backend| match &backend.backend {
+            Backend::Pool { pool: key, .. } => {
+                self.uses.pools.iter().any(|pool| pool.key == *key && is(pool.protocol))
+            }
+            Backend::Default | Backend::Invalid { .. } => false,
+        })
     }
 
     /// Reports to objects with TLS to endpoints that one of another namespace has settings for the

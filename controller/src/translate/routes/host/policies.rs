@@ -99,7 +99,7 @@ impl Builder<'_, '_> {
         action: &Action,
     ) -> Arc<Policies> {
         let object = object_ref(routes);
-        policies = self.with_snippets(routes, policies);
+        policies = self.with_snippets(routes, policies, action);
         policies = self.with_firewall(routes, policies);
         let mut deny = policies.deny.clone();
         for (key, field) in &routes.settings.needs {

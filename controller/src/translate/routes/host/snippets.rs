@@ -8,7 +8,7 @@
 
 use std::sync::Arc;
 
-use sluice_config::{Authorisation, Code, Deny, ExternalAuth, Policies};
+use sluice_config::{Action, Authorisation, Code, Deny, ExternalAuth, Policies, UpstreamProtocol};
 
 use super::{Builder, ObjectRoutes, object_ref};
 use crate::problem::{because, error};
@@ -62,7 +62,12 @@ impl Builder<'_, '_> {
     }
 
     /// The policies of a rule with the directives that apply to it.
-    pub(super) fn with_snippets(&mut self, routes: &ObjectRoutes, policies: Arc<Policies>) -> Arc<Policies> {
+    pub(super) fn with_snippets(
+        &mut self,
+        routes: &ObjectRoutes,
+        policies: Arc<Policies>,
+        action: &Action,
+    ) -> Arc<Policies> {
         let global = self.view.snippets();
         let namespace = routes.namespace();
         let of_host = self.server_snippets.iter().find(|(owner, _)| owner == namespace);
@@ -85,6 +90,7 @@ impl Builder<'_, '_> {
             adds_header: has_service || asks_for_all,
             limits_rate: limits.is_some_and(|limits| limits.per_second > 0 || limits.per_minute > 0),
             limits_number: limits.is_some_and(|limits| limits.connections > 0),
+            passes_grpc: self.uses_protocol(action, UpstreamProtocol::is_http2),
         };
         let mut policies = (*policies).clone();
         snippet::apply(&server, &location, template, &mut policies);
