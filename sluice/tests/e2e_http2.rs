@@ -194,3 +194,33 @@ fn prior_knowledge_is_understood_on_the_plain_port() {
         assert_eq!(json(response.body())["backend"], "shop");
     });
 }
+
+/// `h2` reset such streams, and the reset left no log line. curl and Grafana send these targets.
+#[test]
+fn a_quote_in_a_query_was_reset() {
+    let backend = Backend::echo("shop");
+    let gateway = Gateway::start(&Folder::with(site("shop", HOST, &[&backend])));
+    let mut client = crate::harness::Connection::plain(gateway.http);
+    client.send(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0");
+    let mut stream = 1;
+    let mut get = |path: &[u8]| {
+        // GET, http, the path, and `:authority`, as literals of HPACK.
+        let block = [&[0x82, 0x86][..], path, b"\x01\x0cshop.example"].concat();
+        client.send([&[0, 0, block.len() as u8, 1, 5, 0, 0, 0, stream][..], &block].concat());
+        stream += 2;
+    };
+    let targets = ["/a?query=up{job=\"a\"}", "/b?x=\"1\"<2>", "/<c>`?d"];
+    for (number, target) in targets.iter().enumerate() {
+        // Once with an entry in the dynamic table, then a reference to that entry.
+        get(&[&[0x44, target.len() as u8][..], target.as_bytes()].concat());
+        get(&[0x80 | 62]);
+        await_until("two requests", || backend.requests() == 2 * (number + 1));
+        for seen in &backend.seen()[2 * number..] {
+            assert_eq!(seen.start, format!("GET {target} HTTP/1.1"));
+        }
+    }
+    assert!(gateway.await_access("/a?").contains(" HTTP/2.0\" 200 "));
+    // One that cannot be escaped is refused, in place of a reset without a log line.
+    get(b"\x04\x02/<");
+    assert!(gateway.await_access("\" 400 ").contains("\"GET ?? HTTP/2.0\" 400 "));
+}

@@ -33,6 +33,7 @@ use std::future::poll_fn;
 use std::os::fd::RawFd;
 use std::pin::pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
@@ -57,6 +58,7 @@ use crate::message::head::Head;
 use crate::message::head::HeadLimits;
 use crate::message::head::MAX_FIELDS;
 use crate::message::head::http2::length;
+use crate::message::head::http2::restore_target;
 use crate::message::head::http2::target;
 use crate::state::snapshot::Snapshot;
 use crate::worker::Worker;
@@ -114,6 +116,8 @@ pub(crate) struct Http2 {
     window: Window,
     malformed: Rate,
     refused: Rate,
+    /// A field block has reached `h2` without inspection, so an escaped target may be the client's.
+    uninspected: Arc<AtomicBool>,
 }
 
 /// How long the connection has been without open streams.
@@ -157,6 +161,7 @@ impl Http2 {
             window: Window::new(window::stream_window()),
             malformed,
             refused,
+            uninspected: Arc::default(),
         }
     }
 
@@ -165,7 +170,8 @@ impl Http2 {
     pub(crate) async fn serve(self, wire: Box<Wire>, idle: &IdleSlot) {
         let (home, worker) = (Home::default(), self.worker.clone());
         let socket = wire.transport.descriptor();
-        let left = self.run(Stream::new(wire, home.clone()), socket, idle).await;
+        let stream = Stream::new(wire, home.clone(), self.uninspected.clone());
+        let left = self.run(stream, socket, idle).await;
         let close = async {
             match home.take() {
                 Some(wire) if idle.is_chosen() => wire.close().await,
@@ -323,7 +329,10 @@ impl Http2 {
         reply: SendResponse<Bytes>,
         connection: &mut Connection,
     ) {
-        let (parts, body) = request.into_parts();
+        let (mut parts, body) = request.into_parts();
+        if !self.uninspected.load(Ordering::Relaxed) {
+            restore_target(&mut parts);
+        }
         let (open, worker, info) = (self.streams.open(), self.worker.clone(), self.info.clone());
         let running = worker.drain.shared().request();
         let settings = &snapshot.compiled_settings.settings;

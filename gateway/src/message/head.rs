@@ -7,6 +7,7 @@
 //! authority, so Pingora, the pipeline and the endpoint all read the same request.
 
 mod error_page;
+pub(crate) mod escaped_target;
 pub(crate) mod http2;
 mod own;
 pub(crate) mod websocket;

@@ -4,11 +4,14 @@
 //! option to change either. The first is the 101st DATA frame that is empty and does not end its
 //! stream, over the life of the connection. Such a frame has no effect, but some clients send one
 //! with each flush. It is dropped here; if these frames arrive faster than a rate, or are padded,
-//! they are left to `h2`. The second is a field that `h2` cannot decode (`hpack`).
+//! they are left to `h2`. The second is a field that `h2` cannot decode (`hpack`). Paths that `h2`
+//! refuses, although they are served, are escaped there too.
 
 use std::io;
 use std::mem;
 use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
@@ -50,6 +53,8 @@ pub(super) struct Frames {
     passed: usize,
     /// The field block must be continued by the next frame (RFC 9113 §4.3).
     in_block: bool,
+    /// Whether a field block has passed without inspection.
+    uninspected: Arc<AtomicBool>,
     empty: Rate,
 }
 
@@ -64,7 +69,8 @@ enum FrameAction {
 }
 
 impl Frames {
-    pub(super) fn new() -> Self {
+    /// `uninspected` is set as soon as a field block passes without inspection.
+    pub(super) fn new(uninspected: Arc<AtomicBool>) -> Self {
         Self {
             payload: PREFACE,
             partial: Vec::new(),
@@ -72,6 +78,7 @@ impl Frames {
             out: Vec::new(),
             passed: 0,
             in_block: false,
+            uninspected,
             empty: Rate::new(EMPTY, EMPTY_LEAK),
         }
     }
@@ -143,6 +150,9 @@ impl Frames {
                         continue;
                     }
                     FrameAction::Pass => {
+                        if matches!(head[3], HEADERS | CONTINUATION) {
+                            self.uninspected.store(true, Ordering::Relaxed);
+                        }
                         self.settle(head);
                         self.payload = payload;
                         HEAD
@@ -210,7 +220,8 @@ fn length_of([a, b, c, ..]: [u8; HEAD]) -> usize {
     u32::from_be_bytes([0, a, b, c]) as usize
 }
 
-/// Returns HEADERS with replaced fields, or `None` if the frame passes unchanged.
+/// Returns HEADERS with replaced fields, and CONTINUATION if they need it. `None` if the frame
+/// passes unchanged.
 fn repair(frame: &[u8]) -> Option<Vec<u8>> {
     let (head, payload) = frame.split_first_chunk::<HEAD>()?;
     let [.., kind, flags, _, _, _, _] = *head;
@@ -220,16 +231,18 @@ fn repair(frame: &[u8]) -> Option<Vec<u8>> {
     };
     let priority = if flags & PRIORITY == 0 { 0 } else { PRIORITY_LENGTH };
     let block = payload.get(priority..payload.len().checked_sub(padding)?)?;
-    let block = hpack::repair(block)?;
-    let length = u32::try_from(priority + block.len()).ok()?;
-    if length as usize > MAX_PAYLOAD {
-        return None;
+    let block = [&payload[..priority], &hpack::repair(block)?].concat();
+    let mut repaired = Vec::with_capacity(HEAD + block.len());
+    let mut pieces = block.chunks(MAX_PAYLOAD).peekable();
+    let (mut kind, mut flags) = (kind, flags & !(PADDED | END_HEADERS));
+    while let Some(piece) = pieces.next() {
+        let end = if pieces.peek().is_none() { END_HEADERS } else { 0 };
+        repaired.extend(&(piece.len() as u32).to_be_bytes()[1..]);
+        repaired.extend([kind, flags | end]);
+        repaired.extend(&head[5..]);
+        repaired.extend(piece);
+        (kind, flags) = (CONTINUATION, 0);
     }
-    let mut repaired = length.to_be_bytes()[1..].to_vec();
-    repaired.extend([kind, flags & !PADDED]);
-    repaired.extend(&head[5..]);
-    repaired.extend(&payload[..priority]);
-    repaired.extend(block);
     Some(repaired)
 }
 
@@ -252,7 +265,7 @@ mod tests {
     /// Filters bytes that arrive in pieces of `cut` bytes and are read into buffers of `room`
     /// bytes.
     fn read(bytes: &[u8], cut: usize, room: usize) -> Vec<u8> {
-        let mut frames = Frames::new();
+        let mut frames = Frames::new(Arc::default());
         let mut cx = Context::from_waker(Waker::noop());
         let mut out = Vec::new();
         for piece in bytes.chunks(cut) {
@@ -273,7 +286,7 @@ mod tests {
 
     #[test]
     fn empty_frames_are_dropped_unless_they_mean_something() {
-        let mut frames = Frames::new();
+        let mut frames = Frames::new(Arc::default());
         frames.payload = 0;
         let passed = |frames: &mut Frames, kind, flags, stream, payload: &[u8]| {
             let mut bytes = frame(kind, flags, stream, payload);
@@ -315,8 +328,26 @@ mod tests {
     }
 
     #[test]
+    fn a_block_that_becomes_too_long_for_a_frame_is_continued() {
+        // Fields without a value become two fields.
+        let bad = frame(HEADERS, END_HEADERS | END_STREAM, 5, &b"\0\x01X\0".repeat(4000));
+        let repaired = repair(&bad).unwrap();
+        let (mut frames, mut rest) = (Vec::new(), &repaired[..]);
+        while let Some((head, after)) = rest.split_first_chunk::<HEAD>() {
+            frames.push((head[3], head[4], length_of(*head)));
+            rest = &after[length_of(*head)..];
+        }
+        let expected = [
+            (HEADERS, END_STREAM, MAX_PAYLOAD),
+            (CONTINUATION, 0, MAX_PAYLOAD),
+            (CONTINUATION, END_HEADERS, 9 * 4000 - 2 * MAX_PAYLOAD),
+        ];
+        assert_eq!(frames, expected);
+    }
+
+    #[test]
     fn a_head_in_small_pieces_is_not_copied_with_each_of_them() {
-        let mut frames = Frames::new();
+        let mut frames = Frames::new(Arc::default());
         frames.payload = 0;
         let mut cx = Context::from_waker(Waker::noop());
         let bytes = frame(HEADERS, END_HEADERS, 1, &[0x82; 10_000]);

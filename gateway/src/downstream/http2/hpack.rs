@@ -1,4 +1,4 @@
-//! Replacement of fields that `h2` cannot decode.
+//! Replacement of fields that `h2` cannot decode, or refuses although they are served.
 //!
 //! A field name with capital letters, or a value with a control character, makes one request
 //! malformed, which is an error of its stream (RFC 9113 §8.1.1). `h2` treats it as a compression
@@ -8,13 +8,21 @@
 //! the same space in the dynamic table that later requests refer to (RFC 7541 §4.1), so that both
 //! sides stay in step. For the same reason a valid name is kept: later fields may refer to it.
 //!
-//! Left to `h2`: an empty name with an empty value, for which no replacement is short enough,
-//! blocks that are split (CONTINUATION), and blocks that would no longer fit one frame.
+//! A `:path` that HTTP/1.1 accepts and `h2` does not is escaped ([`escaped_target`]). Clients
+//! cannot send the escaped form themselves: a proxy in front of the gateway would see another path
+//! than the one that is served.
+//!
+//! Left to `h2`: an empty name with an empty value, for which no replacement is short enough, and
+//! blocks that are split (CONTINUATION).
+//!
+//! [`escaped_target`]: crate::message::head::escaped_target
 
 use std::borrow::Cow;
 use std::sync::LazyLock;
 
 use http::{Method, StatusCode};
+
+use crate::message::head::escaped_target::{escape, invalid, unescape};
 
 /// Number of consecutive ones that no Huffman code without a character of [`is_odd`] contains.
 const ODD_ONES: u32 = 10;
@@ -31,8 +39,9 @@ const REFUSED: [u8; 5] = [0, 1, NO_NAME, 1, b' '];
 enum Kind {
     /// A regular field.
     Field,
-    /// `:authority`, `:path`, `:scheme` or `:protocol`.
+    /// `:authority`, `:scheme` or `:protocol`.
     Text,
+    Path,
     Method,
     Status,
     /// A field with an invalid name.
@@ -46,8 +55,8 @@ struct Text<'b> {
     huffman: bool,
 }
 
-/// Returns the block without fields that `h2` cannot decode. `None` if there are none, or if it is
-/// not a valid field block.
+/// Returns the block without fields that `h2` cannot decode or that it refuses. `None` if there are
+/// none, or if it is not a valid field block.
 pub(super) fn repair(block: &[u8]) -> Option<Vec<u8>> {
     let mut repaired: Option<Vec<u8>> = None;
     let mut at = 0;
@@ -74,14 +83,15 @@ pub(super) fn repair(block: &[u8]) -> Option<Vec<u8>> {
     repaired
 }
 
-/// Parses a literal field. Returns its replacement if `h2` cannot decode it.
+/// Parses a literal field. Returns its replacement if `h2` cannot decode it, or refuses it.
 #[expect(clippy::option_option, reason = "no field block at all, nothing to replace, or something")]
 fn literal_field(block: &[u8], at: &mut usize, index: usize, indexed: bool) -> Option<Option<Vec<u8>>> {
     let name = if index == 0 { Some(Text::read(block, at)?.decode()?) } else { None };
     let value = Text::read(block, at)?;
     let kind = match (&name, index) {
         (Some(name), _) => Kind::named(name),
-        (None, 1 | 4..=7) => Kind::Text,
+        (None, 1 | 6 | 7) => Kind::Text,
+        (None, 4 | 5) => Kind::Path,
         (None, 2 | 3) => Kind::Method,
         (None, 8..=14) => Kind::Status,
         (None, _) => Kind::Field,
@@ -96,13 +106,20 @@ fn literal_field(block: &[u8], at: &mut usize, index: usize, indexed: bool) -> O
     let mut field = Vec::new();
     match (&name, kind) {
         // A value of spaces makes the request malformed under any name. An empty value would not.
-        (_, Kind::Field | Kind::Text) => {
+        (_, Kind::Field | Kind::Text | Kind::Path) => {
             put_integer(&mut field, if indexed { (6, 0x40) } else { (4, 0) }, index);
             if let Some(name) = &name {
                 put_integer(&mut field, (7, 0), name.len());
                 field.extend_from_slice(name);
             }
-            put_blanks(&mut field, value.len());
+            match str::from_utf8(&value) {
+                Ok(path) if kind == Kind::Path => {
+                    let replacement = escape(path).unwrap_or_else(|| invalid(path));
+                    put_integer(&mut field, (7, 0), replacement.len());
+                    field.extend(replacement.into_bytes());
+                }
+                _ => put_blanks(&mut field, value.len()),
+            }
         }
         _ => {
             let name = name.as_ref().map_or(PSEUDO_NAME, |name| name.len());
@@ -120,7 +137,8 @@ fn literal_field(block: &[u8], at: &mut usize, index: usize, indexed: bool) -> O
 impl Kind {
     fn named(name: &[u8]) -> Self {
         match name {
-            b":authority" | b":path" | b":scheme" | b":protocol" => Self::Text,
+            b":authority" | b":scheme" | b":protocol" => Self::Text,
+            b":path" => Self::Path,
             b":method" => Self::Method,
             b":status" => Self::Status,
             [] | [b':', ..] => Self::Bad,
@@ -133,6 +151,7 @@ impl Kind {
     fn may_refuse(self, value: Text<'_>) -> bool {
         match self {
             Self::Field | Self::Text => value.may_be_odd(),
+            Self::Path => value.may_be_odd_path(),
             Self::Method | Self::Status | Self::Bad => true,
         }
     }
@@ -141,6 +160,9 @@ impl Kind {
         match self {
             Self::Field => !value.iter().any(|byte| is_control(*byte)),
             Self::Text => str::from_utf8(value).is_ok(),
+            Self::Path => {
+                str::from_utf8(value).is_ok_and(|path| escape(path).is_none() && unescape(path).is_none())
+            }
             Self::Method => Method::from_bytes(value).is_ok(),
             Self::Status => StatusCode::from_bytes(value).is_ok(),
             Self::Bad => false,
@@ -175,6 +197,17 @@ impl<'b> Text<'b> {
             ones = if *byte == 0xff { longest } else { byte.trailing_ones() };
             longest >= ODD_ONES
         })
+    }
+
+    /// Returns whether the string may be a path that `h2` refuses, or an escaped one.
+    fn may_be_odd_path(self) -> bool {
+        match (self.huffman, self.bytes.first()) {
+            (false, Some(b'?')) => true,
+            (false, _) => self.bytes.iter().any(|byte| is_odd(*byte) || b"\"<>`".contains(byte)),
+            // The code of a question mark begins with eight ones, and no path does.
+            (true, Some(0xff)) => true,
+            (true, _) => HUFFMAN.has_rare(self.bytes),
+        }
     }
 }
 
@@ -238,10 +271,15 @@ struct Huffman {
     /// codes.
     lengths: [(u32, usize, usize); MAX_LENGTH + 1],
     characters: Vec<u8>,
+    /// By the next [`WINDOW`] bits: the length of the one or two codes of at most eight bits that
+    /// they begin with, or 0 if they begin with a longer one.
+    short: [u8; 1 << WINDOW],
 }
 
 /// Length in bits of the longest code.
 const MAX_LENGTH: usize = 30;
+/// Number of bits that are looked up at a time: two codes of usual characters.
+const WINDOW: usize = 12;
 
 static HUFFMAN: LazyLock<Huffman> = LazyLock::new(Huffman::new);
 
@@ -258,7 +296,52 @@ impl Huffman {
             *place = (next, begin, count);
             next += count as u32;
         }
-        Self { lengths, characters }
+        let mut short = [0; 1 << WINDOW];
+        for (length, (first, _, count)) in lengths.iter().enumerate().take(9) {
+            let begin = (*first as usize) << (WINDOW - length);
+            short[begin..][..count << (WINDOW - length)].fill(length as u8);
+        }
+        let single = short;
+        for (bits, length) in short.iter_mut().enumerate().filter(|(_, length)| **length > 0) {
+            let rest = single[bits << *length & ((1 << WINDOW) - 1)];
+            if usize::from(*length + rest) <= WINDOW {
+                *length += rest;
+            }
+        }
+        Self { lengths, characters, short }
+    }
+
+    /// Returns whether a string may contain a character whose code has more than eight bits, except
+    /// the question mark, which most queries begin with.
+    fn has_rare(&self, bytes: &[u8]) -> bool {
+        const MARK: u64 = 0x3fc;
+        const MARK_LENGTH: usize = 10;
+        let (mut rest, mut bits, mut count) = (bytes, 0_u64, 0);
+        loop {
+            if let Some((word, after)) = rest.split_first_chunk()
+                && count <= 32
+            {
+                bits |= u64::from(u32::from_be_bytes(*word)) << (32 - count);
+                (rest, count) = (after, count + 32);
+            }
+            while count <= 32
+                && let Some((byte, after)) = rest.split_first()
+            {
+                bits |= u64::from(*byte) << (56 - count);
+                (rest, count) = (after, count + 8);
+            }
+            let length = match self.short[(bits >> (64 - WINDOW)) as usize] {
+                0 if count < MARK_LENGTH => return false,
+                0 if bits >> (64 - MARK_LENGTH) == MARK => MARK_LENGTH,
+                0 => return true,
+                length => length.into(),
+            };
+            if length > count {
+                return false;
+            }
+            bits <<= length;
+            count -= length;
+        }
     }
 
     /// Returns `None` if `bytes` is not a valid code, or if its padding is longer than 7 bits or
@@ -303,15 +386,15 @@ const LENGTHS: [u8; 256] = [
     26, 27, 26, 26, 27, 27, 27, 27, 27, 28, 27, 27, 27, 27, 27, 26,
 ];
 
-/// For the fuzz target: a block that was repaired needs no other repair, and is no longer than a
-/// bound.
+/// For the fuzz target: a block that was repaired needs no other repair, unless it has an escaped
+/// path, which clients cannot send.
 ///
 /// # Panics
 /// If an invariant is violated.
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) fn trial(block: &[u8]) {
-    if let Some(repaired) = repair(block) {
-        assert_eq!(repair(&repaired), None, "the repaired block needs repair");
+    if let Some(again) = repair(block).and_then(|repaired| repair(&repaired)) {
+        assert_eq!(repair(&again), None, "the repaired block needs repair");
     }
 }
 
@@ -436,7 +519,8 @@ mod tests {
                 0 => {
                     let name = Text::read(block, &mut at)?.decode()?.into_owned();
                     let length = name.len();
-                    let kept = matches!(Kind::named(&name), Kind::Field | Kind::Text) && name != [NO_NAME];
+                    let kept = matches!(Kind::named(&name), Kind::Field | Kind::Text | Kind::Path)
+                        && name != [NO_NAME];
                     (if kept { name } else { Vec::new() }, length)
                 }
                 2 | 3 | 8..=14 => (Vec::new(), PSEUDO_NAME),
@@ -458,6 +542,37 @@ mod tests {
         assert_eq!(repair(b"\x7e\x04good"), None);
     }
 
+    #[test]
+    fn paths_that_only_h2_refuses_are_escaped_in_step() {
+        for path in ["/api?query=up{job=\"a\"}", "/<b>", "/`"] {
+            for (indexed, huffman) in [(false, false), (false, true), (true, false), (true, true)] {
+                for name in [Ok(4), Ok(5), Err(&b":path"[..])] {
+                    let bad = field(indexed, name, path.as_bytes(), huffman);
+                    let block = [&[0x82][..], &bad, &[0x86]].concat();
+                    let repaired = repair(&block).expect("an escaped path");
+                    assert_eq!(entries(&repaired), entries(&block), "{path}");
+                    let escaped = escape(path).unwrap();
+                    let escaped = field(indexed, name, escaped.as_bytes(), false);
+                    // Without an index, the representation may be another one.
+                    assert_eq!(repaired[2..], [&escaped[1..], &[0x86]].concat(), "{path}");
+                    assert_ne!(repair(&repaired), None, "the escaped form of a client");
+                }
+            }
+        }
+        // Later fields refer to the entry, whichever form it has.
+        assert_eq!(repair(&[0x82, 0xbe, 0x86]), None);
+    }
+
+    #[test]
+    fn an_escaped_path_of_a_client_is_refused() {
+        let escaped = escape("/?\"").unwrap();
+        for huffman in [false, true] {
+            let block = field(true, Ok(4), escaped.as_bytes(), huffman);
+            assert_eq!(repair(&block).as_deref(), Some(&b"\x44\x03???"[..]));
+            assert_eq!(repair(&field(true, Ok(4), b"?a=1", huffman)), None);
+        }
+    }
+
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(1000))]
 
@@ -474,8 +589,8 @@ mod tests {
             });
             let block = fields.collect::<Vec<_>>().concat();
             let repaired = repair(&block).unwrap_or_else(|| block.clone());
-            prop_assert_eq!(repair(&repaired), None);
             prop_assert_eq!(entries(&repaired), entries(&block));
+            trial(&block);
         }
 
         #[test]
@@ -484,12 +599,13 @@ mod tests {
             prop_assert_eq!(HUFFMAN.decode(&bytes), Some(text.clone()));
             let odd = Text { bytes: &bytes, huffman: true };
             prop_assert!(odd.may_be_odd() || !text.iter().any(|byte| is_odd(*byte)));
+            let is_rare = |byte: &u8| LENGTHS[usize::from(*byte)] > 8 && *byte != b'?';
+            prop_assert_eq!(HUFFMAN.has_rare(&bytes), text.iter().any(is_rare));
         }
 
         #[test]
         fn any_block_is_handled(block in prop::collection::vec(any::<u8>(), 0..200)) {
-            let repaired = repair(&block);
-            prop_assert!(repaired.is_none_or(|repaired| repair(&repaired).is_none()));
+            trial(&block);
         }
     }
 }

@@ -5,6 +5,7 @@
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 
@@ -35,8 +36,9 @@ impl Home {
 }
 
 impl Stream {
-    pub(super) fn new(wire: Box<Wire>, home: Home) -> Self {
-        Self { wire: Some(wire), frames: Frames::new(), out: Joined::default(), home }
+    /// `uninspected` is set as soon as a field block passes without inspection.
+    pub(super) fn new(wire: Box<Wire>, home: Home, uninspected: Arc<AtomicBool>) -> Self {
+        Self { wire: Some(wire), frames: Frames::new(uninspected), out: Joined::default(), home }
     }
 }
 

@@ -6,6 +6,7 @@
 
 use http::header::{CONTENT_LENGTH, COOKIE, EXPECT, HOST, HeaderName};
 use http::request::Parts;
+use http::uri::PathAndQuery;
 use http::{HeaderMap, HeaderValue, Method, Version};
 
 use crate::message::authority::is_authority;
@@ -20,6 +21,11 @@ use crate::message::head::MAX_FIELDS;
 use crate::message::head::UNIQUE;
 use crate::message::head::check_target;
 use crate::message::head::content_length;
+use crate::message::head::escaped_target::unescape;
+
+/// The target of a request that was escaped for `h2`.
+#[derive(Clone, Debug)]
+struct RestoredTarget(String);
 
 impl Head {
     /// Parses a head. `ends`: the request has no body.
@@ -133,11 +139,29 @@ pub(crate) fn is_sound(name: &HeaderName, value: &HeaderValue, names: FieldNames
         && !matches!(value.as_bytes(), [b' ' | b'\t', ..] | [.., b' ' | b'\t'])
 }
 
+/// Restores the target of a request if it was escaped for `h2`.
+pub(crate) fn restore_target(parts: &mut Parts) {
+    let received = parts.uri.path_and_query().map_or("", PathAndQuery::as_str);
+    if received.starts_with('?')
+        && let Some(target) = unescape(received)
+    {
+        parts.extensions.insert(RestoredTarget(target));
+    }
+}
+
 /// Returns path and query, or the authority for CONNECT.
 pub(crate) fn target(parts: &Parts) -> &str {
-    match parts.uri.path_and_query() {
-        Some(target) if parts.method != Method::CONNECT => target.as_str(),
+    match path_and_query(parts) {
+        Some(target) if parts.method != Method::CONNECT => target,
         _ => parts.uri.authority().map_or("", |authority| authority.as_str()),
+    }
+}
+
+/// Returns path and query as the client sent them.
+pub(super) fn path_and_query(parts: &Parts) -> Option<&str> {
+    match parts.extensions.get() {
+        Some(RestoredTarget(target)) => Some(target),
+        None => parts.uri.path_and_query().map(PathAndQuery::as_str),
     }
 }
 

@@ -14,6 +14,7 @@ use http::{Method, StatusCode};
 
 use crate::message::field_names::FieldNames;
 use crate::message::framing::Framing;
+use crate::message::head::http2::path_and_query;
 use crate::message::head::{Fault, Head, HeadLimits};
 
 /// The constant that is hashed with a key (RFC 6455 §1.3).
@@ -62,7 +63,7 @@ impl Head {
         if parts.headers.contains_key(CONTENT_LENGTH) {
             return Err(Fault::bad("CONNECT with a Content-Length"));
         }
-        let target = parts.uri.path_and_query().map_or("", |target| target.as_str());
+        let target = path_and_query(parts).unwrap_or_default();
         let key = STANDARD.encode(fastrand::u128(..).to_be_bytes());
         let added: [(&str, &[u8]); 3] =
             [("upgrade", b"websocket"), ("connection", b"Upgrade"), ("sec-websocket-key", key.as_bytes())];

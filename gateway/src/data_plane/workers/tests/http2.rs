@@ -14,8 +14,8 @@ use tokio::task::JoinHandle;
 use super::backend::{self, Backend};
 use super::client::{Client, PATIENCE};
 use super::frames::{
-    self, DATA, END_HEADERS, END_STREAM, Frames, GOAWAY, HEADERS, PING, PROTOCOL_ERROR, RST_STREAM,
-    WINDOW_UPDATE, frame, request,
+    self, CONTINUATION, DATA, END_HEADERS, END_STREAM, Frames, GOAWAY, HEADERS, PING, PROTOCOL_ERROR,
+    RST_STREAM, WINDOW_UPDATE, frame, request,
 };
 use super::gateway::Gateway;
 use super::tls;
@@ -362,6 +362,38 @@ async fn names_that_http1_cannot_have_reach_no_endpoint() {
             assert_eq!((status, backend.requests()), (0x8c, 0), "400 stands in the static table");
         }
     }
+}
+
+#[tokio::test]
+async fn a_path_that_h2_refuses_is_restored_and_clients_cannot_escape_it() {
+    let backend = Backend::new().await;
+    let gateway = Gateway::to(&[backend.address]).await;
+    let mut client = Frames::connect(&gateway, &[]).await;
+    let raw = "/x?query=up{job=\"a\"}";
+    let escaped = crate::message::head::escaped_target::escape(raw).unwrap();
+    let path = |first: u8, path: &str| [&[first, path.len() as u8][..], path.as_bytes()].concat();
+    let with = |path: &[u8]| [&[0x82, 0x86][..], path, b"\x01\x09a.example"].concat();
+    let blocks = [
+        (with(&path(0x44, raw)), true),
+        // A reference to the field, and one that is not indexed.
+        (with(&[0x80 | 62]), true),
+        (with(&path(0x14, raw)), true),
+        (with(&path(0x04, &escaped)), false),
+    ];
+    for (stream, (block, is_served)) in (1..).step_by(2).zip(blocks) {
+        client.send(&frame(HEADERS, END_HEADERS | END_STREAM, stream, &block)).await;
+        let status = client.await_kind(HEADERS).await.unwrap().payload[0];
+        // 200 and 400 are in the static table.
+        assert_eq!(status, if is_served { 0x88 } else { 0x8c }, "{stream}");
+        let body = String::from_utf8(client.await_kind(DATA).await.unwrap().payload).unwrap();
+        assert_eq!(body.contains(raw), is_served, "{body}");
+    }
+    // A split block is not inspected.
+    let block = with(&path(0x04, &escaped));
+    client.send(&frame(HEADERS, END_STREAM, 101, &block[..10])).await;
+    client.send(&frame(CONTINUATION, END_HEADERS, 101, &block[10..])).await;
+    assert_eq!(client.await_kind(HEADERS).await.unwrap().payload[0], 0x8c);
+    assert_eq!(backend.requests(), 3);
 }
 
 #[tokio::test]
