@@ -3,8 +3,9 @@
 //! [`Listeners`] bind the sockets. One worker accepts from each (`accept`), in an order that also
 //! suits overload (`arrivals`), and assigns each connection to a worker (`assignment`). The worker
 //! reads the PROXY protocol header, if one is expected (`proxy_protocol`), and performs the TLS
-//! handshake (`handshake`) unless the server name is passed through (`client_hello`). The loop of
-//! the protocol (`downstream`, `stream`) then serves the connection until it ends.
+//! handshake (`handshake`) unless the server name is passed through (`client_hello`) or the client
+//! sends HTTP without TLS, which is refused with a response (`plain_http`). The loop of the
+//! protocol (`downstream`, `stream`) then serves the connection until it ends.
 
 pub(crate) mod accept;
 mod arrivals;
@@ -13,6 +14,7 @@ mod bind;
 mod client_hello;
 mod handshake;
 mod listeners;
+mod plain_http;
 mod proxy_header;
 mod proxy_protocol;
 
@@ -129,12 +131,18 @@ async fn open(
             .ok()?;
     }
     drop(compiled_settings);
+    let mut received = Vec::new();
     let (transport, tls, http2) = match entry.protocol {
         BindProtocol::Https => {
             // In a box, because the future of a handshake is large and lives short.
             match Box::pin(handshake::secure(stream, &entry.group, &worker)).await {
                 Ok(Negotiated::Secured(secured)) => {
                     (secured.transport, Some(Box::new(secured.info)), secured.http2)
+                }
+                Ok(Negotiated::Plain { stream, received: request }) => {
+                    worker.state.telemetry.handshake_failed();
+                    received = request;
+                    (Transport::Plain(stream), None, false)
                 }
                 Ok(Negotiated::Passed { stream, hello, server_name, route }) => {
                     let accepted = AcceptedConnection { stream, peer, number, opened };
@@ -174,5 +182,7 @@ async fn open(
         opened,
         requests,
     });
-    Some(Opened::Http(HttpConnection { wire: Wire::new(transport), worker, info, http2 }))
+    let mut wire = Wire::new(transport);
+    wire.ahead.extend_from_slice(&received);
+    Some(Opened::Http(HttpConnection { wire, worker, info, http2 }))
 }

@@ -4,7 +4,8 @@ use rustls::NamedGroup;
 
 use crate::harness::manifest::tls_secret;
 use crate::harness::{
-    Backend, Connection, Folder, Gateway, Ingress, TestCertificate, await_until, get, get_tls, h2, manifest,
+    Backend, Connection, Folder, Gateway, Ingress, TestCertificate, await_until, config_map, get, get_tls,
+    h2, manifest, pause,
 };
 
 /// Serves each host with a certificate of its own; Secrets are in `<name>.yaml`.
@@ -180,4 +181,39 @@ fn bytes_that_are_no_handshake_end_the_connection_without_harm() {
     let answer = String::from_utf8_lossy(&connection.rest()).into_owned();
     assert!(!answer.contains("200") && !answer.to_lowercase().contains("pingora"), "{answer:?}");
     assert_eq!(gateway.health(), Some(200));
+}
+
+/// Clients got an alert of TLS, and no log line said why.
+#[test]
+fn plain_http_on_the_https_port_is_400() {
+    let backend = Backend::echo("web");
+    let (folder, _) = serve(&[("shop", "shop.example")], &backend);
+    // With early data, and with passthrough, the ClientHello is read in another way.
+    for early_data in ["false", "true"] {
+        folder.write("config.yaml", config_map("default/config", &[("ssl-early-data", early_data)]));
+        let gateway = Gateway::with(&folder, &["--configmap", "default/config"]);
+        for (number, method) in ["GET", "POST"].into_iter().enumerate() {
+            let mut client = Connection::plain(gateway.https);
+            let path = format!("/plain{number}");
+            let response = client.request(method, "shop.example", &path, &[], "");
+            assert_eq!((response.status, response.header("connection")), (400, Some("close")));
+            assert!(
+                response.text().contains("<center>The plain HTTP request was sent to HTTPS port</center>")
+            );
+            assert!(client.is_closed());
+            assert!(gateway.await_access(&path).contains(&format!("\"{method} {path} HTTP/1.1\" 400 ")));
+        }
+        let mut slow = Connection::plain(gateway.https);
+        for piece in ["P", "RI * HTTP/2.0\r\n\r\nSM\r\n\r\n"] {
+            slow.send(piece);
+            pause();
+        }
+        assert_eq!(slow.response().status, 400);
+        let mut other = Connection::plain(gateway.https);
+        other.send("get / HTTP/1.1\r\n\r\n");
+        assert_eq!(other.bytes(1), [21], "an alert");
+        assert!(backend.seen().is_empty());
+    }
+    let gateway = Gateway::start(&folder);
+    assert_eq!(get_tls(gateway.https, "shop.example", "/").status, 200);
 }

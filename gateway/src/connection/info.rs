@@ -111,6 +111,11 @@ impl ConnectionInfo {
         self.tls.is_some()
     }
 
+    /// Returns whether the client speaks HTTP without TLS on a port for TLS.
+    pub fn is_plain_on_https(&self) -> bool {
+        self.tls.is_none() && self.protocol == BindProtocol::Https
+    }
+
     /// Returns whether what arrives now may be a replay, because the TLS handshake has not ended
     /// (RFC 8446 §8).
     pub fn may_be_replayed(&self) -> bool {

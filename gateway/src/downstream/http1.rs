@@ -93,6 +93,7 @@ impl<'c> Http1<'c> {
             }
             if self.served == 0
                 && self.info.tls.is_none()
+                && !self.info.is_plain_on_https()
                 && wire.ahead.starts_with(b"P")
                 && Snapshot::take(&self.worker.state).compiled_settings.settings.use_http2
             {
@@ -205,6 +206,9 @@ impl<'c> Http1<'c> {
 
     /// Serves one request.
     async fn request(&mut self, mut wire: Box<Wire>, head: Head) -> AfterRequest {
+        if self.info.is_plain_on_https() {
+            return Box::pin(self.refuse(wire, Fault::PLAIN_HTTP)).await;
+        }
         let open = self.worker.drain.shared().request();
         self.served += 1;
         let snapshot = Snapshot::take(&self.worker.state);

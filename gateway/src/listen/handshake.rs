@@ -1,5 +1,6 @@
 //! The TLS handshake, with one deadline: chooses the certificate by the requested server name.
-//! Connections for hosts with TLS passthrough leave with all bytes that were read.
+//! Connections for hosts with TLS passthrough, and those without TLS, leave with all bytes that
+//! were read.
 
 use std::io;
 use std::sync::Arc;
@@ -13,6 +14,7 @@ use tokio::time::timeout;
 use tokio_rustls::{LazyConfigAcceptor, StartHandshake};
 
 use super::client_hello::{ClientHello, HelloFacts, HelloReader};
+use super::plain_http::{FirstBytes, is_plain_http};
 use crate::connection::info::TlsInfo;
 use crate::io::budget::Reservation;
 use crate::io::early_tls::EarlyTls;
@@ -42,6 +44,12 @@ pub(super) enum Negotiated {
         server_name: String,
         route: Arc<StreamRoute>,
     },
+    /// The client sends HTTP without TLS.
+    Plain {
+        stream: TcpStream,
+        /// The bytes that were read.
+        received: Vec<u8>,
+    },
 }
 
 /// Runs the handshake within the time limit of a request head.
@@ -56,10 +64,26 @@ async fn negotiate(mut stream: TcpStream, group: &GroupId, worker: &Worker) -> i
         snapshot.streams.passes_any() || snapshot.compiled_settings.settings.tls.early_data
     };
     if !reads_hello {
-        let start = LazyConfigAcceptor::new(Acceptor::default(), stream).await?;
+        let mut acceptor = LazyConfigAcceptor::new(Acceptor::default(), FirstBytes::new(stream));
+        let start = match (&mut acceptor).await {
+            Ok(StartHandshake { accepted, io, .. }) => {
+                StartHandshake::from_parts(accepted, io.into_parts().0)
+            }
+            Err(error) => {
+                return match acceptor.take_io().map(FirstBytes::into_parts) {
+                    Some((stream, received)) if !received.is_empty() => {
+                        Ok(Negotiated::Plain { stream, received })
+                    }
+                    _ => Err(error),
+                };
+            }
+        };
         return handshake(start, false, group, worker).await.map(Negotiated::Secured);
     }
     let (hello, facts) = read_hello(&mut stream).await?;
+    if is_plain_http(&hello) {
+        return Ok(Negotiated::Plain { stream, received: hello });
+    }
     if let Some(server_name) = facts.server_name {
         let snapshot = Snapshot::take(&worker.state);
         let route = snapshot.streams.passthrough(&snapshot.routes, group, &server_name).cloned();

@@ -42,6 +42,11 @@ impl Answer {
         Self::with_body(StatusCode::BAD_REQUEST, page_of_large_head())
     }
 
+    /// Returns the answer to a request without TLS on a port for TLS (nginx's 497).
+    pub(crate) fn plain_http() -> Self {
+        Self::with_body(StatusCode::BAD_REQUEST, page_of("The plain HTTP request was sent to HTTPS port"))
+    }
+
     /// Returns the answer to a client without the required certificate (nginx's 496).
     pub(crate) fn certificate_missing() -> Self {
         Self::with_body(StatusCode::BAD_REQUEST, page_of("No required SSL certificate was sent"))

@@ -46,6 +46,12 @@ const UNIQUE: [&str; 8] = [
     "if-unmodified-since",
 ];
 
+/// nginx's status for a request without TLS on a port for TLS, which is sent as 400.
+pub(crate) const PLAIN_HTTP: StatusCode = match StatusCode::from_u16(497) {
+    Ok(status) => status,
+    Err(_) => StatusCode::BAD_REQUEST,
+};
+
 /// Size limits of a request head in bytes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct HeadLimits {
@@ -64,7 +70,8 @@ pub(crate) struct HeadLimits {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{status}: {reason}")]
 pub(crate) struct Fault {
-    /// The status of the response. 431 is sent as 400 with a page of its own, as in nginx.
+    /// The status of the response. 431 and nginx's 497 are sent as 400 with pages of their own, as
+    /// in nginx.
     pub(crate) status: StatusCode,
     /// For the program log.
     pub(crate) reason: &'static str,
@@ -131,6 +138,9 @@ impl Fault {
         Self { status: StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, reason: "a field line is too long" };
     const TOO_LARGE: Self =
         Self { status: StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, reason: "the head is too large" };
+
+    /// The request came without TLS to a port for TLS.
+    pub(crate) const PLAIN_HTTP: Self = Self { status: PLAIN_HTTP, reason: "plain HTTP on a port for TLS" };
 }
 
 impl HeadLimits {

@@ -15,6 +15,7 @@ use crate::connection::info::ConnectionInfo;
 use crate::expression::{is_limit_reached, within_steps};
 use crate::message::answer::Answer;
 use crate::message::fields::Fields;
+use crate::message::head::PLAIN_HTTP;
 use crate::message::request_head::RequestHead;
 use crate::message::target;
 use crate::policy::forwarded::{self, Client};
@@ -128,6 +129,7 @@ impl Exchange {
             StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE => {
                 exchange.with_response_headers(Answer::head_too_large())
             }
+            PLAIN_HTTP => exchange.with_response_headers(Answer::plain_http()),
             status => exchange.answer(status),
         };
         exchange.state().telemetry.request_refused(answer.status);
