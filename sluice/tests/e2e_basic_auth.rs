@@ -188,7 +188,7 @@ fn a_foreign_namespace_secret_needs_permission_in_the_config_map() {
     let allowed = config_map("system/settings", &[("allow-cross-namespace-resources", "true")]);
     folder.write("settings.yaml", allowed);
     await_until("the Secret to be used", || as_user(&gateway, "ann", "x").status == 200);
-    folder.remove("settings.yaml");
+    folder.write("settings.yaml", config_map("system/settings", &[]));
     await_until("the right to end", || as_user(&gateway, "ann", "x").status == 503);
 }
 

@@ -245,7 +245,7 @@ fn a_listed_redirect_is_replaced_or_reported() {
     assert_eq!(redirect().status, 502, "neither a page nor a redirect without its Location");
     let annotated = ingress().annotation("custom-http-errors", "302,404");
     folder.write("ingress.yaml", annotated.text());
-    await_until("the problem", || gateway.problems().contains("no status from 400 to 599"));
+    await_until("the problem", || gateway.problems().contains("not a status from 400 to 599"));
     assert_eq!(redirect().header("location"), Some("http://inside.example/"));
 }
 

@@ -338,7 +338,7 @@ fn the_global_service_is_queried_unless_a_rule_disables_it() {
     folder.write("config.yaml", config_map(CONFIG, &[("global-auth-url", "nonsense")]));
     await_until("the problem of the bad value", || gateway.problems().contains("global-auth-url"));
     await_until("closed without a service", || send(&gateway, "ann", &[]).status == 503);
-    folder.remove("config.yaml");
+    folder.write("config.yaml", config_map(CONFIG, &[]));
     await_until("open again", || send(&gateway, "eve", &[]).status == 200);
     folder.write("config.yaml", config_map(CONFIG, &[("global-auth-url", "nonsense")]));
     await_until("closed again", || send(&gateway, "eve", &[]).status == 503);

@@ -4,10 +4,12 @@
 use crate::harness::{Backend, Connection, Folder, Gateway, await_until, config_map, pause, site};
 
 const HOST: &str = "shop.example";
+const CONFIG: &str = "ingress-nginx/controller";
 
 fn start(backend: &Backend) -> (Folder, Gateway) {
     let folder = Folder::with(site("shop", HOST, &[backend]));
-    let gateway = Gateway::with(&folder, &["--enable-metrics", "--configmap", "ingress-nginx/controller"]);
+    folder.write("config.yaml", config_map(CONFIG, &[]));
+    let gateway = Gateway::with(&folder, &["--enable-metrics", "--configmap", CONFIG]);
     (folder, gateway)
 }
 
@@ -142,8 +144,8 @@ fn a_long_request_line_is_414_and_a_long_head_400() {
 fn a_head_that_takes_too_long_is_408_however_slowly_it_drips() {
     let backend = Backend::echo("shop");
     let (folder, _) = start(&backend);
-    folder.write("config.yaml", config_map("ingress-nginx/controller", &[("client-header-timeout", "1")]));
-    let gateway = Gateway::with(&folder, &["--configmap", "ingress-nginx/controller"]);
+    folder.write("config.yaml", config_map(CONFIG, &[("client-header-timeout", "1")]));
+    let gateway = Gateway::with(&folder, &["--configmap", CONFIG]);
     let mut connection = Connection::plain(gateway.http);
     connection.send("GET / HTTP/1.1\r\nHost: shop.example\r\nX-Drip: ");
     let started = std::time::Instant::now();

@@ -21,15 +21,18 @@ fn keeps_alive(gateway: &Gateway) -> bool {
 }
 
 #[test]
-fn a_config_map_that_is_not_there_yet_means_defaults_and_a_warning() {
+fn a_config_map_that_is_not_there_yet_means_defaults_and_a_problem() {
     let backend = Backend::echo("shop");
     let (folder, gateway) = start(&backend);
     assert!(keeps_alive(&gateway));
     assert!(gateway.problems().contains(NAME), "{}", gateway.problems());
     folder.write("config.yaml", config_map(NAME, &[("keep-alive", "0")]));
     await_until("the setting", || !keeps_alive(&gateway));
-    await_until("the warning to go", || !gateway.problems().contains(NAME));
+    await_until("the problem to go", || !gateway.problems().contains(NAME));
     folder.remove("config.yaml");
+    await_until("the problem", || gateway.problems().contains(NAME));
+    assert!(!keeps_alive(&gateway), "its last settings stay");
+    folder.write("config.yaml", config_map(NAME, &[]));
     await_until("the default", || keeps_alive(&gateway));
 }
 

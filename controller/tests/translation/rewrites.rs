@@ -119,7 +119,7 @@ fn owned_rules(world: &World) -> Vec<String> {
 }
 
 #[test]
-fn a_path_without_a_type_is_a_prefix_beside_an_exact_path_among_expressions() {
+fn a_path_without_a_type_is_a_prefix_beside_an_exact_one_in_expressions() {
     let mut untyped = paths(HOST, &["/foo"]);
     untyped["rules"][0]["http"]["paths"][0].as_object_mut().unwrap().remove("pathType");
     for spec in [expressions(&["/foo"]), untyped] {

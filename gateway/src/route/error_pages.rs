@@ -32,8 +32,8 @@ pub fn backend(own: Option<&ErrorPages>) -> Option<&Target> {
     own.filter(|own| own.statuses.is_some())?.backend.as_ref()
 }
 
-/// Returns whether responses of endpoints are replaced, too. As in ingress-nginx, the global setting
-/// does not apply to a rule's own list.
+/// Returns whether responses of endpoints are replaced, too. As in ingress-nginx, the global
+/// setting does not apply to a rule's own list.
 pub fn intercepts(own: Option<&ErrorPages>, settings: &GlobalSettings) -> bool {
     let has_own_list = own.is_some_and(|own| own.statuses.is_some());
     let keeps_by_default = settings.keeps_error_responses && !has_own_list;

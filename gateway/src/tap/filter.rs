@@ -192,8 +192,8 @@ mod tests {
             ("client=me", "an address"),
             ("sample=0", "above 0"),
             ("sample=2", "up to 1"),
-            ("sample=x", "no positive number"),
-            ("min-millis=-1", "no positive number"),
+            ("sample=x", "not a positive number"),
+            ("min-millis=-1", "not a positive number"),
         ] {
             let message = RequestFilter::read(query).unwrap_err();
             assert!(message.contains(part), "{query}: {message}");

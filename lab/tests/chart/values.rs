@@ -61,7 +61,7 @@ impl Described {
             "map of strings" => json!({"type": "object", "additionalProperties": {"type": words}}),
             "list" => json!({"type": "array"}),
             "list of strings" => json!({"type": "array", "items": {"type": "string"}}),
-            // The templates check the names: Helm's message about a wrong name in a map lacks its path.
+            // The templates check the names: Helm's message about a wrong name lacks its path.
             "flags" | "keys" => json!({"type": "object", "additionalProperties": {"type": words}}),
             "refused" | "ignored" => json!({}),
             other => match other.strip_prefix("one of ") {
@@ -144,8 +144,8 @@ fn keys() -> Vec<Documented> {
         .collect()
 }
 
-/// Returns the keys of docs/configmap.md whose names are read in this case only, or their beginnings
-/// with a `*`.
+/// Returns the keys of docs/configmap.md whose names are read in this case only, or their
+/// beginnings with a `*`.
 fn exact_names() -> Vec<String> {
     let text = fs::read_to_string(root().join("docs/configmap.md")).expect("configmap.md");
     let names = text.split("may be in any case, as in ingress-nginx, except for ").nth(1);
