@@ -216,7 +216,10 @@ fn a_quote_in_a_query_was_reset() {
         get(&[0x80 | 62]);
         await_until("two requests", || backend.requests() == 2 * (number + 1));
         for seen in &backend.seen()[2 * number..] {
-            assert_eq!(seen.start, format!("GET {target} HTTP/1.1"));
+            // Pingora's engine writes some characters percent-encoded.
+            let codes = [("%22", "\""), ("%3C", "<"), ("%3E", ">"), ("%60", "`"), ("%7B", "{"), ("%7D", "}")];
+            let start = codes.iter().fold(seen.start.clone(), |text, (code, raw)| text.replace(code, raw));
+            assert_eq!(start, format!("GET {target} HTTP/1.1"));
         }
     }
     assert!(gateway.await_access("/a?").contains(" HTTP/2.0\" 200 "));

@@ -179,6 +179,6 @@ fn one_config_map_protects_all_hosts_except_sign_in_pages() {
     folder.write("config.yaml", keys(&[("global-auth-snippet", "deny all;")]));
     await_until("closed", || Browser::new(&gateway).send("GET", "/", "").status == 503);
     assert!(gateway.problems().contains("global-auth-snippet"), "{}", gateway.problems());
-    folder.write("config.yaml", keys(&[]));
+    folder.write("config.yaml", config_map(CONFIG, &[]));
     await_until("open", || Browser::new(&gateway).send("GET", "/", "").status == 200);
 }

@@ -53,7 +53,7 @@ fn each_request_has_a_connection_of_its_own_and_a_change_counts_at_once() {
     await_until("set by the operator", || asked(&gateway, &backend) == "GET / HTTP/1.0");
     folder.write("shop.yaml", shop(Some("1.1")));
     await_until("set by the Ingress", || asked(&gateway, &backend) == "GET / HTTP/1.1");
-    folder.remove("config.yaml");
+    folder.write("config.yaml", config_map(CONFIG, &[]));
     folder.write("shop.yaml", shop(None));
     await_until("the default", || {
         let before = backend.connections();
