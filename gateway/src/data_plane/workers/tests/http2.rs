@@ -386,6 +386,8 @@ async fn a_path_that_h2_refuses_is_restored_and_clients_cannot_escape_it() {
         // 200 and 400 are in the static table.
         assert_eq!(status, if is_served { 0x88 } else { 0x8c }, "{stream}");
         let body = String::from_utf8(client.await_kind(DATA).await.unwrap().payload).unwrap();
+        // Pingora's engine writes these characters percent-encoded.
+        let body = body.replace("%22", "\"").replace("%7b", "{").replace("%7d", "}");
         assert_eq!(body.contains(raw), is_served, "{body}");
     }
     // A split block is not inspected.
