@@ -66,21 +66,26 @@ fn catch_alls_can_be_disabled_with_all_of_their_ingress() {
     assert_eq!(get(gateway.http, "shop.example", "/other").status, 404);
 }
 
-/// Starts a gateway with a shop and a default backend. Returns what writes keys of the ConfigMap.
-fn with_keys(flags: &[&str]) -> (Gateway, impl Fn(&[(&str, &str)]), [Backend; 2]) {
+/// Starts a gateway with a shop and a default backend.
+fn with_default_backend(flags: &[&str]) -> (Gateway, Folder, [Backend; 2]) {
     let [fallback, shop] = ["fallback", "shop"].map(Backend::echo);
     let folder =
         Folder::with(site("shop", "shop.example", &[&shop]) + &service_with("fallback", &[&fallback]));
-    folder.write("config.yaml", config_map(CONFIG, &[]));
+    set_keys(&folder, &[]);
     let own = ["--configmap", CONFIG, "--default-backend-service", "default/fallback"];
     let gateway = Gateway::with(&folder, &[&own, flags].concat());
-    let keys = move |keys: &[(&str, &str)]| folder.write("config.yaml", config_map(CONFIG, keys));
-    (gateway, keys, [fallback, shop])
+    (gateway, folder, [fallback, shop])
+}
+
+/// Replaces the keys of the ConfigMap.
+fn set_keys(folder: &Folder, keys: &[(&str, &str)]) {
+    folder.write("config.yaml", config_map(CONFIG, keys));
 }
 
 #[test]
 fn snippets_of_all_servers_apply_to_hosts_that_no_ingress_names() {
-    let (gateway, keys, _backends) = with_keys(&["--enable-metrics", "--metrics-per-undefined-host"]);
+    let (gateway, folder, _backends) =
+        with_default_backend(&["--enable-metrics", "--metrics-per-undefined-host"]);
     for (key, snippet, path, status) in [
         ("location-snippet", "deny 127.0.0.1;", "/", 403),
         ("server-snippet", "location = /metrics { deny all; }", "/metrics", 403),
@@ -93,7 +98,7 @@ fn snippets_of_all_servers_apply_to_hosts_that_no_ingress_names() {
         // Lists of annotations and authentication are for rules of Ingresses.
         let of_rules = [("denylist-source-range", "127.0.0.0/8"), ("global-auth-url", "http://127.0.0.1:9/")];
         let marked = format!("more_set_headers \"X-Mark: {status} {path}\"; {snippet}");
-        keys(&[&of_rules[..], &[(key, &*marked)]].concat());
+        set_keys(&folder, &[&of_rules[..], &[(key, &*marked)]].concat());
         let mark = format!("{status} {path}");
         await_until(&marked, || get(gateway.http, UNKNOWN, path).header("x-mark") == Some(&mark));
         let response = get(gateway.http, UNKNOWN, path);
@@ -109,7 +114,7 @@ fn snippets_of_all_servers_apply_to_hosts_that_no_ingress_names() {
         run(&["routes", "--host", UNKNOWN, "--path", "/", "--admin-address", &gateway.admin.to_string()]);
     let text = String::from_utf8(explained.stdout).unwrap();
     assert!(text.contains("settings of ConfigMap ingress-nginx/controller apply to it"), "{text}");
-    keys(&[]);
+    set_keys(&folder, &[]);
     await_until("no snippet", || get(gateway.http, UNKNOWN, "/").header("x-mark").is_none());
     assert_eq!(get(gateway.http, UNKNOWN, "/").backend(), "fallback");
 }
@@ -117,12 +122,12 @@ fn snippets_of_all_servers_apply_to_hosts_that_no_ingress_names() {
 #[test]
 fn a_firewall_of_all_servers_is_that_of_unknown_hosts_too() {
     for flags in [&["--waf-agent", "127.0.0.1:9"][..], &[]] {
-        let (gateway, keys, _backends) = with_keys(flags);
+        let (gateway, folder, _backends) = with_default_backend(flags);
         assert_eq!(get(gateway.http, UNKNOWN, "/").status, 200);
         let enforcing = [("enable-modsecurity", "true"), ("modsecurity-snippet", "SecRuleEngine On")];
-        keys(&enforcing);
+        set_keys(&folder, &enforcing);
         await_until("a firewall without its agent", || get(gateway.http, UNKNOWN, "/").status == 503);
-        keys(&enforcing[..1]);
+        set_keys(&folder, &enforcing[..1]);
         await_until("a firewall that only detects", || get(gateway.http, UNKNOWN, "/").status == 200);
     }
 }

@@ -39,6 +39,18 @@ fn said(gateway: &GatewayProcess, text: &str) -> usize {
     gateway.output().matches(text).count()
 }
 
+/// Waits for a text in the log, which a thread writes after its event.
+async fn says(cluster: &Cluster, gateway: &GatewayProcess, text: &str) -> Result<()> {
+    let what = format!("{text:?} in the log");
+    cluster.until(&what, async || Ok((said(gateway, text) > 0).then_some(()))).await
+}
+
+async fn says_once(cluster: &Cluster, gateway: &GatewayProcess, text: &str) -> Result<()> {
+    says(cluster, gateway, text).await?;
+    ensure!(said(gateway, text) == 1, "{}", gateway.output());
+    Ok(())
+}
+
 /// Returns the number of recomputed nodes since the start.
 async fn computed(cluster: &Cluster, gateway: &GatewayProcess) -> Result<f64> {
     gateway.metric(cluster, "sluice_nodes_recomputed_total").await?.context("no metric")
@@ -69,7 +81,7 @@ fn an_api_server_that_is_away_changes_nothing_and_is_logged_once() {
             still_serves(cluster, &gateway, "web.example").await?;
             sleep(Duration::from_millis(200)).await;
         }
-        ensure!(said(&gateway, "has not answered since") == 1, "{}", gateway.output());
+        says_once(cluster, &gateway, "has not answered since").await?;
         ensure!(gateway.problems(cluster).await?.contains("has not answered since"));
 
         let client = lab.start_api(ApiOptions::default()).await?;
@@ -80,7 +92,7 @@ fn an_api_server_that_is_away_changes_nothing_and_is_logged_once() {
         let took = back.elapsed();
         ensure!(took < Duration::from_secs(20), "{took:?} until the first change was served");
         is_away(cluster, &gateway, false).await?;
-        ensure!(said(&gateway, "resolved: ") == 1, "{}", gateway.output());
+        says_once(cluster, &gateway, "resolved: ").await?;
         ensure!(gateway.problems(cluster).await?.trim() == "[]");
         Ok(())
     });
@@ -137,7 +149,7 @@ fn a_server_without_streaming_lists_is_listed_in_pages() {
         lab.stop_api()?;
         let client = lab.start_api(ApiOptions { streaming_lists: false }).await?;
         let gateway = class.gateway(cluster, &["--v=3"]).await?;
-        ensure!(said(&gateway, "no streaming lists") > 0, "it was not refused:\n{}", gateway.output());
+        says(cluster, &gateway, "no streaming lists").await?;
         for host in ["n0.example", "n259.example"] {
             still_serves(cluster, &gateway, host).await?;
         }
@@ -208,7 +220,7 @@ fn a_start_without_an_api_waits_for_it() {
         is_away(cluster, &gateway, true).await?;
         ensure!(gateway.health_status(cluster, "/healthz").await? == 500, "ready without an API");
         ensure!(gateway.health_status(cluster, "/livez").await? == 200);
-        ensure!(said(&gateway, "has not answered since") == 1, "{}", gateway.output());
+        says_once(cluster, &gateway, "has not answered since").await?;
         wire.set(Behaviour::Pass);
         gateway.ready(cluster).await?;
         cluster.served(gateway.http, "web.example", 200).await?;
