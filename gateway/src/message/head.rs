@@ -10,6 +10,7 @@ mod error_page;
 pub(crate) mod escaped_target;
 pub(crate) mod http2;
 mod own;
+mod scanner;
 pub(crate) mod websocket;
 
 use std::mem::MaybeUninit;
@@ -18,8 +19,6 @@ use std::ops::Range;
 use bytes::{BufMut, BytesMut};
 use http::{Method, StatusCode, Version};
 
-use sluice_config::GlobalSettings;
-
 use crate::message::authority::is_authority;
 use crate::message::digits::decimal;
 use crate::message::edit::{EditableMethod, HeadMut, RequestMut, RequestTarget, is_path, is_target_text};
@@ -27,6 +26,8 @@ use crate::message::field_list::FieldList;
 use crate::message::field_names::FieldNames;
 use crate::message::framing::Framing;
 use crate::message::hop_by_hop;
+
+pub(crate) use scanner::{HeadLimits, Scanner};
 
 /// Maximum number of fields in a head. Pingora has the same limit; checking it here returns our
 /// error page.
@@ -52,20 +53,6 @@ pub(crate) const PLAIN_HTTP: StatusCode = match StatusCode::from_u16(497) {
     Err(_) => StatusCode::BAD_REQUEST,
 };
 
-/// Size limits of a request head in bytes.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct HeadLimits {
-    /// The request line; 414 if exceeded.
-    pub(crate) request_line: usize,
-    /// The line of one field; 400 if exceeded.
-    pub(crate) field_line: usize,
-    /// The whole head; 400 if exceeded.
-    pub(crate) head: usize,
-    /// The beginning of a head of HTTP/1 to which the other limits do not apply: nginx reads it
-    /// into its first buffer, and only what does not fit there into large ones.
-    pub(crate) first_buffer: usize,
-}
-
 /// Why a request is rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{status}: {reason}")]
@@ -75,14 +62,6 @@ pub(crate) struct Fault {
     pub(crate) status: StatusCode,
     /// For the program log.
     pub(crate) reason: &'static str,
-}
-
-/// Finds the end of a head as bytes arrive, and reads each byte once.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Scanner {
-    position: usize,
-    line_start: usize,
-    lines: usize,
 }
 
 /// A parsed request head.
@@ -141,76 +120,6 @@ impl Fault {
 
     /// The request came without TLS to a port for TLS.
     pub(crate) const PLAIN_HTTP: Self = Self { status: PLAIN_HTTP, reason: "plain HTTP on a port for TLS" };
-}
-
-impl HeadLimits {
-    /// Returns the limits that the settings configure.
-    pub(crate) fn of(settings: &GlobalSettings) -> Self {
-        let buffers = settings.large_client_header_buffers;
-        Self {
-            request_line: buffers.size,
-            field_line: buffers.size,
-            head: buffers.total(),
-            first_buffer: settings.client_header_buffer,
-        }
-    }
-
-    /// Returns whether a head of HTTP/1 of this length is too long.
-    fn are_exceeded_by(&self, length: usize) -> bool {
-        length > self.head && length > self.first_buffer
-    }
-}
-
-impl Scanner {
-    /// Returns whether no byte was read yet.
-    pub(crate) fn is_new(&self) -> bool {
-        self.position == 0
-    }
-
-    /// Reads the new bytes of `bytes`, which start with the head. Returns the head's length once it
-    /// is complete.
-    pub(crate) fn scan(&mut self, bytes: &[u8], limits: &HeadLimits) -> Result<Option<usize>, Fault> {
-        // A client that speaks TLS or another protocol gets its error at once and not at the
-        // deadline.
-        if bytes
-            .first()
-            .is_some_and(|byte| !byte.is_ascii_alphanumeric() && !b"!#$%&'*+-.^_`|~".contains(byte))
-        {
-            return Err(Fault::bad("this does not begin with a method"));
-        }
-        while let Some(found) = memchr::memchr(b'\n', &bytes[self.position..]) {
-            let end = self.position + found;
-            if end == 0 || bytes[end - 1] != b'\r' {
-                return Err(Fault::bad("a line ends without a carriage return"));
-            }
-            self.check_line(end + 1, limits)?;
-            self.position = end + 1;
-            if end - 1 == self.line_start {
-                return match limits.are_exceeded_by(self.position) {
-                    true => Err(Fault::TOO_LARGE),
-                    false => Ok(Some(self.position)),
-                };
-            }
-            self.lines += 1;
-            self.line_start = self.position;
-        }
-        self.position = bytes.len();
-        self.check_line(bytes.len(), limits)?;
-        match limits.are_exceeded_by(bytes.len()) {
-            true => Err(Fault::TOO_LARGE),
-            false => Ok(None),
-        }
-    }
-
-    /// Checks the length of the current line up to `end`.
-    fn check_line(&self, end: usize, limits: &HeadLimits) -> Result<(), Fault> {
-        let is_beyond = end > limits.first_buffer;
-        match (self.lines, end - self.line_start) {
-            (0, length) if length > limits.request_line && is_beyond => Err(Fault::TOO_LONG_LINE),
-            (1.., length) if length > limits.field_line && is_beyond => Err(Fault::TOO_LONG_FIELD),
-            _ => Ok(()),
-        }
-    }
 }
 
 impl Head {

@@ -1,6 +1,7 @@
 //! Heads that must be accepted and heads that must be rejected.
 
 use proptest::prelude::*;
+use sluice_config::GlobalSettings;
 
 use super::*;
 
