@@ -23,14 +23,20 @@ fn an_idle_gateway_shuts_down_at_once_with_status_0() {
     assert!(started.elapsed() < Duration::from_secs(5), "took {:?}", started.elapsed());
 }
 
-#[test]
-fn a_running_request_completes_while_new_connections_are_refused() {
+/// Starts a gateway and a request that its backend has received and answers when the gate opens.
+fn with_running_request() -> (Gateway, Backend, Gate, Connection) {
     let gate = Gate::default();
     let backend = Backend::gated("slow", &gate);
-    let mut gateway = Gateway::start(&Folder::with(site("shop", HOST, &[&backend])));
+    let gateway = Gateway::start(&Folder::with(site("shop", HOST, &[&backend])));
     let mut running = Connection::plain(gateway.http);
     running.send(format!("GET /slow HTTP/1.1\r\nHost: {HOST}\r\n\r\n"));
     await_until("the request to reach its backend", || backend.requests() == 1);
+    (gateway, backend, gate, running)
+}
+
+#[test]
+fn a_running_request_completes_while_new_connections_are_refused() {
+    let (mut gateway, _backend, gate, mut running) = with_running_request();
     gateway.terminate();
     await_until("the readiness to go", || gateway.health() != Some(200));
     await_until("new connections to be refused", || Connection::try_plain(gateway.http).is_err());
@@ -48,12 +54,7 @@ fn sighup_loses_no_request() {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:")).unwrap();
     let is_ignored = u64::from_str_radix(ignored.trim(), 16).unwrap() & 1 == 1;
-    let gate = Gate::default();
-    let backend = Backend::gated("slow", &gate);
-    let mut gateway = Gateway::start(&Folder::with(site("shop", HOST, &[&backend])));
-    let mut running = Connection::plain(gateway.http);
-    running.send(format!("GET /slow HTTP/1.1\r\nHost: {HOST}\r\n\r\n"));
-    await_until("the request to reach its backend", || backend.requests() == 1);
+    let (mut gateway, _backend, gate, mut running) = with_running_request();
     gateway.hang_up();
     if !is_ignored {
         await_until("new connections to be refused", || Connection::try_plain(gateway.http).is_err());

@@ -56,6 +56,17 @@ impl Backend {
         Self { address, connections, requests: Arc::default(), gate: Arc::new(Semaphore::new(0)), task }
     }
 
+    /// Starts a backend that responds to every request with these bytes.
+    pub(super) async fn saying(bytes: &'static str) -> Self {
+        Self::scripted(move |_, stream| async move {
+            let mut client = Client::over(stream);
+            while request(&mut client).await.is_some() {
+                client.send(bytes).await;
+            }
+        })
+        .await
+    }
+
     /// Starts a backend that answers a request to switch protocols as `accept` does, then echoes
     /// everything in upper case.
     pub(super) async fn shouting(accept: fn(&str) -> String) -> Self {

@@ -16,17 +16,6 @@ async fn direct(backend: &Backend, tune: impl FnOnce(&mut GlobalSettings)) -> Ga
     Gateway::driven(Driver::Direct, &[backend.address], UpstreamProtocol::Http, tune).await
 }
 
-/// Starts a backend that responds to every request with these bytes.
-async fn saying(bytes: &'static str) -> Backend {
-    Backend::scripted(move |_, stream| async move {
-        let mut client = Client::over(stream);
-        while request(&mut client).await.is_some() {
-            client.send(bytes).await;
-        }
-    })
-    .await
-}
-
 #[tokio::test]
 async fn ambiguous_responses_are_502() {
     for bytes in [
@@ -38,7 +27,7 @@ async fn ambiguous_responses_are_502() {
         "HTTP/1.0 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
         "\r\nHTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nab",
     ] {
-        let backend = saying(bytes).await;
+        let backend = Backend::saying(bytes).await;
         let gateway = direct(&backend, |_| ()).await;
         let mut client = gateway.client().await;
         let response = client.get("/x").await;
@@ -51,7 +40,7 @@ async fn ambiguous_responses_are_502() {
 async fn excess_response_bytes_are_dropped_with_the_connection() {
     let twice =
         "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nokHTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil";
-    let backend = saying(twice).await;
+    let backend = Backend::saying(twice).await;
     let gateway = direct(&backend, |_| ()).await;
     let mut client = gateway.client().await;
     for count in 1..=3 {
@@ -120,7 +109,7 @@ async fn a_trailer_that_belongs_in_a_head_is_left_out_and_the_others_pass() {
 
 #[tokio::test]
 async fn interim_responses_pass_and_continue_only_if_expected() {
-    let backend = saying(
+    let backend = Backend::saying(
         "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: </x>\r\n\r\n\
          HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok",
     )
@@ -135,7 +124,7 @@ async fn interim_responses_pass_and_continue_only_if_expected() {
 
 #[tokio::test]
 async fn the_framing_of_an_interim_response_does_not_reach_the_client() {
-    let backend = saying(
+    let backend = Backend::saying(
         "HTTP/1.1 103 Early Hints\r\nLink: </x>\r\nTransfer-Encoding: chunked\r\n\r\n\
          HTTP/1.1 103 Early Hints\r\nLink: </y>\r\nContent-Length: 9\r\n\r\n\
          HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok",

@@ -4,8 +4,7 @@ use bytes::Bytes;
 use http::{HeaderMap, Request};
 use sluice_config::{GlobalSettings, UpstreamProtocol};
 
-use super::backend::{Backend, request};
-use super::client::Client;
+use super::backend::Backend;
 use super::gateway::Gateway;
 use super::http2::plain;
 use crate::worker::driver::Driver;
@@ -17,20 +16,9 @@ fn hide(settings: &mut GlobalSettings) {
     settings.hidden_headers = ["X-Secret".into()].into();
 }
 
-/// Starts a backend that responds to every request with these bytes.
-async fn saying(bytes: &'static str) -> Backend {
-    Backend::scripted(move |_, stream| async move {
-        let mut client = Client::over(stream);
-        while request(&mut client).await.is_some() {
-            client.send(bytes).await;
-        }
-    })
-    .await
-}
-
 #[tokio::test]
 async fn hidden_fields_reached_clients_in_interim_responses() {
-    let backend = saying(
+    let backend = Backend::saying(
         "HTTP/1.1 103 Early Hints\r\nLink: </x>\r\nX-Secret: 1\r\nX-Accel-Redirect: /a\r\nServer: own\r\n\r\n\
          HTTP/1.1 103 Early Hints\r\nLink: </y>\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok",
     )
@@ -67,7 +55,7 @@ async fn trailers(gateway: &Gateway) -> HeaderMap {
 
 #[tokio::test]
 async fn hidden_fields_reached_clients_in_trailers() {
-    let backend = saying(
+    let backend = Backend::saying(
         "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\
          X-Secret: 1\r\nX-Accel-Redirect: /a\r\nServer: own\r\nX-Sum: 6\r\n\r\n",
     )
