@@ -142,6 +142,16 @@ impl GatewayProcess {
         Ok(std::str::from_utf8(answer.body())?.to_owned())
     }
 
+    /// Waits until its output contains a text. A thread writes the program log, so a line follows
+    /// its event.
+    ///
+    /// # Errors
+    /// Returns an error if it does not in time.
+    pub async fn await_output(&self, cluster: &Cluster, text: &str) -> Result<()> {
+        let what = format!("{text:?} in the output");
+        cluster.until(&what, async || Ok(self.output().contains(text).then_some(()))).await
+    }
+
     /// Returns its output so far.
     pub fn output(&self) -> String {
         self.program().output()

@@ -39,14 +39,9 @@ fn said(gateway: &GatewayProcess, text: &str) -> usize {
     gateway.output().matches(text).count()
 }
 
-/// Waits for a text in the log, which a thread writes after its event.
-async fn says(cluster: &Cluster, gateway: &GatewayProcess, text: &str) -> Result<()> {
-    let what = format!("{text:?} in the log");
-    cluster.until(&what, async || Ok((said(gateway, text) > 0).then_some(()))).await
-}
-
+/// Checks that the log has a text once.
 async fn says_once(cluster: &Cluster, gateway: &GatewayProcess, text: &str) -> Result<()> {
-    says(cluster, gateway, text).await?;
+    gateway.await_output(cluster, text).await?;
     ensure!(said(gateway, text) == 1, "{}", gateway.output());
     Ok(())
 }
@@ -149,7 +144,7 @@ fn a_server_without_streaming_lists_is_listed_in_pages() {
         lab.stop_api()?;
         let client = lab.start_api(ApiOptions { streaming_lists: false }).await?;
         let gateway = class.gateway(cluster, &["--v=3"]).await?;
-        says(cluster, &gateway, "no streaming lists").await?;
+        gateway.await_output(cluster, "no streaming lists").await?;
         for host in ["n0.example", "n259.example"] {
             still_serves(cluster, &gateway, host).await?;
         }

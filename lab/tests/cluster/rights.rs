@@ -114,14 +114,9 @@ fn a_missing_right_is_named_and_picked_up_without_a_restart() {
         cluster.allow("gateway", true, &["networking.k8s.io/ingressclasses"]).await?;
         let namespace = format!("--watch-namespace={}", cluster.namespace);
         let gateway = class.begin_gateway(cluster, &kubeconfig, &[&namespace])?;
-        let told = |text: &str| {
-            ["Role in namespace", "resources: [\"services\"]", "verbs: [\"list\", \"watch\"]"]
-                .iter()
-                .all(|part| text.contains(part))
-        };
-        cluster
-            .until("the log to name the right", async || Ok(told(&gateway.output()).then_some(())))
-            .await?;
+        for part in ["Role in namespace", "resources: [\"services\"]", "verbs: [\"list\", \"watch\"]"] {
+            gateway.await_output(cluster, part).await?;
+        }
         ensure!(gateway.problems(cluster).await?.contains("services"));
         ensure!(gateway.health_status(cluster, "/healthz").await? == 500, "ready without Services");
         ensure!(gateway.health_status(cluster, "/livez").await? == 200);

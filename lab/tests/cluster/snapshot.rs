@@ -43,7 +43,7 @@ fn the_last_configuration_is_served_until_the_api_is_back() {
             ensure!(cluster.get(second.http, host, "/").await?.status() == 200, "{host}");
         }
         ensure!(shows(second.https, &certificate).await?);
-        ensure!(second.output().contains("serving the last configuration"), "{}", second.output());
+        second.await_output(cluster, "serving the last configuration").await?;
 
         wire.set(Behaviour::Pass);
         cluster.served(second.http, "gone.example", 404).await?;
