@@ -24,7 +24,7 @@ use crate::state::State;
 use crate::state::apply::apply;
 use crate::telemetry::Telemetry;
 use crate::tls::{CertificateStore, TlsError, stapling};
-use crate::worker::driver::Driver;
+use crate::worker::engine_choice::EngineChoice;
 
 /// Time limit for sending the last spans and log records.
 const LAST_EXPORT: Duration = Duration::from_secs(2);
@@ -53,7 +53,7 @@ pub enum StartError {
 }
 
 impl DataPlane {
-    /// Starts `workers` threads, which serve with `driver` once a complete state has been applied.
+    /// Starts `workers` threads, which serve with `engine` once a complete state has been applied.
     /// Reports that no delta requested, such as ejected endpoints, arrive at the receiver. Call it
     /// on a Tokio runtime.
     ///
@@ -61,7 +61,7 @@ impl DataPlane {
     /// See [`StartError`].
     pub fn start(
         workers: usize,
-        driver: Driver,
+        engine: EngineChoice,
         telemetry: Arc<Telemetry>,
     ) -> Result<(Self, mpsc::UnboundedReceiver<Report>), StartError> {
         let (reporter, reports) = mpsc::unbounded_channel();
@@ -84,7 +84,7 @@ impl DataPlane {
             }
         });
         let (listeners, drain) = (Listeners::new(), Drain::new());
-        let workers = Workers::start(&state, &certificates, &listeners, &drain, driver, workers)?;
+        let workers = Workers::start(&state, &certificates, &listeners, &drain, engine, workers)?;
         let (tended, reporting_state) = (listeners.clone(), state.clone());
         critical_task::spawn(&state.reporter, "binding listeners", async move {
             let changed = |reports: Vec<Report>| {
@@ -206,7 +206,7 @@ mod tests {
     #[tokio::test]
     async fn it_is_not_ready_without_listeners() {
         let telemetry = Telemetry::new(Options::default(), AccessLog::none()).unwrap();
-        let (plane, _reports) = DataPlane::start(1, Driver::Direct, Arc::new(telemetry)).unwrap();
+        let (plane, _reports) = DataPlane::start(1, EngineChoice::Direct, Arc::new(telemetry)).unwrap();
         let readiness = &plane.state().readiness;
         plane.apply(&Delta { settings: Some(Arc::default()), ..Delta::default() });
         // The state after a complete delta whose sockets are not bound yet.
@@ -235,7 +235,7 @@ mod tests {
     #[tokio::test]
     async fn a_delta_without_news_publishes_no_problems() {
         let telemetry = Telemetry::new(Options::default(), AccessLog::none()).unwrap();
-        let (plane, _reports) = DataPlane::start(1, Driver::Direct, Arc::new(telemetry)).unwrap();
+        let (plane, _reports) = DataPlane::start(1, EngineChoice::Direct, Arc::new(telemetry)).unwrap();
         plane.apply(&Delta { complete: true, ..Delta::default() });
         let before = plane.state().problems.all();
         plane.apply(&Delta { settings: Some(Arc::default()), ..Delta::default() });

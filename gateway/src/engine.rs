@@ -44,12 +44,12 @@ use crate::io::budget::Reservation;
 use crate::message::head::Head;
 use crate::message::request;
 use crate::pipeline::{
-    Answer, Exchange, Failure, FailureKind, Next, Originator, Outcome, Question, RequestBody, RequestShape,
-    Verdict,
+    Answer, Exchange, ExchangeOutcome, Failure, FailureKind, Next, Originator, Question, RequestBody,
+    RequestShape, Verdict,
 };
 use crate::state::snapshot::Snapshot;
 use crate::worker::Worker;
-use crate::worker::driver::Driver;
+use crate::worker::engine_choice::EngineChoice;
 use inspection::response::ResponseInspection;
 use tunnel::Switched;
 
@@ -70,7 +70,7 @@ enum Forwarded<A = Answer> {
     /// The client received the endpoint's response, at this time.
     Relayed(Instant),
     /// The endpoint accepted a switch to another protocol.
-    Switched(tunnel::Endpoint),
+    Switched(tunnel::TunnelEndpoint),
     /// This answer goes to the client.
     Answer(A),
     /// No answer can reach the client. `asked`: an endpoint had received the request.
@@ -178,11 +178,11 @@ pub(crate) async fn serve<D: ClientSide + Send + Sync + 'static>(
             }
         }
     };
-    let mut outcome = Outcome {
+    let mut outcome = ExchangeOutcome {
         status: counts.status,
         body_received: counts.received,
         upstream_received: counts.upstream_received,
-        ..Outcome::default()
+        ..ExchangeOutcome::default()
     };
     let ended = match forwarded {
         Forwarded::Relayed(at) => {
@@ -239,7 +239,7 @@ async fn forward<D: Downstream + Send + Sync + 'static>(
         let shape =
             RequestShape { has_body: !head.framing.is_done(), upgrades: request::asks_for_upgrade(head) };
         if let Some(cached) = exchange.cached_request(&request::view(head), shape) {
-            if worker.driver == Driver::Direct
+            if worker.engine == EngineChoice::Direct
                 && let Some(response) = stored::find(&cached, &exchange, head)
             {
                 // Boxed, because most requests are forwarded.
@@ -251,7 +251,7 @@ async fn forward<D: Downstream + Send + Sync + 'static>(
         }
     }
     // Pingora's engine has no FastCGI, and no tunnels over streams of HTTP/2.
-    if worker.driver == Driver::Direct || exchange.speaks_fastcgi() || is_websocket_over_http2(head) {
+    if worker.engine == EngineChoice::Direct || exchange.speaks_fastcgi() || is_websocket_over_http2(head) {
         let forwarded = direct::forward(worker, &mut *downstream, alarm, &mut *exchange, head, counts).await;
         return (downstream, exchange, forwarded);
     }
@@ -402,12 +402,12 @@ pub(crate) async fn refuse(
     exchange.log_answer(&answer);
     let sent = answer::send(&answer, false, downstream, &mut Alarm::default()).await;
     let (bytes_sent, body_sent) = downstream.sent();
-    exchange.end(Outcome {
+    exchange.end(ExchangeOutcome {
         status: sent.is_ok().then_some(answer.status),
         body_sent,
         bytes_sent,
         aborted: sent.is_err(),
-        ..Outcome::default()
+        ..ExchangeOutcome::default()
     });
     sent.is_ok()
 }

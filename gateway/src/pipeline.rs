@@ -58,7 +58,7 @@ pub use call::Call;
 pub use exchange::{Exchange, Verdict};
 pub use mirror::MirroredRequest;
 pub(crate) use originator::Originator;
-pub use outcome::{MOST_INTERIM, Next, Outcome};
+pub use outcome::{ExchangeOutcome, MOST_INTERIM, Next};
 pub(crate) use preview::RequestPreview;
 pub use question::{Job, Question, Reply};
 pub(crate) use stages::{ORDER, PipelineStage};

@@ -40,11 +40,11 @@ pub mod resources;
 pub mod retry;
 pub mod rewrite;
 pub mod same_site;
-pub mod shares;
 pub mod sources;
 pub mod template;
 pub mod timeouts;
 pub(crate) mod tracing;
+pub mod traffic_split;
 
 pub use affinity::Affinity;
 pub use backend_headers::BackendHeaders;

@@ -42,7 +42,7 @@ use sluice_config::{ByKey, Change, Code, Delta, EndpointSetKey, HealthCheck, Poo
 
 pub use checked::{Checked, CheckedEndpoint};
 pub use description::{EndpointDescription, Health, HealthCounts, PoolDescription};
-pub use endpoint::{Admission, Endpoint, InFlight};
+pub use endpoint::{Endpoint, EndpointAdmission, InFlight};
 pub use endpoint_set::EndpointSet;
 pub use hosts::{HostAddresses, HostLookUp, RequestHost};
 pub use own::{OwnEndpoint, OwnListener};

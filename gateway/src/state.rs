@@ -42,7 +42,7 @@ use crate::policy::limits::Limiter;
 use crate::policy::resources::Resources;
 use crate::process::reporter::Reporter;
 use crate::registry::{OwnListener, Registry};
-use crate::replicas::{Exchange, ReplicaReport, WantedReplicas};
+use crate::replicas::{LimitSync, ReplicaReport, WantedReplicas};
 use crate::route::Route;
 use crate::router::RouteTable;
 use crate::stream_table::StreamTable;
@@ -264,7 +264,7 @@ impl State {
             let identity = slot.and_then(|slot| slot.load_full());
             Some(WantedReplicas { replicas, identity })
         };
-        Exchange::new(self.limiter.clone(), self.telemetry.limit_use(), report)
+        LimitSync::new(self.limiter.clone(), self.telemetry.limit_use(), report)
             .run(self.publications.subscribe(), read)
             .await;
     }

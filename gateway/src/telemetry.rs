@@ -62,7 +62,7 @@ pub(crate) use stream_log::StreamRecord;
 use crate::cache::CacheStatus;
 use crate::registry::{Checked, HealthCounts};
 
-use admission::Admission;
+use admission::AdmissionMetrics;
 use connections::Connections;
 use controller::Controller;
 use orphans::Orphan;
@@ -90,7 +90,7 @@ pub struct Telemetry {
     requests: Option<Arc<RequestMeters>>,
     connections: Arc<Connections>,
     controller: Controller,
-    admission: Admission,
+    admission: AdmissionMetrics,
     /// Number of reviews so far.
     reviews: AtomicUsize,
     own: Own,
@@ -119,7 +119,7 @@ impl Telemetry {
             requests,
             connections,
             controller: Controller::new(&options, &registry)?,
-            admission: Admission::new(&options, &registry)?,
+            admission: AdmissionMetrics::new(&options, &registry)?,
             reviews: AtomicUsize::new(0),
             own: Own::new(&registry)?,
             streams: StreamFamilies::new(&registry)?,

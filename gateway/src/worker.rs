@@ -1,22 +1,22 @@
 //! The state that the connections of one worker share. The modules that serve connections use it
 //! without the threads that run them.
 
-pub mod driver;
+pub mod engine_choice;
 
 use std::sync::Arc;
 
 use crate::connection::drain::LocalDrain;
-use crate::process::descriptors::Shares;
+use crate::process::descriptors::DescriptorShares;
 use crate::state::State;
 use crate::tls::CertificateStore;
-use crate::worker::driver::Driver;
+use crate::worker::engine_choice::EngineChoice;
 
 /// One worker, as its connections see it.
 pub(crate) struct Worker {
     pub(crate) state: Arc<State>,
     pub(crate) certificates: Arc<CertificateStore>,
     pub(crate) drain: LocalDrain,
-    pub(crate) driver: Driver,
+    pub(crate) engine: EngineChoice,
     /// Idle connections to endpoints that there is room for.
     pub(crate) idle: usize,
     /// How many workers there are.
@@ -37,6 +37,6 @@ impl Worker {
     /// Client connections that all workers together may have; 0 is no limit.
     pub(crate) fn client_limit(&self) -> usize {
         let configured = self.state.settings().max_connections.saturating_mul(self.serving());
-        Shares::of_process().clients_within(configured)
+        DescriptorShares::of_process().clients_within(configured)
     }
 }

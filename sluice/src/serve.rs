@@ -79,7 +79,7 @@ async fn run(flags: &ServeFlags, program_log: ProgramLog) -> Result<()> {
     }
     limits::advise();
     let workers = cgroup::workers();
-    let (plane, reports) = DataPlane::start(workers, flags.gateway.driver, telemetry)?;
+    let (plane, reports) = DataPlane::start(workers, flags.gateway.engine, telemetry)?;
     if let Some(folder) = &flags.gateway.body_temp_path {
         plane.keep_bodies_in(folder.clone());
     }

@@ -446,8 +446,8 @@ impl fmt::Display for NotReady {
 
 impl std::error::Error for NotReady {}
 
-/// Returns the flags for the driver that the environment selects. `make test` runs all tests whose
-/// requests reach an engine with each driver.
+/// Returns the flags for the engine that the environment selects. `make test` runs all tests whose
+/// requests reach an engine with each of them.
 fn driver() -> Vec<String> {
     let driver = std::env::var("SLUICE_DRIVER").ok();
     driver.map(|driver| vec!["--driver".into(), driver]).unwrap_or_default()

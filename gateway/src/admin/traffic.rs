@@ -23,7 +23,7 @@ const KEPT: usize = 2;
 
 /// All request figures at one moment.
 #[derive(Debug)]
-pub(super) struct Figures {
+pub(super) struct TrafficFigures {
     /// When they were read.
     at: Instant,
     /// Requests read, also those without a rule.
@@ -37,8 +37,8 @@ pub(super) struct Figures {
 #[derive(Debug)]
 pub(super) struct Comparison<'s> {
     state: &'s State,
-    now: Arc<Figures>,
-    earlier: Option<Arc<Figures>>,
+    now: Arc<TrafficFigures>,
+    earlier: Option<Arc<TrafficFigures>>,
     /// Time since the start of the process.
     uptime: Duration,
     /// Whether requests are counted by rule (`--enable-metrics`).
@@ -49,15 +49,15 @@ pub(super) struct Comparison<'s> {
 
 /// Figures of the last minute. They are read only while pages are requested.
 #[derive(Debug, Default)]
-pub(super) struct RecentFigures(Mutex<VecDeque<Arc<Figures>>>);
+pub(super) struct RecentFigures(Mutex<VecDeque<Arc<TrafficFigures>>>);
 
 impl RecentFigures {
     /// Reads the current figures, and compares them with those of up to two minutes ago.
     pub(super) fn read<'s>(&self, state: &'s State, uptime: Duration) -> Comparison<'s> {
         let sample = TrafficSample::read(state, false);
-        let now = Arc::new(Figures::of(&sample));
+        let now = Arc::new(TrafficFigures::of(&sample));
         let mut recent = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let age = |figures: &Arc<Figures>| now.at.saturating_duration_since(figures.at);
+        let age = |figures: &Arc<TrafficFigures>| now.at.saturating_duration_since(figures.at);
         recent.retain(|figures| age(figures) <= LONGEST);
         let earlier = recent.front().filter(|oldest| age(oldest) >= SHORTEST).cloned();
         if recent.back().is_none_or(|last| age(last) >= INTERVAL) {
@@ -77,7 +77,7 @@ impl RecentFigures {
     }
 }
 
-impl Figures {
+impl TrafficFigures {
     fn of(sample: &TrafficSample) -> Self {
         let rules = sample.by_rule().into_iter().map(|(labels, traffic)| (labels.clone(), traffic));
         Self { at: Instant::now(), requests: sample.requests, whole: sample.whole(), rules: rules.collect() }

@@ -25,7 +25,7 @@ use tokio::sync::watch;
 use self::folder::Folder;
 use self::health::Health;
 use self::thread::FileThread;
-use super::keyed_hash::HashKey;
+use super::keyed_hash::SipKey;
 use crate::body::disk::{Disk, DiskShare};
 
 pub(super) use body_file::{BodyFile, FileWriter, PieceError};
@@ -57,7 +57,7 @@ pub(super) struct Files {
     thread: FileThread,
     next: AtomicU64,
     /// Key of the hashes of pieces: random, so that no content can be made to fit one.
-    hash_key: HashKey,
+    hash_key: SipKey,
 }
 
 impl Files {
@@ -75,7 +75,7 @@ impl Files {
             space: Arc::default(),
             thread,
             next: AtomicU64::new(0),
-            hash_key: HashKey::random(),
+            hash_key: SipKey::random(),
         }))
     }
 

@@ -6,9 +6,9 @@ use siphasher::sip128::{Hasher128, SipHasher13};
 
 /// A random key.
 #[derive(Clone, Copy)]
-pub(super) struct HashKey(u64, u64);
+pub(super) struct SipKey(u64, u64);
 
-impl HashKey {
+impl SipKey {
     /// Creates a key.
     pub(super) fn random() -> Self {
         Self(RandomState::new().hash_one(0), RandomState::new().hash_one(1))
@@ -27,9 +27,9 @@ impl HashKey {
     }
 }
 
-impl std::fmt::Debug for HashKey {
+impl std::fmt::Debug for SipKey {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("HashKey").finish_non_exhaustive()
+        f.debug_struct("SipKey").finish_non_exhaustive()
     }
 }
 
@@ -39,7 +39,7 @@ mod tests {
 
     #[test]
     fn each_key_has_hashes_of_its_own() {
-        let (one, other) = (HashKey::random(), HashKey::random());
+        let (one, other) = (SipKey::random(), SipKey::random());
         assert_eq!(one.hash(b"a"), one.hash(b"a"));
         assert_ne!(one.hash(b"a"), one.hash(b"b"));
         assert_ne!(one.hash(b"a"), other.hash(b"a"));

@@ -29,7 +29,7 @@ use self::file_tier::FileTier;
 use super::files::{BodyFile, Files};
 use super::head::StoredHead;
 use super::key::{CachedUrl, RequestKey};
-use super::keyed_hash::HashKey;
+use super::keyed_hash::SipKey;
 use crate::io::budget::{Budget, SharedReservation};
 
 pub(crate) use self::purge::{Purge, PurgedPath};
@@ -101,7 +101,7 @@ pub(super) struct Store {
     tier: Option<FileTier>,
     evictions: AtomicUsize,
     urls: RandomState,
-    keys: HashKey,
+    keys: SipKey,
     budget: Arc<Budget>,
     next: AtomicU64,
     /// Purges of more than a URL.
@@ -154,7 +154,7 @@ impl Store {
             tier: files.map(FileTier::new),
             evictions: AtomicUsize::new(0),
             urls: RandomState::new(),
-            keys: HashKey::random(),
+            keys: SipKey::random(),
             budget,
             next: AtomicU64::new(0),
             purges: AtomicU64::new(0),

@@ -70,7 +70,7 @@ pub(crate) struct OpenConnection {
 
 /// The decision about a new connection.
 #[derive(Debug)]
-pub(crate) enum Admission {
+pub(crate) enum ClientAdmission {
     /// The limit is not reached.
     Free(OpenConnection),
     /// An idle connection is being closed for it.
@@ -175,16 +175,16 @@ impl Drain {
 
     /// Admits a connection, unless `limit` connections are open and none of them can be closed for
     /// it; 0 is no limit. At the limit the oldest idle connection is closed.
-    pub(crate) fn admit(self: &Arc<Self>, limit: usize) -> Admission {
+    pub(crate) fn admit(self: &Arc<Self>, limit: usize) -> ClientAdmission {
         let open = self.connections.fetch_add(1, SeqCst);
         if limit == 0 || open < limit {
-            return Admission::Free(self.open_connection());
+            return ClientAdmission::Free(self.open_connection());
         }
         if open - limit < BEYOND_LIMIT && self.idle.close_oldest() {
-            return Admission::InPlaceOfIdle(self.open_connection());
+            return ClientAdmission::InPlaceOfIdle(self.open_connection());
         }
         self.connections.fetch_sub(1, SeqCst);
-        Admission::Refused
+        ClientAdmission::Refused
     }
 
     /// Has idle connections closed while so many are open beyond `limit` (0 is none) that no new
@@ -309,15 +309,15 @@ mod tests {
     async fn it_ends_with_the_last_connection() {
         let drain = Drain::new();
         let admit = |limit| match drain.admit(limit) {
-            Admission::Free(open) => {
+            ClientAdmission::Free(open) => {
                 open.idle.end();
                 Some(open)
             }
-            Admission::InPlaceOfIdle(_) | Admission::Refused => None,
+            ClientAdmission::InPlaceOfIdle(_) | ClientAdmission::Refused => None,
         };
         let one = admit(2).unwrap();
         let two = admit(2).unwrap();
-        assert!(matches!(drain.admit(2), Admission::Refused), "the limit is reached");
+        assert!(matches!(drain.admit(2), ClientAdmission::Refused), "the limit is reached");
         let more = admit(0).unwrap();
         assert_eq!(drain.connections(), 3);
         drop((one, more));
@@ -338,8 +338,8 @@ mod tests {
         const OLD: usize = 200;
         let drain = Drain::new();
         let open = |limit| match drain.admit(limit) {
-            Admission::Free(open) | Admission::InPlaceOfIdle(open) => Some(open),
-            Admission::Refused => None,
+            ClientAdmission::Free(open) | ClientAdmission::InPlaceOfIdle(open) => Some(open),
+            ClientAdmission::Refused => None,
         };
         let mut old: Vec<_> = (0..OLD).map(|_| open(OLD).unwrap()).collect();
         old.iter().for_each(|open| open.idle.begin(Instant::now()));
@@ -359,9 +359,11 @@ mod tests {
         const OLD: usize = 300;
         let drain = Drain::new();
         let old: Vec<_> = (0..OLD).map(|_| drain.admit(OLD)).collect();
-        let is_chosen = |admission: &Admission| match admission {
-            Admission::Free(open) => open.idle.is_chosen(),
-            Admission::InPlaceOfIdle(_) | Admission::Refused => panic!("the limit was not reached"),
+        let is_chosen = |admission: &ClientAdmission| match admission {
+            ClientAdmission::Free(open) => open.idle.is_chosen(),
+            ClientAdmission::InPlaceOfIdle(_) | ClientAdmission::Refused => {
+                panic!("the limit was not reached")
+            }
         };
         let chosen = || old.iter().filter(|admission| is_chosen(admission)).count();
         drain.close_excess(200);

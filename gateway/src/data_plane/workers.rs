@@ -20,7 +20,7 @@ use crate::listen::accept::{Workplace, accept};
 use crate::listen::assignment::Assignment;
 use crate::listen::{ListenSocket, ListenerSet, Listeners, Listening, SocketKey};
 use crate::process::critical_task::{self, CriticalTask};
-use crate::process::descriptors::Shares;
+use crate::process::descriptors::DescriptorShares;
 use crate::process::per_worker;
 use crate::state::State;
 use crate::state::snapshot::Snapshot;
@@ -28,7 +28,7 @@ use crate::stream::udp;
 use crate::telemetry::AccessLog;
 use crate::tls::{CertificateStore, install_provider};
 use crate::worker::Worker;
-use crate::worker::driver::Driver;
+use crate::worker::engine_choice::EngineChoice;
 
 /// Threads of each worker for work that blocks: files of request bodies, passwords. A thread that
 /// has worked keeps memory of the allocator, so the default of Tokio, 512, is memory that no budget
@@ -50,7 +50,7 @@ struct Accepting {
 }
 
 impl Workers {
-    /// Starts `count` workers that serve requests with `driver`. They accept connections from
+    /// Starts `count` workers that serve requests with `engine`. They accept connections from
     /// `listeners` once these are open, and forward the phases of `drain` to their connections.
     ///
     /// # Errors
@@ -60,13 +60,13 @@ impl Workers {
         certificates: &Arc<CertificateStore>,
         listeners: &Listeners,
         drain: &Arc<Drain>,
-        driver: Driver,
+        engine: EngineChoice,
         count: usize,
     ) -> io::Result<Self> {
         install_provider();
         proxy::prepare()?;
         let stop = watch::Sender::new(false);
-        let idle = Shares::for_workers(count).idle(count);
+        let idle = DescriptorShares::for_workers(count).idle(count);
         let assignment = Assignment::new(count);
         let mut threads = Vec::with_capacity(count);
         let (started, all_started) = mpsc::channel();
@@ -90,7 +90,7 @@ impl Workers {
                 budget::serve(state.budget.clone());
                 let phase = drain.subscribe();
                 let drain = LocalDrain::new(drain);
-                let worker = Arc::new(Worker { state, certificates, drain, driver, idle, count });
+                let worker = Arc::new(Worker { state, certificates, drain, engine, idle, count });
                 runtime.block_on(async {
                     let own = assignment.join(index, worker);
                     run(Workplace { own, assignment }, index, listeners, phase, stop).await;

@@ -54,7 +54,7 @@ use crate::message::response::stated_framing;
 use crate::pipeline::Originator;
 use crate::pipeline::{Exchange, FailureKind, Next};
 use crate::process::descriptors::Wait;
-use crate::registry::Admission;
+use crate::registry::EndpointAdmission;
 use connector::{Clients, ConnectStage, Connector};
 use context::Context;
 use epoch::Epochs;
@@ -77,10 +77,10 @@ impl Proxy {
 /// its limit.
 async fn await_room(ctx: &mut Context) -> Result<bool> {
     loop {
-        match ctx.exchange(|exchange| exchange.call().ask_for_room())? {
-            Admission::Given => return Ok(true),
-            Admission::Refused => return Ok(false),
-            Admission::Waits => {}
+        match ctx.exchange(|exchange| exchange.call().admit_connection())? {
+            EndpointAdmission::Given => return Ok(true),
+            EndpointAdmission::Refused => return Ok(false),
+            EndpointAdmission::Waits => {}
         }
         if !Wait::new(&mut ctx.waited_since).for_endpoint().await {
             return Ok(false);

@@ -17,7 +17,7 @@ use crate::io::alarm::Alarm;
 use crate::io::deadlines::{Deadlines, STALL};
 use crate::io::flow::Flow;
 use crate::io::transport::Transport;
-use crate::pipeline::{Exchange, Outcome};
+use crate::pipeline::{Exchange, ExchangeOutcome};
 use crate::process::descriptors::DescriptorPermit;
 use crate::upstream::connection::Connection;
 
@@ -55,12 +55,12 @@ pub(crate) struct Tunnel {
 #[derive(Debug)]
 pub(crate) struct Switched {
     pub(super) exchange: Box<Exchange>,
-    pub(super) endpoint: Endpoint,
+    pub(super) endpoint: TunnelEndpoint,
 }
 
 /// The endpoint side of a tunnel.
 #[derive(Debug)]
-pub(super) struct Endpoint {
+pub(super) struct TunnelEndpoint {
     pub(super) connection: Connection,
     /// Time limit for any bytes, in either direction.
     pub(super) read_timeout: Option<Duration>,
@@ -80,7 +80,7 @@ impl Tunnel {
         heads: u64,
     ) -> Box<Self> {
         let Switched { exchange, endpoint } = switched;
-        let Endpoint { connection, read_timeout: idle, send_timeout: time_limit, mut up } = endpoint;
+        let TunnelEndpoint { connection, read_timeout: idle, send_timeout: time_limit, mut up } = endpoint;
         let Connection { stream: endpoint, place: _place, .. } = connection;
         up.push(ahead);
         let (deadlines, whole) = (Deadlines::default(), false);
@@ -136,7 +136,7 @@ impl Tunnel {
 impl Drop for Tunnel {
     fn drop(&mut self) {
         let waiting = self.down.waiting();
-        self.exchange.end(Outcome {
+        self.exchange.end(ExchangeOutcome {
             status: Some(self.status),
             body_sent: self.down.read().saturating_sub(waiting),
             bytes_sent: (self.heads + self.down.read()).saturating_sub(waiting),
@@ -180,7 +180,7 @@ mod tests {
         let exchange = Plane::simple(&[1]).forward(&Request::get("a.example", "/"));
         let (made, place) = (std::time::Instant::now(), DescriptorPermit::for_open());
         let connection = Connection { stream, place, made, served: 0, reused: false };
-        let endpoint = Endpoint {
+        let endpoint = TunnelEndpoint {
             connection,
             read_timeout: Some(IDLE),
             send_timeout: Some(IDLE),

@@ -22,7 +22,7 @@ use super::assignment::{Assigned, Assignee, Assignment};
 use super::bind::BACKLOG;
 use super::listeners::ListenerTarget;
 use super::{Opened, open, serve};
-use crate::connection::drain::{Admission, OpenConnection};
+use crate::connection::drain::{ClientAdmission, OpenConnection};
 use crate::io::budget::Account;
 use crate::stream::AcceptedConnection;
 use crate::worker::Worker;
@@ -167,13 +167,13 @@ impl Acceptor {
         let limit = self.worker().client_limit();
         let open = loop {
             match self.worker().drain.shared().admit(limit) {
-                Admission::Free(open) => break open,
-                Admission::InPlaceOfIdle(open) => {
+                ClientAdmission::Free(open) => break open,
+                ClientAdmission::InPlaceOfIdle(open) => {
                     self.worker().state.telemetry.connection_reclaimed();
                     self.warn_of_limit(limit);
                     break open;
                 }
-                Admission::Refused => {}
+                ClientAdmission::Refused => {}
             }
             self.worker().state.telemetry.connection_refused();
             self.warn_of_limit(limit);

@@ -17,10 +17,10 @@ use crate::otel::SpanId;
 use crate::policy::RetryPolicy;
 use crate::policy::retry::Progress;
 use crate::policy::timeouts::resolve;
-use crate::registry::{Admission, Endpoint, InFlight, PickError, PickKey, PickRequest, Pool};
+use crate::registry::{Endpoint, EndpointAdmission, InFlight, PickError, PickKey, PickRequest, Pool};
 use crate::route::Route;
 use crate::upstream::attempt::{KeepAlive, Upstream};
-use crate::upstream::tls::Session;
+use crate::upstream::tls::EndpointTlsConfig;
 
 /// One conversation with a pool.
 #[derive(Debug, Default)]
@@ -71,7 +71,7 @@ pub(super) struct Rules<'r> {
     /// The protocol of the endpoint.
     pub(super) protocol: UpstreamProtocol,
     /// TLS settings of the rule.
-    pub(super) tls: Option<Arc<Session>>,
+    pub(super) tls: Option<Arc<EndpointTlsConfig>>,
 }
 
 static DEFAULT_RETRY: Retry = Retry { on: None, tries: None, timeout: sluice_config::Timeout::Inherit };
@@ -172,8 +172,8 @@ impl Call {
     }
 
     /// Requests the endpoint's permission for a connection of the current attempt.
-    pub(crate) fn ask_for_room(&mut self) -> Admission {
-        self.in_flight().map_or(Admission::Given, InFlight::ask)
+    pub(crate) fn admit_connection(&mut self) -> EndpointAdmission {
+        self.in_flight().map_or(EndpointAdmission::Given, InFlight::admit)
     }
 
     /// Records how the current attempt failed.

@@ -5,12 +5,12 @@ use http::{Method, StatusCode};
 use rustls_pki_types::ServerName;
 use sluice_config::HostName;
 
-use super::exchange::{Exchange, HashKey, Verdict};
+use super::exchange::{Exchange, UpstreamHashKey, Verdict};
 use super::session::BoundSession;
 use super::stages::{StageInput, Step};
 use crate::message::answer::Answer;
 use crate::message::request_head::RequestHead;
-use crate::policy::affinity::Session;
+use crate::policy::affinity::SessionCookie;
 use crate::policy::limits::Excess;
 use crate::policy::redirect::Source;
 use crate::policy::rewrite::Outgoing;
@@ -165,7 +165,7 @@ impl Exchange {
     fn forward_to(
         &mut self,
         target: Option<Held<Target>>,
-        session: Option<Session<'_>>,
+        session: Option<SessionCookie<'_>>,
         route: &Route,
         input: &StageInput<'_>,
     ) -> Step {
@@ -220,7 +220,7 @@ impl Exchange {
         if let Some(hash_by) = &compiled.hash_by
             && let Some(bytes) = hash_by.key(&self.template_context(Some(route), input))
         {
-            let key = HashKey { bytes, subset: hash_by.subset };
+            let key = UpstreamHashKey { bytes, subset: hash_by.subset };
             self.extras.get_or_insert_default().hash_key = Some(key);
         }
         let conditional = compiled.affinity.as_ref().is_some_and(Affinity::asks_for_client);

@@ -18,8 +18,8 @@ use crate::body::substitution::Substitution;
 use crate::message::answer::Answer;
 use crate::message::edit::{Edit, EditableName, HeadMut};
 use crate::policy::directives::{
-    ActiveLocation, Assigned, ChangeLevel, Directives, FilledValues, Location, Outcome, ProgramInput, Return,
-    Scope,
+    ActiveLocation, Assigned, ChangeLevel, Directives, FilledValues, Location, ProgramInput, ProgramOutcome,
+    Return, Scope,
 };
 use crate::policy::limits::ZoneLimits;
 use crate::policy::template::{Template, TemplateContext};
@@ -292,17 +292,19 @@ impl Exchange {
         };
         let request = ProgramInput { path: input.path, target: input.head.target };
         let outcome = location.program.run(request, &mut state.assigned, &fill);
-        state.relocates = matches!(outcome, Outcome::Relocate);
-        state.is_broken = matches!(outcome, Outcome::Break) && state.active == ActiveLocation::Own;
+        state.relocates = matches!(outcome, ProgramOutcome::Relocate);
+        state.is_broken = matches!(outcome, ProgramOutcome::Break) && state.active == ActiveLocation::Own;
         let text = match outcome {
-            Outcome::Return(Return::Text(_, text) | Return::Redirect(_, text)) => fill(text, &state.assigned),
+            ProgramOutcome::Return(Return::Text(_, text) | Return::Redirect(_, text)) => {
+                fill(text, &state.assigned)
+            }
             _ => Vec::new(),
         };
         self.fill_state(&mut state, directives, route, input);
         let default_type = location.scope(state.assigned.scope).default_type.clone();
         *self.state_of_directives() = state;
         match outcome {
-            Outcome::End | Outcome::Break | Outcome::Relocate => {
+            ProgramOutcome::End | ProgramOutcome::Break | ProgramOutcome::Relocate => {
                 let uri = self.assigned().and_then(|assigned| assigned.uri.as_ref());
                 let outgoing = uri.map(|uri| Box::new(uri.outgoing.clone()));
                 if let Some(new) = outgoing.as_ref().filter(|new| self.outgoing.as_ref() != Some(*new)) {
@@ -311,9 +313,11 @@ impl Exchange {
                 self.outgoing = outgoing.or(self.outgoing.take());
                 Step::Continue(())
             }
-            Outcome::Return(answer) => Step::Break(self.returned(answer, text, default_type, input)),
-            Outcome::Redirect(status, location) => Step::Break(self.redirect_to_url(status, location, input)),
-            Outcome::Malformed => Step::Break(self.refused(StatusCode::BAD_REQUEST)),
+            ProgramOutcome::Return(answer) => Step::Break(self.returned(answer, text, default_type, input)),
+            ProgramOutcome::Redirect(status, location) => {
+                Step::Break(self.redirect_to_url(status, location, input))
+            }
+            ProgramOutcome::Malformed => Step::Break(self.refused(StatusCode::BAD_REQUEST)),
         }
     }
 

@@ -8,7 +8,7 @@ use smallvec::SmallVec;
 
 use super::call::Attempt;
 use super::exchange::Exchange;
-use super::outcome::Outcome;
+use super::outcome::ExchangeOutcome;
 use super::question::Reply;
 use super::subrequest::OwnCall;
 use crate::message::answer::Answer;
@@ -27,7 +27,7 @@ const CLIENT_CLOSED_REQUEST: u16 = 499;
 
 impl Exchange {
     /// Ends the exchange: access log, metrics. Call once; further calls have no effect.
-    pub fn end(&mut self, outcome: Outcome) {
+    pub fn end(&mut self, outcome: ExchangeOutcome) {
         if std::mem::replace(&mut self.ended, true) {
             return;
         }
@@ -47,7 +47,7 @@ impl Exchange {
         self.state().telemetry.request_ended();
     }
 
-    fn record(&self, outcome: &Outcome, status: u16, time: Duration) {
+    fn record(&self, outcome: &ExchangeOutcome, status: u16, time: Duration) {
         let Some(meters) = self.meters() else { return };
         let last = self.call.attempts.last();
         meters.record(
@@ -72,7 +72,7 @@ impl Exchange {
             .or(self.undefined_host.as_deref())
     }
 
-    fn write_line(&mut self, outcome: &Outcome, status: u16, time: Duration) {
+    fn write_line(&mut self, outcome: &ExchangeOutcome, status: u16, time: Duration) {
         let Some(line) = self.line.take() else { return };
         let Some(format) = self.log_format() else { return };
         if self.is_filtered_out(status, time) {
@@ -117,7 +117,7 @@ impl Exchange {
     /// What is known of the request at its end.
     pub(super) fn final_record<'a>(
         &'a self,
-        outcome: &Outcome,
+        outcome: &ExchangeOutcome,
         status: u16,
         time: Duration,
         attempts: &'a [UpstreamAttempt],

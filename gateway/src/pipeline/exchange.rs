@@ -118,7 +118,7 @@ pub(super) struct ExchangeExtras {
     /// The results of checks with `satisfy: any`.
     pub(super) satisfy_any: SatisfyAny,
     /// Requests with this key go to the same endpoint, or group of endpoints.
-    pub(super) hash_key: Option<HashKey>,
+    pub(super) hash_key: Option<UpstreamHashKey>,
     /// The name of the endpoint's certificate, if the request determines it and has one.
     pub(super) endpoint_name: Option<Arc<str>>,
     /// Whether the client misreads `SameSite=None`, which its session cookie then omits.
@@ -144,7 +144,7 @@ pub(super) enum CertificatePage {
 
 /// The key of `upstream-hash-by`.
 #[derive(Debug)]
-pub(super) struct HashKey {
+pub(super) struct UpstreamHashKey {
     pub(super) bytes: Vec<u8>,
     pub(super) subset: Option<NonZeroU32>,
 }
@@ -239,6 +239,6 @@ impl Exchange {
 
 impl Drop for Exchange {
     fn drop(&mut self) {
-        self.end(super::Outcome { aborted: true, ..super::Outcome::default() });
+        self.end(super::ExchangeOutcome { aborted: true, ..super::ExchangeOutcome::default() });
     }
 }

@@ -11,7 +11,7 @@ use http::StatusCode;
 use super::admission::SatisfyAny;
 use super::call::Attempt;
 use super::exchange::{CertificatePage, Exchange, Verdict};
-use super::outcome::Outcome;
+use super::outcome::ExchangeOutcome;
 use super::stages::{PipelineStage, Step};
 use crate::io::failure::FailureKind;
 use crate::message::edit::RequestMut;
@@ -164,7 +164,7 @@ impl Exchange {
     }
 
     /// Hands the request to its readers.
-    pub(super) fn end_observation(&mut self, outcome: &Outcome, status: u16, time: Duration) {
+    pub(super) fn end_observation(&mut self, outcome: &ExchangeOutcome, status: u16, time: Duration) {
         let Some(observed) = self.observed.take() else { return };
         let ObservedRequest { followers, began, target, steps } = *observed;
         let attempts = &self.call.attempts;

@@ -24,7 +24,7 @@ pub enum Next<A = Answer> {
 
 /// How an exchange ended, as the engine counted it.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Outcome {
+pub struct ExchangeOutcome {
     /// The status sent to the client; `None` if nothing was written (logged as 499, as in nginx).
     pub status: Option<StatusCode>,
     /// Bytes of the response body sent to the client (`$body_bytes_sent`).
@@ -42,7 +42,7 @@ pub struct Outcome {
     pub ended: Option<Instant>,
 }
 
-impl Outcome {
+impl ExchangeOutcome {
     /// Returns the outcome for a client that left before its answer, with the bytes that it
     /// received.
     pub(crate) fn left(self, (bytes_sent, body_sent): (u64, u64)) -> Self {

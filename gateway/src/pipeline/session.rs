@@ -7,7 +7,7 @@ use sluice_config::AffinityMode;
 use smallvec::SmallVec;
 
 use crate::policy::Affinity;
-use crate::policy::affinity::{Session, balanced_key};
+use crate::policy::affinity::{SessionCookie, balanced_key};
 use crate::registry::{Endpoint, PickError, PickKey, PickRequest, Pool};
 use crate::route::Sticky;
 
@@ -28,7 +28,7 @@ pub(super) struct Choice {
 }
 
 impl BoundSession {
-    pub(super) fn new(session: Session<'_>) -> Self {
+    pub(super) fn new(session: SessionCookie<'_>) -> Self {
         Self { key: session.key.into() }
     }
 

@@ -11,7 +11,7 @@ use sluice_config::UpstreamProtocol;
 use super::call::Attempt;
 use super::end::logged;
 use super::exchange::Exchange;
-use super::outcome::Outcome;
+use super::outcome::ExchangeOutcome;
 use crate::io::failure::{CLIENT_LEFT, FailureKind};
 use crate::message::fields::{Fields, FieldsMut};
 use crate::message::request_head::RequestHead;
@@ -128,7 +128,7 @@ impl Exchange {
     }
 
     /// Ends the trace: puts its spans into the queue.
-    pub(super) fn end_trace(&mut self, outcome: &Outcome, status: u16, time: Duration) {
+    pub(super) fn end_trace(&mut self, outcome: &ExchangeOutcome, status: u16, time: Duration) {
         let Some(trace) = self.trace.as_deref_mut() else { return };
         let Some(recorded) = trace.recorded.take() else { return };
         let (parent, context) = (trace.parent, trace.context.clone());
@@ -189,7 +189,7 @@ impl Exchange {
     }
 
     /// Returns why the response is missing or incomplete.
-    fn error_of_request(&self, outcome: &Outcome) -> Option<&'static str> {
+    fn error_of_request(&self, outcome: &ExchangeOutcome) -> Option<&'static str> {
         let failed = self.call.attempts.last().and_then(|attempt| attempt.failure).map(FailureKind::as_str);
         outcome.aborted.then(|| failed.unwrap_or(CLIENT_LEFT))
     }

@@ -67,8 +67,8 @@ impl Originator for Exchange {
         let tls = match target.as_deref().and_then(|target| target.tls.as_ref()) {
             None => None,
             // While its Secret cannot be used, no endpoint can be trusted.
-            Some(tls) => match tls.session() {
-                Some(session) => Some(session),
+            Some(tls) => match tls.config() {
+                Some(config) => Some(config),
                 None => return Err(self.answer(StatusCode::SERVICE_UNAVAILABLE)),
             },
         };

@@ -37,7 +37,7 @@ pub struct Affinity {
 
 /// The parsed value of a session cookie.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Session<'h> {
+pub struct SessionCookie<'h> {
     /// Selects the endpoint.
     pub key: &'h [u8],
     /// Identifies the backend ([`backend_digits`]); empty if the value has no second half.
@@ -93,12 +93,12 @@ impl Affinity {
     /// Returns the session of a request: the first value of the cookie that is not empty. Unlike
     /// `$cookie_<name>`, the name is case-sensitive and quotes are removed, as in ingress-nginx
     /// (`lua-resty-cookie`). Cookies of other programs count: any key selects an endpoint.
-    pub fn session<'h>(&self, headers: &'h impl Fields) -> Option<Session<'h>> {
+    pub fn session<'h>(&self, headers: &'h impl Fields) -> Option<SessionCookie<'h>> {
         let own = cookies(headers).filter(|(name, _)| *name == self.name.as_bytes());
         let value = own.map(|(_, value)| unquoted(value)).find(|value| !value.is_empty())?;
         let mut parts = value.split(|byte| *byte == b'|');
         let key = parts.next().filter(|key| !key.is_empty())?;
-        Some(Session { key, backend: parts.next().unwrap_or_default() })
+        Some(SessionCookie { key, backend: parts.next().unwrap_or_default() })
     }
 
     /// Returns whether the cookie depends on the client's `User-Agent`.

@@ -13,7 +13,7 @@ use sluice_config::CanaryValue;
 use smallvec::SmallVec;
 
 use super::error::PolicyError;
-use super::shares::Shares;
+use super::traffic_split::TrafficSplit;
 use crate::expression::{ExtendedMatcher, bounded_bytes_regex};
 use crate::message::fields::Fields;
 use crate::message::parts::cookie;
@@ -22,7 +22,7 @@ use crate::message::parts::cookie;
 #[derive(Debug)]
 pub struct Canaries {
     all: Box<[Canary]>,
-    shares: Shares,
+    split: TrafficSplit,
 }
 
 /// Compiled conditions of one canary.
@@ -48,9 +48,9 @@ impl Canaries {
     /// # Errors
     /// A header name is invalid, or an expression is malformed or too large.
     pub fn compile(canaries: &[sluice_config::Canary]) -> Result<Self, PolicyError> {
-        let shares = Shares::new(canaries.iter().map(|canary| (canary.weight, canary.total)));
+        let split = TrafficSplit::new(canaries.iter().map(|canary| (canary.weight, canary.total)));
         let all = canaries.iter().map(Canary::compile).collect::<Result<_, _>>()?;
-        Ok(Self { all, shares })
+        Ok(Self { all, split })
     }
 
     /// Returns the index of the canary for a request; `None` selects the rule's own backend. A
@@ -66,7 +66,7 @@ impl Canaries {
         if !undecided.contains(&true) {
             return None;
         }
-        self.shares.draw().filter(|place| undecided[*place])
+        self.split.draw().filter(|place| undecided[*place])
     }
 
     /// Returns the index of the canary that a header or cookie selects; `None` leaves the request

@@ -21,7 +21,7 @@ use crate::message::edit::EditableName;
 pub use access::AccessList;
 pub use fields::{ChangeLevel, FieldChanges, FilledValues, ResponseChanges};
 pub(super) use program::Expression;
-pub use program::{Assigned, Outcome, Program, ProgramInput, Return, RewrittenUri};
+pub use program::{Assigned, Program, ProgramInput, ProgramOutcome, Return, RewrittenUri};
 use selection::{BlockSelector, RouteRank};
 pub use substitution::SubstitutedTexts;
 

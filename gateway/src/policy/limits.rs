@@ -28,7 +28,7 @@ use requests::Requests;
 pub(crate) use fields::RateFields;
 pub(crate) use rates::ClientUse;
 pub(crate) use requests::Permit;
-pub(crate) use sharing::{Share, Sharing, number};
+pub(crate) use sharing::{LimitShare, LimitSharing, number};
 pub use zones::ZoneLimits;
 
 /// The compiled limits of a rule.
@@ -73,7 +73,7 @@ pub(crate) enum Excess {
 #[derive(Debug)]
 struct Usage {
     began: Instant,
-    sharing: Arc<Sharing>,
+    sharing: Arc<LimitSharing>,
     rates: Rates,
     requests: Arc<Requests>,
 }
@@ -91,7 +91,7 @@ impl Usage {
 pub struct Limiter {
     usage: Mutex<Weak<Usage>>,
     /// What the tables have in common with those of other replicas.
-    pub(crate) sharing: Arc<Sharing>,
+    pub(crate) sharing: Arc<LimitSharing>,
 }
 
 impl Limiter {

@@ -51,12 +51,12 @@ static WAITING: AtomicUsize = AtomicUsize::new(0);
 /// Number of workers.
 static WORKERS: AtomicUsize = AtomicUsize::new(1);
 
-static SHARES: LazyLock<Shares> =
-    LazyLock::new(|| Shares::of(getrlimit(Resource::Nofile).current, WORKERS.load(Relaxed)));
+static SHARES: LazyLock<DescriptorShares> =
+    LazyLock::new(|| DescriptorShares::of(getrlimit(Resource::Nofile).current, WORKERS.load(Relaxed)));
 
 /// The maximum number of descriptors per use. `usize::MAX` is no limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Shares {
+pub(crate) struct DescriptorShares {
     /// Client connections and connections to endpoints together.
     pub(crate) both: usize,
     /// Client connections.
@@ -80,7 +80,7 @@ pub(crate) struct Wait<'a> {
     seat: Option<Waiting>,
 }
 
-impl Shares {
+impl DescriptorShares {
     /// Returns the shares by the descriptor limit at the time of the first call.
     pub(crate) fn of_process() -> &'static Self {
         &SHARES
@@ -135,7 +135,7 @@ impl Shares {
 impl DescriptorPermit {
     /// Returns a permit, if one is left with `clients` open client connections.
     pub(crate) fn take(clients: usize) -> Option<Self> {
-        let shares = Shares::of_process();
+        let shares = DescriptorShares::of_process();
         let most = shares.endpoints.min(shares.both.saturating_sub(clients)).max(1);
         let next = |open: usize| (open < most).then_some(open + 1);
         OPEN.fetch_update(Relaxed, Relaxed, next).is_ok().then(|| Self(()))
@@ -250,13 +250,16 @@ mod tests {
 
     #[test]
     fn every_use_has_a_share_and_the_reserve_is_kept() {
-        let shares = Shares::of(Some(1024), 2);
-        assert_eq!(shares, Shares { both: 880, clients: 768, endpoints: 440, endpoint: 330 });
-        assert_eq!(Shares::of(Some(256), 2), Shares { both: 192, clients: 112, endpoints: 96, endpoint: 72 });
+        let shares = DescriptorShares::of(Some(1024), 2);
+        assert_eq!(shares, DescriptorShares { both: 880, clients: 768, endpoints: 440, endpoint: 330 });
+        assert_eq!(
+            DescriptorShares::of(Some(256), 2),
+            DescriptorShares { both: 192, clients: 112, endpoints: 96, endpoint: 72 }
+        );
         assert_eq!(shares.idle(2), 110);
-        assert_eq!(Shares::of(None, 2).endpoints, usize::MAX);
+        assert_eq!(DescriptorShares::of(None, 2).endpoints, usize::MAX);
         for all in [0, 1, 20, 64, 1 << 20, u64::MAX] {
-            let shares = Shares::of(Some(all), 64);
+            let shares = DescriptorShares::of(Some(all), 64);
             assert!(
                 shares.clients >= 1 && shares.endpoints >= 1 && shares.endpoint >= 1,
                 "{all}: {shares:?}"
@@ -268,15 +271,16 @@ mod tests {
     #[test]
     fn the_reserve_of_many_workers_leaves_some_to_clients() {
         // Probes and scrapes, and for each of 64 workers a runtime and four listening sockets.
-        assert!(4096 - Shares::of(Some(4096), 64).both >= 116 + 64 * 8);
-        let few = Shares::of(Some(256), 64);
-        assert_eq!(few, Shares { both: 192, clients: 96, endpoints: 96, endpoint: 72 });
-        assert!(Shares::of(Some(1024), usize::MAX).both >= 768);
+        assert!(4096 - DescriptorShares::of(Some(4096), 64).both >= 116 + 64 * 8);
+        let few = DescriptorShares::of(Some(256), 64);
+        assert_eq!(few, DescriptorShares { both: 192, clients: 96, endpoints: 96, endpoint: 72 });
+        assert!(DescriptorShares::of(Some(1024), usize::MAX).both >= 768);
     }
 
     #[test]
     fn the_smaller_of_both_limits_holds() {
-        let within = |descriptors, configured| Shares::of(descriptors, 2).clients_beside(0, configured);
+        let within =
+            |descriptors, configured| DescriptorShares::of(descriptors, 2).clients_beside(0, configured);
         assert_eq!(within(Some(1024), 16384), 768);
         assert_eq!(within(Some(1024), 0), 768);
         assert_eq!(within(Some(256), 0), 112, "the reserve is kept");
@@ -287,7 +291,7 @@ mod tests {
 
     #[test]
     fn a_limit_below_the_reserve_still_serves_clients() {
-        assert_eq!(Shares::of(Some(20), 2).clients_beside(0, 0), 1);
+        assert_eq!(DescriptorShares::of(Some(20), 2).clients_beside(0, 0), 1);
     }
 
     #[test]

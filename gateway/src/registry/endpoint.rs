@@ -17,7 +17,7 @@ use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant};
 
 use super::latency::Latency;
-use crate::process::descriptors::Shares;
+use crate::process::descriptors::DescriptorShares;
 
 /// Duration of the first ejection, before jitter.
 const FIRST_EJECTION: Duration = Duration::from_secs(1);
@@ -69,7 +69,7 @@ static MEMBERSHIPS: AtomicU64 = AtomicU64::new(0);
 
 /// Whether an endpoint has capacity for a request that needs a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Admission {
+pub enum EndpointAdmission {
     /// The request has capacity.
     Given,
     /// The request waits for capacity.
@@ -226,7 +226,7 @@ impl Endpoint {
 
     /// Returns whether there is capacity for one more request.
     pub(super) fn has_room(&self) -> bool {
-        self.in_flight() < Shares::of_process().endpoint
+        self.in_flight() < DescriptorShares::of_process().endpoint
     }
 
     /// Counts a request as open until the guard is dropped.
@@ -238,7 +238,7 @@ impl Endpoint {
     /// Uses up the capacity.
     #[cfg(test)]
     pub(super) fn fill(&self) {
-        self.in_flight.store(Shares::of_process().endpoint, Ordering::Relaxed);
+        self.in_flight.store(DescriptorShares::of_process().endpoint, Ordering::Relaxed);
     }
 
     /// Records a response to an attempt that began at `began`: the endpoint is healthy unless it
@@ -306,31 +306,31 @@ impl InFlight {
     }
 
     /// Requests capacity for a connection, or polls again while waiting.
-    pub fn ask(&mut self) -> Admission {
-        self.ask_within(Shares::of_process().endpoint)
+    pub fn admit(&mut self) -> EndpointAdmission {
+        self.admit_within(DescriptorShares::of_process().endpoint)
     }
 
-    fn ask_within(&mut self, share: u32) -> Admission {
+    fn admit_within(&mut self, share: u32) -> EndpointAdmission {
         let Endpoint { in_flight, waiting, .. } = &*self.endpoint;
         if !self.waits {
             // The request itself is included in the count.
             if in_flight.load(Ordering::Relaxed) <= share {
-                return Admission::Given;
+                return EndpointAdmission::Given;
             }
             let seat = |waiting: u32| (waiting < MOST_WAITING).then_some(waiting + 1);
             if waiting.fetch_update(Ordering::Relaxed, Ordering::Relaxed, seat).is_err() {
-                return Admission::Refused;
+                return EndpointAdmission::Refused;
             }
             in_flight.fetch_sub(1, Ordering::Relaxed);
             self.waits = true;
         }
         let room = |in_flight: u32| (in_flight < share).then_some(in_flight + 1);
         if in_flight.fetch_update(Ordering::Relaxed, Ordering::Relaxed, room).is_err() {
-            return Admission::Waits;
+            return EndpointAdmission::Waits;
         }
         waiting.fetch_sub(1, Ordering::Relaxed);
         self.waits = false;
-        Admission::Given
+        EndpointAdmission::Given
     }
 
     /// Stops waiting: the request uses a connection that is already open.
@@ -371,7 +371,7 @@ mod tests {
     fn full() -> (Arc<Endpoint>, Vec<InFlight>) {
         let endpoint = Arc::new(Endpoint::new(([10, 0, 0, 1], 80).into(), None));
         let mut inside: Vec<_> = (0..SHARE).map(|_| endpoint.enter()).collect();
-        assert!(inside.iter_mut().all(|request| request.ask_within(SHARE) == Admission::Given));
+        assert!(inside.iter_mut().all(|request| request.admit_within(SHARE) == EndpointAdmission::Given));
         (endpoint, inside)
     }
 
@@ -384,7 +384,7 @@ mod tests {
         let ask = |waiting: &mut Vec<InFlight>| {
             waiting
                 .iter_mut()
-                .filter_map(|request| (request.ask_within(SHARE) == Admission::Given).then_some(()))
+                .filter_map(|request| (request.admit_within(SHARE) == EndpointAdmission::Given).then_some(()))
                 .count()
         };
         assert_eq!(ask(&mut waiting), 0);
@@ -402,19 +402,19 @@ mod tests {
         let mut waiting = Vec::new();
         for _ in 0..MOST_WAITING {
             let mut request = endpoint.enter();
-            assert_eq!(request.ask_within(SHARE), Admission::Waits);
+            assert_eq!(request.admit_within(SHARE), EndpointAdmission::Waits);
             waiting.push(request);
         }
-        assert_eq!(endpoint.enter().ask_within(SHARE), Admission::Refused);
+        assert_eq!(endpoint.enter().admit_within(SHARE), EndpointAdmission::Refused);
         waiting.pop();
-        assert_eq!(endpoint.enter().ask_within(SHARE), Admission::Waits);
+        assert_eq!(endpoint.enter().admit_within(SHARE), EndpointAdmission::Waits);
     }
 
     #[test]
     fn an_idle_connection_ends_the_wait() {
         let (endpoint, inside) = full();
         let mut request = endpoint.enter();
-        assert_eq!(request.ask_within(SHARE), Admission::Waits);
+        assert_eq!(request.admit_within(SHARE), EndpointAdmission::Waits);
         request.go();
         assert_eq!(endpoint.waiting.load(Ordering::Relaxed), 0);
         drop(inside);

@@ -1,4 +1,4 @@
-//! This replica, as the tasks of the exchange see it.
+//! This replica, as the tasks of the synchronisation see it.
 
 use std::sync::Arc;
 

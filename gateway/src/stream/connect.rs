@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use sluice_config::StreamSettings;
 
-use super::session::{NO_ENDPOINTS, Session, UNREACHABLE};
+use super::session::{NO_ENDPOINTS, StreamSession, UNREACHABLE};
 use crate::io::failure::FailureKind;
 use crate::registry::{Endpoint, InFlight, PickError, PickRequest};
 use crate::upstream::attempt::Upstream;
@@ -21,7 +21,7 @@ const MOST_ATTEMPTS: usize = 16;
 /// Connects to an endpoint of the session's pool. The error is the status of the stream. An
 /// endpoint that refuses connections is ejected, as for requests.
 pub(super) async fn connect(
-    session: &mut Session,
+    session: &mut StreamSession,
     settings: &StreamSettings,
     worker: &Worker,
 ) -> Result<(Connection, InFlight), u16> {

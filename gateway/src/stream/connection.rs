@@ -12,7 +12,7 @@ use tokio::net::TcpStream;
 
 use super::connect::connect;
 use super::proxy_line;
-use super::session::{MALFORMED, SERVED, Session};
+use super::session::{MALFORMED, SERVED, StreamSession};
 use crate::connection::info::ProxiedAddresses;
 use crate::io::alarm::Alarm;
 use crate::io::deadlines::Deadline;
@@ -40,7 +40,7 @@ pub(crate) struct StreamConnection {
     client: TcpStream,
     /// Bytes that were read from the client to find the target.
     ahead: Vec<u8>,
-    session: Session,
+    session: StreamSession,
     worker: Arc<Worker>,
 }
 
@@ -53,7 +53,7 @@ struct Relay {
     /// Idle time of both directions together.
     idle: Duration,
     idle_deadline: Deadline,
-    session: Session,
+    session: StreamSession,
     _place: DescriptorPermit,
     _in_flight: InFlight,
 }
@@ -61,7 +61,7 @@ struct Relay {
 impl StreamConnection {
     pub(crate) fn new(accepted: AcceptedConnection, route: Arc<StreamRoute>, worker: Arc<Worker>) -> Self {
         let AcceptedConnection { stream: client, peer, number, opened } = accepted;
-        let mut session = Session::new(&worker.state, route, Layer4::Tcp, (number, opened), peer);
+        let mut session = StreamSession::new(&worker.state, route, Layer4::Tcp, (number, opened), peer);
         session.server = client.local_addr().ok();
         Self { client, ahead: Vec::new(), session, worker }
     }
@@ -123,7 +123,7 @@ impl Relay {
     fn new(
         client: TcpStream,
         ahead: &[u8],
-        session: Session,
+        session: StreamSession,
         connection: Connection,
         in_flight: InFlight,
         idle: Duration,

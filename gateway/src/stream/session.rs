@@ -23,7 +23,7 @@ pub(super) const NO_ENDPOINTS: u16 = 503;
 
 /// One stream.
 #[derive(Debug)]
-pub(super) struct Session {
+pub(super) struct StreamSession {
     state: Arc<State>,
     pub(super) route: Arc<StreamRoute>,
     transport: Transport,
@@ -50,7 +50,7 @@ pub(super) struct Session {
     pub(super) upstream_received: u64,
 }
 
-impl Session {
+impl StreamSession {
     pub(super) fn new(
         state: &Arc<State>,
         route: Arc<StreamRoute>,
@@ -105,7 +105,7 @@ impl Session {
     }
 }
 
-impl Drop for Session {
+impl Drop for StreamSession {
     fn drop(&mut self) {
         self.route.meters.open.dec();
         self.route.meters.ended(self.status);

@@ -20,10 +20,10 @@ use futures::stream::FuturesUnordered;
 use sluice_config::{GroupId, Transport};
 use tokio::sync::oneshot;
 
-use super::session::{NO_ENDPOINTS, Session, UNREACHABLE};
+use super::session::{NO_ENDPOINTS, StreamSession, UNREACHABLE};
 use crate::connection::drain::Phase;
 use crate::process::descriptors::DescriptorPermit;
-use crate::registry::{Admission, Endpoint, PickError, PickRequest};
+use crate::registry::{Endpoint, EndpointAdmission, PickError, PickRequest};
 use crate::state::snapshot::Snapshot;
 use crate::worker::Worker;
 
@@ -109,7 +109,7 @@ impl Listener {
             return None;
         };
         let begun = (self.worker.state.telemetry.connection_opened(), Instant::now());
-        let mut session = Session::new(&self.worker.state, route, Transport::Udp, begun, key.client);
+        let mut session = StreamSession::new(&self.worker.state, route, Transport::Udp, begun, key.client);
         session.server = self.socket.address(key.local);
         session.received(datagram.bytes.len() as u64);
         self.open(Retry { key, session, tried: Vec::new(), datagram: datagram.bytes.into() })
@@ -135,9 +135,9 @@ impl Listener {
             };
             session.attempts.push(endpoint.address());
             let mut in_flight = endpoint.enter();
-            let place = match in_flight.ask() {
-                Admission::Given => DescriptorPermit::take(self.worker.drain.shared().connections()),
-                Admission::Waits | Admission::Refused => None,
+            let place = match in_flight.admit() {
+                EndpointAdmission::Given => DescriptorPermit::take(self.worker.drain.shared().connections()),
+                EndpointAdmission::Waits | EndpointAdmission::Refused => None,
             };
             let Some(place) = place else {
                 // The next datagram ends another one.

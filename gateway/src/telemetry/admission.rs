@@ -32,7 +32,7 @@ pub struct ReviewSample<'a> {
 
 /// The metrics of the webhook.
 #[derive(Debug)]
-pub(super) struct Admission {
+pub(super) struct AdmissionMetrics {
     tested: IntGauge,
     tested_duration: Gauge,
     roundtrip: Gauge,
@@ -41,7 +41,7 @@ pub(super) struct Admission {
     errors: IntCounterVec,
 }
 
-impl Admission {
+impl AdmissionMetrics {
     pub(super) fn new(options: &Options, registry: &Registry) -> Result<Self, TelemetryError> {
         let opts = |name: &str, help: &str| -> Opts { super::reference_opts(options, name, help) };
         let labels = &["namespace", "ingress"];

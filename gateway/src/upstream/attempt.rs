@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use sluice_config::UpstreamProtocol;
 
-use super::tls::Session;
+use super::tls::EndpointTlsConfig;
 use crate::registry::Endpoint;
 
 /// Destination and parameters of an attempt.
@@ -23,7 +23,7 @@ pub struct Upstream {
     /// Server name for SNI; without it no SNI is sent (addresses never are, RFC 6066 §3).
     pub server_name: Option<Arc<str>>,
     /// TLS settings of the rule; without them certificates are not verified.
-    pub tls: Option<Arc<Session>>,
+    pub tls: Option<Arc<EndpointTlsConfig>>,
     /// Excludes pooled connections: the previous one was stale, and others may be stale too.
     pub fresh: bool,
     /// Whether the request may be sent again after the endpoint may have started to process it: its

@@ -17,7 +17,7 @@ use crate::connection::drain::Drain;
 use crate::io::failure::FailureKind;
 use crate::io::transport::Transport;
 use crate::process::descriptors::{DescriptorPermit, Shortage, Wait};
-use crate::registry::{Admission, InFlight};
+use crate::registry::{EndpointAdmission, InFlight};
 use crate::upstream::attempt::Upstream;
 
 /// The phase that a new connection has reached.
@@ -41,9 +41,9 @@ pub(crate) struct ConnectionGate<'r> {
 
 impl ConnectionGate<'_> {
     /// Requests a connection slot of the endpoint.
-    fn ask(&mut self) -> Admission {
-        match self.in_flight.as_mut().map_or(Admission::Given, |in_flight| in_flight.ask()) {
-            Admission::Waits if !self.may_wait => Admission::Refused,
+    fn admit(&mut self) -> EndpointAdmission {
+        match self.in_flight.as_mut().map_or(EndpointAdmission::Given, |in_flight| in_flight.admit()) {
+            EndpointAdmission::Waits if !self.may_wait => EndpointAdmission::Refused,
             admission => admission,
         }
     }
@@ -109,11 +109,11 @@ pub(super) async fn obtain_or<P>(
 ) -> Result<Obtained<P>, FailureKind> {
     let mut wait = Wait::new(waited_since);
     loop {
-        let admission = gate.ask();
+        let admission = gate.admit();
         let place = match admission {
-            Admission::Refused => return Err(FailureKind::Shortage),
-            Admission::Waits => None,
-            Admission::Given => gate.take_descriptor(),
+            EndpointAdmission::Refused => return Err(FailureKind::Shortage),
+            EndpointAdmission::Waits => None,
+            EndpointAdmission::Given => gate.take_descriptor(),
         };
         if let Some(place) = place {
             match connect(upstream, limit, place).await {
@@ -127,8 +127,8 @@ pub(super) async fn obtain_or<P>(
             return Err(FailureKind::Shortage);
         }
         let goes_on = match admission {
-            Admission::Waits => wait.for_endpoint().await,
-            Admission::Given | Admission::Refused => wait.for_descriptor().await,
+            EndpointAdmission::Waits => wait.for_endpoint().await,
+            EndpointAdmission::Given | EndpointAdmission::Refused => wait.for_descriptor().await,
         };
         if !goes_on {
             return Err(FailureKind::Shortage);

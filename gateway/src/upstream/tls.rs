@@ -44,14 +44,14 @@ pub struct EndpointTls {
     identity: Option<Arc<Slot<Identity>>>,
     /// Secret of the client certificate; overrides the certificate of `identity`.
     certificate: Option<Arc<Slot<Identity>>>,
-    current: ArcSwapOption<Session>,
+    current: ArcSwapOption<EndpointTlsConfig>,
     /// Time of the last log line about a failure, in Unix seconds.
     last_logged: AtomicU64,
 }
 
 /// A TLS configuration in use. All its connections have the same trust settings.
 #[derive(Debug)]
-pub struct Session {
+pub struct EndpointTlsConfig {
     /// Unique ID.
     pub(crate) id: u64,
     name: ServerName<'static>,
@@ -105,18 +105,18 @@ impl EndpointTls {
     }
 
     /// Returns the current configuration; `None` while the Secret is missing or unusable.
-    pub(crate) fn session(&self) -> Option<Arc<Session>> {
+    pub(crate) fn config(&self) -> Option<Arc<EndpointTlsConfig>> {
         let secrets = Secrets { identity: filled(&self.identity)?, certificate: filled(&self.certificate)? };
         let known = self.current.load();
-        if let Some(session) = known.as_ref().filter(|session| session.source.is(&secrets)) {
-            return Some(session.clone());
+        if let Some(config) = known.as_ref().filter(|config| config.source.is(&secrets)) {
+            return Some(config.clone());
         }
-        let session = Session::new(&self.policy, self.name.clone(), secrets);
-        match session {
-            Ok(session) => {
-                let session = Arc::new(session);
-                self.current.store(Some(session.clone()));
-                Some(session)
+        let config = EndpointTlsConfig::new(&self.policy, self.name.clone(), secrets);
+        match config {
+            Ok(config) => {
+                let config = Arc::new(config);
+                self.current.store(Some(config.clone()));
+                Some(config)
             }
             Err(error) => {
                 self.log_failure(&error);
@@ -127,8 +127,8 @@ impl EndpointTls {
 
     /// Logs the reason of the last handshake failure, at a limited rate.
     pub(crate) fn log_failed_handshake(&self) {
-        let session = self.current.load();
-        match session.as_ref().and_then(|session| session.failure.load_full()) {
+        let config = self.current.load();
+        match config.as_ref().and_then(|config| config.failure.load_full()) {
             Some(reason) => self.log_failure(&reason),
             None => self.log_failure(&"the handshake failed"),
         }
@@ -164,7 +164,7 @@ fn filled(slot: &Option<Arc<Slot<Identity>>>) -> Option<Option<Arc<Identity>>> {
     }
 }
 
-impl Session {
+impl EndpointTlsConfig {
     fn new(policy: &UpstreamTls, name: ServerName<'static>, source: Secrets) -> Result<Self, rustls::Error> {
         static IDS: AtomicU64 = AtomicU64::new(1);
         let mut versions = Vec::with_capacity(2);
@@ -286,15 +286,15 @@ mod tests {
         let resources = Resources::default();
         let policy = UpstreamTls { identity: Some(key()), verify_depth: Some(1), ..UpstreamTls::default() };
         let (one, other) = (tls(policy.clone(), &resources), tls(policy, &resources));
-        assert!(one.session().is_none(), "closed while there is no Secret");
+        assert!(one.config().is_none(), "closed while there is no Secret");
         put(&resources, &authority());
-        let first = one.session().unwrap().id;
-        assert_eq!(one.session().unwrap().id, first);
-        assert_ne!(other.session().unwrap().id, first);
+        let first = one.config().unwrap().id;
+        assert_eq!(one.config().unwrap().id, first);
+        assert_ne!(other.config().unwrap().id, first);
         put(&resources, &authority());
-        assert_ne!(one.session().unwrap().id, first);
+        assert_ne!(one.config().unwrap().id, first);
         resources.remove(&Delta { resources: vec![Change::Remove(key())], ..Delta::default() });
-        assert!(one.session().is_none());
+        assert!(one.config().is_none());
     }
 
     #[test]
@@ -317,12 +317,12 @@ mod tests {
             ciphers: Some([0xc02f].into()),
             ..UpstreamTls::default()
         };
-        let session = tls(policy, &Resources::default()).session().unwrap();
-        let suites = &session.http1.crypto_provider().cipher_suites;
+        let config = tls(policy, &Resources::default()).config().unwrap();
+        let suites = &config.http1.crypto_provider().cipher_suites;
         let of_1_2: Vec<u16> =
             suites.iter().filter(|suite| suite.tls13().is_none()).map(|suite| suite.suite().into()).collect();
         assert_eq!(of_1_2, [0xc02f]);
-        assert!(!session.http1.enable_sni);
-        assert_eq!(session.http2.alpn_protocols, [HTTP2]);
+        assert!(!config.http1.enable_sni);
+        assert_eq!(config.http2.alpn_protocols, [HTTP2]);
     }
 }

@@ -17,7 +17,7 @@ pub(crate) struct TrustKey {
     pub(crate) server_name: Option<Arc<str>>,
     /// ID of the TLS configuration. It changes whenever the TLS settings of the rule or its Secret
     /// change.
-    pub(crate) session: Option<u64>,
+    pub(crate) tls_config: Option<u64>,
 }
 
 impl TrustKey {
@@ -26,7 +26,7 @@ impl TrustKey {
         Self {
             protocol: upstream.protocol,
             server_name: upstream.server_name.clone(),
-            session: upstream.tls.as_ref().map(|session| session.id),
+            tls_config: upstream.tls.as_ref().map(|config| config.id),
         }
     }
 }

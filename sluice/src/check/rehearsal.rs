@@ -21,7 +21,7 @@ use sluice_config::{Generation, GroupId, Report, Snapshot};
 use sluice_gateway::admin;
 use sluice_gateway::data_plane::DataPlane;
 use sluice_gateway::telemetry::{AccessLog, Options, Telemetry};
-use sluice_gateway::worker::driver::Driver;
+use sluice_gateway::worker::engine_choice::EngineChoice;
 use tokio::time::timeout;
 
 use super::http_client::{HttpClient, NoResponse, ResponseHead};
@@ -132,7 +132,7 @@ impl Rehearsal {
 /// Starts a data plane with a configuration. Returns the addresses of its first two listeners.
 fn plane(snapshot: &Snapshot, log: AccessLog) -> Result<(DataPlane, Option<SocketAddr>, Option<SocketAddr>)> {
     let telemetry = Arc::new(Telemetry::new(Options::default(), log)?);
-    let (plane, _) = DataPlane::start(1, Driver::Direct, telemetry)?;
+    let (plane, _) = DataPlane::start(1, EngineChoice::Direct, telemetry)?;
     let (_, binds) = plane.apply(&snapshot.to_delta(Generation(1)));
     let mut addresses = binds.into_iter().filter_map(|report| match report {
         Report::Binds { group, results } if group == GroupId::ingress() => Some(results),

@@ -7,7 +7,7 @@ use std::time::Duration;
 use sluice_controller::admission::AdmissionOptions;
 use sluice_controller::{DutyOptions, Options};
 use sluice_gateway::state::setting_values::SettingValue;
-use sluice_gateway::worker::driver::Driver;
+use sluice_gateway::worker::engine_choice::EngineChoice;
 
 /// The flags of `serve` and `check`.
 #[derive(Clone, Debug)]
@@ -100,7 +100,7 @@ pub(crate) struct GatewayFlags {
     /// `--admin-address`: address of the introspection listener.
     pub(crate) admin_address: SocketAddr,
     /// `--driver`: the engine that forwards requests to endpoints.
-    pub(crate) driver: Driver,
+    pub(crate) engine: EngineChoice,
     /// `--body-temp-path`: folder for request bodies that are too large for memory.
     pub(crate) body_temp_path: Option<PathBuf>,
     /// `--cache-path`: folder for bodies of stored responses; `None` stores them in memory only.
@@ -151,7 +151,7 @@ impl ServeFlags {
                 healthz_host: None,
                 health_check_path: String::new(),
                 admin_address: (Ipv4Addr::UNSPECIFIED, 0).into(),
-                driver: Driver::Direct,
+                engine: EngineChoice::Direct,
                 body_temp_path: None,
                 cache_path: None,
                 waf_timeout: Duration::ZERO,

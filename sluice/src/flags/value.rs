@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use sluice_config::NamespacedName;
 use sluice_controller::label_selector::Selector;
-use sluice_gateway::worker::driver::Driver;
+use sluice_gateway::worker::engine_choice::EngineChoice;
 
 use super::settings::ServeFlags;
 
@@ -66,7 +66,7 @@ pub(super) enum Value {
     /// `IP:PORT`, or `:PORT` for all addresses; an empty string is none.
     Listen(Destination<Option<SocketAddr>>),
     /// `auto`, `proxy` or `direct`.
-    Driver(Destination<Driver>),
+    Engine(Destination<EngineChoice>),
 }
 
 /// The expected format of a value. Completes the sentence "needs ...".
@@ -120,7 +120,7 @@ impl Value {
                 let ip = filled(text).map(|text| text.trim_matches(['[', ']']).parse()).transpose();
                 store(destination, ip.map_err(|_| "an IP address, or nothing for all addresses")?, flags)
             }
-            Self::Driver(destination) => store(destination, driver(text)?, flags),
+            Self::Engine(destination) => store(destination, engine(text)?, flags),
             Self::Listen(destination) => store(destination, filled(text).map(listen).transpose()?, flags),
             Self::Address(destination) => {
                 store(destination, text.parse().map_err(|_| "an address such as 127.0.0.1:10246")?, flags)
@@ -162,7 +162,7 @@ impl Value {
             Self::Ip(destination) => reason(destination),
             Self::Address(destination) => reason(destination),
             Self::Listen(destination) => reason(destination),
-            Self::Driver(destination) => reason(destination),
+            Self::Engine(destination) => reason(destination),
         }
     }
 
@@ -189,7 +189,7 @@ impl Value {
             Self::Ip(_) => "IP",
             Self::Address(_) => "IP:PORT",
             Self::Listen(_) => "[IP]:PORT",
-            Self::Driver(_) => "DRIVER",
+            Self::Engine(_) => "DRIVER",
         }
     }
 }
@@ -259,10 +259,10 @@ fn listen(text: &str) -> Result<SocketAddr, Expected> {
     address.ok_or("an address such as :8443 or 127.0.0.1:8443")
 }
 
-fn driver(text: &str) -> Result<Driver, Expected> {
+fn engine(text: &str) -> Result<EngineChoice, Expected> {
     match text {
-        "auto" | "direct" => Ok(Driver::Direct),
-        "proxy" => Ok(Driver::Proxy),
+        "auto" | "direct" => Ok(EngineChoice::Direct),
+        "proxy" => Ok(EngineChoice::Proxy),
         _ => Err("auto, proxy or direct"),
     }
 }

@@ -17,7 +17,7 @@ use anyhow::{Result, bail};
 use super::Replica;
 use crate::flags::{Output, Top};
 use crate::output::print;
-use figures::Figures;
+use figures::TopFigures;
 use history::History;
 use screen::Screen;
 
@@ -35,7 +35,7 @@ pub(super) fn run(arguments: &Top, replicas: &[Replica]) -> Result<ExitCode> {
     loop {
         pause(arguments.interval);
         look(&mut histories);
-        let figures = Figures::of(&histories, arguments);
+        let figures = TopFigures::of(&histories, arguments);
         let Some(screen) = &screen else {
             return Ok(print(&match arguments.output {
                 Output::Json => serde_json::to_string_pretty(&figures)? + "\n",

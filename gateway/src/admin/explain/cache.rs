@@ -3,16 +3,16 @@
 use http::Method;
 use sluice_config::{Cache, CacheKeyPart};
 
-use super::checks::{Check, Outcome};
+use super::checks::{Check, CheckOutcome};
 use super::{MatchedRoute, Query};
 use crate::pipeline::sets_credentials;
 use crate::policy::cache::{MethodUse, bypasses};
 
 /// Returns what the cache of the rule does with the request. What is stored is not looked up.
 pub(super) fn cache(asked: &Query, taken: &MatchedRoute<'_>) -> Check {
-    let Some(policy) = taken.route.cache() else { return (Outcome::Nothing, String::new()) };
+    let Some(policy) = taken.route.cache() else { return (CheckOutcome::Nothing, String::new()) };
     let method = Method::from_bytes(asked.method.as_bytes()).unwrap_or_default();
-    let passed = |reason: &str| (Outcome::Passes, reason.to_owned());
+    let passed = |reason: &str| (CheckOutcome::Passes, reason.to_owned());
     match policy.method_use(&method) {
         MethodUse::Passes => return passed("bypassed: responses to this method are not stored"),
         MethodUse::Invalidates => {
@@ -29,7 +29,7 @@ pub(super) fn cache(asked: &Query, taken: &MatchedRoute<'_>) -> Check {
     if !taken.has_cache_memory {
         return passed("bypassed: cache-size in the ConfigMap is 0");
     }
-    (Outcome::Depends, described(policy.rules()))
+    (CheckOutcome::Depends, described(policy.rules()))
 }
 
 fn described(rules: &Cache) -> String {

@@ -27,7 +27,7 @@ use crate::state::compiled_settings::Blocking;
 
 /// Result of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Outcome {
+pub(super) enum CheckOutcome {
     /// The rule has no such check.
     Nothing,
     /// The request continues.
@@ -42,7 +42,7 @@ pub(super) enum Outcome {
     NotReached,
 }
 
-impl Outcome {
+impl CheckOutcome {
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Nothing => "-",
@@ -55,7 +55,7 @@ impl Outcome {
     }
 }
 
-pub(super) type Check = (Outcome, String);
+pub(super) type Check = (CheckOutcome, String);
 
 /// Returns the results of all checks, in order.
 pub(super) fn checks(asked: &Query, taken: &MatchedRoute<'_>) -> Vec<Value> {
@@ -63,30 +63,30 @@ pub(super) fn checks(asked: &Query, taken: &MatchedRoute<'_>) -> Vec<Value> {
     let (mut stopped, mut admission) = (false, Vec::new());
     let check = |stage: &PipelineStage| {
         let (mut outcome, mut words) = match stage {
-            _ if stopped => (Outcome::NotReached, String::new()),
+            _ if stopped => (CheckOutcome::NotReached, String::new()),
             PipelineStage::SatisfyAny => standing(any, &admission),
             PipelineStage::Credentials | PipelineStage::Authorisation
-                if any && admission.contains(&Outcome::Passes) =>
+                if any && admission.contains(&CheckOutcome::Passes) =>
             {
-                (Outcome::NotReached, "the client is let in already".to_owned())
+                (CheckOutcome::NotReached, "the client is let in already".to_owned())
             }
             stage => said(*stage, asked, taken),
         };
         if matches!(stage, PipelineStage::Sources | PipelineStage::Credentials | PipelineStage::Authorisation)
         {
-            if any && outcome == Outcome::Stops && !words.starts_with("503") {
-                outcome = Outcome::Refuses;
+            if any && outcome == CheckOutcome::Stops && !words.starts_with("503") {
+                outcome = CheckOutcome::Refuses;
             }
             admission.push(outcome);
         }
-        stopped |= outcome == Outcome::Stops;
+        stopped |= outcome == CheckOutcome::Stops;
         words.truncate(words.floor_char_boundary(MOST));
         json!({ "check": name(*stage), "outcome": outcome.name(), "says": words })
     };
     let mut all: Vec<Value> = ORDER.iter().map(check).collect();
     // The last one, and not a stage: what passes all of them may be answered from the cache.
     let (outcome, words) = match all.iter().any(stops) {
-        true => (Outcome::NotReached, String::new()),
+        true => (CheckOutcome::NotReached, String::new()),
         false => cache(asked, taken),
     };
     all.push(json!({ "check": "cache", "outcome": outcome.name(), "says": words }));
@@ -95,7 +95,7 @@ pub(super) fn checks(asked: &Query, taken: &MatchedRoute<'_>) -> Vec<Value> {
 
 /// Returns whether the pipeline ends with this check.
 pub(super) fn stops(check: &Value) -> bool {
-    check["outcome"] == Outcome::Stops.name()
+    check["outcome"] == CheckOutcome::Stops.name()
 }
 
 /// Maximum length of the text of a check in bytes.
@@ -129,23 +129,23 @@ pub(super) fn name(stage: PipelineStage) -> &'static str {
 /// Programs of snippets are not run here.
 fn programs(taken: &MatchedRoute<'_>, has: fn(&Directives) -> bool) -> Check {
     match taken.rule.policies.directives.as_deref().is_some_and(has) {
-        true => (Outcome::Depends, "the directives of snippets, which are not run here".to_owned()),
-        false => (Outcome::Nothing, String::new()),
+        true => (CheckOutcome::Depends, "the directives of snippets, which are not run here".to_owned()),
+        false => (CheckOutcome::Nothing, String::new()),
     }
 }
 
 fn said(stage: PipelineStage, asked: &Query, taken: &MatchedRoute<'_>) -> Check {
-    let nothing = || (Outcome::Nothing, String::new());
+    let nothing = || (CheckOutcome::Nothing, String::new());
     match stage {
         PipelineStage::Blocked => blocked(asked, taken),
         PipelineStage::ClientCertificate => match taken.route.client_certificates() {
             None => nothing(),
-            Some(policy) => (Outcome::Depends, policy.describe().to_owned()),
+            Some(policy) => (CheckOutcome::Depends, policy.describe().to_owned()),
         },
         PipelineStage::Denied => match (taken.route.deny, &taken.rule.policies.deny) {
             (Some(status), deny) => {
                 let reason = deny.as_ref().map_or("", |deny| &*deny.reason);
-                (Outcome::Stops, format!("{}: {reason}", status.as_u16()))
+                (CheckOutcome::Stops, format!("{}: {reason}", status.as_u16()))
             }
             (None, _) => nothing(),
         },
@@ -156,8 +156,10 @@ fn said(stage: PipelineStage, asked: &Query, taken: &MatchedRoute<'_>) -> Check 
         PipelineStage::Cors => origin(asked, taken),
         PipelineStage::Location => programs(taken, |directives| !directives.location.program.is_empty()),
         PipelineStage::Redirect => match &taken.rule.action {
-            Action::Redirect(redirect) => (Outcome::Stops, format!("redirected with {}", redirect.status)),
-            Action::RedirectToHost(host) => (Outcome::Stops, format!("redirected to host {host}")),
+            Action::Redirect(redirect) => {
+                (CheckOutcome::Stops, format!("redirected with {}", redirect.status))
+            }
+            Action::RedirectToHost(host) => (CheckOutcome::Stops, format!("redirected to host {host}")),
             Action::Forward(_) | Action::Answer(_) => nothing(),
         },
         PipelineStage::Rewrite => rewrite(asked, taken),
@@ -169,9 +171,9 @@ fn said(stage: PipelineStage, asked: &Query, taken: &MatchedRoute<'_>) -> Check 
         },
         PipelineStage::Firewall => match taken.rule.policies.firewall.as_deref() {
             Some(firewall) if firewall.enforces => {
-                (Outcome::Depends, "the firewall's agent, which may refuse the request".to_owned())
+                (CheckOutcome::Depends, "the firewall's agent, which may refuse the request".to_owned())
             }
-            Some(_) => (Outcome::Passes, "the firewall's rules only detect".to_owned()),
+            Some(_) => (CheckOutcome::Passes, "the firewall's rules only detect".to_owned()),
             None => nothing(),
         },
         PipelineStage::Sources => sources(asked, taken),
@@ -179,24 +181,24 @@ fn said(stage: PipelineStage, asked: &Query, taken: &MatchedRoute<'_>) -> Check 
         PipelineStage::Credentials => password(asked, &taken.rule.policies),
         PipelineStage::Authorisation => match service(taken.route, taken.compiled_settings) {
             Service::None => nothing(),
-            Service::Closed => (Outcome::Stops, "503: global-auth-url cannot be used".to_owned()),
+            Service::Closed => (CheckOutcome::Stops, "503: global-auth-url cannot be used".to_owned()),
             Service::Asks(auth) => {
                 let host = auth.to.describe();
                 let sign_in = match auth.sign_in {
                     Some(_) => "401 leads to auth-signin",
                     None => "401 and 403 are passed on",
                 };
-                (Outcome::Depends, format!("{host} is asked: 2xx lets it pass, {sign_in}"))
+                (CheckOutcome::Depends, format!("{host} is asked: 2xx lets it pass, {sign_in}"))
             }
         },
         // Computed from the results of the other checks.
         PipelineStage::SatisfyAny => nothing(),
         PipelineStage::EndpointHost => match host_template(taken.route) {
-            Some(_) => (Outcome::Depends, "400 if the values of the request make no host".to_owned()),
+            Some(_) => (CheckOutcome::Depends, "400 if the values of the request make no host".to_owned()),
             None => nothing(),
         },
         PipelineStage::Loop => match hops::count(&asked.headers) >= hops::MAX {
-            true => (Outcome::Stops, "508: it has come through too many gateways".to_owned()),
+            true => (CheckOutcome::Stops, "508: it has come through too many gateways".to_owned()),
             false => nothing(),
         },
     }
@@ -205,14 +207,14 @@ fn said(stage: PipelineStage, asked: &Query, taken: &MatchedRoute<'_>) -> Check 
 fn blocked(asked: &Query, taken: &MatchedRoute<'_>) -> Check {
     let client = asked.client.unwrap_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED));
     match &taken.compiled_settings.blocks {
-        Blocking::None => (Outcome::Nothing, String::new()),
-        Blocking::Closed => (Outcome::Stops, "503: a key that blocks clients cannot be used".to_owned()),
+        Blocking::None => (CheckOutcome::Nothing, String::new()),
+        Blocking::Closed => (CheckOutcome::Stops, "503: a key that blocks clients cannot be used".to_owned()),
         Blocking::These(blocks) if blocks.blocks(client, &asked.headers) => {
-            (Outcome::Stops, "403: block-cidrs, block-user-agents or block-referers".to_owned())
+            (CheckOutcome::Stops, "403: block-cidrs, block-user-agents or block-referers".to_owned())
         }
         Blocking::These(_) => match asked.client {
-            Some(_) => (Outcome::Passes, "not blocked".to_owned()),
-            None => (Outcome::Depends, "block-cidrs needs --client".to_owned()),
+            Some(_) => (CheckOutcome::Passes, "not blocked".to_owned()),
+            None => (CheckOutcome::Depends, "block-cidrs needs --client".to_owned()),
         },
     }
 }
@@ -223,36 +225,38 @@ fn body_length(asked: &Query, taken: &MatchedRoute<'_>) -> Check {
     let limit = body_limit(Some(taken.route), &taken.compiled_settings.settings);
     match (length, limit) {
         (Some(length), Some(limit)) if length > limit && !taken.route.action.is_of_server() => {
-            (Outcome::Stops, format!("413: the limit is {limit} bytes"))
+            (CheckOutcome::Stops, format!("413: the limit is {limit} bytes"))
         }
-        _ => (Outcome::Nothing, String::new()),
+        _ => (CheckOutcome::Nothing, String::new()),
     }
 }
 
 fn origin(asked: &Query, taken: &MatchedRoute<'_>) -> Check {
     let Some(cors) = taken.route.compiled.as_ref().and_then(|compiled| compiled.cors.as_ref()) else {
-        return (Outcome::Nothing, String::new());
+        return (CheckOutcome::Nothing, String::new());
     };
     match (cors.accepts(&asked.headers), &*asked.method) {
-        (None, _) => (Outcome::Passes, "without an Origin that is accepted nothing is shared".to_owned()),
-        (Some(_), "OPTIONS") => (Outcome::Stops, "204: the answer to a page's question".to_owned()),
-        (Some(_), _) => (Outcome::Passes, "the page may read the response".to_owned()),
+        (None, _) => {
+            (CheckOutcome::Passes, "without an Origin that is accepted nothing is shared".to_owned())
+        }
+        (Some(_), "OPTIONS") => (CheckOutcome::Stops, "204: the answer to a page's question".to_owned()),
+        (Some(_), _) => (CheckOutcome::Passes, "the page may read the response".to_owned()),
     }
 }
 
 fn rewrite(asked: &Query, taken: &MatchedRoute<'_>) -> Check {
     let Some(rewrite) = taken.route.compiled.as_ref().and_then(|compiled| compiled.rewrite.as_ref()) else {
-        return (Outcome::Nothing, String::new());
+        return (CheckOutcome::Nothing, String::new());
     };
     // Variables have no values here.
     let fill = |_: &_| b"...".to_vec();
     match rewrite.apply(&asked.target, taken.path, &fill) {
-        Ok(None) => (Outcome::Passes, "the path stays as it is".to_owned()),
+        Ok(None) => (CheckOutcome::Passes, "the path stays as it is".to_owned()),
         Ok(Some(Rewritten::Outgoing(outgoing))) => {
-            (Outcome::Passes, format!("the endpoint gets {}", outgoing.target()))
+            (CheckOutcome::Passes, format!("the endpoint gets {}", outgoing.target()))
         }
-        Ok(Some(Rewritten::Location(location))) => (Outcome::Stops, format!("302 to {location}")),
-        Err(_) => (Outcome::Stops, "400: the rewritten path is none".to_owned()),
+        Ok(Some(Rewritten::Location(location))) => (CheckOutcome::Stops, format!("302 to {location}")),
+        Err(_) => (CheckOutcome::Stops, "400: the rewritten path is none".to_owned()),
     }
 }
 
@@ -260,45 +264,48 @@ fn https(asked: &Query, taken: &MatchedRoute<'_>) -> Check {
     let settings = &taken.compiled_settings.settings;
     if !taken.redirects_to_https {
         return match taken.is_https {
-            true => (Outcome::Passes, "it is https".to_owned()),
-            false => (Outcome::Passes, "http is served".to_owned()),
+            true => (CheckOutcome::Passes, "it is https".to_owned()),
+            false => (CheckOutcome::Passes, "http is served".to_owned()),
         };
     }
     let host = host_of(&asked.host);
     let own = &taken.rule.policies.locations;
     let location = https_redirect::location(own, settings, &host, &asked.target);
-    (Outcome::Stops, format!("{} to {location}; ask with --https", https_redirect::status(settings).as_u16()))
+    (
+        CheckOutcome::Stops,
+        format!("{} to {location}; ask with --https", https_redirect::status(settings).as_u16()),
+    )
 }
 
 fn backend(asked: &Query, taken: &MatchedRoute<'_>) -> Check {
     let backends = match &taken.rule.action {
         Action::Forward(backends) => backends,
-        Action::Answer(status) => return (Outcome::Stops, format!("{status}: the rule's answer")),
-        Action::Redirect(_) | Action::RedirectToHost(_) => return (Outcome::Nothing, String::new()),
+        Action::Answer(status) => return (CheckOutcome::Stops, format!("{status}: the rule's answer")),
+        Action::Redirect(_) | Action::RedirectToHost(_) => return (CheckOutcome::Nothing, String::new()),
     };
     let mut words = Vec::new();
-    let mut outcome = Outcome::Stops;
+    let mut outcome = CheckOutcome::Stops;
     for weighted in backends {
         let said = match &weighted.backend {
             Backend::Pool { pool, service } => match taken.endpoints_of(pool) {
                 0 => format!("503: Service {service} has no endpoints"),
                 endpoints => {
-                    outcome = Outcome::Passes;
+                    outcome = CheckOutcome::Passes;
                     format!("Service {service}, one of {endpoints}")
                 }
             },
             Backend::Default => {
-                outcome = Outcome::Passes;
+                outcome = CheckOutcome::Passes;
                 "the program's default backend".to_owned()
             }
             Backend::Invalid { status, reason, .. } => format!("{status}: {reason}"),
         };
         words.push(said);
     }
-    if outcome == Outcome::Stops
+    if outcome == CheckOutcome::Stops
         && let Some(stand_in) = stand_in(taken.route)
     {
-        outcome = Outcome::Passes;
+        outcome = CheckOutcome::Passes;
         words.push(format!("{} serves it in its place", stand_in.name));
     }
     for canary in &taken.rule.policies.canaries {
@@ -328,7 +335,7 @@ fn limited(limits: &Limits, client: Option<IpAddr>) -> Check {
         })
     };
     if client.is_some_and(exempt) {
-        return (Outcome::Passes, "the client is on limit-allowlist".to_owned());
+        return (CheckOutcome::Passes, "the client is on limit-allowlist".to_owned());
     }
     let parts = [
         (limits.connections, "requests at a time"),
@@ -337,7 +344,7 @@ fn limited(limits: &Limits, client: Option<IpAddr>) -> Check {
     ];
     let parts = parts.iter().filter(|(limit, _)| *limit > 0);
     let words: Vec<String> = parts.map(|(limit, what)| format!("{limit} {what}")).collect();
-    (Outcome::Depends, format!("{} from one address", words.join(", ")))
+    (CheckOutcome::Depends, format!("{} from one address", words.join(", ")))
 }
 
 fn sources(asked: &Query, taken: &MatchedRoute<'_>) -> Check {
@@ -347,10 +354,10 @@ fn sources(asked: &Query, taken: &MatchedRoute<'_>) -> Check {
     let global = global_sources(taken.route, taken.compiled_settings);
     let directives = taken.route.access_list();
     if own.is_none() && global.is_none() && directives.is_none() && countries.is_none() {
-        return (Outcome::Nothing, String::new());
+        return (CheckOutcome::Nothing, String::new());
     }
     let Some(client) = asked.client else {
-        return (Outcome::Depends, "on the client's address: pass --client".to_owned());
+        return (CheckOutcome::Depends, "on the client's address: pass --client".to_owned());
     };
     let located = countries.map(|lists| (lists, taken.locations.country(client)));
     let by_country =
@@ -362,10 +369,10 @@ fn sources(asked: &Query, taken: &MatchedRoute<'_>) -> Check {
         Some((_, Country::NoDatabase)) => " (without a database of countries)".to_owned(),
     };
     match decide(own, global, directives, client).and(by_country) {
-        SourceDecision::Unlisted => (Outcome::Nothing, format!("{client}{place} is on no list")),
-        SourceDecision::Allowed => (Outcome::Passes, format!("{client}{place} is on the allow list")),
+        SourceDecision::Unlisted => (CheckOutcome::Nothing, format!("{client}{place} is on no list")),
+        SourceDecision::Allowed => (CheckOutcome::Passes, format!("{client}{place} is on the allow list")),
         SourceDecision::Denied => {
-            (Outcome::Stops, format!("403: {client}{place} is denied, or not on the allow list"))
+            (CheckOutcome::Stops, format!("403: {client}{place} is denied, or not on the allow list"))
         }
     }
 }
@@ -374,25 +381,29 @@ fn password(asked: &Query, policies: &Policies) -> Check {
     let (scheme, users): (_, &ResourceKey) = match (&policies.basic_auth, &policies.digest_auth) {
         (Some(basic), _) => ("basic", &basic.credentials),
         (None, Some(digest)) => ("digest", &digest.credentials),
-        (None, None) => return (Outcome::Nothing, String::new()),
+        (None, None) => return (CheckOutcome::Nothing, String::new()),
     };
     match asked.headers.first(&AUTHORIZATION) {
-        None => (Outcome::Stops, format!("401 without a name and password ({scheme}, {users})")),
-        Some(_) => (Outcome::Depends, format!("on the name and password ({scheme}, {users})")),
+        None => (CheckOutcome::Stops, format!("401 without a name and password ({scheme}, {users})")),
+        Some(_) => (CheckOutcome::Depends, format!("on the name and password ({scheme}, {users})")),
     }
 }
 
 /// Combines the checks of which one suffices (`satisfy: any`).
-fn standing(any: bool, admission: &[Outcome]) -> Check {
+fn standing(any: bool, admission: &[CheckOutcome]) -> Check {
     let has = |outcome| admission.contains(&outcome);
     if !any {
-        return (Outcome::Nothing, String::new());
+        return (CheckOutcome::Nothing, String::new());
     }
     match () {
-        () if has(Outcome::Passes) => (Outcome::Passes, "one check is enough".to_owned()),
-        () if has(Outcome::Depends) => (Outcome::Depends, "on any one of the checks before".to_owned()),
-        () if has(Outcome::Refuses) => (Outcome::Stops, "none of the checks before lets it in".to_owned()),
-        () => (Outcome::Nothing, String::new()),
+        () if has(CheckOutcome::Passes) => (CheckOutcome::Passes, "one check is enough".to_owned()),
+        () if has(CheckOutcome::Depends) => {
+            (CheckOutcome::Depends, "on any one of the checks before".to_owned())
+        }
+        () if has(CheckOutcome::Refuses) => {
+            (CheckOutcome::Stops, "none of the checks before lets it in".to_owned())
+        }
+        () => (CheckOutcome::Nothing, String::new()),
     }
 }
 

@@ -8,7 +8,7 @@ use http::Version;
 use serde_json::{Map, Value, json};
 use sluice_config::redaction;
 
-use super::checks::{self, Outcome};
+use super::checks::{self, CheckOutcome};
 use super::{Query, explain_query};
 use crate::admin::format;
 use crate::message::target;
@@ -47,7 +47,7 @@ pub(in crate::admin) fn explain_observed(state: &Arc<State>, request: &TappedReq
             results.iter_mut().for_each(|check| set_result(check, &steps.checks));
             let is_stopped = results.iter().any(checks::stops);
             if let Some(cache) = results.last_mut().filter(|_| is_stopped) {
-                (cache["outcome"], cache["says"]) = (Outcome::NotReached.name().into(), "".into());
+                (cache["outcome"], cache["says"]) = (CheckOutcome::NotReached.name().into(), "".into());
             }
         }
         taken["sent"] = sent(request, steps);
@@ -62,33 +62,33 @@ fn set_result(check: &mut Value, steps: &[CheckStep]) {
     let Some(at) = ORDER.iter().position(|stage| check["check"] == checks::name(*stage)) else { return };
     let expected = check["outcome"].as_str().unwrap_or_default().to_owned();
     let says = check["says"].as_str().unwrap_or_default().to_owned();
-    let is_new = expected == Outcome::NotReached.name();
+    let is_new = expected == CheckOutcome::NotReached.name();
     let Some(step) = steps.iter().rfind(|step| step.stage == at) else {
         let is_behind = steps.last().is_some_and(|last| last.stage < at && last.result.ends());
-        let outcome = if is_behind { Outcome::NotReached } else { Outcome::Nothing };
+        let outcome = if is_behind { CheckOutcome::NotReached } else { CheckOutcome::Nothing };
         (check["outcome"], check["says"]) = (outcome.name().into(), "".into());
         return;
     };
     let (outcome, mut words) = match step.result {
-        CheckResult::Passed if expected == Outcome::Nothing.name() => (Outcome::Nothing, says),
-        CheckResult::Passed if expected == Outcome::Passes.name() => (Outcome::Passes, says),
-        CheckResult::Passed if is_new => (Outcome::Nothing, String::new()),
+        CheckResult::Passed if expected == CheckOutcome::Nothing.name() => (CheckOutcome::Nothing, says),
+        CheckResult::Passed if expected == CheckOutcome::Passes.name() => (CheckOutcome::Passes, says),
+        CheckResult::Passed if is_new => (CheckOutcome::Nothing, String::new()),
         CheckResult::Passed => match ORDER[at] {
             PipelineStage::Server | PipelineStage::Location => {
-                (Outcome::Passes, "the directives ran".to_owned())
+                (CheckOutcome::Passes, "the directives ran".to_owned())
             }
-            _ if expected == Outcome::Depends.name() => (Outcome::Passes, says),
+            _ if expected == CheckOutcome::Depends.name() => (CheckOutcome::Passes, says),
             // The configuration has changed since, or a snippet has chosen another rule.
-            _ => (Outcome::Passes, String::new()),
+            _ => (CheckOutcome::Passes, String::new()),
         },
-        CheckResult::Refused if expected == Outcome::Nothing.name() => (Outcome::Nothing, says),
-        CheckResult::Refused => (Outcome::Refuses, says),
+        CheckResult::Refused if expected == CheckOutcome::Nothing.name() => (CheckOutcome::Nothing, says),
+        CheckResult::Refused => (CheckOutcome::Refuses, says),
         CheckResult::Answered(status) => {
             let status = status.to_string();
             let words = if says.starts_with(&status) { says } else { format!("{status}: {says}") };
-            (Outcome::Stops, words.trim_end_matches([':', ' ']).to_owned())
+            (CheckOutcome::Stops, words.trim_end_matches([':', ' ']).to_owned())
         }
-        CheckResult::Unanswered => (Outcome::Stops, "the request ended before the reply".to_owned()),
+        CheckResult::Unanswered => (CheckOutcome::Stops, "the request ended before the reply".to_owned()),
     };
     if let Some(waited) = step.waited {
         let separator = if words.is_empty() { "" } else { "; " };

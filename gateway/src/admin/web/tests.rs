@@ -84,7 +84,10 @@ fn rules_have_figures_and_closed_ones_their_reason() {
     };
     plane.host(exact("b.example"), true, vec![closed, rule("/", forward("web"))]);
     let mut exchange = plane.forward(&Request::get("b.example", "/").https());
-    exchange.end(crate::pipeline::Outcome { status: Some(StatusCode::BAD_GATEWAY), ..Default::default() });
+    exchange.end(crate::pipeline::ExchangeOutcome {
+        status: Some(StatusCode::BAD_GATEWAY),
+        ..Default::default()
+    });
     drop(exchange);
     let hosts = page(&plane, "hosts", "");
     assert!(hosts.contains("closed with 503: Secret shop/users does not exist"), "{hosts}");

@@ -15,7 +15,7 @@ use crate::body::downstream::Downstream;
 use crate::engine::Forwarded;
 use crate::engine::direct::relay::{Relay as _, SocketRelay as _};
 use crate::engine::direct::upload_timeouts::UploadTimeouts;
-use crate::engine::tunnel::Endpoint;
+use crate::engine::tunnel::TunnelEndpoint;
 use crate::message::head::Head;
 use crate::message::request;
 use crate::pipeline::{Next, Originator, Upstream};
@@ -70,7 +70,12 @@ impl Http1 {
             None if has_switched => {
                 let Upstream { read_timeout, send_timeout, .. } = *upstream;
                 let up = self.upload.take_flow();
-                return Some(Forwarded::Switched(Endpoint { connection, read_timeout, send_timeout, up }));
+                return Some(Forwarded::Switched(TunnelEndpoint {
+                    connection,
+                    read_timeout,
+                    send_timeout,
+                    up,
+                }));
             }
             // Also before another attempt: a response that is not relayed is no fault of its
             // connection.

@@ -19,7 +19,7 @@ use crate::message::edit::RequestTarget;
 use crate::pipeline::tests::fixture::{Plane, pool_key};
 use crate::pipeline::{CallTarget, Subrequest};
 use crate::tls::CertificateStore;
-use crate::worker::driver::Driver;
+use crate::worker::engine_choice::EngineChoice;
 
 /// A pool of these addresses.
 fn pool(plane: &mut Plane, addresses: &[SocketAddr]) -> Arc<crate::registry::Pool> {
@@ -95,7 +95,7 @@ fn worker(plane: &Plane) -> Worker {
         state: plane.state.clone(),
         certificates: CertificateStore::new().unwrap(),
         drain: LocalDrain::new(Drain::new()),
-        driver: Driver::Direct,
+        engine: EngineChoice::Direct,
         idle: 4,
         count: 1,
     }

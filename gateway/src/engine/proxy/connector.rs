@@ -23,7 +23,7 @@ use super::Result;
 use crate::connection::drain::Drain;
 use crate::pipeline::Upstream;
 use crate::process::descriptors::{self, DescriptorPermit, Shortage, Wait};
-use crate::upstream::tls::Session;
+use crate::upstream::tls::EndpointTlsConfig;
 
 /// No connection could be made because of a local shortage: descriptors, memory or ports.
 pub(super) const NO_ROOM: ErrorType = ErrorType::Custom("no room for a connection");
@@ -33,8 +33,8 @@ pub(super) const NO_ROOM: ErrorType = ErrorType::Custom("no room for a connectio
 pub(super) struct Connector {
     clients: Arc<Clients>,
     stage: AtomicU8,
-    /// The route's TLS session settings, and whether the connection is for HTTP/2.
-    tls: Option<(Arc<Session>, bool)>,
+    /// The route's TLS configuration, and whether the connection is for HTTP/2.
+    tls: Option<(Arc<EndpointTlsConfig>, bool)>,
     /// The name of the endpoint's certificate, if the request determines it.
     server_name: Option<Arc<str>>,
 }
@@ -58,7 +58,7 @@ pub(super) enum ConnectStage {
 
 impl Connector {
     pub(super) fn new(clients: Arc<Clients>, upstream: &Upstream) -> Arc<Self> {
-        let tls = upstream.tls.clone().map(|session| (session, upstream.protocol.is_http2()));
+        let tls = upstream.tls.clone().map(|config| (config, upstream.protocol.is_http2()));
         let (stage, server_name) = (AtomicU8::new(ConnectStage::Waiting as u8), upstream.server_name.clone());
         Arc::new(Self { clients, stage, tls, server_name })
     }
@@ -88,9 +88,9 @@ impl L4Connect for Connector {
                 match TcpStream::connect(*address).await {
                     Ok(stream) => {
                         self.stage.store(ConnectStage::Tls as u8, Relaxed);
-                        let Some((session, http2)) = &self.tls else { return Ok(stream.into()) };
+                        let Some((config, http2)) = &self.tls else { return Ok(stream.into()) };
                         stream.set_nodelay(true).or_err(ErrorType::ConnectError, "to set an option")?;
-                        return match session.connect(stream, *http2, self.server_name.as_deref()).await {
+                        return match config.connect(stream, *http2, self.server_name.as_deref()).await {
                             Ok(stream) => Ok(VirtualSocketStream::new(Box::new(Encrypted(stream))).into()),
                             Err(error) => {
                                 Error::e_because(ErrorType::TLSHandshakeFailure, "with an endpoint", error)

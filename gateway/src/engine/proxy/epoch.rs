@@ -46,7 +46,7 @@ impl Epochs {
         let Upstream { address, membership, fresh, repeatable, keep_alive, in_flight, .. } = *upstream;
         let trust = TrustKey::of(upstream);
         // HTTP/2 reports that. Pingora cannot pool connections with the gateway's own TLS.
-        let once = fresh || !repeatable && !trust.protocol.is_http2() || trust.session.is_some();
+        let once = fresh || !repeatable && !trust.protocol.is_http2() || trust.tls_config.is_some();
         if once || !upstream.is_member() {
             let number = self.fresh.fetch_add(1, Relaxed);
             return Reuse { group: group(&trust, membership, true, 0, number), keep: false };

@@ -11,7 +11,7 @@ use pingora_core::apps::HttpServerApp;
 use pingora_core::protocols::http::ServerSession;
 
 use super::engine::{engine, never};
-use super::session::Session;
+use super::session::DownstreamSession;
 use super::shared_request::{Handle, SharedRequest, lock};
 use crate::body::downstream::Downstream;
 use crate::engine::watch::Watch;
@@ -36,7 +36,7 @@ pub(in crate::engine) async fn forward<D: Downstream + Send + Sync + 'static>(
     let handle = Handle::new(SharedRequest::new(exchange, cached));
     let side = Arc::new(Mutex::new(downstream));
     {
-        let session = Session::new(side.clone(), handle.clone(), head, worker);
+        let session = DownstreamSession::new(side.clone(), handle.clone(), head, worker);
         let (engine, never) = (engine(worker), never());
         let mut run = pin!(engine.process_new_http(ServerSession::new_custom(Box::new(session)), &never));
         let (mut watch, mut ticket) = (Watch::default(), WaitTicket::default());

@@ -45,7 +45,7 @@ const DOWNSTREAM: ErrorType = ErrorType::Custom("the client's side ended it");
 const REPLAY: usize = 64 * 1024;
 
 /// The session of one request.
-pub(super) struct Session<D> {
+pub(super) struct DownstreamSession<D> {
     downstream: Arc<Mutex<Box<D>>>,
     handle: Handle,
     head: RequestHeader,
@@ -75,7 +75,7 @@ pub(super) struct Session<D> {
     gave_way: bool,
 }
 
-impl<D: Downstream> Session<D> {
+impl<D: Downstream> DownstreamSession<D> {
     pub(super) fn new(downstream: Arc<Mutex<Box<D>>>, handle: Handle, head: &Head, worker: &Worker) -> Self {
         let digest = Digest { proxy_digest: Some(handle.digest()), ..Digest::default() };
         Self {
@@ -108,7 +108,7 @@ impl<D: Downstream> Session<D> {
 }
 
 #[async_trait]
-impl<D: Downstream + Send + Sync + 'static> server::Session for Session<D> {
+impl<D: Downstream + Send + Sync + 'static> server::Session for DownstreamSession<D> {
     fn req_header(&self) -> &RequestHeader {
         &self.head
     }

@@ -21,9 +21,9 @@ use crate::message::field_list::FieldList;
 use crate::message::request_head::RequestHead;
 use crate::pipeline::Answer;
 use crate::pipeline::Exchange;
+use crate::pipeline::ExchangeOutcome;
 use crate::pipeline::Failure;
 use crate::pipeline::FailureKind;
-use crate::pipeline::Outcome;
 use crate::pipeline::Upstream;
 use crate::pipeline::Verdict;
 use crate::state::State;
@@ -391,8 +391,8 @@ pub(crate) fn field<'a>(answer: &'a Answer, name: &str) -> Option<&'a str> {
     value
 }
 
-pub(crate) fn outcome(status: u16) -> Outcome {
-    Outcome {
+pub(crate) fn outcome(status: u16) -> ExchangeOutcome {
+    ExchangeOutcome {
         status: Some(StatusCode::from_u16(status).unwrap()),
         body_sent: 5,
         bytes_sent: 120,

@@ -7,7 +7,7 @@ use sluice_config::{Action, Change, Delta, HostName, HostPattern, LogFilter, Sam
 
 use super::fixture::*;
 use crate::pipeline::Originator;
-use crate::pipeline::{Exchange, FailureKind, Outcome};
+use crate::pipeline::{Exchange, ExchangeOutcome, FailureKind};
 use crate::state::snapshot::Snapshot;
 use crate::telemetry::Options;
 
@@ -68,7 +68,7 @@ fn clients_that_go_away_are_499() {
     let mut exchange = plane.forward(&Request::get("a.example", "/").with("x-request-id", "i"));
     exchange.pick().unwrap();
     exchange.failed(failure(FailureKind::Client));
-    exchange.end(Outcome { aborted: true, ..Outcome::default() });
+    exchange.end(ExchangeOutcome { aborted: true, ..ExchangeOutcome::default() });
     let line = without_durations(&plane.lines()[0]);
     assert!(line.contains("\" 499 0 ") && line.ends_with("10.0.0.1:8080 0 D - i"), "{line}");
     drop(plane.forward(&Request::get("a.example", "/dropped")));
@@ -84,7 +84,7 @@ fn refused_heads_are_logged_and_counted() {
             Exchange::refuse(Snapshot::take(&plane.state), &connection(false), line, line.len(), status);
         assert!(answer.close);
         assert_eq!(answer.status, status);
-        exchange.end(Outcome { body_sent: 9, status: Some(status), ..Outcome::default() });
+        exchange.end(ExchangeOutcome { body_sent: 9, status: Some(status), ..ExchangeOutcome::default() });
     }
     let lines: Vec<String> = plane.lines().iter().map(|line| without_durations(line)).collect();
     assert_eq!(
@@ -147,7 +147,7 @@ fn filters_select_lines_by_status_or_duration() {
     for (target, seconds) in [("/quick", 4), ("/slow", 6)] {
         let mut exchange = plane.forward(&Request::get("a.example", target));
         let ended = Some(Instant::now() + Duration::from_secs(seconds));
-        exchange.end(Outcome { ended, ..outcome(200) });
+        exchange.end(ExchangeOutcome { ended, ..outcome(200) });
     }
     let lines = plane.lines();
     assert!(lines.len() == 4 && lines[3].contains("/slow"), "{lines:?}");

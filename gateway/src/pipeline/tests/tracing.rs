@@ -7,7 +7,7 @@ use sluice_config::{
 };
 
 use super::fixture::*;
-use crate::pipeline::{Exchange, Failure, FailureKind, Next, Originator, Outcome};
+use crate::pipeline::{Exchange, ExchangeOutcome, Failure, FailureKind, Next, Originator};
 
 const PARENT: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
 
@@ -26,7 +26,7 @@ fn sent(exchange: &Exchange, request: &Request) -> HeaderMap {
 }
 
 fn finish(exchange: &mut Exchange) {
-    exchange.end(Outcome { status: Some(StatusCode::OK), ..Outcome::default() });
+    exchange.end(ExchangeOutcome { status: Some(StatusCode::OK), ..ExchangeOutcome::default() });
 }
 
 #[test]

@@ -87,7 +87,7 @@ pub struct Assigned {
 
 /// The end of a program.
 #[derive(Debug)]
-pub enum Outcome<'p> {
+pub enum ProgramOutcome<'p> {
     /// All instructions have run.
     End,
     /// A `break`.
@@ -122,10 +122,10 @@ impl Program {
         input: ProgramInput<'_>,
         assigned: &mut Assigned,
         fill: &impl Fn(&Template, &Assigned) -> Vec<u8>,
-    ) -> Outcome<'_> {
+    ) -> ProgramOutcome<'_> {
         let mut is_changed = false;
         match self.run_block(input, assigned, &mut is_changed, fill) {
-            Outcome::End if is_changed => Outcome::Relocate,
+            ProgramOutcome::End if is_changed => ProgramOutcome::Relocate,
             outcome => outcome,
         }
     }
@@ -137,7 +137,7 @@ impl Program {
         assigned: &mut Assigned,
         is_changed: &mut bool,
         fill: &impl Fn(&Template, &Assigned) -> Vec<u8>,
-    ) -> Outcome<'_> {
+    ) -> ProgramOutcome<'_> {
         for instruction in &self.0 {
             match instruction {
                 Instruction::Set { variable, value } => {
@@ -152,7 +152,7 @@ impl Program {
                         assigned.scope = *scope;
                     }
                     match then.run_block(input, assigned, is_changed, fill) {
-                        Outcome::End => {}
+                        ProgramOutcome::End => {}
                         other => return other,
                     }
                 }
@@ -167,25 +167,25 @@ impl Program {
                                 contract::AfterRewrite::Redirect(code) => StatusCode::from_u16(*code).ok(),
                                 _ => None,
                             };
-                            return Outcome::Redirect(status.unwrap_or(StatusCode::FOUND), location);
+                            return ProgramOutcome::Redirect(status.unwrap_or(StatusCode::FOUND), location);
                         }
-                        Err(_) => return Outcome::Malformed,
+                        Err(_) => return ProgramOutcome::Malformed,
                     };
-                    let Some(uri) = RewrittenUri::new(outgoing) else { return Outcome::Malformed };
+                    let Some(uri) = RewrittenUri::new(outgoing) else { return ProgramOutcome::Malformed };
                     assigned.uri = Some(uri);
                     match then {
-                        contract::AfterRewrite::Last => return Outcome::Relocate,
+                        contract::AfterRewrite::Last => return ProgramOutcome::Relocate,
                         contract::AfterRewrite::Continue => *is_changed = true,
                         contract::AfterRewrite::Stay | contract::AfterRewrite::Redirect(_) => {
-                            return Outcome::Break;
+                            return ProgramOutcome::Break;
                         }
                     }
                 }
-                Instruction::Return(answer) => return Outcome::Return(answer),
-                Instruction::Break => return Outcome::Break,
+                Instruction::Return(answer) => return ProgramOutcome::Return(answer),
+                Instruction::Break => return ProgramOutcome::Break,
             }
         }
-        Outcome::End
+        ProgramOutcome::End
     }
 }
 

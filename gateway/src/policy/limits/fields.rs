@@ -10,7 +10,7 @@ use std::fmt::Write;
 
 use http::HeaderValue;
 
-use super::{Rate, Share};
+use super::{LimitShare, Rate};
 
 const SECOND: u64 = 1_000_000_000;
 
@@ -36,7 +36,10 @@ pub(super) struct NamedRate {
 
 /// Describes limits, each with the time by which the client is ahead of it, in nanoseconds. `None`
 /// without limits. The numbers are those of the share of this replica.
-pub(super) fn describe(limits: impl Iterator<Item = (NamedRate, u64)>, share: Share) -> Option<RateFields> {
+pub(super) fn describe(
+    limits: impl Iterator<Item = (NamedRate, u64)>,
+    share: LimitShare,
+) -> Option<RateFields> {
     let (mut policy, mut state) = (String::new(), String::new());
     for (limit, ahead) in limits {
         let Numbers { quota, window, left, reset } = limit.numbers(ahead, share);
@@ -62,7 +65,7 @@ struct Numbers {
 }
 
 impl NamedRate {
-    fn numbers(self, ahead: u64, share: Share) -> Numbers {
+    fn numbers(self, ahead: u64, share: LimitShare) -> Numbers {
         let Rate { interval, early } = share.of_rate(self.rate);
         let interval = interval.max(1);
         let granted = share.of_quota(self.requests);
@@ -89,7 +92,7 @@ mod tests {
         NamedRate { name: "rps", rate, requests, window }
     }
 
-    fn numbers(limit: NamedRate, ahead: u64, share: Share) -> [u64; 4] {
+    fn numbers(limit: NamedRate, ahead: u64, share: LimitShare) -> [u64; 4] {
         let Numbers { quota, window, left, reset } = limit.numbers(ahead, share);
         [quota, window, left, reset]
     }
@@ -97,7 +100,7 @@ mod tests {
     #[test]
     fn what_is_left_is_what_would_be_served_up_to_the_quota() {
         let limit = limit(10, 1, 2);
-        let at = |ahead| numbers(limit, ahead * SECOND / 10, Share::ALONE);
+        let at = |ahead| numbers(limit, ahead * SECOND / 10, LimitShare::ALONE);
         // 21 requests are served at once; the quota is 10.
         assert_eq!([at(0), at(11)], [[10, 1, 10, 0], [10, 1, 10, 0]]);
         assert_eq!([at(12), at(20)], [[10, 1, 9, 1], [10, 1, 1, 1]]);
@@ -107,13 +110,13 @@ mod tests {
     #[test]
     fn without_a_burst_one_request_is_left_at_most() {
         let limit = limit(2, 60, 0);
-        assert_eq!(numbers(limit, 0, Share::ALONE), [2, 60, 1, 0]);
-        assert_eq!(numbers(limit, 30 * SECOND, Share::ALONE), [2, 60, 0, 30]);
+        assert_eq!(numbers(limit, 0, LimitShare::ALONE), [2, 60, 1, 0]);
+        assert_eq!(numbers(limit, 30 * SECOND, LimitShare::ALONE), [2, 60, 0, 30]);
     }
 
     #[test]
     fn the_numbers_are_those_of_the_share() {
-        let share = |heard| Share { replicas: 3, heard };
+        let share = |heard| LimitShare { replicas: 3, heard };
         assert_eq!(numbers(limit(100, 1, 5), 0, share(3)), [100, 1, 100, 0]);
         assert_eq!(numbers(limit(100, 1, 5), 0, share(1)), [33, 1, 33, 0]);
         assert_eq!(numbers(limit(100, 1, 5), 0, share(2)), [66, 1, 66, 0]);
@@ -124,7 +127,7 @@ mod tests {
     fn extreme_rates_do_not_overflow() {
         for (requests, burst) in [(u32::MAX, u32::MAX), (1, u32::MAX), (u32::MAX, 0)] {
             let Numbers { left, quota, .. } =
-                limit(requests, 60, burst).numbers(u64::MAX, Share { replicas: 9, heard: 0 });
+                limit(requests, 60, burst).numbers(u64::MAX, LimitShare { replicas: 9, heard: 0 });
             assert!(left == 0 && quota >= 1);
         }
     }
@@ -132,9 +135,9 @@ mod tests {
     #[test]
     fn several_limits_are_one_list() {
         let all = [(limit(10, 1, 5), 0), (NamedRate { name: "rpm", ..limit(60, 60, 5) }, 301 * SECOND)];
-        let fields = describe(all.into_iter(), Share::ALONE).unwrap();
+        let fields = describe(all.into_iter(), LimitShare::ALONE).unwrap();
         assert_eq!(fields.policy, "\"rps\";q=10;w=1, \"rpm\";q=60;w=60");
         assert_eq!(fields.state, "\"rps\";r=10;t=0, \"rpm\";r=0;t=60");
-        assert_eq!(describe([].into_iter(), Share::ALONE), None);
+        assert_eq!(describe([].into_iter(), LimitShare::ALONE), None);
     }
 }

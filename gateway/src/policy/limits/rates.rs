@@ -17,7 +17,7 @@ use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use super::Rate;
 use super::outbox::Outbox;
 use super::set::{self, ROUNDS, SETS, WAYS};
-use super::sharing::Share;
+use super::sharing::LimitShare;
 
 /// Nanoseconds since the creation of the table.
 type Time = u64;
@@ -70,7 +70,7 @@ impl Default for Rates {
 
 impl Rates {
     /// Counts a request. Returns `None` if it comes too early; it is not counted then.
-    pub(super) fn charge(&self, key: u64, now: Time, rate: Rate, share: Share) -> Option<Charge> {
+    pub(super) fn charge(&self, key: u64, now: Time, rate: Rate, share: LimitShare) -> Option<Charge> {
         let (at, tag) = (set::of(key), key | 1);
         let set = &self.sets[at];
         let full = rate.interval;
@@ -123,7 +123,7 @@ impl Rates {
     }
 
     /// Adds the use of a client of another replica.
-    pub(super) fn add_use(&self, ClientUse { client, time }: ClientUse, now: Time, share: Share) {
+    pub(super) fn add_use(&self, ClientUse { client, time }: ClientUse, now: Time, share: LimitShare) {
         let (at, tag) = (set::of(client), client | 1);
         let set = &self.sets[at];
         let time = share.of_time(time);
@@ -189,22 +189,29 @@ mod tests {
         // All keys map to the same set.
         let key = |client: u64| client << 16;
         let (greedy, now) = (key(1), 1000);
-        assert_eq!((0..9).filter(|_| rates.charge(greedy, now, RATE, Share::ALONE).is_some()).count(), 3);
+        assert_eq!(
+            (0..9).filter(|_| rates.charge(greedy, now, RATE, LimitShare::ALONE).is_some()).count(),
+            3
+        );
         for client in 2..1000 {
-            assert!(rates.charge(key(client), now, RATE, Share::ALONE).is_some(), "a new client is served");
+            assert!(
+                rates.charge(key(client), now, RATE, LimitShare::ALONE).is_some(),
+                "a new client is served"
+            );
         }
         assert!(
-            rates.charge(greedy, now, RATE, Share::ALONE).is_none(),
+            rates.charge(greedy, now, RATE, LimitShare::ALONE).is_none(),
             "the one with the most debt has kept its place"
         );
-        assert!(rates.charge(greedy, now + 100, RATE, Share::ALONE).is_some());
+        assert!(rates.charge(greedy, now + 100, RATE, LimitShare::ALONE).is_some());
     }
 
     #[test]
     fn threads_together_get_the_rate_of_one() {
         let rates = Rates::default();
         let admitted: usize = std::thread::scope(|scope| {
-            let run = || (0..1000).filter(|_| rates.charge(7, 1000, RATE, Share::ALONE).is_some()).count();
+            let run =
+                || (0..1000).filter(|_| rates.charge(7, 1000, RATE, LimitShare::ALONE).is_some()).count();
             let threads: Vec<_> = (0..4).map(|_| scope.spawn(run)).collect();
             threads.into_iter().map(|thread| thread.join().unwrap()).sum()
         });
@@ -214,7 +221,7 @@ mod tests {
     }
 
     /// Admits as many requests of a client as possible.
-    fn admitted(rates: &Rates, client: u64, now: Time, share: Share) -> usize {
+    fn admitted(rates: &Rates, client: u64, now: Time, share: LimitShare) -> usize {
         (0..100).filter(|_| rates.charge(client, now, RATE, share).is_some()).count()
     }
 
@@ -226,7 +233,7 @@ mod tests {
 
     #[test]
     fn replicas_that_hear_each_other_grant_one_limit_together() {
-        let share = Share { replicas: 2, heard: 2 };
+        let share = LimitShare { replicas: 2, heard: 2 };
         let [one, other] = [(); 2].map(|()| Rates::default());
         let mut sum = 0;
         // Each is asked for more than the limit, and they hear each other every five intervals.
@@ -245,7 +252,7 @@ mod tests {
     #[test]
     fn a_replica_that_hears_no_other_grants_its_share() {
         let rates = Rates::default();
-        let share = Share { replicas: 4, heard: 1 };
+        let share = LimitShare { replicas: 4, heard: 1 };
         let sum: usize = (0..400).map(|turn| admitted(&rates, 7, 1000 + turn * 100, share)).sum();
         assert!((100..=102).contains(&sum), "{sum}");
         assert!(
@@ -257,7 +264,7 @@ mod tests {
     #[test]
     fn nothing_is_collected_without_other_replicas() {
         let rates = Rates::default();
-        admitted(&rates, 7, 1000, Share::ALONE);
+        admitted(&rates, 7, 1000, LimitShare::ALONE);
         assert_eq!(taken(&rates), []);
         assert!(rates.outbox.get().is_none());
     }
@@ -265,7 +272,7 @@ mod tests {
     #[test]
     fn the_use_of_a_refunded_request_is_not_reported() {
         let rates = Rates::default();
-        let share = Share { replicas: 2, heard: 2 };
+        let share = LimitShare { replicas: 2, heard: 2 };
         let charge = rates.charge(7, 1000, RATE, share).unwrap();
         rates.refund(charge);
         assert_eq!(taken(&rates), []);
@@ -276,11 +283,11 @@ mod tests {
         let rates = Rates::default();
         let key = |client: u64| client << 16;
         for client in 1..=8 {
-            assert_eq!(admitted(&rates, key(client), 1000, Share::ALONE), 3);
+            assert_eq!(admitted(&rates, key(client), 1000, LimitShare::ALONE), 3);
         }
-        rates.add_use(ClientUse { client: key(9), time: 1 }, 1000, Share::ALONE);
-        assert_eq!(admitted(&rates, key(1), 1000, Share::ALONE), 0, "it has kept its slot");
-        rates.add_use(ClientUse { client: key(9), time: 1000 }, 1000, Share::ALONE);
-        assert_eq!(admitted(&rates, key(9), 1000, Share::ALONE), 0);
+        rates.add_use(ClientUse { client: key(9), time: 1 }, 1000, LimitShare::ALONE);
+        assert_eq!(admitted(&rates, key(1), 1000, LimitShare::ALONE), 0, "it has kept its slot");
+        rates.add_use(ClientUse { client: key(9), time: 1000 }, 1000, LimitShare::ALONE);
+        assert_eq!(admitted(&rates, key(9), 1000, LimitShare::ALONE), 0);
     }
 }

@@ -16,46 +16,46 @@ use super::Rate;
 
 /// Read by every limited request.
 #[derive(Debug)]
-pub(crate) struct Sharing {
+pub(crate) struct LimitSharing {
     key: [AtomicU64; 2],
-    /// [`Share::replicas`] in the upper half, [`Share::heard`] in the lower one.
+    /// [`LimitShare::replicas`] in the upper half, [`LimitShare::heard`] in the lower one.
     share: AtomicU64,
 }
 
 /// The share of every limit that this replica grants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Share {
+pub(crate) struct LimitShare {
     /// Number of replicas, at least 1.
     pub(crate) replicas: u32,
     /// Number of replicas whose use is known: this one, and those that report theirs.
     pub(crate) heard: u32,
 }
 
-impl Default for Sharing {
+impl Default for LimitSharing {
     fn default() -> Self {
         let this =
             Self { key: [(); 2].map(|()| AtomicU64::new(fastrand::u64(..))), share: AtomicU64::new(0) };
-        this.set_share(Share::ALONE);
+        this.set_share(LimitShare::ALONE);
         this
     }
 }
 
-impl Sharing {
+impl LimitSharing {
     /// Replaces the key of hashes. All clients are new then.
     pub(crate) fn set_key(&self, key: [u64; 2]) {
         self.key.iter().zip(key).for_each(|(own, new)| own.store(new, Relaxed));
     }
 
     /// Replaces the share that this replica grants.
-    pub(crate) fn set_share(&self, Share { replicas, heard }: Share) {
+    pub(crate) fn set_share(&self, LimitShare { replicas, heard }: LimitShare) {
         self.share.store(u64::from(replicas) << 32 | u64::from(heard), Relaxed);
     }
 
     /// Returns the share that this replica grants.
-    pub(super) fn share(&self) -> Share {
+    pub(super) fn share(&self) -> LimitShare {
         let share = self.share.load(Relaxed);
         // Each half fits.
-        Share { replicas: (share >> 32) as u32, heard: share as u32 }
+        LimitShare { replicas: (share >> 32) as u32, heard: share as u32 }
     }
 
     /// Returns the hash of a client. Without the key, no client can choose one that collides.
@@ -67,7 +67,7 @@ impl Sharing {
     }
 }
 
-impl Share {
+impl LimitShare {
     /// The only replica.
     pub(crate) const ALONE: Self = Self { replicas: 1, heard: 1 };
 
@@ -127,24 +127,24 @@ mod tests {
 
     #[test]
     fn a_share_is_that_of_the_replicas_that_are_heard() {
-        let rate = |replicas, heard| Share { replicas, heard }.of_rate(RATE);
+        let rate = |replicas, heard| LimitShare { replicas, heard }.of_rate(RATE);
         assert_eq!([rate(1, 1), rate(3, 3)], [RATE, RATE]);
         assert_eq!(rate(3, 1), Rate { interval: 300, early: 500 });
         assert_eq!(rate(3, 2), Rate { interval: 150, early: 500 });
         assert_eq!(rate(3, 0).interval, 300, "never without a limit");
         let slow = Rate { interval: Rate::MOST, early: Rate::MOST };
-        assert_eq!(Share { replicas: u32::MAX, heard: 1 }.of_rate(slow), slow, "no overflow");
+        assert_eq!(LimitShare { replicas: u32::MAX, heard: 1 }.of_rate(slow), slow, "no overflow");
     }
 
     #[test]
     fn concurrent_requests_are_divided_and_never_zero() {
-        let number = |replicas, most| Share { replicas, heard: replicas }.of_number(most);
+        let number = |replicas, most| LimitShare { replicas, heard: replicas }.of_number(most);
         assert_eq!([number(1, 10), number(3, 10), number(3, 2)], [10, 3, 1]);
     }
 
     #[test]
     fn hashes_depend_on_the_key_only() {
-        let [one, other] = [(); 2].map(|()| Sharing::default());
+        let [one, other] = [(); 2].map(|()| LimitSharing::default());
         assert_ne!(one.hash(("a", 1)), other.hash(("a", 1)));
         one.set_key([1, 2]);
         other.set_key([1, 2]);

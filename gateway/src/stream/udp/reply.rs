@@ -19,7 +19,7 @@ use super::table::SessionKey;
 use crate::process::descriptors::DescriptorPermit;
 use crate::registry::{Endpoint, InFlight};
 use crate::state::State;
-use crate::stream::session::{SERVED, Session};
+use crate::stream::session::{SERVED, StreamSession};
 
 /// Responses that are sent before other sessions run.
 const TURN: u64 = 32;
@@ -50,7 +50,7 @@ pub(super) struct Peer {
 /// The data to begin a session at another endpoint.
 pub(super) struct Retry {
     pub(super) key: SessionKey,
-    pub(super) session: Session,
+    pub(super) session: StreamSession,
     pub(super) tried: Vec<Arc<Endpoint>>,
     /// The first datagram.
     pub(super) datagram: Box<[u8]>,
@@ -66,7 +66,7 @@ pub(super) struct Ending {
 
 impl Peer {
     /// Creates a session whose first datagram was sent.
-    pub(super) fn new(socket: UdpSocket, endpoint: Arc<Endpoint>, session: &Session) -> Self {
+    pub(super) fn new(socket: UdpSocket, endpoint: Arc<Endpoint>, session: &StreamSession) -> Self {
         Self {
             socket,
             membership: endpoint.membership(),
@@ -198,7 +198,7 @@ struct Passed {
 fn pass_on(
     (endpoint, ready): (&UdpSocket, Ready),
     client: &ClientSocket,
-    (key, session): (SessionKey, &Session),
+    (key, session): (SessionKey, &StreamSession),
 ) -> Passed {
     // tokio attempts an operation for one interest only: with both, it never reads the socket,
     // which then stays ready forever.

@@ -48,7 +48,7 @@ static NEXT: AtomicU64 = AtomicU64::new(1);
 
 /// The figures of a series at one point in time.
 #[derive(Debug)]
-pub(super) struct Figures(Box<[AtomicU64]>);
+pub(super) struct SeriesFigures(Box<[AtomicU64]>);
 
 /// The parts of a row by name.
 struct Parts<'r> {
@@ -129,18 +129,18 @@ impl Series {
     }
 
     /// Returns the sum of the figures of all rows.
-    pub(super) fn sum(&self, own: &[Kept<'_>]) -> Figures {
+    pub(super) fn sum(&self, own: &[Kept<'_>]) -> SeriesFigures {
         let sum: Box<[AtomicU64]> = row(self.shared.len());
         for row in own.iter().filter_map(|own| own.row(self)).chain([&*self.shared]) {
             for (cell, more) in sum.iter().zip(row) {
                 cell.store(cell.load(Relaxed).wrapping_add(more.load(Relaxed)), Relaxed);
             }
         }
-        Figures(sum)
+        SeriesFigures(sum)
     }
 }
 
-impl Figures {
+impl SeriesFigures {
     /// Returns the number of requests per bucket of durations.
     pub(super) fn durations(&self, families: &Families) -> Box<[u64]> {
         parts(&self.0, families).request.read()

@@ -30,14 +30,14 @@ pub(super) struct SessionCache {
 
 #[derive(Debug, Default)]
 struct Shard {
-    sessions: HashMap<Arc<[u8]>, Session>,
+    sessions: HashMap<Arc<[u8]>, CachedSession>,
     /// Keys in the order of their arrival, with sessions that are gone.
     order: VecDeque<(Arc<[u8]>, Instant)>,
     bytes: usize,
 }
 
 #[derive(Debug)]
-struct Session {
+struct CachedSession {
     /// Without spare capacity: rustls' encoder leaves up to half of it unused.
     value: Box<[u8]>,
     since: Instant,
@@ -81,7 +81,7 @@ impl SessionCache {
         }
         let key: Arc<[u8]> = key.into();
         shard.order.push_back((key.clone(), now));
-        shard.sessions.insert(key, Session { value: value.into(), since: now });
+        shard.sessions.insert(key, CachedSession { value: value.into(), since: now });
         shard.bytes += size;
         true
     }
@@ -109,7 +109,7 @@ impl Shard {
         self.order.retain(is_kept);
     }
 
-    fn remove(&mut self, key: &[u8]) -> Option<Session> {
+    fn remove(&mut self, key: &[u8]) -> Option<CachedSession> {
         let session = self.sessions.remove(key)?;
         self.bytes = self.bytes.saturating_sub(size(key, &session.value));
         Some(session)

@@ -1,7 +1,7 @@
 //! Sluice's own flags, and flags about the life cycle of the process.
 
 use super::super::value::Destination::To;
-use super::super::value::Value::{Address, Bool, Driver, Duration, File, Seconds};
+use super::super::value::Value::{Address, Bool, Duration, Engine, File, Seconds};
 use super::{Flag, flag};
 
 pub(super) const FLAGS: &[Flag] = &[
@@ -33,7 +33,7 @@ pub(super) const FLAGS: &[Flag] = &[
     ),
     flag(
         "driver",
-        Driver(To(|f| &mut f.gateway.driver)),
+        Engine(To(|f| &mut f.gateway.engine)),
         "auto",
         "Engine that forwards requests, for comparisons: auto and direct are Sluice's own engine, proxy is \
          Pingora's HttpProxy",

@@ -14,7 +14,7 @@ use crate::flags::{Top, TopOrder};
 /// What `top` prints.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Figures {
+pub(super) struct TopFigures {
     /// The time that the figures cover, in seconds.
     pub(super) seconds: f64,
     /// Whether all replicas count requests by rule.
@@ -77,7 +77,7 @@ struct RuleSum {
     rate: f64,
 }
 
-impl Figures {
+impl TopFigures {
     /// Computes the figures of all replicas, in the order of the arguments.
     pub(super) fn of(histories: &[History], arguments: &Top) -> Self {
         let compared = || histories.iter().filter_map(|history| Some((history.now()?, history.earlier()?)));
@@ -270,7 +270,7 @@ pub(super) mod tests {
     #[test]
     fn figures_of_replicas_are_added() {
         let histories = [replica("a", "1", &[("/", 10, 0)]), replica("b", "1", &[("/", 30, 20)])];
-        let figures = Figures::of(&histories, &arguments(TopOrder::Rate, false));
+        let figures = TopFigures::of(&histories, &arguments(TopOrder::Rate, false));
         let [rule] = &*figures.rules else { panic!("{figures:?}") };
         assert_eq!((rule.requests, rule.server_errors, rule.requests_per_second), (60, 20, 30.0));
         assert!(rule.p50.unwrap() < 0.1);
@@ -285,7 +285,7 @@ pub(super) mod tests {
     fn rules_are_sorted_and_idle_ones_are_shown_on_demand() {
         let rules = [("/busy", 50, 0), ("/failing", 5, 3), ("/idle", 0, 0)];
         let paths = |sort, all| {
-            let figures = Figures::of(&[replica("a", "1", &rules)], &arguments(sort, all));
+            let figures = TopFigures::of(&[replica("a", "1", &rules)], &arguments(sort, all));
             figures.rules.iter().map(|rule| rule.labels.path.to_string()).collect::<Vec<_>>()
         };
         assert_eq!(paths(TopOrder::Rate, false), ["/busy", "/failing"]);
@@ -298,7 +298,7 @@ pub(super) mod tests {
         let whole = [("/", 1, 0), ("/new", 1, 0)];
         let histories =
             [replica("a", "1", &whole), replica("b", "2", &whole[..1]), replica("c", "1", &whole)];
-        let figures = Figures::of(&histories, &arguments(TopOrder::Rate, false));
+        let figures = TopFigures::of(&histories, &arguments(TopOrder::Rate, false));
         let differs: Vec<bool> = figures.replicas.iter().map(|one| one.differs).collect();
         assert_eq!(differs, [false, true, false]);
         assert_eq!(figures.replicas[1].lacks, [labels("/new")]);
@@ -310,7 +310,7 @@ pub(super) mod tests {
         // Nothing listens on port 1.
         gone.look();
         let histories = [gone, replica("b", "2", &[("/", 1, 0)])];
-        let figures = Figures::of(&histories, &arguments(TopOrder::Rate, false));
+        let figures = TopFigures::of(&histories, &arguments(TopOrder::Rate, false));
         assert!(figures.replicas[0].error.is_some(), "{figures:?}");
         assert!(figures.replicas.iter().all(|one| one.lacks.is_empty()), "{figures:?}");
     }

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use sluice_config::text::one_line;
 use sluice_gateway::admin::{RuleLabels, format};
 
-use super::figures::{Figures, ReplicaFigures, RuleFigures};
+use super::figures::{ReplicaFigures, RuleFigures, TopFigures};
 use crate::flags::TopOrder;
 use crate::show::table;
 
@@ -16,7 +16,7 @@ const LACKING: usize = 3;
 const LINE: usize = 2048;
 
 /// Returns a summary, what differs between replicas, and the rules.
-pub(super) fn render(figures: &Figures, order: TopOrder) -> String {
+pub(super) fn render(figures: &TopFigures, order: TopOrder) -> String {
     let mut text = String::new();
     // Writing to a String cannot fail.
     let _ = summarise(&mut text, figures, order);
@@ -35,7 +35,7 @@ pub(super) fn render(figures: &Figures, order: TopOrder) -> String {
     text
 }
 
-fn summarise(text: &mut String, figures: &Figures, order: TopOrder) -> std::fmt::Result {
+fn summarise(text: &mut String, figures: &TopFigures, order: TopOrder) -> std::fmt::Result {
     let replicas = figures.replicas.iter().filter(|replica| replica.error.is_none());
     let (mut count, mut rate, mut connections) = (0, 0.0, 0);
     for replica in replicas {
@@ -133,7 +133,7 @@ mod tests {
     #[test]
     fn a_rule_has_a_line_with_its_figures() {
         let histories = [replica("edge/a", "1", &[("/", 9, 1)])];
-        let text = render(&Figures::of(&histories, &arguments(TopOrder::Rate, false)), TopOrder::Rate);
+        let text = render(&TopFigures::of(&histories, &arguments(TopOrder::Rate, false)), TopOrder::Rate);
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(lines[0], "1 replica, 5.00 requests/s, 3 connections; the last 2 s, by rate");
         assert!(lines[1].starts_with("HOST ") && lines[1].ends_with("P99"), "{text}");
@@ -148,7 +148,7 @@ mod tests {
     fn replicas_that_differ_are_named() {
         let whole = [("/", 1, 0), ("/new", 1, 0)];
         let histories = [replica("edge/a", "1", &whole), replica("edge/b", "2", &whole[..1])];
-        let text = render(&Figures::of(&histories, &arguments(TopOrder::Rate, false)), TopOrder::Rate);
+        let text = render(&TopFigures::of(&histories, &arguments(TopOrder::Rate, false)), TopOrder::Rate);
         assert!(text.contains("\nedge/b lacks shop.example/new (default/shop)\n"), "{text}");
         assert!(text.contains("\nedge/b   2 differs      0.50   3\n"), "{text}");
     }
@@ -159,10 +159,10 @@ mod tests {
         let uncounted =
             sluice_gateway::admin::TrafficSample { at: 4_000, hash: "1".into(), ..Default::default() };
         history.add(uncounted);
-        let text = render(&Figures::of(&[history], &arguments(TopOrder::Rate, false)), TopOrder::Rate);
+        let text = render(&TopFigures::of(&[history], &arguments(TopOrder::Rate, false)), TopOrder::Rate);
         assert!(text.contains("--enable-metrics"), "{text}");
         let idle = [replica("a", "1", &[("/", 0, 0)])];
-        let text = render(&Figures::of(&idle, &arguments(TopOrder::Rate, false)), TopOrder::Rate);
+        let text = render(&TopFigures::of(&idle, &arguments(TopOrder::Rate, false)), TopOrder::Rate);
         assert!(text.contains("--all"), "{text}");
     }
 }

@@ -1,4 +1,4 @@
-//! Behaviour of the direct driver beyond the tests for both drivers: strict parsing of responses,
+//! Behaviour of the direct engine beyond the tests for both engines: strict parsing of responses,
 //! trailers, and connection pooling.
 
 use std::sync::atomic::Ordering::SeqCst;
@@ -10,10 +10,10 @@ use sluice_testing::wait::until;
 use super::backend::{Backend, request};
 use super::client::{Client, PATIENCE};
 use super::gateway::Gateway;
-use crate::worker::driver::Driver;
+use crate::worker::engine_choice::EngineChoice;
 
 async fn direct(backend: &Backend, tune: impl FnOnce(&mut GlobalSettings)) -> Gateway {
-    Gateway::driven(Driver::Direct, &[backend.address], UpstreamProtocol::Http, tune).await
+    Gateway::driven(EngineChoice::Direct, &[backend.address], UpstreamProtocol::Http, tune).await
 }
 
 #[tokio::test]
@@ -130,15 +130,15 @@ async fn the_framing_of_an_interim_response_does_not_reach_the_client() {
          HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok",
     )
     .await;
-    for driver in [Driver::Direct, Driver::Proxy] {
-        let gateway = Gateway::driven(driver, &[backend.address], UpstreamProtocol::Http, |_| ()).await;
+    for engine in [EngineChoice::Direct, EngineChoice::Proxy] {
+        let gateway = Gateway::driven(engine, &[backend.address], UpstreamProtocol::Http, |_| ()).await;
         let mut client = gateway.client().await;
         client.send("GET /x HTTP/1.1\r\nHost: a.example\r\n\r\n").await;
         for link in ["</x>", "</y>"] {
             let hint = client.head().await;
             assert_eq!((hint.status, hint.field("link")), (103, Some(link)));
             let framing = (hint.field("transfer-encoding"), hint.field("content-length"));
-            assert_eq!(framing, (None, None), "{driver:?}");
+            assert_eq!(framing, (None, None), "{engine:?}");
         }
         let response = client.response().await;
         assert_eq!((response.status, response.body.as_str()), (200, "ok"));
@@ -204,7 +204,7 @@ async fn no_more_than_so_many_upstream_connections_are_kept() {
     let addresses = [backends[0].address, backends[1].address];
     for (size, connections) in [(2, 1), (1, 4), (0, 4)] {
         let before = [backends[0].connections(), backends[1].connections()];
-        let gateway = Gateway::driven(Driver::Direct, &addresses, UpstreamProtocol::Http, |settings| {
+        let gateway = Gateway::driven(EngineChoice::Direct, &addresses, UpstreamProtocol::Http, |settings| {
             settings.upstream_keepalive_connections = size;
         })
         .await;

@@ -197,7 +197,7 @@ async fn an_unreadable_first_chunk_closed_the_connection_silently() {
         let mut old = gateway.client().await;
         old.send("GET /x HTTP/1.0\r\nHost: a.example\r\n\r\n").await;
         let status = old.response().await.status;
-        // The other driver serves the request unless this one was selected.
+        // The other engine serves the request unless this one was selected.
         assert!(matches!(status, 502 | 200), "{nonsense:?} {status}");
         let (mut client, _) = plain(&gateway).await;
         assert_eq!(ask(&mut client, Method::GET, URL, "").await.unwrap().0, 502, "{nonsense:?}");

@@ -17,7 +17,7 @@ use crate::listen::Listeners;
 use crate::pipeline::tests::fixture::{Plane, exact, forward, host_key, pool_key, rule};
 use crate::state::apply::apply;
 use crate::tls::CertificateStore;
-use crate::worker::driver::Driver;
+use crate::worker::engine_choice::EngineChoice;
 
 pub(super) struct Gateway {
     pub(super) plane: Plane,
@@ -44,12 +44,12 @@ impl Gateway {
         protocol: UpstreamProtocol,
         tune: impl FnOnce(&mut GlobalSettings),
     ) -> Self {
-        Self::driven(driver(), endpoints, protocol, tune).await
+        Self::driven(engine(), endpoints, protocol, tune).await
     }
 
-    /// Starts a gateway with a specific driver.
+    /// Starts a gateway with a specific engine.
     pub(super) async fn driven(
-        driver: Driver,
+        engine: EngineChoice,
         endpoints: &[SocketAddr],
         protocol: UpstreamProtocol,
         tune: impl FnOnce(&mut GlobalSettings),
@@ -63,7 +63,7 @@ impl Gateway {
         });
         let (certificates, listeners, drain) =
             (CertificateStore::new().unwrap(), Listeners::new(), Drain::new());
-        let workers = Workers::start(&plane.state, &certificates, &listeners, &drain, driver, 2).unwrap();
+        let workers = Workers::start(&plane.state, &certificates, &listeners, &drain, engine, 2).unwrap();
         let bind = |protocol| Bind {
             addresses: vec![[127, 0, 0, 1].into()],
             port: 0,
@@ -181,15 +181,15 @@ impl Gateway {
 /// Returns whether Pingora's engine is under test. Tests of features that it lacks are skipped
 /// then.
 pub(super) fn through_proxy() -> bool {
-    driver() == Driver::Proxy
+    engine() == EngineChoice::Proxy
 }
 
-/// Returns the driver selected by the environment, so that one suite tests both for the same
+/// Returns the engine selected by the environment, so that one suite tests both for the same
 /// behaviour.
-fn driver() -> Driver {
+fn engine() -> EngineChoice {
     match std::env::var("SLUICE_DRIVER").as_deref() {
-        Ok("proxy") => Driver::Proxy,
-        _ => Driver::Direct,
+        Ok("proxy") => EngineChoice::Proxy,
+        _ => EngineChoice::Direct,
     }
 }
 

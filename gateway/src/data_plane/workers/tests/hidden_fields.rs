@@ -7,7 +7,7 @@ use sluice_config::{GlobalSettings, UpstreamProtocol};
 use super::backend::Backend;
 use super::gateway::Gateway;
 use super::http2::plain;
-use crate::worker::driver::Driver;
+use crate::worker::engine_choice::EngineChoice;
 
 const URL: &str = "http://a.example/x";
 const HIDDEN: [&str; 2] = ["x-secret", "x-accel-redirect"];
@@ -23,22 +23,22 @@ async fn hidden_fields_reached_clients_in_interim_responses() {
          HTTP/1.1 103 Early Hints\r\nLink: </y>\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok",
     )
     .await;
-    for driver in [Driver::Direct, Driver::Proxy] {
-        let gateway = Gateway::driven(driver, &[backend.address], UpstreamProtocol::Http, hide).await;
+    for engine in [EngineChoice::Direct, EngineChoice::Proxy] {
+        let gateway = Gateway::driven(engine, &[backend.address], UpstreamProtocol::Http, hide).await;
         let mut client = gateway.client().await;
         client.send("GET /x HTTP/1.1\r\nHost: a.example\r\n\r\n").await;
         for (link, server) in [("</x>", Some("sluice")), ("</y>", None)] {
             let hint = client.head().await;
             let seen = (hint.status, hint.field("link"), hint.field("server"));
-            assert_eq!(seen, (103, Some(link), server), "{driver:?}");
-            assert_eq!(HIDDEN.map(|name| hint.field(name)), [None; 2], "{driver:?}");
+            assert_eq!(seen, (103, Some(link), server), "{engine:?}");
+            assert_eq!(HIDDEN.map(|name| hint.field(name)), [None; 2], "{engine:?}");
         }
         assert_eq!(client.response().await.status, 200);
         let (mut client, _) = plain(&gateway).await;
         let (mut response, _) = client.send_request(Request::get(URL).body(()).unwrap(), true).unwrap();
         let hint = std::future::poll_fn(|cx| response.poll_informational(cx)).await.unwrap().unwrap();
-        assert!(hint.headers()["link"] == "</x>" && hint.headers()["server"] == "sluice", "{driver:?}");
-        assert!(!HIDDEN.iter().any(|name| hint.headers().contains_key(*name)), "{driver:?}");
+        assert!(hint.headers()["link"] == "</x>" && hint.headers()["server"] == "sluice", "{engine:?}");
+        assert!(!HIDDEN.iter().any(|name| hint.headers().contains_key(*name)), "{engine:?}");
     }
 }
 
@@ -60,7 +60,8 @@ async fn hidden_fields_reached_clients_in_trailers() {
          X-Secret: 1\r\nX-Accel-Redirect: /a\r\nServer: own\r\nX-Sum: 6\r\n\r\n",
     )
     .await;
-    let gateway = Gateway::driven(Driver::Direct, &[backend.address], UpstreamProtocol::Http, hide).await;
+    let gateway =
+        Gateway::driven(EngineChoice::Direct, &[backend.address], UpstreamProtocol::Http, hide).await;
     let mut client = gateway.client().await;
     client.send("GET /x HTTP/1.1\r\nHost: a.example\r\n\r\n").await;
     assert_eq!(client.head().await.status, 200);
@@ -68,7 +69,8 @@ async fn hidden_fields_reached_clients_in_trailers() {
     let seen = trailers(&gateway).await;
     assert!(seen.len() == 1 && seen["x-sum"] == "6", "{seen:?}");
     let shows = |settings: &mut GlobalSettings| settings.server_field.of_endpoints = true;
-    let gateway = Gateway::driven(Driver::Direct, &[backend.address], UpstreamProtocol::Http, shows).await;
+    let gateway =
+        Gateway::driven(EngineChoice::Direct, &[backend.address], UpstreamProtocol::Http, shows).await;
     let seen = trailers(&gateway).await;
     assert!(seen.len() == 3 && seen["server"] == "own" && seen["x-secret"] == "1", "{seen:?}");
 }
@@ -88,9 +90,9 @@ async fn trailers_of_http_2_endpoints_hide_the_same_fields() {
         }
     })
     .await;
-    for driver in [Driver::Direct, Driver::Proxy] {
-        let gateway = Gateway::driven(driver, &[backend.address], UpstreamProtocol::Grpc, hide).await;
+    for engine in [EngineChoice::Direct, EngineChoice::Proxy] {
+        let gateway = Gateway::driven(engine, &[backend.address], UpstreamProtocol::Grpc, hide).await;
         let seen = trailers(&gateway).await;
-        assert!(seen.len() == 1 && seen["grpc-status"] == "0", "{driver:?}: {seen:?}");
+        assert!(seen.len() == 1 && seen["grpc-status"] == "0", "{engine:?}: {seen:?}");
     }
 }

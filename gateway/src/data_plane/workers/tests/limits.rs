@@ -8,7 +8,7 @@ use sluice_testing::wait::until;
 
 use super::backend::Backend;
 use super::gateway::Gateway;
-use crate::worker::driver::Driver;
+use crate::worker::engine_choice::EngineChoice;
 
 #[tokio::test]
 async fn idle_connections_end_after_a_while() {
@@ -99,9 +99,9 @@ async fn an_idle_connection_of_another_worker_makes_room_too() {
 #[tokio::test]
 async fn a_new_pool_size_takes_effect_for_new_connections() {
     let backend = Backend::new().await;
-    // The direct driver's pool adopts the setting without being replaced.
+    // The direct engine's pool adopts the setting without being replaced.
     let mut gateway =
-        Gateway::driven(Driver::Proxy, &[backend.address], UpstreamProtocol::Http, |_| ()).await;
+        Gateway::driven(EngineChoice::Proxy, &[backend.address], UpstreamProtocol::Http, |_| ()).await;
     assert_eq!(gateway.client().await.get("/x").await.status, 200);
     gateway.plane.tune(|settings| settings.upstream_keepalive_connections = 7);
     assert_eq!(gateway.client().await.get("/x").await.status, 200);

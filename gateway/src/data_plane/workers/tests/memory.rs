@@ -20,7 +20,7 @@ use super::frames::{
 };
 use super::gateway::{Gateway, through_proxy};
 use crate::pipeline::tests::fixture::{exact, external_auth, forward, pool_key, rule, service};
-use crate::worker::driver::Driver;
+use crate::worker::engine_choice::EngineChoice;
 
 /// SETTINGS_INITIAL_WINDOW_SIZE.
 const INITIAL_WINDOW: u16 = 4;
@@ -391,7 +391,8 @@ async fn bytes_that_pingora_reads_ahead_were_not_counted() {
     const STREAMS: u32 = 8;
     let backend = generous().await;
     let tune = |settings: &mut GlobalSettings| settings.body_memory = 8 * BUDGET;
-    let gateway = Gateway::driven(Driver::Proxy, &[backend.address], UpstreamProtocol::Http, tune).await;
+    let gateway =
+        Gateway::driven(EngineChoice::Proxy, &[backend.address], UpstreamProtocol::Http, tune).await;
     let budget = &gateway.plane.state.budget;
     let mut client = Frames::connect(&gateway, &[(INITIAL_WINDOW, 0)]).await;
     let streams: Vec<u8> = (0..STREAMS).flat_map(|n| get(2 * n + 1, "/x")).collect();

@@ -209,7 +209,7 @@ async fn a_full_head_lost_its_host_on_a_retry() {
         for _ in 0..2 {
             let head = told.recv().await.unwrap();
             let mut lines: Vec<String> = head.lines().map(str::to_owned).collect();
-            // Only the driver's own connection field for the endpoint may differ.
+            // Only the engine's own connection field for the endpoint may differ.
             lines.retain(|line| !line.starts_with("connection: "));
             lines[1..].sort();
             heads.push(lines);

@@ -11,7 +11,7 @@ use tokio::sync::Semaphore;
 use super::backend::{Backend, request};
 use super::client::Client;
 use super::gateway::Gateway;
-use crate::worker::driver::Driver;
+use crate::worker::engine_choice::EngineChoice;
 
 /// Returns an address without a listener.
 async fn refusing() -> std::net::SocketAddr {
@@ -114,7 +114,7 @@ async fn a_post_that_a_pooled_connection_may_have_taken_is_not_sent_again() {
     let mut client = gateway.client().await;
     assert_eq!(client.get("/x").await.status, 200);
     client.send("POST /x HTTP/1.1\r\nHost: a.example\r\nContent-Length: 5\r\n\r\nhello").await;
-    // A driver that uses no pooled connection for a POST gets a response.
+    // An engine that uses no pooled connection for a POST gets a response.
     let status = client.response().await.status;
     assert!(matches!(status, 502 | 200), "{status}");
     assert_eq!(posts.load(SeqCst), 1);
@@ -241,7 +241,7 @@ async fn a_body_that_tls_ends_without_close_notify_is_passed_on_in_full() {
     })
     .await;
     let protocol = UpstreamProtocol::HttpsUnverified;
-    let gateway = Gateway::driven(Driver::Direct, &[backend.address], protocol, |_| ()).await;
+    let gateway = Gateway::driven(EngineChoice::Direct, &[backend.address], protocol, |_| ()).await;
     let response = gateway.client().await.get("/x").await;
     assert_eq!((response.status, response.body.as_str()), (200, "until the end"));
 }
@@ -272,7 +272,7 @@ async fn an_answer_that_is_retried_elsewhere_leaves_its_connection_in_the_pool()
     let backend = Backend::new().await;
     let endpoints = [unavailable.address, backend.address];
     // Pingora closes a connection whose response is not relayed.
-    let gateway = Gateway::driven(Driver::Direct, &endpoints, UpstreamProtocol::Http, |settings| {
+    let gateway = Gateway::driven(EngineChoice::Direct, &endpoints, UpstreamProtocol::Http, |settings| {
         settings.next_upstream.http_503 = true;
     })
     .await;

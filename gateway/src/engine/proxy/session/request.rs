@@ -6,13 +6,13 @@ use std::task::{Context, Poll, ready};
 use bytes::{Bytes, BytesMut};
 use pingora_core::Error;
 
-use super::{DOWNSTREAM, REPLAY, Result, Session};
+use super::{DOWNSTREAM, DownstreamSession, REPLAY, Result};
 use crate::body::downstream::Downstream;
 use crate::engine::proxy::shared_request::lock;
 use crate::message::response::Response;
 use crate::pipeline::FailureKind;
 
-impl<D: Downstream> Session<D> {
+impl<D: Downstream> DownstreamSession<D> {
     /// Ready with the next piece of the request body, or `None` at its end.
     pub(super) fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Bytes>>> {
         let Self {

@@ -9,7 +9,7 @@ use http::HeaderMap;
 use pingora_core::protocols::http::HttpTask;
 use pingora_http::ResponseHeader;
 
-use super::{Result, Session, convert};
+use super::{DownstreamSession, Result, convert};
 use crate::body::downstream::Downstream;
 use crate::engine::proxy::context::is_interim;
 use crate::engine::proxy::shared_request::lock;
@@ -21,7 +21,7 @@ use crate::message::framing::Framing;
 /// four in its channel and four in the session.
 const READ_AHEAD: usize = 8 * 64 * 1024;
 
-impl<D: Downstream> Session<D> {
+impl<D: Downstream> DownstreamSession<D> {
     /// Relays parts of a response. Returns whether the response is complete.
     pub(super) async fn write(&mut self, tasks: Vec<HttpTask>) -> Result<bool> {
         self.deadlines.read.end();

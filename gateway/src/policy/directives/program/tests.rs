@@ -42,7 +42,7 @@ fn run(program: &[I]) -> (Assigned, Option<StatusCode>) {
     let program = Program::compile(program).unwrap();
     let mut assigned = Assigned::default();
     let status = match program.run(INPUT, &mut assigned, &fill) {
-        Outcome::Return(Return::Page(status)) => Some(*status),
+        ProgramOutcome::Return(Return::Page(status)) => Some(*status),
         _ => None,
     };
     (assigned, status)
@@ -117,10 +117,10 @@ fn a_rewrite_redirects_or_changes_the_path_if_it_matches() {
         let program = Program::compile(program).unwrap();
         let mut assigned = Assigned::default();
         let end = match program.run(INPUT, &mut assigned, &fill) {
-            Outcome::End => "end",
-            Outcome::Break => "break",
-            Outcome::Relocate => "relocate",
-            Outcome::Redirect(status, location) => return format!("{} {location}", status.as_u16()),
+            ProgramOutcome::End => "end",
+            ProgramOutcome::Break => "break",
+            ProgramOutcome::Relocate => "relocate",
+            ProgramOutcome::Redirect(status, location) => return format!("{} {location}", status.as_u16()),
             other => panic!("{other:?}"),
         };
         format!("{end} {}", assigned.uri(INPUT).0)

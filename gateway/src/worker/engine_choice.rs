@@ -2,7 +2,7 @@
 
 /// The operator's choice.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Driver {
+pub enum EngineChoice {
     /// The direct engine.
     #[default]
     Direct,

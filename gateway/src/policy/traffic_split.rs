@@ -24,7 +24,7 @@ const LONGEST: u64 = 1 << 32;
 
 /// A distribution of requests.
 #[derive(Debug)]
-pub struct Shares {
+pub struct TrafficSplit {
     /// End of each share in a round; the first share starts at 0. Places after the last end belong
     /// to no share.
     ends: Box<[u64]>,
@@ -37,7 +37,7 @@ pub struct Shares {
     seed: u64,
 }
 
-impl Shares {
+impl TrafficSplit {
     /// Creates a distribution from pairs of weight and total; a total of 0 counts as 1. If the sum
     /// exceeds the whole, the later shares are reduced.
     pub fn new(shares: impl ExactSizeIterator<Item = (u32, u32)> + Clone) -> Self {
@@ -117,10 +117,10 @@ mod tests {
 
     use super::*;
 
-    fn counts(shares: &Shares, draws: usize) -> Vec<usize> {
-        let mut counts = vec![0; shares.ends.len() + 1];
+    fn counts(split: &TrafficSplit, draws: usize) -> Vec<usize> {
+        let mut counts = vec![0; split.ends.len() + 1];
         for _ in 0..draws {
-            counts[shares.draw().unwrap_or(shares.ends.len())] += 1;
+            counts[split.draw().unwrap_or(split.ends.len())] += 1;
         }
         counts
     }
@@ -136,9 +136,9 @@ mod tests {
             (&[(80, 100), (50, 100)], 100, vec![80, 20, 0]),
             (&[(99, 100)], 100, vec![99, 1]),
         ] {
-            let shares = Shares::new(all.iter().copied());
+            let split = TrafficSplit::new(all.iter().copied());
             for _ in 0..5 {
-                assert_eq!(counts(&shares, round), expected, "{all:?}");
+                assert_eq!(counts(&split, round), expected, "{all:?}");
             }
         }
     }
@@ -152,9 +152,9 @@ mod tests {
             (&[(150, 100)], Some(0)),
             (&[(1, 0)], Some(0)),
         ] {
-            let shares = Shares::new(all.iter().copied());
-            assert!((0..200).all(|_| shares.draw() == taken), "{all:?}");
-            assert_eq!(shares.turn.load(Ordering::Relaxed), 0);
+            let split = TrafficSplit::new(all.iter().copied());
+            assert!((0..200).all(|_| split.draw() == taken), "{all:?}");
+            assert_eq!(split.turn.load(Ordering::Relaxed), 0);
         }
     }
 
@@ -162,10 +162,10 @@ mod tests {
     #[test]
     fn shares_mix_evenly_within_a_round() {
         for (weight, total) in [(20, 100), (50, 100), (1, 100), (300, 1000), (5000, 100_000)] {
-            let shares = Shares::new([(weight, total)].into_iter());
+            let split = TrafficSplit::new([(weight, total)].into_iter());
             let mut taken = 0;
             for drawn in 1..=20_000 {
-                taken += i32::from(shares.draw().is_some());
+                taken += i32::from(split.draw().is_some());
                 let expected = f64::from(drawn) * f64::from(weight) / f64::from(total);
                 let off = (f64::from(taken) - expected).abs();
                 assert!(off <= 16.0, "{weight} of {total}: {taken} of {drawn}");
@@ -175,9 +175,9 @@ mod tests {
 
     #[test]
     fn they_are_exact_over_all_threads_together() {
-        let shares = Shares::new([(37, 100)].into_iter());
+        let split = TrafficSplit::new([(37, 100)].into_iter());
         let taken: usize = thread::scope(|scope| {
-            let draw = || (0..2500).filter(|_| shares.draw().is_some()).count();
+            let draw = || (0..2500).filter(|_| split.draw().is_some()).count();
             let threads: Vec<_> = (0..4).map(|_| scope.spawn(draw)).collect();
             threads.into_iter().map(|thread| thread.join().unwrap()).sum()
         });
@@ -187,8 +187,8 @@ mod tests {
     /// A client that alternates between two requests does not get one share for each of them.
     #[test]
     fn clients_that_come_in_turns_meet_both_sides() {
-        let shares = Shares::new([(1, 100)].into_iter());
-        let taken: Vec<usize> = (0..20_000).filter(|_| shares.draw().is_some()).collect();
+        let split = TrafficSplit::new([(1, 100)].into_iter());
+        let taken: Vec<usize> = (0..20_000).filter(|_| split.draw().is_some()).collect();
         let odd = taken.iter().filter(|turn| **turn % 2 == 1).count();
         assert_eq!(taken.len(), 200);
         // Six standard deviations of 200 draws with a probability of 1/2 are 42.
@@ -197,9 +197,9 @@ mod tests {
 
     #[test]
     fn rounds_that_would_be_too_long_are_rounded() {
-        let shares = Shares::new([(1, 1_000_003), (1, 999_983), (500_000, 1_000_000)].into_iter());
-        assert_eq!(shares.round, LONGEST);
-        let half = counts(&shares, 20_000)[2];
+        let split = TrafficSplit::new([(1, 1_000_003), (1, 999_983), (500_000, 1_000_000)].into_iter());
+        assert_eq!(split.round, LONGEST);
+        let half = counts(&split, 20_000)[2];
         assert!((9_950..=10_050).contains(&half), "{half}");
     }
 }

@@ -13,7 +13,7 @@ use super::identity::ReplicaIdentity;
 use super::own_replica::OwnReplica;
 use super::publisher::{self, QUEUE};
 use super::subscriber::{ReplicaState, subscribe};
-use crate::policy::limits::{Limiter, Share};
+use crate::policy::limits::{LimitShare, Limiter};
 use crate::telemetry::LimitUse;
 use crate::tls::{Identity, are_same};
 
@@ -25,7 +25,7 @@ pub(crate) struct WantedReplicas {
     pub(crate) identity: Option<Arc<Identity>>,
 }
 
-/// What the exchange with other replicas has come to.
+/// State of the synchronisation with other replicas.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ReplicaReport {
     /// Number of replicas, this one included; 0 while limits are not shared.
@@ -38,15 +38,15 @@ pub(crate) struct ReplicaReport {
     pub(crate) not_published: Option<(String, String)>,
 }
 
-/// Exchanges the use of limits with other replicas.
-pub(crate) struct Exchange<R> {
+/// Synchronises the use of limits with other replicas.
+pub(crate) struct LimitSync<R> {
     own: OwnReplica,
     report: R,
-    session: Option<Session>,
+    session: Option<SyncSession>,
 }
 
-/// An exchange with one identity on one address. Its tasks end when it is dropped.
-struct Session {
+/// A synchronisation with one identity on one address. Its tasks end when it is dropped.
+struct SyncSession {
     wanted: WantedReplicas,
     /// `None` while replicas cannot communicate.
     identity: Option<Arc<ReplicaIdentity>>,
@@ -70,8 +70,8 @@ enum News {
     NotBound(Option<String>),
 }
 
-impl<R: Fn(&ReplicaReport)> Exchange<R> {
-    /// An exchange that calls `report` with every change.
+impl<R: Fn(&ReplicaReport)> LimitSync<R> {
+    /// A synchronisation that calls `report` with every change.
     pub(crate) fn new(limiter: Arc<Limiter>, counts: LimitUse, report: R) -> Self {
         let own = OwnReplica { limiter, counts, instance: fastrand::u64(..) };
         Self { own, report, session: None }
@@ -116,7 +116,7 @@ impl<R: Fn(&ReplicaReport)> Exchange<R> {
                 }
                 session.wanted = wanted;
             }
-            _ => self.session = Some(Session::start(wanted, &self.own)),
+            _ => self.session = Some(SyncSession::start(wanted, &self.own)),
         }
         if let Some(session) = &mut self.session {
             session.subscribe(&self.own);
@@ -144,17 +144,17 @@ impl<R: Fn(&ReplicaReport)> Exchange<R> {
 
     /// Puts the share in force, and reports it.
     fn publish_share(&self) {
-        let report = self.session.as_ref().map(Session::report).unwrap_or_default();
+        let report = self.session.as_ref().map(SyncSession::report).unwrap_or_default();
         let share = match report.replicas {
-            0 => Share::ALONE,
-            replicas => Share { replicas, heard: report.heard },
+            0 => LimitShare::ALONE,
+            replicas => LimitShare { replicas, heard: report.heard },
         };
         self.own.limiter.sharing.set_share(share);
         (self.report)(&report);
     }
 }
 
-impl Session {
+impl SyncSession {
     fn start(wanted: WantedReplicas, own: &OwnReplica) -> Self {
         let (news, received) = mpsc::unbounded_channel();
         let mut this = Self {
