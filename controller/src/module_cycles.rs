@@ -12,3 +12,8 @@ fn modules_form_no_cycle() {
 fn modules_of_the_translation_form_no_cycle() {
     assert_no_module_cycle_in(env!("CARGO_MANIFEST_DIR"), "translate", &["view"]);
 }
+
+#[test]
+fn modules_of_the_snippets_form_no_cycle() {
+    assert_no_module_cycle_in(env!("CARGO_MANIFEST_DIR"), "translate::snippet", &[]);
+}

@@ -37,15 +37,16 @@ pub fn assert_no_module_cycle(manifest_dir: &str) {
     assert_no_cycle(&imports);
 }
 
-/// Panics if two modules in the folder of the top-level module `parent` import each other, directly
-/// or indirectly. Items of `parent` itself may be imported, and the imports of the modules in
-/// `exempt` do not count.
+/// Panics if two modules in the folder of the module `parent`, a path from the root of the crate,
+/// import each other, directly or indirectly. Items of `parent` itself may be imported, and the
+/// imports of the modules in `exempt` do not count.
 ///
 /// # Panics
 /// Also if the sources cannot be read, or an exempt module does not exist.
 pub fn assert_no_module_cycle_in(manifest_dir: &str, parent: &str, exempt: &[&str]) {
     let absolute = format!("{ROOT}{parent}::");
-    let mut imports = read_all(&Path::new(manifest_dir).join("src").join(parent), |text, depth| {
+    let folder = Path::new(manifest_dir).join("src").join(parent.replace("::", "/"));
+    let mut imports = read_all(&folder, |text, depth| {
         [names_after(text, &absolute), names_after(text, &SUPER.repeat(depth))].concat()
     });
     let modules: BTreeSet<String> = imports.keys().cloned().collect();
@@ -232,6 +233,17 @@ mod tests {
     fn a_folder_with_a_cycle_by_absolute_paths_fails() {
         let folder = folder_with(&format!("use {ROOT}up::a::A;"));
         assert_no_module_cycle_in(folder.path().to_str().unwrap(), "up", &[]);
+    }
+
+    #[test]
+    #[should_panic(expected = "module cycle")]
+    fn a_folder_in_another_one_with_a_cycle_fails() {
+        let folder = tempfile::tempdir().unwrap();
+        let inner = folder.path().join("src/up/in");
+        fs::create_dir_all(&inner).unwrap();
+        fs::write(inner.join("a.rs"), format!("use {SUPER}b::B;")).unwrap();
+        fs::write(inner.join("b.rs"), format!("use {ROOT}up::in::a::A;")).unwrap();
+        assert_no_module_cycle_in(folder.path().to_str().unwrap(), "up::in", &[]);
     }
 
     #[test]

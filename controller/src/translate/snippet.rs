@@ -9,11 +9,13 @@
 mod access;
 mod addresses;
 pub(crate) mod annotation;
+mod arguments;
 mod block;
 mod computed;
 mod condition;
 mod context;
 mod endpoint_tls;
+mod fault;
 pub(super) mod grammar;
 mod headers;
 mod http_level;
@@ -36,9 +38,10 @@ use super::value::{Type, Wrong};
 
 pub(crate) use block::{Block, TemplateDirectives, apply, resolve};
 pub(crate) use context::SnippetContext;
+use fault::Untranslated;
 pub(crate) use http_level::{HttpSnippet, http_snippet};
 pub(crate) use object::{AUTHORISATION, CONFIGURATION, ObjectSnippets, SERVER};
-use reader::{Untranslated, read};
+use reader::read;
 pub(crate) use shared::assigned_variables;
 
 /// The typed directives of a snippet that is pasted into `place`.

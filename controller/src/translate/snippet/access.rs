@@ -5,7 +5,7 @@ use sluice_config::directives::AccessRule;
 use super::addresses::network;
 use super::block::Block;
 use super::context::Context;
-use super::reader::Fault;
+use super::fault::Fault;
 
 /// Reads one of these directives. Returns the translation in words.
 pub(super) fn read(

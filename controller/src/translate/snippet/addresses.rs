@@ -9,8 +9,8 @@ use sluice_config::{
 };
 
 use super::computed::ComputedBuilder;
+use super::fault::{Fault, Untranslated};
 use super::grammar::Directive;
-use super::reader::{Fault, Untranslated};
 
 /// Values of addresses of both versions, as they are read.
 #[derive(Default)]

@@ -7,8 +7,8 @@ use sluice_config::Moment;
 use sluice_config::directives::{FieldChange, FieldOperation, Instruction, ResponseChange, Return, Statuses};
 
 use super::block::Block;
+use super::fault::Fault;
 use super::headers::{field_name, field_value};
-use super::reader::Fault;
 use super::variables::Declared;
 use crate::translate::value::{self, Author, Type, Wrong};
 

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use sluice_config::{ComputedVariable, Moment, Piece, Template, ValueTable, Variable};
 
+use super::fault::Fault;
 use super::limits;
 use super::program::variable_name;
-use super::reader::Fault;
 use super::variables::Declared;
 use crate::translate::declarations::HttpDeclarations;
 use crate::translate::template;

@@ -4,7 +4,7 @@ use sluice_config::Expression;
 use sluice_config::directives::Condition;
 use sluice_config::{Moment, Template};
 
-use super::reader::Fault;
+use super::fault::Fault;
 use super::variables::Declared;
 use crate::translate::expression;
 

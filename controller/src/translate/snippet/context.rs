@@ -1,6 +1,6 @@
 //! The contexts in which directives stand: which directives nginx permits there.
 
-use super::reader::Fault;
+use super::fault::Fault;
 
 /// The block of nginx's configuration that a text is pasted into, or a block inside it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use sluice_config::{Policies, TlsVersions};
 
-use super::reader::Fault;
-use super::settings::{parsed, put, word};
+use super::arguments::{parsed, put, word};
+use super::fault::Fault;
 use crate::translate::endpoint_name::read_endpoint_name;
 use crate::translate::value;
 

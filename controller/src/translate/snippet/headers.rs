@@ -8,7 +8,7 @@ use sluice_config::{Moment, is_own_field};
 
 use super::block::Block;
 use super::context::Context;
-use super::reader::Fault;
+use super::fault::Fault;
 use super::variables::Declared;
 use crate::translate::value;
 

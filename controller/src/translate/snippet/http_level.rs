@@ -7,8 +7,8 @@ use sluice_config::ComputedVariable;
 
 use super::block::Block;
 use super::computed::ComputedBuilder;
+use super::fault::{Fault, Untranslated};
 use super::grammar;
-use super::reader::{Fault, Untranslated};
 use super::{addresses, maps, servers};
 use crate::translate::declarations::HttpDeclarations;
 use crate::translate::value::{Type, Wrong};
@@ -56,7 +56,15 @@ pub(super) fn read(text: &str) -> Result<HttpSnippet, Untranslated> {
     }
     (snippet.computed, snippet.declarations) = computed.finish();
     for directive in servers {
-        servers::read(directive, &mut snippet)?;
+        let (ports, block) = servers::read(directive, &snippet.declarations)?;
+        for port in ports {
+            if snippet.servers.iter().any(|(known, _)| *known == port) {
+                return Err(directive.fault(format!("port {port} has two servers").into()));
+            }
+            snippet.lines.push(format!("line {}: server: listens on port {port}", directive.line));
+            snippet.servers.push((port, block.clone()));
+        }
+        snippet.lines.extend(block.lines().iter().cloned());
     }
     Ok(snippet)
 }

@@ -8,8 +8,8 @@ use sluice_config::{Moment, is_own_field};
 
 use super::block::Block;
 use super::context::{Context, SnippetContext};
+use super::fault::Fault;
 use super::headers::{cleared_field, field_name, field_value, set_field};
-use super::reader::Fault;
 use super::variables::Declared;
 
 /// Fields that ingress-nginx sets itself, and the gateway too.

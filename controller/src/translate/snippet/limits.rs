@@ -7,10 +7,9 @@ use std::time::Duration;
 use sluice_config::Moment;
 use sluice_config::directives::{ConcurrencyLimit, RateLimit, ZoneLimits};
 
-use super::block::Block;
+use super::arguments::{put, word};
 use super::context::Context;
-use super::reader::Fault;
-use super::settings::{put, word};
+use super::fault::Fault;
 use super::variables::Declared;
 use crate::translate::declarations::LimitZone;
 use crate::translate::value;
@@ -50,10 +49,9 @@ pub(super) fn read(
     arguments: &[String],
     declared: &Declared,
     context: Context,
-    block: &mut Block,
+    limits: &mut LimitDirectives,
 ) -> Result<String, Fault> {
     context.must_forward("it limits nothing")?;
-    let limits = &mut block.limits;
     let switches = [("on", true), ("off", false)];
     let is_new = match name {
         "limit_req" => return rate(arguments, &declared.http.zones, &mut limits.rates),

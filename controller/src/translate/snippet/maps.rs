@@ -5,8 +5,8 @@ use std::sync::Arc;
 use sluice_config::{ComputedVariable, Moment, Template, TextTable, ValueTable, Variable};
 
 use super::computed::ComputedBuilder;
+use super::fault::{Fault, Untranslated};
 use super::grammar::Directive;
-use super::reader::{Fault, Untranslated};
 use crate::translate::expression::Expression;
 use crate::translate::template;
 

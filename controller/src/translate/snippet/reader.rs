@@ -4,60 +4,11 @@ use sluice_config::directives::Instruction;
 
 use super::block::Block;
 use super::context::{Context, SnippetContext};
-use super::grammar::{self, Directive, SyntaxError};
+use super::fault::{Fault, Untranslated};
+use super::grammar::{self, Directive};
 use super::variables::Declared;
 use super::{access, condition, headers, input, limits, program, settings, substitution};
 use crate::translate::value::Author;
-
-/// Why a snippet is not translated.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Untranslated {
-    /// The line and the directive, with what is wrong: completes "the snippet is not translated:
-    /// ...".
-    pub(super) reason: String,
-    /// How to fix it.
-    pub(super) remedy: String,
-}
-
-impl From<SyntaxError> for Untranslated {
-    fn from(error: SyntaxError) -> Self {
-        Self { reason: error.to_string(), remedy: "correct the text; nginx refuses it too".to_owned() }
-    }
-}
-
-/// A fault of one directive: the reason, and the setting that replaces the directive.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Fault {
-    pub(super) reason: String,
-    pub(super) replacement: Option<&'static str>,
-}
-
-impl Fault {
-    /// The fault of the directive `name`, with its replacement among `replacements`.
-    pub(super) fn replaced(reason: &str, name: &str, replacements: &[(&str, &'static str)]) -> Self {
-        let replacement = replacements.iter().find(|(known, _)| *known == name);
-        Self { reason: reason.to_owned(), replacement: replacement.map(|(_, instead)| *instead) }
-    }
-}
-
-impl From<String> for Fault {
-    fn from(reason: String) -> Self {
-        Self { reason, replacement: None }
-    }
-}
-
-impl From<&str> for Fault {
-    fn from(reason: &str) -> Self {
-        Self::from(reason.to_owned())
-    }
-}
-
-impl Fault {
-    /// A fault with the setting to use in place of the directive.
-    pub(super) fn with(reason: impl Into<String>, replacement: &'static str) -> Self {
-        Self { reason: reason.into(), replacement: Some(replacement) }
-    }
-}
 
 /// Translates a text of this author that is pasted into `place`.
 ///
@@ -71,21 +22,6 @@ pub(super) fn read(text: &str, place: SnippetContext, author: &Author<'_>) -> Re
     }
     let mut reader = Reader { declared };
     reader.block(&directives, Context { place, in_if: false })
-}
-
-impl Directive {
-    /// The fault with the line and the name of this directive.
-    pub(super) fn fault(&self, fault: Fault) -> Untranslated {
-        Untranslated {
-            reason: format!("line {}: {}: {}", self.line, self.name, fault.reason),
-            remedy: match fault.replacement {
-                Some(replacement) => format!("use {replacement} in place of the directive"),
-                None => {
-                    "correct or remove the directive; docs/snippets.md lists what is translated".to_owned()
-                }
-            },
-        }
-    }
 }
 
 /// State of the translation of one text.
@@ -169,11 +105,13 @@ impl Reader {
             | "proxy_set_header"
             | "grpc_set_header" => input::read(name, arguments, &self.declared, context, block),
             "allow" | "deny" => access::read(name, arguments, context, block),
-            _ if limits::is_known(name) => limits::read(name, arguments, &self.declared, context, block),
-            _ if substitution::is_known(name) => {
-                substitution::read(name, arguments, &self.declared, context, block)
+            _ if limits::is_known(name) => {
+                limits::read(name, arguments, &self.declared, context, &mut block.limits)
             }
-            _ if settings::is_known(name) => settings::read(name, arguments, context, block),
+            _ if substitution::is_known(name) => {
+                substitution::read(name, arguments, &self.declared, context, &mut block.substitution)
+            }
+            _ if settings::is_known(name) => settings::read(name, arguments, context, &mut block.settings),
             _ => Err(unsupported(name)),
         };
         block.lines.push(line_of(translated.map_err(fail)?));

@@ -4,7 +4,7 @@ use sluice_config::directives::{AfterRewrite, Instruction};
 use sluice_config::{Moment, Piece, Rewrite, RewritePart, RewriteQuery, RewriteTemplate, Variable};
 
 use super::context::{Context, SnippetContext};
-use super::reader::Fault;
+use super::fault::Fault;
 use super::variables::Declared;
 use crate::translate::expression::Expression;
 use crate::translate::template;

@@ -3,22 +3,27 @@
 
 use sluice_config::directives::LocationMatch;
 
+use super::block::Block;
 use super::context::{Context, SnippetContext};
+use super::fault::Untranslated;
 use super::grammar::Directive;
-use super::http_level::HttpSnippet;
 use super::program;
-use super::reader::{Reader, Untranslated};
+use super::reader::Reader;
+use crate::translate::declarations::HttpDeclarations;
 
-/// Reads a `server` block.
+/// Reads a `server` block. Returns its ports and its directives.
 ///
 /// # Errors
 /// The first directive that nginx would refuse, or that Sluice does not support.
-pub(super) fn read(directive: &Directive, snippet: &mut HttpSnippet) -> Result<(), Untranslated> {
+pub(super) fn read(
+    directive: &Directive,
+    declarations: &HttpDeclarations,
+) -> Result<(Vec<u16>, Block), Untranslated> {
     let inner = match &directive.block {
         Some(inner) if directive.arguments.is_empty() => inner,
         _ => return Err(directive.fault("takes a block only".into())),
     };
-    let mut reader = Reader { declared: program::declared(inner, &snippet.declarations) };
+    let mut reader = Reader { declared: program::declared(inner, declarations) };
     let (own, others): (Vec<_>, Vec<_>) =
         inner.iter().cloned().partition(|inner| ["listen", "server_name"].contains(&&*inner.name));
     let ports = ports(&own)?;
@@ -29,15 +34,7 @@ pub(super) fn read(directive: &Directive, snippet: &mut HttpSnippet) -> Result<(
     if block.locations.iter().any(|(matches, _)| is_root(matches)) {
         return Err(directive.fault("location / is the server itself here; put its directives there".into()));
     }
-    for port in ports {
-        if snippet.servers.iter().any(|(known, _)| *known == port) {
-            return Err(directive.fault(format!("port {port} has two servers").into()));
-        }
-        snippet.lines.push(format!("line {}: server: listens on port {port}", directive.line));
-        snippet.servers.push((port, block.clone()));
-    }
-    snippet.lines.extend(block.lines().iter().cloned());
-    Ok(())
+    Ok((ports, block))
 }
 
 /// Reads `listen` and `server_name`. Returns the ports.
@@ -81,7 +78,7 @@ fn is_idle(option: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::translate::snippet::http_level::read;
+    use crate::translate::snippet::http_level::{HttpSnippet, read};
 
     #[test]
     fn a_server_has_ports_and_the_directives_of_a_server() {

@@ -9,13 +9,13 @@ use sluice_config::{
     ResponseBufferingOverrides, SameSite, Satisfy, Timeout,
 };
 
-use super::block::Block;
+use super::arguments::{parse, parsed, put, word};
 use super::context::{Context, SnippetContext};
 use super::endpoint_tls::EndpointTlsOverrides;
-use super::reader::Fault;
+use super::fault::Fault;
 use crate::translate::expression;
 use crate::translate::replacement;
-use crate::translate::value::{self, Author, Type, Wrong};
+use crate::translate::value::{self, Type};
 
 /// Settings of policies; `None` leaves that of the annotations.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -87,7 +87,7 @@ pub(super) fn read(
     name: &str,
     arguments: &[String],
     context: Context,
-    block: &mut Block,
+    settings: &mut SettingOverrides,
 ) -> Result<String, Fault> {
     if context.in_if {
         return Err(context.not_translated());
@@ -112,7 +112,6 @@ pub(super) fn read(
             return Err(context.not_translated());
         }
     }
-    let settings = &mut block.settings;
     let text = arguments.join(" ");
     if name.starts_with("proxy_ssl_") {
         return match settings.endpoint_tls.read(name, arguments)? {
@@ -186,34 +185,8 @@ fn annotation(name: &str) -> String {
     }
 }
 
-/// Puts a value where there is none yet.
-pub(super) fn put<T>(place: &mut Option<T>, value: T) -> bool {
-    place.replace(value).is_none()
-}
-
-pub(super) fn parsed<T: 'static>(kind: &Type<T>, arguments: &[String]) -> Result<T, Fault> {
-    let [text] = arguments else { return Err("takes one value".into()) };
-    parse(kind, text)
-}
-
-fn parse<T: 'static>(kind: &Type<T>, text: &str) -> Result<T, Fault> {
-    kind.parse(text, &Author::OPERATOR).map_err(|wrong| match wrong {
-        Wrong::Invalid(reason) => format!("the value {text:?} {reason}").into(),
-        _ => format!("the value {text:?} must be {}", kind.words()).into(),
-    })
-}
-
 fn timeout(place: &mut Option<Timeout>, arguments: &[String]) -> Result<bool, Fault> {
     Ok(put(place, Timeout::After(parsed(&value::some_time(), arguments)?)))
-}
-
-pub(super) fn word<T: Copy>(arguments: &[String], words: &[(&str, T)]) -> Result<T, Fault> {
-    let found = match arguments {
-        [text] => words.iter().find(|(word, _)| word == text).map(|(_, value)| *value),
-        _ => None,
-    };
-    let all: Vec<_> = words.iter().map(|(word, _)| *word).collect();
-    found.ok_or_else(|| format!("takes one of: {}", all.join(", ")).into())
 }
 
 /// `off`, or what is replaced and by what. Each word is quoted again for the parser of the

@@ -5,10 +5,9 @@ use std::sync::Arc;
 use sluice_config::directives::Substitution;
 use sluice_config::{Moment, Template};
 
-use super::block::Block;
+use super::arguments::{put, word};
 use super::context::Context;
-use super::reader::Fault;
-use super::settings::{put, word};
+use super::fault::Fault;
 use super::variables::Declared;
 
 /// Texts that a location may replace.
@@ -38,10 +37,9 @@ pub(super) fn read(
     arguments: &[String],
     declared: &Declared,
     context: Context,
-    block: &mut Block,
+    substitution: &mut SubstitutionDirectives,
 ) -> Result<String, Fault> {
     context.must_forward("it has no response of an endpoint to change")?;
-    let substitution = &mut block.substitution;
     let switches = [("on", true), ("off", false)];
     let is_new = match name {
         "sub_filter" => return text(arguments, declared, &mut substitution.texts),
