@@ -21,7 +21,7 @@ use crate::process::Process;
 
 /// The configuration of a container's process, written by the node and read by the process.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Plan {
+pub struct RootPlan {
     /// An empty folder that becomes the root.
     pub root: PathBuf,
     /// The file in which the process records itself.
@@ -86,7 +86,7 @@ pub fn become_container(plan: &Path) -> Error {
 }
 
 fn prepare(plan: &Path) -> Result<Command> {
-    let plan: Plan = serde_json::from_slice(&fs::read(plan)?)?;
+    let plan: RootPlan = serde_json::from_slice(&fs::read(plan)?)?;
     // The container ends with its parent. Programs that change their user lose this setting; `down`
     // finds them in other ways.
     set_parent_process_death_signal(Some(Signal::KILL))?;
@@ -103,7 +103,7 @@ fn prepare(plan: &Path) -> Result<Command> {
     plan.command()
 }
 
-impl Plan {
+impl RootPlan {
     fn build_root(&self) -> Result<()> {
         mount("tmpfs", &self.root, "tmpfs", MountFlags::NOSUID, c"mode=0755")?;
         for folder in ["etc", "proc", "dev", "tmp", "run", "var/run", "root", "image"] {

@@ -48,7 +48,7 @@ pub struct K6 {
 
 /// The result of one script.
 #[derive(Debug)]
-pub struct Run {
+pub struct K6Run {
     script: Script,
     code: Option<i32>,
     summary: Value,
@@ -88,7 +88,7 @@ impl K6 {
         script: Script,
         settings: &[(String, String)],
         quiet: bool,
-    ) -> anyhow::Result<Run> {
+    ) -> anyhow::Result<K6Run> {
         let folder = TempDir::new().context("cannot make a temporary folder")?;
         let (summary, log) = (folder.path().join("summary.json"), folder.path().join("log"));
         let mut command = Command::new(&self.program);
@@ -116,7 +116,7 @@ impl K6 {
             .with_context(|| self.missing())?;
         // A script that k6 cannot run leaves no summary. The exit status shows it.
         let summary = fs::read(&summary).ok().and_then(|text| serde_json::from_slice(&text).ok());
-        Ok(Run {
+        Ok(K6Run {
             script,
             code: status.code(),
             summary: summary.unwrap_or_default(),
@@ -141,7 +141,7 @@ fn read_lossy(path: &Path) -> String {
     }
 }
 
-impl Run {
+impl K6Run {
     /// Adds the figures to a report, with k6's output if the script failed.
     pub fn report(&self, report: &mut Report) {
         let name = self.script.name();
@@ -209,7 +209,7 @@ mod tests {
             "http_req_duration": {"p(99)": 70.5, "thresholds": {"p(99)<50": true, "p(99)>=0": false}},
         }});
         let mut report = Report::default();
-        let run = Run { script: Script::Steady, code: Some(CROSSED), summary, output: String::new() };
+        let run = K6Run { script: Script::Steady, code: Some(CROSSED), summary, output: String::new() };
         run.report(&mut report);
         assert!(!report.passed());
         let table = report.to_table();

@@ -30,7 +30,7 @@ pub struct Load {
 
 /// The results of a load.
 #[derive(Debug)]
-pub struct Outcome {
+pub struct LoadOutcome {
     /// Requests with status 200.
     pub served: u64,
     /// Failed requests.
@@ -41,7 +41,7 @@ pub struct Outcome {
     connection_latencies: Latencies,
 }
 
-impl Outcome {
+impl LoadOutcome {
     fn new() -> Self {
         Self {
             served: 0,
@@ -71,12 +71,12 @@ impl Outcome {
     }
 }
 
-type Shared = Arc<Mutex<Outcome>>;
+type Shared = Arc<Mutex<LoadOutcome>>;
 
 impl Load {
     /// Runs the load against the plain and the TLS form of a target.
-    pub async fn run(self, plain: &GatewayTarget, tls: &GatewayTarget) -> Outcome {
-        let outcome: Shared = Arc::new(Mutex::new(Outcome::new()));
+    pub async fn run(self, plain: &GatewayTarget, tls: &GatewayTarget) -> LoadOutcome {
+        let outcome: Shared = Arc::new(Mutex::new(LoadOutcome::new()));
         let start = Instant::now();
         let mut tasks = JoinSet::new();
         let every = |rate: u32, share: u32| Duration::from_secs(1) * share / rate.max(1);
@@ -93,11 +93,11 @@ impl Load {
         }
         while tasks.join_next().await.is_some() {}
         let mut guard = lock(&outcome);
-        std::mem::replace(&mut *guard, Outcome::new())
+        std::mem::replace(&mut *guard, LoadOutcome::new())
     }
 }
 
-fn lock(outcome: &Shared) -> std::sync::MutexGuard<'_, Outcome> {
+fn lock(outcome: &Shared) -> std::sync::MutexGuard<'_, LoadOutcome> {
     outcome.lock().unwrap_or_else(PoisonError::into_inner)
 }
 

@@ -41,7 +41,7 @@ pub struct ContainerState {
     /// Its image as given in the Pod.
     pub image: String,
     /// Its phase.
-    pub phase: Phase,
+    pub phase: ContainerPhase,
     /// The end of its previous run.
     pub last: Option<Ended>,
     /// Number of restarts.
@@ -54,7 +54,7 @@ pub struct ContainerState {
 
 /// The phase of a container.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Phase {
+pub enum ContainerPhase {
     /// Waiting, for a reason in Kubernetes' terms, with a message.
     Waiting(&'static str, Option<String>),
     /// Running since this time.
@@ -165,7 +165,7 @@ impl ContainerState {
         Self {
             name: container.name.clone(),
             image: container.image.clone().unwrap_or_default(),
-            phase: Phase::Waiting("ContainerCreating", None),
+            phase: ContainerPhase::Waiting("ContainerCreating", None),
             last: None,
             restarts: earlier.map_or(0, |status| status.restart_count + i32::from(ran(status))),
             ready: false,

@@ -11,7 +11,7 @@ use tokio::sync::watch;
 use tokio::time::{Instant, sleep};
 use tracing::{info, warn};
 
-use super::board::{Board, ContainerPlace, Ended, Phase};
+use super::board::{Board, ContainerPhase, ContainerPlace, Ended};
 use super::launch::{LaunchError, Running, Sandbox, launch};
 use super::stop::{Stop, overdue, requested};
 use super::{NodeContext, health, hook};
@@ -96,7 +96,7 @@ impl Life {
                     let last = *self.stop.borrow() != Stop::No || !self.restart.again(code);
                     self.board.update_container(self.place, |state| {
                         (state.ready, state.started) = (false, false);
-                        state.phase = Phase::Ended(ended);
+                        state.phase = ContainerPhase::Ended(ended);
                     });
                     if last {
                         return code == 0;
@@ -116,7 +116,7 @@ impl Life {
     /// Supervises one run from start to end.
     async fn attend(&mut self, mut running: Running) -> Ended {
         let began = Timestamp::now();
-        self.board.update_container(self.place, |state| state.phase = Phase::Running(began));
+        self.board.update_container(self.place, |state| state.phase = ContainerPhase::Running(began));
         let target = running.target.clone();
         let mut stop = self.stop.clone();
         let outcome = tokio::select! {
@@ -174,19 +174,21 @@ impl Life {
         };
         let message = error.to_string();
         warn!(container = self.container.name, message, "cannot be started");
-        self.board.update_container(self.place, |state| state.phase = Phase::Waiting(reason, Some(message)));
+        self.board.update_container(self.place, |state| {
+            state.phase = ContainerPhase::Waiting(reason, Some(message))
+        });
     }
 
     /// Waits before the container is restarted. Returns false if the Pod ends meanwhile.
     async fn back_off(&mut self, failures: u32) -> bool {
         let wait = back_off(failures);
         self.board.update_container(self.place, |state| {
-            if let Phase::Ended(ended) = &state.phase {
+            if let ContainerPhase::Ended(ended) = &state.phase {
                 state.last = Some(ended.clone());
             }
             if wait > Duration::ZERO {
                 let message = format!("waiting {} s before the next start", wait.as_secs());
-                state.phase = Phase::Waiting("CrashLoopBackOff", Some(message));
+                state.phase = ContainerPhase::Waiting("CrashLoopBackOff", Some(message));
             }
         });
         self.pause(wait).await

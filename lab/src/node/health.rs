@@ -6,7 +6,7 @@ use k8s_openapi::api::core::v1::{Container, Probe};
 use tokio::time::sleep;
 
 use super::board::{Board, ContainerPlace};
-use super::probe::{Attempt, Target};
+use super::probe::{ProbeAction, ProbeTarget};
 
 /// Maximum interval between readiness probes until the first success, because tests wait for it.
 const IMPATIENT: Duration = Duration::from_millis(250);
@@ -44,7 +44,12 @@ impl ProbeResults {
 
 /// Probes a container until it must be restarted, and returns the reason. Never returns for a
 /// healthy container.
-pub async fn watch(container: &Container, target: &Target, board: &Board, place: ContainerPlace) -> String {
+pub async fn watch(
+    container: &Container,
+    target: &ProbeTarget,
+    board: &Board,
+    place: ContainerPlace,
+) -> String {
     if let Some(probe) = &container.startup_probe {
         let mut last = String::new();
         if !decide(probe, container, target, &mut last).await {
@@ -65,7 +70,7 @@ pub async fn watch(container: &Container, target: &Target, board: &Board, place:
 /// node.
 pub async fn readiness(
     container: &Container,
-    target: &Target,
+    target: &ProbeTarget,
     board: &Board,
     place: ContainerPlace,
 ) -> std::convert::Infallible {
@@ -84,7 +89,7 @@ pub async fn readiness(
     }
 }
 
-async fn liveness(container: &Container, target: &Target) -> String {
+async fn liveness(container: &Container, target: &ProbeTarget) -> String {
     let Some(probe) = &container.liveness_probe else { return std::future::pending().await };
     let mut results = ProbeResults::new(probe);
     sleep(seconds(probe.initial_delay_seconds, 0)).await;
@@ -98,7 +103,7 @@ async fn liveness(container: &Container, target: &Target) -> String {
 }
 
 /// Probes until a threshold is reached.
-async fn decide(probe: &Probe, container: &Container, target: &Target, last: &mut String) -> bool {
+async fn decide(probe: &Probe, container: &Container, target: &ProbeTarget, last: &mut String) -> bool {
     let mut results = ProbeResults::new(probe);
     sleep(seconds(probe.initial_delay_seconds, 0)).await;
     loop {
@@ -111,16 +116,16 @@ async fn decide(probe: &Probe, container: &Container, target: &Target, last: &mu
     }
 }
 
-async fn attempt(probe: &Probe, container: &Container, target: &Target) -> Result<(), String> {
+async fn attempt(probe: &Probe, container: &Container, target: &ProbeTarget) -> Result<(), String> {
     let limit = seconds(probe.timeout_seconds, 1).max(Duration::from_secs(1));
     let attempt = if let Some(action) = &probe.http_get {
-        Attempt::Http(action)
+        ProbeAction::Http(action)
     } else if let Some(action) = &probe.tcp_socket {
-        Attempt::Tcp(action.host.as_ref(), &action.port)
+        ProbeAction::Tcp(action.host.as_ref(), &action.port)
     } else if let Some(action) = &probe.grpc {
-        Attempt::Grpc(action)
+        ProbeAction::Grpc(action)
     } else if let Some(action) = &probe.exec {
-        Attempt::Exec(action.command.as_deref().unwrap_or_default())
+        ProbeAction::Exec(action.command.as_deref().unwrap_or_default())
     } else {
         return Err(
             "the lab supports httpGet, tcpSocket, grpc and exec probes, and this is none of them".into()

@@ -18,10 +18,10 @@ use tokio::time::sleep;
 use super::NodeContext;
 use super::environment::{PodFields, environment, expand, sources};
 use super::log_files::{LogFile, copy};
-use super::probe::Target;
+use super::probe::ProbeTarget;
 use super::volumes::fetch;
 use crate::addresses::GATEWAY;
-use crate::container_root::{Mount, Plan, Privileges};
+use crate::container_root::{Mount, Privileges, RootPlan};
 use crate::images::{self, lab_program};
 use crate::network;
 use crate::process::Process;
@@ -48,7 +48,7 @@ pub struct Sandbox {
 /// A container's process.
 pub struct Running {
     /// The target of probes and hooks.
-    pub target: Target,
+    pub target: ProbeTarget,
     child: Child,
 }
 
@@ -123,7 +123,7 @@ async fn start(
         tokio::spawn(copy(log, output, errors));
     }
     let process = recorded(&mut child, &plan.record).await?;
-    Ok(Running { target: Target { address: pod_address(&fields), process, environment }, child })
+    Ok(Running { target: ProbeTarget { address: pod_address(&fields), process, environment }, child })
 }
 
 /// Waits until the container's process has recorded itself.
@@ -168,7 +168,7 @@ fn plan(
     container: &Container,
     image: images::Image,
     environment: Vec<(String, String)>,
-) -> Result<Plan> {
+) -> Result<RootPlan> {
     let spec = sandbox.pod.spec.as_ref().context("the Pod has no spec")?;
     let named = container.command.clone().filter(|command| !command.is_empty());
     let arguments = container.args.clone().unwrap_or_default();
@@ -178,7 +178,7 @@ fn plan(
     };
     let context = container.security_context.as_ref();
     let hostname = spec.hostname.clone().unwrap_or_else(|| sandbox.pod.name_any());
-    Ok(Plan {
+    Ok(RootPlan {
         root: sandbox.dir.join("roots").join(&container.name),
         record: sandbox.dir.join("processes").join(&container.name),
         program: image.program.map(|program| (image.name, program)),

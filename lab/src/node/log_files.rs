@@ -19,7 +19,7 @@ pub struct LogFile {
 
 /// The reading end of a run's log.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Run {
+pub struct ContainerRun {
     /// The file with the lines.
     pub file: PathBuf,
     finished: PathBuf,
@@ -31,7 +31,7 @@ impl LogFile {
     /// # Errors
     /// Returns an error if it cannot be created.
     pub fn create(pod_dir: &Path, container: &str, run: i32) -> io::Result<Arc<Self>> {
-        let Run { file, finished } = paths(pod_dir, container, run);
+        let ContainerRun { file, finished } = paths(pod_dir, container, run);
         if let Some(folder) = file.parent() {
             fs::create_dir_all(folder)?;
         }
@@ -39,7 +39,7 @@ impl LogFile {
     }
 }
 
-impl Run {
+impl ContainerRun {
     /// Returns whether nothing more will be written.
     pub fn is_finished(&self) -> bool {
         self.finished.exists()
@@ -47,7 +47,7 @@ impl Run {
 }
 
 /// Returns a container's latest run, or the one before it.
-pub fn find(pod_dir: &Path, container: &str, previous: bool) -> Option<Run> {
+pub fn find(pod_dir: &Path, container: &str, previous: bool) -> Option<ContainerRun> {
     let entries = fs::read_dir(folder(pod_dir, container)).ok()?;
     let mut runs: Vec<i32> = entries
         .flatten()
@@ -92,9 +92,9 @@ fn folder(pod_dir: &Path, container: &str) -> PathBuf {
     pod_dir.join("logs").join(container)
 }
 
-fn paths(pod_dir: &Path, container: &str, run: i32) -> Run {
+fn paths(pod_dir: &Path, container: &str, run: i32) -> ContainerRun {
     let folder = folder(pod_dir, container);
-    Run { file: folder.join(format!("{run}.log")), finished: folder.join(format!("{run}.finished")) }
+    ContainerRun { file: folder.join(format!("{run}.log")), finished: folder.join(format!("{run}.finished")) }
 }
 
 #[cfg(test)]

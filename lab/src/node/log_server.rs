@@ -14,7 +14,7 @@ use jiff::{SignedDuration, Timestamp};
 use tokio::io::{AsyncBufReadExt, BufReader};
 
 use super::NodeContext;
-use super::log_files::{Run, find};
+use super::log_files::{ContainerRun, find};
 use super::response::{Body, body, text};
 
 /// Returns the log of a container.
@@ -91,7 +91,7 @@ impl Wanted {
 }
 
 /// Returns a body that continues until the run has ended.
-fn following(run: Run, wanted: Wanted) -> Response<Body> {
+fn following(run: ContainerRun, wanted: Wanted) -> Response<Body> {
     let Ok(so_far) = fs::read(&run.file) else {
         return text(StatusCode::NOT_FOUND, "the log is gone".into());
     };
@@ -122,7 +122,7 @@ async fn open_at(file: &PathBuf, offset: usize) -> Option<BufReader<tokio::fs::F
 }
 
 /// Returns the next complete line. `None` if the run has ended and everything was read.
-async fn next_line(lines: &mut BufReader<tokio::fs::File>, run: &Run) -> Option<Vec<u8>> {
+async fn next_line(lines: &mut BufReader<tokio::fs::File>, run: &ContainerRun) -> Option<Vec<u8>> {
     let mut line = Vec::new();
     loop {
         // Checked before reading, so that everything written before the end is read below.

@@ -23,7 +23,7 @@ use crate::process::Process;
 
 /// The target of a probe.
 #[derive(Clone, Debug)]
-pub struct Target {
+pub struct ProbeTarget {
     /// The Pod's first address.
     pub address: IpAddr,
     /// The container's first process.
@@ -34,7 +34,7 @@ pub struct Target {
 
 /// The action of a probe. Errors contain the reason as text.
 #[derive(Clone, Copy, Debug)]
-pub enum Attempt<'a> {
+pub enum ProbeAction<'a> {
     /// A GET, over TLS if the scheme is `HTTPS`, that must return 2xx or 3xx.
     Http(&'a HTTPGetAction),
     /// A connection that must be accepted.
@@ -45,12 +45,17 @@ pub enum Attempt<'a> {
     Exec(&'a [String]),
 }
 
-impl Attempt<'_> {
+impl ProbeAction<'_> {
     /// Probes once.
     ///
     /// # Errors
     /// Returns an error if the probe fails or takes longer than `limit`.
-    pub async fn run(self, container: &Container, target: &Target, limit: Duration) -> Result<(), String> {
+    pub async fn run(
+        self,
+        container: &Container,
+        target: &ProbeTarget,
+        limit: Duration,
+    ) -> Result<(), String> {
         let outcome = async {
             match self {
                 Self::Http(action) => get(action, container, target).await,
@@ -71,7 +76,7 @@ async fn connect(
     host: Option<&String>,
     port: &IntOrString,
     container: &Container,
-    target: &Target,
+    target: &ProbeTarget,
 ) -> Result<TcpStream, String> {
     let address = match host.filter(|host| !host.is_empty()) {
         Some(host) => {
@@ -83,7 +88,7 @@ async fn connect(
     TcpStream::connect(socket).await.map_err(|error| format!("{socket}: {error}"))
 }
 
-async fn get(action: &HTTPGetAction, container: &Container, target: &Target) -> Result<(), String> {
+async fn get(action: &HTTPGetAction, container: &Container, target: &ProbeTarget) -> Result<(), String> {
     let stream = connect(action.host.as_ref(), &action.port, container, target).await?;
     let path = action.path.as_deref().filter(|path| !path.is_empty()).unwrap_or("/");
     let mut request = Request::get(path).body(Bytes::new()).map_err(|error| error.to_string())?;
@@ -110,7 +115,7 @@ async fn secured(stream: TcpStream, address: IpAddr) -> Result<TlsStream<TcpStre
     connector.connect(ServerName::from(address), stream).await.map_err(|error| format!("TLS: {error}"))
 }
 
-async fn exec(command: &[String], target: &Target) -> Result<(), String> {
+async fn exec(command: &[String], target: &ProbeTarget) -> Result<(), String> {
     let output = Command::new("/usr/bin/nsenter")
         .arg(format!("--target={}", target.process.pid()))
         .args(["--mount", "--pid", "--net", "--uts", "--ipc", "--root", "--wd", "--"])
@@ -163,7 +168,7 @@ mod tests {
         let backend = Backend::tls("secured", TestCertificate::new(&["web.example"]).server_config());
         let container: Container = serde_json::from_value(json!({"name": "c"})).unwrap();
         let process = Process::own().unwrap();
-        let target = Target { address: backend.address.ip(), process, environment: Vec::new() };
+        let target = ProbeTarget { address: backend.address.ip(), process, environment: Vec::new() };
         let action = |scheme: &str| -> HTTPGetAction {
             serde_json::from_value(json!({"port": backend.address.port(), "scheme": scheme})).unwrap()
         };
@@ -176,14 +181,14 @@ mod tests {
         let backend = GrpcBackend::plain();
         let container: Container = serde_json::from_value(json!({"name": "c"})).unwrap();
         let process = Process::own().unwrap();
-        let target = Target { address: backend.address.ip(), process, environment: Vec::new() };
+        let target = ProbeTarget { address: backend.address.ip(), process, environment: Vec::new() };
         let probe = async |service: &str| {
             let action = GRPCAction {
                 port: backend.address.port().into(),
                 service: Some(service.to_owned()),
                 ..GRPCAction::default()
             };
-            Attempt::Grpc(&action).run(&container, &target, Duration::from_secs(30)).await
+            ProbeAction::Grpc(&action).run(&container, &target, Duration::from_secs(30)).await
         };
         assert_eq!(probe("").await, Ok(()));
         assert_eq!(probe("shop.Cart").await, Ok(()));

@@ -11,7 +11,7 @@ use k8s_openapi::api::core::v1::{
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde_json::{Value, json};
 
-use super::board::{ContainerState, Ended, Phase, PodState};
+use super::board::{ContainerPhase, ContainerState, Ended, PodState};
 
 /// The last transition time of each condition.
 #[derive(Debug, Default)]
@@ -83,14 +83,15 @@ pub fn pod_status(pod: &Pod, state: &PodState, node: Ipv4Addr, transitions: &mut
 
 fn phase(pod: &Pod, state: &PodState) -> &'static str {
     let policy = pod.spec.as_ref().and_then(|spec| spec.restart_policy.as_deref()).unwrap_or("Always");
-    let failed = |c: &ContainerState| matches!(&c.phase, Phase::Ended(ended) if ended.code != 0);
+    let failed = |c: &ContainerState| matches!(&c.phase, ContainerPhase::Ended(ended) if ended.code != 0);
     if !state.initialized {
         return if policy == "Never" && state.init.iter().any(failed) { "Failed" } else { "Pending" };
     }
-    let all_ended = state.containers.iter().all(|c| matches!(c.phase, Phase::Ended(_)));
+    let all_ended = state.containers.iter().all(|c| matches!(c.phase, ContainerPhase::Ended(_)));
     let any_failed = state.containers.iter().any(failed);
-    let begun =
-        |c: &ContainerState| !matches!(c.phase, Phase::Waiting("ContainerCreating", _)) || c.restarts > 0;
+    let begun = |c: &ContainerState| {
+        !matches!(c.phase, ContainerPhase::Waiting("ContainerCreating", _)) || c.restarts > 0
+    };
     match (all_ended, policy) {
         (true, "Never") if any_failed => "Failed",
         (true, "Never" | "OnFailure") if !any_failed => "Succeeded",
@@ -107,14 +108,14 @@ fn status(container: &ContainerState, pod: &Pod) -> ContainerStatus {
     let uid = pod.metadata.uid.as_deref().unwrap_or_default();
     let mut state = k8s_openapi::api::core::v1::ContainerState::default();
     match &container.phase {
-        Phase::Waiting(reason, message) => {
+        ContainerPhase::Waiting(reason, message) => {
             state.waiting =
                 Some(ContainerStateWaiting { reason: Some((*reason).to_owned()), message: message.clone() });
         }
-        Phase::Running(since) => {
+        ContainerPhase::Running(since) => {
             state.running = Some(ContainerStateRunning { started_at: Some(Time(*since)) })
         }
-        Phase::Ended(ended) => state.terminated = Some(terminated(ended)),
+        ContainerPhase::Ended(ended) => state.terminated = Some(terminated(ended)),
     }
     ContainerStatus {
         name: container.name.clone(),
@@ -136,7 +137,7 @@ fn status(container: &ContainerState, pod: &Pod) -> ContainerStatus {
     }
 }
 
-impl Phase {
+impl ContainerPhase {
     fn has_begun(&self) -> bool {
         !matches!(self, Self::Waiting(..))
     }
@@ -166,11 +167,16 @@ mod tests {
         serde_json::from_value(pod).unwrap()
     }
 
-    fn ended(code: i32) -> Phase {
-        Phase::Ended(Ended { code, signal: None, began: Timestamp::UNIX_EPOCH, ended: Timestamp::UNIX_EPOCH })
+    fn ended(code: i32) -> ContainerPhase {
+        ContainerPhase::Ended(Ended {
+            code,
+            signal: None,
+            began: Timestamp::UNIX_EPOCH,
+            ended: Timestamp::UNIX_EPOCH,
+        })
     }
 
-    fn phase_of(policy: &str, phases: [Phase; 2]) -> &'static str {
+    fn phase_of(policy: &str, phases: [ContainerPhase; 2]) -> &'static str {
         let pod = pod(policy);
         let mut result = "";
         Board::new(&pod).update(|state| {
@@ -185,8 +191,8 @@ mod tests {
 
     #[test]
     fn the_phase_follows_containers_and_policy() {
-        let running = Phase::Running(Timestamp::UNIX_EPOCH);
-        let creating = Phase::Waiting("ContainerCreating", None);
+        let running = ContainerPhase::Running(Timestamp::UNIX_EPOCH);
+        let creating = ContainerPhase::Waiting("ContainerCreating", None);
         assert_eq!(phase_of("Always", [creating.clone(), creating]), "Pending");
         assert_eq!(phase_of("Always", [running.clone(), ended(1)]), "Running");
         assert_eq!(phase_of("Always", [ended(0), ended(0)]), "Running");

@@ -31,7 +31,7 @@ const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The settings of a run.
 #[derive(Clone, Debug)]
-pub struct Run {
+pub struct BenchRun {
     /// The scenarios.
     pub scenarios: Vec<Scenario>,
     /// The proxies.
@@ -44,7 +44,7 @@ pub struct Run {
     pub cores: Cores,
 }
 
-impl Run {
+impl BenchRun {
     /// Returns the approximate duration of the run.
     pub fn estimate(&self) -> Duration {
         let each = |scenario: &Scenario| {

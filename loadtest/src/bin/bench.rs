@@ -11,7 +11,7 @@ use sluice_loadtest::bench::document::Document;
 use sluice_loadtest::bench::guard::{self, GuardResult};
 use sluice_loadtest::bench::machine::{self, Cores};
 use sluice_loadtest::bench::peer::{Build, Peer};
-use sluice_loadtest::bench::run::Run;
+use sluice_loadtest::bench::run::BenchRun;
 use sluice_loadtest::bench::sample::Sample;
 use sluice_loadtest::bench::scenario::{self, Scenario};
 use sluice_loadtest::bench::summary::Summary;
@@ -79,7 +79,7 @@ fn bench(arguments: &Arguments) -> anyhow::Result<GuardResult> {
     };
     let scenarios = with_tools(scenarios);
     let own = peers.first().map(Peer::name).unwrap_or_default().to_owned();
-    let run = Run { scenarios, peers, rounds: arguments.rounds, seconds: arguments.seconds, cores };
+    let run = BenchRun { scenarios, peers, rounds: arguments.rounds, seconds: arguments.seconds, cores };
     eprintln!(
         "about {} minutes: proxies on core {}, load and origin on core {}",
         run.estimate().as_secs().div_ceil(60),

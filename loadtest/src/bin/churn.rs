@@ -20,7 +20,7 @@ use clap::Parser;
 use sluice_loadtest::arguments::Common;
 use sluice_loadtest::backend::Backend;
 use sluice_loadtest::client::GatewayTarget;
-use sluice_loadtest::load::{Load, Outcome, Sockets};
+use sluice_loadtest::load::{Load, LoadOutcome, Sockets};
 use sluice_loadtest::manifest::{config_map, ingress, slice};
 use sluice_loadtest::process::{start, stop};
 use sluice_loadtest::report::{Bound, Report};
@@ -131,7 +131,7 @@ async fn churn(arguments: &Arguments) -> anyhow::Result<Report> {
     Ok(report)
 }
 
-fn describe(report: &mut Report, run: &str, outcome: &Outcome, quiet: Option<&Outcome>) {
+fn describe(report: &mut Report, run: &str, outcome: &LoadOutcome, quiet: Option<&LoadOutcome>) {
     report.add(run, "requests served", outcome.served as f64, "", Bound::None);
     report.add(run, "requests failed", outcome.failed as f64, "", Bound::Exactly(0.0));
     report.add(run, "p50", outcome.quantile(0.5), "ms", Bound::None);

@@ -16,7 +16,7 @@ use sluice_loadtest::backend::{Backend, silent};
 use sluice_loadtest::client::GatewayTarget;
 use sluice_loadtest::echo::Echo;
 use sluice_loadtest::hostile::{Hosts, attack};
-use sluice_loadtest::load::{Load, Outcome};
+use sluice_loadtest::load::{Load, LoadOutcome};
 use sluice_loadtest::manifest::{config_map, ingress, ingress_of, slice};
 use sluice_loadtest::process::{start, stop};
 use sluice_loadtest::report::{Bound, Report};
@@ -129,7 +129,7 @@ fn median(readings: &[f64]) -> f64 {
     sorted.get(sorted.len() / 2).copied().unwrap_or_default()
 }
 
-fn describe_load(report: &mut Report, outcome: &Outcome) {
+fn describe_load(report: &mut Report, outcome: &LoadOutcome) {
     report.add("all", "requests served", outcome.served as f64, "", Bound::None);
     report.add("all", "requests failed", outcome.failed as f64, "", Bound::Exactly(0.0));
     report.add("all", "p50", outcome.quantile(0.5), "ms", Bound::None);
