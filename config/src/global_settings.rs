@@ -25,7 +25,7 @@ use crate::response_buffering::ResponseBuffering;
 use crate::rule::Rule;
 use crate::server_field::ServerField;
 use crate::stream::StreamSettings;
-use crate::template::{Piece, Template};
+use crate::template::{Template, TemplatePiece};
 use crate::trace::TraceSettings;
 use crate::variable::Variable;
 
@@ -344,7 +344,7 @@ impl Default for GlobalSettings {
             ],
             limit_rate_status: 503,
             limit_connections_status: 503,
-            limit_key: Template { pieces: vec![Piece::Variable(Variable::RemoteAddr)] },
+            limit_key: Template { pieces: vec![TemplatePiece::Variable(Variable::RemoteAddr)] },
             replicas: None,
             computed: Arc::default(),
             worker_shutdown_timeout: Duration::from_secs(240),

@@ -142,9 +142,9 @@ pub use rule::{
 pub use same_site::SameSite;
 pub use server_field::ServerField;
 pub use snapshot::Snapshot;
-pub use stream::{Stream, StreamKey, StreamSettings, Transport};
+pub use stream::{Stream, StreamKey, StreamSettings, TransportProtocol};
 pub use stream_log::{StreamLog, StreamLogPiece, StreamLogVariable};
-pub use template::{Piece, Template};
+pub use template::{Template, TemplatePiece};
 pub use trace::{
     Collector, CollectorProtocol, RootSampler, RuleTracing, SampledShare, Sampler, TraceSettings,
 };

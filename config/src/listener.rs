@@ -11,7 +11,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::host_pattern::HostPattern;
-use crate::stream::{Stream, StreamKey, Transport};
+use crate::stream::{Stream, StreamKey, TransportProtocol};
 
 /// Opaque identity of a listener group.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -106,10 +106,10 @@ impl BindProtocol {
     }
 
     /// Returns the transport protocol below.
-    pub const fn transport(self) -> Transport {
+    pub const fn transport(self) -> TransportProtocol {
         match self {
-            Self::Http | Self::Https | Self::Tcp => Transport::Tcp,
-            Self::Udp => Transport::Udp,
+            Self::Http | Self::Https | Self::Tcp => TransportProtocol::Tcp,
+            Self::Udp => TransportProtocol::Udp,
         }
     }
 }

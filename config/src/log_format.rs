@@ -4,14 +4,14 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::template::Piece;
+use crate::template::TemplatePiece;
 use crate::variable::Variable;
 
 /// The format of the access log.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct LogFormat {
     /// Parts of a line, in order.
-    pub pieces: Arc<[Piece]>,
+    pub pieces: Arc<[TemplatePiece]>,
     /// Escaping of values.
     pub escape: LogEscape,
 }
@@ -54,7 +54,8 @@ impl LogFormat {
 impl Default for LogFormat {
     fn default() -> Self {
         use Variable as V;
-        let (text, field) = (|text: &str| Piece::Text(text.into()), |name: &str| V::Field(name.into()));
+        let (text, field) =
+            (|text: &str| TemplatePiece::Text(text.into()), |name: &str| V::Field(name.into()));
         let pieces = [
             ("", V::RemoteAddr),
             (" - ", V::RemoteUser),
@@ -76,7 +77,7 @@ impl Default for LogFormat {
         ];
         let pieces = pieces.into_iter().flat_map(|(before, variable)| {
             let before = (!before.is_empty()).then(|| text(before));
-            before.into_iter().chain([Piece::Variable(variable)])
+            before.into_iter().chain([TemplatePiece::Variable(variable)])
         });
         Self { pieces: pieces.collect(), escape: LogEscape::Hex }
     }

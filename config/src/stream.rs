@@ -11,14 +11,14 @@ use crate::stream_log::StreamLog;
 
 /// A transport protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-pub enum Transport {
+pub enum TransportProtocol {
     /// Connections (RFC 9293).
     Tcp,
     /// Datagrams (RFC 768).
     Udp,
 }
 
-impl Transport {
+impl TransportProtocol {
     /// Returns the name in lower case, as in port names and metrics.
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -28,7 +28,7 @@ impl Transport {
     }
 }
 
-impl fmt::Display for Transport {
+impl fmt::Display for TransportProtocol {
     /// The name in upper case, as Kubernetes spells it.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
@@ -42,7 +42,7 @@ impl fmt::Display for Transport {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct StreamKey {
     /// Transport protocol.
-    pub transport: Transport,
+    pub transport: TransportProtocol,
     /// Port.
     pub port: u16,
 }

@@ -11,20 +11,20 @@ use crate::variable::Variable;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Template {
     /// Pieces, in order.
-    pub pieces: Vec<Piece>,
+    pub pieces: Vec<TemplatePiece>,
 }
 
 impl Template {
     /// Creates a template without variables.
     pub fn plain(text: &str) -> Self {
-        let pieces = if text.is_empty() { Vec::new() } else { vec![Piece::Text(text.into())] };
+        let pieces = if text.is_empty() { Vec::new() } else { vec![TemplatePiece::Text(text.into())] };
         Self { pieces }
     }
 }
 
 /// A piece of a template.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub enum Piece {
+pub enum TemplatePiece {
     /// Literal text.
     Text(Arc<str>),
     /// A variable.

@@ -17,7 +17,7 @@ use crate::input::{self, Input};
 use crate::options::Options;
 use crate::problem::warning;
 use crate::source::files::{FileSource, FileSourceError};
-use crate::source::kube::{Access, AccessError, KubeSource};
+use crate::source::kube::{AccessError, ApiAccess, KubeSource};
 use crate::store::{Event, Object, Progress, Resolved};
 use crate::translate::SnippetTranslation;
 use crate::translate::global_settings::text_in_effect;
@@ -132,7 +132,10 @@ pub fn check(folder: &Path, input: CheckInput<'_>) -> Result<CheckReport, FileSo
 ///
 /// # Errors
 /// Returns an error if the cluster cannot be read. A partial state would cause false problems.
-pub async fn check_cluster(access: Access, input: CheckInput<'_>) -> Result<CheckReport, ClusterCheckError> {
+pub async fn check_cluster(
+    access: ApiAccess,
+    input: CheckInput<'_>,
+) -> Result<CheckReport, ClusterCheckError> {
     let CheckInput { options, further, names } = input;
     // The API server writes the default class into Ingresses without a class.
     let options = Options { apply_default_class: false, refuse_local_names: true, ..options };

@@ -13,7 +13,7 @@ use crate::startup_snapshot::StartupSnapshot;
 use crate::store::{ConfigMap, Event, IngressChanges, Object, References, Resolved};
 use crate::translate::Translation;
 use crate::translate::global_settings::{self, KeyValue};
-pub use crate::translate::{IngressCounts, SnippetTranslation, Stats, Verdict};
+pub use crate::translate::{IngressCounts, ReviewVerdict, SnippetTranslation, Stats};
 
 /// The control plane.
 pub struct Controller {
@@ -195,7 +195,7 @@ impl Controller {
 
     /// Translates with `object` added or replaced, and returns the resulting problems. Changes
     /// nothing. Returns `None` until the initial state has been read.
-    pub fn review(&self, object: Object) -> Option<Verdict> {
+    pub fn review(&self, object: Object) -> Option<ReviewVerdict> {
         self.complete.then(|| self.translation.review(object))
     }
 

@@ -26,7 +26,7 @@ use crate::leader::{Candidate, Election};
 use crate::options::Options;
 use crate::panic_guard::PanicGuard;
 use crate::problem::{Duty, ProblemChanges, error};
-use crate::source::kube::{Access, AccessError, client};
+use crate::source::kube::{AccessError, ApiAccess, client};
 use crate::status;
 use crate::store::{IngressChange, IngressChanges};
 
@@ -73,7 +73,7 @@ impl Duties {
     /// # Errors
     /// Returns an error if `access` is invalid or the thread cannot be started.
     pub async fn start(
-        access: Access,
+        access: ApiAccess,
         options: DutyOptions,
         pod: OwnPod,
         scope: DutyScope,

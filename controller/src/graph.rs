@@ -10,9 +10,9 @@ use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 
 use hashbrown::HashTable;
-use sluice_config::{EndpointSetKey, HostKey, NamespacedName, ResourceKey, StreamKey, Transport};
+use sluice_config::{EndpointSetKey, HostKey, NamespacedName, ResourceKey, StreamKey, TransportProtocol};
 
-use crate::store::{Fields, ObjectKey, Reference, References};
+use crate::store::{DataFields, ObjectKey, Reference, References};
 
 /// A readable input.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -61,7 +61,7 @@ pub(crate) enum ReadKey {
 
 /// A node of the translation.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Node {
+pub(crate) enum TranslationNode {
     /// Keys of the ConfigMap.
     ConfigMap,
     /// The objects that flags name: default backend, default certificate, listeners.
@@ -75,7 +75,7 @@ pub(crate) enum Node {
     /// A host.
     Host(HostKey),
     /// The entries of the TCP or UDP services.
-    StreamServices(Transport),
+    StreamServices(TransportProtocol),
     /// A TCP or UDP service.
     Stream(StreamKey),
     /// The endpoints of a Service port.
@@ -113,14 +113,14 @@ pub(crate) struct Graph {
 /// The needed fields of a Secret or ConfigMap.
 #[derive(Default)]
 struct Needed {
-    by: Vec<(u32, Fields)>,
-    reported: Option<Fields>,
+    by: Vec<(u32, DataFields)>,
+    reported: Option<DataFields>,
 }
 
 /// A node and its reads, sorted.
 #[derive(Default)]
 struct Edges {
-    node: Option<Node>,
+    node: Option<TranslationNode>,
     reads: Box<[u64]>,
 }
 
@@ -133,7 +133,7 @@ enum Readers {
 
 impl Graph {
     /// Replaces the reads of a node.
-    pub(crate) fn record(&mut self, node: &Node, reads: Reads) {
+    pub(crate) fn record(&mut self, node: &TranslationNode, reads: Reads) {
         let number = self.number(node);
         self.refer(number, reads.references.into());
         let mut new: Vec<u64> = reads.keys.iter().map(|key| self.hasher.hash_one(key)).collect();
@@ -156,7 +156,7 @@ impl Graph {
     }
 
     /// Removes a node and its reads.
-    pub(crate) fn forget(&mut self, node: &Node) {
+    pub(crate) fn forget(&mut self, node: &TranslationNode) {
         let Self { hasher, nodes, edges, .. } = self;
         let found = nodes.find_entry(hasher.hash_one(node), |number| stands_at(edges, *number, node));
         let Ok(entry) = found else { return };
@@ -169,12 +169,12 @@ impl Graph {
     }
 
     /// Returns the nodes that have read `key`.
-    pub(crate) fn readers(&self, key: &ReadKey) -> impl Iterator<Item = &Node> {
+    pub(crate) fn readers(&self, key: &ReadKey) -> impl Iterator<Item = &TranslationNode> {
         let readers = self.readers.get(&self.hasher.hash_one(key)).map_or(&[][..], Readers::as_slice);
         readers.iter().filter_map(|number| self.edges[*number as usize].node.as_ref())
     }
 
-    fn number(&mut self, node: &Node) -> u32 {
+    fn number(&mut self, node: &TranslationNode) -> u32 {
         let Self { hasher, nodes, edges, free, .. } = self;
         let hash = hasher.hash_one(node);
         if let Some(number) = nodes.find(hash, |number| stands_at(edges, *number, node)) {
@@ -244,7 +244,7 @@ impl Graph {
     }
 }
 
-fn stands_at(edges: &[Edges], number: u32, node: &Node) -> bool {
+fn stands_at(edges: &[Edges], number: u32, node: &TranslationNode) -> bool {
     edges[number as usize].node.as_ref() == Some(node)
 }
 
@@ -282,16 +282,16 @@ mod tests {
     use super::*;
     use crate::store::Kind;
 
-    fn node(name: &str) -> Node {
-        Node::Ingress(NamespacedName::new("n", name))
+    fn node(name: &str) -> TranslationNode {
+        TranslationNode::Ingress(NamespacedName::new("n", name))
     }
 
     fn key(name: &str) -> ReadKey {
         ReadKey::ObjectRoutes(object(name))
     }
 
-    fn readers(graph: &Graph, name: &str) -> Vec<Node> {
-        let mut found: Vec<Node> = graph.readers(&key(name)).cloned().collect();
+    fn readers(graph: &Graph, name: &str) -> Vec<TranslationNode> {
+        let mut found: Vec<TranslationNode> = graph.readers(&key(name)).cloned().collect();
         found.sort_by_key(|node| format!("{node:?}"));
         found
     }
@@ -307,7 +307,7 @@ mod tests {
     fn needs(references: &[(&str, &[&'static str])]) -> Reads {
         let reference = |(name, fields): &(&str, &[&'static str])| Reference {
             object: object(name),
-            fields: Fields::named(fields),
+            fields: DataFields::named(fields),
         };
         Reads { keys: Vec::new(), references: references.iter().map(reference).collect() }
     }

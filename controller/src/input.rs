@@ -4,7 +4,7 @@
 use sluice_config::{Problem, Report};
 use tokio::sync::{mpsc, oneshot};
 
-use crate::controller::{Controller, Verdict};
+use crate::controller::{Controller, ReviewVerdict};
 use crate::problem::Duty;
 use crate::store::{Batch, LookedUp, Object};
 
@@ -32,7 +32,7 @@ pub struct Review {
     /// The object, new or changed.
     pub object: Object,
     /// Channel for the verdict; `None` is sent until the initial state has been read.
-    pub reply: oneshot::Sender<Option<Verdict>>,
+    pub reply: oneshot::Sender<Option<ReviewVerdict>>,
 }
 
 /// Creates the input channel. The control loop runs as long as a strong sender exists. A source

@@ -37,7 +37,7 @@ pub mod webhook_certificate;
 
 pub use check::{CheckInput, CheckReport, ClusterCheckError, NameLookup, check, check_cluster};
 pub use cluster::DutyOptions;
-pub use controller::{Controller, IngressCounts, SnippetTranslation, Stats, Update, Verdict};
+pub use controller::{Controller, IngressCounts, ReviewVerdict, SnippetTranslation, Stats, Update};
 pub use duties::Duties;
 pub use input::Input;
 pub use names::Names;

@@ -63,7 +63,7 @@ fn difference<K: Ord, V: PartialEq>(mut earlier: BTreeMap<K, V>, changes: &mut V
 
 #[cfg(test)]
 mod tests {
-    use sluice_config::{EndpointSet, EndpointSetKey, StreamKey, Transport};
+    use sluice_config::{EndpointSet, EndpointSetKey, StreamKey, TransportProtocol};
 
     use super::*;
 
@@ -129,7 +129,7 @@ mod tests {
 
     #[test]
     fn further_groups_are_served_as_far_as_the_flags_have_them() {
-        let id = |port| GroupId::stream(StreamKey { transport: Transport::Tcp, port });
+        let id = |port| GroupId::stream(StreamKey { transport: TransportProtocol::Tcp, port });
         let groups = [id(1), id(2), id(3)].map(|id| (id.clone(), named(id)));
         let earlier = Snapshot { groups: groups.into(), ..Snapshot::default() };
         let (startup_snapshot, delta) =

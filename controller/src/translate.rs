@@ -63,10 +63,10 @@ use std::sync::Arc;
 
 use sluice_config::{
     ByKey, Certificate, CertificateId, Code, EndpointSet, EndpointSetKey, GroupId, ListenerGroup,
-    NamespacedName, ObjectRef, Policies, Problem, ResourceKey, Snapshot, StreamKey, Transport,
+    NamespacedName, ObjectRef, Policies, Problem, ResourceKey, Snapshot, StreamKey, TransportProtocol,
 };
 
-use crate::graph::{Graph, Node, ReadKey};
+use crate::graph::{Graph, ReadKey, TranslationNode};
 use crate::options::Options;
 use crate::problem::{Finder, ProblemIndex, error};
 use crate::shared::Shared;
@@ -80,7 +80,7 @@ use expression::Expressions;
 use ingress::class::{self, Selection};
 pub use ingress_counts::IngressCounts;
 use ref_counts::RefCounts;
-pub use review::Verdict;
+pub use review::ReviewVerdict;
 pub use snippet_translations::SnippetTranslation;
 use streams::StreamOutput;
 use update::ServedHost;
@@ -141,7 +141,7 @@ impl Translation {
         }
         let mut dirty = Dirty { config_map: true, flags: true, ..Dirty::default() };
         dirty.certificates.extend(options.default_ssl_certificate.clone());
-        let transports = [Transport::Tcp, Transport::Udp].into_iter();
+        let transports = [TransportProtocol::Tcp, TransportProtocol::Udp].into_iter();
         let named = transports.filter(|transport| streams::config_map(&options, *transport).is_some());
         dirty.stream_services.extend(named);
         Self {
@@ -379,7 +379,7 @@ impl Translation {
         }
     }
 
-    fn put_problems(&mut self, node: Node, mut problems: Vec<Problem>) {
+    fn put_problems(&mut self, node: TranslationNode, mut problems: Vec<Problem>) {
         self.identify(&mut problems);
         self.problem_index.put(Finder::Node(node), problems);
     }

@@ -22,7 +22,7 @@ use k8s_openapi::api::core::v1::Secret;
 use kube::{Api, Client};
 
 use crate::cluster::api::Refused;
-use crate::source::kube::{Access, AccessError, client};
+use crate::source::kube::{AccessError, ApiAccess, client};
 use issue::issue;
 use objects::{found_secret, found_webhook, is_ours, owned_by, secret_of, trust};
 pub use state::SecretKeys;
@@ -132,7 +132,10 @@ impl WebhookSecret {
 /// # Errors
 /// The API is unreachable, or the content of the Secret is unusable and was not created by this
 /// program.
-pub async fn create(access: &Access, wanted: &CreateCertificate) -> Result<String, WebhookCertificateError> {
+pub async fn create(
+    access: &ApiAccess,
+    wanted: &CreateCertificate,
+) -> Result<String, WebhookCertificateError> {
     let client = client::of_duties(&access.config().await?)?;
     attempts(async || create_once(&client, wanted, Timestamp::now()).await).await
 }
@@ -142,7 +145,7 @@ pub async fn create(access: &Access, wanted: &CreateCertificate) -> Result<Strin
 ///
 /// # Errors
 /// The API is unreachable, or the Secret has no authority.
-pub async fn patch(access: &Access, wanted: &PatchWebhook) -> Result<String, WebhookCertificateError> {
+pub async fn patch(access: &ApiAccess, wanted: &PatchWebhook) -> Result<String, WebhookCertificateError> {
     let client = client::of_duties(&access.config().await?)?;
     attempts(async || patch_once(&client, wanted).await).await
 }

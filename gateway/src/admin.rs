@@ -27,7 +27,7 @@ use std::sync::Arc;
 use tokio::net::TcpListener;
 
 pub use explain::explain;
-use health::Health;
+use health::HealthPages;
 use introspection::Introspection;
 pub use traffic::{RuleLabels, RuleSample, TargetSample, TrafficSample};
 
@@ -37,7 +37,7 @@ use crate::state::State;
 
 /// Addresses and paths of the two servers.
 #[derive(Clone, Debug)]
-pub struct Options {
+pub struct AdminOptions {
     /// Address for health and metrics (`--healthz-host`); `None` listens on all addresses.
     pub health_host: Option<IpAddr>,
     /// Port for health and metrics (`--healthz-port`).
@@ -89,7 +89,7 @@ pub enum AdminError {
 ///
 /// # Errors
 /// The admin address is not a loopback address, or an address cannot be bound.
-pub async fn serve(state: Arc<State>, options: Options) -> Result<AdminAddresses, AdminError> {
+pub async fn serve(state: Arc<State>, options: AdminOptions) -> Result<AdminAddresses, AdminError> {
     if !options.admin.ip().is_loopback() {
         return Err(AdminError::NotLoopback(options.admin));
     }
@@ -105,13 +105,13 @@ pub async fn serve(state: Arc<State>, options: Options) -> Result<AdminAddresses
         own(addresses.admin, "the admin listener (--admin-address)"),
     ]);
     let report = state.reporter.clone();
-    let site = Health { state: state.clone(), path: options.health_path };
+    let site = HealthPages { state: state.clone(), path: options.health_path };
     critical_task::spawn(&report, "health and metrics", server::run(health, site));
     critical_task::spawn(&report, "introspection", server::run(admin, Introspection::new(state)));
     Ok(addresses)
 }
 
-async fn bind_health(options: &Options) -> Result<TcpListener, AdminError> {
+async fn bind_health(options: &AdminOptions) -> Result<TcpListener, AdminError> {
     let flag = "--healthz-port";
     if let Some(host) = options.health_host {
         return bind(SocketAddr::new(host, options.health_port), flag).await;

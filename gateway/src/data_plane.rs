@@ -201,11 +201,11 @@ mod tests {
     use sluice_config::{Bind, BindProtocol, Change, GroupId, ListenerGroup};
 
     use super::*;
-    use crate::telemetry::{AccessLog, Options};
+    use crate::telemetry::{AccessLog, TelemetryOptions};
 
     #[tokio::test]
     async fn it_is_not_ready_without_listeners() {
-        let telemetry = Telemetry::new(Options::default(), AccessLog::none()).unwrap();
+        let telemetry = Telemetry::new(TelemetryOptions::default(), AccessLog::none()).unwrap();
         let (plane, _reports) = DataPlane::start(1, EngineChoice::Direct, Arc::new(telemetry)).unwrap();
         let readiness = &plane.state().readiness;
         plane.apply(&Delta { settings: Some(Arc::default()), ..Delta::default() });
@@ -234,7 +234,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_delta_without_news_publishes_no_problems() {
-        let telemetry = Telemetry::new(Options::default(), AccessLog::none()).unwrap();
+        let telemetry = Telemetry::new(TelemetryOptions::default(), AccessLog::none()).unwrap();
         let (plane, _reports) = DataPlane::start(1, EngineChoice::Direct, Arc::new(telemetry)).unwrap();
         plane.apply(&Delta { complete: true, ..Delta::default() });
         let before = plane.state().problems.all();

@@ -36,7 +36,7 @@ use h2::Reason;
 use http::{Method, StatusCode, Version};
 
 use crate::body::downstream::{ClientSide, Downstream};
-use crate::body::plan::Plan;
+use crate::body::plan::BodyPlan;
 use crate::body::staged::Staged;
 use crate::connection::info::ConnectionInfo;
 use crate::io::alarm::Alarm;
@@ -47,7 +47,7 @@ use crate::pipeline::{
     Answer, Exchange, ExchangeOutcome, Failure, FailureKind, Next, Originator, Question, RequestBody,
     RequestShape, Verdict,
 };
-use crate::state::snapshot::Snapshot;
+use crate::state::snapshot::PublishedSnapshot;
 use crate::worker::Worker;
 use crate::worker::engine_choice::EngineChoice;
 use inspection::response::ResponseInspection;
@@ -103,7 +103,7 @@ struct ForwardCounts {
 /// exchange are boxed because both are moved several times.
 pub(crate) async fn serve<D: ClientSide + Send + Sync + 'static>(
     worker: &Arc<Worker>,
-    snapshot: Snapshot,
+    snapshot: PublishedSnapshot,
     info: &Arc<ConnectionInfo>,
     mut head: Head,
     mut downstream: Box<D>,
@@ -139,7 +139,7 @@ pub(crate) async fn serve<D: ClientSide + Send + Sync + 'static>(
             let upgrades = !is_whole && request::asks_for_upgrade(&head);
             let body = RequestBody { framing: head.framing, is_whole, upgrades };
             let mut plan = exchange.bodies(&head.fields, body);
-            if let Ok(Plan { buffer, .. }) = &mut plan
+            if let Ok(BodyPlan { buffer, .. }) = &mut plan
                 && buffer.is_some()
                 && !exchange.logs_body()
                 && poll_fn(|cx| Poll::Ready(downstream.gather(cx))).await
@@ -393,12 +393,12 @@ async fn page(
 pub(crate) async fn refuse(
     worker: &Worker,
     info: &Arc<ConnectionInfo>,
-    refusal: Refusal<'_>,
+    refusal: UnreadableRequest<'_>,
     downstream: &mut impl Downstream,
 ) -> bool {
-    let Refusal { request_line, length, status } = refusal;
+    let UnreadableRequest { request_line, length, status } = refusal;
     let (mut exchange, answer) =
-        Exchange::refuse(Snapshot::take(&worker.state), info, request_line, length, status);
+        Exchange::refuse(PublishedSnapshot::take(&worker.state), info, request_line, length, status);
     exchange.log_answer(&answer);
     let sent = answer::send(&answer, false, downstream, &mut Alarm::default()).await;
     let (bytes_sent, body_sent) = downstream.sent();
@@ -413,7 +413,7 @@ pub(crate) async fn refuse(
 }
 
 /// A request that is refused because it cannot be read.
-pub(crate) struct Refusal<'a> {
+pub(crate) struct UnreadableRequest<'a> {
     /// The part of the first line that arrived.
     pub(crate) request_line: &'a [u8],
     /// Bytes that arrived.

@@ -26,7 +26,7 @@ use sluice_config::{BindProtocol, GroupId};
 
 pub(crate) use bind::ListenSocket;
 pub use listeners::Listeners;
-pub(crate) use listeners::{ListenerSet, Listening, SocketKey};
+pub(crate) use listeners::{ListenerSet, ListenerSocket, SocketKey};
 
 use crate::connection::idle::IdleSlot;
 use crate::connection::info::{ConnectionInfo, Texts};
@@ -34,7 +34,7 @@ use crate::downstream::http1::Http1;
 use crate::downstream::http2::Http2;
 use crate::io::transport::Transport;
 use crate::io::wire::Wire;
-use crate::state::snapshot::Snapshot;
+use crate::state::snapshot::PublishedSnapshot;
 use crate::stream::{AcceptedConnection, StreamConnection};
 use crate::worker::Worker;
 use handshake::Negotiated;
@@ -87,7 +87,7 @@ async fn open_stream(
     group: &GroupId,
     worker: Arc<Worker>,
 ) -> Option<Box<StreamConnection>> {
-    let snapshot = Snapshot::take(&worker.state);
+    let snapshot = PublishedSnapshot::take(&worker.state);
     let route = snapshot.streams.service(group)?.clone();
     let compiled_settings = snapshot.compiled_settings.clone();
     drop(snapshot);
@@ -120,7 +120,7 @@ async fn open(
         return open_stream(accepted, &entry.group, worker).await.map(Opened::Stream);
     }
     let AcceptedConnection { mut stream, peer, number, opened } = accepted;
-    let compiled_settings = Snapshot::take(&worker.state).compiled_settings.clone();
+    let compiled_settings = PublishedSnapshot::take(&worker.state).compiled_settings.clone();
     let settings = &compiled_settings.settings.forwarded;
     let mut proxied = None;
     if settings.proxy_protocol {

@@ -51,7 +51,7 @@ mod upstream;
 
 pub use crate::policy::call_destination::CallTarget;
 pub(crate) use admission::{global_sources, is_exempt};
-pub(crate) use authorise::{Service, service};
+pub(crate) use authorise::{AuthService, service};
 pub(crate) use bodies::{RequestBody, body_limit};
 pub(crate) use cache::{CachedRequest, RequestShape, sets_credentials};
 pub use call::Call;

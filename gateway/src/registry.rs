@@ -40,7 +40,7 @@ use std::time::{Duration, Instant};
 
 use sluice_config::{ByKey, Change, Code, Delta, EndpointSetKey, HealthCheck, PoolKey, Refusal, Subject};
 
-pub use checked::{Checked, CheckedEndpoint};
+pub use checked::{CheckedEndpoint, HealthCheckResults};
 pub use description::{EndpointDescription, Health, HealthCounts, PoolDescription};
 pub use endpoint::{Endpoint, EndpointAdmission, InFlight};
 pub use endpoint_set::EndpointSet;
@@ -56,7 +56,7 @@ use crate::process::reporter::Reporter;
 use balance::DefaultBalance;
 use checked::Checks;
 use hosts::RequestHosts;
-use own::{Lookups, Own, Owner};
+use own::{Lookups, OwnListeners, Owner};
 use prober::ProberHandle;
 use ring::Rings;
 use set_entry::SetEntry;
@@ -82,7 +82,7 @@ pub struct Registry {
 struct State {
     sets: ByKey<SetEntry>,
     pools: ByKey<Arc<Pool>>,
-    own: Own,
+    own: OwnListeners,
     checks: Checks,
     /// Pools whose checks await capacity, in order of arrival. Usually empty.
     waiting: Vec<PoolKey>,
@@ -285,7 +285,7 @@ impl Registry {
     }
 
     /// Returns the results of active checks.
-    pub fn checked(&self) -> Checked {
+    pub fn checked(&self) -> HealthCheckResults {
         let state = self.lock();
         let endpoints = state.sets.values().flat_map(|entry| {
             let generation = entry.members.set().current();
@@ -302,7 +302,7 @@ impl Registry {
             entry.slots.all().flat_map(of_check).collect::<Vec<_>>()
         });
         let (passed, failed) = self.prober.counts();
-        Checked { endpoints: endpoints.collect(), passed, failed }
+        HealthCheckResults { endpoints: endpoints.collect(), passed, failed }
     }
 
     fn publish(

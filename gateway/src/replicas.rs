@@ -4,8 +4,8 @@
 //! Every replica publishes how much of its limits clients have used, and subscribes to that of
 //! every other replica, over mutual TLS. What it hears counts like its own requests. Requests wait
 //! for nothing: the use of the last tenth of a second is sent by a task of its own, and a replica
-//! that is not heard reduces the [share](crate::policy::limits::LimitShare) of every limit that this one
-//! grants.
+//! that is not heard reduces the [share](crate::policy::limits::LimitShare) of every limit that
+//! this one grants.
 //!
 //! | file | content |
 //! |---|---|

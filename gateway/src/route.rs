@@ -80,7 +80,7 @@ impl RouteAction {
 }
 
 /// A backend.
-pub struct Target {
+pub struct RouteBackend {
     /// The destination of requests.
     pub to: Destination,
     /// `namespace-service-port`: `$proxy_upstream_name` in the access log; empty if there is no
@@ -205,7 +205,7 @@ impl Route {
     }
 
     /// Returns the first backend, which requests without a choice of backend count for.
-    pub(crate) fn first_target(&self) -> Option<&Target> {
+    pub(crate) fn first_backend(&self) -> Option<&RouteBackend> {
         match &self.action {
             RouteAction::Forward(backends) => backends.first(),
             RouteAction::Redirect(_) | RouteAction::RedirectToHost(_) | RouteAction::Answer(_) => None,
@@ -215,15 +215,15 @@ impl Route {
     /// Returns the meters of responses for which no backend was chosen. As in ingress-nginx, they
     /// have the Service of the rule.
     pub fn meters(&self, meters: &Arc<RequestMeters>) -> &TargetMeters {
-        let target = self.first_target();
-        target.and_then(|target| target.meters.as_deref()).unwrap_or_else(|| {
-            let service = target.and_then(|target| target.service.as_ref());
+        let backend = self.first_backend();
+        backend.and_then(|backend| backend.meters.as_deref()).unwrap_or_else(|| {
+            let service = backend.and_then(|backend| backend.service.as_ref());
             self.meters.get_or_init(|| meters.target(labels(&self.origin, &self.host, service)))
         })
     }
 }
 
-impl Target {
+impl RouteBackend {
     /// Returns the pool of its endpoints.
     pub fn pool(&self) -> Option<&Arc<Pool>> {
         match &self.to {
@@ -239,7 +239,7 @@ impl Target {
 
     /// Returns a substitute backend: the program's default backend (without a Service) or that of a
     /// rule.
-    pub fn stand_in(pool: Arc<Pool>, service: Option<&ServiceRef>) -> Self {
+    pub fn substitute(pool: Arc<Pool>, service: Option<&ServiceRef>) -> Self {
         let name = service.map(ToString::to_string);
         let name =
             name.map_or("upstream-default-backend".to_owned(), |name| crate::variable::log_name(&name));
@@ -263,9 +263,9 @@ impl Sticky {
     }
 }
 
-impl std::fmt::Debug for Target {
+impl std::fmt::Debug for RouteBackend {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Target").field("name", &self.name).field("to", &self.to).finish_non_exhaustive()
+        f.debug_struct("RouteBackend").field("name", &self.name).field("to", &self.to).finish_non_exhaustive()
     }
 }
 
@@ -288,7 +288,7 @@ mod tests {
     /// These values exist once per host or rule, for thousands of hosts.
     #[test]
     fn the_values_per_host_are_small() {
-        assert!(size_of::<Target>() <= 128, "{} bytes", size_of::<Target>());
+        assert!(size_of::<RouteBackend>() <= 128, "{} bytes", size_of::<RouteBackend>());
         assert!(size_of::<Route>() <= 232, "{} bytes", size_of::<Route>());
         assert!(size_of::<CompiledHost<Route>>() <= 168, "{} bytes", size_of::<CompiledHost<Route>>());
     }

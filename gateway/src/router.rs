@@ -28,4 +28,4 @@ pub use error::RouterError;
 pub use host::{CompiledHost, Reason, RequestView};
 pub use path::{PathError, normal_bytes, normalise};
 pub(crate) use query::values as query_values;
-pub use table::{Group, HostMatch, RouteTable};
+pub use table::{GroupRoutes, HostMatch, RouteTable};

@@ -54,7 +54,7 @@ use crate::variable::HOSTNAME;
 /// The data plane's shared state.
 pub struct State {
     /// Hosts and global settings. Requests see it through a
-    /// [`Snapshot`](crate::state::snapshot::Snapshot).
+    /// [`PublishedSnapshot`](crate::state::snapshot::PublishedSnapshot).
     pub(crate) published: ArcSwap<Published>,
     /// Signals each change of `published`.
     pub(crate) publications: watch::Sender<()>,

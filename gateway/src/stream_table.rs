@@ -6,7 +6,7 @@ use std::sync::Arc;
 use imbl::HashMap;
 use sluice_config::{
     Code, GroupId, HostKey, HostName, HostPattern, ListenerGroup, ListenerId, Refusal, ServiceRef, Stream,
-    Subject, Transport,
+    Subject, TransportProtocol,
 };
 
 use crate::registry::{Pool, Registry};
@@ -74,7 +74,7 @@ impl StreamTable {
         let stream = group.and_then(|group| group.stream.as_ref().map(|stream| (group, stream)));
         let compiled = stream.map(|(group, stream)| {
             let bind = group.binds.first();
-            let transport = bind.map_or(Transport::Tcp, |bind| bind.protocol.transport());
+            let transport = bind.map_or(TransportProtocol::Tcp, |bind| bind.protocol.transport());
             let entry = bind.map(|bind| &bind.source);
             StreamRoute::compile(stream, entry, transport.as_str(), registry, telemetry)
         });

@@ -48,11 +48,11 @@ pub use certificates::HostCertificate;
 pub use error::TelemetryError;
 pub use log_format::{LogFormat, LogLine};
 pub use memory::MemoryUse;
-pub use options::Options;
+pub use options::TelemetryOptions;
 pub(crate) use otel::OtelCounts;
 pub(crate) use outcomes::{InspectionOutcome, MirrorOutcome, ProxyProtocolFault};
 pub(crate) use request::TargetTraffic;
-pub use request::{Quantile, RequestMeters, Sample, TargetLabels, TargetMeters, Traffic};
+pub use request::{Quantile, RequestMeters, RequestSample, TargetLabels, TargetMeters, Traffic};
 pub use sink::LogFault;
 pub use source::SourceContact;
 pub(crate) use status::ProcessStatus;
@@ -60,14 +60,14 @@ pub(crate) use stream::StreamMeters;
 pub(crate) use stream_log::StreamRecord;
 
 use crate::cache::CacheStatus;
-use crate::registry::{Checked, HealthCounts};
+use crate::registry::{HealthCheckResults, HealthCounts};
 
 use admission::AdmissionMetrics;
 use connections::Connections;
 use controller::Controller;
 use orphans::Orphan;
 pub(crate) use own::LimitUse;
-use own::Own;
+use own::OwnMetrics;
 use request::RequestCollector;
 use stream::StreamFamilies;
 
@@ -85,7 +85,7 @@ pub struct Telemetry {
     pub stream_log: AccessLog,
     /// The queue of the program log, for the number of its dropped lines.
     program_log: AccessLog,
-    options: Options,
+    options: TelemetryOptions,
     registry: Registry,
     requests: Option<Arc<RequestMeters>>,
     connections: Arc<Connections>,
@@ -93,7 +93,7 @@ pub struct Telemetry {
     admission: AdmissionMetrics,
     /// Number of reviews so far.
     reviews: AtomicUsize,
-    own: Own,
+    own: OwnMetrics,
     streams: StreamFamilies,
     source: source::SourceMeters,
 }
@@ -103,7 +103,7 @@ impl Telemetry {
     ///
     /// # Errors
     /// The bounds of a histogram are not ascending.
-    pub fn new(options: Options, access_log: AccessLog) -> Result<Self, TelemetryError> {
+    pub fn new(options: TelemetryOptions, access_log: AccessLog) -> Result<Self, TelemetryError> {
         let registry = Registry::new();
         let requests = match options.enable_metrics {
             true => Some(RequestMeters::new(&options, &registry)?),
@@ -121,7 +121,7 @@ impl Telemetry {
             controller: Controller::new(&options, &registry)?,
             admission: AdmissionMetrics::new(&options, &registry)?,
             reviews: AtomicUsize::new(0),
-            own: Own::new(&registry)?,
+            own: OwnMetrics::new(&registry)?,
             streams: StreamFamilies::new(&registry)?,
             source: source::SourceMeters::default(),
             registry,
@@ -360,7 +360,7 @@ impl Telemetry {
     pub(crate) fn gather<'a>(
         &self,
         endpoints: HealthCounts,
-        checked: &Checked,
+        checked: &HealthCheckResults,
         memory: MemoryUse,
         exports: OtelCounts,
         certificates: impl Iterator<Item = HostCertificate<'a>>,
@@ -389,7 +389,7 @@ impl Telemetry {
 }
 
 /// Returns name, help and constant labels of a metric of the reference.
-fn reference_opts(options: &Options, name: &str, help: &str) -> Opts {
+fn reference_opts(options: &TelemetryOptions, name: &str, help: &str) -> Opts {
     Opts::new(format!("nginx_ingress_controller_{name}"), help)
         .const_label("controller_namespace", &options.controller_namespace)
         .const_label("controller_class", &options.controller_class)

@@ -21,10 +21,10 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 use sluice_config::{Code, ObjectRef, Problem, Severity};
-use sluice_controller::source::kube::Access;
+use sluice_controller::source::kube::ApiAccess;
 use sluice_controller::{CheckInput, CheckReport, NameLookup};
 
-use crate::flags::{Check, CheckOutput, ClusterFlags, ServeFlags};
+use crate::flags::{CheckArguments, CheckOutput, ClusterFlags, ServeFlags};
 use responses::Responses;
 use values::ChartValues;
 
@@ -42,7 +42,7 @@ pub(crate) struct Checked {
 ///
 /// # Errors
 /// The source or the requests cannot be read, or a controller cannot be reached.
-pub(crate) fn check(mut check: Check) -> Result<Checked> {
+pub(crate) fn check(mut check: CheckArguments) -> Result<Checked> {
     let values = check.values.take().map(|(path, release)| ChartValues::read(&path, &release)).transpose()?;
     // Keeps the folder with the objects of the values until they are read.
     let folder = match &values {
@@ -54,7 +54,7 @@ pub(crate) fn check(mut check: Check) -> Result<Checked> {
         }
         None => None,
     };
-    let Check { flags, output, strict, requests, comparison, without_effect, .. } = check;
+    let CheckArguments { flags, output, strict, requests, comparison, without_effect, .. } = check;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let in_process = comparison.as_ref().is_some_and(|comparison| comparison.new.is_none());
     let names = if in_process { NameLookup::System } else { NameLookup::Placeholder };
@@ -101,7 +101,10 @@ async fn look(flags: ServeFlags, further: Option<&Path>, names: NameLookup) -> R
         return Ok(sluice_controller::check(folder, input)?);
     }
     let ClusterFlags { kubeconfig, apiserver_host, certificate_authority, .. } = &flags.cluster;
-    let access =
-        Access::choose(kubeconfig.as_deref(), apiserver_host.as_deref(), certificate_authority.as_deref())?;
+    let access = ApiAccess::choose(
+        kubeconfig.as_deref(),
+        apiserver_host.as_deref(),
+        certificate_authority.as_deref(),
+    )?;
     Ok(sluice_controller::check_cluster(access, input).await?)
 }

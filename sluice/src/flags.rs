@@ -15,9 +15,13 @@ mod table;
 mod value;
 mod webhook_cert;
 
-pub(crate) use check::{Check, CheckOutput, ComparisonArguments, ControllerAddress, RequestArguments};
-pub(crate) use command::{Command, Output, Request, Show, View};
-pub(crate) use observe::{Bundle, LiveRequests, Observation, Observe, Tap, Top, TopOrder, TraceNext};
+pub(crate) use check::{
+    CheckArguments, CheckOutput, ComparisonArguments, ControllerAddress, RequestArguments,
+};
+pub(crate) use command::{Command, ExplainRequest, Output, Show, View};
+pub(crate) use observe::{
+    Bundle, LiveRequests, Observation, ObserveArguments, TapArguments, Top, TopOrder, TraceNext,
+};
 #[cfg(test)]
 pub(crate) use parse::Parsed;
 pub(crate) use parse::parse;

@@ -29,7 +29,7 @@ mod webhook_cert;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::process::ExitCode;
 
-use flags::{Check, Command, ServeFlags};
+use flags::{CheckArguments, Command, ServeFlags};
 use output::{fail, note, print};
 
 #[cfg(feature = "mimalloc")]
@@ -106,7 +106,7 @@ fn serve(flags: ServeFlags) -> ExitCode {
 }
 
 /// Prints all problems of a folder or a cluster.
-fn check(wanted: Check) -> ExitCode {
+fn check(wanted: CheckArguments) -> ExitCode {
     match check::check(wanted) {
         Ok(checked) => {
             let printed = print(&checked.text);

@@ -15,7 +15,7 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 
-use crate::flags::{Observation, Observe};
+use crate::flags::{Observation, ObserveArguments};
 pub(crate) use bundle::LogSource;
 pub(crate) use replica::Replica;
 
@@ -23,7 +23,7 @@ pub(crate) use replica::Replica;
 ///
 /// # Errors
 /// The replica is unreachable, or its response is invalid.
-pub(crate) fn run(observe: &Observe) -> Result<ExitCode> {
+pub(crate) fn run(observe: &ObserveArguments) -> Result<ExitCode> {
     run_on(&observe.action, &[Replica::here(observe.admin_address)], &bundle::LogFile)
 }
 

@@ -19,7 +19,7 @@ use std::time::Instant;
 use anyhow::{Context, Result, bail, ensure};
 
 use crate::check;
-use crate::flags::{self, Command, Observation, Observe};
+use crate::flags::{self, Command, Observation, ObserveArguments};
 use crate::observe::{self, LogSource, Replica};
 use crate::output::{note, print};
 use crate::show::table;
@@ -100,7 +100,11 @@ pub(crate) fn run(words: impl Iterator<Item = OsString>) -> Result<ExitCode> {
 }
 
 /// Observes all replicas, or for the web page one, through ports that are forwarded.
-fn observed(kubectl: &Kubectl, target: &arguments::Target, wanted: &Observe) -> Result<ExitCode> {
+fn observed(
+    kubectl: &Kubectl,
+    target: &arguments::GatewaySelection,
+    wanted: &ObserveArguments,
+) -> Result<ExitCode> {
     let (action, admin) = (&wanted.action, wanted.admin_address.port());
     if let Observation::Ui(ui) = action {
         let mut forward = Forward::start(kubectl, &pods::find(kubectl, target)?, ui.port, admin)?;
@@ -117,7 +121,7 @@ fn observed(kubectl: &Kubectl, target: &arguments::Target, wanted: &Observe) -> 
 /// The logs of Pods, as far as the cluster keeps them.
 struct PodLogs<'k> {
     kubectl: &'k Kubectl,
-    target: &'k arguments::Target,
+    target: &'k arguments::GatewaySelection,
 }
 
 impl LogSource for PodLogs<'_> {
@@ -131,7 +135,7 @@ impl LogSource for PodLogs<'_> {
 
 /// Checks the cluster with the flags of the selected gateway's Pod, which may be one of
 /// ingress-nginx.
-fn checked(kubectl: &Kubectl, target: &arguments::Target, rest: Vec<String>) -> Result<ExitCode> {
+fn checked(kubectl: &Kubectl, target: &arguments::GatewaySelection, rest: Vec<String>) -> Result<ExitCode> {
     let pod = pods::find(kubectl, target)?;
     let kubeconfig = kubectl.kubeconfig()?;
     let mut all = vec!["check".to_owned()];

@@ -384,9 +384,9 @@ impl Observe for Observer {
     }
 }
 
-fn metrics(flags: &ServeFlags) -> telemetry::Options {
+fn metrics(flags: &ServeFlags) -> telemetry::TelemetryOptions {
     let gateway = flags.gateway.clone();
-    telemetry::Options {
+    telemetry::TelemetryOptions {
         enable_metrics: gateway.enable_metrics,
         per_host: gateway.metrics_per_host,
         per_undefined_host: gateway.metrics_per_undefined_host,
@@ -400,13 +400,13 @@ fn metrics(flags: &ServeFlags) -> telemetry::Options {
         controller_namespace: gateway.pod_namespace,
         controller_class: flags.controller.controller_class.clone(),
         controller_pod: gateway.pod_name,
-        ..telemetry::Options::default()
+        ..telemetry::TelemetryOptions::default()
     }
 }
 
-fn admin_options(flags: &GatewayFlags) -> admin::Options {
+fn admin_options(flags: &GatewayFlags) -> admin::AdminOptions {
     let admin: SocketAddr = flags.admin_address;
-    admin::Options {
+    admin::AdminOptions {
         health_host: flags.healthz_host,
         health_port: flags.healthz_port,
         health_path: flags.health_check_path.clone(),

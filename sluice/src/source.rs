@@ -12,7 +12,7 @@ use sluice_controller::cluster::OwnPod;
 use sluice_controller::duties::DutyScope;
 use sluice_controller::snapshot_file::{self, SnapshotError, SnapshotSettings, SnapshotWriter, Wanted};
 use sluice_controller::source::files::FileSource;
-use sluice_controller::source::kube::{Access, ApiHealthState, KubeSource};
+use sluice_controller::source::kube::{ApiAccess, ApiHealthState, KubeSource};
 use sluice_controller::store::References;
 use sluice_controller::{Duties, Input, Options};
 use sluice_gateway::telemetry::SourceContact;
@@ -26,7 +26,7 @@ pub(crate) enum Source {
     /// `--manifests`.
     Files(FileSource),
     /// A Kubernetes API and the access to it.
-    Cluster(KubeSource, Access),
+    Cluster(KubeSource, ApiAccess),
 }
 
 /// Sends feedback of the control plane to the source.
@@ -50,7 +50,7 @@ impl Source {
             return Ok((Self::Files(source), options));
         }
         let ClusterFlags { kubeconfig, apiserver_host, certificate_authority, .. } = &flags.cluster;
-        let access = Access::choose(
+        let access = ApiAccess::choose(
             kubeconfig.as_deref(),
             apiserver_host.as_deref(),
             certificate_authority.as_deref(),

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use sluice_config::{Problem, Subject};
 
-use crate::graph::Node;
+use crate::graph::TranslationNode;
 
 /// A duty, as the origin of a problem.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -29,7 +29,7 @@ pub enum Duty {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Finder {
     /// A node of the translation.
-    Node(Node),
+    Node(TranslationNode),
     /// The start-up, while it waits.
     Start,
     /// The source.
@@ -182,12 +182,12 @@ mod tests {
     #[test]
     fn problems_of_nodes_count_once_the_state_is_complete() {
         let mut index = ProblemIndex::default();
-        index.put(Finder::Node(Node::ConfigMap), vec![problem("a")]);
+        index.put(Finder::Node(TranslationNode::ConfigMap), vec![problem("a")]);
         assert!(index.take_changes().is_empty());
         assert_eq!(index.all().count(), 0);
         index.count_nodes();
         assert_eq!(fields(&index.take_changes().appeared), ["a"]);
-        index.put(Finder::Node(Node::ConfigMap), vec![]);
+        index.put(Finder::Node(TranslationNode::ConfigMap), vec![]);
         assert_eq!(fields(&index.take_changes().resolved), ["a"]);
     }
 }

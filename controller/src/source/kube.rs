@@ -36,7 +36,7 @@ use crate::input::Input;
 use crate::options::Options;
 use crate::panic_guard::PanicGuard;
 use crate::store::{Needs, Prune, References};
-pub use access::{Access, AccessError};
+pub use access::{AccessError, ApiAccess};
 use api_health::ApiHealth;
 pub use api_health::{ApiHealthState, Away};
 pub use cluster::Cluster;
@@ -63,7 +63,7 @@ impl KubeSource {
     /// # Errors
     /// `access` cannot be used.
     pub async fn start(
-        access: Access,
+        access: ApiAccess,
         options: &Options,
         inputs: mpsc::Sender<Input>,
     ) -> Result<Self, AccessError> {

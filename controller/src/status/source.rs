@@ -174,8 +174,8 @@ impl AddressSource {
     }
 
     async fn of_nodes(&self) -> Result<Vec<Address>, NoAddresses> {
-        let lack = |object: String| move |refused| NoAddresses::Refused { object, refused };
-        let listed = self.replicas.list().await.map_err(lack("pods".to_owned()))?;
+        let refusal_of = |object: String| move |refused| NoAddresses::Refused { object, refused };
+        let listed = self.replicas.list().await.map_err(refusal_of("pods".to_owned()))?;
         let Some(pods) = listed else {
             return Err(NoAddresses::Problem(error(
                 Code::AddressUnknown,
@@ -191,7 +191,7 @@ impl AddressSource {
         let api = Api::<Node>::all(self.client.clone());
         let mut nodes = Vec::new();
         for name in names {
-            let node = api::found(api.get(name)).await.map_err(lack(format!("nodes {name}")))?;
+            let node = api::found(api.get(name)).await.map_err(refusal_of(format!("nodes {name}")))?;
             nodes.extend(node);
         }
         Ok(addresses::of_nodes(nodes.iter(), self.options.report_node_internal_ip_address))

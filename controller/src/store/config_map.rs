@@ -6,7 +6,7 @@ use k8s_openapi::api::core::v1 as core;
 use sluice_config::NamespacedName;
 
 use super::identity::Identity;
-use super::reference::Fields;
+use super::reference::DataFields;
 
 /// The part of a ConfigMap that translation reads.
 #[derive(Clone, PartialEq, Eq)]
@@ -16,13 +16,13 @@ pub struct ConfigMap {
     /// Distinguishes objects that had this name at different times.
     pub identity: Identity,
     /// The keys of `data` that were kept.
-    pub fields: Fields,
+    pub fields: DataFields,
     /// `data`, sorted by key.
     pub data: Box<[(Box<str>, Box<str>)]>,
 }
 
 impl ConfigMap {
-    pub(super) fn pruned(name: NamespacedName, object: core::ConfigMap, fields: Fields) -> Self {
+    pub(super) fn pruned(name: NamespacedName, object: core::ConfigMap, fields: DataFields) -> Self {
         let identity = Identity::of(&object.metadata);
         let data = object.data.unwrap_or_default().into_iter();
         let data =

@@ -5,10 +5,10 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use k8s_openapi::api::discovery::v1 as discovery;
-use sluice_config::{NamespacedName, Transport};
+use sluice_config::{NamespacedName, TransportProtocol};
 
 use super::identity::Identity;
-use super::names::Names;
+use super::names::InternedNames;
 use super::prune::Prune;
 
 const SERVICE_LABEL: &str = "kubernetes.io/service-name";
@@ -138,16 +138,16 @@ impl EndpointSlice {
     }
 
     /// The ports of a transport protocol.
-    pub fn ports_of(&self, transport: Transport) -> &[SlicePort] {
+    pub fn ports_of(&self, transport: TransportProtocol) -> &[SlicePort] {
         match transport {
-            Transport::Tcp => &self.ports,
-            Transport::Udp => &self.udp_ports,
+            TransportProtocol::Tcp => &self.ports,
+            TransportProtocol::Udp => &self.udp_ports,
         }
     }
 }
 
 impl Hints {
-    fn pruned(hints: discovery::EndpointHints, names: &Names) -> Arc<Self> {
+    fn pruned(hints: discovery::EndpointHints, names: &InternedNames) -> Arc<Self> {
         let zones = hints.for_zones.unwrap_or_default();
         let nodes = hints.for_nodes.unwrap_or_default();
         Arc::new(Self {
@@ -158,7 +158,7 @@ impl Hints {
 }
 
 impl SlicePort {
-    fn pruned(port: &discovery::EndpointPort, names: &Names) -> Option<Self> {
+    fn pruned(port: &discovery::EndpointPort, names: &InternedNames) -> Option<Self> {
         let number = u16::try_from(port.port?).ok().filter(|number| *number > 0)?;
         Some(Self { name: names.share(port.name.as_deref().unwrap_or_default()), number })
     }

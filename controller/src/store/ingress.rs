@@ -40,26 +40,26 @@ pub struct Ingress {
     /// `spec.rules`.
     pub rules: Box<[IngressRule]>,
     /// `status.loadBalancer.ingress`.
-    pub published: Published,
+    pub published: PublishedStatus,
 }
 
 /// The addresses in the status of an Ingress. Not an input of the translation: Ingresses that
 /// differ only here count as equal, so that writing a status recomputes nothing.
 #[derive(Clone, Debug, Default)]
-pub struct Published {
+pub struct PublishedStatus {
     /// The addresses, sorted.
     pub addresses: Box<[Address]>,
     /// `metadata.resourceVersion` of the object with these addresses. `None` if it is not a number.
     pub version: Option<u64>,
 }
 
-impl PartialEq for Published {
+impl PartialEq for PublishedStatus {
     fn eq(&self, _: &Self) -> bool {
         true
     }
 }
 
-impl Eq for Published {}
+impl Eq for PublishedStatus {}
 
 /// One address in a status, by IP address or host name. Ordered as written.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -115,7 +115,7 @@ impl Ingress {
                 .into_iter()
                 .map(|rule| IngressRule::pruned(rule, prune))
                 .collect(),
-            published: Published::pruned(object.status, object.metadata.resource_version.as_deref()),
+            published: PublishedStatus::pruned(object.status, object.metadata.resource_version.as_deref()),
         }
     }
 
@@ -127,7 +127,7 @@ impl Ingress {
     }
 }
 
-impl Published {
+impl PublishedStatus {
     fn pruned(status: Option<networking::IngressStatus>, version: Option<&str>) -> Self {
         let all = status.and_then(|status| status.load_balancer?.ingress).unwrap_or_default();
         let address = |one: networking::IngressLoadBalancerIngress| Address {

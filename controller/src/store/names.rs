@@ -7,9 +7,9 @@ use crate::shared::Shared;
 
 /// Interned strings.
 #[derive(Debug, Default)]
-pub(super) struct Names(Mutex<Shared<str>>);
+pub(super) struct InternedNames(Mutex<Shared<str>>);
 
-impl Names {
+impl InternedNames {
     /// Returns the shared copy of `text`.
     pub(super) fn share(&self, text: &str) -> Arc<str> {
         // The set is consistent at all times, so a panic elsewhere does no harm.

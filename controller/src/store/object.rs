@@ -10,7 +10,7 @@ use sluice_config::{NamespacedName, ObjectRef};
 use super::identity::Identity;
 use super::kinds::for_each_kind;
 use super::prune::{Prunable, Prune};
-use super::reference::Fields;
+use super::reference::DataFields;
 use super::{ConfigMap, EndpointSlice, Ingress, IngressClass, Namespace, Node, Secret, Service};
 
 /// Whether the program requires a kind.
@@ -152,7 +152,7 @@ impl ObjectKey {
     /// Returns what is kept of a Secret or ConfigMap of this name while nothing refers to it.
     /// `None` for other kinds.
     pub(crate) fn unreferred(&self) -> Option<Object> {
-        let (name, identity, fields) = (self.name.clone(), Default::default(), Fields::NONE);
+        let (name, identity, fields) = (self.name.clone(), Default::default(), DataFields::NONE);
         match self.kind {
             Kind::Secret => {
                 Some(Object::Secret(Arc::new(Secret { name, identity, fields, data: Box::default() })))
@@ -167,7 +167,7 @@ impl ObjectKey {
 
 impl Object {
     /// Returns the fields that were kept, for kinds where they depend on references.
-    pub(crate) fn fields(&self) -> Option<&Fields> {
+    pub(crate) fn fields(&self) -> Option<&DataFields> {
         match self {
             Self::Secret(secret) => Some(&secret.fields),
             Self::ConfigMap(config_map) => Some(&config_map.fields),
@@ -178,7 +178,7 @@ impl Object {
     /// Returns whether nothing refers to it. Sources keep such objects by name; the store does not
     /// hold them.
     pub(crate) fn is_unreferred(&self) -> bool {
-        self.fields() == Some(&Fields::NONE)
+        self.fields() == Some(&DataFields::NONE)
     }
 
     /// Returns the object if it is an EndpointSlice.

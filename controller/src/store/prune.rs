@@ -11,9 +11,9 @@ use serde::de::{DeserializeSeed, Deserializer};
 use sluice_config::NamespacedName;
 use sluice_config::text::one_line;
 
-use super::names::Names;
+use super::names::InternedNames;
 use super::object::{Kind, Object, ObjectKey, ObjectSeed};
-use super::reference::{Fields, Needs};
+use super::reference::{DataFields, Needs};
 use super::{ConfigMap, EndpointSlice, Ingress, IngressClass, Namespace, Node, Secret, Service};
 use crate::options::Options;
 
@@ -21,7 +21,7 @@ use crate::options::Options;
 #[derive(Clone, Debug)]
 pub struct Prune {
     pub(super) annotation_prefix: Box<str>,
-    pub(super) names: Arc<Names>,
+    pub(super) names: Arc<InternedNames>,
     /// Whether hints of EndpointSlices are kept.
     pub(super) hints: bool,
     /// The program's own ConfigMap (`--configmap`).
@@ -124,14 +124,14 @@ impl Prune {
     }
 
     /// Sets the fields that are needed of this object. `None`: the object is not needed.
-    pub(crate) fn need(&self, object: &ObjectKey, fields: Option<Fields>) {
+    pub(crate) fn need(&self, object: &ObjectKey, fields: Option<DataFields>) {
         self.needs.set(object, fields);
     }
 
     /// Returns the fields that are needed of a Secret or ConfigMap, or `None`.
-    pub(crate) fn needs_of(&self, kind: Kind, name: &NamespacedName) -> Option<Fields> {
+    pub(crate) fn needs_of(&self, kind: Kind, name: &NamespacedName) -> Option<DataFields> {
         if kind == Kind::ConfigMap && self.config_map.as_ref() == Some(name) {
-            return Some(Fields::All);
+            return Some(DataFields::All);
         }
         self.needs.of(&ObjectKey { kind, name: name.clone() })
     }

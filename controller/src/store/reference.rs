@@ -13,12 +13,12 @@ pub struct Reference {
     /// The Secret or ConfigMap.
     pub object: ObjectKey,
     /// The needed fields.
-    pub fields: Fields,
+    pub fields: DataFields,
 }
 
 /// A set of keys of `data`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Fields {
+pub enum DataFields {
     /// These keys, sorted, without duplicates.
     Named(Vec<&'static str>),
     /// All keys.
@@ -33,14 +33,14 @@ pub enum Needs {
     /// The recorded ones only.
     Recorded {
         /// Fields by object.
-        recorded: Arc<RwLock<HashMap<ObjectKey, Fields>>>,
+        recorded: Arc<RwLock<HashMap<ObjectKey, DataFields>>>,
         /// Whether other objects are kept by name, for sources that must find them again once they
         /// are referenced.
         knows_rest: bool,
     },
 }
 
-impl Fields {
+impl DataFields {
     /// No keys. Used for objects to which nothing refers.
     pub const NONE: Self = Self::Named(Vec::new());
 
@@ -93,19 +93,19 @@ impl Needs {
     }
 
     /// Returns the needed fields of an object, or `None` if it is not needed.
-    pub fn of(&self, object: &ObjectKey) -> Option<Fields> {
+    pub fn of(&self, object: &ObjectKey) -> Option<DataFields> {
         match self {
-            Self::Everything => Some(Fields::All),
+            Self::Everything => Some(DataFields::All),
             // Each change of the map is atomic: a panic elsewhere leaves nothing half done.
             Self::Recorded { recorded, knows_rest } => {
                 let recorded = recorded.read().unwrap_or_else(PoisonError::into_inner);
-                recorded.get(object).cloned().or_else(|| knows_rest.then_some(Fields::NONE))
+                recorded.get(object).cloned().or_else(|| knows_rest.then_some(DataFields::NONE))
             }
         }
     }
 
     /// Sets the needed fields of an object. `None`: the object is not needed.
-    pub fn set(&self, object: &ObjectKey, fields: Option<Fields>) {
+    pub fn set(&self, object: &ObjectKey, fields: Option<DataFields>) {
         let Self::Recorded { recorded, .. } = self else { return };
         let mut recorded = recorded.write().unwrap_or_else(PoisonError::into_inner);
         match fields {
@@ -128,14 +128,18 @@ mod tests {
 
     #[test]
     fn fields_add_up() {
-        let tls = Fields::named(&["tls.key", "tls.crt", "tls.crt"]);
-        assert_eq!(tls, Fields::Named(vec!["tls.crt", "tls.key"]));
-        let both = tls.clone().and(&Fields::named(&["auth", "tls.crt"]));
-        assert_eq!(both, Fields::Named(vec!["auth", "tls.crt", "tls.key"]));
+        let tls = DataFields::named(&["tls.key", "tls.crt", "tls.crt"]);
+        assert_eq!(tls, DataFields::Named(vec!["tls.crt", "tls.key"]));
+        let both = tls.clone().and(&DataFields::named(&["auth", "tls.crt"]));
+        assert_eq!(both, DataFields::Named(vec!["auth", "tls.crt", "tls.key"]));
         assert!(both.has("auth") && !both.has("other") && !tls.has("auth"));
         assert!(both.covers(&tls) && tls.covers(&tls) && !tls.covers(&both));
-        assert!(Fields::All.covers(&tls) && Fields::All.covers(&Fields::All) && !tls.covers(&Fields::All));
-        assert_eq!(tls.and(&Fields::All), Fields::All);
-        assert!(Fields::All.has("other"));
+        assert!(
+            DataFields::All.covers(&tls)
+                && DataFields::All.covers(&DataFields::All)
+                && !tls.covers(&DataFields::All)
+        );
+        assert_eq!(tls.and(&DataFields::All), DataFields::All);
+        assert!(DataFields::All.has("other"));
     }
 }

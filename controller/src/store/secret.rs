@@ -6,7 +6,7 @@ use k8s_openapi::api::core::v1 as core;
 use sluice_config::NamespacedName;
 
 use super::identity::Identity;
-use super::reference::Fields;
+use super::reference::DataFields;
 
 /// A key of `data` with its value.
 type Entry = (Box<str>, Box<[u8]>);
@@ -19,14 +19,14 @@ pub struct Secret {
     /// Distinguishes objects that had this name at different times.
     pub identity: Identity,
     /// The keys of `data` that were kept.
-    pub fields: Fields,
+    pub fields: DataFields,
     /// `data`, sorted by key.
     pub data: Box<[Entry]>,
 }
 
 impl Secret {
     /// `stringData` overrides `data`, as in an API server.
-    pub(super) fn pruned(name: NamespacedName, object: core::Secret, fields: Fields) -> Self {
+    pub(super) fn pruned(name: NamespacedName, object: core::Secret, fields: DataFields) -> Self {
         let identity = Identity::of(&object.metadata);
         let mut data = object.data.unwrap_or_default();
         let text = object.string_data.unwrap_or_default().into_iter();

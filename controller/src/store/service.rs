@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1 as core;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
-use sluice_config::{NamespacedName, Transport, UpstreamProtocol};
+use sluice_config::{NamespacedName, TransportProtocol, UpstreamProtocol};
 
 use super::identity::Identity;
-use super::names::Names;
+use super::names::InternedNames;
 
 /// The part of a Service that translation reads.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -52,7 +52,7 @@ pub enum TargetPort {
 }
 
 impl Service {
-    pub(super) fn pruned(name: NamespacedName, object: core::Service, names: &Names) -> Self {
+    pub(super) fn pruned(name: NamespacedName, object: core::Service, names: &InternedNames) -> Self {
         let identity = Identity::of(&object.metadata);
         let spec = object.spec.unwrap_or_default();
         let ports = spec.ports.unwrap_or_default();
@@ -74,20 +74,20 @@ impl Service {
 
 impl Service {
     /// The ports of a transport protocol.
-    pub fn ports_of(&self, transport: Transport) -> &[ServicePort] {
+    pub fn ports_of(&self, transport: TransportProtocol) -> &[ServicePort] {
         match transport {
-            Transport::Tcp => &self.ports,
-            Transport::Udp => &self.udp_ports,
+            TransportProtocol::Tcp => &self.ports,
+            TransportProtocol::Udp => &self.udp_ports,
         }
     }
 
     /// Returns the port of this name, which is empty for the only port of a Service.
-    pub fn port_named(&self, name: &str) -> Option<(Transport, &ServicePort)> {
+    pub fn port_named(&self, name: &str) -> Option<(TransportProtocol, &ServicePort)> {
         let of = |transport| {
             let port = self.ports_of(transport).iter().find(|port| *port.name == *name)?;
             Some((transport, port))
         };
-        of(Transport::Tcp).or_else(|| of(Transport::Udp))
+        of(TransportProtocol::Tcp).or_else(|| of(TransportProtocol::Udp))
     }
 }
 
@@ -102,7 +102,7 @@ impl ServicePort {
         u16::try_from(number).ok().filter(|number| *number > 0)
     }
 
-    fn pruned(port: core::ServicePort, names: &Names) -> Self {
+    fn pruned(port: core::ServicePort, names: &InternedNames) -> Self {
         Self {
             protocol: protocol(port.app_protocol.as_deref().unwrap_or_default()),
             name: names.share(&port.name.unwrap_or_default()),

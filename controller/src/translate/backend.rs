@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use sluice_config::{
     Backend, Balance, CertificateId, Code, EndpointSetKey, HealthCheck, NamespacedName, ObjectRef, Pool,
-    PoolKey, Problem, ResourceKey, ServiceRef, Transport, UpstreamProtocol,
+    PoolKey, Problem, ResourceKey, ServiceRef, TransportProtocol, UpstreamProtocol,
 };
 
 use super::external_name;
@@ -268,7 +268,7 @@ pub(crate) enum Unresolved {
     #[error("Service {0} is of type ExternalName, which --disable-svc-external-name refuses")]
     ExternalRefused(NamespacedName),
     #[error("Service {service} has no {transport} port {port}; it has {ports}")]
-    NoPort { service: NamespacedName, transport: Transport, port: String, ports: String },
+    NoPort { service: NamespacedName, transport: TransportProtocol, port: String, ports: String },
 }
 
 impl Unresolved {
@@ -318,7 +318,7 @@ fn find(
 ) -> Result<Found, Unresolved> {
     let service = service.ok_or_else(|| Unresolved::NoService(name.clone()))?;
     if let Some(external) = &service.external_name {
-        return find_external(service, Transport::Tcp, external, name, port, options);
+        return find_external(service, TransportProtocol::Tcp, external, name, port, options);
     }
     let ports = &service.ports;
     let (own, target, shown) = match port {
@@ -354,7 +354,7 @@ fn find(
             warning: Some(warning),
         });
     }
-    Err(no_port(service, Transport::Tcp, name, shown))
+    Err(no_port(service, TransportProtocol::Tcp, name, shown))
 }
 
 /// Returns the port of a TCP or UDP service, by `port` or `name` only, as in ingress-nginx.
@@ -362,7 +362,7 @@ pub(crate) fn stream_port(
     service: Option<&Service>,
     name: &NamespacedName,
     port: &PortRef,
-    transport: Transport,
+    transport: TransportProtocol,
     options: &Options,
 ) -> Result<Arc<str>, Unresolved> {
     let service = service.ok_or_else(|| Unresolved::NoService(name.clone()))?;
@@ -383,7 +383,11 @@ pub(crate) fn stream_port(
 }
 
 /// Returns the port of a Service with this number or name.
-fn known_port<'s>(service: &'s Service, transport: Transport, port: &PortRef) -> Option<&'s ServicePort> {
+fn known_port<'s>(
+    service: &'s Service,
+    transport: TransportProtocol,
+    port: &PortRef,
+) -> Option<&'s ServicePort> {
     service.ports_of(transport).iter().find(|known| match port {
         PortRef::Number(number) => known.number == *number,
         PortRef::Name(name) => !known.name.is_empty() && *known.name == **name,
@@ -395,7 +399,7 @@ fn known_port<'s>(service: &'s Service, transport: Transport, port: &PortRef) ->
 /// port that it has, `targetPort` is used, as in ingress-nginx.
 fn find_external(
     service: &Service,
-    transport: Transport,
+    transport: TransportProtocol,
     external: &str,
     name: &NamespacedName,
     port: &PortRef,
@@ -420,7 +424,12 @@ fn find_external(
     Ok(Found { port: number.to_string().into(), number, protocol, warning: None })
 }
 
-fn no_port(service: &Service, transport: Transport, name: &NamespacedName, shown: String) -> Unresolved {
+fn no_port(
+    service: &Service,
+    transport: TransportProtocol,
+    name: &NamespacedName,
+    shown: String,
+) -> Unresolved {
     let mut have = String::new();
     for port in service.ports_of(transport) {
         let separator = if have.is_empty() { "" } else { ", " };

@@ -11,7 +11,7 @@ use sluice_config::{Certificate, Code, HostPattern, NamespacedName, ObjectRef, P
 
 use super::view::View;
 use crate::problem::error;
-use crate::store::Fields;
+use crate::store::DataFields;
 
 /// The state of a Secret that is named as a certificate.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,7 +37,7 @@ impl CertificateState {
 /// Computes the node. A Secret that becomes unusable keeps its last certificate, as in
 /// ingress-nginx, which forgets a certificate only with its Secret.
 pub(crate) fn compute(view: &View<'_>, name: &NamespacedName) -> (CertificateState, Vec<Problem>) {
-    let Some(secret) = view.secret(name, Fields::named(pem::FIELDS)) else {
+    let Some(secret) = view.secret(name, DataFields::named(pem::FIELDS)) else {
         return (CertificateState::Missing, Vec::new());
     };
     match pem::read(name, secret) {

@@ -9,7 +9,7 @@ use std::mem::take;
 use std::sync::Arc;
 
 use sluice_config::{
-    EndpointSet, EndpointSetKey, HostKey, NamespacedName, Problem, ResourceKey, StreamKey, Transport,
+    EndpointSet, EndpointSetKey, HostKey, NamespacedName, Problem, ResourceKey, StreamKey, TransportProtocol,
 };
 
 use super::certificate::CertificateState;
@@ -19,7 +19,7 @@ use super::routes::{ObjectRoutes, host};
 use super::streams::{StreamOutput, StreamServices};
 use super::view::View;
 use super::{certificate, endpoints, flags, global_settings, ingress, resource, streams};
-use crate::graph::{Node, ReadKey, Reads};
+use crate::graph::{ReadKey, Reads, TranslationNode};
 use crate::store::Object;
 
 /// Nodes to recompute.
@@ -31,23 +31,23 @@ pub(super) struct Dirty {
     pub(super) certificates: HashSet<NamespacedName>,
     pub(super) resources: HashSet<ResourceKey>,
     pub(super) hosts: HashSet<HostKey>,
-    pub(super) stream_services: HashSet<Transport>,
+    pub(super) stream_services: HashSet<TransportProtocol>,
     pub(super) streams: HashSet<StreamKey>,
     pub(super) endpoints: HashSet<EndpointSetKey>,
 }
 
 impl Dirty {
-    pub(super) fn add(&mut self, node: &Node) {
+    pub(super) fn add(&mut self, node: &TranslationNode) {
         match node {
-            Node::ConfigMap => self.config_map = true,
-            Node::Flags => self.flags = true,
-            Node::Ingress(name) => drop(self.ingresses.insert(name.clone())),
-            Node::Certificate(name) => drop(self.certificates.insert(name.clone())),
-            Node::Resource(key) => drop(self.resources.insert(key.clone())),
-            Node::Host(key) => drop(self.hosts.insert(key.clone())),
-            Node::StreamServices(transport) => drop(self.stream_services.insert(*transport)),
-            Node::Stream(key) => drop(self.streams.insert(*key)),
-            Node::Endpoints(key) => drop(self.endpoints.insert(key.clone())),
+            TranslationNode::ConfigMap => self.config_map = true,
+            TranslationNode::Flags => self.flags = true,
+            TranslationNode::Ingress(name) => drop(self.ingresses.insert(name.clone())),
+            TranslationNode::Certificate(name) => drop(self.certificates.insert(name.clone())),
+            TranslationNode::Resource(key) => drop(self.resources.insert(key.clone())),
+            TranslationNode::Host(key) => drop(self.hosts.insert(key.clone())),
+            TranslationNode::StreamServices(transport) => drop(self.stream_services.insert(*transport)),
+            TranslationNode::Stream(key) => drop(self.streams.insert(*key)),
+            TranslationNode::Endpoints(key) => drop(self.endpoints.insert(key.clone())),
         }
     }
 
@@ -110,7 +110,7 @@ pub(super) trait NodeKind {
     type Key: Clone;
     type Value;
 
-    fn node(key: &Self::Key) -> Node;
+    fn node(key: &Self::Key) -> TranslationNode;
 
     /// Takes the nodes of this kind that must be recomputed.
     fn take(dirty: &mut Dirty) -> impl Iterator<Item = Self::Key> + use<Self>;
@@ -134,10 +134,10 @@ pub(super) trait NodeTarget {
     fn stats(&mut self) -> &mut Stats;
 
     /// Records what a node has read and its problems.
-    fn record(&mut self, node: Node, reads: Reads, problems: Vec<Problem>);
+    fn record(&mut self, node: TranslationNode, reads: Reads, problems: Vec<Problem>);
 
     /// Removes the record of a node.
-    fn forget(&mut self, node: Node);
+    fn forget(&mut self, node: TranslationNode);
 
     /// Marks the nodes that have read `key`.
     fn stale(&mut self, key: &ReadKey);
@@ -212,8 +212,8 @@ impl NodeKind for ConfigMapNode {
     type Key = ();
     type Value = ConfigMapSettings;
 
-    fn node((): &()) -> Node {
-        Node::ConfigMap
+    fn node((): &()) -> TranslationNode {
+        TranslationNode::ConfigMap
     }
 
     fn take(dirty: &mut Dirty) -> impl Iterator<Item = ()> + use<> {
@@ -236,8 +236,8 @@ impl NodeKind for IngressNode {
     type Key = NamespacedName;
     type Value = Option<ObjectRoutes>;
 
-    fn node(name: &NamespacedName) -> Node {
-        Node::Ingress(name.clone())
+    fn node(name: &NamespacedName) -> TranslationNode {
+        TranslationNode::Ingress(name.clone())
     }
 
     fn take(dirty: &mut Dirty) -> impl Iterator<Item = NamespacedName> + use<> {
@@ -260,8 +260,8 @@ impl NodeKind for CertificateNode {
     type Key = NamespacedName;
     type Value = CertificateState;
 
-    fn node(secret: &NamespacedName) -> Node {
-        Node::Certificate(secret.clone())
+    fn node(secret: &NamespacedName) -> TranslationNode {
+        TranslationNode::Certificate(secret.clone())
     }
 
     fn take(dirty: &mut Dirty) -> impl Iterator<Item = NamespacedName> + use<> {
@@ -284,8 +284,8 @@ impl NodeKind for ResourceNode {
     type Key = ResourceKey;
     type Value = ResourceState;
 
-    fn node(key: &ResourceKey) -> Node {
-        Node::Resource(key.clone())
+    fn node(key: &ResourceKey) -> TranslationNode {
+        TranslationNode::Resource(key.clone())
     }
 
     fn take(dirty: &mut Dirty) -> impl Iterator<Item = ResourceKey> + use<> {
@@ -308,8 +308,8 @@ impl NodeKind for FlagsNode {
     type Key = ();
     type Value = flags::FlagsOutput;
 
-    fn node((): &()) -> Node {
-        Node::Flags
+    fn node((): &()) -> TranslationNode {
+        TranslationNode::Flags
     }
 
     fn take(dirty: &mut Dirty) -> impl Iterator<Item = ()> + use<> {
@@ -332,8 +332,8 @@ impl NodeKind for HostNode {
     type Key = HostKey;
     type Value = host::HostOutput;
 
-    fn node(key: &HostKey) -> Node {
-        Node::Host(key.clone())
+    fn node(key: &HostKey) -> TranslationNode {
+        TranslationNode::Host(key.clone())
     }
 
     fn take(dirty: &mut Dirty) -> impl Iterator<Item = HostKey> + use<> {
@@ -358,14 +358,14 @@ impl NodeKind for HostNode {
 pub(super) struct StreamServicesNode;
 
 impl NodeKind for StreamServicesNode {
-    type Key = Transport;
+    type Key = TransportProtocol;
     type Value = StreamServices;
 
-    fn node(transport: &Transport) -> Node {
-        Node::StreamServices(*transport)
+    fn node(transport: &TransportProtocol) -> TranslationNode {
+        TranslationNode::StreamServices(*transport)
     }
 
-    fn take(dirty: &mut Dirty) -> impl Iterator<Item = Transport> + use<> {
+    fn take(dirty: &mut Dirty) -> impl Iterator<Item = TransportProtocol> + use<> {
         all(&mut dirty.stream_services)
     }
 
@@ -373,7 +373,7 @@ impl NodeKind for StreamServicesNode {
         &mut stats.settings
     }
 
-    fn compute(view: &View<'_>, transport: &Transport) -> (StreamServices, Vec<Problem>) {
+    fn compute(view: &View<'_>, transport: &TransportProtocol) -> (StreamServices, Vec<Problem>) {
         streams::read(view, *transport)
     }
 }
@@ -385,8 +385,8 @@ impl NodeKind for StreamNode {
     type Key = StreamKey;
     type Value = StreamOutput;
 
-    fn node(key: &StreamKey) -> Node {
-        Node::Stream(*key)
+    fn node(key: &StreamKey) -> TranslationNode {
+        TranslationNode::Stream(*key)
     }
 
     fn take(dirty: &mut Dirty) -> impl Iterator<Item = StreamKey> + use<> {
@@ -410,8 +410,8 @@ impl NodeKind for EndpointsNode {
     /// With the name to look up, if the set consists of its addresses.
     type Value = (Arc<EndpointSet>, Option<Arc<str>>);
 
-    fn node(key: &EndpointSetKey) -> Node {
-        Node::Endpoints(key.clone())
+    fn node(key: &EndpointSetKey) -> TranslationNode {
+        TranslationNode::Endpoints(key.clone())
     }
 
     fn take(dirty: &mut Dirty) -> impl Iterator<Item = EndpointSetKey> + use<> {

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use rustls_pki_types::ServerName;
-use sluice_config::{Moment, NamespacedName, Piece, Template, Variable};
+use sluice_config::{Moment, NamespacedName, Template, TemplatePiece, Variable};
 
 use super::template;
 
@@ -24,9 +24,9 @@ pub(crate) fn read_endpoint_name(text: Arc<str>) -> Result<Arc<str>, String> {
     if let Some(reasons) = template::without_value(&text, Moment::Request) {
         return Err(format!("has a variable without a value: {reasons}"));
     }
-    let example = |piece: &Piece| match piece {
-        Piece::Text(text) => text.clone(),
-        Piece::Variable(_) => "x".into(),
+    let example = |piece: &TemplatePiece| match piece {
+        TemplatePiece::Text(text) => text.clone(),
+        TemplatePiece::Variable(_) => "x".into(),
     };
     let pieces: Vec<Arc<str>> = template.pieces.iter().map(example).collect();
     match ServerName::try_from(pieces.concat()) {
@@ -46,20 +46,20 @@ pub(crate) fn endpoint_name(
     let mut pieces = Vec::new();
     for piece in template::parse(text, Moment::Request)?.pieces {
         pieces.push(match piece {
-            Piece::Variable(Variable::Host | Variable::ServerName) => match host {
-                Some(host) => Piece::Text(host.into()),
+            TemplatePiece::Variable(Variable::Host | Variable::ServerName) => match host {
+                Some(host) => TemplatePiece::Text(host.into()),
                 // nginx has no single name for such a server either.
-                None => Piece::Variable(Variable::Host),
+                None => TemplatePiece::Variable(Variable::Host),
             },
-            Piece::Variable(Variable::ServiceName) => Piece::Text(service.into()),
-            Piece::Variable(Variable::Namespace) => Piece::Text(object.namespace.clone()),
-            Piece::Variable(Variable::IngressName) => Piece::Text(object.name.clone()),
+            TemplatePiece::Variable(Variable::ServiceName) => TemplatePiece::Text(service.into()),
+            TemplatePiece::Variable(Variable::Namespace) => TemplatePiece::Text(object.namespace.clone()),
+            TemplatePiece::Variable(Variable::IngressName) => TemplatePiece::Text(object.name.clone()),
             piece => piece,
         });
     }
     let texts = pieces.iter().map(|piece| match piece {
-        Piece::Text(text) => Some(&**text),
-        Piece::Variable(_) => None,
+        TemplatePiece::Text(text) => Some(&**text),
+        TemplatePiece::Variable(_) => None,
     });
     Ok(match texts.collect::<Option<String>>() {
         Some(name) => EndpointName::Fixed(name.into()),

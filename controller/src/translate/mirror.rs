@@ -1,6 +1,6 @@
 //! Settings of the `mirror-target` family, and the resulting policy.
 
-use sluice_config::{CallDestination, Mirror, Moment, Piece, Template, Variable};
+use sluice_config::{CallDestination, Mirror, Moment, Template, TemplatePiece, Variable};
 
 use super::backend::Uses;
 use super::remote::Remote;
@@ -61,7 +61,7 @@ impl MirrorSettings {
 fn with_query(url: &Remote) -> Template {
     let mut target = url.target.clone();
     if url.is_fixed() {
-        target.pieces.extend([Variable::IsArgs, Variable::Args].map(Piece::Variable));
+        target.pieces.extend([Variable::IsArgs, Variable::Args].map(TemplatePiece::Variable));
     }
     target
 }

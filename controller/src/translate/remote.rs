@@ -8,7 +8,8 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use sluice_config::{
-    CallDestination, EndpointSetKey, Moment, NamespacedName, Piece, Template, UpstreamProtocol, Variable,
+    CallDestination, EndpointSetKey, Moment, NamespacedName, Template, TemplatePiece, UpstreamProtocol,
+    Variable,
 };
 
 use super::backend::{self, Usage, Uses};
@@ -70,7 +71,7 @@ impl Remote {
 
     /// Returns whether the host of the URL depends on the host of the request.
     pub(crate) fn needs_host(&self) -> bool {
-        self.host.pieces.contains(&Piece::Variable(Variable::Host))
+        self.host.pieces.contains(&TemplatePiece::Variable(Variable::Host))
     }
 
     /// Returns whether the host has no variables.
@@ -106,16 +107,16 @@ impl Remote {
     /// Returns the host of the URL for requests to `host`; `None` if requests determine it.
     fn known_host(&self, host: Option<&str>) -> Option<Arc<str>> {
         let pieces = self.host.pieces.iter().map(|piece| match piece {
-            Piece::Text(text) => Some(&**text),
-            Piece::Variable(Variable::Host) => host,
-            Piece::Variable(_) => None,
+            TemplatePiece::Text(text) => Some(&**text),
+            TemplatePiece::Variable(Variable::Host) => host,
+            TemplatePiece::Variable(_) => None,
         });
         Some(pieces.collect::<Option<String>>()?.trim_matches(['[', ']']).into())
     }
 }
 
 fn is_plain(template: &Template) -> bool {
-    template.pieces.iter().all(|piece| matches!(piece, Piece::Text(_)))
+    template.pieces.iter().all(|piece| matches!(piece, TemplatePiece::Text(_)))
 }
 
 /// Reads the host of a URL. It may have variables, except those that a client chooses freely:
@@ -124,15 +125,15 @@ fn read_host(text: &str) -> Result<Template, String> {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._:[]".contains(&byte);
     let pieces = template::segments(text)?.into_iter().map(|segment| match segment {
         template::Segment::Text(text) if text.bytes().all(plain) => {
-            Ok(Piece::Text(text.to_ascii_lowercase().into()))
+            Ok(TemplatePiece::Text(text.to_ascii_lowercase().into()))
         }
         template::Segment::Text(_) => Err("has a character that no host can have".to_owned()),
         template::Segment::Name(name) => match template::variable(name, Moment::Request)? {
             Variable::Host | Variable::HttpHost | Variable::BestHttpHost => {
-                Ok(Piece::Variable(Variable::Host))
+                Ok(TemplatePiece::Variable(Variable::Host))
             }
             variable @ (Variable::Namespace | Variable::IngressName | Variable::ServiceName) => {
-                Ok(Piece::Variable(variable))
+                Ok(TemplatePiece::Variable(variable))
             }
             _ => Err(format!(
                 "has ${name} in its host, where only $host, $namespace, $ingress_name and $service_name can be: \
@@ -173,7 +174,7 @@ fn service(view: &View<'_>, host: &str, port: u16) -> Option<EndpointSetKey> {
 
 #[cfg(test)]
 pub(super) mod tests {
-    use sluice_config::Piece;
+    use sluice_config::TemplatePiece;
 
     use super::*;
 
@@ -183,8 +184,8 @@ pub(super) mod tests {
             .pieces
             .iter()
             .map(|piece| match piece {
-                Piece::Text(text) => text.to_string(),
-                Piece::Variable(variable) => format!("<{variable:?}>"),
+                TemplatePiece::Text(text) => text.to_string(),
+                TemplatePiece::Variable(variable) => format!("<{variable:?}>"),
             })
             .collect()
     }

@@ -111,7 +111,7 @@ fn words(text: &str) -> Result<[String; 2], String> {
 
 #[cfg(test)]
 mod tests {
-    use sluice_config::{Piece, Variable};
+    use sluice_config::{TemplatePiece, Variable};
 
     use super::*;
     use crate::translate::value::{Author, Wrong};
@@ -134,11 +134,11 @@ mod tests {
         let quoted = read(&cookie_path(), "/ \"/; SameSite=None\"").unwrap();
         assert_eq!(quoted, plain("/", "/; SameSite=None"));
         assert_eq!(read(&cookie_domain(), ".a.example b.example").unwrap(), plain("a.example", "b.example"));
-        let group = |name: &str| Piece::Variable(Variable::Group(name.into()));
+        let group = |name: &str| TemplatePiece::Variable(Variable::Group(name.into()));
         let expected = |text: &str| {
             Override::To(Replacement {
                 from: Pattern::Regex(text.into()),
-                to: Template { pieces: vec![Piece::Text("/".into()), group("1")] },
+                to: Template { pieces: vec![TemplatePiece::Text("/".into()), group("1")] },
             })
         };
         assert_eq!(read(&cookie_path(), "~^/([a-z]+) /$1").unwrap(), expected("^/([a-z]+)"));

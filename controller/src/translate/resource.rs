@@ -22,7 +22,7 @@ use sluice_config::{Code, Moment, Problem, Resource, ResourceKey, ResourceKind};
 use super::value::Author;
 use super::view::View;
 use crate::options::Options;
-use crate::store::Fields;
+use crate::store::DataFields;
 
 /// The state of a resource.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -61,23 +61,23 @@ pub(crate) fn compute(view: &View<'_>, key: &ResourceKey) -> (ResourceState, Vec
     let author = || Author { http: view.http_declarations(), ..Author::OPERATOR };
     let found = match key.kind {
         ResourceKind::PasswordFile => {
-            let secret = view.secret(&key.name, Fields::named(&[users::FILE]));
+            let secret = view.secret(&key.name, DataFields::named(&[users::FILE]));
             secret.map(|secret| passwords::file(secret, &mut problems).map(Resource::Credentials))
         }
         ResourceKind::PasswordMap => {
-            let secret = view.secret(&key.name, Fields::All);
+            let secret = view.secret(&key.name, DataFields::All);
             secret.map(|secret| passwords::map(secret, &mut problems).map(Resource::Credentials))
         }
         ResourceKind::DigestFile => {
-            let secret = view.secret(&key.name, Fields::named(&[users::FILE]));
+            let secret = view.secret(&key.name, DataFields::named(&[users::FILE]));
             secret.map(|secret| digests::file(secret, &mut problems).map(Resource::Digests))
         }
         ResourceKind::DigestMap => {
-            let secret = view.secret(&key.name, Fields::All);
+            let secret = view.secret(&key.name, DataFields::All);
             secret.map(|secret| digests::map(secret, &mut problems).map(Resource::Digests))
         }
         ResourceKind::Headers => {
-            let config_map = view.config_map(&key.name, Fields::All);
+            let config_map = view.config_map(&key.name, DataFields::All);
             config_map.map(|config_map| {
                 headers::strict(config_map, &author(), &mut problems).map(Resource::Headers)
             })
@@ -87,31 +87,31 @@ pub(crate) fn compute(view: &View<'_>, key: &ResourceKey) -> (ResourceState, Vec
                 ResourceKind::GlobalHeaders => Moment::Request,
                 _ => Moment::Response,
             };
-            let config_map = view.config_map(&key.name, Fields::All);
+            let config_map = view.config_map(&key.name, DataFields::All);
             config_map.map(|config_map| {
                 Ok(Resource::Headers(headers::lenient(config_map, moment, &author(), &mut problems)))
             })
         }
         ResourceKind::ResponseHeaders => {
-            let config_map = view.config_map(&key.name, Fields::All);
+            let config_map = view.config_map(&key.name, DataFields::All);
             let allowed = &view.annotation_limits().response_headers;
             config_map.map(|config_map| headers::response(config_map, allowed).map(Resource::Headers))
         }
         ResourceKind::FastCgiParams => {
-            let config_map = view.config_map(&key.name, Fields::All);
+            let config_map = view.config_map(&key.name, DataFields::All);
             config_map.map(|config_map| fastcgi::read(config_map).map(Resource::FastCgiParams))
         }
         ResourceKind::EndpointIdentity | ResourceKind::EndpointTrust => {
             let trusts = key.kind == ResourceKind::EndpointTrust;
-            let secret = view.secret(&key.name, Fields::named(&identity::FIELDS));
+            let secret = view.secret(&key.name, DataFields::named(&identity::FIELDS));
             secret.map(|secret| identity::read(secret, trusts).map(Resource::EndpointIdentity))
         }
         ResourceKind::ClientAuthorities => {
-            let secret = view.secret(&key.name, Fields::named(&client_authorities::FIELDS));
+            let secret = view.secret(&key.name, DataFields::named(&client_authorities::FIELDS));
             secret.map(|secret| client_authorities::read(secret).map(Resource::ClientAuthorities))
         }
         ResourceKind::CertificateAuthorities => {
-            let secret = view.secret(&key.name, Fields::named(&[authorities::KEY]));
+            let secret = view.secret(&key.name, DataFields::named(&[authorities::KEY]));
             secret.map(|secret| authorities::read(secret).map(Resource::CertificateAuthorities))
         }
     };

@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use sluice_config::{
     EndpointSet, EndpointSetKey, HostKey, NamespacedName, ObjectRef, Problem, ResourceKey, StreamKey,
-    Transport, Uid,
+    TransportProtocol, Uid,
 };
 
 use super::backend::Uses;
@@ -28,12 +28,12 @@ use super::routes::{ObjectRoutes, has_tls, host};
 use super::streams::{StreamOutput, StreamServices};
 use super::view::{Overlay, View};
 use super::{Translation, flags, streams};
-use crate::graph::{Node, ReadKey, Reads};
+use crate::graph::{ReadKey, Reads, TranslationNode};
 use crate::store::{Kind, Object, ObjectKey};
 
 /// The result of a review.
 #[derive(Debug, Default)]
-pub struct Verdict {
+pub struct ReviewVerdict {
     /// Problems of the object, and of others because of it. Sorted.
     pub problems: Vec<Problem>,
     /// Whether it is an Ingress that this controller would serve or reject.
@@ -53,7 +53,7 @@ struct Review<'a> {
 
 impl Translation {
     /// Reviews an object that is new or replaces an existing one.
-    pub fn review(&self, object: Object) -> Verdict {
+    pub fn review(&self, object: Object) -> ReviewVerdict {
         let key = object.key();
         let old = self.store.get(&key);
         let overlay = Overlay {
@@ -79,7 +79,7 @@ impl Translation {
         self.add_readers(&ReadKey::Object(review.overlay.key.clone()), &mut review.dirty);
         driver::run(&mut review);
         let is_ours = review.overlay.routes.get(&review.overlay.key).is_some_and(Option::is_some);
-        Verdict { problems: review.found.into_iter().collect(), is_ours, stats: review.stats }
+        ReviewVerdict { problems: review.found.into_iter().collect(), is_ours, stats: review.stats }
     }
 }
 
@@ -154,7 +154,7 @@ impl NodeTarget for Review<'_> {
     }
 
     /// Keeps new problems, and those of the object.
-    fn record(&mut self, _: Node, _: Reads, mut problems: Vec<Problem>) {
+    fn record(&mut self, _: TranslationNode, _: Reads, mut problems: Vec<Problem>) {
         let object = self.overlay.key.object_ref();
         let uid = |of: &ObjectRef| -> Option<&Uid> {
             match *of == object {
@@ -167,7 +167,7 @@ impl NodeTarget for Review<'_> {
         self.found.extend(problems);
     }
 
-    fn forget(&mut self, _: Node) {}
+    fn forget(&mut self, _: TranslationNode) {}
 
     fn stale(&mut self, key: &ReadKey) {
         self.base.add_readers(key, &mut self.dirty);
@@ -224,7 +224,7 @@ impl Sink<HostNode> for Review<'_> {
 }
 
 impl Sink<StreamServicesNode> for Review<'_> {
-    fn put(&mut self, transport: Transport, value: Option<StreamServices>) {
+    fn put(&mut self, transport: TransportProtocol, value: Option<StreamServices>) {
         let new = value.unwrap_or_default();
         let old = self.base.values.stream_services.get(&transport).cloned().unwrap_or_default();
         self.dirty.streams.extend(streams::changed_keys(transport, &old, &new));

@@ -47,7 +47,7 @@ pub struct Setting<S> {
     /// The ConfigMap key it falls back to.
     pub fallback_key: Option<&'static str>,
     /// The scope of a value.
-    pub scope: Scope,
+    pub scope: SettingScope,
     /// The routes of a host that it affects.
     pub reach: Reach,
     /// The setting that it requires.
@@ -112,7 +112,7 @@ type Apply<S> = dyn Fn(&str, &Author<'_>, &mut S) -> Result<(), Wrong> + Send + 
 
 /// The scope of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Scope {
+pub enum SettingScope {
     /// The whole Ingress or host.
     Ingress,
     /// Each path.
@@ -219,7 +219,7 @@ impl<S> Setting<S> {
             default,
             is_idle_in_reference: false,
             fallback_key: None,
-            scope: Scope::Global,
+            scope: SettingScope::Global,
             reach: Reach::Ingress,
             beside: None,
             flag: None,
@@ -280,14 +280,14 @@ impl<S> Setting<S> {
 
     /// Sets the scope to the whole Ingress, and the risk of the annotation.
     pub fn ingress(mut self, risk: Risk) -> Self {
-        self.scope = Scope::Ingress;
+        self.scope = SettingScope::Ingress;
         self.risk = risk;
         self
     }
 
     /// Sets the scope to each path, and the risk of the annotation.
     pub fn location(mut self, risk: Risk) -> Self {
-        self.scope = Scope::Location;
+        self.scope = SettingScope::Location;
         self.risk = risk;
         self
     }

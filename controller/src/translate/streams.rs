@@ -12,21 +12,21 @@ pub(crate) use services::{StreamEntry, StreamServices, read};
 
 use std::collections::BTreeSet;
 
-use sluice_config::{NamespacedName, StreamKey, Transport};
+use sluice_config::{NamespacedName, StreamKey, TransportProtocol};
 
 use crate::options::Options;
 
 /// Returns the ConfigMap that maps ports of a transport protocol, if the flags name one.
-pub(crate) fn config_map(options: &Options, transport: Transport) -> Option<&NamespacedName> {
+pub(crate) fn config_map(options: &Options, transport: TransportProtocol) -> Option<&NamespacedName> {
     match transport {
-        Transport::Tcp => options.tcp_services_configmap.as_ref(),
-        Transport::Udp => options.udp_services_configmap.as_ref(),
+        TransportProtocol::Tcp => options.tcp_services_configmap.as_ref(),
+        TransportProtocol::Udp => options.udp_services_configmap.as_ref(),
     }
 }
 
 /// Returns the services whose entries differ between two versions of a ConfigMap.
 pub(crate) fn changed_keys(
-    transport: Transport,
+    transport: TransportProtocol,
     old: &StreamServices,
     new: &StreamServices,
 ) -> BTreeSet<StreamKey> {
@@ -35,9 +35,9 @@ pub(crate) fn changed_keys(
 }
 
 /// Returns the flag that names that ConfigMap.
-fn flag(transport: Transport) -> &'static str {
+fn flag(transport: TransportProtocol) -> &'static str {
     match transport {
-        Transport::Tcp => "--tcp-services-configmap",
-        Transport::Udp => "--udp-services-configmap",
+        TransportProtocol::Tcp => "--tcp-services-configmap",
+        TransportProtocol::Udp => "--udp-services-configmap",
     }
 }

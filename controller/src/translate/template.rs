@@ -8,7 +8,7 @@
 use std::sync::Arc;
 
 use sluice_config::variable::unserved_reason;
-use sluice_config::{Moment, Piece, Template, Variable};
+use sluice_config::{Moment, Template, TemplatePiece, Variable};
 
 use super::declarations::HttpDeclarations;
 use super::value::{self, Author, Type};
@@ -80,8 +80,8 @@ pub(crate) fn parse_with(
     resolve: impl Fn(&str) -> Result<Variable, String>,
 ) -> Result<Template, String> {
     let pieces = segments(text)?.into_iter().map(|segment| match segment {
-        Segment::Text(text) => Ok(Piece::Text(text.into())),
-        Segment::Name(name) => resolve(name).map(Piece::Variable),
+        Segment::Text(text) => Ok(TemplatePiece::Text(text.into())),
+        Segment::Name(name) => resolve(name).map(TemplatePiece::Variable),
     });
     Ok(Template { pieces: pieces.collect::<Result<_, String>>()? })
 }
@@ -160,9 +160,9 @@ pub(crate) fn host() -> Type<Template> {
         if let Some(reasons) = without_value(&text, Moment::Request) {
             return Err(format!("has a variable without a value: {reasons}"));
         }
-        let is_host = |piece: &Piece| match piece {
-            Piece::Text(text) => text.bytes().all(fits),
-            Piece::Variable(_) => true,
+        let is_host = |piece: &TemplatePiece| match piece {
+            TemplatePiece::Text(text) => text.bytes().all(fits),
+            TemplatePiece::Variable(_) => true,
         };
         match template.pieces.iter().all(is_host) {
             true => Ok(template),
@@ -174,7 +174,7 @@ pub(crate) fn host() -> Type<Template> {
 
 /// Whether a template has a variable that is always empty here and not in nginx.
 pub(crate) fn has_unserved(template: &Template) -> bool {
-    template.pieces.contains(&Piece::Variable(Variable::Unserved))
+    template.pieces.contains(&TemplatePiece::Variable(Variable::Unserved))
 }
 
 #[cfg(test)]
@@ -183,16 +183,16 @@ mod tests {
 
     #[test]
     fn variables_are_told_from_text() {
-        let text = |text: &str| Piece::Text(text.into());
+        let text = |text: &str| TemplatePiece::Text(text.into());
         assert_eq!(
             parse("a$host-${arg_x}b$http_x_user", Moment::Request).unwrap().pieces,
             [
                 text("a"),
-                Piece::Variable(Variable::Host),
+                TemplatePiece::Variable(Variable::Host),
                 text("-"),
-                Piece::Variable(Variable::Argument("x".into())),
+                TemplatePiece::Variable(Variable::Argument("x".into())),
                 text("b"),
-                Piece::Variable(Variable::Field("x-user".into())),
+                TemplatePiece::Variable(Variable::Field("x-user".into())),
             ]
         );
         assert_eq!(parse("plain", Moment::Request).unwrap().pieces, [text("plain")]);
@@ -207,8 +207,8 @@ mod tests {
     #[test]
     fn a_variable_that_is_known_later_is_empty_and_named() {
         let at = |moment| parse("$status", moment).unwrap().pieces;
-        assert_eq!(at(Moment::Request), [Piece::Variable(Variable::Unserved)]);
-        assert_eq!(at(Moment::Response), [Piece::Variable(Variable::Status)]);
+        assert_eq!(at(Moment::Request), [TemplatePiece::Variable(Variable::Unserved)]);
+        assert_eq!(at(Moment::Response), [TemplatePiece::Variable(Variable::Status)]);
         let words = without_value("$host-$status-$status-$geoip_city", Moment::Request).unwrap();
         assert!(words.contains("$status is empty, because its value is known with the response head"));
         assert!(words.contains("$geoip_city is always empty, because the older databases"), "{words}");

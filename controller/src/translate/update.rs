@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use sluice_config::{
     Change, Delta, EndpointSet, EndpointSetKey, GroupId, Host, HostKey, Keyed, NamespacedName, Problem,
-    ResourceKey, StreamKey, Transport,
+    ResourceKey, StreamKey, TransportProtocol,
 };
 
 use super::backend::Uses;
@@ -22,7 +22,7 @@ use super::routes::{ObjectRoutes, has_tls, host};
 use super::streams::{StreamOutput, StreamServices};
 use super::view::View;
 use super::{Translation, flags, streams};
-use crate::graph::{Node, ReadKey, Reads};
+use crate::graph::{ReadKey, Reads, TranslationNode};
 use crate::store::{IngressChange, Kind, ObjectKey};
 
 /// A host in the data plane.
@@ -199,12 +199,12 @@ impl NodeTarget for Update<'_> {
         &mut self.stats
     }
 
-    fn record(&mut self, node: Node, reads: Reads, problems: Vec<Problem>) {
+    fn record(&mut self, node: TranslationNode, reads: Reads, problems: Vec<Problem>) {
         self.base.graph.record(&node, reads);
         self.base.put_problems(node, problems);
     }
 
-    fn forget(&mut self, node: Node) {
+    fn forget(&mut self, node: TranslationNode) {
         self.base.graph.forget(&node);
         self.base.put_problems(node, Vec::new());
     }
@@ -333,7 +333,7 @@ impl Sink<HostNode> for Update<'_> {
 }
 
 impl Sink<StreamServicesNode> for Update<'_> {
-    fn put(&mut self, transport: Transport, value: Option<StreamServices>) {
+    fn put(&mut self, transport: TransportProtocol, value: Option<StreamServices>) {
         let new = value.unwrap_or_default();
         let old = self.base.values.stream_services.insert(transport, new.clone()).unwrap_or_default();
         for key in streams::changed_keys(transport, &old, &new) {

@@ -6,7 +6,8 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use sluice_config::{
-    ByKey, Certificate, CertificateId, HostKey, NamespacedName, ObjectRef, ResourceKey, StreamKey, Transport,
+    ByKey, Certificate, CertificateId, HostKey, NamespacedName, ObjectRef, ResourceKey, StreamKey,
+    TransportProtocol,
 };
 
 use super::certificate::CertificateState;
@@ -22,7 +23,7 @@ use super::streams::{StreamEntry, StreamServices};
 use crate::graph::{ReadKey, Reads};
 use crate::options::Options;
 use crate::store::{
-    ClassAccess, ConfigMap, EndpointSlice, Fields, Ingress, IngressClass, Kind, Namespace, Node, Object,
+    ClassAccess, ConfigMap, DataFields, EndpointSlice, Ingress, IngressClass, Kind, Namespace, Node, Object,
     ObjectKey, Reference, Resolved, Secret, Service, Store,
 };
 
@@ -37,7 +38,7 @@ pub(crate) struct Values {
     /// Claims by host, sorted.
     pub(crate) claims: HashMap<HostKey, Vec<Claim>>,
     /// TCP and UDP services.
-    pub(crate) stream_services: HashMap<Transport, StreamServices>,
+    pub(crate) stream_services: HashMap<TransportProtocol, StreamServices>,
     /// Whether IngressClasses could be listed.
     pub(crate) class_access: ClassAccess,
     /// Certificates that objects or flags name.
@@ -60,7 +61,7 @@ pub(crate) struct Overlay {
     pub(crate) config_map: Option<ConfigMapSettings>,
     pub(crate) routes: HashMap<ObjectKey, Option<Arc<ObjectRoutes>>>,
     pub(crate) claims: HashMap<HostKey, Vec<Claim>>,
-    pub(crate) stream_services: HashMap<Transport, StreamServices>,
+    pub(crate) stream_services: HashMap<TransportProtocol, StreamServices>,
     pub(crate) certificates: HashMap<NamespacedName, CertificateState>,
     pub(crate) resources: HashMap<ResourceKey, ResourceState>,
 }
@@ -161,7 +162,7 @@ impl<'a> View<'a> {
     /// Returns a Secret, of which these fields are needed. `None` while it is stored with fewer:
     /// another use needed only those, and the source is reading it again. A needed field would seem
     /// absent, such as a list of revoked certificates.
-    pub(crate) fn secret(&self, name: &NamespacedName, fields: Fields) -> Option<&'a Arc<Secret>> {
+    pub(crate) fn secret(&self, name: &NamespacedName, fields: DataFields) -> Option<&'a Arc<Secret>> {
         let secret = match self.overlay_object(Kind::Secret, name) {
             Some(Object::Secret(object)) => Some(object),
             _ => self.store.secret(name),
@@ -172,7 +173,7 @@ impl<'a> View<'a> {
     }
 
     /// Returns a ConfigMap, of which these fields are needed. `None` while it is stored with fewer.
-    pub(crate) fn config_map(&self, name: &NamespacedName, fields: Fields) -> Option<&'a Arc<ConfigMap>> {
+    pub(crate) fn config_map(&self, name: &NamespacedName, fields: DataFields) -> Option<&'a Arc<ConfigMap>> {
         let config_map = self.any_config_map(name).filter(|map| map.fields.covers(&fields));
         self.refer(Kind::ConfigMap, name, fields);
         config_map
@@ -347,7 +348,7 @@ impl<'a> View<'a> {
     }
 
     /// Records a Secret or ConfigMap, and which of its fields are needed.
-    fn refer(&self, kind: Kind, name: &NamespacedName, fields: Fields) {
+    fn refer(&self, kind: Kind, name: &NamespacedName, fields: DataFields) {
         self.object(kind, name);
         let object = ObjectKey { kind, name: name.clone() };
         self.reads.borrow_mut().references.push(Reference { object, fields });

@@ -1,7 +1,7 @@
 //! One check of a cluster, as by `sluice check --kubeconfig`.
 
 use sluice_config::NamespacedName;
-use sluice_controller::source::kube::Access;
+use sluice_controller::source::kube::ApiAccess;
 use sluice_controller::{CheckInput, CheckReport, ClusterCheckError, NameLookup, Options, check_cluster};
 
 use crate::fake::Fake;
@@ -10,7 +10,7 @@ use crate::objects::*;
 fn look(fake: &Fake, options: Options) -> Result<CheckReport, ClusterCheckError> {
     let input = CheckInput { options, further: None, names: NameLookup::Placeholder };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    runtime.block_on(check_cluster(Access::Server { url: fake.url(), authority: None }, input))
+    runtime.block_on(check_cluster(ApiAccess::Server { url: fake.url(), authority: None }, input))
 }
 
 fn options() -> Options {

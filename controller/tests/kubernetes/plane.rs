@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use sluice_config::{Change, Delta, Problem, Report, Snapshot};
 use sluice_controller::input;
-use sluice_controller::source::kube::{Access, KubeSource};
+use sluice_controller::source::kube::{ApiAccess, KubeSource};
 use sluice_controller::store::References;
 use sluice_controller::{Controller, Observe, Options, ProblemChanges};
 use tokio::sync::mpsc::UnboundedSender;
@@ -53,7 +53,7 @@ impl Plane {
         // The API server writes the default class into Ingresses that have none.
         let options = Options { apply_default_class: false, ..options };
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-        let access = Access::Server { url: fake.url(), authority: None };
+        let access = ApiAccess::Server { url: fake.url(), authority: None };
         let (sender, inputs) = input::channel();
         let source = runtime.block_on(KubeSource::start(access, &options, sender)).unwrap();
         let seen = Arc::new(Watched::default());

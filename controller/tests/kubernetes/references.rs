@@ -2,9 +2,9 @@
 //! never need.
 
 use serde_json::{Value, json};
-use sluice_config::{GroupId, NamespacedName, StreamKey, Transport};
-use sluice_controller::source::kube::{Access, KubeSource};
-use sluice_controller::store::{Event, Fields, Kind, Object, ObjectKey, Progress, Reference, References};
+use sluice_config::{GroupId, NamespacedName, StreamKey, TransportProtocol};
+use sluice_controller::source::kube::{ApiAccess, KubeSource};
+use sluice_controller::store::{DataFields, Event, Kind, Object, ObjectKey, Progress, Reference, References};
 use sluice_controller::{Input, Options, input};
 use tokio::sync::mpsc::{Receiver, UnboundedSender};
 
@@ -28,7 +28,7 @@ impl Source {
     /// Returns a source that has listed everything except referenced objects.
     fn start(fake: &Fake) -> Self {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
-        let access = Access::Server { url: fake.url(), authority: None };
+        let access = ApiAccess::Server { url: fake.url(), authority: None };
         let (sender, inputs) = input::channel();
         let source = runtime.block_on(KubeSource::start(access, &Options::default(), sender)).unwrap();
         let (maps, problems) = (Vec::new(), String::new());
@@ -39,7 +39,7 @@ impl Source {
         this
     }
 
-    fn want(&self, wanted: &[(&str, Fields)]) {
+    fn want(&self, wanted: &[(&str, DataFields)]) {
         let wanted =
             wanted.iter().map(|(name, fields)| Reference { object: key(name), fields: fields.clone() });
         self.references.send(References { wanted: wanted.collect(), released: Vec::new() }).unwrap();
@@ -105,13 +105,13 @@ fn config_maps_are_read_when_something_refers_to_one_and_only_that_one() {
     fake.put("configmaps", map("a", json!({"x": "1", "y": "2"})));
     fake.put("configmaps", map("b", json!({"x": "3"})));
 
-    source.want(&[("a", Fields::All)]);
+    source.want(&[("a", DataFields::All)]);
     source.until_map("a", "x=1 y=2");
     fake.put("configmaps", map("a", json!({"x": "4"})));
     source.until_map("a", "x=4");
     assert_eq!(source.maps.len(), 1, "{:?}", source.maps);
     // The watch has delivered one of them already, and not yet the other one.
-    source.want(&[("b", Fields::All), ("c", Fields::All)]);
+    source.want(&[("b", DataFields::All), ("c", DataFields::All)]);
     source.until_map("b", "x=3");
     fake.put("configmaps", map("c", json!({"x": "5"})));
     source.until_map("c", "x=5");
@@ -125,12 +125,12 @@ fn other_fields_are_fetched_without_a_moment_in_which_the_object_is_gone() {
     let fake = Fake::start();
     fake.put("configmaps", map("a", json!({"x": "1", "y": "2", "z": "3"})));
     let mut source = Source::start(&fake);
-    source.want(&[("a", Fields::named(&["x"]))]);
+    source.want(&[("a", DataFields::named(&["x"]))]);
     source.until_map("a", "x=1");
     for (fields, data) in [
-        (Fields::named(&["x", "y"]), "x=1 y=2"),
-        (Fields::All, "x=1 y=2 z=3"),
-        (Fields::named(&["z"]), "z=3"),
+        (DataFields::named(&["x", "y"]), "x=1 y=2"),
+        (DataFields::All, "x=1 y=2 z=3"),
+        (DataFields::named(&["z"]), "z=3"),
     ] {
         source.want(&[("a", fields)]);
         source.until_map("a", data);
@@ -145,7 +145,7 @@ fn a_missing_right_to_config_maps_is_a_problem_and_no_outage() {
     fake.refuse("configmaps", Some(403));
     fake.put("configmaps", map("a", json!({"x": "1"})));
     let mut source = Source::start(&fake);
-    source.want(&[("a", Fields::All)]);
+    source.want(&[("a", DataFields::All)]);
     source.until("the first state", |source| source.progress == Progress::Complete);
     source.until("the problem", |source| source.problems.contains("configmaps"));
     assert!(source.problems.contains("as if it were missing"), "{}", source.problems);
@@ -210,7 +210,7 @@ fn tcp_services_are_read_also_where_the_watched_namespace_is_another() {
     };
     let plane = Plane::start(&fake, options);
     let seen = plane.until("the first state", |seen| seen.is_ready());
-    let id = GroupId::stream(StreamKey { transport: Transport::Tcp, port: 5432 });
+    let id = GroupId::stream(StreamKey { transport: TransportProtocol::Tcp, port: 5432 });
     assert!(seen.first.unwrap().groups.contains_key(&id), "it is whole from the beginning");
     assert!(seen.problems.contains("name a Service of the watched namespace"), "{}", seen.problems);
     plane.until("the endpoint", |seen| seen.has("10.0.0.1"));

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use sluice_config::{ClientCertificateMode, ClientCertificates, Code, Severity};
-use sluice_controller::store::{Fields, Kind, Needs, Prune};
+use sluice_controller::store::{DataFields, Kind, Needs, Prune};
 use sluice_controller::{Options, Stats};
 
 use crate::support::*;
@@ -95,7 +95,7 @@ fn a_secret_stored_without_its_revocation_list_closes_the_host() {
     let needs = Needs::nothing();
     let prune = Prune::with(&Options::default(), needs.clone());
     let secret = authorities("ours");
-    needs.set(&key(Kind::Secret, "ours"), Some(Fields::named(&["ca.crt"])));
+    needs.set(&key(Kind::Secret, "ours"), Some(DataFields::named(&["ca.crt"])));
     world.update(event(&prune, secret.clone()).into_iter().collect());
     let update = world.put([guarded("shop", "/", &[("secret", "ours")])]);
     let [reference] = &update.references.wanted[..] else { panic!("{:?}", update.references) };

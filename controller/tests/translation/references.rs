@@ -3,7 +3,7 @@
 
 use serde_json::{Value, json};
 use sluice_config::{Change, NamespacedName, Resource, ResourceKey, ResourceKind};
-use sluice_controller::store::{Fields, Kind, ObjectKey, Reference};
+use sluice_controller::store::{DataFields, Kind, ObjectKey, Reference};
 use sluice_controller::{Options, Stats};
 
 use crate::support::*;
@@ -43,7 +43,7 @@ fn names(world: &World) -> Vec<String> {
 fn a_route_is_closed_while_its_secret_is_missing_or_invalid() {
     let mut world = World::ready(Options::default());
     let update = world.put([basic("shop", "shop.example", "users")]);
-    let auth = Fields::named(&["auth"]);
+    let auth = DataFields::named(&["auth"]);
     let object = key(Kind::Secret, "users");
     assert_eq!(update.references.wanted, [Reference { object: object.clone(), fields: auth }]);
     assert_eq!(world.rules("shop.example"), ["/ -> web:http (http) denied 503"]);
@@ -137,13 +137,13 @@ fn one_secret_may_be_a_file_for_one_route_and_a_map_for_another() {
         guarded("map", "map.example", map),
         secret_in("default", "users", json!({"auth": "{PLAIN}x", "eve": "{PLAIN}y"})),
     ]);
-    let reference = Reference { object: key(Kind::Secret, "users"), fields: Fields::All };
+    let reference = Reference { object: key(Kind::Secret, "users"), fields: DataFields::All };
     assert_eq!(update.references.wanted, [reference], "what both need of it");
     assert_eq!(world.rules("file.example"), ["/ -> web:http (http) denied 503"]);
     assert_eq!(world.rules("map.example"), ["/ -> web:http (http)"]);
     assert_eq!(names(&world), ["auth", "eve"]);
     let update = world.delete(Kind::Ingress, "map");
-    assert_eq!(update.references.wanted[0].fields, Fields::named(&["auth"]), "less is needed now");
+    assert_eq!(update.references.wanted[0].fields, DataFields::named(&["auth"]), "less is needed now");
 }
 
 #[test]

@@ -3,13 +3,13 @@
 use serde_json::json;
 use sluice_config::{Class, Code, NamespacedName};
 use sluice_controller::store::{Event, Object};
-use sluice_controller::{Controller, Options, Stats, Verdict};
+use sluice_controller::{Controller, Options, ReviewVerdict, Stats};
 
 use crate::support::*;
 
 const OTHERS: usize = 5000;
 
-fn review(world: &World, object: serde_json::Value) -> Verdict {
+fn review(world: &World, object: serde_json::Value) -> ReviewVerdict {
     let Some(Event::Put(object)) = world.event(object) else { panic!("nothing of it is kept") };
     world.controller.review(object).unwrap()
 }

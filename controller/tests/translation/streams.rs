@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use sluice_config::{
-    BindProtocol, GroupId, ListenerGroup, NamespacedName, StreamKey, Transport, UpstreamProtocol,
+    BindProtocol, GroupId, ListenerGroup, NamespacedName, StreamKey, TransportProtocol, UpstreamProtocol,
 };
-use sluice_controller::store::{Event, Fields, Kind, ObjectKey, Reference};
+use sluice_controller::store::{DataFields, Event, Kind, ObjectKey, Reference};
 use sluice_controller::{Options, Stats};
 
 use crate::support::*;
@@ -39,12 +39,12 @@ fn dns() -> [Value; 2] {
     [service("dns", ports), slice("dns-1", "dns", numbers, json!(["10.0.0.1"]))]
 }
 
-fn group(world: &World, transport: Transport, port: u16) -> Option<Arc<ListenerGroup>> {
+fn group(world: &World, transport: TransportProtocol, port: u16) -> Option<Arc<ListenerGroup>> {
     world.mirror.groups.get(&GroupId::stream(StreamKey { transport, port })).cloned()
 }
 
 /// The pool and options of a service in few words.
-fn target(world: &World, transport: Transport, port: u16) -> Option<String> {
+fn target(world: &World, transport: TransportProtocol, port: u16) -> Option<String> {
     let stream = group(world, transport, port)?.stream.clone()?;
     let flags = [(stream.accepts_proxy, " in"), (stream.sends_proxy, " out")];
     let flags: String = flags.iter().filter(|(is_set, _)| *is_set).map(|(_, word)| *word).collect();
@@ -66,13 +66,13 @@ fn an_entry_becomes_a_listener_group_with_a_pool_of_its_transport() {
         ]
     );
     let of = |transport, port| target(&world, transport, port).unwrap();
-    assert_eq!(of(Transport::Udp, 53), "default/dns:dns (udp,round-robin)");
-    assert_eq!(of(Transport::Tcp, 53), "default/dns:dns-tcp (tcp,round-robin)");
-    assert_eq!(of(Transport::Tcp, 9000), "default/dns:web (tcp,round-robin) in out");
-    assert_eq!(of(Transport::Tcp, 9001), "default/dns:web (tcp,round-robin) out");
+    assert_eq!(of(TransportProtocol::Udp, 53), "default/dns:dns (udp,round-robin)");
+    assert_eq!(of(TransportProtocol::Tcp, 53), "default/dns:dns-tcp (tcp,round-robin)");
+    assert_eq!(of(TransportProtocol::Tcp, 9000), "default/dns:web (tcp,round-robin) in out");
+    assert_eq!(of(TransportProtocol::Tcp, 9001), "default/dns:web (tcp,round-robin) out");
     assert_eq!(world.endpoints("dns", "dns"), Some(vec!["10.0.0.1:5353".to_owned()]));
     assert_eq!(world.endpoints("dns", "dns-tcp"), Some(vec!["10.0.0.1:5354".to_owned()]));
-    let udp = group(&world, Transport::Udp, 53).unwrap();
+    let udp = group(&world, TransportProtocol::Udp, 53).unwrap();
     assert!(!udp.required && udp.binds[0].protocol == BindProtocol::Udp && udp.binds[0].port == 53);
     assert_eq!(&*udp.binds[0].source, "data[53] of ConfigMap edge/udp");
     assert!(world.mirror.groups[&GroupId::ingress()].required);
@@ -86,7 +86,7 @@ fn the_configmaps_are_referred_to_and_may_be_missing() {
     let update = world.put([]);
     let wanted = |name: &str| Reference {
         object: ObjectKey { kind: Kind::ConfigMap, name: NamespacedName::new("edge", name) },
-        fields: Fields::All,
+        fields: DataFields::All,
     };
     assert_eq!(update.references.wanted, [wanted("tcp"), wanted("udp")]);
     let missing =
@@ -115,7 +115,7 @@ fn an_edit_costs_the_entries_and_services_that_it_changes() {
     assert_eq!(update.delta.unwrap().groups.len(), 1);
     let update = world.put([config_map(json!({"bind-address": "127.0.0.1"}))]);
     assert_eq!(update.stats.streams, 100, "all listen elsewhere");
-    let addresses = &group(&world, Transport::Tcp, 9000).unwrap().binds[0].addresses;
+    let addresses = &group(&world, TransportProtocol::Tcp, 9000).unwrap().binds[0].addresses;
     assert_eq!(addresses.iter().map(ToString::to_string).collect::<Vec<_>>(), ["127.0.0.1"]);
     world.update(vec![Event::Delete(ObjectKey {
         kind: Kind::ConfigMap,
@@ -128,14 +128,17 @@ fn an_edit_costs_the_entries_and_services_that_it_changes() {
 fn a_service_that_comes_and_goes_opens_and_closes_its_port() {
     let mut world = World::ready(options());
     world.put([services("tcp", json!({"9000": "default/dns:80", "9001": "default/web:80"}))]);
-    assert!(group(&world, Transport::Tcp, 9000).is_none() && group(&world, Transport::Tcp, 9001).is_some());
+    assert!(
+        group(&world, TransportProtocol::Tcp, 9000).is_none()
+            && group(&world, TransportProtocol::Tcp, 9001).is_some()
+    );
     let text = "ConfigMap edge/tcp: data[9000]: Service default/dns does not exist; the port is not open";
     assert!(world.texts().iter().any(|found| found.contains(text)), "{:?}", world.texts());
     let update = world.put(dns());
     assert_eq!(update.stats.streams, 1);
-    assert!(group(&world, Transport::Tcp, 9000).is_some());
+    assert!(group(&world, TransportProtocol::Tcp, 9000).is_some());
     world.delete(Kind::Service, "dns");
-    assert!(group(&world, Transport::Tcp, 9000).is_none());
+    assert!(group(&world, TransportProtocol::Tcp, 9000).is_none());
 }
 
 #[test]
@@ -175,8 +178,14 @@ fn entries_that_cannot_be_read_are_skipped_with_their_reason() {
     ] {
         assert!(texts.iter().any(|text| text.contains(expected)), "{expected}\n{texts:#?}");
     }
-    assert_eq!(target(&world, Transport::Tcp, 9005).as_deref(), Some("default/dns:web (tcp,round-robin) in"));
-    assert_eq!(target(&world, Transport::Udp, 53).as_deref(), Some("default/dns:dns (udp,round-robin)"));
+    assert_eq!(
+        target(&world, TransportProtocol::Tcp, 9005).as_deref(),
+        Some("default/dns:web (tcp,round-robin) in")
+    );
+    assert_eq!(
+        target(&world, TransportProtocol::Udp, 53).as_deref(),
+        Some("default/dns:dns (udp,round-robin)")
+    );
     assert_eq!(world.mirror.groups.len(), 3, "the Ingress group and two services");
 }
 
@@ -188,14 +197,20 @@ fn an_external_name_is_served_by_the_number_of_its_port() {
             "spec": {"type": "ExternalName", "externalName": "db.example", "ports": ports}})
     };
     world.put([external(json!([])), services("tcp", json!({"5432": "default/far:5433"}))]);
-    assert_eq!(target(&world, Transport::Tcp, 5432).as_deref(), Some("default/far:5433 (tcp,round-robin)"));
+    assert_eq!(
+        target(&world, TransportProtocol::Tcp, 5432).as_deref(),
+        Some("default/far:5433 (tcp,round-robin)")
+    );
     world.put([
         external(json!([{"name": "dns", "port": 53, "protocol": "UDP"}])),
         services("udp", json!({"53": "default/far:dns"})),
     ]);
-    assert_eq!(target(&world, Transport::Udp, 53).as_deref(), Some("default/far:53 (udp,round-robin)"));
+    assert_eq!(
+        target(&world, TransportProtocol::Udp, 53).as_deref(),
+        Some("default/far:53 (udp,round-robin)")
+    );
     world.put([external(json!([{"port": 5432}])), services("tcp", json!({"5432": "default/far:5433"}))]);
-    assert_eq!(target(&world, Transport::Tcp, 5432), None, "as in ingress-nginx");
+    assert_eq!(target(&world, TransportProtocol::Tcp, 5432), None, "as in ingress-nginx");
     assert!(world.texts().iter().any(|text| text.contains("has no TCP port 5433")), "{:?}", world.texts());
 }
 

@@ -20,12 +20,12 @@ const NO_HOST: &str = "_";
 
 /// The documents for readiness, liveness and metrics. Any host name is accepted, because the
 /// kubelet addresses the Pod by IP.
-pub(super) struct Health {
+pub(super) struct HealthPages {
     pub(super) state: Arc<State>,
     pub(super) path: String,
 }
 
-impl Pages for Health {
+impl Pages for HealthPages {
     fn refuse(&self, _: &Request<Incoming>) -> Option<Document> {
         None
     }

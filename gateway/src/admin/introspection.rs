@@ -109,7 +109,7 @@ fn answer(state: &State, path: &str) -> Document {
         "/problems" => json(&state.problems.all().iter().map(|problem| problem.view()).collect::<Vec<_>>()),
         "/generation" => {
             let status = state.telemetry.status();
-            json(&view::Generation {
+            json(&view::GenerationView {
                 generation: configuration.generation.0,
                 hash: format!("{:016x}", configuration.hash()),
                 complete: state.readiness.is_complete(),

@@ -16,8 +16,8 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use super::*;
 use crate::pipeline::tests::fixture::*;
 
-fn options() -> Options {
-    Options {
+fn options() -> AdminOptions {
+    AdminOptions {
         health_host: Some(Ipv4Addr::LOCALHOST.into()),
         health_port: 0,
         health_path: "/healthz".to_owned(),
@@ -48,7 +48,7 @@ async fn get_json(address: SocketAddr, path: &str) -> Value {
 #[tokio::test]
 async fn readiness_needs_configuration_and_listeners_and_ends_first() {
     let telemetry = crate::telemetry::Telemetry::new(
-        crate::telemetry::Options::default(),
+        crate::telemetry::TelemetryOptions::default(),
         crate::telemetry::AccessLog::none(),
     );
     let state = State::new(Arc::new(telemetry.unwrap()), Arc::new(|_| ()));
@@ -215,13 +215,13 @@ async fn a_failed_bind_names_the_flag() {
     let plane = Plane::with_policies(Balance::RoundRobin, &[], Default::default());
     let taken = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = taken.local_addr().unwrap().port();
-    let busy = Options { health_port: port, ..options() };
+    let busy = AdminOptions { health_port: port, ..options() };
     let error = serve(plane.state.clone(), busy).await.unwrap_err().to_string();
     assert_eq!(
         error,
         format!("port {port} is already in use; end what listens there or give another with --healthz-port")
     );
-    let open = Options { admin: "0.0.0.0:0".parse().unwrap(), ..options() };
+    let open = AdminOptions { admin: "0.0.0.0:0".parse().unwrap(), ..options() };
     let error = serve(plane.state.clone(), open).await.unwrap_err().to_string();
     assert!(error.contains("0.0.0.0:0 is not a loopback address"), "{error}");
 }

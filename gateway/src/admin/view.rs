@@ -25,7 +25,7 @@ pub(super) struct Index {
 }
 
 #[derive(Debug, Serialize)]
-pub(super) struct Generation {
+pub(super) struct GenerationView {
     pub(super) generation: u64,
     pub(super) hash: String,
     pub(super) complete: bool,

@@ -44,7 +44,7 @@ pub(crate) struct ClientEncodings {
 
 /// The decision for one response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Choice {
+pub(crate) enum CompressionChoice {
     /// Sent unchanged to every client.
     Never,
     /// Sent unchanged, but another client could receive it compressed.
@@ -83,16 +83,23 @@ impl CompressionRules {
     }
 
     /// Decides whether a response with this head, which describes this body, is compressed.
-    pub(crate) fn choose(&self, wanted: ClientEncodings, response: &Response, body: Framing) -> Choice {
+    pub(crate) fn choose(
+        &self,
+        wanted: ClientEncodings,
+        response: &Response,
+        body: Framing,
+    ) -> CompressionChoice {
         let fields = &response.fields;
         let status =
             matches!(response.status, StatusCode::OK | StatusCode::FORBIDDEN | StatusCode::NOT_FOUND);
         if !status || body.is_done() || fields.has(&CONTENT_ENCODING) || fields.has(&TRAILER) {
-            return Choice::Never;
+            return CompressionChoice::Never;
         }
-        let Some(media_type) = fields.first(&CONTENT_TYPE).map(media_type) else { return Choice::Never };
+        let Some(media_type) = fields.first(&CONTENT_TYPE).map(media_type) else {
+            return CompressionChoice::Never;
+        };
         if is_grpc(&media_type) || fields.has_token(&CACHE_CONTROL, b"no-transform") {
-            return Choice::Never;
+            return CompressionChoice::Never;
         }
         let length = match body {
             Framing::Length(length) => Some(length),
@@ -101,12 +108,12 @@ impl CompressionRules {
         let rule = |coding: Coding| self.codings[coding as usize].as_ref();
         let fits = |coding| rule(coding).is_some_and(|rule| rule.takes(&media_type, length));
         if !Coding::ALL.into_iter().any(fits) {
-            return Choice::Never;
+            return CompressionChoice::Never;
         }
         let can = |coding| fits(coding) && !(wanted.no_gzip && coding == Coding::Gzip);
         match wanted.accepted.best(can).and_then(|coding| Some((coding, rule(coding)?.level))) {
-            Some((coding, level)) => Choice::Compress(coding, level),
-            None => Choice::NotHere,
+            Some((coding, level)) => CompressionChoice::Compress(coding, level),
+            None => CompressionChoice::NotHere,
         }
     }
 }
@@ -198,14 +205,14 @@ mod tests {
         response
     }
 
-    fn choose(rules: &CompressionRules, accepted: &'static str, head: &str) -> Choice {
+    fn choose(rules: &CompressionRules, accepted: &'static str, head: &str) -> CompressionChoice {
         let response = response(head);
         rules.choose(wanted(rules, accepted), &response, response.framing)
     }
 
     #[test]
     fn eligible_responses_are_compressed() {
-        use Choice::{Compress, Never, NotHere};
+        use CompressionChoice::{Compress, Never, NotHere};
         let gzip = Compress(Coding::Gzip, 1);
         let rules = rules(|_| ());
         for (head, expected) in [
@@ -244,13 +251,13 @@ mod tests {
         let short = "200 OK\r\nContent-Type: text/plain\r\nContent-Length: 300";
         let long = "200 OK\r\nContent-Type: text/plain\r\nContent-Length: 30000";
         let picture = "200 OK\r\nContent-Type: image/png\r\nContent-Length: 30000";
-        assert_eq!(choose("zstd, br", short), Choice::Compress(Coding::Brotli, 4));
-        assert_eq!(choose("zstd, br", long), Choice::Compress(Coding::Zstd, 3));
-        assert_eq!(choose("zstd;q=0.5, br", long), Choice::Compress(Coding::Brotli, 4));
-        assert_eq!(choose("zstd, br", picture), Choice::Compress(Coding::Brotli, 4));
-        assert_eq!(choose("zstd", picture), Choice::NotHere);
-        assert_eq!(choose("gzip", long), Choice::NotHere, "the User-Agent gets none");
-        assert_eq!(choose("br", "200 OK\r\nContent-Type: application/grpc+proto"), Choice::Never);
+        assert_eq!(choose("zstd, br", short), CompressionChoice::Compress(Coding::Brotli, 4));
+        assert_eq!(choose("zstd, br", long), CompressionChoice::Compress(Coding::Zstd, 3));
+        assert_eq!(choose("zstd;q=0.5, br", long), CompressionChoice::Compress(Coding::Brotli, 4));
+        assert_eq!(choose("zstd, br", picture), CompressionChoice::Compress(Coding::Brotli, 4));
+        assert_eq!(choose("zstd", picture), CompressionChoice::NotHere);
+        assert_eq!(choose("gzip", long), CompressionChoice::NotHere, "the User-Agent gets none");
+        assert_eq!(choose("br", "200 OK\r\nContent-Type: application/grpc+proto"), CompressionChoice::Never);
         assert!(CompressionRules::compile(&GlobalSettings::default()).is_none());
     }
 
@@ -261,8 +268,8 @@ mod tests {
         head.insert("accept-encoding", HeaderValue::from_static("gzip"));
         let page = response("200 OK\r\nContent-Type: text/html");
         let choose = |version| rules.choose(rules.wanted(version, &head), &page, page.framing);
-        assert_eq!(choose(Version::HTTP_10), Choice::NotHere);
-        assert_eq!(choose(Version::HTTP_2), Choice::Compress(Coding::Gzip, 1));
+        assert_eq!(choose(Version::HTTP_10), CompressionChoice::NotHere);
+        assert_eq!(choose(Version::HTTP_2), CompressionChoice::Compress(Coding::Gzip, 1));
     }
 
     #[test]

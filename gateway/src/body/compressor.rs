@@ -6,7 +6,7 @@ use std::task::Context;
 use http::HeaderMap;
 
 use super::coding::Coding;
-use super::compression::{self, Choice, ClientEncodings, CompressionRules};
+use super::compression::{self, ClientEncodings, CompressionChoice, CompressionRules};
 use super::encoder::Encoder;
 use super::substitution::{Substitution, SubstitutionStream};
 use crate::body::downstream::{Downstream, Passed};
@@ -82,21 +82,21 @@ impl Compressor {
         let body = response.described_body(self.is_head);
         let choice = match &self.compression {
             Some((rules, wanted)) => rules.choose(*wanted, response, body),
-            None => Choice::Never,
+            None => CompressionChoice::Never,
         };
-        if choice != Choice::Never {
+        if choice != CompressionChoice::Never {
             compression::vary(&mut response.fields);
         }
         let stream = self.substitution.as_ref().and_then(|substitution| substitution.begin(response, body));
         if self.is_head {
             let coding = match choice {
-                Choice::Compress(coding, _) => Some(coding),
-                Choice::Never | Choice::NotHere => None,
+                CompressionChoice::Compress(coding, _) => Some(coding),
+                CompressionChoice::Never | CompressionChoice::NotHere => None,
             };
             change_head(&mut response.fields, stream.as_ref(), coding);
             return to.respond(cx, response, bytes);
         }
-        if let Choice::Compress(coding, level) = choice {
+        if let CompressionChoice::Compress(coding, level) = choice {
             self.running = Running::compressing(coding, level, response.framing.left());
         }
         if stream.is_some() {

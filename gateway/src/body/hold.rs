@@ -47,14 +47,14 @@ pub(crate) enum Judgement {
 #[derive(Debug)]
 pub(crate) struct ResponseHold {
     judge: Box<dyn ResponseJudge>,
-    held: Held,
+    held: HeldBody,
     has_begun: bool,
     judgement: Judgement,
 }
 
 /// The part of a response that is held.
 #[derive(Debug, Default)]
-pub(crate) struct Held {
+pub(crate) struct HeldBody {
     /// The head with the framing of its body, as inner client sides get it.
     pub(crate) response: Response,
     /// The body in its coding.
@@ -72,7 +72,7 @@ pub(crate) struct Held {
 
 impl ResponseHold {
     pub(crate) fn new(judge: Box<dyn ResponseJudge>) -> Self {
-        Self { judge, held: Held::default(), has_begun: false, judgement: Judgement::Wants }
+        Self { judge, held: HeldBody::default(), has_begun: false, judgement: Judgement::Wants }
     }
 
     /// Begins to hold a response. The caller's copy keeps what tells the end of the body.
@@ -81,7 +81,7 @@ impl ResponseHold {
     /// The bytes are no body. Nothing is held then, because another endpoint may be tried.
     pub(crate) fn respond(&mut self, response: &mut Response, bytes: &[u8]) -> Result<Passed, FailureKind> {
         let framing = response.framing;
-        self.held = Held::default();
+        self.held = HeldBody::default();
         let passed = self.pass(response, bytes)?;
         self.held.response = response.take_head();
         self.held.response.framing = framing;
@@ -121,7 +121,7 @@ impl ResponseHold {
 
     /// Ready when more of the response is needed, or with what was held, which now goes to the
     /// client.
-    pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Box<Held>>, FailureKind>> {
+    pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Box<HeldBody>>, FailureKind>> {
         loop {
             match self.judgement {
                 Judgement::Passes => {
@@ -131,7 +131,7 @@ impl ResponseHold {
                 Judgement::Refused => return Poll::Ready(Err(FailureKind::ResponseRefused)),
                 Judgement::Wants => self.judgement = ready!(self.judge.poll(cx)),
             }
-            let Held { unseen, is_whole, has_shown_end, .. } = &mut self.held;
+            let HeldBody { unseen, is_whole, has_shown_end, .. } = &mut self.held;
             match self.judgement {
                 // It has seen everything.
                 Judgement::Wants if *has_shown_end => self.judgement = Judgement::Passes,

@@ -43,7 +43,7 @@ pub(crate) const ORDER: [BodyStage; 8] = [
 
 /// The settings of the stages that one request needs. The default is none.
 #[derive(Debug, Default)]
-pub(crate) struct Plan {
+pub(crate) struct BodyPlan {
     /// Bytes that the request body may have, if its head states no length.
     pub(crate) limit: Option<u64>,
     /// The request body is buffered, with so many bytes of it in memory.
@@ -68,7 +68,7 @@ pub(crate) struct Plan {
     pub(crate) inspects_copy: bool,
 }
 
-impl Plan {
+impl BodyPlan {
     /// Returns whether the request needs a stage.
     pub(crate) fn needs(&self, stage: BodyStage) -> bool {
         match stage {

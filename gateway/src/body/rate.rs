@@ -19,7 +19,7 @@ const SECOND: u64 = 1000;
 
 /// The rate of one response.
 #[derive(Debug)]
-pub(crate) struct Rate {
+pub(crate) struct ResponseRate {
     /// Bytes per second.
     bytes: u64,
     /// Bytes sent without a limit.
@@ -31,7 +31,7 @@ pub(crate) struct Rate {
     alarm: Alarm,
 }
 
-impl Rate {
+impl ResponseRate {
     /// Creates the limit. A rate of 0 bytes per second is raised to 1.
     pub(crate) fn new(bytes: u64, after: u64) -> Self {
         Self { bytes: bytes.max(1), after, began: None, is_over: false, alarm: Alarm::default() }
@@ -80,7 +80,7 @@ mod tests {
     use super::*;
 
     /// Returns the milliseconds that sending `left` bytes takes, and the size of the largest piece.
-    async fn send(mut rate: Rate, mut left: u64) -> (u128, usize) {
+    async fn send(mut rate: ResponseRate, mut left: u64) -> (u128, usize) {
         let (mut sent, mut largest) = (0, 0);
         let began = Instant::now();
         rate.begin();
@@ -107,7 +107,7 @@ mod tests {
             (1, 0, 5, 4_000),
             (u64::MAX, u64::MAX, 1 << 30, 0),
         ] {
-            let (took, largest) = send(Rate::new(bytes, after), length).await;
+            let (took, largest) = send(ResponseRate::new(bytes, after), length).await;
             assert!((least..=least + 150).contains(&took), "{bytes} {after} {length}: {took}");
             assert!(largest as u64 <= bytes.saturating_add(after));
         }

@@ -19,8 +19,8 @@ use super::buffer::RequestBuffer;
 use super::compressor::Compressor;
 use super::disk::Disk;
 use super::hold::ResponseHold;
-use super::plan::Plan;
-use super::rate::Rate;
+use super::plan::BodyPlan;
+use super::rate::ResponseRate;
 use super::response_buffer::ResponseBuffer;
 use super::tee::Tee;
 use crate::body::downstream::{Downstream, Passed};
@@ -49,13 +49,14 @@ pub(crate) struct Staged<D> {
     /// The client has received all output so far.
     flushed: bool,
     compressor: Option<Compressor>,
-    rate: Option<Rate>,
+    rate: Option<ResponseRate>,
 }
 
 impl<D: Downstream> Staged<D> {
     /// Creates the stages of `plan`. `framing` is that of the request body.
-    pub(crate) fn new(inner: Box<D>, plan: Plan, framing: Framing, disk: &Arc<Disk>) -> Self {
-        let Plan { limit, buffer, response_buffering, substitution, compression, is_head, rate, .. } = plan;
+    pub(crate) fn new(inner: Box<D>, plan: BodyPlan, framing: Framing, disk: &Arc<Disk>) -> Self {
+        let BodyPlan { limit, buffer, response_buffering, substitution, compression, is_head, rate, .. } =
+            plan;
         let changes_response = substitution.is_some() || compression.is_some();
         Self {
             inner,
@@ -68,7 +69,7 @@ impl<D: Downstream> Staged<D> {
                 .map(|settings| Box::new(ResponseBuffer::new(&settings, disk.clone()))),
             flushed: false,
             compressor: changes_response.then(|| Compressor::new(substitution, compression, is_head)),
-            rate: rate.map(|(bytes, after)| Rate::new(bytes, after)),
+            rate: rate.map(|(bytes, after)| ResponseRate::new(bytes, after)),
         }
     }
 

@@ -23,7 +23,7 @@ use serde::Serialize;
 use tokio::sync::watch;
 
 use self::folder::Folder;
-use self::health::Health;
+use self::health::FolderHealth;
 use self::thread::FileThread;
 use super::keyed_hash::SipKey;
 use crate::body::disk::{Disk, DiskShare};
@@ -53,7 +53,7 @@ pub struct FileUse {
 pub(super) struct Files {
     folder: Folder,
     space: Arc<Disk>,
-    health: Health,
+    health: FolderHealth,
     thread: FileThread,
     next: AtomicU64,
     /// Key of the hashes of pieces: random, so that no content can be made to fit one.
@@ -70,7 +70,7 @@ impl Files {
         let folder = Folder::open(path)?;
         let thread = FileThread::start().map_err(|error| FolderFault::of(path, "use", &error))?;
         Ok(Arc::new(Self {
-            health: Health::new(path),
+            health: FolderHealth::new(path),
             folder,
             space: Arc::default(),
             thread,

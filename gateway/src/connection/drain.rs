@@ -33,7 +33,7 @@ const BEYOND_LIMIT: usize = 64;
 /// Progress of the shutdown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
-pub enum Phase {
+pub enum ShutdownPhase {
     /// Normal operation.
     Serving = 0,
     /// Connections are accepted, and closed after their next response.
@@ -47,7 +47,7 @@ pub enum Phase {
 pub struct Drain {
     /// Read for every request, so it has a cache line without written data.
     phase: Padded<AtomicU8>,
-    changes: watch::Sender<Phase>,
+    changes: watch::Sender<ShutdownPhase>,
     /// Open connections, and tasks that may still accept some.
     holds: Padded<AtomicUsize>,
     connections: Padded<AtomicUsize>,
@@ -94,8 +94,8 @@ pub(crate) struct LocalDrain {
 impl Default for Drain {
     fn default() -> Self {
         Self {
-            phase: Padded::new(AtomicU8::new(Phase::Serving as u8)),
-            changes: watch::Sender::new(Phase::Serving),
+            phase: Padded::new(AtomicU8::new(ShutdownPhase::Serving as u8)),
+            changes: watch::Sender::new(ShutdownPhase::Serving),
             holds: Padded::default(),
             connections: Padded::default(),
             idle: IdleConnections::default(),
@@ -112,23 +112,23 @@ impl Drain {
     }
 
     /// Returns the current phase.
-    pub fn phase(&self) -> Phase {
+    pub fn phase(&self) -> ShutdownPhase {
         match self.phase.load(SeqCst) {
-            0 => Phase::Serving,
-            1 => Phase::Draining,
-            _ => Phase::Closing,
+            0 => ShutdownPhase::Serving,
+            1 => ShutdownPhase::Draining,
+            _ => ShutdownPhase::Closing,
         }
     }
 
     /// Starts draining: every response ends its connection. New connections are still accepted.
     pub fn begin(&self) {
-        self.advance(Phase::Draining);
+        self.advance(ShutdownPhase::Draining);
     }
 
     /// Starts closing: the accept queues are emptied, and sockets and idle connections closed. Call
     /// [`Listeners::close`](crate::listen::Listeners::close) first, which releases the sockets.
     pub fn close(&self) {
-        self.advance(Phase::Closing);
+        self.advance(ShutdownPhase::Closing);
     }
 
     /// Waits until the last connection has ended after [`close`](Self::close), at most for
@@ -156,14 +156,14 @@ impl Drain {
         self.requests.all().map(|requests| requests.load(Relaxed)).sum()
     }
 
-    fn advance(&self, phase: Phase) {
+    fn advance(&self, phase: ShutdownPhase) {
         if self.phase.fetch_max(phase as u8, SeqCst) < phase as u8 {
             self.changes.send_replace(phase);
         }
     }
 
     /// Returns a receiver for changes of the phase.
-    pub(crate) fn subscribe(&self) -> watch::Receiver<Phase> {
+    pub(crate) fn subscribe(&self) -> watch::Receiver<ShutdownPhase> {
         self.changes.subscribe()
     }
 
@@ -250,7 +250,7 @@ impl LocalDrain {
 
     /// Returns whether responses should end their connections.
     pub(crate) fn is_draining(&self) -> bool {
-        self.drain.phase() >= Phase::Draining
+        self.drain.phase() >= ShutdownPhase::Draining
     }
 
     /// Ready once a phase is reached. The caller keeps `waiter` across calls: it is registered once
@@ -260,7 +260,7 @@ impl LocalDrain {
         &'d self,
         cx: &mut Context<'_>,
         waiter: &mut Pin<&mut Option<Notified<'d>>>,
-        phase: Phase,
+        phase: ShutdownPhase,
     ) -> Poll<()> {
         loop {
             let now = self.drain.phase();
@@ -269,7 +269,7 @@ impl LocalDrain {
             }
             let waits = match waiter.as_mut().as_pin_mut() {
                 None => false,
-                Some(_) if now == Phase::Serving => true,
+                Some(_) if now == ShutdownPhase::Serving => true,
                 Some(changed) => changed.poll(cx).is_pending(),
             };
             if waits {
@@ -283,14 +283,14 @@ impl LocalDrain {
         }
     }
 
-    /// Waits until one second after the start of [`Phase::Closing`], for bytes in flight.
+    /// Waits until one second after the start of [`ShutdownPhase::Closing`], for bytes in flight.
     pub(crate) async fn last_call(&self) {
-        self.reached(Phase::Closing).await;
+        self.reached(ShutdownPhase::Closing).await;
         sleep(LAST_CALL).await;
     }
 
     /// Waits until a phase is reached.
-    pub(crate) async fn reached(&self, phase: Phase) {
+    pub(crate) async fn reached(&self, phase: ShutdownPhase) {
         loop {
             let changed = self.changed.notified();
             if self.drain.phase() >= phase {
@@ -378,10 +378,10 @@ mod tests {
         let drain = Drain::new();
         let mut changes = drain.subscribe();
         drain.begin();
-        assert_eq!(*changes.borrow_and_update(), Phase::Draining);
+        assert_eq!(*changes.borrow_and_update(), ShutdownPhase::Draining);
         drain.close();
         drain.begin();
-        assert_eq!(drain.phase(), Phase::Closing);
-        assert_eq!(*changes.borrow_and_update(), Phase::Closing);
+        assert_eq!(drain.phase(), ShutdownPhase::Closing);
+        assert_eq!(*changes.borrow_and_update(), ShutdownPhase::Closing);
     }
 }

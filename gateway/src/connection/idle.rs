@@ -29,8 +29,8 @@ use expiry::WaitLimits;
 const BUSY: u64 = 0;
 /// State of a connection that was chosen to be closed.
 const CHOSEN: u64 = 1;
-/// Bits of a state that hold the [`Wait`]. The others hold a time in nanoseconds from the start of
-/// the process, at least 1.
+/// Bits of a state that hold the [`IdleWait`]. The others hold a time in nanoseconds from the
+/// start of the process, at least 1.
 const WAIT_BITS: u32 = 2;
 /// The least state of an idle connection.
 const EPOCH: u64 = 1 << WAIT_BITS;
@@ -80,7 +80,7 @@ struct Scan {
 /// What an idle connection waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u64)]
-pub(crate) enum Wait {
+pub(crate) enum IdleWait {
     /// Something with a time limit of its own.
     Other = 0,
     /// The first byte of the first request.
@@ -259,18 +259,18 @@ impl IdleSlot {
     /// The connection may be closed from now on. Keeps an earlier time.
     pub(crate) fn begin(&self, now: Instant) {
         self.change(|before| match before {
-            BUSY => state(now, Wait::Other),
+            BUSY => state(now, IdleWait::Other),
             before => before >> WAIT_BITS << WAIT_BITS,
         });
     }
 
     /// The same, counted from now on, even if it was to be closed.
     pub(crate) fn renew(&self, now: Instant) {
-        self.state().store(state(now, Wait::Other), Relaxed);
+        self.state().store(state(now, IdleWait::Other), Relaxed);
     }
 
     /// The connection waits for a request from now on, as long as one may ([`expiry`]).
-    pub(crate) fn wait(&self, wait: Wait, now: Instant) {
+    pub(crate) fn wait(&self, wait: IdleWait, now: Instant) {
         self.change(|_| state(now, wait));
     }
 
@@ -320,7 +320,7 @@ impl Drop for IdleSlot {
 }
 
 /// The state of a connection that is idle from now on.
-fn state(now: Instant, wait: Wait) -> u64 {
+fn state(now: Instant, wait: IdleWait) -> u64 {
     nanoseconds(now) << WAIT_BITS | wait as u64
 }
 

@@ -13,17 +13,17 @@ use std::thread::{self, JoinHandle};
 
 use tokio::sync::{oneshot, watch};
 
-use crate::connection::drain::{Drain, LocalDrain, Phase};
+use crate::connection::drain::{Drain, LocalDrain, ShutdownPhase};
 use crate::engine::proxy;
 use crate::io::budget;
 use crate::listen::accept::{Workplace, accept};
 use crate::listen::assignment::Assignment;
-use crate::listen::{ListenSocket, ListenerSet, Listeners, Listening, SocketKey};
+use crate::listen::{ListenSocket, ListenerSet, ListenerSocket, Listeners, SocketKey};
 use crate::process::critical_task::{self, CriticalTask};
 use crate::process::descriptors::DescriptorShares;
 use crate::process::per_worker;
 use crate::state::State;
-use crate::state::snapshot::Snapshot;
+use crate::state::snapshot::PublishedSnapshot;
 use crate::stream::udp;
 use crate::telemetry::AccessLog;
 use crate::tls::{CertificateStore, install_provider};
@@ -44,7 +44,7 @@ pub struct Workers {
 
 /// The task that accepts connections of one socket.
 struct Accepting {
-    listening: Listening,
+    listening: ListenerSocket,
     /// Ends the task when it is dropped.
     _stop: oneshot::Sender<()>,
 }
@@ -133,11 +133,11 @@ async fn run(
     workplace: Workplace,
     index: usize,
     mut listeners: watch::Receiver<ListenerSet>,
-    mut phase: watch::Receiver<Phase>,
+    mut phase: watch::Receiver<ShutdownPhase>,
     mut stop: watch::Receiver<bool>,
 ) {
     let worker = &workplace.own.worker;
-    tokio::spawn(Snapshot::follow(worker.state.clone()));
+    tokio::spawn(PublishedSnapshot::follow(worker.state.clone()));
     tokio::spawn(idle_timeouts::enforce(worker.clone()));
     let mut accepting = HashMap::new();
     listeners.mark_changed();
@@ -151,7 +151,7 @@ async fn run(
             }
             Ok(()) = phase.changed() => {
                 let phase = *phase.borrow_and_update();
-                if phase == Phase::Closing {
+                if phase == ShutdownPhase::Closing {
                     accepting.clear();
                 }
                 worker.drain.notify();
@@ -166,7 +166,7 @@ fn reconcile(
     set: ListenerSet,
 ) {
     let worker = &workplace.own.worker;
-    if !set.open || worker.drain.shared().phase() == Phase::Closing {
+    if !set.open || worker.drain.shared().phase() == ShutdownPhase::Closing {
         accepting.clear();
         return;
     }
@@ -181,7 +181,7 @@ fn reconcile(
         }
         accepting.entry(key).or_insert_with(|| {
             let (stop, stopped) = oneshot::channel();
-            let (workplace, Listening { socket, entry }) = (workplace.clone(), listening.clone());
+            let (workplace, ListenerSocket { socket, entry }) = (workplace.clone(), listening.clone());
             let hold = worker.drain.shared().hold();
             let report = worker.state.reporter.clone();
             critical_task::spawn(&report, "accepting connections", async move {

@@ -21,19 +21,19 @@ use tokio::time::{Instant, timeout, timeout_at};
 use super::MAX_DRAIN;
 use super::http2::Http2;
 use super::{deliver, linger};
-use crate::connection::drain::{OpenRequest, Phase};
+use crate::connection::drain::{OpenRequest, ShutdownPhase};
 use crate::connection::idle::expiry::FIRST_REQUEST_GRACE;
-use crate::connection::idle::{IdleSlot, Wait};
+use crate::connection::idle::{IdleSlot, IdleWait};
 use crate::connection::info::ConnectionInfo;
 use crate::engine::tunnel::Tunnel;
-use crate::engine::{self, Refusal, RequestEnd};
+use crate::engine::{self, RequestEnd, UnreadableRequest};
 use crate::io::alarm::Alarm;
 use crate::io::budget;
 use crate::io::wire::{READ_SIZE, Wire};
 use crate::message::framing::Framing;
-use crate::message::head::{Fault, Head};
+use crate::message::head::{Head, HeadFault};
 use crate::message::request;
-use crate::state::snapshot::Snapshot;
+use crate::state::snapshot::PublishedSnapshot;
 use crate::worker::Worker;
 use client::Client;
 use head_reader::HeadReader;
@@ -77,7 +77,7 @@ enum NoHead {
     /// The client disconnected or sent nothing in time. No response is sent.
     Silence,
     /// The request is rejected.
-    Fault(Fault),
+    Fault(HeadFault),
 }
 
 impl<'c> Http1<'c> {
@@ -95,7 +95,7 @@ impl<'c> Http1<'c> {
                 && self.info.tls.is_none()
                 && !self.info.is_plain_on_https()
                 && wire.ahead.starts_with(b"P")
-                && Snapshot::take(&self.worker.state).compiled_settings.settings.use_http2
+                && PublishedSnapshot::take(&self.worker.state).compiled_settings.settings.use_http2
             {
                 match Box::pin(starts_with_http2(&mut wire, &self.worker, self.idle)).await {
                     Some(true) => {
@@ -134,7 +134,8 @@ impl<'c> Http1<'c> {
     /// neither the state of a request nor a head. Most heads have arrived whole.
     fn answering(&mut self, mut wire: Box<Wire>) -> Answering<'_> {
         // Dropped at once: the request takes a newer snapshot.
-        let mut reader = HeadReader::new(&Snapshot::take(&self.worker.state).compiled_settings.settings);
+        let mut reader =
+            HeadReader::new(&PublishedSnapshot::take(&self.worker.state).compiled_settings.settings);
         match reader.read(&mut wire) {
             Ok(Some(head)) => {
                 self.idle.end();
@@ -157,7 +158,7 @@ impl<'c> Http1<'c> {
     /// Waits for the next request, which [`Drain::expire`](crate::connection::drain::Drain::expire)
     /// bounds. Returns false if the connection should end.
     fn wait<'a>(&'a mut self, wire: &'a mut Wire) -> impl Future<Output = bool> {
-        let wait = if self.served == 0 { Wait::FirstRequest } else { Wait::NextRequest };
+        let wait = if self.served == 0 { IdleWait::FirstRequest } else { IdleWait::NextRequest };
         self.idle.wait(wait, Instant::now().into_std());
         poll_fn(move |cx| {
             if let Poll::Ready(read) = wire.poll_fill(cx) {
@@ -181,7 +182,7 @@ impl<'c> Http1<'c> {
         loop {
             if wire.ahead.len() >= READ_SIZE && !budget::has_room() {
                 let reason = "there is no memory for a large head";
-                return Err(Fault { status: StatusCode::SERVICE_UNAVAILABLE, reason }.into());
+                return Err(HeadFault { status: StatusCode::SERVICE_UNAVAILABLE, reason }.into());
             }
             let read = poll_fn(|cx| match wire.poll_fill(cx) {
                 Poll::Ready(read) => Poll::Ready(Some(read)),
@@ -194,7 +195,7 @@ impl<'c> Http1<'c> {
                 None if wire.ahead.is_empty() => return Err(NoHead::Silence),
                 None => {
                     let reason = "the head did not arrive in time";
-                    return Err(Fault { status: StatusCode::REQUEST_TIMEOUT, reason }.into());
+                    return Err(HeadFault { status: StatusCode::REQUEST_TIMEOUT, reason }.into());
                 }
             }
             if let Some(head) = reader.read(wire)? {
@@ -207,11 +208,11 @@ impl<'c> Http1<'c> {
     /// Serves one request.
     async fn request(&mut self, mut wire: Box<Wire>, head: Head) -> AfterRequest {
         if self.info.is_plain_on_https() {
-            return Box::pin(self.refuse(wire, Fault::PLAIN_HTTP)).await;
+            return Box::pin(self.refuse(wire, HeadFault::PLAIN_HTTP)).await;
         }
         let open = self.worker.drain.shared().request();
         self.served += 1;
-        let snapshot = Snapshot::take(&self.worker.state);
+        let snapshot = PublishedSnapshot::take(&self.worker.state);
         let settings = &snapshot.compiled_settings.settings;
         let last = self.served >= settings.keep_alive_requests || settings.keep_alive.is_zero();
         wire.ahead.advance(head.length);
@@ -265,9 +266,10 @@ impl<'c> Http1<'c> {
     }
 
     /// Answers a rejected request and ends the connection.
-    async fn refuse(&self, wire: Box<Wire>, fault: Fault) -> AfterRequest {
+    async fn refuse(&self, wire: Box<Wire>, fault: HeadFault) -> AfterRequest {
         let line = request_line(&wire.ahead);
-        let refusal = Refusal { request_line: &line, length: wire.ahead.len(), status: fault.status };
+        let refusal =
+            UnreadableRequest { request_line: &line, length: wire.ahead.len(), status: fault.status };
         tracing::debug!(client = %self.info.peer, %fault, "refused a request");
         let mut client = Client::refused(wire, self.worker.clone());
         let sent = timeout(REFUSAL, engine::refuse(&self.worker, &self.info, refusal, &mut client)).await;
@@ -278,8 +280,8 @@ impl<'c> Http1<'c> {
     }
 }
 
-impl From<Fault> for NoHead {
-    fn from(fault: Fault) -> Self {
+impl From<HeadFault> for NoHead {
+    fn from(fault: HeadFault) -> Self {
         Self::Fault(fault)
     }
 }
@@ -334,7 +336,7 @@ async fn wait_for_bytes(
         tokio::select! {
             biased;
             read = timeout_at(until, wire.fill()) => Some(read),
-            () = worker.drain.reached(Phase::Closing) => timeout(closing_timeout, wire.fill()).await.ok().map(Ok),
+            () = worker.drain.reached(ShutdownPhase::Closing) => timeout(closing_timeout, wire.fill()).await.ok().map(Ok),
         }
     };
     match idle.unless_chosen(pin!(read)).await.flatten() {

@@ -44,10 +44,10 @@ use http::{Request, StatusCode};
 use tokio::time::{Instant, timeout};
 
 use super::deliver;
-use crate::connection::drain::Phase;
+use crate::connection::drain::ShutdownPhase;
 use crate::connection::idle::IdleSlot;
 use crate::connection::info::ConnectionInfo;
-use crate::engine::{self, Refusal, RequestEnd};
+use crate::engine::{self, RequestEnd, UnreadableRequest};
 use crate::io::alarm::Alarm;
 use crate::io::joined::WRITE_TIMEOUT;
 use crate::io::transport::on_its_way;
@@ -60,10 +60,10 @@ use crate::message::head::MAX_FIELDS;
 use crate::message::head::http2::length;
 use crate::message::head::http2::restore_target;
 use crate::message::head::http2::target;
-use crate::state::snapshot::Snapshot;
+use crate::state::snapshot::PublishedSnapshot;
 use crate::worker::Worker;
 use client::Client;
-use rate::Rate;
+use rate::LeakyBucket;
 use serving::Serving;
 use stream::{Home, Stream};
 use streams::{OpenStream, Streams};
@@ -114,8 +114,8 @@ pub(crate) struct Http2 {
     /// Whether the connection is closed in favour of a new one.
     dismissed: bool,
     window: Window,
-    malformed: Rate,
-    refused: Rate,
+    malformed: LeakyBucket,
+    refused: LeakyBucket,
     /// A field block has reached `h2` without inspection, so an escaped target may be the client's.
     uninspected: Arc<AtomicBool>,
 }
@@ -146,8 +146,8 @@ impl Idle {
 
 impl Http2 {
     pub(crate) fn new(worker: Arc<Worker>, info: Arc<ConnectionInfo>) -> Self {
-        let malformed = Rate::new(MALFORMED, MALFORMED_LEAK);
-        let refused = Rate::new(REFUSED, REFUSED_LEAK);
+        let malformed = LeakyBucket::new(MALFORMED, MALFORMED_LEAK);
+        let refused = LeakyBucket::new(REFUSED, REFUSED_LEAK);
         let (streams, serving) = (Arc::default(), Serving::default());
         Self {
             worker,
@@ -197,8 +197,8 @@ impl Http2 {
         let worker = self.worker.clone();
         // A connection that began during shutdown has had no chance to send a request yet.
         let last_phase = match worker.drain.shared().phase() {
-            Phase::Serving => Phase::Draining,
-            _ => Phase::Closing,
+            ShutdownPhase::Serving => ShutdownPhase::Draining,
+            _ => ShutdownPhase::Closing,
         };
         let (mut idle, mut waiter, turn) = (Idle::default(), pin!(None), Turn::new());
         let mut round = |wakers: &mut Wakers<'_>, woken: Woken| {
@@ -219,7 +219,7 @@ impl Http2 {
                     }
                 }
                 // After GOAWAY, the next phase is the one in which idle connections get less time.
-                let phase = if self.goaway_sent.is_some() { Phase::Closing } else { last_phase };
+                let phase = if self.goaway_sent.is_some() { ShutdownPhase::Closing } else { last_phase };
                 let reached = worker.drain.poll_reached(cx, &mut waiter, phase).is_ready();
                 let is_idle = self.poll_idle(cx, socket, &mut idle, slot).is_ready();
                 if slot.is_chosen() && !self.dismissed {
@@ -258,10 +258,10 @@ impl Http2 {
         if slot.is_chosen() && on_its_way(socket).is_some() {
             slot.renew(Instant::now().into_std());
         }
-        let snapshot = Snapshot::take(&self.worker.state);
+        let snapshot = PublishedSnapshot::take(&self.worker.state);
         let settings = &snapshot.compiled_settings.settings;
         let time_limit = match self.worker.drain.shared().phase() {
-            Phase::Closing => CLOSE_TIMEOUT,
+            ShutdownPhase::Closing => CLOSE_TIMEOUT,
             _ if self.refuses_streams => CLOSE_TIMEOUT,
             // Requests that the client sent before it received GOAWAY are still in transit.
             _ if self.goaway_sent.is_some() => settings.keep_alive.max(CLOSE_TIMEOUT),
@@ -301,7 +301,7 @@ impl Http2 {
         connection: &mut Connection,
     ) {
         self.served = self.served.saturating_add(1);
-        let snapshot = Snapshot::take(&self.worker.state);
+        let snapshot = PublishedSnapshot::take(&self.worker.state);
         let settings = &snapshot.compiled_settings.settings;
         let most = settings.http2_max_concurrent_streams as usize;
         let last = self.served >= settings.keep_alive_requests;
@@ -324,7 +324,7 @@ impl Http2 {
     /// Starts to serve a stream.
     fn serve_stream(
         &mut self,
-        snapshot: Snapshot,
+        snapshot: PublishedSnapshot,
         request: Request<RecvStream>,
         reply: SendResponse<Bytes>,
         connection: &mut Connection,
@@ -354,7 +354,7 @@ impl Http2 {
                 tracing::debug!(client = %info.peer, %fault, "refused a request");
                 self.serving.begin(async move {
                     let line = format!("{} {} {:?}", parts.method, target(&parts), parts.version);
-                    let refusal = Refusal {
+                    let refusal = UnreadableRequest {
                         request_line: line.as_bytes(),
                         length: length(&parts),
                         status: fault.status,
@@ -398,8 +398,8 @@ impl Http2 {
     /// Returns whether the client opens streams although GOAWAY was sent long ago.
     fn has_ignored_goaway(&self) -> bool {
         let grace = match self.worker.drain.shared().phase() {
-            Phase::Closing => CLOSE_TIMEOUT,
-            Phase::Serving | Phase::Draining => GOAWAY_GRACE,
+            ShutdownPhase::Closing => CLOSE_TIMEOUT,
+            ShutdownPhase::Serving | ShutdownPhase::Draining => GOAWAY_GRACE,
         };
         self.goaway_sent.is_some_and(|since| since.elapsed() >= grace)
     }
@@ -414,7 +414,7 @@ impl Http2 {
 /// Serves one stream.
 async fn serve_stream(
     worker: &Arc<Worker>,
-    snapshot: Snapshot,
+    snapshot: PublishedSnapshot,
     info: &Arc<ConnectionInfo>,
     head: Head,
     client: Box<Client>,

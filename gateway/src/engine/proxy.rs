@@ -53,10 +53,10 @@ use crate::message::hop_by_hop;
 use crate::message::response::stated_framing;
 use crate::pipeline::Originator;
 use crate::pipeline::{Exchange, FailureKind, Next};
-use crate::process::descriptors::Wait;
+use crate::process::descriptors::CapacityWait;
 use crate::registry::EndpointAdmission;
 use connector::{Clients, ConnectStage, Connector};
-use context::Context;
+use context::ProxyContext;
 use epoch::Epochs;
 
 type Result<T> = pingora_core::Result<T>;
@@ -75,14 +75,14 @@ impl Proxy {
 
 /// Waits until the attempt's endpoint admits one more request. Returns false if the wait exceeds
 /// its limit.
-async fn await_room(ctx: &mut Context) -> Result<bool> {
+async fn await_room(ctx: &mut ProxyContext) -> Result<bool> {
     loop {
         match ctx.exchange(|exchange| exchange.call().admit_connection())? {
             EndpointAdmission::Given => return Ok(true),
             EndpointAdmission::Refused => return Ok(false),
             EndpointAdmission::Waits => {}
         }
-        if !Wait::new(&mut ctx.waited_since).for_endpoint().await {
+        if !CapacityWait::new(&mut ctx.waited_since).for_endpoint().await {
             return Ok(false);
         }
     }
@@ -90,22 +90,22 @@ async fn await_room(ctx: &mut Context) -> Result<bool> {
 
 #[async_trait]
 impl ProxyHttp for Proxy {
-    type CTX = Context;
+    type CTX = ProxyContext;
 
-    fn new_ctx(&self) -> Context {
-        Context::default()
+    fn new_ctx(&self) -> ProxyContext {
+        ProxyContext::default()
     }
 
     /// Installs no modules: Pingora's compression module would cost every request and never be
     /// used.
     fn init_downstream_modules(&self, _modules: &mut HttpModules) {}
 
-    async fn early_request_filter(&self, session: &mut Session, ctx: &mut Context) -> Result<()> {
+    async fn early_request_filter(&self, session: &mut Session, ctx: &mut ProxyContext) -> Result<()> {
         ctx.attach(session);
         Ok(())
     }
 
-    async fn upstream_peer(&self, _session: &mut Session, ctx: &mut Context) -> Result<Box<HttpPeer>> {
+    async fn upstream_peer(&self, _session: &mut Session, ctx: &mut ProxyContext) -> Result<Box<HttpPeer>> {
         if ctx.connector.is_some() {
             // Another attempt. A refusal may arrive without a wait, so other tasks and the shutdown
             // get their turn here.
@@ -153,7 +153,7 @@ impl ProxyHttp for Proxy {
         peer: &HttpPeer,
         _fd: std::os::unix::io::RawFd,
         _digest: Option<&Digest>,
-        ctx: &mut Context,
+        ctx: &mut ProxyContext,
     ) -> Result<()> {
         if let Some(address) = peer._address.as_inet() {
             ctx.exchange(|exchange| exchange.call().connected(*address, reused))?;
@@ -165,7 +165,7 @@ impl ProxyHttp for Proxy {
         &self,
         session: &mut Session,
         request: &mut RequestHeader,
-        ctx: &mut Context,
+        ctx: &mut ProxyContext,
     ) -> Result<()> {
         let is_refresh = ctx.is_refresh;
         let http_1_0 = ctx.exchange(|exchange| {
@@ -196,7 +196,7 @@ impl ProxyHttp for Proxy {
         &self,
         _session: &mut Session,
         _peer: &HttpPeer,
-        ctx: &mut Context,
+        ctx: &mut ProxyContext,
         error: Box<Error>,
     ) -> Box<Error> {
         let stage = ctx.connector.as_ref().map_or(ConnectStage::Waiting, |connector| connector.stage());
@@ -209,7 +209,7 @@ impl ProxyHttp for Proxy {
         _peer: &HttpPeer,
         _session: &mut Session,
         mut error: Box<Error>,
-        ctx: &mut Context,
+        ctx: &mut ProxyContext,
         reused: bool,
     ) -> Box<Error> {
         let Ok(handle) = ctx.handle() else { return error };
@@ -233,7 +233,7 @@ impl ProxyHttp for Proxy {
         &self,
         session: &mut Session,
         response: &mut ResponseHeader,
-        ctx: &mut Context,
+        ctx: &mut ProxyContext,
     ) -> Result<()> {
         if context::is_interim(response.status) {
             return match ctx.count_interim() {
@@ -276,7 +276,7 @@ impl ProxyHttp for Proxy {
         &self,
         session: &mut Session,
         response: &mut ResponseHeader,
-        ctx: &mut Context,
+        ctx: &mut ProxyContext,
     ) -> Result<()> {
         if context::is_interim(response.status) || ctx.is_refresh {
             return Ok(());
@@ -290,11 +290,11 @@ impl ProxyHttp for Proxy {
         })
     }
 
-    fn request_cache_filter(&self, session: &mut Session, ctx: &mut Context) -> Result<()> {
+    fn request_cache_filter(&self, session: &mut Session, ctx: &mut ProxyContext) -> Result<()> {
         caching::enable(session, ctx)
     }
 
-    fn cache_key_callback(&self, _session: &Session, ctx: &mut Context) -> Result<CacheKey> {
+    fn cache_key_callback(&self, _session: &Session, ctx: &mut ProxyContext) -> Result<CacheKey> {
         caching::key(ctx)
     }
 
@@ -304,7 +304,7 @@ impl ProxyHttp for Proxy {
         meta: &CacheMeta,
         hit_handler: &mut HitHandler,
         is_fresh: bool,
-        ctx: &mut Context,
+        ctx: &mut ProxyContext,
     ) -> Result<Option<ForcedFreshness>> {
         if !ctx.is_refresh && !caching::is_readable(session, hit_handler).await {
             return Ok(Some(ForcedFreshness::ForceMiss));
@@ -317,7 +317,7 @@ impl ProxyHttp for Proxy {
         &self,
         _session: &Session,
         response: &ResponseHeader,
-        ctx: &mut Context,
+        ctx: &mut ProxyContext,
     ) -> Result<RespCacheable> {
         caching::decide(response, ctx)
     }
@@ -325,7 +325,7 @@ impl ProxyHttp for Proxy {
     fn cache_vary_filter(
         &self,
         meta: &CacheMeta,
-        ctx: &mut Context,
+        ctx: &mut ProxyContext,
         request: &RequestHeader,
     ) -> Option<HashBinary> {
         caching::select(meta, request, ctx)
@@ -335,7 +335,7 @@ impl ProxyHttp for Proxy {
         &self,
         session: &mut Session,
         response: &mut ResponseHeader,
-        _ctx: &mut Context,
+        _ctx: &mut ProxyContext,
     ) -> RangeType {
         ranges::apply(session.req_header(), response)
     }
@@ -345,30 +345,40 @@ impl ProxyHttp for Proxy {
         session: &mut Session,
         body: &mut Option<Bytes>,
         _end_of_stream: bool,
-        ctx: &mut Context,
+        ctx: &mut ProxyContext,
     ) -> Result<Option<Duration>> {
         caching::count(session, body.as_ref(), ctx).map(|()| None)
     }
 
-    fn should_serve_stale(&self, session: &mut Session, ctx: &mut Context, error: Option<&Error>) -> bool {
+    fn should_serve_stale(
+        &self,
+        session: &mut Session,
+        ctx: &mut ProxyContext,
+        error: Option<&Error>,
+    ) -> bool {
         caching::sends_stale(session, error, ctx)
     }
 
     /// Sends nothing: the answer is stored and sent when Pingora has finished.
-    async fn fail_to_proxy(&self, _session: &mut Session, _error: &Error, _ctx: &mut Context) -> FailToProxy {
+    async fn fail_to_proxy(
+        &self,
+        _session: &mut Session,
+        _error: &Error,
+        _ctx: &mut ProxyContext,
+    ) -> FailToProxy {
         FailToProxy { error_code: 0, can_reuse_downstream: false }
     }
 
     /// Suppresses Pingora's log: it would contain an error for every client that leaves. The access
     /// log and the metrics report failures.
-    fn suppress_error_log(&self, _session: &Session, _ctx: &Context, _error: &Error) -> bool {
+    fn suppress_error_log(&self, _session: &Session, _ctx: &ProxyContext, _error: &Error) -> bool {
         true
     }
 
     fn suppress_proxy_warn_log(
         &self,
         _session: &Session,
-        _ctx: &Context,
+        _ctx: &ProxyContext,
         _error: &Error,
         _context: ProxyWarnLogContext,
     ) -> bool {

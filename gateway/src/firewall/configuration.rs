@@ -16,7 +16,7 @@ use crate::message::hex::hex;
 
 /// The directives of rules.
 #[derive(Debug)]
-pub(crate) struct Configuration {
+pub(crate) struct FirewallConfiguration {
     /// The text for the agent.
     pub(crate) directives: Arc<str>,
     /// The SHA-256 of the text in hexadecimal digits, which names it to the agent.
@@ -57,7 +57,7 @@ pub(crate) struct ConfigurationFault {
 /// All configurations in use.
 #[derive(Debug, Default)]
 pub(crate) struct Configurations {
-    all: Mutex<HashMap<ConfigurationKey, Weak<Configuration>>>,
+    all: Mutex<HashMap<ConfigurationKey, Weak<FirewallConfiguration>>>,
     /// Signals a new configuration, or one that the agent has lost.
     pub(super) incomplete: Notify,
 }
@@ -66,7 +66,7 @@ type ConfigurationKey = (Arc<str>, bool, FirewallSource);
 
 impl Configurations {
     /// Returns the configuration of a rule.
-    pub(crate) fn obtain(&self, firewall: &Firewall) -> Arc<Configuration> {
+    pub(crate) fn obtain(&self, firewall: &Firewall) -> Arc<FirewallConfiguration> {
         let Firewall { directives, enforces, source, transaction_id: _ } = firewall;
         let key = (directives.clone(), *enforces, source.clone());
         let mut all = self.all();
@@ -74,7 +74,7 @@ impl Configurations {
             return known;
         }
         all.retain(|_, configuration| configuration.strong_count() > 0);
-        let configuration = Arc::new(Configuration {
+        let configuration = Arc::new(FirewallConfiguration {
             directives: directives.clone(),
             hash: hash(directives),
             enforces: *enforces,
@@ -88,22 +88,22 @@ impl Configurations {
     }
 
     /// Records that the agent does not have a configuration any more.
-    pub(super) fn lost(&self, configuration: &Configuration) {
+    pub(super) fn lost(&self, configuration: &FirewallConfiguration) {
         configuration.set(ConfigurationState::Pending);
         self.incomplete.notify_one();
     }
 
     /// Returns those in use.
-    pub(super) fn in_use(&self) -> Vec<Arc<Configuration>> {
+    pub(super) fn in_use(&self) -> Vec<Arc<FirewallConfiguration>> {
         self.all().values().filter_map(Weak::upgrade).collect()
     }
 
-    fn all(&self) -> MutexGuard<'_, HashMap<ConfigurationKey, Weak<Configuration>>> {
+    fn all(&self) -> MutexGuard<'_, HashMap<ConfigurationKey, Weak<FirewallConfiguration>>> {
         self.all.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Configuration {
+impl FirewallConfiguration {
     /// Returns whether the agent has it.
     pub(super) fn state(&self) -> ConfigurationState {
         match self.state.load(Ordering::Acquire) {

@@ -12,7 +12,7 @@ use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 
 use super::agent::Agent;
-use super::configuration::{Configuration, ConfigurationFault, ConfigurationState, Configurations};
+use super::configuration::{ConfigurationFault, ConfigurationState, Configurations, FirewallConfiguration};
 use super::stream::{INVALID_ARGUMENT, MessageStream, StreamFault, UNIMPLEMENTED, call};
 use crate::message::grpc;
 
@@ -136,7 +136,7 @@ impl Connection {
     async fn put(
         &mut self,
         agent: &Agent,
-        configuration: &Configuration,
+        configuration: &FirewallConfiguration,
     ) -> Result<Option<String>, StreamFault> {
         let text = StringValue { value: configuration.directives.to_string() };
         match self.call::<StringValue>(agent, PUT, &text, COMPILE).await {

@@ -10,7 +10,7 @@ use http::header::{HeaderValue, LOCATION};
 use tokio::time::timeout;
 
 use super::agent::AgentLink;
-use super::configuration::{Configuration, ConfigurationState, Configurations};
+use super::configuration::{ConfigurationState, Configurations, FirewallConfiguration};
 use super::ext_proc::{
     BodySide, HeadMessage, ImmediateResponse, ProcessingResponse, ResponseHeadMessage, ResponsePart,
     body_message,
@@ -29,7 +29,7 @@ const PIECE: usize = 32 * 1024;
 /// A request that is to be inspected.
 #[derive(Debug)]
 pub struct InspectionRequest {
-    pub(crate) configuration: Arc<Configuration>,
+    pub(crate) configuration: Arc<FirewallConfiguration>,
     pub(crate) head: HeadMessage,
 }
 
@@ -114,7 +114,7 @@ impl InspectionRequest {
 /// Returns the decision on a head, once the agent has the directives.
 async fn decide(
     link: AgentLink<'_>,
-    configuration: &Configuration,
+    configuration: &FirewallConfiguration,
     message: &Bytes,
     ends: bool,
 ) -> Result<InspectionResult, StreamFault> {
@@ -134,7 +134,7 @@ async fn decide(
 /// is made now.
 async fn begin(
     link: AgentLink<'_>,
-    configuration: &Configuration,
+    configuration: &FirewallConfiguration,
     message: Bytes,
     ends: bool,
     fresh: bool,

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::configuration::{Configuration, Configurations};
+use super::configuration::{Configurations, FirewallConfiguration};
 use crate::policy::PolicyError;
 use crate::policy::template::Template;
 
@@ -10,7 +10,7 @@ use crate::policy::template::Template;
 #[derive(Debug)]
 pub struct Firewall {
     /// The directives.
-    pub(crate) configuration: Arc<Configuration>,
+    pub(crate) configuration: Arc<FirewallConfiguration>,
     /// Id of a request in the log of the agent.
     pub(crate) transaction_id: Option<Template>,
 }

@@ -13,7 +13,7 @@ use sluice_testing::wait::until;
 use tokio::net::TcpListener;
 use tokio::task::AbortHandle;
 
-use super::configuration::{Configuration, ConfigurationState};
+use super::configuration::{ConfigurationState, FirewallConfiguration};
 use super::ext_proc::{
     Continue, HeaderMutation, HeaderValue, HeaderValueOption, HttpStatus, ImmediateResponse, ProcessingMode,
     ProcessingRequest, ProcessingResponse, RequestPart, ResponsePart,
@@ -195,7 +195,7 @@ fn head(target: &str) -> HeadMessage {
 struct Side {
     agent: Agent,
     configurations: Configurations,
-    configuration: Arc<Configuration>,
+    configuration: Arc<FirewallConfiguration>,
     drain: Arc<Drain>,
 }
 

@@ -18,7 +18,7 @@ use tokio::sync::oneshot::{self, error::TryRecvError};
 use tokio::task::{coop::unconstrained, yield_now};
 
 use super::arrivals::{Arrivals, Order};
-use super::assignment::{Assigned, Assignee, Assignment};
+use super::assignment::{AssignedConnection, Assignee, Assignment};
 use super::bind::BACKLOG;
 use super::listeners::ListenerTarget;
 use super::{Opened, open, serve};
@@ -361,7 +361,7 @@ fn connection(
 
 /// A connection in the counts, however it ends.
 struct Counted {
-    assigned: Assigned,
+    assigned: AssignedConnection,
     open: OpenConnection,
 }
 

@@ -36,7 +36,7 @@ pub(crate) struct Assignee {
 }
 
 /// A connection in the count of its worker, until it is dropped.
-pub(crate) struct Assigned(Arc<Assignee>);
+pub(crate) struct AssignedConnection(Arc<Assignee>);
 
 impl Assignment {
     /// No connections are assigned to any of `count` workers until they [join](Self::join).
@@ -53,7 +53,7 @@ impl Assignment {
     }
 
     /// Assigns a connection that `own` has accepted to one of the first `serving` workers.
-    pub(crate) fn assign(&self, own: &Arc<Assignee>, serving: usize) -> Assigned {
+    pub(crate) fn assign(&self, own: &Arc<Assignee>, serving: usize) -> AssignedConnection {
         let serving = serving.clamp(1, self.workers.len());
         let other = self.next_other(own.index, serving).and_then(|other| self.workers[other].get());
         let assignee = match other {
@@ -61,7 +61,7 @@ impl Assignment {
             _ => own,
         };
         assignee.connections.fetch_add(1, Relaxed);
-        Assigned(assignee.clone())
+        AssignedConnection(assignee.clone())
     }
 
     /// The next of the first `serving` workers in turn that is not the one with this index.
@@ -78,7 +78,7 @@ impl Assignee {
     }
 }
 
-impl Assigned {
+impl AssignedConnection {
     /// Returns whether the connection stays with the worker that accepted it.
     pub(crate) fn is_to(&self, own: &Arc<Assignee>) -> bool {
         Arc::ptr_eq(&self.0, own)
@@ -95,7 +95,7 @@ impl Assigned {
     }
 }
 
-impl Drop for Assigned {
+impl Drop for AssignedConnection {
     fn drop(&mut self) {
         self.0.connections.fetch_sub(1, Relaxed);
     }

@@ -5,7 +5,7 @@ use std::net::{SocketAddr, TcpListener, UdpSocket};
 use std::os::fd::AsFd;
 use std::sync::Arc;
 
-use sluice_config::{Bind, BindError, Transport};
+use sluice_config::{Bind, BindError, TransportProtocol};
 use socket2::{SockRef, Socket, Type};
 
 use crate::stream::udp::prepare;
@@ -40,10 +40,10 @@ impl ListenSocket {
         }
     }
 
-    pub(super) fn transport(&self) -> Transport {
+    pub(super) fn transport(&self) -> TransportProtocol {
         match self {
-            Self::Tcp(_) => Transport::Tcp,
-            Self::Udp(_) => Transport::Udp,
+            Self::Tcp(_) => TransportProtocol::Tcp,
+            Self::Udp(_) => TransportProtocol::Udp,
         }
     }
 
@@ -64,19 +64,19 @@ impl ListenSocket {
 /// process, also another gateway, must get the error that the port is in use.
 pub(super) fn bind(
     address: SocketAddr,
-    transport: Transport,
+    transport: TransportProtocol,
     beside: &[ListenSocket],
 ) -> io::Result<ListenSocket> {
     let domain = socket2::Domain::for_address(address);
     let kind = match transport {
-        Transport::Tcp => Type::STREAM,
-        Transport::Udp => Type::DGRAM,
+        TransportProtocol::Tcp => Type::STREAM,
+        TransportProtocol::Udp => Type::DGRAM,
     };
     let socket = Socket::new(domain, kind.nonblocking(), None)?;
     if address.is_ipv6() {
         socket.set_only_v6(true)?;
     }
-    if transport == Transport::Udp {
+    if transport == TransportProtocol::Udp {
         prepare(socket.as_fd(), address)?;
     } else {
         // A restart must not wait for connections of the previous process. For UDP the option would
@@ -89,8 +89,8 @@ pub(super) fn bind(
     let open = || {
         socket.bind(&address.into())?;
         match transport {
-            Transport::Tcp => socket.listen(BACKLOG.into()),
-            Transport::Udp => Ok(()),
+            TransportProtocol::Tcp => socket.listen(BACKLOG.into()),
+            TransportProtocol::Udp => Ok(()),
         }
     };
     if beside.is_empty() {
@@ -106,8 +106,8 @@ pub(super) fn bind(
         bound.and(alone)?;
     }
     Ok(match transport {
-        Transport::Tcp => ListenSocket::Tcp(Arc::new(socket.into())),
-        Transport::Udp => ListenSocket::Udp(Arc::new(socket.into())),
+        TransportProtocol::Tcp => ListenSocket::Tcp(Arc::new(socket.into())),
+        TransportProtocol::Udp => ListenSocket::Udp(Arc::new(socket.into())),
     })
 }
 
@@ -149,7 +149,7 @@ mod tests {
 
     #[test]
     fn own_sockets_may_overlap_and_foreign_ones_may_not() {
-        let tcp = |address, beside: &[ListenSocket]| bind(address, Transport::Tcp, beside);
+        let tcp = |address, beside: &[ListenSocket]| bind(address, TransportProtocol::Tcp, beside);
         let wide = tcp((Ipv4Addr::UNSPECIFIED, 0).into(), &[]).unwrap();
         let port = wide.local_addr().unwrap().port();
         let narrow = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
@@ -169,7 +169,7 @@ mod tests {
 
     #[test]
     fn a_port_of_datagrams_is_ours_alone_and_may_be_one_of_connections_too() {
-        let udp = |address, beside: &[ListenSocket]| bind(address, Transport::Udp, beside);
+        let udp = |address, beside: &[ListenSocket]| bind(address, TransportProtocol::Udp, beside);
         let any = || {
             let wide = udp((Ipv4Addr::UNSPECIFIED, 0).into(), &[]).unwrap();
             let narrow = SocketAddr::from((Ipv4Addr::LOCALHOST, wide.local_addr().unwrap().port()));
@@ -189,6 +189,6 @@ mod tests {
         let mut byte = [0];
         assert_eq!(beside.recv_from(&mut byte).unwrap().1, client.local_addr().unwrap());
         assert!(wide.recv_from(&mut byte).is_err());
-        bind(narrow, Transport::Tcp, &[]).unwrap();
+        bind(narrow, TransportProtocol::Tcp, &[]).unwrap();
     }
 }

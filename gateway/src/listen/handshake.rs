@@ -19,7 +19,7 @@ use crate::connection::info::TlsInfo;
 use crate::io::budget::Reservation;
 use crate::io::early_tls::EarlyTls;
 use crate::io::transport::Transport;
-use crate::state::snapshot::Snapshot;
+use crate::state::snapshot::PublishedSnapshot;
 use crate::stream_table::StreamRoute;
 use crate::tls::{ClientTls, HandshakeConfig};
 use crate::worker::Worker;
@@ -60,7 +60,7 @@ pub(super) async fn secure(stream: TcpStream, group: &GroupId, worker: &Worker) 
 
 async fn negotiate(mut stream: TcpStream, group: &GroupId, worker: &Worker) -> io::Result<Negotiated> {
     let reads_hello = {
-        let snapshot = Snapshot::take(&worker.state);
+        let snapshot = PublishedSnapshot::take(&worker.state);
         snapshot.streams.passes_any() || snapshot.compiled_settings.settings.tls.early_data
     };
     if !reads_hello {
@@ -85,7 +85,7 @@ async fn negotiate(mut stream: TcpStream, group: &GroupId, worker: &Worker) -> i
         return Ok(Negotiated::Plain { stream, received: hello });
     }
     if let Some(server_name) = facts.server_name {
-        let snapshot = Snapshot::take(&worker.state);
+        let snapshot = PublishedSnapshot::take(&worker.state);
         let route = snapshot.streams.passthrough(&snapshot.routes, group, &server_name).cloned();
         if let Some(route) = route {
             return Ok(Negotiated::Passed { stream, hello, server_name, route });
@@ -191,7 +191,7 @@ fn tls_info(
 
 /// What the handshake is made with; `None` if it is refused.
 fn choose(group: &GroupId, name: Option<&str>, worker: &Worker) -> Option<HandshakeConfig> {
-    let snapshot = Snapshot::take(&worker.state);
+    let snapshot = PublishedSnapshot::take(&worker.state);
     let is_refused = snapshot.compiled_settings.settings.tls.rejects_unknown_names
         && !name.is_some_and(|name| snapshot.routes.names_host(group, name));
     if is_refused { None } else { worker.certificates.config(group, name) }

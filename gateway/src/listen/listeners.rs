@@ -26,7 +26,7 @@ use std::time::Instant;
 
 use sluice_config::{
     BindProtocol, BindResult, Change, Code, GroupId, ListenerGroup, ObjectRef, Problem, Report, Severity,
-    Transport,
+    TransportProtocol,
 };
 use tokio::sync::watch;
 
@@ -65,7 +65,7 @@ struct Inner {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct SocketKey {
     address: SocketAddr,
-    transport: Transport,
+    transport: TransportProtocol,
     any: Option<(GroupId, usize)>,
 }
 
@@ -74,12 +74,12 @@ pub(crate) struct SocketKey {
 pub(crate) struct ListenerSet {
     /// Whether workers accept yet.
     pub(crate) open: bool,
-    pub(crate) sockets: HashMap<SocketKey, Listening>,
+    pub(crate) sockets: HashMap<SocketKey, ListenerSocket>,
 }
 
 /// A socket and the listener that it serves.
 #[derive(Clone, Debug)]
-pub(crate) struct Listening {
+pub(crate) struct ListenerSocket {
     pub(crate) socket: ListenSocket,
     pub(crate) entry: ListenerTarget,
 }
@@ -247,7 +247,7 @@ impl Listeners {
         self.due.send_replace(retry.into_iter().chain(leaving).min());
         let sockets = inner.sockets.iter().map(|(key, open)| {
             let Open { socket, entry, .. } = open;
-            (key.clone(), Listening { socket: socket.clone(), entry: entry.clone() })
+            (key.clone(), ListenerSocket { socket: socket.clone(), entry: entry.clone() })
         });
         let sockets = sockets.collect();
         self.published.send_modify(|set| set.sockets = sockets);

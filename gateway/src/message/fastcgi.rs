@@ -16,5 +16,5 @@ mod response;
 pub(crate) mod trial;
 
 pub(crate) use params::Params;
-pub(crate) use record::{Decoder, begin, end_stdin, stdin};
+pub(crate) use record::{RecordDecoder, begin, end_stdin, stdin};
 pub(crate) use response::read as read_response;

@@ -56,7 +56,7 @@ pub(crate) const PLAIN_HTTP: StatusCode = match StatusCode::from_u16(497) {
 /// Why a request is rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{status}: {reason}")]
-pub(crate) struct Fault {
+pub(crate) struct HeadFault {
     /// The status of the response. 431 and nginx's 497 are sent as 400 with pages of their own, as
     /// in nginx.
     pub(crate) status: StatusCode,
@@ -105,7 +105,7 @@ struct Edited {
     method: Option<Method>,
 }
 
-impl Fault {
+impl HeadFault {
     const fn bad(reason: &'static str) -> Self {
         Self { status: StatusCode::BAD_REQUEST, reason }
     }
@@ -124,22 +124,22 @@ impl Fault {
 
 impl Head {
     /// Parses a complete head.
-    pub(crate) fn read(bytes: &[u8], names: FieldNames) -> Result<Self, Fault> {
+    pub(crate) fn read(bytes: &[u8], names: FieldNames) -> Result<Self, HeadFault> {
         let mut fields = [const { MaybeUninit::uninit() }; MAX_FIELDS];
         let mut request = httparse::Request::new(&mut []);
         match request.parse_with_uninit_headers(bytes, &mut fields) {
             Ok(httparse::Status::Complete(length)) if length == bytes.len() => {}
-            Ok(_) => return Err(Fault::bad("the head does not end where its empty line is")),
-            Err(httparse::Error::TooManyHeaders) => return Err(Fault::bad("too many fields")),
-            Err(httparse::Error::Version) => return Err(Fault::bad("not HTTP/1.0 or HTTP/1.1")),
-            Err(_) => return Err(Fault::bad("not an HTTP/1 request head")),
+            Ok(_) => return Err(HeadFault::bad("the head does not end where its empty line is")),
+            Err(httparse::Error::TooManyHeaders) => return Err(HeadFault::bad("too many fields")),
+            Err(httparse::Error::Version) => return Err(HeadFault::bad("not HTTP/1.0 or HTTP/1.1")),
+            Err(_) => return Err(HeadFault::bad("not an HTTP/1 request head")),
         }
         let (Some(method), Some(target), Some(minor)) = (request.method, request.path, request.version)
         else {
-            return Err(Fault::bad("not an HTTP/1 request line"));
+            return Err(HeadFault::bad("not an HTTP/1 request line"));
         };
         if !ends_lines_strictly(bytes, request.headers) {
-            return Err(Fault::bad("a line ends without a carriage return"));
+            return Err(HeadFault::bad("a line ends without a carriage return"));
         }
         let fields = Fields::read(request.headers)?;
         fields.check_host(minor)?;
@@ -162,7 +162,7 @@ impl Head {
             version: if minor == 0 { Version::HTTP_10 } else { Version::HTTP_11 },
             framing: fields.framing(minor)?,
             expects_continue: fields.expects_continue,
-            method: Method::from_bytes(method.as_bytes()).map_err(|_| Fault::bad("not a method"))?,
+            method: Method::from_bytes(method.as_bytes()).map_err(|_| HeadFault::bad("not a method"))?,
             target: start..start + target.len(),
             received: None,
             edited: Edited::default(),
@@ -250,7 +250,7 @@ struct Fields<'a> {
 }
 
 impl<'a> Fields<'a> {
-    fn read(all: &[httparse::Header<'a>]) -> Result<Self, Fault> {
+    fn read(all: &[httparse::Header<'a>]) -> Result<Self, HeadFault> {
         let mut fields = Self::default();
         for field in all {
             let (slot, fault) = match field.name.len() {
@@ -278,47 +278,47 @@ impl<'a> Fields<'a> {
                 _ => continue,
             };
             if slot.replace(field.value).is_some() {
-                return Err(Fault::bad(fault));
+                return Err(HeadFault::bad(fault));
             }
         }
         if fields.options > hop_by_hop::MAX_OPTIONS {
-            return Err(Fault::bad("too many options in Connection"));
+            return Err(HeadFault::bad("too many options in Connection"));
         }
         Ok(fields)
     }
 
     /// Rejects the second field of a name in [`UNIQUE`].
-    fn note_unique(&mut self, name: &str) -> Result<(), Fault> {
+    fn note_unique(&mut self, name: &str) -> Result<(), HeadFault> {
         let Some(at) = UNIQUE.iter().position(|unique| unique.eq_ignore_ascii_case(name)) else {
             return Ok(());
         };
         let bit = 1 << at;
         if self.unique & bit != 0 {
-            return Err(Fault::REPEATED);
+            return Err(HeadFault::REPEATED);
         }
         self.unique |= bit;
         Ok(())
     }
 
-    fn check_host(&self, minor: u8) -> Result<(), Fault> {
+    fn check_host(&self, minor: u8) -> Result<(), HeadFault> {
         match self.host {
             Some(host) if is_authority(host) => Ok(()),
-            Some(_) => Err(Fault::bad("the Host field is not a host with an optional port")),
+            Some(_) => Err(HeadFault::bad("the Host field is not a host with an optional port")),
             None if minor == 0 => Ok(()),
-            None => Err(Fault::bad("no Host field")),
+            None => Err(HeadFault::bad("no Host field")),
         }
     }
 
-    fn framing(&self, minor: u8) -> Result<Framing, Fault> {
+    fn framing(&self, minor: u8) -> Result<Framing, HeadFault> {
         match (self.content_length, self.transfer_encoding) {
             (None, None) => Ok(Framing::NONE),
-            (Some(_), Some(_)) => Err(Fault::bad("both Content-Length and Transfer-Encoding")),
-            (None, Some(_)) if minor == 0 => Err(Fault::bad("Transfer-Encoding in HTTP/1.0")),
+            (Some(_), Some(_)) => Err(HeadFault::bad("both Content-Length and Transfer-Encoding")),
+            (None, Some(_)) if minor == 0 => Err(HeadFault::bad("Transfer-Encoding in HTTP/1.0")),
             (None, Some(coding)) if coding.eq_ignore_ascii_case(b"chunked") => Ok(Framing::CHUNKED),
-            (None, Some(_)) => Err(Fault::bad("a transfer coding other than chunked")),
+            (None, Some(_)) => Err(HeadFault::bad("a transfer coding other than chunked")),
             (Some(digits), None) => match content_length(digits) {
                 Some(length) => Ok(Framing::Length(length)),
-                None => Err(Fault::bad("Content-Length is not one number")),
+                None => Err(HeadFault::bad("Content-Length is not one number")),
             },
         }
     }
@@ -349,7 +349,7 @@ enum Form<'a> {
 }
 
 impl<'a> Form<'a> {
-    fn read(method: &str, target: &'a str) -> Result<Self, Fault> {
+    fn read(method: &str, target: &'a str) -> Result<Self, HeadFault> {
         if let Err(fault) = check_target(method, target) {
             let Some(rest) = without_scheme(target).filter(|_| fault.status == StatusCode::BAD_REQUEST)
             else {
@@ -358,7 +358,7 @@ impl<'a> Form<'a> {
             let end = rest.find(['/', '?']).unwrap_or(rest.len());
             let (authority, rest) = rest.split_at(end);
             if !is_authority(authority.as_bytes()) || !is_target_text(rest) {
-                return Err(Fault::bad("the target is not a URL"));
+                return Err(HeadFault::bad("the target is not a URL"));
             }
             return Ok(Self::Absolute { authority, rest });
         }
@@ -369,14 +369,14 @@ impl<'a> Form<'a> {
 /// Checks that the target is in origin or asterisk form and the method is served. CONNECT would
 /// open a tunnel, and TRACE would expose to scripts the fields that their browser adds. Also
 /// applies to `:path` of HTTP/2.
-pub(crate) fn check_target(method: &str, target: &str) -> Result<(), Fault> {
+pub(crate) fn check_target(method: &str, target: &str) -> Result<(), HeadFault> {
     // Methods are case-sensitive, but some endpoints ignore their case.
     if ["CONNECT", "TRACE"].iter().any(|refused| method.eq_ignore_ascii_case(refused)) {
-        return Err(Fault { status: StatusCode::METHOD_NOT_ALLOWED, reason: "CONNECT or TRACE" });
+        return Err(HeadFault { status: StatusCode::METHOD_NOT_ALLOWED, reason: "CONNECT or TRACE" });
     }
     match is_path(target) || target == "*" && method == "OPTIONS" {
         true => Ok(()),
-        false => Err(Fault::bad("the target is neither a path nor a URL")),
+        false => Err(HeadFault::bad("the target is neither a path nor a URL")),
     }
 }
 

@@ -52,21 +52,16 @@ pub(crate) fn trailers(section: &HeaderMap, filter: &impl TrailerFilter) -> Opti
 }
 
 /// Builds the request for an endpoint from a head that the pipeline has prepared.
-pub(crate) fn request(head: &Head, spoken: Http2Target) -> Request<()> {
+pub(crate) fn request(head: &Head, to: Http2Target) -> Request<()> {
     let mut fields = map(head.fields.iter(), 1);
-    if spoken.trailers {
+    if to.trailers {
         fields.insert(TE, HeaderValue::from_static("trailers"));
     }
-    build(head.outgoing_method(), head.outgoing_target(), fields, spoken)
+    build(head.outgoing_method(), head.outgoing_target(), fields, to)
 }
 
 /// Builds a request with these fields, `Host` included.
-pub(crate) fn build(
-    method: &Method,
-    target: &str,
-    mut fields: HeaderMap,
-    spoken: Http2Target,
-) -> Request<()> {
+pub(crate) fn build(method: &Method, target: &str, mut fields: HeaderMap, to: Http2Target) -> Request<()> {
     let host = fields.remove(HOST);
     let host = host.as_ref().and_then(|host| Authority::try_from(host.as_bytes()).ok());
     // Marks credentials so that HPACK does not index them: attackers could otherwise guess them
@@ -77,8 +72,8 @@ pub(crate) fn build(
         }
     }
     let mut parts = http::uri::Parts::default();
-    parts.scheme = Some(if spoken.tls { Scheme::HTTPS } else { Scheme::HTTP });
-    parts.authority = host.or_else(|| Authority::try_from(spoken.address.to_string()).ok());
+    parts.scheme = Some(if to.tls { Scheme::HTTPS } else { Scheme::HTTP });
+    parts.authority = host.or_else(|| Authority::try_from(to.address.to_string()).ok());
     parts.path_and_query = Some(path_and_query(target));
     let mut request = Request::new(());
     *request.method_mut() = method.clone();

@@ -20,7 +20,7 @@ use super::stages::{StageInput, Step};
 use crate::location::Country;
 use crate::message::answer::Answer;
 use crate::policy::Sources;
-use crate::policy::basic_auth::Access;
+use crate::policy::basic_auth::PasswordDecision;
 use crate::policy::countries;
 use crate::policy::digest_auth::DigestAccess;
 use crate::policy::sources::{self, SourceDecision};
@@ -35,14 +35,14 @@ pub(super) enum CheckDecision {
     /// The check admits the client.
     Yes,
     /// The check refuses the client.
-    No(Refusal),
+    No(ClientRefusal),
     /// Another request must be made first, or the check failed.
     Stop(Verdict),
 }
 
 /// The refusal of a client.
 #[derive(Debug)]
-pub(super) struct Refusal {
+pub(super) struct ClientRefusal {
     /// Other credentials could be accepted (401); false if this client never is (403).
     pub(super) can_retry: bool,
     /// The page, or the redirect to the sign-in page.
@@ -58,7 +58,7 @@ pub(super) enum SatisfyAny {
     /// One check admitted the client.
     Admitted,
     /// All checks so far have refused the client.
-    Refused(Refusal),
+    Refused(ClientRefusal),
 }
 
 impl Exchange {
@@ -68,9 +68,9 @@ impl Exchange {
     }
 
     /// Applies the decision of one check to the request.
-    pub(super) fn weigh(&mut self, word: CheckDecision, route: &Route) -> Step {
+    pub(super) fn apply_check(&mut self, decision: CheckDecision, route: &Route) -> Step {
         let any = route.policies.satisfy == Satisfy::Any;
-        match word {
+        match decision {
             CheckDecision::Nothing => Step::Continue(()),
             CheckDecision::Stop(verdict) => Step::Break(verdict),
             CheckDecision::Yes if !any => Step::Continue(()),
@@ -110,9 +110,10 @@ impl Exchange {
         match sources::decide(own, global, route.access_list(), client).and(by_country) {
             SourceDecision::Unlisted => CheckDecision::Nothing,
             SourceDecision::Allowed => CheckDecision::Yes,
-            SourceDecision::Denied => {
-                CheckDecision::No(Refusal { can_retry: false, answer: self.answer(StatusCode::FORBIDDEN) })
-            }
+            SourceDecision::Denied => CheckDecision::No(ClientRefusal {
+                can_retry: false,
+                answer: self.answer(StatusCode::FORBIDDEN),
+            }),
         }
     }
 
@@ -139,10 +140,10 @@ impl Exchange {
         }
         let Some(policy) = route.basic_auth() else { return CheckDecision::Nothing };
         match policy.access(input.head.headers, &self.state().verified) {
-            Access::Granted => CheckDecision::Yes,
-            Access::Denied => self.challenged([policy.challenge().clone()]),
-            Access::Closed => CheckDecision::Stop(self.refused(StatusCode::SERVICE_UNAVAILABLE)),
-            Access::Unknown(verification) => {
+            PasswordDecision::Granted => CheckDecision::Yes,
+            PasswordDecision::Denied => self.challenged([policy.challenge().clone()]),
+            PasswordDecision::Closed => CheckDecision::Stop(self.refused(StatusCode::SERVICE_UNAVAILABLE)),
+            PasswordDecision::Unknown(verification) => {
                 let job = Job::new(move || Reply::Checked(verification.run()));
                 CheckDecision::Stop(Verdict::Ask(Question::Compute(job)))
             }
@@ -161,7 +162,7 @@ impl Exchange {
     fn challenged(&self, challenges: impl IntoIterator<Item = HeaderValue>) -> CheckDecision {
         let mut answer = Answer::page(StatusCode::UNAUTHORIZED);
         answer.fields.extend(challenges.into_iter().map(|challenge| (WWW_AUTHENTICATE, challenge)));
-        CheckDecision::No(Refusal { can_retry: true, answer: self.with_response_headers(answer) })
+        CheckDecision::No(ClientRefusal { can_retry: true, answer: self.with_response_headers(answer) })
     }
 }
 
@@ -180,7 +181,7 @@ pub(crate) fn is_exempt(route: &Route, compiled_settings: &CompiledSettings) -> 
     compiled_settings.settings.no_auth_locations.iter().any(|prefix| path.starts_with(&**prefix))
 }
 
-impl Refusal {
+impl ClientRefusal {
     /// Combines two refusals into one that lists every way to be admitted.
     fn and(self, mut later: Self) -> Self {
         if !later.can_retry {

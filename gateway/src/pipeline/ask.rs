@@ -92,7 +92,7 @@ impl Exchange {
 
     /// Returns the Service of the chosen backend, or of the rule's first one.
     pub(super) fn service<'f>(&'f self, route: &'f Route) -> Option<&'f ServiceRef> {
-        self.target.as_deref().or_else(|| route.first_target())?.service.as_ref()
+        self.backend.as_deref().or_else(|| route.first_backend())?.service.as_ref()
     }
 
     /// Returns 508 if the request has passed too many gateways: gateways must not query each other

@@ -6,7 +6,7 @@ use http::StatusCode;
 use http::header::{HeaderName, HeaderValue, SET_COOKIE, WWW_AUTHENTICATE};
 use sluice_config::Authorisation;
 
-use super::admission::{CheckDecision, Refusal, is_exempt};
+use super::admission::{CheckDecision, ClientRefusal, is_exempt};
 use super::ask::target;
 use super::exchange::{Exchange, Verdict};
 use super::question::{Question, Reply};
@@ -41,16 +41,16 @@ impl Exchange {
     /// Queries the service, unless the reply is cached or another check has admitted the client.
     pub(super) fn authorise(&mut self, route: &Route, input: &StageInput<'_>) -> CheckDecision {
         let auth = match service(route, input.compiled_settings) {
-            Service::None => return CheckDecision::Nothing,
-            Service::Closed => return CheckDecision::Stop(self.refused(StatusCode::SERVICE_UNAVAILABLE)),
-            Service::Asks(auth) => auth.clone(),
+            AuthService::None => return CheckDecision::Nothing,
+            AuthService::Closed => return CheckDecision::Stop(self.refused(StatusCode::SERVICE_UNAVAILABLE)),
+            AuthService::Usable(auth) => auth.clone(),
         };
         if self.is_admitted() {
             self.authorised = Some(auth.unasked.clone());
             return CheckDecision::Nothing;
         }
-        if let Some(word) = self.cache_key(&auth, route, input).and_then(kept) {
-            return self.heed(&auth, word, route, input);
+        if let Some(reply) = self.cache_key(&auth, route, input).and_then(kept) {
+            return self.apply_reply(&auth, reply, route, input);
         }
         if let Some(status) = self.goes_round() {
             return CheckDecision::Stop(self.refused(status));
@@ -68,43 +68,43 @@ impl Exchange {
         route: &Route,
         input: &StageInput<'_>,
     ) -> CheckDecision {
-        let Service::Asks(auth) = service(route, input.compiled_settings) else {
+        let AuthService::Usable(auth) = service(route, input.compiled_settings) else {
             // Not reached: the snapshot is the one with which the question was made.
             return CheckDecision::Stop(self.refused(StatusCode::SERVICE_UNAVAILABLE));
         };
         let auth = auth.clone();
-        let word = match reply {
-            Reply::Response(response) => auth.word(response.status, &response.fields),
+        let auth_reply = match reply {
+            Reply::Response(response) => auth.reply(response.status, &response.fields),
             // A local shortage, which does not count as a failure of the service.
             Reply::NoResponse(CallFailure::Attempt(FailureKind::Memory | FailureKind::Shortage)) => {
                 return CheckDecision::Stop(self.refused(StatusCode::SERVICE_UNAVAILABLE));
             }
             _ => None,
         };
-        let Some(word) = word.map(Arc::new) else {
+        let Some(reply) = auth_reply.map(Arc::new) else {
             self.state().telemetry.authorisation_failed();
             return CheckDecision::Stop(self.refused(StatusCode::INTERNAL_SERVER_ERROR));
         };
         if let Some(key) = self.cache_key(&auth, route, input) {
-            keep(key, &word);
+            keep(key, &reply);
         }
-        self.heed(&auth, word, route, input)
+        self.apply_reply(&auth, reply, route, input)
     }
 
     /// Admits the client with the service's fields, or refuses it.
-    fn heed(
+    fn apply_reply(
         &mut self,
         auth: &ExternalAuth,
-        word: Arc<external_auth::AuthReply>,
+        reply: Arc<external_auth::AuthReply>,
         route: &Route,
         input: &StageInput<'_>,
     ) -> CheckDecision {
-        if word.status.is_success() {
-            self.authorised = Some(word);
+        if reply.status.is_success() {
+            self.authorised = Some(reply);
             self.fill_directives(route, input);
             return CheckDecision::Yes;
         }
-        let can_retry = word.status == StatusCode::UNAUTHORIZED;
+        let can_retry = reply.status == StatusCode::UNAUTHORIZED;
         let answer = match auth.sign_in.as_ref().filter(|_| can_retry) {
             Some(sign_in) => {
                 let Ok(location) =
@@ -113,19 +113,19 @@ impl Exchange {
                     return CheckDecision::Stop(self.refused(StatusCode::INTERNAL_SERVER_ERROR));
                 };
                 let mut answer = Answer::redirect(StatusCode::FOUND, location);
-                answer.fields.extend(word.cookies.iter().map(|cookie| (SET_COOKIE, cookie.clone())));
+                answer.fields.extend(reply.cookies.iter().map(|cookie| (SET_COOKIE, cookie.clone())));
                 answer
             }
             None => {
-                let mut answer = Answer::page(word.status);
-                let challenges = word.challenges.iter();
+                let mut answer = Answer::page(reply.status);
+                let challenges = reply.challenges.iter();
                 answer.fields.extend(challenges.map(|challenge| (WWW_AUTHENTICATE, challenge.clone())));
-                let cookies = word.cookies(word.status);
+                let cookies = reply.cookies(reply.status);
                 answer.fields.extend(cookies.iter().map(|cookie| (SET_COOKIE, cookie.clone())));
                 answer
             }
         };
-        CheckDecision::No(Refusal { can_retry, answer: self.with_response_headers(answer) })
+        CheckDecision::No(ClientRefusal { can_retry, answer: self.with_response_headers(answer) })
     }
 
     fn question(&self, auth: &ExternalAuth, route: &Route, input: &StageInput<'_>) -> Option<Subrequest> {
@@ -198,38 +198,38 @@ impl Exchange {
 
     /// Returns the service's fields for the endpoint, which replace the client's.
     pub(super) fn authorised_fields(&self) -> &[(EditableName, Option<HeaderValue>)] {
-        self.authorised.as_ref().map_or(&[], |word| &word.fields)
+        self.authorised.as_ref().map_or(&[], |reply| &reply.fields)
     }
 
     /// Returns the service's cookies for the client.
     pub(super) fn authorised_cookies(&self, status: StatusCode) -> &[HeaderValue] {
-        self.authorised.as_ref().map_or(&[], |word| word.cookies(status))
+        self.authorised.as_ref().map_or(&[], |reply| reply.cookies(status))
     }
 }
 
 /// The authorisation service of a rule.
-pub(crate) enum Service<'r> {
+pub(crate) enum AuthService<'r> {
     /// The rule has none.
     None,
     /// The rule has one that is not usable.
     Closed,
     /// Queries this service.
-    Asks(&'r Arc<ExternalAuth>),
+    Usable(&'r Arc<ExternalAuth>),
 }
 
 /// Returns the authorisation service for the requests of a rule.
-pub(crate) fn service<'r>(route: &'r Route, compiled_settings: &'r CompiledSettings) -> Service<'r> {
+pub(crate) fn service<'r>(route: &'r Route, compiled_settings: &'r CompiledSettings) -> AuthService<'r> {
     if is_exempt(route, compiled_settings) {
-        return Service::None;
+        return AuthService::None;
     }
     let compiled = route.compiled.as_deref();
     if let Some(own) = compiled.and_then(|compiled| compiled.external_auth.as_ref()) {
-        return Service::Asks(own);
+        return AuthService::Usable(own);
     }
     match &compiled_settings.auth {
-        GlobalAuth::None => Service::None,
-        _ if route.policies.authorisation == Authorisation::Off => Service::None,
-        GlobalAuth::Closed => Service::Closed,
-        GlobalAuth::Asks(auth) => Service::Asks(auth),
+        GlobalAuth::None => AuthService::None,
+        _ if route.policies.authorisation == Authorisation::Off => AuthService::None,
+        GlobalAuth::Closed => AuthService::Closed,
+        GlobalAuth::Usable(auth) => AuthService::Usable(auth),
     }
 }

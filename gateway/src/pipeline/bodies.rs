@@ -8,7 +8,7 @@ use sluice_config::{GlobalSettings, ResponseBuffering, UpstreamProtocol};
 use super::exchange::{Exchange, Verdict};
 use super::stages::{StageInput, Step};
 use crate::body::compression::is_grpc;
-use crate::body::plan::Plan;
+use crate::body::plan::BodyPlan;
 use crate::message::answer::Answer;
 use crate::message::fields::Fields;
 use crate::message::framing::Framing;
@@ -57,7 +57,7 @@ impl Exchange {
     ///
     /// # Errors
     /// The request body exceeds its limit. The answer is 413, and no endpoint receives the request.
-    pub(crate) fn bodies(&self, head: &impl Fields, body: RequestBody) -> Result<Plan, Answer> {
+    pub(crate) fn bodies(&self, head: &impl Fields, body: RequestBody) -> Result<BodyPlan, Answer> {
         let compiled_settings = self.compiled_settings();
         let settings = &compiled_settings.settings;
         let bodies = self.route.as_ref().map(|route| &route.policies.bodies);
@@ -88,7 +88,7 @@ impl Exchange {
         let after = bodies.and_then(|bodies| bodies.rate_after).unwrap_or(settings.response_rate_after);
         let is_head = self.method == Method::HEAD;
         let response_buffering = self.response_buffering().filter(|_| !is_head && !body.upgrades);
-        Ok(Plan {
+        Ok(BodyPlan {
             limit: limit.filter(|_| length.is_none()),
             buffer: waits.then_some(memory),
             response_buffering,

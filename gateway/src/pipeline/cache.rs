@@ -77,7 +77,7 @@ impl Exchange {
         }
         let store = self.state().cache.store()?;
         let key = {
-            let target = self.target.as_deref();
+            let backend = self.backend.as_deref();
             let identity = self.client_identity();
             let certificate = identity.and_then(|identity| identity.presented());
             let fingerprint = certificate.map(|certificate| &*certificate.text().fingerprint);
@@ -98,7 +98,7 @@ impl Exchange {
                 url,
                 &KeyInput {
                     head,
-                    backend: target.map_or(["", ""], |target| [&target.name, &target.alternative]),
+                    backend: backend.map_or(["", ""], |backend| [&backend.name, &backend.alternative]),
                     scheme: forwarded::access_scheme(&self.connection, head.headers, self.client),
                     host: forwarded::access_host(head.authority, head.headers, self.client),
                     rewritten: self.outgoing.as_ref().map(|outgoing| outgoing.target()),
@@ -124,7 +124,7 @@ impl Exchange {
         exchange.version = self.version;
         exchange.authority = self.authority.clone();
         exchange.route.clone_from(&self.route);
-        exchange.target.clone_from(&self.target);
+        exchange.backend.clone_from(&self.backend);
         Box::new(exchange)
     }
 

@@ -15,7 +15,7 @@ use smallvec::SmallVec;
 use crate::io::failure::{Failure, FailureKind};
 use crate::otel::SpanId;
 use crate::policy::RetryPolicy;
-use crate::policy::retry::Progress;
+use crate::policy::retry::RetryProgress;
 use crate::policy::timeouts::resolve;
 use crate::registry::{Endpoint, EndpointAdmission, InFlight, PickError, PickKey, PickRequest, Pool};
 use crate::route::Route;
@@ -262,8 +262,8 @@ impl Call {
         matches!(failure, Some(FailureKind::Broken | FailureKind::ReadTimeout | FailureKind::InvalidHead))
     }
 
-    fn progress(&self, pool: Option<&Pool>) -> Progress {
-        Progress {
+    fn progress(&self, pool: Option<&Pool>) -> RetryProgress {
+        RetryProgress {
             tries: u32::try_from(self.attempts.len()).unwrap_or(u32::MAX),
             first: self.first.unwrap_or_else(Instant::now),
             endpoints: pool.map_or(0, Pool::len),

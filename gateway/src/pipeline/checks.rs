@@ -12,15 +12,15 @@ use crate::message::answer::Answer;
 use crate::message::request_head::RequestHead;
 use crate::policy::affinity::SessionCookie;
 use crate::policy::limits::Excess;
-use crate::policy::redirect::Source;
+use crate::policy::redirect::RedirectInput;
 use crate::policy::rewrite::Outgoing;
 use crate::policy::template::Template;
 use crate::policy::{Affinity, RedirectTo, Rewritten, forwarded, hops, https_redirect, redirect, same_site};
-use crate::route::{Backends, CompiledPolicies, Destination, Route, RouteAction, Target};
+use crate::route::{Backends, CompiledPolicies, Destination, Route, RouteAction, RouteBackend};
 use crate::router::host_of;
 use crate::state::compiled_settings::{Blocking, CompiledSettings, LimitKey};
 use crate::state::distrusted_proxies::DistrustedProxy;
-use crate::state::snapshot::Held;
+use crate::state::snapshot::SnapshotPart;
 
 impl Exchange {
     pub(super) fn check_blocked(&self, head: &RequestHead<'_>, compiled_settings: &CompiledSettings) -> Step {
@@ -143,19 +143,22 @@ impl Exchange {
     fn forward(&mut self, route: &Route, input: &StageInput<'_>) -> Step {
         let session = route.affinity().and_then(|affinity| affinity.session(input.head.headers));
         let digits = session.map(|session| session.backend);
-        let target = self.backend(|backends| backends.draw(input.head.headers, digits));
-        self.forward_to(target, session, route, input)
+        let backend = self.backend(|backends| backends.draw(input.head.headers, digits));
+        self.forward_to(backend, session, route, input)
     }
 
     /// Prepares the request for the backend that it gets without a draw: one for an explanation
     /// would change the shares of requests.
     pub(super) fn forward_without_draw(&mut self, route: &Route, input: &StageInput<'_>) -> Step {
-        let target = self.backend(|backends| backends.without_draw(input.head.headers));
-        self.forward_to(target, None, route, input)
+        let backend = self.backend(|backends| backends.without_draw(input.head.headers));
+        self.forward_to(backend, None, route, input)
     }
 
     /// Returns a backend of the rule; `None` also for a rule that forwards no request.
-    fn backend(&self, choose: impl FnOnce(&Backends) -> Option<&Target>) -> Option<Held<Target>> {
+    fn backend(
+        &self,
+        choose: impl FnOnce(&Backends) -> Option<&RouteBackend>,
+    ) -> Option<SnapshotPart<RouteBackend>> {
         self.route.as_ref()?.part(|route| match &route.action {
             RouteAction::Forward(backends) => choose(backends),
             RouteAction::Redirect(_) | RouteAction::RedirectToHost(_) | RouteAction::Answer(_) => None,
@@ -164,16 +167,16 @@ impl Exchange {
 
     fn forward_to(
         &mut self,
-        target: Option<Held<Target>>,
+        backend: Option<SnapshotPart<RouteBackend>>,
         session: Option<SessionCookie<'_>>,
         route: &Route,
         input: &StageInput<'_>,
     ) -> Step {
-        let Some(target) = target else {
+        let Some(backend) = backend else {
             return Step::Break(self.refused(StatusCode::INTERNAL_SERVER_ERROR));
         };
-        self.target = Some(target.clone());
-        match target.to {
+        self.backend = Some(backend.clone());
+        match backend.to {
             Destination::Pool(ref pool) => {
                 // 503 comes before authentication, as in nginx.
                 let compiled_settings = input.compiled_settings;
@@ -186,7 +189,7 @@ impl Exchange {
                     return Step::Break(self.refused(StatusCode::SERVICE_UNAVAILABLE));
                 }
                 self.session = session.map(BoundSession::new);
-                self.note_endpoint_name(&target, route, input);
+                self.note_endpoint_name(&backend, route, input);
                 if let Some(compiled) = &route.compiled {
                     self.note_for_pick(compiled, route, input);
                 }
@@ -195,8 +198,8 @@ impl Exchange {
             Destination::Invalid(_) if self.fall_back(input) => Step::Continue(()),
             Destination::Invalid(status) => Step::Break(self.refused(status)),
             Destination::Default => match self.default_backend() {
-                Some(target) => {
-                    self.target = Some(target);
+                Some(backend) => {
+                    self.backend = Some(backend);
                     Step::Continue(())
                 }
                 None => Step::Break(self.refused(StatusCode::NOT_FOUND)),
@@ -206,8 +209,8 @@ impl Exchange {
 
     /// Stores the name of the endpoint's certificate, if the request determines it. Values that
     /// make no name leave it out, and no endpoint is chosen.
-    fn note_endpoint_name(&mut self, target: &Target, route: &Route, input: &StageInput<'_>) {
-        let Some(template) = target.tls.as_ref().and_then(|tls| tls.name_per_request()) else { return };
+    fn note_endpoint_name(&mut self, backend: &RouteBackend, route: &Route, input: &StageInput<'_>) {
+        let Some(template) = backend.tls.as_ref().and_then(|tls| tls.name_per_request()) else { return };
         let name = String::from_utf8(template.fill(&self.template_context(Some(route), input)));
         // As in nginx, a port is no part of the name.
         let name = name.ok().map(|name| host_of(&name).trim_matches(['[', ']']).to_owned());
@@ -286,7 +289,7 @@ impl Exchange {
             };
         }
         let (own, settings) = (&route.policies.locations, &compiled_settings.settings);
-        let source = Source {
+        let source = RedirectInput {
             scheme: self.connection.scheme(),
             host: host_of_url(head.authority),
             authority: head.authority,

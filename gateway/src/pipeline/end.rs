@@ -18,8 +18,8 @@ use crate::otel::{LoggedLine, shortened_line};
 use crate::policy::access_log::LineChoice;
 use crate::policy::forwarded;
 use crate::policy::template::TemplateContext;
-use crate::route::{Route, Target};
-use crate::telemetry::{LogFormat, LogLine, Sample, TargetMeters};
+use crate::route::{Route, RouteBackend};
+use crate::telemetry::{LogFormat, LogLine, RequestSample, TargetMeters};
 use crate::variable::{HeadValues, RequestRecord, UpstreamAttempt, basic_user};
 
 /// nginx's status for a client that left before its response.
@@ -53,7 +53,7 @@ impl Exchange {
         meters.record(
             &self.method,
             status,
-            &Sample {
+            &RequestSample {
                 connect: last.and_then(|attempt| attempt.connected),
                 header: last.and_then(|attempt| attempt.header),
                 response: last.and_then(|attempt| attempt.ended),
@@ -66,8 +66,8 @@ impl Exchange {
     }
 
     fn meters(&self) -> Option<&TargetMeters> {
-        let target = self.target.as_ref().and_then(|target| target.meters.as_deref());
-        target
+        let backend = self.backend.as_ref().and_then(|backend| backend.meters.as_deref());
+        backend
             .or_else(|| Some(self.named_rule()?.meters(self.state().telemetry.requests()?)))
             .or(self.undefined_host.as_deref())
     }
@@ -222,8 +222,8 @@ impl Exchange {
             version: self.version,
             authority: self.authority.to_str().unwrap_or_default(),
             request_length: self.head_length as u64,
-            upstream: self.named_target().map_or("", |target| &target.name),
-            alternative: self.target.as_ref().map_or("", |target| &target.alternative),
+            upstream: self.named_backend().map_or("", |backend| &backend.name),
+            alternative: self.backend.as_ref().map_or("", |backend| &backend.alternative),
             attempts,
             cache_status: self.cache_status,
             request_id: self.request_id.as_ref().map_or(b"", |id| id.as_bytes()),
@@ -239,8 +239,8 @@ impl Exchange {
 
     /// Returns the chosen backend, or the first one of the rule: nginx sets
     /// `$proxy_upstream_name` before it can redirect or refuse a request.
-    fn named_target(&self) -> Option<&Target> {
-        self.target.as_deref().or_else(|| self.route.as_ref()?.first_target())
+    fn named_backend(&self) -> Option<&RouteBackend> {
+        self.backend.as_deref().or_else(|| self.route.as_ref()?.first_backend())
     }
 
     /// Returns whether the line of this request has its body.

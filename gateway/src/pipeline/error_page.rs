@@ -183,7 +183,7 @@ impl Exchange {
                 let mut fields = Vec::with_capacity(7);
                 self.set_error_fields(StatusCode::SERVICE_UNAVAILABLE, input.head, &mut fields);
                 self.fallback = Some(fields.into());
-                self.target = Some(backend);
+                self.backend = Some(backend);
                 true
             }
             _ => false,

@@ -32,17 +32,17 @@ use crate::policy::external_auth::AuthReply;
 use crate::policy::forwarded::Client;
 use crate::policy::limits::{Permit, RateFields};
 use crate::policy::rewrite::Outgoing;
-use crate::route::{Route, Target};
+use crate::route::{Route, RouteBackend};
 use crate::state::State;
 use crate::state::compiled_settings::CompiledSettings;
-use crate::state::snapshot::{Held, Snapshot};
+use crate::state::snapshot::{PublishedSnapshot, SnapshotPart};
 use crate::telemetry::{LogLine, TargetMeters};
 
 /// The state of one request, without sockets. If it is dropped without [`end`](Self::end), it ends
 /// as a request whose client has left.
 #[derive(Debug)]
 pub struct Exchange {
-    pub(super) snapshot: Snapshot,
+    pub(super) snapshot: PublishedSnapshot,
     pub(super) connection: Arc<ConnectionInfo>,
     pub(super) began: Instant,
     /// Whether a head was read; otherwise method and version are meaningless.
@@ -67,9 +67,9 @@ pub struct Exchange {
     /// `None` when no reader of live requests follows the request.
     pub(super) observed: Option<Box<ObservedRequest>>,
     /// The rule that matched.
-    pub(super) route: Option<Held<Route>>,
+    pub(super) route: Option<SnapshotPart<Route>>,
     /// The backend, once it is chosen.
-    pub(super) target: Option<Held<Target>>,
+    pub(super) backend: Option<SnapshotPart<RouteBackend>>,
     /// Metrics of a host that no Ingress names.
     pub(super) undefined_host: Option<Arc<TargetMeters>>,
     /// The rewritten target, for every attempt.
@@ -162,7 +162,7 @@ pub enum Verdict {
 
 impl Exchange {
     /// Creates an exchange that begins now, with only the connection and the client known.
-    pub(super) fn new(snapshot: Snapshot, connection: &Arc<ConnectionInfo>, client: Client) -> Self {
+    pub(super) fn new(snapshot: PublishedSnapshot, connection: &Arc<ConnectionInfo>, client: Client) -> Self {
         snapshot.state().telemetry.request_began();
         let mut exchange = Self::unrecorded(snapshot, connection, client);
         exchange.ordinal = connection.requests.fetch_add(1, Relaxed).wrapping_add(1);
@@ -171,7 +171,11 @@ impl Exchange {
     }
 
     /// Creates an exchange that is neither counted nor logged.
-    pub(super) fn unrecorded(snapshot: Snapshot, connection: &Arc<ConnectionInfo>, client: Client) -> Self {
+    pub(super) fn unrecorded(
+        snapshot: PublishedSnapshot,
+        connection: &Arc<ConnectionInfo>,
+        client: Client,
+    ) -> Self {
         Self {
             snapshot,
             connection: connection.clone(),
@@ -190,7 +194,7 @@ impl Exchange {
             trace: None,
             observed: None,
             route: None,
-            target: None,
+            backend: None,
             undefined_host: None,
             steps: AtomicU32::new(STEP_LIMIT),
             outgoing: None,

@@ -18,9 +18,9 @@ use crate::message::authority::is_authority;
 use crate::message::edit::{Edit, EditableName, HeadMut};
 use crate::policy::BackendHeaders;
 use crate::policy::header_set::{FilledHeaders, HeaderSet};
-use crate::policy::redirect::{self, Source};
+use crate::policy::redirect::{self, RedirectInput};
 use crate::policy::replacements::{InForce, Replacements};
-use crate::policy::resources::Slot;
+use crate::policy::resources::ResourceSlot;
 use crate::policy::template::{Template, TemplateContext};
 use crate::route::Route;
 use crate::variable::HeadValues;
@@ -104,7 +104,7 @@ impl Exchange {
                 let head = HeadValues { received: input.head.received, ..context.head };
                 TemplateContext { head, ..context }
             });
-            let fill = |slot: &Slot<HeaderSet>| {
+            let fill = |slot: &ResourceSlot<HeaderSet>| {
                 let set = slot.load();
                 set.as_ref().filter(|set| set.has_variables()).map(|set| set.fill(&of_client))
             };
@@ -208,7 +208,7 @@ impl Exchange {
 
     fn set_headers(
         &self,
-        slot: Option<&Slot<HeaderSet>>,
+        slot: Option<&ResourceSlot<HeaderSet>>,
         filled: Option<&FilledHeaders>,
         status: StatusCode,
         head: &mut Edit<'_, impl HeadMut>,
@@ -245,7 +245,7 @@ impl Exchange {
         let authority = self.authority.to_str().ok().filter(|authority| !authority.is_empty())?;
         let settings = self.settings();
         let own = self.route.as_deref().map(|route| &route.policies.locations);
-        let source = Source {
+        let source = RedirectInput {
             scheme: self.connection.scheme(),
             host: host_of_url(authority),
             authority,
@@ -272,7 +272,11 @@ pub(super) fn backend_headers(route: &Route) -> Option<&BackendHeaders> {
     route.compiled.as_deref()?.headers.as_ref()
 }
 
-fn apply(slot: Option<&Slot<HeaderSet>>, filled: Option<&FilledHeaders>, head: &mut Edit<'_, impl HeadMut>) {
+fn apply(
+    slot: Option<&ResourceSlot<HeaderSet>>,
+    filled: Option<&FilledHeaders>,
+    head: &mut Edit<'_, impl HeadMut>,
+) {
     match filled {
         Some(filled) => filled.apply(head),
         None => {

@@ -196,7 +196,7 @@ impl Exchange {
             status,
             time,
             endpoint: attempts.last().map(|attempt| attempt.address),
-            backend: self.target.as_ref().map(|target| target.name.to_string()),
+            backend: self.backend.as_ref().map(|backend| backend.name.to_string()),
             attempts: attempts.len(),
             rule,
             steps,

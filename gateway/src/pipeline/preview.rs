@@ -9,11 +9,11 @@ use super::stages::{PipelineStage, StageInput};
 use crate::connection::info::ConnectionInfo;
 use crate::expression::within_steps;
 use crate::message::field_names::FieldNames;
-use crate::message::head::{Fault, Head};
+use crate::message::head::{Head, HeadFault};
 use crate::message::request;
 use crate::policy::{forwarded, hops};
 use crate::router::{RequestView, host_of, normalise};
-use crate::state::snapshot::Snapshot;
+use crate::state::snapshot::PublishedSnapshot;
 
 /// A request as an endpoint would receive it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,10 +37,10 @@ impl Exchange {
     /// # Errors
     /// `text` is not a request head.
     pub(crate) fn preview(
-        snapshot: Snapshot,
+        snapshot: PublishedSnapshot,
         connection: &Arc<ConnectionInfo>,
         text: &[u8],
-    ) -> Result<Option<RequestPreview>, Fault> {
+    ) -> Result<Option<RequestPreview>, HeadFault> {
         let settings = snapshot.compiled_settings.settings.clone();
         let received = Head::read(text, FieldNames::of(&settings))?;
         let mut outgoing = Head::read(text, FieldNames::of(&settings))?;
@@ -70,7 +70,7 @@ impl Exchange {
             exchange.look(PipelineStage::Rewrite, &route, &input).is_continue()
                 && exchange.forward_without_draw(&route, &input).is_continue()
         });
-        let Some(target) = exchange.target.clone().filter(|_| is_forwarded && steps > 0) else {
+        let Some(backend) = exchange.backend.clone().filter(|_| is_forwarded && steps > 0) else {
             return Ok(None);
         };
         exchange.upstream_request(&mut outgoing);
@@ -79,7 +79,7 @@ impl Exchange {
             method: outgoing.outgoing_method().to_string(),
             target: outgoing.outgoing_target().to_owned(),
             fields: outgoing.fields.iter().map(|(name, value)| (text(name), text(value))).collect(),
-            backend: if target.alternative.is_empty() { &target.name } else { &target.alternative }
+            backend: if backend.alternative.is_empty() { &backend.name } else { &backend.alternative }
                 .to_string(),
         }))
     }
@@ -92,8 +92,8 @@ mod tests {
     use super::*;
     use crate::pipeline::tests::fixture::{Plane, connection};
 
-    fn preview(plane: &Plane, text: &str) -> Result<Option<RequestPreview>, Fault> {
-        Exchange::preview(Snapshot::take(&plane.state), &connection(false), text.as_bytes())
+    fn preview(plane: &Plane, text: &str) -> Result<Option<RequestPreview>, HeadFault> {
+        Exchange::preview(PublishedSnapshot::take(&plane.state), &connection(false), text.as_bytes())
     }
 
     #[test]

@@ -20,16 +20,16 @@ use crate::message::request_head::RequestHead;
 use crate::message::target;
 use crate::policy::forwarded::{self, Client};
 use crate::policy::{early_data, hops};
-use crate::route::{Route, Target};
+use crate::route::{Route, RouteBackend};
 use crate::router::{RequestView, host_of, normalise};
 use crate::state::compiled_settings::UnmatchedRule;
-use crate::state::snapshot::{Held, Snapshot};
+use crate::state::snapshot::{PublishedSnapshot, SnapshotPart};
 use crate::state::step_limits::StepLimitReport;
 use crate::telemetry::LogFormat;
 
 /// The result of the route lookup.
 enum Found {
-    Route(Held<Route>),
+    Route(SnapshotPart<Route>),
     /// The host is known, but no rule matches the request.
     NoRule,
     /// No object names the host, and no catch-all rule matches the request.
@@ -39,7 +39,7 @@ enum Found {
 impl Exchange {
     /// Begins an exchange: finds the rule and runs its stages.
     pub fn begin(
-        snapshot: Snapshot,
+        snapshot: PublishedSnapshot,
         connection: &Arc<ConnectionInfo>,
         head: &RequestHead<'_>,
     ) -> (Box<Self>, Verdict) {
@@ -114,7 +114,7 @@ impl Exchange {
     /// line too long (414), head too large (431, answered with 400 and nginx's page).
     /// `request_line` is the part of the first line that was read, for the log.
     pub fn refuse(
-        snapshot: Snapshot,
+        snapshot: PublishedSnapshot,
         connection: &Arc<ConnectionInfo>,
         request_line: &[u8],
         length: usize,
@@ -193,7 +193,11 @@ impl Exchange {
     }
 
     /// Returns the rule of a request.
-    pub(super) fn rule(&self, host: &str, view: &RequestView<'_, impl Fields>) -> Option<Held<Route>> {
+    pub(super) fn rule(
+        &self,
+        host: &str,
+        view: &RequestView<'_, impl Fields>,
+    ) -> Option<SnapshotPart<Route>> {
         match self.find(host, view) {
             Found::Route(route) => Some(route),
             Found::NoRule | Found::UnknownHost => None,
@@ -202,7 +206,7 @@ impl Exchange {
 
     /// Returns the rule of the same host for the path that a program has set. Requests without a
     /// rule of a host have one location.
-    pub(super) fn find_relocated(&self, input: &StageInput<'_>) -> Option<Held<Route>> {
+    pub(super) fn find_relocated(&self, input: &StageInput<'_>) -> Option<SnapshotPart<Route>> {
         if self.route.as_ref().is_some_and(|route| route.is_for_unmatched) {
             return self.route.clone();
         }
@@ -225,7 +229,7 @@ impl Exchange {
     }
 
     /// Replaces the rule of the request. What the other one prepared does not apply.
-    pub(super) fn enter_route(&mut self, route: &Held<Route>, input: &StageInput<'_>) {
+    pub(super) fn enter_route(&mut self, route: &SnapshotPart<Route>, input: &StageInput<'_>) {
         self.leave_route();
         if route.policies.unlogged {
             self.line = None;
@@ -291,15 +295,15 @@ impl Exchange {
     /// Forwards to the default backend of the gateway; without one the answer is 404.
     fn forward_to_default(&mut self) -> Verdict {
         match self.default_backend() {
-            Some(target) => {
-                self.target = Some(target);
+            Some(backend) => {
+                self.backend = Some(backend);
                 self.check_loop().break_value().unwrap_or(Verdict::Forward)
             }
             None => self.refused(StatusCode::NOT_FOUND),
         }
     }
 
-    pub(super) fn default_backend(&self) -> Option<Held<Target>> {
+    pub(super) fn default_backend(&self) -> Option<SnapshotPart<RouteBackend>> {
         self.snapshot.hold(|published| published.compiled_settings.default_backend.as_ref().ok_or(())).ok()
     }
 

@@ -21,7 +21,7 @@ pub(super) struct BoundSession {
 }
 
 /// The endpoint for an attempt of a request with affinity.
-pub(super) struct Choice {
+pub(super) struct AffinityChoice {
     pub(super) endpoint: Arc<Endpoint>,
     /// The key of a session that begins with this attempt.
     pub(super) new_key: Option<String>,
@@ -53,19 +53,19 @@ pub(super) fn choose(
     session: Option<&BoundSession>,
     failed: &[Arc<Endpoint>],
     now: Instant,
-) -> Result<Choice, PickError> {
+) -> Result<AffinityChoice, PickError> {
     let moves = !failed.is_empty() && affinity.change_on_failure;
     let bound = session.filter(|_| !moves);
     let own = bound.and_then(|session| session.endpoint(affinity, pool, sticky));
     if let Some(endpoint) = own.as_ref().filter(|endpoint| pool.passes_check(endpoint)) {
-        return Ok(Choice { endpoint: endpoint.clone(), new_key: None });
+        return Ok(AffinityChoice { endpoint: endpoint.clone(), new_key: None });
     }
     if let Some(session) = bound.filter(|_| affinity.mode == AffinityMode::Balanced) {
         // The next endpoint on the ring takes over, or the ring is not built yet. Every key maps to
         // the ring, so the cookie stays valid.
         let key = PickKey { bytes: &session.key, subset: None };
         let endpoint = super::call::pick(pool, Some(key), failed, now)?;
-        return Ok(Choice { endpoint, new_key: None });
+        return Ok(AffinityChoice { endpoint, new_key: None });
     }
     match affinity.mode {
         AffinityMode::Balanced => begin_balanced(pool, failed),
@@ -73,17 +73,17 @@ pub(super) fn choose(
             let endpoint = super::call::pick(pool, None, failed, now)?;
             if let Some(own) = own.filter(|_| !pool.passes_check(&endpoint)) {
                 // No other endpoint is better.
-                return Ok(Choice { endpoint: own, new_key: None });
+                return Ok(AffinityChoice { endpoint: own, new_key: None });
             }
             let new_key = sticky.sessions.as_ref().map(|sessions| sessions.hash(&endpoint));
-            Ok(Choice { endpoint, new_key })
+            Ok(AffinityChoice { endpoint, new_key })
         }
     }
 }
 
 /// Tries random keys until one maps to an endpoint that takes the request, or at least to one that
 /// has not failed it.
-fn begin_balanced(pool: &Pool, failed: &[Arc<Endpoint>]) -> Result<Choice, PickError> {
+fn begin_balanced(pool: &Pool, failed: &[Arc<Endpoint>]) -> Result<AffinityChoice, PickError> {
     let (time, now) = (SystemTime::now(), Instant::now());
     let mut second_best = None;
     for attempt in 1..=ATTEMPTS {
@@ -93,7 +93,7 @@ fn begin_balanced(pool: &Pool, failed: &[Arc<Endpoint>]) -> Result<Choice, PickE
             continue;
         }
         let admitted = pool.admits(&endpoint, now);
-        let choice = Choice { endpoint, new_key: Some(key) };
+        let choice = AffinityChoice { endpoint, new_key: Some(key) };
         if admitted {
             return Ok(choice);
         }
@@ -103,6 +103,6 @@ fn begin_balanced(pool: &Pool, failed: &[Arc<Endpoint>]) -> Result<Choice, PickE
     let request = PickRequest { key: None, tried: failed, now };
     match second_best {
         Some(choice) => Ok(choice),
-        None => pool.pick(&request).map(|endpoint| Choice { endpoint, new_key: None }),
+        None => pool.pick(&request).map(|endpoint| AffinityChoice { endpoint, new_key: None }),
     }
 }

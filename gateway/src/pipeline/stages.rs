@@ -209,12 +209,12 @@ impl Exchange {
             PipelineStage::Backend => self.draw_backend(route, input),
             PipelineStage::Limits => self.check_limits(route, input),
             PipelineStage::Firewall => self.check_firewall(route, input),
-            PipelineStage::Sources => self.weigh(self.check_source(route, input), route),
+            PipelineStage::Sources => self.apply_check(self.check_source(route, input), route),
             PipelineStage::Credentials if self.is_admitted() => Step::Continue(()),
-            PipelineStage::Credentials => self.weigh(self.check_credentials(route, input), route),
+            PipelineStage::Credentials => self.apply_check(self.check_credentials(route, input), route),
             PipelineStage::Authorisation => {
-                let word = self.authorise(route, input);
-                self.weigh(word, route)
+                let decision = self.authorise(route, input);
+                self.apply_check(decision, route)
             }
             PipelineStage::SatisfyAny => self.check_satisfy_any(),
             PipelineStage::EndpointHost => self.check_host_for_endpoint(),
@@ -232,13 +232,13 @@ impl Exchange {
     ) -> Step {
         match (stage, reply) {
             (PipelineStage::Credentials, Reply::Checked(good)) => {
-                self.weigh(self.credentials_checked(good, route), route)
+                self.apply_check(self.credentials_checked(good, route), route)
             }
             (PipelineStage::Limits, Reply::Waited) => self.check_concurrency(route, input),
             (PipelineStage::Firewall, Reply::Inspected(result)) => self.inspected(result, route),
             (PipelineStage::Authorisation, reply) => {
-                let word = self.authorised(reply, route, input);
-                self.weigh(word, route)
+                let decision = self.authorised(reply, route, input);
+                self.apply_check(decision, route)
             }
             (_, Reply::Overloaded) => Step::Break(self.refused(StatusCode::SERVICE_UNAVAILABLE)),
             _ => Step::Break(self.refused(StatusCode::INTERNAL_SERVER_ERROR)),

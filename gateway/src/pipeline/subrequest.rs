@@ -23,7 +23,7 @@ use crate::message::fields::Fields;
 use crate::policy::call_destination::CallTarget;
 use crate::policy::timeouts::resolve;
 use crate::route::Route;
-use crate::state::snapshot::Held;
+use crate::state::snapshot::SnapshotPart;
 use crate::upstream::attempt::{KeepAlive, Upstream};
 
 /// A request of the gateway's own.
@@ -53,7 +53,7 @@ pub struct Subrequest {
     /// attempt is made, because it would double the time of a slow endpoint.
     pub is_single: bool,
     /// The rule whose timeouts and retries apply; `None` uses the global ones.
-    pub route: Option<Held<Route>>,
+    pub route: Option<SnapshotPart<Route>>,
     /// Global settings.
     pub settings: Arc<GlobalSettings>,
 }

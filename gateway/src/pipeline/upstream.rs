@@ -12,7 +12,7 @@ use super::exchange::Exchange;
 use super::header_sets::backend_headers;
 use super::originator::Originator;
 use super::outcome::Next;
-use super::session::{self, Choice};
+use super::session::{self, AffinityChoice};
 use crate::io::failure::{Failure, FailureKind};
 use crate::message::answer::Answer;
 use crate::message::edit::{Edit, EditableName, HeadMut, RequestMut, ResponseMut};
@@ -24,7 +24,7 @@ use crate::policy::BackendHeaders;
 use crate::policy::Forwarding;
 use crate::policy::{early_data, hops};
 use crate::registry::{Endpoint, PickError, PickKey, Pool};
-use crate::route::{Route, Target};
+use crate::route::{Route, RouteBackend};
 use crate::upstream::attempt::{KeepAlive, Upstream};
 
 static AUTHORIZATION: EditableName = EditableName::from_static("authorization");
@@ -60,11 +60,11 @@ impl Originator for Exchange {
 
     /// An answer of 503 if there is no endpoint.
     fn pick(&mut self) -> Result<Upstream, Answer> {
-        let target = self.target.clone();
-        let Some(pool) = target.as_deref().and_then(Target::pool) else {
+        let backend = self.backend.clone();
+        let Some(pool) = backend.as_deref().and_then(RouteBackend::pool) else {
             return Err(self.answer(StatusCode::SERVICE_UNAVAILABLE));
         };
-        let tls = match target.as_deref().and_then(|target| target.tls.as_ref()) {
+        let tls = match backend.as_deref().and_then(|backend| backend.tls.as_ref()) {
             None => None,
             // While its Secret cannot be used, no endpoint can be trusted.
             Some(tls) => match tls.config() {
@@ -72,7 +72,7 @@ impl Originator for Exchange {
                 None => return Err(self.answer(StatusCode::SERVICE_UNAVAILABLE)),
             },
         };
-        let per_request = target.as_deref().and_then(|target| target.tls.as_ref()?.name_per_request());
+        let per_request = backend.as_deref().and_then(|backend| backend.tls.as_ref()?.name_per_request());
         let name = per_request.and_then(|_| self.extras.as_ref()?.endpoint_name.clone());
         if per_request.is_some() && name.is_none() && self.protocol_of(pool).has_tls() {
             return Err(self.answer(StatusCode::BAD_GATEWAY));
@@ -189,11 +189,11 @@ impl Originator for Exchange {
             };
         }
         if failure.kind == FailureKind::Handshake
-            && let Some(tls) = self.target.as_deref().and_then(|target| target.tls.as_ref())
+            && let Some(tls) = self.backend.as_deref().and_then(|backend| backend.tls.as_ref())
         {
             tls.log_failed_handshake();
         }
-        let pool = self.target.as_deref().and_then(Target::pool);
+        let pool = self.backend.as_deref().and_then(RouteBackend::pool);
         match self.call.failed(pool.map(|pool| &**pool), &failure, status) {
             true => Next::Retry,
             false => self.give_up(&failure, status),
@@ -208,7 +208,7 @@ impl Originator for Exchange {
         fields: &impl Fields,
         replayable: bool,
     ) -> Option<Next> {
-        let pool = self.target.as_deref().and_then(Target::pool);
+        let pool = self.backend.as_deref().and_then(RouteBackend::pool);
         if self.call.responded(pool.map(|pool| &**pool), status, replayable) {
             return Some(Next::Retry);
         }
@@ -256,21 +256,21 @@ impl Exchange {
     }
 
     pub(super) fn pool(&self) -> Option<&Arc<Pool>> {
-        self.target.as_deref().and_then(Target::pool)
+        self.backend.as_deref().and_then(RouteBackend::pool)
     }
 
     fn choose(&mut self, pool: &Pool, now: Instant) -> Result<Arc<Endpoint>, PickError> {
         // Sessions are with endpoints of the rule's own Service.
         let bound = self.route.as_ref().filter(|_| self.fallback.is_none());
         let affinity = bound.and_then(|route| route.affinity());
-        let sticky = self.target.as_ref().and_then(|target| target.sticky.as_deref());
+        let sticky = self.backend.as_ref().and_then(|backend| backend.sticky.as_deref());
         let (Some(affinity), Some(sticky)) = (affinity, sticky) else {
             let key = self.extras.as_ref().and_then(|extras| extras.hash_key.as_ref());
             let key = key.filter(|_| bound.is_some());
             let key = key.map(|key| PickKey { bytes: &key.bytes, subset: key.subset });
             return pick(pool, key, &self.call.failed, now);
         };
-        let Choice { endpoint, new_key } =
+        let AffinityChoice { endpoint, new_key } =
             session::choose(affinity, pool, sticky, self.session.as_ref(), &self.call.failed, now)?;
         if let Some(key) = new_key {
             let https = self.connection.is_https();

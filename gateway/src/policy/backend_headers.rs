@@ -7,7 +7,7 @@ use sluice_config::ConnectionHeader;
 
 use super::error::PolicyError;
 use super::header_set::HeaderSet;
-use super::resources::{Resources, Slot};
+use super::resources::{ResourceSlot, Resources};
 use super::template::Template;
 use crate::message::fields::FieldsMut;
 
@@ -17,7 +17,7 @@ pub struct BackendHeaders {
     host: Option<HostField>,
     connection: Option<ConnectionHeader>,
     /// Fields that are added to every response.
-    pub response: Option<Arc<Slot<HeaderSet>>>,
+    pub response: Option<Arc<ResourceSlot<HeaderSet>>>,
 }
 
 #[derive(Debug)]

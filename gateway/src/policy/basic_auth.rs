@@ -14,7 +14,7 @@ use http::HeaderValue;
 use sluice_config::{Credentials, PasswordHash};
 
 use super::PolicyError;
-use super::resources::{Resources, Slot};
+use super::resources::{ResourceSlot, Resources};
 use crate::message::fields::Fields;
 use crate::message::parts::basic_credentials;
 pub(crate) use verified::Verified;
@@ -25,12 +25,12 @@ const LONGEST: usize = 1024;
 /// The users of a rule and the challenge for other clients.
 #[derive(Debug)]
 pub struct BasicAuth {
-    users: Arc<Slot<Credentials>>,
+    users: Arc<ResourceSlot<Credentials>>,
     challenge: HeaderValue,
 }
 
 /// Result of the check of a request.
-pub(crate) enum Access {
+pub(crate) enum PasswordDecision {
     /// The user exists and the password is right.
     Granted,
     /// The credentials are missing or wrong.
@@ -67,17 +67,17 @@ impl BasicAuth {
     }
 
     /// Checks the `Authorization` field of a request.
-    pub(crate) fn access(&self, fields: &impl Fields, verified: &Arc<Verified>) -> Access {
+    pub(crate) fn access(&self, fields: &impl Fields, verified: &Arc<Verified>) -> PasswordDecision {
         let users = self.users.load();
-        let Some(users) = &*users else { return Access::Closed };
-        let Some((user, password)) = basic_credentials(fields) else { return Access::Denied };
+        let Some(users) = &*users else { return PasswordDecision::Closed };
+        let Some((user, password)) = basic_credentials(fields) else { return PasswordDecision::Denied };
         let password = password.as_slice();
         let Ok(at) = users.users.binary_search_by(|(name, _)| name.as_bytes().cmp(&user)) else {
-            return Access::Denied;
+            return PasswordDecision::Denied;
         };
         let hash = &users.users[at].1;
         if password.len() > LONGEST {
-            return Access::Denied;
+            return PasswordDecision::Denied;
         }
         if password::is_quick(hash) {
             return of(password::matches(hash, password));
@@ -85,7 +85,7 @@ impl BasicAuth {
         let tag = verified.tag(hash, password);
         match verified.recall(&tag) {
             Some(good) => of(good),
-            None => Access::Unknown(Verification {
+            None => PasswordDecision::Unknown(Verification {
                 hash: hash.clone(),
                 password: password.into(),
                 verified: verified.clone(),
@@ -109,8 +109,8 @@ impl Verification {
     }
 }
 
-fn of(good: bool) -> Access {
-    if good { Access::Granted } else { Access::Denied }
+fn of(good: bool) -> PasswordDecision {
+    if good { PasswordDecision::Granted } else { PasswordDecision::Denied }
 }
 
 #[cfg(test)]

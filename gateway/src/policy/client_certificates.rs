@@ -10,7 +10,7 @@ use regex::bytes::Regex;
 use sluice_config::{CertificateErrorPage, ClientCertificateMode, ClientVerification};
 
 use super::error::PolicyError;
-use super::resources::{Resources, Slot};
+use super::resources::{ResourceSlot, Resources};
 use crate::connection::info::ConnectionInfo;
 use crate::expression::bounded_bytes_regex;
 use crate::message::edit::RequestTarget;
@@ -28,7 +28,7 @@ static VERIFY: HeaderName = HeaderName::from_static("ssl-client-verify");
 pub struct ClientCertificates {
     mode: ClientCertificateMode,
     verification: ClientVerification,
-    authorities: Arc<Slot<ClientAuthorities>>,
+    authorities: Arc<ResourceSlot<ClientAuthorities>>,
     pub(crate) error_page: Option<ErrorPage>,
     subject: Option<Regex>,
     passes_certificate: bool,

@@ -22,7 +22,7 @@ use md5::{Digest, Md5};
 use sluice_config::{DigestCredentials, DigestRealm};
 
 use super::PolicyError;
-use super::resources::{Resources, Slot};
+use super::resources::{ResourceSlot, Resources};
 use crate::message::field_list::FieldList;
 use crate::message::fields::Fields;
 pub(crate) use nonces::Nonces;
@@ -31,7 +31,7 @@ use response::{Algorithm, Response};
 /// The users of a rule and the challenge for other clients.
 #[derive(Debug)]
 pub struct DigestAuth {
-    users: Arc<Slot<DigestCredentials>>,
+    users: Arc<ResourceSlot<DigestCredentials>>,
     realm: Arc<str>,
     /// Start of each challenge, up to the algorithm.
     challenge: Box<str>,

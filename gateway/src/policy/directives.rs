@@ -21,7 +21,7 @@ use crate::message::edit::EditableName;
 pub use access::AccessList;
 pub use fields::{ChangeLevel, FieldChanges, FilledValues, ResponseChanges};
 pub(super) use program::Expression;
-pub use program::{Assigned, Program, ProgramInput, ProgramOutcome, Return, RewrittenUri};
+pub use program::{Assigned, DirectiveProgram, ProgramInput, ProgramOutcome, Return, RewrittenUri};
 use selection::{BlockSelector, RouteRank};
 pub use substitution::SubstitutedTexts;
 
@@ -41,7 +41,7 @@ pub struct Directives {
 #[derive(Debug)]
 pub struct Location {
     /// Its program.
-    pub program: Program,
+    pub program: DirectiveProgram,
     /// Changes of heads; the first scope is that of the location.
     scopes: Box<[Scope]>,
     /// Changes of the request for the endpoint.
@@ -123,7 +123,7 @@ impl Location {
     fn compile(location: &sluice_config::Location, limiter: &Limiter) -> Result<Self, PolicyError> {
         let sluice_config::Location { program, scopes, request, access, limits, substitution } = location;
         Ok(Self {
-            program: Program::compile(program)?,
+            program: DirectiveProgram::compile(program)?,
             scopes: match scopes.is_empty() {
                 true => Box::new([Scope::default()]),
                 false => scopes.iter().map(Scope::compile).collect::<Result<_, _>>()?,

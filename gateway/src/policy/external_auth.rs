@@ -15,7 +15,7 @@ use super::call_destination::CallDestination;
 use super::directives::FieldChanges;
 use super::error::PolicyError;
 use super::header_set::HeaderSet;
-use super::resources::{Resources, Slot};
+use super::resources::{ResourceSlot, Resources};
 use super::template::Template;
 use crate::message::edit::{EditableName, NameError};
 use crate::message::fields::Fields;
@@ -45,7 +45,7 @@ pub struct ExternalAuth {
     /// `X-Auth-Request-Redirect`.
     pub request_redirect: Option<Template>,
     /// Fields that are added to the subrequest.
-    pub set_headers: Option<Arc<Slot<HeaderSet>>>,
+    pub set_headers: Option<Arc<ResourceSlot<HeaderSet>>>,
     /// Response fields that variables of directives refer to.
     kept: Box<[EditableName]>,
     /// Changes of the authorisation request.
@@ -53,7 +53,7 @@ pub struct ExternalAuth {
     /// Whether the cookies of the service are added to every response, whatever its status.
     pub always_set_cookie: bool,
     /// Caching of replies.
-    pub cache: Option<Cache>,
+    pub cache: Option<AuthCache>,
     /// Keep-alive of connections to the service.
     pub keep_alive: Option<AuthKeepAlive>,
     /// Reply for a client that is admitted without a subrequest. It removes the fields that the
@@ -65,7 +65,7 @@ pub struct ExternalAuth {
 
 /// Caching of the service's replies.
 #[derive(Debug)]
-pub struct Cache {
+pub struct AuthCache {
     /// Requests with the same key share a reply.
     pub key: Template,
     valid: Option<Vec<(Vec<u16>, Duration)>>,
@@ -140,7 +140,7 @@ impl ExternalAuth {
             always_set_cookie: auth.always_set_cookie,
             cache: match &auth.cache {
                 Some(cache) => {
-                    Some(Cache { key: Template::compile(&cache.key)?, valid: cache.valid.clone() })
+                    Some(AuthCache { key: Template::compile(&cache.key)?, valid: cache.valid.clone() })
                 }
                 None => None,
             },
@@ -150,7 +150,7 @@ impl ExternalAuth {
     }
 
     /// Returns the reply that a response stands for; `None` if its status is not 2xx, 401 or 403.
-    pub fn word(&self, status: StatusCode, fields: &HeaderMap) -> Option<AuthReply> {
+    pub fn reply(&self, status: StatusCode, fields: &HeaderMap) -> Option<AuthReply> {
         let means = status.is_success() || matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN);
         if !means {
             return None;
@@ -209,7 +209,7 @@ impl AuthReply {
     }
 }
 
-impl Cache {
+impl AuthCache {
     /// Returns how long a reply may be cached. Like nginx, excludes replies that set a cookie, vary
     /// by request fields, forbid caching, or have expired. The service can shorten the time of the
     /// rule, and determines it if the rule has no times.

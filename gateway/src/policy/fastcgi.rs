@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use super::error::PolicyError;
-use super::resources::{Resources, Slot};
+use super::resources::{ResourceSlot, Resources};
 use super::template::{Template, TemplateContext};
 
 /// Compiled settings of a rule.
@@ -13,7 +13,7 @@ use super::template::{Template, TemplateContext};
 pub struct FastCgi {
     index: Option<Arc<str>>,
     /// Parameters of the rule. The rule is closed while they are absent.
-    pub params: Option<Arc<Slot<FastCgiParams>>>,
+    pub params: Option<Arc<ResourceSlot<FastCgiParams>>>,
     /// Whether connections to endpoints are kept.
     pub keeps_connections: bool,
 }
@@ -101,17 +101,17 @@ impl FastCgiParams {
 
 #[cfg(test)]
 mod tests {
-    use sluice_config::{Piece, Variable};
+    use sluice_config::{TemplatePiece, Variable};
 
     use super::*;
     use crate::policy::template::tests::with_context;
 
-    fn group(name: &str) -> Piece {
-        Piece::Variable(Variable::Group(name.into()))
+    fn group(name: &str) -> TemplatePiece {
+        TemplatePiece::Variable(Variable::Group(name.into()))
     }
 
-    fn params(params: &[(&str, Piece)]) -> FastCgiParams {
-        let template = |piece: &Piece| sluice_config::Template { pieces: vec![piece.clone()] };
+    fn params(params: &[(&str, TemplatePiece)]) -> FastCgiParams {
+        let template = |piece: &TemplatePiece| sluice_config::Template { pieces: vec![piece.clone()] };
         let params = params.iter().map(|(name, piece)| ((*name).into(), template(piece))).collect();
         FastCgiParams::compile(&sluice_config::FastCgiParams { params }).unwrap()
     }

@@ -131,7 +131,7 @@ pub(super) fn name(text: &str) -> Result<EditableName, PolicyError> {
 #[cfg(test)]
 mod tests {
     use http::HeaderMap;
-    use sluice_config::{Piece, Variable};
+    use sluice_config::{TemplatePiece, Variable};
 
     use super::*;
     use crate::policy::template::tests::with_context;
@@ -142,7 +142,7 @@ mod tests {
     }
 
     fn variable(variable: Variable) -> sluice_config::Template {
-        sluice_config::Template { pieces: vec![Piece::Variable(variable)] }
+        sluice_config::Template { pieces: vec![TemplatePiece::Variable(variable)] }
     }
 
     #[test]

@@ -23,7 +23,7 @@ use std::time::{Duration, Instant};
 use super::networks::Networks;
 use fields::NamedRate;
 use rates::Rates;
-use requests::Requests;
+use requests::ConcurrentRequests;
 
 pub(crate) use fields::RateFields;
 pub(crate) use rates::ClientUse;
@@ -75,7 +75,7 @@ struct Usage {
     began: Instant,
     sharing: Arc<LimitSharing>,
     rates: Rates,
-    requests: Arc<Requests>,
+    requests: Arc<ConcurrentRequests>,
 }
 
 impl Usage {
@@ -177,7 +177,8 @@ impl Limits {
         let permit = match self.connections {
             0 => None,
             most => {
-                let admitted = Requests::admit(&self.usage.requests, key(CONNECTIONS), share.of_number(most));
+                let admitted =
+                    ConcurrentRequests::admit(&self.usage.requests, key(CONNECTIONS), share.of_number(most));
                 Some(admitted.ok_or(Excess::Connections)?)
             }
         };

@@ -305,7 +305,7 @@ fn attribute(
 #[cfg(test)]
 mod tests {
     use http::HeaderMap;
-    use sluice_config::{Piece, Variable};
+    use sluice_config::{TemplatePiece, Variable};
 
     use super::*;
     use crate::policy::template::tests::with_context;
@@ -318,16 +318,16 @@ mod tests {
         sluice_config::Pattern::Regex(text.into())
     }
 
-    fn pair(from: sluice_config::Pattern, to: &[Piece]) -> Override<sluice_config::Replacement> {
+    fn pair(from: sluice_config::Pattern, to: &[TemplatePiece]) -> Override<sluice_config::Replacement> {
         Override::To(sluice_config::Replacement { from, to: sluice_config::Template { pieces: to.into() } })
     }
 
-    fn piece(text: &str) -> Piece {
-        Piece::Text(text.into())
+    fn piece(text: &str) -> TemplatePiece {
+        TemplatePiece::Text(text.into())
     }
 
-    fn group(name: &str) -> Piece {
-        Piece::Variable(Variable::Group(name.into()))
+    fn group(name: &str) -> TemplatePiece {
+        TemplatePiece::Variable(Variable::Group(name.into()))
     }
 
     fn changed(own: sluice_config::Replacements, name: &'static str, values: &[&'static str]) -> Vec<String> {
@@ -422,10 +422,10 @@ mod tests {
     fn variables_are_filled_in_and_groups_stay() {
         let own = sluice_config::Replacements {
             redirect_from: Override::To(sluice_config::Pattern::Text(sluice_config::Template {
-                pieces: vec![piece("http://"), Piece::Variable(Variable::Host), piece("/")],
+                pieces: vec![piece("http://"), TemplatePiece::Variable(Variable::Host), piece("/")],
             })),
             redirect_to: Override::To(sluice_config::Template {
-                pieces: vec![Piece::Variable(Variable::Scheme), piece("://new/"), group("1")],
+                pieces: vec![TemplatePiece::Variable(Variable::Scheme), piece("://new/"), group("1")],
             }),
             ..Default::default()
         };

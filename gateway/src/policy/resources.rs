@@ -1,10 +1,10 @@
 //! Resources: the content of other objects that rules refer to by a key, such as users, header sets
 //! and certificate authorities.
 //!
-//! A compiled route holds the [`Slot`] of a resource, not its content. An edit of a Secret replaces
-//! the content of one slot and leaves all routes untouched. A slot is created by the first route or
-//! delta that refers to it. While it is empty, its policy cannot work, and the code that reads it
-//! must close the route.
+//! A compiled route holds the [`ResourceSlot`] of a resource, not its content. An edit of a Secret
+//! replaces the content of one slot and leaves all routes untouched. A slot is created by the first
+//! route or delta that refers to it. While it is empty, its policy cannot work, and the code that
+//! reads it must close the route.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -22,7 +22,7 @@ use super::header_set::HeaderSet;
 use crate::tls::{ClientAuthorities, Identity};
 
 /// Holder of the current content of one resource.
-pub struct Slot<T> {
+pub struct ResourceSlot<T> {
     content: ArcSwapOption<T>,
 }
 
@@ -35,16 +35,16 @@ pub struct Resources {
 
 #[derive(Clone, Debug)]
 enum AnySlot {
-    Credentials(Arc<Slot<Credentials>>),
-    Digests(Arc<Slot<DigestCredentials>>),
-    Headers(Arc<Slot<HeaderSet>>),
-    FastCgiParams(Arc<Slot<FastCgiParams>>),
-    Authorities(Arc<Slot<CaBundle>>),
-    Identity(Arc<Slot<Identity>>),
-    ClientAuthorities(Arc<Slot<ClientAuthorities>>),
+    Credentials(Arc<ResourceSlot<Credentials>>),
+    Digests(Arc<ResourceSlot<DigestCredentials>>),
+    Headers(Arc<ResourceSlot<HeaderSet>>),
+    FastCgiParams(Arc<ResourceSlot<FastCgiParams>>),
+    Authorities(Arc<ResourceSlot<CaBundle>>),
+    Identity(Arc<ResourceSlot<Identity>>),
+    ClientAuthorities(Arc<ResourceSlot<ClientAuthorities>>),
 }
 
-impl<T> Slot<T> {
+impl<T> ResourceSlot<T> {
     /// Returns the current content, without taking a lock.
     pub fn load(&self) -> Guard<Option<Arc<T>>> {
         self.content.load()
@@ -60,16 +60,16 @@ impl<T> Slot<T> {
     }
 }
 
-impl<T> Default for Slot<T> {
+impl<T> Default for ResourceSlot<T> {
     fn default() -> Self {
         Self { content: ArcSwapOption::const_empty() }
     }
 }
 
 /// Omits the content, which may be secret.
-impl<T> fmt::Debug for Slot<T> {
+impl<T> fmt::Debug for ResourceSlot<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Slot").field("is_filled", &self.content.load().is_some()).finish()
+        f.debug_struct("ResourceSlot").field("is_filled", &self.content.load().is_some()).finish()
     }
 }
 
@@ -78,7 +78,7 @@ impl Resources {
     ///
     /// # Errors
     /// The key does not refer to users.
-    pub fn credentials(&self, key: &ResourceKey) -> Result<Arc<Slot<Credentials>>, PolicyError> {
+    pub fn credentials(&self, key: &ResourceKey) -> Result<Arc<ResourceSlot<Credentials>>, PolicyError> {
         match self.slot(key) {
             AnySlot::Credentials(slot) => Ok(slot),
             _ => Err(PolicyError::Resource(key.to_string())),
@@ -89,7 +89,7 @@ impl Resources {
     ///
     /// # Errors
     /// The key does not refer to such users.
-    pub fn digests(&self, key: &ResourceKey) -> Result<Arc<Slot<DigestCredentials>>, PolicyError> {
+    pub fn digests(&self, key: &ResourceKey) -> Result<Arc<ResourceSlot<DigestCredentials>>, PolicyError> {
         match self.slot(key) {
             AnySlot::Digests(slot) => Ok(slot),
             _ => Err(PolicyError::Resource(key.to_string())),
@@ -100,7 +100,7 @@ impl Resources {
     ///
     /// # Errors
     /// The key does not refer to a header set.
-    pub fn headers(&self, key: &ResourceKey) -> Result<Arc<Slot<HeaderSet>>, PolicyError> {
+    pub fn headers(&self, key: &ResourceKey) -> Result<Arc<ResourceSlot<HeaderSet>>, PolicyError> {
         match self.slot(key) {
             AnySlot::Headers(slot) => Ok(slot),
             _ => Err(PolicyError::Resource(key.to_string())),
@@ -111,7 +111,7 @@ impl Resources {
     ///
     /// # Errors
     /// The key does not refer to such parameters.
-    pub fn fastcgi_params(&self, key: &ResourceKey) -> Result<Arc<Slot<FastCgiParams>>, PolicyError> {
+    pub fn fastcgi_params(&self, key: &ResourceKey) -> Result<Arc<ResourceSlot<FastCgiParams>>, PolicyError> {
         match self.slot(key) {
             AnySlot::FastCgiParams(slot) => Ok(slot),
             _ => Err(PolicyError::Resource(key.to_string())),
@@ -122,7 +122,7 @@ impl Resources {
     ///
     /// # Errors
     /// The key does not refer to certificate authorities.
-    pub fn authorities(&self, key: &ResourceKey) -> Result<Arc<Slot<CaBundle>>, PolicyError> {
+    pub fn authorities(&self, key: &ResourceKey) -> Result<Arc<ResourceSlot<CaBundle>>, PolicyError> {
         match self.slot(key) {
             AnySlot::Authorities(slot) => Ok(slot),
             _ => Err(PolicyError::Resource(key.to_string())),
@@ -133,7 +133,10 @@ impl Resources {
     ///
     /// # Errors
     /// The key does not refer to client authorities.
-    pub fn client_authorities(&self, key: &ResourceKey) -> Result<Arc<Slot<ClientAuthorities>>, PolicyError> {
+    pub fn client_authorities(
+        &self,
+        key: &ResourceKey,
+    ) -> Result<Arc<ResourceSlot<ClientAuthorities>>, PolicyError> {
         match self.slot(key) {
             AnySlot::ClientAuthorities(slot) => Ok(slot),
             _ => Err(PolicyError::Resource(key.to_string())),
@@ -145,7 +148,7 @@ impl Resources {
     ///
     /// # Errors
     /// The key does not refer to an identity.
-    pub fn endpoint_identity(&self, key: &ResourceKey) -> Result<Arc<Slot<Identity>>, PolicyError> {
+    pub fn endpoint_identity(&self, key: &ResourceKey) -> Result<Arc<ResourceSlot<Identity>>, PolicyError> {
         match self.slot(key) {
             AnySlot::Identity(slot) => Ok(slot),
             _ => Err(PolicyError::Resource(key.to_string())),

@@ -32,7 +32,7 @@ pub struct RetryPolicy {
 
 /// The attempts of a request so far.
 #[derive(Clone, Copy, Debug)]
-pub struct Progress {
+pub struct RetryProgress {
     /// Number of counted attempts, including the failed one.
     pub tries: u32,
     /// Start of the first attempt.
@@ -59,7 +59,7 @@ impl RetryPolicy {
     }
 
     /// Returns whether to retry after an attempt that failed before its response head.
-    pub fn after_failure(&self, failure: &Failure, progress: &Progress) -> bool {
+    pub fn after_failure(&self, failure: &Failure, progress: &RetryProgress) -> bool {
         let wanted = match failure.kind {
             FailureKind::Connect | FailureKind::Handshake | FailureKind::Broken | FailureKind::Shortage => {
                 self.on.error
@@ -82,7 +82,7 @@ impl RetryPolicy {
     }
 
     /// Returns whether to drop a response with this status and retry.
-    pub fn after_status(&self, status: StatusCode, replayable: bool, progress: &Progress) -> bool {
+    pub fn after_status(&self, status: StatusCode, replayable: bool, progress: &RetryProgress) -> bool {
         self.names_status(status) && replayable && self.may_repeat() && self.has_try_left(progress)
     }
 
@@ -113,7 +113,7 @@ impl RetryPolicy {
         self.idempotent || self.on.non_idempotent
     }
 
-    fn has_try_left(&self, progress: &Progress) -> bool {
+    fn has_try_left(&self, progress: &RetryProgress) -> bool {
         let limit = match self.tries {
             0 => u32::try_from(progress.endpoints).unwrap_or(u32::MAX),
             tries => tries,
@@ -134,8 +134,8 @@ mod tests {
         Failure { kind, stale: false, sent: true, replayable: true, response_started: false }
     }
 
-    fn progress(tries: u32) -> Progress {
-        Progress { tries, first: Instant::now(), endpoints: 5 }
+    fn progress(tries: u32) -> RetryProgress {
+        RetryProgress { tries, first: Instant::now(), endpoints: 5 }
     }
 
     #[test]
@@ -215,11 +215,11 @@ mod tests {
         for tries in [0, u32::MAX] {
             let own = Retry { tries: Some(tries), ..Retry::default() };
             let policy = RetryPolicy::new(&own, &GlobalSettings::default(), &GET);
-            let many = |tries| Progress { endpoints: usize::MAX, ..progress(tries) };
+            let many = |tries| RetryProgress { endpoints: usize::MAX, ..progress(tries) };
             assert!(policy.after_failure(&failure(FailureKind::Connect), &many(MOST_ATTEMPTS - 1)));
             assert!(!policy.after_failure(&failure(FailureKind::Connect), &many(MOST_ATTEMPTS)));
             let long_ago = Instant::now().checked_sub(LONGEST_WINDOW).unwrap();
-            let late = Progress { first: long_ago, ..many(1) };
+            let late = RetryProgress { first: long_ago, ..many(1) };
             assert!(!policy.after_failure(&failure(FailureKind::Connect), &late));
         }
     }

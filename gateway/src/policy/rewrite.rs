@@ -10,7 +10,7 @@ use std::ops::Range;
 
 use http::header::HeaderValue;
 use regex::{Captures, Regex};
-use sluice_config::{Expression, Piece, RewritePart, RewriteQuery};
+use sluice_config::{Expression, RewritePart, RewriteQuery, TemplatePiece};
 use sluice_expression::{SimpleExpression, SimpleMatch};
 
 use super::error::PolicyError;
@@ -303,7 +303,7 @@ impl Part {
             }
             RewritePart::Group(group) => Self::Group(*group),
             RewritePart::Variable(variable) => {
-                let pieces = vec![Piece::Variable(variable.clone())];
+                let pieces = vec![TemplatePiece::Variable(variable.clone())];
                 Self::Variable(Template::compile(&sluice_config::Template { pieces })?)
             }
         })

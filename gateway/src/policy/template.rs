@@ -1,7 +1,7 @@
 //! Compiled templates with variables, and their evaluation for a request.
 
 use http::{HeaderName, HeaderValue};
-use sluice_config::{LogEscape, Moment, Piece};
+use sluice_config::{LogEscape, Moment, TemplatePiece};
 
 use super::computed::ComputedVariables;
 use super::directives::Assigned;
@@ -46,9 +46,9 @@ impl Template {
     /// # Errors
     /// The name of a field is invalid.
     pub fn compile(template: &sluice_config::Template) -> Result<Self, PolicyError> {
-        let part = |piece: &Piece| match piece {
-            Piece::Text(text) => Ok(Part::Text(text.as_bytes().into())),
-            Piece::Variable(variable) => match CompiledVariable::compile(variable) {
+        let part = |piece: &TemplatePiece| match piece {
+            TemplatePiece::Text(text) => Ok(Part::Text(text.as_bytes().into())),
+            TemplatePiece::Variable(variable) => match CompiledVariable::compile(variable) {
                 Ok(CompiledVariable::Constant(text)) => Ok(Part::Text(text)),
                 Ok(compiled) => Ok(Part::Variable(compiled)),
                 Err(_) => Err(PolicyError::HeaderName(format!("{variable:?}"))),
@@ -350,8 +350,11 @@ pub(super) mod tests {
             (Variable::Argument("x".into()), "1"),
             (Variable::Argument("z".into()), ""),
         ] {
-            let pieces =
-                vec![Piece::Text("<".into()), Piece::Variable(variable.clone()), Piece::Text(">".into())];
+            let pieces = vec![
+                TemplatePiece::Text("<".into()),
+                TemplatePiece::Variable(variable.clone()),
+                TemplatePiece::Text(">".into()),
+            ];
             let template = Template::compile(&sluice_config::Template { pieces }).unwrap();
             with_context(|context| {
                 let filled = String::from_utf8(template.fill(context)).unwrap();

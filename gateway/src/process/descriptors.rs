@@ -75,7 +75,7 @@ pub(crate) struct DescriptorPermit(());
 struct Waiting(());
 
 /// The wait of a request for a descriptor or an endpoint.
-pub(crate) struct Wait<'a> {
+pub(crate) struct CapacityWait<'a> {
     since: &'a mut Option<Instant>,
     seat: Option<Waiting>,
 }
@@ -165,7 +165,7 @@ impl Drop for DescriptorPermit {
     }
 }
 
-impl<'a> Wait<'a> {
+impl<'a> CapacityWait<'a> {
     /// Creates the wait. `since` is when the request first had to wait, in any attempt.
     pub(crate) fn new(since: &'a mut Option<Instant>) -> Self {
         Self { since, seat: None }

@@ -11,7 +11,7 @@ use std::time::Instant;
 use sluice_config::Balance;
 
 use super::endpoint::Endpoint;
-use super::endpoint_set::Generation;
+use super::endpoint_set::SetGeneration;
 
 /// Maximum number of endpoints compared for the fewest requests, starting with the one next in
 /// turn.
@@ -43,7 +43,7 @@ impl DefaultBalance {
 /// Returns the endpoint of lower expected latency of two random ones, or the other if `accept`
 /// rejects it.
 pub(super) fn sooner(
-    generation: &Generation,
+    generation: &SetGeneration,
     now: Instant,
     accept: impl Fn(&Endpoint) -> bool,
 ) -> Option<&Arc<Endpoint>> {
@@ -73,7 +73,10 @@ fn is_sooner(one: &Endpoint, other: &Endpoint, now: Instant) -> bool {
 
 /// Returns the acceptable endpoint with the fewest requests; of several the first in turn. `accept`
 /// is called for many endpoints and must not have side effects.
-pub(super) fn fewest(generation: &Generation, accept: impl Fn(&Endpoint) -> bool) -> Option<&Arc<Endpoint>> {
+pub(super) fn fewest(
+    generation: &SetGeneration,
+    accept: impl Fn(&Endpoint) -> bool,
+) -> Option<&Arc<Endpoint>> {
     let (before, after) = generation.endpoints.split_at(generation.next_turn());
     let compared = after.iter().chain(before).take(COMPARED);
     compared.filter(|endpoint| accept(endpoint)).min_by_key(|endpoint| endpoint.in_flight())

@@ -11,7 +11,7 @@ use super::prober::ProbePolicy;
 
 /// The results of active checks.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Checked {
+pub struct HealthCheckResults {
     /// One per endpoint and check.
     pub endpoints: Vec<CheckedEndpoint>,
     /// Number of checks passed since the start.

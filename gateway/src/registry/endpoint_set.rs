@@ -20,7 +20,7 @@ use crate::process::reporter::Reporter;
 /// are published into it.
 pub struct EndpointSet {
     key: EndpointSetKey,
-    current: ArcSwap<Generation>,
+    current: ArcSwap<SetGeneration>,
     /// Built once a pool needs it. May be a few generations behind.
     pub(super) ring: ArcSwapOption<Ring>,
     pub(super) ring_wanted: AtomicBool,
@@ -30,7 +30,7 @@ pub struct EndpointSet {
 }
 
 /// The members at one time, with the state of round robin.
-pub(super) struct Generation {
+pub(super) struct SetGeneration {
     pub(super) number: u64,
     /// Sorted by address, each address once.
     pub(super) endpoints: Box<[Arc<Endpoint>]>,
@@ -39,7 +39,7 @@ pub(super) struct Generation {
     turn: RoundRobin,
 }
 
-impl Generation {
+impl SetGeneration {
     fn new(number: u64, endpoints: Box<[Arc<Endpoint>]>, start: usize) -> Self {
         Self { number, endpoints, start, turn: RoundRobin::new() }
     }
@@ -77,7 +77,7 @@ impl EndpointSet {
     pub(super) fn new(key: EndpointSetKey, reporter: Reporter) -> Self {
         Self {
             key,
-            current: ArcSwap::from_pointee(Generation::new(0, Box::default(), 0)),
+            current: ArcSwap::from_pointee(SetGeneration::new(0, Box::default(), 0)),
             ring: ArcSwapOption::empty(),
             ring_wanted: AtomicBool::new(false),
             ring_queued: AtomicBool::new(false),
@@ -113,14 +113,14 @@ impl EndpointSet {
         }
     }
 
-    pub(super) fn current(&self) -> arc_swap::Guard<Arc<Generation>> {
+    pub(super) fn current(&self) -> arc_swap::Guard<Arc<SetGeneration>> {
         self.current.load()
     }
 
     fn publish(&self, endpoints: Box<[Arc<Endpoint>]>) {
         let old = self.current.load();
         let start = old.carry_over(&endpoints);
-        self.current.store(Arc::new(Generation::new(old.number + 1, endpoints, start)));
+        self.current.store(Arc::new(SetGeneration::new(old.number + 1, endpoints, start)));
     }
 }
 
@@ -185,7 +185,7 @@ impl Members {
 
     /// Returns the present endpoint or a new one. An address in another zone belongs to another
     /// Pod, whose health is unknown.
-    fn endpoint(&self, old: &Generation, config: &sluice_config::Endpoint, now: Instant) -> Arc<Endpoint> {
+    fn endpoint(&self, old: &SetGeneration, config: &sluice_config::Endpoint, now: Instant) -> Arc<Endpoint> {
         let same = |known: &&Arc<Endpoint>| {
             known.address() == config.address && known.zone() == config.zone.as_ref()
         };

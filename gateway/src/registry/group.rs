@@ -5,11 +5,11 @@ use std::num::NonZeroU32;
 use std::sync::Arc;
 
 use super::endpoint::Endpoint;
-use super::endpoint_set::Generation;
+use super::endpoint_set::SetGeneration;
 
 /// Returns a random member of the key's group, or the next acceptable one of the group.
 pub(super) fn member<'g>(
-    generation: &'g Generation,
+    generation: &'g SetGeneration,
     key: &[u8],
     size: NonZeroU32,
     accept: impl Fn(&Endpoint) -> bool,

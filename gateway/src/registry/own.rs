@@ -42,7 +42,7 @@ pub struct OwnEndpoint {
 
 /// The gateway's listeners.
 #[derive(Clone, Debug)]
-pub(super) struct Own {
+pub(super) struct OwnListeners {
     listeners: Vec<OwnListener>,
     /// Returns whether an address belongs to this machine, or `None` if that is unknown.
     pub(super) is_local: fn(IpAddr) -> Option<bool>,
@@ -52,7 +52,7 @@ pub(super) struct Own {
 /// is queried once.
 #[derive(Debug)]
 pub(super) struct Lookups<'o> {
-    own: &'o Own,
+    own: &'o OwnListeners,
     local: RefCell<HashMap<IpAddr, Option<bool>>>,
 }
 
@@ -67,13 +67,13 @@ pub(super) enum Owner {
     Unknown(Arc<str>),
 }
 
-impl Default for Own {
+impl Default for OwnListeners {
     fn default() -> Self {
         Self { listeners: Vec::new(), is_local }
     }
 }
 
-impl Own {
+impl OwnListeners {
     /// Replaces the listeners. Returns whether they changed.
     pub(super) fn set(&mut self, listeners: Vec<OwnListener>) -> bool {
         let changed = self.listeners != listeners;
@@ -190,8 +190,8 @@ impl OwnEndpoint {
 mod tests {
     use super::*;
 
-    fn own(addresses: &[&str]) -> Own {
-        let mut own = Own::default();
+    fn own(addresses: &[&str]) -> OwnListeners {
+        let mut own = OwnListeners::default();
         let listener = |address: &&str| OwnListener {
             address: address.parse().unwrap(),
             name: (*address).into(),

@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 use sluice_config::Balance;
 
 use super::endpoint::Endpoint;
-use super::endpoint_set::{EndpointSet, Generation};
+use super::endpoint_set::{EndpointSet, SetGeneration};
 use super::{balance, group};
 
 /// What the choice of an endpoint depends on.
@@ -77,16 +77,12 @@ impl PickRequest<'_> {
 
 impl EndpointSet {
     /// Returns the endpoint for this attempt.
-    pub(super) fn pick(
-        &self,
-        request: &PickRequest<'_>,
-        manner: PickMode,
-    ) -> Result<Arc<Endpoint>, PickError> {
+    pub(super) fn pick(&self, request: &PickRequest<'_>, mode: PickMode) -> Result<Arc<Endpoint>, PickError> {
         let generation = self.current();
         if generation.endpoints.is_empty() {
             return Err(PickError::NoEndpoints);
         }
-        let PickMode { balance, slow_start, checks } = manner;
+        let PickMode { balance, slow_start, checks } = mode;
         let by_key = |accept: &dyn Fn(&Endpoint) -> bool| match request.key? {
             PickKey { bytes, subset: Some(size) } => group::member(&generation, bytes, size, accept),
             PickKey { bytes, subset: None } if balance == Balance::Ring => {
@@ -140,7 +136,7 @@ impl EndpointSet {
     /// Returns the first acceptable member on the ring, from the key's position.
     pub(super) fn on_ring<'g>(
         &self,
-        generation: &'g Generation,
+        generation: &'g SetGeneration,
         key: &[u8],
         accept: impl Fn(&Endpoint) -> bool,
     ) -> Option<&'g Arc<Endpoint>> {
@@ -151,14 +147,18 @@ impl EndpointSet {
 
 /// Returns the next acceptable endpoint in turn, within one round. An unacceptable one forfeits its
 /// turn instead of passing it to its neighbour, so the others stay exactly even.
-fn in_turn(generation: &Generation, accept: impl Fn(&Endpoint) -> bool) -> Option<&Arc<Endpoint>> {
+fn in_turn(generation: &SetGeneration, accept: impl Fn(&Endpoint) -> bool) -> Option<&Arc<Endpoint>> {
     let endpoints = &generation.endpoints;
     let mut turns = (0..endpoints.len()).map(|_| &endpoints[generation.next_turn()]);
     turns.find(|endpoint| accept(endpoint))
 }
 
 /// Returns the first acceptable endpoint from this index.
-fn from(generation: &Generation, index: usize, accept: impl Fn(&Endpoint) -> bool) -> Option<&Arc<Endpoint>> {
+fn from(
+    generation: &SetGeneration,
+    index: usize,
+    accept: impl Fn(&Endpoint) -> bool,
+) -> Option<&Arc<Endpoint>> {
     let (before, after) = generation.endpoints.split_at(index);
     after.iter().chain(before).find(|endpoint| accept(endpoint))
 }

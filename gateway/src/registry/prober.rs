@@ -21,7 +21,7 @@ use tokio::time::{Instant, sleep_until, timeout};
 
 use super::endpoint::Endpoint;
 use super::endpoint_set::EndpointSet;
-use super::own::{Own, Owner};
+use super::own::{OwnListeners, Owner};
 use super::ring::backend;
 
 /// Maximum number of concurrent checks; the others wait.
@@ -45,7 +45,7 @@ pub(super) struct ProbePolicy {
 pub(super) struct ProberHandle {
     commands: mpsc::UnboundedSender<Command>,
     counts: Arc<Counts>,
-    own: Arc<ArcSwap<Own>>,
+    own: Arc<ArcSwap<OwnListeners>>,
 }
 
 /// Number of checks since the start.
@@ -78,7 +78,7 @@ impl ProberHandle {
     }
 
     /// Sets the gateway's own listeners, to which no check connects.
-    pub(super) fn set_own(&self, own: Own) {
+    pub(super) fn set_own(&self, own: OwnListeners) {
         self.own.store(Arc::new(own));
     }
 
@@ -92,7 +92,7 @@ impl ProberHandle {
 pub struct Prober {
     commands: mpsc::UnboundedReceiver<Command>,
     counts: Arc<Counts>,
-    own: Arc<ArcSwap<Own>>,
+    own: Arc<ArcSwap<OwnListeners>>,
     watches: HashMap<WatchKey, Watch>,
     due: BinaryHeap<Reverse<Due>>,
     running: FuturesUnordered<BoxFuture<'static, Checked>>,
@@ -137,7 +137,7 @@ impl Prober {
     /// Creates a prober and its handle.
     pub(super) fn new() -> (ProberHandle, Self) {
         let (sender, commands) = mpsc::unbounded_channel();
-        let (counts, own) = (Arc::<Counts>::default(), Arc::<ArcSwap<Own>>::default());
+        let (counts, own) = (Arc::<Counts>::default(), Arc::<ArcSwap<OwnListeners>>::default());
         let prober = Self {
             commands,
             counts: counts.clone(),
@@ -262,7 +262,7 @@ impl Prober {
 /// Returns whether a check would connect to a listener of the gateway. Such endpoints are left out
 /// of sets, but the port of a check is a separate one: authors of EndpointSlices could use it to
 /// probe the gateway's listeners.
-fn leads_here(own: &Own, policy: &ProbePolicy, target: SocketAddr) -> bool {
+fn leads_here(own: &OwnListeners, policy: &ProbePolicy, target: SocketAddr) -> bool {
     // If that is unknown, the check is not made.
     policy.port.is_some() && own.lookups().ask(target) != Owner::Other
 }

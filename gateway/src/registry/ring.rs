@@ -18,7 +18,7 @@ use pingora_load_balancing::selection::{BackendIter, BackendSelection, Consisten
 use pingora_load_balancing::{Backend, Extensions};
 
 use super::endpoint::Endpoint;
-use super::endpoint_set::{EndpointSet, Generation};
+use super::endpoint_set::{EndpointSet, SetGeneration};
 use crate::process::critical_task::CriticalTask;
 use crate::process::reporter::Reporter;
 
@@ -38,7 +38,7 @@ pub(super) struct Ring {
 }
 
 impl Ring {
-    fn build(generation: &Generation) -> Self {
+    fn build(generation: &SetGeneration) -> Self {
         let members = generation.endpoints.iter().take(MOST_ENDPOINTS);
         let backends: BTreeSet<Backend> = members.map(|endpoint| backend(endpoint.address())).collect();
         Self { generation: generation.number, selector: Arc::new(Consistent::build(&backends)) }
@@ -46,7 +46,7 @@ impl Ring {
 
     /// Returns whether it was built from this generation.
     #[cfg(test)]
-    pub(super) fn is_of(&self, generation: &Generation) -> bool {
+    pub(super) fn is_of(&self, generation: &SetGeneration) -> bool {
         self.generation == generation.number
     }
 

@@ -13,7 +13,7 @@ use arc_swap::ArcSwapOption;
 use md5::{Digest, Md5};
 
 use super::endpoint::Endpoint;
-use super::endpoint_set::{EndpointSet, Generation};
+use super::endpoint_set::{EndpointSet, SetGeneration};
 use crate::message::hex::hex;
 
 type Hash = [u8; 16];
@@ -27,7 +27,7 @@ pub struct Sessions {
 
 /// The hashes of one generation.
 struct Index {
-    generation: Arc<Generation>,
+    generation: Arc<SetGeneration>,
     /// In the order of the generation's endpoints.
     hashes: Box<[Hash]>,
     places: HashMap<Hash, usize>,
@@ -66,7 +66,7 @@ impl fmt::Debug for Sessions {
 }
 
 impl Index {
-    fn build(backend: &str, generation: &Arc<Generation>, before: Option<&Index>) -> Self {
+    fn build(backend: &str, generation: &Arc<SetGeneration>, before: Option<&Index>) -> Self {
         let known = |address| {
             let before = before?;
             let endpoints = &before.generation.endpoints;

@@ -2,7 +2,7 @@
 
 use smallvec::SmallVec;
 
-use super::{Destination, Target};
+use super::{Destination, RouteBackend};
 use crate::message::fields::Fields;
 use crate::policy::canary::Canaries;
 
@@ -10,7 +10,7 @@ use crate::policy::canary::Canaries;
 #[derive(Debug)]
 pub struct Backends {
     /// Nearly always one.
-    targets: SmallVec<[(u32, Target); 1]>,
+    backends: SmallVec<[(u32, RouteBackend); 1]>,
     total: u64,
     canaries: Option<Box<CanaryBackends>>,
 }
@@ -19,85 +19,94 @@ pub struct Backends {
 #[derive(Debug)]
 pub(super) struct CanaryBackends {
     pub(super) choice: Canaries,
-    pub(super) targets: Box<[Target]>,
+    pub(super) backends: Box<[RouteBackend]>,
 }
 
 impl Backends {
-    pub(super) fn new(targets: SmallVec<[(u32, Target); 1]>, canaries: Option<Box<CanaryBackends>>) -> Self {
-        let total = targets.iter().map(|(weight, _)| u64::from(*weight)).sum();
-        Self { targets, total, canaries }
+    pub(super) fn new(
+        backends: SmallVec<[(u32, RouteBackend); 1]>,
+        canaries: Option<Box<CanaryBackends>>,
+    ) -> Self {
+        let total = backends.iter().map(|(weight, _)| u64::from(*weight)).sum();
+        Self { backends, total, canaries }
     }
 
     /// Selects the backend of a request: that of its session, which `digits` identify, or one drawn
     /// by weight. A canary may replace it. Returns `None` if there is no backend, or none with a
     /// weight.
-    pub fn draw(&self, headers: &impl Fields, digits: Option<&[u8]>) -> Option<&Target> {
+    pub fn draw(&self, headers: &impl Fields, digits: Option<&[u8]>) -> Option<&RouteBackend> {
         let main = digits.and_then(|digits| self.of_session(digits)).or_else(|| self.draw_by_weight());
         self.canary(headers, digits, main).or(main)
     }
 
     /// Draws a backend with a probability proportional to its weight.
-    fn draw_by_weight(&self) -> Option<&Target> {
-        if let [(weight, only)] = &*self.targets {
+    fn draw_by_weight(&self) -> Option<&RouteBackend> {
+        if let [(weight, only)] = &*self.backends {
             return (*weight > 0).then_some(only);
         }
         if self.total == 0 {
             return None;
         }
         let mut left = fastrand::u64(..self.total);
-        let drawn = self.targets.iter().find(|(weight, _)| match left.checked_sub(u64::from(*weight)) {
+        let drawn = self.backends.iter().find(|(weight, _)| match left.checked_sub(u64::from(*weight)) {
             Some(rest) => {
                 left = rest;
                 false
             }
             None => true,
         });
-        drawn.map(|(_, target)| target)
+        drawn.map(|(_, backend)| backend)
     }
 
     /// Returns the canary that replaces `main` for a request: that of its session, which `digits`
     /// identify, or a selected one. Sticky sessions take precedence. A canary without endpoints
     /// serves no request, and no canary does if the rule itself has no endpoints.
-    fn canary(&self, headers: &impl Fields, digits: Option<&[u8]>, main: Option<&Target>) -> Option<&Target> {
-        let CanaryBackends { choice, targets } = self.canaries.as_deref()?;
+    fn canary(
+        &self,
+        headers: &impl Fields,
+        digits: Option<&[u8]>,
+        main: Option<&RouteBackend>,
+    ) -> Option<&RouteBackend> {
+        let CanaryBackends { choice, backends } = self.canaries.as_deref()?;
         if !main.is_some_and(has_endpoints) {
             return None;
         }
-        let of_session = digits.and_then(|digits| targets.iter().find(|target| target.is_of_session(digits)));
-        if let Some(target) = of_session.filter(|target| has_endpoints(target)) {
-            return Some(target);
+        let of_session =
+            digits.and_then(|digits| backends.iter().find(|backend| backend.is_of_session(digits)));
+        if let Some(backend) = of_session.filter(|backend| has_endpoints(backend)) {
+            return Some(backend);
         }
         let of_main = digits.is_some_and(|digits| self.of_session(digits).is_some());
         let is_open =
-            |place: usize| has_endpoints(&targets[place]) && !(of_main && targets[place].sticky.is_some());
-        choice.choose(headers, is_open).map(|place| &targets[place])
+            |place: usize| has_endpoints(&backends[place]) && !(of_main && backends[place].sticky.is_some());
+        choice.choose(headers, is_open).map(|place| &backends[place])
     }
 
     /// Returns the backend of a request without a draw, which would change the shares of others:
     /// the canary that its header or cookie selects, else the first backend.
-    pub(crate) fn without_draw(&self, headers: &impl Fields) -> Option<&Target> {
+    pub(crate) fn without_draw(&self, headers: &impl Fields) -> Option<&RouteBackend> {
         let main = self.first();
         let selected = || {
-            let CanaryBackends { choice, targets } = self.canaries.as_deref()?;
+            let CanaryBackends { choice, backends } = self.canaries.as_deref()?;
             main.filter(|main| has_endpoints(main))?;
-            choice.selected(headers, |place| has_endpoints(&targets[place])).map(|place| &targets[place])
+            choice.selected(headers, |place| has_endpoints(&backends[place])).map(|place| &backends[place])
         };
         selected().or(main)
     }
 
     /// Returns the first backend.
-    pub fn first(&self) -> Option<&Target> {
-        self.targets.first().map(|(_, target)| target)
+    pub fn first(&self) -> Option<&RouteBackend> {
+        self.backends.first().map(|(_, backend)| backend)
     }
 
     /// Returns the backend of a session, even if its weight is 0.
-    fn of_session(&self, digits: &[u8]) -> Option<&Target> {
-        self.targets.iter().map(|(_, target)| target).find(|target| target.is_of_session(digits))
+    fn of_session(&self, digits: &[u8]) -> Option<&RouteBackend> {
+        self.backends.iter().map(|(_, backend)| backend).find(|backend| backend.is_of_session(digits))
     }
 }
 
-fn has_endpoints(target: &Target) -> bool {
-    matches!(&target.to, Destination::Pool(pool) if !pool.is_empty())
+fn has_endpoints(backend: &RouteBackend) -> bool {
+    matches!(&backend.to, Destination::Pool(pool) if !pool.is_empty())
 }
 
 #[cfg(test)]
@@ -109,7 +118,7 @@ mod tests {
     use crate::policy::affinity;
 
     fn backends(weights: &[u32]) -> Backends {
-        let target = |index: usize| Target {
+        let backend = |index: usize| RouteBackend {
             to: Destination::Invalid(StatusCode::SERVICE_UNAVAILABLE),
             name: index.to_string().into(),
             alternative: "".into(),
@@ -118,8 +127,8 @@ mod tests {
             sticky: Some(Sticky::new(None, &index.to_string())),
             tls: None,
         };
-        let targets = weights.iter().enumerate().map(|(index, weight)| (*weight, target(index)));
-        Backends::new(targets.collect(), None)
+        let backends = weights.iter().enumerate().map(|(index, weight)| (*weight, backend(index)));
+        Backends::new(backends.collect(), None)
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use sluice_config::{Authorisation, Countries, Policies, Rule};
 
 use super::compiler::HostPolicies;
-use super::{Compiler, ErrorPages, Target};
+use super::{Compiler, ErrorPages, RouteBackend};
 use crate::firewall::Firewall;
 use crate::policy::directives::Directives;
 use crate::policy::replacements::Replacements;
@@ -223,7 +223,7 @@ fn compile_pages(
     let backend = match backend {
         Some((key, service)) => {
             let pool = external_auth::pool(key, compiler.registry)?;
-            Some(Target::stand_in(pool, Some(service)))
+            Some(RouteBackend::substitute(pool, Some(service)))
         }
         None => None,
     };

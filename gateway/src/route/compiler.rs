@@ -10,7 +10,7 @@ use smallvec::SmallVec;
 
 use super::backends::CanaryBackends;
 use super::{
-    Backends, CompiledPolicies, Destination, Route, RouteAction, RouteError, Sticky, Target, labels,
+    Backends, CompiledPolicies, Destination, Route, RouteAction, RouteBackend, RouteError, Sticky, labels,
 };
 use crate::firewall::Configurations;
 use crate::policy::canary::Canaries;
@@ -93,12 +93,14 @@ impl Compiler<'_> {
         let policies = &rule.policies;
         let action = match &rule.action {
             Action::Forward(backends) => {
-                let targets = backends
+                let compiled = backends
                     .iter()
-                    .map(|backend| self.target(backend, rule, host).map(|target| (backend.weight, target)))
+                    .map(|backend| {
+                        self.backend(backend, rule, host).map(|compiled| (backend.weight, compiled))
+                    })
                     .collect::<Result<SmallVec<_>, _>>()?;
-                let canaries = self.canaries(rule, host, targets.first())?.map(Box::new);
-                RouteAction::Forward(Backends::new(targets, canaries))
+                let canaries = self.canaries(rule, host, compiled.first())?.map(Box::new);
+                RouteAction::Forward(Backends::new(compiled, canaries))
             }
             Action::Redirect(redirect) => {
                 let redirect = RedirectTo::compile(redirect, &rule.matches.path).map_err(failed)?;
@@ -136,7 +138,12 @@ impl Compiler<'_> {
         EndpointTls::compile(policy, service, self.resources).map(|tls| Some(Arc::new(tls)))
     }
 
-    fn target(&self, backend: &WeightedBackend, rule: &Rule, host: &Arc<str>) -> Result<Target, RouteError> {
+    fn backend(
+        &self,
+        backend: &WeightedBackend,
+        rule: &Rule,
+        host: &Arc<str>,
+    ) -> Result<RouteBackend, RouteError> {
         let origin = || rule.origin.clone();
         let failed = |error| RouteError::Policy { origin: origin(), error };
         let (to, service) = match &backend.backend {
@@ -154,7 +161,7 @@ impl Compiler<'_> {
             Destination::Pool(pool) => Some(&**pool),
             Destination::Default | Destination::Invalid(_) => None,
         };
-        Ok(Target {
+        Ok(RouteBackend {
             sticky: rule.policies.affinity.is_some().then(|| Sticky::new(pool, &name)),
             to,
             name: crate::variable::log_name(&name).into(),
@@ -169,16 +176,16 @@ impl Compiler<'_> {
         &self,
         rule: &Rule,
         host: &Arc<str>,
-        main: Option<&(u32, Target)>,
+        main: Option<&(u32, RouteBackend)>,
     ) -> Result<Option<CanaryBackends>, RouteError> {
         let all = &rule.policies.canaries;
         if all.is_empty() {
             return Ok(None);
         }
         let failed = |error| RouteError::Policy { origin: rule.origin.clone(), error };
-        let targets = all.iter().map(|canary| self.canary(canary, rule, host, main));
-        let targets = targets.collect::<Result<_, _>>()?;
-        Ok(Some(CanaryBackends { choice: Canaries::compile(all).map_err(failed)?, targets }))
+        let backends = all.iter().map(|canary| self.canary(canary, rule, host, main));
+        let backends = backends.collect::<Result<_, _>>()?;
+        Ok(Some(CanaryBackends { choice: Canaries::compile(all).map_err(failed)?, backends }))
     }
 
     /// Compiles a canary. As in ingress-nginx, log and metrics name the rule's own backend, and the
@@ -188,8 +195,8 @@ impl Compiler<'_> {
         canary: &sluice_config::Canary,
         rule: &Rule,
         host: &Arc<str>,
-        main: Option<&(u32, Target)>,
-    ) -> Result<Target, RouteError> {
+        main: Option<&(u32, RouteBackend)>,
+    ) -> Result<RouteBackend, RouteError> {
         let failed = |error| RouteError::Policy { origin: rule.origin.clone(), error };
         let missing = || RouteError::Pool { origin: rule.origin.clone(), pool: canary.pool.to_string() };
         let pool = self.registry.pool(&canary.pool).ok_or_else(missing)?;
@@ -199,7 +206,7 @@ impl Compiler<'_> {
         let sticky = canary.sticky && rule.policies.affinity.is_some();
         let labels =
             || TargetLabels { canary: name.as_str().into(), ..labels(&rule.origin, host, main_service) };
-        Ok(Target {
+        Ok(RouteBackend {
             sticky: sticky.then(|| Sticky::new(Some(&pool), &name)),
             to: Destination::Pool(pool),
             name: main.map_or("".into(), |main| main.name.clone()),

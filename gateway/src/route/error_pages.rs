@@ -6,7 +6,7 @@ use std::sync::Arc;
 use http::StatusCode;
 use sluice_config::GlobalSettings;
 
-use super::Target;
+use super::RouteBackend;
 
 /// Error settings of a rule that configures any.
 #[derive(Debug)]
@@ -17,7 +17,7 @@ pub struct ErrorPages {
     /// applies to the global list only.
     pub keeps_responses: Option<bool>,
     /// The backend that provides the replacement; `None` is the program's default backend.
-    pub backend: Option<Target>,
+    pub backend: Option<RouteBackend>,
 }
 
 /// Returns whether a response with this status is replaced.
@@ -28,7 +28,7 @@ pub fn replaces(own: Option<&ErrorPages>, settings: &GlobalSettings, status: Sta
 
 /// Returns the rule's own backend for pages of errors in the rule's own list. As in ingress-nginx,
 /// pages for errors in the global list come from the program's default backend.
-pub fn backend(own: Option<&ErrorPages>) -> Option<&Target> {
+pub fn backend(own: Option<&ErrorPages>) -> Option<&RouteBackend> {
     own.filter(|own| own.statuses.is_some())?.backend.as_ref()
 }
 

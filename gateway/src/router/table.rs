@@ -17,11 +17,11 @@ use crate::message::fields::Fields;
 /// All hosts of all listener groups. A clone copies a few pointers and shares everything; a change
 /// to it copies O(log n) entries.
 pub struct RouteTable<T> {
-    groups: Map<GroupId, Group<T>>,
+    groups: Map<GroupId, GroupRoutes<T>>,
 }
 
 /// One listener group. A connection looks it up once per table.
-pub struct Group<T> {
+pub struct GroupRoutes<T> {
     listeners: Names<ListenerId>,
     hosts: Map<ListenerId, Hosts<T>>,
 }
@@ -72,11 +72,11 @@ impl<T> RouteTable<T> {
     }
 
     /// Returns a group, for connections with many requests.
-    pub fn group(&self, group: &GroupId) -> Option<&Group<T>> {
+    pub fn group(&self, group: &GroupId) -> Option<&GroupRoutes<T>> {
         self.groups.get(group)
     }
 
-    /// Looks up a host in a group ([`Group::find_host`]).
+    /// Looks up a host in a group ([`GroupRoutes::find_host`]).
     pub fn find_host<'t, 'h>(&'t self, group: &GroupId, host: &'h str) -> Option<HostMatch<'t, 'h, T>> {
         self.group(group)?.find_host(host)
     }
@@ -107,7 +107,7 @@ impl<T> RouteTable<T> {
     }
 }
 
-impl<T> Group<T> {
+impl<T> GroupRoutes<T> {
     /// Returns the host for a name in lower case and without port ([`host_of`](super::host_of));
     /// the name is empty if the request has none. Selects the listener with the most specific
     /// pattern, then the most specific host of that listener: exact, one-label wildcard, longest
@@ -165,13 +165,13 @@ impl<T> Default for RouteTable<T> {
     }
 }
 
-impl<T> Clone for Group<T> {
+impl<T> Clone for GroupRoutes<T> {
     fn clone(&self) -> Self {
         Self { listeners: self.listeners.clone(), hosts: self.hosts.clone() }
     }
 }
 
-impl<T> Default for Group<T> {
+impl<T> Default for GroupRoutes<T> {
     fn default() -> Self {
         Self { listeners: Names::default(), hosts: Map::default() }
     }

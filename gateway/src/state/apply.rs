@@ -18,7 +18,7 @@ use sluice_config::{
 
 use crate::policy::ExternalAuth;
 use crate::policy::bounds::bounded;
-use crate::route::{Compiler, Target};
+use crate::route::{Compiler, RouteBackend};
 use crate::state::compiled_settings::{CompiledSettings, GlobalAuth, UnmatchedRule};
 use crate::state::{Published, State};
 use crate::telemetry::configuration::Configuration;
@@ -114,11 +114,11 @@ fn changes_named_pools(
 /// Compiles the global settings.
 fn compiled_settings(state: &State, settings: Arc<GlobalSettings>) -> Arc<CompiledSettings> {
     let pool = settings.default_backend.as_ref().and_then(|(key, _)| state.registry.pool(key));
-    let target = pool.map(|pool| Target::stand_in(pool, None));
+    let default_backend = pool.map(|pool| RouteBackend::substitute(pool, None));
     let auth = match &settings.global_auth {
         None => GlobalAuth::None,
         Some(auth) => match ExternalAuth::compile(auth, &state.registry, &state.resources) {
-            Ok(auth) => GlobalAuth::Asks(Arc::new(auth)),
+            Ok(auth) => GlobalAuth::Usable(Arc::new(auth)),
             Err(error) => {
                 tracing::error!(%error, "global-auth-url cannot be applied: all routes that it protects answer 503");
                 GlobalAuth::Closed
@@ -133,7 +133,7 @@ fn compiled_settings(state: &State, settings: Arc<GlobalSettings>) -> Arc<Compil
             UnmatchedRule::Closed
         }
     };
-    Arc::new(CompiledSettings::new(settings, target, unmatched, auth, &state.resources))
+    Arc::new(CompiledSettings::new(settings, default_backend, unmatched, auth, &state.resources))
 }
 
 fn compiler(state: &State) -> Compiler<'_> {

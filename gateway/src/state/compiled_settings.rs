@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use http::HeaderValue;
 use http::header::SERVER;
-use sluice_config::{GlobalSettings, Piece, ResourceKey, Variable};
+use sluice_config::{GlobalSettings, ResourceKey, TemplatePiece, Variable};
 
 use crate::body::compression::CompressionRules;
 use crate::message::edit::EditableName;
@@ -15,11 +15,11 @@ use crate::policy::forwarded::ForwardedRules;
 use crate::policy::header_set::HeaderSet;
 use crate::policy::networks::Networks;
 use crate::policy::replacements::Replacements;
-use crate::policy::resources::{Resources, Slot};
+use crate::policy::resources::{ResourceSlot, Resources};
 use crate::policy::template::Template;
 use crate::policy::tracing::TraceRules;
 use crate::policy::{ComputedVariables, ExternalAuth, Sources, hsts};
-use crate::route::{Route, Target};
+use crate::route::{Route, RouteBackend};
 
 /// Global settings and the objects compiled from them.
 #[derive(Debug)]
@@ -27,7 +27,7 @@ pub(crate) struct CompiledSettings {
     pub(crate) settings: Arc<GlobalSettings>,
     pub(crate) hsts: Option<HeaderValue>,
     pub(crate) compression: Option<Arc<CompressionRules>>,
-    pub(crate) default_backend: Option<Target>,
+    pub(crate) default_backend: Option<RouteBackend>,
     pub(crate) unmatched: UnmatchedRule,
     pub(crate) auth: GlobalAuth,
     pub(crate) blocks: Blocking,
@@ -52,9 +52,9 @@ pub(crate) struct GlobalHeaders {
     /// Whether endpoints get the client's path and query (`proxy-add-original-uri-header`).
     pub(crate) adds_original_uri: bool,
     /// Fields of requests to endpoints (`proxy-set-headers`).
-    pub(crate) request: Option<Arc<Slot<HeaderSet>>>,
+    pub(crate) request: Option<Arc<ResourceSlot<HeaderSet>>>,
     /// Fields of responses (`add-headers`).
-    pub(crate) response: Option<Arc<Slot<HeaderSet>>>,
+    pub(crate) response: Option<Arc<ResourceSlot<HeaderSet>>>,
     /// Fields removed from responses of endpoints (`hide-headers`).
     pub(crate) hidden: Box<[EditableName]>,
     /// Replacements in cookies and redirects of endpoints.
@@ -102,7 +102,7 @@ pub(crate) enum GlobalAuth {
     /// There is one that is not usable.
     Closed,
     /// Queries this service.
-    Asks(Arc<ExternalAuth>),
+    Usable(Arc<ExternalAuth>),
 }
 
 impl GlobalAuth {
@@ -115,7 +115,7 @@ impl GlobalAuth {
 impl CompiledSettings {
     pub(crate) fn new(
         settings: Arc<GlobalSettings>,
-        default_backend: Option<Target>,
+        default_backend: Option<RouteBackend>,
         unmatched: UnmatchedRule,
         auth: GlobalAuth,
         resources: &Resources,
@@ -184,7 +184,7 @@ impl CompiledSettings {
 
 impl LimitKey {
     fn compile(template: &sluice_config::Template) -> Self {
-        if matches!(&*template.pieces, [Piece::Variable(Variable::RemoteAddr)]) {
+        if matches!(&*template.pieces, [TemplatePiece::Variable(Variable::RemoteAddr)]) {
             return Self::Client;
         }
         Template::compile(template).map_or_else(

@@ -19,7 +19,7 @@ use crate::state::{Published, State};
 
 /// The published configuration at one moment. A clone changes a count that no other worker uses.
 #[derive(Clone)]
-pub struct Snapshot(Arc<Shared>);
+pub struct PublishedSnapshot(Arc<Shared>);
 
 struct Shared {
     state: Arc<State>,
@@ -27,12 +27,12 @@ struct Shared {
 }
 
 /// A part of a snapshot, which keeps the snapshot alive.
-pub struct Held<T: 'static>(Yoke<&'static T, Arc<Shared>>);
+pub struct SnapshotPart<T: 'static>(Yoke<&'static T, Arc<Shared>>);
 
 /// The last snapshot of this thread.
 struct Last {
     newest: Cache<Source, Arc<Published>>,
-    snapshot: Snapshot,
+    snapshot: PublishedSnapshot,
 }
 
 /// The source of snapshots for [`Cache`].
@@ -45,7 +45,7 @@ thread_local! {
     static LAST: RefCell<Option<Last>> = const { RefCell::new(None) };
 }
 
-impl Snapshot {
+impl PublishedSnapshot {
     /// Returns a snapshot of the current configuration.
     pub fn take(state: &Arc<State>) -> Self {
         LAST.with_borrow_mut(|last| {
@@ -92,29 +92,32 @@ impl Snapshot {
     pub(crate) fn hold<T, E>(
         &self,
         find: impl for<'a> FnOnce(&'a Published) -> Result<&'a T, E>,
-    ) -> Result<Held<T>, E> {
-        Yoke::try_attach_to_cart(self.0.clone(), |taken: &Shared| find(&taken.published)).map(Held)
+    ) -> Result<SnapshotPart<T>, E> {
+        Yoke::try_attach_to_cart(self.0.clone(), |taken: &Shared| find(&taken.published)).map(SnapshotPart)
     }
 }
 
 impl Last {
-    fn now(&mut self) -> Snapshot {
+    fn now(&mut self) -> PublishedSnapshot {
         let newest = self.newest.load();
         if !Arc::ptr_eq(newest, &self.snapshot.0.published) {
-            self.snapshot = Snapshot::of(&self.snapshot.0.state, newest.clone());
+            self.snapshot = PublishedSnapshot::of(&self.snapshot.0.state, newest.clone());
         }
         self.snapshot.clone()
     }
 }
 
-impl<T> Held<T> {
+impl<T> SnapshotPart<T> {
     /// Returns a part of this part.
-    pub(crate) fn part<U>(&self, part: impl for<'a> FnOnce(&'a T) -> Option<&'a U>) -> Option<Held<U>> {
-        self.0.try_map_project_cloned(|whole, _| part(whole).ok_or(())).ok().map(Held)
+    pub(crate) fn part<U>(
+        &self,
+        part: impl for<'a> FnOnce(&'a T) -> Option<&'a U>,
+    ) -> Option<SnapshotPart<U>> {
+        self.0.try_map_project_cloned(|whole, _| part(whole).ok_or(())).ok().map(SnapshotPart)
     }
 }
 
-impl Deref for Snapshot {
+impl Deref for PublishedSnapshot {
     type Target = Published;
 
     fn deref(&self) -> &Published {
@@ -122,7 +125,7 @@ impl Deref for Snapshot {
     }
 }
 
-impl<T> Deref for Held<T> {
+impl<T> Deref for SnapshotPart<T> {
     type Target = T;
 
     fn deref(&self) -> &T {
@@ -138,19 +141,19 @@ impl Deref for Source {
     }
 }
 
-impl<T> Clone for Held<T> {
+impl<T> Clone for SnapshotPart<T> {
     fn clone(&self) -> Self {
         Self(self.0.clone())
     }
 }
 
-impl<T: fmt::Debug> fmt::Debug for Held<T> {
+impl<T: fmt::Debug> fmt::Debug for SnapshotPart<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         (**self).fmt(f)
     }
 }
 
-impl fmt::Debug for Snapshot {
+impl fmt::Debug for PublishedSnapshot {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Snapshot").finish_non_exhaustive()
     }

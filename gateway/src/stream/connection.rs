@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
-use sluice_config::Transport as Layer4;
+use sluice_config::TransportProtocol;
 use tokio::net::TcpStream;
 
 use super::connect::connect;
@@ -21,7 +21,7 @@ use crate::io::transport::Transport;
 use crate::io::write_buffer::WriteBuffer;
 use crate::process::descriptors::DescriptorPermit;
 use crate::registry::InFlight;
-use crate::state::snapshot::Snapshot;
+use crate::state::snapshot::PublishedSnapshot;
 use crate::stream_table::StreamRoute;
 use crate::upstream::connection::Connection;
 use crate::worker::Worker;
@@ -61,7 +61,8 @@ struct Relay {
 impl StreamConnection {
     pub(crate) fn new(accepted: AcceptedConnection, route: Arc<StreamRoute>, worker: Arc<Worker>) -> Self {
         let AcceptedConnection { stream: client, peer, number, opened } = accepted;
-        let mut session = StreamSession::new(&worker.state, route, Layer4::Tcp, (number, opened), peer);
+        let mut session =
+            StreamSession::new(&worker.state, route, TransportProtocol::Tcp, (number, opened), peer);
         session.server = client.local_addr().ok();
         Self { client, ahead: Vec::new(), session, worker }
     }
@@ -105,7 +106,7 @@ impl StreamConnection {
     /// Connects to an endpoint; `None` if none could be reached.
     async fn begin(self) -> Option<Box<Relay>> {
         let Self { client, ahead, mut session, worker } = self;
-        let compiled = Snapshot::take(&worker.state).compiled_settings.clone();
+        let compiled = PublishedSnapshot::take(&worker.state).compiled_settings.clone();
         let settings = &compiled.settings.stream;
         let (connection, in_flight) = match connect(&mut session, settings, &worker).await {
             Ok(connected) => connected,

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use sluice_config::Transport;
+use sluice_config::TransportProtocol;
 use smallvec::SmallVec;
 
 use crate::connection::info::ProxiedAddresses;
@@ -26,7 +26,7 @@ pub(super) const NO_ENDPOINTS: u16 = 503;
 pub(super) struct StreamSession {
     state: Arc<State>,
     pub(super) route: Arc<StreamRoute>,
-    transport: Transport,
+    transport: TransportProtocol,
     /// `$connection`.
     number: u64,
     began: Instant,
@@ -54,7 +54,7 @@ impl StreamSession {
     pub(super) fn new(
         state: &Arc<State>,
         route: Arc<StreamRoute>,
-        transport: Transport,
+        transport: TransportProtocol,
         (number, began): (u64, Instant),
         peer: SocketAddr,
     ) -> Self {

@@ -17,14 +17,14 @@ use std::time::Instant;
 
 use futures::StreamExt;
 use futures::stream::FuturesUnordered;
-use sluice_config::{GroupId, Transport};
+use sluice_config::{GroupId, TransportProtocol};
 use tokio::sync::oneshot;
 
 use super::session::{NO_ENDPOINTS, StreamSession, UNREACHABLE};
-use crate::connection::drain::Phase;
+use crate::connection::drain::ShutdownPhase;
 use crate::process::descriptors::DescriptorPermit;
 use crate::registry::{Endpoint, EndpointAdmission, PickError, PickRequest};
-use crate::state::snapshot::Snapshot;
+use crate::state::snapshot::PublishedSnapshot;
 use crate::worker::Worker;
 
 pub(crate) use socket::prepare;
@@ -73,7 +73,7 @@ pub(crate) async fn serve(
         }
     }
     let worker = listener.worker.clone();
-    if worker.drain.shared().phase() >= Phase::Draining {
+    if worker.drain.shared().phase() >= ShutdownPhase::Draining {
         tokio::select! {
             () = worker.drain.last_call() => {}
             () = listener.end_all(&mut sessions) => return,
@@ -103,13 +103,14 @@ impl Listener {
             // As in kube-proxy: datagrams for an endpoint that is gone would be lost silently.
             self.table.remove(&key);
         }
-        let snapshot = Snapshot::take(&self.worker.state);
+        let snapshot = PublishedSnapshot::take(&self.worker.state);
         let Some(route) = snapshot.streams.service(&self.group).cloned() else {
             self.worker.state.telemetry.datagram_dropped();
             return None;
         };
         let begun = (self.worker.state.telemetry.connection_opened(), Instant::now());
-        let mut session = StreamSession::new(&self.worker.state, route, Transport::Udp, begun, key.client);
+        let mut session =
+            StreamSession::new(&self.worker.state, route, TransportProtocol::Udp, begun, key.client);
         session.server = self.socket.address(key.local);
         session.received(datagram.bytes.len() as u64);
         self.open(Retry { key, session, tried: Vec::new(), datagram: datagram.bytes.into() })
@@ -118,7 +119,7 @@ impl Listener {
     /// Opens a session at the next endpoint and sends its first datagram there.
     fn open(&mut self, begin: Retry) -> Option<Running> {
         let Retry { key, mut session, mut tried, datagram } = begin;
-        let settings = Snapshot::take(&self.worker.state).compiled_settings.settings.clone();
+        let settings = PublishedSnapshot::take(&self.worker.state).compiled_settings.settings.clone();
         let pool = session.route.pool.clone();
         let telemetry = self.worker.state.telemetry.clone();
         self.make_room();

@@ -6,7 +6,7 @@ use std::time::Duration;
 use prometheus::{Gauge, IntCounterVec, IntGauge, Opts, Registry};
 
 use super::error::TelemetryError;
-use super::options::Options;
+use super::options::TelemetryOptions;
 
 /// Maximum number of Ingresses with counters of their own. Their names come from requests.
 const INGRESSES: usize = 10_000;
@@ -42,7 +42,7 @@ pub(super) struct AdmissionMetrics {
 }
 
 impl AdmissionMetrics {
-    pub(super) fn new(options: &Options, registry: &Registry) -> Result<Self, TelemetryError> {
+    pub(super) fn new(options: &TelemetryOptions, registry: &Registry) -> Result<Self, TelemetryError> {
         let opts = |name: &str, help: &str| -> Opts { super::reference_opts(options, name, help) };
         let labels = &["namespace", "ingress"];
         let this = Self {

@@ -6,7 +6,7 @@ use prometheus::proto::MetricFamily;
 use prometheus::{IntGaugeVec, Opts};
 use sluice_config::Certificate;
 
-use super::options::Options;
+use super::options::TelemetryOptions;
 
 /// A host and its certificate.
 #[derive(Clone, Copy, Debug)]
@@ -18,7 +18,7 @@ pub struct HostCertificate<'a> {
 }
 
 pub(super) fn families<'a>(
-    options: &Options,
+    options: &TelemetryOptions,
     served: impl Iterator<Item = HostCertificate<'a>>,
 ) -> Result<Vec<MetricFamily>, prometheus::Error> {
     let opts = |name: &str, help: &str| -> Opts { super::reference_opts(options, name, help) };

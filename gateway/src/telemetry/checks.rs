@@ -5,10 +5,10 @@ use prometheus::core::Collector;
 use prometheus::proto::MetricFamily;
 use prometheus::{IntCounterVec, IntGaugeVec, Opts};
 
-use crate::registry::Checked;
+use crate::registry::HealthCheckResults;
 
-pub(super) fn families(checked: &Checked) -> Result<Vec<MetricFamily>, prometheus::Error> {
-    let Checked { endpoints, passed, failed } = checked;
+pub(super) fn families(checked: &HealthCheckResults) -> Result<Vec<MetricFamily>, prometheus::Error> {
+    let HealthCheckResults { endpoints, passed, failed } = checked;
     let healthy = IntGaugeVec::new(
         Opts::new(
             "sluice_endpoint_healthy",

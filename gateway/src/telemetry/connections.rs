@@ -8,7 +8,7 @@ use prometheus::proto::MetricFamily;
 use prometheus::{IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry};
 
 use super::error::TelemetryError;
-use super::options::Options;
+use super::options::TelemetryOptions;
 use crate::process::per_worker::{Padded, PerWorker};
 
 /// The counters, read at each scrape.
@@ -21,12 +21,12 @@ pub(super) struct Connections {
     pub(super) refused: Padded<AtomicU64>,
     /// Idle connections that were closed to admit new ones.
     pub(super) reclaimed: Padded<AtomicU64>,
-    pub(super) requests: PerWorker<Requests>,
+    pub(super) requests: PerWorker<WorkerRequests>,
 }
 
 /// Requests that one worker has counted.
 #[derive(Debug, Default)]
-pub(super) struct Requests {
+pub(super) struct WorkerRequests {
     /// Current requests. Negative for a worker on which more requests ended than started; only the
     /// sum over all workers is meaningful.
     pub(super) open: AtomicI64,
@@ -78,7 +78,7 @@ struct ConnectionsCollector {
 }
 
 pub(super) fn register(
-    options: &Options,
+    options: &TelemetryOptions,
     registry: &Registry,
     counts: std::sync::Arc<Connections>,
 ) -> Result<(), TelemetryError> {

@@ -7,7 +7,7 @@ use prometheus::core::Collector;
 use prometheus::{Gauge, IntCounter, IntGauge, IntGaugeVec, Opts, Registry};
 
 use super::error::TelemetryError;
-use super::options::Options;
+use super::options::TelemetryOptions;
 
 /// Metrics of the current configuration.
 #[derive(Debug)]
@@ -22,7 +22,7 @@ pub(super) struct Controller {
 }
 
 impl Controller {
-    pub(super) fn new(options: &Options, registry: &Registry) -> Result<Self, TelemetryError> {
+    pub(super) fn new(options: &TelemetryOptions, registry: &Registry) -> Result<Self, TelemetryError> {
         let opts = |name: &str, help: &str| -> Opts { super::reference_opts(options, name, help) };
         let build = IntGauge::with_opts(
             opts("build_info", "Version of the program; always 1.")

@@ -1,9 +1,9 @@
 //! Settings of the metrics: the flags of the reference and the labels that all series have.
 
-/// Settings of [`Telemetry`](super::Telemetry). [`Options::default`] has the defaults of
+/// Settings of [`Telemetry`](super::Telemetry). [`TelemetryOptions::default`] has the defaults of
 /// ingress-nginx.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Options {
+pub struct TelemetryOptions {
     /// Enables the request metrics (`--enable-metrics`).
     pub enable_metrics: bool,
     /// Adds a `host` label to them (`--metrics-per-host`).
@@ -38,7 +38,7 @@ pub struct Options {
     pub repository: String,
 }
 
-impl Default for Options {
+impl Default for TelemetryOptions {
     fn default() -> Self {
         Self {
             enable_metrics: false,

@@ -8,7 +8,7 @@ use prometheus::core::Collector;
 use prometheus::proto::MetricFamily;
 use sluice_config::{Action, Backend, EndpointSetKey, ObjectRef};
 
-use super::options::Options;
+use super::options::TelemetryOptions;
 use crate::telemetry::configuration::Configuration;
 
 const NO_ENDPOINT: &str = "no-endpoint";
@@ -19,7 +19,7 @@ const NO_SERVICE: &str = "no-service";
 pub(crate) struct Orphan<'a> {
     pub(super) namespace: &'a str,
     pub(super) ingress: &'a str,
-    pub(super) lack: &'static str,
+    pub(super) missing: &'static str,
 }
 
 /// Returns the orphaned Ingresses, once for each kind of missing part.
@@ -28,9 +28,9 @@ pub(crate) fn of<'a>(
     is_empty: impl Fn(&EndpointSetKey) -> bool,
 ) -> BTreeSet<Orphan<'a>> {
     let mut orphans = BTreeSet::new();
-    let mut add = |object: &'a ObjectRef, lack| {
+    let mut add = |object: &'a ObjectRef, missing| {
         if &*object.kind == "Ingress" {
-            orphans.insert(Orphan { namespace: &object.name.namespace, ingress: &object.name.name, lack });
+            orphans.insert(Orphan { namespace: &object.name.namespace, ingress: &object.name.name, missing });
         }
     };
     for rule in configuration.hosts.iter().flat_map(|(_, host)| &host.rules) {
@@ -53,14 +53,14 @@ pub(crate) fn of<'a>(
 }
 
 pub(super) fn families(
-    options: &Options,
+    options: &TelemetryOptions,
     orphans: &BTreeSet<Orphan<'_>>,
 ) -> Result<Vec<MetricFamily>, prometheus::Error> {
     let help = "Ingresses with a backend whose Service does not exist, or has no endpoint.";
     let opts = super::reference_opts(options, "orphan_ingress", help);
     let gauges = IntGaugeVec::new(opts, &["namespace", "ingress", "type"])?;
-    for Orphan { namespace, ingress, lack } in orphans {
-        gauges.with_label_values(&[namespace, ingress, lack]).set(1);
+    for Orphan { namespace, ingress, missing } in orphans {
+        gauges.with_label_values(&[namespace, ingress, missing]).set(1);
     }
     Ok(gauges.collect())
 }

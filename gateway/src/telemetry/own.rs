@@ -35,7 +35,7 @@ pub(crate) struct LimitUse {
 
 /// Metrics without a counterpart in the reference.
 #[derive(Debug)]
-pub(super) struct Own {
+pub(super) struct OwnMetrics {
     pub(super) apply: Histogram,
     pub(super) generation: IntGauge,
     pub(super) nodes_recomputed: IntCounterVec,
@@ -59,7 +59,7 @@ pub(super) struct Own {
     pub(super) limit_use: LimitUse,
 }
 
-impl Own {
+impl OwnMetrics {
     pub(super) fn new(registry: &Registry) -> Result<Self, TelemetryError> {
         let apply =
             HistogramOpts::new("sluice_apply_duration_seconds", "Seconds to apply a configuration change.")

@@ -9,7 +9,7 @@ use prometheus::proto::MetricFamily;
 use prometheus::{Counter, Gauge, Opts, Registry};
 
 use super::error::TelemetryError;
-use super::options::Options;
+use super::options::TelemetryOptions;
 
 /// The library counts whole seconds of CPU time, of which a rate over a minute is 0 or jumps.
 const CPU_SECONDS: &str = "process_cpu_seconds_total";
@@ -27,7 +27,7 @@ struct Process {
     written: Counter,
 }
 
-pub(super) fn register(options: &Options, registry: &Registry) -> Result<(), TelemetryError> {
+pub(super) fn register(options: &TelemetryOptions, registry: &Registry) -> Result<(), TelemetryError> {
     let opts = |name: &str, help: &str| -> Opts { super::reference_opts(options, name, help) };
     registry.register(Box::new(Process {
         usual: ProcessCollector::for_self(),
@@ -120,7 +120,7 @@ mod tests {
     #[test]
     fn cpu_time_has_fractions_of_a_second() {
         let registry = Registry::new();
-        register(&Options::default(), &registry).unwrap();
+        register(&TelemetryOptions::default(), &registry).unwrap();
         // The test process has used some time before, and uses more until the value is no integer.
         let values = || -> Vec<f64> {
             let families = registry.gather();

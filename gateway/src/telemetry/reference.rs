@@ -62,13 +62,16 @@ struct Metric {
 
 /// Returns the metrics of a page with all series. `requests` enables those of requests.
 fn page(requests: bool) -> BTreeMap<String, Metric> {
-    let telemetry =
-        Telemetry::new(Options { enable_metrics: requests, ..Options::default() }, AccessLog::none());
+    let telemetry = Telemetry::new(
+        TelemetryOptions { enable_metrics: requests, ..TelemetryOptions::default() },
+        AccessLog::none(),
+    );
     let telemetry = telemetry.unwrap();
     let second = Some(Duration::from_secs(1));
     let target = telemetry.requests().map(|all| all.target(TargetLabels::default()));
     if let Some(target) = &target {
-        let sample = Sample { connect: second, header: second, response: second, ..Sample::default() };
+        let sample =
+            RequestSample { connect: second, header: second, response: second, ..RequestSample::default() };
         target.record(&Method::GET, 200, &sample);
     }
     telemetry.connection_opened();
@@ -110,11 +113,11 @@ fn page(requests: bool) -> BTreeMap<String, Metric> {
         facts: sluice_config::certificate::CertificateFacts::default(),
     };
     let served = HostCertificate { host: "shop.example", certificate: &certificate };
-    let orphans = [Orphan { namespace: "shop", ingress: "web", lack: "no-endpoint" }].into();
+    let orphans = [Orphan { namespace: "shop", ingress: "web", missing: "no-endpoint" }].into();
     let set = EndpointSetKey { namespace: "shop".into(), service: "web".into(), port: "http".into() };
     let (address, check) = (([10, 0, 0, 1], 80).into(), "tcp".to_owned());
     let endpoint = CheckedEndpoint { set, address, check, is_healthy: true };
-    let checked = Checked { endpoints: vec![endpoint], passed: 1, failed: 1 };
+    let checked = HealthCheckResults { endpoints: vec![endpoint], passed: 1, failed: 1 };
     let (health, memory) = (HealthCounts::default(), MemoryUse::default());
     let families = telemetry
         .gather(health, &checked, memory, OtelCounts::default(), std::iter::once(served), &orphans)

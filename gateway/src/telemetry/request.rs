@@ -34,17 +34,17 @@ use arc_swap::ArcSwap;
 use prometheus::Registry;
 
 use super::error::TelemetryError;
-use super::options::Options;
+use super::options::TelemetryOptions;
 use crate::process::per_worker::PerWorker;
 use family::Families;
-use own::Own;
+use own::WorkerRows;
 use series::Series;
 use target::Cells;
 
 pub(super) use collector::{AllDetails, DurationDetails, RequestCollector, SeriesKey};
 pub(super) use exemplars::Exemplar;
 pub(super) use native::{NativeHistogram, zero_threshold};
-pub use series::Sample;
+pub use series::RequestSample;
 pub use target::{TargetLabels, TargetMeters};
 pub(crate) use traffic::TargetTraffic;
 pub use traffic::{Quantile, Traffic};
@@ -65,7 +65,7 @@ pub struct RequestMeters {
     status_classes: bool,
     targets: Mutex<Targets>,
     no_cells: Arc<Cells>,
-    own: PerWorker<Own>,
+    own: PerWorker<WorkerRows>,
     undefined: ArcSwap<HashMap<String, Arc<TargetMeters>>>,
 }
 
@@ -76,7 +76,7 @@ impl RequestMeters {
     ///
     /// # Errors
     /// The bounds of a histogram are not ascending, or two metrics have the same name.
-    pub fn new(options: &Options, registry: &Registry) -> Result<Arc<Self>, TelemetryError> {
+    pub fn new(options: &TelemetryOptions, registry: &Registry) -> Result<Arc<Self>, TelemetryError> {
         let meters = Arc::new(Self {
             families: Families::new(options)?,
             per_host: options.per_host,
@@ -110,7 +110,7 @@ impl RequestMeters {
         self.lock().get(&labels)?.upgrade()
     }
 
-    fn record(&self, series: &Series, sample: &Sample) {
+    fn record(&self, series: &Series, sample: &RequestSample) {
         if let Some(trace) = sample.trace {
             let exemplar = Exemplar { trace, value: sample.request.as_secs_f64(), at: SystemTime::now() };
             series.exemplars().keep(&self.families.times, exemplar);

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use sluice_config::{LogEscape, StreamLogPiece, StreamLogVariable, Transport};
+use sluice_config::{LogEscape, StreamLogPiece, StreamLogVariable, TransportProtocol};
 
 use crate::connection::info::ProxiedAddresses;
 use crate::variable::escape::{self, escape};
@@ -16,7 +16,7 @@ pub(crate) struct StreamRecord<'a> {
     /// `$connection`.
     pub(crate) number: u64,
     /// `$protocol`.
-    pub(crate) transport: Transport,
+    pub(crate) transport: TransportProtocol,
     /// `$realip_remote_addr` and `$realip_remote_port`.
     pub(crate) peer: SocketAddr,
     /// `$proxy_protocol_*`; its source is the client.
@@ -72,8 +72,8 @@ impl StreamRecord<'_> {
             StreamLogVariable::Msec => seconds(out, clock::since_1970()),
             StreamLogVariable::Pid => number(out, std::process::id().into()),
             StreamLogVariable::Protocol => out.extend_from_slice(match self.transport {
-                Transport::Tcp => b"TCP",
-                Transport::Udp => b"UDP",
+                TransportProtocol::Tcp => b"TCP",
+                TransportProtocol::Udp => b"UDP",
             }),
             StreamLogVariable::ProxyProtocolAddr => ip(out, self.proxied?.source),
             StreamLogVariable::ProxyProtocolPort => number(out, self.proxied?.source.port().into()),
@@ -117,7 +117,7 @@ mod tests {
     fn record() -> StreamRecord<'static> {
         StreamRecord {
             number: 7,
-            transport: Transport::Tcp,
+            transport: TransportProtocol::Tcp,
             peer: ([127, 0, 0, 1], 4711).into(),
             proxied: None,
             server: Some(([10, 0, 0, 1], 5432).into()),

@@ -6,7 +6,7 @@ use crate::registry::CheckedEndpoint;
 
 #[test]
 fn everything_is_printed_once_in_text() {
-    let telemetry = Telemetry::new(Options::default(), AccessLog::none()).unwrap();
+    let telemetry = Telemetry::new(TelemetryOptions::default(), AccessLog::none()).unwrap();
     telemetry.connection_opened();
     telemetry.connection_opened();
     telemetry.connection_closed();
@@ -33,7 +33,7 @@ fn everything_is_printed_once_in_text() {
     };
     let served = HostCertificate { host: "a.example", certificate: &certificate };
     let counts = HealthCounts { healthy: 4, ejected: 1, failing: 0 };
-    let checked = Checked {
+    let checked = HealthCheckResults {
         endpoints: vec![CheckedEndpoint {
             set: sluice_config::EndpointSetKey {
                 namespace: "shop".into(),

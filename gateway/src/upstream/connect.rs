@@ -16,7 +16,7 @@ use super::{http2, pool};
 use crate::connection::drain::Drain;
 use crate::io::failure::FailureKind;
 use crate::io::transport::Transport;
-use crate::process::descriptors::{DescriptorPermit, Shortage, Wait};
+use crate::process::descriptors::{CapacityWait, DescriptorPermit, Shortage};
 use crate::registry::{EndpointAdmission, InFlight};
 use crate::upstream::attempt::Upstream;
 
@@ -107,7 +107,7 @@ pub(super) async fn obtain_or<P>(
     waited_since: &mut Option<Instant>,
     take: impl Fn(&Upstream) -> Option<P>,
 ) -> Result<Obtained<P>, FailureKind> {
-    let mut wait = Wait::new(waited_since);
+    let mut wait = CapacityWait::new(waited_since);
     loop {
         let admission = gate.admit();
         let place = match admission {
@@ -171,7 +171,7 @@ async fn connect(
         Some(Err(error)) => {
             tracing::debug!(address = %upstream.address, %error, "cannot connect to an endpoint");
             match Shortage::of(&error) {
-                Some(lack) => Err(ConnectError::Shortage(lack)),
+                Some(shortage) => Err(ConnectError::Shortage(shortage)),
                 None => Err(failed(FailureKind::Connect, FailureKind::Handshake)),
             }
         }

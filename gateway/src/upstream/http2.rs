@@ -24,7 +24,7 @@ mod stream_error;
 pub(crate) use connection::StreamPermit;
 pub(crate) use obtain::obtain;
 pub(crate) use pool::{let_go, take};
-pub(crate) use stream_error::{Progress, StreamError};
+pub(crate) use stream_error::{StreamError, StreamProgress};
 
 #[cfg(test)]
 mod tests;

@@ -24,7 +24,7 @@ use tokio_rustls::client::TlsStream;
 use super::connection::{HTTP2, Unverified};
 use super::verifier::Verifier;
 use crate::policy::PolicyError;
-use crate::policy::resources::{Resources, Slot};
+use crate::policy::resources::{ResourceSlot, Resources};
 use crate::policy::template::Template;
 use crate::tls::{Identity, are_same, provider};
 
@@ -41,9 +41,9 @@ pub struct EndpointTls {
     name: ServerName<'static>,
     /// The name, if requests determine it.
     name_per_request: Option<Template>,
-    identity: Option<Arc<Slot<Identity>>>,
+    identity: Option<Arc<ResourceSlot<Identity>>>,
     /// Secret of the client certificate; overrides the certificate of `identity`.
-    certificate: Option<Arc<Slot<Identity>>>,
+    certificate: Option<Arc<ResourceSlot<Identity>>>,
     current: ArcSwapOption<EndpointTlsConfig>,
     /// Time of the last log line about a failure, in Unix seconds.
     last_logged: AtomicU64,
@@ -157,7 +157,7 @@ impl Secrets {
 
 /// Returns the content of a slot: `None` if the slot is empty, `Some(None)` if the rule has no
 /// slot.
-fn filled(slot: &Option<Arc<Slot<Identity>>>) -> Option<Option<Arc<Identity>>> {
+fn filled(slot: &Option<Arc<ResourceSlot<Identity>>>) -> Option<Option<Arc<Identity>>> {
     match slot {
         Some(slot) => Some(Some(slot.load_full()?)),
         None => Some(None),

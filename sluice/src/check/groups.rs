@@ -11,7 +11,7 @@ use sluice_config::{Code, ObjectRef, Problem, Severity};
 
 /// Problems of one kind with one annotation, key or field.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Group<'p> {
+pub(super) struct ProblemGroup<'p> {
     pub(super) severity: Severity,
     /// The annotation, the ConfigMap key, or the field without its indices; empty if the problem
     /// concerns the whole object.
@@ -56,14 +56,14 @@ impl Total {
 }
 
 /// Returns all groups.
-pub(super) fn groups(problems: &[Problem]) -> Vec<Group<'_>> {
+pub(super) fn groups(problems: &[Problem]) -> Vec<ProblemGroup<'_>> {
     let mut by_group: BTreeMap<_, Vec<&Problem>> = BTreeMap::new();
     for problem in problems {
         by_group.entry((problem.severity, subject(&problem.field), problem.code)).or_default().push(problem);
     }
-    let mut groups: Vec<Group<'_>> = by_group
+    let mut groups: Vec<ProblemGroup<'_>> = by_group
         .into_iter()
-        .map(|((severity, subject, code), problems)| Group {
+        .map(|((severity, subject, code), problems)| ProblemGroup {
             severity,
             subject,
             code,

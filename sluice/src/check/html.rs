@@ -10,7 +10,7 @@ use sluice_config::text::HtmlText;
 use sluice_config::{ObjectRef, Severity};
 use sluice_controller::{CheckReport, SnippetTranslation};
 
-use super::groups::{Group, Total, groups};
+use super::groups::{ProblemGroup, Total, groups};
 use super::responses::Responses;
 use super::text::Counted;
 
@@ -120,8 +120,8 @@ impl Page<'_> {
     }
 }
 
-fn problem(f: &mut Formatter<'_>, group: &Group<'_>) -> Result {
-    let Group { severity, subject, code, count, objects, causes } = group;
+fn problem(f: &mut Formatter<'_>, group: &ProblemGroup<'_>) -> Result {
+    let ProblemGroup { severity, subject, code, count, objects, causes } = group;
     let (class, subject) = (severity.as_str(), if subject.is_empty() { "the object" } else { subject });
     writeln!(
         f,

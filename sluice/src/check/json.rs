@@ -6,14 +6,14 @@ use sluice_config::{Problem, Severity};
 use sluice_controller::{CheckReport, SnippetTranslation};
 
 use super::comparison::{Difference, Verdict};
-use super::groups::{Group, Total, groups};
+use super::groups::{ProblemGroup, Total, groups};
 use super::responses::{CheckedResponse, Comparison, Responses};
 
 /// Renders the whole report.
 pub(super) fn render(report: &CheckReport, responses: Option<&Responses>) -> String {
     let counts = &report.counts;
     let problems: Vec<_> = report.problems.iter().map(Problem::view).collect();
-    let group = |Group { severity, subject, code, count, objects, .. }: &Group<'_>| {
+    let group = |ProblemGroup { severity, subject, code, count, objects, .. }: &ProblemGroup<'_>| {
         json!({
             "severity": severity.as_str(),
             "subject": subject,

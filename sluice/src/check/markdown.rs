@@ -9,7 +9,7 @@ use std::fmt::Write;
 use sluice_config::ObjectRef;
 use sluice_controller::{CheckReport, SnippetTranslation};
 
-use super::groups::{Group, groups};
+use super::groups::{ProblemGroup, groups};
 use super::responses::Responses;
 use super::text::Counted;
 
@@ -26,7 +26,7 @@ pub(super) fn render(report: &CheckReport, responses: Option<&Responses>) -> Str
     if !groups.is_empty() {
         page.push_str("\n| severity | what | kind | problems | objects |\n|---|---|---|---|---|\n");
     }
-    for Group { severity, subject, code, count, objects, .. } in &groups {
+    for ProblemGroup { severity, subject, code, count, objects, .. } in &groups {
         line_of(
             &mut page,
             format_args!("| {severity} | {} | {code} | {count} | {objects} |", code_of(subject)),
@@ -50,8 +50,8 @@ pub(super) fn render(report: &CheckReport, responses: Option<&Responses>) -> Str
     page
 }
 
-fn section(page: &mut String, group: &Group<'_>) {
-    let Group { severity, subject, code, causes, .. } = group;
+fn section(page: &mut String, group: &ProblemGroup<'_>) {
+    let ProblemGroup { severity, subject, code, causes, .. } = group;
     line_of(page, format_args!("\n## {severity}: {} [{code}]\n", code_of(subject)));
     for cause in causes {
         line_of(page, format_args!("- {}; {}", plain(cause.message), plain(cause.remedy)));

@@ -20,13 +20,13 @@ use anyhow::{Context, Result, bail};
 use sluice_config::{Generation, GroupId, Report, Snapshot};
 use sluice_gateway::admin;
 use sluice_gateway::data_plane::DataPlane;
-use sluice_gateway::telemetry::{AccessLog, Options, Telemetry};
+use sluice_gateway::telemetry::{AccessLog, Telemetry, TelemetryOptions};
 use sluice_gateway::worker::engine_choice::EngineChoice;
 use tokio::time::timeout;
 
 use super::http_client::{HttpClient, NoResponse, ResponseHead};
 use super::requests::CheckedRequest;
-use crate::flags::Request;
+use crate::flags::ExplainRequest;
 use crate::show::explanation::page;
 pub(super) use explanation::Explanation;
 pub(super) use records::Record;
@@ -116,7 +116,7 @@ impl Rehearsal {
         let fields = request.fields.iter();
         let headers =
             fields.map(|(name, value)| format!("{name}: {}", String::from_utf8_lossy(value.as_bytes())));
-        let query = page(&Request {
+        let query = page(&ExplainRequest {
             host: request.authority.clone(),
             path: request.target.clone(),
             method: request.method.to_string(),
@@ -131,7 +131,7 @@ impl Rehearsal {
 
 /// Starts a data plane with a configuration. Returns the addresses of its first two listeners.
 fn plane(snapshot: &Snapshot, log: AccessLog) -> Result<(DataPlane, Option<SocketAddr>, Option<SocketAddr>)> {
-    let telemetry = Arc::new(Telemetry::new(Options::default(), log)?);
+    let telemetry = Arc::new(Telemetry::new(TelemetryOptions::default(), log)?);
     let (plane, _) = DataPlane::start(1, EngineChoice::Direct, telemetry)?;
     let (_, binds) = plane.apply(&snapshot.to_delta(Generation(1)));
     let mut addresses = binds.into_iter().filter_map(|report| match report {

@@ -10,7 +10,7 @@ use std::fmt::{self, Display, Formatter, Write};
 use sluice_config::{ObjectRef, Severity};
 use sluice_controller::{CheckReport, IngressCounts, SnippetTranslation};
 
-use super::groups::{Cause, Group, Total, groups};
+use super::groups::{Cause, ProblemGroup, Total, groups};
 use super::markdown;
 use super::responses::Responses;
 use responses::{CountedResponses, ShownResponses};
@@ -50,14 +50,14 @@ pub(super) fn render(report: &CheckReport, responses: Option<&Responses>) -> Str
 }
 
 /// One line per group, in the order of the groups below.
-struct Listed<'g, 'p>(&'g [Group<'p>]);
+struct Listed<'g, 'p>(&'g [ProblemGroup<'p>]);
 
 impl Display for Listed<'_, '_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let shown = &self.0[..self.0.len().min(LISTED)];
         let counts: Vec<String> = shown.iter().map(frequency).collect();
         let width = counts.iter().map(String::len).max().unwrap_or_default();
-        for (Group { severity, subject, code, .. }, count) in shown.iter().zip(counts) {
+        for (ProblemGroup { severity, subject, code, .. }, count) in shown.iter().zip(counts) {
             let separator = if subject.is_empty() { "" } else { " " };
             writeln!(f, "{:7}  {count:width$}  {subject}{separator}[{code}]", severity.as_str())?;
         }
@@ -77,18 +77,18 @@ impl Display for Listed<'_, '_> {
 }
 
 /// Formats the number of problems and of objects.
-fn frequency(Group { count, objects, .. }: &Group<'_>) -> String {
+fn frequency(ProblemGroup { count, objects, .. }: &ProblemGroup<'_>) -> String {
     match count == objects {
         true => plural(*count, "object"),
         false => format!("{count} times in {}", plural(*objects, "object")),
     }
 }
 
-struct Shown<'g, 'p>(&'g Group<'p>);
+struct Shown<'g, 'p>(&'g ProblemGroup<'p>);
 
 impl Display for Shown<'_, '_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        let Group { severity, subject, code, causes, .. } = self.0;
+        let ProblemGroup { severity, subject, code, causes, .. } = self.0;
         let separator = if subject.is_empty() { "" } else { " " };
         writeln!(f, "{severity}: {subject}{separator}[{code}]: {}", frequency(self.0))?;
         for cause in causes.iter().take(CAUSES) {
@@ -202,7 +202,7 @@ mod tests {
         let all: BTreeSet<_> = objects.iter().collect();
         let cause = |objects| Cause { message: "odd", remedy: "mend it", objects, alike: BTreeSet::new() };
         let (subject, code) = ("proxy-read-timeout".to_owned(), Code::AnnotationInvalid);
-        let mut group = Group {
+        let mut group = ProblemGroup {
             severity: Severity::Warning,
             subject,
             code,

@@ -37,7 +37,7 @@ const NEEDS: [(&str, &str); 6] = [
 
 /// Arguments of `sluice check`.
 #[derive(Debug)]
-pub(crate) struct Check {
+pub(crate) struct CheckArguments {
     /// The flags of the gateway that would serve the objects.
     pub(crate) flags: ServeFlags,
     /// The output format.
@@ -110,7 +110,7 @@ pub(crate) struct ControllerAddress {
     pub(crate) https: (String, u16),
 }
 
-impl Check {
+impl CheckArguments {
     /// Sets the flags of the old installation that are not given.
     ///
     /// # Errors
@@ -204,7 +204,7 @@ pub(super) fn read(
     flags: ServeFlags,
     given: Vec<&'static str>,
     without_effect: Vec<(&'static str, &'static str)>,
-) -> Result<Check, FlagError> {
+) -> Result<CheckArguments, FlagError> {
     needs(matches, &NEEDS)?;
     let requests = RequestArguments {
         urls: text(matches, URLS).map(PathBuf::from),
@@ -231,7 +231,7 @@ pub(super) fn read(
     {
         return Err(FlagError::Exclusive { one: "urls -", other: "access-log -" });
     }
-    Ok(Check {
+    Ok(CheckArguments {
         flags,
         output: output(matches)?,
         strict: is_on(matches, STRICT)?,

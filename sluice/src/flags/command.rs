@@ -2,8 +2,8 @@
 
 use std::net::SocketAddr;
 
-use super::check::Check;
-use super::observe::Observe;
+use super::check::CheckArguments;
+use super::observe::ObserveArguments;
 use super::settings::ServeFlags;
 use super::webhook_cert::WebhookCert;
 
@@ -13,11 +13,11 @@ pub(crate) enum Command {
     /// Runs the gateway.
     Serve(Box<ServeFlags>),
     /// Translates the manifests, prints their problems, and exits.
-    Check(Box<Check>),
+    Check(Box<CheckArguments>),
     /// Prints a part of the running gateway's state.
     Show(Show),
     /// Observes running replicas.
-    Observe(Observe),
+    Observe(ObserveArguments),
     /// Creates or renews the certificate of the webhook, or configures the API server to trust it.
     WebhookCert(WebhookCert),
     /// Prints the version.
@@ -32,7 +32,7 @@ pub(crate) struct Show {
     /// The part of the state to print.
     pub(crate) view: View,
     /// The request to explain, instead of all routes.
-    pub(crate) request: Option<Request>,
+    pub(crate) request: Option<ExplainRequest>,
     /// The output format.
     pub(crate) output: Output,
     /// The gateway's admin listener.
@@ -41,7 +41,7 @@ pub(crate) struct Show {
 
 /// A request to explain.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Request {
+pub(crate) struct ExplainRequest {
     /// The host, with or without a port.
     pub(crate) host: String,
     /// Path and query.

@@ -39,7 +39,7 @@ pub(super) const NAMES: [&str; 5] = [TOP, TAP, TRACE_NEXT, BUNDLE, UI];
 
 /// A command that observes running replicas.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Observe {
+pub(crate) struct ObserveArguments {
     /// The admin listener of the replica on this machine.
     pub(crate) admin_address: SocketAddr,
     /// What to observe.
@@ -52,7 +52,7 @@ pub(crate) enum Observation {
     /// Prints rules by their traffic.
     Top(Top),
     /// Prints requests as they end.
-    Tap(Tap),
+    Tap(TapArguments),
     /// Prints the steps of the next request.
     TraceNext(TraceNext),
     /// Writes an archive for a bug report.
@@ -63,7 +63,7 @@ pub(crate) enum Observation {
 
 /// Arguments of `tap`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Tap {
+pub(crate) struct TapArguments {
     /// Which requests to print.
     pub(crate) requests: LiveRequests,
     /// Number of requests after which it ends.
@@ -223,7 +223,7 @@ pub(super) fn parse(name: &str, matches: &ArgMatches) -> Result<Command, FlagErr
         }
         _ => Observation::Top(top(matches)?),
     };
-    Ok(Command::Observe(Observe { admin_address, action }))
+    Ok(Command::Observe(ObserveArguments { admin_address, action }))
 }
 
 fn top(matches: &ArgMatches) -> Result<Top, FlagError> {
@@ -244,11 +244,11 @@ fn top(matches: &ArgMatches) -> Result<Top, FlagError> {
     })
 }
 
-fn tap(matches: &ArgMatches) -> Result<Tap, FlagError> {
+fn tap(matches: &ArgMatches) -> Result<TapArguments, FlagError> {
     let mut requests = live_requests(matches)?;
     requests.parameters.extend(matches.get_one(SAMPLE).cloned().map(|share| (SAMPLE, share)));
     let count = number(matches, COUNT, "a number")?;
-    Ok(Tap { requests, count, output: output(matches)? })
+    Ok(TapArguments { requests, count, output: output(matches)? })
 }
 
 fn live_requests(matches: &ArgMatches) -> Result<LiveRequests, FlagError> {

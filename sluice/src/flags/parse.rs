@@ -12,7 +12,7 @@ use sluice_config::redaction::{HIDDEN, without_user};
 use sluice_gateway::state::setting_values::{SettingOrigin, SettingValue};
 
 use super::check;
-use super::command::{Command, Output, Request, Show, View};
+use super::command::{Command, ExplainRequest, Output, Show, View};
 use super::observe;
 use super::rules;
 use super::settings::ServeFlags;
@@ -283,11 +283,11 @@ fn show(view: View, matches: &ArgMatches) -> Result<Command, FlagError> {
     Ok(Command::Show(Show { view, request, output, admin_address }))
 }
 
-fn request(matches: &ArgMatches) -> Result<Option<Request>, FlagError> {
+fn request(matches: &ArgMatches) -> Result<Option<ExplainRequest>, FlagError> {
     needs(matches, &[PATH, METHOD, HEADER, HTTPS, CLIENT].map(|flag| (flag, HOST)))?;
     let one = |name| matches.get_one::<String>(name).cloned();
     let Some(host) = one(HOST) else { return Ok(None) };
-    Ok(Some(Request {
+    Ok(Some(ExplainRequest {
         host,
         path: one(PATH).unwrap_or_default(),
         method: one(METHOD).unwrap_or_default(),

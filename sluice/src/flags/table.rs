@@ -29,7 +29,7 @@ pub(super) struct Flag {
 }
 
 /// A group of related flags.
-pub(super) struct Group {
+pub(super) struct FlagGroup {
     /// Its heading in `--help`.
     pub(super) heading: &'static str,
     /// Its flags.
@@ -37,18 +37,18 @@ pub(super) struct Group {
 }
 
 /// All flags of `serve`.
-pub(super) const GROUPS: &[Group] = &[
-    Group { heading: "Sluice", flags: program::FLAGS },
-    Group { heading: "Class and scope", flags: class::FLAGS },
-    Group { heading: "Configuration sources", flags: sources::FLAGS },
-    Group { heading: "Status and leader election", flags: status::FLAGS },
-    Group { heading: "Listeners and TLS", flags: listeners::FLAGS },
-    Group { heading: "Admission and safety", flags: admission::FLAGS },
-    Group { heading: "Metrics", flags: metrics::FLAGS },
-    Group { heading: "GeoIP2", flags: geoip::FLAGS },
-    Group { heading: "Web application firewall", flags: waf::FLAGS },
-    Group { heading: "Limits across replicas", flags: replicas::FLAGS },
-    Group { heading: "Program log", flags: logging::FLAGS },
+pub(super) const GROUPS: &[FlagGroup] = &[
+    FlagGroup { heading: "Sluice", flags: program::FLAGS },
+    FlagGroup { heading: "Class and scope", flags: class::FLAGS },
+    FlagGroup { heading: "Configuration sources", flags: sources::FLAGS },
+    FlagGroup { heading: "Status and leader election", flags: status::FLAGS },
+    FlagGroup { heading: "Listeners and TLS", flags: listeners::FLAGS },
+    FlagGroup { heading: "Admission and safety", flags: admission::FLAGS },
+    FlagGroup { heading: "Metrics", flags: metrics::FLAGS },
+    FlagGroup { heading: "GeoIP2", flags: geoip::FLAGS },
+    FlagGroup { heading: "Web application firewall", flags: waf::FLAGS },
+    FlagGroup { heading: "Limits across replicas", flags: replicas::FLAGS },
+    FlagGroup { heading: "Program log", flags: logging::FLAGS },
 ];
 
 /// Returns all flags, group by group.

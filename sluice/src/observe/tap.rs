@@ -10,7 +10,7 @@ use sluice_config::text::one_line;
 use super::Replica;
 use super::live::{LiveEvent, LiveEvents};
 use super::replica::prefix;
-use crate::flags::{Output, Tap};
+use crate::flags::{Output, TapArguments};
 use crate::output::note;
 use crate::show::layout::{object, text};
 
@@ -21,7 +21,7 @@ const LINE: usize = 4096;
 ///
 /// # Errors
 /// No replica can be read.
-pub(super) fn run(arguments: &Tap, replicas: &[Replica]) -> Result<ExitCode> {
+pub(super) fn run(arguments: &TapArguments, replicas: &[Replica]) -> Result<ExitCode> {
     let mut events = LiveEvents::read(replicas, "tap", &arguments.requests)?;
     note(format_args!("sluice: reading requests for {} s", arguments.requests.time.as_secs()));
     let mut left = arguments.count.unwrap_or(u64::MAX);

@@ -60,7 +60,7 @@ backends, certs, problems, routes, tap, top and trace-next print text, or JSON w
 
 /// Selects the gateway and the cluster.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Target {
+pub(crate) struct GatewaySelection {
     /// `-n`, `--namespace`.
     pub(super) namespace: Option<String>,
     /// `--deployment`.
@@ -83,7 +83,7 @@ pub(crate) struct PluginArguments {
     /// The subcommand; empty for help.
     pub(crate) command: String,
     /// The selected gateway.
-    pub(crate) target: Target,
+    pub(crate) target: GatewaySelection,
     /// The arguments of the subcommand, in order.
     pub(crate) rest: Vec<String>,
 }
@@ -118,14 +118,14 @@ impl PluginArguments {
                 read.rest.push(word);
             }
         }
-        let Target { deployment, pod, selector, .. } = &read.target;
+        let GatewaySelection { deployment, pod, selector, .. } = &read.target;
         let given = [deployment, pod, selector].into_iter().flatten().count();
         ensure!(given < 2, "--deployment, --pod and --selector exclude each other; remove all but one");
         Ok(read)
     }
 }
 
-impl Target {
+impl GatewaySelection {
     fn place(&mut self, flag: &str) -> Option<&mut Option<String>> {
         Some(match flag {
             "-n" | "--namespace" => &mut self.namespace,

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
-use super::arguments::Target;
+use super::arguments::GatewaySelection;
 use super::kubectl::Kubectl;
 
 /// Selects the Ingresses to print.
@@ -49,7 +49,11 @@ impl Wanted {
 ///
 /// # Errors
 /// kubectl fails.
-pub(super) fn lines(kubectl: &Kubectl, target: &Target, wanted: &Wanted) -> Result<Vec<Vec<String>>> {
+pub(super) fn lines(
+    kubectl: &Kubectl,
+    target: &GatewaySelection,
+    wanted: &Wanted,
+) -> Result<Vec<Vec<String>>> {
     let mut arguments = vec!["get", "ingresses,endpointslices"];
     match &target.namespace {
         _ if wanted.all_namespaces => arguments.push("--all-namespaces"),

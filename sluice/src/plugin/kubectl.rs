@@ -6,7 +6,7 @@ use std::process::{Command, ExitCode, Output, Stdio};
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
-use super::arguments::Target;
+use super::arguments::GatewaySelection;
 
 /// The kubectl command.
 pub(super) struct Kubectl {
@@ -27,12 +27,12 @@ impl Kubeconfig {
 
 impl Kubectl {
     /// Uses the kubectl on the path, with the flags that select the cluster.
-    pub(super) fn new(target: &Target) -> Self {
+    pub(super) fn new(target: &GatewaySelection) -> Self {
         Self::by("kubectl", Vec::new(), target)
     }
 
     /// Uses another program with initial arguments.
-    pub(super) fn by(program: &'static str, mut first: Vec<String>, target: &Target) -> Self {
+    pub(super) fn by(program: &'static str, mut first: Vec<String>, target: &GatewaySelection) -> Self {
         for (flag, value) in [("--kubeconfig", &target.kubeconfig), ("--context", &target.context)] {
             first.extend(value.iter().flat_map(|value| [flag.to_owned(), value.clone()]));
         }

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
-use super::arguments::Target;
+use super::arguments::GatewaySelection;
 use super::kubectl::Kubectl;
 
 /// The labels of a gateway's Pods in the chart.
@@ -70,7 +70,7 @@ impl GatewayPod {
 ///
 /// # Errors
 /// There is none, or there are Pods in several namespaces.
-pub(super) fn find(kubectl: &Kubectl, target: &Target) -> Result<GatewayPod> {
+pub(super) fn find(kubectl: &Kubectl, target: &GatewaySelection) -> Result<GatewayPod> {
     Ok(all(kubectl, target)?.swap_remove(0))
 }
 
@@ -78,7 +78,7 @@ pub(super) fn find(kubectl: &Kubectl, target: &Target) -> Result<GatewayPod> {
 ///
 /// # Errors
 /// There is none, or there are Pods in several namespaces.
-pub(super) fn all(kubectl: &Kubectl, target: &Target) -> Result<Vec<GatewayPod>> {
+pub(super) fn all(kubectl: &Kubectl, target: &GatewaySelection) -> Result<Vec<GatewayPod>> {
     let container = target.container.as_deref();
     let namespace = |namespace: &Option<String>| match namespace {
         Some(name) => vec!["--namespace".to_owned(), name.clone()],
@@ -116,7 +116,7 @@ pub(super) fn all(kubectl: &Kubectl, target: &Target) -> Result<Vec<GatewayPod>>
 }
 
 /// Sorts the Pods of one gateway.
-fn checked(mut pods: Vec<GatewayPod>, what: &str, target: &Target) -> Result<Vec<GatewayPod>> {
+fn checked(mut pods: Vec<GatewayPod>, what: &str, target: &GatewaySelection) -> Result<Vec<GatewayPod>> {
     pods.sort_by(|a, b| (!a.ready, &a.namespace, &a.name).cmp(&(!b.ready, &b.namespace, &b.name)));
     let mut namespaces: Vec<&str> = pods.iter().map(|pod| pod.namespace.as_str()).collect();
     namespaces.sort_unstable();

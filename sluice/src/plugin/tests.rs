@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::time::Duration;
 
-use super::arguments::Target;
+use super::arguments::GatewaySelection;
 use super::*;
 
 fn read(line: &str) -> PluginArguments {
@@ -28,11 +28,11 @@ fn gateway_flags_may_stand_anywhere_others_belong_to_subcommands() {
     let words = read("-n edge routes --host shop.example -o json --pod=p-1 --context c --path /cart");
     assert_eq!(words.command, "routes");
     assert_eq!(words.rest, ["--host", "shop.example", "-o", "json", "--path", "/cart"]);
-    let expected = Target {
+    let expected = GatewaySelection {
         namespace: Some("edge".into()),
         pod: Some("p-1".into()),
         context: Some("c".into()),
-        ..Target::default()
+        ..GatewaySelection::default()
     };
     assert_eq!(words.target, expected);
     assert_eq!(read("--help").command, "");
@@ -56,7 +56,7 @@ fn the_help_names_every_subcommand() {
 }
 
 /// Returns a substitute for kubectl, which records its arguments and prints one fixed response.
-fn kubectl(folder: &Path, answer: &serde_json::Value, target: &Target) -> Kubectl {
+fn kubectl(folder: &Path, answer: &serde_json::Value, target: &GatewaySelection) -> Kubectl {
     fs::write(folder.join("answer"), answer.to_string()).unwrap();
     let script = format!("echo \"$*\" >> {0}/asked; cat {0}/answer", folder.display());
     Kubectl::by("sh", vec!["-c".into(), script, "kubectl".into()], target)
@@ -74,7 +74,7 @@ fn pod(namespace: &str, name: &str, ready: &str) -> serde_json::Value {
         "status": {"phase": "Running", "conditions": [{"type": "Ready", "status": ready}]}})
 }
 
-fn found(pods: &[serde_json::Value], target: &Target) -> (Result<pods::GatewayPod>, String) {
+fn found(pods: &[serde_json::Value], target: &GatewaySelection) -> (Result<pods::GatewayPod>, String) {
     let folder = tempfile::tempdir().unwrap();
     let kubectl = kubectl(folder.path(), &serde_json::json!({"items": pods}), target);
     (pods::find(&kubectl, target), asked(folder.path()))
@@ -82,7 +82,7 @@ fn found(pods: &[serde_json::Value], target: &Target) -> (Result<pods::GatewayPo
 
 #[test]
 fn a_ready_pod_is_queried_with_its_flags() {
-    let target = Target { namespace: Some("edge".into()), ..Target::default() };
+    let target = GatewaySelection { namespace: Some("edge".into()), ..GatewaySelection::default() };
     let ended =
         serde_json::json!({"metadata": {"namespace": "edge", "name": "a"}, "status": {"phase": "Succeeded"}});
     let (pod, asked) = found(&[pod("edge", "b", "False"), pod("edge", "c", "True"), ended], &target);
@@ -99,7 +99,7 @@ fn the_port_of_the_admin_listener_is_that_of_the_flag() {
     let port = |arguments: &[&str]| {
         let mut pod = pod("edge", "c", "True");
         pod["spec"]["containers"] = serde_json::json!([{"name": "controller", "args": arguments}]);
-        found(&[pod], &Target::default()).0.unwrap().admin_port(10246)
+        found(&[pod], &GatewaySelection::default()).0.unwrap().admin_port(10246)
     };
     assert_eq!(port(&["--v=2"]), 10246);
     assert_eq!(port(&["--v=2", "--admin-address=127.0.0.1:1"]), 1);
@@ -110,9 +110,11 @@ fn the_port_of_the_admin_listener_is_that_of_the_flag() {
 fn ports_that_cannot_be_forwarded_are_reported_with_kubectls_message() {
     let folder = tempfile::tempdir().unwrap();
     let pods = serde_json::json!({"items": [pod("edge", "a", "True")]});
-    let pods = pods::all(&kubectl(folder.path(), &pods, &Target::default()), &Target::default()).unwrap();
+    let pods =
+        pods::all(&kubectl(folder.path(), &pods, &GatewaySelection::default()), &GatewaySelection::default())
+            .unwrap();
     let address = |script: &str| {
-        let kubectl = Kubectl::by("sh", vec!["-c".into(), script.into()], &Target::default());
+        let kubectl = Kubectl::by("sh", vec!["-c".into(), script.into()], &GatewaySelection::default());
         let mut forwards = Forwards::to(&kubectl, &pods, 10246, STARTS_WITHIN).unwrap();
         assert_eq!(forwards.replicas[0].name, "edge/a");
         forwards.replicas.remove(0).address
@@ -130,10 +132,13 @@ fn ports_that_cannot_be_forwarded_are_reported_with_kubectls_message() {
 fn a_pod_that_could_not_be_reached_held_up_all_others() {
     let folder = tempfile::tempdir().unwrap();
     let pods = serde_json::json!({"items": [pod("edge", "a", "True"), pod("edge", "b", "True")]});
-    let pods = pods::all(&kubectl(folder.path(), &pods, &Target::default()), &Target::default()).unwrap();
+    let pods =
+        pods::all(&kubectl(folder.path(), &pods, &GatewaySelection::default()), &GatewaySelection::default())
+            .unwrap();
     let script =
         "case \"$*\" in *pod/b*) echo 'Forwarding from 127.0.0.1:41235 -> 10246' ;; esac; exec sleep 60";
-    let kubectl = Kubectl::by("sh", vec!["-c".into(), script.into(), "kubectl".into()], &Target::default());
+    let kubectl =
+        Kubectl::by("sh", vec!["-c".into(), script.into(), "kubectl".into()], &GatewaySelection::default());
     let begun = Instant::now();
     let forwards = Forwards::to(&kubectl, &pods, 10246, Duration::from_secs(5)).unwrap();
     let [a, b] = &forwards.replicas[..] else { panic!("{forwards:?}") };
@@ -151,28 +156,28 @@ fn flags_are_found_behind_a_program_that_starts_the_gateway() {
     let mut other = pod("edge", "c", "True");
     let command = ["/usr/bin/dumb-init", "--", "/nginx-ingress-controller", "--ingress-class=edge", "-v=2"];
     other["spec"]["containers"] = serde_json::json!([{"name": "controller", "command": command}]);
-    let flags: Vec<String> = found(&[other], &Target::default()).0.unwrap().flags().collect();
+    let flags: Vec<String> = found(&[other], &GatewaySelection::default()).0.unwrap().flags().collect();
     assert_eq!(flags, ["--ingress-class=edge", "-v=2"]);
 }
 
 #[test]
 fn none_and_too_many_pods_are_reported_with_a_remedy() {
-    let (none, asked) = found(&[], &Target::default());
+    let (none, asked) = found(&[], &GatewaySelection::default());
     let none = none.unwrap_err().to_string();
     assert!(none.contains("there is no running Pod with the labels") && none.contains("-n"), "{none}");
     assert!(asked.contains("--all-namespaces"), "{asked}");
-    let (two, _) = found(&[pod("one", "a", "True"), pod("two", "b", "True")], &Target::default());
+    let (two, _) = found(&[pod("one", "a", "True"), pod("two", "b", "True")], &GatewaySelection::default());
     let two = two.unwrap_err().to_string();
     assert!(two.contains("one, two") && two.contains("name one with -n"), "{two}");
 }
 
 #[test]
 fn the_named_cluster_is_queried() {
-    let target = Target {
+    let target = GatewaySelection {
         pod: Some("p".into()),
         context: Some("staging".into()),
         kubeconfig: Some("/k".into()),
-        ..Target::default()
+        ..GatewaySelection::default()
     };
     let folder = tempfile::tempdir().unwrap();
     let kubectl = kubectl(folder.path(), &serde_json::json!({}), &target);

@@ -8,14 +8,14 @@ use sluice_config::text::one_line;
 use super::layout::{destination, object, text};
 use super::table;
 use crate::admin_client::encoded;
-use crate::flags::Request;
+use crate::flags::ExplainRequest;
 
 /// Maximum length of a printed value in bytes.
 const MOST: usize = 2048;
 
 /// Returns the path and query on the admin listener.
-pub(crate) fn page(request: &Request) -> String {
-    let Request { host, path, method, headers, https, client } = request;
+pub(crate) fn page(request: &ExplainRequest) -> String {
+    let ExplainRequest { host, path, method, headers, https, client } = request;
     let mut page =
         format!("explain?host={}&path={}&method={}", encoded(host), encoded(path), encoded(method));
     for header in headers {
@@ -159,7 +159,7 @@ mod tests {
 
     #[test]
     fn every_argument_stays_one_query_value() {
-        let request = Request {
+        let request = ExplainRequest {
             host: "shop.example".to_owned(),
             path: "/a b?x=1&y".to_owned(),
             method: "GET".to_owned(),

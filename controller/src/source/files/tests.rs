@@ -15,7 +15,7 @@ use super::manifest::Contents;
 use super::watch::FileChange;
 use super::*;
 use crate::input;
-use crate::store::{Event, Fields, Kind, Object, ObjectKey, Reference};
+use crate::store::{DataFields, Event, Kind, Object, ObjectKey, Reference};
 
 const WAIT: Duration = Duration::from_secs(20);
 
@@ -98,7 +98,7 @@ impl Watched {
         let key = |name: &str| ObjectKey { kind: Kind::Secret, name: NamespacedName::new("default", name) };
         let wanted = wanted
             .iter()
-            .map(|(name, fields)| Reference { object: key(name), fields: Fields::named(fields) })
+            .map(|(name, fields)| Reference { object: key(name), fields: DataFields::named(fields) })
             .collect();
         let released = released.iter().map(|name| key(name)).collect();
         self.source.references()(References { wanted, released });

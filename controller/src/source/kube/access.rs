@@ -12,7 +12,7 @@ const HOST: &str = "KUBERNETES_SERVICE_HOST";
 
 /// The API server and the credentials.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Access {
+pub enum ApiAccess {
     /// `--kubeconfig`, with its current context.
     Kubeconfig {
         /// The file.
@@ -83,7 +83,7 @@ pub enum AccessError {
     Thread(#[from] std::io::Error),
 }
 
-impl Access {
+impl ApiAccess {
     /// Selects the access from the flags. In a Pod none is needed.
     ///
     /// # Errors
@@ -170,24 +170,24 @@ mod tests {
         let file = Path::new("/etc/kubeconfig");
         let host = Some("https://10.0.0.1:6443");
         assert_eq!(
-            Access::choose(Some(file), host, None).unwrap(),
-            Access::Kubeconfig { file: file.into(), server: host.map(str::to_owned) }
+            ApiAccess::choose(Some(file), host, None).unwrap(),
+            ApiAccess::Kubeconfig { file: file.into(), server: host.map(str::to_owned) }
         );
-        assert!(matches!(Access::choose(None, host, None).unwrap(), Access::Server { .. }));
+        assert!(matches!(ApiAccess::choose(None, host, None).unwrap(), ApiAccess::Server { .. }));
     }
 
     #[tokio::test]
     async fn invalid_access_is_reported_with_a_remedy() {
         let folder = tempfile::tempdir().unwrap();
         let missing = folder.path().join("none");
-        let error = Access::Kubeconfig { file: missing.clone(), server: None }.config().await.unwrap_err();
+        let error = ApiAccess::Kubeconfig { file: missing.clone(), server: None }.config().await.unwrap_err();
         assert!(error.to_string().contains("--kubeconfig names a file"), "{error}");
         for bad in ["10.0.0.1:6443", "ftp://x", "https://a b"] {
-            let error = Access::Server { url: bad.into(), authority: None }.config().await.unwrap_err();
+            let error = ApiAccess::Server { url: bad.into(), authority: None }.config().await.unwrap_err();
             assert!(error.to_string().contains("write it like https://"), "{error}");
         }
         std::fs::write(&missing, "no certificate").unwrap();
-        let access = Access::Server { url: "https://a".into(), authority: Some(missing) };
+        let access = ApiAccess::Server { url: "https://a".into(), authority: Some(missing) };
         let error = access.config().await.unwrap_err();
         assert!(error.to_string().contains("it has none"), "{error}");
     }

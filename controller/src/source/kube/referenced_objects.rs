@@ -9,12 +9,12 @@
 use std::collections::HashMap;
 
 use super::failure::WatchFailure;
-use crate::store::{Fields, ObjectKey};
+use crate::store::{DataFields, ObjectKey};
 
 /// The referenced objects.
 #[derive(Debug, Default)]
 pub(super) struct ReferencedObjects {
-    objects: HashMap<ObjectKey, (Fields, State)>,
+    objects: HashMap<ObjectKey, (DataFields, State)>,
     /// Number of the last request by name.
     asked: u64,
 }
@@ -44,7 +44,7 @@ enum State {
 impl ReferencedObjects {
     /// Records that an object is referenced and which fields are needed. `seen` means that the
     /// watch may have delivered the object before.
-    pub(super) fn want(&mut self, key: &ObjectKey, fields: Fields, seen: bool) -> Want {
+    pub(super) fn want(&mut self, key: &ObjectKey, fields: DataFields, seen: bool) -> Want {
         if self.fields(key) == Some(&fields) {
             return Want::default();
         }
@@ -58,7 +58,7 @@ impl ReferencedObjects {
     }
 
     /// Returns the fields that are needed of an object; `None` if it is not referenced.
-    pub(super) fn fields(&self, key: &ObjectKey) -> Option<&Fields> {
+    pub(super) fn fields(&self, key: &ObjectKey) -> Option<&DataFields> {
         self.objects.get(key).map(|(fields, _)| fields)
     }
 
@@ -131,7 +131,7 @@ mod tests {
     }
 
     fn want(referenced: &mut ReferencedObjects, seen: bool) -> Option<Number> {
-        referenced.want(&name(), Fields::All, seen).question
+        referenced.want(&name(), DataFields::All, seen).question
     }
 
     #[test]
@@ -192,7 +192,8 @@ mod tests {
     #[test]
     fn other_fields_are_fetched_again() {
         let mut referenced = ReferencedObjects::default();
-        let mut want = |fields: &[&'static str], seen| referenced.want(&name(), Fields::named(fields), seen);
+        let mut want =
+            |fields: &[&'static str], seen| referenced.want(&name(), DataFields::named(fields), seen);
         assert_eq!(want(&["a"], false), Want::default(), "comes with the first list");
         let first = want(&["a", "b"], true);
         assert_eq!(want(&["b", "a"], true), Want::default());
@@ -201,6 +202,6 @@ mod tests {
         let number = |want: Want| want.question.unwrap();
         let (first, second) = (number(first), number(second));
         assert!(!referenced.answer(&name(), first) && referenced.answer(&name(), second));
-        assert_eq!(referenced.fields(&name()), Some(&Fields::named(&["b"])));
+        assert_eq!(referenced.fields(&name()), Some(&DataFields::named(&["b"])));
     }
 }

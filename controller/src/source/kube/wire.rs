@@ -23,7 +23,7 @@ use sluice_config::NamespacedName;
 
 use super::failure::WatchFailure;
 use super::known::Version;
-use crate::store::{Fields, Object, Prunable, Prune};
+use crate::store::{DataFields, Object, Prunable, Prune};
 
 /// A decoded object.
 #[derive(Debug)]
@@ -126,7 +126,7 @@ watched! {
 
 impl Item {
     /// Returns the fields that were kept, for kinds where they depend on references.
-    pub(super) fn fields(&self) -> Option<&Fields> {
+    pub(super) fn fields(&self) -> Option<&DataFields> {
         match self {
             Self::Object(Object::Secret(secret), _) => Some(&secret.fields),
             Self::Object(Object::ConfigMap(config_map), _) => Some(&config_map.fields),
@@ -374,7 +374,7 @@ mod tests {
             assert!(matches!(read::<core::Secret>(text, &prune), Item::Skipped));
         }
         let key = ObjectKey { kind: Kind::Secret, name: NamespacedName::new("n", "a") };
-        needs.set(&key, Some(Fields::named(&["auth"])));
+        needs.set(&key, Some(DataFields::named(&["auth"])));
         let Item::Object(Object::Secret(kept), _) = read::<core::Secret>(&secret, &prune) else { panic!() };
         assert_eq!((kept.get("auth"), kept.data.len()), (Some(&b"a"[..]), 1));
         assert!(matches!(read::<core::Secret>(&broken, &prune), Item::Unreadable(Some(_))));

@@ -21,7 +21,7 @@ fn secret(certificate: &str, key: &str) -> Secret {
     Secret {
         identity: Default::default(),
         name: NamespacedName::new("n", "tls"),
-        fields: Fields::All,
+        fields: DataFields::All,
         data: data.into(),
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use sluice_config::{Moment, Piece, Template, Variable};
+use sluice_config::{Moment, Template, TemplatePiece, Variable};
 
 use crate::translate::template;
 use crate::translate::value::{self, Type};
@@ -93,11 +93,11 @@ impl SignIn {
         if !self.parameters.iter().any(|name| **name == *parameter) {
             let separator = if self.has_query { "&" } else { "?" };
             template.pieces.extend([
-                Piece::Text(format!("{separator}{parameter}=").into()),
-                Piece::Variable(Variable::PassAccessScheme),
-                Piece::Text("://".into()),
-                Piece::Variable(Variable::HttpHost),
-                Piece::Variable(Variable::EscapedRequestUri),
+                TemplatePiece::Text(format!("{separator}{parameter}=").into()),
+                TemplatePiece::Variable(Variable::PassAccessScheme),
+                TemplatePiece::Text("://".into()),
+                TemplatePiece::Variable(Variable::HttpHost),
+                TemplatePiece::Variable(Variable::EscapedRequestUri),
             ]);
         }
         template

@@ -2,19 +2,21 @@
 
 use std::sync::Arc;
 
-use sluice_config::{LogFormat, LogOutput, Moment, Piece, StreamLogPiece, StreamLogVariable, Variable};
+use sluice_config::{
+    LogFormat, LogOutput, Moment, StreamLogPiece, StreamLogVariable, TemplatePiece, Variable,
+};
 
 use crate::translate::template::{self, Segment};
 use crate::translate::value::{self, Author, Type};
 
 /// A format, as between the quotes of nginx's `log_format`.
-pub(super) fn format() -> Type<Arc<[Piece]>> {
+pub(super) fn format() -> Type<Arc<[TemplatePiece]>> {
     let read = |text: Arc<str>, author: &Author<'_>| parse(&text, author);
     value::any().called("text with variables").and_then_for(read).evaluated_at(Moment::End)
 }
 
 /// A format with a name.
-pub(super) fn preset() -> Type<Arc<[Piece]>> {
+pub(super) fn preset() -> Type<Arc<[TemplatePiece]>> {
     value::one_of(&[("json", LogFormat::JSON)]).and_then_for(parse)
 }
 
@@ -24,11 +26,11 @@ pub(super) fn stream_format() -> Type<Arc<[StreamLogPiece]>> {
     value::any().called(words).and_then(|text| parse_stream(&text))
 }
 
-fn parse(text: &str, author: &Author<'_>) -> Result<Arc<[Piece]>, String> {
+fn parse(text: &str, author: &Author<'_>) -> Result<Arc<[TemplatePiece]>, String> {
     let pieces = template::parse_for(&unquoted(text), Moment::End, author)?.pieces;
     for piece in &pieces {
         // Tables are read when the line begins.
-        if let Piece::Variable(Variable::Computed { name, known }) = piece
+        if let TemplatePiece::Variable(Variable::Computed { name, known }) = piece
             && *known > Moment::Request
         {
             return Err(format!("has ${name}, whose value is known {}, too late for a line", known.as_str()));
@@ -91,7 +93,7 @@ mod tests {
 
     use super::*;
 
-    fn parse(text: &str) -> Result<Arc<[Piece]>, String> {
+    fn parse(text: &str) -> Result<Arc<[TemplatePiece]>, String> {
         super::parse(text, &Author::OPERATOR)
     }
 
@@ -105,8 +107,8 @@ mod tests {
 
     #[test]
     fn variables_are_told_from_text() {
-        let text = |text: &str| Piece::Text(text.into());
-        let variable = Piece::Variable;
+        let text = |text: &str| TemplatePiece::Text(text.into());
+        let variable = TemplatePiece::Variable;
         assert_eq!(
             *parse("{\\\"a\\\": \"${status}ms\", $http_X_My_Field$the_real_ip\\n$cookie_A$arg_b").unwrap(),
             [

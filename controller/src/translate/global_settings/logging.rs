@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use sluice_config::{AccessLog, Code, LogEscape, LogFormat, LogLevel, LogOutput, Piece};
+use sluice_config::{AccessLog, Code, LogEscape, LogFormat, LogLevel, LogOutput, TemplatePiece};
 
 use super::Key;
 use super::blocking::blocked;
@@ -214,9 +214,9 @@ pub(super) struct Logs {
     http_path: Option<LogOutput>,
     stream_path: Option<LogOutput>,
     /// `log-format-upstream`.
-    format: Option<Arc<[Piece]>>,
+    format: Option<Arc<[TemplatePiece]>>,
     /// `log-format-preset`.
-    preset: Option<Arc<[Piece]>>,
+    preset: Option<Arc<[TemplatePiece]>>,
     pub(super) filter: LogFilterKeys,
     syslog: bool,
     syslog_host: Arc<str>,

@@ -8,11 +8,11 @@ use std::time::Duration;
 use proptest::prelude::*;
 use sluice_config::{
     GlobalSettings, HeaderBuffers, LogEscape, LogFilter, LogFormat, LogOutput, NamespacedName, Network,
-    Piece, Problem, SampledShare, Severity, StatusRange, TrustedPeers, Variable,
+    Problem, SampledShare, Severity, StatusRange, TemplatePiece, TrustedPeers, Variable,
 };
 
 use super::*;
-use crate::store::{ConfigMap, Fields};
+use crate::store::{ConfigMap, DataFields};
 use crate::translate::setting::Risk;
 
 fn map(data: &[(&str, &str)]) -> ConfigMap {
@@ -22,7 +22,7 @@ fn map(data: &[(&str, &str)]) -> ConfigMap {
     ConfigMap {
         identity: Default::default(),
         name: NamespacedName::new("ingress-nginx", "controller"),
-        fields: Fields::All,
+        fields: DataFields::All,
         data: sorted.into(),
     }
 }
@@ -315,10 +315,11 @@ fn a_preset_is_the_format_unless_log_format_upstream_is_set() {
     let (settings, problems) = read(&[preset]);
     let json = settings.global.access_log.format;
     assert_eq!((json.escape, problems.len()), (LogEscape::Json, 0));
-    assert!(json.pieces.contains(&Piece::Variable(Variable::OpentelemetryTraceId)), "{json:?}");
-    let missing = |piece: &&Piece| matches!(piece, Piece::Variable(_)) && !json.pieces.contains(piece);
-    let missing: Vec<Piece> = LogFormat::default().pieces.iter().filter(missing).cloned().collect();
-    assert_eq!(missing, [Piece::Variable(Variable::TimeLocal)], "it has the time as in ISO 8601");
+    assert!(json.pieces.contains(&TemplatePiece::Variable(Variable::OpentelemetryTraceId)), "{json:?}");
+    let missing =
+        |piece: &&TemplatePiece| matches!(piece, TemplatePiece::Variable(_)) && !json.pieces.contains(piece);
+    let missing: Vec<TemplatePiece> = LogFormat::default().pieces.iter().filter(missing).cloned().collect();
+    assert_eq!(missing, [TemplatePiece::Variable(Variable::TimeLocal)], "it has the time as in ISO 8601");
     // A format of the operator takes precedence, even one that cannot be read.
     for (format, count) in [("$status", 1), ("$no_such_thing", 2)] {
         let (settings, problems) = read(&[preset, ("log-format-upstream", format)]);

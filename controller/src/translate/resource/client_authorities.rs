@@ -42,14 +42,14 @@ mod tests {
     use sluice_config::NamespacedName;
 
     use super::*;
-    use crate::store::Fields;
+    use crate::store::DataFields;
 
     fn read_of(data: &[(&str, &str)]) -> Result<ClientAuthorities, String> {
         let data = data.iter().map(|(key, value)| ((*key).into(), value.as_bytes().into())).collect();
         let secret = Secret {
             name: NamespacedName::new("n", "ca"),
             identity: Default::default(),
-            fields: Fields::All,
+            fields: DataFields::All,
             data,
         };
         read(&secret).map_err(|bad| bad.reason)

@@ -94,7 +94,7 @@ mod tests {
     use sluice_config::NamespacedName;
 
     use super::*;
-    use crate::store::Fields;
+    use crate::store::DataFields;
 
     const MD5: &str = "939e7578ed9e3c518a452acee763bce9";
     const SHA256: &str = "7987c64c30e25f1b74be53f966b49b90f2808aa92faf9a00262392d7b4794232";
@@ -106,7 +106,7 @@ mod tests {
         Secret {
             name: NamespacedName::new("shop", "users"),
             identity: Default::default(),
-            fields: Fields::All,
+            fields: DataFields::All,
             data: data.into(),
         }
     }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use sluice_config::{DOCUMENT_ROOT, FastCgiParams, Moment, Piece, Template, Variable};
+use sluice_config::{DOCUMENT_ROOT, FastCgiParams, Moment, Template, TemplatePiece, Variable};
 
 use super::Bad;
 use crate::store::ConfigMap;
@@ -58,7 +58,9 @@ fn parse(name: &str, text: &str) -> Result<Template, Bad> {
         remedy: "use a variable that is served (docs/variables.md), or write the value without one",
     })?;
     let constant = |piece| match piece {
-        Piece::Variable(Variable::Group(name)) if *name == *ROOT => Piece::Text(DOCUMENT_ROOT.into()),
+        TemplatePiece::Variable(Variable::Group(name)) if *name == *ROOT => {
+            TemplatePiece::Text(DOCUMENT_ROOT.into())
+        }
         other => other,
     };
     Ok(Template { pieces: pieces.into_iter().map(constant).collect() })
@@ -69,14 +71,14 @@ mod tests {
     use sluice_config::NamespacedName;
 
     use super::*;
-    use crate::store::Fields;
+    use crate::store::DataFields;
 
     fn params(data: &[(&str, &str)]) -> Result<FastCgiParams, Bad> {
         let data = data.iter().map(|(name, value)| ((*name).into(), (*value).into())).collect();
         read(&ConfigMap {
             name: NamespacedName::new("n", "params"),
             identity: Default::default(),
-            fields: Fields::All,
+            fields: DataFields::All,
             data,
         })
     }
@@ -88,11 +90,12 @@ mod tests {
             ("SCRIPT_FILENAME", "${document_root}/app$fastcgi_script_name"),
         ]);
         let pieces = vec![
-            Piece::Text(DOCUMENT_ROOT.into()),
-            Piece::Text("/app".into()),
-            Piece::Variable(Variable::Group("fastcgi_script_name".into())),
+            TemplatePiece::Text(DOCUMENT_ROOT.into()),
+            TemplatePiece::Text("/app".into()),
+            TemplatePiece::Variable(Variable::Group("fastcgi_script_name".into())),
         ];
-        let unset = Template { pieces: vec![Piece::Variable(Variable::Group("fastcgi_path_info".into()))] };
+        let unset =
+            Template { pieces: vec![TemplatePiece::Variable(Variable::Group("fastcgi_path_info".into()))] };
         assert_eq!(
             read.unwrap().params,
             [("PATH_INFO".into(), unset), ("SCRIPT_FILENAME".into(), Template { pieces })]

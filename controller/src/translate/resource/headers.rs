@@ -136,17 +136,17 @@ fn field(name: &str, text: &str, moment: Moment, author: &Author<'_>) -> Result<
 
 #[cfg(test)]
 mod tests {
-    use sluice_config::{NamespacedName, Piece};
+    use sluice_config::{NamespacedName, TemplatePiece};
 
     use super::*;
-    use crate::store::Fields;
+    use crate::store::DataFields;
 
     fn map(data: &[(&str, &str)]) -> ConfigMap {
         let data = data.iter().map(|(name, value)| ((*name).into(), (*value).into())).collect();
         ConfigMap {
             name: NamespacedName::new("n", "headers"),
             identity: Default::default(),
-            fields: Fields::All,
+            fields: DataFields::All,
             data,
         }
     }
@@ -159,7 +159,7 @@ mod tests {
     fn fields_are_checked_and_bad_ones_named_without_their_value() {
         let fields = map(&[("X-A", " 1\n"), ("X-Empty", ""), ("X-Host", "$host")]);
         let set = strict(&fields, &Author::OPERATOR, &mut Vec::new()).unwrap();
-        let host = Template { pieces: vec![Piece::Variable(Variable::Host)] };
+        let host = Template { pieces: vec![TemplatePiece::Variable(Variable::Host)] };
         assert_eq!(
             set.fields,
             [
@@ -192,10 +192,10 @@ mod tests {
             lenient(&fields, moment, &Author::OPERATOR, problems).fields[0].1.clone()
         };
         let mut problems = Vec::new();
-        let served = Template { pieces: vec![Piece::Variable(Variable::Status)] };
+        let served = Template { pieces: vec![TemplatePiece::Variable(Variable::Status)] };
         assert_eq!(value(Moment::Response, &mut problems), served);
         assert_eq!(problems, []);
-        let empty = Template { pieces: vec![Piece::Variable(Variable::Unserved)] };
+        let empty = Template { pieces: vec![TemplatePiece::Variable(Variable::Unserved)] };
         assert_eq!(value(Moment::Request, &mut problems), empty);
         let found: Vec<_> = problems.iter().map(|problem| (problem.code, &*problem.field)).collect();
         assert_eq!(found, [(Code::VariableWithoutValue, "data[X-Status]")]);

@@ -51,7 +51,7 @@ mod tests {
     use sluice_config::{NamespacedName, PasswordHash};
 
     use super::*;
-    use crate::store::Fields;
+    use crate::store::DataFields;
     use crate::translate::resource::users::MOST_PROBLEMS;
 
     fn secret(data: &[(&str, &[u8])]) -> Secret {
@@ -60,7 +60,7 @@ mod tests {
         Secret {
             name: NamespacedName::new("shop", "users"),
             identity: Default::default(),
-            fields: Fields::All,
+            fields: DataFields::All,
             data: data.into(),
         }
     }

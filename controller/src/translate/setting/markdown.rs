@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use sluice_config::Moment;
 
-use super::{NotYet, Reach, ReferenceTreatment, Scope, Setting, Support, Table, Unreadable};
+use super::{NotYet, Reach, ReferenceTreatment, Setting, SettingScope, Support, Table, Unreadable};
 
 /// The support level of a setting. Served settings come first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -118,16 +118,16 @@ fn row<S>(text: &mut String, entry: &Setting<S>) {
             "not yet; all routes of its hosts answer 503".to_owned()
         }
         Support::NotYet(NotYet::Protects) => "not yet; routes answer 503".to_owned(),
-        Support::NotYet(NotYet::ChangesAnswers) if entry.scope == Scope::Global => {
+        Support::NotYet(NotYet::ChangesAnswers) if entry.scope == SettingScope::Global => {
             "not yet; refused".to_owned()
         }
         Support::NotYet(NotYet::ChangesAnswers) => "not yet; routes answer 503".to_owned(),
         Support::NoEffect(reason) => format!("no effect: {reason}"),
     };
     let scope = match entry.scope {
-        Scope::Ingress => "Ingress",
-        Scope::Location => "path",
-        Scope::Global => "all",
+        SettingScope::Ingress => "Ingress",
+        SettingScope::Location => "path",
+        SettingScope::Global => "all",
     };
     let default = match (entry.fallback_key, entry.default) {
         (Some(key), "") => format!("ConfigMap `{key}`"),
@@ -161,7 +161,7 @@ fn unreadable<S>(entry: &Setting<S>) -> String {
         (Unreadable::Default, Some((words, _))) => words,
         (Unreadable::Default, None) => "the default",
         (Unreadable::SkipEntries, _) => "skips the entry",
-        (Unreadable::Close, _) if entry.scope == Scope::Global => "503 for all routes",
+        (Unreadable::Close, _) if entry.scope == SettingScope::Global => "503 for all routes",
         (Unreadable::Close, _) => "503",
         (Unreadable::Reject, _) => "rejects the Ingress",
     };

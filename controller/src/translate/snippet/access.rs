@@ -4,14 +4,14 @@ use sluice_config::directives::AccessRule;
 
 use super::addresses::network;
 use super::block::Block;
-use super::context::Context;
+use super::context::DirectiveContext;
 use super::fault::Fault;
 
 /// Reads one of these directives. Returns the translation in words.
 pub(super) fn read(
     name: &str,
     arguments: &[String],
-    context: Context,
+    context: DirectiveContext,
     block: &mut Block,
 ) -> Result<String, Fault> {
     let [text] = arguments else { return Err("takes a network, an address or all".into()) };

@@ -4,8 +4,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
 use sluice_config::{
-    AddressRange, AddressTable, ComputedVariable, InvalidNetwork, Network, Piece, Template, ValueTable,
-    Variable,
+    AddressRange, AddressTable, ComputedVariable, InvalidNetwork, Network, Template, TemplatePiece,
+    ValueTable, Variable,
 };
 
 use super::computed::ComputedBuilder;
@@ -39,7 +39,7 @@ pub(super) fn read(
 ) -> Result<String, Untranslated> {
     let fail = |fault| directive.fault(fault);
     let (source, name) = match &directive.arguments[..] {
-        [name] => (Template { pieces: vec![Piece::Variable(Variable::RemoteAddr)] }, name),
+        [name] => (Template { pieces: vec![TemplatePiece::Variable(Variable::RemoteAddr)] }, name),
         [source, name] if source.starts_with('$') => (computed.template(source).map_err(fail)?, name),
         _ => {
             return Err(fail(

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use sluice_config::{ComputedVariable, Moment, Piece, Template, ValueTable, Variable};
+use sluice_config::{ComputedVariable, Moment, Template, TemplatePiece, ValueTable, Variable};
 
 use super::fault::Fault;
 use super::limits;
@@ -107,8 +107,8 @@ impl ComputedBuilder {
 
     /// The tables that a text reads.
     fn lookups_of(&self, template: &Template) -> usize {
-        let of_piece = |piece: &Piece| match piece {
-            Piece::Variable(Variable::Computed { name, .. }) => {
+        let of_piece = |piece: &TemplatePiece| match piece {
+            TemplatePiece::Variable(Variable::Computed { name, .. }) => {
                 let at = self.variables.iter().position(|known| known.name == *name);
                 at.and_then(|at| self.lookups.get(at)).copied().unwrap_or_default()
             }
@@ -120,13 +120,13 @@ impl ComputedBuilder {
 
 /// When the value of a text is known.
 fn known(template: &Template) -> Moment {
-    let of_piece = |piece: &Piece| match piece {
-        Piece::Text(_) => Moment::Rule,
-        Piece::Variable(variable) => variable.known(),
+    let of_piece = |piece: &TemplatePiece| match piece {
+        TemplatePiece::Text(_) => Moment::Rule,
+        TemplatePiece::Variable(variable) => variable.known(),
     };
     template.pieces.iter().map(of_piece).max().unwrap_or(Moment::Rule)
 }
 
 fn has_variables(template: &Template) -> bool {
-    template.pieces.iter().any(|piece| matches!(piece, Piece::Variable(_)))
+    template.pieces.iter().any(|piece| matches!(piece, TemplatePiece::Variable(_)))
 }

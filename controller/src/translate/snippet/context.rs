@@ -17,13 +17,13 @@ pub(crate) enum SnippetContext {
 
 /// Where a directive stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Context {
+pub(super) struct DirectiveContext {
     pub(super) place: SnippetContext,
     /// Whether it stands in an `if` block.
     pub(super) in_if: bool,
 }
 
-impl Context {
+impl DirectiveContext {
     /// The fault of a directive that nginx does not permit in this context.
     pub(super) fn not_permitted(self) -> Fault {
         format!("nginx does not permit it in {}", self.name()).into()

@@ -7,7 +7,7 @@ use sluice_config::directives::{FieldChange, FieldOperation, ResponseChange, Sta
 use sluice_config::{Moment, is_own_field};
 
 use super::block::Block;
-use super::context::Context;
+use super::context::DirectiveContext;
 use super::fault::Fault;
 use super::variables::Declared;
 use crate::translate::value;
@@ -20,7 +20,7 @@ pub(super) fn read(
     name: &str,
     arguments: &[String],
     declared: &Declared,
-    context: Context,
+    context: DirectiveContext,
     block: &mut Block,
 ) -> Result<String, Fault> {
     match name {
@@ -52,7 +52,7 @@ fn add_header(arguments: &[String], declared: &Declared, block: &mut Block) -> R
     Ok(text)
 }
 
-fn hide(arguments: &[String], context: Context, block: &mut Block) -> Result<String, Fault> {
+fn hide(arguments: &[String], context: DirectiveContext, block: &mut Block) -> Result<String, Fault> {
     let [name] = arguments else { return Err("takes a name".into()) };
     if context.in_if {
         return Err(context.not_permitted());
@@ -63,7 +63,7 @@ fn hide(arguments: &[String], context: Context, block: &mut Block) -> Result<Str
     Ok(text)
 }
 
-fn pass(arguments: &[String], context: Context, block: &mut Block) -> Result<String, Fault> {
+fn pass(arguments: &[String], context: DirectiveContext, block: &mut Block) -> Result<String, Fault> {
     let [name] = arguments else { return Err("takes a name".into()) };
     if context.in_if {
         return Err(context.not_permitted());

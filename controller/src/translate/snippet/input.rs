@@ -7,7 +7,7 @@ use sluice_config::directives::{FieldChange, FieldOperation};
 use sluice_config::{Moment, is_own_field};
 
 use super::block::Block;
-use super::context::{Context, SnippetContext};
+use super::context::{DirectiveContext, SnippetContext};
 use super::fault::Fault;
 use super::headers::{cleared_field, field_name, field_value, set_field};
 use super::variables::Declared;
@@ -38,7 +38,7 @@ pub(super) fn read(
     name: &str,
     arguments: &[String],
     declared: &Declared,
-    context: Context,
+    context: DirectiveContext,
     block: &mut Block,
 ) -> Result<String, Fault> {
     match name {
@@ -53,7 +53,7 @@ pub(super) fn read(
 fn set_header(
     arguments: &[String],
     declared: &Declared,
-    context: Context,
+    context: DirectiveContext,
     changes: &mut Vec<FieldChange>,
 ) -> Result<String, Fault> {
     let [name, value] = arguments else { return Err("takes a name and a value".into()) };

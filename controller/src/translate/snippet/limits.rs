@@ -8,7 +8,7 @@ use sluice_config::Moment;
 use sluice_config::directives::{ConcurrencyLimit, RateLimit, ZoneLimits};
 
 use super::arguments::{put, word};
-use super::context::Context;
+use super::context::DirectiveContext;
 use super::fault::Fault;
 use super::variables::Declared;
 use crate::translate::declarations::LimitZone;
@@ -48,7 +48,7 @@ pub(super) fn read(
     name: &str,
     arguments: &[String],
     declared: &Declared,
-    context: Context,
+    context: DirectiveContext,
     limits: &mut LimitDirectives,
 ) -> Result<String, Fault> {
     context.must_forward("it limits nothing")?;

@@ -134,7 +134,7 @@ fn put(texts: &mut Vec<(Arc<str>, Template)>, text: &str, value: Template) -> Re
 
 #[cfg(test)]
 mod tests {
-    use sluice_config::Piece;
+    use sluice_config::TemplatePiece;
 
     use crate::translate::snippet::http_level::{self, HttpSnippet};
 
@@ -168,7 +168,7 @@ mod tests {
         assert_eq!(table.expressions.len(), 2);
         assert_eq!(
             table.expressions[0].1.pieces,
-            [Piece::Variable(Variable::Group("n".into())), Piece::Variable(Variable::Scheme)]
+            [TemplatePiece::Variable(Variable::Group("n".into())), TemplatePiece::Variable(Variable::Scheme)]
         );
         assert_eq!(table.default, Template::plain("0"));
         assert!(table.removes_final_dot);

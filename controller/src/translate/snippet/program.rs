@@ -8,7 +8,7 @@ use sluice_config::{Moment, Template, Variable};
 
 use super::block::Block;
 use super::condition;
-use super::context::{Context, SnippetContext};
+use super::context::{DirectiveContext, SnippetContext};
 use super::fault::Fault;
 use super::grammar::Directive;
 use super::rewrite;
@@ -57,7 +57,7 @@ pub(super) fn read(
     name: &str,
     arguments: &[String],
     declared: &Declared,
-    context: Context,
+    context: DirectiveContext,
     block: &mut Block,
 ) -> Result<String, Fault> {
     let (instruction, text) = match name {
@@ -92,7 +92,11 @@ fn authorised_field(text: &str) -> Option<Arc<str>> {
 
 /// `auth_request_set` declares a variable for a field of the reply. Returns the translation in
 /// words.
-pub(super) fn authorised(arguments: &[String], context: Context, block: &mut Block) -> Result<String, Fault> {
+pub(super) fn authorised(
+    arguments: &[String],
+    context: DirectiveContext,
+    block: &mut Block,
+) -> Result<String, Fault> {
     let [name, text] = arguments else { return Err("takes a variable and a value".into()) };
     variable_name(name)?;
     let field = authorised_field(text).ok_or("the value must be $upstream_http_NAME")?;

@@ -3,7 +3,7 @@
 use sluice_config::directives::Instruction;
 
 use super::block::Block;
-use super::context::{Context, SnippetContext};
+use super::context::{DirectiveContext, SnippetContext};
 use super::fault::{Fault, Untranslated};
 use super::grammar::{self, Directive};
 use super::variables::Declared;
@@ -21,7 +21,7 @@ pub(super) fn read(text: &str, place: SnippetContext, author: &Author<'_>) -> Re
         declared.share(author.variables);
     }
     let mut reader = Reader { declared };
-    reader.block(&directives, Context { place, in_if: false })
+    reader.block(&directives, DirectiveContext { place, in_if: false })
 }
 
 /// State of the translation of one text.
@@ -33,7 +33,7 @@ impl Reader {
     pub(super) fn block(
         &mut self,
         directives: &[Directive],
-        context: Context,
+        context: DirectiveContext,
     ) -> Result<Block, Untranslated> {
         let mut block = Block::default();
         for directive in directives {
@@ -45,7 +45,7 @@ impl Reader {
     fn directive(
         &mut self,
         directive: &Directive,
-        context: Context,
+        context: DirectiveContext,
         block: &mut Block,
     ) -> Result<(), Untranslated> {
         let Directive { name, arguments, line, block: inner } = directive;
@@ -54,7 +54,7 @@ impl Reader {
             return match (&**name, context.in_if) {
                 ("if", false) if context.place != SnippetContext::Authorisation => {
                     let condition = condition::read(arguments, &self.declared).map_err(fail)?;
-                    let then = self.block(inner, Context { in_if: true, ..context })?;
+                    let then = self.block(inner, DirectiveContext { in_if: true, ..context })?;
                     block.lines.push(format!("line {line}: if: {}", arguments.join(" ")));
                     block.lines.extend(then.lines.iter().cloned());
                     let scope = match context.place {
@@ -74,7 +74,7 @@ impl Reader {
                 ("location", false) if context.place == SnippetContext::Server => {
                     let matches = program::location_match(arguments).map_err(fail)?;
                     let location =
-                        self.block(inner, Context { place: SnippetContext::Block, in_if: false })?;
+                        self.block(inner, DirectiveContext { place: SnippetContext::Block, in_if: false })?;
                     block.lines.push(format!("line {line}: location: {}", arguments.join(" ")));
                     block.lines.extend(location.lines.iter().cloned());
                     block.locations.push((matches, Block { lines: Vec::new(), ..location }));

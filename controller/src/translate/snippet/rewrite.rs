@@ -1,9 +1,9 @@
 //! `rewrite EXPRESSION REPLACEMENT [FLAG]`.
 
 use sluice_config::directives::{AfterRewrite, Instruction};
-use sluice_config::{Moment, Piece, Rewrite, RewritePart, RewriteQuery, RewriteTemplate, Variable};
+use sluice_config::{Moment, Rewrite, RewritePart, RewriteQuery, RewriteTemplate, TemplatePiece, Variable};
 
-use super::context::{Context, SnippetContext};
+use super::context::{DirectiveContext, SnippetContext};
 use super::fault::Fault;
 use super::variables::Declared;
 use crate::translate::expression::Expression;
@@ -13,7 +13,7 @@ use crate::translate::template;
 pub(super) fn read(
     arguments: &[String],
     declared: &Declared,
-    context: Context,
+    context: DirectiveContext,
 ) -> Result<(Instruction, String), Fault> {
     let (pattern, replacement, flag) = match arguments {
         [pattern, replacement] => (pattern, replacement, None),
@@ -82,12 +82,12 @@ fn parts(text: &str, expression: &Expression, declared: &Declared) -> Result<Rew
         Some(_) => Ok(Variable::Group(name.into())),
         None => declared.known(name, Moment::Request),
     })?;
-    let part = |piece: Piece| match piece {
-        Piece::Text(text) => RewritePart::Text(text),
-        Piece::Variable(Variable::Group(name)) if group_of(&name).is_some() => {
+    let part = |piece: TemplatePiece| match piece {
+        TemplatePiece::Text(text) => RewritePart::Text(text),
+        TemplatePiece::Variable(Variable::Group(name)) if group_of(&name).is_some() => {
             RewritePart::Group(group_of(&name).unwrap_or_default())
         }
-        Piece::Variable(variable) => RewritePart::Variable(variable),
+        TemplatePiece::Variable(variable) => RewritePart::Variable(variable),
     };
     Ok(template.pieces.into_iter().map(part).collect())
 }

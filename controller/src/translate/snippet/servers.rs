@@ -4,7 +4,7 @@
 use sluice_config::directives::LocationMatch;
 
 use super::block::Block;
-use super::context::{Context, SnippetContext};
+use super::context::{DirectiveContext, SnippetContext};
 use super::fault::Untranslated;
 use super::grammar::Directive;
 use super::program;
@@ -30,7 +30,7 @@ pub(super) fn read(
     if ports.is_empty() {
         return Err(directive.fault("it has no listen".into()));
     }
-    let block = reader.block(&others, Context { place: SnippetContext::Server, in_if: false })?;
+    let block = reader.block(&others, DirectiveContext { place: SnippetContext::Server, in_if: false })?;
     if block.locations.iter().any(|(matches, _)| is_root(matches)) {
         return Err(directive.fault("location / is the server itself here; put its directives there".into()));
     }

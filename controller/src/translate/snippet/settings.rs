@@ -10,7 +10,7 @@ use sluice_config::{
 };
 
 use super::arguments::{parse, parsed, put, word};
-use super::context::{Context, SnippetContext};
+use super::context::{DirectiveContext, SnippetContext};
 use super::endpoint_tls::EndpointTlsOverrides;
 use super::fault::Fault;
 use crate::translate::expression;
@@ -86,7 +86,7 @@ fn idle(name: &str, arguments: &[String]) -> Option<&'static str> {
 pub(super) fn read(
     name: &str,
     arguments: &[String],
-    context: Context,
+    context: DirectiveContext,
     settings: &mut SettingOverrides,
 ) -> Result<String, Fault> {
     if context.in_if {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use sluice_config::directives::{FieldChange, FieldOperation, Instruction};
-use sluice_config::{Piece, Variable};
+use sluice_config::{TemplatePiece, Variable};
 
 use super::block::Block;
 use super::{grammar, program};
@@ -23,8 +23,8 @@ impl Block {
     /// The changes of the request. Variables that the program of `location` assigns are empty.
     pub(crate) fn request_without_variables_of(&self, location: Option<&Self>) -> Vec<FieldChange> {
         let program = location.map_or(&[][..], |location| &location.program[..]);
-        let is_kept = |piece: &Piece| match piece {
-            Piece::Variable(Variable::Assigned(name)) => !assigns(program, name),
+        let is_kept = |piece: &TemplatePiece| match piece {
+            TemplatePiece::Variable(Variable::Assigned(name)) => !assigns(program, name),
             _ => true,
         };
         let mut changes = self.request(false);

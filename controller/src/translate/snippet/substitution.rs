@@ -6,7 +6,7 @@ use sluice_config::directives::Substitution;
 use sluice_config::{Moment, Template};
 
 use super::arguments::{put, word};
-use super::context::Context;
+use super::context::DirectiveContext;
 use super::fault::Fault;
 use super::variables::Declared;
 
@@ -36,7 +36,7 @@ pub(super) fn read(
     name: &str,
     arguments: &[String],
     declared: &Declared,
-    context: Context,
+    context: DirectiveContext,
     substitution: &mut SubstitutionDirectives,
 ) -> Result<String, Fault> {
     context.must_forward("it has no response of an endpoint to change")?;

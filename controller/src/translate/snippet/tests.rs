@@ -5,8 +5,8 @@ use sluice_config::directives::{
     AfterRewrite, Condition, FieldChange, FieldOperation, Instruction, LocationMatch, Return, Scope, Statuses,
 };
 use sluice_config::{
-    Directives, OWN_FIELDS, Override, Piece, Policies, ResponseBufferingOverrides, RewritePart, Satisfy,
-    Template, Timeout, TlsVersions, UpstreamTls, Variable,
+    Directives, OWN_FIELDS, Override, Policies, ResponseBufferingOverrides, RewritePart, Satisfy, Template,
+    TemplatePiece, Timeout, TlsVersions, UpstreamTls, Variable,
 };
 
 use super::*;
@@ -420,7 +420,7 @@ fn variables_of_the_authorisation_reply_name_its_fields() {
     let [FieldChange { operation: FieldOperation::Set(value), .. }] = &block.request(false)[..] else {
         panic!()
     };
-    assert_eq!(value.pieces, [Piece::Variable(Variable::Authorised("x-auth-request-user".into()))]);
+    assert_eq!(value.pieces, [TemplatePiece::Variable(Variable::Authorised("x-auth-request-user".into()))]);
     for text in ["auth_request_set $a $upstream_status;", "auth_request_set $a b;"] {
         assert!(refusal(text, SnippetContext::Location).contains("$upstream_http_NAME"), "{text}");
     }
@@ -447,14 +447,14 @@ fn an_auth_snippet_has_the_variables_of_the_other_snippets_of_its_object() {
     let inner = "if ($http_a ~ (?<part>.)(.)) { set $Inner 1; }";
     let text = "proxy_set_header X-A \"$inner $outer\";";
     let block = authorisation(text, inner, "set $outer 2;").unwrap();
-    let assigned = |name: &str| Piece::Variable(Variable::Assigned(name.into()));
+    let assigned = |name: &str| TemplatePiece::Variable(Variable::Assigned(name.into()));
     let fields = |location: Option<&Block>| {
         let changes = block.request_without_variables_of(location);
         let [FieldChange { operation: FieldOperation::Set(value), .. }] = &changes[..] else { panic!() };
         value.pieces.clone()
     };
-    assert_eq!(fields(None), [assigned("inner"), Piece::Text(" ".into()), assigned("outer")]);
-    assert_eq!(fields(Some(&location(inner))), [Piece::Text(" ".into()), assigned("outer")]);
+    assert_eq!(fields(None), [assigned("inner"), TemplatePiece::Text(" ".into()), assigned("outer")]);
+    assert_eq!(fields(Some(&location(inner))), [TemplatePiece::Text(" ".into()), assigned("outer")]);
     for (text, part) in [
         ("proxy_set_header X-A $none;", "the variable $none is neither served nor set"),
         ("proxy_set_header X-A $part;", "the variable $part is neither served nor set"),
@@ -514,7 +514,7 @@ fn limits_have_key_and_rate_of_their_zones_and_are_inherited_by_kind() {
     let [rate] = &own.rates[..] else { panic!("{own:?}") };
     assert_eq!((&*rate.zone, rate.interval, rate.burst), ("other", Duration::from_millis(500), 4));
     assert_eq!(rate.undelayed, Some(2));
-    assert_eq!(rate.key.pieces, [Piece::Variable(Variable::Field("x-key".into()))]);
+    assert_eq!(rate.key.pieces, [TemplatePiece::Variable(Variable::Field("x-key".into()))]);
     assert_eq!((own.rate_status, own.rate_dry_run, own.concurrency.len()), (Some(429), true, 1));
     let inherited = limits("", TemplateDirectives::default());
     assert_eq!((&*inherited.rates[0].zone, inherited.rates[0].undelayed), ("rate", None));

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use sluice_config::{
     Balance, Bind, BindProtocol, Code, EndpointSetKey, GroupId, ListenerGroup, NamespacedName, Problem,
-    ServiceRef, Stream, StreamKey, Transport, UpstreamProtocol,
+    ServiceRef, Stream, StreamKey, TransportProtocol, UpstreamProtocol,
 };
 
 use super::config_map;
@@ -44,8 +44,8 @@ pub(crate) fn compute(view: &View<'_>, key: &StreamKey) -> (StreamOutput, Vec<Pr
     let endpoints =
         EndpointSetKey { namespace: service.namespace.clone(), service: service.name.clone(), port: found };
     let protocol = match key.transport {
-        Transport::Tcp => UpstreamProtocol::Tcp,
-        Transport::Udp => UpstreamProtocol::Udp,
+        TransportProtocol::Tcp => UpstreamProtocol::Tcp,
+        TransportProtocol::Udp => UpstreamProtocol::Udp,
     };
     let usage = Usage { balance: Balance::RoundRobin, ..Usage::default() };
     let mut uses = Uses::default();
@@ -64,8 +64,8 @@ pub(crate) fn compute(view: &View<'_>, key: &StreamKey) -> (StreamOutput, Vec<Pr
         port: key.port,
         declared_port: key.port,
         protocol: match key.transport {
-            Transport::Tcp => BindProtocol::Tcp,
-            Transport::Udp => BindProtocol::Udp,
+            TransportProtocol::Tcp => BindProtocol::Tcp,
+            TransportProtocol::Udp => BindProtocol::Udp,
         },
         source: format!("{} of ConfigMap {map}", field(&port)).into(),
     };

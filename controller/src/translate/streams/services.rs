@@ -5,12 +5,12 @@
 
 use std::collections::BTreeMap;
 
-use sluice_config::{Code, NamespacedName, ObjectRef, Problem, Transport, Uid};
+use sluice_config::{Code, NamespacedName, ObjectRef, Problem, TransportProtocol, Uid};
 
 use super::{config_map, flag};
 use crate::options::Options;
 use crate::problem::{error, warning};
-use crate::store::{ConfigMap, Fields};
+use crate::store::{ConfigMap, DataFields};
 use crate::translate::view::View;
 
 /// The usable entries of a ConfigMap, by port.
@@ -34,9 +34,9 @@ pub(crate) struct StreamEntry {
 const SYNTAX: &str = "write namespace/name:port, for TCP optionally followed by :PROXY or :PROXY:PROXY";
 
 /// Reads the ConfigMap of a transport protocol.
-pub(crate) fn read(view: &View<'_>, transport: Transport) -> (StreamServices, Vec<Problem>) {
+pub(crate) fn read(view: &View<'_>, transport: TransportProtocol) -> (StreamServices, Vec<Problem>) {
     let Some(name) = config_map(view.options, transport) else { return Default::default() };
-    let Some(map) = view.config_map(name, Fields::All) else {
+    let Some(map) = view.config_map(name, DataFields::All) else {
         let missing = warning(
             Code::ConfigMapNotFound,
             &ObjectRef::new("Flag", "", flag(transport)),
@@ -53,7 +53,7 @@ pub(crate) fn read(view: &View<'_>, transport: Transport) -> (StreamServices, Ve
 
 struct Reader<'v> {
     map: &'v ConfigMap,
-    transport: Transport,
+    transport: TransportProtocol,
     options: &'v Options,
     problems: Vec<Problem>,
 }
@@ -73,7 +73,7 @@ impl Reader<'_> {
         let options: Vec<&str> = parts.collect();
         let is_proxy =
             |index: usize| options.get(index).is_some_and(|word| word.eq_ignore_ascii_case("PROXY"));
-        let is_tcp = self.transport == Transport::Tcp;
+        let is_tcp = self.transport == TransportProtocol::Tcp;
         let accepts_proxy = is_tcp && is_proxy(0);
         // As in ingress-nginx, the second word counts only at the end.
         let sends_proxy = is_tcp && is_proxy(1) && options.len() == 2;

@@ -15,13 +15,13 @@ use super::{MatchedRoute, Query};
 use crate::location::Country;
 use crate::message::fields::Fields;
 use crate::message::head::content_length;
-use crate::pipeline::{ORDER, PipelineStage, Service, body_limit, global_sources, is_exempt, service};
+use crate::pipeline::{AuthService, ORDER, PipelineStage, body_limit, global_sources, is_exempt, service};
 use crate::policy::canary::Canary;
 use crate::policy::countries;
 use crate::policy::sources::{SourceDecision, decide};
 use crate::policy::template::Template;
 use crate::policy::{Rewritten, hops, https_redirect};
-use crate::route::{Route, Target};
+use crate::route::{Route, RouteBackend};
 use crate::router::host_of;
 use crate::state::compiled_settings::Blocking;
 
@@ -180,9 +180,9 @@ fn said(stage: PipelineStage, asked: &Query, taken: &MatchedRoute<'_>) -> Check 
         PipelineStage::Credentials if is_exempt(taken.route, taken.compiled_settings) => nothing(),
         PipelineStage::Credentials => password(asked, &taken.rule.policies),
         PipelineStage::Authorisation => match service(taken.route, taken.compiled_settings) {
-            Service::None => nothing(),
-            Service::Closed => (CheckOutcome::Stops, "503: global-auth-url cannot be used".to_owned()),
-            Service::Asks(auth) => {
+            AuthService::None => nothing(),
+            AuthService::Closed => (CheckOutcome::Stops, "503: global-auth-url cannot be used".to_owned()),
+            AuthService::Usable(auth) => {
                 let host = auth.to.describe();
                 let sign_in = match auth.sign_in {
                     Some(_) => "401 leads to auth-signin",
@@ -303,10 +303,10 @@ fn backend(asked: &Query, taken: &MatchedRoute<'_>) -> Check {
         words.push(said);
     }
     if outcome == CheckOutcome::Stops
-        && let Some(stand_in) = stand_in(taken.route)
+        && let Some(own) = own_default_backend(taken.route)
     {
         outcome = CheckOutcome::Passes;
-        words.push(format!("{} serves it in its place", stand_in.name));
+        words.push(format!("{} serves it in its place", own.name));
     }
     for canary in &taken.rule.policies.canaries {
         let share = format!("{} of {} requests", canary.weight, canary.total.max(1));
@@ -323,9 +323,9 @@ fn backend(asked: &Query, taken: &MatchedRoute<'_>) -> Check {
 }
 
 /// Returns the rule's own default backend, if it has an endpoint.
-fn stand_in(route: &Route) -> Option<&Target> {
+fn own_default_backend(route: &Route) -> Option<&RouteBackend> {
     let pages = route.compiled.as_deref()?.error_pages.as_ref()?;
-    pages.backend.as_ref().filter(|target| target.pool().is_some_and(|pool| !pool.is_empty()))
+    pages.backend.as_ref().filter(|backend| backend.pool().is_some_and(|pool| !pool.is_empty()))
 }
 
 fn limited(limits: &Limits, client: Option<IpAddr>) -> Check {

@@ -14,13 +14,13 @@ use super::Query;
 use crate::connection::info::{ConnectionInfo, Texts, TlsInfo};
 use crate::pipeline::{Exchange, RequestPreview};
 use crate::state::State;
-use crate::state::snapshot::Snapshot;
+use crate::state::snapshot::PublishedSnapshot;
 
 /// Returns the request as JSON, without the values of secret fields; null if nothing is forwarded.
 /// Without an address of the client, 0.0.0.0 stands for it.
 pub(super) fn sent(state: &Arc<State>, asked: &Query) -> Value {
     let connection = Arc::new(connection(state, asked));
-    match Exchange::preview(Snapshot::of_now(state), &connection, &head(asked)) {
+    match Exchange::preview(PublishedSnapshot::of_now(state), &connection, &head(asked)) {
         Ok(Some(RequestPreview { method, target, fields, backend })) => {
             let field = |(name, value): &(String, String)| {
                 let value = if redaction::is_secret(name) { redaction::HIDDEN } else { value };

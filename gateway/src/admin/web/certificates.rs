@@ -13,7 +13,7 @@ const NAMES: usize = 5;
 
 #[derive(Template)]
 #[template(path = "certificates.html")]
-pub(super) struct Certificates {
+pub(super) struct CertificatesPage {
     frame: Frame,
     listing: Listing,
     rows: Vec<Row>,
@@ -30,7 +30,7 @@ struct Row {
     used_by: String,
 }
 
-pub(super) fn page(input: &Input<'_>, frame: Frame) -> Certificates {
+pub(super) fn page(input: &Input<'_>, frame: Frame) -> CertificatesPage {
     let configuration = input.state.configuration.load();
     let settings = input.state.settings();
     let filter = input.parameters.filter();
@@ -43,7 +43,7 @@ pub(super) fn page(input: &Input<'_>, frame: Frame) -> Certificates {
     // What needs attention comes first.
     all.sort_by(|one, other| (one.not_after, &one.secret).cmp(&(other.not_after, &other.secret)));
     let (listing, shown) = input.parameters.page(all, &[]);
-    Certificates { frame, listing, rows: shown.iter().map(row).collect() }
+    CertificatesPage { frame, listing, rows: shown.iter().map(row).collect() }
 }
 
 fn row(one: &CertificateView<'_>) -> Row {

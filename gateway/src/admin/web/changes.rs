@@ -8,7 +8,7 @@ use crate::state::change_log::{AppliedChange, ChangedPart};
 
 #[derive(Template)]
 #[template(path = "changes.html")]
-pub(super) struct Changes {
+pub(super) struct ChangesPage {
     frame: Frame,
     lists: [(&'static str, Vec<Row>); 2],
 }
@@ -22,14 +22,14 @@ struct Row {
     refused: usize,
 }
 
-pub(super) fn page(input: &Input<'_>, frame: Frame) -> Changes {
+pub(super) fn page(input: &Input<'_>, frame: Frame) -> ChangesPage {
     let changes = &input.state.changes;
     let rows = |changes: Vec<AppliedChange>| changes.iter().map(row).collect();
     let lists = [
         ("Configuration", rows(changes.of_configuration())),
         ("Endpoints alone", rows(changes.of_endpoints())),
     ];
-    Changes { frame, lists }
+    ChangesPage { frame, lists }
 }
 
 fn row(change: &AppliedChange) -> Row {

@@ -16,7 +16,7 @@ const LONGEST: usize = 512;
 
 #[derive(Template)]
 #[template(path = "explanation.html")]
-pub(super) struct Explanation {
+pub(super) struct ExplanationPage {
     frame: Frame,
     form: Form,
     /// The request was given, but cannot be explained.
@@ -81,7 +81,7 @@ struct HostRules {
     more: usize,
 }
 
-pub(super) fn page(input: &Input<'_>, frame: Frame) -> Explanation {
+pub(super) fn page(input: &Input<'_>, frame: Frame) -> ExplanationPage {
     let parameters = &input.parameters;
     let form = Form {
         method: Some(parameters.text("method"))
@@ -92,11 +92,11 @@ pub(super) fn page(input: &Input<'_>, frame: Frame) -> Explanation {
         client: parameters.text("client"),
     };
     if form.url.is_empty() {
-        return Explanation { frame, form, error: None, result: None };
+        return ExplanationPage { frame, form, error: None, result: None };
     }
     match query(&form).and_then(|query| explain::explain_query(input.state, query)) {
-        Ok(answer) => Explanation { frame, form, error: None, result: Some(found(&answer)) },
-        Err(error) => Explanation { frame, form, error: Some(error), result: None },
+        Ok(answer) => ExplanationPage { frame, form, error: None, result: Some(found(&answer)) },
+        Err(error) => ExplanationPage { frame, form, error: Some(error), result: None },
     }
 }
 

@@ -19,7 +19,7 @@ const ORDERS: [(&str, &str); 4] =
 
 #[derive(Template)]
 #[template(path = "hosts.html")]
-pub(super) struct Hosts {
+pub(super) struct HostsPage {
     frame: Frame,
     covers: String,
     is_counted: bool,
@@ -71,7 +71,7 @@ impl Candidate {
     }
 }
 
-pub(super) fn page(input: &Input<'_>, frame: Frame) -> Hosts {
+pub(super) fn page(input: &Input<'_>, frame: Frame) -> HostsPage {
     let figures = input.recent.read(input.state, frame.uptime());
     let parameters = &input.parameters;
     let (filter, order) = (parameters.filter(), parameters.text("sort"));
@@ -96,7 +96,7 @@ pub(super) fn page(input: &Input<'_>, frame: Frame) -> Hosts {
         true => format!("the time since the start, {} ago", format::long(figures.covers())),
         false => format!("the last {}", format::long(figures.covers())),
     };
-    Hosts {
+    HostsPage {
         covers,
         is_counted: figures.is_counted,
         order,
@@ -178,7 +178,7 @@ fn streams(input: &Input<'_>) -> Vec<(String, String)> {
     streams.filter_map(row).take(ROWS).collect()
 }
 
-impl Hosts {
+impl HostsPage {
     /// Returns the orders: name, title, and whether it is the selected one.
     fn orders(&self) -> impl Iterator<Item = (&'static str, &'static str, bool)> {
         ORDERS.into_iter().map(|(name, title)| (name, title, name == self.order))

@@ -15,7 +15,7 @@ pub(super) const SOON: Duration = Duration::from_secs(14 * 86_400);
 
 #[derive(Template)]
 #[template(path = "overview.html")]
-pub(super) struct Overview {
+pub(super) struct OverviewPage {
     frame: Frame,
     state: ReadinessNote,
     covers: String,
@@ -49,7 +49,7 @@ impl Number {
     }
 }
 
-pub(super) fn page(input: &Input<'_>, frame: Frame) -> Overview {
+pub(super) fn page(input: &Input<'_>, frame: Frame) -> OverviewPage {
     let figures = input.recent.read(input.state, frame.uptime());
     let covers = match figures.is_since_start() {
         true => format!("Rates and durations since the start, {} ago.", format::long(figures.covers())),
@@ -90,7 +90,7 @@ pub(super) fn page(input: &Input<'_>, frame: Frame) -> Overview {
     ));
     numbers.extend(next_expiry(input));
     let facts = facts(input, &frame);
-    Overview { state: state(input), covers, numbers, facts, frame }
+    OverviewPage { state: state(input), covers, numbers, facts, frame }
 }
 
 fn state(input: &Input<'_>) -> ReadinessNote {

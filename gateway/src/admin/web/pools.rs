@@ -13,7 +13,7 @@ use crate::registry::{EndpointDescription, Health, PoolDescription};
 
 #[derive(Template)]
 #[template(path = "pools.html")]
-pub(super) struct Pools {
+pub(super) struct PoolsPage {
     frame: Frame,
     only_unhealthy: bool,
     listing: Listing,
@@ -37,7 +37,7 @@ struct Row {
 /// A line before it is formatted.
 type Candidate = (Arc<PoolDescription>, Option<EndpointDescription>);
 
-pub(super) fn page(input: &Input<'_>, frame: Frame) -> Pools {
+pub(super) fn page(input: &Input<'_>, frame: Frame) -> PoolsPage {
     let filter = input.parameters.filter();
     let only_unhealthy = input.parameters.has("unhealthy");
     let mut all: Vec<Candidate> = Vec::new();
@@ -57,7 +57,7 @@ pub(super) fn page(input: &Input<'_>, frame: Frame) -> Pools {
     }
     let (listing, shown) = input.parameters.page(all, &["unhealthy"]);
     let rows = shown.iter().map(|(pool, endpoint)| row(pool, endpoint.as_ref())).collect();
-    Pools { frame, only_unhealthy, listing, rows }
+    PoolsPage { frame, only_unhealthy, listing, rows }
 }
 
 fn row(pool: &PoolDescription, endpoint: Option<&EndpointDescription>) -> Row {

@@ -10,7 +10,7 @@ use super::{Frame, Input};
 
 #[derive(Template)]
 #[template(path = "problems.html")]
-pub(super) struct Problems {
+pub(super) struct ProblemsPage {
     frame: Frame,
     only_errors: bool,
     listing: Listing,
@@ -26,7 +26,7 @@ struct Row {
     remedy: String,
 }
 
-pub(super) fn page(input: &Input<'_>, frame: Frame) -> Problems {
+pub(super) fn page(input: &Input<'_>, frame: Frame) -> ProblemsPage {
     let filter = input.parameters.filter();
     let only_errors = input.parameters.has("errors");
     let problems = input.state.problems.all();
@@ -40,7 +40,7 @@ pub(super) fn page(input: &Input<'_>, frame: Frame) -> Problems {
     // Stable: objects stay sorted.
     all.sort_by_key(|problem| problem.severity != Severity::Error);
     let (listing, shown) = input.parameters.page(all, &["errors"]);
-    Problems { frame, only_errors, listing, rows: shown.iter().map(|problem| row(problem)).collect() }
+    ProblemsPage { frame, only_errors, listing, rows: shown.iter().map(|problem| row(problem)).collect() }
 }
 
 fn row(problem: &Problem) -> Row {

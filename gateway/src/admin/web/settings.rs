@@ -8,14 +8,14 @@ use crate::state::setting_values::{SettingOrigin, SettingValue};
 
 #[derive(Template)]
 #[template(path = "settings.html")]
-pub(super) struct Settings {
+pub(super) struct SettingsPage {
     frame: Frame,
     only_set: bool,
     listing: Listing,
     rows: Vec<SettingValue>,
 }
 
-pub(super) fn page(input: &Input<'_>, frame: Frame) -> Settings {
+pub(super) fn page(input: &Input<'_>, frame: Frame) -> SettingsPage {
     let filter = input.parameters.filter();
     let only_set = input.parameters.has("set");
     let values = &input.state.setting_values;
@@ -28,5 +28,5 @@ pub(super) fn page(input: &Input<'_>, frame: Frame) -> Settings {
     // Stable: within an origin, settings keep the order of their tables.
     all.sort_by_key(|setting| setting.origin == SettingOrigin::Default);
     let (listing, rows) = input.parameters.page(all, &["set"]);
-    Settings { frame, only_set, listing, rows }
+    SettingsPage { frame, only_set, listing, rows }
 }

@@ -46,7 +46,7 @@ impl Case {
         Self { hold: ResponseHold::new(Box::new(judge)), response, seen }
     }
 
-    fn poll(&mut self) -> Poll<Result<Option<Box<Held>>, FailureKind>> {
+    fn poll(&mut self) -> Poll<Result<Option<Box<HeldBody>>, FailureKind>> {
         self.hold.poll(&mut Context::from_waker(Waker::noop()))
     }
 

@@ -8,7 +8,7 @@ use http::HeaderMap;
 use super::Staged;
 use crate::body::compressor::Compressor;
 use crate::body::downstream::{Downstream, Passed};
-use crate::body::hold::{Held, ResponseHold, ResponseJudge};
+use crate::body::hold::{HeldBody, ResponseHold, ResponseJudge};
 use crate::body::response_buffer::ResponseBuffer;
 use crate::io::alarm::Alarm;
 use crate::io::deadlines::Deadlines;
@@ -121,7 +121,7 @@ impl<D: Downstream> Staged<D> {
         }
         let Some(held) = ready!(hold.poll(cx))? else { return Poll::Ready(Ok(())) };
         self.hold = None;
-        let Held { mut response, coded, end, .. } = *held;
+        let HeldBody { mut response, coded, end, .. } = *held;
         self.respond_now(cx, &mut response, &coded)?;
         if let Some(trailers) = end {
             self.end_now(cx, &mut response, trailers.as_ref())?;

@@ -14,7 +14,7 @@ use super::super::substitution::{Substitution, SubstitutionRules};
 use super::*;
 use crate::body::coding::Coding;
 
-fn compressing(accepted: &'static str) -> Plan {
+fn compressing(accepted: &'static str) -> BodyPlan {
     let mut settings = GlobalSettings::default();
     settings.gzip.enabled = true;
     settings.brotli.enabled = true;
@@ -24,10 +24,10 @@ fn compressing(accepted: &'static str) -> Plan {
     let mut head = HeaderMap::new();
     head.insert("accept-encoding", HeaderValue::from_static(accepted));
     let wanted = rules.wanted(Version::HTTP_11, &head);
-    Plan { compression: Some((rules, wanted)), ..Plan::default() }
+    BodyPlan { compression: Some((rules, wanted)), ..BodyPlan::default() }
 }
 
-fn staged(client: Fake, plan: Plan, framing: Framing) -> Staged<Fake> {
+fn staged(client: Fake, plan: BodyPlan, framing: Framing) -> Staged<Fake> {
     Staged::new(Box::new(client), plan, framing, &Arc::default())
 }
 
@@ -116,7 +116,7 @@ fn the_response_to_head_has_the_fields_of_a_changed_body() {
     {
         let [get, head] = [Method::GET, Method::HEAD].map(|method| {
             let is_head = method == Method::HEAD;
-            let plan = Plan { is_head, substitution: substitution.cloned(), ..compressing(accepted) };
+            let plan = BodyPlan { is_head, substitution: substitution.cloned(), ..compressing(accepted) };
             let mut stages = staged(Fake::silent(), plan, Framing::NONE);
             let mut response = Response::default();
             response.read(text.as_bytes(), &method).unwrap().unwrap();
@@ -191,7 +191,7 @@ fn a_response_that_cannot_be_read_does_not_begin() {
 #[tokio::test]
 async fn a_streamed_body_fails_where_it_becomes_too_large() {
     let client = Fake::new(Framing::CHUNKED, &[b"3\r\nabc\r\n", b"3\r\ndef\r\n"]);
-    let plan = Plan { limit: Some(5), ..Plan::default() };
+    let plan = BodyPlan { limit: Some(5), ..BodyPlan::default() };
     let mut stages = staged(client, plan, Framing::CHUNKED);
     let mut passed = Vec::new();
     let mut result = Ok(());

@@ -27,7 +27,7 @@ pub struct FileErrors {
 
 /// The state of the folder.
 #[derive(Debug)]
-pub(super) struct Health {
+pub(super) struct FolderHealth {
     folder: PathBuf,
     started: Instant,
     /// Milliseconds from `started` until which the folder is not used.
@@ -38,7 +38,7 @@ pub(super) struct Health {
     faults: watch::Sender<Option<FolderFault>>,
 }
 
-impl Health {
+impl FolderHealth {
     pub(super) fn new(folder: &Path) -> Self {
         Self {
             folder: folder.into(),
@@ -104,7 +104,7 @@ mod tests {
 
     #[test]
     fn a_failure_suspends_the_use_until_a_write_succeeds() {
-        let health = Health::new(Path::new("/cache"));
+        let health = FolderHealth::new(Path::new("/cache"));
         let faults = health.faults();
         assert!(health.is_good() && faults.borrow().is_none());
         health.failed(Operation::Write, &io::ErrorKind::StorageFull.into());

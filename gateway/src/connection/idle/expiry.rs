@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use sluice_config::GlobalSettings;
 
-use super::{EPOCH, WAIT_BITS, Wait, nanoseconds};
+use super::{EPOCH, IdleWait, WAIT_BITS, nanoseconds};
 
 /// Time that a new connection has for its first request once shutdown closes connections.
 pub(crate) const FIRST_REQUEST_GRACE: Duration = Duration::from_secs(1);
@@ -51,8 +51,8 @@ impl WaitLimits {
     pub(super) fn are_over(&self, state: u64, now: Instant) -> bool {
         let limit = match state & (EPOCH - 1) {
             _ if state < EPOCH => return false,
-            first if first == Wait::FirstRequest as u64 => self.first_request,
-            next if next == Wait::NextRequest as u64 => self.next_request,
+            first if first == IdleWait::FirstRequest as u64 => self.first_request,
+            next if next == IdleWait::NextRequest as u64 => self.next_request,
             _ => return false,
         };
         let since = (state >> WAIT_BITS).max(self.began.map_or(0, nanoseconds));
@@ -77,20 +77,20 @@ mod tests {
 
     #[test]
     fn each_wait_has_its_limit() {
-        for (wait, limit) in [(Wait::FirstRequest, 60), (Wait::NextRequest, 75)] {
+        for (wait, limit) in [(IdleWait::FirstRequest, 60), (IdleWait::NextRequest, 75)] {
             let state = state(at(100), wait);
             assert!(!LIMITS.are_over(state, at(100 + limit - 1)) && LIMITS.are_over(state, at(100 + limit)));
         }
-        assert!(!LIMITS.are_over(state(at(1), Wait::Other), at(10_000)));
+        assert!(!LIMITS.are_over(state(at(1), IdleWait::Other), at(10_000)));
         assert!((0..EPOCH).all(|state| !LIMITS.are_over(state, at(10_000))));
     }
 
     #[test]
     fn shutdown_gives_less_time_and_counts_it_from_its_beginning() {
         let closing = WaitLimits::of_closing(at(50));
-        let next = state(at(1), Wait::NextRequest);
+        let next = state(at(1), IdleWait::NextRequest);
         assert!(!closing.are_over(next, at(50)) && closing.are_over(next, at(51)));
-        let first = state(at(60), Wait::FirstRequest);
+        let first = state(at(60), IdleWait::FirstRequest);
         assert!(!closing.are_over(first, at(60)) && closing.are_over(first, at(61)));
         assert_eq!(closing.interval(), SHORTEST_INTERVAL);
         assert_eq!(LIMITS.interval(), LONGEST_INTERVAL);
@@ -105,18 +105,18 @@ mod tests {
     #[test]
     fn only_connections_that_have_waited_too_long_are_closed() {
         let all = IdleConnections::default();
-        let waits = [Wait::NextRequest, Wait::NextRequest, Wait::Other, Wait::NextRequest];
+        let waits = [IdleWait::NextRequest, IdleWait::NextRequest, IdleWait::Other, IdleWait::NextRequest];
         let slots = waits.map(|wait| {
             let slot = all.slot();
             slot.wait(wait, at(100));
             slot
         });
-        slots[1].wait(Wait::NextRequest, at(150));
+        slots[1].wait(IdleWait::NextRequest, at(150));
         // The first bytes of a head have come, which has a time limit of its own.
         slots[3].begin(at(170));
         all.expire(&LIMITS, at(180));
         assert_eq!(slots.each_ref().map(|slot| slot.is_chosen()), [true, false, false, false]);
-        slots[0].wait(Wait::NextRequest, at(190));
+        slots[0].wait(IdleWait::NextRequest, at(190));
         assert!(slots[0].is_chosen(), "it is being closed");
     }
 }

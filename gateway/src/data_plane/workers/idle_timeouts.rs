@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use crate::connection::drain::Phase;
+use crate::connection::drain::ShutdownPhase;
 use crate::connection::idle::expiry::WaitLimits;
 use crate::worker::Worker;
 
@@ -14,7 +14,7 @@ pub(super) async fn enforce(worker: Arc<Worker>) {
     let mut phase = drain.subscribe();
     let mut closing = None;
     loop {
-        if *phase.borrow_and_update() == Phase::Closing {
+        if *phase.borrow_and_update() == ShutdownPhase::Closing {
             closing.get_or_insert_with(Instant::now);
         }
         let limits = closing.map_or_else(|| WaitLimits::of(&worker.state.settings()), WaitLimits::of_closing);

@@ -7,7 +7,7 @@ use sluice_config::GlobalSettings;
 
 use crate::io::wire::Wire;
 use crate::message::field_names::FieldNames;
-use crate::message::head::{Fault, Head, HeadLimits, Scanner};
+use crate::message::head::{Head, HeadFault, HeadLimits, Scanner};
 
 /// Progress in one head.
 #[derive(Debug)]
@@ -33,7 +33,7 @@ impl HeadReader {
     }
 
     /// Returns the head once it has arrived whole. It stays ahead.
-    pub(super) fn read(&mut self, wire: &mut Wire) -> Result<Option<Head>, Fault> {
+    pub(super) fn read(&mut self, wire: &mut Wire) -> Result<Option<Head>, HeadFault> {
         // A client may send empty lines after a body (RFC 9112 §2.2).
         while self.scanner.is_new() && wire.ahead.starts_with(b"\r\n") && self.skipped < self.limits.head {
             wire.ahead.advance(2);

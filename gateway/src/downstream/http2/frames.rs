@@ -18,7 +18,7 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, ReadBuf};
 
 use super::hpack;
-use super::rate::Rate;
+use super::rate::LeakyBucket;
 
 /// Empty frames allowed at a time, and then one per [`EMPTY_LEAK`].
 const EMPTY: u32 = 1000;
@@ -55,7 +55,7 @@ pub(super) struct Frames {
     in_block: bool,
     /// Whether a field block has passed without inspection.
     uninspected: Arc<AtomicBool>,
-    empty: Rate,
+    empty: LeakyBucket,
 }
 
 /// How a received frame is handled.
@@ -79,7 +79,7 @@ impl Frames {
             passed: 0,
             in_block: false,
             uninspected,
-            empty: Rate::new(EMPTY, EMPTY_LEAK),
+            empty: LeakyBucket::new(EMPTY, EMPTY_LEAK),
         }
     }
 

@@ -8,7 +8,7 @@ use tokio::time::Instant;
 
 /// A leaky bucket. Its level is stored as the time at which it will be empty.
 #[derive(Debug)]
-pub(super) struct Rate {
+pub(super) struct LeakyBucket {
     began: Instant,
     /// In microseconds after `began`.
     empty_at: AtomicU64,
@@ -18,7 +18,7 @@ pub(super) struct Rate {
     leak: Duration,
 }
 
-impl Rate {
+impl LeakyBucket {
     /// Creates a limit of `most` events at a time, and then one per `leak`.
     pub(super) fn new(most: u32, leak: Duration) -> Self {
         Self { began: Instant::now(), empty_at: AtomicU64::new(0), most, leak }
@@ -70,7 +70,7 @@ mod tests {
 
     #[test]
     fn many_at_once_are_too_many() {
-        let rate = Rate::new(5, LEAK);
+        let rate = LeakyBucket::new(5, LEAK);
         let now = rate.began;
         for _ in 0..4 {
             rate.count_at(now);
@@ -86,7 +86,7 @@ mod tests {
 
     #[test]
     fn rare_events_never_add_up() {
-        let rate = Rate::new(5, LEAK);
+        let rate = LeakyBucket::new(5, LEAK);
         for count in 0..100_000 {
             let now = rate.began + count * LEAK;
             rate.count_at(now);
@@ -96,7 +96,7 @@ mod tests {
 
     #[test]
     fn forgiven_events_are_no_credit() {
-        let rate = Rate::new(5, LEAK);
+        let rate = LeakyBucket::new(5, LEAK);
         let later = rate.began + 1000 * LEAK;
         for _ in 0..100 {
             rate.forgive();

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use h2::FlowControl;
 
-use super::rate::Rate;
+use super::rate::LeakyBucket;
 use super::window::{BodyFlow, BodySum};
 
 /// Requests that a client may cancel at a time while an endpoint serves them, less those that it
@@ -28,7 +28,7 @@ pub(crate) struct Streams {
     /// [`take_released`](Self::take_released).
     released: AtomicUsize,
     /// Streams that their clients cancelled.
-    cancelled: Rate,
+    cancelled: LeakyBucket,
 }
 
 /// An open stream.
@@ -44,7 +44,7 @@ impl Default for Streams {
             open: AtomicUsize::new(0),
             bodies: Mutex::default(),
             released: AtomicUsize::new(0),
-            cancelled: Rate::new(CANCELLED, CANCELLED_LEAK),
+            cancelled: LeakyBucket::new(CANCELLED, CANCELLED_LEAK),
         }
     }
 }

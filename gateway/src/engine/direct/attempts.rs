@@ -8,9 +8,9 @@ use tokio::task::yield_now;
 
 use super::attempt_io::AttemptIo;
 use super::download::Download;
-use super::fastcgi::FastCgi;
-use super::http1::Http1;
-use super::http2::Http2;
+use super::fastcgi::FastCgiAttempts;
+use super::http1::Http1Attempts;
+use super::http2::Http2Attempts;
 use crate::body::downstream::Downstream;
 use crate::engine::watch::unless_left;
 use crate::engine::{ForwardCounts, Forwarded};
@@ -36,9 +36,9 @@ pub(in crate::engine) async fn forward<D: Downstream, O: Originator>(
     let mut download = Download::default();
     // All endpoints of a pool use the same protocol.
     let mut client = match originator.protocol() {
-        Some(UpstreamProtocol::FastCgi) => UpstreamClient::FastCgi(Box::new(FastCgi::new(head))),
-        Some(protocol) if protocol.is_http2() => UpstreamClient::Http2(Box::new(Http2::new(head))),
-        _ => UpstreamClient::Http1(Http1::new(head)),
+        Some(UpstreamProtocol::FastCgi) => UpstreamClient::FastCgi(Box::new(FastCgiAttempts::new(head))),
+        Some(protocol) if protocol.is_http2() => UpstreamClient::Http2(Box::new(Http2Attempts::new(head))),
+        _ => UpstreamClient::Http1(Http1Attempts::new(head)),
     };
     let mut run = ForwardContext {
         worker,
@@ -69,10 +69,10 @@ pub(in crate::engine) async fn forward<D: Downstream, O: Originator>(
 
 /// The client for the pool's protocol, with the state it keeps between attempts.
 enum UpstreamClient {
-    Http1(Http1),
+    Http1(Http1Attempts),
     /// Boxed, because HTTP/1.1 is the common case.
-    Http2(Box<Http2>),
-    FastCgi(Box<FastCgi>),
+    Http2(Box<Http2Attempts>),
+    FastCgi(Box<FastCgiAttempts>),
 }
 
 /// The parts of a request that all its attempts share.

@@ -15,17 +15,17 @@ use crate::body::downstream::Downstream;
 use crate::engine::Forwarded;
 use crate::engine::direct::relay::Relay as _;
 use crate::engine::direct::upload_timeouts::UploadTimeouts;
-use crate::message::fastcgi::Decoder;
+use crate::message::fastcgi::RecordDecoder;
 use crate::message::head::Head;
 use crate::pipeline::{Originator, Upstream};
 use crate::upstream::pool::{self, InUse};
 
 /// State of a request over all its attempts.
-pub(super) struct FastCgi {
+pub(super) struct FastCgiAttempts {
     upload: Upload,
 }
 
-impl FastCgi {
+impl FastCgiAttempts {
     pub(super) fn new(head: &Head) -> Self {
         Self { upload: Upload::new(head) }
     }
@@ -64,7 +64,7 @@ impl FastCgi {
             connection: &mut connection,
             outgoing,
             method: &head.method,
-            decoder: Decoder::default(),
+            decoder: RecordDecoder::default(),
             errors: ErrorOutput::new(upstream.address),
             output_ended: false,
             request_ended: false,

@@ -22,12 +22,12 @@ use crate::pipeline::{Next, Originator, Upstream};
 use crate::upstream::pool::{self, InUse};
 
 /// State of a request over all its attempts.
-pub(super) struct Http1 {
+pub(super) struct Http1Attempts {
     upload: Upload,
     asks_for_upgrade: bool,
 }
 
-impl Http1 {
+impl Http1Attempts {
     pub(super) fn new(head: &Head) -> Self {
         Self { upload: Upload::new(), asks_for_upgrade: request::asks_for_upgrade(head) }
     }

@@ -24,7 +24,7 @@ use crate::pipeline::{Failure, FailureKind, Originator, Upstream};
 use crate::upstream::http2;
 
 /// State of a request over all its attempts.
-pub(super) struct Http2 {
+pub(super) struct Http2Attempts {
     upload: Upload,
     /// The client accepts trailers.
     trailers: bool,
@@ -32,7 +32,7 @@ pub(super) struct Http2 {
     reset: Option<Reason>,
 }
 
-impl Http2 {
+impl Http2Attempts {
     pub(super) fn new(head: &Head) -> Self {
         Self { upload: Upload::new(head), trailers: takes_trailers(head), reset: None }
     }

@@ -17,7 +17,7 @@ use pingora_http::{RequestHeader, ResponseHeader};
 use pingora_proxy::Session;
 
 use super::Result;
-use super::context::Context;
+use super::context::ProxyContext;
 use super::ranges::first_byte;
 use super::shared_request::{Handle, SharedRequest};
 use crate::cache::{self, CacheStatus, storable, variance};
@@ -81,7 +81,7 @@ impl Drop for RefreshPermit {
 }
 
 /// Enables the cache for a request that uses it.
-pub(super) fn enable(session: &mut Session, ctx: &Context) -> Result<()> {
+pub(super) fn enable(session: &mut Session, ctx: &ProxyContext) -> Result<()> {
     if let Some(cached) = &ctx.handle()?.get().cached {
         cached.store.enable(&mut session.cache);
     }
@@ -89,7 +89,7 @@ pub(super) fn enable(session: &mut Session, ctx: &Context) -> Result<()> {
 }
 
 /// Returns the key of the request.
-pub(super) fn key(ctx: &Context) -> Result<CacheKey> {
+pub(super) fn key(ctx: &ProxyContext) -> Result<CacheKey> {
     let shared = ctx.handle()?.get();
     let missing = || Error::explain(ErrorType::InternalError, "a request without a key");
     let cached = shared.cached.as_ref().ok_or_else(missing)?;
@@ -108,7 +108,7 @@ pub(super) async fn is_readable(session: &Session, reader: &mut HitHandler) -> b
 }
 
 /// A response was found.
-pub(super) fn found(session: &mut Session, meta: &CacheMeta, is_fresh: bool, ctx: &mut Context) {
+pub(super) fn found(session: &mut Session, meta: &CacheMeta, is_fresh: bool, ctx: &mut ProxyContext) {
     if is_fresh {
         return;
     }
@@ -121,7 +121,7 @@ pub(super) fn found(session: &mut Session, meta: &CacheMeta, is_fresh: bool, ctx
 }
 
 /// Decides whether a response is stored.
-pub(super) fn decide(response: &ResponseHeader, ctx: &Context) -> Result<RespCacheable> {
+pub(super) fn decide(response: &ResponseHeader, ctx: &ProxyContext) -> Result<RespCacheable> {
     let shared = ctx.handle()?.get();
     let Some(cached) = &shared.cached else {
         return Ok(RespCacheable::Uncacheable(NoCacheReason::InternalError));
@@ -135,7 +135,7 @@ pub(super) fn decide(response: &ResponseHeader, ctx: &Context) -> Result<RespCac
 
 /// Counts a piece of the body of a response that is being stored. Stops storing one that is too
 /// large: other requests need not wait for it.
-pub(super) fn count(session: &mut Session, piece: Option<&Bytes>, ctx: &mut Context) -> Result<()> {
+pub(super) fn count(session: &mut Session, piece: Option<&Bytes>, ctx: &mut ProxyContext) -> Result<()> {
     if !matches!(session.cache.phase(), CachePhase::Miss | CachePhase::Expired) {
         return Ok(());
     }
@@ -152,9 +152,9 @@ pub(super) fn count(session: &mut Session, piece: Option<&Bytes>, ctx: &mut Cont
 pub(super) fn select(
     meta: &CacheMeta,
     request: &RequestHeader,
-    ctx: &mut Context,
+    ctx: &mut ProxyContext,
 ) -> Option<pingora_cache::key::HashBinary> {
-    let Context { cache, is_refresh, handle, .. } = ctx;
+    let ProxyContext { cache, is_refresh, handle, .. } = ctx;
     let prepare = || match handle {
         // The head of a refresh is prepared already.
         Some(handle) if !*is_refresh => prepared(request, &handle.get()).headers.clone(),
@@ -164,7 +164,7 @@ pub(super) fn select(
 }
 
 /// Decides whether a stale response is sent: while it is fetched again, or after `error`.
-pub(super) fn sends_stale(session: &mut Session, error: Option<&Error>, ctx: &mut Context) -> bool {
+pub(super) fn sends_stale(session: &mut Session, error: Option<&Error>, ctx: &mut ProxyContext) -> bool {
     if ctx.is_refresh {
         return false;
     }
@@ -196,7 +196,7 @@ pub(super) fn sends_stale(session: &mut Session, error: Option<&Error>, ctx: &mu
 
 /// Prepares the request that fetches a stale response again; Pingora starts it from the session
 /// next. Returns false if there are too many.
-fn begin_refresh(session: &mut Session, ctx: &Context) -> bool {
+fn begin_refresh(session: &mut Session, ctx: &ProxyContext) -> bool {
     let (Some(permit), Ok(handle)) = (RefreshPermit::take(), ctx.handle()) else { return false };
     let refresh = {
         let mut shared = handle.get();
@@ -232,7 +232,7 @@ fn wire(head: &RequestHeader) -> Bytes {
 
 /// Returns the outcome of the cache, once the head of the response is known; `None` if the request
 /// does not use it.
-pub(super) fn status(session: &Session, ctx: &Context) -> Option<CacheStatus> {
+pub(super) fn status(session: &Session, ctx: &ProxyContext) -> Option<CacheStatus> {
     Some(match session.cache.phase() {
         CachePhase::Disabled(NoCacheReason::NeverEnabled) => return None,
         CachePhase::Hit => CacheStatus::Hit,

@@ -22,7 +22,7 @@ use tokio_rustls::client::TlsStream;
 use super::Result;
 use crate::connection::drain::Drain;
 use crate::pipeline::Upstream;
-use crate::process::descriptors::{self, DescriptorPermit, Shortage, Wait};
+use crate::process::descriptors::{self, CapacityWait, DescriptorPermit, Shortage};
 use crate::upstream::tls::EndpointTlsConfig;
 
 /// No connection could be made because of a local shortage: descriptors, memory or ports.
@@ -80,7 +80,7 @@ impl L4Connect for Connector {
             return Error::e_explain(ErrorType::InternalError, "endpoints have addresses");
         };
         let mut since = Some(Instant::now());
-        let mut wait = Wait::new(&mut since);
+        let mut wait = CapacityWait::new(&mut since);
         loop {
             // Held until the stream itself is counted.
             if let Some(_place) = DescriptorPermit::take(self.clients.0.connections()) {

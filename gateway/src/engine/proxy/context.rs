@@ -16,7 +16,7 @@ use crate::pipeline::{Exchange, Failure, MOST_INTERIM, Next};
 
 /// The state of one request in Pingora's phases.
 #[derive(Default)]
-pub(crate) struct Context {
+pub(crate) struct ProxyContext {
     /// State shared with the task that runs the engine.
     pub(super) handle: Option<Handle>,
     /// The pipeline's decision about a response head that is not relayed.
@@ -37,7 +37,7 @@ pub(crate) struct Context {
     pub(super) waited_since: Option<Instant>,
 }
 
-impl Context {
+impl ProxyContext {
     /// Attaches the shared state of the session's request.
     pub(super) fn attach(&mut self, session: &Session) {
         self.handle = Handle::of(session).cloned();

@@ -112,7 +112,11 @@ fn datagrams_and_connections_share_a_port_number() {
     assert!(listeners.problems().is_empty(), "its socket is another one's now");
     let sockets = listeners.subscribe();
     let kinds: Vec<_> = sockets.borrow().sockets.values().map(|open| open.socket.transport()).collect();
-    assert!(kinds.len() == 2 && kinds.contains(&Transport::Udp) && kinds.contains(&Transport::Tcp));
+    assert!(
+        kinds.len() == 2
+            && kinds.contains(&TransportProtocol::Udp)
+            && kinds.contains(&TransportProtocol::Tcp)
+    );
 }
 
 #[test]

@@ -56,7 +56,7 @@ pub(crate) struct BadRecord;
 /// Decoder of the records of one response. Accepts what nginx accepts: output, error output and the
 /// end of request 1.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Decoder {
+pub(crate) struct RecordDecoder {
     header: [u8; HEADER],
     /// Bytes of the header that were read.
     read: usize,
@@ -68,7 +68,7 @@ pub(crate) struct Decoder {
 
 /// The result of decoding a buffer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Decoded {
+pub(crate) struct DecodedRecords {
     /// Number of bytes of output, at the start of the buffer.
     pub(crate) output: usize,
     /// The output is complete.
@@ -79,7 +79,7 @@ pub(crate) struct Decoded {
     pub(crate) excess: bool,
 }
 
-impl Decoder {
+impl RecordDecoder {
     /// Decodes `bytes` in place: moves the output to the start of the buffer. `error` receives
     /// error output.
     ///
@@ -89,8 +89,8 @@ impl Decoder {
         &mut self,
         bytes: &mut [u8],
         mut error: impl FnMut(&[u8]),
-    ) -> Result<Decoded, BadRecord> {
-        let (mut decoded, mut at) = (Decoded::default(), 0);
+    ) -> Result<DecodedRecords, BadRecord> {
+        let (mut decoded, mut at) = (DecodedRecords::default(), 0);
         while at < bytes.len() && !decoded.ended {
             if self.read < HEADER {
                 self.header[self.read] = bytes[at];

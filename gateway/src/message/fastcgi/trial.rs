@@ -2,7 +2,7 @@
 
 use http::Method;
 
-use super::{Decoder, Params, read_response};
+use super::{Params, RecordDecoder, read_response};
 use crate::message::field_names::FieldNames;
 use crate::message::fields::Fields;
 use crate::message::head::Head;
@@ -23,7 +23,7 @@ pub fn fastcgi(input: &[u8]) {
 /// The result does not depend on how bytes arrive.
 fn records(bytes: &[u8], cut: usize) {
     let decode = |pieces: &mut dyn Iterator<Item = &[u8]>| {
-        let (mut decoder, mut output, mut errors) = (Decoder::default(), Vec::new(), Vec::new());
+        let (mut decoder, mut output, mut errors) = (RecordDecoder::default(), Vec::new(), Vec::new());
         for piece in pieces {
             let mut buffer = piece.to_vec();
             let decoded = decoder.decode(&mut buffer, |text| errors.extend_from_slice(text)).ok()?;

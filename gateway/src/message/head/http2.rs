@@ -14,8 +14,8 @@ use crate::message::field_list::FieldList;
 use crate::message::field_names::FieldNames;
 use crate::message::framing::Framing;
 use crate::message::head::Edited;
-use crate::message::head::Fault;
 use crate::message::head::Head;
+use crate::message::head::HeadFault;
 use crate::message::head::HeadLimits;
 use crate::message::head::MAX_FIELDS;
 use crate::message::head::UNIQUE;
@@ -34,7 +34,7 @@ impl Head {
         ends: bool,
         limits: &HeadLimits,
         names: FieldNames,
-    ) -> Result<Self, Fault> {
+    ) -> Result<Self, HeadFault> {
         let framing = framing(&parts.headers, ends)?;
         Self::convert(parts, (&parts.method, target(parts)), framing, limits, names, &[])
     }
@@ -48,17 +48,17 @@ impl Head {
         limits: &HeadLimits,
         names: FieldNames,
         added: &[(&str, &[u8])],
-    ) -> Result<Self, Fault> {
+    ) -> Result<Self, HeadFault> {
         check_target(method.as_str(), target)?;
         let authority = authority(parts)?;
         check_size(method, target, authority, &parts.headers, limits)?;
         // Cookies are usually the only repeated fields.
         let has_repeated = parts.headers.len() != parts.headers.keys_len();
         if has_repeated && UNIQUE.iter().any(|name| parts.headers.get_all(*name).iter().nth(1).is_some()) {
-            return Err(Fault::REPEATED);
+            return Err(HeadFault::REPEATED);
         }
         if !parts.headers.iter().all(|(name, value)| is_sound(name, value, names)) {
-            return Err(Fault::bad("a field that HTTP/1 cannot have"));
+            return Err(HeadFault::bad("a field that HTTP/1 cannot have"));
         }
         let mut fields = FieldList::default();
         fields.reserve(length(parts), parts.headers.len());
@@ -107,13 +107,13 @@ pub(crate) fn check_size(
     authority: &str,
     fields: &HeaderMap,
     limits: &HeadLimits,
-) -> Result<(), Fault> {
+) -> Result<(), HeadFault> {
     let request_line = method.as_str().len() + target.len() + " ".len() + " HTTP/1.1\r\n".len();
     if request_line > limits.request_line {
-        return Err(Fault::TOO_LONG_LINE);
+        return Err(HeadFault::TOO_LONG_LINE);
     }
     if fields.len() > MAX_FIELDS {
-        return Err(Fault::bad("too many fields"));
+        return Err(HeadFault::bad("too many fields"));
     }
     const AROUND: usize = ": \r\n".len();
     let host = HOST.as_str().len() + authority.len() + AROUND;
@@ -124,8 +124,8 @@ pub(crate) fn check_size(
         all += line;
     }
     match () {
-        () if longest > limits.field_line => Err(Fault::TOO_LONG_FIELD),
-        () if request_line + all > limits.head => Err(Fault::TOO_LARGE),
+        () if longest > limits.field_line => Err(HeadFault::TOO_LONG_FIELD),
+        () if request_line + all > limits.head => Err(HeadFault::TOO_LARGE),
         () => Ok(()),
     }
 }
@@ -174,39 +174,39 @@ pub(crate) fn length(parts: &Parts) -> usize {
 
 /// Returns `:authority`, or `Host` without one (RFC 9113 §8.3.1). Rejects requests in which the two
 /// differ.
-fn authority(parts: &Parts) -> Result<&str, Fault> {
+fn authority(parts: &Parts) -> Result<&str, HeadFault> {
     let mut hosts = parts.headers.get_all(HOST).into_iter();
     let host = hosts.next().map(HeaderValue::as_bytes);
     if hosts.next().is_some() {
-        return Err(Fault::bad("several Host fields"));
+        return Err(HeadFault::bad("several Host fields"));
     }
     let named = parts.uri.authority().map(|authority| authority.as_str());
     if let (Some(host), Some(named)) = (host, named)
         && host != named.as_bytes()
     {
-        return Err(Fault::bad("the Host field is not the authority"));
+        return Err(HeadFault::bad("the Host field is not the authority"));
     }
     match named.or_else(|| str::from_utf8(host?).ok()) {
         Some(authority) if is_authority(authority.as_bytes()) => Ok(authority),
-        Some(_) => Err(Fault::bad("the authority is not a host with an optional port")),
-        None => Err(Fault::bad("no authority")),
+        Some(_) => Err(HeadFault::bad("the authority is not a host with an optional port")),
+        None => Err(HeadFault::bad("no authority")),
     }
 }
 
 /// Returns the framing of the body for an endpoint: its length if it is known.
-fn framing(fields: &HeaderMap, ends: bool) -> Result<Framing, Fault> {
+fn framing(fields: &HeaderMap, ends: bool) -> Result<Framing, HeadFault> {
     let mut lengths = fields.get_all(CONTENT_LENGTH).into_iter();
     let length = lengths.next();
     if lengths.next().is_some() {
-        return Err(Fault::bad("several Content-Length fields"));
+        return Err(HeadFault::bad("several Content-Length fields"));
     }
     let length = match length {
         Some(digits) => content_length(digits.as_bytes()).map(Some),
         None => Some(None),
     };
     match (length, ends) {
-        (None, _) => Err(Fault::bad("Content-Length is not one number")),
-        (Some(Some(1..)), true) => Err(Fault::bad("the body is shorter than its length")),
+        (None, _) => Err(HeadFault::bad("Content-Length is not one number")),
+        (Some(Some(1..)), true) => Err(HeadFault::bad("the body is shorter than its length")),
         (Some(Some(length)), _) => Ok(Framing::Length(length)),
         (Some(None), true) => Ok(Framing::NONE),
         (Some(None), false) => Ok(Framing::CHUNKED),
@@ -240,7 +240,7 @@ mod tests {
     const LIMITS: HeadLimits =
         HeadLimits { request_line: 8 * 1024, field_line: 8 * 1024, head: 32 * 1024, first_buffer: 1024 };
 
-    fn read(request: http::request::Builder, ends: bool) -> Result<Head, Fault> {
+    fn read(request: http::request::Builder, ends: bool) -> Result<Head, HeadFault> {
         Head::http2(&request.body(()).unwrap().into_parts().0, ends, &LIMITS, FieldNames::PLAIN)
     }
 
@@ -270,7 +270,7 @@ mod tests {
             read(request.header(name, "1").header("x-other", "1").header(name, "2"), true)
         };
         for name in UNIQUE {
-            assert_eq!(twice(name).unwrap_err(), Fault::REPEATED, "{name}");
+            assert_eq!(twice(name).unwrap_err(), HeadFault::REPEATED, "{name}");
         }
         assert!(twice("range").is_ok());
     }

@@ -2,7 +2,7 @@
 
 use sluice_config::GlobalSettings;
 
-use super::Fault;
+use super::HeadFault;
 
 /// Size limits of a request head in bytes.
 #[derive(Clone, Copy, Debug)]
@@ -52,25 +52,25 @@ impl Scanner {
 
     /// Reads the new bytes of `bytes`, which start with the head. Returns the head's length once it
     /// is complete.
-    pub(crate) fn scan(&mut self, bytes: &[u8], limits: &HeadLimits) -> Result<Option<usize>, Fault> {
+    pub(crate) fn scan(&mut self, bytes: &[u8], limits: &HeadLimits) -> Result<Option<usize>, HeadFault> {
         // A client that speaks TLS or another protocol gets its error at once and not at the
         // deadline.
         if bytes
             .first()
             .is_some_and(|byte| !byte.is_ascii_alphanumeric() && !b"!#$%&'*+-.^_`|~".contains(byte))
         {
-            return Err(Fault::bad("this does not begin with a method"));
+            return Err(HeadFault::bad("this does not begin with a method"));
         }
         while let Some(found) = memchr::memchr(b'\n', &bytes[self.position..]) {
             let end = self.position + found;
             if end == 0 || bytes[end - 1] != b'\r' {
-                return Err(Fault::bad("a line ends without a carriage return"));
+                return Err(HeadFault::bad("a line ends without a carriage return"));
             }
             self.check_line(end + 1, limits)?;
             self.position = end + 1;
             if end - 1 == self.line_start {
                 return match limits.are_exceeded_by(self.position) {
-                    true => Err(Fault::TOO_LARGE),
+                    true => Err(HeadFault::TOO_LARGE),
                     false => Ok(Some(self.position)),
                 };
             }
@@ -80,17 +80,17 @@ impl Scanner {
         self.position = bytes.len();
         self.check_line(bytes.len(), limits)?;
         match limits.are_exceeded_by(bytes.len()) {
-            true => Err(Fault::TOO_LARGE),
+            true => Err(HeadFault::TOO_LARGE),
             false => Ok(None),
         }
     }
 
     /// Checks the length of the current line up to `end`.
-    fn check_line(&self, end: usize, limits: &HeadLimits) -> Result<(), Fault> {
+    fn check_line(&self, end: usize, limits: &HeadLimits) -> Result<(), HeadFault> {
         let is_beyond = end > limits.first_buffer;
         match (self.lines, end - self.line_start) {
-            (0, length) if length > limits.request_line && is_beyond => Err(Fault::TOO_LONG_LINE),
-            (1.., length) if length > limits.field_line && is_beyond => Err(Fault::TOO_LONG_FIELD),
+            (0, length) if length > limits.request_line && is_beyond => Err(HeadFault::TOO_LONG_LINE),
+            (1.., length) if length > limits.field_line && is_beyond => Err(HeadFault::TOO_LONG_FIELD),
             _ => Ok(()),
         }
     }

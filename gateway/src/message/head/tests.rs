@@ -9,10 +9,10 @@ const LIMITS: HeadLimits =
     HeadLimits { request_line: 8 * 1024, field_line: 8 * 1024, head: 32 * 1024, first_buffer: 1024 };
 
 /// Scans and parses as the connection does.
-fn read(bytes: &[u8]) -> Result<Head, Fault> {
+fn read(bytes: &[u8]) -> Result<Head, HeadFault> {
     match Scanner::default().scan(bytes, &LIMITS)? {
         Some(length) => Head::read(&bytes[..length], FieldNames::PLAIN),
-        None => Err(Fault::bad("incomplete")),
+        None => Err(HeadFault::bad("incomplete")),
     }
 }
 

@@ -15,7 +15,7 @@ use http::{Method, StatusCode};
 use crate::message::field_names::FieldNames;
 use crate::message::framing::Framing;
 use crate::message::head::http2::path_and_query;
-use crate::message::head::{Fault, Head, HeadLimits};
+use crate::message::head::{Head, HeadFault, HeadLimits};
 
 /// The constant that is hashed with a key (RFC 6455 §1.3).
 const GUID: &[u8] = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
@@ -52,16 +52,16 @@ impl Head {
         parts: &Parts,
         limits: &HeadLimits,
         names: FieldNames,
-    ) -> Result<(Self, Accept), Fault> {
+    ) -> Result<(Self, Accept), HeadFault> {
         let protocol = parts.extensions.get::<Protocol>().map_or("", Protocol::as_str);
         if !protocol.eq_ignore_ascii_case("websocket") {
-            return Err(Fault {
+            return Err(HeadFault {
                 status: StatusCode::NOT_IMPLEMENTED,
                 reason: "CONNECT with another protocol",
             });
         }
         if parts.headers.contains_key(CONTENT_LENGTH) {
-            return Err(Fault::bad("CONNECT with a Content-Length"));
+            return Err(HeadFault::bad("CONNECT with a Content-Length"));
         }
         let target = path_and_query(parts).unwrap_or_default();
         let key = STANDARD.encode(fastrand::u128(..).to_be_bytes());
@@ -94,7 +94,7 @@ mod tests {
         parts
     }
 
-    fn read(protocol: &'static str, fields: &[(&str, &str)]) -> Result<(Head, Accept), Fault> {
+    fn read(protocol: &'static str, fields: &[(&str, &str)]) -> Result<(Head, Accept), HeadFault> {
         Head::websocket(&parts(protocol, fields), &LIMITS, FieldNames::PLAIN)
     }
 

@@ -6,7 +6,8 @@ use bytes::Bytes;
 use http::{HeaderMap, StatusCode};
 use sluice_config::{
     Authorisation, Balance, BasicAuth, Change, Credentials, Delta, ExternalAuth, NamespacedName, Network,
-    PasswordHash, Piece, Policies, Resource, ResourceKey, ResourceKind, Rule, Satisfy, Sources, Template,
+    PasswordHash, Policies, Resource, ResourceKey, ResourceKind, Rule, Satisfy, Sources, Template,
+    TemplatePiece,
 };
 
 use super::fixture::*;
@@ -23,7 +24,7 @@ fn key() -> ResourceKey {
 }
 
 fn auth(sign_in: Option<&str>) -> Authorisation {
-    let text = |text: &str| Template { pieces: vec![Piece::Text(text.into())] };
+    let text = |text: &str| Template { pieces: vec![TemplatePiece::Text(text.into())] };
     Authorisation::Own(Arc::new(ExternalAuth {
         sign_in: sign_in.map(text),
         response_headers: vec!["X-User".into()],

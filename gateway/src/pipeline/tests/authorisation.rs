@@ -8,7 +8,7 @@ use http::header::{HeaderMap, HeaderName, HeaderValue};
 use http::{Method, StatusCode};
 use sluice_config::{
     AuthCache, Authorisation, Balance, CallDestination, Change, Delta, ExternalAuth, HeaderSet,
-    NamespacedName, Piece, Policies, Resource, ResourceKey, ResourceKind, Rule, Template, Variable,
+    NamespacedName, Policies, Resource, ResourceKey, ResourceKind, Rule, Template, TemplatePiece, Variable,
 };
 
 use super::fixture::*;
@@ -18,7 +18,7 @@ use crate::pipeline::{
 };
 
 fn text(text: &str) -> Template {
-    Template { pieces: vec![Piece::Text(text.into())] }
+    Template { pieces: vec![TemplatePiece::Text(text.into())] }
 }
 
 fn fixed(pool: &str, host: &str) -> CallDestination {
@@ -26,7 +26,8 @@ fn fixed(pool: &str, host: &str) -> CallDestination {
 }
 
 fn auth() -> ExternalAuth {
-    let pieces = vec![Piece::Text("/check?uri=".into()), Piece::Variable(Variable::EscapedRequestUri)];
+    let pieces =
+        vec![TemplatePiece::Text("/check?uri=".into()), TemplatePiece::Variable(Variable::EscapedRequestUri)];
     ExternalAuth {
         response_headers: vec!["X-User".into(), "X-Groups".into()],
         ..external_auth(Template { pieces })
@@ -196,11 +197,11 @@ fn denials_are_passed_on_and_everything_else_is_500() {
 fn a_401_redirects_to_the_sign_in_page_with_the_cookie() {
     let sign_in = Template {
         pieces: vec![
-            Piece::Text("https://login.example/?rd=".into()),
-            Piece::Variable(Variable::PassAccessScheme),
-            Piece::Text("://".into()),
-            Piece::Variable(Variable::HttpHost),
-            Piece::Variable(Variable::EscapedRequestUri),
+            TemplatePiece::Text("https://login.example/?rd=".into()),
+            TemplatePiece::Variable(Variable::PassAccessScheme),
+            TemplatePiece::Text("://".into()),
+            TemplatePiece::Variable(Variable::HttpHost),
+            TemplatePiece::Variable(Variable::EscapedRequestUri),
         ],
     };
     let plane = plane(own(ExternalAuth { sign_in: Some(sign_in), ..auth() }));
@@ -234,7 +235,7 @@ fn a_service_without_endpoint_or_pool_admits_no_request() {
 
 #[test]
 fn a_cached_reply_is_reused_for_its_key_only() {
-    let key = Template { pieces: vec![Piece::Variable(Variable::Cookie("session".into()))] };
+    let key = Template { pieces: vec![TemplatePiece::Variable(Variable::Cookie("session".into()))] };
     let cache = AuthCache { key, valid: Some(vec![(vec![200, 401], Duration::from_secs(60))]) };
     let plane = plane(own(ExternalAuth { cache: Some(cache), ..auth() }));
     let request = |session: &str| Request::get("a.example", "/").with("cookie", session);
@@ -296,8 +297,12 @@ fn a_missing_header_set_closes_the_route_before_the_subrequest() {
 
 #[test]
 fn an_invalid_subrequest_target_is_not_sent() {
-    let target =
-        Template { pieces: vec![Piece::Text("/".into()), Piece::Variable(Variable::Field("x-path".into()))] };
+    let target = Template {
+        pieces: vec![
+            TemplatePiece::Text("/".into()),
+            TemplatePiece::Variable(Variable::Field("x-path".into())),
+        ],
+    };
     let plane = plane(own(ExternalAuth { target, ..auth() }));
     let request = |path: &str| Request::get("a.example", "/").with("x-path", path);
     asks(plane.begin(&request("fine")).1);

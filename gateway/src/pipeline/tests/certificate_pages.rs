@@ -7,8 +7,8 @@ use sluice_config::access::Sources;
 use sluice_config::directives::{AfterRewrite, Instruction};
 use sluice_config::{
     Authorisation, Balance, CertificateErrorPage, Change, ClientCertificateMode, ClientCertificates, Delta,
-    Deny, Directives, HeaderSet, Location, Network, Piece, Policies, Resource, ResourceKey, ResourceKind,
-    Rewrite, RewritePart, RewriteQuery, Rule, Template, Variable,
+    Deny, Directives, HeaderSet, Location, Network, Policies, Resource, ResourceKey, ResourceKind, Rewrite,
+    RewritePart, RewriteQuery, Rule, Template, TemplatePiece, Variable,
 };
 
 use super::client_certificates::{authority, client, connection_with, policy, trust, verification, verify};
@@ -17,7 +17,7 @@ use crate::connection::info::ConnectionInfo;
 use crate::message::request_head::{ReceivedLine, RequestHead};
 use crate::pipeline::stages::ORDER;
 use crate::pipeline::{Exchange, Originator, PipelineStage, Question, Verdict};
-use crate::state::snapshot::Snapshot;
+use crate::state::snapshot::PublishedSnapshot;
 use crate::tap::{CheckResult, RequestFilter};
 
 const PAGE: &str = "/denied?why=certificate";
@@ -49,7 +49,7 @@ fn secret() -> Request {
 
 fn refused(plane: &Plane, request: &Request) -> Box<Exchange> {
     let connection = connection_with(Some(verification()), None);
-    match Exchange::begin(Snapshot::take(&plane.state), &connection, &request.head()) {
+    match Exchange::begin(PublishedSnapshot::take(&plane.state), &connection, &request.head()) {
         (exchange, Verdict::Answer(answer)) if answer.status == 400 => exchange,
         (_, verdict) => panic!("{verdict:?}"),
     }
@@ -76,7 +76,7 @@ fn status(plane: &Plane, request: &Request) -> u16 {
 }
 
 fn variable(variable: Variable) -> Template {
-    Template { pieces: vec![Piece::Variable(variable)] }
+    Template { pieces: vec![TemplatePiece::Variable(variable)] }
 }
 
 #[test]
@@ -101,7 +101,7 @@ fn only_a_missing_or_invalid_certificate_is_replaced_by_the_page() {
     trust(&mut plane, &ours);
     let begin = |plane: &Plane, connection: &Arc<ConnectionInfo>| {
         let (mut exchange, verdict) =
-            Exchange::begin(Snapshot::take(&plane.state), connection, &secret().head());
+            Exchange::begin(PublishedSnapshot::take(&plane.state), connection, &secret().head());
         (matches!(verdict, Verdict::Forward), exchange.take_certificate_page().is_some())
     };
     let connection = |issuer| connection_with(Some(verification()), Some(&client(issuer, "ann")));

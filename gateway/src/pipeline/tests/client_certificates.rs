@@ -16,7 +16,7 @@ use crate::connection::info::ConnectionInfo;
 use crate::message::answer::Answer;
 use crate::pipeline::originator::Originator;
 use crate::pipeline::{Exchange, Verdict};
-use crate::state::snapshot::Snapshot;
+use crate::state::snapshot::PublishedSnapshot;
 use crate::tls::ClientTls;
 
 pub(super) type Issuer = CertifiedIssuer<'static, KeyPair>;
@@ -102,7 +102,7 @@ pub(super) fn connection_with(
 fn begin(plane: &Plane, connection: &Arc<ConnectionInfo>) -> Result<Box<Exchange>, Answer> {
     let request = Request::get("a.example", "/").with("ssl_client_verify", "SUCCESS");
     let request = request.with("ssl-client-subject-dn", "CN=admin");
-    match Exchange::begin(Snapshot::take(&plane.state), connection, &request.head()) {
+    match Exchange::begin(PublishedSnapshot::take(&plane.state), connection, &request.head()) {
         (exchange, Verdict::Forward) => Ok(exchange),
         (_, Verdict::Answer(answer)) => Err(answer),
         (_, verdict) => panic!("{verdict:?}"),

@@ -11,8 +11,8 @@ use sluice_config::directives::{
 };
 use sluice_config::{
     Action, Balance, ComputedVariable, Deny, Directives, Expression, ExtendedRegex, HostPattern, Location,
-    LocationBlock, Moment, Network, Piece, Policies, Redirect, RedirectPath, Rewrite, RewritePart,
-    RewriteQuery, Rule, Template, TextTable, ValueTable, Variable,
+    LocationBlock, Moment, Network, Policies, Redirect, RedirectPath, Rewrite, RewritePart, RewriteQuery,
+    Rule, Template, TemplatePiece, TextTable, ValueTable, Variable,
 };
 
 use super::fixture::*;
@@ -31,7 +31,7 @@ fn own(program: Vec<Instruction>, scopes: Vec<Scope>, access: Vec<AccessRule>) -
 }
 
 fn variable(variable: Variable) -> Template {
-    Template { pieces: vec![Piece::Variable(variable)] }
+    Template { pieces: vec![TemplatePiece::Variable(variable)] }
 }
 
 fn field(name: &str) -> Template {

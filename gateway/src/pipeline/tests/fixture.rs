@@ -10,8 +10,8 @@ use sluice_config::{
     Action, Backend, Balance, Bind, BindProtocol, CallDestination, Change, Delta, Endpoint, EndpointSet,
     EndpointSetKey, ExternalAuth, Generation, GlobalSettings, GroupId, Host, HostKey, HostName, HostPattern,
     HostTls, Listener, ListenerGroup, ListenerId, Match, ObjectRef, Origin, PathMatch, Policies, Pool,
-    PoolKey, Refusal, Report, Rule, ServiceRef, Stream, StreamKey, Template, Transport, UpstreamProtocol,
-    WeightedBackend,
+    PoolKey, Refusal, Report, Rule, ServiceRef, Stream, StreamKey, Template, TransportProtocol,
+    UpstreamProtocol, WeightedBackend,
 };
 
 use crate::connection::info::ConnectionInfo;
@@ -28,9 +28,9 @@ use crate::pipeline::Upstream;
 use crate::pipeline::Verdict;
 use crate::state::State;
 use crate::state::apply::apply;
-use crate::state::snapshot::Snapshot;
+use crate::state::snapshot::PublishedSnapshot;
 use crate::stream_table::StreamRoute;
-use crate::telemetry::{AccessLog, Options, Telemetry};
+use crate::telemetry::{AccessLog, Telemetry, TelemetryOptions};
 use crate::tls::Certificates;
 
 pub(crate) struct NoCertificates;
@@ -66,10 +66,10 @@ pub(crate) struct Plane {
 
 impl Plane {
     pub(crate) fn new() -> Self {
-        Self::with_options(Options { enable_metrics: true, ..Options::default() })
+        Self::with_options(TelemetryOptions { enable_metrics: true, ..TelemetryOptions::default() })
     }
 
-    pub(crate) fn with_options(options: Options) -> Self {
+    pub(crate) fn with_options(options: TelemetryOptions) -> Self {
         let output = Output::default();
         let log = AccessLog::to(output.clone()).unwrap();
         let telemetry = Arc::new(Telemetry::new(options, log).unwrap());
@@ -158,7 +158,7 @@ impl Plane {
 
     /// The target of a TCP service.
     pub(crate) fn stream(&mut self, stream: Stream) -> Arc<StreamRoute> {
-        let id = GroupId::stream(StreamKey { transport: Transport::Tcp, port: 5432 });
+        let id = GroupId::stream(StreamKey { transport: TransportProtocol::Tcp, port: 5432 });
         let group = ListenerGroup {
             id: id.clone(),
             binds: Vec::new(),
@@ -185,7 +185,7 @@ impl Plane {
     }
 
     pub(crate) fn begin(&self, request: &Request) -> (Box<Exchange>, Verdict) {
-        Exchange::begin(Snapshot::take(&self.state), &connection(request.https), &request.head())
+        Exchange::begin(PublishedSnapshot::take(&self.state), &connection(request.https), &request.head())
     }
 
     /// Returns the answer to a request that must not be forwarded.

@@ -9,7 +9,7 @@ use super::fixture::*;
 use crate::message::fields::FieldsMut;
 use crate::pipeline::Exchange;
 use crate::pipeline::Originator;
-use crate::state::snapshot::Snapshot;
+use crate::state::snapshot::PublishedSnapshot;
 
 fn sent(plane: &Plane, request: &Request) -> HeaderMap {
     let mut exchange = plane.forward(request);
@@ -155,6 +155,6 @@ fn exchanges_let_the_state_go_when_they_end() {
     let plane = Plane::simple(&[1]);
     relayed(&mut plane.forward(&Request::get("a.example", "/")), 200, &[]);
     let other = Plane::simple(&[1]);
-    Snapshot::take(&other.state);
+    PublishedSnapshot::take(&other.state);
     assert_eq!(Arc::strong_count(&plane.state), 1);
 }

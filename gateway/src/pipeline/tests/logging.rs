@@ -8,8 +8,8 @@ use sluice_config::{Action, Change, Delta, HostName, HostPattern, LogFilter, Sam
 use super::fixture::*;
 use crate::pipeline::Originator;
 use crate::pipeline::{Exchange, ExchangeOutcome, FailureKind};
-use crate::state::snapshot::Snapshot;
-use crate::telemetry::Options;
+use crate::state::snapshot::PublishedSnapshot;
+use crate::telemetry::TelemetryOptions;
 
 /// The line with its two times of the request taken out.
 fn without_durations(line: &str) -> String {
@@ -80,8 +80,13 @@ fn refused_heads_are_logged_and_counted() {
     let plane = Plane::simple(&[1]);
     for (line, status) in [(&b"GET  / HTTP/1.1"[..], 400), (b"", 408), (b"GET /aaa", 414)] {
         let status = StatusCode::from_u16(status).unwrap();
-        let (mut exchange, answer) =
-            Exchange::refuse(Snapshot::take(&plane.state), &connection(false), line, line.len(), status);
+        let (mut exchange, answer) = Exchange::refuse(
+            PublishedSnapshot::take(&plane.state),
+            &connection(false),
+            line,
+            line.len(),
+            status,
+        );
         assert!(answer.close);
         assert_eq!(answer.status, status);
         exchange.end(ExchangeOutcome { body_sent: 9, status: Some(status), ..ExchangeOutcome::default() });
@@ -130,7 +135,7 @@ fn filters_select_lines_by_status_or_duration() {
     exchange.end(outcome(404));
     drop(plane.forward(&Request::get("a.example", "/left")));
     let (mut refused, _) = Exchange::refuse(
-        Snapshot::take(&plane.state),
+        PublishedSnapshot::take(&plane.state),
         &connection(false),
         b"GET",
         3,
@@ -224,7 +229,7 @@ fn series_live_as_long_as_their_rule() {
     let hosts = vec![Change::Remove(host_key(exact("b.example")))];
     plane.apply(Delta { hosts, ..Delta::default() });
     // A worker without requests does so by itself.
-    Snapshot::take(&plane.state);
+    PublishedSnapshot::take(&plane.state);
     let metrics = plane.metrics();
     let requests = series(&metrics, "requests");
     assert_eq!(requests.len(), 1, "{requests:?}");
@@ -250,7 +255,8 @@ fn unknown_hosts_are_recorded_only_if_enabled() {
     let (mut exchange, _) = silent.begin(&Request::get("b.example", "/"));
     exchange.end(outcome(404));
     assert!(series(&silent.metrics(), "requests").is_empty());
-    let options = Options { enable_metrics: true, per_undefined_host: true, ..Options::default() };
+    let options =
+        TelemetryOptions { enable_metrics: true, per_undefined_host: true, ..TelemetryOptions::default() };
     let plane = Plane::with_options(options);
     let (mut exchange, _) = plane.begin(&Request::get("B.example:80", "/x"));
     exchange.end(outcome(404));

@@ -7,7 +7,7 @@ use http::StatusCode;
 use super::fixture::*;
 use crate::pipeline::stages::ORDER;
 use crate::pipeline::{Exchange, FailureKind, Next, Originator, PipelineStage, Verdict};
-use crate::state::snapshot::Snapshot;
+use crate::state::snapshot::PublishedSnapshot;
 use crate::tap::{CheckResult, RequestFilter, TapReader, TappedRequest};
 
 fn reader(plane: &Plane, query: &str, with_steps: bool) -> TapReader {
@@ -75,7 +75,7 @@ fn the_stage_that_answers_is_the_last_one() {
     let mut reader = reader(&plane, "status=508", true);
     let request = Request::get("a.example", "/").with("x-sluice-hops", "16");
     let (mut exchange, verdict) =
-        Exchange::begin(Snapshot::take(&plane.state), &connection(false), &request.head());
+        Exchange::begin(PublishedSnapshot::take(&plane.state), &connection(false), &request.head());
     let Verdict::Answer(answer) = verdict else { panic!("{verdict:?}") };
     exchange.log_answer(&answer);
     exchange.end(outcome(508));
@@ -91,7 +91,7 @@ fn the_stage_that_answers_is_the_last_one() {
 fn a_request_that_cannot_be_read_is_followed_too() {
     let plane = Plane::simple(&[1]);
     let mut reader = reader(&plane, "status=400", false);
-    let snapshot = Snapshot::take(&plane.state);
+    let snapshot = PublishedSnapshot::take(&plane.state);
     let (mut exchange, _) =
         Exchange::refuse(snapshot, &connection(false), b"GET", 3, StatusCode::BAD_REQUEST);
     exchange.end(outcome(400));

@@ -42,23 +42,23 @@ impl Door {
         assert_eq!(self.resources.apply(&delta), []);
     }
 
-    fn try_value(&self, value: Option<&str>) -> Access {
+    fn try_value(&self, value: Option<&str>) -> PasswordDecision {
         let mut fields = HeaderMap::new();
         fields.extend(value.map(|value| (AUTHORIZATION, HeaderValue::from_str(value).unwrap())));
         self.policy.access(&fields, &self.verified)
     }
 
-    fn try_pair(&self, pair: &str) -> Access {
+    fn try_pair(&self, pair: &str) -> PasswordDecision {
         self.try_value(Some(&format!("Basic {}", BASE64.encode(pair))))
     }
 }
 
-fn word(access: &Access) -> &'static str {
+fn word(access: &PasswordDecision) -> &'static str {
     match access {
-        Access::Granted => "granted",
-        Access::Denied => "denied",
-        Access::Closed => "closed",
-        Access::Unknown(_) => "unknown",
+        PasswordDecision::Granted => "granted",
+        PasswordDecision::Denied => "denied",
+        PasswordDecision::Closed => "closed",
+        PasswordDecision::Unknown(_) => "unknown",
     }
 }
 
@@ -142,7 +142,7 @@ fn a_slow_check_is_done_once_and_again_after_the_password_has_changed() {
     let hashes = ["8c14104ca006f5f248e0361c136ac8fc", "c71dbafb32f5226ef4412349a6c113e5"];
     door.users(&[("ann", md5(true, hashes[0])), ("bob", md5(true, hashes[0]))]);
     let check = |pair: &str| match door.try_pair(pair) {
-        Access::Unknown(verification) => verification.run(),
+        PasswordDecision::Unknown(verification) => verification.run(),
         other => panic!("{}", word(&other)),
     };
     assert!(check("ann:open sesame"));
@@ -162,7 +162,7 @@ fn a_slow_check_is_done_once_and_again_after_the_password_has_changed() {
 fn concurrent_checks_of_one_password_compute_it_once() {
     let door = Door::new("shop");
     door.users(&[("ann", md5(true, "8c14104ca006f5f248e0361c136ac8fc"))]);
-    let (Access::Unknown(first), Access::Unknown(mut second)) =
+    let (PasswordDecision::Unknown(first), PasswordDecision::Unknown(mut second)) =
         (door.try_pair("ann:open sesame"), door.try_pair("ann:open sesame"))
     else {
         panic!()

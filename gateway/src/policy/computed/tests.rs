@@ -1,4 +1,4 @@
-use sluice_config::{AddressRange, Moment, Piece, Variable};
+use sluice_config::{AddressRange, Moment, TemplatePiece, Variable};
 
 use super::*;
 use crate::policy::template::tests::with_context;
@@ -50,19 +50,19 @@ fn exact_texts_precede_wildcards_and_these_expressions() {
 
 #[test]
 fn values_have_the_groups_of_their_expression_and_variables() {
-    let group = |name: &str| Piece::Variable(Variable::Group(name.into()));
+    let group = |name: &str| TemplatePiece::Variable(Variable::Group(name.into()));
     let table = sluice_config::TextTable {
         expressions: vec![(
             sluice_config::Expression::Plain("^/a(.)b(?<tail>.*)$".into()),
             sluice_config::Template {
-                pieces: vec![group("1"), Piece::Variable(Variable::Scheme), group("tail")],
+                pieces: vec![group("1"), TemplatePiece::Variable(Variable::Scheme), group("tail")],
             },
         )],
         ..sluice_config::TextTable::default()
     };
     let variable = |name: &str, source: Variable| sluice_config::ComputedVariable {
         name: name.into(),
-        source: sluice_config::Template { pieces: vec![Piece::Variable(source)] },
+        source: sluice_config::Template { pieces: vec![TemplatePiece::Variable(source)] },
         table: sluice_config::ValueTable::Texts(table.clone()),
     };
     let outer = sluice_config::ComputedVariable {

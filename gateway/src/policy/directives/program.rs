@@ -17,12 +17,12 @@ use crate::router::normalise;
 
 /// A program.
 #[derive(Debug, Default)]
-pub struct Program(Box<[Instruction]>);
+pub struct DirectiveProgram(Box<[Instruction]>);
 
 #[derive(Debug)]
 enum Instruction {
     Set { variable: Arc<str>, value: Template },
-    If { condition: Condition, scope: Option<usize>, then: Program },
+    If { condition: Condition, scope: Option<usize>, then: DirectiveProgram },
     Rewrite { rewrite: Rewrite, then: contract::AfterRewrite },
     Return(Return),
     Break,
@@ -102,7 +102,7 @@ pub enum ProgramOutcome<'p> {
     Malformed,
 }
 
-impl Program {
+impl DirectiveProgram {
     /// Compiles a program.
     ///
     /// # Errors
@@ -198,7 +198,7 @@ impl Instruction {
             contract::Instruction::If { condition, scope, then } => Self::If {
                 condition: Condition::compile(condition)?,
                 scope: scope.map(usize::from),
-                then: Program::compile(then)?,
+                then: DirectiveProgram::compile(then)?,
             },
             contract::Instruction::Rewrite { rewrite, then } => {
                 Self::Rewrite { rewrite: Rewrite::compile(rewrite)?, then: *then }

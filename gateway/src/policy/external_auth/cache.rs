@@ -39,31 +39,31 @@ struct CacheShard {
 }
 
 thread_local! {
-    static WORDS: RefCell<CacheShard> = RefCell::default();
+    static CACHE: RefCell<CacheShard> = RefCell::default();
 }
 
 /// Returns the cached reply, if it has not expired.
 pub fn kept(key: CacheKey) -> Option<Arc<AuthReply>> {
-    WORDS.with_borrow(|words| {
-        let (word, until) = words.by_key.get(&key)?;
-        (*until > Instant::now()).then(|| word.clone())
+    CACHE.with_borrow(|shard| {
+        let (reply, until) = shard.by_key.get(&key)?;
+        (*until > Instant::now()).then(|| reply.clone())
     })
 }
 
 /// Caches a reply for as long as it is valid.
-pub fn keep(key: CacheKey, word: &Arc<AuthReply>) {
-    let Some(holds) = word.holds else { return };
+pub fn keep(key: CacheKey, reply: &Arc<AuthReply>) {
+    let Some(holds) = reply.holds else { return };
     let Some(until) = Instant::now().checked_add(holds) else { return };
-    WORDS.with_borrow_mut(|words| words.put(key, word, until));
+    CACHE.with_borrow_mut(|shard| shard.put(key, reply, until));
 }
 
 impl CacheShard {
-    fn put(&mut self, key: CacheKey, word: &Arc<AuthReply>, until: Instant) {
-        let fields = word.fields.iter().filter_map(|(_, value)| value.as_ref());
-        let kept = word.kept.iter().map(|(_, value)| value);
-        let values = fields.chain(&word.cookies).chain(&word.challenges).chain(kept);
+    fn put(&mut self, key: CacheKey, reply: &Arc<AuthReply>, until: Instant) {
+        let fields = reply.fields.iter().filter_map(|(_, value)| value.as_ref());
+        let kept = reply.kept.iter().map(|(_, value)| value);
+        let values = fields.chain(&reply.cookies).chain(&reply.challenges).chain(kept);
         let size = ENTRY + values.map(|value| value.len()).sum::<usize>();
-        self.by_key.insert(key, (word.clone(), until));
+        self.by_key.insert(key, (reply.clone(), until));
         self.order.push_back((key, until, size));
         self.bytes += size;
         let now = Instant::now();
@@ -88,7 +88,7 @@ mod tests {
 
     use super::*;
 
-    fn word(holds: Option<Duration>) -> Arc<AuthReply> {
+    fn reply(holds: Option<Duration>) -> Arc<AuthReply> {
         Arc::new(AuthReply {
             status: StatusCode::OK,
             fields: Vec::new(),
@@ -103,36 +103,36 @@ mod tests {
     #[test]
     fn it_holds_as_long_as_it_may_and_for_its_key_alone() {
         let key = |text: &str| CacheKey::of(&[b"host", text.as_bytes()]);
-        keep(key("a"), &word(Some(Duration::from_secs(60))));
+        keep(key("a"), &reply(Some(Duration::from_secs(60))));
         assert!(kept(key("a")).is_some() && kept(key("b")).is_none());
         assert!(kept(CacheKey::of(&[b"hosta"])).is_none(), "parts are told apart");
-        keep(key("c"), &word(None));
-        keep(key("d"), &word(Some(Duration::ZERO)));
+        keep(key("c"), &reply(None));
+        keep(key("d"), &reply(Some(Duration::ZERO)));
         assert!(kept(key("c")).is_none() && kept(key("d")).is_none());
     }
 
     #[test]
     fn values_for_variables_count_towards_the_bound() {
         let value = http::HeaderValue::from_bytes(&[b'a'; 1024]).unwrap();
-        let mut reply = Arc::into_inner(word(None)).unwrap();
+        let mut reply = Arc::into_inner(reply(None)).unwrap();
         reply.kept = vec![("x-user".into(), value)];
-        let (mut words, until) = (CacheShard::default(), Instant::now() + Duration::from_secs(60));
-        words.put(CacheKey::of(&[b"kept"]), &Arc::new(reply), until);
-        assert_eq!(words.bytes, ENTRY + 1024);
+        let (mut shard, until) = (CacheShard::default(), Instant::now() + Duration::from_secs(60));
+        shard.put(CacheKey::of(&[b"kept"]), &Arc::new(reply), until);
+        assert_eq!(shard.bytes, ENTRY + 1024);
     }
 
     #[test]
     fn it_is_bounded() {
-        let mut words = CacheShard::default();
-        let (long, word) = (Instant::now() + Duration::from_secs(60), word(None));
+        let mut shard = CacheShard::default();
+        let (long, reply) = (Instant::now() + Duration::from_secs(60), reply(None));
         for number in 0..2 * MOST_BYTES / ENTRY {
-            words.put(CacheKey::of(&[&number.to_le_bytes()]), &word, long);
+            shard.put(CacheKey::of(&[&number.to_le_bytes()]), &reply, long);
         }
-        assert!(words.bytes <= MOST_BYTES && words.by_key.len() == words.order.len());
+        assert!(shard.bytes <= MOST_BYTES && shard.by_key.len() == shard.order.len());
         let key = CacheKey::of(&[b"again"]);
         for _ in 0..10 {
-            words.put(key, &word, long);
+            shard.put(key, &reply, long);
         }
-        assert!(words.by_key.contains_key(&key));
+        assert!(shard.by_key.contains_key(&key));
     }
 }

@@ -13,8 +13,8 @@ fn fields(pairs: &[(&str, &str)]) -> HeaderMap {
     map
 }
 
-fn cache(valid: &[(&[u16], u64)]) -> Cache {
-    Cache {
+fn cache(valid: &[(&[u16], u64)]) -> AuthCache {
+    AuthCache {
         key: Template::compile(&sluice_config::Template::default()).unwrap(),
         valid: Some(
             valid.iter().map(|(codes, seconds)| (codes.to_vec(), Duration::from_secs(*seconds))).collect(),
@@ -45,7 +45,7 @@ fn an_answer_is_kept_for_as_long_as_rule_and_service_allow() {
 
 #[test]
 fn without_times_an_answer_is_kept_for_as_long_as_the_service_allows() {
-    let alone = Cache { valid: None, ..cache(&[]) };
+    let alone = AuthCache { valid: None, ..cache(&[]) };
     let any = cache(&[(&[401], 2), (&[], 1)]);
     for (status, said, seconds, seconds_of_any) in [
         (200, &[][..], None, Some(1)),
@@ -65,7 +65,7 @@ fn without_times_an_answer_is_kept_for_as_long_as_the_service_allows() {
 
 #[test]
 fn cookies_go_along_as_nginx_has_it() {
-    let mut word = AuthReply {
+    let mut reply = AuthReply {
         status: StatusCode::OK,
         fields: Vec::new(),
         cookies: vec![HeaderValue::from_static("a=b")],
@@ -76,8 +76,8 @@ fn cookies_go_along_as_nginx_has_it() {
     };
     for (status, goes) in [(200, true), (302, true), (206, true), (404, false), (401, false), (502, false)] {
         let status = StatusCode::from_u16(status).unwrap();
-        assert_eq!(!word.cookies(status).is_empty(), goes, "{status}");
+        assert_eq!(!reply.cookies(status).is_empty(), goes, "{status}");
     }
-    word.always_set_cookie = true;
-    assert!(!word.cookies(StatusCode::NOT_FOUND).is_empty());
+    reply.always_set_cookie = true;
+    assert!(!reply.cookies(StatusCode::NOT_FOUND).is_empty());
 }

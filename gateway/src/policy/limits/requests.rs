@@ -16,7 +16,7 @@ const COUNT: u64 = 0xffff;
 
 /// A table of clients.
 #[derive(Debug)]
-pub(crate) struct Requests(Box<[Set]>);
+pub(crate) struct ConcurrentRequests(Box<[Set]>);
 
 /// Eight clients in one cache line.
 #[derive(Debug, Default)]
@@ -26,7 +26,7 @@ struct Set([AtomicU64; WAYS]);
 /// Permit of a request; its drop ends the request.
 #[derive(Debug)]
 pub(crate) struct Permit {
-    requests: Arc<Requests>,
+    requests: Arc<ConcurrentRequests>,
     set: u16,
     way: u8,
 }
@@ -39,13 +39,13 @@ enum Found {
     Again,
 }
 
-impl Default for Requests {
+impl Default for ConcurrentRequests {
     fn default() -> Self {
         Self((0..SETS).map(|_| Set::default()).collect())
     }
 }
 
-impl Requests {
+impl ConcurrentRequests {
     /// Counts a request of a client, unless `most` of its requests are already running.
     pub(crate) fn admit(table: &Arc<Self>, key: u64, most: u32) -> Option<Permit> {
         let at = set::of(key);
@@ -115,23 +115,23 @@ mod tests {
 
     #[test]
     fn a_full_set_refuses_and_counts_go_on() {
-        let table = Arc::new(Requests::default());
+        let table = Arc::new(ConcurrentRequests::default());
         let key = |client: u64| client << 16;
         let held: Vec<Permit> =
-            (1..=8).map(|client| Requests::admit(&table, key(client), 2).unwrap()).collect();
-        assert!(Requests::admit(&table, key(9), 2).is_none());
-        let second = Requests::admit(&table, key(8), 2).unwrap();
-        assert!(Requests::admit(&table, key(8), 2).is_none());
+            (1..=8).map(|client| ConcurrentRequests::admit(&table, key(client), 2).unwrap()).collect();
+        assert!(ConcurrentRequests::admit(&table, key(9), 2).is_none());
+        let second = ConcurrentRequests::admit(&table, key(8), 2).unwrap();
+        assert!(ConcurrentRequests::admit(&table, key(8), 2).is_none());
         drop(held);
-        assert!(Requests::admit(&table, key(9), 2).is_some());
-        assert!(Requests::admit(&table, key(8), 1).is_none(), "one is under way still");
+        assert!(ConcurrentRequests::admit(&table, key(9), 2).is_some());
+        assert!(ConcurrentRequests::admit(&table, key(8), 1).is_none(), "one is under way still");
         drop(second);
-        assert!(Requests::admit(&table, key(8), 1).is_some());
+        assert!(ConcurrentRequests::admit(&table, key(8), 1).is_some());
     }
 
     #[test]
     fn threads_together_never_hold_more_than_the_limit() {
-        let table = Arc::new(Requests::default());
+        let table = Arc::new(ConcurrentRequests::default());
         let under_way: [AtomicUsize; 4] = Default::default();
         std::thread::scope(|scope| {
             for thread in 0..4_u64 {
@@ -140,7 +140,8 @@ mod tests {
                     for round in 0..5000 {
                         // The clients share a set, so that slots are reused.
                         let client = usize::try_from((round + thread) % 4).unwrap();
-                        let Some(permit) = Requests::admit(table, (client as u64 + 1) << 16, 2) else {
+                        let Some(permit) = ConcurrentRequests::admit(table, (client as u64 + 1) << 16, 2)
+                        else {
                             continue;
                         };
                         assert!(under_way[client].fetch_add(1, SeqCst) < 2);

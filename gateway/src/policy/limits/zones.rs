@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use http::StatusCode;
 use sluice_config::directives as contract;
 
-use super::{Limiter, Permit, Rate, Requests, Usage, sharing};
+use super::{ConcurrentRequests, Limiter, Permit, Rate, Usage, sharing};
 use crate::policy::error::PolicyError;
 use crate::policy::template::{Template, TemplateContext};
 
@@ -134,7 +134,11 @@ impl ZoneLimits {
             if key.is_empty() {
                 continue;
             }
-            match Requests::admit(&self.usage.requests, self.hash(*zone, 4, &key), share.of_number(*most)) {
+            match ConcurrentRequests::admit(
+                &self.usage.requests,
+                self.hash(*zone, 4, &key),
+                share.of_number(*most),
+            ) {
                 Some(permit) => permits.push(permit),
                 None if self.concurrency_dry_run => return Ok(Vec::new()),
                 None => return Err(Exceeded),
@@ -150,13 +154,13 @@ impl ZoneLimits {
 
 #[cfg(test)]
 mod tests {
-    use sluice_config::{Piece, Variable};
+    use sluice_config::{TemplatePiece, Variable};
 
     use super::*;
     use crate::policy::template::tests::with_context;
 
     fn key(variable: Variable) -> sluice_config::Template {
-        sluice_config::Template { pieces: vec![Piece::Variable(variable)] }
+        sluice_config::Template { pieces: vec![TemplatePiece::Variable(variable)] }
     }
 
     fn rate(

@@ -177,7 +177,7 @@ async fn a_check_at_a_port_of_the_gateway_itself_is_not_made_and_fails() {
     let (fixture, pool) = Fixture::with_pool(Balance::RoundRobin, &[1]);
     let (checked, mut checks) = mpsc::unbounded_channel();
     let (handle, prober) = Prober::new();
-    let mut own = own::Own::default();
+    let mut own = own::OwnListeners::default();
     own.set(vec![OwnListener {
         address: "0.0.0.0:10254".parse().unwrap(),
         name: "health".into(),

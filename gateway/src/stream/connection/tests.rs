@@ -48,7 +48,8 @@ impl Relayed {
         let (upstream, endpoint) = pair().await;
         let peer = ([192, 0, 2, 7], 4711).into();
         let begun = (1, Instant::now());
-        let mut session = StreamSession::new(&plane.state, route.clone(), Layer4::Tcp, begun, peer);
+        let mut session =
+            StreamSession::new(&plane.state, route.clone(), TransportProtocol::Tcp, begun, peer);
         session.server = Some(([192, 0, 2, 1], 5432).into());
         let request = crate::registry::PickRequest { key: None, tried: &[], now: Instant::now() };
         let in_flight = route.pool.pick(&request).unwrap().enter();

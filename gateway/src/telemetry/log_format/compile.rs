@@ -22,8 +22,9 @@ impl LogFormat {
         let (mut runs, mut steps, mut before) = (Vec::new(), Vec::new(), PendingPieces::default());
         for piece in &*format.pieces {
             match piece {
-                sluice_config::Piece::Text(text) => before.push_text(text.as_bytes()),
-                sluice_config::Piece::Variable(variable) => match CompiledVariable::compile(variable) {
+                sluice_config::TemplatePiece::Text(text) => before.push_text(text.as_bytes()),
+                sluice_config::TemplatePiece::Variable(variable) => match CompiledVariable::compile(variable)
+                {
                     Ok(CompiledVariable::Head(value)) => before.push(Piece::Value(value)),
                     Ok(CompiledVariable::Computed(name, _)) => before.push(Piece::Computed(name)),
                     Ok(CompiledVariable::Constant(text)) => before.push_text(&text),

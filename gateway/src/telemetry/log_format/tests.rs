@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use http::{Method, Version};
-use sluice_config::{ObjectRef, Origin, Piece, ServiceRef};
+use sluice_config::{ObjectRef, Origin, ServiceRef, TemplatePiece};
 
 use super::*;
 use crate::connection::info::{ConnectionInfo, ProxiedAddresses, Texts, TlsInfo};
@@ -12,8 +12,8 @@ use crate::variable::{UpstreamAttempt, basic_user};
 
 /// Returns a format of one variable between brackets.
 fn of(variable: Variable, escape: LogEscape) -> LogFormat {
-    let text = |text: &str| Piece::Text(text.into());
-    let pieces = [text("<"), Piece::Variable(variable), text(">")].into();
+    let text = |text: &str| TemplatePiece::Text(text.into());
+    let pieces = [text("<"), TemplatePiece::Variable(variable), text(">")].into();
     LogFormat::compile(&sluice_config::LogFormat { pieces, escape })
 }
 

@@ -11,9 +11,9 @@ use super::RequestMeters;
 use super::exemplars::Exemplar;
 use super::family::Family;
 use super::native::NativeHistogram;
-use super::own::Own;
+use super::own::WorkerRows;
 use super::target::{Cell, TargetLabels};
-use crate::telemetry::options::Options;
+use crate::telemetry::options::TelemetryOptions;
 
 /// Exports [`RequestMeters`] at a scrape.
 pub(in crate::telemetry) struct RequestCollector {
@@ -24,7 +24,7 @@ pub(in crate::telemetry) struct RequestCollector {
 }
 
 impl RequestCollector {
-    pub(in crate::telemetry) fn new(meters: Arc<RequestMeters>, options: &Options) -> Self {
+    pub(in crate::telemetry) fn new(meters: Arc<RequestMeters>, options: &TelemetryOptions) -> Self {
         Self {
             meters,
             namespace: options.controller_namespace.clone(),
@@ -89,7 +89,7 @@ impl RequestCollector {
     pub(in crate::telemetry) fn details(&self) -> AllDetails {
         let families = &self.meters.families;
         let mut all = AllDetails::new();
-        let kept: Vec<_> = self.meters.own.all().map(Own::keep).collect();
+        let kept: Vec<_> = self.meters.own.all().map(WorkerRows::keep).collect();
         for target in self.meters.targets() {
             for (cell, series) in target.cells().iter() {
                 let mut of_requests = series.exemplars().read();
@@ -124,7 +124,7 @@ impl Collector for RequestCollector {
         let families = &self.meters.families;
         let mut all: Vec<(Family, MetricFamily)> =
             families.kept.iter().map(|(family, desc)| (*family, empty(*family, desc))).collect();
-        let kept: Vec<_> = self.meters.own.all().map(Own::keep).collect();
+        let kept: Vec<_> = self.meters.own.all().map(WorkerRows::keep).collect();
         for target in self.meters.targets() {
             for (cell, series) in target.cells().iter() {
                 let labels = self.labels(target.labels(), *cell);

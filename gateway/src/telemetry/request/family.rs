@@ -6,7 +6,7 @@ use prometheus::{Histogram, HistogramOpts};
 use super::histogram::Bounds;
 use super::native::NativeBuckets;
 use crate::telemetry::error::TelemetryError;
-use crate::telemetry::options::Options;
+use crate::telemetry::options::TelemetryOptions;
 
 /// Labels whose values differ between requests or targets; `host` is added with `per_host`.
 const LABELS: [&str; 7] = ["status", "method", "path", "namespace", "ingress", "service", "canary"];
@@ -74,7 +74,7 @@ impl Family {
         }
     }
 
-    fn is_wanted(self, options: &Options) -> bool {
+    fn is_wanted(self, options: &TelemetryOptions) -> bool {
         let (name, _) = self.name();
         let excluded = |text: &String| text.strip_prefix("nginx_ingress_controller_").unwrap_or(text) == name;
         !options.exclude.iter().any(excluded)
@@ -82,7 +82,7 @@ impl Family {
 }
 
 impl Families {
-    pub(super) fn new(options: &Options) -> Result<Self, TelemetryError> {
+    pub(super) fn new(options: &TelemetryOptions) -> Result<Self, TelemetryError> {
         let mut labels = LABELS.map(str::to_owned).to_vec();
         if options.per_host {
             labels.push("host".to_owned());

@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicU8, AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use super::family::Families;
-use super::series::{Sample, Series};
+use super::series::{RequestSample, Series};
 
 /// Number of rows of a worker. Each takes about 650 bytes once it is used.
 pub(super) const ROWS: usize = 256;
@@ -27,7 +27,7 @@ pub(super) const FIRST_LEAD: u8 = 32;
 
 /// The rows of one worker, into which only that worker records.
 #[derive(Debug)]
-pub(super) struct Own {
+pub(super) struct WorkerRows {
     places: Box<[RowSlot]>,
     /// The series that own the rows. Locked while a row moves, and while no row may move.
     series: Mutex<Box<[Option<Series>]>>,
@@ -46,11 +46,11 @@ struct RowSlot {
 /// Prevents all rows from moving for as long as it exists.
 #[derive(Debug)]
 pub(super) struct Kept<'o> {
-    own: &'o Own,
+    own: &'o WorkerRows,
     _series: MutexGuard<'o, Box<[Option<Series>]>>,
 }
 
-impl Default for Own {
+impl Default for WorkerRows {
     fn default() -> Self {
         Self {
             places: (0..ROWS).map(|_| RowSlot::default()).collect(),
@@ -59,10 +59,10 @@ impl Default for Own {
     }
 }
 
-impl Own {
+impl WorkerRows {
     /// Records a request, if the series has a row here or gets one. Only the worker itself may call
     /// this.
-    pub(super) fn record(&self, series: &Series, families: &Families, sample: &Sample) -> bool {
+    pub(super) fn record(&self, series: &Series, families: &Families, sample: &RequestSample) -> bool {
         let place = &self.places[index(series.number())];
         let lead = place.lead.load(Relaxed);
         if place.series.load(Relaxed) == series.number() {

@@ -17,7 +17,7 @@ use super::own::Kept;
 
 /// The measurements of a request.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Sample {
+pub struct RequestSample {
     /// Time from the selection of the endpoint to an established connection.
     pub connect: Option<Duration>,
     /// Time from the selection of the endpoint to the head of its response.
@@ -83,7 +83,7 @@ impl Series {
     }
 
     /// Records a request in the shared row.
-    pub(super) fn record(&self, families: &Families, sample: &Sample) {
+    pub(super) fn record(&self, families: &Families, sample: &RequestSample) {
         self.record_into(&self.shared, families, sample, |cell, more| {
             cell.fetch_add(more, Relaxed);
         });
@@ -96,7 +96,7 @@ impl Series {
         &self,
         row: &[AtomicU64],
         families: &Families,
-        sample: &Sample,
+        sample: &RequestSample,
         add: impl Fn(&AtomicU64, u64) + Copy,
     ) {
         let Families { times, lengths, sizes, .. } = families;
@@ -107,7 +107,7 @@ impl Series {
         parts.response_size.add(lengths, sample.bytes_sent as f64, add);
         parts.bytes_sent.add(sizes, sample.bytes_sent as f64, add);
         add(parts.response_bytes, sample.bytes_sent);
-        let Sample { connect, header, response, .. } = *sample;
+        let RequestSample { connect, header, response, .. } = *sample;
         for (all, time) in [(&parts.connect, connect), (&parts.header, header), (&parts.response, response)] {
             if let Some(time) = time {
                 all.add(times, time, add);

@@ -8,7 +8,7 @@ use smallvec::SmallVec;
 
 use super::RequestMeters;
 use super::method::MethodLabel;
-use super::series::{Sample, Series};
+use super::series::{RequestSample, Series};
 
 /// The labels of a target that do not depend on the request.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -52,7 +52,7 @@ impl TargetMeters {
     }
 
     /// Records a request that has ended.
-    pub fn record(&self, method: &Method, status: u16, sample: &Sample) {
+    pub fn record(&self, method: &Method, status: u16, sample: &RequestSample) {
         let status = if self.meters.status_classes { status / 100 * 100 } else { status };
         let cell = Cell { method: MethodLabel::of(method), status };
         let cells = self.cells.load();

@@ -7,9 +7,12 @@ use prometheus::TextEncoder;
 
 use super::*;
 
-fn meters(change: impl FnOnce(&mut Options)) -> (Registry, Arc<RequestMeters>) {
-    let mut options =
-        Options { controller_namespace: "ns".into(), controller_pod: "pod".into(), ..Options::default() };
+fn meters(change: impl FnOnce(&mut TelemetryOptions)) -> (Registry, Arc<RequestMeters>) {
+    let mut options = TelemetryOptions {
+        controller_namespace: "ns".into(),
+        controller_pod: "pod".into(),
+        ..TelemetryOptions::default()
+    };
     change(&mut options);
     let registry = Registry::new();
     let meters = RequestMeters::new(&options, &registry).unwrap();
@@ -34,7 +37,8 @@ fn text(registry: &Registry) -> String {
 #[test]
 fn a_request_is_recorded_with_all_labels() {
     let (registry, meters) = meters(|_| ());
-    let sample = Sample { request: Duration::from_millis(7), bytes_sent: 120, ..Sample::default() };
+    let sample =
+        RequestSample { request: Duration::from_millis(7), bytes_sent: 120, ..RequestSample::default() };
     meters.target(labels("a.example")).record(&Method::GET, 200, &sample);
     let target = meters.target(labels("a.example"));
     target.record(&Method::GET, 200, &sample);
@@ -58,11 +62,11 @@ fn a_counter_survives_until_the_last_target_with_its_labels_is_gone() {
     let (registry, meters) = meters(|_| ());
     let old = meters.target(labels("a.example"));
     let other = meters.target(labels("b.example"));
-    old.record(&Method::GET, 200, &Sample::default());
-    other.record(&Method::GET, 200, &Sample::default());
+    old.record(&Method::GET, 200, &RequestSample::default());
+    other.record(&Method::GET, 200, &RequestSample::default());
     let new = meters.target(labels("a.example"));
     drop(old);
-    new.record(&Method::GET, 200, &Sample::default());
+    new.record(&Method::GET, 200, &RequestSample::default());
     assert!(text(&registry).lines().any(|line| line.contains("a.example") && line.ends_with(" 2")));
     drop(new);
     let text = text(&registry);
@@ -76,7 +80,7 @@ fn made_up_methods_share_a_label_value() {
     let target = meters.target(labels("a.example"));
     for method in ["BREW", "WHEN", "get"] {
         let method = Method::from_bytes(method.as_bytes()).unwrap();
-        target.record(&method, 418, &Sample::default());
+        target.record(&method, 418, &RequestSample::default());
     }
     let text = text(&registry);
     let line = text.lines().find(|line| line.starts_with("nginx_ingress_controller_requests{")).unwrap();
@@ -90,7 +94,7 @@ fn excluded_metrics_and_the_host_label_can_be_left_out() {
         options.exclude = vec!["nginx_ingress_controller_bytes_sent".into(), "request_size".into()];
     });
     let target = meters.target(labels("a.example"));
-    target.record(&Method::GET, 200, &Sample::default());
+    target.record(&Method::GET, 200, &RequestSample::default());
     let text = text(&registry);
     assert!(!text.contains("host=") && !text.contains("bytes_sent") && !text.contains("request_size"));
     assert!(text.contains("response_size"));
@@ -103,7 +107,7 @@ fn undefined_hosts_are_recorded_when_asked_for_and_bounded() {
     let (registry, meters) = meters(|options| options.per_undefined_host = true);
     for number in 0..UNDEFINED_HOSTS + 10 {
         let target = meters.undefined_host(&format!("h{number}.example")).unwrap();
-        target.record(&Method::GET, 404, &Sample::default());
+        target.record(&Method::GET, 404, &RequestSample::default());
     }
     let last = format!("host=\"h{}.example\"", UNDEFINED_HOSTS + 5);
     let text = text(&registry);
@@ -118,7 +122,7 @@ fn undefined_hosts_are_recorded_when_asked_for_and_bounded() {
 fn without_the_label_host_requests_for_unknown_hosts_count() {
     let (registry, meters) = meters(|options| options.per_host = false);
     for host in ["x.example", "y.example"] {
-        meters.undefined_host(host).unwrap().record(&Method::GET, 404, &Sample::default());
+        meters.undefined_host(host).unwrap().record(&Method::GET, 404, &RequestSample::default());
     }
     let text = text(&registry);
     let mut lines = text.lines().filter(|line| line.starts_with("nginx_ingress_controller_requests{"));
@@ -130,7 +134,7 @@ fn without_the_label_host_requests_for_unknown_hosts_count() {
 fn a_host_that_is_longer_than_a_name_can_be_has_no_label_of_its_own() {
     let (registry, meters) = meters(|options| options.per_undefined_host = true);
     for host in ["x".repeat(8 << 10), "x".repeat(254), "y".repeat(253)] {
-        meters.undefined_host(&host).unwrap().record(&Method::GET, 404, &Sample::default());
+        meters.undefined_host(&host).unwrap().record(&Method::GET, 404, &RequestSample::default());
     }
     let text = text(&registry);
     assert!(text.contains(&format!("host=\"{}\"", "y".repeat(253))) && text.contains("host=\"_\""));
@@ -141,7 +145,7 @@ fn a_host_that_is_longer_than_a_name_can_be_has_no_label_of_its_own() {
 fn the_page_is_as_the_library_would_write_it() {
     let (registry, meters) = meters(|_| ());
     let target = meters.target(labels("a.example"));
-    let sample = Sample {
+    let sample = RequestSample {
         connect: Some(Duration::from_micros(300)),
         header: Some(Duration::from_millis(6)),
         response: Some(Duration::from_millis(25)),
@@ -151,15 +155,23 @@ fn the_page_is_as_the_library_would_write_it() {
         trace: None,
     };
     target.record(&Method::GET, 200, &sample);
-    target.record(&Method::GET, 200, &Sample { connect: None, request: Duration::from_secs(20), ..sample });
-    target.record(&Method::POST, 404, &Sample { request: Duration::from_millis(1), ..Sample::default() });
+    target.record(
+        &Method::GET,
+        200,
+        &RequestSample { connect: None, request: Duration::from_secs(20), ..sample },
+    );
+    target.record(
+        &Method::POST,
+        404,
+        &RequestSample { request: Duration::from_millis(1), ..RequestSample::default() },
+    );
     // Written by the vectors of the `prometheus` crate from the same samples.
     assert_eq!(text(&registry), include_str!("tests/page.txt"));
 }
 
 #[test]
 fn buckets_that_do_not_rise_are_refused() {
-    let options = Options { time_buckets: vec![1.0, 1.0], ..Options::default() };
+    let options = TelemetryOptions { time_buckets: vec![1.0, 1.0], ..TelemetryOptions::default() };
     assert!(RequestMeters::new(&options, &Registry::new()).is_err());
 }
 
@@ -182,7 +194,8 @@ fn rows_per_worker_lose_nothing_and_counters_never_fall() {
     let (registry, meters) = meters(|_| ());
     let targets: Vec<_> =
         (0..TARGETS).map(|index| meters.target(labels(&format!("{index}.example")))).collect();
-    let sample = Sample { request: Duration::from_millis(7), bytes_sent: 120, ..Sample::default() };
+    let sample =
+        RequestSample { request: Duration::from_millis(7), bytes_sent: 120, ..RequestSample::default() };
     let requests = std::thread::scope(|scope| {
         let work = |worker: usize| {
             let _place = crate::process::per_worker::enter();
@@ -252,7 +265,7 @@ fn series_that_take_turns_in_one_place_seldom_move() {
             let mut owner = None;
             for _ in 0..500 {
                 for series in &series {
-                    meters.record(series, &Sample::default());
+                    meters.record(series, &RequestSample::default());
                     let now = series.number();
                     if has_row(series) && owner.replace(now) != Some(now) {
                         moves += 1;
@@ -275,17 +288,17 @@ fn a_series_that_is_recorded_often_keeps_its_row() {
             let [often, seldom] = &in_one_place(families);
             let has_row = |series: &Series| meters.own.own().unwrap().keep().row(series).is_some();
             for series in [often, often, often, seldom] {
-                meters.record(series, &Sample::default());
+                meters.record(series, &RequestSample::default());
             }
             assert!(has_row(often) && !has_row(seldom));
             // The initial lead, plus the requests after the first, minus the one above.
             let wanted = own::FIRST_LEAD + 2;
             for _ in 0..wanted {
-                meters.record(seldom, &Sample::default());
+                meters.record(seldom, &RequestSample::default());
             }
             assert!(!has_row(often) && has_row(seldom), "there were more requests than uses");
             let count = |series: &Series| {
-                let kept: Vec<_> = meters.own.all().map(Own::keep).collect();
+                let kept: Vec<_> = meters.own.all().map(WorkerRows::keep).collect();
                 let metric = series.sum(&kept).collect(family::Family::Requests, families).unwrap();
                 metric.get_counter().get_value()
             };

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::RequestMeters;
-use super::own::Own;
+use super::own::WorkerRows;
 use super::target::TargetLabels;
 
 /// The requests of a target since its creation.
@@ -110,7 +110,7 @@ impl RequestMeters {
 
     /// Returns the figures of all targets that have had requests.
     pub(crate) fn traffic(&self) -> Vec<TargetTraffic> {
-        let kept: Vec<_> = self.own.all().map(Own::keep).collect();
+        let kept: Vec<_> = self.own.all().map(WorkerRows::keep).collect();
         let mut all = Vec::new();
         for target in self.targets() {
             let mut traffic = Traffic::default();

@@ -14,7 +14,7 @@ use crate::io::failure::FailureKind;
 
 /// State shared by the waiting requests.
 #[derive(Debug)]
-pub(super) struct Group {
+pub(super) struct ConnectionGroup {
     /// Number of connections that are being opened or still lack the endpoint's SETTINGS.
     coming: AtomicUsize,
     waiting: AtomicUsize,
@@ -27,13 +27,13 @@ pub(super) struct Group {
 
 /// A connection that is being opened.
 #[derive(Debug)]
-pub(super) struct Coming(Arc<Group>);
+pub(super) struct Coming(Arc<ConnectionGroup>);
 
 /// A request that waits for a connection.
 #[derive(Debug)]
-pub(super) struct Waiting(Arc<Group>);
+pub(super) struct Waiting(Arc<ConnectionGroup>);
 
-impl Default for Group {
+impl Default for ConnectionGroup {
     fn default() -> Self {
         Self {
             coming: AtomicUsize::new(0),
@@ -45,7 +45,7 @@ impl Default for Group {
     }
 }
 
-impl Group {
+impl ConnectionGroup {
     /// Registers a connection that is being opened.
     pub(super) fn coming(self: &Arc<Self>) -> Coming {
         self.coming.fetch_add(1, Relaxed);

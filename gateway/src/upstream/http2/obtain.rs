@@ -7,7 +7,7 @@ use tokio::time::{Instant, timeout_at};
 
 use super::super::connect::{ConnectionGate, Obtained, obtain_or};
 use super::connection::{Connection, StreamPermit};
-use super::group::Group;
+use super::group::ConnectionGroup;
 use super::pool;
 use crate::io::failure::FailureKind;
 use crate::upstream::attempt::Upstream;
@@ -62,7 +62,7 @@ pub(crate) async fn obtain(
 /// connections are needed than are being opened.
 async fn wait(
     upstream: &Upstream,
-    group: &Group,
+    group: &ConnectionGroup,
     deadline: Option<Instant>,
 ) -> Result<Option<StreamPermit>, FailureKind> {
     let (failures, _) = group.failures();

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use super::super::pool::{ConnectionKey, OneWord};
 use super::connection::{Connection, StreamPermit};
-use super::group::Group;
+use super::group::ConnectionGroup;
 use crate::process::descriptors::is_short;
 use crate::registry::Endpoint;
 use crate::upstream::attempt::Upstream;
@@ -31,7 +31,7 @@ struct Pool {
 struct EndpointConnections {
     endpoint: Arc<Endpoint>,
     connections: Vec<Arc<Connection>>,
-    group: Arc<Group>,
+    group: Arc<ConnectionGroup>,
 }
 
 thread_local! {
@@ -49,7 +49,7 @@ pub(crate) fn let_go() {
 }
 
 /// Returns the group of requests that wait for a connection to this endpoint.
-pub(super) fn group(upstream: &Upstream) -> Arc<Group> {
+pub(super) fn group(upstream: &Upstream) -> Arc<ConnectionGroup> {
     let (group, sweep) = POOL.with_borrow_mut(|pool| {
         let group = pool.entry(upstream).group.clone();
         (group, !std::mem::replace(&mut pool.sweeping, true))

@@ -18,7 +18,7 @@ pub(crate) struct StreamError {
 
 /// Progress of the attempt when its stream failed.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Progress {
+pub(crate) struct StreamProgress {
     /// Whether a part of the response arrived, and whether a part of it was sent to the client.
     pub(crate) heard: bool,
     pub(crate) response_started: bool,
@@ -43,9 +43,9 @@ impl StreamError {
     }
 
     /// Returns the failure of the attempt.
-    pub(crate) fn failure(self, stream_permit: &StreamPermit, progress: Progress) -> Failure {
+    pub(crate) fn failure(self, stream_permit: &StreamPermit, progress: StreamProgress) -> Failure {
         let Self { kind, unseen, reset } = self;
-        let Progress { heard, response_started, replayable } = progress;
+        let StreamProgress { heard, response_started, replayable } = progress;
         if matches!(kind, FailureKind::ReadTimeout | FailureKind::SendTimeout) {
             stream_permit.distrust();
         }

@@ -200,7 +200,7 @@ async fn streams_above_a_goaway_were_not_processed() {
         match exchange(&stream_permit).await {
             Ok(_) => {}
             Err(error) => {
-                let progress = Progress { heard: false, response_started: false, replayable: true };
+                let progress = StreamProgress { heard: false, response_started: false, replayable: true };
                 let failure = StreamError::of(&error).failure(&stream_permit, progress);
                 assert!(failure.stale && !failure.sent, "{error:?} {failure:?}");
             }
@@ -221,8 +221,10 @@ async fn resets_say_whether_the_request_was_looked_at() {
         .await;
         let stream_permit = stream_permit(&upstream(address)).await;
         let stream_error = StreamError::of(&exchange(&stream_permit).await.unwrap_err());
-        let failure = stream_error
-            .failure(&stream_permit, Progress { heard: false, response_started: false, replayable: true });
+        let failure = stream_error.failure(
+            &stream_permit,
+            StreamProgress { heard: false, response_started: false, replayable: true },
+        );
         assert_eq!((failure.stale, failure.sent), (unseen, !unseen), "{reason}");
         assert_eq!(stream_error.reset, (!unseen).then_some(reason));
         assert_eq!(failure.kind, FailureKind::Broken);
@@ -241,7 +243,7 @@ async fn bytes_to_a_closed_connection_were_never_read() {
     drop(stream);
     let stream_error = StreamError::of(&response.await.unwrap_err());
     let failure = stream_error
-        .failure(&stream_permit, Progress { heard: false, response_started: false, replayable: true });
+        .failure(&stream_permit, StreamProgress { heard: false, response_started: false, replayable: true });
     assert_eq!((failure.kind, failure.stale), (FailureKind::Broken, false), "it was new");
 }
 

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde::Deserialize;
-use sluice_config::{LogEscape, LogFormat, Piece, Variable};
+use sluice_config::{LogEscape, LogFormat, TemplatePiece, Variable};
 use tokio::sync::oneshot;
 
 /// The log line of a response. Values that do not exist are empty.
@@ -108,9 +108,10 @@ pub(super) fn format() -> LogFormat {
         ("\",\"ingress\":\"", V::IngressName),
         ("\",\"path\":\"", V::LocationPath),
     ];
-    let pieces =
-        fields.into_iter().flat_map(|(text, variable)| [Piece::Text(text.into()), Piece::Variable(variable)]);
-    LogFormat { pieces: pieces.chain([Piece::Text("\"}".into())]).collect(), escape: LogEscape::Json }
+    let pieces = fields
+        .into_iter()
+        .flat_map(|(text, variable)| [TemplatePiece::Text(text.into()), TemplatePiece::Variable(variable)]);
+    LogFormat { pieces: pieces.chain([TemplatePiece::Text("\"}".into())]).collect(), escape: LogEscape::Json }
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use std::num::NonZeroU32;
 use std::sync::Arc;
 
-use sluice_config::{Balance, HashBy, Moment, NamespacedName, Piece, Template, Variable};
+use sluice_config::{Balance, HashBy, Moment, NamespacedName, Template, TemplatePiece, Variable};
 
 use super::{Annotation, Settings};
 use crate::translate::setting::{ReferenceTreatment, Risk, Unreadable};
@@ -35,7 +35,7 @@ pub(super) fn finish(settings: &mut Settings, _: &NamespacedName) {
     };
     if settings.routes.snippets.translations().next().is_none() {
         let unknown = key.pieces.iter().find_map(|piece| match piece {
-            Piece::Variable(Variable::Assigned(name)) => Some(name),
+            TemplatePiece::Variable(Variable::Assigned(name)) => Some(name),
             _ => None,
         });
         let reason =

@@ -67,7 +67,7 @@ fn all_annotations_are_there_once_with_words_for_people() {
         [76, 45, 10, 5]
     );
     for entry in TABLE.entries() {
-        assert!(entry.scope != setting::Scope::Global, "{}", entry.name);
+        assert!(entry.scope != setting::SettingScope::Global, "{}", entry.name);
         if let Some(key) = entry.fallback_key {
             assert!(
                 global_settings::TABLE.get(key).is_some(),

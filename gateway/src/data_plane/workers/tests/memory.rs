@@ -6,7 +6,8 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use sluice_config::{
-    Authorisation, Balance, ErrorPages, GlobalSettings, Piece, Policies, Rule, Template, UpstreamProtocol,
+    Authorisation, Balance, ErrorPages, GlobalSettings, Policies, Rule, Template, TemplatePiece,
+    UpstreamProtocol,
 };
 use sluice_testing::wait::until;
 use tokio::io::AsyncWriteExt;
@@ -350,7 +351,7 @@ async fn request_bodies_that_wait_for_authorisation_were_outside_the_budget() {
     let mut gateway = Gateway::tuned(&[web.address], |settings| settings.body_memory = 2 * BUDGET).await;
     gateway.plane.pool("auth", Balance::RoundRobin, &[]);
     gateway.endpoints_of("auth", &[silent.address]);
-    let target = Template { pieces: vec![Piece::Text("/check".into())] };
+    let target = Template { pieces: vec![TemplatePiece::Text("/check".into())] };
     let authorisation = Authorisation::Own(Arc::new(external_auth(target)));
     let policies = Arc::new(Policies { authorisation, ..Policies::default() });
     let rule = Rule { policies, ..rule("/", forward("web")) };

@@ -13,7 +13,7 @@ use crate::engine::direct::attempt_io::{AttemptIo, FailedConnection};
 use crate::engine::direct::download::Receiving;
 use crate::engine::direct::relay::{self, SocketRelay};
 use crate::io::budget;
-use crate::message::fastcgi::{Decoder, read_response};
+use crate::message::fastcgi::{RecordDecoder, read_response};
 use crate::message::framing::Framing;
 use crate::pipeline::{FailureKind, Next, Originator};
 use crate::upstream::connection::Connection;
@@ -25,7 +25,7 @@ pub(super) struct Relay<'r, D, O> {
     pub(super) connection: &'r mut Connection,
     pub(super) outgoing: OutgoingRequest<'r>,
     pub(super) method: &'r Method,
-    pub(super) decoder: Decoder,
+    pub(super) decoder: RecordDecoder,
     pub(super) errors: ErrorOutput,
     /// The endpoint has ended its output.
     pub(super) output_ended: bool,

@@ -21,7 +21,7 @@ use crate::io::budget::{self, Reservation};
 use crate::message::framing::Framing;
 use crate::message::http2;
 use crate::pipeline::{FailureKind, Next, Originator};
-use crate::upstream::http2::{Progress, StreamError, StreamPermit};
+use crate::upstream::http2::{StreamError, StreamPermit, StreamProgress};
 
 /// Bytes of a body that are forwarded at a time.
 const PORTION: usize = 64 * 1024;
@@ -166,7 +166,7 @@ impl<'r, D: Downstream + 'r, O: Originator + 'r> relay::Relay<'r> for Relay<'r, 
     }
 
     fn failed(&mut self, kind: FailureKind) -> Next<O::Answer> {
-        let progress = Progress {
+        let progress = StreamProgress {
             heard: self.attempt_io.download.heard,
             response_started: self.attempt_io.download.started,
             replayable: self.upload.is_replayable(),

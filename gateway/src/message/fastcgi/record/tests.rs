@@ -14,9 +14,9 @@ fn end() -> Vec<u8> {
 }
 
 /// Decodes buffers one after the other: the output, the error output, and the last result.
-fn decode(buffers: &[&[u8]]) -> Result<(Vec<u8>, Vec<u8>, Decoded), BadRecord> {
-    let (mut decoder, mut output, mut errors) = (Decoder::default(), Vec::new(), Vec::new());
-    let mut last = Decoded::default();
+fn decode(buffers: &[&[u8]]) -> Result<(Vec<u8>, Vec<u8>, DecodedRecords), BadRecord> {
+    let (mut decoder, mut output, mut errors) = (RecordDecoder::default(), Vec::new(), Vec::new());
+    let mut last = DecodedRecords::default();
     for buffer in buffers {
         let mut buffer = buffer.to_vec();
         last = decoder.decode(&mut buffer, |text| errors.extend_from_slice(text))?;

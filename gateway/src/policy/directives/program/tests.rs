@@ -1,6 +1,6 @@
 use sluice_config::Expression as E;
 use sluice_config::directives::{Condition as C, Instruction as I, Return as R};
-use sluice_config::{Piece, Template as T, Variable};
+use sluice_config::{Template as T, TemplatePiece, Variable};
 
 use super::*;
 use crate::policy::template::TemplateContext;
@@ -9,9 +9,9 @@ use crate::policy::template::tests::with_context;
 /// A template of text and `$name`, each an assigned variable or a group.
 fn template(text: &str) -> T {
     let piece = |word: &str| match word.strip_prefix('$') {
-        Some(name) if name.parse::<u8>().is_ok() => Piece::Variable(Variable::Group(name.into())),
-        Some(name) => Piece::Variable(Variable::Assigned(name.into())),
-        None => Piece::Text(word.into()),
+        Some(name) if name.parse::<u8>().is_ok() => TemplatePiece::Variable(Variable::Group(name.into())),
+        Some(name) => TemplatePiece::Variable(Variable::Assigned(name.into())),
+        None => TemplatePiece::Text(word.into()),
     };
     T { pieces: text.split(' ').filter(|word| !word.is_empty()).map(piece).collect() }
 }
@@ -39,7 +39,7 @@ fn fill(template: &Template, assigned: &Assigned) -> Vec<u8> {
 const INPUT: ProgramInput<'_> = ProgramInput { path: "/a b", target: "/a%20b?c=d" };
 
 fn run(program: &[I]) -> (Assigned, Option<StatusCode>) {
-    let program = Program::compile(program).unwrap();
+    let program = DirectiveProgram::compile(program).unwrap();
     let mut assigned = Assigned::default();
     let status = match program.run(INPUT, &mut assigned, &fill) {
         ProgramOutcome::Return(Return::Page(status)) => Some(*status),
@@ -114,7 +114,7 @@ fn a_rewrite_redirects_or_changes_the_path_if_it_matches() {
         then,
     };
     let outcome = |program: &[I]| {
-        let program = Program::compile(program).unwrap();
+        let program = DirectiveProgram::compile(program).unwrap();
         let mut assigned = Assigned::default();
         let end = match program.run(INPUT, &mut assigned, &fill) {
             ProgramOutcome::End => "end",
