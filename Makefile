@@ -36,13 +36,14 @@ tools-test: tools-go
 	[[ $$(id -u) == 0 ]] || { echo 'missing: root, to make network namespaces; run it as: sudo -E env "PATH=$$PATH" make test'; missing=1; }; \
 	exit $$missing
 
-# Builds of the program use the profile in loadtest/profile (docs/benchmarks.md); PROFILE=none builds without.
+# Builds of the program use the profile in loadtest/profile (docs/profile.md); PROFILE=none builds
+# without.
 WITH_PROFILE = loadtest/with-profile
 
 build: tools ## the release binary, target/release/sluice
 	$(WITH_PROFILE) $(CARGO) build --locked --release -p sluice --bin sluice
 
-# Needs llvm-profdata and the load generators of the benchmark (docs/benchmarks.md).
+# Needs llvm-profdata and the load generators of the benchmark (docs/profile.md).
 profile: tools ## train the profile that builds of the program use; before a release
 	loadtest/train
 
@@ -59,7 +60,7 @@ image-root: $(IMAGE_PROGRAM) $(SBOM) ## the content of the image as a folder: ta
 # both use a second time.
 AGENT_GO = CGO_ENABLED=0 GOFLAGS='-trimpath -buildvcs=false' go
 
-waf-agent: tools-go ## the agent of the web application firewall: target/waf-agent (docs/waf.md)
+waf-agent: tools-go ## the agent of the web application firewall: target/waf-agent (docs/waf-agent.md)
 	cd waf-agent && $(AGENT_GO) build -o $(abspath $(OUT))/waf-agent .
 
 waf-agent-test: tools-go ## test the agent

@@ -265,7 +265,7 @@ func TestMessagesOfGRPCAreReadIfARuleChoosesTheProcessor(t *testing.T) {
 	if mode := agent.ask(hash, head("/s/Chat")).GetModeOverride().GetRequestBodyMode(); mode != filterv3.ProcessingMode_NONE {
 		t.Errorf("the body of an excluded method is requested: %v", mode)
 	}
-	// Without the processor, a rule about the body matches nothing (docs/waf.md).
+	// Without the processor, a rule about the body matches nothing (docs/waf-bodies.md).
 	hash = agent.mustPut(engineOn + deny)
 	if got := code(agent.ask(hash, head("/s/m"), body(evil, true))); got != 0 {
 		t.Errorf("without a processor: %d", got)

@@ -1,7 +1,7 @@
 // Command waf-agent inspects HTTP requests for Sluice with ModSecurity's directives.
 //
 // It serves Envoy's external processing protocol (envoy.service.ext_proc.v3) and a service through
-// which the gateway sends the directives (configurations.proto). docs/waf.md describes both.
+// which the gateway sends the directives (configurations.proto). docs/waf-agent.md describes both.
 package main
 
 import (

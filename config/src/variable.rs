@@ -293,7 +293,7 @@ variables! {
         TimeLocal: "time_local" = Connection, Time, Gateway, "The time as in `22/Nov/2026:06:26:37 +0000`.";
         UpstreamAddr: "upstream_addr" = Attempt, PerAttempt, Gateway, "The endpoints.";
         UpstreamCacheStatus: "upstream_cache_status" = Response, Text, Gateway,
-            "`HIT`, `MISS`, `BYPASS`, `EXPIRED`, `STALE`, `UPDATING` or `REVALIDATED` (docs/cache.md); empty where the rule has no cache.";
+            "`HIT`, `MISS`, `BYPASS`, `EXPIRED`, `STALE`, `UPDATING` or `REVALIDATED` (docs/cache-inspection.md); empty where the rule has no cache.";
         UpstreamConnectTime: "upstream_connect_time" = Response, PerAttempt, Gateway, "Seconds until each was connected.";
         UpstreamHeaderTime: "upstream_header_time" = Response, PerAttempt, Gateway, "Seconds until the head of each response.";
         UpstreamResponseLength: "upstream_response_length" = End, PerAttempt, Endpoint, "Bytes of each response body.";

@@ -1,5 +1,5 @@
 //! The web application firewall: an agent beside the gateway inspects requests by Envoy's external
-//! processing protocol (`envoy.service.ext_proc.v3`, `docs/waf.md`).
+//! processing protocol (`envoy.service.ext_proc.v3`, `docs/waf-agent.md`).
 //!
 //! One stream of gRPC is one request. The gateway sends the head, waits for the decision, sends the
 //! body in pieces if the agent wants it, each with its decision, and then lets the request pass.

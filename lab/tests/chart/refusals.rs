@@ -98,7 +98,7 @@ fn unsupported_values_are_refused_together_with_the_reasons() {
     ] {
         assert!(message.contains(part), "{part}\n{message}");
     }
-    let document = include_str!("../../../docs/install.md");
+    let document = include_str!("../../../docs/values-of-ingress-nginx.md");
     let (_, sample) = document.split_once("    Sluice does not support these values:\n").unwrap();
     for line in sample.lines().take_while(|line| line.starts_with("      - ")) {
         assert!(message.lines().any(|printed| printed.trim() == line.trim()), "{line}\n{message}");

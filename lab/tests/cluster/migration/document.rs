@@ -1,6 +1,6 @@
-//! Runs the commands of `docs/migrate-from-ingress-nginx.md` unchanged. Parts of a reader's
-//! environment that the lab lacks (names of addresses, a values file, `kubectl exec`) are provided
-//! here.
+//! Runs the commands of `docs/migrate-from-ingress-nginx.md` and `docs/migrate-traffic.md`
+//! unchanged. Parts of a reader's environment that the lab lacks (names of addresses, a values file,
+//! `kubectl exec`) are provided here.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -18,6 +18,9 @@ use sluice_testing::program;
 /// Beginnings of commands that build and install the program, which are not run.
 const BY_HAND: [&str; 2] = ["make build", "install -m 755 "];
 
+/// Its pages, in the order of the steps.
+const PAGES: [&str; 2] = ["docs/migrate-from-ingress-nginx.md", "docs/migrate-traffic.md"];
+
 /// The document, and which of its commands were run.
 pub(crate) struct Document {
     text: String,
@@ -34,7 +37,8 @@ impl Document {
     /// The document or a program is missing.
     pub(crate) fn open(cluster: &Cluster, lab: &Lab) -> Result<Self> {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").canonicalize()?;
-        let text = fs::read_to_string(root.join("docs/migrate-from-ingress-nginx.md"))?;
+        let pages = PAGES.map(|page| fs::read_to_string(root.join(page)));
+        let text = pages.into_iter().collect::<Result<String, _>>()?;
         let blocks =
             text.split("```sh\n").skip(1).map(|rest| rest.split("```").next().unwrap_or(rest).to_owned());
         let desk = cluster.file("desk");
