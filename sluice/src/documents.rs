@@ -243,17 +243,38 @@ fn a_link_to_a_missing_file_or_heading_is_reported() {
     assert_eq!(anchors, HashSet::from(["a-b-c_d-e-f".to_owned(), "g".to_owned()]));
 }
 
+/// Maximum number of lines of a page that is written by hand. A longer one has several purposes.
+const PAGE_LINES: usize = 150;
+
+/// Returns whether a page is generated, as its first lines state, or contains the figures of a run.
+fn is_generated(text: &str) -> bool {
+    text.lines().take(10).any(|line| line.contains("is generated from"))
+        || text.contains("<!-- figures: written by")
+}
+
 #[test]
-fn every_page_of_decisions_and_architecture_is_linked() {
-    for (folder, index) in
-        [("docs/decisions/", "docs/decisions/README.md"), ("docs/architecture/", "docs/architecture.md")]
-    {
+fn pages_written_by_hand_have_at_most_150_lines() {
+    let pages: Vec<(String, String)> =
+        documents().into_iter().map(|document| (read(&document), document)).collect();
+    let by_hand: Vec<_> = pages.iter().filter(|(text, _)| !is_generated(text)).collect();
+    let lines = by_hand.iter().map(|(text, document)| (document, text.lines().count()));
+    let long: Vec<_> = lines.filter(|(_, lines)| *lines > PAGE_LINES).collect();
+    assert!(long.is_empty(), "split by purpose: {long:?}");
+    assert!(by_hand.len() > 50, "only {} pages written by hand were found", by_hand.len());
+}
+
+#[test]
+fn every_page_is_linked_from_an_index() {
+    for (folder, index) in [
+        ("docs/", "docs/README.md"),
+        ("docs/decisions/", "docs/decisions/README.md"),
+        ("docs/architecture/", "docs/architecture.md"),
+    ] {
         let text = read(index);
-        for document in documents() {
-            let Some(name) = document.strip_prefix(folder).filter(|name| *name != "README.md") else {
-                continue;
-            };
-            assert!(text.contains(&format!("{name})")), "{document} is not linked from {index}");
+        let pages = documents();
+        let names = pages.iter().filter_map(|page| page.strip_prefix(folder));
+        for name in names.filter(|name| !name.contains('/') && *name != "README.md") {
+            assert!(text.contains(&format!("{name})")), "{folder}{name} is not linked from {index}");
         }
     }
 }
