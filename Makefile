@@ -56,8 +56,8 @@ $(OUT)/release/sluice: build
 image-root: $(IMAGE_PROGRAM) $(SBOM) ## the content of the image as a folder: target/image
 	image/root $(IMAGE_PROGRAM) $(OUT)/image $(SBOM)
 
-# The settings of the lab's programs (lab/src/programs.rs): with others, Go compiles the packages that
-# both use a second time.
+# The settings of the lab's programs (lab/src/programs.rs): with others, Go compiles the packages
+# that both use a second time.
 AGENT_GO = CGO_ENABLED=0 GOFLAGS='-trimpath -buildvcs=false' go
 
 waf-agent: tools-go ## the agent of the web application firewall: target/waf-agent (docs/waf-agent.md)
@@ -193,8 +193,9 @@ bench-short: bench-build ## three scenarios of the benchmark in two minutes
 bench-docs: bench-build ## run the benchmark and write the figures into docs/
 	$(BENCH) --write-docs docs $(BENCH_FLAGS)
 
-# Relative to plain Pingora, a small request costs 0.4 to 0.6, and one with a connection of its own 0.5
-# to 0.7: most of it is the kernel's, whose share depends on the machine. The remainder is a margin.
+# Relative to plain Pingora, a small request costs 0.4 to 0.6, and one with a connection of its own
+# 0.5 to 0.7: most of it is the kernel's, whose share depends on the machine. The remainder is a
+# margin.
 GUARD_LIMIT ?= 0.85
 
 bench-guard: bench-guard-build ## fail if a request costs more than 0.85 of one through plain Pingora

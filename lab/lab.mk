@@ -5,8 +5,9 @@
 CARGO ?= cargo
 LAB ?= default
 LAB_FLAGS ?=
-# Programs that cluster tests and tests of the chart run in addition to Kubernetes. Without cert-manager
-# (a minute and a half of CPU time), conformance (one) or prometheus (one), the test that needs it reports that and passes.
+# Programs that cluster tests and tests of the chart run in addition to Kubernetes. Without
+# cert-manager (a minute and a half of CPU time), conformance (one) or prometheus (one), the test
+# that needs it reports that and passes.
 LAB_PROGRAMS ?= k6 helm cert-manager conformance prometheus
 LAB_RUN = $(CARGO) run --locked --quiet --package sluice-lab --
 # Path of the pinned k6, once it is built. Evaluated by the shell and not by make, which would

@@ -203,8 +203,8 @@ func (i *inspection) responseBody(message *extproc.HttpBody) (*extproc.Processin
 	}, nil
 }
 
-// takeBody takes a piece of a body. Rules run when the body is whole, or as large as they read; done is
-// set then.
+// takeBody takes a piece of a body. Rules run when the body is whole, or as large as they read;
+// done is set then.
 func takeBody(
 	message *extproc.HttpBody,
 	done *bool,

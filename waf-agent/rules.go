@@ -36,11 +36,12 @@ var forbidden = map[string]bool{
 	"secuploaddir":                   true,
 }
 
-// forbiddenInRule matches actions and operators that run programs, or send queries to other machines.
+// forbiddenInRule matches actions and operators that run programs, or send queries to other
+// machines.
 var forbiddenInRule = regexp.MustCompile(`(?i)\bexec:|@inspectFile\b|@rbl\b`)
 
-// compileRules compiles directives. Include finds only the embedded files: @coraza.conf-recommended,
-// @crs-setup.conf.example and @owasp_crs/*.conf.
+// compileRules compiles directives. Include finds only the embedded files:
+// @coraza.conf-recommended, @crs-setup.conf.example and @owasp_crs/*.conf.
 func compileRules(text, hash string, logger *slog.Logger) (*ruleSet, error) {
 	if err := check(text); err != nil {
 		return nil, err

@@ -467,8 +467,8 @@ require (
 	software.sslmate.com/src/go-pkcs12 v0.7.2 // indirect
 )
 
-// v1.N.P of Kubernetes needs v0.N.P of every module that its own go.mod takes from ./staging. The other
-// programs are compiled with these too, although Helm and Prometheus require newer ones.
+// v1.N.P of Kubernetes needs v0.N.P of every module that its own go.mod takes from ./staging. The
+// other programs are compiled with these too, although Helm and Prometheus require newer ones.
 replace (
 	k8s.io/api => k8s.io/api v0.36.3
 	k8s.io/apiextensions-apiserver => k8s.io/apiextensions-apiserver v0.36.3

@@ -1,10 +1,12 @@
-// Mixed: what production sends. Several hosts in the clear and over TLS, small and large answers and bodies, sessions,
-// redirects to https, and errors of the backend, which must arrive as they are.
+// Mixed: requests as in production. Several hosts in the clear and over TLS, small and large answers
+// and bodies, sessions, redirects to https, and errors of the backend, which must arrive unchanged.
 //
-//   k6 run -e TARGET=http://... -e TARGET_TLS=https://... -e HOSTS=a.example,b.example -e RATE=300 loadtest/k6/mixed.js
+//   k6 run -e TARGET=http://... -e TARGET_TLS=https://... -e HOSTS=a.example,b.example -e RATE=300 \
+//     loadtest/k6/mixed.js
 //
-// Asserts: every answer is the one that was asked for, with its length; p99 below P99_MS (200) over everything, large
-// bodies included, and printed by operation. With BACKEND=any only requests that every backend answers are sent.
+// Asserts: every answer is the one that was asked for, with its length; p99 below P99_MS (200) over
+// everything, large bodies included, and printed by operation. With BACKEND=any only requests that
+// every backend answers are sent.
 
 import exec from 'k6/execution';
 
@@ -64,8 +66,9 @@ for (const { name } of operations) thresholds[`http_req_duration{operation:${nam
 export const options = common({ mixed: arrivals(RATE, DURATION) }, thresholds);
 
 export default function mixed() {
-  // Drawn without chance, so that two runs send the same: a step that shares no factor with the total visits every
-  // operation as often as its share says, and the round moves them over hosts and schemes.
+  // Drawn without chance, so that two runs send the same: a step that shares no factor with the
+  // total visits every operation as often as its share says, and the round moves them over hosts
+  // and schemes.
   const turn = exec.scenario.iterationInTest;
   const other = turn + Math.floor(turn / total);
   const host = settings.hosts[other % settings.hosts.length];

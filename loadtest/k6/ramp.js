@@ -1,10 +1,11 @@
-// Ramp: more and more requests each second, in steps, until the gateway (or k6, or the backend) has had enough.
+// Ramp: more and more requests each second, in steps, until the gateway, k6 or the
+// backend is saturated.
 //
 //   k6 run -e TARGET=... -e MAX_RATE=20000 -e STEPS=10 -e DURATION=5m loadtest/k6/ramp.js
 //
-// Asserts: no failure at any rate: what is too much may wait, but it is answered. Prints a line for each step, and the
-// highest rate that was served with p99 below P99_MS (100). Look at the CPU of the machine that runs k6: when that is
-// busy, the figure is k6's.
+// Asserts: no failure at any rate: what is too much may wait, but it is answered. Prints a line for
+// each step, and the highest rate that was served with p99 below P99_MS (100). Look at the CPU of
+// the machine that runs k6: when that is busy, the figure is k6's.
 
 import { arrivals, options as common } from './lib/options.js';
 import { ask } from './lib/request.js';
@@ -25,8 +26,8 @@ const nameOf = (rate) => `rate_${rate}`;
 const scenarios = {};
 const thresholds = { http_req_failed: ['rate==0'] };
 rates.forEach((rate, index) => {
-  // A step's users are those of the step before: k6 shares them between scenarios that do not overlap. There are as
-  // many as are busy at 100 ms a request; more would only wait longer.
+  // A step's users are those of the step before: k6 shares them between scenarios that do not
+  // overlap. There are as many as are busy at 100 ms a request; more would only wait longer.
   scenarios[nameOf(rate)] = arrivals(rate, EACH, {
     startTime: `${(EACH + BREATH) * index}s`,
     gracefulStop: `${BREATH}s`,

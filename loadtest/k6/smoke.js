@@ -1,4 +1,4 @@
-// Smoke: is the gateway there, and does each kind of request get through at all? A few seconds, one user.
+// Smoke: checks that the gateway serves each kind of request. A few seconds, one user.
 //
 //   k6 run -e TARGET=http://203.0.113.10 -e HOST=shop.example loadtest/k6/smoke.js
 //

@@ -1,10 +1,11 @@
-// Soak: moderate load for hours, on kept and on new connections. For what grows: memory, file descriptors, latencies.
+// Soak: moderate load for hours, on kept and on new connections. For what grows: memory, file
+// descriptors, latencies.
 //
 //   k6 run -e TARGET=... -e RATE=200 -e DURATION=8h loadtest/k6/soak.js
 //
-// Asserts: no failure; p99 below P99_MS (50) in the last tenth of the run, which is printed beside that of the first.
-// Watch the gateway's process_resident_memory_bytes and process_open_fds meanwhile; run locally, the runner prints its
-// memory before and after.
+// Asserts: no failure; p99 below P99_MS (50) in the last tenth of the run, which is printed beside
+// that of the first. Watch the gateway's process_resident_memory_bytes and process_open_fds
+// meanwhile; run locally, the runner prints its memory before and after.
 
 import exec from 'k6/execution';
 

@@ -2,8 +2,9 @@
 //
 //   k6 run -e TARGET=... -e RATE=100 -e MAX_RATE=1000 -e DURATION=3m loadtest/k6/spike.js
 //
-// Asserts: no failure, the spike included; p99 below P99_MS (50) in the calm after the spike, which is where a queue or
-// a pool that does not recover shows. Latencies in the spike are printed and not asserted.
+// Asserts: no failure, the spike included; p99 below P99_MS (50) in the calm after the spike, which
+// is where a queue or a pool that does not recover shows. Latencies in the spike are printed and
+// not asserted.
 
 import { arrivals, below, options as common } from './lib/options.js';
 import { ask } from './lib/request.js';

@@ -1,4 +1,5 @@
-// Steady: the same number of requests each second, on kept connections. The run to compare versions and settings with.
+// Steady: the same number of requests each second, on kept connections. The run to compare versions
+// and settings with.
 //
 //   k6 run -e TARGET=... -e RATE=500 -e DURATION=5m -e P99_MS=20 loadtest/k6/steady.js
 //

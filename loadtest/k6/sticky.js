@@ -1,11 +1,12 @@
-// Sticky: sessions stay on their Pod while endpoints come and go. Run it while something changes them: the runner does
-// so locally; elsewhere scale the Deployment up and down meanwhile.
+// Sticky: sessions stay on their Pod while endpoints come and go. Run it while something changes
+// them: the runner does so locally; elsewhere scale the Deployment up and down meanwhile.
 //
-//   k6 run -e TARGET=... -e STICKY_HOST=cart.example -e POD=header:x-pod -e VUS=100 loadtest/k6/sticky.js
+//   k6 run -e TARGET=... -e STICKY_HOST=cart.example -e POD=header:x-pod -e VUS=100 \
+//     loadtest/k6/sticky.js
 //
-// The host needs `affinity: cookie` and `affinity-mode: persistent` (with `balanced`, sessions are meant to move when
-// endpoints come). Each user is one session for the whole run. Asserts: no failure; no session leaves its Pod, unless
-// the Pod is one of those that TRANSIENT says may go away.
+// The host needs `affinity: cookie` and `affinity-mode: persistent` (with `balanced`, sessions are
+// meant to move when endpoints come). Each user is one session for the whole run. Asserts: no
+// failure; no session leaves its Pod, unless TRANSIENT names the Pod as one that may go away.
 
 import { sleep } from 'k6';
 import { Counter } from 'k6/metrics';

@@ -2,9 +2,9 @@
 //
 //   k6 run -e TARGET=... -e VUS=500 -e DURATION=10m -e PAUSE_MS=1000 loadtest/k6/websocket.js
 //
-// Needs a backend that sends every message back. Asserts: every socket opens, no message is lost or changed, no socket
-// is closed by the other side, and the round trip's p99 is below P99_MS (50). Change endpoints meanwhile: open sockets
-// stay with their Pod.
+// Needs a backend that sends every message back. Asserts: every socket opens, no message is lost or
+// changed, no socket is closed by the other side, and the round trip's p99 is below P99_MS (50).
+// Change endpoints meanwhile: open sockets stay with their Pod.
 
 import { check } from 'k6';
 import exec from 'k6/execution';

@@ -1,5 +1,6 @@
-//! Checks rules for sources that rustfmt and clippy do not check: comments have at most 100
-//! columns, and names of tests at most 70 characters.
+//! Checks rules that rustfmt and clippy do not check: comments have at most 100 columns, in Rust,
+//! Go, JavaScript, scripts, YAML, TOML and templates of the chart, and names of tests at most 70
+//! characters.
 
 use std::fs;
 use std::path::Path;
@@ -9,17 +10,54 @@ const COMMENT_WIDTH: usize = 100;
 /// Characters of the name of a test.
 const NAME_LENGTH: usize = 70;
 
-/// Returns the lines of a source that break a rule, with their numbers.
-fn faults(source: &str) -> impl Iterator<Item = (usize, &str)> {
-    let is_fault = |line: &str| is_wide_comment(line) || has_long_name(line);
-    (1..).zip(source.lines()).filter(move |(_, line)| is_fault(line))
+/// Folders below which nothing is checked: output of builds, and inputs of fuzz targets.
+const SKIPPED: [&str; 4] = ["target", "seeds", "corpus", "artifacts"];
+
+/// How a file marks the lines of a comment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum CommentSyntax {
+    /// `//`.
+    Slashes,
+    /// `#`; in templates of the chart also from `/*` to `*/`.
+    Hash,
 }
 
-/// Returns whether a line consists of a comment that is too wide. Rows of tables, and lines of a
-/// single word such as a link, cannot be wrapped.
-fn is_wide_comment(line: &str) -> bool {
-    let Some(text) = line.trim_start().strip_prefix("//") else { return false };
-    let text = text.trim_start_matches(['/', '!']).trim();
+impl CommentSyntax {
+    /// Returns that of a file, if its comments are checked.
+    fn of(file: &Path) -> Option<Self> {
+        match file.extension().map(|extension| extension.to_str()) {
+            Some(Some("rs" | "go" | "js" | "mod" | "proto")) => Some(Self::Slashes),
+            // Scripts, Makefile and Containerfile have no extension.
+            Some(Some("toml" | "yaml" | "tpl" | "mk")) | None => Some(Self::Hash),
+            Some(_) => None,
+        }
+    }
+
+    /// Returns the text of a line that consists of a comment.
+    fn text(self, line: &str) -> Option<&str> {
+        let line = line.trim_start();
+        match self {
+            Self::Slashes => line.strip_prefix("//").map(|text| text.trim_start_matches(['/', '!'])),
+            Self::Hash => line.strip_prefix('#'),
+        }
+    }
+}
+
+/// Returns the lines of a source that break a rule, with their numbers.
+fn faults(source: &str, syntax: CommentSyntax) -> impl Iterator<Item = (usize, &str)> {
+    let mut in_block = false;
+    (1..).zip(source.lines()).filter(move |(_, line)| {
+        let opens = syntax == CommentSyntax::Hash && line.starts_with("{{") && line.contains("/*");
+        let is_block = in_block || opens;
+        in_block = is_block && !line.contains("*/");
+        let text = if is_block { Some(*line) } else { syntax.text(line) };
+        text.is_some_and(|text| is_too_wide(line, text.trim())) || has_long_name(line)
+    })
+}
+
+/// Returns whether the line of a comment is too wide. Rows of tables, and lines of a single word
+/// such as a link, cannot be wrapped.
+fn is_too_wide(line: &str, text: &str) -> bool {
     line.chars().count() > COMMENT_WIDTH && !text.starts_with('|') && text.contains(' ')
 }
 
@@ -32,14 +70,20 @@ fn has_long_name(line: &str) -> bool {
 /// Collects the faults of all sources below a folder.
 fn check(folder: &Path, found: &mut Vec<String>, sources: &mut usize) {
     for entry in fs::read_dir(folder).unwrap() {
-        let path = entry.unwrap().path();
-        if path.is_dir() {
+        let entry = entry.unwrap();
+        let name = entry.file_name().into_string().unwrap();
+        if SKIPPED.contains(&&*name) || name.starts_with('.') && name != ".ci" {
+            continue;
+        }
+        let path = entry.path();
+        if entry.file_type().unwrap().is_dir() {
             check(&path, found, sources);
-        } else if path.extension().is_some_and(|extension| extension == "rs") {
+        } else if let Some(syntax) = CommentSyntax::of(&path) {
+            // A file that is not text has no comments.
+            let Ok(source) = fs::read_to_string(&path) else { continue };
             *sources += 1;
-            let source = fs::read_to_string(&path).unwrap();
-            found
-                .extend(faults(&source).map(|(number, line)| format!("{}:{number}: {line}", path.display())));
+            let faults = faults(&source, syntax);
+            found.extend(faults.map(|(number, line)| format!("{}:{number}: {line}", path.display())));
         }
     }
 }
@@ -48,14 +92,7 @@ fn check(folder: &Path, found: &mut Vec<String>, sources: &mut usize) {
 fn comments_and_names_of_tests_are_not_too_long() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
     let (mut found, mut sources) = (Vec::new(), 0);
-    for entry in fs::read_dir(root).unwrap() {
-        let part = entry.unwrap().path();
-        for folder in ["src", "tests"].map(|name| part.join(name)) {
-            if part.join("Cargo.toml").exists() && folder.exists() {
-                check(&folder, &mut found, &mut sources);
-            }
-        }
-    }
+    check(root, &mut found, &mut sources);
     assert!(sources > 100, "only {sources} sources found in {}", root.display());
     assert!(found.is_empty(), "too long:\n{}", found.join("\n"));
 }
@@ -65,7 +102,22 @@ fn only_comments_that_can_be_wrapped_count() {
     let wide = "word ".repeat(30);
     let source =
         format!("// short\n    /// {wide}\n//! | {wide} |\n// {}\nlet x = \"{wide}\";\n", "x".repeat(120));
-    assert_eq!(faults(&source).map(|(number, _)| number).collect::<Vec<_>>(), [2]);
+    assert_eq!(numbers(&source, CommentSyntax::Slashes), [2]);
+}
+
+#[test]
+fn comments_of_scripts_and_templates_count() {
+    let wide = "word ".repeat(30);
+    let source = format!("  # {wide}\nrun {wide}\n{{{{- /*\n{wide}\n*/}}}}\n{wide}\n// {wide}\n");
+    assert_eq!(numbers(&source, CommentSyntax::Hash), [1, 4]);
+    let syntax = |name: &str| CommentSyntax::of(Path::new(name));
+    assert_eq!(syntax("Makefile"), Some(CommentSyntax::Hash));
+    assert_eq!(syntax("charts/sluice/templates/_names.tpl"), Some(CommentSyntax::Hash));
+    assert_eq!(syntax("docs/README.md"), None);
+}
+
+fn numbers(source: &str, syntax: CommentSyntax) -> Vec<usize> {
+    faults(source, syntax).map(|(number, _)| number).collect()
 }
 
 #[test]

@@ -1,6 +1,8 @@
 {{/* The Pods of the gateway. */}}
 
-{{/* The ports of TCP and UDP services, as a map from transport protocol to a map from port to its name. */}}
+{{/*
+The ports of TCP and UDP services, as a map from transport protocol to a map from port to its name.
+*/}}
 {{- define "sluice.streams" -}}
 {{- $root := . -}}
 {{- range $protocol := list "tcp" "udp" }}
@@ -96,7 +98,9 @@
 {{- end -}}
 {{- end -}}
 
-{{/* "true" where a switch is on: `list FLAGS NAME`. extraArgs may give it without a value, which means on. */}}
+{{/*
+"true" where a switch is on: `list FLAGS NAME`. In extraArgs, a switch without a value is on.
+*/}}
 {{- define "sluice.isOn" -}}
 {{- $flags := index . 0 -}}
 {{- $name := index . 1 -}}
@@ -116,8 +120,8 @@
 {{- end -}}
 
 {{/*
-The arguments. Only a switch may be without a value: another flag would take the next argument for its value. Which flags are
-switches is made from docs/flags.md.
+The arguments. Only a switch may be without a value: another flag would take the next argument for
+its value. Which flags are switches is made from docs/flags.md.
 */}}
 {{- define "sluice.arguments" -}}
 {{- $switches := .Files.Get "files/switches.json" | fromJsonArray -}}
@@ -128,7 +132,10 @@ switches is made from docs/flags.md.
 {{- end }}
 {{- end -}}
 
-{{/* A probe. Its defaults follow the values that move what they ask: controller.metrics.port and healthCheckPath, or their flags. */}}
+{{/*
+A probe. Its defaults follow the values that move what they ask: controller.metrics.port and
+healthCheckPath, or their flags.
+*/}}
 {{- define "sluice.probe" -}}
 {{- $flags := include "sluice.flags" .root | fromYaml -}}
 {{- $probe := .probe | deepCopy -}}
@@ -184,8 +191,9 @@ capabilities:
 {{- end -}}
 
 {{/*
-The Pods' security context. Kernel settings come from controller.sysctls and podSecurityContext.sysctls, the former first. A port
-below 1024 can be bound by every process in the Pod's network, so that no capability is needed.
+The Pods' security context. Kernel settings come from controller.sysctls and
+podSecurityContext.sysctls, the former first. A port below 1024 can be bound by every process in the
+Pod's network, so that no capability is needed.
 */}}
 {{- define "sluice.podSecurityContext" -}}
 {{- with .Values.controller -}}
@@ -356,7 +364,7 @@ spec:
       optional: true
       items: {{- include "sluice.webhook.items" . | nindent 6 }}
     {{- else }}
-    # The keys of a Secret of the operator may also be the names of the files, as with ingress-nginx.
+    # The keys of the operator's Secret may also be the names of files, as with ingress-nginx.
     projected:
       sources:
       - secret: {name: {{ $secret }}, optional: true}
@@ -385,7 +393,9 @@ spec:
 {{- end -}}
 {{- end -}}
 
-{{/* The folder into which GeoIP2 databases are downloaded, unless a volume of the operator's is there. */}}
+{{/*
+The folder into which GeoIP2 databases are downloaded, unless a volume of the operator's is there.
+*/}}
 {{- define "sluice.downloadPath" -}}
 {{- $flags := include "sluice.flags" . | fromYaml -}}
 {{- if or (get $flags "maxmind-license-key") (get $flags "maxmind-mirror") -}}

@@ -1,8 +1,9 @@
 {{/*
-The helpers of the ingress-nginx chart 4.15.1 that values include in templates (`affinity`, `extraInitContainers`, ...).
+The helpers of the ingress-nginx chart 4.15.1 that values include in templates (`affinity`,
+`extraInitContainers`, ...).
 
-Helpers are global: in a parent chart that has both charts, either definition may be in force for both. Each one therefore
-gives exactly what its namesake gives, and uses nothing else of this chart.
+Helpers are global: in a parent chart that has both charts, either definition may be in force for
+both. Each one therefore gives exactly what its namesake gives, and uses nothing else of this chart.
 */}}
 
 {{- define "ingress-nginx.name" -}}

@@ -50,7 +50,9 @@ app.kubernetes.io/instance: {{ .root.Release.Name }}
 app.kubernetes.io/component: {{ .component }}
 {{- end -}}
 
-{{/* The metadata labels of an object of a component, merged so that no key comes twice: `more` wins. */}}
+{{/*
+The metadata labels of an object of a component, merged so that no key comes twice: `more` wins.
+*/}}
 {{- define "sluice.labels" -}}
 {{- $root := .root -}}
 {{- $all := dict
@@ -66,7 +68,9 @@ app.kubernetes.io/component: {{ .component }}
 {{- toYaml $all -}}
 {{- end -}}
 
-{{/* Name of cluster-scoped objects; distinguishes releases of the same name in different namespaces. */}}
+{{/*
+Name of cluster-scoped objects; distinguishes releases of the same name in different namespaces.
+*/}}
 {{- define "sluice.clusterName" -}}
 {{- $name := include "sluice.fullname" . -}}
 {{- $namespace := include "sluice.namespace" . -}}
@@ -114,7 +118,9 @@ app.kubernetes.io/component: {{ .component }}
 {{- default (printf "%s-leader" (include "sluice.fullname" .)) .Values.controller.electionID -}}
 {{- end -}}
 
-{{/* The image of `image`, a map; `tag` and `registry` are for when neither it nor global.image has one. */}}
+{{/*
+The image of `image`, a map; `tag` and `registry` are for when neither it nor global.image has one.
+*/}}
 {{- define "sluice.image" -}}
 {{- $registry := coalesce .image.registry .root.Values.global.image.registry .registry "" -}}
 {{- $name := default (printf "%s/%s" $registry .image.image | trimPrefix "/") .image.repository -}}
@@ -122,7 +128,9 @@ app.kubernetes.io/component: {{ .component }}
 {{- printf "%s:%s%s" $name (default .tag .image.tag) $digest -}}
 {{- end -}}
 
-{{/* A value as text: YAML reads a long number as a float, which would be written with an exponent. */}}
+{{/*
+A value as text: YAML reads a long number as a float, which would be written with an exponent.
+*/}}
 {{- define "sluice.text" -}}
 {{- if kindIs "float64" . -}}
 {{- if eq (. | floor) . }}{{ . | int64 }}{{ else }}{{ . }}{{ end -}}
@@ -132,12 +140,18 @@ app.kubernetes.io/component: {{ .component }}
 {{- end -}}
 {{- end -}}
 
-{{/* The name of the ConfigMap with the fields of `proxySetHeaders` or `addHeaders`, and its namespace: one that the gateway reads. */}}
+{{/*
+The name of the ConfigMap with the fields of `proxySetHeaders` or `addHeaders`, and its namespace:
+one that the gateway reads.
+*/}}
 {{- define "sluice.headers" -}}
 {{- printf "%s-custom-%s" (include "sluice.fullname" .root) (ternary "proxy-headers" "add-headers" (eq .value "proxySetHeaders")) -}}
 {{- end -}}
 
-{{/* The keys of the ConfigMap. Values may be templates; the ConfigMaps of header fields are named unless the values name others. */}}
+{{/*
+The keys of the ConfigMap. Values may be templates; the ConfigMaps of header fields are named unless
+the values name others.
+*/}}
 {{- define "sluice.replicas" -}}
 {{- include "sluice.controller" . }}-replicas
 {{- end -}}
@@ -156,7 +170,10 @@ app.kubernetes.io/component: {{ .component }}
 {{- toYaml $keys -}}
 {{- end -}}
 
-{{/* The value of a key that the gateway reads: that of the exact name or, without it, of the first name in another case. */}}
+{{/*
+The value of a key that the gateway reads: that of the exact name or, without it, of the first name
+in another case.
+*/}}
 {{- define "sluice.configValue" -}}
 {{- $keys := include "sluice.config" .root | fromYaml -}}
 {{- $names := list -}}
@@ -176,7 +193,10 @@ app.kubernetes.io/component: {{ .component }}
 {{- end }}
 {{- end -}}
 
-{{/* A map whose values are templates and become texts: `list ROOT MAP`. A template may contain quotation marks, so it is run first. */}}
+{{/*
+A map whose values are templates and become texts: `list ROOT MAP`. A template may contain quotation
+marks, so it is run first.
+*/}}
 {{- define "sluice.templates" -}}
 {{- $root := index . 0 -}}
 {{- range $key, $value := index . 1 }}

@@ -1,8 +1,10 @@
 {{/*
-Rules for service level objectives: the method of the Site Reliability Workbook with several windows and burn rates. A burn rate of 1
-uses up the error budget in 30 days. The short window ends an alert soon after its cause.
+Rules for service level objectives: the method of the Site Reliability Workbook with several windows
+and burn rates. A burn rate of 1 uses up the error budget in 30 days. The short window ends an alert
+soon after its cause.
 
-Long windows are averages of recorded rates of five minutes: raw counters of three days would be read again at each evaluation.
+Long windows are averages of recorded rates of five minutes: raw counters of three days would be
+read again at each evaluation.
 */}}
 {{- define "sluice.objectives" -}}
 {{- $slo := .Values.controller.metrics.prometheusRule.slo -}}

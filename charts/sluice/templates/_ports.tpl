@@ -16,8 +16,8 @@
 {{- end -}}
 
 {{/*
-The entries of controller.containerPort as ports of the container, as a JSON list. Of entries that differ only in their names, the first
-one counts: server-side apply refuses a port that comes twice.
+The entries of controller.containerPort as ports of the container, as a JSON list. Of entries that
+differ only in their names, the first one counts: server-side apply refuses a port that comes twice.
 */}}
 {{- define "sluice.containerPorts" -}}
 {{- $controller := .Values.controller -}}
@@ -39,7 +39,10 @@ one counts: server-side apply refuses a port that comes twice.
 {{- toJson $ports -}}
 {{- end -}}
 
-{{/* The port of the Pods for a Service, by name or number: `list ROOT PORT`. An entry that "sluice.containerPorts" leaves out has no name. */}}
+{{/*
+The port of the Pods for a Service, by name or number: `list ROOT PORT`. An entry that
+"sluice.containerPorts" leaves out has no name.
+*/}}
 {{- define "sluice.targetPort" -}}
 {{- $root := index . 0 -}}
 {{- $target := index . 1 | toString -}}

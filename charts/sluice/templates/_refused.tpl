@@ -1,6 +1,6 @@
 {{/*
-The values of a list that differ from the default that the list has for them, each with its path and the reason, as JSON. The
-lists are made from the comments of values.yaml.
+The values of a list that differ from the default that the list has for them, each with its path and
+the reason, as JSON. The lists are made from the comments of values.yaml.
 */}}
 {{- define "sluice.differing" -}}
 {{- $root := .root -}}
@@ -30,8 +30,8 @@ lists are made from the comments of values.yaml.
 {{- end -}}
 
 {{/*
-Fails for values that cannot be honoured. Every one is named, with the reason; none is ignored without a note. What the schema can
-say, the schema says.
+Fails for values that cannot be honoured. Every one is named, with the reason; none is ignored
+without a note. What the schema can say, the schema says.
 */}}
 {{- define "sluice.check" -}}
 {{- $wrong := list -}}

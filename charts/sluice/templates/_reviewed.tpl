@@ -14,8 +14,8 @@ matchLabels: {kubernetes.io/metadata.name: {{ include "sluice.watchedNamespace" 
 {{- end -}}
 
 {{/*
-A label selector in the notation of `kubectl --selector`, as an object. `key>1` and `key<1` have no equal there and are left
-out, so that more is selected.
+A label selector in the notation of `kubectl --selector`, as an object. `key>1` and `key<1` have no
+equal there and are left out, so that more is selected.
 */}}
 {{- define "sluice.labelSelector" -}}
 {{- $all := list -}}

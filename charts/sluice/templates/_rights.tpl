@@ -1,9 +1,9 @@
 {{/*
 The rights of the gateway: exactly those that the values ask for.
 
-`sluice.rights` gives a map from namespace to rules, with the rules for the whole cluster under "". What is served
-everywhere takes a ClusterRole; what is served in one namespace takes a Role there, and a Role for each object
-elsewhere that a flag names.
+`sluice.rights` gives a map from namespace to rules, with the rules for the whole cluster under "".
+What is served everywhere takes a ClusterRole; what is served in one namespace takes a Role there,
+and a Role for each object elsewhere that a flag names.
 */}}
 {{- define "sluice.rights" -}}
 {{- $own := include "sluice.namespace" . -}}

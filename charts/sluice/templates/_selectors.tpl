@@ -1,6 +1,7 @@
 {{/*
-Selectors for Pods of ingress-nginx in the values, as a JSON list of messages. Values files of its chart often contain its name instead
-of a template; without it, Pods would not be spread, and nothing would report that.
+Selectors for Pods of ingress-nginx in the values, as a JSON list of messages. Values files of its
+chart often contain its name instead of a template; without it, Pods would not be spread, and
+nothing would report that.
 */}}
 {{- define "sluice.refusedSelectors" -}}
 {{- $root := . -}}
@@ -48,7 +49,10 @@ of a template; without it, Pods would not be spread, and nothing would report th
 {{- toJson $found -}}
 {{- end -}}
 
-{{/* The values of a label that a selector selects, as a JSON list: `list SELECTOR LABEL`. Empty if it selects none by name. */}}
+{{/*
+The values of a label that a selector selects, as a JSON list: `list SELECTOR LABEL`. Empty if it
+selects none by name.
+*/}}
 {{- define "sluice.selected" -}}
 {{- $selector := index . 0 | default dict -}}
 {{- $label := index . 1 -}}

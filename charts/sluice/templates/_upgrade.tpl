@@ -1,7 +1,7 @@
 {{/*
-What an upgrade must not do, as a JSON list of messages. Kubernetes never changes the selector of a Deployment or DaemonSet, and Helm
-applies Services first: with another selector, the upgrade would fail after the Service has lost all Pods. `helm template` has no
-cluster, so it finds nothing.
+What an upgrade must not do, as a JSON list of messages. Kubernetes never changes the selector of a
+Deployment or DaemonSet, and Helm applies Services first: with another selector, the upgrade would
+fail after the Service has lost all Pods. `helm template` has no cluster, so it finds nothing.
 */}}
 {{- define "sluice.refusedUpgrade" -}}
 {{- $namespace := include "sluice.namespace" . -}}

@@ -1,6 +1,7 @@
 {{/*
-The agent of the web application firewall, as a container that starts before the gateway and ends after it. Only the gateway reaches
-it, on the loopback address. Bodies of requests that exceed its buffer go to /tmp.
+The agent of the web application firewall, as a container that starts before the gateway and ends
+after it. Only the gateway reaches it, on the loopback address. Bodies of requests that exceed its
+buffer go to /tmp.
 */}}
 {{- define "sluice.wafAgent" -}}
 {{- $waf := .Values.waf -}}

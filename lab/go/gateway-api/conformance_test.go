@@ -1,4 +1,5 @@
-// Package gatewayapi builds the Gateway API conformance suite as a program of its own (`go test -c`).
+// Package gatewayapi builds the Gateway API conformance suite as a program of its own
+// (`go test -c`).
 package gatewayapi
 
 import (

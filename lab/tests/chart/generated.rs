@@ -8,13 +8,15 @@ use crate::helm::{chart, helm, root};
 use crate::values;
 
 /// The comment above the rendered manifests.
-const QUICK_START: &str = "# Sluice in a cluster, with the rights that it needs. Set the name of your image, then:
+const QUICK_START: &str =
+    "# Sluice in a cluster, with the rights that it needs. Set the name of your image, then:
 #
 #   kubectl apply -f examples/cluster/sluice.yaml
 #   kubectl -n sluice-system rollout status deployment/sluice-controller
 #
-# It serves Ingresses whose ingressClassName is `sluice`. Made from the chart with charts/sluice/ci/quick-start-values.yaml;
-# with Helm, install the chart instead (docs/install.md), which can also take over the objects of ingress-nginx.
+# It serves Ingresses whose ingressClassName is `sluice`. With Helm, install the chart instead
+# (docs/install.md), which can also take over the objects of ingress-nginx.
+# Rendered from the chart with charts/sluice/ci/quick-start-values.yaml by: make manifests
 apiVersion: v1
 kind: Namespace
 metadata: {name: sluice-system}

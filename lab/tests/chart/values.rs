@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::helm::{chart, root};
 
-/// One value that has a comment `# -- (type) meaning`.
+/// One value that has a comment `# -- (type) meaning`, which further lines may continue.
 #[derive(Clone, Debug)]
 pub(crate) struct Described {
     /// Its path, separated by dots.
@@ -184,7 +184,10 @@ pub(crate) fn described() -> Vec<Described> {
             comment = Some((kind.to_owned(), meaning.to_owned()));
             continue;
         }
-        if bare.starts_with('#') {
+        if let Some(more) = bare.strip_prefix('#') {
+            if let Some((_, meaning)) = &mut comment {
+                meaning.push_str(more);
+            }
             continue;
         }
         let key = bare.split(':').next().unwrap_or(bare);

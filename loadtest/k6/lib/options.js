@@ -5,8 +5,8 @@ import { names, settings } from './settings.js';
 // What k6 prints of every duration.
 const TREND = ['min', 'med', 'avg', 'p(99)', 'p(99.9)', 'max'];
 
-// Options of a script from its scenarios and thresholds. Two thresholds come with every script: each check holds, and
-// something was asked at all (k6 takes a run without a request for a good one).
+// Options of a script from its scenarios and thresholds. Two thresholds come with every script:
+// each check holds, and at least one request was sent (k6 passes a run without requests).
 export function options(scenarios, thresholds, more = {}) {
   return {
     scenarios,
@@ -25,8 +25,9 @@ export function below(milliseconds) {
   return milliseconds > 0 ? [`p(99)<${milliseconds}`] : ['p(99)>=0'];
 }
 
-// Thresholds of requests that arrive at a fixed rate. k6 drops what it cannot start in time; when that is more than one
-// in a hundred, the latencies are of another load than the one that was asked for.
+// Thresholds of requests that arrive at a fixed rate. k6 drops what it cannot start in time; when
+// that is more than one in a hundred, the latencies are those of another load than the requested
+// one.
 export function atRate(rate, duration, p99) {
   const thresholds = { http_req_failed: ['rate==0'], http_req_duration: below(p99) };
   // Without a limit for latencies nothing depends on how fast the machine is.
@@ -34,8 +35,8 @@ export function atRate(rate, duration, p99) {
   return thresholds;
 }
 
-// A scenario of requests that arrive at a fixed rate, whatever the gateway does. k6 starts with as many users as are
-// busy at 50 ms a request and takes on more up to a second a request.
+// A scenario of requests that arrive at a fixed rate, whatever the gateway does. k6 starts with as
+// many users as are busy at 50 ms a request and takes on more up to a second a request.
 export function arrivals(rate, duration, more = {}) {
   return {
     executor: 'constant-arrival-rate',

@@ -21,7 +21,7 @@ export function ask(address, { status = 200, body = null, method = body === null
   return answer;
 }
 
-// k6's check, which also prints the first failures: a bare count says too little at three in the morning.
+// k6's check, which also prints the first failures, because a count alone does not show a cause.
 export function verify(answer, checks) {
   const good = check(answer, checks);
   if (!good && printed < EXAMPLES) {

@@ -1,4 +1,5 @@
-// Settings of every script, all by environment variables (`k6 run -e NAME=VALUE`). docs/loadtest.md has the table.
+// Settings of every script, all by environment variables (`k6 run -e NAME=VALUE`). docs/loadtest.md
+// has the table.
 //
 // Nothing else reads __ENV, so that this file is the list of what can be set.
 
@@ -12,7 +13,8 @@ const STICKY_HOST = text('STICKY_HOST', HOST); // has session affinity by cookie
 const SECURE_HOST = text('SECURE_HOST', ''); // redirects http to https; not tested when empty
 const HOSTS = list('HOSTS', HOST); // `mixed` spreads its requests over these
 
-// `echo`: the backend does what a query asks (?status=, ?bytes=, ?delay_ms=) and says who it is; `any`: it only answers.
+// `echo`: the backend does what a query asks (?status=, ?bytes=, ?delay_ms=) and says who it is;
+// `any`: it only answers.
 const BACKEND = oneOf('BACKEND', ['echo', 'any']);
 
 export const settings = {
@@ -26,7 +28,8 @@ export const settings = {
   status: number('STATUS', 200),
   // Where an answer says which Pod it is of: `json:FIELD`, `header:NAME` or `body`.
   pod: text('POD', 'json:pod'),
-  // A regular expression for Pods that may go away during `sticky`; their sessions may move. None by default.
+  // A regular expression for Pods that may go away during `sticky`; their sessions may move. None
+  // by default.
   transient: text('TRANSIENT', ''),
   // How long a run is, and the load. Each script has defaults of its own.
   duration: (otherwise) => text('DURATION', otherwise),
@@ -57,8 +60,8 @@ export function socketUrl(host, path = settings.path) {
   return url(host, path).replace(/^http/, 'ws');
 }
 
-// k6's `hosts`: every name leads to the target's address and port. A target that is a DNS name is looked up by k6, and
-// then only that name can be asked for.
+// k6's `hosts`: every name leads to the target's address and port. A target that is a DNS name is
+// looked up by k6, and then only that name can be asked for.
 export function names() {
   const all = {};
   for (const target of [TARGET, TARGET_TLS].filter((target) => target !== '')) {

@@ -1,4 +1,5 @@
-// Command acmesolver answers one HTTP-01 challenge, with cert-manager's own solver and its program's flags.
+// Command acmesolver answers one HTTP-01 challenge, with cert-manager's own solver and its
+// program's flags.
 package main
 
 import (

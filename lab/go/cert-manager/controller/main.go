@@ -1,6 +1,6 @@
 // Command cert-manager runs cert-manager's own controllers for HTTP-01: the part of its program
-// `cmd/controller` that an ACME issuer needs. That program is a module of its own which is never published, so the
-// module proxy has the controllers but not the program.
+// `cmd/controller` that an ACME issuer needs. That program is a module of its own which is never
+// published, so the module proxy has the controllers but not the program.
 package main
 
 import (
