@@ -1,8 +1,9 @@
-// Mixed: requests as in production. Several hosts in the clear and over TLS, small and large answers
-// and bodies, sessions, redirects to https, and errors of the backend, which must arrive unchanged.
+// Mixed: requests as in production. Several hosts in the clear and over TLS, small and large
+// answers and bodies, sessions, redirects to https, and errors of the backend, which must arrive
+// unchanged.
 //
-//   k6 run -e TARGET=http://... -e TARGET_TLS=https://... -e HOSTS=a.example,b.example -e RATE=300 \
-//     loadtest/k6/mixed.js
+//   k6 run -e TARGET=http://... -e TARGET_TLS=https://... -e HOSTS=a.example,b.example \
+//     -e RATE=300 loadtest/k6/mixed.js
 //
 // Asserts: every answer is the one that was asked for, with its length; p99 below P99_MS (200) over
 // everything, large bodies included, and printed by operation. With BACKEND=any only requests that

@@ -4,8 +4,8 @@
 //   k6 run -e TARGET=https://203.0.113.10 -e HOST=shop.example -e RATE=100 loadtest/k6/tls.js
 //
 // The certificate must be one that this machine trusts and be valid for HOST (SSL_CERT_FILE adds an
-// authority; --insecure-skip-tls-verify trusts any certificate). Asserts: no failure; each request had a
-// handshake; the handshake's p99 is below P99_MS (100).
+// authority; --insecure-skip-tls-verify trusts any certificate). Asserts: no failure; each request
+// had a handshake; the handshake's p99 is below P99_MS (100).
 
 import { arrivals, atRate, below, options as common } from './lib/options.js';
 import { ask, verify } from './lib/request.js';

@@ -47,7 +47,8 @@ impl CommentSyntax {
 fn faults(source: &str, syntax: CommentSyntax) -> impl Iterator<Item = (usize, &str)> {
     let mut in_block = false;
     (1..).zip(source.lines()).filter(move |(_, line)| {
-        let opens = syntax == CommentSyntax::Hash && line.starts_with("{{") && line.contains("/*");
+        let action = line.strip_prefix("{{").filter(|_| syntax == CommentSyntax::Hash);
+        let opens = action.is_some_and(|action| action.trim_start_matches(['-', ' ']).starts_with("/*"));
         let is_block = in_block || opens;
         in_block = is_block && !line.contains("*/");
         let text = if is_block { Some(*line) } else { syntax.text(line) };
@@ -108,7 +109,8 @@ fn only_comments_that_can_be_wrapped_count() {
 #[test]
 fn comments_of_scripts_and_templates_count() {
     let wide = "word ".repeat(30);
-    let source = format!("  # {wide}\nrun {wide}\n{{{{- /*\n{wide}\n*/}}}}\n{wide}\n// {wide}\n");
+    let source =
+        format!("  # {wide}\nrun {wide}\n{{{{- /*\n{wide}\n*/}}}}\n{{{{ x \"/*\" }}}}\n{wide}\n// {wide}\n");
     assert_eq!(numbers(&source, CommentSyntax::Hash), [1, 4]);
     let syntax = |name: &str| CommentSyntax::of(Path::new(name));
     assert_eq!(syntax("Makefile"), Some(CommentSyntax::Hash));

@@ -1,6 +1,6 @@
 //! The migration from ingress-nginx, step by step as in `docs/migrate-from-ingress-nginx.md` and
-//! `docs/migrate-traffic.md`, beside a release with the old controller's objects: no request is lost
-//! at either address, and every step can be reverted.
+//! `docs/migrate-traffic.md`, beside a release with the old controller's objects: no request is
+//! lost at either address, and every step can be reverted.
 
 mod document;
 

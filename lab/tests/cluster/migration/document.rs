@@ -1,6 +1,6 @@
 //! Runs the commands of `docs/migrate-from-ingress-nginx.md` and `docs/migrate-traffic.md`
-//! unchanged. Parts of a reader's environment that the lab lacks (names of addresses, a values file,
-//! `kubectl exec`) are provided here.
+//! unchanged. Parts of a reader's environment that the lab lacks (names of addresses, a values
+//! file, `kubectl exec`) are provided here.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
