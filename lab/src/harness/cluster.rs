@@ -12,6 +12,7 @@ use bytes::Bytes;
 use http::{Request, Response};
 use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{Namespace, Pod, ServiceAccount};
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use kube::api::{ApiResource, DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams};
@@ -207,6 +208,16 @@ impl Cluster {
                 && count(status.replicas)
         })
         .await
+    }
+
+    /// Waits until a Pod holds the Lease of the gateways, and so writes to the cluster.
+    ///
+    /// # Errors
+    /// Returns an error if it does not in time.
+    pub async fn leader(&self, pod: &str) -> Result<()> {
+        let holds =
+            |lease: &Lease| lease.spec.as_ref().and_then(|spec| spec.holder_identity.as_deref()) == Some(pod);
+        self.wait("sluice-leader", &format!("held by {pod}"), holds).await.map(drop)
     }
 
     /// Waits until a Service's endpoints fulfil a condition, and returns them sorted by address.

@@ -9,7 +9,6 @@ use anyhow::{Context, Result, bail, ensure};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use k8s_openapi::api::apps::v1::Deployment;
-use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::Event;
 use k8s_openapi::api::networking::v1::Ingress;
 use kube::ResourceExt;
@@ -59,12 +58,6 @@ async fn pod(cluster: &Cluster, name: &str) -> Result<()> {
 async fn has_status(cluster: &Cluster, ingress: &str, addresses: &[&str]) -> Result<()> {
     let what = format!("given the addresses {addresses:?}");
     cluster.wait::<Ingress>(ingress, &what, |ingress| status_of(ingress) == addresses).await.map(drop)
-}
-
-async fn holder(cluster: &Cluster, pod: &str) -> Result<()> {
-    let holds =
-        |lease: &Lease| lease.spec.as_ref().and_then(|spec| spec.holder_identity.as_deref()) == Some(pod);
-    cluster.wait::<Lease>("sluice-leader", &format!("held by {pod}"), holds).await.map(drop)
 }
 
 /// Overwrites the status of an Ingress, as another controller would.
@@ -141,7 +134,7 @@ fn addresses_stay_at_shutdown_if_several_or_configured() {
         has_status(cluster, "web", &["192.0.2.9"]).await?;
         let flags = ["--publish-status-address=192.0.2.1", "--update-status=false"];
         let gateway = admin(cluster, &class, "c", &flags).await?;
-        holder(cluster, "c").await?;
+        cluster.leader("c").await?;
         gateway.end(GRACE).await?;
         has_status(cluster, "web", &["192.0.2.9"]).await
     });
@@ -184,7 +177,7 @@ fn a_released_lease_is_taken_at_once_and_an_expired_one_in_time() {
         let class = ingress(cluster).await?;
         let flags = ["--publish-status-address=192.0.2.7", "--election-ttl=8s"];
         let first = admin(cluster, &class, "a", &flags).await?;
-        holder(cluster, "a").await?;
+        cluster.leader("a").await?;
         let second = admin(cluster, &class, "b", &flags).await?;
         let leads = async |gateway: &GatewayProcess, value: f64| {
             cluster
@@ -202,7 +195,7 @@ fn a_released_lease_is_taken_at_once_and_an_expired_one_in_time() {
         // An orderly shutdown.
         first.end(GRACE).await?;
         let begin = Instant::now();
-        holder(cluster, "b").await?;
+        cluster.leader("b").await?;
         println!("a successor led {:?} after the end of its predecessor", begin.elapsed());
         leads(&second, 1.0).await?;
         has_status(cluster, "web", &["192.0.2.7"]).await?;
@@ -213,7 +206,7 @@ fn a_released_lease_is_taken_at_once_and_an_expired_one_in_time() {
         let begin = Instant::now();
         second.process().end(Duration::ZERO)?;
         overwrite(cluster, "web", "198.51.100.1").await?;
-        holder(cluster, "c").await?;
+        cluster.leader("c").await?;
         let took = begin.elapsed();
         println!("a successor led {took:?} after the death of its predecessor, with a Lease of 8 s");
         ensure!(took > Duration::from_secs(2), "the Lease of another was taken");
@@ -262,7 +255,7 @@ fn events_report_problems_to_the_owner_of_an_object() {
     shared(async |cluster| {
         let class = ingress(cluster).await?;
         let gateway = admin(cluster, &class, "a", &["--publish-status-address=192.0.2.7"]).await?;
-        holder(cluster, "a").await?;
+        cluster.leader("a").await?;
         cluster.apply(&class.ingress("other", "web.example", "web")).await?;
         let conflict = cluster
             .until("the problem of the conflict", async || {
@@ -331,7 +324,7 @@ fn rights_that_are_missing_are_named_one_by_one_and_picked_up() {
         let lease = r#"[{apiGroups: [coordination.k8s.io], resources: [leases], resourceNames: [sluice-leader], verbs: [get, watch, update]},
             {apiGroups: [coordination.k8s.io], resources: [leases], verbs: [create]}]"#;
         cluster.allow_rules("gateway", false, "lease", lease).await?;
-        holder(cluster, "a").await?;
+        cluster.leader("a").await?;
         cluster
             .until("the problem of the refused write", async || {
                 let problems = gateway.problems(cluster).await?;

@@ -4,7 +4,6 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::Event;
 use k8s_openapi::api::networking::v1::Ingress;
 use kube::api::{ListParams, Patch, PatchParams};
@@ -20,12 +19,6 @@ async fn replica(cluster: &Cluster, class: &TestClass, pod: &str, flags: &[&str]
     let environment = [format!("POD_NAME={pod}"), format!("POD_NAMESPACE={}", cluster.namespace)];
     let environment = environment.each_ref().map(String::as_str);
     class.gateway_in(cluster, &environment, &cluster.kubeconfig(), flags).await
-}
-
-async fn holder(cluster: &Cluster, pod: &str) -> Result<()> {
-    let holds =
-        |lease: &Lease| lease.spec.as_ref().and_then(|spec| spec.holder_identity.as_deref()) == Some(pod);
-    cluster.wait::<Lease>("sluice-leader", &format!("held by {pod}"), holds).await.map(drop)
 }
 
 async fn leads(cluster: &Cluster, gateway: &GatewayProcess, value: f64) -> Result<()> {
@@ -61,12 +54,12 @@ fn a_new_leader_loses_no_request() {
     shared(async |cluster| {
         let class = TestClass::web(cluster, 2).await?;
         let first = replica(cluster, &class, "a", &[STATUS, "--election-ttl=8s"]).await?;
-        holder(cluster, "a").await?;
+        cluster.leader("a").await?;
         let (second, load) = follower(cluster, &class, "b", &[STATUS, "--election-ttl=60s"]).await?;
         let begin = Instant::now();
         first.process().end(Duration::ZERO)?;
         overwrite(cluster, "198.51.100.1").await?;
-        holder(cluster, "b").await?;
+        cluster.leader("b").await?;
         println!("a successor led {:?} after a death, with a Lease of 8 s", begin.elapsed());
         has_status(cluster, "192.0.2.7").await?;
         leads(cluster, &second, 1.0).await?;
@@ -77,7 +70,7 @@ fn a_new_leader_loses_no_request() {
         let (third, load) = follower(cluster, &class, "c", &[STATUS]).await?;
         second.end(Duration::from_secs(30)).await?;
         let begin = Instant::now();
-        holder(cluster, "c").await?;
+        cluster.leader("c").await?;
         let took = begin.elapsed();
         println!("a successor led {took:?} after a graceful end");
         ensure!(took < Duration::from_secs(25), "it has waited for the Lease to end: {took:?}");
