@@ -7,11 +7,8 @@ use sluice_controller::Options;
 
 use crate::support::*;
 
-const PREFIX: &str = "nginx.ingress.kubernetes.io";
-
-fn with(annotations: &[(&str, &str)], spec: Value) -> Value {
-    let annotations = annotations.iter().map(|(name, value)| (format!("{PREFIX}/{name}"), json!(value)));
-    annotated("shop", Value::Object(annotations.collect()), spec)
+fn shop(annotations: &[(&str, &str)], spec: Value) -> Value {
+    with("shop", annotations, spec)
 }
 
 /// Code and field of each problem, annotations by their names.
@@ -58,11 +55,11 @@ fn a_rejecting_fault_hides_no_other_fault() {
     ];
     let mut world = World::ready(Options::default());
     // The other problems are reported with any set of closing ones, in any order.
-    world.put([with(&faults, spec.clone())]);
+    world.put([shop(&faults, spec.clone())]);
     let read: Vec<_> = reported(&world).into_iter().map(|(code, field)| (code, bare(&field))).collect();
     assert_eq!(read, sorted(&expected));
     assert_eq!(world.rules("shop.example").len(), 3);
-    world.put([with(&[&faults[..], &[("limit-rps", "many")]].concat(), spec)]);
+    world.put([shop(&[&faults[..], &[("limit-rps", "many")]].concat(), spec)]);
     expected.push((Code::AnnotationInvalid, "[limit-rps]"));
     let read: Vec<_> = reported(&world).into_iter().map(|(code, field)| (code, bare(&field))).collect();
     assert_eq!(read, sorted(&expected));
@@ -80,7 +77,7 @@ fn a_closed_ingress_names_its_secret_and_opens_when_all_is_well() {
     let mut world = World::ready(Options::default());
     let auth = [("auth-type", "basic"), ("auth-secret", "users")];
     let spec = || paths("shop.example", &["/"]);
-    world.put([with(&[&auth[..], &[("limit-rps", "many")]].concat(), spec())]);
+    world.put([shop(&[&auth[..], &[("limit-rps", "many")]].concat(), spec())]);
     assert_eq!(
         reported(&world),
         sorted(&[(Code::AnnotationInvalid, "[limit-rps]"), (Code::SecretNotFound, "[auth-secret]")])
@@ -90,7 +87,7 @@ fn a_closed_ingress_names_its_secret_and_opens_when_all_is_well() {
                       "stringData": {"auth": "ann:{PLAIN}x"}})]);
     assert_eq!(reported(&world), sorted(&[(Code::AnnotationInvalid, "[limit-rps]")]));
     assert!(world.mirror.resources.is_empty());
-    world.put([with(&auth, spec())]);
+    world.put([shop(&auth, spec())]);
     assert_eq!(reported(&world), []);
     assert_eq!(world.mirror.resources.len(), 1);
 }
@@ -99,12 +96,12 @@ fn a_closed_ingress_names_its_secret_and_opens_when_all_is_well() {
 fn a_missing_companion_annotation_is_reported_once() {
     let mut world = World::ready(Options::default());
     let spec = || paths("shop.example", &["/"]);
-    world.put([with(&[("limit-rps", "many"), ("auth-type", "basic")], spec())]);
+    world.put([shop(&[("limit-rps", "many"), ("auth-type", "basic")], spec())]);
     assert_eq!(
         reported(&world),
         sorted(&[(Code::AnnotationInvalid, "[auth-type]"), (Code::AnnotationInvalid, "[limit-rps]")])
     );
-    world.put([with(&[("auth-type", "Negotiate"), ("auth-secret", "users")], spec())]);
+    world.put([shop(&[("auth-type", "Negotiate"), ("auth-secret", "users")], spec())]);
     assert_eq!(reported(&world), sorted(&[(Code::AnnotationInvalid, "[auth-type]")]), "its type is there");
 }
 
@@ -115,7 +112,7 @@ fn a_rejected_canary_has_its_paths_and_backends_looked_at() {
     spec["rules"][0]["http"]["paths"][0]["backend"] = backend("gone", json!({"number": 80}));
     world.put([
         ingress("main", paths("shop.example", &["/"])),
-        with(&[("canary", "maybe"), ("canary-weight", "10")], spec),
+        shop(&[("canary", "maybe"), ("canary-weight", "10")], spec),
     ]);
     let codes: Vec<Code> = reported(&world).into_iter().map(|(code, _)| code).collect();
     let mut expected = vec![Code::AnnotationInvalid, Code::ServiceNotFound, Code::CanaryWithoutMain];
@@ -128,11 +125,11 @@ fn a_sibling_owned_by_another_ingress_is_no_error() {
     let mut world = World::ready(Options::default());
     world.put([
         created(ingress("www", paths("www.shop.example", &["/"])), 1),
-        with(&[("from-to-www-redirect", "true")], paths("shop.example", &["/"])),
+        shop(&[("from-to-www-redirect", "true")], paths("shop.example", &["/"])),
     ]);
     let problems = world.problems();
     let [problem] = &problems[..] else { panic!("{:?}", world.texts()) };
     assert_eq!((problem.code, problem.severity), (Code::AliasConflict, Severity::Warning));
-    world.put([with(&[("server-alias", "www.shop.example")], paths("shop.example", &["/"]))]);
+    world.put([shop(&[("server-alias", "www.shop.example")], paths("shop.example", &["/"]))]);
     assert_eq!(world.problems()[0].severity, Severity::Error);
 }

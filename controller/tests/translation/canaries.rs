@@ -21,12 +21,6 @@ fn world() -> World {
     world
 }
 
-fn with(name: &str, annotations: &[(&str, &str)], spec: Value) -> Value {
-    let prefixed =
-        |(name, value): &(&str, &str)| (format!("nginx.ingress.kubernetes.io/{name}"), json!(value));
-    annotated(name, Value::Object(annotations.iter().map(prefixed).collect()), spec)
-}
-
 fn to(service: &str, paths: &[&str]) -> Value {
     let paths: Vec<Value> = paths.iter().map(|path| path_to(path, service, json!({"number": 80}))).collect();
     json!({"rules": [{"host": HOST, "http": {"paths": paths}}]})

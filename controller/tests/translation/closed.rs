@@ -10,16 +10,9 @@ use sluice_controller::store::Kind;
 use crate::support::*;
 
 const WEB: &str = "web:http (http)";
-const PREFIX: &str = "nginx.ingress.kubernetes.io";
 
 fn world() -> World {
     World::ready(Options::default())
-}
-
-fn with(name: &str, annotations: &[(&str, &str)], spec: Value) -> Value {
-    let annotations: serde_json::Map<String, Value> =
-        annotations.iter().map(|(name, value)| (format!("{PREFIX}/{name}"), json!(value))).collect();
-    annotated(name, Value::Object(annotations), spec)
 }
 
 /// An Ingress of class `nginx` with an annotation that rejects it.

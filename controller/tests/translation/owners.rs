@@ -9,13 +9,6 @@ use crate::support::*;
 const WEB: &str = "web:http (http)";
 const HOST: &str = "shop.example";
 
-fn with(name: &str, annotations: &[(&str, &str)], spec: Value) -> Value {
-    let prefix = "nginx.ingress.kubernetes.io";
-    let annotations: serde_json::Map<String, Value> =
-        annotations.iter().map(|(name, value)| (format!("{prefix}/{name}"), json!(value))).collect();
-    annotated(name, Value::Object(annotations), spec)
-}
-
 /// The same object in another namespace, which has no Services.
 fn of_other(mut object: Value) -> Value {
     object["metadata"]["namespace"] = "other".into();

@@ -1,6 +1,6 @@
 //! Paths as regular expressions, rewriting, and the redirect of `/`.
 
-use serde_json::{Value, json};
+use serde_json::Value;
 use sluice_config::{Action, Code, Expression, PathMatch, RedirectPath, RewritePart, RewriteQuery};
 use sluice_controller::Options;
 use sluice_controller::store::Kind;
@@ -9,12 +9,6 @@ use crate::support::*;
 
 const WEB: &str = "web:http (http)";
 const HOST: &str = "shop.example";
-
-fn with(name: &str, annotations: &[(&str, &str)], spec: Value) -> Value {
-    let prefixed =
-        |(name, value): &(&str, &str)| (format!("nginx.ingress.kubernetes.io/{name}"), json!(value));
-    annotated(name, Value::Object(annotations.iter().map(prefixed).collect()), spec)
-}
 
 /// Paths that are meant as expressions.
 fn expressions(paths: &[&str]) -> Value {

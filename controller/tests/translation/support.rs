@@ -159,6 +159,13 @@ pub(crate) fn ingress(name: &str, spec: Value) -> Value {
     annotated(name, json!({}), spec)
 }
 
+/// The same with annotations of ingress-nginx.
+pub(crate) fn with(name: &str, annotations: &[(&str, &str)], spec: Value) -> Value {
+    let prefixed =
+        |(name, value): &(&str, &str)| (format!("nginx.ingress.kubernetes.io/{name}"), json!(value));
+    annotated(name, Value::Object(annotations.iter().map(prefixed).collect()), spec)
+}
+
 pub(crate) fn annotated(name: &str, annotations: Value, mut spec: Value) -> Value {
     let entry = spec.as_object_mut().unwrap().entry("ingressClassName");
     entry.or_insert_with(|| "nginx".into());
