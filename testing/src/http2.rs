@@ -17,6 +17,12 @@ use tokio_rustls::TlsConnector;
 use crate::client::trusting;
 use crate::wait::PATIENCE;
 
+/// Returns a frame (RFC 9113 §4.1).
+pub fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
+    let length = u32::try_from(payload.len()).unwrap().to_be_bytes();
+    [&length[1..], &[kind, flags], &stream.to_be_bytes(), payload].concat()
+}
+
 /// Runs a test on a runtime of its own, with a time limit.
 pub fn run<T>(test: impl Future<Output = T>) -> T {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();

@@ -151,10 +151,10 @@ impl Drop for Tunnel {
 #[cfg(test)]
 mod tests {
     use tokio::io::AsyncWriteExt;
-    use tokio::net::{TcpListener, TcpStream};
     use tokio::time::advance;
 
     use super::*;
+    use crate::io::transport::tests::pair;
     use crate::io::write_buffer::WriteBuffer;
     use crate::pipeline::tests::fixture::{Plane, Request};
 
@@ -164,19 +164,14 @@ mod tests {
         assert!(size_of::<Tunnel>() <= 984, "{} bytes", size_of::<Tunnel>());
     }
 
-    async fn pair() -> (Transport, TcpStream) {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let ours = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
-        (Transport::Plain(ours), listener.accept().await.unwrap().0)
-    }
-
     #[tokio::test(start_paused = true)]
     async fn one_side_alone_keeps_it_going_until_it_is_silent_too() {
         const IDLE: Duration = Duration::from_secs(60);
         // The paused clock advances only on request while a blocking thread is busy.
         let (_busy, ended) = std::sync::mpsc::channel::<()>();
         tokio::task::spawn_blocking(move || ended.recv());
-        let ((mut client, mut from_client), (stream, _endpoint)) = (pair().await, pair().await);
+        let ((client, mut from_client), (stream, _endpoint)) = (pair().await, pair().await);
+        let (mut client, stream) = (Transport::Plain(client), Transport::Plain(stream));
         let exchange = Plane::simple(&[1]).forward(&Request::get("a.example", "/"));
         let (made, place) = (std::time::Instant::now(), DescriptorPermit::for_open());
         let connection = Connection { stream, place, made, served: 0, reused: false };

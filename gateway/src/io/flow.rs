@@ -152,21 +152,16 @@ mod tests {
     use std::future::poll_fn;
 
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
-    use tokio::net::{TcpListener, TcpStream};
 
     use super::*;
     use crate::io::transport::Transport;
-
-    async fn pair() -> (Transport, TcpStream) {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let ours = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
-        (Transport::Plain(ours), listener.accept().await.unwrap().0)
-    }
+    use crate::io::transport::tests::pair;
 
     #[tokio::test]
     async fn a_direction_holds_one_read_and_nothing_once_that_is_taken() {
         const ALL: usize = 32 * 1024 * 1024;
-        let ((mut from, mut source), (mut to, mut sink)) = (pair().await, pair().await);
+        let ((from, mut source), (to, mut sink)) = (pair().await, pair().await);
+        let (mut from, mut to) = (Transport::Plain(from), Transport::Plain(to));
         let mut flow = Flow::default();
         let writer = tokio::spawn(async move { source.write_all(&vec![b'x'; ALL]).await });
         // The peer does not read, so the sockets fill up.

@@ -137,7 +137,7 @@ impl AsyncWrite for Transport {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use std::future::poll_fn;
 
     use tokio::io::AsyncReadExt;
@@ -145,11 +145,17 @@ mod tests {
 
     use super::*;
 
+    /// Returns both ends of a connection on loopback.
+    pub(crate) async fn pair() -> (TcpStream, TcpStream) {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let one = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+        (one, listener.accept().await.unwrap().0)
+    }
+
     #[tokio::test]
     async fn the_last_bytes_come_before_the_end() {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let mut client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
-        let mut ours = Transport::Plain(listener.accept().await.unwrap().0);
+        let (mut client, ours) = pair().await;
+        let mut ours = Transport::Plain(ours);
         let reader = tokio::spawn(async move {
             let mut all = Vec::new();
             client.read_to_end(&mut all).await.map(|_| all)

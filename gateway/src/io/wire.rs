@@ -202,9 +202,10 @@ mod tests {
     use std::task::Waker;
 
     use pingora_core::protocols::l4::ext::get_tcp_info;
-    use tokio::net::{TcpListener, TcpStream};
+    use tokio::net::TcpStream;
 
     use super::*;
+    use crate::io::transport::tests::pair;
 
     const HOUR: Duration = Duration::from_secs(3600);
     const SHORT: Duration = Duration::from_millis(50);
@@ -213,10 +214,9 @@ mod tests {
         LingerLimits { total, silence, bytes: u64::MAX }
     }
 
-    async fn pair() -> (Box<Wire>, TcpStream) {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
-        (Wire::new(Transport::Plain(listener.accept().await.unwrap().0)), client)
+    async fn wire() -> (Box<Wire>, TcpStream) {
+        let (client, ours) = pair().await;
+        (Wire::new(Transport::Plain(ours)), client)
     }
 
     /// Takes `length` bytes, or reads `ahead` bytes if they have not arrived.
@@ -233,7 +233,7 @@ mod tests {
 
     #[tokio::test]
     async fn bytes_that_have_arrived_are_taken_in_one_piece() {
-        let (mut wire, mut client) = pair().await;
+        let (mut wire, mut client) = wire().await;
         client.write_all(&[b'x'; 30_000]).await.unwrap();
         assert_eq!(take(&mut wire, 20_000, 30_000).await.unwrap().len(), 20_000);
         assert_eq!(wire.ahead.len(), 0, "no more is read than was asked for");
@@ -245,7 +245,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_body_of_10_kib_comes_with_its_head() {
-        let (mut wire, mut client) = pair().await;
+        let (mut wire, mut client) = wire().await;
         client.write_all(&[b'x'; 10 * 1024]).await.unwrap();
         wire.transport.tcp().readable().await.unwrap();
         assert_eq!(wire.fill().await.unwrap(), 10 * 1024);
@@ -253,7 +253,7 @@ mod tests {
 
     #[tokio::test]
     async fn the_last_bytes_leave_before_the_wait_for_the_client() {
-        let (mut wire, _client) = pair().await;
+        let (mut wire, _client) = wire().await;
         let socket = wire.transport.descriptor();
         let unsent = || get_tcp_info(socket).unwrap().tcpi_notsent_bytes;
         poll_fn(|cx| wire.transport.poll_write_last(cx, b"ok")).await.unwrap();
@@ -264,7 +264,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_client_that_falls_silent_ends_the_lingering_close() {
-        let (wire, mut client) = pair().await;
+        let (wire, mut client) = wire().await;
         let lingers = tokio::spawn(wire.linger(limits(HOUR, SHORT)));
         // More than the socket buffers hold, so that all of it must be read.
         for _ in 0..64 {
@@ -275,7 +275,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_client_that_sends_without_end_ends_the_lingering_close() {
-        let (wire, mut client) = pair().await;
+        let (wire, mut client) = wire().await;
         let lingers = tokio::spawn(wire.linger(limits(SHORT, HOUR)));
         while client.write_all(&[0; 1 << 16]).await.is_ok() {}
         lingers.await.unwrap();

@@ -251,16 +251,9 @@ mod tests {
     use std::task::Waker;
 
     use proptest::prelude::*;
+    use sluice_testing::http2::frame;
 
     use super::*;
-
-    fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
-        let mut frame = (payload.len() as u32).to_be_bytes()[1..].to_vec();
-        frame.extend([kind, flags]);
-        frame.extend(stream.to_be_bytes());
-        frame.extend(payload);
-        frame
-    }
 
     /// Filters bytes that arrive in pieces of `cut` bytes and are read into buffers of `room`
     /// bytes.

@@ -78,15 +78,13 @@ mod tests {
     use pingora_core::protocols::http::v1::client::HttpSession;
     use pingora_http::RequestHeader;
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
-    use tokio::net::{TcpListener, TcpStream};
 
     use super::*;
+    use crate::io::transport::tests::pair;
 
     /// Returns Pingora's error for an endpoint that closes after `answer`.
     async fn error_after(answer: &[u8]) -> Box<Error> {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let stream = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
-        let (mut endpoint, _) = listener.accept().await.unwrap();
+        let (stream, mut endpoint) = pair().await;
         let stream: Stream = Box::new(pingora_core::protocols::l4::stream::Stream::from(stream));
         let mut session = HttpSession::new(stream);
         let request = RequestHeader::build("GET", b"/", None).unwrap();

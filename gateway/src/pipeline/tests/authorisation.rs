@@ -84,10 +84,7 @@ fn of<'s>(subrequest: &'s Subrequest, name: &str) -> Option<&'s str> {
 
 fn upstream_head(exchange: &mut Exchange, request: &Request) -> HeaderMap {
     exchange.pick().unwrap();
-    let mut head = http::Request::new(());
-    *head.headers_mut() = request.headers.parsed().collect();
-    exchange.upstream_request(&mut head);
-    head.headers().clone()
+    request.upstream_fields(exchange)
 }
 
 #[test]

@@ -63,10 +63,8 @@ fn a_password_is_checked_off_the_loop_once_and_then_remembered() {
     drop(exchange);
     let mut exchange = plane.forward(&request);
     exchange.pick().unwrap();
-    let mut head = http::Request::new(());
-    *head.headers_mut() = request.headers.parsed().collect();
-    exchange.upstream_request(&mut head);
-    assert!(!head.headers().contains_key("authorization"), "the password is ours");
+    let fields = request.upstream_fields(&exchange);
+    assert!(!fields.contains_key("authorization"), "the password is ours");
 }
 
 #[test]
@@ -119,8 +117,5 @@ fn no_auth_locations_exempt_from_passwords_and_keep_the_clients() {
     plane.tune(|settings| settings.no_auth_locations = vec!["/".into()]);
     let request = get().with("authorization", "Bearer token");
     let exchange = plane.forward(&request);
-    let mut head = http::Request::new(());
-    *head.headers_mut() = request.headers.parsed().collect();
-    exchange.upstream_request(&mut head);
-    assert_eq!(head.headers()["authorization"], "Bearer token");
+    assert_eq!(request.upstream_fields(&exchange)["authorization"], "Bearer token");
 }

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use http::{Method, StatusCode, Version};
+use http::{HeaderMap, Method, StatusCode, Version};
 use sluice_config::{
     Action, Backend, Balance, Bind, BindProtocol, CallDestination, Change, Delta, Endpoint, EndpointSet,
     EndpointSetKey, ExternalAuth, Generation, GlobalSettings, GroupId, Host, HostKey, HostName, HostPattern,
@@ -24,6 +24,7 @@ use crate::pipeline::Exchange;
 use crate::pipeline::ExchangeOutcome;
 use crate::pipeline::Failure;
 use crate::pipeline::FailureKind;
+use crate::pipeline::Originator;
 use crate::pipeline::Upstream;
 use crate::pipeline::Verdict;
 use crate::state::State;
@@ -262,6 +263,14 @@ impl Request {
     pub(crate) fn with(mut self, name: &'static str, value: &str) -> Self {
         self.headers.push_line(name.as_bytes(), value.as_bytes());
         self
+    }
+
+    /// Returns the fields that an endpoint gets in an attempt of its exchange.
+    pub(crate) fn upstream_fields(&self, exchange: &Exchange) -> HeaderMap {
+        let mut head = http::Request::new(());
+        *head.headers_mut() = self.headers.parsed().collect();
+        exchange.upstream_request(&mut head);
+        head.into_parts().0.headers
     }
 
     pub(crate) fn head(&self) -> RequestHead<'_> {

@@ -14,14 +14,7 @@ use crate::state::snapshot::PublishedSnapshot;
 fn sent(plane: &Plane, request: &Request) -> HeaderMap {
     let mut exchange = plane.forward(request);
     exchange.pick().unwrap();
-    head_of_attempt(&mut exchange, request)
-}
-
-fn head_of_attempt(exchange: &mut Exchange, request: &Request) -> HeaderMap {
-    let mut head = http::Request::new(());
-    *head.headers_mut() = request.headers.parsed().collect();
-    exchange.upstream_request(&mut head);
-    head.into_parts().0.headers
+    request.upstream_fields(&exchange)
 }
 
 fn relayed(exchange: &mut Exchange, status: u16, fields: &[(&'static str, &'static str)]) -> HeaderMap {
@@ -69,7 +62,7 @@ fn every_try_sends_the_same() {
     let mut heads = Vec::new();
     for _ in 0..2 {
         exchange.pick().unwrap();
-        heads.push(head_of_attempt(&mut exchange, &request));
+        heads.push(request.upstream_fields(&exchange));
         exchange.failed(failure(crate::pipeline::FailureKind::Connect));
     }
     assert_eq!(heads[0], heads[1]);

@@ -2,10 +2,10 @@ use std::future::poll_fn;
 
 use sluice_config::{ServiceRef, Stream};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpListener;
 use tokio::time::advance;
 
 use super::*;
+use crate::io::transport::tests::pair;
 use crate::pipeline::tests::fixture::{Plane, pool_key};
 
 fn size<A, F>(_: fn(A) -> F) -> usize {
@@ -19,12 +19,6 @@ fn size<A, F>(_: fn(A) -> F) -> usize {
 fn an_idle_stream_is_small() {
     let (future, relay) = (size(StreamConnection::serve), size_of::<Relay>());
     assert!(future <= 96 && relay <= 512, "{future} and {relay} bytes");
-}
-
-async fn pair() -> (TcpStream, TcpStream) {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let one = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
-    (one, listener.accept().await.unwrap().0)
 }
 
 /// A relay between a client and an endpoint.

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+pub(super) use sluice_testing::http2::frame;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
@@ -117,14 +118,6 @@ impl Frames {
     pub(super) async fn goaway(&mut self) -> u32 {
         self.await_kind(GOAWAY).await.expect("GOAWAY").error()
     }
-}
-
-pub(super) fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
-    let mut frame = (payload.len() as u32).to_be_bytes()[1..].to_vec();
-    frame.extend([kind, flags]);
-    frame.extend(stream.to_be_bytes());
-    frame.extend(payload);
-    frame
 }
 
 /// Returns the fields of a request for `a.example`, uncompressed (RFC 7541).
