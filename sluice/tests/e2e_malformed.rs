@@ -1,7 +1,7 @@
 //! Malformed requests. Each is answered by the gateway, logged and counted, and never reaches a
 //! backend.
 
-use crate::harness::{Backend, Connection, Folder, Gateway, await_until, config_map, pause, site};
+use crate::harness::{Backend, Connection, Folder, Gateway, answer_to, await_until, config_map, pause, site};
 
 const HOST: &str = "shop.example";
 const CONFIG: &str = "ingress-nginx/controller";
@@ -11,13 +11,6 @@ fn start(backend: &Backend) -> (Folder, Gateway) {
     folder.write("config.yaml", config_map(CONFIG, &[]));
     let gateway = Gateway::with(&folder, &["--enable-metrics", "--configmap", CONFIG]);
     (folder, gateway)
-}
-
-/// Sends these bytes and returns everything received until the end of the connection.
-fn answer(gateway: &Gateway, bytes: impl AsRef<[u8]>) -> String {
-    let mut connection = Connection::plain(gateway.http);
-    connection.send(bytes);
-    String::from_utf8_lossy(&connection.rest()).into_owned()
 }
 
 #[track_caller]
@@ -50,7 +43,7 @@ fn garbage_is_400() {
         "GET / HTTP/1.1\r\nHost: shop.example\r\nA: b\r\n folded\r\n\r\n",
         "GET / HTTP/1.1\r\nHost: shop.example\r\n: x\r\n\r\n",
     ] {
-        refused(&answer(&gateway, bytes), &[400], bytes);
+        refused(&answer_to(gateway.http, bytes), &[400], bytes);
     }
     assert_eq!(backend.requests(), 0);
     assert_eq!(Connection::plain(gateway.http).get(HOST, "/").status, 200, "and the gateway goes on");
@@ -71,7 +64,7 @@ fn a_host_that_is_missing_doubled_or_bad_is_400() {
         "Host: shop.example/path\r\n",
     ] {
         let bytes = format!("GET / HTTP/1.1\r\n{fields}\r\n");
-        refused(&answer(&gateway, &bytes), &[400], &bytes);
+        refused(&answer_to(gateway.http, &bytes), &[400], &bytes);
     }
     assert_eq!(backend.requests(), 0);
 }
@@ -94,7 +87,7 @@ fn ambiguous_lengths_are_400_and_nothing_is_smuggled() {
         "Content-Length:\r\n",
     ] {
         let bytes = format!("POST / HTTP/1.1\r\nHost: {HOST}\r\n{fields}\r\n0\r\n\r\n{smuggled}");
-        refused(&answer(&gateway, &bytes), &[400], &bytes);
+        refused(&answer_to(gateway.http, &bytes), &[400], &bytes);
     }
     for fields in [
         "Transfer-Encoding: xchunked\r\n",
@@ -104,11 +97,11 @@ fn ambiguous_lengths_are_400_and_nothing_is_smuggled() {
         "Transfer-Encoding: \u{b}chunked\r\n",
     ] {
         let bytes = format!("POST / HTTP/1.1\r\nHost: {HOST}\r\n{fields}\r\n0\r\n\r\n{smuggled}");
-        refused(&answer(&gateway, &bytes), &[400, 501], &bytes);
+        refused(&answer_to(gateway.http, &bytes), &[400, 501], &bytes);
     }
     let bytes =
         format!("POST / HTTP/1.0\r\nHost: {HOST}\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n{smuggled}");
-    refused(&answer(&gateway, &bytes), &[400], &bytes);
+    refused(&answer_to(gateway.http, &bytes), &[400], &bytes);
     assert_eq!(backend.requests(), 0);
 }
 
@@ -118,10 +111,10 @@ fn other_versions_and_unsupported_methods_are_refused() {
     let (_folder, gateway) = start(&backend);
     for version in ["HTTP/2.0", "HTTP/3.1", "HTTP/0.9", "HTTP/1.x", "http/1.1"] {
         let bytes = format!("GET / {version}\r\nHost: {HOST}\r\n\r\n");
-        refused(&answer(&gateway, &bytes), &[400, 505], &bytes);
+        refused(&answer_to(gateway.http, &bytes), &[400, 505], &bytes);
     }
     let bytes = format!("CONNECT {HOST}:443 HTTP/1.1\r\nHost: {HOST}:443\r\n\r\n");
-    refused(&answer(&gateway, &bytes), &[400, 405], &bytes);
+    refused(&answer_to(gateway.http, &bytes), &[400, 405], &bytes);
     assert_eq!(backend.requests(), 0);
 }
 
@@ -130,14 +123,14 @@ fn a_long_request_line_is_414_and_a_long_head_400() {
     let backend = Backend::echo("shop");
     let (_folder, gateway) = start(&backend);
     let bytes = format!("GET /{} HTTP/1.1\r\nHost: {HOST}\r\n\r\n", "x".repeat(9000));
-    let text = answer(&gateway, &bytes);
+    let text = answer_to(gateway.http, &bytes);
     refused(&text, &[414], &bytes);
     assert!(text.contains("414 Request-URI Too Large"), "{text}");
     let fields = "X-Long: ".to_owned() + &"y".repeat(7000) + "\r\n";
     let bytes = format!("GET / HTTP/1.1\r\nHost: {HOST}\r\n{}\r\n", fields.repeat(6));
-    refused(&answer(&gateway, &bytes), &[400], &bytes);
+    refused(&answer_to(gateway.http, &bytes), &[400], &bytes);
     let bytes = format!("GET /{} HTTP/1.1\r\nHost: {HOST}\r\nConnection: close\r\n\r\n", "x".repeat(7000));
-    assert!(answer(&gateway, bytes).starts_with("HTTP/1.1 200"), "long, but not too long");
+    assert!(answer_to(gateway.http, bytes).starts_with("HTTP/1.1 200"), "long, but not too long");
 }
 
 #[test]
@@ -172,10 +165,10 @@ fn a_head_that_takes_too_long_is_408_however_slowly_it_drips() {
 fn each_has_a_log_line_and_is_counted() {
     let backend = Backend::echo("shop");
     let (_folder, gateway) = start(&backend);
-    answer(&gateway, "garbage-for-the-log\r\n\r\n");
+    answer_to(gateway.http, "garbage-for-the-log\r\n\r\n");
     let line = gateway.await_access("garbage-for-the-log");
     assert!(line.starts_with("127.0.0.1 - - [") && line.contains("\" 400 "), "{line}");
-    answer(&gateway, "GET /nohost HTTP/1.1\r\n\r\n");
+    answer_to(gateway.http, "GET /nohost HTTP/1.1\r\n\r\n");
     assert!(gateway.await_access("GET /nohost HTTP/1.1").contains("\" 400 "));
     await_until("a count of refused requests", || {
         let metrics = gateway.metrics();
@@ -190,7 +183,7 @@ fn each_has_a_log_line_and_is_counted() {
 fn control_characters_never_reach_the_log_as_they_are() {
     let backend = Backend::echo("shop");
     let (_folder, gateway) = start(&backend);
-    answer(&gateway, "GET /\u{1b}[31m\"quoted HTTP/1.1\r\n\r\n");
+    answer_to(gateway.http, "GET /\u{1b}[31m\"quoted HTTP/1.1\r\n\r\n");
     let line = gateway.await_access("quoted");
     assert!(line.contains("\\x1B[31m\\x22quoted"), "{line:?}");
 }
@@ -222,8 +215,8 @@ fn pipelined_requests_are_answered_in_order() {
 fn a_request_pipelined_behind_a_malformed_one_is_not_served() {
     let backend = Backend::echo("shop");
     let (_folder, gateway) = start(&backend);
-    let text = answer(
-        &gateway,
+    let text = answer_to(
+        gateway.http,
         format!(
             "GET /one HTTP/1.1\r\nHost: {HOST}\r\n\r\nbad\r\n\r\nGET /two HTTP/1.1\r\nHost: {HOST}\r\n\r\n"
         ),
@@ -249,12 +242,12 @@ fn an_absolute_target_decides_over_the_host_field() {
 fn http_1_0_is_served_and_closed() {
     let backend = Backend::echo("shop");
     let (_folder, gateway) = start(&backend);
-    let text = answer(&gateway, format!("GET / HTTP/1.0\r\nHost: {HOST}\r\n\r\n"));
+    let text = answer_to(gateway.http, format!("GET / HTTP/1.0\r\nHost: {HOST}\r\n\r\n"));
     assert!(
         text.starts_with("HTTP/1.") && text.contains(" 200 ") && text.contains("\"backend\":\"shop\""),
         "{text}"
     );
-    assert!(answer(&gateway, "GET / HTTP/1.0\r\n\r\n").contains(" 404 "), "without a Host");
+    assert!(answer_to(gateway.http, "GET / HTTP/1.0\r\n\r\n").contains(" 404 "), "without a Host");
 }
 
 #[test]

@@ -8,7 +8,9 @@ use std::sync::{Arc, OnceLock};
 
 use crate::harness::h2::{self, run};
 use crate::harness::manifest::{service, service_with, slice};
-use crate::harness::{Backend, Connection, Folder, Gateway, Ingress, Reply, config_map, ports, site};
+use crate::harness::{
+    Backend, Connection, Folder, Gateway, Ingress, Reply, answer_to, config_map, ports, site,
+};
 
 const HOST: &str = "shop.example";
 const URL: &str = "http://shop.example/";
@@ -17,13 +19,6 @@ fn start(backend: &Backend, settings: &[(&str, &str)]) -> Gateway {
     let folder = Folder::with(site("shop", HOST, &[backend]));
     folder.write("config.yaml", config_map("ingress-nginx/controller", settings));
     Gateway::with(&folder, &["--configmap", "ingress-nginx/controller"])
-}
-
-/// Sends these bytes and returns everything received until the end of the connection.
-fn answer(gateway: &Gateway, bytes: impl AsRef<[u8]>) -> String {
-    let mut connection = Connection::plain(gateway.http);
-    connection.send(bytes);
-    String::from_utf8_lossy(&connection.rest()).into_owned()
 }
 
 #[test]
@@ -70,7 +65,7 @@ fn trace_reached_backends() {
     for head in
         ["TRACE / HTTP/1.1", "trace / HTTP/1.1", "TRACE http://shop.example/ HTTP/1.1", "TRACE / HTTP/1.0"]
     {
-        let text = answer(&gateway, format!("{head}\r\nHost: {HOST}\r\nCookie: secret\r\n\r\n"));
+        let text = answer_to(gateway.http, format!("{head}\r\nHost: {HOST}\r\nCookie: secret\r\n\r\n"));
         assert!(text.starts_with("HTTP/1.1 405 ") && text.contains("405 Not Allowed"), "{text}");
         assert!(!text.contains("secret"), "{text}");
     }
@@ -89,8 +84,8 @@ fn a_malformed_chunk_was_answered_with_nothing_and_logged_499() {
     let backend = Backend::echo("shop");
     let gateway = start(&backend, &[]);
     for (path, body) in [("/size", "5 \r\nhello\r\n"), ("/end", "5\r\nhelloX\r\n"), ("/bare", "5\nhello\n")] {
-        let text = answer(
-            &gateway,
+        let text = answer_to(
+            gateway.http,
             format!(
                 "POST {path} HTTP/1.1\r\nHost: {HOST}\r\nTransfer-Encoding: chunked\r\n\r\n{body}0\r\n\r\n"
             ),
@@ -136,8 +131,8 @@ fn one_long_field_line_was_served_and_a_large_head_of_http2_was_431() {
         let http1 = |target: &str, fields: &[usize]| {
             let lines: String =
                 fields.iter().map(|length| format!("X: {}\r\n", "x".repeat(length - 5))).collect();
-            answer(
-                &gateway,
+            answer_to(
+                gateway.http,
                 format!("GET {target} HTTP/1.1\r\nHost: {HOST}\r\nConnection: close\r\n{lines}\r\n"),
             )
         };
@@ -180,13 +175,13 @@ fn http_1_0_without_host_was_redirected_to_a_url_without_host() {
     let gateway =
         Gateway::start(&Folder::with(secure.text() + &slash.text() + &service_with("shop", &[&backend])));
     for path in ["/secure", "/slash"] {
-        let text = answer(&gateway, format!("GET {path} HTTP/1.0\r\n\r\n"));
+        let text = answer_to(gateway.http, format!("GET {path} HTTP/1.0\r\n\r\n"));
         assert!(text.contains(" 400 ") && !text.to_lowercase().contains("location:"), "{path}: {text}");
         let response = Connection::plain(gateway.http).get(HOST, path);
         assert!(response.header("location").is_some_and(|to| to.contains(HOST)), "{path}");
     }
     assert!(
-        answer(&gateway, "GET /slash/ HTTP/1.0\r\n\r\n").contains("\"backend\":\"shop\""),
+        answer_to(gateway.http, "GET /slash/ HTTP/1.0\r\n\r\n").contains("\"backend\":\"shop\""),
         "served without a redirect"
     );
 }

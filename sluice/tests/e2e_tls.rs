@@ -4,8 +4,8 @@ use rustls::NamedGroup;
 
 use crate::harness::manifest::tls_secret;
 use crate::harness::{
-    Backend, Connection, Folder, Gateway, Ingress, TestCertificate, await_until, config_map, get, get_tls,
-    h2, manifest, pause,
+    Backend, Connection, Folder, Gateway, Ingress, TestCertificate, answer_to, await_until, config_map, get,
+    get_tls, h2, manifest, pause,
 };
 
 /// Serves each host with a certificate of its own; Secrets are in `<name>.yaml`.
@@ -176,9 +176,7 @@ fn a_backend_may_use_tls() {
 #[test]
 fn bytes_that_are_no_handshake_end_the_connection_without_harm() {
     let gateway = Gateway::start(&Folder::with(""));
-    let mut connection = Connection::plain(gateway.https);
-    connection.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
-    let answer = String::from_utf8_lossy(&connection.rest()).into_owned();
+    let answer = answer_to(gateway.https, "GET / HTTP/1.1\r\nHost: a\r\n\r\n");
     assert!(!answer.contains("200") && !answer.to_lowercase().contains("pingora"), "{answer:?}");
     assert_eq!(gateway.health(), Some(200));
 }

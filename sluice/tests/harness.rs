@@ -3,7 +3,7 @@
 pub(crate) use sluice_testing::backend::{Backend, Gate, Reply};
 pub(crate) use sluice_testing::browser::Browser as Chromium;
 pub(crate) use sluice_testing::certificate::{Authority, TestCertificate};
-pub(crate) use sluice_testing::client::{Connection, get, get_tls};
+pub(crate) use sluice_testing::client::{Connection, answer_to, get, get_tls};
 pub(crate) use sluice_testing::folder::Folder;
 pub(crate) use sluice_testing::gateway::Gateway;
 pub(crate) use sluice_testing::grpc;

@@ -25,6 +25,14 @@ pub fn get_tls(address: SocketAddr, host: &str, target: &str) -> Response {
     Connection::tls(address, host).get(host, target)
 }
 
+/// Sends these bytes on a new connection, and returns everything that is received until its end.
+#[track_caller]
+pub fn answer_to(address: SocketAddr, bytes: impl AsRef<[u8]>) -> String {
+    let mut connection = Connection::plain(address);
+    connection.send(bytes);
+    String::from_utf8_lossy(&connection.rest()).into_owned()
+}
+
 /// A complete response.
 #[derive(Debug)]
 pub struct Response {
