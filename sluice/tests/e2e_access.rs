@@ -8,8 +8,7 @@ const HOST: &str = "shop.example";
 const CONFIG: [&str; 2] = ["--configmap", "system/settings"];
 
 fn shop(annotations: &[(&str, &str)]) -> Ingress {
-    let ingress = Ingress::new("shop").path(HOST, "/", "shop");
-    annotations.iter().fold(ingress, |ingress, (name, value)| ingress.annotation(name, value))
+    Ingress::new("shop").path(HOST, "/", "shop").annotations(annotations)
 }
 
 fn start(ingress: &Ingress, settings: &[(&str, &str)]) -> (Backend, Folder, Gateway) {

@@ -11,8 +11,7 @@ use crate::harness::{Backend, Connection, Folder, Gateway, Ingress, TestCertific
 const HOST: &str = "sticky.example";
 
 fn sticky(annotations: &[(&str, &str)]) -> Ingress {
-    let ingress = Ingress::new("sticky").path(HOST, "/", "sticky").annotation("affinity", "cookie");
-    annotations.iter().fold(ingress, |ingress, (name, value)| ingress.annotation(name, value))
+    Ingress::new("sticky").path(HOST, "/", "sticky").annotation("affinity", "cookie").annotations(annotations)
 }
 
 fn start(ingress: &Ingress, backends: &[Backend]) -> (Folder, Gateway) {

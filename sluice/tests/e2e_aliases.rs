@@ -11,8 +11,7 @@ use crate::harness::{
 const HOST: &str = "shop.example";
 
 fn shop(annotations: &[(&str, &str)]) -> Ingress {
-    let ingress = Ingress::new("shop").path(HOST, "/", "shop");
-    annotations.iter().fold(ingress, |ingress, (name, value)| ingress.annotation(name, value))
+    Ingress::new("shop").path(HOST, "/", "shop").annotations(annotations)
 }
 
 fn start(ingress: &Ingress) -> (Backend, Folder, Gateway) {

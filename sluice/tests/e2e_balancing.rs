@@ -230,8 +230,7 @@ fn the_address_of_a_service_can_stand_for_its_endpoints() {
     };
     let ingress = |annotations: &[(&str, &str)]| {
         let backend = json!({"service": {"name": "shop", "port": {"number": port}}});
-        let ingress = Ingress::new("shop").backend_path(HOST, "/", "Prefix", &backend);
-        annotations.iter().fold(ingress, |ingress, (name, value)| ingress.annotation(name, value)).text()
+        Ingress::new("shop").backend_path(HOST, "/", "Prefix", &backend).annotations(annotations).text()
     };
     let folder = Folder::with(ingress(&[("service-upstream", "true")]));
     folder.write("service.yaml", service("127.0.0.1"));

@@ -26,8 +26,7 @@ plain:{PLAIN}open sesame
 ";
 
 fn guarded(annotations: &[(&str, &str)]) -> Ingress {
-    let ingress = Ingress::new("shop").path(HOST, "/", "shop").annotation("auth-type", "basic");
-    annotations.iter().fold(ingress, |ingress, (name, value)| ingress.annotation(name, value))
+    Ingress::new("shop").path(HOST, "/", "shop").annotation("auth-type", "basic").annotations(annotations)
 }
 
 /// A guarded shop whose Secret does not exist yet.

@@ -12,11 +12,7 @@ const HOST: &str = "upload.example";
 const CONFIG: &str = "ingress-nginx/controller";
 
 fn objects(size: Option<&str>, buffering: &str, backend: &Backend) -> String {
-    let mut ingress = Ingress::new("upload")
-        .path(HOST, "/", "upload")
-        .tls(&[HOST], "tls")
-        .annotation("ssl-redirect", "false")
-        .annotation("proxy-request-buffering", buffering);
+    let mut ingress = Ingress::plain_and_tls("upload", HOST).annotation("proxy-request-buffering", buffering);
     if let Some(size) = size {
         ingress = ingress.annotation("proxy-body-size", size);
     }

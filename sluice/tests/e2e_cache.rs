@@ -40,13 +40,10 @@ fn origin(name: &str) -> Backend {
 }
 
 fn ingress(annotations: &[(&str, &str)]) -> Ingress {
-    let ingress = Ingress::new("shop")
-        .path(HOST, "/", "shop")
-        .tls(&[HOST], "tls")
-        .annotation("ssl-redirect", "false")
+    Ingress::plain_and_tls("shop", HOST)
         .annotation("sluice.dev/cache", "true")
-        .annotation("sluice.dev/set-response-headers", "X-Cache: $upstream_cache_status");
-    annotations.iter().fold(ingress, |ingress, (name, value)| ingress.annotation(name, value))
+        .annotation("sluice.dev/set-response-headers", "X-Cache: $upstream_cache_status")
+        .annotations(annotations)
 }
 
 /// Returns the manifests of a gateway with these annotations and keys of the ConfigMap.
@@ -388,11 +385,9 @@ fn a_stale_response_is_sent_while_it_is_fetched_again() {
     ];
     let certificate = TestCertificate::new(&[HOST]).secret("tls");
     let folder = Folder::with(service_with("shop", &[&backend]) + &certificate);
-    let ingress = annotations.iter().fold(
-        Ingress::new("shop").typed_path(HOST, "/old/(.*)", "ImplementationSpecific", "shop"),
-        |ingress, (name, value)| ingress.annotation(name, value),
-    );
-    let ingress = ingress
+    let ingress = Ingress::new("shop")
+        .typed_path(HOST, "/old/(.*)", "ImplementationSpecific", "shop")
+        .annotations(&annotations)
         .annotation("sluice.dev/cache", "true")
         .annotation("sluice.dev/set-response-headers", "X-Cache: $upstream_cache_status");
     folder.write("shop.yaml", ingress.text());

@@ -12,8 +12,7 @@ fn main() -> Ingress {
 }
 
 fn canary(annotations: &[(&str, &str)]) -> Ingress {
-    let ingress = Ingress::new("next").path(HOST, "/", "next").annotation("canary", "true");
-    annotations.iter().fold(ingress, |ingress, (name, value)| ingress.annotation(name, value))
+    Ingress::new("next").path(HOST, "/", "next").annotation("canary", "true").annotations(annotations)
 }
 
 struct Shop {

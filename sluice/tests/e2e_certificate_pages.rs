@@ -53,21 +53,17 @@ impl Site {
             .tls(&[HOST], "server")
             .annotation("auth-tls-secret", "default/clients")
             .annotation("auth-tls-error-page", page);
-        self.folder.write("shop.yaml", annotated(ingress, annotations).text());
+        self.folder.write("shop.yaml", ingress.annotations(annotations).text());
     }
 
     fn page(&self, annotations: &[(&str, &str)]) {
         let ingress = Ingress::new("page").path(HOST, "/denied", "help");
-        self.folder.write("page.yaml", annotated(ingress, annotations).text());
+        self.folder.write("page.yaml", ingress.annotations(annotations).text());
     }
 
     fn accepted(&self) -> Arc<ClientConfig> {
         self.authority.issue_client("client", 7).presenting(&[], HTTP_1)
     }
-}
-
-fn annotated(ingress: Ingress, annotations: &[(&str, &str)]) -> Ingress {
-    annotations.iter().fold(ingress, |ingress, (name, value)| ingress.annotation(name, value))
 }
 
 fn anonymous(gateway: &Gateway) -> Connection {

@@ -49,9 +49,7 @@ impl Site {
             true => ingress,
             false => ingress.annotation("auth-tls-secret", "default/clients"),
         };
-        let ingress =
-            annotations.iter().fold(ingress, |ingress, (name, value)| ingress.annotation(name, value));
-        self.folder.write(&format!("ingress-{name}.yaml"), ingress.text());
+        self.folder.write(&format!("ingress-{name}.yaml"), ingress.annotations(annotations).text());
     }
 
     fn open_host(&self, host: &str) {

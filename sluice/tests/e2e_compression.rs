@@ -60,10 +60,7 @@ fn start(keys: &[(&str, &str)]) -> (Backend, Folder, Gateway) {
 }
 
 fn start_with(backend: Backend, keys: &[(&str, &str)]) -> (Backend, Folder, Gateway) {
-    let ingress = Ingress::new("pages")
-        .path(HOST, "/", "pages")
-        .tls(&[HOST], "tls")
-        .annotation("ssl-redirect", "false");
+    let ingress = Ingress::plain_and_tls("pages", HOST);
     let folder = Folder::with(
         ingress.text() + &service_with("pages", &[&backend]) + &TestCertificate::new(&[HOST]).secret("tls"),
     );

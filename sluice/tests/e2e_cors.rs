@@ -11,8 +11,7 @@ const HOST: &str = "api.example";
 const PAGE: &str = "https://shop.example";
 
 fn api(annotations: &[(&str, &str)]) -> Ingress {
-    let ingress = Ingress::new("api").path(HOST, "/", "api").annotation("enable-cors", "true");
-    annotations.iter().fold(ingress, |ingress, (name, value)| ingress.annotation(name, value))
+    Ingress::new("api").path(HOST, "/", "api").annotation("enable-cors", "true").annotations(annotations)
 }
 
 fn start(ingress: &Ingress) -> (Backend, Folder, Gateway) {

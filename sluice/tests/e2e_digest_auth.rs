@@ -63,8 +63,7 @@ fn nonce_of(challenge: &str) -> String {
 
 fn guarded(annotations: &[(&str, &str)]) -> Ingress {
     let ingress = Ingress::new("shop").path(HOST, "/", "shop").annotation("auth-type", "digest");
-    let ingress = ingress.annotation("auth-secret", "users").annotation("auth-realm", REALM);
-    annotations.iter().fold(ingress, |ingress, (name, value)| ingress.annotation(name, value))
+    ingress.annotation("auth-secret", "users").annotation("auth-realm", REALM).annotations(annotations)
 }
 
 fn start(ingress: &Ingress, secret: &[(&str, &str)]) -> (Backend, Folder, Gateway) {

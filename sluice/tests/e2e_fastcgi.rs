@@ -37,14 +37,12 @@ switch ($_GET["do"]) {
 
 /// A gateway in front of php-fpm with further annotations.
 fn start(php: &Php, annotations: &[(&str, &str)]) -> (Folder, Gateway) {
-    let mut ingress = Ingress::new("php")
+    let ingress = Ingress::new("php")
         .path(HOST, "/", "php")
         .annotation("backend-protocol", "FCGI")
         .annotation("fastcgi-index", "index.php")
-        .annotation("fastcgi-params-configmap", PARAMS);
-    for (name, value) in annotations {
-        ingress = ingress.annotation(name, value);
-    }
+        .annotation("fastcgi-params-configmap", PARAMS)
+        .annotations(annotations);
     let ip = php.address.ip().to_string();
     let folder =
         Folder::with(ingress.text() + &service("php") + &slice("php", "php", &[&ip], php.address.port()));

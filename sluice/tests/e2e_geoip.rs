@@ -13,8 +13,7 @@ const HOST: &str = "shop.example";
 const GERMAN: &str = "192.0.2.7";
 
 fn shop(annotations: &[(&str, &str)]) -> Ingress {
-    let ingress = Ingress::new("shop").path(HOST, "/", "shop");
-    annotations.iter().fold(ingress, |ingress, (name, value)| ingress.annotation(name, value))
+    Ingress::new("shop").path(HOST, "/", "shop").annotations(annotations)
 }
 
 /// Starts a gateway that reads the editions from `databases`.

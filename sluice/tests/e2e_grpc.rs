@@ -27,8 +27,10 @@ fn served() -> (GrpcBackend, Gateway) {
 /// Starts the same with exactly these annotations.
 fn served_with(annotations: &[(&str, &str)]) -> (GrpcBackend, Gateway) {
     let backend = GrpcBackend::plain();
-    let ingress = Ingress::new("grpc").path(HOST, "/", "grpc").annotation("backend-protocol", "GRPC");
-    let ingress = annotations.iter().fold(ingress, |ingress, (name, value)| ingress.annotation(name, value));
+    let ingress = Ingress::new("grpc")
+        .path(HOST, "/", "grpc")
+        .annotation("backend-protocol", "GRPC")
+        .annotations(annotations);
     let gateway = Gateway::start(&Folder::with(ingress.text() + &backend.service("grpc")));
     (backend, gateway)
 }

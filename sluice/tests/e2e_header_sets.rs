@@ -10,8 +10,7 @@ const OPERATOR: &str = "ingress-nginx/controller";
 
 /// Creates a shop with these annotations and this backend.
 fn shop(backend: &Backend, annotations: &[(&str, &str)]) -> Folder {
-    let ingress = Ingress::new("shop").path(HOST, "/", "shop");
-    let ingress = annotations.iter().fold(ingress, |ingress, (name, value)| ingress.annotation(name, value));
+    let ingress = Ingress::new("shop").path(HOST, "/", "shop").annotations(annotations);
     Folder::with(ingress.text() + &manifest::service_with("shop", &[backend]))
 }
 

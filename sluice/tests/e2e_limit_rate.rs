@@ -30,14 +30,7 @@ fn media() -> Backend {
 }
 
 fn ingress(annotations: &[(&str, &str)]) -> String {
-    let mut ingress = Ingress::new("media")
-        .path(HOST, "/", "media")
-        .tls(&[HOST], "tls")
-        .annotation("ssl-redirect", "false");
-    for (name, value) in annotations {
-        ingress = ingress.annotation(name, value);
-    }
-    ingress.text()
+    Ingress::plain_and_tls("media", HOST).annotations(annotations).text()
 }
 
 fn start(annotations: &[(&str, &str)], backend: &Backend) -> (Folder, Gateway) {

@@ -10,8 +10,7 @@ const HOST: &str = "shop.example";
 const CONFIG: [&str; 2] = ["--configmap", "system/settings"];
 
 fn shop(annotations: &[(&str, &str)]) -> Ingress {
-    let ingress = Ingress::new("shop").path(HOST, "/", "shop").path(HOST, "/cart", "shop");
-    annotations.iter().fold(ingress, |ingress, (name, value)| ingress.annotation(name, value))
+    Ingress::new("shop").path(HOST, "/", "shop").path(HOST, "/cart", "shop").annotations(annotations)
 }
 
 fn start_with(backend: &Backend, ingress: &Ingress, settings: &[(&str, &str)]) -> (Folder, Gateway) {

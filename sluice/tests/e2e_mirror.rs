@@ -21,11 +21,7 @@ fn ingress(mirror: SocketAddr) -> Ingress {
 }
 
 fn plain() -> Ingress {
-    Ingress::new("shop")
-        .path(HOST, "/", "shop")
-        .tls(&[HOST], "tls")
-        .annotation("ssl-redirect", "false")
-        .annotation("proxy-body-size", "0")
+    Ingress::plain_and_tls("shop", HOST).annotation("proxy-body-size", "0")
 }
 
 fn start(ingress: &Ingress, shop: &Backend) -> (Folder, Gateway) {

@@ -9,8 +9,7 @@ const HOST: &str = "shop.example";
 const CONFIG: [&str; 2] = ["--configmap", "ingress-nginx/controller"];
 
 fn shop(annotations: &[(&str, &str)]) -> Ingress {
-    let ingress = Ingress::new("shop").path(HOST, "/", "web");
-    annotations.iter().fold(ingress, |ingress, (name, value)| ingress.annotation(name, value))
+    Ingress::new("shop").path(HOST, "/", "web").annotations(annotations)
 }
 
 /// Starts a gateway whose Ingress is in a separate file.
@@ -113,8 +112,7 @@ fn a_path_becomes_a_url_unless_redirects_are_relative() {
 #[test]
 fn the_form_of_redirects_is_a_key_that_an_ingress_may_override() {
     let paths = |annotations: &[(&str, &str)]| {
-        let ingress = Ingress::new("shop").path(HOST, "/app/", "web").tls(&[HOST], "tls");
-        annotations.iter().fold(ingress, |ingress, (name, value)| ingress.annotation(name, value))
+        Ingress::new("shop").path(HOST, "/app/", "web").tls(&[HOST], "tls").annotations(annotations)
     };
     let (_backend, folder, gateway) = start(&paths(&[("ssl-redirect", "false")]));
     let settings = |data: &[(&str, &str)]| {

@@ -21,8 +21,7 @@ fn backend() -> Backend {
 }
 
 fn shop(backend: &Backend, annotations: &[(&str, &str)]) -> String {
-    let ingress = Ingress::new("shop").path(HOST, "/", "shop");
-    let ingress = annotations.iter().fold(ingress, |ingress, (name, value)| ingress.annotation(name, value));
+    let ingress = Ingress::new("shop").path(HOST, "/", "shop").annotations(annotations);
     ingress.text() + &manifest::service_with("shop", &[backend])
 }
 

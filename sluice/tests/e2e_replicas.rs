@@ -21,8 +21,7 @@ struct Site {
 impl Site {
     fn new(backend: Backend, limits: &[(&str, &str)]) -> Self {
         let folder = Folder::with(service_with("shop", &[&backend]));
-        let ingress = Ingress::new("shop").path(HOST, "/", "shop");
-        let ingress = limits.iter().fold(ingress, |ingress, (name, value)| ingress.annotation(name, value));
+        let ingress = Ingress::new("shop").path(HOST, "/", "shop").annotations(limits);
         folder.write("shop.yaml", ingress.text());
         let this = Self { folder, port: ports::reserve(), backend };
         this.share(true);

@@ -12,14 +12,8 @@ const HOST: &str = "upload.example";
 const CONFIG: &str = "ingress-nginx/controller";
 
 fn objects(annotations: &[(&str, &str)], backends: &[&Backend]) -> String {
-    let mut ingress = Ingress::new("upload")
-        .path(HOST, "/", "upload")
-        .tls(&[HOST], "tls")
-        .annotation("ssl-redirect", "false")
-        .annotation("proxy-body-size", "0");
-    for (name, value) in annotations {
-        ingress = ingress.annotation(name, value);
-    }
+    let ingress = Ingress::plain_and_tls("upload", HOST).annotation("proxy-body-size", "0");
+    let ingress = ingress.annotations(annotations);
     ingress.text() + &service_with("upload", backends) + &TestCertificate::new(&[HOST]).secret("tls")
 }
 

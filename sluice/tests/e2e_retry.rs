@@ -8,10 +8,7 @@ use crate::harness::{
 const HOST: &str = "retry.example";
 
 fn start(annotations: &[(&str, &str)], backends: &[&Backend]) -> Gateway {
-    let mut ingress = Ingress::new("web").path(HOST, "/", "web");
-    for (name, value) in annotations {
-        ingress = ingress.annotation(name, value);
-    }
+    let ingress = Ingress::new("web").path(HOST, "/", "web").annotations(annotations);
     Gateway::start(&Folder::with(ingress.text() + &service_with("web", backends)))
 }
 

@@ -24,12 +24,12 @@ fn start(ingress: &Ingress) -> (Backend, Folder, Gateway) {
 }
 
 fn shop(annotations: &[(&str, &str)]) -> Ingress {
-    let ingress = Ingress::new("shop")
+    Ingress::new("shop")
         .path(HOST, "/", "shop")
         .annotation("allowlist-source-range", "10.0.0.0/8")
         .annotation("auth-type", "basic")
-        .annotation("auth-secret", "users");
-    annotations.iter().fold(ingress, |ingress, (name, value)| ingress.annotation(name, value))
+        .annotation("auth-secret", "users")
+        .annotations(annotations)
 }
 
 fn send(gateway: &Gateway, fields: &[(&str, &str)]) -> Response {

@@ -20,8 +20,7 @@ const ON: [(&str, &str); 2] = [("allow-snippet-annotations", "true"), ("annotati
 
 /// A shop with these annotations, under a ConfigMap with these keys.
 fn shop(backend: &Backend, annotations: &[(&str, &str)], keys: &[(&str, &str)]) -> Folder {
-    let ingress = Ingress::new("shop").path(HOST, "/", "shop");
-    let ingress = annotations.iter().fold(ingress, |ingress, (name, value)| ingress.annotation(name, value));
+    let ingress = Ingress::new("shop").path(HOST, "/", "shop").annotations(annotations);
     let folder = Folder::with(ingress.text() + &manifest::service_with("shop", &[backend]));
     folder.write("operator.yaml", config_map(OPERATOR, keys));
     folder

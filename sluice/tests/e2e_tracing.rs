@@ -61,8 +61,7 @@ fn configure(folder: &Folder, collector: &Collector, keys: &[(&str, &str)]) {
 }
 
 fn shop(annotations: &[(&str, &str)]) -> Ingress {
-    let ingress = Ingress::new("shop").path(HOST, "/shop", "shop");
-    annotations.iter().fold(ingress, |ingress, (name, value)| ingress.annotation(name, value))
+    Ingress::new("shop").path(HOST, "/shop", "shop").annotations(annotations)
 }
 
 /// `traceparent` of a caller.

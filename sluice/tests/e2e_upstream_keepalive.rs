@@ -71,8 +71,7 @@ fn the_ingress_sets_the_keep_alive_of_its_authorisation_service() {
     let folder = Folder::with(service_with("shop", &[&shop]));
     let ingress = |own: &[(&str, &str)]| {
         let url = format!("http://{}/check", auth.address);
-        let ingress = Ingress::new("shop").path(HOST, "/", "shop").annotation("auth-url", &url);
-        own.iter().fold(ingress, |ingress, (name, value)| ingress.annotation(name, value)).text()
+        Ingress::new("shop").path(HOST, "/", "shop").annotation("auth-url", &url).annotations(own).text()
     };
     folder.write("shop.yaml", ingress(&[]));
     let gateway = Gateway::with(&folder, &["--configmap", CONFIG]);

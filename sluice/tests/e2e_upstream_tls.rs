@@ -17,8 +17,10 @@ use crate::harness::{
 const HOST: &str = "shop.example";
 
 fn shop(backend: &Backend, annotations: &[(&str, &str)]) -> String {
-    let ingress = Ingress::new("shop").path(HOST, "/", "shop").annotation("backend-protocol", "HTTPS");
-    let ingress = annotations.iter().fold(ingress, |ingress, (name, value)| ingress.annotation(name, value));
+    let ingress = Ingress::new("shop")
+        .path(HOST, "/", "shop")
+        .annotation("backend-protocol", "HTTPS")
+        .annotations(annotations);
     ingress.text() + &manifest::service_with("shop", &[backend])
 }
 

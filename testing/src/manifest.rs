@@ -136,6 +136,12 @@ pub struct Ingress {
 }
 
 impl Ingress {
+    /// Creates an Ingress with all paths of a host, to the Service of its own name. They are served
+    /// over TLS with the Secret `tls`, and over plain HTTP without a redirect.
+    pub fn plain_and_tls(name: &str, host: &str) -> Self {
+        Self::new(name).path(host, "/", name).tls(&[host], "tls").annotation("ssl-redirect", "false")
+    }
+
     /// Creates an Ingress without rules.
     pub fn new(name: &str) -> Self {
         Self {
@@ -173,6 +179,11 @@ impl Ingress {
     /// Adds an annotation with ingress-nginx's prefix.
     pub fn annotation(self, name: &str, value: &str) -> Self {
         self.raw_annotation(&format!("{ANNOTATIONS}/{name}"), value)
+    }
+
+    /// Adds annotations with ingress-nginx's prefix.
+    pub fn annotations(self, annotations: &[(&str, &str)]) -> Self {
+        annotations.iter().fold(self, |ingress, (name, value)| ingress.annotation(name, value))
     }
 
     /// Adds an annotation with its full name.

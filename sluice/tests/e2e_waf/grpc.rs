@@ -33,9 +33,8 @@ impl Calls {
             .path(HOST, "/", "grpc")
             .annotation("backend-protocol", "GRPC")
             .annotation("enable-modsecurity", "true")
-            .annotation("modsecurity-snippet", directives);
-        let ingress =
-            annotations.iter().fold(ingress, |ingress, (name, value)| ingress.annotation(name, value));
+            .annotation("modsecurity-snippet", directives)
+            .annotations(annotations);
         let folder = Folder::with(ingress.text() + &backend.service("grpc"));
         let keys = [&SNIPPETS[..], &[("client-body-timeout", "2")]].concat();
         folder.write("config.yaml", config_map(CONFIG, &keys));
