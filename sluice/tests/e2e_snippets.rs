@@ -111,6 +111,41 @@ fn custom_headers_and_cors_win_over_a_snippet() {
 }
 
 #[test]
+fn a_snippet_can_remove_and_replace_the_cookie_of_a_session() {
+    let backend = Backend::echo("shop");
+    let folder = shop(&backend, &[("affinity", "cookie")], &ON);
+    let gateway = gateway(&folder);
+    let cookies = |target: &str| {
+        let response = get(gateway.http, HOST, target);
+        let names = response.all("set-cookie").into_iter().map(|cookie| cookie.split('=').next().unwrap());
+        names.map(str::to_owned).collect::<Vec<_>>()
+    };
+    assert_eq!(cookies("/"), ["INGRESSCOOKIE"]);
+    let cases = [
+        ("configuration-snippet", "more_clear_headers Set-Cookie;", &[][..], &[][..]),
+        ("server-snippet", "more_clear_headers Set-Cookie;", &[], &[]),
+        ("configuration-snippet", "more_set_headers 'Set-Cookie: z=1';", &["z"], &["z"]),
+        (
+            "configuration-snippet",
+            "add_header Set-Cookie z=1;",
+            &["INGRESSCOOKIE", "z"],
+            &["INGRESSCOOKIE", "z"],
+        ),
+        ("configuration-snippet", "if ($arg_if) { more_clear_headers Set-Cookie; }", &["INGRESSCOOKIE"], &[]),
+    ];
+    for (number, (name, snippet, left, with_if)) in cases.into_iter().enumerate() {
+        let mark = number.to_string();
+        let marked = format!("more_set_headers 'X-Mark: {mark}'; {snippet}");
+        let ingress = Ingress::new("shop").path(HOST, "/", "shop").annotation("affinity", "cookie");
+        let ingress = ingress.annotation(name, &marked);
+        folder.write("objects.yaml", ingress.text() + &manifest::service_with("shop", &[&backend]));
+        await_until(snippet, || get(gateway.http, HOST, "/").header("x-mark") == Some(&mark));
+        assert_eq!(cookies("/"), left, "{snippet}");
+        assert_eq!(cookies("/?if=1"), with_if, "{snippet}");
+    }
+}
+
+#[test]
 fn front_doors_id_is_checked_before_anything_is_forwarded() {
     let backend = Backend::echo("shop");
     let snippet = "if ($http_x_azure_fdid != \"4f2c\") {\n  return 403;\n}";

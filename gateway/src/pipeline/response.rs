@@ -25,7 +25,8 @@ static RATE_LIMIT: EditableName = EditableName::from_static("ratelimit");
 
 impl Exchange {
     /// Changes the response head of an endpoint for the client: removes hop-by-hop and hidden
-    /// fields, replaces cookies and redirects, then adds the fields of every response.
+    /// fields, replaces cookies and redirects, adds the cookie of a new session, which directives
+    /// may change as in ingress-nginx, then adds the fields of every response.
     pub(super) fn change_response(&mut self, head: &mut impl ResponseMut) {
         let status = head.status();
         self.invalidate(status);
@@ -44,7 +45,10 @@ impl Exchange {
         self.hide_headers(&mut edit);
         self.hide_by_directives(&mut edit);
         self.replace(&mut edit);
-        self.add_response_headers(&mut edit, status, session.as_ref());
+        if let Some(cookie) = &session {
+            edit.append(&SET_COOKIE, cookie);
+        }
+        self.add_response_headers(&mut edit, status);
         self.log_sent(head.fields());
     }
 
@@ -63,20 +67,15 @@ impl Exchange {
     /// Adds the fields of every response to an answer of the gateway.
     pub(super) fn with_response_headers(&self, mut answer: Answer) -> Answer {
         let status = answer.status;
-        self.add_response_headers(&mut Edit::new(&mut answer.fields), status, None);
+        self.add_response_headers(&mut Edit::new(&mut answer.fields), status);
         answer
     }
 
     /// Changes that every response gets, in the order of ingress-nginx: `Server`, HSTS, the
     /// operator's fields, the directives of the location's snippets, the rule's own fields, the
-    /// cookies of a new session and of the authorisation service, limits of rates, CORS, and the
-    /// directives of `if` blocks.
-    fn add_response_headers(
-        &self,
-        head: &mut Edit<'_, impl HeadMut>,
-        status: StatusCode,
-        session: Option<&HeaderValue>,
-    ) {
+    /// cookies of the authorisation service, which nginx adds when headers-more is done, limits of
+    /// rates, CORS, and the directives of `if` blocks.
+    fn add_response_headers(&self, head: &mut Edit<'_, impl HeadMut>, status: StatusCode) {
         self.name_server(head);
         if let Some(hsts) = self.hsts() {
             head.set(&HSTS, hsts);
@@ -84,7 +83,7 @@ impl Exchange {
         self.set_operator_headers(status, head);
         self.change_response_fields(ChangeLevel::Location, status, head);
         self.set_own_headers(status, head);
-        for cookie in session.into_iter().chain(self.authorised_cookies(status)) {
+        for cookie in self.authorised_cookies(status) {
             head.append(&SET_COOKIE, cookie);
         }
         self.state_rates(head);
