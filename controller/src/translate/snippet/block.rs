@@ -2,9 +2,12 @@
 
 use std::sync::Arc;
 
-use sluice_config::directives::{AccessRule, FieldChange, Instruction, LocationMatch, ResponseChange, Scope};
+use sluice_config::directives::{
+    AccessRule, FieldChange, FieldOperation, Instruction, LocationMatch, ResponseChange, Scope,
+};
 use sluice_config::{Directives, Location, LocationBlock, Policies};
 
+use super::input::OF_GATEWAY;
 use super::limits::LimitDirectives;
 use super::settings::SettingOverrides;
 use super::substitution::SubstitutionDirectives;
@@ -64,14 +67,19 @@ impl Block {
 
     /// Returns the changes of the request: those for the protocol of the endpoints, and those for
     /// the other one whose fields they do not name. nginx has no effect for these, but which
-    /// directive fits a protocol is easy to get wrong.
+    /// directive fits a protocol is easy to get wrong. A field of the gateway has a value already,
+    /// to which they would add another one.
     pub(crate) fn request(&self, passes_grpc: bool) -> Vec<FieldChange> {
         let (own, other) = match passes_grpc {
             false => (&self.request, &self.grpc_request),
             true => (&self.grpc_request, &self.request),
         };
-        let is_named = |change: &&FieldChange| own.iter().any(|named| named.name == change.name);
-        own.iter().chain(other.iter().filter(|change| !is_named(change))).cloned().collect()
+        let adds = |change: &FieldChange| matches!(change.operation, FieldOperation::Append(_));
+        let has_value = |change: &&FieldChange| {
+            let is_of_gateway = OF_GATEWAY.contains(&&*change.name);
+            is_of_gateway && adds(change) || own.iter().any(|named| named.name == change.name)
+        };
+        own.iter().chain(other.iter().filter(|change| !has_value(change))).cloned().collect()
     }
 
     /// Sets what the directives of a server set, and the location's do not.

@@ -13,7 +13,7 @@ use super::headers::{cleared_field, field_name, field_value, set_field};
 use super::variables::Declared;
 
 /// Fields that ingress-nginx sets itself, and the gateway too.
-const OF_GATEWAY: [&str; 10] = [
+pub(super) const OF_GATEWAY: [&str; 10] = [
     "x-request-id",
     "x-real-ip",
     "x-forwarded-for",

@@ -107,6 +107,27 @@ fn grpc_set_header_does_not_repeat_a_field_of_proxy_set_header() {
 }
 
 #[test]
+fn a_directive_of_the_other_protocol_adds_no_value_to_a_field_of_the_gateway() {
+    for (snippet, passes_grpc, number) in [
+        ("grpc_set_header X-Forwarded-Proto https;", false, 0),
+        ("grpc_set_header X-Real-IP $http_cf_connecting_ip;", false, 0),
+        ("proxy_set_header X-Forwarded-Proto https;", true, 0),
+        ("proxy_set_header X-Forwarded-Proto https;", false, 1),
+        ("grpc_set_header X-Forwarded-Proto https;", true, 1),
+        ("grpc_set_header X-A 1; grpc_set_header X-A 2;", false, 2),
+    ] {
+        assert_eq!(location(snippet).request(passes_grpc).len(), number, "{snippet}");
+    }
+    // An annotation is for both protocols, and replaces the value.
+    let mut block = Block::default();
+    block.change_request(vec![FieldChange {
+        name: "x-forwarded-proto".into(),
+        operation: FieldOperation::Set(plain("https")),
+    }]);
+    assert_eq!(block.request(true).len(), 1);
+}
+
+#[test]
 fn a_second_proxy_set_header_of_a_field_adds_a_value() {
     let request = directives(
         "proxy_set_header X-A 1; proxy_set_header X-a 2; proxy_set_header X-Real-IP $remote_addr;\n\
