@@ -7,7 +7,7 @@ use sluice_config::directives::{
 };
 use sluice_config::{Directives, Location, LocationBlock, Policies};
 
-use super::input::OF_GATEWAY;
+use super::input::{OF_GATEWAY, repeat};
 use super::limits::LimitDirectives;
 use super::settings::SettingOverrides;
 use super::substitution::SubstitutionDirectives;
@@ -92,8 +92,16 @@ impl Block {
         self.settings.apply(policies);
     }
 
-    /// Appends a text of the same level.
+    /// Appends a text of the same level. A request field that both set is sent twice, as in nginx.
     pub(crate) fn extend(&mut self, other: &Self) {
+        let (request, grpc_request) = (self.request.len(), self.grpc_request.len());
+        self.append(other);
+        repeat(&mut self.request, request);
+        repeat(&mut self.grpc_request, grpc_request);
+    }
+
+    /// Appends directives of the same level, whose request fields replace those that are set.
+    pub(crate) fn append(&mut self, other: &Self) {
         let Self { program, conditional, hidden, changed, added, input, request, access, .. } = other;
         let offset = u16::try_from(self.conditional.len()).unwrap_or(u16::MAX);
         self.program.extend(program.iter().cloned().map(|instruction| shifted(instruction, offset)));

@@ -80,6 +80,18 @@ fn set_header(
     Ok(text)
 }
 
+/// Turns changes from this position on into further values of the fields that earlier ones set.
+pub(super) fn repeat(changes: &mut [FieldChange], from: usize) {
+    let (earlier, later) = changes.split_at_mut(from);
+    for FieldChange { name, operation } in later {
+        if let FieldOperation::Set(value) = operation
+            && earlier.iter().any(|known| known.name == *name)
+        {
+            *operation = FieldOperation::Append(value.clone());
+        }
+    }
+}
+
 /// A field of the gateway: accepted if it asks for the value that the gateway sends.
 fn own_field(name: &str, value: &str) -> Result<String, Fault> {
     let lower = name.to_ascii_lowercase();

@@ -128,6 +128,34 @@ fn a_directive_of_the_other_protocol_adds_no_value_to_a_field_of_the_gateway() {
 }
 
 #[test]
+fn a_field_of_two_snippets_of_a_location_is_sent_twice() {
+    let mut block = location("proxy_set_header X-A 1; grpc_set_header X-B 1;");
+    block.extend(&location("proxy_set_header X-A 2; proxy_set_header X-B 2; grpc_set_header X-B 3;"));
+    let sent = |passes_grpc| {
+        let one = |change: FieldChange| {
+            let (sign, value) = match change.operation {
+                FieldOperation::Set(value) => ('=', value),
+                FieldOperation::Append(value) => ('+', value),
+                other => panic!("{other:?}"),
+            };
+            format!("{}{sign}{:?}", change.name, value.pieces)
+        };
+        block.request(passes_grpc).into_iter().map(one).collect::<Vec<_>>()
+    };
+    assert_eq!(sent(false), ["x-a=[Text(\"1\")]", "x-a+[Text(\"2\")]", "x-b=[Text(\"2\")]"]);
+    assert_eq!(
+        sent(true),
+        ["x-b=[Text(\"1\")]", "x-b+[Text(\"3\")]", "x-a=[Text(\"1\")]", "x-a+[Text(\"2\")]"]
+    );
+    // An annotation replaces the values of snippets.
+    let mut annotations = Block::default();
+    let changes = vec![FieldChange { name: "x-a".into(), operation: FieldOperation::Set(plain("3")) }];
+    annotations.change_request(changes.clone());
+    block.append(&annotations);
+    assert_eq!(block.request(false).last(), changes.first());
+}
+
+#[test]
 fn a_second_proxy_set_header_of_a_field_adds_a_value() {
     let request = directives(
         "proxy_set_header X-A 1; proxy_set_header X-a 2; proxy_set_header X-Real-IP $remote_addr;\n\

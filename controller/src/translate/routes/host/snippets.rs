@@ -74,9 +74,11 @@ impl Builder<'_, '_> {
         let of_host = of_host.map(|(_, block)| block);
         let own = &routes.settings.snippets;
         let snippet = own.location.as_deref();
-        let annotations = Some(&own.annotations).filter(|annotations| !annotations.is_empty());
         let server = combined([of_host, global.server.as_deref()]);
-        let location = combined([snippet, global.location.as_deref(), annotations]);
+        let mut location = combined([snippet, global.location.as_deref()]);
+        if !own.annotations.is_empty() {
+            location.get_or_insert_default().append(&own.annotations);
+        }
         if server.is_none() && location.is_none() {
             return policies;
         }
