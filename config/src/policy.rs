@@ -34,6 +34,9 @@ use crate::upstream_tls::UpstreamTls;
 pub struct Policies {
     /// Set if the rule is closed because a policy that protects it could not be built.
     pub deny: Option<Deny>,
+    /// Whether the rule takes requests that no rule of an object matches. Variables, metrics and
+    /// the access log do not name its origin, and lists of the ConfigMap for rules do not apply.
+    pub is_for_unmatched: bool,
     /// Excludes requests from the access log (`enable-access-log`, negated).
     pub unlogged: bool,
     /// Writes each rewrite of a path to the program's log (`enable-rewrite-log`).

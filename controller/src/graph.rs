@@ -33,6 +33,8 @@ pub(crate) enum ReadKey {
     StreamEntry(StreamKey),
     /// Whether every route is closed.
     Closed,
+    /// Whether requests without a rule of an object are closed.
+    UnmatchedClosed,
     /// Whether requests go to Services instead of endpoints by default.
     ServiceUpstream,
     /// Whether `proxy-ssl-*` annotations apply to the paths of their own Ingress only.

@@ -43,8 +43,7 @@ pub struct Route {
     pub compiled: Option<Box<CompiledPolicies>>,
     /// Whether a certificate is configured for the host, so `ssl-redirect` applies.
     pub host_has_https: bool,
-    /// Whether it is the rule of requests that no rule of a host matches. It is no rule of an
-    /// object, so variables, metrics and the access log do not name it.
+    /// [`Policies::is_for_unmatched`]
     pub is_for_unmatched: bool,
     /// Meters of responses for which no backend was chosen, if the first one has none; created with
     /// the first such response.
@@ -166,6 +165,14 @@ impl Route {
     /// that are resolved against the global ones.
     pub(crate) fn is_plain(&self) -> bool {
         self.deny.is_none() && self.compiled.is_none()
+    }
+
+    /// Returns whether a program of this rule may choose the other one for a path that it has set.
+    /// It may not reach another namespace, whose author has not agreed to what it assigns and
+    /// changes. The operator's programs may, and requests without a rule have no author.
+    pub(crate) fn may_lead_to(&self, other: &Self) -> bool {
+        let [own, others] = [self, other].map(|route| &route.origin.object);
+        other.is_for_unmatched || *own.kind == *"ConfigMap" || own.name.namespace == others.name.namespace
     }
 
     /// Returns the settings of sticky sessions.

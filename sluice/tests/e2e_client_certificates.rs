@@ -301,6 +301,20 @@ fn a_host_that_requires_certificates_is_not_served_without_tls() {
 }
 
 #[test]
+fn a_rule_without_host_verifies_clients_of_all_unknown_hosts() {
+    let site = Site::new(&[]);
+    let ingress = Ingress::new("any").path("", "/foo", "shop");
+    site.folder.write("any.yaml", ingress.annotation("auth-tls-secret", "default/clients").text());
+    let gateway = Gateway::start(&site.folder);
+    let unknown = "unknown.example";
+    let status = |config: &Arc<ClientConfig>| {
+        Connection::tls_with(gateway.https, unknown, config).get(unknown, "/").status
+    };
+    assert_eq!(status(&without_certificate()), 400);
+    assert_eq!(status(&site.authority.issue_client("client", 7).presenting(&[], HTTP_1)), 404);
+}
+
+#[test]
 fn the_oldest_ingress_that_names_a_secret_decides_for_its_host() {
     let site = Site::new(&[]);
     site.folder.write(

@@ -131,3 +131,83 @@ fn a_firewall_of_all_servers_is_that_of_unknown_hosts_too() {
         await_until("a firewall that only detects", || get(gateway.http, UNKNOWN, "/").status == 200);
     }
 }
+
+const SNIPPETS: [(&str, &str); 2] =
+    [("allow-snippet-annotations", "true"), ("annotations-risk-level", "Critical")];
+
+/// Writes an Ingress with the path `/foo` for every host.
+fn write_any(folder: &Folder, annotations: &[(&str, &str)]) {
+    let ingress = Ingress::new("any").path("", "/foo", "shop");
+    let ingress = annotations.iter().fold(ingress, |ingress, (name, value)| ingress.annotation(name, value));
+    folder.write("any.yaml", ingress.text());
+}
+
+#[test]
+fn a_rule_without_host_does_not_protect_requests_that_it_does_not_match() {
+    let (gateway, folder, _backends) =
+        with_default_backend(&["--enable-metrics", "--metrics-per-undefined-host"]);
+    for (annotations, keys, status) in [
+        (&[("whitelist-source-range", "192.0.2.0/24")][..], &[][..], 403),
+        (&[("auth-url", "http://127.0.0.1:9/")], &[], 500),
+        (&[("denylist-source-range", "127.0.0.0/8")], &[], 403),
+        (&[("auth-type", "basic"), ("auth-secret", "absent")], &[], 503),
+        (&[("permanent-redirect", "https://other.example")], &[], 301),
+        (&[], &[("whitelist-source-range", "192.0.2.0/24")], 403),
+        (&[], &[("global-auth-url", "http://127.0.0.1:9/")], 500),
+        (&[], &[("denylist-source-range", "x")], 503),
+        (&[("limit-rps", "many")], &[], 404),
+    ] {
+        write_any(&folder, annotations);
+        set_keys(&folder, keys);
+        let case = format!("{annotations:?} {keys:?}");
+        await_until(&case, || get(gateway.http, UNKNOWN, "/foo").status == status);
+        let response = get(gateway.http, UNKNOWN, "/");
+        assert_eq!((response.status, &*response.backend()), (200, "fallback"), "{case}");
+    }
+    let is_unnamed = |line: &str| {
+        ["host=\"unknown.example\"", "ingress=\"\"", "path=\"\""].iter().all(|label| line.contains(label))
+    };
+    await_until("metrics", || gateway.metrics().lines().any(is_unnamed));
+    let metrics = gateway.metrics();
+    assert!(!metrics.lines().any(|line| line.contains("ingress=\"any\"") && line.contains("path=\"/\"")));
+}
+
+#[test]
+fn what_holds_for_a_whole_server_applies_beside_a_rule_without_host() {
+    let (gateway, folder, _backends) = with_default_backend(&[]);
+    let restricted = [("server-snippet", "deny all;")];
+    let enforcing = [("enable-modsecurity", "true"), ("modsecurity-snippet", "SecRuleEngine On")];
+    for (annotations, keys, target, status, backend) in [
+        (&[("server-snippet", "if ($arg_no) { return 402; }")][..], &[][..], "/?no=1", 402, ""),
+        (&restricted, &[], "/", 403, ""),
+        (&[("server-snippet", "rewrite ^/old/(.*)$ /foo/$1 last;")], &[], "/old/x", 200, "shop"),
+        (&[("server-snippet", "rewrite ^/foo/gone /gone last;")], &[], "/foo/gone", 200, "fallback"),
+        (&[], &[("server-snippet", "rewrite ^/old/(.*)$ /foo/$1 last;")], "/old/x", 200, "shop"),
+        (&[], &[("location-snippet", "deny all;")], "/", 403, ""),
+        (&[], &enforcing, "/", 503, ""),
+        (&[], &[("block-cidrs", "127.0.0.0/8")], "/", 403, ""),
+        (&[], &[("block-cidrs", "x")], "/", 503, ""),
+        // While snippets are switched off.
+        (&restricted, &[("allow-snippet-annotations", "false")], "/", 503, ""),
+    ] {
+        write_any(&folder, &[]);
+        set_keys(&folder, &[]);
+        let usual = if target.starts_with("/foo") { "shop" } else { "fallback" };
+        await_until("no restriction", || get(gateway.http, UNKNOWN, target).backend() == usual);
+        set_keys(&folder, &[&SNIPPETS, keys].concat());
+        write_any(&folder, annotations);
+        let case = format!("{annotations:?} {keys:?}");
+        await_until(&case, || {
+            let response = get(gateway.http, UNKNOWN, target);
+            (response.status, &*response.backend()) == (status, backend)
+        });
+    }
+    write_any(&folder, &[("server-snippet", "deny 192.0.2.1;")]);
+    set_keys(&folder, &SNIPPETS);
+    let admin = gateway.admin.to_string();
+    await_until("the explanation", || {
+        let explained = run(&["routes", "--host", UNKNOWN, "--path", "/", "--admin-address", &admin]);
+        let text = String::from_utf8(explained.stdout).unwrap();
+        text.contains("no rule takes it") && text.contains("settings of Ingress default/any apply to it")
+    });
+}

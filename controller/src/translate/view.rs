@@ -230,6 +230,12 @@ impl<'a> View<'a> {
         self.config_map_settings().closed.as_ref()
     }
 
+    /// Returns why requests without a rule of an object are closed, if they are.
+    pub(crate) fn unmatched_closed(&self) -> Option<&'a Arc<str>> {
+        self.read(ReadKey::UnmatchedClosed);
+        self.config_map_settings().unmatched_closed.as_ref()
+    }
+
     /// Returns whether requests go to Services instead of endpoints by default.
     pub(crate) fn service_upstream(&self) -> bool {
         self.read(ReadKey::ServiceUpstream);

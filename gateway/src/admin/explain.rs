@@ -80,7 +80,7 @@ pub(super) fn explain_query(state: &Arc<State>, asked: Query) -> Result<Value, S
     let table = &published.routes;
     let host = host_of(&asked.host);
     let found = table.find_host(&asked.group, &host);
-    let (mut hosts, mut taken) = (Vec::new(), Value::Null);
+    let (mut hosts, mut taken, mut unmatched) = (Vec::new(), Value::Null, Value::Null);
     for compiled in found.iter().flat_map(|found| found.hosts()) {
         let Some(host) = configured(table, &configuration, compiled) else { continue };
         let reasons = compiled.explain(&request);
@@ -88,17 +88,19 @@ pub(super) fn explain_query(state: &Arc<State>, asked: Query) -> Result<Value, S
         hosts.push(json!({ "host": host.key.pattern.to_string(), "rules": rules }));
         let Some(place) = reasons.iter().position(|reason| *reason == Reason::Matches) else { continue };
         if let (Some(route), Some(rule)) = (compiled.routes().nth(place), host.rules.get(place)) {
-            taken = outcome(state, &published.compiled_settings, &asked, &path, route, rule);
+            let matched = if route.is_for_unmatched { &mut unmatched } else { &mut taken };
+            *matched = outcome(state, &published.compiled_settings, &asked, &path, route, rule);
         }
         break;
     }
     let compiled_settings = &published.compiled_settings;
-    let unmatched = match (&compiled_settings.unmatched, &compiled_settings.settings.unmatched) {
-        (UnmatchedRule::Applies(route), Some(rule)) if taken.is_null() => {
-            outcome(state, compiled_settings, &asked, &path, route, rule)
-        }
-        _ => Value::Null,
-    };
+    if let (UnmatchedRule::Applies(route), Some(rule)) =
+        (&compiled_settings.unmatched, &compiled_settings.settings.unmatched)
+        && taken.is_null()
+        && unmatched.is_null()
+    {
+        unmatched = outcome(state, compiled_settings, &asked, &path, route, rule);
+    }
     let Query { method, https, .. } = asked;
     Ok(json!({
         "request": { "host": host, "path": path, "query": query, "method": method, "https": https },

@@ -32,8 +32,9 @@ enum Found {
     Route(SnapshotPart<Route>),
     /// The host is known, but no rule matches the request.
     NoRule,
-    /// No object names the host, and no catch-all rule matches the request.
-    UnknownHost,
+    /// No object names the host, and no catch-all rule of an object matches the request. With the
+    /// rule that the catch-all has for such requests, if there is one.
+    UnknownHost(Option<SnapshotPart<Route>>),
 }
 
 impl Exchange {
@@ -171,9 +172,9 @@ impl Exchange {
                 self.log(head, Some(&path));
                 self.begin_trace(head, &path, None);
                 self.fill_without_rule(head, &path);
-                self.forward_without_rule(head, &path, from)
+                self.forward_without_rule(head, &path, from, None)
             }
-            Found::UnknownHost => {
+            Found::UnknownHost(rule) => {
                 let own = OwnPath::of(&path);
                 if own.is_none() {
                     let meters = self.state().telemetry.requests();
@@ -187,7 +188,7 @@ impl Exchange {
                 if self.compiled_settings().log.default_backend {
                     self.log(head, Some(&path));
                 }
-                self.forward_without_rule(head, &path, from)
+                self.forward_without_rule(head, &path, from, rule)
             }
         }
     }
@@ -200,16 +201,13 @@ impl Exchange {
     ) -> Option<SnapshotPart<Route>> {
         match self.find(host, view) {
             Found::Route(route) => Some(route),
-            Found::NoRule | Found::UnknownHost => None,
+            Found::NoRule | Found::UnknownHost(_) => None,
         }
     }
 
-    /// Returns the rule of the same host for the path that a program has set. Requests without a
-    /// rule of a host have one location.
+    /// Returns the rule of the same host for the path that a program has set. Requests for a host
+    /// without rules have one location.
     pub(super) fn find_relocated(&self, input: &StageInput<'_>) -> Option<SnapshotPart<Route>> {
-        if self.route.as_ref().is_some_and(|route| route.is_for_unmatched) {
-            return self.route.clone();
-        }
         let (target, path) = self.uri(input);
         let view = RequestView {
             path,
@@ -217,7 +215,12 @@ impl Exchange {
             headers: input.head.headers,
             query: target::split(target).1,
         };
-        self.rule(&host_of(input.head.authority), &view)
+        match self.find(&host_of(input.head.authority), &view) {
+            Found::Route(route) | Found::UnknownHost(Some(route)) => Some(route),
+            Found::NoRule | Found::UnknownHost(None) => {
+                self.route.clone().filter(|route| route.is_for_unmatched)
+            }
+        }
     }
 
     /// Removes the rule of the request, and what it prepared.
@@ -243,7 +246,7 @@ impl Exchange {
         let group = &self.connection.group;
         let found = self.snapshot.hold(|published| {
             let table = &published.routes;
-            let Some(hosts) = table.find_host(group, host) else { return Err(Found::UnknownHost) };
+            let Some(hosts) = table.find_host(group, host) else { return Err(Found::UnknownHost(None)) };
             // Rules for any host do not name the host of a request.
             let is_unknown = || {
                 let listener = hosts.listener().clone();
@@ -254,14 +257,18 @@ impl Exchange {
                 Some(route)
                     if OwnPath::of(view.path).is_some_and(|own| !own.is_named_by(route)) && is_unknown() =>
                 {
-                    Err(Found::UnknownHost)
+                    Err(Found::UnknownHost(None))
                 }
                 Some(route) => Ok(&**route),
-                None if is_unknown() => Err(Found::UnknownHost),
+                None if is_unknown() => Err(Found::UnknownHost(None)),
                 None => Err(Found::NoRule),
             }
         });
-        found.map_or_else(|nothing| nothing, Found::Route)
+        match found {
+            Ok(route) if route.is_for_unmatched => Found::UnknownHost(Some(route)),
+            Ok(route) => Found::Route(route),
+            Err(nothing) => nothing,
+        }
     }
 
     fn fill_without_rule(&mut self, head: &RequestHead<'_>, path: &str) {
@@ -269,14 +276,23 @@ impl Exchange {
         self.fill_headers(None, &StageInput { head, path, compiled_settings: &snapshot.compiled_settings });
     }
 
-    /// Runs the stages, from this one on, of what applies to all servers.
-    fn forward_without_rule(&mut self, head: &RequestHead<'_>, path: &str, from: usize) -> Verdict {
-        let unmatched = self.snapshot.hold(|published| match &published.compiled_settings.unmatched {
-            UnmatchedRule::Applies(route) => Ok(&**route),
-            UnmatchedRule::Closed => Err(true),
-            UnmatchedRule::None => Err(false),
-        });
-        let is_closed = match unmatched {
+    /// Runs the stages, from this one on, of the rule that the catch-all has for such requests, or
+    /// of what applies to all servers.
+    fn forward_without_rule(
+        &mut self,
+        head: &RequestHead<'_>,
+        path: &str,
+        from: usize,
+        of_catch_all: Option<SnapshotPart<Route>>,
+    ) -> Verdict {
+        let unmatched = || {
+            self.snapshot.hold(|published| match &published.compiled_settings.unmatched {
+                UnmatchedRule::Applies(route) => Ok(&**route),
+                UnmatchedRule::Closed => Err(true),
+                UnmatchedRule::None => Err(false),
+            })
+        };
+        let is_closed = match of_catch_all.map_or_else(unmatched, Ok) {
             Ok(route) => {
                 let snapshot = self.snapshot.clone();
                 let input = StageInput { head, path, compiled_settings: &snapshot.compiled_settings };

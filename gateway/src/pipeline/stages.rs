@@ -170,14 +170,13 @@ impl Exchange {
         Verdict::Forward
     }
 
-    /// Chooses the rule for the path that a program has set, and runs its stages. A rule of another
-    /// namespace is not reached: its author has not agreed to what the program assigns and changes.
+    /// Chooses the rule for the path that a program has set, and runs its stages.
     fn relocate(&mut self, route: &Route, input: &StageInput<'_>) -> Verdict {
         if !self.leave_location() {
             return self.refused(StatusCode::INTERNAL_SERVER_ERROR);
         }
         match self.find_relocated(input) {
-            Some(found) if found.origin.object.name.namespace == route.origin.object.name.namespace => {
+            Some(found) if route.may_lead_to(&found) => {
                 self.enter_route(&found, input);
                 self.run_from(AFTER_BLOCKED, &found, input)
             }

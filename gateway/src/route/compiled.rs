@@ -83,6 +83,7 @@ impl CompiledPolicies {
             canaries_without_service: _,
             rewrite,
             deny: _,
+            is_for_unmatched: _,
             unlogged: _,
             logs_rewrites: _,
             tracing,

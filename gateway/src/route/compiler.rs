@@ -59,12 +59,13 @@ impl Compiler<'_> {
             client_certificates: self.client(host)?,
         };
         for rule in &host.rules {
-            rules.push((&rule.matches, Arc::new(self.rule(rule, &label, &shared)?)));
+            let compiler = self.with_meters_of(rule);
+            rules.push((&rule.matches, Arc::new(compiler.rule(rule, &label, &shared)?)));
         }
         Ok(CompiledHost::compile(rules, host.fall_through)?)
     }
 
-    /// Compiles the rule of requests that no rule of a host matches.
+    /// Compiles the rule of requests for unknown hosts without rules.
     ///
     /// # Errors
     /// A policy is invalid.
@@ -72,11 +73,14 @@ impl Compiler<'_> {
         let key =
             HostKey { group: GroupId::ingress(), listener: ListenerId::any(), pattern: HostPattern::Any };
         let shared = HostPolicies { key, has_https: false, client_certificates: None };
-        // Its requests have metrics by host or none.
-        let compiler = Self { meters: None, ..*self };
         // nginx's name of the server for these requests.
-        let host = "_".into();
-        Ok(Route { is_for_unmatched: true, ..compiler.rule(rule, &host, &shared)? })
+        self.with_meters_of(rule).rule(rule, &"_".into(), &shared)
+    }
+
+    /// Returns the compiler of a rule. Requests that no rule of an object matches have metrics by
+    /// host or none.
+    fn with_meters_of(&self, rule: &Rule) -> Self {
+        Self { meters: self.meters.filter(|_| !rule.policies.is_for_unmatched), ..*self }
     }
 
     fn client(&self, host: &Host) -> Result<Option<Arc<ClientCertificates>>, RouteError> {
@@ -117,7 +121,7 @@ impl Compiler<'_> {
             policies: policies.clone(),
             compiled,
             host_has_https: shared.has_https,
-            is_for_unmatched: false,
+            is_for_unmatched: policies.is_for_unmatched,
             // A previous version of this rule may have created them.
             meters: self.known_meters(rule, host).map(OnceLock::from).unwrap_or_default(),
             host: host.clone(),

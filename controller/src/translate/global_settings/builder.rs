@@ -108,6 +108,7 @@ impl ConfigMapSettings {
             (ReadKey::AnnotationLimits, self.annotation_limits != other.annotation_limits),
             (ReadKey::BindAddresses, self.addresses != other.addresses),
             (ReadKey::Closed, self.closed != other.closed),
+            (ReadKey::UnmatchedClosed, self.unmatched_closed != other.unmatched_closed),
             (ReadKey::ServiceUpstream, self.service_upstream != other.service_upstream),
             (
                 ReadKey::EndpointTlsPerLocation,

@@ -79,7 +79,9 @@ pub(crate) fn compute(view: &View<'_>, key: &HostKey) -> (HostOutput, Vec<Proble
     let tls = tls::choose(view, pattern, &claimants, &mut builder.problems);
     builder.uses.certificates = tls.iter().flat_map(HostTls::certificates).cloned().collect();
     if let Some(reason) = view.closed() {
-        close(rules.iter_mut(), &Deny { status: 503, reason: reason.clone() });
+        // Keys that close all rules need not apply to requests without one.
+        let is_of_object = |rule: &&mut Rule| !rule.policies.is_for_unmatched;
+        close(rules.iter_mut().filter(is_of_object), &Deny { status: 503, reason: reason.clone() });
     } else {
         let closures =
             claimants.iter().filter_map(|routes| Some((routes, routes.settings.closes_hosts.as_ref()?)));

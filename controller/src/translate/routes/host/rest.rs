@@ -11,6 +11,7 @@ use super::{Builder, copies, object_ref, origin, paths, policies};
 use crate::problem::error;
 use crate::translate::backend::{BackendReference, UNSERVED};
 use crate::translate::routes::ObjectRoutes;
+use crate::translate::unmatched::{self, ServerOwner};
 
 impl Builder<'_, '_> {
     /// `app-root` of the first path in order whose object has one, for the whole host, as in
@@ -57,19 +58,36 @@ impl Builder<'_, '_> {
             self.unused_default_backends(pattern, decider, claimants);
         }
         let own = decider.filter(|routes| routes.default_backend.is_some());
+        if own.is_none() && *pattern == HostPattern::Any {
+            return Some(self.unmatched(claimants));
+        }
         // Without one, no object claims these requests, so they are refused only with the whole
         // host. A host without claimants is not computed.
         let open = claimants.iter().find(|routes| routes.closed().is_none());
         let routes = *own.or(open).or(claimants.first())?;
-        let policies = match (own, pattern) {
-            (Some(own), _) if own.is_catch_all() => own.catch_all_policies(),
-            (None, HostPattern::Any) => routes.catch_all_policies(),
+        let policies = match own {
+            Some(own) if own.is_catch_all() => own.catch_all_policies(),
             _ => policies::of_rest(routes, pattern),
         };
         let backend = own.map_or(Backend::Default, |own| self.default_backend(own));
         let action = policies::rest_action(pattern, routes, backend);
         let policies = self.guarded(routes, policies, &action);
         Some(rest_rule(action, policies, routes))
+    }
+
+    /// Returns the rule for requests beside the paths of rules without a host, which are no
+    /// requests of these objects. As in ingress-nginx, the oldest server snippet applies to them
+    /// too; while it is closed, so are they.
+    fn unmatched(&self, claimants: &[&Arc<ObjectRoutes>]) -> Rule {
+        let has_snippet = |routes: &ObjectRoutes| {
+            routes.settings.snippets.server.is_some() || routes.settings.closes_hosts.is_some()
+        };
+        let owner = claimants.iter().find(|routes| has_snippet(routes)).map(|routes| ServerOwner {
+            object: object_ref(routes),
+            closed: routes.closed(),
+            snippet: self.server_snippet(routes.namespace()),
+        });
+        unmatched::rule_of_catch_all(self.view, owner)
     }
 
     fn default_backend(&mut self, routes: &ObjectRoutes) -> Backend {

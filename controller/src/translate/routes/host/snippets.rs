@@ -61,6 +61,12 @@ impl Builder<'_, '_> {
         }
     }
 
+    /// The server snippets of a namespace.
+    pub(super) fn server_snippet(&self, namespace: &Arc<str>) -> Option<&Block> {
+        let of_host = self.server_snippets.iter().find(|(owner, _)| owner == namespace);
+        of_host.map(|(_, block)| block)
+    }
+
     /// The policies of a rule with the directives that apply to it.
     pub(super) fn with_snippets(
         &mut self,
@@ -70,8 +76,7 @@ impl Builder<'_, '_> {
     ) -> Arc<Policies> {
         let global = self.view.snippets();
         let namespace = routes.namespace();
-        let of_host = self.server_snippets.iter().find(|(owner, _)| owner == namespace);
-        let of_host = of_host.map(|(_, block)| block);
+        let of_host = self.server_snippet(namespace);
         let own = &routes.settings.snippets;
         let snippet = own.location.as_deref();
         let server = combined([of_host, global.server.as_deref()]);
