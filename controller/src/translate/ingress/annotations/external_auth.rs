@@ -73,7 +73,7 @@ pub(super) fn settings() -> Vec<Annotation> {
             external_auth::response_headers(),
             "",
             "Fields of the service's response that are sent to the endpoint, in place of the client's. \
-             DataFields of the gateway itself, such as Host, are skipped.",
+             Fields of the gateway itself, such as Host, are skipped.",
             |settings, value| settings.external_auth().response_headers = value,
         )
         .unreadable(Unreadable::Close, ReferenceTreatment::Close, "")
