@@ -242,7 +242,7 @@ impl Look {
     /// Returns the report of a source.
     fn report(mut self, names: NameLookup, source: &ObjectRef) -> CheckReport {
         let mut problems = self.controller.problems();
-        problems.extend(self.controller.obeyed_app_protocols());
+        problems.extend(self.controller.app_protocol_problems());
         self.resolve(names);
         let snapshot = self.controller.snapshot();
         let ingresses = self.controller.ingress_counts();

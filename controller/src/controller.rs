@@ -205,8 +205,8 @@ impl Controller {
     }
 
     /// Returns a problem for each Service whose appProtocol applies here but not in ingress-nginx.
-    pub(crate) fn obeyed_app_protocols(&self) -> Vec<Problem> {
-        self.translation.obeyed_app_protocols()
+    pub(crate) fn app_protocol_problems(&self) -> Vec<Problem> {
+        self.translation.app_protocol_problems()
     }
 
     /// Returns what snippets were translated to.

@@ -24,7 +24,7 @@ use sluice_config::{NamespacedName, Problem, Uid};
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, sleep_until};
 
-use crate::cluster::api::{Refused, ask};
+use crate::cluster::api::{Refused, execute};
 use crate::cluster::{DutyOptions, Findings, OwnPod, refusal};
 use crate::problem::{Duty, ProblemChanges};
 use queue::{Note, Queue};
@@ -122,15 +122,17 @@ impl EventWriter {
         let api = Api::<Event>::namespaced(self.client.clone(), namespace);
         let now = Timestamp::now();
         let outcome = match note.count {
-            1 => match ask(api.create(&PostParams::default(), &self.event(&note, namespace, now))).await {
-                // Another replica wrote the Event earlier.
-                Err(Refused::Conflict) => count(&api, &note.id, 2, now).await,
-                outcome => outcome.map(drop),
-            },
+            1 => {
+                match execute(api.create(&PostParams::default(), &self.event(&note, namespace, now))).await {
+                    // Another replica wrote the Event earlier.
+                    Err(Refused::Conflict) => count(&api, &note.id, 2, now).await,
+                    outcome => outcome.map(drop),
+                }
+            }
             many => match count(&api, &note.id, many, now).await {
                 // The API server has deleted the Event.
                 Err(Refused::NotFound) => {
-                    ask(api.create(&PostParams::default(), &self.event(&note, namespace, now)))
+                    execute(api.create(&PostParams::default(), &self.event(&note, namespace, now)))
                         .await
                         .map(drop)
                 }
@@ -218,5 +220,5 @@ fn concerns_others(refused: &Refused) -> bool {
 /// Updates the count of an Event.
 async fn count(api: &Api<Event>, id: &str, count: u32, now: Timestamp) -> Result<(), Refused> {
     let patch = json!({"count": count, "lastTimestamp": Time(now)});
-    ask(api.patch(id, &PatchParams::default(), &Patch::Merge(patch))).await.map(drop)
+    execute(api.patch(id, &PatchParams::default(), &Patch::Merge(patch))).await.map(drop)
 }

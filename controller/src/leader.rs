@@ -115,12 +115,12 @@ impl Candidate {
             // The write fails if another replica has written since the read.
             Some(old) => {
                 let new = Lease { spec: Some(new.clone()), ..old };
-                api::ask(self.api.replace(&self.name, &how, &new)).await?
+                api::execute(self.api.replace(&self.name, &how, &new)).await?
             }
             None => {
                 let metadata = ObjectMeta { name: Some(self.name.clone()), ..ObjectMeta::default() };
                 let new = Lease { metadata, spec: Some(new.clone()) };
-                api::ask(self.api.create(&how, &new)).await?
+                api::execute(self.api.create(&how, &new)).await?
             }
         };
         self.election.taken(&new, begun);
@@ -226,7 +226,7 @@ impl Candidate {
                 return Ok(());
             };
             let lease = Lease { spec: Some(spec), ..lease };
-            api::ask(self.api.replace(&self.name, &PostParams::default(), &lease)).await.map(drop)
+            api::execute(self.api.replace(&self.name, &PostParams::default(), &lease)).await.map(drop)
         };
         let released: Result<(), Refused> = released.await;
         match released {

@@ -40,7 +40,7 @@ pub use cluster::DutyOptions;
 pub use controller::{Controller, IngressCounts, ReviewVerdict, SnippetTranslation, Stats, Update};
 pub use duties::Duties;
 pub use input::Input;
-pub use names::Names;
+pub use names::NameResolver;
 pub use options::Options;
 pub use problem::{Duty, ProblemChanges};
 pub use run::{Observe, run};

@@ -45,7 +45,7 @@ const STALE: Duration = Duration::from_secs(3600);
 
 /// The resolver thread. It ends when this is dropped.
 #[derive(Debug)]
-pub struct Names {
+pub struct NameResolver {
     wanted: watch::Sender<Wanted>,
     look_ups: LookUps,
 }
@@ -87,7 +87,7 @@ impl LookUps {
     }
 }
 
-impl Names {
+impl NameResolver {
     /// Starts the thread. Results go to `inputs`. `resolv_conf` is the resolver configuration;
     /// `None` uses that of the system. `token` is dropped if the thread ends before this value is
     /// dropped, which indicates a fault.
@@ -333,7 +333,7 @@ mod tests {
     #[tokio::test]
     async fn a_needed_name_is_resolved_and_an_invalid_one_is_reported() {
         let (inputs, mut received) = mpsc::channel(8);
-        let names = Names::start(None, inputs.downgrade(), ()).unwrap();
+        let names = NameResolver::start(None, inputs.downgrade(), ()).unwrap();
         names.want(BTreeSet::from(["localhost".into(), "a..b".into()]));
         let mut seen = BTreeMap::new();
         while seen.len() < 2 {

@@ -31,7 +31,7 @@ use sluice_config::{ByKey, Keyed, NamespacedName, ObjectRef, Uid};
 pub use batch::{Batch, ClassAccess, Event, Progress, References};
 pub use config_map::ConfigMap;
 pub use endpoint_slice::{AddressType, EndpointSlice, Hints, SliceEndpoint, SlicePort};
-pub use identity::Identity;
+pub use identity::ObjectIdentity;
 pub use ingress::{Address, Ingress, IngressRule, OWN_PREFIX, PublishedStatus};
 pub use ingress_change::{IngressChange, IngressChanges};
 pub use ingress_class::IngressClass;

@@ -85,13 +85,13 @@ impl DataPlane {
         });
         let (listeners, drain) = (Listeners::new(), Drain::new());
         let workers = Workers::start(&state, &certificates, &listeners, &drain, engine, workers)?;
-        let (tended, reporting_state) = (listeners.clone(), state.clone());
+        let (maintained, reporting_state) = (listeners.clone(), state.clone());
         critical_task::spawn(&state.reporter, "binding listeners", async move {
             let changed = |reports: Vec<Report>| {
-                reporting_state.set_listening(|| tended.status());
+                reporting_state.set_listening(|| maintained.status());
                 reports.into_iter().for_each(&*reporting_state.reporter);
             };
-            tended.tend(changed).await;
+            maintained.maintain(changed).await;
         });
         let followed = state.clone();
         critical_task::spawn(&state.reporter, "reports of proxies", async move {

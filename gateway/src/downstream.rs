@@ -67,6 +67,6 @@ async fn linger(wire: Box<Wire>, worker: &Worker) {
     let limits = LingerLimits { total, silence: LINGER, bytes: u64::MAX };
     tokio::select! {
         () = wire.linger(limits) => {}
-        () = worker.drain.last_call() => {}
+        () = worker.drain.wait_for_closing() => {}
     }
 }

@@ -129,7 +129,7 @@ pub(crate) async fn serve<D: ClientSide + Send + Sync + 'static>(
         Verdict::Forward => None,
         // Boxed, because most requests have no question.
         Verdict::Ask(question) => {
-            Box::pin(ask(worker, question, &mut exchange, &head, &mut *downstream)).await
+            Box::pin(execute_question(worker, question, &mut exchange, &head, &mut *downstream)).await
         }
     };
     let forwarded = match decided {
@@ -195,7 +195,7 @@ pub(crate) async fn serve<D: ClientSide + Send + Sync + 'static>(
         Forwarded::Answer(mut answer) => {
             // For the log and the metrics. A gRPC client gets a gRPC status instead of a page.
             let mut status = answer.status;
-            if grpc::asks(&head) {
+            if grpc::is_grpc(&head) {
                 grpc::convert(&mut answer, counts.reset);
             } else {
                 let Some(page) = page(worker, answer, &exchange, &head, &mut *downstream).await else {
@@ -362,7 +362,7 @@ fn holds(memory: &mut Reservation, head: &Head) -> bool {
 
 /// Executes questions; `None` if the request is forwarded. Nothing is read from the client
 /// meanwhile.
-async fn ask(
+async fn execute_question(
     worker: &Worker,
     question: Question,
     exchange: &mut Exchange,

@@ -62,7 +62,7 @@ pub use outcome::{ExchangeOutcome, MOST_INTERIM, Next};
 pub(crate) use preview::RequestPreview;
 pub use question::{Job, Question, Reply};
 pub(crate) use stages::{ORDER, PipelineStage};
-pub use subrequest::{CallFailure, OwnCall, Response, Subrequest};
+pub use subrequest::{CallFailure, OwnCall, Subrequest, SubrequestResponse};
 
 pub use crate::io::failure::{Failure, FailureKind};
 pub use crate::message::answer::Answer;

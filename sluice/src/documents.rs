@@ -134,7 +134,7 @@ fn asked(words: &[String]) -> Option<String> {
     let pod = |name: &str| (name == "POD_NAMESPACE").then(|| "edge".to_owned());
     match flags::parse(words.iter().map(OsString::from), pod) {
         Err(error) => Some(error.to_string()),
-        Ok(flags::Parsed { command: flags::Command::Check(check), .. }) => {
+        Ok(flags::ParsedCommandLine { command: flags::Command::Check(check), .. }) => {
             check.without_effect.first().map(|(flag, reason)| format!("--{flag}: {reason}"))
         }
         Ok(parsed) => parsed.warnings.into_iter().next(),

@@ -18,12 +18,12 @@ mod webhook_cert;
 pub(crate) use check::{
     CheckArguments, CheckOutput, ComparisonArguments, ControllerAddress, RequestArguments,
 };
-pub(crate) use command::{Command, ExplainRequest, Output, Show, View};
+pub(crate) use command::{Command, ConfigurationView, ExplainRequest, Output, Show};
 pub(crate) use observe::{
     Bundle, LiveRequests, Observation, ObserveArguments, TapArguments, Top, TopOrder, TraceNext,
 };
 #[cfg(test)]
-pub(crate) use parse::Parsed;
+pub(crate) use parse::ParsedCommandLine;
 pub(crate) use parse::parse;
 pub(crate) use settings::{ClusterFlags, GatewayFlags, GeoipFlags, ServeFlags};
 pub(crate) use webhook_cert::{WebhookCert, WebhookCertAction};

@@ -124,7 +124,7 @@ impl ProgramLog {
     }
 
     /// Returns whether lines go to standard error because the file could not be opened.
-    pub(crate) fn is_astray(&self) -> bool {
+    pub(crate) fn writes_to_stderr(&self) -> bool {
         let opened = self.output.lock();
         opened.path.is_some() && opened.file.is_none()
     }

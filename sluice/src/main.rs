@@ -40,13 +40,13 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 const USAGE: u8 = 2;
 
 fn main() -> ExitCode {
-    if wait_shutdown::is_asked(std::env::args_os()) {
+    if wait_shutdown::is_called(std::env::args_os()) {
         return match wait_shutdown::run() {
             Ok(()) => ExitCode::SUCCESS,
             Err(error) => fail(&format_args!("{error:#}"), 1),
         };
     }
-    if plugin::is_asked(std::env::args_os()) {
+    if plugin::is_called(std::env::args_os()) {
         return plugin::run(std::env::args_os().skip(1))
             .unwrap_or_else(|error| fail(&format_args!("{error:#}"), USAGE));
     }

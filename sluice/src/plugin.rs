@@ -35,7 +35,7 @@ const PROGRAM: &str = "/sluice";
 const LOG_LINES: &str = "2000";
 
 /// Returns whether the program was called by the plugin's name, with or without a file extension.
-pub(crate) fn is_asked(mut words: impl Iterator<Item = impl AsRef<OsStr>>) -> bool {
+pub(crate) fn is_called(mut words: impl Iterator<Item = impl AsRef<OsStr>>) -> bool {
     let program = words.next();
     program.is_some_and(|path| Path::new(path.as_ref()).file_stem() == Some(NAME.as_ref()))
 }

@@ -14,7 +14,7 @@ use sluice_controller::input::{self, Input};
 use sluice_controller::run::Applied;
 use sluice_controller::store::{IngressChanges, References};
 use sluice_controller::translate::global_settings::KeyValue;
-use sluice_controller::{Controller, Duties, Names, Observe, ProblemChanges};
+use sluice_controller::{Controller, Duties, NameResolver, Observe, ProblemChanges};
 use sluice_gateway::admin;
 use sluice_gateway::data_plane::DataPlane;
 use sluice_gateway::location::LocationFiles;
@@ -105,7 +105,7 @@ async fn run(flags: &ServeFlags, program_log: ProgramLog) -> Result<()> {
     let snapshot = source.snapshots(&feedback, parts.token("the thread that writes --snapshot-file"))?;
     let for_control = plane.clone();
     let names_token = parts.token("the thread that looks names up");
-    let names = Names::start(flags.resolv_conf.clone(), names_inputs, names_token)
+    let names = NameResolver::start(flags.resolv_conf.clone(), names_inputs, names_token)
         .context("cannot start the thread that looks names up")?;
     let look_ups = names.look_ups();
     plane.state().registry.look_up_hosts_with(Box::new(move |name| {
@@ -233,7 +233,7 @@ fn review_sample(reviewed: &Reviewed) -> ReviewSample<'_> {
 async fn keep_logs(mut rotate: Signal, changed: Arc<Notify>, log: ProgramLog, state: Arc<State>) {
     loop {
         let again = async {
-            match log.is_astray() {
+            match log.writes_to_stderr() {
                 true => tokio::time::sleep(LOG_AGAIN).await,
                 false => std::future::pending().await,
             }
@@ -337,7 +337,7 @@ fn log(report: &Report) {
 struct Observer {
     state: Arc<State>,
     feedback: Feedback,
-    names: Names,
+    names: NameResolver,
     duties: DutyNews,
 }
 

@@ -16,7 +16,7 @@ use rustix::process::{Pid, Signal, kill_process};
 pub(crate) const NAME: &str = "wait-shutdown";
 
 /// Returns whether the program was called by this name, or with it as its only argument.
-pub(crate) fn is_asked(mut words: impl Iterator<Item = impl AsRef<OsStr>>) -> bool {
+pub(crate) fn is_called(mut words: impl Iterator<Item = impl AsRef<OsStr>>) -> bool {
     let program = words.next();
     let called = program.is_some_and(|path| Path::new(path.as_ref()).file_name() == Some(NAME.as_ref()));
     called || (words.next().is_some_and(|word| word.as_ref() == NAME) && words.next().is_none())
@@ -56,7 +56,7 @@ mod tests {
             (&["/sluice"], false),
             (&[], false),
         ] {
-            assert_eq!(is_asked(words.iter()), asked, "{words:?}");
+            assert_eq!(is_called(words.iter()), asked, "{words:?}");
         }
     }
 

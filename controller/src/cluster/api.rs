@@ -50,7 +50,7 @@ pub(crate) enum Refused {
 }
 
 /// Executes a request.
-pub(crate) async fn ask<T>(request: impl Future<Output = kube::Result<T>>) -> Result<T, Refused> {
+pub(crate) async fn execute<T>(request: impl Future<Output = kube::Result<T>>) -> Result<T, Refused> {
     match tokio::time::timeout(LONGEST, request).await {
         Ok(outcome) => outcome.map_err(|error| Refused::of(&error)),
         Err(_) => Err(Refused::silent(LONGEST)),
@@ -59,7 +59,7 @@ pub(crate) async fn ask<T>(request: impl Future<Output = kube::Result<T>>) -> Re
 
 /// Executes a request for an object that may be absent.
 pub(crate) async fn found<T>(request: impl Future<Output = kube::Result<T>>) -> Result<Option<T>, Refused> {
-    match ask(request).await {
+    match execute(request).await {
         Ok(object) => Ok(Some(object)),
         Err(Refused::NotFound) => Ok(None),
         Err(refused) => Err(refused),
@@ -77,7 +77,7 @@ where
 {
     let lifetime = WATCH + fastrand::u32(..SPREAD);
     let how = WatchParams::default().fields(fields).timeout(lifetime).disable_bookmarks();
-    let events = ask(api.watch(&how, version)).await?;
+    let events = execute(api.watch(&how, version)).await?;
     let end = sleep(Duration::from_secs((lifetime + MARGIN).into()));
     Ok(events.take_until(end))
 }

@@ -17,7 +17,7 @@ use tokio::time::sleep;
 
 use super::DutyScope;
 use crate::backoff::Backoff;
-use crate::cluster::api::{Refused, ask};
+use crate::cluster::api::{Refused, execute};
 use crate::cluster::{DutyOptions, Findings, OwnPod};
 use crate::problem::{Duty, error};
 
@@ -159,7 +159,7 @@ async fn look(reviews: &Api<SelfSubjectAccessReview>, open: &mut Vec<&Right>) ->
     let mut missing = Vec::new();
     for right in open.iter() {
         let review = SelfSubjectAccessReview { spec: right.review(), ..Default::default() };
-        let review = ask(reviews.create(&PostParams::default(), &review)).await?;
+        let review = execute(reviews.create(&PostParams::default(), &review)).await?;
         if review.status.is_some_and(|status| !status.allowed) {
             missing.push(*right);
         }

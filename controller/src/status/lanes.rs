@@ -44,7 +44,7 @@ pub(super) enum Next {
     /// Send this write and report its result.
     Send(Write),
     /// Postpone the write of this Ingress: its namespace accepts none before this time.
-    PutOff(NamespacedName, Instant),
+    Postpone(NamespacedName, Instant),
 }
 
 impl Lanes {
@@ -64,7 +64,7 @@ impl Lanes {
             let write = self.ready.pop_front()?;
             let lane = self.lanes.entry(write.name.namespace.clone()).or_default();
             if let Some(until) = lane.until.filter(|until| *until > now) {
-                return Some(Next::PutOff(write.name, until));
+                return Some(Next::Postpone(write.name, until));
             }
             // In a namespace that refused, one write at a time is tried.
             let limit = if lane.refusals > 0 { 1 } else { OF_ONE };
@@ -139,7 +139,7 @@ mod tests {
         let next = std::iter::from_fn(|| lanes.next(now));
         next.filter_map(|next| match next {
             Next::Send(write) => Some(write.name.to_string()),
-            Next::PutOff(..) => None,
+            Next::Postpone(..) => None,
         })
         .collect()
     }
@@ -165,7 +165,7 @@ mod tests {
         (0..OF_ONE).for_each(|_| lanes.done("shop", Some(None), now));
         let until = lanes.closed_until("shop").unwrap();
         assert!(until > now && until <= now + CLOSED.longest(1), "they count once");
-        assert_eq!(lanes.next(now), Some(Next::PutOff(NamespacedName::new("shop", "i04"), until)));
+        assert_eq!(lanes.next(now), Some(Next::Postpone(NamespacedName::new("shop", "i04"), until)));
         now = until;
         assert_eq!(sent(&mut lanes, now).len(), 1, "a probe");
         lanes.done("shop", Some(Some(Duration::from_secs(60))), now);

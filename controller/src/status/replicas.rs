@@ -63,14 +63,14 @@ impl Replicas {
     pub(super) async fn list(&self) -> Result<Option<Vec<Pod>>, Refused> {
         let api = Api::<Pod>::namespaced(self.client.clone(), &self.pod.namespace);
         let read = async {
-            let own = api::ask(api.get(&self.pod.name)).await?;
+            let own = api::execute(api.get(&self.pod.name)).await?;
             Ok(match selector(own.metadata.labels.as_ref()) {
                 Some(labels) => ListParams::default().labels(&labels),
                 None => ListParams::default().fields(&format!("metadata.name={}", self.pod.name)),
             })
         };
         match self.selection.get_or_try_init(|| read).await {
-            Ok(selection) => Ok(Some(api::ask(api.list(selection)).await?.items)),
+            Ok(selection) => Ok(Some(api::execute(api.list(selection)).await?.items)),
             Err(Refused::NotFound) => Ok(None),
             Err(refused) => Err(refused),
         }

@@ -156,7 +156,7 @@ impl AddressSource {
 
     async fn of_service(&self, name: &NamespacedName) -> Result<Found, NoAddresses> {
         let api = Api::<Service>::namespaced(self.client.clone(), &name.namespace);
-        match api::ask(api.get(&name.name)).await {
+        match api::execute(api.get(&name.name)).await {
             Ok(service) => Ok(Found {
                 addresses: addresses::of_service(&service),
                 version: service.metadata.resource_version,

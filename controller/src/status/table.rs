@@ -215,7 +215,7 @@ impl Table {
     }
 
     /// Postpones a write that was refused or dropped until `at`. Does not count as a contest.
-    pub(super) fn put_off(&mut self, name: &NamespacedName, at: Instant) {
+    pub(super) fn postpone(&mut self, name: &NamespacedName, at: Instant) {
         if let Some(entry) = self.entries.get_mut(name) {
             entry.writing = false;
             entry.not_before = Some(at);
@@ -229,7 +229,7 @@ impl Table {
     pub(super) fn gone(&mut self, write: &Write, at: Instant) {
         let seen = self.entries.get(&write.name).and_then(|entry| entry.seen.as_ref());
         if seen.is_some_and(|seen| seen.uid == write.uid) {
-            self.put_off(&write.name, at);
+            self.postpone(&write.name, at);
         }
     }
 

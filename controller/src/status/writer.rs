@@ -182,7 +182,7 @@ impl StatusWriter {
                 match next {
                     Next::Send(write) => under_way.push(patch(self.client.clone(), write)),
                     // Too late for another attempt.
-                    Next::PutOff(..) => {}
+                    Next::Postpone(..) => {}
                 }
             }
             let Some((write, outcome)) = under_way.next().await else { break };
@@ -237,7 +237,7 @@ impl State {
     fn next(&mut self, now: Instant) -> Option<Write> {
         while let Some(next) = self.lanes.next(now) {
             match next {
-                Next::PutOff(name, until) => self.table.put_off(&name, until),
+                Next::Postpone(name, until) => self.table.postpone(&name, until),
                 Next::Send(write) => match self.table.begin(&write.name, now) {
                     Some(write) => return Some(write),
                     None => self.lanes.skip(&write.name.namespace),
@@ -269,7 +269,7 @@ impl State {
                     true => self.lanes.closed_until(namespace).unwrap_or(now + AGAIN),
                     false => now + MUCH_LATER,
                 };
-                self.table.put_off(name, until);
+                self.table.postpone(name, until);
                 self.refused.insert(name.clone(), refused);
             }
         }
@@ -277,7 +277,7 @@ impl State {
 
     /// Returns the current problems.
     fn problems(&self) -> Vec<Problem> {
-        let mut problems: Vec<Problem> = self.table.contested().take(MOST).map(contest).collect();
+        let mut problems: Vec<Problem> = self.table.contested().take(MOST).map(contest_problem).collect();
         let mut refused: Vec<Problem> = self.refused.values().take(MOST).filter_map(problem_of).collect();
         refused.dedup();
         problems.append(&mut refused);
@@ -342,7 +342,7 @@ fn patch_of(write: &Write) -> Value {
 }
 
 /// The message has no count, because problems with different messages are different Events.
-fn contest(name: &NamespacedName) -> Problem {
+fn contest_problem(name: &NamespacedName) -> Problem {
     warning(
         Code::StatusContested,
         &ObjectRef { kind: "Ingress".into(), name: name.clone() },

@@ -5,7 +5,7 @@ use std::fmt;
 use k8s_openapi::api::core::v1 as core;
 use sluice_config::NamespacedName;
 
-use super::identity::Identity;
+use super::identity::ObjectIdentity;
 use super::reference::DataFields;
 
 /// The part of a ConfigMap that translation reads.
@@ -14,7 +14,7 @@ pub struct ConfigMap {
     /// Namespace and name.
     pub name: NamespacedName,
     /// Distinguishes objects that had this name at different times.
-    pub identity: Identity,
+    pub identity: ObjectIdentity,
     /// The keys of `data` that were kept.
     pub fields: DataFields,
     /// `data`, sorted by key.
@@ -23,7 +23,7 @@ pub struct ConfigMap {
 
 impl ConfigMap {
     pub(super) fn pruned(name: NamespacedName, object: core::ConfigMap, fields: DataFields) -> Self {
-        let identity = Identity::of(&object.metadata);
+        let identity = ObjectIdentity::of(&object.metadata);
         let data = object.data.unwrap_or_default().into_iter();
         let data =
             data.filter(|(key, _)| fields.has(key)).map(|(key, value)| (key.into(), value.into())).collect();

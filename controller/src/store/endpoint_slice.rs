@@ -7,7 +7,7 @@ use std::sync::Arc;
 use k8s_openapi::api::discovery::v1 as discovery;
 use sluice_config::{NamespacedName, TransportProtocol};
 
-use super::identity::Identity;
+use super::identity::ObjectIdentity;
 use super::names::InternedNames;
 use super::prune::Prune;
 
@@ -19,7 +19,7 @@ pub struct EndpointSlice {
     /// Namespace and name.
     pub name: NamespacedName,
     /// Distinguishes objects that had this name at different times.
-    pub identity: Identity,
+    pub identity: ObjectIdentity,
     /// The Service, by label `kubernetes.io/service-name`. The name is empty without the label.
     pub service: NamespacedName,
     /// `addressType`.
@@ -85,7 +85,7 @@ pub struct Hints {
 impl EndpointSlice {
     pub(super) fn pruned(name: NamespacedName, object: discovery::EndpointSlice, prune: &Prune) -> Self {
         let names = &prune.names;
-        let identity = Identity::of(&object.metadata);
+        let identity = ObjectIdentity::of(&object.metadata);
         let labels = object.metadata.labels.unwrap_or_default();
         let service = NamespacedName {
             namespace: name.namespace.clone(),

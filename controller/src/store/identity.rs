@@ -6,14 +6,14 @@ use sluice_config::Uid;
 
 /// Metadata that an API server assigns. Empty for objects from manifests.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Identity {
+pub struct ObjectIdentity {
     /// `metadata.uid`.
     pub uid: Option<Uid>,
     /// `metadata.generation`: counts changes by authors. 0 for kinds without it.
     pub generation: i64,
 }
 
-impl Identity {
+impl ObjectIdentity {
     pub(super) fn of(metadata: &ObjectMeta) -> Self {
         let uid = metadata.uid.as_deref().filter(|uid| !uid.is_empty());
         Self { uid: uid.map(Uid::new), generation: metadata.generation.unwrap_or_default() }

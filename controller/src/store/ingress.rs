@@ -6,7 +6,7 @@ use std::sync::Arc;
 use k8s_openapi::api::networking::v1 as networking;
 use sluice_config::NamespacedName;
 
-use super::identity::Identity;
+use super::identity::ObjectIdentity;
 use super::prune::{Prune, created};
 use super::route_path::{BackendRef, PathType, PortRef, RoutePath, TlsSection};
 
@@ -22,7 +22,7 @@ pub struct Ingress {
     /// Namespace and name.
     pub name: NamespacedName,
     /// Distinguishes objects that had this name at different times.
-    pub identity: Identity,
+    pub identity: ObjectIdentity,
     /// Creation time in Unix seconds. `None`, for a manifest without one, counts as older than all
     /// others.
     pub created: Option<i64>,
@@ -81,7 +81,7 @@ pub struct IngressRule {
 
 impl Ingress {
     pub(super) fn pruned(name: NamespacedName, object: networking::Ingress, prune: &Prune) -> Self {
-        let identity = Identity::of(&object.metadata);
+        let identity = ObjectIdentity::of(&object.metadata);
         let spec = object.spec.unwrap_or_default();
         let annotations = object.metadata.annotations.unwrap_or_default();
         Self {

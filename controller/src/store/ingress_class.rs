@@ -3,7 +3,7 @@
 use k8s_openapi::api::networking::v1 as networking;
 use sluice_config::NamespacedName;
 
-use super::identity::Identity;
+use super::identity::ObjectIdentity;
 use super::prune::created;
 
 const DEFAULT_ANNOTATION: &str = "ingressclass.kubernetes.io/is-default-class";
@@ -14,7 +14,7 @@ pub struct IngressClass {
     /// Name; the namespace is empty.
     pub name: NamespacedName,
     /// Distinguishes objects that had this name at different times.
-    pub identity: Identity,
+    pub identity: ObjectIdentity,
     /// Creation time in Unix seconds. `None` counts as older than all others.
     pub created: Option<i64>,
     /// `spec.controller`.
@@ -25,7 +25,7 @@ pub struct IngressClass {
 
 impl IngressClass {
     pub(super) fn pruned(name: NamespacedName, object: networking::IngressClass) -> Self {
-        let identity = Identity::of(&object.metadata);
+        let identity = ObjectIdentity::of(&object.metadata);
         let annotations = object.metadata.annotations.unwrap_or_default();
         Self {
             name,

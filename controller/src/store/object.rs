@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde::de::{DeserializeSeed, Deserializer, Error as _};
 use sluice_config::{NamespacedName, ObjectRef};
 
-use super::identity::Identity;
+use super::identity::ObjectIdentity;
 use super::kinds::for_each_kind;
 use super::prune::{Prunable, Prune};
 use super::reference::DataFields;
@@ -80,7 +80,7 @@ macro_rules! kinds {
             }
 
             /// Returns its identity.
-            pub fn identity(&self) -> &Identity {
+            pub fn identity(&self) -> &ObjectIdentity {
                 match self { $(Self::$kind(object) => &object.identity,)* }
             }
         }

@@ -5,7 +5,7 @@ use std::fmt;
 use k8s_openapi::api::core::v1 as core;
 use sluice_config::NamespacedName;
 
-use super::identity::Identity;
+use super::identity::ObjectIdentity;
 use super::reference::DataFields;
 
 /// A key of `data` with its value.
@@ -17,7 +17,7 @@ pub struct Secret {
     /// Namespace and name.
     pub name: NamespacedName,
     /// Distinguishes objects that had this name at different times.
-    pub identity: Identity,
+    pub identity: ObjectIdentity,
     /// The keys of `data` that were kept.
     pub fields: DataFields,
     /// `data`, sorted by key.
@@ -27,7 +27,7 @@ pub struct Secret {
 impl Secret {
     /// `stringData` overrides `data`, as in an API server.
     pub(super) fn pruned(name: NamespacedName, object: core::Secret, fields: DataFields) -> Self {
-        let identity = Identity::of(&object.metadata);
+        let identity = ObjectIdentity::of(&object.metadata);
         let mut data = object.data.unwrap_or_default();
         let text = object.string_data.unwrap_or_default().into_iter();
         data.extend(text.map(|(key, text)| (key, k8s_openapi::ByteString(text.into_bytes()))));

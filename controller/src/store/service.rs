@@ -7,7 +7,7 @@ use k8s_openapi::api::core::v1 as core;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use sluice_config::{NamespacedName, TransportProtocol, UpstreamProtocol};
 
-use super::identity::Identity;
+use super::identity::ObjectIdentity;
 use super::names::InternedNames;
 
 /// The part of a Service that translation reads.
@@ -16,7 +16,7 @@ pub struct Service {
     /// Namespace and name.
     pub name: NamespacedName,
     /// Distinguishes objects that had this name at different times.
-    pub identity: Identity,
+    pub identity: ObjectIdentity,
     /// `spec.externalName`, if `spec.type` is `ExternalName`.
     pub external_name: Option<Box<str>>,
     /// `spec.clusterIP`, if it is an address. Requests use it only with `service-upstream`.
@@ -53,7 +53,7 @@ pub enum TargetPort {
 
 impl Service {
     pub(super) fn pruned(name: NamespacedName, object: core::Service, names: &InternedNames) -> Self {
-        let identity = Identity::of(&object.metadata);
+        let identity = ObjectIdentity::of(&object.metadata);
         let spec = object.spec.unwrap_or_default();
         let ports = spec.ports.unwrap_or_default();
         let of = |protocol: &str| {

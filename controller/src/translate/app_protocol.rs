@@ -12,7 +12,7 @@ use crate::store::{BackendRef, ObjectKey};
 
 impl Translation {
     /// Returns a problem for each used Service port to which ingress-nginx would use plain HTTP.
-    pub(crate) fn obeyed_app_protocols(&self) -> Vec<Problem> {
+    pub(crate) fn app_protocol_problems(&self) -> Vec<Problem> {
         let mut ports = BTreeMap::new();
         for routes in self.values.routes.values().filter(|routes| routes.settings.protocol.is_none()) {
             let backends = routes.paths().map(|path| &path.backend).chain(routes.default_backend.as_deref());

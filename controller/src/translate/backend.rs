@@ -69,7 +69,7 @@ pub(crate) fn replacement_service(
     let found = find(service, name, &port, view.options)?;
     let (namespace, name) = (name.namespace.clone(), name.name.clone());
     let endpoints = EndpointSetKey { namespace: namespace.clone(), service: name.clone(), port: found.port };
-    let pool = pool(endpoints, UpstreamProtocol::Http, &Usage::default());
+    let pool = pool(endpoints, UpstreamProtocol::Http, &BackendUsage::default());
     let number = first.map_or(found.number, |port| port.number);
     let shown = ServiceRef { namespace, name, port: number.to_string().into() };
     Ok((uses.pool(pool), shown))
@@ -77,7 +77,7 @@ pub(crate) fn replacement_service(
 
 /// Settings for the use of a Service port's endpoints.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Usage {
+pub(crate) struct BackendUsage {
     /// The load balancing strategy.
     pub(crate) balance: Balance,
     /// Time until a new endpoint gets its full share.
@@ -86,7 +86,7 @@ pub(crate) struct Usage {
     pub(crate) health_check: Option<Arc<HealthCheck>>,
 }
 
-impl Usage {
+impl BackendUsage {
     /// Returns the settings and the protocol as text, so that equal pools have equal keys.
     fn text(&self, protocol: UpstreamProtocol) -> Arc<str> {
         static USUAL: LazyLock<[[Arc<str>; 5]; 7]> = LazyLock::new(|| {
@@ -128,8 +128,8 @@ impl Usage {
 }
 
 /// Returns a pool of a Service port.
-pub(crate) fn pool(endpoints: EndpointSetKey, protocol: UpstreamProtocol, usage: &Usage) -> Pool {
-    let Usage { balance, slow_start, ref health_check } = *usage;
+pub(crate) fn pool(endpoints: EndpointSetKey, protocol: UpstreamProtocol, usage: &BackendUsage) -> Pool {
+    let BackendUsage { balance, slow_start, ref health_check } = *usage;
     let key = PoolKey { endpoints, policy: usage.text(protocol) };
     Pool { key, protocol, balance, slow_start, health_check: health_check.clone() }
 }
@@ -145,7 +145,7 @@ pub(crate) struct BackendReference<'a> {
     /// Protocol to the endpoints; `None` is that of the Service port.
     pub(crate) protocol: Option<UpstreamProtocol>,
     /// Settings for the use of its endpoints.
-    pub(crate) usage: Usage,
+    pub(crate) usage: BackendUsage,
     /// Whether requests go to the Service's address instead of its endpoints.
     pub(crate) by_address: bool,
     /// The effect on requests if it is unusable.

@@ -43,7 +43,7 @@ pub(crate) fn compute(view: &View<'_>, key: &EndpointSetKey) -> EndpointsOutput 
     if endpoints.is_empty() {
         endpoints = gather(&served, |endpoint| endpoint.serving && endpoint.terminating);
     } else {
-        topology::keep_near(view, &mut endpoints);
+        topology::retain_near(view, &mut endpoints);
     }
     let mut problems: Vec<Problem> = slices.iter().flat_map(|slice| refused(slice)).collect();
     problems.sort();

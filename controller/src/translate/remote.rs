@@ -12,7 +12,7 @@ use sluice_config::{
     Variable,
 };
 
-use super::backend::{self, Usage, Uses};
+use super::backend::{self, BackendUsage, Uses};
 use super::template;
 use super::value::Type;
 use super::view::View;
@@ -98,7 +98,7 @@ impl Remote {
             port: self.port.to_string().into(),
         });
         CallDestination::Fixed {
-            pool: uses.pool(backend::pool(key, protocol, &Usage::default())),
+            pool: uses.pool(backend::pool(key, protocol, &BackendUsage::default())),
             server_name: (self.https && !is_address).then(|| host.clone()),
             host,
         }

@@ -29,7 +29,7 @@ pub(super) struct AddressFacts {
 const FLAG: &str = "--enable-topology-aware-routing";
 
 /// Restricts ready endpoints to near ones, if there are any.
-pub(super) fn keep_near(view: &View<'_>, endpoints: &mut BTreeMap<SocketAddr, AddressFacts>) {
+pub(super) fn retain_near(view: &View<'_>, endpoints: &mut BTreeMap<SocketAddr, AddressFacts>) {
     // Without the flag nothing is read.
     let Some(node) = view.options.own_node() else { return };
     let zone = view.node(&node).and_then(|node| node.zone.as_deref());

@@ -13,7 +13,7 @@ use serde_json::json;
 
 use super::issue::Issued;
 use super::{Failed, WebhookSecret};
-use crate::cluster::api::{ask, found};
+use crate::cluster::api::{execute, found};
 
 /// Label, with its value, of a Secret that may be replaced.
 const MANAGED: (&str, &str) = ("app.kubernetes.io/managed-by", "sluice-webhook-cert");
@@ -64,7 +64,7 @@ pub(super) async fn secret_of(
             let secret =
                 json!({"metadata": {"name": wanted.name, "labels": labels}, "type": kind, "data": data});
             let secret = serde_json::from_value(secret).expect("it is a Secret");
-            ask(secrets.create(&PostParams::default(), &secret)).await
+            execute(secrets.create(&PostParams::default(), &secret)).await
         }
         Some(before) => {
             let metadata = json!({"resourceVersion": before.resource_version(), "labels": labels});
@@ -105,7 +105,7 @@ pub(super) async fn trust(
     // A strategic merge identifies the entries by name; other entries are unchanged.
     let patch = Patch::Strategic(json!({"webhooks": patches}));
     let name = there.name_any();
-    let outcome = ask(webhooks.patch(&name, &PatchParams::default(), &patch)).await;
+    let outcome = execute(webhooks.patch(&name, &PatchParams::default(), &patch)).await;
     let what = || format!("cannot patch ValidatingWebhookConfiguration {name}");
     outcome.map(|_| true).map_err(|refused| Failed::Request(what(), refused))
 }
@@ -142,5 +142,5 @@ async fn merge<K>(
 where
     K: Clone + serde::de::DeserializeOwned + Debug,
 {
-    ask(api.patch(name, &PatchParams::default(), &Patch::Merge(patch))).await
+    execute(api.patch(name, &PatchParams::default(), &Patch::Merge(patch))).await
 }

@@ -109,7 +109,7 @@ impl RequestBuffer {
         deadlines: &mut Deadlines,
         time_limit: Duration,
     ) -> Poll<Result<(), FailureKind>> {
-        ready!(invite(cx, from, deadlines))?;
+        ready!(send_continue(cx, from, deadlines))?;
         loop {
             // A complete body that fits in memory needs no more room.
             if !from.is_spent() || self.memory.len() > self.most {
@@ -274,7 +274,7 @@ impl RequestBuffer {
 }
 
 /// Sends `100 Continue` to a client that waits for it.
-fn invite(
+fn send_continue(
     cx: &mut Context<'_>,
     client: &mut impl Downstream,
     deadlines: &mut Deadlines,

@@ -144,7 +144,7 @@ pub(crate) fn vary(fields: &mut impl FieldsMut) {
 }
 
 /// Changes the head to that of a compressed body: its length is unknown and it has no ranges.
-pub(crate) fn dress(fields: &mut impl FieldsMut, coding: Coding) {
+pub(crate) fn set_content_coding(fields: &mut impl FieldsMut, coding: Coding) {
     for name in [&CONTENT_LENGTH, &TRANSFER_ENCODING, &ACCEPT_RANGES] {
         fields.remove(name);
     }
@@ -286,13 +286,13 @@ mod tests {
         }
         vary(&mut fields);
         vary(&mut fields);
-        dress(&mut fields, Coding::Brotli);
+        set_content_coding(&mut fields, Coding::Brotli);
         assert_eq!(fields.get_all("vary").iter().collect::<Vec<_>>(), ["Origin", "Accept-Encoding"]);
         assert_eq!(fields["content-encoding"], "br");
         assert_eq!(fields["etag"], "W/\"v1\"");
         assert!(!fields.contains_key("content-length") && !fields.contains_key("accept-ranges"));
         assert!(fields.contains_key("last-modified"));
-        dress(&mut fields, Coding::Gzip);
+        set_content_coding(&mut fields, Coding::Gzip);
         assert_eq!(fields["etag"], "W/\"v1\"", "a weak one stays");
         fields.insert("vary", HeaderValue::from_static("*"));
         vary(&mut fields);

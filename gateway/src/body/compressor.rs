@@ -280,7 +280,7 @@ fn change_head(fields: &mut FieldList, substitution: Option<&SubstitutionStream>
         stream.change_head(fields);
     }
     if let Some(coding) = coding {
-        compression::dress(fields, coding);
+        compression::set_content_coding(fields, coding);
     }
 }
 

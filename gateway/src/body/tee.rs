@@ -36,12 +36,12 @@ pub(crate) struct Tee {
     /// Of these, bytes that were copied.
     copied: u64,
     /// Reports how the copy ended; `None` once it has.
-    fate: Option<oneshot::Sender<Fate>>,
+    copy_end: Option<oneshot::Sender<CopyEnd>>,
 }
 
 /// How a copy ended. Dropped without a value if its request broke off.
 #[derive(Debug)]
-enum Fate {
+enum CopyEnd {
     Whole,
     /// There was no memory for a part of it.
     Lost,
@@ -57,7 +57,7 @@ pub(crate) struct Feed {
     /// The end was received.
     has_ended: bool,
     /// How the copy will end; `None` once that is known.
-    fate: Option<oneshot::Receiver<Fate>>,
+    copy_end: Option<oneshot::Receiver<CopyEnd>>,
     /// Why the rest of the copy never arrives.
     failure: Option<FailureKind>,
 }
@@ -73,8 +73,8 @@ pub(crate) fn tee(framing: Framing) -> (Tee, Feed) {
     let (to, from) = unbounded_channel();
     let queued = Arc::new(AtomicUsize::new(0));
     let (sender, receiver) = oneshot::channel();
-    let tee = Tee { to, queued: queued.clone(), passed: 0, copied: 0, fate: Some(sender) };
-    let feed = Feed { framing, from, queued, has_ended: false, fate: Some(receiver), failure: None };
+    let tee = Tee { to, queued: queued.clone(), passed: 0, copied: 0, copy_end: Some(sender) };
+    let feed = Feed { framing, from, queued, has_ended: false, copy_end: Some(receiver), failure: None };
     (tee, feed)
 }
 
@@ -83,7 +83,7 @@ impl Tee {
     pub(crate) fn copy(&mut self, bytes: &[u8]) {
         let begin = self.passed;
         self.passed += bytes.len() as u64;
-        if self.passed <= self.copied || self.fate.is_none() {
+        if self.passed <= self.copied || self.copy_end.is_none() {
             return;
         }
         let known = usize::try_from(self.copied.saturating_sub(begin)).unwrap_or(usize::MAX);
@@ -92,14 +92,14 @@ impl Tee {
         let size = fresh.len() + OVERHEAD;
         let waiting = self.queued.load(Relaxed) + size;
         if waiting > MOST_QUEUED || !budget::has_plenty() || !share.try_hold(size) {
-            self.report_fate(Fate::Lost);
+            self.report_end(CopyEnd::Lost);
             return;
         }
         self.copied = self.passed;
         self.queued.fetch_add(size, Relaxed);
         if self.to.send(Piece::Content(counted(fresh.to_vec(), share))).is_err() {
             // The receiver has ended.
-            self.fate = None;
+            self.copy_end = None;
         }
     }
 
@@ -110,16 +110,16 @@ impl Tee {
 
     /// Completes the copy.
     pub(crate) fn end(mut self) {
-        if self.fate.is_some() && self.passed == self.copied {
+        if self.copy_end.is_some() && self.passed == self.copied {
             let _ = self.to.send(Piece::End);
-            self.report_fate(Fate::Whole);
+            self.report_end(CopyEnd::Whole);
         }
     }
 
-    fn report_fate(&mut self, fate: Fate) {
-        if let Some(receiver) = self.fate.take() {
+    fn report_end(&mut self, copy_end: CopyEnd) {
+        if let Some(receiver) = self.copy_end.take() {
             // The receiver may have ended.
-            let _ = receiver.send(fate);
+            let _ = receiver.send(copy_end);
         }
     }
 }
@@ -151,13 +151,13 @@ impl Feed {
     /// Ready when the rest of the body will never arrive: `Client` if the request broke off,
     /// `Memory` if there was no memory for the copy. Queued pieces need not be sent then.
     pub(crate) fn poll_given_up(&mut self, cx: &mut Context<'_>) -> Poll<FailureKind> {
-        if let Some(fate) = &mut self.fate {
-            self.failure = match ready!(Pin::new(fate).poll(cx)) {
+        if let Some(copy_end) = &mut self.copy_end {
+            self.failure = match ready!(Pin::new(copy_end).poll(cx)) {
                 Err(_) => Some(FailureKind::Client),
-                Ok(Fate::Lost) => Some(FailureKind::Memory),
-                Ok(Fate::Whole) => None,
+                Ok(CopyEnd::Lost) => Some(FailureKind::Memory),
+                Ok(CopyEnd::Whole) => None,
             };
-            self.fate = None;
+            self.copy_end = None;
         }
         self.failure.map_or(Poll::Pending, Poll::Ready)
     }

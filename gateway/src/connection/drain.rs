@@ -284,7 +284,7 @@ impl LocalDrain {
     }
 
     /// Waits until one second after the start of [`ShutdownPhase::Closing`], for bytes in flight.
-    pub(crate) async fn last_call(&self) {
+    pub(crate) async fn wait_for_closing(&self) {
         self.reached(ShutdownPhase::Closing).await;
         sleep(LAST_CALL).await;
     }

@@ -50,7 +50,7 @@ use crate::connection::info::ConnectionInfo;
 use crate::engine::{self, RequestEnd, UnreadableRequest};
 use crate::io::alarm::Alarm;
 use crate::io::joined::WRITE_TIMEOUT;
-use crate::io::transport::on_its_way;
+use crate::io::transport::acknowledged_in_flight;
 use crate::io::wire::{LingerLimits, Wire};
 use crate::message::field_names::FieldNames;
 use crate::message::framing::Framing;
@@ -133,7 +133,7 @@ struct Idle {
 impl Idle {
     /// Returns whether the client still has output to receive and makes progress.
     fn is_sending(&mut self, socket: RawFd, now: Instant) -> bool {
-        let Some(arrived) = on_its_way(socket) else { return false };
+        let Some(arrived) = acknowledged_in_flight(socket) else { return false };
         match self.arrived {
             Some((before, since)) if before == arrived => now < since + WRITE_TIMEOUT,
             _ => {
@@ -255,7 +255,7 @@ impl Http2 {
         let since = *idle.since.get_or_insert_with(Instant::now);
         slot.begin(since.into_std());
         // The end of a response is still in transit.
-        if slot.is_chosen() && on_its_way(socket).is_some() {
+        if slot.is_chosen() && acknowledged_in_flight(socket).is_some() {
             slot.renew(Instant::now().into_std());
         }
         let snapshot = PublishedSnapshot::take(&self.worker.state);

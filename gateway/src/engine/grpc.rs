@@ -19,7 +19,7 @@ static MESSAGE: HeaderName = HeaderName::from_static("grpc-message");
 
 /// Returns whether a request is gRPC: HTTP/2 and the content type `application/grpc`, with or
 /// without a suffix.
-pub(super) fn asks(head: &Head) -> bool {
+pub(super) fn is_grpc(head: &Head) -> bool {
     let Some(content) = head.fields.first(&CONTENT_TYPE) else { return false };
     let is_grpc = content.get(..GRPC.len()).is_some_and(|start| start.eq_ignore_ascii_case(GRPC));
     head.version == Version::HTTP_2 && is_grpc && matches!(content.get(GRPC.len()), None | Some(b'+' | b';'))
@@ -81,11 +81,11 @@ mod tests {
     #[test]
     fn clients_of_grpc_are_known_by_their_content() {
         for content in ["application/grpc", "application/grpc+proto", "Application/gRPC; a=b"] {
-            assert!(asks(&head(content, Version::HTTP_2)), "{content}");
-            assert!(!asks(&head(content, Version::HTTP_11)), "{content}");
+            assert!(is_grpc(&head(content, Version::HTTP_2)), "{content}");
+            assert!(!is_grpc(&head(content, Version::HTTP_11)), "{content}");
         }
         for content in ["application/grpc-web", "application/json", "application/grp"] {
-            assert!(!asks(&head(content, Version::HTTP_2)), "{content}");
+            assert!(!is_grpc(&head(content, Version::HTTP_2)), "{content}");
         }
     }
 

@@ -27,8 +27,8 @@ pub(super) async fn inspect(
     downstream: &mut impl Downstream,
 ) -> Option<Forwarded> {
     let mut inspection = exchange.take_inspection()?;
-    let goes_on = inspection.wants_response;
-    if inspection.wants_body {
+    let goes_on = inspection.needs_response;
+    if inspection.needs_body {
         // Boxed, because it is rare and large.
         match Box::pin(inspect_body(exchange, &mut inspection, is_held, head, downstream)).await {
             Ok(None) => {}

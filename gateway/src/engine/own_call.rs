@@ -11,7 +11,7 @@ use crate::io::alarm::Alarm;
 use crate::io::budget::Reservation;
 use crate::message::framing::Framing;
 use crate::message::head::Head;
-use crate::pipeline::{CallFailure, CallTarget, FailureKind, OwnCall, Response, Subrequest};
+use crate::pipeline::{CallFailure, CallTarget, FailureKind, OwnCall, Subrequest, SubrequestResponse};
 use crate::worker::Worker;
 
 /// Makes a call whose request body, if it has one, comes from `feed`. Dropping the future ends the
@@ -23,7 +23,7 @@ pub(super) async fn send(
     worker: &Worker,
     own_call: &mut OwnCall,
     feed: Option<Box<Feed>>,
-) -> Result<Response, CallFailure> {
+) -> Result<SubrequestResponse, CallFailure> {
     resolve(worker, &mut own_call.subrequest).await?;
     let framing = feed.as_ref().map_or(Framing::NONE, |feed| feed.framing);
     let mut head = take_head(&mut own_call.subrequest, framing);

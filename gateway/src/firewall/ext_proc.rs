@@ -289,7 +289,7 @@ impl ProcessingResponse {
     }
 
     /// Returns whether the agent wants the response; `None` if the message does not tell.
-    pub(super) fn wants_response(&self) -> Option<bool> {
+    pub(super) fn needs_response(&self) -> Option<bool> {
         Some(self.mode_override.as_ref()?.response_header_mode == SEND)
     }
 }

@@ -74,9 +74,9 @@ pub struct Inspection {
     /// Whether the rules refuse requests.
     pub(crate) enforces: bool,
     /// Whether the agent wants the body of the request.
-    pub(crate) wants_body: bool,
+    pub(crate) needs_body: bool,
     /// Whether the agent wants the response.
-    pub(crate) wants_response: bool,
+    pub(crate) needs_response: bool,
 }
 
 /// An inspection equals itself only.
@@ -147,14 +147,14 @@ async fn begin(
         permit,
         time_limit,
         enforces: configuration.enforces,
-        wants_body: false,
-        wants_response: false,
+        needs_body: false,
+        needs_response: false,
     };
     let response = inspection.exchange(message, false).await?;
-    inspection.wants_body = !ends && !response.needs_no_body(BodySide::Request);
+    inspection.needs_body = !ends && !response.needs_no_body(BodySide::Request);
     Ok(match response.response {
         Some(ResponsePart::RequestHeaders(_)) => {
-            let goes_on = inspection.wants_body || inspection.wants_response;
+            let goes_on = inspection.needs_body || inspection.needs_response;
             InspectionResult::Passed(goes_on.then(|| Box::new(inspection)))
         }
         Some(ResponsePart::Immediate(answer)) => InspectionResult::Denied(denial(&answer)),
@@ -210,7 +210,7 @@ impl Inspection {
         is_last: bool,
     ) -> Result<BodyResult, StreamFault> {
         // A response may follow a request.
-        let ends = is_last && (side == BodySide::Response || !self.wants_response);
+        let ends = is_last && (side == BodySide::Response || !self.needs_response);
         let response = self.exchange(body_message(side, piece, is_last), ends).await?;
         let needs_no_body = response.needs_no_body(side);
         match (response.response, side) {
@@ -234,8 +234,8 @@ impl Inspection {
                 self.permit.distrust();
                 Err(StreamFault::Timeout)
             });
-        if let Some(wants) = answered.as_ref().ok().and_then(ProcessingResponse::wants_response) {
-            self.wants_response = wants;
+        if let Some(wants) = answered.as_ref().ok().and_then(ProcessingResponse::needs_response) {
+            self.needs_response = wants;
         }
         answered
     }

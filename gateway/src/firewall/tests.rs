@@ -124,7 +124,7 @@ impl FakeAgent {
                 headers: (!location.is_empty()).then_some(HeaderMutation { set_headers }),
             })
         };
-        let mut wants_response = false;
+        let mut needs_response = false;
         let no_body;
         let response = match message.request.unwrap() {
             RequestPart::ResponseHeaders(head) => {
@@ -145,7 +145,7 @@ impl FakeAgent {
                 no_body = head.end_of_stream;
                 let headers = head.headers.unwrap().headers;
                 let path = headers.iter().find(|header| header.key == ":path").unwrap().bytes().to_vec();
-                wants_response = path.starts_with(b"/response");
+                needs_response = path.starts_with(b"/response");
                 match &*path {
                     b"/teapot" => denied(418, ""),
                     b"/away" => denied(302, "https://other.example/"),
@@ -163,7 +163,7 @@ impl FakeAgent {
             }
         };
         let mode = ProcessingMode {
-            response_header_mode: i32::from(wants_response),
+            response_header_mode: i32::from(needs_response),
             request_body_mode: i32::from(!no_body),
             response_body_mode: i32::from(!no_body),
         };
@@ -263,7 +263,7 @@ async fn the_agent_decides_on_a_response_that_it_wants() {
     let (address, _task) = FakeAgent::default().serve().await;
     let side = Side::new(address).ready();
     let open = async || match side.inspect("/response", true).await {
-        InspectionResult::Passed(Some(inspection)) if inspection.wants_response => inspection,
+        InspectionResult::Passed(Some(inspection)) if inspection.needs_response => inspection,
         other => panic!("{other:?}"),
     };
     let head = |name: &str, ends| {

@@ -93,7 +93,7 @@ pub(crate) fn has_left(descriptor: RawFd) -> bool {
 
 /// Returns how many bytes the peer has acknowledged, or `None` if nothing is unacknowledged or
 /// unsent.
-pub(crate) fn on_its_way(descriptor: RawFd) -> Option<u64> {
+pub(crate) fn acknowledged_in_flight(descriptor: RawFd) -> Option<u64> {
     let info = get_tcp_info(descriptor).ok()?;
     (info.tcpi_unacked > 0 || info.tcpi_notsent_bytes > 0).then_some(info.tcpi_bytes_acked)
 }

@@ -14,7 +14,7 @@ use tokio::time::{Instant, sleep, timeout};
 
 use crate::io::budget::{self, Reservation};
 use crate::io::scratch;
-use crate::io::transport::{Transport, on_its_way};
+use crate::io::transport::{Transport, acknowledged_in_flight};
 
 /// Bytes per read while memory is short: more than most heads have.
 pub(crate) const READ_SIZE: usize = 4096;
@@ -131,7 +131,7 @@ impl Wire {
         // for 200 ms ([`Transport::poll_write_last`]).
         let _ = timeout(CLOSE_TIMEOUT, self.transport.shutdown()).await;
         let (mut before, mut since) = (None, Instant::now());
-        while let Some(arrived) = on_its_way(self.transport.descriptor()) {
+        while let Some(arrived) = acknowledged_in_flight(self.transport.descriptor()) {
             if before.replace(arrived) != Some(arrived) {
                 since = Instant::now();
             } else if since.elapsed() > time_limit {

@@ -8,7 +8,7 @@
 //!
 //! No connection is lost while addresses change. A new socket is bound beside the old one, also if
 //! one address contains the other. An old socket closes
-//! - once every socket of its listener is bound; failed binds are retried ([`Listeners::tend`]);
+//! - once every socket of its listener is bound; [`Listeners::maintain`] retries failed binds;
 //! - with a delay if a new socket has taken over some of its clients, whose handshakes may be in
 //!   progress;
 //! - not at all while a socket for all addresses contains its own: the kernel would assign it
@@ -42,7 +42,7 @@ pub struct Listeners {
     /// Changed by one caller at a time, never on the request path.
     inner: Mutex<Inner>,
     published: watch::Sender<ListenerSet>,
-    /// When [`tend`](Self::tend) has work to do.
+    /// When [`maintain`](Self::maintain) has work to do.
     due: watch::Sender<Option<Instant>>,
 }
 
@@ -127,7 +127,7 @@ impl Listeners {
 
     /// Retries failed binds and closes sockets that are due, until dropped. Calls `changed` for
     /// sockets that are now bound, or that fail for another reason.
-    pub async fn tend(&self, mut changed: impl FnMut(Vec<Report>)) {
+    pub async fn maintain(&self, mut changed: impl FnMut(Vec<Report>)) {
         let mut news = self.due.subscribe();
         loop {
             let due = *news.borrow_and_update();

@@ -66,7 +66,7 @@ pub(super) async fn receive(
             biased;
             read = timeout(time_limit, read(stream)) => read.unwrap_or(Err(Refused::Late)),
             // Bytes that have arrived are read first; the rest gets one more second.
-            () = worker.drain.last_call() => Err(Refused::Silent),
+            () = worker.drain.wait_for_closing() => Err(Refused::Silent),
         }
     };
     match read.await {

@@ -12,7 +12,7 @@ use http::{Method, Request, StatusCode, Uri, response};
 use crate::message::field_names::FieldNames;
 use crate::message::fields::Fields;
 use crate::message::framing::Framing;
-use crate::message::head::http2::is_sound;
+use crate::message::head::http2::is_valid_in_http1;
 use crate::message::head::{Head, MAX_FIELDS, content_length};
 use crate::message::hop_by_hop;
 use crate::message::response::{BadHead, Response};
@@ -135,7 +135,7 @@ fn read(status: StatusCode, fields: &HeaderMap, framing: Framing) -> Result<Resp
     }
     let mut response = Response::of(status, status.canonical_reason().unwrap_or_default(), framing);
     for (name, value) in fields {
-        if !is_sound(name, value, FieldNames::ANY) {
+        if !is_valid_in_http1(name, value, FieldNames::ANY) {
             return Err(BadHead);
         }
         response.fields.push_line(name.as_str().as_bytes(), value.as_bytes());

@@ -97,7 +97,7 @@ impl Exchange {
 
     /// Returns 508 if the request has passed too many gateways: gateways must not query each other
     /// endlessly.
-    pub(super) fn goes_round(&self) -> Option<StatusCode> {
+    pub(super) fn loop_detected(&self) -> Option<StatusCode> {
         (self.hops >= hops::MAX).then_some(StatusCode::LOOP_DETECTED)
     }
 }

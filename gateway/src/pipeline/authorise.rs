@@ -46,13 +46,13 @@ impl Exchange {
             AuthService::Usable(auth) => auth.clone(),
         };
         if self.is_admitted() {
-            self.authorised = Some(auth.unasked.clone());
+            self.authorised = Some(auth.not_queried.clone());
             return CheckDecision::Nothing;
         }
         if let Some(reply) = self.cache_key(&auth, route, input).and_then(kept) {
             return self.apply_reply(&auth, reply, route, input);
         }
-        if let Some(status) = self.goes_round() {
+        if let Some(status) = self.loop_detected() {
             return CheckDecision::Stop(self.refused(status));
         }
         match self.question(&auth, route, input) {
@@ -170,7 +170,7 @@ impl Exchange {
                 ..KeepAlive::of(&compiled_settings.settings)
             }),
             most_body: MOST_BODY,
-            wants_body: false,
+            needs_body: false,
             is_copy: false,
             is_single: true,
             route: self.route.clone(),

@@ -123,7 +123,7 @@ impl Exchange {
     /// body: an exception by content type would let each client choose not to be inspected.
     fn body_inspection(&self, head: &impl Fields, body: RequestBody) -> (bool, bool) {
         let is_other_protocol = body.upgrades && body.framing == Framing::Opaque;
-        let inspection = self.inspection().filter(|inspection| inspection.wants_body && !is_other_protocol);
+        let inspection = self.inspection().filter(|inspection| inspection.needs_body && !is_other_protocol);
         let Some(inspection) = inspection else { return (false, false) };
         let may_stream = head.first(&CONTENT_TYPE).is_some_and(is_grpc)
             && self.pool().is_some_and(|pool| pool.protocol().is_http2());
@@ -131,7 +131,7 @@ impl Exchange {
             return (true, false);
         }
         // There is one copy, and the inspection of a response starts when the request's has ended.
-        (false, self.mirror().is_none() && !inspection.wants_response)
+        (false, self.mirror().is_none() && !inspection.needs_response)
     }
 }
 

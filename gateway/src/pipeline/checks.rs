@@ -12,7 +12,7 @@ use crate::message::answer::Answer;
 use crate::message::request_head::RequestHead;
 use crate::policy::affinity::SessionCookie;
 use crate::policy::limits::Excess;
-use crate::policy::redirect::RedirectInput;
+use crate::policy::redirect::LocationInput;
 use crate::policy::rewrite::Outgoing;
 use crate::policy::template::Template;
 use crate::policy::{Affinity, RedirectTo, Rewritten, forwarded, hops, https_redirect, redirect, same_site};
@@ -289,7 +289,7 @@ impl Exchange {
             };
         }
         let (own, settings) = (&route.policies.locations, &compiled_settings.settings);
-        let source = RedirectInput {
+        let source = LocationInput {
             scheme: self.connection.scheme(),
             host: host_of_url(head.authority),
             authority: head.authority,

@@ -154,7 +154,7 @@ impl Exchange {
         let mut line = self.with_own_steps(|| self.begin_line(format, head, path));
         let status = match reply {
             Reply::Response(response) => {
-                if format.wants_response() {
+                if format.needs_response() {
                     format.upstream(&mut line, &response.fields);
                 }
                 response.status
@@ -246,7 +246,7 @@ impl Exchange {
     /// Returns whether the line of this request has its body.
     pub(crate) fn logs_body(&self) -> bool {
         let format = self.snapshot.compiled_settings.log.format.as_ref();
-        self.line.is_some() && format.is_some_and(LogFormat::wants_body)
+        self.line.is_some() && format.is_some_and(LogFormat::needs_body)
     }
 
     /// Saves the body for the line, unless it is longer than the buffer that is configured.
@@ -274,7 +274,7 @@ impl Exchange {
     /// Saves the fields of the gateway's own answer that the log format needs, before it is sent.
     pub(crate) fn log_answer(&mut self, answer: &Answer) {
         let format = self.snapshot.compiled_settings.log.format.as_ref();
-        let is_wanted = self.line.is_some() && format.is_some_and(LogFormat::wants_response);
+        let is_wanted = self.line.is_some() && format.is_some_and(LogFormat::needs_response);
         if !(is_wanted && answer.has_length()) {
             return self.log_sent(&answer.fields);
         }
@@ -287,7 +287,7 @@ impl Exchange {
     fn log_response(&mut self, put: impl Fn(&LogFormat, &mut LogLine)) {
         self.name_response(&put);
         let format = self.snapshot.compiled_settings.log.format.as_ref();
-        if let Some(format) = format.filter(|format| format.wants_response())
+        if let Some(format) = format.filter(|format| format.needs_response())
             && let Some(line) = &mut self.line
         {
             put(format, line);

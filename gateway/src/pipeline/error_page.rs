@@ -95,7 +95,7 @@ impl Exchange {
             server_name: None,
             keep_alive: None,
             most_body: MOST_BODY,
-            wants_body: true,
+            needs_body: true,
             is_copy: false,
             is_single: false,
             route: self.route.clone(),
@@ -109,7 +109,7 @@ impl Exchange {
         let own = pages(self.route.as_deref()?);
         let backend = error_pages::backend(own).or(self.compiled_settings().default_backend.as_ref())?;
         match &backend.to {
-            Destination::Pool(pool) if self.goes_round().is_none() => Some(pool),
+            Destination::Pool(pool) if self.loop_detected().is_none() => Some(pool),
             _ => None,
         }
     }

@@ -69,7 +69,7 @@ impl Exchange {
 
     /// Returns whether the response may have to be inspected.
     pub(super) fn inspects_response(&self) -> bool {
-        self.inspection().is_some_and(|inspection| inspection.wants_response)
+        self.inspection().is_some_and(|inspection| inspection.needs_response)
     }
 
     /// Returns the inspection that waits for the body or the response.

@@ -18,7 +18,7 @@ use crate::message::authority::is_authority;
 use crate::message::edit::{Edit, EditableName, HeadMut};
 use crate::policy::BackendHeaders;
 use crate::policy::header_set::{FilledHeaders, HeaderSet};
-use crate::policy::redirect::{self, RedirectInput};
+use crate::policy::redirect::{self, LocationInput};
 use crate::policy::replacements::{InForce, Replacements};
 use crate::policy::resources::ResourceSlot;
 use crate::policy::template::{Template, TemplateContext};
@@ -245,7 +245,7 @@ impl Exchange {
         let authority = self.authority.to_str().ok().filter(|authority| !authority.is_empty())?;
         let settings = self.settings();
         let own = self.route.as_deref().map(|route| &route.policies.locations);
-        let source = RedirectInput {
+        let source = LocationInput {
             scheme: self.connection.scheme(),
             host: host_of_url(authority),
             authority,

@@ -68,7 +68,7 @@ impl Exchange {
     /// Returns the mirror, if the request is copied.
     pub(super) fn mirror(&self) -> Option<&Mirror> {
         // A gateway that mirrors to itself must not loop.
-        let copies = self.goes_round().is_none();
+        let copies = self.loop_detected().is_none();
         self.route.as_deref()?.compiled.as_deref()?.mirror.as_ref().filter(|_| copies)
     }
 
@@ -102,7 +102,7 @@ impl Exchange {
             server_name,
             keep_alive: None,
             most_body: MOST_BODY,
-            wants_body: false,
+            needs_body: false,
             is_copy: true,
             is_single: false,
             route: self.route.clone(),

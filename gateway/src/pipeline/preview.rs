@@ -67,7 +67,7 @@ impl Exchange {
         let input = StageInput { head: &head, path: &path, compiled_settings: &snapshot.compiled_settings };
         let is_forwarded = within_steps(&mut steps, || {
             exchange.fill_headers(Some(&route), &input);
-            exchange.look(PipelineStage::Rewrite, &route, &input).is_continue()
+            exchange.run_stage(PipelineStage::Rewrite, &route, &input).is_continue()
                 && exchange.forward_without_draw(&route, &input).is_continue()
         });
         let Some(backend) = exchange.backend.clone().filter(|_| is_forwarded && steps > 0) else {

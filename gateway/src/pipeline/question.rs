@@ -6,7 +6,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use super::subrequest::{CallFailure, Response, Subrequest};
+use super::subrequest::{CallFailure, Subrequest, SubrequestResponse};
 use crate::firewall::{InspectionRequest, InspectionResult};
 
 /// Work that a stage needs before the exchange can continue.
@@ -31,7 +31,7 @@ pub enum Reply {
     /// A job has checked credentials: whether they are valid.
     Checked(bool),
     /// The response to a call.
-    Response(Box<Response>),
+    Response(Box<SubrequestResponse>),
     /// A call has no response.
     NoResponse(CallFailure),
     /// The firewall has decided.

@@ -158,7 +158,7 @@ impl Exchange {
             if is_plain && !stage.is_for_all_rules() {
                 continue;
             }
-            let step = self.look(*stage, route, input);
+            let step = self.run_stage(*stage, route, input);
             self.note_stage(at, *stage, &step);
             if let ControlFlow::Break(verdict) = step {
                 return self.stopped(at, verdict);
@@ -193,7 +193,7 @@ impl Exchange {
     }
 
     /// Runs one stage.
-    pub(super) fn look(&mut self, stage: PipelineStage, route: &Route, input: &StageInput<'_>) -> Step {
+    pub(super) fn run_stage(&mut self, stage: PipelineStage, route: &Route, input: &StageInput<'_>) -> Step {
         match stage {
             PipelineStage::Blocked => self.check_blocked(input.head, input.compiled_settings),
             PipelineStage::ClientCertificate => self.check_client_certificate(route, input),

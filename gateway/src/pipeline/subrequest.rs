@@ -45,7 +45,7 @@ pub struct Subrequest {
     /// Bytes of the response body to read. A longer body ends the call.
     pub most_body: usize,
     /// Whether the body is returned too.
-    pub wants_body: bool,
+    pub needs_body: bool,
     /// The request is a copy: its response is dropped, it never waits for capacity or memory, and
     /// it is not sent again once an endpoint may have seen it.
     pub is_copy: bool,
@@ -60,7 +60,7 @@ pub struct Subrequest {
 
 /// The response to a call.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Response {
+pub struct SubrequestResponse {
     /// The status.
     pub status: StatusCode,
     /// All fields, as they were sent.
@@ -96,7 +96,7 @@ impl Subrequest {
     /// Whether a client's request fails without the response, whose head decides about it: a
     /// missing copy is harmless, and an answer without its page is sent plain.
     pub(crate) fn is_needed(&self) -> bool {
-        !self.is_copy && !self.wants_body
+        !self.is_copy && !self.needs_body
     }
 
     /// The time limit for a connection; `None` is no limit.

@@ -96,7 +96,7 @@ impl Exchange {
         let Some(mut trace) = self.trace.take() else { return };
         if let Some(recorded) = &mut trace.recorded
             && let Some(SpanName(name)) = self.span_name(self.route.as_deref())
-            && name.wants_response()
+            && name.needs_response()
         {
             put(name, &mut recorded.name);
         }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use sluice_config::{AccessLog, LogFilter};
 
-use super::blocks::Values;
+use super::blocks::ValuePatterns;
 use crate::telemetry::LogFormat;
 
 /// Compiled settings of the access log.
@@ -17,7 +17,7 @@ pub(crate) struct LogRules {
     /// Whether a collector receives lines too (`otlp-access-log`).
     pub(crate) to_collector: bool,
     /// `skip-access-log-urls`.
-    skip: Option<Values>,
+    skip: Option<ValuePatterns>,
     /// `access-log-filter-*` and `access-log-sample`.
     filter: Option<LogFilter>,
 }
@@ -36,7 +36,7 @@ pub(crate) enum LineChoice {
 impl LogRules {
     /// Compiles the settings.
     pub(crate) fn compile(log: &AccessLog, has_collector: bool) -> Self {
-        let skip = match Values::compile(&log.skip) {
+        let skip = match ValuePatterns::compile(&log.skip) {
             Ok(values) => Some(values).filter(|values| !values.is_empty()),
             Err(error) => {
                 // Cannot fail: translation has already compiled each expression.

@@ -15,13 +15,13 @@ use crate::message::fields::Fields;
 #[derive(Debug)]
 pub(crate) struct Blocks {
     networks: Networks,
-    user_agents: Values,
-    referers: Values,
+    user_agents: ValuePatterns,
+    referers: ValuePatterns,
 }
 
 /// A list of strings and regular expressions, with the semantics of nginx's `map`.
 #[derive(Debug)]
-pub(crate) struct Values {
+pub(crate) struct ValuePatterns {
     texts: Box<[Box<[u8]>]>,
     expressions: Option<RegexSet>,
     extended: Box<[ExtendedMatcher]>,
@@ -39,8 +39,8 @@ impl Blocks {
         }
         Ok(Some(Self {
             networks: Networks::compile(networks),
-            user_agents: Values::compile(user_agents)?,
-            referers: Values::compile(referers)?,
+            user_agents: ValuePatterns::compile(user_agents)?,
+            referers: ValuePatterns::compile(referers)?,
         }))
     }
 
@@ -52,7 +52,7 @@ impl Blocks {
     }
 }
 
-impl Values {
+impl ValuePatterns {
     /// Compiles the list.
     ///
     /// # Errors
@@ -151,7 +151,7 @@ mod tests {
 
     #[test]
     fn a_byte_that_is_not_utf_8_kept_a_client_from_being_blocked() {
-        let values = Values::compile(&[Blocked::Regex("(?i)mozilla.*badbot".into())]).unwrap();
+        let values = ValuePatterns::compile(&[Blocked::Regex("(?i)mozilla.*badbot".into())]).unwrap();
         assert!(values.have(b"Mozilla\xff badbot") && !values.have(b"Mozilla\xff bot"));
     }
 
@@ -164,7 +164,7 @@ mod tests {
             conditions: vec![condition],
             backtracks: false,
         };
-        let values = Values::compile(&[Blocked::Extended(regex.into())]).unwrap();
+        let values = ValuePatterns::compile(&[Blocked::Extended(regex.into())]).unwrap();
         assert!(!values.is_empty());
         assert_eq!(
             [&b"a bot"[..], b"a good bot", b"a browser"].map(|value| values.have(value)),

@@ -58,7 +58,7 @@ pub struct ExternalAuth {
     pub keep_alive: Option<AuthKeepAlive>,
     /// Reply for a client that is admitted without a subrequest. It removes the fields that the
     /// service would set, so that a client cannot forge them.
-    pub unasked: Arc<AuthReply>,
+    pub not_queried: Arc<AuthReply>,
     /// Hash of the whole policy; policies that differ have different values.
     pub identity: u64,
 }
@@ -118,7 +118,7 @@ impl ExternalAuth {
         let response_headers: Box<[EditableName]> =
             auth.response_headers.iter().map(name).collect::<Result<_, _>>()?;
         Ok(Self {
-            unasked: Arc::new(AuthReply {
+            not_queried: Arc::new(AuthReply {
                 status: StatusCode::OK,
                 fields: response_headers.iter().map(|name| (name.clone(), None)).collect(),
                 cookies: Vec::new(),

@@ -27,7 +27,7 @@ pub struct RedirectTo {
 
 /// Inputs of a Location.
 #[derive(Clone, Copy, Debug)]
-pub struct RedirectInput<'a> {
+pub struct LocationInput<'a> {
     /// The scheme of the connection.
     pub scheme: &'a str,
     /// The host without port.
@@ -85,7 +85,7 @@ impl RedirectTo {
     }
 
     /// Returns the host of the Location; empty if neither the redirect nor the request has one.
-    pub fn host<'a>(&'a self, source: &RedirectInput<'a>) -> &'a str {
+    pub fn host<'a>(&'a self, source: &LocationInput<'a>) -> &'a str {
         if let RedirectPath::Url(url) = &self.path {
             return url;
         }
@@ -93,7 +93,7 @@ impl RedirectTo {
     }
 
     /// Returns the Location.
-    pub fn location(&self, source: &RedirectInput<'_>) -> String {
+    pub fn location(&self, source: &LocationInput<'_>) -> String {
         let (path, query) = target::split(source.target);
         let query = query.map_or([""; 2], |query| ["?", query]);
         match &self.path {
@@ -113,7 +113,7 @@ impl RedirectTo {
     /// Builds an absolute URL. Without an explicit port, uses the well-known port of the redirect's
     /// scheme, else the port of the listener. Omits port 80 for http and 443 for https (Gateway
     /// API, `HTTPRequestRedirectFilter`).
-    fn absolute(&self, source: &RedirectInput<'_>, rest: &[&str]) -> String {
+    fn absolute(&self, source: &LocationInput<'_>, rest: &[&str]) -> String {
         let scheme = self.scheme.as_deref().unwrap_or(source.scheme);
         let inherited = match &self.scheme {
             Some(_) => well_known(scheme),
@@ -143,7 +143,7 @@ fn no_slash(expression: &str) -> PolicyError {
 }
 
 /// Builds a Location as nginx does: an absolute URL without a port, unless settings change that.
-pub(crate) fn as_nginx(source: &RedirectInput<'_>, rest: &[&str]) -> String {
+pub(crate) fn as_nginx(source: &LocationInput<'_>, rest: &[&str]) -> String {
     if source.relative {
         return rest.concat();
     }
@@ -175,7 +175,7 @@ fn well_known(scheme: &str) -> u16 {
 mod tests {
     use super::*;
 
-    const SOURCE: RedirectInput<'_> = RedirectInput {
+    const SOURCE: LocationInput<'_> = LocationInput {
         scheme: "http",
         host: "a.example",
         authority: "a.example:8081",
@@ -198,7 +198,7 @@ mod tests {
     fn a_slash_is_appended_before_the_query_and_without_a_port() {
         let slash = compile(&redirect(RedirectPath::AppendSlash)).unwrap();
         assert_eq!(slash.location(&SOURCE), "http://a.example/foo/?x=1");
-        let https = RedirectInput { scheme: "https", declared_port: 443, target: "/foo", ..SOURCE };
+        let https = LocationInput { scheme: "https", declared_port: 443, target: "/foo", ..SOURCE };
         assert_eq!(slash.location(&https), "https://a.example/foo/");
     }
 
@@ -207,13 +207,13 @@ mod tests {
         let to_slash = redirect(RedirectPath::AppendSlash);
         let slash = compile(&to_slash).unwrap();
         for target in ["//evil.example/%2e%2e/foo", "//foo", "/foo?", "/old"] {
-            let source = RedirectInput { target, relative: true, ..SOURCE };
+            let source = LocationInput { target, relative: true, ..SOURCE };
             assert_eq!(slash.location(&source), "/foo/", "{target}");
-            let absolute = RedirectInput { relative: false, ..source };
+            let absolute = LocationInput { relative: false, ..source };
             assert_eq!(slash.location(&absolute), "http://a.example/foo/", "{target}");
         }
         let location = |path: PathMatch| {
-            let source = RedirectInput { target: "/", relative: true, ..SOURCE };
+            let source = LocationInput { target: "/", relative: true, ..SOURCE };
             RedirectTo::compile(&to_slash, &path).map(|slash| slash.location(&source))
         };
         assert_eq!(location(PathMatch::Exact("/Aé b%20?#\"".into())).unwrap(), "/A%C3%A9%20b%2520%3F%23%22/");
@@ -226,11 +226,11 @@ mod tests {
         let slash = compile(&redirect(RedirectPath::AppendSlash)).unwrap();
         let root = compile(&redirect(RedirectPath::Root("/new".into()))).unwrap();
         assert_eq!(root.location(&SOURCE), "http://a.example/new");
-        let with_port = RedirectInput { names_port: true, ..SOURCE };
+        let with_port = LocationInput { names_port: true, ..SOURCE };
         assert_eq!(slash.location(&with_port), "http://a.example:8081/foo/?x=1");
         assert_eq!(root.location(&with_port), "http://a.example:8081/new");
-        assert_eq!(root.location(&RedirectInput { port: 80, ..with_port }), "http://a.example/new");
-        let relative = RedirectInput { relative: true, ..with_port };
+        assert_eq!(root.location(&LocationInput { port: 80, ..with_port }), "http://a.example/new");
+        let relative = LocationInput { relative: true, ..with_port };
         assert_eq!(slash.location(&relative), "/foo/?x=1");
         assert_eq!(root.location(&relative), "/new");
     }
@@ -238,7 +238,7 @@ mod tests {
     #[test]
     fn a_url_is_the_location_for_every_target() {
         let there = compile(&redirect(RedirectPath::Url("https://b.example/x?y=1".into()))).unwrap();
-        let source = RedirectInput { host: "", relative: true, ..SOURCE };
+        let source = LocationInput { host: "", relative: true, ..SOURCE };
         assert_eq!(there.location(&source), "https://b.example/x?y=1");
         assert!(!there.host(&source).is_empty(), "it needs no host of the request");
     }

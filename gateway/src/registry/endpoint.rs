@@ -285,7 +285,7 @@ impl Endpoint {
     }
 
     /// Returns whether its state must be kept while it is in no generation.
-    pub(super) fn is_memorable(&self, now: Instant) -> bool {
+    pub(super) fn must_be_kept(&self, now: Instant) -> bool {
         let word = self.record.load(Ordering::Relaxed);
         let forgotten_at = Record::unpack(word).until() + MEMORY.as_millis() as u64;
         (word != 0 && millis(now) < forgotten_at) || self.in_flight() > 0

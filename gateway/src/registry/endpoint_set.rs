@@ -166,7 +166,7 @@ impl Members {
         self.departed.extend(left.filter(|(address, _)| !stays(*address)));
         self.departed.retain(|address, (left, endpoint)| {
             let fails = !endpoint.passes(u32::MAX) && now.saturating_duration_since(*left) < MEMORY;
-            !stays(*address) && (fails || endpoint.is_memorable(now))
+            !stays(*address) && (fails || endpoint.must_be_kept(now))
         });
         self.set.publish(next);
         true

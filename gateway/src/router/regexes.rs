@@ -113,7 +113,7 @@ impl Batch {
             .size_limit(SIZE_LIMIT * patterns.len())
             .dfa_size_limit(SIZE_LIMIT)
             .build();
-        let set = set.map_err(|together| culprit(patterns, &together))?;
+        let set = set.map_err(|together| find_invalid_pattern(patterns, &together))?;
         let conditions = patterns
             .iter()
             .flat_map(|pattern| pattern.conditions().iter().map(|condition| (pattern.position, condition)))
@@ -147,7 +147,7 @@ fn alone(pattern: &str) -> Result<Regex, RouterError> {
 
 /// Finds the pattern that caused an error of the set, which does not identify it, by compiling each
 /// one separately.
-fn culprit(patterns: &[PathPattern<'_>], together: &regex::Error) -> RouterError {
+fn find_invalid_pattern(patterns: &[PathPattern<'_>], together: &regex::Error) -> RouterError {
     patterns.iter().find_map(|pattern| alone(pattern.pattern).err()).unwrap_or_else(|| {
         let all: Vec<&str> = patterns.iter().map(|pattern| pattern.pattern).collect();
         RouterError::regex(&all.join("`, `"), together)

@@ -75,7 +75,7 @@ pub(crate) async fn serve(
     let worker = listener.worker.clone();
     if worker.drain.shared().phase() >= ShutdownPhase::Draining {
         tokio::select! {
-            () = worker.drain.last_call() => {}
+            () = worker.drain.wait_for_closing() => {}
             () = listener.end_all(&mut sessions) => return,
         }
     }

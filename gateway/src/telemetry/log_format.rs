@@ -34,8 +34,8 @@ pub struct LogFormat {
     /// The part after the last step, including the newline.
     end: Before,
     escape: LogEscape,
-    wants_response: bool,
-    wants_body: bool,
+    needs_response: bool,
+    needs_body: bool,
 }
 
 /// A part of a run: text, or a value of the head.
@@ -86,14 +86,14 @@ struct ResponseValues {
 impl LogFormat {
     /// Returns whether the format contains fields of response heads, which must be saved for its
     /// lines then.
-    pub fn wants_response(&self) -> bool {
-        self.wants_response
+    pub fn needs_response(&self) -> bool {
+        self.needs_response
     }
 
     /// Returns whether the format contains the request body, which must be saved for its lines
     /// then.
-    pub fn wants_body(&self) -> bool {
-        self.wants_body
+    pub fn needs_body(&self) -> bool {
+        self.needs_body
     }
 
     /// Begins the line of a request that was read.

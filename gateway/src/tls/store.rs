@@ -137,7 +137,7 @@ impl Certificates for CertificateStore {
                 table.default = settings.default_certificate.clone();
                 let asks_local = settings.ask_local_responders;
                 table.stapling = settings.staple_ocsp.then_some(Stapling { asks_local });
-                complain(
+                ok_or_log(
                     table
                         .profiles
                         .set(ProfileSettings { http2: settings.use_http2, tls: settings.tls.clone() }),
@@ -159,7 +159,7 @@ impl Certificates for CertificateStore {
                 if let Change::Put(key, resource) = change
                     && key.kind == ResourceKind::ClientAuthorities
                 {
-                    complain(table.profiles.set_authorities(key, Some(resource)));
+                    ok_or_log(table.profiles.set_authorities(key, Some(resource)));
                 }
             }
             for change in &delta.hosts {
@@ -183,7 +183,7 @@ impl Certificates for CertificateStore {
                 if let Change::Remove(key) = change
                     && key.kind == ResourceKind::ClientAuthorities
                 {
-                    complain(table.profiles.set_authorities(key, None));
+                    ok_or_log(table.profiles.set_authorities(key, None));
                 }
             }
             for change in &delta.certificates {
@@ -206,7 +206,7 @@ impl Table {
     fn set_host(&mut self, key: &HostKey, host: Option<&Host>) {
         let entry = host.and_then(|host| {
             let tls = host.tls.clone();
-            let profile = complain(self.profiles.take(ProfileKey::of(host))).flatten();
+            let profile = ok_or_log(self.profiles.take(ProfileKey::of(host))).flatten();
             (tls.is_some() || profile.is_some()).then_some(NameEntry { tls, profile })
         });
         let mut names = self.groups.get(&key.group).cloned().unwrap_or_default();
@@ -223,7 +223,7 @@ impl Table {
 
 /// Logs that a profile cannot be built, which does not happen with values of the contract. Without
 /// it, hosts that verify clients refuse them with 421.
-fn complain<T>(result: Result<T, TlsError>) -> Option<T> {
+fn ok_or_log<T>(result: Result<T, TlsError>) -> Option<T> {
     result.inspect_err(|error| tracing::error!(%error, "TLS settings cannot be used")).ok()
 }
 

@@ -51,7 +51,7 @@ impl ConnectionGate<'_> {
     /// Takes a descriptor, for which an idle connection gives way if necessary.
     fn take_descriptor(&self) -> Option<DescriptorPermit> {
         DescriptorPermit::take(self.clients.connections()).or_else(|| {
-            let_go();
+            close_idle();
             DescriptorPermit::take(self.clients.connections())
         })
     }
@@ -117,7 +117,7 @@ pub(super) async fn obtain_or<P>(
         };
         if let Some(place) = place {
             match connect(upstream, limit, place).await {
-                Err(ConnectError::Shortage(Shortage::Passing)) => let_go(),
+                Err(ConnectError::Shortage(Shortage::Passing)) => close_idle(),
                 Err(ConnectError::Shortage(Shortage::Ports)) => return Err(FailureKind::Shortage),
                 Err(ConnectError::Failed(kind)) => return Err(kind),
                 Ok(connection) => return Ok(Obtained::New(connection)),
@@ -141,9 +141,9 @@ pub(super) async fn obtain_or<P>(
 }
 
 /// Closes idle connections, because a new one is needed.
-fn let_go() {
-    pool::let_go();
-    http2::let_go();
+fn close_idle() {
+    pool::close_longest_idle();
+    http2::close_longest_idle();
 }
 
 /// Reason why a connection was not established.

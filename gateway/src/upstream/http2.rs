@@ -23,7 +23,7 @@ mod stream_error;
 
 pub(crate) use connection::StreamPermit;
 pub(crate) use obtain::obtain;
-pub(crate) use pool::{let_go, take};
+pub(crate) use pool::{close_longest_idle, take};
 pub(crate) use stream_error::{StreamError, StreamProgress};
 
 #[cfg(test)]

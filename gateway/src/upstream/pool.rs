@@ -143,7 +143,7 @@ impl Used {
         self.most[0] = self.most[0].max(self.now);
     }
 
-    fn lately(&self) -> usize {
+    fn recent_peak(&self) -> usize {
         self.most[0].max(self.most[1])
     }
 
@@ -162,8 +162,8 @@ pub(crate) fn take(upstream: &Upstream) -> Option<Connection> {
 }
 
 /// Closes the connection that has been idle longest, to make room for a new one.
-pub(crate) fn let_go() {
-    let _gone = POOL.with_borrow_mut(Pool::let_go);
+pub(crate) fn close_longest_idle() {
+    let _gone = POOL.with_borrow_mut(Pool::take_longest_idle);
 }
 
 /// Returns a connection to the pool after a request, if it may serve another one.
@@ -253,16 +253,16 @@ impl Pool {
     /// Closes the longest idle connections until the pool has its target size. `is_short` states
     /// that requests wait for a descriptor.
     fn shrink(&mut self, gone: &mut Gone, is_short: bool) {
-        let wanted = self.size.max(self.used.lately());
+        let wanted = self.size.max(self.used.recent_peak());
         let most = if is_short { wanted.min(self.share) } else { wanted };
         while self.idle.len() > most {
-            let Some(oldest) = self.let_go() else { break };
+            let Some(oldest) = self.take_longest_idle() else { break };
             gone.push(oldest);
         }
     }
 
     /// Removes the connection that has been idle longest.
-    fn let_go(&mut self) -> Option<Idle> {
+    fn take_longest_idle(&mut self) -> Option<Idle> {
         let oldest = self.idle.remove_oldest()?;
         if let Some(list) = self.lists.get_mut(&oldest.key) {
             // The oldest connection of all is also the oldest of its list.

@@ -30,7 +30,7 @@ pub(crate) enum Command {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Show {
     /// The part of the state to print.
-    pub(crate) view: View,
+    pub(crate) view: ConfigurationView,
     /// The request to explain, instead of all routes.
     pub(crate) request: Option<ExplainRequest>,
     /// The output format.
@@ -58,7 +58,7 @@ pub(crate) struct ExplainRequest {
 
 /// A part of the running configuration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum View {
+pub(crate) enum ConfigurationView {
     /// Hosts and rules in evaluation order.
     Routes,
     /// Pools with their endpoints.
@@ -78,7 +78,7 @@ pub(crate) enum Output {
     Json,
 }
 
-impl View {
+impl ConfigurationView {
     /// All views in the order of `--help`.
     pub(super) const ALL: [Self; 4] = [Self::Routes, Self::Backends, Self::Certs, Self::Problems];
 

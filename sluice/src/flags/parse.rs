@@ -12,7 +12,7 @@ use sluice_config::redaction::{HIDDEN, without_user};
 use sluice_gateway::state::setting_values::{SettingOrigin, SettingValue};
 
 use super::check;
-use super::command::{Command, ExplainRequest, Output, Show, View};
+use super::command::{Command, ConfigurationView, ExplainRequest, Output, Show};
 use super::observe;
 use super::rules;
 use super::settings::ServeFlags;
@@ -127,7 +127,7 @@ pub(crate) enum FlagError {
 
 /// The parsed command line.
 #[derive(Debug)]
-pub(crate) struct Parsed {
+pub(crate) struct ParsedCommandLine {
     /// The command to execute.
     pub(crate) command: Command,
     /// One line for each given flag that has no effect. Those of a check are in its report.
@@ -138,13 +138,13 @@ pub(crate) struct Parsed {
 pub(crate) fn parse(
     words: impl IntoIterator<Item = OsString>,
     environment: impl Fn(&str) -> Option<String>,
-) -> Result<Parsed, FlagError> {
+) -> Result<ParsedCommandLine, FlagError> {
     let mut words = words.into_iter().map(text).collect::<Result<Vec<_>, _>>()?;
     let first = words.first().map_or("", String::as_str);
     if first.is_empty() || (first.starts_with('-') && !matches!(first, "-h" | "--help")) {
         words.insert(0, "serve".to_owned());
     }
-    let mut names = View::ALL.iter().map(|view| view.name()).chain(observe::NAMES).chain(OTHERS);
+    let mut names = ConfigurationView::ALL.iter().map(|view| view.name()).chain(observe::NAMES).chain(OTHERS);
     let command: &'static str = names.find(|name| *name == words[0]).unwrap_or("serve");
     let matches = match program().try_get_matches_from(&words) {
         Ok(matches) => matches,
@@ -158,7 +158,7 @@ pub(crate) fn parse(
         Some((webhook_cert::NAME, matches)) => webhook_cert::parse(matches, environment).map(plain),
         Some((VERSION, _)) => Ok(plain(Command::Version)),
         Some((name, matches)) if observe::NAMES.contains(&name) => observe::parse(name, matches).map(plain),
-        Some((name, matches)) => match View::ALL.into_iter().find(|view| view.name() == name) {
+        Some((name, matches)) => match ConfigurationView::ALL.into_iter().find(|view| view.name() == name) {
             Some(view) => show(view, matches).map(plain),
             None => Err(FlagError::Subcommand { word: name.to_owned() }),
         },
@@ -170,8 +170,8 @@ fn text(word: OsString) -> Result<String, FlagError> {
     word.into_string().map_err(|word| FlagError::Encoding { word: word.to_string_lossy().into_owned() })
 }
 
-fn plain(command: Command) -> Parsed {
-    Parsed { command, warnings: Vec::new() }
+fn plain(command: Command) -> ParsedCommandLine {
+    ParsedCommandLine { command, warnings: Vec::new() }
 }
 
 /// Applies the defaults, then the given values.
@@ -179,7 +179,7 @@ fn serve(
     name: &'static str,
     matches: &ArgMatches,
     environment: impl Fn(&str) -> Option<String>,
-) -> Result<Parsed, FlagError> {
+) -> Result<ParsedCommandLine, FlagError> {
     let mut flags = defaults();
     let (mut without_effect, mut names) = (Vec::new(), Vec::new());
     for flag in table::all() {
@@ -225,7 +225,7 @@ fn serve(
     }
     let warning = |(flag, reason)| format!("flag --{flag} has no effect: {reason}");
     let warnings = without_effect.into_iter().map(warning).collect();
-    Ok(Parsed { command: Command::Serve(Box::new(flags)), warnings })
+    Ok(ParsedCommandLine { command: Command::Serve(Box::new(flags)), warnings })
 }
 
 /// Returns all flags with their values as text, without secrets.
@@ -277,9 +277,9 @@ pub(super) fn admin_address(matches: &ArgMatches) -> Result<SocketAddr, FlagErro
     Ok(flags.gateway.admin_address)
 }
 
-fn show(view: View, matches: &ArgMatches) -> Result<Command, FlagError> {
+fn show(view: ConfigurationView, matches: &ArgMatches) -> Result<Command, FlagError> {
     let (output, admin_address) = (output(matches)?, admin_address(matches)?);
-    let request = if view == View::Routes { request(matches)? } else { None };
+    let request = if view == ConfigurationView::Routes { request(matches)? } else { None };
     Ok(Command::Show(Show { view, request, output, admin_address }))
 }
 
@@ -330,7 +330,7 @@ const CLIENT: &str = "client";
 const VERSION: &str = "version";
 const HELP: &str = "help";
 
-/// The subcommands beside those of [`View`] and [`observe`].
+/// The subcommands beside those of [`ConfigurationView`] and [`observe`].
 const OTHERS: [&str; 6] = ["serve", "check", webhook_cert::NAME, wait_shutdown::NAME, VERSION, HELP];
 
 /// Returns the grammar of the program.
@@ -346,12 +346,12 @@ fn program() -> clap::Command {
         )
         .args(arguments(|_| true))
         .args(check::arguments());
-    let shows = View::ALL.map(|view| {
+    let shows = ConfigurationView::ALL.map(|view| {
         clap::Command::new(view.name())
             .about(view.about())
             .args(admin_arguments())
             .arg(output_argument())
-            .args(if view == View::Routes { request_arguments() } else { Vec::new() })
+            .args(if view == ConfigurationView::Routes { request_arguments() } else { Vec::new() })
     });
     clap::Command::new("sluice")
         .about("A Kubernetes ingress gateway")

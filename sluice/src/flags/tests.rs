@@ -6,7 +6,7 @@ use std::time::Duration;
 use sluice_config::NamespacedName;
 use sluice_controller::{DutyOptions, Options};
 
-use super::parse::{FlagError, Parsed};
+use super::parse::{FlagError, ParsedCommandLine};
 use super::*;
 
 /// The flags listed in the reference's documentation, as an independent copy to verify the table.
@@ -25,7 +25,7 @@ const REFERENCE: &str = "annotations-prefix apiserver-host bucket-factor certifi
     update-status-on-shutdown v validating-webhook validating-webhook-certificate validating-webhook-key version \
     watch-ingress-without-class watch-namespace watch-namespace-selector";
 
-fn run(line: &str) -> Result<Parsed, FlagError> {
+fn run(line: &str) -> Result<ParsedCommandLine, FlagError> {
     parse(line.split_whitespace().map(Into::into), |_| None)
 }
 
@@ -245,10 +245,13 @@ fn the_running_gateway_is_asked_in_two_forms() {
         other => panic!("{other:?}"),
     };
     let default = show("routes");
-    assert_eq!((default.view, default.output), (View::Routes, Output::Table));
+    assert_eq!((default.view, default.output), (ConfigurationView::Routes, Output::Table));
     assert_eq!(default.admin_address.to_string(), "127.0.0.1:10246");
     let json = show("backends -o json --admin-address 127.0.0.1:9");
-    assert_eq!((json.view, json.output, json.admin_address.port()), (View::Backends, Output::Json, 9));
+    assert_eq!(
+        (json.view, json.output, json.admin_address.port()),
+        (ConfigurationView::Backends, Output::Json, 9)
+    );
     assert_eq!(show("certs --output=json").output, Output::Json);
     assert!(error("problems -o yaml").contains("json or table"));
     assert_eq!(show("routes").request, None);

@@ -19,7 +19,7 @@ fn the_program_name_selects_it() {
         ("/sluice", false),
         ("kubectl-sluiceway", false),
     ] {
-        assert_eq!(is_asked([name].iter()), asked, "{name}");
+        assert_eq!(is_called([name].iter()), asked, "{name}");
     }
 }
 

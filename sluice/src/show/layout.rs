@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::flags::View;
+use crate::flags::ConfigurationView;
 
 /// A heading, and a function that formats a cell from an object of the response and the part of it
 /// for this line.
@@ -57,12 +57,12 @@ const PROBLEMS: [Column; 6] = [
 ];
 
 /// Returns the heading and the cells, line by line.
-pub(super) fn lines(view: View, answer: &Value) -> Vec<Vec<String>> {
+pub(super) fn lines(view: ConfigurationView, answer: &Value) -> Vec<Vec<String>> {
     let (columns, parts): (&[Column], Option<&str>) = match view {
-        View::Routes => (&ROUTES, Some("rules")),
-        View::Backends => (&BACKENDS, Some("endpoints")),
-        View::Certs => (&CERTS, None),
-        View::Problems => (&PROBLEMS, None),
+        ConfigurationView::Routes => (&ROUTES, Some("rules")),
+        ConfigurationView::Backends => (&BACKENDS, Some("endpoints")),
+        ConfigurationView::Certs => (&CERTS, None),
+        ConfigurationView::Problems => (&PROBLEMS, None),
     };
     let mut lines = vec![columns.iter().map(|(heading, _)| (*heading).to_owned()).collect()];
     for whole in answer.as_array().into_iter().flatten() {
@@ -133,7 +133,7 @@ mod tests {
             {"path": "/y", "pathType": "Exact", "backends": [], "status": 301, "location": "https://a", "origin": origin},
         ]);
         let answer = json!([{"host": "shop.example", "tls": true, "certificate": null, "rules": rules}]);
-        let lines = lines(View::Routes, &answer);
+        let lines = lines(ConfigurationView::Routes, &answer);
         assert_eq!(lines[0], ["HOST", "TLS", "PATH", "TYPE", "TO", "FROM"]);
         assert_eq!(
             lines[1],
@@ -153,7 +153,7 @@ mod tests {
             {"host": "shop.example", "tls": false, "passthrough": "default-shop-443", "rules": rules},
             {"host": "tcp/5432", "tls": false, "rules": [], "stream": stream},
         ]);
-        let lines = lines(View::Routes, &answer);
+        let lines = lines(ConfigurationView::Routes, &answer);
         assert_eq!(lines[1][1], "passed to default-shop-443");
         assert_eq!(lines[2], ["tcp/5432", "-", "-", "TCP", "shop-db-5432", "-"]);
     }
@@ -165,7 +165,7 @@ mod tests {
             {"pool": "default/shop:http", "protocol": "http", "balance": "round-robin", "endpoints": [endpoint]},
             {"pool": "default/empty:http", "protocol": "http", "balance": "round-robin", "endpoints": []},
         ]);
-        let lines = lines(View::Backends, &answer);
+        let lines = lines(ConfigurationView::Backends, &answer);
         assert_eq!(lines[1][3..], ["127.0.0.1:1", "healthy", "2"]);
         assert_eq!(lines[2][3..], ["-", "-", "-"]);
     }
@@ -173,13 +173,13 @@ mod tests {
     #[test]
     fn certificates_and_problems_have_a_line_each() {
         let certificate = json!({"secret": "default/tls", "names": ["a", "b"], "notAfter": 0, "hosts": []});
-        let certs = lines(View::Certs, &json!([certificate]));
+        let certs = lines(ConfigurationView::Certs, &json!([certificate]));
         assert_eq!(certs[1], ["default/tls", "a,b", "-", "1970-01-01T00:00:00Z", "-"]);
         let problem = json!({
             "severity": "error", "object": {"kind": "IngressClass", "namespace": "", "name": "nginx"},
             "field": "spec", "code": "PathInvalid", "message": "bad", "remedy": "mend it",
         });
-        let problems = lines(View::Problems, &json!([problem]));
+        let problems = lines(ConfigurationView::Problems, &json!([problem]));
         assert_eq!(problems[1], ["error", "PathInvalid", "IngressClass nginx", "spec", "bad", "mend it"]);
     }
 }

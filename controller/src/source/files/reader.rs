@@ -184,7 +184,7 @@ impl FolderReader {
                         FileChange::File(path) => drop(files.insert(path)),
                         FileChange::Gone(path) => {
                             anything |= self.left_out.contains(&path);
-                            missed |= self.watch.as_ref().is_some_and(|watch| watch.knows(&path));
+                            missed |= self.watch.as_ref().is_some_and(|watch| watch.is_watched(&path));
                             gone.insert(path);
                         }
                         FileChange::Anything => anything = true,
@@ -392,7 +392,7 @@ impl FolderReader {
             || self.watch.as_ref().is_some_and(|watch| watch.failure.is_some());
         self.look_at = Instant::now() + if soon { POLL } else { self.compare };
         self.left_out = look.left_out.iter().map(|(name, _)| self.root.join(name)).collect();
-        let trouble = self.troubles(look);
+        let trouble = self.problems_of(look);
         self.trouble_changed |= trouble != self.trouble;
         self.trouble = trouble;
         came
@@ -409,7 +409,7 @@ impl FolderReader {
         }
     }
 
-    fn troubles(&self, look: Look) -> Vec<Problem> {
+    fn problems_of(&self, look: Look) -> Vec<Problem> {
         let mut trouble = Vec::new();
         let folder = |name: &Path| ObjectRef::new("File", "", &self.root.join(name).to_string_lossy());
         if let Some(reason) = look.root_failed {

@@ -110,7 +110,7 @@ impl Watch {
     }
 
     /// Returns whether this folder is watched.
-    pub(super) fn knows(&self, path: &Path) -> bool {
+    pub(super) fn is_watched(&self, path: &Path) -> bool {
         self.folders.contains_key(path)
     }
 

@@ -50,7 +50,7 @@ impl Version {
         matches!((self.0, other.0), (Some(this), Some(other)) if this < other)
     }
 
-    fn is_news_after(self, known: Self) -> bool {
+    fn is_newer_than(self, known: Self) -> bool {
         match (self.0, known.0) {
             (Some(new), Some(known)) => new > known,
             _ => true,
@@ -94,7 +94,7 @@ impl Known {
                 entry.list = list;
                 let news = match listed {
                     true => version.is_other_than(entry.version),
-                    false => version.is_news_after(entry.version),
+                    false => version.is_newer_than(entry.version),
                 };
                 if news {
                     entry.object = object.clone();
@@ -157,7 +157,7 @@ impl Known {
     pub(super) fn gone(&mut self, name: &NamespacedName, version: Version) -> bool {
         self.unreadable.remove(name);
         let Some(entry) = self.objects.get(name) else { return false };
-        let news = version.is_news_after(entry.version) || version == entry.version;
+        let news = version.is_newer_than(entry.version) || version == entry.version;
         if news {
             self.objects.remove(name);
         }

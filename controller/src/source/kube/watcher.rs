@@ -166,7 +166,7 @@ impl Watcher {
         let is_refusal = matches!(failure, WatchFailure::Forbidden(_));
         state.refusals = if is_refusal { state.refusals.saturating_add(1) } else { 0 };
         state.failed = true;
-        self.say(What::Failed(failure)).await?;
+        self.send_event(What::Failed(failure)).await?;
         Ok(match () {
             () if is_absent => ABSENT,
             () if state.refusals > SOON => FORBIDDEN,
@@ -178,7 +178,7 @@ impl Watcher {
     async fn answered(&self, state: &mut WatchState) -> Result<(), Stop> {
         state.refusals = 0;
         if std::mem::take(&mut state.failed) {
-            self.say(What::Works).await?;
+            self.send_event(What::Works).await?;
         }
         Ok(())
     }
@@ -198,10 +198,11 @@ impl Watcher {
         let watch = api_health::watch_of(&request.url_path);
         state.proven = false;
         let request = request.watch(&how, state.position.as_deref().unwrap_or_default());
-        let mut answer = pin!(self.client.request_stream(request.map_err(odd)?).await.map_err(failed)?);
+        let mut answer =
+            pin!(self.client.request_stream(request.map_err(invalid_request)?).await.map_err(failed)?);
         self.answered(state).await?;
         if state.position.is_none() {
-            self.say(What::Begin).await?;
+            self.send_event(What::Begin).await?;
         }
         let mut lines = Lines::new(answer.as_mut());
         let begun = Instant::now();
@@ -235,19 +236,19 @@ impl Watcher {
             self.api_health.data_received();
             let text = match wire::line(text)? {
                 Line::Put(text) => {
-                    self.say(What::Item(wire::read::<K>(text, &self.prune))).await?;
+                    self.send_event(What::Item(wire::read::<K>(text, &self.prune))).await?;
                     text
                 }
                 Line::Gone(text) => {
                     let version = Version::of(&wire::version(text).unwrap_or_default());
                     if let Some(name) = wire::name::<K>(text, &self.prune) {
-                        self.say(What::Gone(name, version)).await?;
+                        self.send_event(What::Gone(name, version)).await?;
                     }
                     text
                 }
                 Line::Bookmark(version, true) if listing => {
                     state.position = Some(version);
-                    self.say(What::Done).await?;
+                    self.send_event(What::Done).await?;
                     continue;
                 }
                 Line::Bookmark(version, _) => {
@@ -304,10 +305,10 @@ impl Watcher {
             }
             self.api_health.data_received();
             if std::mem::take(&mut first) {
-                self.say(What::Begin).await?;
+                self.send_event(What::Begin).await?;
             }
             for item in page.items() {
-                self.say(What::Item(wire::read::<K>(item, &self.prune))).await?;
+                self.send_event(What::Item(wire::read::<K>(item, &self.prune))).await?;
             }
             match page.rest() {
                 Some(rest) => how.continue_token = Some(rest.to_owned()),
@@ -317,7 +318,7 @@ impl Watcher {
                         version.ok_or_else(|| WatchFailure::Refused("a list without a version".into()))?;
                     state.position = Some(version.to_owned());
                     state.doubtful = false;
-                    return self.say(What::Done).await;
+                    return self.send_event(What::Done).await;
                 }
             }
         }
@@ -374,7 +375,7 @@ impl Watcher {
                 // Held during requests only and not during waits: a forbidden object must not delay
                 // others.
                 let Ok(_permit) = self.fetches.acquire().await else { return };
-                self.ask(&request, &how).await
+                self.fetch_text(&request, &how).await
             };
             let found = found.and_then(|text| {
                 let page = Page::read(&text)?;
@@ -384,7 +385,7 @@ impl Watcher {
             let failure = match found {
                 Ok(found) => {
                     // Fails only during shutdown.
-                    let _ = self.say(What::Fetched(name, number, found)).await;
+                    let _ = self.send_event(What::Fetched(name, number, found)).await;
                     return;
                 }
                 Err(Stop::Unheard) => return,
@@ -397,7 +398,7 @@ impl Watcher {
                 WatchFailure::Forbidden(_) if failures > SOON => FORBIDDEN.max(REFUSED.longest(failures)),
                 _ => REFUSED.longest(failures),
             };
-            if self.say(What::Unfetched(name.clone(), number, failure)).await.is_err() {
+            if self.send_event(What::Unfetched(name.clone(), number, failure)).await.is_err() {
                 return;
             }
             tokio::time::sleep(pause).await;
@@ -410,15 +411,15 @@ impl Watcher {
 
     /// Returns the text of a page.
     async fn page<K: Watched>(&self, how: &ListParams) -> Result<String, Stop> {
-        self.ask(&self.request::<K>(), how).await
+        self.fetch_text(&self.request::<K>(), how).await
     }
 
-    async fn ask(&self, request: &Request, how: &ListParams) -> Result<String, Stop> {
-        let request = request.list(how).map_err(odd)?;
+    async fn fetch_text(&self, request: &Request, how: &ListParams) -> Result<String, Stop> {
+        let request = request.list(how).map_err(invalid_request)?;
         self.client.request_text(request).await.map_err(failed)
     }
 
-    async fn say(&self, what: What) -> Result<(), Stop> {
+    async fn send_event(&self, what: What) -> Result<(), Stop> {
         let event = WatchEvent { scope: self.number, what, at: Instant::now() };
         self.events.send(event).await.map_err(|_| Stop::Unheard)
     }
@@ -447,7 +448,7 @@ fn failed(error: kube::Error) -> Stop {
 }
 
 /// Returns the failure of a request that cannot be built from the flags.
-fn odd(error: kube::core::request::Error) -> Stop {
+fn invalid_request(error: kube::core::request::Error) -> Stop {
     WatchFailure::Refused(error.to_string()).into()
 }
 

@@ -155,7 +155,7 @@ fn refused_writes_counted_as_a_contest() {
     table.want(addresses(&["1.2.3.4"]));
     for _ in 0..3 * CONTESTED {
         assert_eq!(due(&mut table, now), ["a"]);
-        table.put_off(&name("a"), now + FIRST);
+        table.postpone(&name("a"), now + FIRST);
         assert!(due(&mut table, now).is_empty());
         now += FIRST;
     }

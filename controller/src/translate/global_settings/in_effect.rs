@@ -77,12 +77,12 @@ mod tests {
     use sluice_config::NamespacedName;
 
     use super::*;
-    use crate::store::{DataFields, Identity};
+    use crate::store::{DataFields, ObjectIdentity};
 
     fn config_map(data: &[(&str, &str)]) -> ConfigMap {
         let data = data.iter().map(|(name, text)| ((*name).into(), (*text).into())).collect();
         let name = NamespacedName::new("edge", "settings");
-        ConfigMap { name, identity: Identity::default(), fields: DataFields::All, data }
+        ConfigMap { name, identity: ObjectIdentity::default(), fields: DataFields::All, data }
     }
 
     #[test]

@@ -18,7 +18,7 @@ use super::{Affinity, CanarySettings, RewriteError, Rewriting};
 use crate::problem::because;
 use crate::shared::Shared;
 use crate::store::{BackendRef, ObjectKey, RoutePath, TlsSection};
-use crate::translate::backend::Usage;
+use crate::translate::backend::BackendUsage;
 use crate::translate::expression::Expressions;
 use crate::translate::external_auth::AuthSettings;
 use crate::translate::firewall::FirewallSettings;
@@ -87,7 +87,7 @@ pub(crate) struct RouteSettings {
     /// Whether TLS of its hosts is passed through.
     pub(crate) passthrough: bool,
     /// Use of its endpoints for requests without a session.
-    pub(crate) usage: Usage,
+    pub(crate) usage: BackendUsage,
     /// `service-upstream`; `None` is the value of the ConfigMap.
     pub(crate) service_upstream: Option<bool>,
     /// Interpretation and rewriting of its paths, also if it is closed.
@@ -287,9 +287,9 @@ impl ObjectRoutes {
     }
 
     /// Returns how its endpoints are used.
-    pub(crate) fn usage(&self) -> Usage {
+    pub(crate) fn usage(&self) -> BackendUsage {
         match self.policies.affinity {
-            Some(_) => Usage { balance: Balance::Ring, ..self.settings.usage.clone() },
+            Some(_) => BackendUsage { balance: Balance::Ring, ..self.settings.usage.clone() },
             None => self.settings.usage.clone(),
         }
     }

@@ -11,7 +11,7 @@ use super::config_map;
 use super::services::{StreamEntry, field, object};
 use crate::problem::error;
 use crate::store::PortRef;
-use crate::translate::backend::{self, Unresolved, Usage, Uses};
+use crate::translate::backend::{self, BackendUsage, Unresolved, Uses};
 use crate::translate::view::View;
 
 /// The result of the node; no group if its Service port is unusable.
@@ -47,7 +47,7 @@ pub(crate) fn compute(view: &View<'_>, key: &StreamKey) -> (StreamOutput, Vec<Pr
         TransportProtocol::Tcp => UpstreamProtocol::Tcp,
         TransportProtocol::Udp => UpstreamProtocol::Udp,
     };
-    let usage = Usage { balance: Balance::RoundRobin, ..Usage::default() };
+    let usage = BackendUsage { balance: Balance::RoundRobin, ..BackendUsage::default() };
     let mut uses = Uses::default();
     let stream = Stream {
         pool: uses.pool(backend::pool(endpoints, protocol, &usage)),

@@ -64,13 +64,13 @@ pub(super) fn checks(asked: &Query, taken: &MatchedRoute<'_>) -> Vec<Value> {
     let check = |stage: &PipelineStage| {
         let (mut outcome, mut words) = match stage {
             _ if stopped => (CheckOutcome::NotReached, String::new()),
-            PipelineStage::SatisfyAny => standing(any, &admission),
+            PipelineStage::SatisfyAny => satisfy_any(any, &admission),
             PipelineStage::Credentials | PipelineStage::Authorisation
                 if any && admission.contains(&CheckOutcome::Passes) =>
             {
                 (CheckOutcome::NotReached, "the client is let in already".to_owned())
             }
-            stage => said(*stage, asked, taken),
+            stage => check_of(*stage, asked, taken),
         };
         if matches!(stage, PipelineStage::Sources | PipelineStage::Credentials | PipelineStage::Authorisation)
         {
@@ -134,7 +134,7 @@ fn programs(taken: &MatchedRoute<'_>, has: fn(&Directives) -> bool) -> Check {
     }
 }
 
-fn said(stage: PipelineStage, asked: &Query, taken: &MatchedRoute<'_>) -> Check {
+fn check_of(stage: PipelineStage, asked: &Query, taken: &MatchedRoute<'_>) -> Check {
     let nothing = || (CheckOutcome::Nothing, String::new());
     match stage {
         PipelineStage::Blocked => blocked(asked, taken),
@@ -390,7 +390,7 @@ fn password(asked: &Query, policies: &Policies) -> Check {
 }
 
 /// Combines the checks of which one suffices (`satisfy: any`).
-fn standing(any: bool, admission: &[CheckOutcome]) -> Check {
+fn satisfy_any(any: bool, admission: &[CheckOutcome]) -> Check {
     let has = |outcome| admission.contains(&outcome);
     if !any {
         return (CheckOutcome::Nothing, String::new());

@@ -32,7 +32,7 @@ use crate::message::field_list::line;
 use crate::message::field_names::FieldNames;
 use crate::message::framing::Framing;
 use crate::message::head::Head;
-use crate::message::head::http2::is_sound;
+use crate::message::head::http2::is_valid_in_http1;
 use crate::message::head::websocket::Accept;
 use crate::message::http2::trailers;
 use crate::message::response::Response;
@@ -221,7 +221,7 @@ impl Downstream for Client {
                 scratch::write(|out| {
                     out.extend_from_slice(b"0\r\n");
                     for (name, value) in fields.iter().flatten() {
-                        if !is_sound(name, value, self.names) {
+                        if !is_valid_in_http1(name, value, self.names) {
                             return Err(FailureKind::ClientMalformed);
                         }
                         if passes(name.as_str().as_bytes(), self.names) {
@@ -277,7 +277,7 @@ impl Downstream for Client {
         }
         self.framing = Framing::NONE;
         let Some(fields) = fields else { return Poll::Ready(Ok(Piece::End)) };
-        if !fields.iter().all(|(name, value)| is_sound(name, value, self.names)) {
+        if !fields.iter().all(|(name, value)| is_valid_in_http1(name, value, self.names)) {
             return Poll::Ready(Err(FailureKind::ClientMalformed));
         }
         Poll::Ready(Ok(trailers(&fields, &self.names).map_or(Piece::End, Piece::Trailers)))

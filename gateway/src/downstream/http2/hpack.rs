@@ -222,7 +222,7 @@ fn is_odd(byte: u8) -> bool {
 }
 
 /// Returns whether `h2` decodes this character in names.
-/// [`is_sound`](crate::message::head::http2::is_sound) is stricter.
+/// [`is_valid_in_http1`](crate::message::head::http2::is_valid_in_http1) is stricter.
 fn is_in_names(byte: u8) -> bool {
     byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"!\"#$%&'*+-.^_`|~".contains(&byte)
 }

@@ -37,7 +37,7 @@ pub(super) struct CallClient {
     /// its head is enough.
     is_needed: bool,
     /// Status and fields, once a response has begun.
-    head: pipeline::Response,
+    head: pipeline::SubrequestResponse,
     body: Vec<u8>,
     /// Bytes of the body that were received.
     length: usize,
@@ -63,9 +63,9 @@ impl CallClient {
             feed,
             failure: None,
             most: subrequest.most_body,
-            kept: if subrequest.wants_body { subrequest.most_body } else { 0 },
+            kept: if subrequest.needs_body { subrequest.most_body } else { 0 },
             is_needed: subrequest.is_needed(),
-            head: pipeline::Response::default(),
+            head: pipeline::SubrequestResponse::default(),
             body: Vec::new(),
             length: 0,
             state: CollectState::Partial,
@@ -84,11 +84,11 @@ impl CallClient {
     }
 
     /// The response.
-    pub(super) fn into_response(self) -> pipeline::Response {
+    pub(super) fn into_response(self) -> pipeline::SubrequestResponse {
         let Self { head, body, length, state, memory, .. } = self;
         // The end may arrive in the same read as bytes beyond the limit.
         let whole = state == CollectState::Whole && length == body.len();
-        pipeline::Response { whole, body: counted(body, memory), ..head }
+        pipeline::SubrequestResponse { whole, body: counted(body, memory), ..head }
     }
 
     /// Reserves memory for the response, which the engine has read already.
@@ -181,7 +181,11 @@ impl Downstream for CallClient {
         self.memory.shrink(0);
         self.hold(response.fields.text().len())?;
         let fields = response.fields.parsed().collect();
-        self.head = pipeline::Response { status: response.status, fields, ..pipeline::Response::default() };
+        self.head = pipeline::SubrequestResponse {
+            status: response.status,
+            fields,
+            ..pipeline::SubrequestResponse::default()
+        };
         self.state = if self.is_needed { CollectState::Enough } else { CollectState::Partial };
         let passed = self.take(response, bytes)?;
         self.settle(response, passed)

@@ -55,7 +55,7 @@ fn subrequest(plane: &Plane, pool: &Arc<crate::registry::Pool>) -> Subrequest {
         server_name: None,
         keep_alive: None,
         most_body: 64,
-        wants_body: true,
+        needs_body: true,
         is_copy: false,
         is_single: false,
         route: None,
@@ -101,7 +101,7 @@ fn worker(plane: &Plane) -> Worker {
     }
 }
 
-async fn ask(plane: &Plane, subrequest: Subrequest) -> Result<Response, CallFailure> {
+async fn ask(plane: &Plane, subrequest: Subrequest) -> Result<SubrequestResponse, CallFailure> {
     send(&worker(plane), &mut OwnCall::new(subrequest), None).await
 }
 
@@ -114,7 +114,7 @@ async fn a_call_that_a_request_needs_waits_for_memory_and_others_do_not() {
     budget::serve(budget.clone());
     let mut all = Reservation::default();
     all.hold(64 * 1024);
-    let waiting = ask(&plane, Subrequest { wants_body: false, ..subrequest(&plane, &pool) });
+    let waiting = ask(&plane, Subrequest { needs_body: false, ..subrequest(&plane, &pool) });
     let giving_back = async {
         until("the call to wait", || budget.waits() > 0).await;
         drop(all);
@@ -125,7 +125,7 @@ async fn a_call_that_a_request_needs_waits_for_memory_and_others_do_not() {
     let mut all = Reservation::default();
     all.hold(64 * 1024);
     let page = subrequest(&plane, &pool);
-    let copy = Subrequest { is_copy: true, wants_body: false, ..subrequest(&plane, &pool) };
+    let copy = Subrequest { is_copy: true, needs_body: false, ..subrequest(&plane, &pool) };
     for optional in [page, copy] {
         let failed = ask(&plane, optional).await;
         assert_eq!(failed, Err(CallFailure::Attempt(FailureKind::Memory)));
@@ -216,7 +216,7 @@ async fn the_rest_of_a_body_that_is_not_needed_failed_the_call() {
                 stream.write_all(response.as_bytes()).unwrap();
                 stalls.then_some(stream)
             });
-            let call = Subrequest { wants_body: false, is_single: true, ..subrequest(&plane, &pool) };
+            let call = Subrequest { needs_body: false, is_single: true, ..subrequest(&plane, &pool) };
             assert_eq!(ask(&plane, call).await.unwrap().status, StatusCode::UNAUTHORIZED, "{response}");
             endpoint.join().unwrap();
         }
@@ -243,7 +243,7 @@ async fn a_body_behind_the_head_that_is_enough_keeps_the_connection() {
         }
     });
     for _ in 0..2 {
-        let call = Subrequest { wants_body: false, is_single: true, ..subrequest(&plane, &pool) };
+        let call = Subrequest { needs_body: false, is_single: true, ..subrequest(&plane, &pool) };
         assert_eq!(ask(&plane, call).await.unwrap().status, StatusCode::OK);
     }
     endpoint.await.unwrap();

@@ -54,7 +54,7 @@ impl Inner {
         let (incomplete, entries) = (&self.incomplete, wanted.iter().map(|(_, entry, _)| entry));
         self.complete.retain(|entry| entries.clone().any(|wanted| wanted == entry));
         self.complete.extend(entries.filter(|entry| !incomplete.contains(entry)).cloned());
-        self.let_go(&taken, now);
+        self.release_unused(&taken, now);
         let mut results: BTreeMap<_, Vec<_>> = groups.keys().map(|id| (id.clone(), Vec::new())).collect();
         for (entry, mut result) in outcomes {
             if let Some(error) = &mut result.error {
@@ -112,7 +112,7 @@ impl Inner {
     }
 
     /// Closes the sockets that no group requires, each when it is due.
-    fn let_go(&mut self, taken: &HashMap<SocketKey, ListenerTarget>, now: Instant) {
+    fn release_unused(&mut self, taken: &HashMap<SocketKey, ListenerTarget>, now: Instant) {
         let wanted: Vec<(SocketAddr, ListenerTarget)> = taken
             .keys()
             .filter_map(|key| self.sockets.get(key))

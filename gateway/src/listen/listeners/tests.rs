@@ -209,7 +209,7 @@ async fn addresses_that_contain_each_other_pass_into_each_other() {
     let mut reports = Vec::new();
     let tended = tokio::time::timeout(
         std::time::Duration::from_secs(60),
-        listeners.tend(|news| {
+        listeners.maintain(|news| {
             reports.extend(news);
             assert_eq!(open(&listeners), [LOCALHOST]);
             panic!("closed");
@@ -244,7 +244,7 @@ async fn a_failed_bind_keeps_the_old_socket_and_is_retried() {
     drop(busy);
     let (sender, mut receiver) = tokio::sync::mpsc::unbounded_channel();
     tokio::select! {
-        () = listeners.tend(|news| news.into_iter().for_each(|one| sender.send(one).unwrap())) => {}
+        () = listeners.maintain(|news| news.into_iter().for_each(|one| sender.send(one).unwrap())) => {}
         bound = receiver.recv() => assert_eq!(results(&[bound.unwrap()])[0].1[0].error, None),
     }
     assert_eq!(listeners.problems(), []);

@@ -57,7 +57,7 @@ impl Head {
         if has_repeated && UNIQUE.iter().any(|name| parts.headers.get_all(*name).iter().nth(1).is_some()) {
             return Err(HeadFault::REPEATED);
         }
-        if !parts.headers.iter().all(|(name, value)| is_sound(name, value, names)) {
+        if !parts.headers.iter().all(|(name, value)| is_valid_in_http1(name, value, names)) {
             return Err(HeadFault::bad("a field that HTTP/1 cannot have"));
         }
         let mut fields = FieldList::default();
@@ -133,7 +133,7 @@ pub(crate) fn check_size(
 /// Returns whether a field that `h2` accepted is valid in HTTP/1 too, or is dropped for its name.
 /// `h2`'s names are tokens except that they may contain quotation marks; its values may begin and
 /// end with whitespace (RFC 9113 §8.2.1).
-pub(crate) fn is_sound(name: &HeaderName, value: &HeaderValue, names: FieldNames) -> bool {
+pub(crate) fn is_valid_in_http1(name: &HeaderName, value: &HeaderValue, names: FieldNames) -> bool {
     let name = name.as_str().as_bytes();
     (!name.contains(&b'"') || names.drops(name))
         && !matches!(value.as_bytes(), [b' ' | b'\t', ..] | [.., b' ' | b'\t'])
@@ -281,7 +281,7 @@ mod tests {
             let Ok(name) = HeaderName::from_lowercase(&[b'x', byte]) else { continue };
             let is_token = byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
             assert_eq!(
-                is_sound(&name, &HeaderValue::from_static("1"), FieldNames::ANY),
+                is_valid_in_http1(&name, &HeaderValue::from_static("1"), FieldNames::ANY),
                 is_token,
                 "{name:?}"
             );

@@ -12,7 +12,7 @@ use sluice_config::{
 
 use super::fixture::*;
 use crate::pipeline::Originator;
-use crate::pipeline::Response;
+use crate::pipeline::SubrequestResponse;
 use crate::pipeline::{Answer, Question, Reply, Verdict};
 
 /// `ann` with the password `x`.
@@ -68,7 +68,8 @@ fn sent(plane: &Plane, authorization: Option<&str>, says: Option<u16>) -> Option
     let (mut exchange, mut verdict) = plane.begin(&request);
     if let Verdict::Ask(Question::Call(_)) = verdict {
         let status = StatusCode::from_u16(says.expect("the service must not be queried")).unwrap();
-        let response = Response { status, fields: HeaderMap::new(), body: Bytes::new(), whole: true };
+        let response =
+            SubrequestResponse { status, fields: HeaderMap::new(), body: Bytes::new(), whole: true };
         verdict = exchange.resume(Reply::Response(Box::new(response)), &request.head());
     }
     match verdict {

@@ -14,7 +14,7 @@ use sluice_config::{
 use super::fixture::*;
 use crate::pipeline::{
     Answer, CallFailure, Exchange, Failure, FailureKind, Next, Originator, OwnCall, Question, Reply,
-    Response, Subrequest, Verdict,
+    Subrequest, SubrequestResponse, Verdict,
 };
 
 fn text(text: &str) -> Template {
@@ -72,7 +72,7 @@ fn said(status: u16, fields: &[(&'static str, &'static str)]) -> Reply {
         map.append(HeaderName::from_static(name), HeaderValue::from_static(value));
     }
     let status = StatusCode::from_u16(status).unwrap();
-    Reply::Response(Box::new(Response { status, fields: map, body: Bytes::new(), whole: true }))
+    Reply::Response(Box::new(SubrequestResponse { status, fields: map, body: Bytes::new(), whole: true }))
 }
 
 fn of<'s>(subrequest: &'s Subrequest, name: &str) -> Option<&'s str> {

@@ -9,7 +9,7 @@ use sluice_config::{Balance, ErrorPages, Policies, Rule};
 
 use super::fixture::*;
 use crate::pipeline::Originator;
-use crate::pipeline::Response;
+use crate::pipeline::SubrequestResponse;
 use crate::pipeline::{CallFailure, Question, Reply, Subrequest};
 
 fn plane(error_pages: ErrorPages) -> Plane {
@@ -139,8 +139,12 @@ fn a_page_replaces_the_answer_and_a_failure_does_not() {
     page.insert("content-length", HeaderValue::from_static("4"));
     page.insert("connection", HeaderValue::from_static("x-hop"));
     page.insert("x-hop", HeaderValue::from_static("1"));
-    let response =
-        Response { status: status(418), fields: page, body: Bytes::from_static(b"page"), whole: true };
+    let response = SubrequestResponse {
+        status: status(418),
+        fields: page,
+        body: Bytes::from_static(b"page"),
+        whole: true,
+    };
     let worded = exchange.with_page(answer.clone(), Reply::Response(Box::new(response.clone())));
     assert_eq!((worded.status.as_u16(), &worded.body[..]), (418, &b"page"[..]));
     assert_eq!(field(&worded, "content-type"), Some("text/plain"));
@@ -153,7 +157,7 @@ fn a_page_replaces_the_answer_and_a_failure_does_not() {
     for reply in [
         Reply::NoResponse(CallFailure::NoEndpoint),
         Reply::Overloaded,
-        Reply::Response(Box::new(Response { whole: false, ..response })),
+        Reply::Response(Box::new(SubrequestResponse { whole: false, ..response })),
     ] {
         let plain = exchange.with_page(answer.clone(), reply);
         assert_eq!(plain.status.as_u16(), 401);
@@ -225,7 +229,7 @@ fn a_page_for_head_states_its_length() {
     let answer = exchange.intercept(status(404), &HeaderMap::new()).unwrap();
     for lengths in [&["4"][..], &[]] {
         let fields = lengths.iter().map(|length| (CONTENT_LENGTH, length.parse().unwrap())).collect();
-        let response = Response { status: status(404), fields, body: Bytes::new(), whole: true };
+        let response = SubrequestResponse { status: status(404), fields, body: Bytes::new(), whole: true };
         let page = exchange.with_page(answer.clone(), Reply::Response(Box::new(response)));
         assert_eq!(field(&page, "content-length"), lengths.first().copied());
         assert!(!page.has_length(), "it is not that of the empty body");

@@ -43,7 +43,7 @@ fn skipped_stages_have_no_effect_on_plain_rules() {
     let input =
         StageInput { head: &request.head(), path: "/", compiled_settings: &snapshot.compiled_settings };
     for stage in ORDER.into_iter().filter(|stage| !stage.is_for_all_rules()) {
-        assert!(exchange.look(stage, &route, &input).is_continue(), "{stage:?}");
+        assert!(exchange.run_stage(stage, &route, &input).is_continue(), "{stage:?}");
     }
 }
 

@@ -38,8 +38,8 @@ impl LogFormat {
         let end = before.take(&mut runs);
         let of_response = |(_, value): &(_, Value)| matches!(value, Value::Upstream(_) | Value::Sent(_));
         Self {
-            wants_response: steps.iter().any(of_response),
-            wants_body: steps.iter().any(|(_, value)| matches!(value, Value::Body)),
+            needs_response: steps.iter().any(of_response),
+            needs_body: steps.iter().any(|(_, value)| matches!(value, Value::Body)),
             runs: runs.into(),
             steps: steps.into(),
             end,

@@ -119,7 +119,7 @@ fn a_proxied_request_has_the_line_of_nginx() {
     };
     let mut out = Vec::new();
     format.write(&line, &record, &mut out);
-    assert!(line.response.is_none() && !format.wants_response());
+    assert!(line.response.is_none() && !format.needs_response());
     assert_eq!(
         without_time(&out),
         "192.0.2.7 - alice [T] \"GET /a?b=\\x5Cc HTTP/1.1\" 200 5 \"https://a.example/\" \
@@ -265,7 +265,7 @@ fn every_variable_is_written() {
             let format = of(Variable::named(name).unwrap(), LogEscape::Hex);
             let logged = values(&head, "/a b", b"https");
             let mut line = format.request(&logged, |_, _| {});
-            if format.wants_response() {
+            if format.needs_response() {
                 format.upstream(&mut line, &self::headers(&[("x-from", "first")]));
                 format.upstream(&mut line, &self::headers(&[("x-from", "endpoint")]));
                 format.sent(&mut line, &self::headers(&[("x-from", "gateway")]));

@@ -44,8 +44,8 @@ pub(crate) fn take(upstream: &Upstream) -> Option<StreamPermit> {
 }
 
 /// Closes the connection that has been idle longest, to make room for a new one.
-pub(crate) fn let_go() {
-    let _gone = POOL.with_borrow_mut(Pool::let_go);
+pub(crate) fn close_longest_idle() {
+    let _gone = POOL.with_borrow_mut(Pool::take_longest_idle);
 }
 
 /// Returns the group of requests that wait for a connection to this endpoint.
@@ -135,7 +135,7 @@ impl Pool {
     }
 
     /// Removes the connection that has been idle longest.
-    fn let_go(&mut self) -> Option<Arc<Connection>> {
+    fn take_longest_idle(&mut self) -> Option<Arc<Connection>> {
         let entries = self.entries.values_mut().filter_map(|entry| {
             let idle = entry.connections.iter().enumerate();
             let (since, at) = idle.filter_map(|(at, one)| Some((one.idle_since()?, at))).min()?;

@@ -9,7 +9,7 @@ use sluice_config::{Action, Backend, Balance, Code, HostPattern, PathMatch, Rule
 
 use super::{Builder, ObjectRoutes, object_ref};
 use crate::problem::warning;
-use crate::translate::backend::{self, Usage};
+use crate::translate::backend::{self, BackendUsage};
 
 impl Builder<'_, '_> {
     /// Returns the target of the host's TLS connections if one of its Ingresses has them passed
@@ -26,7 +26,7 @@ impl Builder<'_, '_> {
         for owner in owners {
             match root(rules, owner) {
                 Ok((pool, service)) => {
-                    let usage = Usage { balance: Balance::RoundRobin, ..Usage::default() };
+                    let usage = BackendUsage { balance: Balance::RoundRobin, ..BackendUsage::default() };
                     let pool = backend::pool(pool.endpoints.clone(), UpstreamProtocol::Tcp, &usage);
                     let stream = Stream {
                         pool: self.uses.pool(pool),

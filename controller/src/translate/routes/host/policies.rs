@@ -113,7 +113,7 @@ impl Builder<'_, '_> {
             };
             let reason = because(&object, field, &fault.reason);
             deny.get_or_insert(Deny { status: 503, reason });
-            let message = format!("{}; {}", fault.reason, fate(routes));
+            let message = format!("{}; {}", fault.reason, effect_on_routes(routes));
             let problem = error(fault.code, &object, &**field, message, fault.remedy);
             if !self.problems.contains(&problem) {
                 self.problems.push(problem);
@@ -179,7 +179,7 @@ impl Builder<'_, '_> {
         let object = object_ref(routes);
         let field = self.view.setting_field(&object, "proxy-ssl-secret");
         let reason = format!("{}, and {owner} names it for host {}", fault.reason, self.served);
-        let message = format!("{reason}; {}", fate(routes));
+        let message = format!("{reason}; {}", effect_on_routes(routes));
         self.add(error(fault.code, &object, field.as_str(), message, fault.remedy));
         Some(Deny { status: 503, reason: because(&object, &field, &reason) })
     }
@@ -211,7 +211,7 @@ impl Builder<'_, '_> {
             Code::AuthorisationByAnyHost,
             &object,
             field.clone(),
-            format!("{reason}; on this host {}", fate(routes)),
+            format!("{reason}; on this host {}", effect_on_routes(routes)),
             remedy,
         ));
         Deny { status: 503, reason: because(&object, &field, &reason) }
@@ -239,7 +239,7 @@ impl Builder<'_, '_> {
 }
 
 /// Returns the effect of a fault on the routes, which another fault may have closed.
-fn fate(routes: &ObjectRoutes) -> String {
+fn effect_on_routes(routes: &ObjectRoutes) -> String {
     let kind = routes.object.kind.as_str();
     match routes.closed() {
         None => format!("the routes of this {kind} answer 503"),

@@ -36,7 +36,7 @@ impl Client {
         let rest = async {
             tokio::select! {
                 () = drop_rest => {}
-                () = worker.drain.last_call() => {}
+                () = worker.drain.wait_for_closing() => {}
             }
         };
         // Boxed: rare. The result does not matter, because the response is complete.
