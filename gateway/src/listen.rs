@@ -20,7 +20,7 @@ mod proxy_protocol;
 
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU32;
+use std::sync::atomic::{AtomicBool, AtomicU32};
 
 use sluice_config::{BindProtocol, GroupId};
 
@@ -168,7 +168,6 @@ async fn open(
     };
     let nearest = proxied.as_ref().map_or(peer, |proxied| proxied.source).ip();
     let texts = Texts::new(nearest, connected_to);
-    let requests = AtomicU32::new(0);
     let info = Arc::new(ConnectionInfo {
         peer,
         proxied,
@@ -180,7 +179,8 @@ async fn open(
         texts,
         number,
         opened,
-        requests,
+        requests: AtomicU32::new(0),
+        retired: AtomicBool::new(false),
     });
     let mut wire = Wire::new(transport);
     wire.ahead.extend_from_slice(&received);

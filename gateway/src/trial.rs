@@ -2,7 +2,7 @@
 //! HTTP/2. The parsers of messages have theirs in [`message`](crate::message::trial).
 
 use std::net::SocketAddr;
-use std::sync::atomic::AtomicU32;
+use std::sync::atomic::{AtomicBool, AtomicU32};
 use std::time::Instant;
 
 use http::header::HOST;
@@ -93,6 +93,7 @@ fn forward(head: &mut Head) {
         number: 1,
         opened: Instant::now(),
         requests: AtomicU32::new(0),
+        retired: AtomicBool::new(false),
     };
     let some = Network { address: [192, 0, 2, 0].into(), prefix: 24 };
     for (use_headers, peers) in [

@@ -230,7 +230,8 @@ fn a_host_is_closed_while_its_secret_cannot_be_used() {
     site.trust(&site.authority, None);
     await_until("the Secret", || status(&gateway, &own) == 200);
     // The handshake was made without a request for a certificate.
-    assert_eq!(open.get(HOST, "/").status, 421);
+    let answer = open.get(HOST, "/");
+    assert_eq!((answer.status, answer.header("connection")), (421, Some("close")));
     assert_eq!(
         Connection::tls_with(gateway.https, HOST, &without_certificate()).get(HOST, "/other").status,
         400
@@ -247,6 +248,55 @@ fn a_host_is_closed_while_its_secret_cannot_be_used() {
     site.folder.write("clients.yaml", opaque_secret("clients", &[("ca.crt", unusable)]));
     await_until("the data plane to refuse it", || gateway.problems().contains("the data plane refuses"));
     assert_eq!(status(&gateway, &own), 403);
+}
+
+/// A connection that was opened before the verification of its host changed.
+#[test]
+fn an_open_connection_outlives_a_change_of_the_verification() {
+    let site = Site::new(&[("auth-tls-verify-client", "off")]);
+    site.folder.write("renamed.yaml", opaque_secret("renamed", &[("ca.crt", &*site.authority.pem())]));
+    let gateway = Gateway::start(&site.folder);
+    let own = site.authority.issue_client("client", 7);
+    let http1 = own.presenting(&[], HTTP_1);
+    let change = |annotations: &[(&str, &str)]| {
+        let generation = gateway.generation();
+        site.ingress("shop", HOST, annotations);
+        await_until("the change", || gateway.generation() > generation);
+    };
+    let connect = || {
+        let mut connection = Connection::tls_with(gateway.https, HOST, &http1);
+        assert_eq!(connection.get(HOST, "/").status, 200);
+        connection
+    };
+    // Serves a request as before the change, and ends with the next one.
+    let serves = |mut open: Connection, verify: &str| {
+        let answer = open.get(HOST, "/");
+        assert_eq!(answer.received("ssl-client-verify"), [verify]);
+        assert_eq!(open.get(HOST, "/").header("connection"), Some("close"));
+        assert_eq!(connect().get(HOST, "/").received("ssl-client-verify"), ["SUCCESS"]);
+    };
+    let open = connect();
+    change(&[("auth-tls-verify-client", "optional")]);
+    serves(open, "NONE");
+    let open = connect();
+    change(&[("auth-tls-verify-depth", "2")]);
+    serves(open, "SUCCESS");
+    let open = connect();
+    change(&[("auth-tls-secret", "renamed")]);
+    serves(open, "SUCCESS");
+    h2::run(async {
+        let config = own.presenting(&[], HTTP_2);
+        change(&[("auth-tls-verify-client", "off")]);
+        let open = h2::Connection::tls_with(gateway.https, HOST, config.clone()).await;
+        let url = format!("https://{HOST}/");
+        assert_eq!(open.get(&url).await.unwrap().status().as_u16(), 200);
+        change(&[]);
+        assert_eq!(open.get(&url).await.unwrap().status().as_u16(), 421);
+        let outcome = open.driver.await.unwrap();
+        assert!(outcome.is_ok(), "the connection ended with {outcome:?} in place of GOAWAY");
+        let next = h2::Connection::tls_with(gateway.https, HOST, config).await;
+        assert_eq!(next.get(&url).await.unwrap().status().as_u16(), 200);
+    });
 }
 
 #[test]

@@ -2,7 +2,8 @@
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
-use std::sync::atomic::AtomicU32;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, AtomicU32};
 use std::time::Instant;
 
 use http::HeaderValue;
@@ -39,6 +40,8 @@ pub struct ConnectionInfo {
     pub opened: Instant,
     /// Requests received on it.
     pub requests: AtomicU32,
+    /// Set when the client should make another handshake ([`ConnectionInfo::retire`]).
+    pub(crate) retired: AtomicBool,
 }
 
 /// The client connection of a proxy in front of the gateway, from a PROXY protocol header.
@@ -104,6 +107,17 @@ impl ConnectionInfo {
     pub fn nearest(&self) -> IpAddr {
         let source = self.proxied.as_ref().map_or(self.peer, |proxied| proxied.source);
         source.ip().to_canonical()
+    }
+
+    /// Ends the connection in good order, so that the client makes another handshake: HTTP/2 sends
+    /// GOAWAY, HTTP/1.1 closes with its next response.
+    pub(crate) fn retire(&self) {
+        self.retired.store(true, Relaxed);
+    }
+
+    /// Returns whether the connection is to end.
+    pub(crate) fn is_retired(&self) -> bool {
+        self.retired.load(Relaxed)
     }
 
     /// Returns whether the client uses https.

@@ -214,7 +214,9 @@ impl<'c> Http1<'c> {
         self.served += 1;
         let snapshot = PublishedSnapshot::take(&self.worker.state);
         let settings = &snapshot.compiled_settings.settings;
-        let last = self.served >= settings.keep_alive_requests || settings.keep_alive.is_zero();
+        let last = self.served >= settings.keep_alive_requests
+            || settings.keep_alive.is_zero()
+            || self.info.is_retired();
         wire.ahead.advance(head.length);
         let keep = !last && request::keeps_alive(&head);
         let client = Box::new(Client::new(wire, self.worker.clone(), &head, keep));

@@ -232,7 +232,7 @@ impl Http2 {
                 }
                 match self.goaway_sent.is_some() {
                     true if is_idle => return Poll::Ready(()),
-                    false if is_idle || reached => {
+                    false if is_idle || reached || self.info.is_retired() => {
                         idle.since = None;
                         self.send_goaway(&mut connection);
                         goes_on = true;

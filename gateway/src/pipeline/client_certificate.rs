@@ -21,7 +21,10 @@ const UNAUTHORIZED: &str = "client certificate unauthorized";
 impl Exchange {
     pub(super) fn check_client_certificate(&mut self, route: &Route, input: &StageInput<'_>) -> Step {
         let Some(policy) = route.client_certificates() else { return Step::Continue(()) };
-        let answer = match policy.decide(&self.connection) {
+        if policy.is_newer_than(&self.connection, &self.authority) {
+            self.connection.retire();
+        }
+        let answer = match policy.decide(&self.connection, &self.authority) {
             CertificateDecision::Accepted => return Step::Continue(()),
             // A later stage redirects to https, unless the rule is exempt for certificate
             // authorities.
@@ -39,7 +42,10 @@ impl Exchange {
                 Answer::text(StatusCode::FORBIDDEN, None, Bytes::from_static(UNAUTHORIZED.as_bytes()))
             }
             // RFC 9110 §15.5.20.
-            CertificateDecision::Misdirected => Answer::page(StatusCode::MISDIRECTED_REQUEST),
+            CertificateDecision::Misdirected => {
+                let close = self.connection.is_retired();
+                Answer { close, ..Answer::page(StatusCode::MISDIRECTED_REQUEST) }
+            }
             CertificateDecision::Closed => Answer::page(StatusCode::FORBIDDEN),
         };
         Step::Break(Verdict::Answer(self.with_response_headers(answer)))
@@ -80,13 +86,13 @@ impl Exchange {
 
     /// Returns the client's verified identity; `None` if the rule's host requests no certificate.
     pub(super) fn client_identity(&self) -> Option<ClientIdentity<'_>> {
-        Some(self.route.as_deref()?.client_certificates()?.identity(&self.connection))
+        Some(self.route.as_deref()?.client_certificates()?.identity(&self.connection, &self.authority))
     }
 
     /// Sets the fields about the client's certificate, if the rule's host requests one.
     pub(super) fn set_client_certificate(&self, fields: &mut impl FieldsMut) {
         if let Some(policy) = self.route.as_deref().and_then(Route::client_certificates) {
-            policy.set_fields(&self.connection, fields);
+            policy.set_fields(&self.connection, &self.authority, fields);
         }
     }
 }

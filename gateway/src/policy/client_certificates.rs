@@ -2,6 +2,8 @@
 //!
 //! The handshake accepts any certificate. These checks decide for each request whether the
 //! certificate of its connection is acceptable, with the current authorities and revocation lists.
+//! A connection may be older than the verification of its host. Its certificate, if it has one,
+//! decides all the same; then the connection ends, because the next handshake requests another one.
 
 use std::sync::Arc;
 
@@ -15,8 +17,8 @@ use crate::connection::info::ConnectionInfo;
 use crate::expression::bounded_bytes_regex;
 use crate::message::edit::RequestTarget;
 use crate::message::fields::FieldsMut;
-use crate::router::normalise;
-use crate::tls::{ClientAuthorities, ClientIdentity};
+use crate::router::{host_of, normalise};
+use crate::tls::{ClientAuthorities, ClientIdentity, ClientTls};
 
 static CERTIFICATE: HeaderName = HeaderName::from_static("ssl-client-cert");
 static ISSUER: HeaderName = HeaderName::from_static("ssl-client-issuer-dn");
@@ -64,7 +66,8 @@ pub(crate) enum CertificateDecision {
     Accepted,
     /// The connection has no TLS, and therefore no certificate.
     Unencrypted,
-    /// The connection was made for a host with another verification.
+    /// The connection was made for a host with another verification, or for an earlier one of this
+    /// host, and has no acceptable certificate.
     Misdirected,
     /// The client presented no certificate.
     Missing,
@@ -74,6 +77,16 @@ pub(crate) enum CertificateDecision {
     Subject,
     /// The Secret with the authorities is not usable.
     Closed,
+}
+
+/// The verification that the handshake of a connection was made for, beside that of a host.
+enum Handshake<'c> {
+    /// The same.
+    Current(&'c ClientTls),
+    /// An earlier one of this host, or none.
+    Earlier(Option<&'c ClientTls>),
+    /// That of another host.
+    Other,
 }
 
 impl ClientCertificates {
@@ -117,18 +130,29 @@ impl ClientCertificates {
         self.mode == ClientCertificateMode::Required
     }
 
-    /// Decides on a request of this connection.
-    pub(crate) fn decide(&self, connection: &ConnectionInfo) -> CertificateDecision {
-        let unencrypted = connection.tls.is_none();
-        if self.mode != ClientCertificateMode::Off && !unencrypted {
-            if !self.is_for(connection) {
-                return CertificateDecision::Misdirected;
-            }
-            if self.authorities.load().is_none() {
-                return CertificateDecision::Closed;
-            }
+    /// Decides on a request for this authority.
+    pub(crate) fn decide(&self, connection: &ConnectionInfo, authority: &HeaderValue) -> CertificateDecision {
+        if self.mode == ClientCertificateMode::Off || connection.tls.is_none() {
+            return self.judge(connection, self.identity(connection, authority));
         }
-        let identity = self.identity(connection);
+        let handshake = self.handshake(connection, authority);
+        if let Handshake::Other = handshake {
+            return CertificateDecision::Misdirected;
+        }
+        if self.authorities.load().is_none() {
+            return CertificateDecision::Closed;
+        }
+        match (handshake, self.judge(connection, self.identity(connection, authority))) {
+            (_, CertificateDecision::Accepted) => CertificateDecision::Accepted,
+            // The client may have an acceptable one that this handshake did not request.
+            (Handshake::Earlier(_), _) => CertificateDecision::Misdirected,
+            (_, refusal) => refusal,
+        }
+    }
+
+    /// Decides by the client's identity.
+    fn judge(&self, connection: &ConnectionInfo, identity: ClientIdentity<'_>) -> CertificateDecision {
+        let unencrypted = connection.tls.is_none();
         match (self.mode, identity.result()) {
             (ClientCertificateMode::Required, None) if !unencrypted => return CertificateDecision::Missing,
             (ClientCertificateMode::OptionalAnyAuthority, Some(Err(failure)))
@@ -147,24 +171,53 @@ impl ClientCertificates {
         }
     }
 
-    /// Returns whether the handshake of a connection was made for this verification.
-    fn is_for(&self, connection: &ConnectionInfo) -> bool {
-        let client = connection.tls.as_ref().and_then(|tls| tls.client.as_ref());
-        client.is_some_and(|client| *client.verification == self.verification)
+    /// Returns whether the handshake of a connection was made before this verification was that of
+    /// its host.
+    pub(crate) fn is_newer_than(&self, connection: &ConnectionInfo, authority: &HeaderValue) -> bool {
+        self.mode != ClientCertificateMode::Off
+            && matches!(self.handshake(connection, authority), Handshake::Earlier(_))
     }
 
-    /// Returns the identity of a connection's client.
-    pub(crate) fn identity<'c>(&self, connection: &'c ConnectionInfo) -> ClientIdentity<'c> {
-        let client = connection.tls.as_ref().and_then(|tls| tls.client.as_deref());
-        let client = client.filter(|_| self.mode != ClientCertificateMode::Off && self.is_for(connection));
+    fn handshake<'c>(&self, connection: &'c ConnectionInfo, authority: &HeaderValue) -> Handshake<'c> {
+        let Some(tls) = &connection.tls else { return Handshake::Other };
+        let client = tls.client.as_deref();
+        if let Some(client) = client.filter(|client| *client.verification == self.verification) {
+            return Handshake::Current(client);
+        }
+        let is_own = |name: &str| authority.to_str().is_ok_and(|authority| host_of(authority) == name);
+        match tls.server_name.as_deref().is_some_and(is_own) {
+            true => Handshake::Earlier(client),
+            false => Handshake::Other,
+        }
+    }
+
+    /// Returns the identity of a connection's client for a request for this authority.
+    pub(crate) fn identity<'c>(
+        &self,
+        connection: &'c ConnectionInfo,
+        authority: &HeaderValue,
+    ) -> ClientIdentity<'c> {
+        if self.mode == ClientCertificateMode::Off {
+            return ClientIdentity::default();
+        }
+        let client = match self.handshake(connection, authority) {
+            Handshake::Current(client) => Some(client),
+            Handshake::Earlier(client) => client,
+            Handshake::Other => None,
+        };
         match (client, &*self.authorities.load()) {
-            (Some(client), Some(authorities)) => client.identity(authorities),
+            (Some(client), Some(authorities)) => client.identity(authorities, self.verification.depth),
             _ => ClientIdentity::default(),
         }
     }
 
     /// Sets the fields about the client's certificate, and removes any that the client sent.
-    pub(crate) fn set_fields(&self, connection: &ConnectionInfo, fields: &mut impl FieldsMut) {
+    pub(crate) fn set_fields(
+        &self,
+        connection: &ConnectionInfo,
+        authority: &HeaderValue,
+        fields: &mut impl FieldsMut,
+    ) {
         let mut spoofed = Vec::new();
         fields.each(|name, _| {
             if is_reserved(name)
@@ -179,7 +232,7 @@ impl ClientCertificates {
         if connection.tls.is_none() {
             return;
         }
-        let identity = self.identity(connection);
+        let identity = self.identity(connection, authority);
         let mut set = |name: &HeaderName, value: &HeaderValue| {
             // nginx sends no field with an empty value.
             if !value.is_empty() {

@@ -46,6 +46,7 @@ pub struct PresentedCertificate {
 struct Verified {
     /// The content of the Secret that it was made with.
     authorities: Arc<ClientAuthorities>,
+    depth: u32,
     at: Instant,
     result: Result<(), ChainFailure>,
 }
@@ -64,10 +65,11 @@ impl ClientTls {
         Self { verification, presented }
     }
 
-    /// The client, verified with these authorities.
-    pub(crate) fn identity(&self, authorities: &Arc<ClientAuthorities>) -> ClientIdentity<'_> {
+    /// The client, verified with these authorities, which may be others than those of the
+    /// handshake.
+    pub(crate) fn identity(&self, authorities: &Arc<ClientAuthorities>, depth: u32) -> ClientIdentity<'_> {
         let presented = self.presented.as_ref();
-        let result = presented.map(|presented| presented.verify(authorities, self.verification.depth));
+        let result = presented.map(|presented| presented.verify(authorities, depth));
         ClientIdentity { presented, result }
     }
 }
@@ -134,18 +136,19 @@ impl PresentedCertificate {
         end.saturating_sub(UnixTime::now().as_secs()) / 86_400
     }
 
-    /// A chain is verified once for each content of the Secret, and again after a minute.
+    /// A chain is verified once for each content of the Secret and depth, and again after a minute.
     fn verify(&self, authorities: &Arc<ClientAuthorities>, depth: u32) -> Result<(), ChainFailure> {
         let now = Instant::now();
         if let Some(known) = &*self.verified.load()
             && Arc::ptr_eq(&known.authorities, authorities)
+            && known.depth == depth
             && now.duration_since(known.at) < RECHECK
         {
             return known.result;
         }
         let result = authorities.verify(&self.chain, depth, UnixTime::now());
         let authorities = authorities.clone();
-        self.verified.store(Some(Arc::new(Verified { authorities, at: now, result })));
+        self.verified.store(Some(Arc::new(Verified { authorities, depth, at: now, result })));
         result
     }
 }

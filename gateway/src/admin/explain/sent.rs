@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
-use std::sync::atomic::AtomicU32;
+use std::sync::atomic::{AtomicBool, AtomicU32};
 use std::time::Instant;
 
 use http::header::HOST;
@@ -81,5 +81,6 @@ pub(super) fn connection(state: &State, asked: &Query) -> ConnectionInfo {
         number: 0,
         opened: Instant::now(),
         requests: AtomicU32::new(0),
+        retired: AtomicBool::new(false),
     }
 }

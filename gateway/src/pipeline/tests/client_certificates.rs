@@ -168,6 +168,66 @@ fn a_connection_for_another_verification_is_misdirected() {
 }
 
 #[test]
+fn an_earlier_connection_of_the_host_is_judged_by_its_own_certificate() {
+    let (ours, theirs) = (authority(), authority());
+    let (own, foreign) = (client(&ours, "ann"), client(&theirs, "ann"));
+    let deeper = || Some(ClientVerification { depth: 2, ..verification() });
+    let earlier = |verification, certificate: Option<&CertificateDer<'static>>| {
+        let mut connection = Arc::into_inner(connection_with(verification, certificate)).unwrap();
+        connection.tls.as_mut().unwrap().server_name = Some("a.example".into());
+        Arc::new(connection)
+    };
+    let answer = |plane: &Plane, connection: &Arc<ConnectionInfo>| {
+        let answer = begin(plane, connection).err().map(|answer| (answer.status.as_u16(), answer.close));
+        assert!(connection.is_retired());
+        answer
+    };
+    let required = plane(policy(ClientCertificateMode::Required), Some(&ours));
+    let good = earlier(deeper(), Some(&own));
+    assert_eq!(answer(&required, &good), None);
+    assert_eq!(certificate_fields(&required, &good)["ssl-client-verify"], "SUCCESS");
+    for unacceptable in [earlier(None, None), earlier(deeper(), None), earlier(deeper(), Some(&foreign))] {
+        assert_eq!(answer(&required, &unacceptable), Some((421, true)));
+    }
+    let optional = plane(policy(ClientCertificateMode::Optional), Some(&ours));
+    for without in [earlier(None, None), earlier(deeper(), None)] {
+        assert_eq!(answer(&optional, &without), None);
+        assert_eq!(certificate_fields(&optional, &without)["ssl-client-verify"], "NONE");
+    }
+    assert_eq!(answer(&optional, &earlier(deeper(), Some(&foreign))), Some((421, true)));
+    let subject = Some("CN=ann$".into());
+    let named = ClientCertificates { subject, ..policy(ClientCertificateMode::Optional) };
+    assert_eq!(answer(&plane(named, Some(&ours)), &earlier(None, None)), Some((421, true)));
+    let closed = plane(policy(ClientCertificateMode::Required), None);
+    assert_eq!(answer(&closed, &earlier(deeper(), Some(&own))), Some((403, false)));
+}
+
+#[test]
+fn the_depth_of_the_configuration_applies_to_an_earlier_connection() {
+    let ours = authority();
+    let mut params = CertificateParams::default();
+    params.distinguished_name.push(DnType::CommonName, "an intermediate");
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    let intermediate = Issuer::signed_by(params, KeyPair::generate().unwrap(), &ours).unwrap();
+    let chain = [client(&intermediate, "ann"), intermediate.der().clone()];
+    let mut connection = connection_from("192.0.2.7:5000", true);
+    let tls = connection.tls.as_mut().unwrap();
+    tls.server_name = Some("a.example".into());
+    tls.client = Some(Box::new(ClientTls::new(Arc::new(verification()), Some(&chain))));
+    let connection = Arc::new(connection);
+    let mut plane = plane(policy(ClientCertificateMode::Required), Some(&ours));
+    assert!(begin(&plane, &connection).is_ok());
+    let at_depth = |depth| ClientCertificates {
+        verification: ClientVerification { depth, ..verification() },
+        ..policy(ClientCertificateMode::Required)
+    };
+    verify(&mut plane, at_depth(0), vec![rule("/", forward("web"))]);
+    assert_eq!(refused(&plane, &connection).0, 421);
+    verify(&mut plane, at_depth(2), vec![rule("/", forward("web"))]);
+    assert!(begin(&plane, &connection).is_ok());
+}
+
+#[test]
 fn modes_differ_in_what_they_accept() {
     let (ours, theirs) = (authority(), authority());
     let own = [None, Some(client(&ours, "ann")), Some(client(&theirs, "ann"))];

@@ -300,6 +300,7 @@ pub(crate) fn connection_from(peer: &str, https: bool) -> ConnectionInfo {
         number: 1,
         opened: std::time::Instant::now(),
         requests: Default::default(),
+        retired: Default::default(),
         group: GroupId::ingress(),
         declared_port: if https { 443 } else { 80 },
         port: if https { 8443 } else { 8080 },
