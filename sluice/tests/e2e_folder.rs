@@ -1,11 +1,12 @@
 //! The folder of manifests: the files that are read, and the effect of edits.
 
 use std::fs;
+use std::io::Write;
 use std::os::unix::fs::symlink;
 
 use serde_json::json;
 
-use crate::harness::manifest::{document, service_with};
+use crate::harness::manifest::{document, opaque_secret, service_with};
 use crate::harness::{Backend, Folder, Gateway, Ingress, await_until, class, get, site};
 
 fn serves(gateway: &Gateway, host: &str) -> bool {
@@ -32,6 +33,64 @@ fn a_file_written_in_place_takes_effect_when_it_is_closed() {
     let gateway = Gateway::start(&folder);
     fs::write(folder.file("a.yaml"), Ingress::new("a").path("a.example", "/", "web").text()).unwrap();
     await_until("the new file", || serves(&gateway, "a.example"));
+}
+
+const SHOP: &str = "shop.example";
+
+/// Manifests whose last part protects a path of the first.
+fn shop() -> (String, String) {
+    let shop = Ingress::new("shop").path(SHOP, "/", "web").text() + &opaque_secret("others", &USERS);
+    let admin = Ingress::new("admin").path(SHOP, "/admin", "web").annotation("auth-type", "basic");
+    (shop, admin.annotation("auth-secret", "users").text())
+}
+
+const USERS: [(&str, &str); 1] = [("auth", "u:$apr1$mI7SilJz$CWwYJyYKbhVDNl26sdUSh/")];
+
+fn protected_shop() -> (Backend, Folder, Gateway) {
+    let backend = Backend::echo("web");
+    let folder = Folder::with(service_with("web", &[&backend]) + &opaque_secret("users", &USERS));
+    let (first, rest) = shop();
+    folder.write("shop.yaml", first + &rest);
+    let gateway = Gateway::start(&folder);
+    assert_eq!(get(gateway.http, SHOP, "/admin").status, 401);
+    (backend, folder, gateway)
+}
+
+/// Writes the first part of the shop's manifests in place.
+fn half_written(folder: &Folder) -> fs::File {
+    let mut file = fs::File::create(folder.file("shop.yaml")).unwrap();
+    file.write_all(shop().0.as_bytes()).unwrap();
+    file
+}
+
+#[test]
+fn a_half_written_file_is_not_read_because_another_folder_changed() {
+    let (_backend, folder, gateway) = protected_shop();
+    let mut half = half_written(&folder);
+    fs::create_dir(folder.file("other")).unwrap();
+    // Notified after the folder.
+    folder.write("a.yaml", Ingress::new("a").path("a.example", "/", "web").text());
+    await_until("the other file", || serves(&gateway, "a.example"));
+    assert_eq!(get(gateway.http, SHOP, "/admin").status, 401);
+    let last = Ingress::new("b").path("b.example", "/", "web").text();
+    half.write_all((shop().1 + &last).as_bytes()).unwrap();
+    drop(half);
+    await_until("the whole file", || serves(&gateway, "b.example"));
+    assert_eq!(get(gateway.http, SHOP, "/admin").status, 401);
+}
+
+#[test]
+fn a_half_written_file_is_not_read_because_its_secret_is_referenced() {
+    let (_backend, folder, gateway) = protected_shop();
+    let mut half = half_written(&folder);
+    let refers = Ingress::new("a").path("a.example", "/", "web").annotation("auth-type", "basic");
+    folder.write("a.yaml", refers.annotation("auth-secret", "others").text());
+    await_until("the other file", || get(gateway.http, "a.example", "/").status == 503);
+    assert_eq!(get(gateway.http, SHOP, "/admin").status, 401);
+    half.write_all(shop().1.as_bytes()).unwrap();
+    drop(half);
+    await_until("the Secret", || get(gateway.http, "a.example", "/").status == 401);
+    assert_eq!(get(gateway.http, SHOP, "/admin").status, 401);
 }
 
 #[test]

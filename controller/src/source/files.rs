@@ -5,8 +5,9 @@
 //! accumulated are processed together. If notifications fail (no watches left, queue overflow), the
 //! whole folder is compared, and once per second while that lasts; files with an unchanged stamp
 //! are not read. It is also compared every 30 seconds, because some changes cause no notification:
-//! those on file servers, through a memory map, and of the targets of linked files. A file that
-//! cannot be read, except because of its content, is retried until it can.
+//! those on file servers, through a memory map, and of the targets of linked files. Such a file is
+//! read once it stops changing. A file that cannot be read, except because of its content, is
+//! retried until it can.
 //!
 //! Of Secrets and ConfigMaps only referenced ones are kept and sent, as from the Kubernetes API.
 //! After each change the source asks which ones these are and reads their files again. Until then

@@ -14,6 +14,7 @@ use std::sync::Arc;
 use sluice_config::{Code, NamespacedName, ObjectRef, Problem};
 
 use super::manifest::{self, Contents, Parsed, PieceOutcome};
+use super::stamp::Stamp;
 use super::text;
 use crate::problem::{error, warning};
 use crate::store::{Event, Kind, Object, ObjectKey, Prune, References};
@@ -37,7 +38,7 @@ pub(super) struct Folder {
 #[derive(Default)]
 struct File {
     /// The state of the file at the last read.
-    stamp: u64,
+    stamp: Stamp,
     pieces: Box<[Parsed]>,
     /// Last good objects, kept because of unreadable parts.
     kept: Box<[Object]>,
@@ -83,7 +84,7 @@ impl Folder {
     }
 
     /// Returns the stamp with which a file was stored.
-    pub(super) fn stamp(&self, name: &Path) -> Option<u64> {
+    pub(super) fn stamp(&self, name: &Path) -> Option<Stamp> {
         self.files.get(name).map(|file| file.stamp)
     }
 
@@ -153,19 +154,19 @@ impl Folder {
     }
 
     /// Stores the new content of a file.
-    pub(super) fn put(&mut self, name: &Arc<Path>, stamp: u64, contents: &Contents) {
+    pub(super) fn put(&mut self, name: &Arc<Path>, stamp: Stamp, contents: &Contents) {
         self.replace(name, stamp, |prune, before| manifest::parse(contents, prune, before));
     }
 
     /// Stores the new content of a file, already parsed.
-    pub(super) fn put_pieces(&mut self, name: &Arc<Path>, stamp: u64, pieces: Box<[Parsed]>) {
+    pub(super) fn put_pieces(&mut self, name: &Arc<Path>, stamp: Stamp, pieces: Box<[Parsed]>) {
         self.replace(name, stamp, |_, _| pieces);
     }
 
     fn replace(
         &mut self,
         name: &Arc<Path>,
-        stamp: u64,
+        stamp: Stamp,
         parse: impl FnOnce(&Prune, Box<[Parsed]>) -> Box<[Parsed]>,
     ) {
         let old = self.files.remove(name).unwrap_or_default();
@@ -237,7 +238,7 @@ impl Folder {
     }
 
     /// Records that an existing file cannot be read. Its objects are kept.
-    pub(super) fn unreadable(&mut self, name: &Arc<Path>, stamp: u64, reason: &io::Error) {
+    pub(super) fn unreadable(&mut self, name: &Arc<Path>, stamp: Stamp, reason: &io::Error) {
         self.files.entry(name.clone()).or_default().stamp = stamp;
         let message = format!("cannot be read: {reason}{}", self.kept(name));
         let remedy = text::remedy(reason);

@@ -14,8 +14,9 @@ use tokio::sync::mpsc as channel;
 
 use super::folder::Folder;
 use super::manifest::{Contents, Parsed};
+use super::stamp::Stamp;
 use super::text::{is_absence, is_of_text, remedy};
-use super::walk::{LeftOut, Look, Walk};
+use super::walk::{Completion, LeftOut, Look, Occasion, Unfinished, Walk};
 use super::watch::{FileChange, Wake, Watch};
 use crate::input::Input;
 use crate::problem::{error, warning};
@@ -71,6 +72,8 @@ pub(super) struct FolderReader {
     compare: Duration,
     /// Time of the next comparison.
     look_at: Instant,
+    /// Changed files that may still be being written.
+    unfinished: BTreeMap<Arc<Path>, Unfinished>,
     /// Files that could not be read.
     again: BTreeMap<Arc<Path>, Again>,
     /// Folders that were left out and are not watched.
@@ -93,6 +96,7 @@ impl FolderReader {
             trouble_changed: false,
             compare,
             look_at: Instant::now() + compare,
+            unfinished: BTreeMap::new(),
             again: BTreeMap::new(),
             left_out: BTreeSet::new(),
             unsettled: None,
@@ -108,7 +112,7 @@ impl FolderReader {
     /// Reads everything once, without watching.
     pub(super) fn read_once(&mut self) -> Batch {
         let start = Instant::now();
-        self.look_through(false);
+        self.look_through(Occasion::Start);
         self.batch(start, start, true)
     }
 
@@ -118,9 +122,9 @@ impl FolderReader {
         // The kernel also reports reads by this process, which would double their cost. The first
         // pass therefore runs without watches, and the second one finds changes made meanwhile.
         let watch = self.watch.take();
-        self.look_through(false);
+        self.look_through(Occasion::Start);
         self.watch = watch;
-        self.look_through(false);
+        self.look_through(Occasion::Start);
         let first = Batch { progress: Progress::AllButReferred, ..self.batch(start, start, true) };
         self.unsettled = Some(start);
         let mut batch = Some(first);
@@ -170,6 +174,7 @@ impl FolderReader {
         let mut gone = BTreeSet::new();
         let mut anything = false;
         let mut missed = false;
+        let mut moved = false;
         let mut received_at = None;
         for wake in first.into_iter().chain(woken.try_iter()) {
             match wake {
@@ -184,7 +189,7 @@ impl FolderReader {
                         FileChange::File(path) => drop(files.insert(path)),
                         FileChange::Gone(path) => {
                             anything |= self.left_out.contains(&path);
-                            missed |= self.watch.as_ref().is_some_and(|watch| watch.is_watched(&path));
+                            moved |= self.watch.as_ref().is_some_and(|watch| watch.is_watched(&path));
                             gone.insert(path);
                         }
                         FileChange::Anything => anything = true,
@@ -206,17 +211,21 @@ impl FolderReader {
                 self.miss(&name);
             }
         }
-        if let (true, Some(watch)) = (missed, &mut self.watch) {
-            watch.renew();
+        match &mut self.watch {
+            Some(watch) if missed => watch.renew_all(),
+            Some(watch) if moved => watch.renew(&gone),
+            _ => {}
         }
-        if anything || missed || self.look_at <= now {
-            came |= self.look_through(!anything && !missed);
+        if anything || missed || moved {
+            came |= self.look_through(Occasion::Change);
+        } else if self.look_at <= now {
+            came |= self.look_through(Occasion::Interval);
         }
         let now = Instant::now();
         self.give_up(came, now);
         let has_changes = self.folder.has_events();
         for name in referred {
-            self.read(&name);
+            self.complete(&name);
         }
         Some(Wakes { received_at: received_at.unwrap_or(now), has_changes, is_answered })
     }
@@ -238,6 +247,8 @@ impl FolderReader {
             let over = *deadline <= now || came && !self.is_there(name);
             if over {
                 match Contents::read(&self.root, name) {
+                    // It is being written, or its notification waits.
+                    Some((_, Ok(contents))) if !contents.text.is_empty() => self.look_soon(),
                     Some((stamp, contents)) => self.take_in(name, stamp, contents.map(Text::Raw)),
                     None => self.folder.remove(name),
                 }
@@ -267,6 +278,23 @@ impl FolderReader {
     fn read(&mut self, name: &Arc<Path>) -> bool {
         let contents = Contents::read(&self.root, name);
         self.put(name, contents.map(|(stamp, contents)| (stamp, contents.map(Text::Raw))))
+    }
+
+    /// Reads the fields of a file that were not needed before. One that has changed since its last
+    /// read may still be being written, and is left to its notification.
+    fn complete(&mut self, name: &Arc<Path>) {
+        let known = self.folder.stamp(name);
+        match Contents::read(&self.root, name) {
+            Some((stamp, Ok(_))) if known.is_some_and(|known| !stamp.looks_like(&known)) => self.look_soon(),
+            contents => {
+                self.put(name, contents.map(|(stamp, contents)| (stamp, contents.map(Text::Raw))));
+            }
+        }
+    }
+
+    /// Compares all files soon, in case that a change has no notification.
+    fn look_soon(&mut self) {
+        self.look_at = self.look_at.min(Instant::now() + POLL);
     }
 
     /// Reads files, on all processors if there are many: parsing dominates the time of the start.
@@ -318,7 +346,7 @@ impl FolderReader {
 
     /// Stores the content found under a name. Returns false if there is no file, or an empty one
     /// that had objects, which is probably being written.
-    fn put(&mut self, name: &Arc<Path>, found: Option<(u64, io::Result<Text>)>) -> bool {
+    fn put(&mut self, name: &Arc<Path>, found: Option<(Stamp, io::Result<Text>)>) -> bool {
         let is_empty = |found: &io::Result<Text>| match found {
             Ok(Text::Raw(contents)) => contents.text.is_empty() && self.folder.has_objects_of(name),
             _ => false,
@@ -338,7 +366,7 @@ impl FolderReader {
     }
 
     /// Stores the content of a file, or the error in reading it.
-    fn take_in(&mut self, name: &Arc<Path>, stamp: u64, found: io::Result<Text>) {
+    fn take_in(&mut self, name: &Arc<Path>, stamp: Stamp, found: io::Result<Text>) {
         let again = self.again.remove(name);
         if found.as_ref().is_err_and(|reason| !is_of_text(reason)) {
             let pause = again.map_or(RETRY, |again| (again.pause * 2).min(LONGEST_RETRY));
@@ -358,13 +386,15 @@ impl FolderReader {
         }
     }
 
-    /// Compares all files and reads those with another stamp. With `settled`, recently changed ones
-    /// are left for later. Returns whether any was read.
-    fn look_through(&mut self, settled: bool) -> bool {
+    /// Compares all files and reads those with another stamp that are complete. Returns whether any
+    /// was read.
+    fn look_through(&mut self, occasion: Occasion) -> bool {
         if let Some(watch) = &mut self.watch {
             watch.begin();
         }
-        let mut look = Walk::new(&self.root, &self.folder, self.watch.as_mut(), &self.stop, settled).run();
+        let unfinished = std::mem::take(&mut self.unfinished);
+        let completion = Completion { occasion, unfinished: &unfinished, patience: self.compare };
+        let mut look = Walk::new(&self.root, &self.folder, self.watch.as_mut(), &self.stop, completion).run();
         let came = self.read_all(std::mem::take(&mut look.stale));
         self.watch_link();
         if look.root_failed.is_none() && !look.incomplete {
@@ -385,11 +415,15 @@ impl FolderReader {
                 watch.keep(|path| look.folders.contains(path) || !path.starts_with(root));
             }
         }
+        if let Some(watch) = &mut self.watch {
+            watch.end();
+        }
         // Without a notification, only a comparison detects the end of these problems.
-        let soon = look.being_written
+        let soon = look.unfinished.values().any(|file| file.patience < self.compare)
             || look.root_failed.is_some()
             || !look.failed.is_empty()
             || self.watch.as_ref().is_some_and(|watch| watch.failure.is_some());
+        self.unfinished = std::mem::take(&mut look.unfinished);
         self.look_at = Instant::now() + if soon { POLL } else { self.compare };
         self.left_out = look.left_out.iter().map(|(name, _)| self.root.join(name)).collect();
         let trouble = self.problems_of(look);
@@ -456,10 +490,10 @@ mod tests {
         let prune = Prune::new(&Options::default());
         let interval = Duration::from_secs(3600);
         let mut reader = FolderReader::new(folder.path(), prune, None, interval);
-        reader.look_through(true);
+        reader.look_through(Occasion::Interval);
         assert!(reader.next_look() > Instant::now() + POLL, "nothing is being written");
         fs::write(folder.path().join("a.yaml"), "apiVersion: v1\n").unwrap();
-        reader.look_through(true);
+        reader.look_through(Occasion::Interval);
         assert!(reader.next_look() <= Instant::now() + POLL);
     }
 }

@@ -12,6 +12,7 @@ use tempfile::TempDir;
 
 use super::folder::Folder;
 use super::manifest::Contents;
+use super::stamp::Stamp;
 use super::watch::FileChange;
 use super::*;
 use crate::input;
@@ -438,6 +439,89 @@ fn the_replacement_of_a_moved_file_is_read_when_complete() {
     watched.until(|watched| watched.port("half") == Some(1));
 }
 
+/// Two objects in one file, of which the second is written later.
+struct HalfWritten(fs::File);
+
+impl HalfWritten {
+    fn begin(watched: &Watched, name: &str) -> Self {
+        let mut file = fs::File::create(watched.path(name)).unwrap();
+        file.write_all(service("first", 2).as_bytes()).unwrap();
+        Self(file)
+    }
+
+    fn end(mut self) {
+        write!(self.0, "---\n{}", service("second", 2)).unwrap();
+    }
+}
+
+#[test]
+fn a_file_that_is_written_in_place_was_read_with_any_other_change() {
+    let both = format!("{}---\n{}", service("first", 1), service("second", 1));
+    let mut watched = Watched::new(&[("both.yaml", &both)]);
+    fs::create_dir(watched.path("empty")).unwrap();
+    let changes: [fn(&Watched); 3] = [
+        |watched| fs::create_dir(watched.path("other")).unwrap(),
+        |watched| fs::remove_dir(watched.path("empty")).unwrap(),
+        |watched| symlink("/nonexistent", watched.path("link")).unwrap(),
+    ];
+    for (change, port) in changes.iter().zip(1..) {
+        let half = HalfWritten::begin(&watched, "both.yaml");
+        change(&watched);
+        // Its notification comes after that of the change.
+        watched.write("last.yaml", &service("last", port));
+        watched.until(|watched| watched.port("last") == Some(port.into()));
+        assert!(watched.port("second").is_some(), "change {port}");
+        half.end();
+        watched.until(|watched| watched.port("first") == Some(2) && watched.port("second") == Some(2));
+        watched.write("both.yaml", &both);
+        watched.until(|watched| watched.port("first") == Some(1) && watched.port("second") == Some(1));
+    }
+    assert_eq!(watched.texts(), [""; 0]);
+}
+
+#[test]
+fn a_new_file_that_is_being_written_was_read_with_any_other_change() {
+    let mut watched = Watched::new(&[]);
+    let half = HalfWritten::begin(&watched, "new.yaml");
+    fs::create_dir(watched.path("other")).unwrap();
+    watched.write("last.yaml", &service("last", 1));
+    watched.until(|watched| watched.port("last").is_some());
+    assert_eq!(watched.port("first"), None);
+    half.end();
+    watched.until(|watched| watched.port("first").is_some());
+    assert!(watched.port("second").is_some());
+}
+
+#[test]
+fn an_emptied_file_that_is_being_written_was_read_when_it_was_missed() {
+    let both = format!("{}---\n{}", service("first", 1), service("second", 1));
+    let mut watched = Watched::new(&[("both.yaml", &both)]);
+    watched.write("both.yaml", "");
+    watched.write("last.yaml", &service("last", 1));
+    watched.until(|watched| watched.port("last").is_some());
+    let half = HalfWritten::begin(&watched, "both.yaml");
+    // Longer than an empty file is waited for.
+    std::thread::sleep(Duration::from_millis(4500));
+    watched.write("last.yaml", &service("last", 2));
+    watched.until(|watched| watched.port("last") == Some(2));
+    assert_eq!((watched.port("first"), watched.port("second")), (Some(1), Some(1)));
+    half.end();
+    watched.until(|watched| watched.port("second") == Some(2));
+}
+
+#[test]
+fn a_file_without_a_notification_is_read_when_it_has_not_changed_for_an_interval() {
+    let (folder, elsewhere) = (TempDir::new().unwrap(), TempDir::new().unwrap());
+    // The writer has another name for the file, in a folder that is not watched.
+    let other = elsewhere.path().join("a");
+    fs::write(&other, service("a", 1)).unwrap();
+    fs::hard_link(&other, folder.path().join("a.yaml")).unwrap();
+    let path = folder.path().to_owned();
+    let mut watched = Watched::comparing(folder, &path, Duration::from_millis(200));
+    fs::write(&other, service("a", 2)).unwrap();
+    watched.until(|watched| watched.port("a") == Some(2));
+}
+
 #[test]
 fn a_folder_that_was_away_for_a_moment_is_watched_as_before() {
     let folder = TempDir::new().unwrap();
@@ -690,7 +774,7 @@ fn a_file_that_may_not_be_read_names_the_permission() {
     let mut folder = Folder::new(Prune::new(&Options::default()));
     let name: Arc<Path> = Path::new("a.yaml").into();
     let mut problem = |kind: io::ErrorKind| {
-        folder.unreadable(&name, 0, &kind.into());
+        folder.unreadable(&name, Stamp::default(), &kind.into());
         let problem = folder.problems().remove(0);
         (problem.message, problem.remedy)
     };
@@ -702,8 +786,8 @@ fn a_file_that_may_not_be_read_names_the_permission() {
     assert_eq!(problem(io::ErrorKind::FileTooLarge).1, "cut it into several files");
     assert_eq!(problem(io::ErrorKind::InvalidData).1, "write it as text in UTF-8");
     let contents = Contents { text: service("web", 1), language: manifest::Language::Yaml };
-    folder.put(&name, 1, &contents);
-    folder.unreadable(&name, 2, &io::ErrorKind::PermissionDenied.into());
+    folder.put(&name, Stamp::default(), &contents);
+    folder.unreadable(&name, Stamp::default(), &io::ErrorKind::PermissionDenied.into());
     assert!(folder.problems()[0].message.ends_with("; last good objects stay in force"));
 }
 

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::time::SystemTime;
 
 use super::manifest::Contents;
-use super::stamp::{UNSETTLED, stamp};
+use super::stamp::Stamp;
 use super::watch;
 
 /// Maximum size of a file in bytes. Larger files are most likely not manifests.
@@ -36,16 +36,16 @@ pub(super) fn remedy(reason: &io::Error) -> &'static str {
 impl Contents {
     /// Reads a file. Returns `None` if it does not exist. The stamp is taken before the content, so
     /// that the next comparison detects a change in between.
-    pub(super) fn read(root: &Path, name: &Path) -> Option<(u64, io::Result<Self>)> {
+    pub(super) fn read(root: &Path, name: &Path) -> Option<(Stamp, io::Result<Self>)> {
         let path = root.join(name);
         let language = watch::language(&path)?;
         let metadata = match fs::metadata(&path) {
             Ok(metadata) if metadata.is_file() => metadata,
             Ok(_) => return None,
             Err(reason) if is_absence(&reason) => return None,
-            Err(reason) => return Some((UNSETTLED, Err(reason))),
+            Err(reason) => return Some((Stamp::default(), Err(reason))),
         };
-        let stamp = stamp(&metadata, SystemTime::now());
+        let stamp = Stamp::of(&metadata, SystemTime::now());
         match read_text(&path) {
             Ok(text) => Some((stamp, Ok(Self { text, language }))),
             Err(reason) if is_absence(&reason) => None,

@@ -4,8 +4,13 @@
 //! parent would create 2^32 folders. Links are followed last, so that a folder is known by its real
 //! name if it has one. Each link has a limit of its own, so that one into a large tree elsewhere
 //! costs little and does not affect the others. Every omission is a problem that names the path.
+//!
+//! A traversal reads no file that is being written: half of a file may open what the other half
+//! protects. In a folder that is watched, a file is read when its notification says that it is
+//! complete. Only changes without a notification are found here, and wait until nothing has changed
+//! for a while.
 
-use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::ffi::OsString;
 use std::fs::{self, Metadata};
 use std::io;
@@ -14,14 +19,13 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use super::folder::Folder;
-use super::stamp::{UNSETTLED, changed_within, stamp};
+use super::stamp::{Stamp, changed_within};
 use super::watch::{self, Watch};
 
-/// A file changed within this time may be incomplete. Comparisons without a notification leave it
-/// for later.
+/// A file changed within this time may be incomplete.
 const BEING_WRITTEN: Duration = Duration::from_secs(1);
 /// Maximum nesting of folders.
 const MAX_DEPTH: usize = 32;
@@ -37,8 +41,8 @@ pub(super) struct Look {
     pub(super) files: BTreeSet<Arc<Path>>,
     /// Files that have changed since they were read.
     pub(super) stale: Vec<Arc<Path>>,
-    /// Whether some were left for later, because they may still be being written.
-    pub(super) being_written: bool,
+    /// Files that were left for later, because they may still be being written.
+    pub(super) unfinished: BTreeMap<Arc<Path>, Unfinished>,
     pub(super) folders: BTreeSet<PathBuf>,
     pub(super) root_failed: Option<io::Error>,
     pub(super) failed: Vec<(PathBuf, io::Error)>,
@@ -46,6 +50,38 @@ pub(super) struct Look {
     pub(super) left_out: Vec<(PathBuf, LeftOut)>,
     /// Whether the traversal ended early, so that files not found may exist.
     pub(super) incomplete: bool,
+}
+
+/// A changed file that may still be being written.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Unfinished {
+    stamp: Stamp,
+    /// The first comparison with this stamp.
+    since: Instant,
+    /// Time without a change after which it counts as complete.
+    pub(super) patience: Duration,
+}
+
+/// Why files are compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Occasion {
+    /// The source starts: everything is read.
+    Start,
+    /// Something has changed.
+    Change,
+    /// Time has passed.
+    Interval,
+}
+
+/// How a traversal decides which changed files are complete.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Completion<'a> {
+    pub(super) occasion: Occasion,
+    /// The files that the last traversal left for later.
+    pub(super) unfinished: &'a BTreeMap<Arc<Path>, Unfinished>,
+    /// Time without a change after which a file counts as complete although it will have a
+    /// notification.
+    pub(super) patience: Duration,
 }
 
 /// Why a folder was left out.
@@ -103,8 +139,9 @@ pub(super) struct Walk<'a> {
     folder: &'a Folder,
     watch: Option<&'a mut Watch>,
     stop: &'a AtomicBool,
-    /// Whether to leave recently changed files for later, because they may still be being written.
-    settled: bool,
+    completion: Completion<'a>,
+    /// Whether the path that is being visited leads through a link.
+    is_linked: bool,
     /// Visited folders, by device and inode.
     seen: HashMap<(u64, u64), PathBuf>,
     links: VecDeque<(PathBuf, usize)>,
@@ -118,16 +155,18 @@ impl<'a> Walk<'a> {
         folder: &'a Folder,
         watch: Option<&'a mut Watch>,
         stop: &'a AtomicBool,
-        settled: bool,
+        completion: Completion<'a>,
     ) -> Self {
-        let (seen, links) = (HashMap::new(), VecDeque::new());
-        Self { root, folder, watch, stop, settled, seen, links, entries: 0, look: Look::default() }
+        let (seen, links, look) = (HashMap::new(), VecDeque::new(), Look::default());
+        let is_linked = fs::symlink_metadata(root).is_ok_and(|metadata| metadata.is_symlink());
+        Self { root, folder, watch, stop, completion, is_linked, seen, links, entries: 0, look }
     }
 
     /// Visits everything up to the limits.
     pub(super) fn run(mut self) -> Look {
         self.folder(Path::new(""), 0);
         while let Some((name, depth)) = self.links.pop_front() {
+            self.is_linked = true;
             self.link(&name, depth);
         }
         self.look
@@ -141,6 +180,7 @@ impl<'a> Walk<'a> {
             return self.leave_out(name, LeftOut::Deep);
         }
         let path = self.root.join(name);
+        let mut was_watched = false;
         let entries = fs::metadata(&path).and_then(|metadata| {
             let identity = identity(&metadata);
             if let Some(first) = self.seen.get(&identity) {
@@ -148,7 +188,7 @@ impl<'a> Walk<'a> {
             }
             self.seen.insert(identity, name.to_owned());
             if let Some(watch) = &mut self.watch {
-                watch.folder(&path, &metadata);
+                was_watched = watch.folder(&path, &metadata);
             }
             self.names(&path).map(Ok)
         });
@@ -196,20 +236,61 @@ impl<'a> Walk<'a> {
                     _ => self.folder(&name, depth + 1),
                 }
             } else if watch::language(&path).is_some() {
-                let name: Arc<Path> = name.into();
-                let now = SystemTime::now();
-                let left = self.settled && changed_within(BEING_WRITTEN, &metadata, now);
-                let stamp = stamp(&metadata, now);
-                let is_read = stamp != UNSETTLED && self.folder.stamp(&name) == Some(stamp);
-                if !is_read {
-                    if left {
-                        self.look.being_written = true;
-                    } else {
-                        self.look.stale.push(name.clone());
-                    }
-                }
-                self.look.files.insert(name);
+                self.file(name.into(), &path, &metadata, was_watched);
             }
+        }
+    }
+
+    /// Compares a file with its last read. `was_watched`: its folder has been watched since then.
+    fn file(&mut self, name: Arc<Path>, path: &Path, metadata: &Metadata, was_watched: bool) {
+        let stamp = Stamp::of(metadata, SystemTime::now());
+        let known = self.folder.stamp(&name);
+        if !known.is_some_and(|known| stamp.is_still(&known)) {
+            match self.patience(known, stamp, path, metadata, was_watched) {
+                None => self.look.stale.push(name.clone()),
+                Some(patience) => self.wait(&name, stamp, patience),
+            }
+        }
+        self.look.files.insert(name);
+    }
+
+    /// Returns the time that a changed file must remain unchanged; `None` if it is complete.
+    fn patience(
+        &self,
+        known: Option<Stamp>,
+        stamp: Stamp,
+        path: &Path,
+        metadata: &Metadata,
+        was_watched: bool,
+    ) -> Option<Duration> {
+        if self.completion.occasion == Occasion::Start {
+            return None;
+        }
+        let is_link = fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_symlink());
+        if was_watched && !is_link {
+            return Some(self.completion.patience);
+        }
+        if known.is_some_and(|known| stamp.is_same_file(&known)) {
+            return Some(BEING_WRITTEN);
+        }
+        // What a new link leads to is complete.
+        if (is_link || self.is_linked) && self.completion.occasion == Occasion::Change {
+            return None;
+        }
+        changed_within(BEING_WRITTEN, metadata, SystemTime::now()).then_some(BEING_WRITTEN)
+    }
+
+    /// Leaves a changed file for later, unless it has been unchanged for long enough.
+    fn wait(&mut self, name: &Arc<Path>, stamp: Stamp, patience: Duration) {
+        let before = self.completion.unfinished.get(name).filter(|before| stamp.looks_like(&before.stamp));
+        let unfinished = match before {
+            Some(before) => Unfinished { patience: patience.min(before.patience), ..*before },
+            None => Unfinished { stamp, since: Instant::now(), patience },
+        };
+        if unfinished.since.elapsed() >= unfinished.patience && before.is_some() {
+            self.look.stale.push(name.clone());
+        } else {
+            self.look.unfinished.insert(name.clone(), unfinished);
         }
     }
 

@@ -5,9 +5,10 @@
 //!
 //! The kernel watches folders but the library paths: a renamed or recreated folder may have lost
 //! its watch although its path and identity are unchanged. After such changes, and when
-//! notifications may be missing, all watches are recreated.
+//! notifications may be missing, all watches are recreated. The old ones stay until then, so that
+//! other folders lose no notification.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -50,6 +51,9 @@ pub(super) struct Watch {
     wakes: Sender<Wake>,
     watcher: Option<RecommendedWatcher>,
     folders: HashMap<PathBuf, Identity>,
+    /// The watches that are being replaced, and the folders of which they miss nothing.
+    replaced: Option<RecommendedWatcher>,
+    unbroken: HashMap<PathBuf, Identity>,
     /// Why some folder could not be watched.
     pub(super) failure: Option<String>,
 }
@@ -60,7 +64,8 @@ type Identity = (u64, u64);
 impl Watch {
     /// Creates watches that send to `wakes`.
     pub(super) fn new(wakes: Sender<Wake>) -> Self {
-        Self { wakes, watcher: None, folders: HashMap::new(), failure: None }
+        let (folders, unbroken) = (HashMap::new(), HashMap::new());
+        Self { wakes, watcher: None, folders, replaced: None, unbroken, failure: None }
     }
 
     /// Prepares for a traversal of all folders.
@@ -84,27 +89,46 @@ impl Watch {
         }
     }
 
-    /// Drops all watches, so that the next traversal recreates them.
-    pub(super) fn renew(&mut self) {
-        self.watcher = None;
-        self.folders.clear();
+    /// Has the next traversal recreate all watches, because these folders were removed or moved.
+    pub(super) fn renew(&mut self, gone: &BTreeSet<PathBuf>) {
+        self.replaced = self.watcher.take();
+        self.unbroken = std::mem::take(&mut self.folders);
+        self.unbroken.retain(|path, _| !path.ancestors().any(|folder| gone.contains(folder)));
     }
 
-    /// Ensures that this folder is watched.
-    pub(super) fn folder(&mut self, path: &Path, metadata: &fs::Metadata) {
-        let Some(watcher) = &mut self.watcher else { return };
+    /// Has the next traversal recreate all watches, because notifications are missing.
+    pub(super) fn renew_all(&mut self) {
+        (self.watcher, self.replaced) = (None, None);
+        self.folders.clear();
+        self.unbroken.clear();
+    }
+
+    /// Ends a traversal.
+    pub(super) fn end(&mut self) {
+        self.replaced = None;
+        self.unbroken.clear();
+    }
+
+    /// Ensures that this folder is watched. Returns whether it has been so since the last
+    /// traversal: each file that was completed in it has had, or will have, a notification.
+    pub(super) fn folder(&mut self, path: &Path, metadata: &fs::Metadata) -> bool {
+        let Some(watcher) = &mut self.watcher else { return false };
         let identity = (metadata.dev(), metadata.ino());
         match self.folders.get(path) {
-            Some(known) if *known == identity => return,
+            Some(known) if *known == identity => return true,
             // The path leads elsewhere now. The watch on its old target may already be gone.
             Some(_) => drop(watcher.unwatch(path)),
             None => {}
         }
         match watcher.watch(path, RecursiveMode::NonRecursive) {
-            Ok(()) => drop(self.folders.insert(path.to_owned(), identity)),
+            Ok(()) => {
+                self.folders.insert(path.to_owned(), identity);
+                self.unbroken.get(path) == Some(&identity)
+            }
             Err(error) => {
                 self.folders.remove(path);
                 self.failure = Some(error.to_string());
+                false
             }
         }
     }
