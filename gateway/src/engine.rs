@@ -14,6 +14,7 @@
 //! both directions after a switch to another protocol.
 
 mod answer;
+mod cut_off;
 mod direct;
 mod grpc;
 mod inspection;
@@ -50,6 +51,7 @@ use crate::pipeline::{
 use crate::state::snapshot::PublishedSnapshot;
 use crate::worker::Worker;
 use crate::worker::engine_choice::EngineChoice;
+use cut_off::CutOff;
 use inspection::response::ResponseInspection;
 use tunnel::Switched;
 
@@ -97,6 +99,18 @@ struct ForwardCounts {
     upstream_received: u64,
     /// The error code with which the last attempt's endpoint reset its stream.
     reset: Option<Reason>,
+}
+
+impl ForwardCounts {
+    /// Returns the counts as part of an outcome.
+    fn outcome(&self) -> ExchangeOutcome {
+        ExchangeOutcome {
+            status: self.status,
+            body_received: self.received,
+            upstream_received: self.upstream_received,
+            ..ExchangeOutcome::default()
+        }
+    }
 }
 
 /// Serves one request from its head to its log line, and returns its client side. Client side and
@@ -178,12 +192,7 @@ pub(crate) async fn serve<D: ClientSide + Send + Sync + 'static>(
             }
         }
     };
-    let mut outcome = ExchangeOutcome {
-        status: counts.status,
-        body_received: counts.received,
-        upstream_received: counts.upstream_received,
-        ..ExchangeOutcome::default()
-    };
+    let mut outcome = counts.outcome();
     let ended = match forwarded {
         Forwarded::Relayed(at) => {
             outcome.ended = Some(at);
@@ -319,7 +328,7 @@ async fn forward_staged<D: Downstream + Send + Sync + 'static>(
             let forwarded;
             (staged, exchange, forwarded) = forward(worker, staged, alarm, exchange, head, counts).await;
             staged.finish_copy();
-            let forwarded = deliver(&mut staged, alarm, &mut exchange, forwarded).await;
+            let forwarded = deliver(&mut staged, alarm, &mut exchange, forwarded, counts.status).await;
             match inspection {
                 Some(inspection) => inspection.end(&exchange, forwarded),
                 None => forwarded,
@@ -336,6 +345,7 @@ async fn deliver<D: Downstream>(
     alarm: &mut Alarm,
     exchange: &mut Exchange,
     forwarded: Forwarded,
+    status: Option<StatusCode>,
 ) -> Forwarded {
     if !staged.has_undelivered() {
         return forwarded;
@@ -345,8 +355,11 @@ async fn deliver<D: Downstream>(
         Forwarded::Aborted { .. } if exchange.call().was_broken_off() => {}
         other => return other,
     }
+    let mut sending = CutOff { exchange, downstream: staged, status };
     // Boxed, because it is rare and large.
-    match (forwarded, Box::pin(staged.deliver(alarm)).await) {
+    let delivered = Box::pin(sending.downstream.deliver(alarm)).await;
+    sending.status = None;
+    match (forwarded, delivered) {
         (Forwarded::Relayed(_), Ok(())) => Forwarded::Relayed(Instant::now()),
         (Forwarded::Relayed(_), Err(_)) => Forwarded::Aborted { asked: true },
         // A response that its endpoint broke off ends where it did without a buffer.

@@ -2,9 +2,11 @@
 
 use std::time::{Duration, Instant};
 
+use crate::harness::grpc::{GrpcBackend, GrpcClient, message};
+use crate::harness::h2::run;
 use crate::harness::wire::Side;
 use crate::harness::{
-    Backend, Connection, Folder, Gate, Gateway, Reply, await_until, config_map, get, ports, site,
+    Backend, Connection, Folder, Gate, Gateway, Ingress, Reply, await_until, config_map, get, ports, site,
 };
 
 const HOST: &str = "shop.example";
@@ -124,6 +126,36 @@ fn a_request_that_never_ends_is_cut_off_at_the_timeout() {
     let answer = running.try_response(Side::Response);
     assert!(!matches!(&answer, Ok(Some(response)) if response.status == 200), "{answer:?}");
     gate.open();
+}
+
+#[test]
+fn what_the_timeout_cuts_off_is_logged_with_its_status_and_bytes() {
+    let part = b"HTTP/1.1 202 Accepted\r\nContent-Length: 9\r\n\r\nparts".to_vec();
+    let backend = Backend::with("slow", move |_| Reply::Bytes(part.clone()));
+    let grpc = GrpcBackend::plain();
+    let call = Ingress::new("grpc").path("grpc.example", "/", "grpc").annotation("backend-protocol", "GRPC");
+    let folder = Folder::with(site("shop", HOST, &[&backend]) + &call.text() + &grpc.service("grpc"));
+    let format = "$host $status $body_bytes_sent $upstream_status $upstream_response_length";
+    let keys = [("worker-shutdown-timeout", "1s"), ("log-format-upstream", format)];
+    folder.write("config.yaml", config_map("ingress-nginx/controller", &keys));
+    let mut gateway = Gateway::with(&folder, &["--configmap", "ingress-nginx/controller"]);
+    let mut running = Connection::plain(gateway.http);
+    running.send(format!("GET / HTTP/1.1\r\nHost: {HOST}\r\n\r\n"));
+    let mut received = Vec::new();
+    while !received.ends_with(b"parts") {
+        received.extend(running.bytes(1));
+    }
+    run(async {
+        let client = GrpcClient::plain(gateway.http, "grpc.example").await;
+        let mut call = client.call("/echo/Chat").await;
+        call.send(message(b"hello")).await.unwrap();
+        let (_, mut body, _stream) = call.head().await.unwrap();
+        assert_eq!(body.data().await.unwrap().unwrap().len(), 10);
+        gateway.terminate();
+        assert_eq!(gateway.await_exit().code(), Some(0));
+    });
+    gateway.await_access("shop.example 202 5 202 5");
+    gateway.await_access("grpc.example 200 10 200 10");
 }
 
 #[test]

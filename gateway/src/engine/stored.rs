@@ -7,6 +7,7 @@ use std::future::poll_fn;
 use std::task::{Context, Poll, ready};
 use std::time::Instant;
 
+use super::cut_off::CutOff;
 use super::{ForwardCounts, Forwarded};
 use crate::body::downstream::Downstream;
 use crate::cache::{self, CacheStatus, FreshResponse};
@@ -42,33 +43,32 @@ pub(super) async fn send<D: Downstream>(
     exchange.response(&mut response.head);
     let length = response.rest.len();
     let mut sending = Sending {
-        downstream,
+        client: CutOff { exchange, downstream, status: None },
         alarm,
         response,
-        begun: false,
         deadlines: Deadlines::default(),
         ticket: WaitTicket::default(),
     };
     let sent = poll_fn(|cx| sending.poll(cx)).await;
-    let Sending { response, begun, .. } = sending;
-    if begun {
-        counts.status = Some(response.head.status);
+    let Sending { response, mut client, .. } = sending;
+    let status = client.status.take();
+    if status.is_some() {
+        counts.status = status;
         counts.upstream_received = (length - response.rest.len()) as u64;
     }
     let Err(kind) = sent else { return Forwarded::Relayed(Instant::now()) };
-    match exchange.failed(Failure::before_connecting(kind, false)) {
-        Next::Answer(answer) if kind.permits_answer(begun) => Forwarded::Answer(answer),
+    match client.exchange.failed(Failure::before_connecting(kind, false)) {
+        Next::Answer(answer) if kind.permits_answer(status.is_some()) => Forwarded::Answer(answer),
         _ => Forwarded::Aborted { asked: true },
     }
 }
 
 /// A response on its way to the client.
-struct Sending<'s, D> {
-    downstream: &'s mut D,
+struct Sending<'s, D: Downstream> {
+    /// Has a status once the head was passed on.
+    client: CutOff<'s, D>,
     alarm: &'s mut Alarm,
     response: FreshResponse,
-    /// The head was passed on.
-    begun: bool,
     deadlines: Deadlines,
     /// Held while the response waits for memory.
     ticket: WaitTicket,
@@ -79,17 +79,18 @@ impl<D: Downstream> Sending<'_, D> {
         if let Poll::Ready(sent) = self.poll_send(cx) {
             return Poll::Ready(sent);
         }
-        let uploading = !self.downstream.is_spent();
-        self.downstream.poll_over(cx, uploading, &mut self.deadlines, self.alarm).map(Err)
+        let uploading = !self.client.downstream.is_spent();
+        self.client.downstream.poll_over(cx, uploading, &mut self.deadlines, self.alarm).map(Err)
     }
 
     /// Passes on as much as the client accepts. Ready when it has everything.
     fn poll_send(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), FailureKind>> {
-        let Self { downstream, response, begun, deadlines, ticket, .. } = self;
+        let Self { client, response, deadlines, ticket, .. } = self;
+        let CutOff { downstream, status, .. } = client;
         let FreshResponse { head, rest, .. } = response;
         loop {
             ready!(downstream.poll_accept(cx, deadlines))?;
-            if *begun && rest.is_empty() {
+            if status.is_some() && rest.is_empty() {
                 // A body that is shorter than its head states leaves the client waiting for the
                 // rest, so the connection ends.
                 let is_whole = head.framing.is_done();
@@ -98,11 +99,11 @@ impl<D: Downstream> Sending<'_, D> {
             // What the client does not accept is copied.
             ready!(deadlines.poll_room_to_respond(cx, ticket));
             let piece = rest.split_to(downstream.portion(budget::portion(rest.len().min(PIECE))));
-            match *begun {
-                true => downstream.pass(cx, head, &piece)?,
-                false => downstream.respond(cx, head, &piece)?,
+            match status {
+                Some(_) => downstream.pass(cx, head, &piece)?,
+                None => downstream.respond(cx, head, &piece)?,
             };
-            *begun = true;
+            *status = Some(head.status);
         }
     }
 }

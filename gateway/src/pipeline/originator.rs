@@ -11,7 +11,7 @@ use http::StatusCode;
 use sluice_config::{GlobalSettings, UpstreamProtocol};
 
 use super::call::Call;
-use super::outcome::Next;
+use super::outcome::{ExchangeOutcome, Next};
 use crate::io::failure::Failure;
 use crate::message::edit::{HeadMut, RequestMut, ResponseMut};
 use crate::message::fastcgi::Params;
@@ -78,4 +78,8 @@ pub(crate) trait Originator {
 
     /// Changes the head of a relayed response.
     fn response(&mut self, head: &mut impl ResponseMut);
+
+    /// The request is dropped after the head of its response was relayed. The gateway's own calls
+    /// end with the request that they are made for, so by default there is nothing to do.
+    fn cut_off(&mut self, _: ExchangeOutcome) {}
 }

@@ -11,7 +11,7 @@ use super::call::{Call, Rules, pick};
 use super::exchange::Exchange;
 use super::header_sets::backend_headers;
 use super::originator::Originator;
-use super::outcome::Next;
+use super::outcome::{ExchangeOutcome, Next};
 use super::session::{self, AffinityChoice};
 use crate::io::failure::{Failure, FailureKind};
 use crate::message::answer::Answer;
@@ -217,6 +217,10 @@ impl Originator for Exchange {
 
     fn response(&mut self, head: &mut impl ResponseMut) {
         self.change_response(head);
+    }
+
+    fn cut_off(&mut self, outcome: ExchangeOutcome) {
+        self.end(outcome);
     }
 }
 

@@ -13,7 +13,7 @@ use super::http1::Http1Attempts;
 use super::http2::Http2Attempts;
 use crate::body::downstream::Downstream;
 use crate::engine::watch::unless_left;
-use crate::engine::{ForwardCounts, Forwarded};
+use crate::engine::{ForwardCounts, Forwarded, cut_off};
 use crate::io::alarm::Alarm;
 use crate::io::budget::WaitTicket;
 use crate::io::deadlines::Deadlines;
@@ -35,12 +35,12 @@ pub(in crate::engine) async fn forward<D: Downstream, O: Originator>(
 ) -> Forwarded<O::Answer> {
     let mut download = Download::default();
     // All endpoints of a pool use the same protocol.
-    let mut client = match originator.protocol() {
+    let client = match originator.protocol() {
         Some(UpstreamProtocol::FastCgi) => UpstreamClient::FastCgi(Box::new(FastCgiAttempts::new(head))),
         Some(protocol) if protocol.is_http2() => UpstreamClient::Http2(Box::new(Http2Attempts::new(head))),
         _ => UpstreamClient::Http1(Http1Attempts::new(head)),
     };
-    let mut run = ForwardContext {
+    let context = ForwardContext {
         worker,
         downstream,
         alarm,
@@ -50,21 +50,24 @@ pub(in crate::engine) async fn forward<D: Downstream, O: Originator>(
         waited_since: None,
         changed: false,
     };
-    let forwarded = run.attempts(&mut client).await;
-    if run.changed
+    let mut attempts = Attempts { context, client, is_over: false };
+    let forwarded = attempts.run().await;
+    attempts.is_over = true;
+    *counts = attempts.counts();
+    if attempts.context.changed
         && let Forwarded::Answer(_) = forwarded
     {
         // The error backend gets the fields of the request, not those of an attempt.
-        head.restore();
+        attempts.context.head.restore();
     }
-    counts.status = download.started.then_some(download.response.status);
-    counts.upstream_received = download.received;
-    (counts.received, counts.reset) = match &client {
-        UpstreamClient::Http1(http1) => (http1.received(), None),
-        UpstreamClient::Http2(http2) => (http2.received(), http2.reset()),
-        UpstreamClient::FastCgi(fastcgi) => (fastcgi.received(), None),
-    };
     forwarded
+}
+
+/// All attempts of a request. If they are dropped before the end, so is the client.
+struct Attempts<'r, D: Downstream, O: Originator> {
+    context: ForwardContext<'r, D, O>,
+    client: UpstreamClient,
+    is_over: bool,
 }
 
 /// The client for the pool's protocol, with the state it keeps between attempts.
@@ -89,17 +92,18 @@ pub(super) struct ForwardContext<'r, D, O> {
     changed: bool,
 }
 
-impl<D: Downstream, O: Originator> ForwardContext<'_, D, O> {
-    async fn attempts(&mut self, client: &mut UpstreamClient) -> Forwarded<O::Answer> {
+impl<D: Downstream, O: Originator> Attempts<'_, D, O> {
+    async fn run(&mut self) -> Forwarded<O::Answer> {
+        let Self { context, client, .. } = self;
         loop {
-            let upstream = match self.originator.pick() {
+            let upstream = match context.originator.pick() {
                 Ok(upstream) => upstream,
                 Err(answer) => return Forwarded::Answer(answer),
             };
             let forwarded = match client {
-                UpstreamClient::Http1(http1) => http1.attempt(self, &upstream).await,
-                UpstreamClient::Http2(http2) => Box::pin(http2.attempt(self, &upstream)).await,
-                UpstreamClient::FastCgi(fastcgi) => Box::pin(fastcgi.attempt(self, &upstream)).await,
+                UpstreamClient::Http1(http1) => http1.attempt(context, &upstream).await,
+                UpstreamClient::Http2(http2) => Box::pin(http2.attempt(context, &upstream)).await,
+                UpstreamClient::FastCgi(fastcgi) => Box::pin(fastcgi.attempt(context, &upstream)).await,
             };
             if let Some(forwarded) = forwarded {
                 return forwarded;
@@ -107,6 +111,28 @@ impl<D: Downstream, O: Originator> ForwardContext<'_, D, O> {
         }
     }
 
+    fn counts(&self) -> ForwardCounts {
+        let download = &self.context.download;
+        let (received, reset) = match &self.client {
+            UpstreamClient::Http1(http1) => (http1.received(), None),
+            UpstreamClient::Http2(http2) => (http2.received(), http2.reset()),
+            UpstreamClient::FastCgi(fastcgi) => (fastcgi.received(), None),
+        };
+        let status = download.started.then_some(download.response.status);
+        ForwardCounts { status, received, upstream_received: download.received, reset }
+    }
+}
+
+impl<D: Downstream, O: Originator> Drop for Attempts<'_, D, O> {
+    fn drop(&mut self) {
+        if !self.is_over && self.context.download.started {
+            let outcome = cut_off::outcome(&self.counts(), self.context.downstream);
+            self.context.originator.cut_off(outcome);
+        }
+    }
+}
+
+impl<D: Downstream, O: Originator> ForwardContext<'_, D, O> {
     /// Limit of idle connections to endpoints.
     pub(super) fn pool_size(&self) -> usize {
         self.originator.settings().upstream_keepalive_connections.min(self.worker.idle)

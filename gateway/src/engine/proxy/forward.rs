@@ -15,13 +15,30 @@ use super::session::DownstreamSession;
 use super::shared_request::{Handle, SharedRequest, lock};
 use crate::body::downstream::Downstream;
 use crate::engine::watch::Watch;
-use crate::engine::{ForwardCounts, Forwarded};
+use crate::engine::{ForwardCounts, Forwarded, cut_off};
 use crate::io::alarm::Alarm;
 use crate::io::budget::WaitTicket;
 use crate::io::deadlines::Deadlines;
 use crate::message::head::Head;
 use crate::pipeline::{CachedRequest, Exchange, FailureKind};
 use crate::worker::Worker;
+
+/// The state that Pingora and the engine share. If it is dropped before the end of the request, so
+/// is the client.
+struct Shared<D: Downstream> {
+    handle: Handle,
+    side: Arc<Mutex<Box<D>>>,
+    is_over: bool,
+}
+
+impl<D: Downstream> Drop for Shared<D> {
+    fn drop(&mut self) {
+        if !self.is_over {
+            let SharedRequest { exchange, counts, .. } = &mut *self.handle.get();
+            cut_off::end(exchange, counts, &**lock(&self.side));
+        }
+    }
+}
 
 /// Runs the engine; returns the client side, the exchange and the outcome. With `cached`, the
 /// response may be a stored one, or be stored.
@@ -35,6 +52,7 @@ pub(in crate::engine) async fn forward<D: Downstream + Send + Sync + 'static>(
 ) -> (Box<D>, Box<Exchange>, Forwarded) {
     let handle = Handle::new(SharedRequest::new(exchange, cached));
     let side = Arc::new(Mutex::new(downstream));
+    let mut shared = Shared { handle: handle.clone(), side: side.clone(), is_over: false };
     {
         let session = DownstreamSession::new(side.clone(), handle.clone(), head, worker);
         let (engine, never) = (engine(worker), never());
@@ -72,6 +90,8 @@ pub(in crate::engine) async fn forward<D: Downstream + Send + Sync + 'static>(
         .await;
         // Dropping the future drops everything that Pingora holds of the request.
     }
+    shared.is_over = true;
+    drop(shared);
     let downstream =
         Arc::into_inner(side).map(|side| side.into_inner().unwrap_or_else(PoisonError::into_inner));
     let (Some(downstream), Some(shared)) = (downstream, handle.into_inner()) else {
