@@ -123,6 +123,7 @@ impl Translation {
         let values = Values {
             config_map,
             deleted_config_map: None,
+            deleted_classes: HashMap::new(),
             routes: ByKey::default(),
             claims: HashMap::new(),
             class_access: ClassAccess::Listed,
@@ -200,6 +201,7 @@ impl Translation {
                 continue;
             }
             self.keep_own_config_map(&key, old.as_ref(), new.as_ref());
+            self.keep_class(&key, old.as_ref(), new.as_ref());
             for key in self.dirty.object(old.as_ref(), new.as_ref()) {
                 self.stale(&key);
             }
@@ -217,6 +219,24 @@ impl Translation {
             (Some(Object::ConfigMap(old)), None) => Some(old.clone()),
             _ => None,
         };
+    }
+
+    /// Keeps an IngressClass of this controller while it is deleted: without its Ingresses, paths
+    /// that they protect would be served by broader rules of other classes. A running ingress-nginx
+    /// also serves them until they are edited.
+    fn keep_class(&mut self, key: &ObjectKey, old: Option<&Object>, new: Option<&Object>) {
+        if key.kind != Kind::IngressClass {
+            return;
+        }
+        let before = self.values.deleted_classes.remove(&key.name);
+        if before.is_some_and(|class| class.is_default) {
+            self.stale(&ReadKey::DefaultClass);
+        }
+        if let (Some(Object::IngressClass(old)), None) = (old, new)
+            && *old.controller == *self.options.controller_class
+        {
+            self.values.deleted_classes.insert(key.name.clone(), old.clone());
+        }
     }
 
     fn is_own_config_map(&self, key: &ObjectKey) -> bool {

@@ -86,7 +86,7 @@ fn parameters_of_a_class_are_ignored() {
 }
 
 #[test]
-fn routes_come_and_go_with_the_class() {
+fn routes_come_and_go_with_the_controller_of_the_class() {
     let backend = Backend::echo("web");
     let ingress = Ingress::new("web").path("web.example", "/", "web");
     let folder = Folder::with(service_with("web", &[&backend]));
@@ -99,12 +99,39 @@ fn routes_come_and_go_with_the_class() {
     status(404);
     folder.write("ingress.yaml", ingress.text());
     status(200);
-    folder.remove("class.yaml");
-    status(404);
     folder.write("class.yaml", class("nginx", THEIRS));
-    assert_eq!(get(gateway.http, "web.example", "/").status, 404);
+    status(404);
+    folder.remove("class.yaml");
+    await_until("the problem", || gateway.problems().contains("does not exist, so no controller"));
+    assert_eq!(get(gateway.http, "web.example", "/").status, 404, "it was not ours");
     folder.write("class.yaml", class("nginx", OURS));
     status(200);
+}
+
+#[test]
+fn a_deleted_class_opens_no_path() {
+    let backend = Backend::echo("web");
+    let folder = Folder::with(service_with("web", &[&backend]));
+    let protected = Ingress::new("admin").class(Some("second")).path("web.example", "/admin", "web");
+    let protected = protected.annotation("whitelist-source-range", "203.0.113.1");
+    folder.write(
+        "ingress.yaml",
+        Ingress::new("web").path("web.example", "/", "web").text() + &protected.text(),
+    );
+    folder.write("second.yaml", class("second", OURS));
+    let gateway = Gateway::start(&folder);
+    let status = |path| get(gateway.http, "web.example", path).status;
+    assert_eq!((status("/"), status("/admin")), (200, 403));
+    folder.remove("second.yaml");
+    await_until("the problem", || gateway.problems().contains("IngressClass \"second\" was deleted"));
+    assert_eq!((status("/"), status("/admin")), (200, 403));
+    folder.write("second.yaml", class("second", OURS));
+    await_until("the problem to go", || !gateway.problems().contains("IngressClass \"second\""));
+    assert_eq!(status("/admin"), 403);
+    folder.remove("second.yaml");
+    await_until("the problem", || gateway.problems().contains("IngressClass \"second\" was deleted"));
+    folder.write("second.yaml", class("second", THEIRS));
+    await_until("the other controller", || status("/admin") == 200);
 }
 
 #[test]

@@ -20,7 +20,7 @@ impl Translation {
         let (view, mut counts) = (self.view(), IngressCounts::default());
         for ingress in self.store.ingresses() {
             match class::select(&view, ingress) {
-                Selection::Ours => counts.served += 1,
+                Selection::Ours(_) => counts.served += 1,
                 Selection::NotOurs(_) | Selection::Undecided => counts.of_other_classes += 1,
                 Selection::OutOfScope => counts.of_other_namespaces += 1,
             }

@@ -33,6 +33,8 @@ pub(crate) struct Values {
     pub(crate) config_map: ConfigMapSettings,
     /// The program's own ConfigMap as it last was, if it was deleted.
     pub(crate) deleted_config_map: Option<Arc<ConfigMap>>,
+    /// Deleted IngressClasses of this controller, as they last were.
+    pub(crate) deleted_classes: HashMap<NamespacedName, Arc<IngressClass>>,
     /// Routes of the objects that are served.
     pub(crate) routes: ByKey<Arc<ObjectRoutes>>,
     /// Claims by host, sorted.
@@ -120,22 +122,30 @@ impl<'a> View<'a> {
         }
     }
 
+    /// Returns whether an IngressClass was one of this controller until it was deleted.
+    pub(crate) fn is_deleted_class(&self, name: &NamespacedName) -> bool {
+        self.object(Kind::IngressClass, name);
+        self.values.deleted_classes.contains_key(name)
+    }
+
     /// Returns whether IngressClasses could be listed; if not, none are visible.
     pub(crate) fn class_access(&self) -> ClassAccess {
         self.read(ReadKey::ClassAccess);
         self.values.class_access
     }
 
-    /// Returns the default IngressClass. Of several the newest applies, as in an API server.
+    /// Returns the default IngressClass. Of several the newest applies, as in an API server. A
+    /// deleted one applies while there is no other.
     pub(crate) fn default_class(&self) -> Option<&'a Arc<IngressClass>> {
         self.read(ReadKey::DefaultClass);
         let overlay = match self.overlay.map(|overlay| &overlay.object) {
             Some(Object::IngressClass(class)) => Some(class),
             _ => None,
         };
-        let others = self.store.classes().filter(|class| overlay.is_none_or(|new| new.name != class.name));
-        let defaults = others.chain(overlay).filter(|class| class.is_default);
-        defaults.min_by(|a, b| b.created.cmp(&a.created).then_with(|| a.name.cmp(&b.name)))
+        let is_other = |class: &&Arc<IngressClass>| overlay.is_none_or(|new| new.name != class.name);
+        let present = self.store.classes().filter(is_other).chain(overlay);
+        let deleted = self.values.deleted_classes.values().filter(is_other);
+        newest_default(present).or_else(|| newest_default(deleted))
     }
 
     /// Returns a Service.
@@ -373,4 +383,9 @@ impl<'a> View<'a> {
     fn read(&self, key: ReadKey) {
         self.reads.borrow_mut().keys.push(key);
     }
+}
+
+fn newest_default<'a>(classes: impl Iterator<Item = &'a Arc<IngressClass>>) -> Option<&'a Arc<IngressClass>> {
+    let defaults = classes.filter(|class| class.is_default);
+    defaults.min_by(|a, b| b.created.cmp(&a.created).then_with(|| a.name.cmp(&b.name)))
 }

@@ -101,6 +101,40 @@ fn a_class_that_appears_later_is_taken_up_and_missed_until_then() {
 }
 
 #[test]
+fn a_deleted_class_keeps_its_ingresses_until_it_has_another_controller() {
+    let mut world = World::ready(Options::default());
+    world.put([class("ours", "k8s.io/ingress-nginx"), class("theirs", OTHER), shop(Some("ours"), None)]);
+    world.delete(Kind::IngressClass, "ours");
+    assert!(world.host("shop.example").is_some());
+    let text = world.texts().remove(0);
+    assert!(text.starts_with("error: ") && text.contains("IngressClass \"ours\" was deleted"), "{text}");
+    world.put([class("ours", OTHER)]);
+    assert!(world.host("shop.example").is_none());
+    world.delete(Kind::IngressClass, "ours");
+    assert!(world.host("shop.example").is_none(), "it was not ours");
+    world.put([class("ours", "k8s.io/ingress-nginx")]);
+    assert!(world.host("shop.example").is_some());
+    assert_eq!(world.problems(), []);
+    world.put([shop(Some("theirs"), None)]);
+    world.delete(Kind::IngressClass, "theirs");
+    assert!(world.host("shop.example").is_none());
+}
+
+#[test]
+fn a_deleted_default_class_keeps_its_ingresses_while_there_is_no_other() {
+    let mut world = World::ready(Options::default());
+    world.put([default_class("ours", "k8s.io/ingress-nginx"), shop(None, None)]);
+    world.delete(Kind::IngressClass, "ours");
+    assert!(world.host("shop.example").is_some());
+    world.put([default_class("theirs", OTHER)]);
+    assert!(world.host("shop.example").is_none());
+    world.delete(Kind::IngressClass, "theirs");
+    assert!(world.host("shop.example").is_some());
+    world.put([class("ours", "k8s.io/ingress-nginx")]);
+    assert!(world.host("shop.example").is_none(), "it is no default any more");
+}
+
+#[test]
 fn a_class_taken_from_an_ingress_removes_its_routes() {
     let mut world = World::ready(Options::default());
     world.put([shop(Some("nginx"), None)]);

@@ -1,7 +1,7 @@
 //! For any changes in any order, incremental translation has the result of a translation from
-//! scratch. The exceptions are a Secret that becomes unusable, which keeps its certificate, and the
-//! ConfigMap of `--configmap`, whose settings stay when it is deleted: from scratch, they are first
-//! added as they last were.
+//! scratch. The exceptions are a Secret that becomes unusable, which keeps its certificate, the
+//! ConfigMap of `--configmap`, whose settings stay when it is deleted, and a deleted IngressClass,
+//! which keeps its Ingresses: from scratch, they are first added as they last were.
 
 mod objects;
 
@@ -80,7 +80,7 @@ fn resolve(controller: &mut Controller, names: impl IntoIterator<Item = Option<B
 }
 
 /// Translates from scratch. `kept` are last usable versions of Secrets that keep their
-/// certificates, and the last version of a deleted ConfigMap that keeps its settings.
+/// certificates, and the last versions of a deleted ConfigMap and of deleted IngressClasses.
 fn from_scratch(
     options: &Options,
     objects: &BTreeMap<ObjectKey, Event>,
@@ -126,9 +126,12 @@ proptest! {
         let mut objects: BTreeMap<ObjectKey, Event> = BTreeMap::new();
         let mut usable: BTreeMap<ObjectKey, Event> = BTreeMap::new();
         let own = key(Kind::ConfigMap, "controller");
-        let mut last_settings: Option<Event> = None;
+        // The last versions of objects that have an effect when they are deleted.
+        let mut last: BTreeMap<ObjectKey, Event> = BTreeMap::new();
         world.put([class("nginx", "k8s.io/ingress-nginx")]);
-        objects.insert(key(Kind::IngressClass, "nginx"), event(&prune, class("nginx", "k8s.io/ingress-nginx")).unwrap());
+        let nginx = event(&prune, class("nginx", "k8s.io/ingress-nginx")).unwrap();
+        objects.insert(key(Kind::IngressClass, "nginx"), nginx.clone());
+        last.insert(key(Kind::IngressClass, "nginx"), nginx);
         for batch in batches {
             let mut events = Vec::new();
             for change in batch {
@@ -141,8 +144,10 @@ proptest! {
                     Event::Delete(key) => objects.remove(key),
                     Event::Classes(_) => None,
                 };
-                if let Some(settings) = objects.get(&own) {
-                    last_settings = Some(settings.clone());
+                if let Event::Put(object) = &event
+                    && (object.key() == own || object.kind() == Kind::IngressClass)
+                {
+                    last.insert(object.key(), event.clone());
                 }
                 events.push(event);
             }
@@ -166,9 +171,7 @@ proptest! {
             world.update(Vec::new());
             let problems = world.problems();
             let mut kept = kept(&problems, &usable);
-            if !objects.contains_key(&own) {
-                kept.extend(last_settings.clone().map(|settings| (own.clone(), settings)));
-            }
+            kept.extend(last.clone().into_iter().filter(|(key, _)| !objects.contains_key(key)));
             let (snapshot, expected) = from_scratch(&options, &objects, &kept);
             prop_assert_eq!(&world.mirror, &snapshot);
             prop_assert_eq!(problems, expected);

@@ -3,14 +3,14 @@
 use sluice_config::{Code, NamespacedName, ObjectRef, Problem};
 
 use crate::options::Options;
-use crate::problem::warning;
+use crate::problem::{error, warning};
 use crate::store::{ClassAccess, Ingress};
 use crate::translate::view::View;
 
 /// Whether this controller serves an Ingress.
 pub(crate) enum Selection {
-    /// It does.
-    Ours,
+    /// It does, with a problem if its class was deleted.
+    Ours(Option<Problem>),
     /// It belongs to another controller or to none, with a problem if that looks like a mistake.
     NotOurs(Option<Problem>),
     /// Its namespace is not watched.
@@ -41,7 +41,7 @@ pub(crate) fn select(view: &View<'_>, ingress: &Ingress) -> Selection {
     }
     if let Some(annotation) = &ingress.class_annotation {
         return if **annotation == *options.ingress_class {
-            Selection::Ours
+            Selection::Ours(None)
         } else {
             Selection::NotOurs(None)
         };
@@ -52,7 +52,7 @@ pub(crate) fn select(view: &View<'_>, ingress: &Ingress) -> Selection {
         return by_class_name(view, ingress, &class.name.name);
     }
     match options.watch_ingress_without_class {
-        true => Selection::Ours,
+        true => Selection::Ours(None),
         false if undecided => Selection::Undecided,
         false => Selection::NotOurs(None),
     }
@@ -93,11 +93,25 @@ fn by_name(options: &Options, name: &str) -> bool {
 fn by_class_name(view: &View<'_>, ingress: &Ingress, name: &str) -> Selection {
     let options = view.options;
     if by_name(options, name) {
-        return Selection::Ours;
+        return Selection::Ours(None);
     }
-    match view.class(&NamespacedName::new("", name)) {
-        Some(class) if *class.controller == *options.controller_class => Selection::Ours,
+    let class_name = NamespacedName::new("", name);
+    match view.class(&class_name) {
+        Some(class) if *class.controller == *options.controller_class => Selection::Ours(None),
         Some(_) => Selection::NotOurs(None),
+        None if view.is_deleted_class(&class_name) => Selection::Ours(Some(error(
+            Code::ClassNotFound,
+            &ObjectRef { kind: "Ingress".into(), name: ingress.name.clone() },
+            "spec.ingressClassName",
+            format!(
+                "IngressClass {name:?} was deleted; this Ingress is served until this process ends, and a new one does \
+                 not serve it"
+            ),
+            format!(
+                "create the IngressClass again with spec.controller {:?}, or delete the Ingress",
+                options.controller_class
+            ),
+        ))),
         None => Selection::NotOurs(Some(warning(
             Code::ClassNotFound,
             &ObjectRef { kind: "Ingress".into(), name: ingress.name.clone() },

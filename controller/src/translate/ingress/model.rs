@@ -27,18 +27,19 @@ static LISTENERS: LazyLock<Arc<[(GroupId, ListenerId)]>> =
 /// Computes the node. The value is `None` for an Ingress that is not served.
 pub(crate) fn compute(view: &View<'_>, name: &NamespacedName) -> (Option<ObjectRoutes>, Vec<Problem>) {
     let Some(ingress) = view.ingress(name) else { return (None, Vec::new()) };
-    match class::select(view, ingress) {
+    let class_problem = match class::select(view, ingress) {
         Selection::OutOfScope => return (None, Vec::new()),
         Selection::NotOurs(problem) => return (None, problem.into_iter().collect()),
         Selection::Undecided => return (None, vec![class::undecided(ingress)]),
-        Selection::Ours => {}
-    }
+        Selection::Ours(problem) => problem,
+    };
     let key = ObjectKey { kind: Kind::Ingress, name: name.clone() };
     let object = key.object_ref();
     let annotation_limits = view.annotation_limits();
     let http = view.http_declarations();
     let parsed = annotations::parse(ingress, view.options, annotation_limits, http);
     let mut problems = parsed.problems;
+    problems.extend(class_problem);
     let takes_requests = parsed.treatment == Treatment::Canary { rejected: false };
     let (kind, mut deny) = match parsed.treatment {
         Treatment::Canary { .. } => (ClaimKind::Canary, None),
