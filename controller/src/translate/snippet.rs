@@ -30,6 +30,7 @@ mod servers;
 mod settings;
 mod shared;
 mod substitution;
+mod timeouts;
 mod variables;
 
 use std::sync::Arc;

@@ -88,8 +88,8 @@ impl Block {
     }
 
     /// Replaces the settings of the policies that the directives name.
-    pub(crate) fn apply_settings(&self, policies: &mut Policies) {
-        self.settings.apply(policies);
+    pub(crate) fn apply_settings(&self, passes_grpc: bool, policies: &mut Policies) {
+        self.settings.apply(passes_grpc, policies);
     }
 
     /// Appends a text of the same level. A request field that both set is sent twice, as in nginx.
@@ -165,7 +165,7 @@ pub(crate) fn resolve(server: &Block, location: &Block, template: TemplateDirect
 /// Sets the policies that the directives of a server and of a location determine.
 pub(crate) fn apply(server: &Block, location: &Block, template: TemplateDirectives, policies: &mut Policies) {
     let directives = resolve(server, location, template);
-    location.apply_settings(policies);
+    location.apply_settings(template.passes_grpc, policies);
     server.apply_server_settings(policies);
     policies.directives = (!directives.is_empty()).then(|| Arc::new(directives));
 }

@@ -6,13 +6,14 @@
 
 use sluice_config::{
     CookieFlags, CookieName, HeaderBuffers, Override, Policies, Replacement, Replacements,
-    ResponseBufferingOverrides, SameSite, Satisfy, Timeout,
+    ResponseBufferingOverrides, SameSite, Satisfy,
 };
 
 use super::arguments::{parse, parsed, put, word};
 use super::context::{DirectiveContext, SnippetContext};
 use super::endpoint_tls::EndpointTlsOverrides;
 use super::fault::Fault;
+use super::timeouts::{self, TimeoutOverrides};
 use crate::translate::expression;
 use crate::translate::replacement;
 use crate::translate::value::{self, Type};
@@ -20,9 +21,7 @@ use crate::translate::value::{self, Type};
 /// Settings of policies; `None` leaves that of the annotations.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct SettingOverrides {
-    connect_timeout: Option<Timeout>,
-    read_timeout: Option<Timeout>,
-    send_timeout: Option<Timeout>,
+    timeouts: TimeoutOverrides,
     body_limit: Option<u64>,
     body_memory: Option<u64>,
     request_buffering: Option<bool>,
@@ -42,13 +41,7 @@ pub(super) struct SettingOverrides {
 pub(super) fn is_known(name: &str) -> bool {
     matches!(
         name,
-        "proxy_connect_timeout"
-            | "grpc_connect_timeout"
-            | "proxy_read_timeout"
-            | "grpc_read_timeout"
-            | "proxy_send_timeout"
-            | "grpc_send_timeout"
-            | "client_max_body_size"
+        "client_max_body_size"
             | "client_body_buffer_size"
             | "proxy_request_buffering"
             | "proxy_buffering"
@@ -65,7 +58,8 @@ pub(super) fn is_known(name: &str) -> bool {
             | "proxy_cookie_path"
             | "proxy_cookie_flags"
             | "proxy_cache"
-    ) || name.starts_with("proxy_ssl_")
+    ) || timeouts::is_known(name)
+        || name.starts_with("proxy_ssl_")
         || idle(name, &[]).is_some()
 }
 
@@ -122,12 +116,9 @@ pub(super) fn read(
             }
         };
     }
+    let of_timeout = settings.timeouts.read(name, arguments)?;
     let is_new = match name {
-        "proxy_connect_timeout" | "grpc_connect_timeout" => {
-            timeout(&mut settings.connect_timeout, arguments)?
-        }
-        "proxy_read_timeout" | "grpc_read_timeout" => timeout(&mut settings.read_timeout, arguments)?,
-        "proxy_send_timeout" | "grpc_send_timeout" => timeout(&mut settings.send_timeout, arguments)?,
+        _ if let Some(is_new) = of_timeout => is_new,
         "client_max_body_size" => put(&mut settings.body_limit, parsed(&value::size(), arguments)?),
         "client_body_buffer_size" => put(&mut settings.body_memory, parsed(&value::size(), arguments)?),
         "proxy_request_buffering" => {
@@ -183,10 +174,6 @@ fn annotation(name: &str) -> String {
         "proxy_buffers" => "proxy-buffers-number".to_owned(),
         name => name.replacen("grpc_", "proxy_", 1).replace('_', "-"),
     }
-}
-
-fn timeout(place: &mut Option<Timeout>, arguments: &[String]) -> Result<bool, Fault> {
-    Ok(put(place, Timeout::After(parsed(&value::some_time(), arguments)?)))
 }
 
 /// `off`, or what is replaced and by what. Each word is quoted again for the parser of the
@@ -266,9 +253,7 @@ impl SettingOverrides {
     /// Takes over the settings of a text of the same level that are not set yet.
     pub(super) fn extend(&mut self, other: &Self) {
         let Self {
-            connect_timeout,
-            read_timeout,
-            send_timeout,
+            timeouts,
             body_limit,
             body_memory,
             request_buffering,
@@ -284,9 +269,7 @@ impl SettingOverrides {
             endpoint_tls,
         } = other;
         self.endpoint_tls.extend(endpoint_tls);
-        self.connect_timeout = self.connect_timeout.or(*connect_timeout);
-        self.read_timeout = self.read_timeout.or(*read_timeout);
-        self.send_timeout = self.send_timeout.or(*send_timeout);
+        self.timeouts.extend(timeouts);
         self.body_limit = self.body_limit.or(*body_limit);
         self.body_memory = self.body_memory.or(*body_memory);
         self.request_buffering = self.request_buffering.or(*request_buffering);
@@ -319,12 +302,9 @@ impl SettingOverrides {
     }
 
     /// Replaces the settings of the policies.
-    pub(super) fn apply(&self, policies: &mut Policies) {
+    pub(super) fn apply(&self, passes_grpc: bool, policies: &mut Policies) {
         self.endpoint_tls.apply(policies);
-        let timeouts = &mut policies.timeouts;
-        timeouts.connect = self.connect_timeout.unwrap_or(timeouts.connect);
-        timeouts.read = self.read_timeout.unwrap_or(timeouts.read);
-        timeouts.send = self.send_timeout.unwrap_or(timeouts.send);
+        self.timeouts.apply(passes_grpc, policies);
         let bodies = &mut policies.bodies;
         bodies.limit = self.body_limit.or(bodies.limit);
         bodies.memory = self.body_memory.or(bodies.memory);

@@ -384,7 +384,7 @@ fn buffers_of_responses_are_set_as_in_nginx() {
     let mut policies = Policies::default();
     let annotation = ResponseBufferingOverrides { busy: Some(1), buffers: Some(2), ..Default::default() };
     policies.bodies.response_buffering = Some(Box::new(annotation));
-    location(text).apply_settings(&mut policies);
+    location(text).apply_settings(false, &mut policies);
     let expected = ResponseBufferingOverrides {
         enabled: Some(true),
         buffers: Some(6),
@@ -407,7 +407,7 @@ fn directives_with_an_annotation_of_their_meaning_set_the_same_policy() {
          proxy_cookie_path / '/; Secure'; proxy_cookie_domain off; proxy_buffering off; proxy_http_version 1.0;",
     );
     let mut policies = Policies::default();
-    block.apply_settings(&mut policies);
+    block.apply_settings(false, &mut policies);
     assert_eq!(policies.timeouts.read, Timeout::After(Duration::from_secs(90)));
     assert_eq!(policies.timeouts.send, Timeout::After(Duration::from_secs(5)));
     assert_eq!((policies.bodies.limit, policies.satisfy, policies.unlogged), (Some(0), Satisfy::Any, true));
@@ -428,6 +428,24 @@ fn directives_with_an_annotation_of_their_meaning_set_the_same_policy() {
     assert!(server.lines()[0].contains("no effect"));
 }
 
+/// Instructions for timeouts have both, because each has an effect for one protocol only.
+#[test]
+fn a_grpc_timeout_stands_beside_that_of_proxy() {
+    let block = location("proxy_read_timeout 1; grpc_read_timeout 2; grpc_send_timeout 3;");
+    let timeouts = |passes_grpc| {
+        let mut policies = Policies::default();
+        block.apply_settings(passes_grpc, &mut policies);
+        (policies.timeouts.read, policies.timeouts.send)
+    };
+    let after = |seconds| Timeout::After(Duration::from_secs(seconds));
+    assert_eq!(timeouts(false), (after(1), after(3)));
+    assert_eq!(timeouts(true), (after(2), after(3)));
+    assert!(
+        refusal("grpc_read_timeout 1; grpc_read_timeout 2;", SnippetContext::Location)
+            .contains("stands twice")
+    );
+}
+
 #[test]
 fn tls_to_endpoints_is_set_without_files() {
     let block = location(
@@ -436,7 +454,7 @@ fn tls_to_endpoints_is_set_without_files() {
     );
     let of_annotations = UpstreamTls { verify_depth: Some(2), ..UpstreamTls::default() };
     let mut policies = Policies { upstream_tls: Some(of_annotations.into()), ..Policies::default() };
-    block.apply_settings(&mut policies);
+    block.apply_settings(false, &mut policies);
     let tls = policies.upstream_tls.unwrap();
     assert_eq!((tls.name.as_deref(), tls.sends_name, tls.verify_depth), (Some("$host"), true, None));
     assert_eq!(tls.versions, TlsVersions { v1_2: false, v1_3: true });
