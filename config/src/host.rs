@@ -35,6 +35,8 @@ impl fmt::Display for HostKey {
 pub struct Host {
     /// Identity.
     pub key: HostKey,
+    /// The host whose rules it has, if it is an alias of one (`server-alias`).
+    pub alias_of: Option<HostPattern>,
     /// TLS settings; `None` if no object configures TLS for the host.
     pub tls: Option<HostTls>,
     /// Whether a certificate is configured for the host, perhaps that of a wildcard, so

@@ -48,10 +48,19 @@ pub struct Route {
     /// Meters of responses for which no backend was chosen, if the first one has none; created with
     /// the first such response.
     meters: OnceLock<Arc<TargetMeters>>,
-    /// The host as written in the Ingress.
-    host: Arc<str>,
+    /// The names of the host.
+    names: Arc<HostNames>,
     /// The origin of the rule.
     pub origin: Arc<Origin>,
+}
+
+/// The names of a host.
+#[derive(Debug)]
+struct HostNames {
+    /// The host as written in the Ingress.
+    host: Arc<str>,
+    /// The same, except for an alias: the host whose rules it has.
+    server_name: Arc<str>,
 }
 
 /// Action for a request.
@@ -182,7 +191,12 @@ impl Route {
 
     /// Returns the host as written in the Ingress.
     pub fn host(&self) -> &str {
-        &self.host
+        &self.names.host
+    }
+
+    /// Returns nginx's name of the server: for an alias, the host that it stands for.
+    pub(crate) fn server_name(&self) -> &str {
+        &self.names.server_name
     }
 
     /// Returns the policy for basic authentication.
@@ -225,7 +239,7 @@ impl Route {
         let backend = self.first_backend();
         backend.and_then(|backend| backend.meters.as_deref()).unwrap_or_else(|| {
             let service = backend.and_then(|backend| backend.service.as_ref());
-            self.meters.get_or_init(|| meters.target(labels(&self.origin, &self.host, service)))
+            self.meters.get_or_init(|| meters.target(labels(&self.origin, &self.names.host, service)))
         })
     }
 }

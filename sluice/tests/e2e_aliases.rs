@@ -75,6 +75,17 @@ fn an_expression_as_alias_takes_the_names_that_no_host_has() {
     );
 }
 
+/// It was the alias. nginx has the first name of the server.
+#[test]
+fn server_name_of_an_alias_is_the_host_of_the_rules() {
+    let annotations =
+        [("server-alias", "store.example, *.market.example"), ("upstream-vhost", "$server_name")];
+    let (_shop, _folder, gateway) = start(&shop(&annotations));
+    for host in [HOST, "store.example", "a.market.example"] {
+        assert_eq!(get(gateway.http, host, "/").received("host"), [HOST], "{host}");
+    }
+}
+
 #[test]
 fn an_alias_gives_way_to_a_host_and_the_older_of_two_wins() {
     let (_shop, folder, gateway) = start(&shop(&[("server-alias", "store.example")]));

@@ -35,22 +35,25 @@ pub(crate) fn read_endpoint_name(text: Arc<str>) -> Result<Arc<str>, String> {
     }
 }
 
-/// Replaces the variables of a `proxy-ssl-name` that one rule determines. `host` is `None` for a
-/// wildcard host. The error completes "the value ...".
+/// Replaces the variables of a `proxy-ssl-name` that one rule determines. `host` and `server_name`
+/// differ for an alias, and are `None` for a wildcard host. The error completes "the value ...".
 pub(crate) fn endpoint_name(
     text: &str,
     host: Option<&str>,
+    server_name: Option<&str>,
     service: &str,
     object: &NamespacedName,
 ) -> Result<EndpointName, String> {
+    let known = |host: Option<&str>| match host {
+        Some(host) => TemplatePiece::Text(host.into()),
+        None => TemplatePiece::Variable(Variable::Host),
+    };
     let mut pieces = Vec::new();
     for piece in template::parse(text, Moment::Request)?.pieces {
         pieces.push(match piece {
-            TemplatePiece::Variable(Variable::Host | Variable::ServerName) => match host {
-                Some(host) => TemplatePiece::Text(host.into()),
-                // nginx has no single name for such a server either.
-                None => TemplatePiece::Variable(Variable::Host),
-            },
+            // nginx has no single name for a server of a wildcard either.
+            TemplatePiece::Variable(Variable::ServerName) => known(server_name),
+            TemplatePiece::Variable(Variable::Host) => known(host),
             TemplatePiece::Variable(Variable::ServiceName) => TemplatePiece::Text(service.into()),
             TemplatePiece::Variable(Variable::Namespace) => TemplatePiece::Text(object.namespace.clone()),
             TemplatePiece::Variable(Variable::IngressName) => TemplatePiece::Text(object.name.clone()),

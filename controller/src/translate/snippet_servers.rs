@@ -82,6 +82,7 @@ fn host(group: &GroupId, object: &ObjectRef, block: &Block, closed: Option<&Arc<
     };
     Host {
         key: HostKey { group: group.clone(), listener: ListenerId::any(), pattern: HostPattern::Any },
+        alias_of: None,
         tls: None,
         has_https: false,
         passthrough: None,

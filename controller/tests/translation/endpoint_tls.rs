@@ -242,6 +242,19 @@ fn requests_for_a_wildcard_host_determine_the_name_for_tls() {
     assert_eq!((name_per_request(tls), world.problems().len()), (1, 0));
 }
 
+#[test]
+fn the_name_of_the_server_is_the_host_of_the_rules_on_an_alias_too() {
+    let mut world = World::ready(Options::default());
+    let name = ("proxy-ssl-name", "$host.$server_name");
+    let annotations = [("proxy-ssl-secret", "upstream"), ("server-alias", "store.example"), name];
+    world.put([secret("upstream", true, false), https("shop", "/a", &annotations)]);
+    for host in ["shop.example", "store.example"] {
+        let rule = &world.host(host).unwrap().rules[0];
+        let name = rule.policies.upstream_tls.as_deref().unwrap().name.clone();
+        assert_eq!(name.as_deref(), Some(&*format!("{host}.shop.example")));
+    }
+}
+
 /// Returns the number of pieces of the name that requests determine.
 fn name_per_request(tls: &UpstreamTls) -> usize {
     tls.name_per_request.as_ref().map_or(0, |template| template.pieces.len())

@@ -89,6 +89,7 @@ fn served_plane() -> Plane {
     let key = host_key(exact("b.example"));
     let host = Host {
         key: key.clone(),
+        alias_of: None,
         tls: Some(HostTls { certificate: Some(ids[0].clone()), alternatives: [ids[1].clone()].into() }),
         rules: vec![rule("/b", forward("web"))],
         has_https: true,

@@ -228,7 +228,7 @@ impl Exchange {
             cache_status: self.cache_status,
             request_id: self.request_id.as_ref().map_or(b"", |id| id.as_bytes()),
             origin: route.map(|route| &*route.origin),
-            server_name: route.map_or("_", Route::host),
+            server_name: route.map_or("_", Route::server_name),
             service: route.and_then(|route| self.service(route)),
             locations: Some(&self.state().locations),
             client_identity: self.client_identity(),

@@ -10,7 +10,8 @@ use smallvec::SmallVec;
 
 use super::backends::CanaryBackends;
 use super::{
-    Backends, CompiledPolicies, Destination, Route, RouteAction, RouteBackend, RouteError, Sticky, labels,
+    Backends, CompiledPolicies, Destination, HostNames, Route, RouteAction, RouteBackend, RouteError,
+    Sticky, labels,
 };
 use crate::firewall::Configurations;
 use crate::policy::canary::Canaries;
@@ -41,6 +42,7 @@ pub struct Compiler<'a> {
 #[derive(Debug)]
 pub(super) struct HostPolicies {
     pub(super) key: HostKey,
+    names: Arc<HostNames>,
     has_https: bool,
     pub(super) client_certificates: Option<Arc<ClientCertificates>>,
 }
@@ -51,16 +53,18 @@ impl Compiler<'_> {
     /// # Errors
     /// A match or policy is invalid, or a pool is missing.
     pub fn host(&self, host: &Host) -> Result<CompiledHost<Route>, RouteError> {
-        let label = host.key.pattern.to_string().into();
+        let name: Arc<str> = host.key.pattern.to_string().into();
+        let server_name = host.alias_of.as_ref().map_or_else(|| name.clone(), |of| of.to_string().into());
         let mut rules = Vec::with_capacity(host.rules.len());
         let shared = HostPolicies {
             key: host.key.clone(),
+            names: Arc::new(HostNames { host: name, server_name }),
             has_https: host.has_https,
             client_certificates: self.client(host)?,
         };
         for rule in &host.rules {
             let compiler = self.with_meters_of(rule);
-            rules.push((&rule.matches, Arc::new(compiler.rule(rule, &label, &shared)?)));
+            rules.push((&rule.matches, Arc::new(compiler.rule(rule, &shared)?)));
         }
         Ok(CompiledHost::compile(rules, host.fall_through)?)
     }
@@ -72,9 +76,11 @@ impl Compiler<'_> {
     pub(crate) fn unmatched(&self, rule: &Rule) -> Result<Route, RouteError> {
         let key =
             HostKey { group: GroupId::ingress(), listener: ListenerId::any(), pattern: HostPattern::Any };
-        let shared = HostPolicies { key, has_https: false, client_certificates: None };
         // nginx's name of the server for these requests.
-        self.with_meters_of(rule).rule(rule, &"_".into(), &shared)
+        let name: Arc<str> = "_".into();
+        let names = Arc::new(HostNames { host: name.clone(), server_name: name });
+        let shared = HostPolicies { key, names, has_https: false, client_certificates: None };
+        self.with_meters_of(rule).rule(rule, &shared)
     }
 
     /// Returns the compiler of a rule. Requests that no rule of an object matches have metrics by
@@ -92,7 +98,8 @@ impl Compiler<'_> {
         compiled.map(|policy| Some(Arc::new(policy))).map_err(failed)
     }
 
-    fn rule(&self, rule: &Rule, host: &Arc<str>, shared: &HostPolicies) -> Result<Route, RouteError> {
+    fn rule(&self, rule: &Rule, shared: &HostPolicies) -> Result<Route, RouteError> {
+        let host = &shared.names.host;
         let failed = |error| RouteError::Policy { origin: rule.origin.clone(), error };
         let policies = &rule.policies;
         let action = match &rule.action {
@@ -124,7 +131,7 @@ impl Compiler<'_> {
             is_for_unmatched: policies.is_for_unmatched,
             // A previous version of this rule may have created them.
             meters: self.known_meters(rule, host).map(OnceLock::from).unwrap_or_default(),
-            host: host.clone(),
+            names: shared.names.clone(),
             origin: rule.origin.clone(),
         })
     }

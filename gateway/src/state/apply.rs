@@ -243,6 +243,7 @@ fn closed(host: &Host, reason: &str) -> Host {
     };
     Host {
         key: host.key.clone(),
+        alias_of: host.alias_of.clone(),
         tls: host.tls.clone(),
         has_https: host.has_https,
         passthrough: None,

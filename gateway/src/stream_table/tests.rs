@@ -10,6 +10,7 @@ fn stream(pool: &str) -> Stream {
 fn put(plane: &mut Plane, pattern: HostPattern, passed: Option<&str>) -> Vec<Refusal> {
     let host = Host {
         key: host_key(pattern),
+        alias_of: None,
         tls: None,
         has_https: false,
         passthrough: passed.map(|pool| Arc::new(stream(pool))),

@@ -57,7 +57,8 @@ pub(crate) fn compute(view: &View<'_>, key: &HostKey) -> (HostOutput, Vec<Proble
     let pattern = &key.pattern;
     let own = Claimants::of(view, key);
     let (uses, problems, tls_owners, server_snippets) = Default::default();
-    let mut builder = Builder { view, served: pattern, uses, problems, tls_owners, server_snippets };
+    let mut builder =
+        Builder { view, served: pattern, host_of_rules: pattern, uses, problems, tls_owners, server_snippets };
     let (mut rules, claimants, kind) = if !own.rules.is_empty() {
         let rules = builder.rules(pattern, &own);
         builder.report_foreign_tls(pattern, &rules);
@@ -100,6 +101,7 @@ pub(crate) fn compute(view: &View<'_>, key: &HostKey) -> (HostOutput, Vec<Proble
     let cipher_suites = claimants.iter().find_map(|routes| routes.settings.cipher_suites.clone());
     let host = Host {
         key: key.clone(),
+        alias_of: (kind == ClaimKind::Alias).then(|| own.aliases[0].host_of_alias().cloned()).flatten(),
         has_https: https::is_configured(view, key, kind, tls.as_ref()),
         tls,
         passthrough,
@@ -150,6 +152,8 @@ struct Builder<'a, 'v> {
     view: &'a View<'v>,
     /// The host to compute, whose rules may come from another one.
     served: &'a HostPattern,
+    /// The host that the rules come from: another one if `served` is an alias.
+    host_of_rules: &'a HostPattern,
     uses: Uses,
     problems: Vec<Problem>,
     tls_owners: Vec<endpoint_tls::TlsOwner>,
@@ -159,7 +163,8 @@ struct Builder<'a, 'v> {
 
 impl<'a> Builder<'a, '_> {
     /// Returns the rules of the objects with rules for a host, in order.
-    fn rules(&mut self, pattern: &HostPattern, claimants: &Claimants<'_>) -> Vec<Rule> {
+    fn rules(&mut self, pattern: &'a HostPattern, claimants: &Claimants<'_>) -> Vec<Rule> {
+        self.host_of_rules = pattern;
         self.server_snippets = snippets::of_server(&claimants.rules);
         self.tls_owners = endpoint_tls::owners(self.view, pattern, &claimants.rules);
         let OrderedRules { mut rules, behind } = self.paths(pattern, &claimants.rules);

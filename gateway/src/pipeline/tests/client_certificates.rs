@@ -69,6 +69,7 @@ fn plane(policy: ClientCertificates, trusted: Option<&Issuer>) -> Plane {
 pub(super) fn verify(plane: &mut Plane, policy: ClientCertificates, rules: Vec<Rule>) {
     let host = Host {
         key: host_key(exact("a.example")),
+        alias_of: None,
         tls: None,
         has_https: false,
         passthrough: None,

@@ -141,6 +141,7 @@ impl Plane {
         let tls = tls.then_some(HostTls::default());
         let host = Host {
             key: key.clone(),
+            alias_of: None,
             has_https: tls.is_some(),
             tls,
             passthrough: None,

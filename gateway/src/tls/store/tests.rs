@@ -39,6 +39,7 @@ fn host(group: &str, pattern: HostPattern, tls: Option<Option<&str>>) -> Delta {
     let tls = tls.map(|certificate| HostTls { certificate: certificate.map(id), ..HostTls::default() });
     let host = Host {
         key: key.clone(),
+        alias_of: None,
         has_https: tls.is_some(),
         tls,
         passthrough: None,
@@ -193,6 +194,7 @@ fn verifying(host: &str, mode: ClientCertificateMode, by: &str) -> Delta {
     };
     let host = Host {
         key: key.clone(),
+        alias_of: None,
         tls: None,
         has_https: false,
         passthrough: None,
@@ -349,6 +351,7 @@ fn thousands_of_hosts_with_equal_settings_share_one_configuration() {
                 let key = key("g", HostPattern::Exact(name(&format!("{number}.example"))));
                 let mut host = Host {
                     key: key.clone(),
+                    alias_of: None,
                     tls: Some(HostTls::default()),
                     has_https: true,
                     passthrough: None,

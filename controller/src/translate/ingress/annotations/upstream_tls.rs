@@ -103,8 +103,8 @@ pub(super) fn settings() -> Vec<Annotation> {
                 .evaluated_at(Moment::Request),
             "",
             "Name for which an endpoint's certificate must be valid; by default that of the Service \
-             (service.namespace.svc). $server_name is the same as $host. A request whose values make \
-             no name gets 502.",
+             (service.namespace.svc). $server_name is the host of the rule, and on a wildcard the same as \
+             $host. A request whose values make no name gets 502.",
             |settings, value| settings.upstream_tls.name = Some(value),
         )
         .beside(SECRET)

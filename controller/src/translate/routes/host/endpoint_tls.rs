@@ -142,13 +142,13 @@ impl Builder<'_, '_> {
     ) -> Option<Arc<UpstreamTls>> {
         let tls = policies.upstream_tls.as_ref()?;
         let text = tls.name.clone().filter(|name| name.contains('$'))?;
-        let host = match self.served {
+        let [host, server_name] = [self.served, self.host_of_rules].map(|pattern| match pattern {
             HostPattern::Exact(host) => Some(host.as_str()),
             _ => None,
-        };
+        });
         let name = match service(action) {
             // It was validated when it was read.
-            Some(service) => endpoint_name(&text, host, service, &routes.object.name).ok(),
+            Some(service) => endpoint_name(&text, host, server_name, service, &routes.object.name).ok(),
             None => None,
         };
         let (name, name_per_request) = match name {

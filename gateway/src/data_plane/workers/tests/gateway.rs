@@ -131,6 +131,7 @@ impl Gateway {
         let rules = vec![rule("/", forward("web"))];
         let host = Host {
             key: key.clone(),
+            alias_of: None,
             has_https: tls.is_some(),
             tls,
             passthrough: None,
