@@ -184,6 +184,52 @@ fn a_target_that_is_the_path_itself_asks_for_nothing() {
     assert_eq!(world.rules(HOST), [format!("~(?i)^/x -> {WEB}"), format!("/ -> {WEB}")]);
 }
 
+/// ingress-nginx compares path and target again after it has appended a slash to a Prefix path.
+#[test]
+fn a_target_that_is_its_prefix_path_rewrites_what_is_below() {
+    let target = [("rewrite-target", "/foo"), ("x-forwarded-prefix", "/x")];
+    let rewritten = |world: &World| -> Vec<String> {
+        let rules = &world.host(HOST).unwrap().rules;
+        let rewritten = rules.iter().filter(|rule| rule.policies.rewrite.is_some());
+        rewritten.map(|rule| format!("{:?}", rule.matches.path)).collect()
+    };
+    let mut world = world();
+    world.put([with("same", &target, paths(HOST, &["/foo"]))]);
+    let [below, path] = ["~(?i)^/foo/", "~(?i)^/foo"].map(|path| format!("{path} -> {WEB}"));
+    assert_eq!(world.rules(HOST)[..2], [below.clone(), path.clone()]);
+    let rules = &world.host(HOST).unwrap().rules;
+    let rewrite = rules[0].policies.rewrite.as_ref().unwrap();
+    assert_eq!(rewrite.path, [RewritePart::Text("/foo".into())]);
+    assert_eq!((rules[1].policies.rewrite.as_ref(), codes(&world)), (None, vec![]));
+
+    let canary = [("canary", "true"), ("canary-weight", "5")];
+    let port = json!([{"name": "http", "port": 8080}]);
+    let mut next = paths(HOST, &["/foo"]);
+    next["rules"][0]["http"]["paths"][0]["backend"]["service"]["name"] = "next".into();
+    let ports = json!([{"name": "http", "port": 80, "targetPort": 8080}]);
+    world.put([service("next", ports), slice("next-1", "next", port, json!(["10.0.0.9"]))]);
+    world.put([with("next", &canary, next)]);
+    let rules = &world.host(HOST).unwrap().rules;
+    let canaries: Vec<_> = rules.iter().map(|rule| rule.policies.canaries.len()).collect();
+    assert_eq!((canaries, codes(&world)), (vec![1, 1, 0], vec![]));
+    world.delete(Kind::Ingress, "next");
+
+    world.put([ingress("exact", paths(HOST, &["=/foo"]))]);
+    assert_eq!(owned_rules(&world)[..2], [format!("same {below}"), format!("exact {path}")]);
+    assert_eq!(rewritten(&world), [r#"Regex("(?i)^/foo/")"#]);
+    world.delete(Kind::Ingress, "exact");
+
+    for (annotations, spec) in [
+        (vec![target[0]], expressions(&["/foo"])),
+        (vec![target[0]], paths(HOST, &["=/foo"])),
+        (vec![("rewrite-target", "/foo/")], paths(HOST, &["/foo/"])),
+        (vec![target[0], ("use-regex", "true")], paths(HOST, &["/foo"])),
+    ] {
+        world.put([with("same", &annotations, spec)]);
+        assert_eq!(rewritten(&world), [""; 0], "{annotations:?}");
+    }
+}
+
 #[test]
 fn each_path_has_its_own_rewriting() {
     let mut world = world();

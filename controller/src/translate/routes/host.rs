@@ -398,10 +398,13 @@ impl<'a> Builder<'a, '_> {
         };
         // Closed paths are evaluated too, to report all problems.
         let open = self.open_path(&object, &field(), routes, &path.path, asks);
+        let below = self.below_path(&field(), routes, path, &open).filter(|_| closed.is_none());
+        let below = below.map(|policies| self.guarded(routes, policies, &action));
         let policies = self.guarded(routes, closed.unwrap_or(open), &action);
         let is_read = fault.is_none() && !rule.is_misnamed;
         let origin = origin(routes, rule.index, index, text);
         for (place, matches) in places {
+            let policies = below.as_ref().filter(|_| place.is_below()).unwrap_or(&policies);
             table.put(place, is_read, matches, action.clone(), policies.clone(), origin.clone());
         }
     }

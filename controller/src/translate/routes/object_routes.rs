@@ -237,7 +237,7 @@ impl ObjectRoutes {
             return false;
         }
         let mut paths = self.rules_of(pattern).iter().filter_map(|rule| rule.paths.as_deref()).flatten();
-        paths.any(|path| self.settings.rewriting.makes_expressions(&path.path))
+        paths.any(|path| self.settings.rewriting.makes_expressions(path))
     }
 
     /// Returns the rewrite of a path, and the first group number that the path lacks.
@@ -267,7 +267,7 @@ impl ObjectRoutes {
     /// Returns the policies of a rule with this path.
     pub(crate) fn policies(&self, path: &str) -> Arc<Policies> {
         match &self.settings.affinity {
-            Some(affinity) if path != "/" && !self.settings.rewriting.makes_expressions(path) => {
+            Some(affinity) if path != "/" && !self.settings.rewriting.is_expression(path) => {
                 Arc::new(Policies { affinity: affinity.for_path(path), ..(*self.policies).clone() })
             }
             _ => self.policies.clone(),

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use sluice_config::Rewrite;
 
+use crate::store::{PathType, RoutePath};
 use crate::translate::expression::Expressions;
 
 pub(crate) use template::{GroupText, RewriteError, RewriteTarget};
@@ -25,11 +26,27 @@ pub(crate) struct Rewriting {
 
 impl Rewriting {
     /// Returns whether this path turns all paths of its host into expressions.
-    pub(crate) fn makes_expressions(&self, path: &str) -> bool {
+    pub(crate) fn makes_expressions(&self, path: &RoutePath) -> bool {
+        self.is_expression(&path.path) || self.rewrites_below(path)
+    }
+
+    /// Returns whether this path was meant as an expression.
+    pub(crate) fn is_expression(&self, path: &str) -> bool {
         self.use_regex || self.is_rewritten(path)
     }
 
-    /// A target that equals the path has no effect.
+    /// Returns whether only requests below this path are rewritten. ingress-nginx takes a Prefix
+    /// path that equals its target literally: it has a location for the path, and one for the path
+    /// with a slash. The latter differs from the target.
+    pub(crate) fn rewrites_below(&self, path: &RoutePath) -> bool {
+        let RoutePath { path, path_type, .. } = path;
+        *path_type == PathType::Prefix
+            && !path.ends_with('/')
+            && !self.use_regex
+            && self.target.as_ref().is_some_and(|(text, _)| text == path)
+    }
+
+    /// A target that equals the path has no effect on requests for the path.
     fn is_rewritten(&self, path: &str) -> bool {
         self.target.as_ref().is_some_and(|(text, _)| **text != *path)
     }

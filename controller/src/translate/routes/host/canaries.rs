@@ -45,11 +45,11 @@ impl Builder<'_, '_> {
     ) {
         let object = object_ref(canary);
         let what = part.path.map_or("a default backend".to_owned(), |(path, _)| format!("{path:?}"));
-        let main = rules.iter_mut().find_map(|rule| {
+        let mut mains = rules.iter_mut().filter_map(|rule| {
             let routes = claimants.iter().find(|routes| routes.is_origin_of(&rule.origin))?;
             fits(rule, routes, part).then_some((rule, routes))
         });
-        let Some((rule, main)) = main else {
+        let Some((rule, main)) = mains.next() else {
             let message = format!(
                 "no main Ingress has {what} of host {pattern} with the same pathType (all but Exact are alike), so \
                  that the canary takes no requests there"
@@ -120,6 +120,11 @@ impl Builder<'_, '_> {
             );
             let remedy = "lower canary-weight of one of them";
             self.problems.push(warning(Code::CanaryConflict, &object, part.field.as_str(), message, remedy));
+        }
+        // A path that is rewritten below itself only has two rules.
+        let others = mains.map(|(other, _)| other).filter(|other| Arc::ptr_eq(&other.origin, &rule.origin));
+        for rule in others {
+            Arc::make_mut(&mut rule.policies).canaries.push(canary.clone());
         }
         Arc::make_mut(&mut rule.policies).canaries.push(canary);
     }

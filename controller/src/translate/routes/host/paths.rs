@@ -201,6 +201,11 @@ impl PathRank {
         Self { part: PathPart::Below, ..self }
     }
 
+    /// Returns whether it is that of what is below the path.
+    pub(super) fn is_below(&self) -> bool {
+        self.part == PathPart::Below
+    }
+
     /// Returns the match for a literal path.
     pub(super) fn to_match(&self) -> PathMatch {
         match self.kind {

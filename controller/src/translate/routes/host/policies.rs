@@ -10,7 +10,7 @@ use sluice_config::{
 use super::endpoint_tls::InheritedTls;
 use super::{Builder, MISNAMED, forward, object_ref, paths};
 use crate::problem::{because, error, warning};
-use crate::store::ObjectKey;
+use crate::store::{ObjectKey, RoutePath};
 use crate::translate::backend;
 use crate::translate::routes::{ObjectRoutes, REJECTED, UNABLE};
 
@@ -69,6 +69,30 @@ impl Builder<'_, '_> {
                     REMEDY_FOR_GROUPS,
                 ));
                 routes.policies_of_closed(&field, &fault.to_string(), UNABLE)
+            }
+        }
+    }
+
+    /// Returns the policies of what is below a path, if only that is rewritten; `open` are those of
+    /// the path.
+    pub(super) fn below_path(
+        &self,
+        field: &str,
+        routes: &ObjectRoutes,
+        path: &RoutePath,
+        open: &Arc<Policies>,
+    ) -> Option<Arc<Policies>> {
+        if open.deny.is_some() || !routes.settings.rewriting.rewrites_below(path) {
+            return None;
+        }
+        // It needs no groups of the path: the target is the path.
+        match routes.rewrite(&format!("{}/", path.path), self.view.expressions()) {
+            Ok(rewrite) => {
+                let rewrite = rewrite.map(|(rewrite, _)| rewrite);
+                Some(Arc::new(Policies { rewrite, ..(**open).clone() }))
+            }
+            Err(fault) => {
+                Some(routes.policies_of_closed(&format!("{field}.path"), &fault.to_string(), UNABLE))
             }
         }
     }

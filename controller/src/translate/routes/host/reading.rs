@@ -53,14 +53,17 @@ pub(super) fn places<'t>(
         places.extend(
             is_closed.then(|| plain(text, PathType::Prefix)).filter(|(place, _)| taken_by(place).is_none()),
         );
-        let is_literal = !routes.regex && !routes.settings.rewriting.makes_expressions(&path.path);
-        if is_literal
-            && !is_exact
-            && let Some(text) = table.text_beside_exact(text)
-        {
+        let rewriting = &routes.settings.rewriting;
+        if routes.regex || is_exact || rewriting.is_expression(&path.path) {
+            return (places, None);
+        }
+        if let Some(text) = table.text_beside_exact(text) {
             let matches = [as_expression(&text).1, plain(&text, PathType::Prefix).1];
             let below = places.into_iter().zip(matches);
             places = below.map(|((place, _), matches)| (place.below(), matches)).collect();
+        } else if !is_closed && rewriting.rewrites_below(path) {
+            let below = as_expression(&format!("{text}/").into()).1;
+            places.push((places[0].0.clone().below(), below));
         }
         return (places, None);
     }
