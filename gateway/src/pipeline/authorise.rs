@@ -107,9 +107,8 @@ impl Exchange {
         let can_retry = reply.status == StatusCode::UNAUTHORIZED;
         let answer = match auth.sign_in.as_ref().filter(|_| can_retry) {
             Some(sign_in) => {
-                let Ok(location) =
-                    HeaderValue::try_from(sign_in.fill(&self.template_context(Some(route), input)))
-                else {
+                let url = sign_in.fill(&self.template_context(Some(route), input));
+                let Ok(location) = HeaderValue::try_from(self.sign_in_location(url)) else {
                     return CheckDecision::Stop(self.refused(StatusCode::INTERNAL_SERVER_ERROR));
                 };
                 let mut answer = Answer::redirect(StatusCode::FOUND, location);

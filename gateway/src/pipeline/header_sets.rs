@@ -242,9 +242,24 @@ impl Exchange {
 
     /// Returns a path of this host as a URL, where nginx would return one.
     pub(super) fn absolute(&self, path: &str) -> Option<String> {
-        let authority = self.authority.to_str().ok().filter(|authority| !authority.is_empty())?;
         let settings = self.settings();
         let own = self.route.as_deref().map(|route| &route.policies.locations);
+        let relative = own.and_then(|own| own.relative).unwrap_or(settings.relative_redirects);
+        let names_port = own.and_then(|own| own.port).unwrap_or(settings.port_in_redirects);
+        self.url_of_path(path, relative, names_port)
+    }
+
+    /// Returns the Location of the sign-in page. ingress-nginx has it in a location of its own, to
+    /// which the rule's settings for redirects do not apply, and no setting names the port.
+    pub(super) fn sign_in_location(&self, url: Vec<u8>) -> Vec<u8> {
+        let path = str::from_utf8(&url).ok().filter(|url| url.starts_with('/'));
+        let absolute =
+            path.and_then(|path| self.url_of_path(path, self.settings().relative_redirects, false));
+        absolute.map_or(url, String::into_bytes)
+    }
+
+    fn url_of_path(&self, path: &str, relative: bool, names_port: bool) -> Option<String> {
+        let authority = self.authority.to_str().ok().filter(|authority| !authority.is_empty())?;
         let source = LocationInput {
             scheme: self.connection.scheme(),
             host: host_of_url(authority),
@@ -252,8 +267,8 @@ impl Exchange {
             declared_port: self.connection.declared_port,
             port: self.connection.port,
             target: path,
-            relative: own.and_then(|own| own.relative).unwrap_or(settings.relative_redirects),
-            names_port: own.and_then(|own| own.port).unwrap_or(settings.port_in_redirects),
+            relative,
+            names_port,
         };
         Some(redirect::as_nginx(&source, &[path]))
     }

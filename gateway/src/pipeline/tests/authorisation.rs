@@ -216,6 +216,26 @@ fn a_401_redirects_to_the_sign_in_page_with_the_cookie() {
     assert_eq!(self::answer(exchange.resume(said(403, &[]), &request.head())).status, StatusCode::FORBIDDEN);
 }
 
+/// As in nginx, only `relative-redirects` of the ConfigMap leaves scheme and host out.
+#[test]
+fn a_sign_in_path_becomes_a_url_of_the_host() {
+    let sign_in = Template { pieces: vec![Piece::Text("/login?rd=x".into())] };
+    let locations = sluice_config::Locations { relative: Some(true), port: Some(true), trailing_slash: None };
+    let authorisation = own(ExternalAuth { sign_in: Some(sign_in), ..auth() });
+    let policies = Policies { authorisation, locations, ..Policies::default() };
+    let mut plane = plane(Authorisation::Off);
+    let rule = Rule { policies: Arc::new(policies), ..rule("/", forward("web")) };
+    assert_eq!(plane.host(exact("a.example"), false, vec![rule]), []);
+    for (relative, location) in [(false, "https://a.example/login?rd=x"), (true, "/login?rd=x")] {
+        plane.tune(|settings| settings.relative_redirects = relative);
+        let request = Request::get("a.example:8443", "/shop").https();
+        let (mut exchange, verdict) = plane.begin(&request);
+        asks(verdict);
+        let answer = answer(exchange.resume(said(401, &[]), &request.head()));
+        assert_eq!(field(&answer, "location"), Some(location));
+    }
+}
+
 #[test]
 fn a_service_without_endpoint_or_pool_admits_no_request() {
     let mut plane = plane(own(auth()));
