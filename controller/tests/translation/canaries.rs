@@ -126,6 +126,19 @@ fn a_canary_without_a_main_ingress_is_reported_and_not_served() {
     assert_eq!(codes(&world), []);
 }
 
+/// ingress-nginx has a Prefix path `/` for the default backend of an Ingress on its hosts.
+#[test]
+fn a_canary_for_the_root_belongs_to_a_default_backend() {
+    let mut main = paths(HOST, &["/x"]);
+    main["defaultBackend"] = backend("web", json!({"number": 80}));
+    let mut world = world();
+    world.put([ingress("main", main.clone()), canary("next", &[("canary-weight", "5")], to("next", &["/"]))]);
+    let has_canary = |world: &World| canaries(world).iter().map(Option::is_some).collect::<Vec<_>>();
+    assert_eq!((has_canary(&world), codes(&world)), (vec![false, true], vec![]));
+    world.put([canary("next", &[("canary-weight", "5")], to("next", &["=/"]))]);
+    assert_eq!((has_canary(&world), codes(&world)), (vec![false; 2], vec![Code::CanaryWithoutMain]));
+}
+
 #[test]
 fn a_rule_has_as_many_canaries_as_ask_for_it_the_oldest_first() {
     let mut world = world();

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use sluice_config::{Action, Backend, Canary, Code, HostPattern, PathMatch, Rule};
 
-use super::{Builder, object_ref};
+use super::{Builder, forward, object_ref, paths};
 use crate::problem::{error, warning};
 use crate::store::{BackendRef, PathType};
 use crate::translate::backend::{BackendReference, Uses};
@@ -167,9 +167,12 @@ fn fits(rule: &Rule, main: &ObjectRoutes, part: &CanaryPath<'_>) -> bool {
     };
     // The rule for the rest of a host refers to no path, so its text is compared.
     let is_exact = |path_type| path_type == PathType::Exact;
-    main.path_of(&rule.origin).is_some_and(|of| {
+    let is_of_path = main.path_of(&rule.origin).is_some_and(|of| {
         *of.path == *path && is_exact(of.path_type) == is_exact(path_type) && is_of(rule, &of.path)
-    })
+    });
+    // As in ingress-nginx, the rest of a host is its Prefix path `/`.
+    let is_rest = || paths::takes_everything(rule) && rule.action != forward(Backend::Default);
+    is_of_path || path == "/" && !is_exact(path_type) && is_rest()
 }
 
 /// Returns whether a rule was made from this path and not for the rest of the host.
