@@ -25,6 +25,9 @@ pub struct Directives {
     pub blocks: Vec<LocationBlock>,
     /// The location of the rule.
     pub location: Location,
+    /// Whether nginx has this location as an expression, as all of a host with one (`use-regex`).
+    /// It precedes blocks with a prefix then, also if the rule matches a prefix.
+    pub is_expression: bool,
 }
 
 /// Directives of one location, or of a server.

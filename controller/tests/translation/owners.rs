@@ -1,7 +1,7 @@
 //! What cannot be served harms its owner at most. The owner of an Ingress is its namespace.
 
 use serde_json::{Value, json};
-use sluice_config::Code;
+use sluice_config::{Code, NamespacedName};
 use sluice_controller::Options;
 
 use crate::support::*;
@@ -122,6 +122,30 @@ fn a_clean_copy_is_served_in_place_of_an_ingress_with_a_snippet() {
     let both = [snippet[0], ("auth-type", "bearer")];
     world.put([created(with("older", &both, paths(HOST, &["/"])), 1), copy()]);
     assert_eq!(open(&world), [""; 0], "it is closed for another reason too");
+}
+
+/// In ingress-nginx, the locations of a host of expressions stand between the two.
+#[test]
+fn blocks_of_a_global_server_snippet_follow_expressions() {
+    let options =
+        Options { configmap: Some(NamespacedName::new("default", "controller")), ..Options::default() };
+    let mut world = World::ready(options);
+    let keys = [
+        ("allow-snippet-annotations", "true"),
+        ("annotations-risk-level", "Critical"),
+        ("server-snippet", "location ~ git { deny all; }\nlocation = /a { deny all; }"),
+    ];
+    let data: serde_json::Map<_, _> = keys.iter().map(|(key, value)| ((*key).into(), json!(value))).collect();
+    let own = ("server-snippet", "location ~ svn { deny all; }");
+    let blocks = |world: &World| {
+        let policies = world.host(HOST).unwrap().rules.last().unwrap().policies.clone();
+        let directives = policies.directives.clone().unwrap();
+        (directives.is_expression, directives.blocks.len())
+    };
+    world.put([config_map(data.into()), with("shop", &[own], paths(HOST, &["/"]))]);
+    assert_eq!(blocks(&world), (false, 3));
+    world.put([with("shop", &[own, ("use-regex", "true")], paths(HOST, &["/"]))]);
+    assert_eq!(blocks(&world), (true, 2));
 }
 
 #[test]

@@ -91,7 +91,7 @@ impl Directives {
         matches: &Match,
         limiter: &Limiter,
     ) -> Result<Self, PolicyError> {
-        let sluice_config::Directives { server, blocks, location } = directives;
+        let sluice_config::Directives { server, blocks, location, is_expression } = directives;
         Ok(Self {
             server: Location::compile(server, limiter)?,
             own: Location::compile(location, limiter)?,
@@ -100,7 +100,10 @@ impl Directives {
                 .iter()
                 .map(|block| Location::compile(&block.location, limiter))
                 .collect::<Result<_, _>>()?,
-            rank: RouteRank::of(&matches.path),
+            rank: match is_expression {
+                true => RouteRank::Expression,
+                false => RouteRank::of(&matches.path),
+            },
         })
     }
 

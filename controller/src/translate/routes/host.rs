@@ -57,8 +57,16 @@ pub(crate) fn compute(view: &View<'_>, key: &HostKey) -> (HostOutput, Vec<Proble
     let pattern = &key.pattern;
     let own = Claimants::of(view, key);
     let (uses, problems, tls_owners, server_snippets) = Default::default();
-    let mut builder =
-        Builder { view, served: pattern, host_of_rules: pattern, uses, problems, tls_owners, server_snippets };
+    let mut builder = Builder {
+        view,
+        served: pattern,
+        host_of_rules: pattern,
+        uses,
+        problems,
+        tls_owners,
+        server_snippets,
+        has_expressions: false,
+    };
     let (mut rules, claimants, kind) = if !own.rules.is_empty() {
         let rules = builder.rules(pattern, &own);
         builder.report_foreign_tls(pattern, &rules);
@@ -159,6 +167,9 @@ struct Builder<'a, 'v> {
     tls_owners: Vec<endpoint_tls::TlsOwner>,
     /// Server snippets of each namespace.
     server_snippets: Vec<(Arc<str>, Block)>,
+    /// Whether all paths of the host are expressions: one object that requests them turns all of
+    /// the host into expressions. A closed one does so for closed paths only.
+    has_expressions: bool,
 }
 
 impl<'a> Builder<'a, '_> {
@@ -166,6 +177,7 @@ impl<'a> Builder<'a, '_> {
     fn rules(&mut self, pattern: &'a HostPattern, claimants: &Claimants<'_>) -> Vec<Rule> {
         self.host_of_rules = pattern;
         self.server_snippets = snippets::of_server(&claimants.rules);
+        self.has_expressions = claimants.rules.iter().any(|routes| routes.makes_expressions(pattern));
         self.tls_owners = endpoint_tls::owners(self.view, pattern, &claimants.rules);
         let OrderedRules { mut rules, behind } = self.paths(pattern, &claimants.rules);
         if let Some(root) = Self::app_root(&claimants.rules, &rules) {
@@ -293,9 +305,7 @@ impl<'a> Builder<'a, '_> {
 
     /// Returns the rules that objects define explicitly, in order.
     fn paths(&mut self, pattern: &HostPattern, claimants: &[&Arc<ObjectRoutes>]) -> OrderedRules {
-        // One object that requests regular expressions turns all paths of the host into
-        // expressions. A closed one does so for closed paths only.
-        let expressions = claimants.iter().any(|routes| routes.makes_expressions(pattern));
+        let expressions = self.has_expressions;
         let exact = match expressions {
             true => exact_paths(pattern, claimants),
             false => HashSet::new(),

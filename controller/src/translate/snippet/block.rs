@@ -92,6 +92,14 @@ impl Block {
         self.settings.apply(passes_grpc, policies);
     }
 
+    /// Returns the directives of a server without `location` blocks of expressions: those that
+    /// nginx has behind the location of the rule, which is an expression, too.
+    pub(crate) fn behind_expression(&self) -> Self {
+        let mut block = self.clone();
+        block.locations.retain(|(matches, _)| !matches!(matches, LocationMatch::Expression(_)));
+        block
+    }
+
     /// Appends a text of the same level. A request field that both set is sent twice, as in nginx.
     pub(crate) fn extend(&mut self, other: &Self) {
         let (request, grpc_request) = (self.request.len(), self.grpc_request.len());
@@ -147,6 +155,8 @@ pub(crate) struct TemplateDirectives {
     pub(crate) limits_number: bool,
     /// `grpc_pass` in place of `proxy_pass`
     pub(crate) passes_grpc: bool,
+    /// `location ~*`
+    pub(crate) is_expression: bool,
 }
 
 /// Combines the directives of a server and of a location.
@@ -156,6 +166,7 @@ pub(crate) fn resolve(server: &Block, location: &Block, template: TemplateDirect
         location: combined(server, block, TemplateDirectives::default()),
     });
     Directives {
+        is_expression: template.is_expression && !server.locations.is_empty(),
         server: combined(&Block::default(), server, TemplateDirectives::default()),
         blocks: blocks.collect(),
         location: combined(server, location, template),

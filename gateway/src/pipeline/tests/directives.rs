@@ -197,6 +197,23 @@ fn a_redirect_of_a_path_becomes_a_url_of_this_host() {
     assert_eq!((answer.status.as_u16(), field_of(&answer, "location")), (400, None));
 }
 
+/// The rule `/` of a host of expressions is a prefix here, and an expression in nginx.
+#[test]
+fn a_rule_among_expressions_precedes_blocks_with_a_prefix() {
+    let block = |matches| LocationBlock { matches, location: Location::default() };
+    let directives = Directives {
+        blocks: vec![
+            block(LocationMatch::Prefix("/app".into())),
+            block(LocationMatch::FinalPrefix("/final".into())),
+        ],
+        is_expression: true,
+        ..Directives::default()
+    };
+    let plane = plane(directives, Policies::default());
+    plane.forward(&Request::get("a.example", "/app"));
+    assert_eq!(plane.answer(&Request::get("a.example", "/final")).status, 404);
+}
+
 #[test]
 fn the_program_of_the_server_comes_before_the_choice_of_a_block() {
     let directives = Directives {

@@ -6,6 +6,7 @@
 //! of several counts; here all of a namespace apply, so that none that restricts access is left
 //! out.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use sluice_config::{Action, Authorisation, Code, Deny, ExternalAuth, Policies, UpstreamProtocol};
@@ -79,7 +80,12 @@ impl Builder<'_, '_> {
         let of_host = self.server_snippet(namespace);
         let own = &routes.settings.snippets;
         let snippet = own.location.as_deref();
-        let server = combined([of_host, global.server.as_deref()]);
+        // In ingress-nginx's template, the server-snippet of the ConfigMap follows the locations.
+        let of_all = global.server.as_deref().map(|block| match self.has_expressions {
+            true => Cow::Owned(block.behind_expression()),
+            false => Cow::Borrowed(block),
+        });
+        let server = combined([of_host, of_all.as_deref()]);
         let mut location = combined([snippet, global.location.as_deref()]);
         if !own.annotations.is_empty() {
             location.get_or_insert_default().append(&own.annotations);
@@ -97,6 +103,7 @@ impl Builder<'_, '_> {
             adds_header: has_service || asks_for_all,
             limits_rate: limits.is_some_and(|limits| limits.per_second > 0 || limits.per_minute > 0),
             limits_number: limits.is_some_and(|limits| limits.connections > 0),
+            is_expression: self.has_expressions,
             passes_grpc: self.uses_protocol(action, UpstreamProtocol::is_http2),
         };
         let mut policies = (*policies).clone();
