@@ -61,6 +61,18 @@ fn each_request_has_a_connection_of_its_own_and_a_change_counts_at_once() {
     });
 }
 
+/// The gateway added `close` as another field.
+#[test]
+fn a_connection_field_of_the_rule_is_the_only_one() {
+    let backend = Backend::echo("shop");
+    let (folder, gateway) = start(&backend, None);
+    let ingress = Ingress::new("shop").path(HOST, "/", "shop");
+    let ingress = ingress.annotation("connection-proxy-header", "keep-alive");
+    folder.write("shop.yaml", ingress.annotation("proxy-http-version", "1.0").text());
+    await_until("HTTP/1.0", || asked(&gateway, &backend) == "GET / HTTP/1.0");
+    assert_eq!(last(&backend).all("connection"), ["keep-alive"]);
+}
+
 #[test]
 fn a_body_without_a_length_is_taken_whole_although_nothing_is_buffered() {
     let backend = Backend::echo("shop");

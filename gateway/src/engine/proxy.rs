@@ -186,7 +186,7 @@ impl ProxyHttp for Proxy {
             if hop_by_hop::takes_trailers(&session.req_header().headers) {
                 request.insert_header(TE, HeaderValue::from_static("trailers"))?;
             }
-        } else if ctx.upstream_close && !request.headers.contains_key(UPGRADE) {
+        } else if ctx.upstream_close && !request.headers.contains_key(CONNECTION) {
             request.insert_header(CONNECTION, HeaderValue::from_static("close"))?;
         }
         Ok(())

@@ -1,7 +1,7 @@
 //! The request head as the pipeline reads it and as an endpoint receives it.
 
 use http::Version;
-use http::header::{HOST, HeaderName};
+use http::header::{CONNECTION, HOST, HeaderName};
 
 use crate::message::field_list::line;
 use crate::message::fields::Fields;
@@ -36,7 +36,9 @@ pub(crate) fn asks_for_upgrade(head: &Head) -> bool {
     matches!(head.version, Version::HTTP_11 | Version::HTTP_2) && hop_by_hop::asks_for_upgrade(&head.fields)
 }
 
-/// Writes the head for an endpoint in HTTP/1.0 or 1.1. `last`: the connection is closed afterwards.
+/// Writes the head for an endpoint in HTTP/1.0 or 1.1. `last`: the connection is closed afterwards,
+/// which a field `Connection` of its own (an upgrade, `connection-proxy-header`) leaves out, as in
+/// nginx.
 pub(crate) fn write(head: &Head, version: Version, out: &mut Vec<u8>, last: bool) {
     out.extend_from_slice(head.outgoing_method().as_str().as_bytes());
     out.push(b' ');
@@ -46,7 +48,7 @@ pub(crate) fn write(head: &Head, version: Version, out: &mut Vec<u8>, last: bool
         _ => b" HTTP/1.1\r\n",
     });
     head.fields.write(out);
-    if last {
+    if last && !head.fields.has(&CONNECTION) {
         line(out, b"Connection", b"close");
     }
     out.extend_from_slice(b"\r\n");
